@@ -1,0 +1,1 @@
+"""elmo-bench: how much do deep contextual word representations help, which layers help which task, and is it real?"""

@@ -1,0 +1,7 @@
+from .bilm import BiLm, Options, State
+from .chars import char_ids
+from .elmo import Elmo, ElmoVectors
+from .mix import ScalarMix
+from .weights import load, save
+
+__all__ = ["BiLm", "Elmo", "ElmoVectors", "Options", "ScalarMix", "State", "char_ids", "load", "save"]

@@ -1,0 +1,264 @@
+"""The bidirectional language model of ELMo (Peters et al. 2018, section 3.1), complete and top to bottom.
+
+Characters of a word -> convolutions, max over time, highway layers, projection -> two directions of LSTMs with projection,
+which never mix. The result is every layer: layer 0 is the token vector twice, layer j the two directions side by side.
+
+Axes: B batch, T tokens, C characters, L layers, D biLM (both directions), P one direction (D / 2).
+"""
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from .chars import NUM_CHARACTERS, WIDTH, word_frame
+
+FORGET_BIAS = 1.0  # TensorFlow adds it at run time; weight files do not hold it.
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """The sizes of a biLM: what the original's `options.json` says, under names of our own."""
+
+    cell_size: int
+    projection_size: int
+    filters: tuple[tuple[int, int], ...]  # (width in characters, number of filters)
+    num_layers: int = 2
+    num_highway: int = 1
+    char_dim: int = 16
+    activation: str = "relu"
+    cell_clip: float = 3.0
+    projection_clip: float = 3.0
+    skip_connections: bool = True
+    max_characters: int = WIDTH
+
+    def __post_init__(self) -> None:
+        if self.activation not in ("relu", "tanh"):
+            raise ValueError(f"char_cnn.activation={self.activation!r}, but it may be 'relu' or 'tanh'")
+        if max(width for width, _ in self.filters) > self.max_characters:
+            raise ValueError(f"a filter of {self.filters} is wider than max_characters_per_token={self.max_characters}")
+
+    @classmethod
+    def read(cls, path: str | Path) -> "Options":
+        """Read the original's `options.json`; keys that only its training used are ignored."""
+        try:
+            raw = json.loads(Path(path).read_text(encoding="utf-8"))
+            lstm, cnn = raw["lstm"], raw["char_cnn"]
+            options = cls(
+                cell_size=int(lstm["dim"]),
+                projection_size=int(lstm["projection_dim"]),
+                num_layers=int(lstm["n_layers"]),
+                cell_clip=float(lstm["cell_clip"]),
+                projection_clip=float(lstm["proj_clip"]),
+                skip_connections=bool(lstm["use_skip_connections"]),
+                char_dim=int(cnn["embedding"]["dim"]),
+                filters=tuple((int(width), int(count)) for width, count in cnn["filters"]),
+                num_highway=int(cnn["n_highway"]),
+                activation=str(cnn.get("activation", "relu")),
+                max_characters=int(cnn["max_characters_per_token"]),
+            )
+        except KeyError as error:
+            raise ValueError(f"{path}: no key {error} in these biLM options") from error
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{path}: not the options of a biLM: {error}") from error
+        # 261 is what the original trains with, 262 what it predicts with: the same model.
+        if cnn.get("n_characters", NUM_CHARACTERS) not in (NUM_CHARACTERS - 1, NUM_CHARACTERS):
+            raise ValueError(f"{path}: char_cnn.n_characters={cnn['n_characters']}, but it may be 261 or 262")
+        return options
+
+    def write(self, path: str | Path) -> None:
+        """Write an `options.json` that the original and every reader of it takes."""
+        raw: dict[str, Any] = {
+            "lstm": {
+                "dim": self.cell_size,
+                "projection_dim": self.projection_size,
+                "n_layers": self.num_layers,
+                "cell_clip": self.cell_clip,
+                "proj_clip": self.projection_clip,
+                "use_skip_connections": self.skip_connections,
+            },
+            "char_cnn": {
+                "embedding": {"dim": self.char_dim},
+                "filters": [list(pair) for pair in self.filters],
+                "n_highway": self.num_highway,
+                "activation": self.activation,
+                "max_characters_per_token": self.max_characters,
+                "n_characters": NUM_CHARACTERS,
+            },
+            "bidirectional": True,
+        }
+        Path(path).write_text(json.dumps(raw, indent=2) + "\n", encoding="utf-8")
+
+
+class Highway(nn.Module):
+    """y = g * relu(W_t x + b_t) + (1 - g) * x with g = sigmoid(W_c x + b_c): the gate opens the *transformed* branch."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.carry = nn.Linear(size, size)
+        self.transform = nn.Linear(size, size)
+        nn.init.constant_(self.carry.bias, -2.0)
+
+    def forward(self, x: Float[Tensor, "*N F"]) -> Float[Tensor, "*N F"]:
+        gate = torch.sigmoid(self.carry(x))
+        return gate * F.relu(self.transform(x)) + (1 - gate) * x
+
+
+class CharCnn(nn.Module):
+    """The token encoder: characters of a word -> its context-independent vector.
+
+    The maximum runs over the whole frame, pad characters (which have a learned embedding) included: the original does so.
+    """
+
+    def __init__(self, options: Options) -> None:
+        super().__init__()
+        self.activation = torch.relu if options.activation == "relu" else torch.tanh
+        self.embedding = nn.Embedding(NUM_CHARACTERS, options.char_dim, padding_idx=0)
+        self.convolutions = nn.ModuleList(nn.Conv1d(options.char_dim, count, width) for width, count in options.filters)
+        size = sum(count for _, count in options.filters)
+        self.highways = nn.ModuleList(Highway(size) for _ in range(options.num_highway))
+        self.projection = nn.Linear(size, options.projection_size)
+        nn.init.uniform_(self.embedding.weight[1:], -1.0, 1.0)
+
+    def forward(self, chars: Int[Tensor, "B T C"]) -> Float[Tensor, "B T P"]:
+        characters = self.embedding(chars.flatten(0, 1)).transpose(1, 2)  # (B T) char_dim C
+        x = torch.cat([self.activation(conv(characters).amax(-1)) for conv in self.convolutions], -1)
+        for highway in self.highways:
+            x = highway(x)
+        return self.projection(x).unflatten(0, chars.shape[:2])
+
+
+class ProjectedLstm(nn.Module):
+    """One layer and direction: an LSTM whose output and recurrent state is a clipped projection of its cell's output.
+
+    z = W_x x_t + W_h h_{t-1} + b, in blocks i, j, f, o (the order of the weight files);
+    c_t = clip(sigmoid(f + 1) c_{t-1} + sigmoid(i) tanh(j));  h_t = clip(W_p (sigmoid(o) tanh(c_t))).
+    """
+
+    def __init__(self, input_size: int, options: Options) -> None:
+        super().__init__()
+        cell, projection = options.cell_size, options.projection_size
+        self.cell_clip, self.projection_clip = options.cell_clip, options.projection_clip
+        self.weight = nn.Parameter(torch.empty(4 * cell, input_size + projection))  # [W_x, W_h]
+        self.bias = nn.Parameter(torch.zeros(4 * cell))
+        self.projection_weight = nn.Parameter(torch.empty(projection, cell))
+        nn.init.xavier_uniform_(self.weight)
+        nn.init.xavier_uniform_(self.projection_weight)
+
+    def forward(
+        self, x: Float[Tensor, "B T I"], mask: Bool[Tensor, "B T"], h: Float[Tensor, "B P"], c: Float[Tensor, "B Z"]
+    ) -> tuple[Float[Tensor, "B T P"], Float[Tensor, "B P"], Float[Tensor, "B Z"]]:
+        """Read x from left to right; where the mask is off, the output is 0 and the state stays as it was."""
+        input_weight, state_weight = self.weight.split((x.shape[-1], h.shape[-1]), dim=1)
+        from_input = F.linear(x, input_weight, self.bias)
+        outputs = []
+        for t in range(x.shape[1]):
+            i, j, f, o = (from_input[:, t] + F.linear(h, state_weight)).chunk(4, -1)
+            new_c = torch.sigmoid(f + FORGET_BIAS) * c + torch.sigmoid(i) * torch.tanh(j)
+            new_c = new_c.clamp(-self.cell_clip, self.cell_clip)
+            new_h = F.linear(torch.sigmoid(o) * torch.tanh(new_c), self.projection_weight)
+            new_h = new_h.clamp(-self.projection_clip, self.projection_clip)
+            here = mask[:, t, None]
+            outputs.append(torch.where(here, new_h, 0))
+            h, c = torch.where(here, new_h, h), torch.where(here, new_c, c)
+        return torch.stack(outputs, 1), h, c
+
+
+class State(NamedTuple):
+    """What an LSTM carries: `h[direction][layer]` is "B P", `c[direction][layer]` is "B cell"."""
+
+    h: Float[Tensor, "2 N B P"]
+    c: Float[Tensor, "2 N B Z"]
+
+
+def reverse(x: Float[Tensor, "B T *F"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B T *F"]:
+    """Turn each sequence around within its own length; what lies past the end stays where it is."""
+    time = torch.arange(x.shape[1], device=x.device)
+    index = torch.where(time < lengths[:, None], lengths[:, None] - 1 - time, time)
+    return x[torch.arange(x.shape[0], device=x.device)[:, None], index]
+
+
+class BiLm(nn.Module):
+    """Characters "B T C" -> the layers "L B T D" of a biLM, and its state.
+
+    Without a state every sentence starts from zeros, so that its vectors depend on nothing but the sentence. Whoever wants the
+    original's habit (state carried from batch to batch, row by row) passes the returned state in again.
+    """
+
+    def __init__(self, options: Options, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.options = options
+        self.dropout = dropout  # on the input of every LSTM layer, while training the biLM itself
+        self.token_encoder = CharCnn(options)
+        self.directions = nn.ModuleList(
+            nn.ModuleList(ProjectedLstm(options.projection_size, options) for _ in range(options.num_layers)) for _ in range(2)
+        )
+
+    @property
+    def num_layers(self) -> int:
+        """How many layers come out: the LSTM layers and the token layer."""
+        return self.options.num_layers + 1
+
+    @property
+    def dim(self) -> int:
+        """D, the width of a layer: both directions."""
+        return 2 * self.options.projection_size
+
+    def zero_state(self, batch_size: int) -> State:
+        """The state before the first token."""
+        weight = self.directions[0][0].bias
+        shape = 2, self.options.num_layers, batch_size
+        return State(
+            weight.new_zeros(*shape, self.options.projection_size), weight.new_zeros(*shape, self.options.cell_size)
+        )
+
+    def run(
+        self, direction: int, x: Float[Tensor, "B T P"], mask: Bool[Tensor, "B T"], state: State
+    ) -> tuple[list[Float[Tensor, "B T P"]], State]:
+        """One direction's LSTM layers over token vectors *in the order in which it reads them*, from its part of the state."""
+        outputs, hs, cs = [], [], []
+        for layer, lstm in enumerate(self.directions[direction]):
+            x = F.dropout(x, self.dropout, self.training)
+            out, h, c = lstm(x, mask, state.h[direction, layer], state.c[direction, layer])
+            x = out + x if layer and self.options.skip_connections else out
+            outputs.append(x)
+            hs.append(h)
+            cs.append(c)
+        return outputs, State(torch.stack(hs), torch.stack(cs))
+
+    def forward(
+        self, chars: Int[Tensor, "B T C"], state: State | None = None, *, boundaries: bool = False
+    ) -> tuple[Float[Tensor, "L B S D"], State]:
+        """All layers; 0 past a sentence's end. `boundaries` keeps the rows of <S> and </S>, so that S is T + 2, else T."""
+        if chars.shape[-1] != self.options.max_characters:
+            raise ValueError(f"this biLM reads {self.options.max_characters} characters a word, not {chars.shape[-1]}")
+        framed, lengths = add_boundaries(chars)
+        mask = torch.arange(framed.shape[1], device=chars.device) < lengths[:, None]
+        x = self.token_encoder(framed) * mask[..., None]
+        state = state or self.zero_state(len(chars))
+        forward, forward_state = self.run(0, x, mask, state)
+        backward, backward_state = self.run(1, reverse(x, lengths), mask, state)
+        pairs = [(x, x), *((f, reverse(b, lengths)) for f, b in zip(forward, backward, strict=True))]
+        layers = torch.stack([torch.cat(pair, -1) * mask[..., None] for pair in pairs])
+        if not boundaries:
+            layers = layers[:, :, 1:-1] * (chars > 0).any(-1)[None, ..., None]
+        return layers, State(
+            torch.stack([forward_state.h, backward_state.h]), torch.stack([forward_state.c, backward_state.c])
+        )
+
+
+def add_boundaries(chars: Int[Tensor, "B T C"]) -> tuple[Int[Tensor, "B S C"], Int[Tensor, " B"]]:
+    """Put <S> before and </S> after every sentence; also the new lengths."""
+    lengths = (chars > 0).any(-1).sum(-1) + 2
+    framed = F.pad(chars, (0, 0, 1, 1))
+    width = chars.shape[-1]
+    framed[:, 0] = torch.tensor(word_frame("<S>", width), device=chars.device)
+    framed[torch.arange(len(chars), device=chars.device), lengths - 1] = torch.tensor(
+        word_frame("</S>", width), device=chars.device
+    )
+    return framed, lengths

@@ -1,0 +1,97 @@
+"""ELMo as a task sees it (paper, sections 3.2 and 3.3): a biLM, and one mix of its layers for each place where the task reads it.
+
+Axes: L layers, B batch, T tokens, C characters, D biLM.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from .mix import Choice, ScalarMix
+
+PLACES = ("input", "output")
+
+
+class Layers(Protocol):
+    """Whatever gives several vectors per word: a biLM, or any encoder under the same contract."""
+
+    num_layers: int
+    dim: int
+
+    def __call__(self, chars: Int[Tensor, "B T C"]) -> tuple[Float[Tensor, "L B T D"], object]: ...
+
+
+class ElmoVectors(NamedTuple):
+    """ELMo_k for the task's input and for its encoder's output; width 0 at a place that does not read it."""
+
+    input: Float[Tensor, "B T I"]
+    output: Float[Tensor, "B T O"]
+
+
+class Elmo(nn.Module):
+    """The mixed layers of a biLM, frozen unless `finetune`.
+
+    `layers=None` is the baseline without a biLM: every width is 0, and nothing downstream can tell it from a narrow ELMo.
+    `at` names the places that read a mix (each place has its own), `l2` is the paper's lambda.
+    """
+
+    def __init__(
+        self,
+        layers: nn.Module | None,
+        *,
+        mix: Choice = "all",
+        at: Sequence[str] = ("input",),
+        dropout: float = 0.5,
+        l2: float = 0.0,
+        layer_norm: bool = False,
+        finetune: bool = False,
+    ) -> None:
+        super().__init__()
+        if unknown := [place for place in at if place not in PLACES]:
+            raise ValueError(f"elmo.at={list(at)} names {unknown}, but the places are {list(PLACES)}")
+        if not 0 <= dropout < 1:
+            raise ValueError(f"elmo.dropout={dropout}, but it may be 0 to less than 1")
+        if l2 < 0:
+            raise ValueError(f"elmo.l2={l2}, but it may not be negative")
+        self.layers, self.dropout, self.l2, self.finetune = layers, dropout, l2, finetune
+        places = at if layers is not None else ()
+        self.mixes = nn.ModuleDict(
+            {place: ScalarMix(layers.num_layers, mix, layer_norm=layer_norm) for place in PLACES if place in places}
+        )
+        if layers is not None:
+            layers.requires_grad_(finetune)
+
+    def dim(self, place: str) -> int:
+        """The width of ELMo at a place, 0 where it is not read."""
+        return self.layers.dim if place in self.mixes else 0
+
+    def train(self, mode: bool = True) -> "Elmo":
+        super().train(mode)
+        if self.layers is not None and not self.finetune:
+            self.layers.eval()  # a frozen biLM has no dropout
+        return self
+
+    def forward(
+        self,
+        chars: Int[Tensor, "B T C"],
+        mask: Bool[Tensor, "B T"],
+        layers: Float[Tensor, "L B T D"] | None = None,
+    ) -> ElmoVectors:
+        """The vectors for each place; `layers`, where they are known already, save running the biLM."""
+        if layers is None and self.mixes:
+            with torch.set_grad_enabled(self.finetune and torch.is_grad_enabled()):
+                layers, _ = self.layers(chars)
+        return ElmoVectors(*(self._at(place, layers, mask) for place in PLACES))
+
+    def _at(self, place: str, layers: Tensor | None, mask: Tensor) -> Tensor:
+        if place not in self.mixes:
+            return torch.zeros(*mask.shape, 0, device=mask.device)
+        return F.dropout(self.mixes[place](layers, mask), self.dropout, self.training)
+
+    def penalty(self) -> Float[Tensor, ""] | float:
+        """Lambda times the sum of w squared over all mixes (paper, section 3.4): what training adds to the loss."""
+        return self.l2 * sum(mix.penalty() for mix in self.mixes.values())

@@ -1,0 +1,133 @@
+"""Reading and writing biLMs: the original's `options.json` + HDF5, and safetensors under our own parameter names.
+
+Axes: as in `bilm.py`. The HDF5 layout is that of bilm-tf's `dump_weights`; its names, shapes and orders are in `_hdf5_layout`.
+"""
+
+import logging
+import os
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import h5py
+import numpy as np
+import torch
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save_file
+from torch import Tensor
+
+from .bilm import BiLm, Options
+
+log = logging.getLogger(__name__)
+Turn = Callable[[np.ndarray], np.ndarray]
+
+
+def load(options: str | Path, weights: str | Path | None, *, pretrained: bool = True) -> BiLm:
+    """A biLM from `options.json` and its weights (`.hdf5`, `.h5` or `.safetensors`), in float32.
+
+    `pretrained=False` keeps the random weights of a new model: the control that tells pretraining from capacity.
+    Raises FileNotFoundError and ValueError that name the file, the tensor and both shapes.
+    """
+    for key, path in (("elmo.options", options), ("elmo.weights", weights)):
+        if path is not None and not Path(path).is_file():
+            raise FileNotFoundError(f"{key}={path}: no such file")
+    bilm = BiLm(Options.read(options))
+    if not pretrained:
+        log.info("elmo.pretrained=false: the biLM keeps its random weights")
+        return bilm
+    if weights is None:
+        raise ValueError("elmo.weights is empty: give a .hdf5 or .safetensors file, or elmo.pretrained=false")
+    tensors = _read_safetensors(bilm, weights) if Path(weights).suffix == ".safetensors" else _read_hdf5(bilm, weights)
+    bilm.load_state_dict(tensors)
+    return bilm
+
+
+def save(bilm: BiLm, weights: str | Path, options: str | Path | None = None, *, dtype: torch.dtype = torch.float32) -> None:
+    """Write a biLM, atomically: the format is that of the suffix; `options` defaults to `options.json` beside the weights."""
+    weights = Path(weights)
+    weights.parent.mkdir(parents=True, exist_ok=True)
+    bilm.options.write(options or weights.parent / "options.json")
+    tensors = {name: tensor.detach().cpu().to(dtype).numpy() for name, tensor in bilm.state_dict().items()}
+    part = weights.with_name(weights.name + ".part")
+    if weights.suffix == ".safetensors":
+        save_file({name: np.ascontiguousarray(array) for name, array in tensors.items()}, part)
+    else:
+        with h5py.File(part, "w") as file:
+            for theirs, ours, _, back in _hdf5_layout(bilm.options):
+                file[theirs] = back(tensors[ours])
+    os.replace(part, weights)
+
+
+def _read_safetensors(bilm: BiLm, path: str | Path) -> dict[str, Tensor]:
+    try:
+        arrays = load_file(path)
+    except SafetensorError as error:
+        raise ValueError(f"{path}: not a safetensors file, or a damaged one: {error}") from error
+    expected = bilm.state_dict()
+    _check_names(path, arrays.keys(), expected.keys())
+    return {name: _checked(path, name, arrays[name], expected[name]) for name in expected}
+
+
+def _read_hdf5(bilm: BiLm, path: str | Path) -> dict[str, Tensor]:
+    expected, tensors = bilm.state_dict(), {}
+    layout = list(_hdf5_layout(bilm.options))
+    try:
+        with h5py.File(path, "r") as file:
+            found: list[str] = []
+            file.visititems(lambda name, item: found.append(name) if isinstance(item, h5py.Dataset) else None)
+            _check_names(path, found, [theirs for theirs, *_ in layout])
+            arrays = {theirs: file[theirs][()] for theirs in found}
+    except (OSError, RuntimeError) as error:  # h5py's words for a file that is cut off or something else
+        raise ValueError(f"{path}: not an HDF5 file, or a damaged one: {error}") from error
+    for theirs, ours, turn, back in layout:
+        shape = back(expected[ours].numpy()).shape
+        if arrays[theirs].shape != shape:
+            raise ValueError(f"{path}: {theirs} has shape {arrays[theirs].shape}, but the options ask for {shape}")
+        tensors[ours] = _checked(path, theirs, turn(arrays[theirs]), expected[ours])
+    return tensors
+
+
+def _check_names(path: str | Path, found: Iterable[str], expected: Iterable[str]) -> None:
+    missing, unknown = sorted(set(expected) - set(found)), sorted(set(found) - set(expected))
+    if missing or unknown:
+        raise ValueError(f"{path} does not fit the biLM's options: it lacks {missing or 'nothing'}, and has {unknown or 'nothing'} that they do not ask for")
+
+
+def _checked(path: str | Path, name: str, array: np.ndarray, expected: Tensor) -> Tensor:
+    if array.shape != tuple(expected.shape):
+        raise ValueError(f"{path}: {name} has shape {array.shape}, but the options ask for {tuple(expected.shape)}")
+    return torch.tensor(array, dtype=torch.float32)
+
+
+def _hdf5_layout(options: Options) -> Iterator[tuple[str, str, Turn, Turn]]:
+    """(name in the file, name in `BiLm`, from the file's array to ours, and back); the file is input-major."""
+
+    def same(array: np.ndarray) -> np.ndarray:
+        return array
+
+    def transpose(array: np.ndarray) -> np.ndarray:
+        return array.T
+
+    def from_filters(array: np.ndarray) -> np.ndarray:
+        return array[0].transpose(2, 1, 0)  # (1, width, char_dim, filters) -> (filters, char_dim, width)
+
+    def to_filters(array: np.ndarray) -> np.ndarray:
+        return array.transpose(2, 1, 0)[None]
+
+    # The file has no row for id 0, "no token".
+    yield "char_embed", "token_encoder.embedding.weight", lambda a: np.pad(a, ((1, 0), (0, 0))), lambda a: a[1:]
+    for k in range(len(options.filters)):
+        yield f"CNN/W_cnn_{k}", f"token_encoder.convolutions.{k}.weight", from_filters, to_filters
+        yield f"CNN/b_cnn_{k}", f"token_encoder.convolutions.{k}.bias", same, same
+    for k in range(options.num_highway):
+        for part in ("carry", "transform"):
+            yield f"CNN_high_{k}/W_{part}", f"token_encoder.highways.{k}.{part}.weight", transpose, transpose
+            yield f"CNN_high_{k}/b_{part}", f"token_encoder.highways.{k}.{part}.bias", same, same
+    yield "CNN_proj/W_proj", "token_encoder.projection.weight", transpose, transpose
+    yield "CNN_proj/b_proj", "token_encoder.projection.bias", same, same
+    for direction in range(2):
+        for layer in range(options.num_layers):
+            theirs = f"RNN_{direction}/RNN/MultiRNNCell/Cell{layer}/LSTMCell"
+            ours = f"directions.{direction}.{layer}"
+            yield f"{theirs}/W_0", f"{ours}.weight", transpose, transpose
+            yield f"{theirs}/B", f"{ours}.bias", same, same
+            yield f"{theirs}/W_P_0", f"{ours}.projection_weight", transpose, transpose
