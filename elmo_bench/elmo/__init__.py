@@ -2,6 +2,6 @@ from .bilm import BiLm, Options, State
 from .chars import char_ids
 from .elmo import Elmo, ElmoVectors
 from .mix import ScalarMix
-from .weights import load, save
+from .weights import load, save, shipped
 
-__all__ = ["BiLm", "Elmo", "ElmoVectors", "Options", "ScalarMix", "State", "char_ids", "load", "save"]
+__all__ = ["BiLm", "Elmo", "ElmoVectors", "Options", "ScalarMix", "State", "char_ids", "load", "save", "shipped"]

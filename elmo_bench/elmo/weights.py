@@ -21,6 +21,11 @@ log = logging.getLogger(__name__)
 Turn = Callable[[np.ndarray], np.ndarray]
 
 
+def shipped(file: str) -> str:
+    """The path of a file that ships with this package, such as `mini/options.json`."""
+    return str(Path(__file__).parent / file)
+
+
 def load(options: str | Path, weights: str | Path | None, *, pretrained: bool = True) -> BiLm:
     """A biLM from `options.json` and its weights (`.hdf5`, `.h5` or `.safetensors`), in float32.
 

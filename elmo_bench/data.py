@@ -1,0 +1,131 @@
+"""Examples of a task, in batches of like length."""
+
+import itertools
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import pytorch_lightning as pl
+import torch.distributed as dist
+from torch.utils.data import DataLoader, Sampler
+
+from elmo_bench.text import Vocab
+
+LENGTH_NOISE = 0.1  # how far a sentence may stray from its place in the order of length
+
+
+class Example(Protocol):
+    """What every task's example owes: its sentences, the labels it needs, and the file and line it stands at."""
+
+    sentences: Sequence[Sequence[str]]
+    labels: Sequence[str]
+    source: str
+
+
+class Numbered(NamedTuple):
+    """A task's batch, and the places of its examples in the data set."""
+
+    numbers: list[int]
+    batch: Any
+
+
+class LengthBatches(Sampler[list[int]]):
+    """Batches of examples of about the same length; shuffled anew each epoch when training.
+
+    Several processes share the batches out. In training each gets as many (the first ones serve twice if need be), in
+    evaluation every example comes exactly once.
+    """
+
+    def __init__(self, lengths: Sequence[int], batch_size: int, *, shuffle_seed: int | None = None) -> None:
+        self.lengths, self.batch_size, self.shuffle_seed = lengths, batch_size, shuffle_seed
+        self.epoch = 0
+        self.rank, self.world = (dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else (0, 1)
+
+    def __iter__(self) -> Iterator[list[int]]:
+        shuffled = self.shuffle_seed is not None
+        rng = random.Random(f"{self.shuffle_seed} {self.epoch}")
+        self.epoch += 1
+        noise = [rng.uniform(1 - LENGTH_NOISE, 1 + LENGTH_NOISE) if shuffled else 1.0 for _ in self.lengths]
+        order = sorted(range(len(self.lengths)), key=lambda k: self.lengths[k] * noise[k])
+        batches = [order[k : k + self.batch_size] for k in range(0, len(order), self.batch_size)]
+        if shuffled:
+            rng.shuffle(batches)
+            batches += itertools.islice(itertools.cycle(batches), -len(batches) % self.world)
+        return iter(batches[self.rank :: self.world])
+
+    def __len__(self) -> int:
+        batches = -(-len(self.lengths) // self.batch_size)
+        if self.shuffle_seed is not None:
+            return -(-batches // self.world)
+        return len(range(self.rank, batches, self.world))
+
+
+class TaskData(pl.LightningDataModule):
+    """The training, development and test examples of one task.
+
+    `read` and `collate` are the task's own (`tasks/*/data.py`); `fraction` keeps that share of the training examples, drawn by
+    `seed`. Everything is read, and so checked, before training starts.
+    """
+
+    def __init__(
+        self,
+        files: Mapping[str, Path],
+        *,
+        read: Callable[[Path], Iterator[Example]],
+        collate: Callable[[Sequence[Example], Vocab], Any],
+        batch_size: int,
+        fraction: float = 1.0,
+        seed: int = 0,
+        num_workers: int = 0,
+    ) -> None:
+        super().__init__()
+        if not 0 < fraction <= 1:
+            raise ValueError(f"fraction={fraction}, but it may be more than 0 and at most 1")
+        self.collate, self.batch_size, self.seed, self.num_workers = collate, batch_size, seed, num_workers
+        self.examples = {split: list(read(path)) for split, path in files.items()}
+        self.labels = sorted({label for example in self.examples["train"] for label in example.labels})
+        for split, examples in self.examples.items():
+            _check(split, examples, files[split], set(self.labels))
+        kept = max(1, round(fraction * len(self.examples["train"])))
+        self.examples["train"] = random.Random(seed).sample(self.examples["train"], kept)
+        self.vocab: Vocab | None = None
+
+    def sentences(self, split: str) -> Iterator[Sequence[str]]:
+        """All sentences of a split's examples."""
+        return itertools.chain.from_iterable(example.sentences for example in self.examples[split])
+
+    def _loader(self, split: str, shuffle_seed: int | None = None) -> DataLoader:
+        examples = self.examples[split]
+        lengths = [sum(map(len, example.sentences)) for example in examples]
+        return DataLoader(
+            range(len(examples)),  # type: ignore[arg-type]
+            batch_sampler=LengthBatches(lengths, self.batch_size, shuffle_seed=shuffle_seed),
+            collate_fn=partial(_collate, self.collate, examples, self.vocab),
+            num_workers=self.num_workers,
+            persistent_workers=self.num_workers > 0,
+        )
+
+    def train_dataloader(self) -> DataLoader:
+        return self._loader("train", self.seed)
+
+    def val_dataloader(self) -> DataLoader:
+        return self._loader("dev")
+
+    def test_dataloader(self) -> DataLoader:
+        return self._loader("test")
+
+
+def _collate(collate: Callable[..., Any], examples: Sequence[Example], vocab: Vocab, numbers: list[int]) -> Numbered:
+    return Numbered(numbers, collate([examples[number] for number in numbers], vocab))
+
+
+def _check(split: str, examples: Sequence[Example], path: Path, labels: set[str]) -> None:
+    if not examples:
+        raise ValueError(f"{path}: no examples in the {split} file")
+    for example in examples:
+        if unknown := sorted(set(example.labels) - labels):
+            raise ValueError(
+                f"{example.source}: labels {unknown} of the {split} file do not occur in the training file, which has {sorted(labels)}"
+            )

@@ -1,0 +1,81 @@
+"""From a config to objects: every config group is instantiated once, here, in a function of a few lines."""
+
+from collections.abc import Mapping
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytorch_lightning as pl
+from hydra.utils import instantiate
+from omegaconf import DictConfig, OmegaConf
+from pytorch_lightning.callbacks import Callback
+from torch import nn
+
+from elmo_bench.data import TaskData
+from elmo_bench.elmo import Elmo
+from elmo_bench.module import TaskModule
+from elmo_bench.nn import Backbone
+from elmo_bench.text import Vocab, read_vectors
+
+
+def elmo(cfg: DictConfig) -> Elmo:
+    """The biLM under its mixes; `elmo=none` has no layers."""
+    settings = {key: cfg.elmo[key] for key in ("mix", "at", "dropout", "l2", "layer_norm", "finetune")}
+    settings = OmegaConf.to_container(OmegaConf.create(settings))
+    return Elmo(instantiate(cfg.elmo.layers), **settings)
+
+
+def task_files(cfg: DictConfig) -> ModuleType:
+    """The task's `read`, `collate` and `write`."""
+    return import_module(cfg.task.data)
+
+
+def data(cfg: DictConfig) -> TaskData:
+    """All examples, read and checked."""
+    task = task_files(cfg)
+    return TaskData(
+        instantiate(cfg.data.files),
+        read=task.read,
+        collate=task.collate,
+        batch_size=cfg.task.batch_size,
+        fraction=cfg.fraction,
+        seed=cfg.seed,
+        num_workers=cfg.num_workers,
+    )
+
+
+def vocab(cfg: DictConfig, data: TaskData) -> tuple[Vocab, Mapping[str, np.ndarray]]:
+    """The words of the training examples, and every word of any split that has a pretrained vector."""
+    lowercase = cfg.vocab.lowercase
+    vectors: Mapping[str, np.ndarray] = {}
+    if cfg.vocab.vectors:
+        seen = {word.lower() if lowercase else word for split in data.examples for s in data.sentences(split) for word in s}
+        vectors = read_vectors(cfg.vocab.vectors, seen)
+        if not vectors:
+            raise ValueError(f"vocab.vectors={cfg.vocab.vectors}: it has a vector for no word of the data")
+    built = Vocab.build(
+        data.sentences("train"), data.labels, min_count=cfg.vocab.min_count, keep=vectors, lowercase=lowercase
+    )
+    return built, vectors
+
+
+def model(cfg: DictConfig, vocab: Vocab, vectors: Mapping[str, np.ndarray], elmo: Elmo) -> nn.Module:
+    """The task's model on its backbone."""
+    embed = instantiate(cfg.embed)(vocab=vocab, vectors=vectors)
+    backbone = Backbone(embed, elmo, instantiate(cfg.encoder))
+    return instantiate(cfg.task.model)(backbone, vocab.labels)
+
+
+def module(cfg: DictConfig, model: nn.Module, vocab: Vocab) -> TaskModule:
+    """The model with its metric and optimizer."""
+    return TaskModule(
+        model, instantiate(cfg.task.metric)(vocab.labels), instantiate(cfg.task.optimizer), bilm_lr=cfg.elmo.lr
+    )
+
+
+def trainer(cfg: DictConfig, callbacks: list[Callback]) -> pl.Trainer:
+    """Lightning's Trainer with the chosen loggers."""
+    loggers = [instantiate(logger) for logger in cfg.logger.values()]
+    settings: dict[str, Any] = {"default_root_dir": cfg.run_dir, "enable_model_summary": False, "use_distributed_sampler": False}
+    return instantiate(cfg.trainer, callbacks=callbacks, logger=loggers, **settings)

@@ -1,0 +1,77 @@
+"""What a run leaves: `result.json`, and a table on the terminal."""
+
+import dataclasses
+import importlib.metadata
+import json
+import os
+import subprocess
+from pathlib import Path
+
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import DictConfig, OmegaConf
+from rich.console import Console
+from rich.table import Table
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """The figures of one run; metrics are fractions of 1."""
+
+    task: str
+    seed: int
+    metrics: dict[str, float]
+    mix: dict[str, float]
+    parameters: dict[str, int]
+    seconds: dict[str, float]
+    epochs: int
+    examples_per_second: float
+    device: str
+
+
+def write_result(result: Result, cfg: DictConfig) -> None:
+    """Write `result.json`, whole or not at all: the figures, the config, the versions and the commit."""
+    packages = ("torch", "pytorch-lightning", "hydra-core", "elmo-bench")
+    content = dataclasses.asdict(result) | {
+        "choices": dict(HydraConfig.get().runtime.choices) if HydraConfig.initialized() else {},
+        "config": OmegaConf.to_container(cfg, resolve=True),
+        "versions": {name: importlib.metadata.version(name) for name in packages},
+        "commit": _commit(),
+    }
+    path = Path(cfg.run_dir, "result.json")
+    part = path.with_suffix(".part")
+    part.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    os.replace(part, path)
+
+
+def _commit() -> str | None:
+    """The commit of the code that ran, with a + if it was changed since; None outside a checkout."""
+    here = Path(__file__).parent
+    command = ["git", "-C", str(here), "describe", "--always", "--abbrev=40", "--dirty=+", "--exclude=*"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+def print_result(result: Result, cfg: DictConfig) -> None:
+    """The test figures by type and overall, the mix, the time."""
+    names = [name.removeprefix("test/") for name in result.metrics if name.startswith("test/")]
+    groups = list(dict.fromkeys(name.rpartition("/")[0] for name in names))
+    kinds = list(dict.fromkeys(name.rpartition("/")[2] for name in names))
+    table = Table()
+    table.add_column("")
+    for kind in kinds:
+        table.add_column(kind, justify="right")
+    for group in sorted(groups, key=lambda group: (group == "", group)):
+        figures = (result.metrics.get("/".join(filter(None, ("test", group, kind)))) for kind in kinds)
+        cells = ("" if figure is None else f"{100 * figure:.2f}" for figure in figures)
+        table.add_row(group or "all", *cells, style="" if group else "bold")
+    console = Console()
+    console.print(f"\n{result.task} on {cfg.data.name}, elmo={cfg.elmo.name}, seed {result.seed}: test, in percent")
+    console.print(table)
+    if result.mix:
+        console.print("mix: " + "   ".join(f"{name.removeprefix('elmo/')} {value:.3f}" for name, value in result.mix.items()))
+    console.print(
+        f"{result.epochs} epochs in {result.seconds['training']:.0f} s of training "
+        f"({result.examples_per_second:.0f} examples/s), {result.seconds['total']:.0f} s in all; {cfg.run_dir}/result.json"
+    )

@@ -1,0 +1,117 @@
+"""`job=train`: train a task's model, test its best epoch, leave `result.json`, predictions, checkpoint and curves."""
+
+import logging
+import time
+import warnings
+from pathlib import Path
+
+import pytorch_lightning as pl
+import torch
+from omegaconf import DictConfig, OmegaConf
+from pytorch_lightning.callbacks import Callback, EarlyStopping, ModelCheckpoint, RichProgressBar
+
+from elmo_bench.data import TaskData
+from elmo_bench.module import TaskModule
+
+from . import build, wandb_logger
+from .result import Result, print_result, write_result
+
+log = logging.getLogger(__name__)
+logging.getLogger("pytorch_lightning").setLevel(logging.WARNING)
+for _chatter in ("does not have many workers", "number of training batches", "exists and is not empty", "LeafSpec"):
+    warnings.filterwarnings("ignore", f".*{_chatter}.*")
+
+
+class EpochLines(Callback):
+    """A line of text for each epoch, for people and for log files; `seconds` is the time spent on training batches."""
+
+    def __init__(self, monitor: str) -> None:
+        self.monitor, self.best, self.seconds = monitor, float("-inf"), 0.0
+
+    def on_train_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        self.start = time.perf_counter()
+
+    def on_validation_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        if trainer.state.fn == "fit":
+            self.seconds += time.perf_counter() - self.start
+
+    def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        loss, value = (float(trainer.callback_metrics[name]) for name in ("train/loss", self.monitor))
+        mark = "  best so far" if value > self.best else ""
+        self.best = max(value, self.best)
+        log.info(
+            "epoch %2d of at most %d   train/loss %7.3f   %s %5.2f   %4.1f s%s",
+            *(trainer.current_epoch + 1, trainer.max_epochs, loss, self.monitor, 100 * value),
+            *(time.perf_counter() - self.start, mark),
+        )
+
+
+def train(cfg: DictConfig) -> dict[str, float]:
+    """Run the experiment that the config describes; the metrics of dev and test, as fractions of 1."""
+    started = time.perf_counter()
+    pl.seed_everything(cfg.seed, workers=True, verbose=False)
+    elmo = build.elmo(cfg)
+    data = build.data(cfg)
+    data.vocab, vectors = build.vocab(cfg, data)
+    module = build.module(cfg, build.model(cfg, data.vocab, vectors, elmo), data.vocab)
+    parameters = count_parameters(module)
+    sizes = ", ".join(f"{len(examples)} {split}" for split, examples in data.examples.items())
+    log.info("%s on %s: %s examples; %s trainable parameters", cfg.task.name, cfg.data.name, sizes, f"{parameters['trainable']:,}")
+
+    monitor = f"val/{cfg.task.monitor}"
+    lines = EpochLines(monitor)
+    best = ModelCheckpoint(cfg.run_dir, "best", monitor=monitor, mode="max", enable_version_counter=False)
+    stop = EarlyStopping(monitor, patience=cfg.task.patience, mode="max")
+    trainer = build.trainer(cfg, [best, stop, lines, RichProgressBar(leave=False)])
+    try:
+        for logger in trainer.loggers:
+            logger.log_hyperparams(OmegaConf.to_container(cfg, resolve=True))
+        trainer.fit(module, data)
+        metrics = measure(trainer, module, data)
+        for logger in trainer.loggers:
+            logger.log_metrics(metrics | module.mix())
+    finally:
+        if "wandb" in cfg.logger:
+            wandb_logger.finish()
+    if trainer.is_global_zero:
+        write_predictions(cfg, data, module)
+        result = Result(
+            task=cfg.task.name,
+            seed=cfg.seed,
+            metrics=metrics,
+            mix=module.mix(),
+            parameters=parameters,
+            seconds={"total": time.perf_counter() - started, "training": lines.seconds},
+            epochs=trainer.current_epoch,
+            examples_per_second=len(data.examples["train"]) * trainer.current_epoch / lines.seconds,
+            device=str(module.device) if module.device.type == "cpu" else torch.cuda.get_device_name(),
+        )
+        write_result(result, cfg)
+        print_result(result, cfg)
+    return metrics
+
+
+def count_parameters(module: pl.LightningModule) -> dict[str, int]:
+    """How many numbers training moves, and how many stay as they are (a frozen biLM's)."""
+    counts = {True: 0, False: 0}
+    for parameter in module.parameters():
+        counts[parameter.requires_grad] += parameter.numel()
+    return {"trainable": counts[True], "frozen": counts[False]}
+
+
+def measure(trainer: pl.Trainer, module: TaskModule, data: TaskData) -> dict[str, float]:
+    """The best epoch's figures on dev (`val/...`) and test (`test/...`)."""
+    figures = trainer.validate(module, data, ckpt_path="best", verbose=False)[0]
+    figures |= trainer.test(module, data, verbose=False)[0]
+    return {name: float(value) for name, value in figures.items() if name.startswith(("val/", "test/"))}
+
+
+def write_predictions(cfg: DictConfig, data: TaskData, module: TaskModule) -> None:
+    """The test predictions, in the order and the official format of the test file."""
+    folder = Path(cfg.run_dir, "predictions")
+    folder.mkdir(exist_ok=True)
+    tested = sorted(module.predictions)  # all of them, but for trainer=smoke
+    examples = [data.examples["test"][number] for number in tested]
+    build.task_files(cfg).write(
+        examples, [module.predictions[number] for number in tested], folder / f"test{cfg.task.suffix}"
+    )

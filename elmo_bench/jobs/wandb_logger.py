@@ -1,0 +1,35 @@
+"""Weights & Biases that never asks, hangs or stops a run: online where it is configured and answers, else offline."""
+
+import logging
+import os
+from typing import Any
+
+log = logging.getLogger(__name__)
+
+
+def logger(*, save_dir: str, init_timeout: int, **settings: Any) -> Any:
+    """Lightning's WandbLogger in the best mode there is: WANDB_MODE if it is set, else online, else offline.
+
+    An offline run lies under `save_dir` and is sent by `wandb sync` whenever there is a network.
+    """
+    import wandb
+    from pytorch_lightning.loggers import WandbLogger
+
+    mode, reason = os.environ.get("WANDB_MODE"), "WANDB_MODE says so"
+    if mode is None:
+        mode, reason = ("online", "it is configured") if wandb.login(prompt=False) else ("offline", "no key is configured")
+    options = settings | {"dir": save_dir, "settings": wandb.Settings(init_timeout=init_timeout)}
+    try:
+        run = wandb.init(mode=mode, **options)
+    except (wandb.errors.CommError, wandb.errors.AuthenticationError, wandb.errors.UsageError) as error:
+        mode, reason = "offline", f"the service did not answer: {str(error).splitlines()[0]}"
+        run = wandb.init(mode=mode, **options)
+    log.info("wandb: %s (%s)", mode, reason)
+    return WandbLogger(experiment=run, save_dir=save_dir)
+
+
+def finish() -> None:
+    """End the W&B run, so that the next one of a sweep gets its own."""
+    import wandb
+
+    wandb.finish()

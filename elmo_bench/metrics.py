@@ -1,0 +1,52 @@
+"""Metrics that several tasks share. Their states are additive counts, so that several processes sum to the exact corpus score."""
+
+from collections.abc import Iterable, Sequence
+
+import torch
+from torchmetrics import Metric
+
+Tags = Sequence[str]
+
+
+class SpanF1(Metric):
+    """Precision, recall and F1 of labelled chunks, over all and by type: conlleval's figures.
+
+    `labels` are tags ("B-PER") or types ("PER") that may occur. Chunks are what seqeval's default mode finds in IOB2 tags.
+    """
+
+    full_state_update = False
+
+    def __init__(self, labels: Iterable[str]) -> None:
+        super().__init__()
+        self.types = sorted({label.partition("-")[2] or label for label in labels} - {"O"})
+        self.counts: torch.Tensor  # types x (right, predicted, gold)
+        self.add_state("counts", torch.zeros(len(self.types), 3, dtype=torch.long), dist_reduce_fx="sum")
+
+    def update(self, predicted: Sequence[Tags], gold: Sequence[Tags]) -> None:
+        """Count the chunks of some sentences."""
+        from seqeval.metrics.sequence_labeling import get_entities  # imports scikit-learn: a second
+
+        numbers = {name: number for number, name in enumerate(self.types)}
+        counts = torch.zeros_like(self.counts, device="cpu")
+        for ours, theirs in zip(predicted, gold, strict=True):
+            found, true = set(get_entities(list(ours))), set(get_entities(list(theirs)))
+            for column, chunks in enumerate((found & true, found, true)):
+                for name, _, _ in chunks:
+                    counts[numbers[name], column] += 1
+        self.counts += counts.to(self.counts.device)
+
+    def compute(self) -> dict[str, torch.Tensor]:
+        """`precision`, `recall`, `f1`, and the three for each type as `PER/f1`; fractions of 1, 0 where nothing was counted."""
+        figures = _precision_recall_f1("", self.counts.sum(0))
+        for name, counts in zip(self.types, self.counts, strict=True):
+            figures |= _precision_recall_f1(f"{name}/", counts)
+        return figures
+
+
+def _precision_recall_f1(prefix: str, counts: torch.Tensor) -> dict[str, torch.Tensor]:
+    right, predicted, gold = counts.double()
+    return {
+        f"{prefix}precision": right / predicted.clamp(min=1),
+        f"{prefix}recall": right / gold.clamp(min=1),
+        f"{prefix}f1": 2 * right / (predicted + gold).clamp(min=1),
+    }

@@ -1,0 +1,107 @@
+"""The one LightningModule: any task's model, trained and measured."""
+
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol
+
+import pytorch_lightning as pl
+import torch
+from torch import Tensor, nn
+from torchmetrics import Metric
+
+from elmo_bench.data import Numbered
+from elmo_bench.nn import Backbone
+
+
+class TaskModel(Protocol):
+    """What every task's model owes."""
+
+    backbone: Backbone
+
+    def __call__(self, batch: Any) -> Any: ...
+    def loss(self, scores: Any, batch: Any) -> Tensor: ...
+    def decode(self, scores: Any, batch: Any) -> list: ...
+
+
+class TaskModule(pl.LightningModule):
+    """Scores -> loss and the mix's penalty when training; scores -> decoded predictions -> metric on dev and test.
+
+    `optimizer` takes parameter groups; a biLM that is trained too has a group of its own with `bilm_lr`. After a test the
+    predictions lie in `predictions`, by the example's place in its file.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        metric: Metric,
+        optimizer: Callable[[Iterable[dict[str, Any]]], torch.optim.Optimizer],
+        *,
+        bilm_lr: float,
+    ) -> None:
+        super().__init__()
+        self.model, self.optimizer, self.bilm_lr = model, optimizer, bilm_lr
+        self.metrics = nn.ModuleDict({"val": metric, "test": metric.clone()})
+        self.predictions: dict[int, Any] = {}
+
+    def training_step(self, numbered: Numbered, _: int) -> Tensor:
+        batch = numbered.batch
+        loss = self.model.loss(self.model(batch), batch)
+        if not torch.isfinite(loss):
+            raise FloatingPointError(f"the loss is {loss.item()} at step {self.global_step}; try a lower task.optimizer.lr")
+        self.log("train/loss", loss, on_step=False, on_epoch=True, prog_bar=True, batch_size=len(numbered.numbers))
+        return loss + self.model.backbone.elmo.penalty()
+
+    def validation_step(self, numbered: Numbered, _: int) -> None:
+        self._measure("val", numbered)
+
+    def test_step(self, numbered: Numbered, _: int) -> None:
+        self.predictions |= zip(numbered.numbers, self._measure("test", numbered), strict=True)
+
+    def _measure(self, split: str, numbered: Numbered) -> list:
+        batch = numbered.batch
+        predicted = self.model.decode(self.model(batch), batch)
+        self.metrics[split].update(predicted, batch.gold)
+        return predicted
+
+    def on_validation_epoch_end(self) -> None:
+        self._log_metric("val")
+        self.log_dict(self.mix(), sync_dist=False)
+
+    def on_test_epoch_end(self) -> None:
+        self._log_metric("test")
+
+    def _log_metric(self, split: str) -> None:
+        figures = self.metrics[split].compute()
+        self.log_dict({f"{split}/{name}": value.float() for name, value in figures.items()})
+        self.metrics[split].reset()
+
+    def mix(self) -> dict[str, float]:
+        """s_j and gamma of each place's mix, as `elmo/input/s0` and `elmo/input/gamma`."""
+        figures = {}
+        for place, mix in self.model.backbone.elmo.mixes.items():
+            for layer, share in zip(mix.layers, mix.shares.tolist(), strict=True):
+                figures[f"elmo/{place}/s{layer}"] = share
+            figures[f"elmo/{place}/gamma"] = mix.gamma.item()
+        return figures
+
+    def configure_optimizers(self) -> torch.optim.Optimizer:
+        elmo = self.model.backbone.elmo
+        bilm = set(elmo.layers.parameters()) if elmo.finetune and elmo.layers is not None else set()
+        own = [p for p in self.parameters() if p.requires_grad and p not in bilm]
+        groups: list[dict[str, Any]] = [{"params": own}]
+        if bilm:
+            groups.append({"params": [p for p in self.parameters() if p in bilm], "lr": self.bilm_lr})
+        return self.optimizer(groups)
+
+    def _frozen(self) -> dict[str, Tensor]:
+        """The parameters of a frozen biLM: a checkpoint names the biLM, it does not hold it."""
+        elmo = self.model.backbone.elmo
+        if elmo.layers is None or elmo.finetune:
+            return {}
+        return {f"model.backbone.elmo.layers.{name}": value for name, value in elmo.layers.state_dict().items()}
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        for name in self._frozen():
+            del checkpoint["state_dict"][name]
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        checkpoint["state_dict"].update(self._frozen())

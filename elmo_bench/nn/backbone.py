@@ -1,0 +1,30 @@
+"""How a task reads ELMo (paper, section 3.3): [x_k; ELMo_k] -> the task's lowest RNN -> [h_k; ELMo_k].
+
+Axes: B batch, T tokens, H features.
+"""
+
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from elmo_bench.elmo import Elmo
+
+from .tokens import Tokens
+
+
+class Backbone(nn.Module):
+    """The part of every task's model that is the same for all: embeddings, ELMo, the lowest encoder."""
+
+    def __init__(self, embed: nn.Module, elmo: Elmo, encoder: Callable[..., nn.Module], *, num_features: int = 0) -> None:
+        super().__init__()
+        self.embed, self.elmo = embed, elmo
+        self.encoder = encoder(input_size=embed.dim + elmo.dim("input") + num_features)
+        self.dim = self.encoder.dim + elmo.dim("output")
+
+    def forward(self, tokens: Tokens, *features: Float[Tensor, "B T _"]) -> Float[Tensor, "B T H"]:
+        """The encoded tokens; `features` are a task's own input vectors (SRL's predicate indicator, say)."""
+        elmo = self.elmo(tokens.chars, tokens.mask, tokens.layers)
+        x = torch.cat([self.embed(tokens), elmo.input, *features], -1)
+        return torch.cat([self.encoder(x, tokens.mask), elmo.output], -1)

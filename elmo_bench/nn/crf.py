@@ -1,0 +1,67 @@
+"""A linear-chain conditional random field (Lafferty et al. 2001) over whole batches: the only loop is over time.
+
+Axes: B batch, T tokens, K labels.
+"""
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+FORBIDDEN = -1e4
+
+
+class Crf(nn.Module):
+    """Transition scores between labels; the likelihood is over all label sequences, constraints hold when decoding only.
+
+    `moves[j][k]`, `starts[k]` and `ends[k]` say what decoding may do. `boundaries` adds learned start and end scores.
+    """
+
+    def __init__(
+        self, moves: list[list[bool]], starts: list[bool], ends: list[bool], *, boundaries: bool = False
+    ) -> None:
+        super().__init__()
+        size = len(starts)
+        self.transitions = nn.Parameter(nn.init.xavier_normal_(torch.empty(size, size)))  # from row to column
+        self.start = nn.Parameter(torch.zeros(size), requires_grad=boundaries)
+        self.end = nn.Parameter(torch.zeros(size), requires_grad=boundaries)
+        for name, allowed in (("moves", moves), ("starts", starts), ("ends", ends)):
+            barrier = torch.zeros(torch.tensor(allowed).shape).masked_fill(~torch.tensor(allowed), FORBIDDEN)
+            self.register_buffer(f"_{name}", barrier, persistent=False)
+
+    def log_likelihood(
+        self, scores: Float[Tensor, "B T K"], labels: Int[Tensor, "B T"], mask: Bool[Tensor, "B T"]
+    ) -> Float[Tensor, " B"]:
+        """log p(labels | scores) of each sentence; places outside the mask do not count."""
+        scores = scores.float()
+        return self._path_score(scores, labels, mask) - self._log_partition(scores, mask)
+
+    def _path_score(self, scores: Tensor, labels: Tensor, mask: Tensor) -> Tensor:
+        emitted = scores.gather(-1, labels[..., None]).squeeze(-1) * mask
+        moved = self.transitions[labels[:, :-1], labels[:, 1:]] * mask[:, 1:]
+        last = labels.gather(1, mask.sum(1, keepdim=True).clamp(min=1) - 1).squeeze(1)
+        return emitted.sum(1) + moved.sum(1) + self.start[labels[:, 0]] + self.end[last]
+
+    def _log_partition(self, scores: Tensor, mask: Tensor) -> Tensor:
+        alpha = self.start + scores[:, 0]
+        for t in range(1, scores.shape[1]):
+            after = (alpha[:, :, None] + self.transitions).logsumexp(1) + scores[:, t]
+            alpha = torch.where(mask[:, t, None], after, alpha)
+        return (alpha + self.end).logsumexp(-1)
+
+    @torch.no_grad()
+    def decode(self, scores: Float[Tensor, "B T K"], mask: Bool[Tensor, "B T"]) -> list[list[int]]:
+        """The best allowed label sequence of each sentence (Viterbi)."""
+        scores = scores.float()
+        moves, stay = self.transitions + self._moves, torch.arange(scores.shape[-1], device=scores.device)
+        alpha = self.start + self._starts + scores[:, 0]
+        back = []
+        for t in range(1, scores.shape[1]):
+            best, origin = (alpha[:, :, None] + moves).max(1)
+            here = mask[:, t, None]
+            alpha = torch.where(here, best + scores[:, t], alpha)
+            back.append(torch.where(here, origin, stay))
+        path = [(alpha + self.end + self._ends).argmax(-1)]
+        for origin in reversed(back):
+            path.append(origin.gather(1, path[-1][:, None]).squeeze(1))
+        best_labels = torch.stack(path[::-1], 1).tolist()
+        return [row[:length] for row, length in zip(best_labels, mask.sum(1).tolist(), strict=True)]

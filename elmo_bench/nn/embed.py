@@ -1,0 +1,77 @@
+"""x_k: the task's own context-independent vectors, beside which ELMo stands.
+
+Axes: B batch, T tokens, C characters, X x_k.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from elmo_bench.elmo.chars import NUM_CHARACTERS, PAD
+from elmo_bench.text import PADDING, Vocab
+
+from .tokens import Tokens
+
+
+class Words(nn.Module):
+    """One vector a word: pretrained where `vectors` has it, else random; trained further unless `freeze`."""
+
+    def __init__(
+        self, *, vocab: Vocab, vectors: Mapping[str, np.ndarray], word_dim: int, freeze: bool = False
+    ) -> None:
+        super().__init__()
+        if vectors:
+            word_dim = len(next(iter(vectors.values())))
+        self.dim = word_dim
+        self.embedding = nn.Embedding(vocab.num_words, word_dim, padding_idx=PADDING)
+        nn.init.normal_(self.embedding.weight, std=0.1 if not vectors else float(np.std(list(vectors.values()))))
+        with torch.no_grad():
+            self.embedding.weight[PADDING] = 0
+            for word, vector in vectors.items():
+                self.embedding.weight[vocab.word_id(word)] = torch.from_numpy(vector)
+        self.embedding.weight.requires_grad_(not freeze)
+
+    def forward(self, tokens: Tokens) -> Float[Tensor, "B T X"]:
+        return self.embedding(tokens.words)
+
+
+class Characters(nn.Module):
+    """A convolution over a word's characters and the maximum over its places, pad characters left out."""
+
+    def __init__(self, *, char_dim: int, num_filters: int, width: int) -> None:
+        super().__init__()
+        self.dim = num_filters
+        self.embedding = nn.Embedding(NUM_CHARACTERS, char_dim, padding_idx=0)
+        self.convolution = nn.Conv1d(char_dim, num_filters, width, padding=width - 1)
+
+    def forward(self, chars: Int[Tensor, "B T C"]) -> Float[Tensor, "B T X"]:
+        chars = chars.masked_fill(chars == PAD, 0)
+        chars = chars[..., : max(int((chars > 0).sum(-1).amax()), 1)] if chars.numel() else chars  # the longest word
+        features = self.convolution(self.embedding(chars.flatten(0, 1)).transpose(1, 2))
+        return torch.relu(features).amax(-1).unflatten(0, chars.shape[:2])
+
+
+class WordsChars(nn.Module):
+    """Word vectors beside a character convolution: the paper's x_k for NER."""
+
+    def __init__(
+        self,
+        *,
+        vocab: Vocab,
+        vectors: Mapping[str, np.ndarray],
+        word_dim: int,
+        freeze: bool = False,
+        char_dim: int,
+        num_filters: int,
+        width: int,
+    ) -> None:
+        super().__init__()
+        self.words = Words(vocab=vocab, vectors=vectors, word_dim=word_dim, freeze=freeze)
+        self.characters = Characters(char_dim=char_dim, num_filters=num_filters, width=width)
+        self.dim = self.words.dim + self.characters.dim
+
+    def forward(self, tokens: Tokens) -> Float[Tensor, "B T X"]:
+        return torch.cat([self.words(tokens), self.characters(tokens.chars)], -1)

@@ -1,0 +1,204 @@
+"""Who lives in the small world and what happens there: names, entities, casts of a story, events."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import accumulate, islice
+from random import Random
+from zlib import crc32
+
+from .lexicon import (
+    ADJECTIVES, ANTONYMS, FEMALE, FRAMES, GENERALISES, HEADS, HYPERNYM, KIN, KINDS, LOC, MALE, MASS, MISC, ORG, PARTS,
+    PEOPLE, PER, THINGS, TOPICS, TYPES, WEATHER, Frame, Verb, zipf,
+)  # fmt: skip
+
+_ONSETS = "b br d dr f fl g gr h j k kr l m n p pl r s sk st t tr v w z".split()
+_NUCLEI = "a e i o u ai ea ou".split()
+_CODAS = ["", "", "", *"l n r s m t nd rt sk ll nn th rn x lt v".split()]
+_ENGLISH = {
+    *HYPERNYM, *HYPERNYM.values(), *ANTONYMS, *GENERALISES, *PEOPLE, *WEATHER, *TOPICS,
+    *(verb.lemma for frame in FRAMES for verb in frame.verbs),
+    *(verb.past for frame in FRAMES for verb in frame.verbs),
+    *(word for table in (PARTS, HEADS, ADJECTIVES) for words in table.values() for word in words),
+    *"in on at by to of no so we it he she the a an me do did was man men port new mr all but and for not".split(),
+}  # fmt: skip
+_BUCKETS = {"train": range(0, 3), "dev": range(3, 5), "test": range(5, 7)}
+_LM_BUCKETS = {"train": range(7, 13), "dev": range(13, 14), "test": range(14, 16)}
+
+
+def _syllables(rng: Random) -> str:
+    return "".join(rng.choice(_ONSETS) + rng.choice(_NUCLEI) for _ in range(rng.choice((1, 1, 1, 2)))) + (
+        rng.choice(_ONSETS) + rng.choice("aeiou") + rng.choice(_CODAS) if rng.random() < 0.8 else rng.choice(_CODAS)
+    )
+
+
+def names(*, count: int, rng: Random, split: str, raw: bool = False) -> tuple[str, ...]:
+    """Draw distinct invented names that belong to one split alone (a checksum of the name decides which).
+
+    Names are what an open vocabulary looks like: those of `dev`, `test` and of raw text are all new to who has read `train`.
+    """
+    buckets = (_LM_BUCKETS if raw else _BUCKETS)[split]
+
+    def candidates() -> Iterator[str]:
+        seen = set()
+        while True:
+            name = _syllables(rng)
+            fits = 3 <= len(name) <= 9 and name not in _ENGLISH and crc32(name.encode()) % 16 in buckets
+            if fits and name not in seen:
+                seen.add(name)
+                yield name.capitalize()
+
+    return tuple(islice(candidates(), count))
+
+
+@dataclass(frozen=True, slots=True)
+class Entity:
+    """Somebody or something with a name; `kind` is its noun, `pronoun` one of he, she, it."""
+
+    number: int
+    type: str
+    kind: str
+    name: tuple[str, ...]
+    pronoun: str
+
+
+@dataclass(frozen=True, slots=True)
+class Thing:
+    """A participant without a name: 'a rusty lamp', 'angry tourists'."""
+
+    noun: str
+    sort: str
+    adjective: str = ""
+
+    @property
+    def plural(self) -> bool:
+        return self.sort == "people" or (self.sort == "goods" and self.noun.endswith("s") and self.noun != "glass")
+
+
+@dataclass(frozen=True, slots=True)
+class Owned:
+    """A part of an entity ('X 's plot') or a person known by it ('the treasurer of X', where `person`)."""
+
+    owner: Entity
+    noun: str
+    person: bool = False
+
+    @property
+    def plural(self) -> bool:
+        return self.noun.endswith("s") and self.noun not in {"headquarters", "chorus"}
+
+
+Filler = Entity | Thing | Owned
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """The few entities a story is about; `kin` says that the second person is, say, the first one's sister."""
+
+    entities: tuple[Entity, ...]
+    kin: str = ""
+
+    def of(self, sort: str) -> tuple[Entity, ...]:
+        """The entities of a type, or all of them for `ANY`."""
+        return self.entities if sort == "ANY" else tuple(each for each in self.entities if each.type == sort)
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A verb and its participants: what stories tell, pairs compare and questions ask about."""
+
+    frame: Frame
+    verb: Verb
+    subject: Filler
+    object: Filler | None = None
+
+    @property
+    def clued(self) -> bool:
+        """Whether the verb alone decides which type its participants have."""
+        return "ANY" not in (self.frame.subject, self.frame.object)
+
+
+_COUNTS = {PER: (2, 2, 3), ORG: (1, 2), LOC: (1, 2), MISC: (1, 2)}
+_NAME_LENGTHS = {PER: (2, 2, 2, 1), ORG: (1, 1, 2), LOC: (1, 1, 1, 2), MISC: (1, 2, 2, 3)}
+
+
+def _gender(rng: Random, kind: str) -> str:
+    return "she" if kind in FEMALE else "he" if kind in MALE else rng.choice(("he", "she"))
+
+
+def cast(rng: Random, pool: tuple[str, ...]) -> Cast:
+    """Draw a story's entities; any name may name any type, and now and then two entities of one story share it."""
+    entities: list[Entity] = []
+    for sort in TYPES:
+        fields: set[str] = set()
+        for _ in range(rng.choice(_COUNTS[sort])):
+            kind = zipf(rng, tuple(KINDS[sort]))
+            while KINDS[sort][kind] in fields:
+                kind = rng.choice(tuple(KINDS[sort]))
+            fields.add(KINDS[sort][kind])
+            name = tuple(rng.choice(pool) for _ in range(rng.choice(_NAME_LENGTHS[sort])))
+            if sort != PER and rng.random() < 0.12:
+                name = (entities[0].name[-1], *name[1:])
+            if sort == LOC and rng.random() < 0.04:
+                name = (rng.choice(("Port", "New", "Mount")), name[-1])
+            pronoun = _gender(rng, kind) if sort == PER else "it"
+            entities.append(Entity(len(entities), sort, kind, name, pronoun))
+    kin = rng.choice(KIN[entities[1].pronoun]) if rng.random() < 0.3 else ""
+    return Cast(tuple(entities), kin)
+
+
+def _by_subject() -> dict[str, tuple[tuple[Frame, ...], tuple[float, ...]]]:
+    table = {}
+    for sort in (*TYPES, "people", "weather"):
+        frames = tuple(frame for frame in FRAMES if frame.subject in (sort, "ANY" if sort in TYPES else sort))
+        table[sort] = frames, tuple(accumulate(frame.weight for frame in frames))
+    return table
+
+
+_FRAMES = _by_subject()
+_SUBJECTS = ((PER, "people", "weather", ORG, LOC, MISC), (40, 9, 3, 24, 17, 17))
+
+
+def thing(rng: Random, sort: str) -> Thing:
+    """A common noun of a sort, now and then with an adjective that suits it."""
+    nouns = {"people": PEOPLE, "weather": WEATHER, "topic": TOPICS}.get(sort) or tuple(THINGS[sort])
+    described = sort in ADJECTIVES and rng.random() < 0.35
+    return Thing(zipf(rng, nouns), sort, zipf(rng, ADJECTIVES[sort]) if described else "")
+
+
+def owned(rng: Random, owner: Entity, *, person: bool = False) -> Owned:
+    """A part of an entity, or somebody known by it."""
+    return Owned(owner, zipf(rng, (HEADS if person else PARTS)[owner.type]), person)
+
+
+def owner(filler: Filler | None) -> Entity | None:
+    """The entity a participant is or belongs to."""
+    return filler if isinstance(filler, Entity) else filler.owner if isinstance(filler, Owned) else None
+
+
+def _object(rng: Random, cast: Cast, sort: str, subject: Filler) -> Filler | None:
+    if sort not in (*TYPES, "ANY"):
+        return thing(rng, sort)
+    others = [each for each in cast.of(sort) if each is not owner(subject)]
+    if not others:
+        return None
+    chosen = rng.choice(others)
+    return owned(rng, chosen) if sort == "ANY" and rng.random() < 0.4 else chosen
+
+
+def event(rng: Random, cast: Cast, *, about: Entity | None = None, frames: tuple[Frame, ...] = ()) -> Event:
+    """Let something happen among a cast, to a given subject or to whoever comes along, with a verb that selects them."""
+    while True:
+        sort = about.type if about else rng.choices(_SUBJECTS[0], weights=_SUBJECTS[1])[0]
+        options, weights = _FRAMES[sort]
+        frame = rng.choices(options, cum_weights=weights)[0]
+        if frames and (frame := rng.choice(frames)).subject not in (sort, "ANY"):
+            continue
+        subject: Filler = (about or rng.choice(cast.of(sort))) if sort in TYPES else thing(rng, sort)
+        if isinstance(subject, Entity) and about is None:
+            if frame.subject == "ANY" and rng.random() < 0.5:
+                subject = owned(rng, subject)
+            elif frame.subject == PER and rng.random() < 0.3:
+                subject = owned(rng, rng.choice(cast.entities), person=True)
+        filler = _object(rng, cast, frame.object, subject) if frame.object else None
+        if filler is not None or not frame.object:
+            return Event(frame, zipf(rng, frame.verbs), subject, filler)

@@ -1,0 +1,38 @@
+"""Column files of the CoNLL shared tasks: a token a line, an empty line after a sentence."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from .lines import read_lines
+
+
+class Row(NamedTuple):
+    """One token's columns, and the line of the file that holds them."""
+
+    line: int
+    columns: list[str]
+
+
+def read_blocks(path: str | Path) -> Iterator[list[Row]]:
+    """Yield each block of lines between empty lines; `-DOCSTART-` and empty blocks are left out.
+
+    Columns stand between tabs if the line holds one (so that a word may be empty or hold a space), else between spaces.
+    Raises ValueError for a line that has not as many columns as the first one.
+    """
+    width = None
+    block: list[Row] = []
+    for number, line in read_lines(path):
+        if not line.strip(" ") or line.startswith("-DOCSTART-"):
+            if block:
+                yield block
+            block = []
+            continue
+        columns = line.split("\t") if "\t" in line else line.split(" ")
+        columns = columns if "\t" in line else [column for column in columns if column]
+        width = width or len(columns)
+        if len(columns) != width or width < 2:
+            raise ValueError(f"{path}:{number}: {len(columns)} columns, but this file has {max(width, 2)}: {line!r}")
+        block.append(Row(number, columns))
+    if block:
+        yield block

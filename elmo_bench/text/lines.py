@@ -1,0 +1,27 @@
+"""Text files line by line: plain or gzipped, UTF-8 only, every line with its number."""
+
+import gzip
+from collections.abc import Iterator
+from pathlib import Path
+
+
+def read_lines(path: str | Path) -> Iterator[tuple[int, str]]:
+    """Yield (line number from 1, line without its end).
+
+    Raises FileNotFoundError, and ValueError for an empty file, a damaged archive or bytes that are not UTF-8.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"{path}: no such file")
+    number = 0
+    try:
+        with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
+            for number, line in enumerate(file, 1):
+                try:
+                    yield number, line.decode("utf-8").rstrip("\r\n")
+                except UnicodeDecodeError as error:
+                    raise ValueError(f"{path}:{number}: byte {line[error.start]:#04x} is not UTF-8 text") from error
+    except (EOFError, gzip.BadGzipFile) as error:
+        raise ValueError(f"{path}: a damaged gzip file, after line {number}: {error}") from error
+    if not number:
+        raise ValueError(f"{path}: the file is empty")

@@ -1,0 +1,75 @@
+"""Chunks as tags and tags as chunks, by conlleval's rules; pure functions.
+
+IOB1 writes B- only where a chunk follows another of its type, IOB2 at every chunk's first token; BIOUL also marks the Last
+token of a chunk and a chunk of one Unit.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+
+class Span(NamedTuple):
+    """A labelled chunk of tokens, both ends included."""
+
+    label: str
+    start: int
+    end: int
+
+
+def tags_to_spans(tags: Sequence[str]) -> list[Span]:
+    """The chunks of IOB1, IOB2 or BIOUL tags: one begins at B- and U-, and wherever the type changes.
+
+    >>> tags_to_spans(["I-ORG", "B-ORG", "O"])
+    [Span(label='ORG', start=0, end=0), Span(label='ORG', start=1, end=1)]
+    """
+    spans: list[Span] = []
+    open_label, previous = None, "O"
+    for place, tag in enumerate([*tags, "O"]):
+        prefix, _, label = tag.partition("-")
+        begins = prefix in ("B", "U") or previous in ("L", "U") or label != open_label
+        if open_label is not None and (prefix == "O" or begins):
+            spans.append(Span(open_label, start, place - 1))
+            open_label = None
+        if prefix != "O" and open_label is None:
+            open_label, start = label, place
+        previous = prefix
+    return spans
+
+
+def spans_to_bioul(spans: Sequence[Span], length: int) -> list[str]:
+    """BIOUL tags of chunks that do not overlap.
+
+    >>> spans_to_bioul([Span("PER", 0, 1), Span("LOC", 3, 3)], 4)
+    ['B-PER', 'L-PER', 'O', 'U-LOC']
+    """
+    tags = ["O"] * length
+    for label, start, end in spans:
+        tags[start : end + 1] = [f"I-{label}"] * (end + 1 - start)
+        tags[start], tags[end] = f"B-{label}", f"L-{label}"
+        if start == end:
+            tags[start] = f"U-{label}"
+    return tags
+
+
+def spans_to_iob2(spans: Sequence[Span], length: int) -> list[str]:
+    """IOB2 tags of chunks that do not overlap."""
+    tags = ["O"] * length
+    for label, start, end in spans:
+        tags[start : end + 1] = [f"B-{label}"] + [f"I-{label}"] * (end - start)
+    return tags
+
+
+def bioul_moves(labels: Sequence[str]) -> tuple[list[list[bool]], list[bool], list[bool]]:
+    """What BIOUL allows over these tags: from one (row) to the next (column), at the start, at the end."""
+
+    def begins(tag: str) -> bool:
+        return tag[0] in "OBU"
+
+    def ends(tag: str) -> bool:
+        return tag[0] in "OLU"
+
+    moves = [
+        [begins(after) if ends(before) else after[0] in "IL" and before[1:] == after[1:] for after in labels]
+        for before in labels
+    ]
+    return moves, [begins(tag) for tag in labels], [ends(tag) for tag in labels]

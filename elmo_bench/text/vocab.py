@@ -1,0 +1,51 @@
+"""Which words and labels a model knows, by number."""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
+
+PADDING, UNKNOWN = 0, 1
+
+
+class Vocab:
+    """Words (0 is padding, 1 every unknown word) and labels, in a fixed order."""
+
+    def __init__(self, words: Sequence[str], labels: Sequence[str], *, lowercase: bool = True) -> None:
+        self.words, self.labels, self.lowercase = list(words), list(labels), lowercase
+        self._word_ids = {word: number for number, word in enumerate(self.words, 2)}
+        self._label_ids = {label: number for number, label in enumerate(self.labels)}
+
+    @classmethod
+    def build(
+        cls,
+        sentences: Iterable[Sequence[str]],
+        labels: Iterable[str],
+        *,
+        min_count: int = 1,
+        keep: Collection[str] = (),
+        lowercase: bool = True,
+    ) -> "Vocab":
+        """Words that occur at least `min_count` times, and those of `keep` (they have a vector); labels sorted, O first."""
+        counts = Counter(word.lower() if lowercase else word for sentence in sentences for word in sentence)
+        frequent = {word for word, count in counts.items() if count >= min_count}
+        words = sorted(frequent | set(keep), key=lambda word: (-counts[word], word))
+        return cls(words, sorted(set(labels), key=lambda label: (label != "O", label)), lowercase=lowercase)
+
+    @property
+    def num_words(self) -> int:
+        """The size of a word embedding: all words, padding and unknown."""
+        return len(self.words) + 2
+
+    def word_id(self, word: str) -> int:
+        """The number of a word, or that of the unknown word."""
+        return self._word_ids.get(word.lower() if self.lowercase else word, UNKNOWN)
+
+    def label_id(self, label: str) -> int:
+        """The number of a label; ValueError for one that training did not show."""
+        if label not in self._label_ids:
+            raise ValueError(f"label {label!r} does not occur in the training data, which has {self.labels}")
+        return self._label_ids[label]
+
+    def state(self) -> dict[str, Any]:
+        """Plain data from which `Vocab(**state)` makes the same vocabulary again."""
+        return {"words": self.words, "labels": self.labels, "lowercase": self.lowercase}

@@ -1,0 +1,74 @@
+"""Named entities in the columns of CoNLL-2003: word first, tag last, IOB1 or IOB2.
+
+Axes: B batch, T tokens.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from elmo_bench.nn import Tokens, tokens
+from elmo_bench.text import Span, Vocab, read_blocks, spans_to_bioul, spans_to_iob2, tags_to_spans
+
+
+@dataclass(frozen=True)
+class Example:
+    """A sentence and its entities."""
+
+    words: tuple[str, ...]
+    entities: tuple[Span, ...]
+    source: str
+
+    @property
+    def sentences(self) -> list[tuple[str, ...]]:
+        return [self.words]
+
+    @property
+    def labels(self) -> list[str]:
+        """Every tag that the entities' types may need: a type seen once may be of any length elsewhere."""
+        return ["O", *(f"{prefix}-{entity.label}" for entity in self.entities for prefix in "BILU")]
+
+
+class Batch(NamedTuple):
+    """Sentences, the numbers of their BIOUL tags, and their IOB2 tags."""
+
+    tokens: Tokens
+    tags: Int[Tensor, "B T"]
+    gold: list[list[str]]
+
+
+def read(path: Path) -> Iterator[Example]:
+    """Yield a file's sentences; ValueError, with file and line, for a tag that is neither O nor B-TYPE nor I-TYPE."""
+    for rows in read_blocks(path):
+        for row in rows:
+            if not re.fullmatch("O|[BI]-.+", row.columns[-1]):
+                raise ValueError(f"{path}:{row.line}: tag {row.columns[-1]!r}, but a tag is O, B-TYPE or I-TYPE")
+        entities = tags_to_spans([row.columns[-1] for row in rows])
+        yield Example(tuple(row.columns[0] for row in rows), tuple(entities), f"{path}:{rows[0].line}")
+
+
+def collate(examples: Sequence[Example], vocab: Vocab) -> Batch:
+    """A batch of sentences."""
+    tags = [
+        torch.tensor([vocab.label_id(tag) for tag in spans_to_bioul(example.entities, len(example.words))])
+        for example in examples
+    ]
+    gold = [spans_to_iob2(example.entities, len(example.words)) for example in examples]
+    return Batch(tokens([example.words for example in examples], vocab), pad_sequence(tags, True), gold)
+
+
+def write(examples: Sequence[Example], predictions: Sequence[Sequence[str]], path: Path) -> None:
+    """Write what conlleval reads: word, gold tag and predicted tag (IOB2) a line."""
+    with path.open("w", encoding="utf-8") as file:
+        for example, predicted in zip(examples, predictions, strict=True):
+            gold = spans_to_iob2(example.entities, len(example.words))
+            for row in zip(example.words, gold, predicted, strict=True):
+                file.write(" ".join(row) + "\n")
+            file.write("\n")
