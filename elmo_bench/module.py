@@ -26,7 +26,7 @@ class TaskModule(pl.LightningModule):
     """Scores -> loss and the mix's penalty when training; scores -> decoded predictions -> metric on dev and test.
 
     `optimizer` takes parameter groups; a biLM that is trained too has a group of its own with `bilm_lr`. After a test the
-    predictions lie in `predictions`, by the example's place in its file.
+    predictions lie in `predictions`, by the example's place in its file. `scheduler` takes the optimizer.
     """
 
     def __init__(
@@ -35,10 +35,13 @@ class TaskModule(pl.LightningModule):
         metric: Metric,
         optimizer: Callable[[Iterable[dict[str, Any]]], torch.optim.Optimizer],
         *,
+        monitor: str,
         bilm_lr: float,
+        scheduler: Callable[[torch.optim.Optimizer], Any] | None = None,
     ) -> None:
         super().__init__()
-        self.model, self.optimizer, self.bilm_lr = model, optimizer, bilm_lr
+        self.model, self.optimizer, self.scheduler = model, optimizer, scheduler
+        self.monitor, self.bilm_lr = monitor, bilm_lr
         self.metrics = nn.ModuleDict({"val": metric, "test": metric.clone()})
         self.predictions: dict[int, Any] = {}
 
@@ -83,14 +86,21 @@ class TaskModule(pl.LightningModule):
             figures[f"elmo/{place}/gamma"] = mix.gamma.item()
         return figures
 
-    def configure_optimizers(self) -> torch.optim.Optimizer:
+    def configure_optimizers(self) -> dict[str, Any]:
         elmo = self.model.backbone.elmo
         bilm = set(elmo.layers.parameters()) if elmo.finetune and elmo.layers is not None else set()
         own = [p for p in self.parameters() if p.requires_grad and p not in bilm]
         groups: list[dict[str, Any]] = [{"params": own}]
         if bilm:
             groups.append({"params": [p for p in self.parameters() if p in bilm], "lr": self.bilm_lr})
-        return self.optimizer(groups)
+        optimizer = self.optimizer(groups)
+        if self.scheduler is None:
+            return {"optimizer": optimizer}
+        # A schedule that watches dev moves once an epoch, any other once a step.
+        scheduler = self.scheduler(optimizer)
+        interval = "epoch" if isinstance(scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau) else "step"
+        schedule = {"scheduler": scheduler, "interval": interval, "monitor": self.monitor}
+        return {"optimizer": optimizer, "lr_scheduler": schedule}
 
     def _frozen(self) -> dict[str, Tensor]:
         """The parameters of a frozen biLM: a checkpoint names the biLM, it does not hold it."""

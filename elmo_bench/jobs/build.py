@@ -1,6 +1,7 @@
 """From a config to objects: every config group is instantiated once, here, in a function of a few lines."""
 
 from collections.abc import Mapping
+from functools import partial
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -63,19 +64,25 @@ def vocab(cfg: DictConfig, data: TaskData) -> tuple[Vocab, Mapping[str, np.ndarr
 def model(cfg: DictConfig, vocab: Vocab, vectors: Mapping[str, np.ndarray], elmo: Elmo) -> nn.Module:
     """The task's model on its backbone."""
     embed = instantiate(cfg.embed)(vocab=vocab, vectors=vectors)
-    backbone = Backbone(embed, elmo, instantiate(cfg.encoder))
+    backbone = partial(Backbone, embed, elmo, instantiate(cfg.encoder))
     return instantiate(cfg.task.model)(backbone, vocab.labels)
 
 
 def module(cfg: DictConfig, model: nn.Module, vocab: Vocab) -> TaskModule:
     """The model with its metric and optimizer."""
     return TaskModule(
-        model, instantiate(cfg.task.metric)(vocab.labels), instantiate(cfg.task.optimizer), bilm_lr=cfg.elmo.lr
+        model,
+        instantiate(cfg.task.metric)(vocab.labels),
+        instantiate(cfg.task.optimizer),
+        monitor=f"val/{cfg.task.monitor}",
+        bilm_lr=cfg.elmo.lr,
+        scheduler=instantiate(cfg.task.get("scheduler")),
     )
 
 
 def trainer(cfg: DictConfig, callbacks: list[Callback]) -> pl.Trainer:
-    """Lightning's Trainer with the chosen loggers."""
+    """Lightning's Trainer with the chosen loggers, and the callbacks that the task asks for beside ours."""
+    callbacks = callbacks + [instantiate(callback) for callback in cfg.task.get("callbacks", ())]
     loggers = [instantiate(logger) for logger in cfg.logger.values()]
     settings: dict[str, Any] = {"default_root_dir": cfg.run_dir, "enable_model_summary": False, "use_distributed_sampler": False}
     return instantiate(cfg.trainer, callbacks=callbacks, logger=loggers, **settings)

@@ -15,7 +15,10 @@ from .tokens import Tokens
 
 
 class Backbone(nn.Module):
-    """The part of every task's model that is the same for all: embeddings, ELMo, the lowest encoder."""
+    """The part of every task's model that is the same for all: embeddings, ELMo, the lowest encoder.
+
+    A task's model is given everything but `num_features`, the width of input vectors of its own, and makes its backbone itself.
+    """
 
     def __init__(self, embed: nn.Module, elmo: Elmo, encoder: Callable[..., nn.Module], *, num_features: int = 0) -> None:
         super().__init__()

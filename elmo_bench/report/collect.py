@@ -1,11 +1,15 @@
-"""`result.json` files, as runs leave them."""
+"""`result.json` files, as runs leave them, and what tells the runs apart."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 Run = dict[str, Any]
+
+# What may differ between runs of one experiment: the seed, and where and how they ran.
+INCIDENTAL = ("seed", "run_dir", "data_dir", "cache_dir", "data.files", "num_workers", "logger", "job", "trainer.accelerator")
+NAMES = ("task.name", "data.name", "elmo.name")
 
 
 def collect(folders: Iterable[str | Path]) -> list[Run]:
@@ -20,17 +24,36 @@ def collect(folders: Iterable[str | Path]) -> list[Run]:
             raise FileNotFoundError(f"runs={folder}: no result.json at or below it")
         for path in paths:
             try:
-                runs.append(json.loads(path.read_text(encoding="utf-8")))
-            except ValueError as error:
-                raise ValueError(f"{path}: not a result of elmo-bench: {error}") from error
+                run = json.loads(path.read_text(encoding="utf-8"))
+                runs.append(run | {"choices": dict(_leaves(run["config"]))})
+            except (ValueError, KeyError, AttributeError) as error:
+                raise ValueError(f"{path}: not a result of elmo-bench: {error!r}") from error
     return runs
 
 
-def choice(run: Run, key: str) -> str:
-    """What a run's config says under a dotted key such as `elmo.mix`, as text; "-" where it has no such key."""
-    node: Any = run["config"]
-    for part in key.split("."):
-        if not isinstance(node, dict) or part not in node:
-            return "-"
-        node = node[part]
-    return "[" + ",".join(map(str, node)) + "]" if isinstance(node, list) else str(node)
+def _leaves(node: dict[str, Any], prefix: str = "") -> Iterable[tuple[str, str]]:
+    """Dotted keys such as `elmo.mix`, and their values as text."""
+    for key, value in node.items():
+        if isinstance(value, dict):
+            yield from _leaves(value, f"{prefix}{key}.")
+        else:
+            yield prefix + key, "[" + ",".join(map(str, value)) + "]" if isinstance(value, list) else str(value)
+
+
+def choice(run: Run, keys: Sequence[str]) -> tuple[str, ...]:
+    """What a run's config says under dotted keys; "-" where it has no such key."""
+    return tuple(run["choices"].get(key, "-") for key in keys)
+
+
+def distinguishing(runs: Sequence[Run], given: Sequence[str]) -> list[str]:
+    """The task, and the further config keys that tell apart runs which differ in more than their seed.
+
+    A key that follows from those before it (a task's batch size, once the task is known) is left out.
+    """
+    keys = {key for run in runs for key in run["choices"] if not key.startswith(INCIDENTAL)}
+    chosen = ["task.name"]
+    for key in sorted(keys, key=lambda key: (key not in NAMES, not key.startswith("elmo."), key)):
+        known = [*given, *chosen]
+        if len({choice(run, known) for run in runs}) < len({choice(run, [*known, key]) for run in runs}):
+            chosen.append(key)
+    return [key for key in chosen if key not in given]

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from rich.table import Table
 
-from .collect import Run, choice
+from .collect import Run, choice, distinguishing
 
 Key = tuple[str, ...]
 
@@ -33,8 +33,8 @@ def cells(
         name = f"test/{metric or run['config']['task']['monitor']}"
         if name not in run["metrics"]:
             raise ValueError(f"metric={metric}: a run of {run['task']} has {sorted(run['metrics'])}")
-        row, column = (tuple(choice(run, key) for key in keys) for keys in (rows, columns))
-        # The same run twice (same seed, same cell) counts once: the later one.
+        row, column = choice(run, rows), choice(run, columns)
+        # The same experiment twice, with the same seed, counts once: the later one.
         groups[row][column][str(run["seed"])] = run["metrics"][name]
     return {
         row: {column: _cell(list(values.values())) for column, values in group.items()} for row, group in groups.items()
@@ -46,20 +46,27 @@ def _cell(values: list[float]) -> Cell:
     return Cell(statistics.fmean(values), deviation, len(values))
 
 
-def table(runs: Sequence[Run], rows: Sequence[str], columns: Sequence[str], metric: str | None = None) -> Table:
-    """A terminal table: percent, mean ± standard deviation over seeds, (number of runs); a row's best is bold."""
+def table(
+    runs: Sequence[Run], rows: Sequence[str] | None, columns: Sequence[str], metric: str | None = None
+) -> Table:
+    """A terminal table: percent, mean ± standard deviation over seeds, (number of runs); a row's best is bold.
+
+    Without `rows` there is a row for whatever differs between the runs beside the columns and the seed; with them, runs that
+    differ in anything else are an error: their mean would mean nothing.
+    """
+    rows = distinguishing(runs, columns) if rows is None else rows
+    if hidden := [key for key in distinguishing(runs, [*rows, *columns]) if key != "task.name"]:
+        raise ValueError(f"rows={list(rows)} columns={list(columns)}: some runs in a cell differ in {hidden}; add it to one")
     body = cells(runs, rows, columns, metric)
-    heads = list(dict.fromkeys(column for row in body.values() for column in row))
-    shown = Table(title=f"test {metric or 'figure that the task monitors'}, percent: mean ± deviation (runs)")
+    heads = sorted({column for row in body.values() for column in row})
+    shown = Table(title=f"test {metric or 'figure that each task monitors'}, percent: mean ± standard deviation (runs)")
     for key in rows:
         shown.add_column(key)
     for head in heads:
         shown.add_column(", ".join(f"{key}={value}" for key, value in zip(columns, head, strict=True)), justify="right")
     for row, group in sorted(body.items()):
         best = max(cell.mean for cell in group.values())
-        texts = []
-        for head in heads:
-            cell = group.get(head)
-            texts.append("" if cell is None else f"[bold]{cell}[/bold]" if cell.mean == best and len(group) > 1 else str(cell))
-        shown.add_row(*row, *texts)
+        texts = ["" if head not in group else str(group[head]) for head in heads]
+        bold = [len(group) > 1 and head in group and group[head].mean == best for head in heads]
+        shown.add_row(*row, *(f"[bold]{text}[/bold]" if b else text for text, b in zip(texts, bold, strict=True)))
     return shown

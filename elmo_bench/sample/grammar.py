@@ -56,6 +56,13 @@ def thing_np(it: Thing, *, definite: bool = False) -> Phrase:
     return described(it.noun, it.adjective, definite=definite or it.sort == "weather", tag="NNS" if it.plural else "NN")
 
 
+def willing(what: Event) -> bool:
+    """Whether the subject acts on purpose, so that manner and aim make sense: mostly people and organisations do."""
+    subject = what.subject
+    acts = subject.type in (PER, ORG) if isinstance(subject, Entity) else getattr(subject, "sort", "people") == "people"
+    return acts and what.frame.subject_role == "ARG0"
+
+
 @dataclass(frozen=True, slots=True)
 class Fact:
     """An event and where it was told: which sentence of the story, which of its predicates."""
@@ -274,17 +281,16 @@ class Narrator:
         frame, children = self.verbs(what.verb, tense, agreement, negated=said_no)
         self.told.append((what, -1 - frame if said_no or tense in ("modal", "infinitive") else frame))
         if self.chance(0.1):
-            adverb = phrase("ADVP", leaf("RB", zipf(self.rng, self.rng.choice((MANNER, STANCE)))))
-            role = "ARGM-MNR" if adverb.children[0].word in MANNER else "ARGM-ADV"
+            manner = willing(what) and self.chance(0.5)
+            adverb = phrase("ADVP", leaf("RB", zipf(self.rng, MANNER if manner else STANCE)))
+            role = "ARGM-MNR" if manner else "ARGM-ADV"
             at = len(children) - (2 if tense == "infinitive" else 1)
             children.insert(at, adverb.playing((frame, role)))
         if what.object is not None:
             np = self.filler(what.object, clued=what.clued)
             complement = pp(what.frame.prep, np) if what.frame.prep else np
             children.append(complement.playing((frame, what.frame.object_role)))
-        for _ in range(adjuncts):
-            adjunct, role = self.adjunct(what)
-            children.append(adjunct.playing((frame, role)))
+        children += self.adjuncts(what, frame, int(adjuncts))
         return frame, phrase("VP", *children)
 
     def clause(self, what: Event, *, adjuncts: int | None = None, passive: bool = False, tense: str = "") -> Phrase:
@@ -295,8 +301,7 @@ class Narrator:
             frame, children = self.verbs(what.verb, "passive", self.agreement(what.object), negated=self.chance(0.08))
             self.told.append((what, frame if len(children) == 2 else -1 - frame))
             agent = pp("by", self.filler(what.subject, clued=what.clued)).playing((frame, what.frame.subject_role))
-            extra = [self.adjunct(what) for _ in range(min(number, 1))]
-            children += [agent, *(adjunct.playing((frame, role)) for adjunct, role in extra)]
+            children += [agent, *self.adjuncts(what, frame, min(number, 1))]
             return phrase("S", subject.playing((frame, what.frame.object_role)), phrase("VP", *children))
         subject = self.filler(what.subject, _SUBJECT, clued=what.frame.subject != "ANY")
         chosen = tense or self.tense()
@@ -305,9 +310,14 @@ class Narrator:
 
     # -- adjuncts ----------------------------------------------------------------------------------------------------
 
+    def adjuncts(self, what: Event, frame: int, number: int) -> list[Phrase]:
+        """Some adjuncts of a predicate, no two of the same role."""
+        chosen = {role: adjunct for adjunct, role in (self.adjunct(what) for _ in range(number))}
+        return [adjunct.playing((frame, role)) for role, adjunct in chosen.items()]
+
     def adjunct(self, what: Event | None = None) -> tuple[Phrase, str]:
         """Something about when, where, how or why, and its role."""
-        options = [self.time] * 4 + [self.manner] * 3 + [self.where] * 3 + [self.cause]
+        options = [self.time] * 4 + [self.where] * 3 + ([self.manner] * 3 + [self.cause]) * (what is None or willing(what))
         return self.rng.choice(options)()
 
     def time(self) -> tuple[Phrase, str]:
@@ -419,9 +429,9 @@ class Narrator:
                                       ("because", "CAU"), ("although", "ADV"), ("since", "CAU")))  # fmt: skip
         fronted = self.chance(0.5)
         other = self.pick()
-        first = self.clause(other if fronted else what, adjuncts=0)
+        first = self.clause(other if fronted else what, adjuncts=0, tense="past")
         before = self.told[-1][1]
-        second = self.clause(what if fronted else other, adjuncts=0)
+        second = self.clause(what if fronted else other, adjuncts=0, tense="past")
         frame = self.told[-1][1] if fronted else before
         tag = "WRB" if word == "when" else "IN"
         sub = phrase("SBAR", leaf(tag, word), first if fronted else second)

@@ -36,6 +36,12 @@ class Example:
         return ["O", *(f"{prefix}-{entity.label}" for entity in self.entities for prefix in "BILU")]
 
 
+    @property
+    def gold(self) -> list[str]:
+        """IOB2 tags: what the metric compares predictions with."""
+        return spans_to_iob2(self.entities, len(self.words))
+
+
 class Batch(NamedTuple):
     """Sentences, the numbers of their BIOUL tags, and their IOB2 tags."""
 
@@ -60,15 +66,14 @@ def collate(examples: Sequence[Example], vocab: Vocab) -> Batch:
         torch.tensor([vocab.label_id(tag) for tag in spans_to_bioul(example.entities, len(example.words))])
         for example in examples
     ]
-    gold = [spans_to_iob2(example.entities, len(example.words)) for example in examples]
-    return Batch(tokens([example.words for example in examples], vocab), pad_sequence(tags, True), gold)
+    sentences = [example.words for example in examples]
+    return Batch(tokens(sentences, vocab), pad_sequence(tags, True), [example.gold for example in examples])
 
 
 def write(examples: Sequence[Example], predictions: Sequence[Sequence[str]], path: Path) -> None:
     """Write what conlleval reads: word, gold tag and predicted tag (IOB2) a line."""
     with path.open("w", encoding="utf-8") as file:
         for example, predicted in zip(examples, predictions, strict=True):
-            gold = spans_to_iob2(example.entities, len(example.words))
-            for row in zip(example.words, gold, predicted, strict=True):
+            for row in zip(example.words, example.gold, predicted, strict=True):
                 file.write(" ".join(row) + "\n")
             file.write("\n")

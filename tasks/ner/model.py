@@ -3,7 +3,7 @@
 Axes: B batch, T tokens, K labels.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -17,10 +17,12 @@ from .data import Batch
 class BiLstmCrf(nn.Module):
     """Backbone -> BiLSTM -> linear -> CRF; variational dropout before the BiLSTM."""
 
-    def __init__(self, backbone: Backbone, labels: Sequence[str], *, hidden_size: int, dropout: float) -> None:
+    def __init__(
+        self, backbone: Callable[..., Backbone], labels: Sequence[str], *, hidden_size: int, dropout: float
+    ) -> None:
         super().__init__()
-        self.backbone, self.labels = backbone, list(labels)
-        self.upper = BiLstm(input_size=backbone.dim, hidden_size=hidden_size, dropout=dropout)
+        self.backbone, self.labels = backbone(), list(labels)
+        self.upper = BiLstm(input_size=self.backbone.dim, hidden_size=hidden_size, dropout=dropout)
         self.output = nn.Linear(self.upper.dim, len(self.labels))
         self.crf = Crf(*bioul_moves(self.labels))
 

@@ -1,0 +1,88 @@
+"""Where a generated corpus lies, and the writing of it: once, whole, whoever else is writing it too."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from random import Random
+
+from .grammar import Story, converse, narrate
+from .world import cast, names
+from .write import FORMATS
+
+SPLITS = ("train", "dev", "test")
+_SMALLEST = 10  # stories in dev and test, at least
+_NAMES_PER_STORY, _FEWEST_NAMES = 2, 60
+
+
+@cache
+def fingerprint() -> str:
+    """A digest of this package's sources: a changed grammar never reads stale files."""
+    digest = sha256()
+    for source in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(source.read_bytes())
+    return digest.hexdigest()[:10]
+
+
+def stories(*, task: str, split: str, size: int, seed: int) -> Iterator[tuple[str, Story, Random]]:
+    """The stories of a split with their identities and the random streams that told them.
+
+    Tasks share their stories; raw text (`lm`) has streams and names of its own. Each story is a function of its identity
+    and of the split's names alone. Every fifth story is a conversation, except for `squad`, whose questions are about what is told.
+    """
+    raw = task == "lm"
+    number = size if split == "train" else max(size // 4, _SMALLEST)
+    origin = f"{seed}/{'raw' if raw else 'tasks'}/{split}"
+    pool = names(count=max(_NAMES_PER_STORY * number, _FEWEST_NAMES), rng=Random(origin), split=split, raw=raw)
+    for index in range(number):
+        rng = Random(f"{origin}/{index}")
+        talks = index % 5 == 4 and task != "squad"
+        told = (converse if talks else narrate)(rng, cast(rng, pool))
+        yield f"{'bc' if talks else 'nw'}/sample/{split}_{index:05d}", told, rng
+
+
+def _write(path: Path, *, task: str, size: int, seed: int) -> None:
+    form = FORMATS[task]
+    with path.open("w", encoding="utf-8", newline="\n") as file:
+        file.write(form.opening)
+        for index, (identity, story, rng) in enumerate(stories(task=task, split=path.stem, size=size, seed=seed)):
+            file.write((form.between if index else "") + form.part(story, rng, identity, path.stem != "train"))
+        file.write(form.closing)
+
+
+def files(*, task: str, root: str | Path, size: int, seed: int) -> dict[str, Path]:
+    """Paths of the train, dev and test file of a task's generated corpus, which is written first if it is not there.
+
+    Args:
+        task: one of ner, srl, coref, snli, squad, sst5, lm.
+        root: the folder below which generated corpora lie.
+        size: number of stories to train on; dev and test have a quarter as many, ten at least.
+        seed: another seed is another corpus from the same grammar.
+
+    Raises:
+        ValueError: for an unknown task, or a `size` below 1.
+
+    """
+    if task not in FORMATS:
+        raise ValueError(f"there is no sample corpus for task {task!r}: choose one of {', '.join(sorted(FORMATS))}")
+    if size < 1:
+        raise ValueError(f"data.size is {size}, but a sample corpus needs at least one story")
+    folder = Path(root) / f"sample-{size}-{seed}-{fingerprint()}" / task
+    paths = {split: folder / f"{split}{FORMATS[task].suffix}" for split in SPLITS}
+    if not folder.is_dir():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        scratch = Path(tempfile.mkdtemp(prefix=f".{task}-", dir=folder.parent))
+        try:
+            for path in paths.values():
+                _write(scratch / path.name, task=task, size=size, seed=seed)
+            scratch.chmod(0o755)
+            os.rename(scratch, folder)
+        except OSError:
+            if not folder.is_dir():  # else another process was first, with the same bytes
+                raise
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+    return paths
