@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from .chars import NUM_CHARACTERS, WIDTH, word_frame
+from .chars import NUM_CHARACTERS, PAD, WIDTH, word_frame
 
 FORGET_BIAS = 1.0  # TensorFlow adds it at run time; weight files do not hold it.
 
@@ -126,6 +126,9 @@ class CharCnn(nn.Module):
         nn.init.uniform_(self.embedding.weight[1:], -1.0, 1.0)
 
     def forward(self, chars: Int[Tensor, "B T C"]) -> Float[Tensor, "B T P"]:
+        # All windows of pad characters give the same value: past the longest word, one of the widest filter's is enough.
+        used = int(((chars > 0) & (chars != PAD)).sum(-1).amax())
+        chars = chars[..., : used + max(conv.kernel_size[0] for conv in self.convolutions)]
         characters = self.embedding(chars.flatten(0, 1)).transpose(1, 2)  # (B T) char_dim C
         x = torch.cat([self.activation(conv(characters).amax(-1)) for conv in self.convolutions], -1)
         for highway in self.highways:
@@ -151,9 +154,9 @@ class ProjectedLstm(nn.Module):
         nn.init.xavier_uniform_(self.projection_weight)
 
     def forward(
-        self, x: Float[Tensor, "B T I"], mask: Bool[Tensor, "B T"], h: Float[Tensor, "B P"], c: Float[Tensor, "B Z"]
+        self, x: Float[Tensor, "B T I"], mask: Bool[Tensor, "B T"] | None, h: Float[Tensor, "B P"], c: Float[Tensor, "B Z"]
     ) -> tuple[Float[Tensor, "B T P"], Float[Tensor, "B P"], Float[Tensor, "B Z"]]:
-        """Read x from left to right; where the mask is off, the output is 0 and the state stays as it was."""
+        """Read x from left to right; where a mask is off, the output is 0 and the state stays as it was."""
         input_weight, state_weight = self.weight.split((x.shape[-1], h.shape[-1]), dim=1)
         from_input = F.linear(x, input_weight, self.bias)
         outputs = []
@@ -163,9 +166,13 @@ class ProjectedLstm(nn.Module):
             new_c = new_c.clamp(-self.cell_clip, self.cell_clip)
             new_h = F.linear(torch.sigmoid(o) * torch.tanh(new_c), self.projection_weight)
             new_h = new_h.clamp(-self.projection_clip, self.projection_clip)
-            here = mask[:, t, None]
-            outputs.append(torch.where(here, new_h, 0))
-            h, c = torch.where(here, new_h, h), torch.where(here, new_c, c)
+            if mask is None:
+                h, c = new_h, new_c
+                outputs.append(h)
+            else:
+                here = mask[:, t, None]
+                h, c = torch.where(here, new_h, h), torch.where(here, new_c, c)
+                outputs.append(torch.where(here, new_h, 0))
         return torch.stack(outputs, 1), h, c
 
 
@@ -218,7 +225,7 @@ class BiLm(nn.Module):
         )
 
     def run(
-        self, direction: int, x: Float[Tensor, "B T P"], mask: Bool[Tensor, "B T"], state: State
+        self, direction: int, x: Float[Tensor, "B T P"], mask: Bool[Tensor, "B T"] | None, state: State
     ) -> tuple[list[Float[Tensor, "B T P"]], State]:
         """One direction's LSTM layers over token vectors *in the order in which it reads them*, from its part of the state."""
         outputs, hs, cs = [], [], []
