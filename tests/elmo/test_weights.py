@@ -1,0 +1,118 @@
+"""Weight files: there and back, and what is wrong with a file that does not fit."""
+
+import json
+import shutil
+
+import h5py
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from elmo_bench.elmo import BiLm, Options, load, save
+
+OPTIONS = Options(cell_size=6, projection_size=4, filters=((1, 3), (3, 5)), num_highway=2, char_dim=3, skip_connections=False)
+
+
+@pytest.fixture(params=["weights.hdf5", "weights.safetensors"])
+def saved(request, tmp_path):
+    bilm = BiLm(OPTIONS)
+    save(bilm, tmp_path / request.param)
+    return bilm, tmp_path / request.param
+
+
+def test_round_trip_is_exact(saved, tmp_path):
+    bilm, path = saved
+    again = load(tmp_path / "options.json", path)
+    assert again.options == bilm.options
+    for name, tensor in bilm.state_dict().items():
+        assert torch.equal(tensor, again.state_dict()[name]), name
+
+
+def test_original_file_round_trip(fixtures, tmp_path):
+    """What we write holds the very datasets of the original's file, bit for bit."""
+    source = fixtures / "elmo"
+    save(load(source / "options.json", source / "lm_weights.hdf5"), tmp_path / "again.hdf5")
+    with h5py.File(source / "lm_weights.hdf5") as theirs, h5py.File(tmp_path / "again.hdf5") as ours:
+        names = []
+        theirs.visititems(lambda name, item: names.append(name) if isinstance(item, h5py.Dataset) else None)
+        assert names
+        for name in names:
+            assert (theirs[name][()] == ours[name][()]).all(), name
+    written, given = (json.loads((f / "options.json").read_text()) for f in (tmp_path, source))
+    assert written["lstm"] == {key: given["lstm"][key] for key in written["lstm"]}
+
+
+def test_half_precision_file_loads_as_float32(tmp_path):
+    save(BiLm(OPTIONS), tmp_path / "w.safetensors", dtype=torch.float16)
+    assert load(tmp_path / "options.json", tmp_path / "w.safetensors").directions[0][0].weight.dtype == torch.float32
+
+
+def test_untrained_control(saved, tmp_path):
+    bilm, path = saved
+    control = load(tmp_path / "options.json", path, pretrained=False)
+    assert control.options == bilm.options
+    assert not torch.equal(control.directions[0][0].weight, bilm.directions[0][0].weight)
+
+
+@pytest.mark.parametrize("key", ["elmo.options", "elmo.weights"])
+def test_missing_file(saved, tmp_path, key):
+    _, path = saved
+    paths = {"elmo.options": tmp_path / "options.json", "elmo.weights": path, key: tmp_path / "nowhere"}
+    with pytest.raises(FileNotFoundError, match=f"{key}=.*nowhere: no such file"):
+        load(*paths.values())
+
+
+def test_options_that_do_not_fit(saved, tmp_path):
+    _, path = saved
+    Options(cell_size=8, projection_size=4, filters=((1, 3), (3, 5)), num_highway=2, char_dim=3).write(tmp_path / "options.json")
+    with pytest.raises(ValueError, match=r"has shape \(.*\), but the options ask for \(.*\)"):
+        load(tmp_path / "options.json", path)
+
+
+def test_tensor_missing_and_unknown(saved, tmp_path):
+    _, path = saved
+    Options(cell_size=6, projection_size=4, filters=((1, 3), (3, 5)), num_highway=1, char_dim=3).write(tmp_path / "options.json")
+    with pytest.raises(ValueError, match="does not fit the biLM's options.*high"):
+        load(tmp_path / "options.json", path)
+
+
+def test_truncated_file(saved, tmp_path):
+    _, path = saved
+    path.write_bytes(path.read_bytes()[:-200])
+    with pytest.raises(ValueError, match="or a damaged one"):
+        load(tmp_path / "options.json", path)
+
+
+def test_something_else_entirely(saved, tmp_path):
+    _, path = saved
+    path.write_bytes(b"not weights at all")
+    with pytest.raises(ValueError, match="or a damaged one"):
+        load(tmp_path / "options.json", path)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda raw: raw["lstm"].pop("dim"), "no key 'dim'"),
+        (lambda raw: raw["char_cnn"].update(n_characters=1000), "may be 261 or 262"),
+        (lambda raw: raw["char_cnn"].update(activation="swish"), "may be 'relu' or 'tanh'"),
+        (lambda raw: raw["lstm"].update(dim="wide"), "not the options of a biLM"),
+    ],
+)
+def test_bad_options(tmp_path, change, message):
+    OPTIONS.write(tmp_path / "options.json")
+    raw = json.loads((tmp_path / "options.json").read_text())
+    change(raw)
+    (tmp_path / "options.json").write_text(json.dumps(raw))
+    with pytest.raises(ValueError, match=f"options.json.*{message}"):
+        Options.read(tmp_path / "options.json")
+
+
+def test_a_failed_save_keeps_the_old_file(saved, tmp_path, monkeypatch):
+    bilm, path = saved
+    before = path.read_bytes()
+    monkeypatch.setattr("elmo_bench.elmo.weights.os.replace", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
+    with pytest.raises(OSError, match="disk full"):
+        save(BiLm(OPTIONS), path)
+    assert path.read_bytes() == before
+    assert shutil.disk_usage(tmp_path).total  # the folder is still there

@@ -1,0 +1,73 @@
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+
+from elmo_bench.elmo import BiLm, Elmo, Options
+from elmo_bench.nn import Backbone, BiLstm, Words, WordsChars, tokens, variational_dropout
+from elmo_bench.text import Vocab
+
+VOCAB = Vocab(["the", "cat"], ["O"])
+SENTENCES = [["The", "cat", "sat"], ["the"]]
+
+
+def backbone(at, **more):
+    torch.manual_seed(0)
+    embed = WordsChars(vocab=VOCAB, vectors={}, word_dim=6, char_dim=3, num_filters=4, width=3)
+    elmo = Elmo(BiLm(Options(cell_size=6, projection_size=4, filters=((1, 3),))), at=at)
+    return Backbone(embed, elmo, partial(BiLstm, hidden_size=5), **more)
+
+
+@pytest.mark.parametrize(("at", "dim"), [([], 10), (["input"], 10), (["output"], 18), (["input", "output"], 18)])
+def test_widths(at, dim):
+    built = backbone(at)
+    out = built(tokens(SENTENCES, VOCAB))
+    assert built.dim == dim
+    assert out.shape == (2, 3, dim)
+
+
+def test_features_of_the_task():
+    built = backbone(["input"], num_features=2)
+    assert built(tokens(SENTENCES, VOCAB), torch.ones(2, 3, 2)).shape == (2, 3, 10)
+
+
+def test_layers_from_elsewhere_give_the_same():
+    built = backbone(["input", "output"]).eval()
+    batch = tokens(SENTENCES, VOCAB)
+    layers, _ = built.elmo.layers(batch.chars)
+    torch.testing.assert_close(built(batch), built(batch._replace(layers=layers)))
+
+
+def test_padding_changes_nothing():
+    built = backbone(["input", "output"]).eval()
+    together, alone = built(tokens(SENTENCES, VOCAB)), built(tokens(SENTENCES[1:], VOCAB))
+    torch.testing.assert_close(together[1, :1], alone[0])
+
+
+def test_tokens():
+    batch = tokens([["The", "dog"], []], VOCAB)
+    assert batch.words.tolist() == [[2, 1], [0, 0]]
+    assert batch.mask.tolist() == [[True, True], [False, False]]
+
+
+def test_pretrained_vectors():
+    vectors = {"cat": np.array([1.0, 2.0], dtype=np.float32)}
+    embed = Words(vocab=VOCAB, vectors=vectors, word_dim=50, freeze=True)
+    assert embed.dim == 2
+    assert embed(tokens([["Cat"]], VOCAB)).tolist() == [[[1.0, 2.0]]]
+    assert not embed.embedding.weight.requires_grad
+
+
+def test_lstm_equals_torch_without_padding():
+    lstm = BiLstm(input_size=3, hidden_size=4)
+    x = torch.randn(2, 5, 3)
+    torch.testing.assert_close(lstm(x, torch.ones(2, 5, dtype=torch.bool)), lstm.layers[0](x)[0])
+
+
+def test_variational_dropout():
+    x = torch.ones(4, 7, 50)
+    dropped = variational_dropout(x, 0.5, training=True)
+    assert (dropped == dropped[:, :1]).all()  # one mask a sequence
+    assert set(dropped.unique().tolist()) == {0.0, 2.0}
+    assert variational_dropout(x, 0.5, training=False) is x

@@ -1,0 +1,103 @@
+"""The CRF against all paths, one by one, and against the original's figures."""
+
+import itertools
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from elmo_bench.nn import Crf
+from elmo_bench.text import bioul_moves
+
+LABELS = ["O", "B-PER", "I-PER", "L-PER", "U-PER"]
+
+
+def random_crf(labels=LABELS, boundaries=True):
+    crf = Crf(*bioul_moves(labels), boundaries=boundaries)
+    with torch.no_grad():
+        for parameter in crf.parameters():
+            parameter.copy_(torch.randn_like(parameter))
+    return crf
+
+
+def path_score(crf, scores, path):
+    score = crf.start[path[0]] + crf.end[path[-1]]
+    score = score + sum(scores[t, label] for t, label in enumerate(path))
+    return float(score + sum(crf.transitions[a, b] for a, b in itertools.pairwise(path)))
+
+
+def allowed(path, labels=LABELS):
+    moves, starts, ends = bioul_moves(labels)
+    return starts[path[0]] and ends[path[-1]] and all(moves[a][b] for a, b in itertools.pairwise(path))
+
+
+@torch.no_grad()
+def test_equals_brute_force():
+    crf = random_crf()
+    lengths = [5, 1, 3, 4]
+    scores = torch.randn(len(lengths), max(lengths), len(LABELS))
+    mask = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
+    gold = torch.randint(len(LABELS), mask.shape)
+    likelihoods, decoded = crf.log_likelihood(scores, gold, mask), crf.decode(scores, mask)
+    for row, length in enumerate(lengths):
+        paths = list(itertools.product(range(len(LABELS)), repeat=length))
+        figures = np.array([path_score(crf, scores[row], path) for path in paths])
+        partition = np.logaddexp.reduce(figures)
+        assert likelihoods[row].item() == pytest.approx(path_score(crf, scores[row], gold[row, :length].tolist()) - partition, abs=1e-4)
+        best = max((path for path in paths if allowed(path)), key=lambda path: path_score(crf, scores[row], path))
+        assert decoded[row] == list(best)
+
+
+@torch.no_grad()
+def test_golden(fixtures):
+    golden = json.loads((fixtures / "derived" / "crf.json").read_text())
+    moves, starts, ends = bioul_moves(golden["labels"])
+    size = len(golden["labels"])
+    assert [[a, b] for a in range(size) for b in range(size) if moves[a][b]] == golden["allowed_transitions"]
+    assert [k for k in range(size) if starts[k]] == golden["allowed_start"]
+    assert [k for k in range(size) if ends[k]] == golden["allowed_end"]
+
+    def tensor(entry):
+        return torch.tensor(np.array(entry["data"], dtype=np.float32).reshape(entry["shape"]))
+
+    for case in golden["cases"]:
+        free = [True] * size
+        constrained = Crf(moves, starts, ends, boundaries=case["start_end_transitions"])
+        unconstrained = Crf([free] * size, free, free, boundaries=case["start_end_transitions"])
+        for crf in (constrained, unconstrained):
+            crf.transitions.copy_(tensor(case["transitions_from_row_to_col"]))
+            if case["start_end_transitions"]:
+                crf.start.copy_(tensor(case["start"]))
+                crf.end.copy_(tensor(case["end"]))
+        scores, rows = tensor(case["logits"]), case["rows"]
+        mask = torch.arange(scores.shape[1]) < torch.tensor([row["length"] for row in rows])[:, None]
+        tags = torch.zeros(mask.shape, dtype=torch.long)
+        for place, row in enumerate(rows):
+            tags[place, : len(row["tags"])] = torch.tensor(row["tags"])
+        likelihoods = constrained.log_likelihood(scores, tags, mask)
+        for likelihood, row in zip(likelihoods, rows, strict=True):
+            assert likelihood.item() == pytest.approx(row["gold_score"] - row["log_partition"], abs=1e-4)
+        assert likelihoods.sum().item() == pytest.approx(case["sum_log_likelihood"], abs=1e-4)
+        assert constrained.decode(scores, mask) == [row["viterbi_bioul"][0] for row in rows]
+        assert unconstrained.decode(scores, mask) == [row["viterbi_unconstrained"][0] for row in rows]
+
+
+@torch.no_grad()
+def test_decoding_never_breaks_the_rules():
+    labels = ["O", *(f"{prefix}-{kind}" for kind in ("LOC", "PER") for prefix in "BILU")]
+    crf = random_crf(labels)
+    scores = 20 * torch.randn(50, 12, len(labels))
+    mask = torch.arange(12) < torch.randint(1, 13, (50, 1))
+    for row, length in zip(crf.decode(scores, mask), mask.sum(1).tolist(), strict=True):
+        assert len(row) == length
+        assert allowed(row, labels)
+
+
+def test_gradient_and_padding():
+    crf = random_crf()
+    scores = torch.randn(2, 4, len(LABELS), requires_grad=True)
+    mask = torch.tensor([[True] * 4, [True, True, False, False]])
+    crf.log_likelihood(scores, torch.zeros(2, 4, dtype=torch.long), mask).sum().backward()
+    assert scores.grad[0].abs().sum() > 0
+    assert not scores.grad[1, 2:].any()

@@ -1,0 +1,97 @@
+import gzip
+
+import pytest
+
+from elmo_bench.text import Span, Vocab, read_blocks, read_lines, read_vectors, spans_to_bioul, spans_to_iob2, tags_to_spans
+
+
+@pytest.mark.parametrize(
+    ("tags", "bioul"),
+    [
+        ("I-A I-A B-A I-A O", "B-A L-A B-A L-A O"),
+        ("I-P O I-P B-P B-P", "U-P O U-P U-P U-P"),
+        ("B-P I-P O B-P B-P", "B-P L-P O U-P U-P"),
+        ("I-P I-L I-L", "U-P B-L L-L"),
+        ("B-creative-work I-creative-work", "B-creative-work L-creative-work"),
+        ("O O", "O O"),
+    ],
+)
+def test_schemes(tags, bioul):
+    tags, bioul = tags.split(), bioul.split()
+    spans = tags_to_spans(tags)
+    assert spans_to_bioul(spans, len(tags)) == bioul
+    assert tags_to_spans(bioul) == spans
+    assert tags_to_spans(spans_to_iob2(spans, len(tags))) == spans
+
+
+def test_golden_iob1_to_bioul(fixtures):
+    import json
+
+    for case in json.loads((fixtures / "derived" / "expected_parse.json").read_text())["iob1_to_bioul"]:
+        assert spans_to_bioul(tags_to_spans(case["iob1"]), len(case["iob1"])) == case["bioul"]
+
+
+def test_golden_chunks(fixtures):
+    """Our own conlleval rules against seqeval's default mode, invalid sequences included."""
+    import json
+
+    for case in json.loads((fixtures / "derived" / "span_f1.json").read_text())["cases"]:
+        for side in ("gold", "pred"):
+            assert tags_to_spans(case[side]) == [Span(*span) for span in case[f"{side}_spans"]]
+
+
+def test_columns(tmp_path):
+    path = tmp_path / "x.conll.gz"
+    with gzip.open(path, "wt", encoding="utf-8") as file:
+        file.write("-DOCSTART- -X- O\n\na _ O\nb  c   d\n\n\n-DOCSTART-\n\ne\tf\tg h\n\t\tO\n")
+    blocks = [[row.columns for row in block] for block in read_blocks(path)]
+    assert blocks == [[["a", "_", "O"], ["b", "c", "d"]], [["e", "f", "g h"], ["", "", "O"]]]
+
+
+def write(path, content):
+    path.write_bytes(content)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "the file is empty"),
+        (b"a O\nb O O\n", r"x.txt:2: 3 columns, but this file has 2: 'b O O'"),
+        (b"alone\n", r"x.txt:1: 1 columns, but this file has 2"),
+        (b"a O\n\xff\xfe O\n", "x.txt:2: byte 0xff is not UTF-8"),
+    ],
+)
+def test_bad_columns(tmp_path, content, message):
+    with pytest.raises(ValueError, match=message):
+        list(read_blocks(write(tmp_path / "x.txt", content)))
+
+
+def test_missing_and_damaged_files(tmp_path):
+    with pytest.raises(FileNotFoundError, match="nowhere: no such file"):
+        list(read_lines(tmp_path / "nowhere"))
+    whole = gzip.compress(b"line\n" * 1000)
+    with pytest.raises(ValueError, match="damaged gzip file"):
+        list(read_lines(write(tmp_path / "half.gz", whole[: len(whole) // 2])))
+
+
+def test_vectors(tmp_path):
+    path = write(tmp_path / "v.txt", b"3 2\nthe 1 2\n. . 3 4\ncat 5 6\n")
+    assert {word: vector.tolist() for word, vector in read_vectors(path, {"the", ". .", "dog"}).items()} == {
+        "the": [1, 2],
+        ". .": [3, 4],
+    }
+    with pytest.raises(ValueError, match=r"v.txt:2: a vector of 1 numbers, but the first has 2"):
+        read_vectors(write(path, b"a 1 2\nb 1\n"), {"a"})
+    with pytest.raises(ValueError, match=r"v.txt:1: could not convert"):
+        read_vectors(write(path, b"a x y\n"), {"a"})
+
+
+def test_vocab():
+    vocab = Vocab.build([["A", "a", "b"], ["c"]], ["B-X", "O"], min_count=2, keep=["c", "z"])
+    assert vocab.words == ["a", "c", "z"]
+    assert [vocab.word_id(w) for w in ("a", "A", "b", "z")] == [2, 2, 1, 4]
+    assert vocab.labels == ["O", "B-X"]
+    with pytest.raises(ValueError, match="label 'B-Y' does not occur in the training data"):
+        vocab.label_id("B-Y")
+    assert Vocab(**vocab.state()).state() == vocab.state()
