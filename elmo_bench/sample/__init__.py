@@ -1,4 +1,4 @@
-"""A generated miniature corpus: one small world and one grammar, in the official file formats of six tasks and as raw text."""
+"""A generated miniature corpus: one small world, one grammar, six tasks' official file formats and raw text."""
 
 from elmo_bench.sample.corpus import files
 

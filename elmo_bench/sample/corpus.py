@@ -1,6 +1,5 @@
 """Where a generated corpus lies, and the writing of it: once, whole, whoever else is writing it too."""
 
-import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ from .write import FORMATS
 
 SPLITS = ("train", "dev", "test")
 _SMALLEST = 10  # stories in dev and test, at least
-_NAMES_PER_STORY, _FEWEST_NAMES = 2, 60
+_NAMES_PER_STORY, _FEWEST_NAMES = 1, 60
 
 
 @cache
@@ -30,8 +29,9 @@ def fingerprint() -> str:
 def stories(*, task: str, split: str, size: int, seed: int) -> Iterator[tuple[str, Story, Random]]:
     """The stories of a split with their identities and the random streams that told them.
 
-    Tasks share their stories; raw text (`lm`) has streams and names of its own. Each story is a function of its identity
-    and of the split's names alone. Every fifth story is a conversation, except for `squad`, whose questions are about what is told.
+    Tasks share their stories; raw text (`lm`) has streams and names of its own. Each story is a function of its
+    identity and of the split's names alone. Every fifth is a conversation; for `squad`, which asks about what is told,
+    none is.
     """
     raw = task == "lm"
     number = size if split == "train" else max(size // 4, _SMALLEST)
@@ -79,7 +79,7 @@ def files(*, task: str, root: str | Path, size: int, seed: int) -> dict[str, Pat
             for path in paths.values():
                 _write(scratch / path.name, task=task, size=size, seed=seed)
             scratch.chmod(0o755)
-            os.rename(scratch, folder)
+            scratch.rename(folder)
         except OSError:
             if not folder.is_dir():  # else another process was first, with the same bytes
                 raise

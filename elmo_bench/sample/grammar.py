@@ -1,23 +1,52 @@
 """The grammar: from events of the small world to sentences, and from sentences to stories.
 
-A rule is a method of `Narrator` that returns a finished tree; the narrator remembers who is known and who was mentioned last,
+A rule is a method of `Narrator` that returns a tree; the narrator remembers who is known and who was mentioned last,
 which is all that pronouns and definite descriptions need.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from itertools import accumulate, count
+from functools import partial
+from itertools import accumulate, combinations, count
 from random import Random
+from typing import no_type_check
 
 from .lexicon import (
-    ADJECTIVES, AIMS, CAUSES, CONTROL, DAYS, DISCOURSE, EVENTS, FRAMES, KINDS, LOC, MANNER, MASS, MISC, MONTHS, MOODS,
-    NUMBERS, ORG, PER, PLACE_PREPS, PLACES, SAYING, SEASONS, STANCE, THINGS, TIME_ADVERBS, TIMES, UNITS, Verb, article,
-    plural, verb, zipf,
+    ADJECTIVES,
+    AIMS,
+    CAUSES,
+    CONTROL,
+    DAYS,
+    DISCOURSE,
+    EVENTS,
+    FRAMES,
+    KINDS,
+    LOC,
+    MANNER,
+    MASS,
+    MISC,
+    MONTHS,
+    MOODS,
+    NUMBERS,
+    ORG,
+    PER,
+    PLACE_PREPS,
+    PLACES,
+    SAYING,
+    SEASONS,
+    STANCE,
+    THINGS,
+    TIME_ADVERBS,
+    TIMES,
+    UNITS,
+    Verb,
+    article,
+    plural,
+    verb,
+    zipf,
 )  # fmt: skip
 from .tree import COMMA, Phrase, Sentence, annotate, finish, leaf, phrase
-from .world import Cast, Entity, Event, Filler, Owned, Thing, event, owned, owner
-
-Roles = tuple[int, str]
+from .world import Cast, Entity, Event, Filler, Owned, Thing, event, owner
 
 _CASES = {
     "I": ("I", "me", "my"), "you": ("you", "you", "your"), "he": ("he", "him", "his"), "she": ("she", "her", "her"),
@@ -52,8 +81,15 @@ def described(noun: str, adjective: str, *, definite: bool, tag: str = "NN") -> 
 def thing_np(it: Thing, *, definite: bool = False) -> Phrase:
     """A participant without a name."""
     if it.sort in MASS or it.sort == "topic":
-        return phrase("NP", *words(*([f"{it.adjective}/JJ"] if it.adjective else []), it.noun + "/NN" + "S" * it.plural))
+        return phrase(
+            "NP", *words(*([f"{it.adjective}/JJ"] if it.adjective else []), it.noun + "/NN" + "S" * it.plural)
+        )
     return described(it.noun, it.adjective, definite=definite or it.sort == "weather", tag="NNS" if it.plural else "NN")
+
+
+def main_frame(clause: Phrase) -> int:
+    """The number of the predicate that heads a clause."""
+    return next(child.frame for child in clause.children[-1].children if child.frame is not None)
 
 
 def willing(what: Event) -> bool:
@@ -81,6 +117,7 @@ class Story:
     facts: tuple[Fact, ...]
 
 
+@no_type_check  # at run time, as `Phrase`
 class Narrator:
     """Tells events of a cast as sentences, keeping track of what has been mentioned."""
 
@@ -122,7 +159,9 @@ class Narrator:
         """A name, whole at first, and a person's surname afterwards."""
         short = entity.number in self.known and len(entity.name) > 1 and self.chance(0.7 if entity.type == PER else 0.2)
         used = entity.name[-1:] if entity.type == PER and short else entity.name[:1] if short else entity.name
-        return replace(phrase("NP", *(leaf("NNP", token) for token in used)), entity=entity.type, referent=entity.number)
+        return replace(
+            phrase("NP", *(leaf("NNP", token) for token in used)), entity=entity.type, referent=entity.number
+        )
 
     def definite(self, entity: Entity) -> Phrase:
         """`the sculptor`, `the artist`, `her brother`."""
@@ -135,7 +174,7 @@ class Narrator:
         return replace(np, referent=entity.number)
 
     def mention(self, entity: Entity, case: int = _OBJECT, *, clued: bool = True) -> Phrase:
-        """Refer to an entity in the way the discourse allows; where the verb gives no clue to its type, a name comes with one."""
+        """Refer to an entity as the discourse allows; a name the verb gives no clue about brings its own."""
         if entity in (self.speaker, self.addressee):
             return self.pronoun(entity, case)
         just_mentioned = entity in self.recent or entity in self.here
@@ -177,7 +216,9 @@ class Narrator:
             return np
         if self.chance(0.5):
             return phrase("NP", np, pp(zipf(self.rng, PLACE_PREPS), self.place_np()))
-        prep, sort = {PER: self.rng.choice((("from", LOC), ("at", ORG))), MISC: ("by", PER)}.get(entity.type, ("in", LOC))
+        prep, sort = {PER: self.rng.choice((("from", LOC), ("at", ORG))), MISC: ("by", PER)}.get(
+            entity.type, ("in", LOC)
+        )
         others = [each for each in self.cast.of(sort) if each not in (entity, self.speaker, self.addressee)]
         if not others:
             return np
@@ -213,9 +254,7 @@ class Narrator:
         if it.owner in (self.speaker, self.addressee) or (just_mentioned and self.chance(0.5)):
             possessor = self.pronoun(it.owner, _POSSESSIVE)
         else:
-            plain = self._plain(it.owner)
-            possessor = replace(plain, children=(*plain.children, leaf("POS", "'s")))
-            possessor = phrase("NP", plain, leaf("POS", "'s"))
+            possessor = phrase("NP", self._plain(it.owner), leaf("POS", "'s"))
         return phrase("NP", possessor, leaf("NNS" if it.plural else "NN", it.noun))
 
     def _plain(self, entity: Entity) -> Phrase:
@@ -237,36 +276,38 @@ class Narrator:
         """The verb group of a predicate, and its number: `did n't buy`, `could buy`, `was buying`, `to buy`."""
         frame = next(self._frames)
 
-        def head(tag: str, form: str) -> Phrase:
-            return Phrase(tag, word=form, frame=frame, lemma=it.lemma)
-
+        head = partial(Phrase, frame=frame, lemma=it.lemma)
         no = [leaf("RB", self.one("n't", "not")).playing((frame, "ARGM-NEG"))] if negated else []
         never = [leaf("RB", "never").playing((frame, "ARGM-NEG"))] if negated else []
         single = agreement in ("he", "she", "it")
-        present = head("VBZ", it.third) if single else head("VBP", it.lemma)
+        present = head("VBZ", word=it.third) if single else head("VBP", word=it.lemma)
         was = leaf("VBD", "were" if agreement in ("they", "you") else "was")
         match tense:
             case "infinitive":
-                return frame, [*no, leaf("TO", "to"), head("VB", it.lemma)]
+                return frame, [*no, leaf("TO", "to"), head("VB", word=it.lemma)]
             case "modal":
                 modal = leaf("MD", self.one("could", "might", "would", "should", "must")).playing((frame, "ARGM-MOD"))
-                return frame, [modal, *no, head("VB", it.lemma)]
+                return frame, [modal, *no, head("VB", word=it.lemma)]
             case "future":
-                return frame, [leaf("MD", "will").playing((frame, "ARGM-MOD")), *(no and never), head("VB", it.lemma)]
+                return frame, [
+                    leaf("MD", "will").playing((frame, "ARGM-MOD")),
+                    *(no and never),
+                    head("VB", word=it.lemma),
+                ]
             case "perfect":
-                return frame, [leaf("VBD", "had"), *no, head("VBN", it.participle)]
+                return frame, [leaf("VBD", "had"), *no, head("VBN", word=it.participle)]
             case "progressive":
-                return frame, [was, *no, head("VBG", it.gerund)]
+                return frame, [was, *no, head("VBG", word=it.gerund)]
             case "passive":
-                return frame, [was, *no, head("VBN", it.participle)]
+                return frame, [was, *no, head("VBN", word=it.participle)]
             case "present":
                 if negated and self.chance(0.5):
-                    return frame, [leaf("VBZ", "does") if single else leaf("VBP", "do"), *no, head("VB", it.lemma)]
+                    return frame, [leaf("VBZ", "does") if single else leaf("VBP", "do"), *no, head("VB", word=it.lemma)]
                 return frame, [*never, present]
             case _:
                 if negated and self.chance(0.5):
-                    return frame, [leaf("VBD", "did"), *no, head("VB", it.lemma)]
-                return frame, [*never, head("VBD", it.past)]
+                    return frame, [leaf("VBD", "did"), *no, head("VB", word=it.lemma)]
+                return frame, [*never, head("VBD", word=it.past)]
 
     def tense(self) -> str:
         return self.rng.choices(
@@ -317,7 +358,9 @@ class Narrator:
 
     def adjunct(self, what: Event | None = None) -> tuple[Phrase, str]:
         """Something about when, where, how or why, and its role."""
-        options = [self.time] * 4 + [self.where] * 3 + ([self.manner] * 3 + [self.cause]) * (what is None or willing(what))
+        options = (
+            [self.time] * 4 + [self.where] * 3 + ([self.manner] * 3 + [self.cause]) * (what is None or willing(what))
+        )
         return self.rng.choice(options)()
 
     def time(self) -> tuple[Phrase, str]:
@@ -383,13 +426,12 @@ class Narrator:
         else:
             adjunct, role = self.rng.choice((self.time, self.time, self.where, self.manner))()
         main = self.clause(what, adjuncts=self.rng.randrange(2))
-        return phrase("S", adjunct.playing((self.told[-1][1] if self.told[-1][1] >= 0 else -1 - self.told[-1][1], role)),
-                      COMMA, *main.children)  # fmt: skip
+        return phrase("S", adjunct.playing((main_frame(main), role)), COMMA, *main.children)
 
     def passive(self, what: Event) -> Phrase:
         """`X was sued by Y`."""
         for _ in range(20):
-            if what.object is not None and not what.frame.prep and what.verb.lemma not in ("resemble", "have", "suffer"):
+            if what.object is not None and not what.frame.prep and what.verb.lemma != "resemble":
                 break
             what = self.pick()
         return self.clause(what, passive=what.frame.prep == "")
@@ -430,18 +472,17 @@ class Narrator:
         fronted = self.chance(0.5)
         other = self.pick()
         first = self.clause(other if fronted else what, adjuncts=0, tense="past")
-        before = self.told[-1][1]
         second = self.clause(what if fronted else other, adjuncts=0, tense="past")
-        frame = self.told[-1][1] if fronted else before
+        frame = main_frame(second if fronted else first)
         tag = "WRB" if word == "when" else "IN"
         sub = phrase("SBAR", leaf(tag, word), first if fronted else second)
-        sub = sub.playing((frame if frame >= 0 else -1 - frame, "ARGM-" + role))
+        sub = sub.playing((frame, "ARGM-" + role))
         return phrase("S", sub, COMMA, *second.children) if fronted else phrase("S", *first.children, sub)
 
     def controlled(self, what: Event) -> Phrase:
         """`X refused to merge with Y`: the clue to X is beyond the main verb."""
         for _ in range(20):
-            if what.frame.subject in (PER, ORG) and what.frame.subject_role == "ARG0" and isinstance(what.subject, Entity):
+            if what.frame.subject in (PER, ORG) and willing(what) and isinstance(what.subject, Entity):
                 break
             what = self.pick()
         else:
@@ -477,8 +518,8 @@ class Narrator:
 
     def joint(self, what: Event) -> Phrase:
         """`X and Y , two rival breweries , prospered`."""
-        pairs = [(a, b) for a in self.cast.entities for b in self.cast.entities
-                 if a.number < b.number and a.type == b.type and self.speaker not in (a, b) and self.addressee not in (a, b)]  # fmt: skip
+        others = [each for each in self.cast.entities if each not in (self.speaker, self.addressee)]
+        pairs = [(a, b) for a, b in combinations(others, 2) if a.type == b.type]
         if not pairs:
             return self.clause(what)
         one, two = self.rng.choice(pairs)
@@ -495,7 +536,9 @@ class Narrator:
         what = event(self.rng, self.cast, about=one, frames=frames)
         if owner(what.object) in (one, two):
             return self.clause(what)
-        frame, vp = self.vp(what, tense=self.one("past", "past", "present"), agreement="they", adjuncts=self.rng.randrange(2))
+        frame, vp = self.vp(
+            what, tense=self.one("past", "past", "present"), agreement="they", adjuncts=self.rng.randrange(2)
+        )
         self.told.pop()
         return phrase("S", subject.playing((frame, what.frame.subject_role)), vp)
 
@@ -514,7 +557,7 @@ class Narrator:
         subject = self.filler(sayer, _SUBJECT)
         frame, said = self.verbs(zipf(self.rng, SAYING), "past", "he")
         opening, closing = leaf("``", '"'), leaf("''", '"')
-        start = [opening, finish(first).playing((frame, "ARG1")), COMMA_ALWAYS, closing]
+        start = [opening, finish(first).playing((frame, "ARG1")), COMMA, closing]
         pronominal = bool(subject.children) and subject.children[0].label == "PRP"
         speech = [subject.playing((frame, "ARG0")), phrase("VP", *said)]
         if second is None:
@@ -541,8 +584,6 @@ class Narrator:
         self.recent = list(dict.fromkeys(each for each in self.here if each not in (self.speaker, self.addressee)))
         return finished
 
-
-COMMA_ALWAYS = leaf(",", ",")
 
 _RULE_WEIGHTS: tuple[tuple[Callable[[Narrator, Event], Phrase], float], ...] = (
     (Narrator.plain, 30), (Narrator.fronted, 11), (Narrator.passive, 10), (Narrator.coordinated, 9),

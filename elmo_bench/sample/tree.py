@@ -2,16 +2,18 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import no_type_check
 
 _CLOSING = frozenset({",", ".", ";", "?", ":"})
 
 
+@no_type_check  # at run time: millions are made, and pytest's checks would take minutes
 @dataclass(frozen=True, slots=True)
 class Phrase:
     """A constituent or, where `word` is set, a token; what a span means to a task hangs on its constituent.
 
-    `entity` is the type of a name, `referent` the entity a mention stands for, `roles` the (frame, role) pairs it fills,
-    `frame` the number a predicate's arguments refer to, `lemma` the predicate's lemma.
+    `entity` is the type of a name, `referent` the entity a mention stands for, `roles` the (frame, role) pairs it
+    fills, `frame` the number a predicate's arguments refer to, `lemma` the predicate's lemma.
     """
 
     label: str
@@ -30,46 +32,74 @@ class Phrase:
         for child in self.children:
             yield from child.leaves()
 
+    @staticmethod
+    def token(label: str, word: str) -> "Phrase":
+        """One token."""
+        return Phrase(label, word=word)
+
+    @staticmethod
+    def over(label: str, *children: "Phrase") -> "Phrase":
+        """A constituent over its children."""
+        return Phrase(label, children)
+
     def playing(self, *roles: tuple[int, str]) -> "Phrase":
         """The same phrase as an argument of some more predicates."""
         return replace(self, roles=self.roles + roles)
 
+    def spans(self, start: int = 0) -> Iterator[tuple[int, int, "Phrase"]]:
+        """Every node with its first word and the word after its last, children first."""
+        end = start + bool(self.word)
+        for child in self.children:
+            for span in child.spans(end):
+                yield span
+            end = span[1]
+        yield start, end, self
 
-def leaf(label: str, word: str) -> Phrase:
-    """One token."""
-    return Phrase(label, word=word)
+    def rebuilt(self, leaves: Iterator["Phrase | None"]) -> "Phrase | None":
+        """The tree with its tokens replaced, or left out, from left to right."""
+        if self.word:
+            return next(leaves)
+        kept = tuple(child for child in [child.rebuilt(leaves) for child in self.children] if child is not None)
+        return replace(self, children=kept) if kept else None
+
+    def brackets(self) -> str:
+        """The tree as the Penn Treebank writes it.
+
+        >>> phrase("NP", leaf("DT", "the"), leaf("NN", "lamp")).brackets()
+        '(NP (DT the) (NN lamp))'
+        """
+        return f"({self.label} {self.word or ' '.join(child.brackets() for child in self.children)})"
+
+    def binary(self) -> "Phrase":
+        """The same words under nodes of two children, peeled off one by one from the left.
+
+        What precedes a final stop is a whole, and so the stop hangs highest.
+        """
+        if self.word:
+            return self
+        children = [child.binary() for child in self.children]
+        last = [children.pop()] if len(children) > 2 and children[-1].word in _CLOSING else []
+        node = children.pop()
+        while children:
+            node = Phrase(self.label, (children.pop(), node))
+        return Phrase(self.label, (node, *last)) if last else node
 
 
-def phrase(label: str, *children: Phrase) -> Phrase:
-    """A constituent over its children."""
-    return Phrase(label, children)
-
-
+leaf, phrase = Phrase.token, Phrase.over
 COMMA = leaf(",", ",")
 
 
 def finish(tree: Phrase) -> Phrase:
     """Drop commas that meet other punctuation and capitalise the first word, as spelling asks."""
-    leaves = list(tree.leaves())
-    dropped = {
-        i
-        for i, token in enumerate(leaves)
-        if token.word == "," and (i == 0 or i + 1 == len(leaves) or leaves[i + 1].word in _CLOSING)
-    }
-    first = next(i for i, token in enumerate(leaves) if token.word[0].isalnum())
-    position = -1
-
-    def rebuild(node: Phrase) -> Phrase | None:
-        nonlocal position
-        if not node.word:
-            kept = tuple(child for child in map(rebuild, node.children) if child is not None)
-            return (node if kept == node.children else replace(node, children=kept)) if kept else None
-        position += 1
-        if position in dropped:
-            return None
-        return replace(node, word=node.word[0].upper() + node.word[1:]) if position == first else node
-
-    finished = rebuild(tree)
+    leaves: list[Phrase | None] = list(tree.leaves())
+    following = [token.word if token else "" for token in leaves[1:]] + ["."]
+    first = next(i for i, token in enumerate(leaves) if token and token.word[0].isalnum())
+    for i, token in enumerate(leaves):
+        if token and token.word == "," and (i == 0 or following[i] in _CLOSING):
+            leaves[i] = None
+        elif token and i == first:
+            leaves[i] = replace(token, word=token.word[0].upper() + token.word[1:])
+    finished = tree.rebuilt(iter(leaves))
     assert finished is not None
     return finished
 
@@ -99,59 +129,22 @@ class Sentence:
 
 def annotate(tree: Phrase, speaker: str = "-") -> Sentence:
     """Read the layers off a tree in one walk."""
-    words: list[str] = []
-    tags: list[str] = []
+    leaves = list(tree.leaves())
     entities: list[tuple[int, int, str]] = []
     mentions: list[tuple[int, int, int]] = []
-    heads: dict[int, tuple[int, str]] = {}
+    heads: list[tuple[int, int, str]] = []
     arguments: dict[int, list[tuple[int, int, str]]] = {}
-
-    def walk(node: Phrase) -> None:
-        start = len(words)
-        if node.word:
-            words.append(node.word)
-            tags.append(node.label)
-            if node.frame is not None:
-                heads[node.frame] = (start, node.lemma)
-        for child in node.children:
-            walk(child)
-        end = len(words)
+    for start, end, node in tree.spans():
         if node.entity:
             entities.append((start, end, node.entity))
         if node.referent is not None:
             mentions.append((start, end, node.referent))
+        if node.frame is not None:
+            heads.append((start, node.frame, node.lemma))
         for frame, role in node.roles:
             arguments.setdefault(frame, []).append((start, end, role))
-
-    walk(tree)
     predicates = tuple(
-        Predicate(frame, index, lemma, tuple(sorted(arguments.get(frame, ()))))
-        for frame, (index, lemma) in sorted(heads.items(), key=lambda item: item[1])
+        Predicate(frame, index, lemma, tuple(sorted(arguments.get(frame, ())))) for index, frame, lemma in sorted(heads)
     )
-    return Sentence(tree, tuple(words), tuple(tags), tuple(entities), tuple(mentions), predicates, speaker)
-
-
-def brackets(tree: Phrase) -> str:
-    """A tree in Penn Treebank brackets.
-
-    >>> brackets(phrase("NP", leaf("DT", "the"), leaf("NN", "lamp")))
-    '(NP (DT the) (NN lamp))'
-    """
-    return f"({tree.label} {tree.word or ' '.join(map(brackets, tree.children))})"
-
-
-def binary(tree: Phrase) -> Phrase:
-    """The same words under nodes of two children: the head side of a phrase is peeled word by word from its left.
-
-    A sentence's final stop and a list's last comma hang highest, so that whatever precedes them is a whole.
-    """
-    if tree.word:
-        return tree
-    children = [binary(child) for child in tree.children]
-    if len(children) > 2 and children[-1].word in _CLOSING:
-        last = children.pop()
-        return phrase(tree.label, binary(phrase(tree.label, *children)), last)
-    node = children.pop()
-    while children:
-        node = phrase(tree.label, children.pop(), node)
-    return node
+    words, tags = tuple(token.word for token in leaves), tuple(token.label for token in leaves)
+    return Sentence(tree, words, tags, tuple(entities), tuple(mentions), predicates, speaker)

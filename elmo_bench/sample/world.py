@@ -1,25 +1,46 @@
 """Who lives in the small world and what happens there: names, entities, casts of a story, events."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import accumulate, islice
+from itertools import accumulate
 from random import Random
 from zlib import crc32
 
 from .lexicon import (
-    ADJECTIVES, ANTONYMS, FEMALE, FRAMES, GENERALISES, HEADS, HYPERNYM, KIN, KINDS, LOC, MALE, MASS, MISC, ORG, PARTS,
-    PEOPLE, PER, THINGS, TOPICS, TYPES, WEATHER, Frame, Verb, zipf,
+    ADJECTIVES,
+    ANTONYMS,
+    FEMALE,
+    FRAMES,
+    GENERALISES,
+    HEADS,
+    HYPERNYM,
+    KIN,
+    KINDS,
+    LOC,
+    MALE,
+    MISC,
+    ORG,
+    PARTS,
+    PEOPLE,
+    PER,
+    THINGS,
+    TOPICS,
+    TYPES,
+    WEATHER,
+    Frame,
+    Verb,
+    listed,
+    zipf,
 )  # fmt: skip
 
-_ONSETS = "b br d dr f fl g gr h j k kr l m n p pl r s sk st t tr v w z".split()
-_NUCLEI = "a e i o u ai ea ou".split()
-_CODAS = ["", "", "", *"l n r s m t nd rt sk ll nn th rn x lt v".split()]
+_ONSETS = listed("b br d dr f fl g gr h j k kr l m n p pl r s sk st t tr v w z")
+_NUCLEI = listed("a e i o u ai ea ou")
+_CODAS = ["", "", "", *listed("l n r s m t nd rt sk ll nn th rn x lt v")]
 _ENGLISH = {
     *HYPERNYM, *HYPERNYM.values(), *ANTONYMS, *GENERALISES, *PEOPLE, *WEATHER, *TOPICS,
     *(verb.lemma for frame in FRAMES for verb in frame.verbs),
     *(verb.past for frame in FRAMES for verb in frame.verbs),
     *(word for table in (PARTS, HEADS, ADJECTIVES) for words in table.values() for word in words),
-    *"in on at by to of no so we it he she the a an me do did was man men port new mr all but and for not".split(),
+    *listed("in on at by to of no so we it he she the a an me do did was man men port new mr all but and for not"),
 }  # fmt: skip
 _BUCKETS = {"train": range(0, 3), "dev": range(3, 5), "test": range(5, 7)}
 _LM_BUCKETS = {"train": range(7, 13), "dev": range(13, 14), "test": range(14, 16)}
@@ -34,20 +55,15 @@ def _syllables(rng: Random) -> str:
 def names(*, count: int, rng: Random, split: str, raw: bool = False) -> tuple[str, ...]:
     """Draw distinct invented names that belong to one split alone (a checksum of the name decides which).
 
-    Names are what an open vocabulary looks like: those of `dev`, `test` and of raw text are all new to who has read `train`.
+    Names are what an open vocabulary looks like: those of `dev`, of `test` and of raw text never occur in `train`.
     """
     buckets = (_LM_BUCKETS if raw else _BUCKETS)[split]
-
-    def candidates() -> Iterator[str]:
-        seen = set()
-        while True:
-            name = _syllables(rng)
-            fits = 3 <= len(name) <= 9 and name not in _ENGLISH and crc32(name.encode()) % 16 in buckets
-            if fits and name not in seen:
-                seen.add(name)
-                yield name.capitalize()
-
-    return tuple(islice(candidates(), count))
+    found: dict[str, None] = {}
+    while len(found) < count:
+        name = _syllables(rng)
+        if 3 <= len(name) <= 9 and name not in _ENGLISH and crc32(name.encode()) % 16 in buckets:
+            found[name.capitalize()] = None
+    return tuple(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +202,7 @@ def _object(rng: Random, cast: Cast, sort: str, subject: Filler) -> Filler | Non
 
 
 def event(rng: Random, cast: Cast, *, about: Entity | None = None, frames: tuple[Frame, ...] = ()) -> Event:
-    """Let something happen among a cast, to a given subject or to whoever comes along, with a verb that selects them."""
+    """Let something happen among a cast, to a given subject or to anyone, with a verb that selects them."""
     while True:
         sort = about.type if about else rng.choices(_SUBJECTS[0], weights=_SUBJECTS[1])[0]
         options, weights = _FRAMES[sort]
