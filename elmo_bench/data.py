@@ -5,7 +5,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import pytorch_lightning as pl
 import torch.distributed as dist
@@ -16,6 +16,7 @@ from elmo_bench.text import Vocab
 LENGTH_NOISE = 0.1  # how far a sentence may stray from its place in the order of length
 
 
+@runtime_checkable
 class Example(Protocol):
     """What every task's example owes: its sentences, the labels it needs, and the file and line it stands at."""
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytorch_lightning as pl
-from hydra.utils import instantiate
+from hydra.errors import InstantiationException
+from hydra.utils import instantiate as hydra_instantiate
 from omegaconf import DictConfig, OmegaConf
 from pytorch_lightning.callbacks import Callback
 from torch import nn
@@ -18,6 +19,16 @@ from elmo_bench.elmo import Elmo
 from elmo_bench.module import TaskModule
 from elmo_bench.nn import Backbone
 from elmo_bench.text import Vocab, read_vectors
+
+
+def instantiate(node: Any, **more: Any) -> Any:
+    """Hydra's `instantiate`; what a constructor says against its arguments reaches the user as it was said."""
+    try:
+        return hydra_instantiate(node, **more)
+    except InstantiationException as error:
+        if isinstance(error.__cause__, ValueError | OSError):
+            raise error.__cause__ from None
+        raise
 
 
 def elmo(cfg: DictConfig) -> Elmo:

@@ -11,12 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytorch_lightning as pl
 import torch
-from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from elmo_bench.elmo import BiLm, Corpus, LanguageModel, save
 from elmo_bench.text import read_lines
+
+from .build import instantiate
 
 log = logging.getLogger(__name__)
 

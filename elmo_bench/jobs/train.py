@@ -8,7 +8,7 @@ from pathlib import Path
 import pytorch_lightning as pl
 import torch
 from omegaconf import DictConfig, OmegaConf
-from pytorch_lightning.callbacks import Callback, EarlyStopping, ModelCheckpoint, RichProgressBar
+from pytorch_lightning.callbacks import Callback, EarlyStopping, ModelCheckpoint
 
 from elmo_bench.data import TaskData
 from elmo_bench.module import TaskModule
@@ -62,7 +62,7 @@ def train(cfg: DictConfig) -> dict[str, float]:
     lines = EpochLines(monitor)
     best = ModelCheckpoint(cfg.run_dir, "best", monitor=monitor, mode="max", enable_version_counter=False)
     stop = EarlyStopping(monitor, patience=cfg.task.patience, mode="max")
-    trainer = build.trainer(cfg, [best, stop, lines, RichProgressBar(leave=False)])
+    trainer = build.trainer(cfg, [best, stop, lines])
     try:
         for logger in trainer.loggers:
             logger.log_hyperparams(OmegaConf.to_container(cfg, resolve=True))

@@ -1,4 +1,5 @@
 import gzip
+import json
 
 import pytest
 
@@ -25,16 +26,12 @@ def test_schemes(tags, bioul):
 
 
 def test_golden_iob1_to_bioul(fixtures):
-    import json
-
     for case in json.loads((fixtures / "derived" / "expected_parse.json").read_text())["iob1_to_bioul"]:
         assert spans_to_bioul(tags_to_spans(case["iob1"]), len(case["iob1"])) == case["bioul"]
 
 
 def test_golden_chunks(fixtures):
     """Our own conlleval rules against seqeval's default mode, invalid sequences included."""
-    import json
-
     for case in json.loads((fixtures / "derived" / "span_f1.json").read_text())["cases"]:
         for side in ("gold", "pred"):
             assert tags_to_spans(case[side]) == [Span(*span) for span in case[f"{side}_spans"]]

@@ -1,0 +1,23 @@
+# `make demo` and `make test` set everything up by themselves, in .venv. PYTHON=python3.12 chooses another interpreter (3.11 or later).
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+
+.PHONY: demo test lint
+.DELETE_ON_ERROR:
+
+demo: $(READY)  ## the main job: NER on a generated corpus, with the small biLM that ships
+	$(BIN)/python run.py task=ner elmo.mix=all
+
+test: $(READY)  ## all tests
+	$(BIN)/python -m pytest
+
+lint: $(READY)  ## style and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --progress-bar off -e '.[dev]' -c constraints.txt
+	touch $@

@@ -1,0 +1,136 @@
+"""A whole run, small: what it leaves, that it repeats, and what it says of bad input before any training."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from seqeval.metrics import f1_score
+
+from elmo_bench.jobs import build
+from elmo_bench.jobs.train import train
+
+
+def result(cfg):
+    return json.loads(Path(cfg.run_dir, "result.json").read_text())
+
+
+def test_what_a_run_leaves(tiny):
+    cfg = tiny("elmo.at=[input,output]", "seed=3")
+    metrics = train(cfg)
+    left = result(cfg)
+    assert left["metrics"] == metrics
+    assert (left["task"], left["seed"], left["epochs"]) == ("ner", 3, 2)
+    assert left["config"]["elmo"]["mix"] == "all"
+    for place in ("input", "output"):
+        shares = [left["mix"][f"elmo/{place}/s{layer}"] for layer in range(3)]
+        assert sum(shares) == pytest.approx(1)
+        assert left["mix"][f"elmo/{place}/gamma"] != 1  # it learnt
+    assert left["parameters"]["frozen"] > 0
+    assert (Path(cfg.run_dir) / "metrics.csv").read_text().count("\n") > 2
+
+
+def test_predictions_are_what_was_scored(tiny):
+    """conlleval's format: an outside scorer finds the same F1 in the file."""
+    cfg = tiny()
+    metrics = train(cfg)
+    blocks = Path(cfg.run_dir, "predictions", "test.conll").read_text(encoding="utf-8").strip().split("\n\n")
+    rows = [[line.split(" ") for line in block.split("\n")] for block in blocks]
+    gold, predicted = ([[row[column] for row in block] for block in rows] for column in (1, 2))
+    assert metrics["test/f1"] == pytest.approx(f1_score(gold, predicted), abs=1e-6)
+    assert len(blocks) == len(build.data(cfg).examples["test"])
+
+
+def test_same_seed_same_numbers(tiny):
+    first, again, other = (result_without_time(tiny(f"seed={seed}")) for seed in (1, 1, 2))
+    assert first == again
+    assert first != other
+
+
+def result_without_time(cfg):
+    train(cfg)
+    checkpoint = torch.load(Path(cfg.run_dir, "best.ckpt"), weights_only=True)
+    left = result(cfg)
+    weights = {name: value.tolist() for name, value in checkpoint["state_dict"].items() if "metrics" not in name}
+    return left["metrics"], left["mix"], weights
+
+
+def test_checkpoint_does_not_hold_a_frozen_bilm(tiny):
+    cfg = tiny()
+    train(cfg)
+    names = torch.load(Path(cfg.run_dir, "best.ckpt"), weights_only=True)["state_dict"]
+    assert any("elmo.mixes" in name for name in names)
+    assert not any("elmo.layers" in name for name in names)
+
+
+def test_finetuning_moves_the_bilm(tiny):
+    cfg = tiny("elmo.finetune=true", "elmo.lr=0.01")
+    train(cfg)
+    names = torch.load(Path(cfg.run_dir, "best.ckpt"), weights_only=True)["state_dict"]
+    before = build.elmo(cfg).layers.state_dict()
+    moved = {name for name, value in before.items() if not torch.equal(value, names[f"model.backbone.elmo.layers.{name}"])}
+    assert {name for name in before if "weight" in name} <= moved
+
+
+@pytest.mark.parametrize("overrides", [["elmo=none"], ["elmo.pretrained=false"], ["trainer.precision=bf16-mixed"], ["trainer=smoke"], ["num_workers=1"]])
+def test_variants_run(tiny, overrides):
+    cfg = tiny(*overrides)
+    assert 0 <= train(cfg)["test/f1"] <= 1
+    assert bool(result(cfg)["mix"]) == (cfg.elmo.name != "none")
+
+
+def corpus(tmp_path, **splits):
+    """Overrides that point at three small files."""
+    good = "John B-PER\nSmith I-PER\nslept O\n\nParis B-LOC\n"
+    for split in ("train", "dev", "test"):
+        (tmp_path / f"{split}.txt").write_bytes(splits.get(split, good.encode()))
+    return ["data=wikigold", *(f"data.files.{split}={tmp_path}/{split}.txt" for split in ("train", "dev", "test"))]
+
+
+def test_files_of_ones_own(tiny, tmp_path):
+    assert train(tiny(*corpus(tmp_path)))
+
+
+@pytest.mark.parametrize(
+    ("split", "content", "message"),
+    [
+        ("train", b"", "train.txt: the file is empty"),
+        ("train", b"a O\nb O O\n", "train.txt:2: 3 columns, but this file has 2"),
+        ("dev", b"a O\nb X-PER\n", "dev.txt:2: tag 'X-PER', but a tag is O, B-TYPE or I-TYPE"),
+        ("dev", b"a B-NEW\n", r"dev.txt:1: labels .*B-NEW.* of the dev file do not occur in the training file"),
+        ("test", b"\xe9 O\n", "test.txt:1: byte 0xe9 is not UTF-8 text"),
+        ("test", b"\n\n", "test.txt: no examples in the test file"),
+    ],
+)
+def test_bad_files(tiny, tmp_path, split, content, message):
+    with pytest.raises(ValueError, match=message):
+        train(tiny(*corpus(tmp_path, **{split: content})))
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("elmo.mix=7", r"elmo.mix=7 names layers \[7\], but the biLM has layers 0..2"),
+        ("elmo.at=[middle]", "elmo.at=.*the places are"),
+        ("fraction=2.0", "fraction=2.0, but it may be more than 0"),
+    ],
+)
+def test_bad_settings(tiny, override, message):
+    with pytest.raises(ValueError, match=message):
+        train(tiny(override))
+
+
+def test_missing_corpus_says_where_it_comes_from(tiny, tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"data_dir=.*conll2003.*NIST"):
+        train(tiny("data=conll2003", f"data_dir={tmp_path}"))
+
+
+def test_vectors_that_know_no_word(tiny, tmp_path):
+    (tmp_path / "v.txt").write_text("qqq 1 2\n")
+    with pytest.raises(ValueError, match="vocab.vectors=.*a vector for no word"):
+        train(tiny(f"vocab.vectors={tmp_path}/v.txt"))
+
+
+def test_exploding_loss_stops_the_run(tiny):
+    with pytest.raises(FloatingPointError, match=r"the loss is nan at step .*task.optimizer.lr"):
+        train(tiny("task.optimizer.lr=inf"))

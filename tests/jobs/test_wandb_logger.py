@@ -1,0 +1,65 @@
+"""W&B offline, for real; and what happens where there is no key, or no service."""
+
+import logging
+
+import pytest
+
+from elmo_bench.jobs import wandb_logger
+
+wandb = pytest.importorskip("wandb")
+
+
+@pytest.fixture(autouse=True)
+def _clean(monkeypatch, tmp_path):
+    for name in ("WANDB_MODE", "WANDB_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    monkeypatch.setenv("WANDB_CONFIG_DIR", str(tmp_path / "config"))
+    yield
+    wandb_logger.finish()
+
+
+def build(tmp_path):
+    return wandb_logger.logger(save_dir=str(tmp_path), init_timeout=5, project="p", group="g", tags=["t"])
+
+
+def test_without_a_key_it_goes_offline_and_says_so(tmp_path, caplog):
+    caplog.set_level(logging.INFO)
+    logger = build(tmp_path)
+    logger.log_hyperparams({"elmo": {"mix": "all"}})
+    logger.log_metrics({"val/f1": 0.5}, step=1)
+    assert "wandb: offline (no key is configured)" in caplog.text
+    assert logger.experiment.settings.mode == "offline"
+    wandb_logger.finish()
+    assert list(tmp_path.rglob("*.wandb"))
+
+
+def test_the_environment_decides(tmp_path, monkeypatch, caplog):
+    caplog.set_level(logging.INFO)
+    monkeypatch.setenv("WANDB_MODE", "disabled")
+    build(tmp_path)
+    assert "wandb: disabled (WANDB_MODE says so)" in caplog.text
+
+
+def test_a_service_that_does_not_answer(tmp_path, monkeypatch, caplog):
+    """Online is tried, fails as the library fails, and the run goes on offline."""
+    caplog.set_level(logging.INFO)
+    monkeypatch.setattr(wandb, "login", lambda **_: True)
+    init, modes = wandb.init, []
+
+    def no_network(*, mode, **settings):
+        modes.append(mode)
+        if mode == "online":
+            raise wandb.errors.CommError("connection refused")
+        return init(mode=mode, **settings)
+
+    monkeypatch.setattr(wandb, "init", no_network)
+    build(tmp_path)
+    assert modes == ["online", "offline"]
+    assert "wandb: offline (the service did not answer: connection refused)" in caplog.text
+
+
+def test_two_runs_are_two(tmp_path):
+    first = build(tmp_path).experiment.id
+    wandb_logger.finish()
+    assert build(tmp_path).experiment.id != first

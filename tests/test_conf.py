@@ -1,0 +1,58 @@
+"""Every option of every config group is composed, and every `_target_` in it exists."""
+
+from pathlib import Path
+
+import pytest
+from hydra import compose, initialize_config_dir
+from hydra.utils import get_object
+from omegaconf import DictConfig, OmegaConf
+
+CONF = Path(__file__).parents[1] / "conf"
+OPTIONS = sorted((path.parent.name, path.stem) for path in CONF.glob("*/*.yaml"))
+ONLY_WITH = {"bilm": ["job=pretrain"], "text": ["job=pretrain"]}  # groups that one job alone brings in
+
+
+def composed(*overrides):
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        return compose("config", [*overrides, "run_dir=here"])
+
+
+def targets(node):
+    if isinstance(node, DictConfig):
+        if "_target_" in node:
+            yield node._target_
+        for key in node:
+            if not OmegaConf.is_missing(node, key) and not OmegaConf.is_interpolation(node, key):
+                yield from targets(node[key])
+
+
+@pytest.mark.parametrize(("group", "option"), OPTIONS, ids="=".join)
+def test_every_option(group, option):
+    cfg = composed(*ONLY_WITH.get(group, ()), f"{group}={option}")
+    assert cfg[group]
+    found = set(targets(cfg))
+    assert found
+    for target in found:
+        assert callable(get_object(target)), target
+
+
+@pytest.mark.parametrize("override", ["elmo.mxi=all", "fractoin=0.5", "task.model.hiden_size=3"])
+def test_a_typo_names_the_key(override):
+    with pytest.raises(Exception, match=override.partition("=")[0].rpartition(".")[2]):
+        composed(override)
+
+
+def test_the_baseline_differs_by_elmo_alone():
+    with_elmo, without = composed("elmo=mini"), composed("elmo=none")
+    assert without.elmo.layers is None
+    for group in ("task", "embed", "encoder", "data", "trainer", "vocab"):
+        assert with_elmo[group] == without[group]
+
+
+def test_what_the_command_line_may_override():
+    cfg = composed("elmo.mix=[0,1]", "elmo.at=[input,output]", "elmo.l2=0.5", "elmo.weights=w.hdf5", "elmo.options=o.json")
+    assert list(cfg.elmo.at) == ["input", "output"]
+    assert cfg.elmo.l2 == 0.5
+    assert cfg.elmo.layers.weights == "w.hdf5"
+    assert cfg.elmo.layers.options == "o.json"
+    assert composed("task=ner").elmo.l2 == 0.1  # the task's own choice, unless told otherwise

@@ -1,0 +1,86 @@
+import itertools
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from elmo_bench.data import LengthBatches, TaskData
+
+
+@dataclass(frozen=True)
+class Sentence:
+    words: tuple
+    labels: tuple = ("O",)
+    source: str = "file:1"
+
+    @property
+    def sentences(self):
+        return [self.words]
+
+
+def data(splits, **settings):
+    files = {split: Path(split) for split in splits}
+    return TaskData(files, read=lambda path: iter(splits[path.name]), collate=list, batch_size=2, **settings)
+
+
+def splits(train=8):
+    return {"train": [Sentence((str(k),)) for k in range(train)], "dev": [Sentence(("a",))], "test": [Sentence(("b",))]}
+
+
+def test_every_example_once_and_like_lengths_together():
+    lengths = [5, 50, 6, 51, 5, 49, 6, 5]
+    batches = list(LengthBatches(lengths, 2, shuffle_seed=1))
+    assert sorted(itertools.chain(*batches)) == list(range(8))
+    ordered = list(LengthBatches(lengths, 2))
+    assert [lengths[k] for batch in ordered for k in batch] == sorted(lengths)
+
+
+def test_order_follows_from_the_seed_and_changes_by_epoch():
+    one, same, other = (LengthBatches(list(range(40)), 4, shuffle_seed=seed) for seed in (1, 1, 2))
+    first = list(one)
+    assert first == list(same)
+    assert first != list(one)  # its second epoch
+    assert list(same) != list(other)
+
+
+@pytest.mark.parametrize("count", [1, 7, 8, 13])
+@pytest.mark.parametrize("world", [1, 2, 3])
+def test_processes_share_the_batches(count, world):
+    def ranks(seed):
+        for rank in range(world):
+            sampler = LengthBatches(list(range(count)), 2, shuffle_seed=seed)
+            sampler.rank, sampler.world = rank, world
+            assert len(sampler) == len(list(sampler))
+            sampler.epoch = 0
+            yield list(sampler)
+
+    assert len({len(batches) for batches in ranks(3)}) == 1  # training: the same number of steps everywhere
+    assert set(itertools.chain(*itertools.chain(*ranks(3)))) == set(range(count))
+    evaluated = Counter(itertools.chain(*itertools.chain(*ranks(None))))
+    assert evaluated == Counter(range(count))  # evaluation: each once
+
+
+def test_fraction():
+    half, again, other = (data(splits(), fraction=0.5, seed=seed).examples["train"] for seed in (1, 1, 2))
+    assert len(half) == 4
+    assert half == again
+    assert half != other
+    assert len(data(splits(), fraction=0.001).examples["train"]) == 1
+
+
+@pytest.mark.parametrize("fraction", [0, -1, 1.5])
+def test_wrong_fraction(fraction):
+    with pytest.raises(ValueError, match=r"fraction=.*more than 0 and at most 1"):
+        data(splits(), fraction=float(fraction))
+
+
+def test_labels_that_training_lacks():
+    wrong = splits() | {"dev": [Sentence(("a",), ("O", "B-NEW"), "dev.txt:17")]}
+    with pytest.raises(ValueError, match=r"dev.txt:17: labels \['B-NEW'\] of the dev file do not occur in the training file"):
+        data(wrong)
+
+
+def test_a_split_without_examples():
+    with pytest.raises(ValueError, match="test: no examples in the test file"):
+        data(splits() | {"test": []})

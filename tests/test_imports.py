@@ -1,0 +1,91 @@
+"""The floors of the house: who may import whom. Read with `ast`, so nothing is run."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+FILES = sorted(path for folder in ("elmo_bench", "tasks") for path in (ROOT / folder).rglob("*.py"))
+TASKS = sorted(path.stem for path in (ROOT / "conf" / "task").glob("*.yaml"))
+
+# What a part of the library may import of the library itself.
+MAY = {
+    "elmo": set(),
+    "text": set(),
+    "report": set(),
+    "sample": set(),
+    "download": set(),
+    "nn": {"elmo", "text"},
+    "metrics": {"text"},
+    "data": {"text", "elmo"},
+    "module": {"nn", "data"},
+    "jobs": {"elmo", "text", "report", "sample", "download", "nn", "metrics", "data", "module"},
+}
+# Where a third-party package may be imported.
+ONLY = {
+    "hydra": {"elmo_bench/jobs"},
+    "omegaconf": {"elmo_bench/jobs", "elmo_bench/report"},
+    "pytorch_lightning": {"elmo_bench/data.py", "elmo_bench/module.py", "elmo_bench/jobs"},
+    "h5py": {"elmo_bench/elmo/weights.py", "elmo_bench/jobs"},
+    "wandb": {"elmo_bench/jobs/wandb_logger.py"},
+}
+
+
+def imports(path):
+    """Dotted names of everything a file imports, at any depth; relative imports made absolute."""
+    package = path.relative_to(ROOT).with_suffix("").parts[:-1]
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = ".".join(package[: len(package) - node.level + 1]) + "." if node.level else ""
+            module = (base + (node.module or "")).rstrip(".")
+            yield module
+            yield from (f"{module}.{alias.name}" for alias in node.names)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_floors(path):
+    name = path.relative_to(ROOT)
+    for imported in imports(path):
+        parts = imported.split(".")
+        if parts[0] in ONLY:
+            assert any(str(name).startswith(place) for place in ONLY[parts[0]]), f"{name} imports {imported}"
+        if name.parts[0] == "tasks":
+            here = name.parts[1]
+            assert parts[0] != "tasks" or len(parts) < 2 or parts[1] == here, f"{name} imports another task: {imported}"
+            assert parts[:1] != ["elmo_bench"] or len(parts) < 2 or parts[1] in ("nn", "text", "metrics"), f"{name}: {imported}"
+        elif parts[0] == "tasks":
+            pytest.fail(f"{name} imports {imported}: the library knows no task")
+        elif parts[0] == "elmo_bench" and len(parts) > 1 and len(name.parts) > 1:
+            part = name.parts[1].removesuffix(".py")
+            assert part == "__init__" or parts[1] == part or parts[1] in MAY[part], f"{name} imports {imported}"
+
+
+@pytest.mark.parametrize("path", [path for path in FILES if "sample" not in path.parts and path.parts[-2] != "tasks"], ids=str)
+def test_the_library_names_no_task(path):
+    if path.relative_to(ROOT).parts[0] == "tasks":
+        return
+    strings = {
+        node.value
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
+    assert not strings & set(TASKS), f"{path} names a task"
+
+
+def test_no_future_annotations_nor_print():
+    for path in FILES:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        assert "__future__" not in {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}, path
+        calls = {node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
+        assert "print" not in calls, path
+
+
+def test_init_files_are_shop_windows():
+    for path in FILES:
+        if path.name == "__init__.py":
+            body = ast.parse(path.read_text(encoding="utf-8")).body
+            kinds = (ast.Import, ast.ImportFrom, ast.Assign, ast.Expr)
+            assert all(isinstance(node, kinds) for node in body), path

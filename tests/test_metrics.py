@@ -1,0 +1,53 @@
+import json
+
+import pytest
+
+from elmo_bench.metrics import SpanF1
+from elmo_bench.text import tags_to_spans
+
+
+def test_golden(fixtures):
+    golden = json.loads((fixtures / "derived" / "span_f1.json").read_text())
+    types = {label for case in golden["cases"] for side in ("gold_spans", "pred_spans") for label, _, _ in case[side]}
+    metric = SpanF1(types)
+    for case in golden["cases"]:
+        metric.update([case["pred"]], [case["gold"]])
+    figures = metric.compute()
+    assert {name: figures[name].item() for name in golden["micro"]} == pytest.approx(golden["micro"], abs=1e-12)
+    assert metric.counts.sum(0).tolist() == [sum(case[key] for case in golden["cases"]) for key in ("tp", "n_pred", "n_gold")]
+
+
+def test_by_type():
+    metric = SpanF1(["O", "B-PER", "B-LOC"])
+    metric.update([["B-PER", "I-PER", "B-LOC"]], [["B-PER", "I-PER", "O"]])
+    figures = {name: value.item() for name, value in metric.compute().items()}
+    assert figures["PER/f1"] == 1
+    assert figures["LOC/precision"] == 0
+    assert (figures["precision"], figures["recall"]) == (0.5, 1)
+    assert figures["f1"] == pytest.approx(2 / 3)
+
+
+def test_nothing_to_find():
+    metric = SpanF1(["PER"])
+    metric.update([["O"]], [["O"]])
+    assert metric.compute()["f1"] == 0
+
+
+def test_counts_add_up_over_processes():
+    """Two halves summed state by state are the whole."""
+    pairs = [(["B-A", "O"], ["B-A", "B-A"]), (["B-B", "O"], ["B-A", "O"])]
+    whole, halves = SpanF1(["A", "B"]), [SpanF1(["A", "B"]) for _ in pairs]
+    for half, (predicted, gold) in zip(halves, pairs, strict=True):
+        half.update([predicted], [gold])
+        whole.update([predicted], [gold])
+    assert (halves[0].counts + halves[1].counts == whole.counts).all()
+
+
+def test_own_chunks_agree_with_seqeval():
+    """Our conlleval rules, which readers use, against seqeval's, on every sequence of four tags."""
+    import itertools
+
+    from seqeval.metrics.sequence_labeling import get_entities
+
+    for tags in itertools.product(["O", "B-A", "I-A", "B-B", "I-B"], repeat=4):
+        assert [tuple(span) for span in tags_to_spans(tags)] == get_entities(list(tags))

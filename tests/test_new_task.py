@@ -1,0 +1,47 @@
+"""The seventh task of docs/new_task.md, exactly as it is printed there, put into a copy of the project and trained."""
+
+import json
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+BLOCK = re.compile(r"^```\w+ file=(\S+)\n(.*?)^```$", re.M | re.S)
+
+
+def treebank(path, rng, sentences):
+    """A language of three words a sentence, in CoNLL-U, comments and multi-word tokens included."""
+    words = {"DET": ["the", "a"], "NOUN": ["dog", "tree", "river"], "VERB": ["ran", "fell"]}
+    with path.open("w") as file:
+        for number in range(sentences):
+            file.write(f"# sent_id = {number}\n1-2\tthedog" + "\t_" * 8 + "\n")
+            for place, (tag, choices) in enumerate(words.items(), 1):
+                file.write(f"{place}\t{rng.choice(choices)}\t_\t{tag}" + "\t_" * 6 + "\n")
+            file.write("\n")
+
+
+def test_the_seventh_task(tmp_path):
+    project = tmp_path / "project"
+    for name in ("conf", "tasks"):
+        shutil.copytree(ROOT / name, project / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "run.py", project)
+    (project / "elmo_bench").symlink_to(ROOT / "elmo_bench")
+    blocks = BLOCK.findall((ROOT / "docs" / "new_task.md").read_text(encoding="utf-8"))
+    assert {name for name, _ in blocks} == {"tasks/pos/data.py", "tasks/pos/model.py", "conf/task/pos.yaml", "conf/data/ud.yaml"}
+    for name, content in [*blocks, ("tasks/pos/__init__.py", "")]:
+        assert not (project / name).exists()  # nothing of ours is touched
+        (project / name).parent.mkdir(exist_ok=True)
+        (project / name).write_text(content, encoding="utf-8")
+    for split in ("train", "dev", "test"):
+        treebank(tmp_path / f"{split}.conllu", random.Random(split), 40)
+    command = [sys.executable, "run.py", "task=pos", "data=ud", f"data_dir={tmp_path}", "elmo=none", "task.max_epochs=15"]
+    command += ["encoder.hidden_size=8", "encoder.dropout=0", "task.optimizer.lr=0.02", f"hydra.run.dir={tmp_path}/run"]
+    done = subprocess.run(command, cwd=project, capture_output=True, text=True, timeout=300, env={**os.environ, "PYTHONPATH": str(project)})
+    assert done.returncode == 0, done.stderr
+    result = json.loads((tmp_path / "run" / "result.json").read_text())
+    assert result["metrics"]["test/accuracy"] == 1
+    assert (tmp_path / "run" / "predictions" / "test.tsv").read_text().count("\n\n") == 40

@@ -1,0 +1,56 @@
+"""The command itself, in a process of its own: what it prints, its exit status, how soon it answers."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+def run(*arguments, cwd=ROOT, **more):
+    return subprocess.run([sys.executable, str(ROOT / "run.py"), *arguments], capture_output=True, text=True, cwd=cwd, timeout=300, **more)
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--cfg", "job"]])
+def test_answers_without_torch(arguments):
+    code = (
+        "import sys, runpy; sys.argv = ['run.py', *sys.argv[1:]]\n"
+        "try: runpy.run_path('run.py', run_name='__main__')\n"
+        "except SystemExit: pass\n"
+        "heavy = {'torch', 'pytorch_lightning', 'wandb', 'h5py'} & set(sys.modules)\n"
+        "sys.exit(f'imported {heavy}' if heavy else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, cwd=ROOT, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert "elmo" in done.stdout
+
+
+@pytest.mark.parametrize(("argument", "key"), [("elmo.mxi=all", "mxi"), ("task=net", "net")])
+def test_a_typo(argument, key):
+    done = run(argument)
+    assert done.returncode != 0
+    assert key in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_failed_run_says_why_and_leaves_it(tmp_path):
+    done = run("elmo=none", "fraction=7", f"hydra.run.dir={tmp_path}/run", f"cache_dir={tmp_path}", "data.size=2")
+    assert done.returncode != 0
+    assert "fraction=7, but it may be more than 0 and at most 1" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "Traceback" in (tmp_path / "run" / "error.txt").read_text()
+    assert not (tmp_path / "run" / "result.json").exists()
+
+
+@pytest.mark.slow
+def test_a_sweep_and_its_report(tmp_path):
+    settings = ["elmo=none", "data.size=2", "encoder.hidden_size=4", "task.model.hidden_size=4", "task.max_epochs=1", f"cache_dir={tmp_path}"]
+    done = run("-m", *settings, "seed=1,2", "fraction=0.5,1.0", f"hydra.sweep.dir={tmp_path}/sweep")
+    assert done.returncode == 0, done.stderr
+    assert len(list(tmp_path.rglob("result.json"))) == 4
+    report = run("job=report", f"runs={tmp_path}/sweep", "columns=fraction", cwd=ROOT)
+    assert report.returncode == 0, report.stderr
+    assert "fraction=0.5" in report.stdout
+    assert "(2)" in report.stdout
