@@ -118,7 +118,7 @@ class TaskData(pl.LightningDataModule):
         return self._loader("test")
 
 
-def _collate(collate: Callable[..., Any], examples: Sequence[Example], vocab: Vocab, numbers: list[int]) -> Numbered:
+def _collate(collate: Callable[..., Any], examples: Sequence[Example], vocab: Vocab | None, numbers: list[int]) -> Numbered:
     return Numbered(numbers, collate([examples[number] for number in numbers], vocab))
 
 
@@ -128,5 +128,6 @@ def _check(split: str, examples: Sequence[Example], path: Path, labels: set[str]
     for example in examples:
         if unknown := sorted(set(example.labels) - labels):
             raise ValueError(
-                f"{example.source}: labels {unknown} of the {split} file do not occur in the training file, which has {sorted(labels)}"
+                f"{example.source}: labels {unknown} of the {split} file do not occur in the training file, "
+                f"which has {sorted(labels)}"
             )

@@ -9,13 +9,10 @@ import pooch
 log = logging.getLogger(__name__)
 
 
-def corpus(
-    *, name: str, data_dir: str, train: str, dev: str, test: str, origin: str
-) -> Mapping[str, Path]:
-    """The three files of a corpus, which the user has put under `data_dir` (plain or .gz); the error says where they come from."""
+def corpus(*, name: str, data_dir: str, train: str, dev: str, test: str, origin: str) -> Mapping[str, Path]:
+    """The three files of a corpus, as the user has put them under `data_dir`, plain or .gz; the error says where to get them."""
     return {
-        split: _find(path, data_dir, f"data={name}: {origin}")
-        for split, path in (("train", train), ("dev", dev), ("test", test))
+        split: _find(path, data_dir, f"data={name}: {origin}") for split, path in (("train", train), ("dev", dev), ("test", test))
     }
 
 

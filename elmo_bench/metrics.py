@@ -50,3 +50,31 @@ def _precision_recall_f1(prefix: str, counts: torch.Tensor) -> dict[str, torch.T
         f"{prefix}recall": right / gold.clamp(min=1),
         f"{prefix}f1": 2 * right / (predicted + gold).clamp(min=1),
     }
+
+
+class Accuracy(Metric):
+    """The share of examples with the right label, over all and of those that have one label (its recall)."""
+
+    full_state_update = False
+
+    def __init__(self, labels: Iterable[str]) -> None:
+        super().__init__()
+        self.labels = sorted(set(labels))
+        self.counts: torch.Tensor  # labels x (right, gold)
+        self.add_state("counts", torch.zeros(len(self.labels), 2, dtype=torch.long), dist_reduce_fx="sum")
+
+    def update(self, predicted: Sequence[str], gold: Sequence[str]) -> None:
+        """Count some examples; ValueError for a gold label that is none of the `labels`."""
+        numbers = {label: number for number, label in enumerate(self.labels)}
+        counts = torch.zeros_like(self.counts, device="cpu")
+        for ours, theirs in zip(predicted, gold, strict=True):
+            if theirs not in numbers:
+                raise ValueError(f"gold label {theirs!r}, but the labels are {self.labels}")
+            counts[numbers[theirs]] += torch.tensor([ours == theirs, True])
+        self.counts += counts.to(self.counts.device)
+
+    def compute(self) -> dict[str, torch.Tensor]:
+        """`accuracy`, and that of each gold label as `LABEL/accuracy`; fractions of 1, 0 where nothing was counted."""
+        right, total = self.counts.double().unbind(1)
+        figures = {"accuracy": right.sum() / total.sum().clamp(min=1)}
+        return figures | {f"{label}/accuracy": right[k] / total[k].clamp(min=1) for k, label in enumerate(self.labels)}

@@ -1,7 +1,7 @@
 """The one LightningModule: any task's model, trained and measured."""
 
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import pytorch_lightning as pl
 import torch
@@ -12,6 +12,7 @@ from elmo_bench.data import Numbered
 from elmo_bench.nn import Backbone
 
 
+@runtime_checkable
 class TaskModel(Protocol):
     """What every task's model owes."""
 
@@ -31,7 +32,7 @@ class TaskModule(pl.LightningModule):
 
     def __init__(
         self,
-        model: nn.Module,
+        model: TaskModel,
         metric: Metric,
         optimizer: Callable[[Iterable[dict[str, Any]]], torch.optim.Optimizer],
         *,
@@ -40,23 +41,29 @@ class TaskModule(pl.LightningModule):
         scheduler: Callable[[torch.optim.Optimizer], Any] | None = None,
     ) -> None:
         super().__init__()
-        self.model, self.optimizer, self.scheduler = model, optimizer, scheduler
+        self.model: Any = model
+        self.optimizer, self.scheduler = optimizer, scheduler
         self.monitor, self.bilm_lr = monitor, bilm_lr
-        self.metrics = nn.ModuleDict({"val": metric, "test": metric.clone()})
+        self.metrics: Any = nn.ModuleDict({"val": metric, "test": metric.clone()})
         self.predictions: dict[int, Any] = {}
 
-    def training_step(self, numbered: Numbered, _: int) -> Tensor:
+    @property
+    def elmo(self) -> Any:
+        """The model's ELMo."""
+        return self.model.backbone.elmo
+
+    def training_step(self, numbered: Numbered, batch_idx: int) -> Tensor:
         batch = numbered.batch
         loss = self.model.loss(self.model(batch), batch)
         if not torch.isfinite(loss):
             raise FloatingPointError(f"the loss is {loss.item()} at step {self.global_step}; try a lower task.optimizer.lr")
         self.log("train/loss", loss, on_step=False, on_epoch=True, prog_bar=True, batch_size=len(numbered.numbers))
-        return loss + self.model.backbone.elmo.penalty()
+        return loss + self.elmo.penalty()
 
-    def validation_step(self, numbered: Numbered, _: int) -> None:
+    def validation_step(self, numbered: Numbered, batch_idx: int) -> None:
         self._measure("val", numbered)
 
-    def test_step(self, numbered: Numbered, _: int) -> None:
+    def test_step(self, numbered: Numbered, batch_idx: int) -> None:
         self.predictions |= zip(numbered.numbers, self._measure("test", numbered), strict=True)
 
     def _measure(self, split: str, numbered: Numbered) -> list:
@@ -80,14 +87,14 @@ class TaskModule(pl.LightningModule):
     def mix(self) -> dict[str, float]:
         """s_j and gamma of each place's mix, as `elmo/input/s0` and `elmo/input/gamma`."""
         figures = {}
-        for place, mix in self.model.backbone.elmo.mixes.items():
+        for place, mix in self.elmo.mixes.items():
             for layer, share in zip(mix.layers, mix.shares.tolist(), strict=True):
                 figures[f"elmo/{place}/s{layer}"] = share
             figures[f"elmo/{place}/gamma"] = mix.gamma.item()
         return figures
 
-    def configure_optimizers(self) -> dict[str, Any]:
-        elmo = self.model.backbone.elmo
+    def configure_optimizers(self) -> Any:
+        elmo = self.elmo
         bilm = set(elmo.layers.parameters()) if elmo.finetune and elmo.layers is not None else set()
         own = [p for p in self.parameters() if p.requires_grad and p not in bilm]
         groups: list[dict[str, Any]] = [{"params": own}]
@@ -104,7 +111,7 @@ class TaskModule(pl.LightningModule):
 
     def _frozen(self) -> dict[str, Tensor]:
         """The parameters of a frozen biLM: a checkpoint names the biLM, it does not hold it."""
-        elmo = self.model.backbone.elmo
+        elmo = self.elmo
         if elmo.layers is None or elmo.finetune:
             return {}
         return {f"model.backbone.elmo.layers.{name}": value for name, value in elmo.layers.state_dict().items()}

@@ -1,6 +1,9 @@
 """What tests share: where the fixtures of the original lie (outside the project), and random numbers that do not change."""
 
+import os
 from pathlib import Path
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # tests are small: threads would only wait for each other
 
 import pytest
 import torch

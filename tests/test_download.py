@@ -12,7 +12,7 @@ CONTENT = b"weights" * 1000
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
-    def do_GET(self):  # noqa: N802
+    def do_GET(self):
         found = self.path.endswith("good.bin") or self.path.endswith("cut.bin")
         self.send_response(200 if found else 404)
         self.send_header("Content-Length", str(len(CONTENT)))

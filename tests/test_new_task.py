@@ -31,16 +31,36 @@ def test_the_seventh_task(tmp_path):
     shutil.copy(ROOT / "run.py", project)
     (project / "elmo_bench").symlink_to(ROOT / "elmo_bench")
     blocks = BLOCK.findall((ROOT / "docs" / "new_task.md").read_text(encoding="utf-8"))
-    assert {name for name, _ in blocks} == {"tasks/pos/data.py", "tasks/pos/model.py", "conf/task/pos.yaml", "conf/data/ud.yaml"}
+    assert {name for name, _ in blocks} == {
+        "tasks/pos/data.py",
+        "tasks/pos/model.py",
+        "conf/task/pos.yaml",
+        "conf/data/ud.yaml",
+    }
     for name, content in [*blocks, ("tasks/pos/__init__.py", "")]:
         assert not (project / name).exists()  # nothing of ours is touched
         (project / name).parent.mkdir(exist_ok=True)
         (project / name).write_text(content, encoding="utf-8")
     for split in ("train", "dev", "test"):
         treebank(tmp_path / f"{split}.conllu", random.Random(split), 40)
-    command = [sys.executable, "run.py", "task=pos", "data=ud", f"data_dir={tmp_path}", "elmo=none", "task.max_epochs=15"]
+    command = [
+        sys.executable,
+        "run.py",
+        "task=pos",
+        "data=ud",
+        f"data_dir={tmp_path}",
+        "elmo=none",
+        "fit.max_epochs=15",
+    ]
     command += ["encoder.hidden_size=8", "encoder.dropout=0", "task.optimizer.lr=0.02", f"hydra.run.dir={tmp_path}/run"]
-    done = subprocess.run(command, cwd=project, capture_output=True, text=True, timeout=300, env={**os.environ, "PYTHONPATH": str(project)})
+    done = subprocess.run(
+        command,
+        cwd=project,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**os.environ, "PYTHONPATH": str(project)},
+    )
     assert done.returncode == 0, done.stderr
     result = json.loads((tmp_path / "run" / "result.json").read_text())
     assert result["metrics"]["test/accuracy"] == 1

@@ -10,7 +10,9 @@ ROOT = Path(__file__).parents[1]
 
 
 def run(*arguments, cwd=ROOT, **more):
-    return subprocess.run([sys.executable, str(ROOT / "run.py"), *arguments], capture_output=True, text=True, cwd=cwd, timeout=300, **more)
+    return subprocess.run(
+        [sys.executable, str(ROOT / "run.py"), *arguments], capture_output=True, text=True, cwd=cwd, timeout=300, **more
+    )
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["--cfg", "job"]])
@@ -46,7 +48,14 @@ def test_a_failed_run_says_why_and_leaves_it(tmp_path):
 
 @pytest.mark.slow
 def test_a_sweep_and_its_report(tmp_path):
-    settings = ["elmo=none", "data.size=2", "encoder.hidden_size=4", "task.model.hidden_size=4", "task.max_epochs=1", f"cache_dir={tmp_path}"]
+    settings = [
+        "elmo=none",
+        "data.size=2",
+        "encoder.hidden_size=4",
+        "task.model.hidden_size=4",
+        "fit.max_epochs=1",
+        f"cache_dir={tmp_path}",
+    ]
     done = run("-m", *settings, "seed=1,2", "fraction=0.5,1.0", f"hydra.sweep.dir={tmp_path}/sweep")
     assert done.returncode == 0, done.stderr
     assert len(list(tmp_path.rglob("result.json"))) == 4

@@ -5,4 +5,17 @@ from .lm import Corpus, LanguageModel
 from .mix import ScalarMix
 from .weights import load, save, shipped
 
-__all__ = ["BiLm", "Corpus", "Elmo", "ElmoVectors", "LanguageModel", "Options", "ScalarMix", "State", "char_ids", "load", "save", "shipped"]
+__all__ = [
+    "BiLm",
+    "Corpus",
+    "Elmo",
+    "ElmoVectors",
+    "LanguageModel",
+    "Options",
+    "ScalarMix",
+    "State",
+    "char_ids",
+    "load",
+    "save",
+    "shipped",
+]

@@ -120,7 +120,7 @@ class CharCnn(nn.Module):
         super().__init__()
         self.activation = torch.relu if options.activation == "relu" else torch.tanh
         self.embedding = nn.Embedding(NUM_CHARACTERS, options.char_dim, padding_idx=0)
-        self.convolutions = nn.ModuleList(nn.Conv1d(options.char_dim, count, width) for width, count in options.filters)
+        self.convolutions: Any = nn.ModuleList(nn.Conv1d(options.char_dim, count, width) for width, count in options.filters)
         size = sum(count for _, count in options.filters)
         self.highways = nn.ModuleList(Highway(size) for _ in range(options.num_highway))
         self.projection = nn.Linear(size, options.projection_size)
@@ -209,7 +209,7 @@ class BiLm(nn.Module):
         self.options = options
         self.dropout = dropout  # on the input of every LSTM layer, while training the biLM itself
         self.token_encoder = CharCnn(options)
-        self.directions = nn.ModuleList(
+        self.directions: Any = nn.ModuleList(
             nn.ModuleList(ProjectedLstm(options.projection_size, options) for _ in range(options.num_layers)) for _ in range(2)
         )
 
@@ -227,9 +227,7 @@ class BiLm(nn.Module):
         """The state before the first token."""
         weight = self.directions[0][0].bias
         shape = 2, self.options.num_layers, batch_size
-        return State(
-            weight.new_zeros(*shape, self.options.projection_size), weight.new_zeros(*shape, self.options.cell_size)
-        )
+        return State(weight.new_zeros(*shape, self.options.projection_size), weight.new_zeros(*shape, self.options.cell_size))
 
     def run(
         self, direction: int, x: Float[Tensor, "B T P"], mask: Bool[Tensor, "B T"] | None, state: State
@@ -265,9 +263,7 @@ class BiLm(nn.Module):
         layers = torch.stack([torch.cat(pair, -1) * mask[..., None] for pair in pairs])
         if not boundaries:
             layers = layers[:, :, 1:-1] * (chars > 0).any(-1)[None, ..., None]
-        return layers, State(
-            torch.stack([forward_state.h, backward_state.h]), torch.stack([forward_state.c, backward_state.c])
-        )
+        return layers, State(torch.stack([forward_state.h, backward_state.h]), torch.stack([forward_state.c, backward_state.c]))
 
 
 def add_boundaries(chars: Int[Tensor, "B T C"]) -> tuple[Int[Tensor, "B S C"], Int[Tensor, " B"]]:

@@ -4,7 +4,7 @@ Axes: L layers, B batch, T tokens, C characters, D biLM.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -14,15 +14,6 @@ from torch import Tensor, nn
 from .mix import Choice, ScalarMix
 
 PLACES = ("input", "output")
-
-
-class Layers(Protocol):
-    """Whatever gives several vectors per word: a biLM, or any encoder under the same contract."""
-
-    num_layers: int
-    dim: int
-
-    def __call__(self, chars: Int[Tensor, "B T C"]) -> tuple[Float[Tensor, "L B T D"], object]: ...
 
 
 class ElmoVectors(NamedTuple):
@@ -35,13 +26,14 @@ class ElmoVectors(NamedTuple):
 class Elmo(nn.Module):
     """The mixed layers of a biLM, frozen unless `finetune`.
 
+    `layers` is a biLM or any module under its contract: `num_layers`, `dim`, and characters -> (layers "L B T D", state).
     `layers=None` is the baseline without a biLM: every width is 0, and nothing downstream can tell it from a narrow ELMo.
     `at` names the places that read a mix (each place has its own), `l2` is the paper's lambda.
     """
 
     def __init__(
         self,
-        layers: nn.Module | None,
+        layers: Any,
         *,
         mix: Choice = "all",
         at: Sequence[str] = ("input",),
@@ -59,7 +51,7 @@ class Elmo(nn.Module):
             raise ValueError(f"elmo.l2={l2}, but it may not be negative")
         self.layers, self.dropout, self.l2, self.finetune = layers, dropout, l2, finetune
         places = at if layers is not None else ()
-        self.mixes = nn.ModuleDict(
+        self.mixes: Any = nn.ModuleDict(
             {place: ScalarMix(layers.num_layers, mix, layer_norm=layer_norm) for place in PLACES if place in places}
         )
         if layers is not None:

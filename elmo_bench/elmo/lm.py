@@ -39,7 +39,12 @@ class LanguageModel(nn.Module):
         return self.numbers.get(word, self.numbers[UNKNOWN])
 
     def loss(
-        self, direction: int, frames: Int[Tensor, "U C"], inputs: Int[Tensor, "B T"], targets: Int[Tensor, "B T"], state: State
+        self,
+        direction: int,
+        frames: Int[Tensor, "U C"],
+        inputs: Int[Tensor, "B T"],
+        targets: Int[Tensor, "B T"],
+        state: State,
     ) -> tuple[Float[Tensor, ""], State]:
         """The mean negative log likelihood of the targets, in nats, and the state to go on from.
 
@@ -53,7 +58,7 @@ class LanguageModel(nn.Module):
 
     @torch.no_grad()
     def log_likelihoods(self, sentences: Sentences) -> tuple[Float[Tensor, "B T"], Float[Tensor, "B T"]]:
-        """log p of every prediction, forward and backward, each sentence from a zero state; 0 past its end.
+        """Log p of every prediction, forward and backward, each sentence from a zero state; 0 past its end.
 
         Column t is word t in both (from 0); the forward direction ends with </S>, the backward one has <S> before the words, so
         that there T is the longest sentence and one.
@@ -73,7 +78,7 @@ class LanguageModel(nn.Module):
         return scores.masked_fill(targets < 0, 0.0)
 
     def perplexity(self, sentences: Sentences, *, batch_size: int = 64) -> tuple[float, float]:
-        """exp of the mean negative log likelihood, forward and backward, with the full softmax and zero states."""
+        """Exp of the mean negative log likelihood, forward and backward, with the full softmax and zero states."""
         training = self.training
         self.eval()
         ordered = sorted(sentences, key=len)

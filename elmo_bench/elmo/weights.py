@@ -4,7 +4,6 @@ Axes: as in `bilm.py`. The HDF5 layout is that of bilm-tf's `dump_weights`; its 
 """
 
 import logging
-import os
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
@@ -59,7 +58,7 @@ def save(bilm: BiLm, weights: str | Path, options: str | Path | None = None, *, 
         with h5py.File(part, "w") as file:
             for theirs, ours, _, back in _hdf5_layout(bilm.options):
                 file[theirs] = back(tensors[ours])
-    os.replace(part, weights)
+    part.replace(weights)
 
 
 def _read_safetensors(bilm: BiLm, path: str | Path) -> dict[str, Tensor]:
@@ -94,7 +93,10 @@ def _read_hdf5(bilm: BiLm, path: str | Path) -> dict[str, Tensor]:
 def _check_names(path: str | Path, found: Iterable[str], expected: Iterable[str]) -> None:
     missing, unknown = sorted(set(expected) - set(found)), sorted(set(found) - set(expected))
     if missing or unknown:
-        raise ValueError(f"{path} does not fit the biLM's options: it lacks {missing or 'nothing'}, and has {unknown or 'nothing'} that they do not ask for")
+        raise ValueError(
+            f"{path} does not fit the biLM's options: it lacks {missing or 'nothing'}, "
+            f"and has {unknown or 'nothing'} that they do not ask for"
+        )
 
 
 def _checked(path: str | Path, name: str, array: np.ndarray, expected: Tensor) -> Tensor:

@@ -12,7 +12,6 @@ from hydra.errors import InstantiationException
 from hydra.utils import instantiate as hydra_instantiate
 from omegaconf import DictConfig, OmegaConf
 from pytorch_lightning.callbacks import Callback
-from torch import nn
 
 from elmo_bench.data import TaskData
 from elmo_bench.elmo import Elmo
@@ -33,8 +32,8 @@ def instantiate(node: Any, **more: Any) -> Any:
 
 def elmo(cfg: DictConfig) -> Elmo:
     """The biLM under its mixes; `elmo=none` has no layers."""
-    settings = {key: cfg.elmo[key] for key in ("mix", "at", "dropout", "l2", "layer_norm", "finetune")}
-    settings = OmegaConf.to_container(OmegaConf.create(settings))
+    chosen = {key: cfg.elmo[key] for key in ("mix", "at", "dropout", "l2", "layer_norm", "finetune")}
+    settings: Any = OmegaConf.to_container(OmegaConf.create(chosen))
     return Elmo(instantiate(cfg.elmo.layers), **settings)
 
 
@@ -50,7 +49,7 @@ def data(cfg: DictConfig) -> TaskData:
         instantiate(cfg.data.files),
         read=task.read,
         collate=task.collate,
-        batch_size=cfg.task.batch_size,
+        batch_size=cfg.fit.batch_size,
         fraction=cfg.fraction,
         seed=cfg.seed,
         num_workers=cfg.num_workers,
@@ -66,20 +65,18 @@ def vocab(cfg: DictConfig, data: TaskData) -> tuple[Vocab, Mapping[str, np.ndarr
         vectors = read_vectors(cfg.vocab.vectors, seen)
         if not vectors:
             raise ValueError(f"vocab.vectors={cfg.vocab.vectors}: it has a vector for no word of the data")
-    built = Vocab.build(
-        data.sentences("train"), data.labels, min_count=cfg.vocab.min_count, keep=vectors, lowercase=lowercase
-    )
+    built = Vocab.build(data.sentences("train"), data.labels, min_count=cfg.vocab.min_count, keep=vectors, lowercase=lowercase)
     return built, vectors
 
 
-def model(cfg: DictConfig, vocab: Vocab, vectors: Mapping[str, np.ndarray], elmo: Elmo) -> nn.Module:
+def model(cfg: DictConfig, vocab: Vocab, vectors: Mapping[str, np.ndarray], elmo: Elmo) -> Any:
     """The task's model on its backbone."""
     embed = instantiate(cfg.embed)(vocab=vocab, vectors=vectors)
     backbone = partial(Backbone, embed, elmo, instantiate(cfg.encoder))
     return instantiate(cfg.task.model)(backbone, vocab.labels)
 
 
-def module(cfg: DictConfig, model: nn.Module, vocab: Vocab) -> TaskModule:
+def module(cfg: DictConfig, model: Any, vocab: Vocab) -> TaskModule:
     """The model with its metric and optimizer."""
     return TaskModule(
         model,
@@ -95,5 +92,9 @@ def trainer(cfg: DictConfig, callbacks: list[Callback]) -> pl.Trainer:
     """Lightning's Trainer with the chosen loggers, and the callbacks that the task asks for beside ours."""
     callbacks = callbacks + [instantiate(callback) for callback in cfg.task.get("callbacks", ())]
     loggers = [instantiate(logger) for logger in cfg.logger.values()]
-    settings: dict[str, Any] = {"default_root_dir": cfg.run_dir, "enable_model_summary": False, "use_distributed_sampler": False}
+    settings: dict[str, Any] = {
+        "default_root_dir": cfg.run_dir,
+        "enable_model_summary": False,
+        "use_distributed_sampler": False,
+    }
     return instantiate(cfg.trainer, callbacks=callbacks, logger=loggers, **settings)

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytorch_lightning as pl
 import torch
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from elmo_bench.elmo import BiLm, Corpus, LanguageModel, save
@@ -34,13 +34,24 @@ def pretrain(cfg: DictConfig) -> dict[str, float]:
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     model = LanguageModel(BiLm(instantiate(cfg.bilm), dropout=settings.dropout), vocabulary).to(device)
     size = sum(parameter.numel() for parameter in model.bilm.parameters())
-    log.info("%s tokens, %d words to predict, a biLM of %s parameters", f"{corpus.num_tokens:,}", len(vocabulary), f"{size:,}")
+    log.info(
+        "%s tokens, %d words to predict, a biLM of %s parameters",
+        f"{corpus.num_tokens:,}",
+        len(vocabulary),
+        f"{size:,}",
+    )
 
     steps = settings.epochs * corpus.num_windows(batch_size=settings.batch_size, unroll=settings.unroll)
     optimizer = torch.optim.Adam(model.parameters(), lr=settings.lr)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
     weights, best = Path(cfg.out, "weights.safetensors"), math.inf
-    columns = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn()]
+    columns = [
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    ]
     with Progress(*columns) as progress:
         bar = progress.add_task("pretraining", total=steps)
         for epoch in range(settings.epochs):
@@ -51,7 +62,13 @@ def pretrain(cfg: DictConfig) -> dict[str, float]:
                 speed = tokens / (time.perf_counter() - begun)
                 progress.update(bar, advance=1, description=f"epoch {epoch + 1}  loss {loss:.3f}  {speed:,.0f} tokens/s")
             forward, backward = model.perplexity(dev)
-            log.info("epoch %d: dev perplexity forward %.2f, backward %.2f (%.0f tokens/s)", epoch + 1, forward, backward, speed)
+            log.info(
+                "epoch %d: dev perplexity forward %.2f, backward %.2f (%.0f tokens/s)",
+                epoch + 1,
+                forward,
+                backward,
+                speed,
+            )
             if math.sqrt(forward * backward) < best:
                 best = math.sqrt(forward * backward)
                 save(model.bilm, weights, dtype=torch.float16)
@@ -69,7 +86,11 @@ def sentences(path: str | Path) -> Iterator[Sequence[str]]:
 
 
 def train_epoch(
-    model: LanguageModel, corpus: Corpus, settings: DictConfig, optimizer: torch.optim.Optimizer, rng: np.random.Generator
+    model: LanguageModel,
+    corpus: Corpus,
+    settings: DictConfig,
+    optimizer: torch.optim.Optimizer,
+    rng: np.random.Generator,
 ) -> Iterator[tuple[float, int]]:
     """Run over the text once; yields the loss (nats a prediction, mean of both directions) and the tokens of each step."""
     frames = corpus.frames(model.bilm.options.max_characters)
@@ -81,8 +102,9 @@ def train_epoch(
         losses, after = [], []
         for direction, (inputs, targets) in enumerate(windows):
             types, places = np.unique(inputs, return_inverse=True)
-            batch = (frames[types].astype(np.int64), places.reshape(inputs.shape), targets_of[targets])
-            loss, now = model.loss(direction, *(torch.from_numpy(x).to(device) for x in batch), state)
+            arrays = (frames[types].astype(np.int64), places.reshape(inputs.shape), targets_of[targets])
+            words, rows, predicted = (torch.from_numpy(array).to(device) for array in arrays)
+            loss, now = model.loss(direction, words, rows, predicted, state)
             losses.append(loss)
             after.append(now)
         total = (losses[0] + losses[1]) / 2
@@ -100,22 +122,18 @@ def write_card(
     cfg: DictConfig, corpus: Corpus, size: int, device: torch.device, figures: dict[str, float], seconds: float
 ) -> None:
     """The model card: what this biLM is, how it was made, how well it predicts."""
-    command = shlex.join(["python", "run.py", *sys.argv[1:]])
-    settings = ", ".join(f"{key} {value}" for key, value in OmegaConf.to_container(cfg.pretrain, resolve=True).items())
+    counts = f"{corpus.num_tokens:,} tokens, {len(corpus.sentences):,} sentences, {len(corpus.words) - 2:,} word types"
+    settings = ", ".join(f"{key} {value}" for key, value in cfg.pretrain.items())
     threads = f", {torch.get_num_threads()} threads" if device.type == "cpu" else ""
-    Path(cfg.out, "README.md").write_text(
-        f"""# A biLM of elmo-bench
-
-| | |
-|---|---|
-| command | `{command}` |
-| text | {cfg.text.name}: {corpus.num_tokens:,} tokens, {len(corpus.sentences):,} sentences, {len(corpus.words) - 2:,} word types |
-| parameters | {size:,} (fp16), without the softmax |
-| training | {settings}; seed {cfg.seed} |
-| time | {seconds / 60:.1f} minutes on {device.type}{threads}; torch {torch.__version__} |
-| perplexity on held-out text | forward {figures["test/forward"]:.2f}, backward {figures["test/backward"]:.2f} (full softmax, zero state, unknown words are one word) |
-
-Sizes are in `options.json`, in the form that every reader of ELMo knows.
-""",
-        encoding="utf-8",
-    )
+    rows = {
+        "command": f"`{shlex.join(['python', 'run.py', *sys.argv[1:]])}`",
+        "text": f"{cfg.text.name}: {counts}",
+        "parameters": f"{size:,} (fp16), without the softmax",
+        "training": f"{settings}; seed {cfg.seed}",
+        "time": f"{seconds / 60:.1f} minutes on {device.type}{threads}; torch {torch.__version__}",
+        "perplexity on held-out text": f"forward {figures['test/forward']:.2f}, backward {figures['test/backward']:.2f} "
+        "(full softmax, zero state at each sentence, all unknown words are one word)",
+    }
+    lines = ["# A biLM of elmo-bench", "", "| | |", "|---|---|", *(f"| {key} | {value} |" for key, value in rows.items())]
+    lines += ["", "Sizes are in `options.json`, in the form that every reader of ELMo knows.", ""]
+    Path(cfg.out, "README.md").write_text("\n".join(lines), encoding="utf-8")

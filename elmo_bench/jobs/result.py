@@ -3,7 +3,6 @@
 import dataclasses
 import importlib.metadata
 import json
-import os
 import subprocess
 from pathlib import Path
 
@@ -40,7 +39,7 @@ def write_result(result: Result, cfg: DictConfig) -> None:
     path = Path(cfg.run_dir, "result.json")
     part = path.with_suffix(".part")
     part.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-    os.replace(part, path)
+    part.replace(path)
 
 
 def _commit() -> str | None:

@@ -4,6 +4,7 @@ import logging
 import time
 import warnings
 from pathlib import Path
+from typing import Any
 
 import pytorch_lightning as pl
 import torch
@@ -56,16 +57,23 @@ def train(cfg: DictConfig) -> dict[str, float]:
     module = build.module(cfg, build.model(cfg, data.vocab, vectors, elmo), data.vocab)
     parameters = count_parameters(module)
     sizes = ", ".join(f"{len(examples)} {split}" for split, examples in data.examples.items())
-    log.info("%s on %s: %s examples; %s trainable parameters", cfg.task.name, cfg.data.name, sizes, f"{parameters['trainable']:,}")
+    log.info(
+        "%s on %s: %s examples; %s trainable parameters",
+        cfg.task.name,
+        cfg.data.name,
+        sizes,
+        f"{parameters['trainable']:,}",
+    )
 
     monitor = f"val/{cfg.task.monitor}"
     lines = EpochLines(monitor)
     best = ModelCheckpoint(cfg.run_dir, "best", monitor=monitor, mode="max", enable_version_counter=False)
-    stop = EarlyStopping(monitor, patience=cfg.task.patience, mode="max")
+    stop = EarlyStopping(monitor, patience=cfg.fit.patience, mode="max")
     trainer = build.trainer(cfg, [best, stop, lines])
     try:
+        settings: Any = OmegaConf.to_container(cfg, resolve=True)
         for logger in trainer.loggers:
-            logger.log_hyperparams(OmegaConf.to_container(cfg, resolve=True))
+            logger.log_hyperparams(settings)
         trainer.fit(module, data)
         metrics = measure(trainer, module, data)
         for logger in trainer.loggers:
@@ -101,7 +109,7 @@ def count_parameters(module: pl.LightningModule) -> dict[str, int]:
 
 def measure(trainer: pl.Trainer, module: TaskModule, data: TaskData) -> dict[str, float]:
     """The best epoch's figures on dev (`val/...`) and test (`test/...`)."""
-    figures = trainer.validate(module, data, ckpt_path="best", verbose=False)[0]
+    figures = dict(trainer.validate(module, data, ckpt_path="best", verbose=False)[0])
     figures |= trainer.test(module, data, verbose=False)[0]
     return {name: float(value) for name, value in figures.items() if name.startswith(("val/", "test/"))}
 
@@ -112,6 +120,4 @@ def write_predictions(cfg: DictConfig, data: TaskData, module: TaskModule) -> No
     folder.mkdir(exist_ok=True)
     tested = sorted(module.predictions)  # all of them, but for trainer=smoke
     examples = [data.examples["test"][number] for number in tested]
-    build.task_files(cfg).write(
-        examples, [module.predictions[number] for number in tested], folder / f"test{cfg.task.suffix}"
-    )
+    build.task_files(cfg).write(examples, [module.predictions[number] for number in tested], folder / f"test{cfg.task.suffix}")

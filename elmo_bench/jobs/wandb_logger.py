@@ -15,6 +15,7 @@ def logger(*, save_dir: str, init_timeout: int, **settings: Any) -> Any:
     import wandb
     from pytorch_lightning.loggers import WandbLogger
 
+    mode: Any
     mode, reason = os.environ.get("WANDB_MODE"), "WANDB_MODE says so"
     if mode is None:
         mode, reason = ("online", "it is configured") if wandb.login(prompt=False) else ("offline", "no key is configured")

@@ -1,8 +1,32 @@
+from .attention import attend, dot_attention, masked_max, masked_mean, masked_softmax
 from .backbone import Backbone
 from .crf import Crf
 from .dropout import variational_dropout
 from .embed import Characters, Words, WordsChars
-from .encoders import BiLstm
+from .encoders import BiGru, BiLstm, ReluBiLstm
+from .highway_lstm import AlternatingHighwayLstm, HighwayLstm
 from .tokens import Tokens, tokens
+from .viterbi import barrier, viterbi
 
-__all__ = ["Backbone", "BiLstm", "Characters", "Crf", "Tokens", "Words", "WordsChars", "tokens", "variational_dropout"]
+__all__ = [
+    "AlternatingHighwayLstm",
+    "Backbone",
+    "BiGru",
+    "BiLstm",
+    "Characters",
+    "Crf",
+    "HighwayLstm",
+    "ReluBiLstm",
+    "Tokens",
+    "Words",
+    "WordsChars",
+    "attend",
+    "barrier",
+    "dot_attention",
+    "masked_max",
+    "masked_mean",
+    "masked_softmax",
+    "tokens",
+    "variational_dropout",
+    "viterbi",
+]

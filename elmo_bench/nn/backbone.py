@@ -4,6 +4,7 @@ Axes: B batch, T tokens, H features.
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -20,11 +21,13 @@ class Backbone(nn.Module):
     A task's model is given everything but `num_features`, the width of input vectors of its own, and makes its backbone itself.
     """
 
-    def __init__(self, embed: nn.Module, elmo: Elmo, encoder: Callable[..., nn.Module], *, num_features: int = 0) -> None:
+    def __init__(
+        self, embed: Any, elmo: Elmo, encoder: Callable[..., Any], *, num_features: int = 0
+    ) -> None:
         super().__init__()
         self.embed, self.elmo = embed, elmo
         self.encoder = encoder(input_size=embed.dim + elmo.dim("input") + num_features)
-        self.dim = self.encoder.dim + elmo.dim("output")
+        self.dim: int = self.encoder.dim + elmo.dim("output")
 
     def forward(self, tokens: Tokens, *features: Float[Tensor, "B T _"]) -> Float[Tensor, "B T H"]:
         """The encoded tokens; `features` are a task's own input vectors (SRL's predicate indicator, say)."""

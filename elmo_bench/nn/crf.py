@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-FORBIDDEN = -1e4
+from .viterbi import barrier, viterbi
 
 
 class Crf(nn.Module):
@@ -16,22 +16,23 @@ class Crf(nn.Module):
     `moves[j][k]`, `starts[k]` and `ends[k]` say what decoding may do. `boundaries` adds learned start and end scores.
     """
 
-    def __init__(
-        self, moves: list[list[bool]], starts: list[bool], ends: list[bool], *, boundaries: bool = False
-    ) -> None:
+    _moves: Tensor
+    _starts: Tensor
+    _ends: Tensor
+
+    def __init__(self, moves: list[list[bool]], starts: list[bool], ends: list[bool], *, boundaries: bool = False) -> None:
         super().__init__()
         size = len(starts)
         self.transitions = nn.Parameter(nn.init.xavier_normal_(torch.empty(size, size)))  # from row to column
         self.start = nn.Parameter(torch.zeros(size), requires_grad=boundaries)
         self.end = nn.Parameter(torch.zeros(size), requires_grad=boundaries)
         for name, allowed in (("moves", moves), ("starts", starts), ("ends", ends)):
-            barrier = torch.zeros(torch.tensor(allowed).shape).masked_fill(~torch.tensor(allowed), FORBIDDEN)
-            self.register_buffer(f"_{name}", barrier, persistent=False)
+            self.register_buffer(f"_{name}", barrier(allowed), persistent=False)
 
     def log_likelihood(
         self, scores: Float[Tensor, "B T K"], labels: Int[Tensor, "B T"], mask: Bool[Tensor, "B T"]
     ) -> Float[Tensor, " B"]:
-        """log p(labels | scores) of each sentence; places outside the mask do not count."""
+        """Log p(labels | scores) of each sentence; places outside the mask do not count."""
         scores = scores.float()
         return self._path_score(scores, labels, mask) - self._log_partition(scores, mask)
 
@@ -50,18 +51,6 @@ class Crf(nn.Module):
 
     @torch.no_grad()
     def decode(self, scores: Float[Tensor, "B T K"], mask: Bool[Tensor, "B T"]) -> list[list[int]]:
-        """The best allowed label sequence of each sentence (Viterbi)."""
-        scores = scores.float()
-        moves, stay = self.transitions + self._moves, torch.arange(scores.shape[-1], device=scores.device)
-        alpha = self.start + self._starts + scores[:, 0]
-        back = []
-        for t in range(1, scores.shape[1]):
-            best, origin = (alpha[:, :, None] + moves).max(1)
-            here = mask[:, t, None]
-            alpha = torch.where(here, best + scores[:, t], alpha)
-            back.append(torch.where(here, origin, stay))
-        path = [(alpha + self.end + self._ends).argmax(-1)]
-        for origin in reversed(back):
-            path.append(origin.gather(1, path[-1][:, None]).squeeze(1))
-        best_labels = torch.stack(path[::-1], 1).tolist()
-        return [row[:length] for row, length in zip(best_labels, mask.sum(1).tolist(), strict=True)]
+        """The best allowed label sequence of each sentence."""
+        moves, starts, ends = self.transitions + self._moves, self.start + self._starts, self.end + self._ends
+        return viterbi(scores, moves, starts, ends, mask)

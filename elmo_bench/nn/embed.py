@@ -11,21 +11,35 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from elmo_bench.elmo.chars import NUM_CHARACTERS, PAD
-from elmo_bench.text import PADDING, Vocab
+from elmo_bench.text import PADDING, UNKNOWN, Vocab
 
 from .tokens import Tokens
 
 
 class Words(nn.Module):
-    """One vector a word: pretrained where `vectors` has it, else random; trained further unless `freeze`."""
+    """One vector a word: pretrained where `vectors` has it, else random; trained further unless `freeze`.
+
+    While training, a word without a pretrained vector is taken for unknown with probability `unknown_rate`: else the vector of
+    the unknown word, which is what most names of new text get, would hardly be trained.
+    """
+
+    _pretrained: Tensor
 
     def __init__(
-        self, *, vocab: Vocab, vectors: Mapping[str, np.ndarray], word_dim: int, freeze: bool = False
+        self,
+        *,
+        vocab: Vocab,
+        vectors: Mapping[str, np.ndarray],
+        word_dim: int,
+        freeze: bool = False,
+        unknown_rate: float = 0.0,
     ) -> None:
         super().__init__()
         if vectors:
             word_dim = len(next(iter(vectors.values())))
-        self.dim = word_dim
+        self.dim, self.unknown_rate = word_dim, unknown_rate
+        known = [word in vectors for word in vocab.words]
+        self.register_buffer("_pretrained", torch.tensor([True, True, *known]), persistent=False)
         self.embedding = nn.Embedding(vocab.num_words, word_dim, padding_idx=PADDING)
         nn.init.normal_(self.embedding.weight, std=0.1 if not vectors else float(np.std(list(vectors.values()))))
         with torch.no_grad():
@@ -35,7 +49,11 @@ class Words(nn.Module):
         self.embedding.weight.requires_grad_(not freeze)
 
     def forward(self, tokens: Tokens) -> Float[Tensor, "B T X"]:
-        return self.embedding(tokens.words)
+        words = tokens.words
+        if self.training and self.unknown_rate:
+            forgotten = (torch.rand(words.shape, device=words.device) < self.unknown_rate) & ~self._pretrained[words]
+            words = words.masked_fill(forgotten, UNKNOWN)
+        return self.embedding(words)
 
 
 class Characters(nn.Module):
@@ -64,12 +82,13 @@ class WordsChars(nn.Module):
         vectors: Mapping[str, np.ndarray],
         word_dim: int,
         freeze: bool = False,
+        unknown_rate: float = 0.0,
         char_dim: int,
         num_filters: int,
         width: int,
     ) -> None:
         super().__init__()
-        self.words = Words(vocab=vocab, vectors=vectors, word_dim=word_dim, freeze=freeze)
+        self.words = Words(vocab=vocab, vectors=vectors, word_dim=word_dim, freeze=freeze, unknown_rate=unknown_rate)
         self.characters = Characters(char_dim=char_dim, num_filters=num_filters, width=width)
         self.dim = self.words.dim + self.characters.dim
 

@@ -8,7 +8,17 @@ from typing import Any
 Run = dict[str, Any]
 
 # What may differ between runs of one experiment: the seed, and where and how they ran.
-INCIDENTAL = ("seed", "run_dir", "data_dir", "cache_dir", "data.files", "num_workers", "logger", "job", "trainer.accelerator")
+INCIDENTAL = (
+    "seed",
+    "run_dir",
+    "data_dir",
+    "cache_dir",
+    "data.files",
+    "num_workers",
+    "logger",
+    "job",
+    "trainer.accelerator",
+)
 NAMES = ("task.name", "data.name", "elmo.name")
 
 

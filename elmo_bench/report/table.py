@@ -17,16 +17,14 @@ class Cell(NamedTuple):
 
     mean: float
     deviation: float | None
-    count: int
+    runs: int
 
     def __str__(self) -> str:
         spread = "" if self.deviation is None else f" ± {100 * self.deviation:.2f}"
-        return f"{100 * self.mean:.2f}{spread} ({self.count})"
+        return f"{100 * self.mean:.2f}{spread} ({self.runs})"
 
 
-def cells(
-    runs: Sequence[Run], rows: Sequence[str], columns: Sequence[str], metric: str | None
-) -> dict[Key, dict[Key, Cell]]:
+def cells(runs: Sequence[Run], rows: Sequence[str], columns: Sequence[str], metric: str | None) -> dict[Key, dict[Key, Cell]]:
     """Row values -> column values -> cell; `metric` None is what each run's task monitors."""
     groups: dict[Key, dict[Key, dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
     for run in runs:
@@ -36,9 +34,7 @@ def cells(
         row, column = choice(run, rows), choice(run, columns)
         # The same experiment twice, with the same seed, counts once: the later one.
         groups[row][column][str(run["seed"])] = run["metrics"][name]
-    return {
-        row: {column: _cell(list(values.values())) for column, values in group.items()} for row, group in groups.items()
-    }
+    return {row: {column: _cell(list(values.values())) for column, values in group.items()} for row, group in groups.items()}
 
 
 def _cell(values: list[float]) -> Cell:
@@ -46,9 +42,7 @@ def _cell(values: list[float]) -> Cell:
     return Cell(statistics.fmean(values), deviation, len(values))
 
 
-def table(
-    runs: Sequence[Run], rows: Sequence[str] | None, columns: Sequence[str], metric: str | None = None
-) -> Table:
+def table(runs: Sequence[Run], rows: Sequence[str] | None, columns: Sequence[str], metric: str | None = None) -> Table:
     """A terminal table: percent, mean ± standard deviation over seeds, (number of runs); a row's best is bold.
 
     Without `rows` there is a row for whatever differs between the runs beside the columns and the seed; with them, runs that

@@ -1,20 +1,28 @@
 from .conll import Row, read_blocks
+from .conll2012 import Document, bracket_spans, read_documents
 from .lines import read_lines
-from .spans import Span, bioul_moves, spans_to_bioul, spans_to_iob2, tags_to_spans
+from .spans import Span, bio_moves, bioul_moves, spans_to_bioul, spans_to_iob2, tags_to_spans
+from .tokenize import tokenize, tokenize_with_offsets
 from .vectors import read_vectors
 from .vocab import PADDING, UNKNOWN, Vocab
 
 __all__ = [
     "PADDING",
     "UNKNOWN",
+    "Document",
     "Row",
     "Span",
     "Vocab",
+    "bio_moves",
     "bioul_moves",
+    "bracket_spans",
     "read_blocks",
+    "read_documents",
     "read_lines",
     "read_vectors",
     "spans_to_bioul",
     "spans_to_iob2",
     "tags_to_spans",
+    "tokenize",
+    "tokenize_with_offsets",
 ]

@@ -23,7 +23,7 @@ def tags_to_spans(tags: Sequence[str]) -> list[Span]:
     [Span(label='ORG', start=0, end=0), Span(label='ORG', start=1, end=1)]
     """
     spans: list[Span] = []
-    open_label, previous = None, "O"
+    open_label, previous, start = None, "O", 0
     for place, tag in enumerate([*tags, "O"]):
         prefix, _, label = tag.partition("-")
         begins = prefix in ("B", "U") or previous in ("L", "U") or label != open_label
@@ -73,3 +73,13 @@ def bioul_moves(labels: Sequence[str]) -> tuple[list[list[bool]], list[bool], li
         for before in labels
     ]
     return moves, [begins(tag) for tag in labels], [ends(tag) for tag in labels]
+
+
+def bio_moves(labels: Sequence[str]) -> tuple[list[list[bool]], list[bool], list[bool]]:
+    """What BIO (IOB2) allows over these tags: I-X only after B-X or I-X, so never at the start.
+
+    >>> bio_moves(["O", "B-X", "I-X"])
+    ([[True, True, False], [True, True, True], [True, True, True]], [True, True, False], [True, True, True])
+    """
+    moves = [[after[0] != "I" or before[1:] == after[1:] for after in labels] for before in labels]
+    return moves, [tag[0] != "I" for tag in labels], [True] * len(labels)

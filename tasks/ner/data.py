@@ -35,7 +35,6 @@ class Example:
         """Every tag that the entities' types may need: a type seen once may be of any length elsewhere."""
         return ["O", *(f"{prefix}-{entity.label}" for entity in self.entities for prefix in "BILU")]
 
-
     @property
     def gold(self) -> list[str]:
         """IOB2 tags: what the metric compares predictions with."""

@@ -72,7 +72,11 @@ def test_golden_clips(fixtures):
 
     cell, projection = array("WP").shape[1], array("WP").shape[0]
     options = Options(
-        cell_size=cell, projection_size=projection, filters=((1, 1),), cell_clip=golden["cell_clip"], projection_clip=golden["proj_clip"]
+        cell_size=cell,
+        projection_size=projection,
+        filters=((1, 1),),
+        cell_clip=golden["cell_clip"],
+        projection_clip=golden["proj_clip"],
     )
     lstm = ProjectedLstm(array("x").shape[-1], options)
     order = [0, 2, 1, 3]
@@ -80,7 +84,11 @@ def test_golden_clips(fixtures):
     bias = array("b").reshape(4, cell)[order]
     bias[2] -= 1
     lstm.load_state_dict(
-        {"weight": torch.tensor(weight), "bias": torch.tensor(bias.reshape(-1)), "projection_weight": torch.tensor(array("WP"))}
+        {
+            "weight": torch.tensor(weight),
+            "bias": torch.tensor(bias.reshape(-1)),
+            "projection_weight": torch.tensor(array("WP")),
+        }
     )
     lengths = torch.tensor(golden["lengths"])
     mask = torch.arange(array("x").shape[1]) < lengths[:, None]
@@ -104,7 +112,10 @@ def numpy_layers(bilm, chars):
         embedded = weights["token_encoder.embedding.weight"][frame]
         features = []
         for k, (width, _) in enumerate(options.filters):
-            kernel, bias = weights[f"token_encoder.convolutions.{k}.weight"], weights[f"token_encoder.convolutions.{k}.bias"]
+            kernel, bias = (
+                weights[f"token_encoder.convolutions.{k}.weight"],
+                weights[f"token_encoder.convolutions.{k}.bias"],
+            )
             windows = [embedded[s : s + width] for s in range(len(frame) - width + 1)]
             values = np.array([[(f.T * w).sum() for f in kernel] for w in windows]) + bias
             features.append(np.maximum(values.max(0), 0) if options.activation == "relu" else np.tanh(values.max(0)))
@@ -146,7 +157,9 @@ def random_bilm(**changes):
     return bilm
 
 
-@pytest.mark.parametrize("changes", [{}, {"skip_connections": False}, {"activation": "tanh"}, {"num_layers": 3, "num_highway": 1}])
+@pytest.mark.parametrize(
+    "changes", [{}, {"skip_connections": False}, {"activation": "tanh"}, {"num_layers": 3, "num_highway": 1}]
+)
 def test_equals_numpy_loop(changes):
     bilm = random_bilm(**changes)
     words = ["A", "", "naïve", "word", "x" * 60]

@@ -8,7 +8,9 @@ CHARS = char_ids([["a", "b", "c"], ["d"]])
 MASK = (CHARS > 0).any(-1)
 
 
-@pytest.mark.parametrize(("at", "widths"), [(["input"], (8, 0)), (["output"], (0, 8)), (["input", "output"], (8, 8)), ([], (0, 0))])
+@pytest.mark.parametrize(
+    ("at", "widths"), [(["input"], (8, 0)), (["output"], (0, 8)), (["input", "output"], (8, 8)), ([], (0, 0))]
+)
 def test_places(at, widths):
     elmo = Elmo(BiLm(OPTIONS), at=at)
     vectors = elmo(CHARS, MASK)
@@ -54,7 +56,8 @@ def test_dropout_only_in_training():
 
 
 @pytest.mark.parametrize(
-    ("wrong", "message"), [({"at": ["middle"]}, "elmo.at"), ({"dropout": 1.5}, "elmo.dropout"), ({"l2": -1.0}, "elmo.l2")]
+    ("wrong", "message"),
+    [({"at": ["middle"]}, "elmo.at"), ({"dropout": 1.5}, "elmo.dropout"), ({"l2": -1.0}, "elmo.l2")],
 )
 def test_wrong_settings(wrong, message):
     with pytest.raises(ValueError, match=message):

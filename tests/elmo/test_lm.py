@@ -59,8 +59,14 @@ def test_log_likelihoods_are_what_training_minimises():
     numbers = np.array([model.number(word) for word in corpus.words])
     frames = torch.from_numpy(corpus.frames(50).astype(np.int64))
     for direction in range(2):
-        (inputs, targets), = corpus.windows(direction, batch_size=1, unroll=4, rng=np.random.default_rng(0))
-        loss, _ = model.loss(direction, frames, torch.from_numpy(inputs).long(), torch.from_numpy(numbers[targets]), model.bilm.zero_state(1))
+        ((inputs, targets),) = corpus.windows(direction, batch_size=1, unroll=4, rng=np.random.default_rng(0))
+        loss, _ = model.loss(
+            direction,
+            frames,
+            torch.from_numpy(inputs).long(),
+            torch.from_numpy(numbers[targets]),
+            model.bilm.zero_state(1),
+        )
         assert -batched[direction][0].sum().item() / 4 == pytest.approx(loss.item(), abs=1e-5)
         assert not batched[direction][1, 2:].any()
 
@@ -81,9 +87,13 @@ def test_it_learns():
     frames = torch.from_numpy(corpus.frames(50).astype(np.int64))
     for epoch in range(6):
         state = model.bilm.zero_state(4)
-        for pair in zip(*(corpus.windows(d, batch_size=4, unroll=10, rng=np.random.default_rng(epoch)) for d in range(2)), strict=True):
+        for pair in zip(
+            *(corpus.windows(d, batch_size=4, unroll=10, rng=np.random.default_rng(epoch)) for d in range(2)),
+            strict=True,
+        ):
             losses = [
-                model.loss(d, frames, torch.from_numpy(i).long(), torch.from_numpy(numbers[t]), state)[0] for d, (i, t) in enumerate(pair)
+                model.loss(d, frames, torch.from_numpy(i).long(), torch.from_numpy(numbers[t]), state)[0]
+                for d, (i, t) in enumerate(pair)
             ]
             optimizer.zero_grad()
             sum(losses).backward()

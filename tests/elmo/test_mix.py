@@ -25,7 +25,14 @@ def test_golden(fixtures, layer_norm):
 
 @pytest.mark.parametrize(
     ("choice", "shares"),
-    [("all", [1 / 3] * 3), ("uniform", [1 / 3] * 3), ("top", [0, 0, 1]), (0, [1, 0, 0]), (1, [0, 1, 0]), ([0, 2], [0.5, 0, 0.5])],
+    [
+        ("all", [1 / 3] * 3),
+        ("uniform", [1 / 3] * 3),
+        ("top", [0, 0, 1]),
+        (0, [1, 0, 0]),
+        (1, [0, 1, 0]),
+        ([0, 2], [0.5, 0, 0.5]),
+    ],
 )
 def test_choices(choice, shares):
     layers = torch.randn(3, 2, 4, 5)
@@ -56,5 +63,5 @@ def test_a_layer_that_is_not_there(choice):
 
 @pytest.mark.parametrize("choice", ["best", [], [0, 0]])
 def test_nonsense(choice):
-    with pytest.raises(ValueError, match="elmo.mix="):
+    with pytest.raises(ValueError, match=r"elmo\.mix="):
         ScalarMix(3, choice)

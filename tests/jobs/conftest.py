@@ -12,7 +12,7 @@ TINY = [
     "encoder.hidden_size=8",
     "task.model.hidden_size=8",
     "embed.num_filters=8",
-    "task.max_epochs=2",
+    "fit.max_epochs=2",
     "trainer=cpu",
     "trainer.enable_progress_bar=false",
 ]
@@ -21,7 +21,10 @@ TINY = [
 @pytest.fixture
 def tiny(tmp_path, tmp_path_factory):
     """compose(*overrides) -> config of a tiny NER run; `elmo=files` finds a small random biLM."""
-    save(BiLm(Options(cell_size=8, projection_size=4, filters=((1, 4), (3, 4)))), tmp_path / "bilm" / "weights.safetensors")
+    save(
+        BiLm(Options(cell_size=8, projection_size=4, filters=((1, 4), (3, 4)))),
+        tmp_path / "bilm" / "weights.safetensors",
+    )
 
     def build(*overrides):
         run_dir = tmp_path / f"run{len(list(tmp_path.glob('run*')))}"

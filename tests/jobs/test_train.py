@@ -31,7 +31,7 @@ def test_what_a_run_leaves(tiny):
 
 
 def test_predictions_are_what_was_scored(tiny):
-    """conlleval's format: an outside scorer finds the same F1 in the file."""
+    """Conlleval's format: an outside scorer finds the same F1 in the file."""
     cfg = tiny()
     metrics = train(cfg)
     blocks = Path(cfg.run_dir, "predictions", "test.conll").read_text(encoding="utf-8").strip().split("\n\n")
@@ -72,7 +72,10 @@ def test_finetuning_moves_the_bilm(tiny):
     assert {name for name in before if "weight" in name} <= moved
 
 
-@pytest.mark.parametrize("overrides", [["elmo=none"], ["elmo.pretrained=false"], ["trainer.precision=bf16-mixed"], ["trainer=smoke"], ["num_workers=1"]])
+@pytest.mark.parametrize(
+    "overrides",
+    [["elmo=none"], ["elmo.pretrained=false"], ["trainer.precision=bf16-mixed"], ["trainer=smoke"], ["num_workers=1"]],
+)
 def test_variants_run(tiny, overrides):
     cfg = tiny(*overrides)
     assert 0 <= train(cfg)["test/f1"] <= 1
@@ -127,7 +130,7 @@ def test_missing_corpus_says_where_it_comes_from(tiny, tmp_path):
 
 def test_vectors_that_know_no_word(tiny, tmp_path):
     (tmp_path / "v.txt").write_text("qqq 1 2\n")
-    with pytest.raises(ValueError, match="vocab.vectors=.*a vector for no word"):
+    with pytest.raises(ValueError, match=r"vocab.vectors=.*a vector for no word"):
         train(tiny(f"vocab.vectors={tmp_path}/v.txt"))
 
 

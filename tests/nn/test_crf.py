@@ -44,7 +44,9 @@ def test_equals_brute_force():
         paths = list(itertools.product(range(len(LABELS)), repeat=length))
         figures = np.array([path_score(crf, scores[row], path) for path in paths])
         partition = np.logaddexp.reduce(figures)
-        assert likelihoods[row].item() == pytest.approx(path_score(crf, scores[row], gold[row, :length].tolist()) - partition, abs=1e-4)
+        assert likelihoods[row].item() == pytest.approx(
+            path_score(crf, scores[row], gold[row, :length].tolist()) - partition, abs=1e-4
+        )
         best = max((path for path in paths if allowed(path)), key=lambda path: path_score(crf, scores[row], path))
         assert decoded[row] == list(best)
 

@@ -1,3 +1,4 @@
+import io
 import json
 
 import pytest
@@ -7,7 +8,12 @@ from elmo_bench.report import cells, collect, table
 
 
 def result(folder, f1, seed=1, **choices):
-    config = {"task": {"name": "ner", "monitor": "f1"}, "data": {"name": "sample"}, "elmo": {"name": "mini", "mix": "all"}, "seed": seed}
+    config = {
+        "task": {"name": "ner", "monitor": "f1"},
+        "data": {"name": "sample"},
+        "elmo": {"name": "mini", "mix": "all"},
+        "seed": seed,
+    }
     for key, value in choices.items():
         group, _, name = key.partition("_")
         config[group][name] = value
@@ -18,13 +24,15 @@ def result(folder, f1, seed=1, **choices):
 
 @pytest.fixture
 def runs(tmp_path):
-    for number, (mix, seed, f1) in enumerate([("all", 1, 0.5), ("all", 2, 0.6), ("top", 1, 0.4), ("top", 2, 0.4), ([0, 1], 1, 0.3)]):
+    for number, (mix, seed, f1) in enumerate(
+        [("all", 1, 0.5), ("all", 2, 0.6), ("top", 1, 0.4), ("top", 2, 0.4), ([0, 1], 1, 0.3)]
+    ):
         result(tmp_path / str(number), f1, seed, elmo_mix=mix)
     return tmp_path
 
 
 def text(shown):
-    console = Console(width=200, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    console = Console(width=200, record=True, file=io.StringIO())
     console.print(shown)
     return console.export_text()
 
@@ -58,7 +66,7 @@ def test_runs_that_differ_in_more_stand_apart(runs):
 
 def test_the_same_run_twice_counts_once(runs):
     result(runs / "again", 0.5, 1, elmo_mix="all")
-    assert cells(collect([runs]), ["task.name"], ["elmo.mix"], None)[("ner",)][("all",)].count == 2
+    assert cells(collect([runs]), ["task.name"], ["elmo.mix"], None)[("ner",)][("all",)].runs == 2
 
 
 def test_nothing_there(tmp_path):

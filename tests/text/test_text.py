@@ -3,7 +3,16 @@ import json
 
 import pytest
 
-from elmo_bench.text import Span, Vocab, read_blocks, read_lines, read_vectors, spans_to_bioul, spans_to_iob2, tags_to_spans
+from elmo_bench.text import (
+    Span,
+    Vocab,
+    read_blocks,
+    read_lines,
+    read_vectors,
+    spans_to_bioul,
+    spans_to_iob2,
+    tags_to_spans,
+)
 
 
 @pytest.mark.parametrize(

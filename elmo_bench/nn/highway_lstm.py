@@ -1,0 +1,114 @@
+"""Deep LSTMs with highway connections and alternating directions (He et al. 2017, section 2.1).
+
+A batch is packed once: its sentences sorted by length, the longest first, its tokens ordered by step. The sentences
+that have a step t are then the first n_t rows of any state: padding costs nothing, and a backward layer walks the steps
+from the last to the first while sentences join, so that nothing is ever reversed.
+
+Axes: B batch, T tokens, N tokens of the whole batch, I input features, H output features.
+"""
+
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+
+class HighwayLstm(nn.Module):
+    """One layer, in one direction: h = r * (o * tanh c) + (1 - r) * x', where x' is another projection of the input.
+
+    The rows of both weights are those of i, f, o, r and the candidate g; those of x' come last in `input`.
+    """
+
+    def __init__(
+        self,
+        *,
+        input_size: int,
+        hidden_size: int,
+        backward: bool = False,
+        drop_output: bool = True,
+        input_bias: bool = False,
+    ) -> None:
+        super().__init__()
+        self.dim, self.backward, self.drop_output = hidden_size, backward, drop_output
+        self.input = nn.Linear(input_size, 6 * hidden_size, bias=input_bias)
+        self.state = nn.Linear(hidden_size, 5 * hidden_size)
+        self._initialise()
+
+    @torch.no_grad()
+    def _initialise(self) -> None:
+        for weight in (self.input.weight, self.state.weight):
+            for block in weight.split(self.dim):
+                nn.init.orthogonal_(block)
+        self.state.bias.zero_()
+        self.state.bias[self.dim : 2 * self.dim] = 1  # forget nothing, to begin with
+
+    def forward(
+        self, x: Float[Tensor, "N I"], sizes: Sequence[int], kept: Float[Tensor, "B H"]
+    ) -> Float[Tensor, "N H"]:
+        """The outputs at the tokens; `sizes` counts the sentences at each step, `kept` is each sentence's dropout mask.
+
+        A step hands its masked output to the next one; the layer's output is masked too, unless `drop_output` is off.
+        """
+        gates, skip = self.input(x).split([5 * self.dim, self.dim], 1)  # all steps at once
+        steps = list(zip((gates + self.state.bias).split(sizes), skip.split(sizes), strict=True))
+        h = c = gates.new_zeros(0, self.dim)
+        outputs = []
+        for gates, skip in reversed(steps) if self.backward else steps:
+            h, c = _resize(h, len(skip)), _resize(c, len(skip))
+            gates = torch.addmm(gates, h, self.state.weight.t())
+            i, f, o, r = gates[:, : 4 * self.dim].sigmoid().chunk(4, 1)
+            c = torch.addcmul(f * c, i, gates[:, 4 * self.dim :].tanh())
+            output = torch.lerp(skip, o * c.tanh(), r)
+            h = output * kept[: len(skip)]
+            outputs.append(h if self.drop_output else output)
+        return torch.cat(outputs[::-1] if self.backward else outputs)
+
+
+def _resize(state: Float[Tensor, "_ H"], size: int) -> Float[Tensor, "_ H"]:
+    """The state of the first `size` sentences; those that join begin with 0."""
+    return state[:size] if size <= len(state) else F.pad(state, (0, 0, 0, size - len(state)))
+
+
+class AlternatingHighwayLstm(nn.Module):
+    """Highway LSTMs, one upon the other, reading forward, backward, forward ...; 0 past a sentence's end.
+
+    `dropout` is recurrent and variational: one mask a sentence and layer. It falls on what a step hands to the next one
+    and, with `drop_output`, on what the layer above reads (He et al. 2017, and AllenNLP when the paper was written;
+    from 0.8.2 on AllenNLP spares the latter).
+    """
+
+    def __init__(
+        self,
+        *,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int,
+        dropout: float = 0.0,
+        drop_output: bool = True,
+        input_bias: bool = False,
+    ) -> None:
+        super().__init__()
+        self.dim, self.dropout = hidden_size, dropout
+        self.layers = nn.ModuleList(
+            HighwayLstm(
+                input_size=input_size if k == 0 else hidden_size,
+                hidden_size=hidden_size,
+                backward=k % 2 == 1,
+                input_bias=input_bias,
+                drop_output=drop_output,
+            )
+            for k in range(num_layers)
+        )
+
+    def forward(self, x: Float[Tensor, "B T I"], mask: Bool[Tensor, "B T"]) -> Float[Tensor, "B T H"]:
+        lengths = mask.sum(1).clamp(min=1).cpu()  # a sentence without words reads one padding
+        packed = pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+        h, sizes = packed.data, packed.batch_sizes.tolist()
+        for layer in self.layers:
+            kept = F.dropout(h.new_ones(len(x), self.dim), self.dropout, self.training)
+            h = layer(h, sizes, kept)
+        padded, _ = pad_packed_sequence(packed._replace(data=h), batch_first=True, total_length=mask.shape[1])
+        return padded * mask[..., None]

@@ -1,0 +1,109 @@
+"""The CoNLL-2012 format (OntoNotes): documents in parts, sentences of rows, one argument column for each predicate.
+
+Columns: document, part, word number, word, POS, parse, lemma, frame set, sense, speaker, name, then a column for the
+arguments of each predicate, last coreference.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from .conll import Row
+from .lines import read_lines
+from .spans import Span
+
+MIN_COLUMNS = 12  # those of a sentence without predicates
+
+_GAP = re.compile("[ \t]+")  # a word may hold other white space
+_BEGIN = re.compile(r"#begin document \((?P<id>[^()]+)\);?(?: part (?P<part>\d+))?\s*")
+_CELL = re.compile(r"(?:\((?P<label>[^()*]+))?\*(?P<end>\))?")
+
+
+class Document(NamedTuple):
+    """One part of a document, the unit of coreference; part 0 if its first line names none."""
+
+    id: str
+    part: int
+    sentences: list[list[Row]]
+
+
+def read_documents(path: str | Path, *, min_columns: int = MIN_COLUMNS) -> Iterator[Document]:
+    """Yield a file's documents, plain or .gz; spaces or tabs separate columns, empty lines separate sentences.
+
+    Raises ValueError, with file and line, where `#begin document` and `#end document` do not take turns, where a
+    document comes again, for a row with fewer than `min_columns` columns or not as many as the first of its sentence.
+    """
+    document: Document | None = None
+    sentence: list[Row] = []
+    begun: dict[str, int] = {}
+    for number, line in read_lines(path):
+        where = f"{path}:{number}"
+        if document is None:
+            if line.strip():
+                document = _begin(line, where)
+                name = f"{document.id} part {document.part}"
+                if name in begun:
+                    raise ValueError(f"{where}: {name} stands here again, line {begun[name]} has it")
+                begun[name] = number
+        elif line.strip() and not line.startswith("#"):
+            sentence.append(Row(number, _GAP.split(line.strip(" \t"))))
+            _check_width(sentence, min_columns, where)
+        else:
+            if sentence:
+                document.sentences.append(sentence)
+                sentence = []
+            if line.startswith("#"):
+                if line.strip() != "#end document":
+                    raise ValueError(f"{where}: {line!r}, but {name} awaits its #end document")
+                yield document
+                document = None
+    if document is not None:
+        raise ValueError(f"{path}:{begun[name]}: {name} has no #end document")
+
+
+def _begin(line: str, where: str) -> Document:
+    found = _BEGIN.fullmatch(line)
+    if found is None:
+        raise ValueError(f"{where}: {line!r}, but a document begins with '#begin document (ID); part NUMBER'")
+    return Document(found["id"], int(found["part"] or 0), [])
+
+
+def _check_width(sentence: Sequence[Row], min_columns: int, where: str) -> None:
+    first, row = sentence[0], sentence[-1]
+    if len(row.columns) < min_columns:
+        raise ValueError(f"{where}: {len(row.columns)} columns, but a row has {min_columns} or more")
+    if len(row.columns) != len(first.columns):
+        raise ValueError(
+            f"{where}: {len(row.columns)} columns, but line {first.line}, of its sentence, has {len(first.columns)}"
+        )
+
+
+def bracket_spans(sentence: Sequence[Row], column: int, path: str | Path) -> list[Span]:
+    """The labelled spans of a column of `(X*`, `*`, `*)` and `(X*)`: a predicate's arguments, or names.
+
+    Raises ValueError, with file and line, for any other cell, for brackets that do not match, and for a span that
+    begins within another (tags could not hold both).
+    """
+    spans: list[Span] = []
+    label, start = None, 0
+    for place, row in enumerate(sentence):
+        cell, where = row.columns[column], f"{path}:{row.line}"
+        if cell == "*":  # nearly all of them
+            continue
+        found = _CELL.fullmatch(cell)
+        if found is None:
+            number = column % len(row.columns) + 1
+            raise ValueError(f"{where}: {cell!r} in column {number}, but a cell is (X* or * or *) or (X*)")
+        if found["label"]:
+            if label is not None:
+                raise ValueError(f"{where}: {cell!r} begins within {label}, open since line {sentence[start].line}")
+            label, start = found["label"], place
+        if found["end"]:
+            if label is None:
+                raise ValueError(f"{where}: {cell!r} closes a bracket that none has opened")
+            spans.append(Span(label, start, place))
+            label = None
+    if label is not None:
+        raise ValueError(f"{path}:{sentence[start].line}: ({label}* is never closed")
+    return spans

@@ -1,0 +1,322 @@
+"""Coreference in the columns of CoNLL-2012: who or what the mentions of a whole document stand for.
+
+A mention is the places of its first and last word in its document, counted from 0, both included.
+
+Axes: B sentences of the batch, N words of a document, M mentions.
+"""
+
+import logging
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, combinations
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from elmo_bench.nn import Tokens, tokens
+from elmo_bench.text import Row, Vocab, read_documents
+
+log = logging.getLogger(__name__)
+
+Mention = tuple[int, int]
+Clusters = Sequence[Sequence[Mention]]
+
+GENRES = ("bc", "bn", "mz", "nw", "pt", "tc", "wb")  # of OntoNotes; any other has the number after the last
+WORD, SPEAKER, COREFERENCE = 3, 9, -1  # columns
+_BRACKET = re.compile(r"\(\d+\)?|\d+\)")
+_ENDING, _CLOSING = (".", "!", "?"), ('"', "'", "''", "”", "’", ")", "]")
+_SLASHED = {"/.": ".", "/?": "?"}  # how OntoNotes spells the ends of some spoken sentences
+
+
+@dataclass(frozen=True)
+class Example:
+    """One part of a document: its sentences, who speaks each word, and its clusters of mentions."""
+
+    document: str
+    part: int
+    sentences: tuple[tuple[str, ...], ...]
+    speakers: tuple[tuple[str, ...], ...]
+    clusters: tuple[tuple[Mention, ...], ...]
+    source: str
+
+    @property
+    def name(self) -> str:
+        """What tells the documents of a file apart."""
+        return f"{self.document} part {self.part}"
+
+    @property
+    def labels(self) -> list[str]:
+        """None: clusters have no names."""
+        return []
+
+    @property
+    def gold(self) -> list[list[Mention]]:
+        """Clusters of mentions: what the metric compares predictions with."""
+        return [list(cluster) for cluster in self.clusters]
+
+
+class Document(NamedTuple):
+    """What a model knows of one document beside its words; `mentions` are rows of start, end, cluster (1 or more)."""
+
+    num_sentences: int
+    speakers: Int[Tensor, " N"]
+    genre: Int[Tensor, ""]
+    mentions: Int[Tensor, "M 3"]
+
+
+class Batch(NamedTuple):
+    """The sentences of all documents, one after the other; the documents; their clusters."""
+
+    tokens: Tokens
+    documents: list[Document]
+    gold: list[list[list[Mention]]]
+
+
+# -- reading -----------------------------------------------------------------------------------------------------------
+
+
+def read(path: Path) -> Iterator[Example]:
+    """Yield a file's documents, part by part.
+
+    Clusters that share a mention are merged, and the log says how often. Raises ValueError, with file and line, for a
+    cell of the last column that is not of brackets, and for brackets that do not match within their sentence.
+    """
+    repeated = 0
+    for document in read_documents(path):
+        if not document.sentences:
+            raise ValueError(f"{path}: {document.id} part {document.part} has no sentences")
+        clusters: dict[str, set[Mention]] = defaultdict(set)
+        start = 0
+        for rows in document.sentences:
+            for cluster, first, last in _mentions(rows, path):
+                clusters[cluster].add((start + first, start + last))
+            start += len(rows)
+        merged = merge(clusters.values())
+        repeated += sum(map(len, clusters.values())) - sum(map(len, merged))
+        yield Example(
+            document=document.id,
+            part=document.part,
+            sentences=tuple(tuple(_word(row) for row in rows) for rows in document.sentences),
+            speakers=tuple(tuple(row.columns[SPEAKER] for row in rows) for rows in document.sentences),
+            clusters=merged,
+            source=f"{path}:{document.sentences[0][0].line}",
+        )
+    if repeated:
+        log.warning("%s: %d times a mention stands in a second cluster; such clusters are merged", path, repeated)
+
+
+def _word(row: Row) -> str:
+    word = row.columns[WORD]
+    return _SLASHED.get(word, word)
+
+
+def _mentions(rows: Sequence[Row], path: Path) -> Iterator[tuple[str, int, int]]:
+    """Cluster, first and last word of a sentence's mentions: `(12`, `12)`, `(12)`, several joined by `|`, `-` for none.
+
+    As in the official scorer a word's brackets open before they close, and close what the same cluster opened last.
+    """
+    opened: dict[str, list[int]] = defaultdict(list)
+    for place, row in enumerate(rows):
+        cell = row.columns[COREFERENCE]
+        where = f"{path}:{row.line}"
+        parts = [] if cell in ("-", "_") else cell.split("|")
+        for part in parts:
+            if not _BRACKET.fullmatch(part):
+                raise ValueError(f"{where}: coreference {cell!r}, but it is - or of (12 and 12) and (12) joined by |")
+            if part.startswith("("):
+                opened[part.strip("()")].append(place)
+        for part in sorted(parts):  # (12) before 12), for its bracket opened last
+            if part.endswith(")"):
+                cluster = part.strip("()")
+                if not opened[cluster]:
+                    raise ValueError(f"{where}: {cluster}) ends a mention that does not begin in this sentence")
+                yield cluster, opened[cluster].pop(), place
+    for cluster, places in opened.items():
+        if places:
+            where = f"{path}:{rows[places[0]].line}"
+            raise ValueError(f"{where}: ({cluster} begins a mention that does not end in its sentence")
+
+
+def merge(clusters: Iterable[Iterable[Mention]]) -> tuple[tuple[Mention, ...], ...]:
+    """The clusters in the order of the text, those that share a mention made one.
+
+    >>> merge([[(4, 5), (0, 0)], [(7, 7), (8, 8)], [(8, 8), (0, 0)]])
+    (((0, 0), (4, 5), (7, 7), (8, 8)),)
+    """
+    merged: list[set[Mention]] = []
+    for cluster in map(set, clusters):
+        apart = [other for other in merged if other.isdisjoint(cluster)]
+        merged = [*apart, cluster.union(*(other for other in merged if not other.isdisjoint(cluster)))]
+    return tuple(sorted(tuple(sorted(cluster)) for cluster in merged))
+
+
+# -- batches -----------------------------------------------------------------------------------------------------------
+
+
+def genre(document: str) -> int:
+    """The number of the genre that a document's name begins with, or of "other".
+
+    >>> genre("nw/wsj/24/wsj_2400"), genre("GUM_news_iodine")
+    (3, 7)
+    """
+    return GENRES.index(document[:2]) if document[:2] in GENRES else len(GENRES)
+
+
+def collate(examples: Sequence[Example], vocab: Vocab) -> Batch:
+    """A batch of documents (the paper takes one at a time)."""
+    sentences = [sentence for example in examples for sentence in example.sentences]
+    return Batch(tokens(sentences, vocab), [_document(example) for example in examples], [e.gold for e in examples])
+
+
+def _document(example: Example) -> Document:
+    speakers = [speaker for sentence in example.speakers for speaker in sentence]
+    numbers = {speaker: number for number, speaker in enumerate(dict.fromkeys(speakers))}
+    rows = [(*mention, number) for number, cluster in enumerate(example.clusters, 1) for mention in cluster]
+    return Document(
+        num_sentences=len(example.sentences),
+        speakers=torch.tensor([numbers[speaker] for speaker in speakers]),
+        genre=torch.tensor(genre(example.document)),
+        mentions=torch.tensor(rows, dtype=torch.long).view(-1, 3),
+    )
+
+
+def truncate(batch: Batch, limit: int) -> Batch:
+    """Of each document at most `limit` sentences, from a random one on; mentions elsewhere are left out."""
+    lengths: list[int] = batch.tokens.mask.sum(1).tolist()
+    rows: list[int] = []
+    documents, first = [], 0
+    for document in batch.documents:
+        count = min(document.num_sentences, limit)
+        start = int(torch.randint(document.num_sentences - count + 1, ()))
+        ends = list(accumulate(lengths[first : first + document.num_sentences], initial=0))
+        documents.append(_cut(document, count, ends[start], ends[start + count]))
+        rows += range(first + start, first + start + count)
+        first += document.num_sentences
+    if len(rows) == len(lengths):
+        return batch
+    words, chars, mask, layers = batch.tokens
+    kept, longest = torch.tensor(rows, device=words.device), max(lengths[row] for row in rows)
+    words, chars, mask = (part[kept, :longest] for part in (words, chars, mask))
+    layers = None if layers is None else layers[:, kept, :longest]
+    return Batch(Tokens(words, chars, mask, layers), documents, batch.gold)
+
+
+def _cut(document: Document, num_sentences: int, start: int, stop: int) -> Document:
+    """A document's words from `start` to before `stop`."""
+    inside = (document.mentions[:, 0] >= start) & (document.mentions[:, 1] < stop)
+    shift = torch.tensor([start, start, 0], device=document.mentions.device)
+    return Document(num_sentences, document.speakers[start:stop], document.genre, document.mentions[inside] - shift)
+
+
+# -- predictions -------------------------------------------------------------------------------------------------------
+
+
+def write(examples: Sequence[Example], predictions: Sequence[Clusters], path: Path) -> None:
+    """Write what the official scorer takes as response: CoNLL-2012 columns, the predicted clusters in the last.
+
+    Between tabs, because the scorer looks for brackets in the whole line where there are none.
+    """
+    with path.open("w", encoding="utf-8") as file:
+        for example, clusters in zip(examples, predictions, strict=True):
+            file.write(f"#begin document ({example.document}); part {example.part:03d}\n")
+            cells, name = iter(_cells(example, clusters)), f"{example.document}\t{example.part}"
+            for words, speakers in zip(example.sentences, example.speakers, strict=True):
+                for number, (word, speaker) in enumerate(zip(words, speakers, strict=True)):
+                    file.write(f"{name}\t{number}\t{word}\t-\t*\t-\t-\t-\t{speaker}\t*\t{next(cells)}\n")
+                file.write("\n")
+            file.write("#end document\n")
+
+
+def _cells(example: Example, clusters: Clusters) -> list[str]:
+    cells: list[list[str]] = [[] for sentence in example.sentences for _ in sentence]
+    for number, cluster in enumerate(clusters):
+        for (start, end), (other_start, other_end) in combinations(sorted(cluster), 2):
+            if start < other_start <= end < other_end:
+                both = f"{(start, end)} and {(other_start, other_end)}"
+                raise ValueError(f"{example.source}: mentions {both} of one cluster cross, and brackets cannot say so")
+        for start, end in cluster:
+            cells[start].append(f"({number})" if start == end else f"({number}")
+            if start < end:
+                cells[end].append(f"{number})")
+    return ["|".join(cell) or "-" for cell in cells]
+
+
+def read_predictions(path: Path, examples: Sequence[Example]) -> list[list[list[Mention]]]:
+    """The clusters that a file in the format of `write` holds for these documents.
+
+    Raises ValueError for a document that is missing or not among the examples, or whose sentences are not as long.
+    """
+    found = {example.name: example for example in read(path)}
+    for name in sorted(found.keys() - {example.name for example in examples}):
+        raise ValueError(f"{found[name].source}: {name} is not among the gold documents")
+    for example in examples:
+        if example.name not in found:
+            raise ValueError(f"{path}: no {example.name}, which stands at {example.source}")
+        ours, theirs = (list(map(len, each.sentences)) for each in (found[example.name], example))
+        if ours != theirs:
+            where = found[example.name].source
+            raise ValueError(f"{where}: sentences of {ours} words, but those at {example.source} have {theirs}")
+    return [found[example.name].gold for example in examples]
+
+
+# -- from and to JSON --------------------------------------------------------------------------------------------------
+
+
+def parse(record: Mapping[str, Any], source: str) -> Example:
+    """A document from `{"sentences": [["Ann", "left", "."], ...]}` or from `{"text": "Ann left. ..."}`.
+
+    A text's sentences end with its lines and with `.`, `!` or `?`, and the quotes and brackets right after these.
+    A record may also have `"speakers"`, a name for each sentence, and `"id"`, which may begin with a genre.
+    """
+    if unknown := sorted(record.keys() - {"sentences", "text", "speakers", "id"}):
+        raise ValueError(f"{source}: unknown keys {unknown}, but a record has sentences or text, and speakers and id")
+    if ("sentences" in record) == ("text" in record):
+        raise ValueError(f"{source}: keys {sorted(record)}, but a record has either sentences or text")
+    sentences = record["sentences"] if "sentences" in record else _sentences(record["text"], source)
+    if not (_is_list(sentences) and all(_is_list(s) and all(isinstance(w, str) and w for w in s) for s in sentences)):
+        raise ValueError(f"{source}: sentences must be lists of words, at least one in each")
+    speakers = record.get("speakers", ["-"] * len(sentences))
+    if not (_is_list(speakers) and len(speakers) == len(sentences) and all(isinstance(s, str) for s in speakers)):
+        raise ValueError(f"{source}: speakers must be {len(sentences)} names, one for each sentence")
+    return Example(
+        document=str(record.get("id", "")),
+        part=0,
+        sentences=tuple(map(tuple, sentences)),
+        speakers=tuple((name,) * len(sentence) for name, sentence in zip(speakers, sentences, strict=True)),
+        clusters=(),
+        source=source,
+    )
+
+
+def _is_list(value: object) -> bool:
+    return isinstance(value, list) and bool(value)
+
+
+def _sentences(text: object, source: str) -> list[list[str]]:
+    from elmo_bench.text.tokenize import tokenize_with_offsets  # only who gives text needs it
+
+    if not isinstance(text, str):
+        raise ValueError(f"{source}: text must be a string, not {text!r}")
+    sentences: list[list[str]] = []
+    for line in text.splitlines():
+        ended, last = True, -1
+        for token, start, end in tokenize_with_offsets(line):
+            closes = token in _CLOSING and start == last
+            if ended and not closes:
+                sentences.append([])
+            sentences[-1].append(token)
+            ended, last = token in _ENDING or (ended and closes), end
+    return sentences
+
+
+def render(example: Example, prediction: Clusters) -> dict[str, Any]:
+    """The document and its clusters, each a list of [first word, last word], counted from 0 over the whole document."""
+    return {
+        "sentences": [list(sentence) for sentence in example.sentences],
+        "clusters": [[list(mention) for mention in cluster] for cluster in prediction],
+    }

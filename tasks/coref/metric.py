@@ -1,0 +1,103 @@
+"""MUC, B-cubed and CEAF-e as the official CoNLL scorer counts them (version 8.01), singletons included.
+
+Each score is a function of (key, response) that counts recall; precision is the same function of (response, key). A
+mention is the place of its first and of its last word; the clusters of one side share no mention.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+import torch
+from torchmetrics import Metric
+
+Mention = tuple[int, int]
+Clusters = Sequence[Sequence[Mention]]
+Count = tuple[float, float]  # numerator and denominator
+
+
+def _homes(clusters: Clusters) -> dict[Mention, int]:
+    return {mention: number for number, cluster in enumerate(clusters) for mention in cluster}
+
+
+def _overlaps(key: Clusters, response: Clusters) -> list[Counter[int]]:
+    """For each cluster of the key, how many of its mentions lie in which cluster of the response."""
+    homes = _homes(response)
+    return [Counter(homes[mention] for mention in cluster if mention in homes) for cluster in key]
+
+
+def muc(key: Clusters, response: Clusters) -> Count:
+    """Links of the key that the response keeps (Vilain et al. 1995); a mention that it lacks is a part of its own.
+
+    >>> muc([[(0, 0), (1, 1), (2, 2)]], [[(0, 0), (1, 1)]])
+    (1.0, 2.0)
+    """
+    kept = sum(overlap.total() - len(overlap) for overlap in _overlaps(key, response))
+    return float(kept), float(sum(len(cluster) - 1 for cluster in key))
+
+
+def b3(key: Clusters, response: Clusters) -> Count:
+    """For each mention of the key, the share of its cluster that the response puts with it (Bagga and Baldwin 1998).
+
+    >>> b3([[(0, 0), (1, 1)]], [[(0, 0)]])
+    (0.5, 2.0)
+    """
+    pairs = zip(key, _overlaps(key, response), strict=True)
+    found = sum(count**2 / len(cluster) for cluster, overlap in pairs for count in overlap.values())
+    return float(found), float(sum(map(len, key)))
+
+
+def ceafe(key: Clusters, response: Clusters) -> Count:
+    """The best one-to-one match of clusters (Luo 2005), each match worth phi4 = 2|K & R| / (|K| + |R|).
+
+    >>> ceafe([[(0, 0), (1, 1)]], [[(0, 0)], [(1, 1), (2, 2)]])
+    (0.6666666666666666, 1.0)
+    """
+    import numpy as np
+    from scipy.optimize import linear_sum_assignment
+
+    worth = np.zeros((len(key), len(response)))
+    for row, overlap in enumerate(_overlaps(key, response)):
+        for column, count in overlap.items():
+            worth[row, column] = 2 * count / (len(key[row]) + len(response[column]))
+    return float(worth[linear_sum_assignment(worth, maximize=True)].sum()), float(len(key))
+
+
+def mentions(key: Clusters, response: Clusters) -> Count:
+    """Mentions of the key that the response has, in whatever cluster."""
+    ours = _homes(key)
+    return float(len(ours.keys() & _homes(response).keys())), float(len(ours))
+
+
+SCORES = {"muc": muc, "b3": b3, "ceafe": ceafe, "mentions": mentions}
+AVERAGED = ("muc", "b3", "ceafe")
+
+
+def count(key: Clusters, response: Clusters) -> list[list[float]]:
+    """Of each score: recall's numerator and denominator, precision's numerator and denominator."""
+    return [[*score(key, response), *score(response, key)] for score in SCORES.values()]
+
+
+class CorefScores(Metric):
+    """Recall, precision and F1 of each score over all documents, and `f1`, the mean F1 of MUC, B3 and CEAF-e."""
+
+    full_state_update = False
+
+    def __init__(self, labels: Iterable[str] = ()) -> None:
+        super().__init__()
+        self.counts: torch.Tensor  # scores x (recall's and precision's numerator and denominator)
+        self.add_state("counts", torch.zeros(len(SCORES), 4, dtype=torch.double), dist_reduce_fx="sum")
+
+    def update(self, predicted: Sequence[Clusters], gold: Sequence[Clusters]) -> None:
+        """Count some documents."""
+        for response, key in zip(predicted, gold, strict=True):
+            self.counts += torch.tensor(count(key, response), dtype=torch.double, device=self.counts.device)
+
+    def compute(self) -> dict[str, torch.Tensor]:
+        """`f1`, and of each score `muc/recall`, `muc/precision`, `muc/f1`; fractions of 1, 0 if nothing was counted."""
+        figures = {}
+        for name, counts in zip(SCORES, self.counts.double(), strict=True):
+            recall, precision = (torch.where(whole > 0, part / whole, 0.0) for part, whole in (counts[:2], counts[2:]))
+            both = recall + precision
+            figures[f"{name}/recall"], figures[f"{name}/precision"] = recall, precision
+            figures[f"{name}/f1"] = torch.where(both > 0, 2 * recall * precision / both, 0.0)
+        return {"f1": torch.stack([figures[f"{name}/f1"] for name in AVERAGED]).mean(), **figures}

@@ -1,0 +1,77 @@
+"""The sequential model of Chen et al. (2017), ESIM, as Peters et al. (2018) ran it.
+
+Axes: B batch, T tokens of the premise, U tokens of the hypothesis, H features, K labels.
+"""
+
+from collections.abc import Callable, Sequence
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from elmo_bench.nn import Backbone, BiLstm, attend, masked_max, masked_mean
+
+from .data import Batch
+
+
+class Esim(nn.Module):
+    """Backbone -> each sentence's attention to the other -> ReLU -> BiLSTM -> mean and maximum -> ReLU -> labels.
+
+    `dropout` is before the BiLSTM (variational) and each layer of the classifier, `attention_dropout` after attention;
+    `l2` weighs the squares of all recurrent and feed-forward weights (not biases, embeddings or the biLM) in the loss.
+    """
+
+    def __init__(
+        self,
+        backbone: Callable[..., Backbone],
+        labels: Sequence[str],
+        *,
+        hidden_size: int,
+        dropout: float,
+        attention_dropout: float = 0.0,
+        l2: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.backbone, self.labels, self.l2 = backbone(), list(labels), l2
+        self.projection = nn.Sequential(
+            nn.Dropout(attention_dropout), nn.Linear(4 * self.backbone.dim, hidden_size), nn.ReLU()
+        )
+        self.composition = BiLstm(input_size=hidden_size, hidden_size=hidden_size, dropout=dropout)
+        self.classifier = nn.Sequential(
+            nn.Dropout(dropout),
+            nn.Linear(4 * self.composition.dim, hidden_size),
+            nn.ReLU(),
+            nn.Dropout(dropout),
+            nn.Linear(hidden_size, len(self.labels)),
+        )
+
+    def forward(self, batch: Batch) -> Float[Tensor, "B K"]:
+        premise, hypothesis = self.backbone(batch.premise), self.backbone(batch.hypothesis)
+        masks = batch.premise.mask, batch.hypothesis.mask
+        scores = premise @ hypothesis.mT
+        pooled = [
+            self._compose(premise, attend(scores, hypothesis, masks[1][:, None]), masks[0]),
+            self._compose(hypothesis, attend(scores.mT, premise, masks[0][:, None]), masks[1]),
+        ]
+        return self.classifier(torch.cat(pooled, -1))
+
+    def _compose(
+        self, x: Float[Tensor, "B T H"], context: Float[Tensor, "B T H"], mask: Bool[Tensor, "B T"]
+    ) -> Float[Tensor, "B _"]:
+        """One sentence beside what it found in the other, read again and pooled (Chen et al., sections 3.2 and 3.3)."""
+        x = self.projection(torch.cat([x, context, x - context, x * context], -1))
+        x = self.composition(x, mask)
+        return torch.cat([masked_mean(x, mask), masked_max(x, mask)], -1)
+
+    def loss(self, scores: Float[Tensor, "B K"], batch: Batch) -> Float[Tensor, ""]:
+        """Cross-entropy, averaged over the batch, and the penalty on the weights."""
+        return F.cross_entropy(scores, batch.labels) + self.l2 * sum(w.square().sum() for w in self._matrices())
+
+    def _matrices(self) -> list[nn.Parameter]:
+        parts = self.backbone.encoder, self.projection, self.composition, self.classifier
+        return [parameter for part in parts for parameter in part.parameters() if parameter.ndim > 1]
+
+    def decode(self, scores: Float[Tensor, "B K"], batch: Batch) -> list[str]:
+        """Each pair's best label."""
+        return [self.labels[number] for number in scores.argmax(-1).tolist()]

@@ -1,0 +1,73 @@
+"""An exponential moving average of the weights is measured and kept; training goes on with the weights themselves."""
+
+from typing import Any
+
+import torch
+from pytorch_lightning import LightningModule, Trainer
+from pytorch_lightning.callbacks import Callback
+from torch import Tensor
+from torch.optim.swa_utils import get_ema_multi_avg_fn
+
+CURRENT = "current_weights"  # where a checkpoint has the weights that training goes on with
+
+
+class WeightAverage(Callback):
+    """Averages the trained parameters after every step; dev is measured, and checkpoints are written, with the average.
+
+    It starts at random weights, so early steps count for more: after n of them the decay is the smaller of `decay` and
+    (1 + n) / (10 + n). Lightning's own EMAWeightAveraging would copy a frozen biLM too, write it into every checkpoint,
+    and measure test with the last weights, not with the averaged ones of the best epoch.
+    """
+
+    def __init__(self, *, decay: float) -> None:
+        if not 0 <= decay < 1:
+            raise ValueError(f"decay={decay}, but it may be 0 to less than 1")
+        self.decay, self.steps = decay, 0
+        self.weights: dict[str, Tensor] = {}
+        self.average: dict[str, Tensor] = {}
+        self.resumed: dict[str, Tensor] = {}
+
+    @torch.no_grad()
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self.steps = trainer.global_step
+        self.weights = {name: weight for name, weight in pl_module.named_parameters() if weight.requires_grad}
+        self.average = {name: weight.clone() for name, weight in self.weights.items()}
+        for name, weight in self.resumed.items():
+            self.weights[name].copy_(weight)
+
+    def on_train_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        if trainer.global_step == self.steps:  # gradients are still being gathered
+            return
+        self.steps = trainer.global_step
+        decay = min(self.decay, (1 + self.steps) / (10 + self.steps))
+        get_ema_multi_avg_fn(decay)(list(self.average.values()), list(self.weights.values()), self.steps)
+
+    def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self._swap()
+
+    def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self._swap()
+
+    @torch.no_grad()
+    def _swap(self) -> None:
+        """Exchange weights and average, by value: layers hold on to the memory of their weights."""
+        for name, weight in self.weights.items():
+            held = weight.clone()
+            weight.copy_(self.average[name])
+            self.average[name].copy_(held)
+
+    def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Leave the average in the model, and measure whatever is loaded from now on as it is."""
+        self._swap()
+        self.weights, self.average, self.resumed = {}, {}, {}
+
+    def on_save_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
+        if self.average:
+            checkpoint[CURRENT] = {name: checkpoint["state_dict"][name] for name in self.average}
+            checkpoint["state_dict"].update(self.average)
+
+    def on_load_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
+        if trainer.training:
+            self.resumed = checkpoint.get(CURRENT, {})

@@ -1,0 +1,235 @@
+"""Questions about a paragraph and the words of it that answer them: SQuAD 1.1 (Rajpurkar et al. 2016).
+
+Axes: B batch, T tokens of the paragraph, Q tokens of the question, N answers.
+"""
+
+import json
+import logging
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from elmo_bench.nn import Tokens, tokens
+from elmo_bench.text import Vocab, read_lines
+from elmo_bench.text.tokenize import tokenize_with_offsets
+
+log = logging.getLogger(__name__)
+
+NONE = -1  # the place of an answer that is not there
+KINDS = {str: "text", list: "a list", dict: "an object", int: "a whole number"}
+# Words as the model reads them: one kind of quote, of minus and of dash (Clark and Gardner 2018).
+PLAIN = str.maketrans("“”„‟‘’‚‛−—", '""""' + "''''-–")
+
+Span = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Paragraph:
+    """A text, its words as a model reads them, and the characters each of them stands for, end exclusive."""
+
+    text: str
+    words: tuple[str, ...]
+    places: tuple[Span, ...]
+
+
+class Answer(NamedTuple):
+    """An answer and where its paragraph has it, in characters, end exclusive; a prediction file does not tell where."""
+
+    text: str
+    start: int | None = None
+    end: int | None = None
+
+
+@dataclass(frozen=True)
+class Example:
+    """A question, its paragraph (one object for all its questions), the answers' texts, their first and last tokens."""
+
+    identity: str
+    paragraph: Paragraph
+    question: tuple[str, ...]
+    answers: tuple[str, ...]
+    spans: tuple[Span, ...]
+    source: str
+
+    @property
+    def sentences(self) -> list[tuple[str, ...]]:
+        return [self.paragraph.words, self.question]
+
+    @property
+    def labels(self) -> list[str]:
+        return []
+
+    @property
+    def gold(self) -> list[str]:
+        """The texts of all answers: a prediction is compared with the one it is nearest to."""
+        return list(self.answers)
+
+
+class Batch(NamedTuple):
+    """Paragraphs, questions, first and last token of each answer (the most frequent first), and what decoding needs."""
+
+    context: Tokens
+    question: Tokens
+    answers: Int[Tensor, "B N 2"]
+    places: Int[Tensor, "B T 2"]
+    texts: list[str]
+    gold: list[list[str]]
+
+
+def read(path: Path) -> Iterator[Example]:
+    """Yield a file's questions; a paragraph is one sequence, whatever its length.
+
+    An answer that begins or ends within a token is taken to the token's borders, and one whose text is not what stands
+    at its offset is kept too; both are counted, and the counts logged. Raises ValueError, with file and question, for a
+    file that is not SQuAD 1.1, an answer outside the text, a text or question without words, an id that comes twice.
+    """
+    counts: Counter[str] = Counter()
+    seen: set[str] = set()
+    for record, context, where in _records(path):
+        identity = _field(record, "id", str, where)
+        source = f"{path}: question {identity}"
+        if identity in seen:
+            raise ValueError(f"{source}: this id comes twice, but it names the question's prediction")
+        seen.add(identity)
+        yield _example(record, context, identity, source, counts)
+    log.info(
+        "%s: %d questions, %d answers; %d begin or end within a token, %d differ from the text at their offset",
+        *(path, len(seen), counts["answers"], counts["within"], counts["differ"]),
+    )
+
+
+def _records(path: Path) -> Iterator[tuple[Any, Paragraph, str]]:
+    """Every question's record, with its paragraph and its place in the file."""
+    for a, article in enumerate(_field(_load(path), "data", list, f"{path}")):
+        for p, paragraph in enumerate(_field(article, "paragraphs", list, f"{path}: data[{a}]")):
+            where = f"{path}: data[{a}].paragraphs[{p}]"
+            context = _paragraph(_field(paragraph, "context", str, where))
+            for q, record in enumerate(_field(paragraph, "qas", list, where)):
+                yield record, context, f"{where}.qas[{q}]"
+
+
+def _load(path: Path) -> Any:
+    try:
+        return json.loads("\n".join(line for _, line in read_lines(path)))
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{path}:{error.lineno}: not JSON: {error.msg} at character {error.colno}") from error
+
+
+def _field(record: Any, key: str, kind: type, where: str) -> Any:
+    """A record's value; ValueError where there is none or it is of another kind."""
+    if not isinstance(record, dict) or key not in record:
+        came = f"an object without {key!r}: it has {sorted(record)}" if isinstance(record, dict) else repr(record)[:60]
+        raise ValueError(f"{where}: an object with {key!r} belongs here, but there is {came}")
+    if not isinstance(record[key], kind):
+        raise ValueError(f"{where}: {key!r} is {KINDS[kind]}, but here it is {repr(record[key])[:60]}")
+    return record[key]
+
+
+def _paragraph(text: str) -> Paragraph:
+    found = tokenize_with_offsets(text, fine=True)
+    return Paragraph(text, tuple(_as_read(token.text) for token in found), tuple((t.start, t.end) for t in found))
+
+
+def _as_read(word: str) -> str:
+    return '"' if word in ("``", "''") else word.translate(PLAIN)
+
+
+def _example(record: Any, context: Paragraph, identity: str, source: str, counts: Counter[str]) -> Example:
+    question = _question(_field(record, "question", str, source), context, source)
+    answers = _field(record, "answers", list, source)
+    if not answers:
+        raise ValueError(f"{source}: no answers, but in SQuAD 1.1 every question has one")
+    texts = tuple(_field(answer, "text", str, source) for answer in answers)
+    starts = [_field(answer, "answer_start", int, source) for answer in answers]
+    spans = tuple(_span(context, start, text, source, counts) for start, text in zip(starts, texts, strict=True))
+    return Example(identity, context, question, texts, spans, source)
+
+
+def _question(text: str, context: Paragraph, source: str) -> tuple[str, ...]:
+    words = tuple(_as_read(token.text) for token in tokenize_with_offsets(text, fine=True))
+    for name, found, came in (("question", words, text), ("context", context.words, context.text)):
+        if not found:
+            raise ValueError(f"{source}: the {name} has no words: {came!r}")
+    return words
+
+
+def _span(context: Paragraph, start: int, text: str, source: str, counts: Counter[str]) -> Span:
+    """An answer's first and last token."""
+    end = start + len(text)
+    first, last = token_span(context.places, start, end)
+    if not 0 <= start < len(context.text) or last < first:
+        raise ValueError(
+            f"{source}: the answer {text!r} at {start} holds no word of the context's {len(context.text)} characters"
+        )
+    counts["answers"] += 1
+    counts["within"] += (context.places[first][0], context.places[last][1]) != (start, end)
+    counts["differ"] += context.text[start:end] != text
+    return first, last
+
+
+def token_span(places: Sequence[Span], start: int, end: int) -> Span:
+    """First and last token that hold one of the characters from start to end (exclusive); last < first for none.
+
+    >>> token_span([(0, 3), (4, 8), (9, 12)], 5, 11)
+    (1, 2)
+    """
+    first = bisect_right(places, start, key=lambda place: place[1])
+    return first, bisect_left(places, end, key=lambda place: place[0]) - 1
+
+
+def collate(examples: Sequence[Example], vocab: Vocab) -> Batch:
+    """A batch of questions."""
+    answers = []
+    for example in examples:
+        spans = [span for span, times in Counter(example.spans).most_common() for _ in range(times)]
+        answers.append(torch.tensor(spans or [(NONE, NONE)]))
+    return Batch(
+        context=tokens([example.paragraph.words for example in examples], vocab),
+        question=tokens([example.question for example in examples], vocab),
+        answers=pad_sequence(answers, True, NONE),
+        places=pad_sequence([torch.tensor(example.paragraph.places) for example in examples], True),
+        texts=[example.paragraph.text for example in examples],
+        gold=[example.gold for example in examples],
+    )
+
+
+def write(examples: Sequence[Example], predictions: Sequence[Answer], path: Path) -> None:
+    """Write what the official evaluate-v1.1.py reads: one JSON object, from question ids to answers."""
+    answers = {example.identity: predicted.text for example, predicted in zip(examples, predictions, strict=True)}
+    path.write_text(json.dumps(answers, ensure_ascii=False, indent=0) + "\n", encoding="utf-8")
+
+
+def read_predictions(path: Path, examples: Sequence[Example]) -> list[Answer]:
+    """The answers of a prediction file, in the examples' order; ValueError where its ids are not the examples'."""
+    found = _load(path)
+    if not isinstance(found, dict):
+        raise ValueError(
+            f"{path}: predictions are an object, from question ids to answers, but here is {repr(found)[:60]}"
+        )
+    ids = {example.identity: None for example in examples}
+    for problem, odd in (("no answer to", ids.keys() - found.keys()), ("unknown", found.keys() - ids.keys())):
+        if odd:
+            raise ValueError(f"{path}: {problem} {len(odd)} of {len(ids)} questions, such as {min(odd)!r}")
+    return [Answer(_field(found, identity, str, f"{path}")) for identity in ids]
+
+
+def parse(record: dict[str, Any], source: str) -> Example:
+    """An unlabelled example from `{"question": text, "context": text}`; ValueError for anything else or no words.
+
+    Both are plain text, never lists of tokens: an answer is cut out of the text as it stands.
+    """
+    context = _paragraph(_field(record, "context", str, source))
+    return Example(source, context, _question(_field(record, "question", str, source), context, source), (), (), source)
+
+
+def render(example: Example, prediction: Answer) -> dict[str, Any]:
+    """A prediction as `{"answer": text, "start": number, "end": number}`: `context[start:end]` is the answer."""
+    return {"answer": prediction.text, "start": prediction.start, "end": prediction.end}

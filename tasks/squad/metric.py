@@ -1,0 +1,65 @@
+"""Exact match and F1 as the official evaluate-v1.1.py counts them, after the same clean-up of the answers."""
+
+import re
+import string
+from collections import Counter
+from collections.abc import Sequence
+
+import torch
+from torchmetrics import Metric
+
+from .data import Answer
+
+_NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
+
+
+def normalise(answer: str) -> str:
+    """An answer in lower case, without ASCII punctuation, articles and extra space.
+
+    >>> normalise("The  rock-and-roll, a U.S. “music”")
+    'rockandroll us “music”'
+    """
+    return " ".join(re.sub(r"\b(a|an|the)\b", " ", answer.lower().translate(_NO_PUNCTUATION)).split())
+
+
+def exact_match(predicted: str, gold: Sequence[str]) -> bool:
+    """Whether a prediction is one of the gold answers, but for what `normalise` takes away."""
+    return normalise(predicted) in map(normalise, gold)
+
+
+def f1(predicted: str, gold: Sequence[str]) -> float:
+    """The F1 of a prediction's words, as a bag, against the nearest gold answer; 0 where no word is shared.
+
+    >>> f1("this is the best span", ["this is a good span", "something else"])
+    0.75
+    """
+    return max((_bag_f1(normalise(predicted).split(), normalise(answer).split()) for answer in gold), default=0.0)
+
+
+def _bag_f1(predicted: list[str], gold: list[str]) -> float:
+    shared = sum((Counter(predicted) & Counter(gold)).values())
+    return 2 * shared / (len(predicted) + len(gold)) if shared else 0.0
+
+
+class AnswerScores(Metric):
+    """The mean of exact match and of F1 over questions; `labels` are not needed."""
+
+    full_state_update = False
+
+    def __init__(self, labels: Sequence[str] = ()) -> None:
+        super().__init__()
+        self.sums: torch.Tensor  # questions, exact matches, F1
+        self.add_state("sums", torch.zeros(3, dtype=torch.double), dist_reduce_fx="sum")
+
+    def update(self, predicted: Sequence[Answer], gold: Sequence[Sequence[str]]) -> None:
+        """Count the answers to some questions."""
+        rows = [
+            (1, exact_match(ours.text, theirs), f1(ours.text, theirs))
+            for ours, theirs in zip(predicted, gold, strict=True)
+        ]
+        self.sums += torch.tensor(rows, dtype=torch.double).reshape(-1, 3).sum(0).to(self.sums.device)
+
+    def compute(self) -> dict[str, torch.Tensor]:
+        """`exact` and `f1`, fractions of 1; 0 without any question."""
+        questions, exact, total = self.sums
+        return {"exact": exact / questions.clamp(min=1), "f1": total / questions.clamp(min=1)}

@@ -1,0 +1,224 @@
+"""PropBank roles in the columns of CoNLL-2012: one example for each predicate of a sentence.
+
+Axes: B batch, T tokens.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from elmo_bench.nn import Tokens, tokens
+from elmo_bench.text import Row, Span, Vocab, bracket_spans, read_documents, read_lines, spans_to_iob2, tags_to_spans
+
+WORD, LEMMA, FIRST_PREDICATE = 3, 6, 11  # columns
+
+
+@dataclass(frozen=True)
+class Example:
+    """A sentence, the places of one predicate's words (none: it has no predicate) and the arguments, V among them."""
+
+    words: tuple[str, ...]
+    predicate: tuple[int, ...]
+    lemma: str
+    arguments: tuple[Span, ...]
+    source: str  # the sentence's first line, the same for all its predicates
+
+    @property
+    def sentences(self) -> list[tuple[str, ...]]:
+        return [self.words]
+
+    @property
+    def labels(self) -> list[str]:
+        """Every tag that the roles may need: elsewhere one may be longer, continued (C-) or referred to (R-)."""
+        roles = {argument.label for argument in self.arguments}
+        bare = {role.removeprefix("C-").removeprefix("R-") for role in roles}
+        roles |= {f"{prefix}{role}" for role in bare for prefix in (("", "C-") if role == "V" else ("", "C-", "R-"))}
+        return ["O", *(f"{prefix}-{role}" for role in sorted(roles) for prefix in "BI")]
+
+    @property
+    def gold(self) -> list[str]:
+        """IOB2 tags: what the metric compares predictions with."""
+        return spans_to_iob2(self.arguments, len(self.words))
+
+
+class Batch(NamedTuple):
+    """Sentences, which words are the predicate's, the numbers of the tags, and the tags."""
+
+    tokens: Tokens
+    predicate: Bool[Tensor, "B T"]
+    tags: Int[Tensor, "B T"]
+    gold: list[list[str]]
+
+
+def read(path: Path) -> Iterator[Example]:
+    """Yield an example for each predicate of each sentence, and one, all O, for a sentence that has none.
+
+    ValueError, with file and line, for what CoNLL-2012 does not allow, and for a predicate's column without `(V*`.
+    """
+    for document in read_documents(path):
+        for rows in document.sentences:
+            words, source = tuple(row.columns[WORD] for row in rows), f"{path}:{rows[0].line}"
+            columns = range(FIRST_PREDICATE, len(rows[0].columns) - 1)
+            for column in columns:
+                arguments = tuple(bracket_spans(rows, column, path))
+                if all(argument.label != "V" for argument in arguments):
+                    raise ValueError(f"{source}: column {column + 1}, the arguments of a predicate, has no (V*")
+                predicate = _predicate(arguments)
+                yield Example(words, predicate, _lemma(rows, predicate), arguments, source)
+            if not columns:
+                yield Example(words, (), "-", (), source)
+
+
+def _predicate(arguments: Sequence[Span]) -> tuple[int, ...]:
+    """The places of V and its continuations."""
+    return tuple(k for role, start, end in arguments if role in ("V", "C-V") for k in range(start, end + 1))
+
+
+def _lemma(rows: Sequence[Row], predicate: Sequence[int]) -> str:
+    """The lemma, which may stand at any of a predicate's words, or else its first word."""
+    lemmas = [rows[place].columns[LEMMA] for place in predicate]
+    return next((lemma for lemma in lemmas if lemma != "-"), rows[predicate[0]].columns[WORD])
+
+
+def collate(examples: Sequence[Example], vocab: Vocab) -> Batch:
+    """A batch of sentences, each with one predicate."""
+    batch = tokens([example.words for example in examples], vocab)
+    predicate = torch.zeros_like(batch.mask)
+    for row, example in enumerate(examples):
+        predicate[row, list(example.predicate)] = True
+    gold = [example.gold for example in examples]
+    tags = [torch.tensor([vocab.label_id(tag) for tag in row]) for row in gold]
+    return Batch(batch, predicate, pad_sequence(tags, True), gold)
+
+
+def _sentences(examples: Sequence[Example]) -> Iterator[list[Example]]:
+    """Examples that follow each other and share a sentence, their predicates in order.
+
+    srl-eval.pl finds predicates by the first column, so a second predicate that begins at the same word (EWT has two
+    xray at "x - rays") must be given the sentence once more.
+    """
+    together: list[Example] = []
+    for example in examples:
+        last = together[-1] if together else None
+        if last and (last.source != example.source or last.predicate[:1] >= example.predicate[:1]):
+            yield together
+            together = []
+        together.append(example)
+    if together:
+        yield together
+
+
+def write(examples: Sequence[Example], predictions: Sequence[Sequence[str]], path: Path) -> None:
+    """Write what srl-eval.pl reads (CoNLL-2005): lemmas at the predicates, then each one's arguments in a column.
+
+    `write(examples, [example.gold for example in examples], path)` makes the gold file that it wants as well.
+    """
+    cells = iter([_brackets(tags) for _, tags in zip(examples, predictions, strict=True)])
+    with path.open("w", encoding="utf-8") as file:
+        for sentence in _sentences(examples):
+            lemmas, columns = ["-"] * len(sentence[0].words), []
+            for example in sentence:
+                column = next(cells)
+                if example.predicate:
+                    lemmas[example.predicate[0]] = example.lemma
+                    columns.append(column)
+            file.writelines(" ".join(row) + "\n" for row in zip(lemmas, *columns, strict=True))
+            file.write("\n")
+
+
+def _brackets(tags: Sequence[str]) -> list[str]:
+    """IOB2 tags as `(X*`, `*`, `*)` and `(X*)`."""
+    cells = ["*"] * len(tags)
+    for role, start, end in tags_to_spans(tags):
+        cells[start] = f"({role}{cells[start]}"
+        cells[end] += ")"
+    return cells
+
+
+def read_predictions(path: Path, examples: Sequence[Example]) -> list[list[str]]:
+    """The tags of each example, from a file as `write` makes it.
+
+    ValueError, with file and line, where words, predicates or their number are not those of the examples.
+    """
+    blocks, predictions = _blocks(path), []
+    for sentence in _sentences(examples):
+        rows = next(blocks, None)
+        if rows is None:
+            raise ValueError(f"{path}: the file ends before the sentence of {sentence[0].source}")
+        _check_fit(rows, sentence, path)
+        for column, example in enumerate(sentence, 1):
+            spans = bracket_spans(rows, column, path) if example.predicate else []
+            predictions.append(spans_to_iob2(spans, len(rows)))
+    for rows in blocks:
+        raise ValueError(f"{path}:{rows[0].line}: a sentence more than the gold file has")
+    return predictions
+
+
+def _blocks(path: Path) -> Iterator[list[Row]]:
+    block: list[Row] = []
+    for number, line in read_lines(path):
+        if line.strip():
+            block.append(Row(number, line.split()))
+        elif block:
+            yield block
+            block = []
+    if block:
+        yield block
+
+
+def _check_fit(rows: Sequence[Row], sentence: Sequence[Example], path: Path) -> None:
+    """Raise unless these rows hold predictions for these predicates of one sentence."""
+    example, where = sentence[0], f"{path}:{rows[0].line}"
+    if len(rows) != len(example.words):
+        raise ValueError(f"{where}: a sentence of {len(rows)} words, but {example.source} has {len(example.words)}")
+    expected = [other.predicate[0] for other in sentence if other.predicate]
+    for row in rows:
+        if len(row.columns) != 1 + len(expected):
+            raise ValueError(
+                f"{path}:{row.line}: {len(row.columns)} columns, but {example.source} has {len(expected)} predicates, "
+                f"so {1 + len(expected)} columns"
+            )
+    found = [place for place, row in enumerate(rows) if row.columns[0] != "-"]
+    if found != expected:
+        raise ValueError(f"{where}: predicates at words {found}, but {example.source} has them at {expected} (from 0)")
+
+
+def parse(record: dict[str, Any], source: str) -> Example:
+    """The example of an unlabelled record: `tokens` (a list) or `text`, and `predicate`.
+
+    `predicate` is the place of the predicate's word (from 0), a list of places, or a word that occurs once; it has no
+    default, for a sentence has as many answers as predicates. ValueError, with `source`, for anything else.
+    """
+    words = record.get("tokens")
+    if words is None and isinstance(record.get("text"), str):
+        from elmo_bench.text import tokenize
+
+        words = tokenize(record["text"])
+    if not isinstance(words, list) or not words or not all(isinstance(word, str) for word in words):
+        raise ValueError(f"{source}: a record needs 'tokens', a list of words, or 'text', neither of them empty")
+    predicate = _places(record.get("predicate"), words, source)
+    return Example(tuple(words), predicate, words[predicate[0]], (), source)
+
+
+def _places(predicate: object, words: Sequence[str], source: str) -> tuple[int, ...]:
+    places = predicate if isinstance(predicate, list) else [predicate]
+    if isinstance(predicate, str):
+        places = [place for place, word in enumerate(words) if word == predicate]
+        if len(places) != 1:
+            raise ValueError(f"{source}: predicate {predicate!r} stands at {places} of {list(words)}, not at one place")
+    if not places or not all(type(place) is int and 0 <= place < len(words) for place in places):
+        raise ValueError(
+            f"{source}: predicate {predicate!r}, but it is a place, 0 to {len(words) - 1}, a list of places, or a word"
+        )
+    return tuple(sorted(places))
+
+
+def render(example: Example, prediction: Sequence[str]) -> dict[str, Any]:
+    """A prediction as a record: the words, the places of the predicate's words, and an IOB2 tag for each word."""
+    return {"tokens": list(example.words), "predicate": list(example.predicate), "tags": list(prediction)}

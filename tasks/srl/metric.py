@@ -1,0 +1,78 @@
+"""The score of srl-eval.pl (CoNLL-2005): whole arguments, one proposition for each predicate."""
+
+from collections.abc import Iterable, Sequence
+
+import torch
+from torchmetrics import Metric
+
+from elmo_bench.text import tags_to_spans
+
+Tags = Sequence[str]
+Argument = tuple[str, frozenset[tuple[int, int]]]
+
+
+def arguments(tags: Tags) -> set[Argument]:
+    """The arguments of BIO tags: a role and its phrases, first and last token each.
+
+    A C-X is one more phrase of the X that began last; without any X before it, it is an X itself. R-X is its own role.
+
+    >>> arguments(["B-A1", "B-V", "B-C-A1"]) == {("A1", frozenset({(0, 0), (2, 2)})), ("V", frozenset({(1, 1)}))}
+    True
+    """
+    found: list[tuple[str, list[tuple[int, int]]]] = []
+    latest: dict[str, list[tuple[int, int]]] = {}
+    for role, start, end in tags_to_spans(tags):
+        continued = role.removeprefix("C-")
+        if role != continued and continued in latest:
+            latest[continued].append((start, end))
+        else:
+            latest[continued] = [(start, end)]
+            found.append((continued, latest[continued]))
+    return {(role, frozenset(phrases)) for role, phrases in found}
+
+
+class ArgumentF1(Metric):
+    """Precision, recall and F1 over all arguments but the predicates themselves (V), and role by role.
+
+    `labels` are the tags that may occur; a role that none of them names counts in the totals only. A sentence whose
+    gold tags have no V is no proposition: it does not count.
+    """
+
+    full_state_update = False
+
+    def __init__(self, labels: Iterable[str]) -> None:
+        super().__init__()
+        self.roles = sorted({label.partition("-")[2].removeprefix("C-") for label in labels} - {""})
+        self.counts: torch.Tensor  # roles, last the unknown ones, x (right, predicted, gold)
+        self.add_state("counts", torch.zeros(len(self.roles) + 1, 3, dtype=torch.long), dist_reduce_fx="sum")
+
+    def update(self, predicted: Sequence[Tags], gold: Sequence[Tags]) -> None:
+        """Count the arguments of some propositions."""
+        numbers = {role: number for number, role in enumerate(self.roles)}
+        counts = torch.zeros_like(self.counts, device="cpu")
+        for ours, theirs in zip(predicted, gold, strict=True):
+            found, true = arguments(ours), arguments(theirs)
+            if not any(role == "V" for role, _ in true):
+                continue
+            for column, kind in enumerate((found & true, found, true)):
+                for role, _ in kind:
+                    counts[numbers.get(role, -1), column] += 1
+        self.counts += counts.to(self.counts.device)
+
+    def compute(self) -> dict[str, torch.Tensor]:
+        """`precision`, `recall`, `f1`, and the three as `ARG0/f1` for each role that gold or predictions have."""
+        scored = [number for number, role in enumerate([*self.roles, ""]) if role != "V"]
+        figures = _figures("", self.counts[scored].sum(0))
+        for role, counts in zip(self.roles, self.counts, strict=False):
+            if counts.any():
+                figures |= _figures(f"{role}/", counts)
+        return figures
+
+
+def _figures(prefix: str, counts: torch.Tensor) -> dict[str, torch.Tensor]:
+    right, predicted, gold = counts.double()
+    return {
+        f"{prefix}precision": right / predicted.clamp(min=1),
+        f"{prefix}recall": right / gold.clamp(min=1),
+        f"{prefix}f1": 2 * right / (predicted + gold).clamp(min=1),
+    }

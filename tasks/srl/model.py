@@ -1,0 +1,64 @@
+"""The semantic role labeller of He et al. (2017) as the paper extends it: a tag for each word, given one predicate.
+
+Axes: B batch, T tokens, K labels.
+"""
+
+from collections.abc import Callable, Sequence
+
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from elmo_bench.nn import Backbone, barrier, viterbi
+from elmo_bench.text import bio_moves
+
+from .data import Batch
+
+
+class PredicateTagger(nn.Module):
+    """Backbone, which also reads whether a word is the predicate's -> linear -> the best BIO tags.
+
+    `sum_probabilities` decodes as AllenNLP does, by the sum of the tags' probabilities instead of their logarithms.
+    """
+
+    moves: Tensor
+    starts: Tensor
+    ends: Tensor
+
+    def __init__(
+        self,
+        backbone: Callable[..., Backbone],
+        labels: Sequence[str],
+        *,
+        indicator_dim: int,
+        sum_probabilities: bool = False,
+    ) -> None:
+        super().__init__()
+        self.backbone, self.labels = backbone(num_features=indicator_dim), list(labels)
+        self.sum_probabilities = sum_probabilities
+        self.indicator = nn.Embedding(2, indicator_dim)
+        self.output = nn.Linear(self.backbone.dim, len(self.labels))
+        nn.init.orthogonal_(self.output.weight)
+        moves, starts, ends = bio_moves(self.labels)
+        self.register_buffer("moves", barrier(moves), persistent=False)
+        self.register_buffer("starts", barrier(starts), persistent=False)
+        self.register_buffer("ends", barrier(ends), persistent=False)
+
+    def forward(self, batch: Batch) -> Float[Tensor, "B T K"]:
+        return self.output(self.backbone(batch.tokens, self.indicator(batch.predicate.long())))
+
+    def loss(self, scores: Float[Tensor, "B T K"], batch: Batch) -> Float[Tensor, ""]:
+        """The tags' cross entropy, the mean over each sentence's words and then over the sentences."""
+        mask = batch.tokens.mask
+        # One list of words: the kernel for sequences has no deterministic version on GPUs.
+        loss = F.cross_entropy(scores.flatten(0, 1), batch.tags.flatten(), reduction="none").view_as(mask)
+        return ((loss * mask).sum(1) / mask.sum(1)).mean()
+
+    def decode(self, scores: Float[Tensor, "B T K"], batch: Batch) -> list[list[str]]:
+        """The best allowed tags of each sentence; all O where no predicate asks for any."""
+        scores = scores.softmax(-1) if self.sum_probabilities else scores.log_softmax(-1)
+        rows = viterbi(scores, self.moves, self.starts, self.ends, batch.tokens.mask)
+        return [
+            [self.labels[label] if asked else "O" for label in row]
+            for row, asked in zip(rows, batch.predicate.any(1).tolist(), strict=True)
+        ]

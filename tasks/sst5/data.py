@@ -1,0 +1,174 @@
+"""Sentiment: a tree in brackets a line, with a label from 0 (very negative) to 4 (very positive) at every phrase (SST).
+
+Axes: B batch, T tokens.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from elmo_bench.nn import Tokens, tokens
+from elmo_bench.text import Span, Vocab, read_lines
+
+# What becomes of the treebank's five labels where fewer are asked for; a label that is not there is left out.
+CLASSES = {
+    5: {label: label for label in "01234"},
+    3: {"0": "negative", "1": "negative", "2": "neutral", "3": "positive", "4": "positive"},
+    2: {"0": "negative", "1": "negative", "3": "positive", "4": "positive"},
+}
+UNLABELLED = "-"
+NO_CLASS = -100  # the number that cross-entropy leaves out
+ESCAPES = {"-LRB-": "(", "-RRB-": ")"}
+PIECE = re.compile(r"\( *(?P<label>[^() ]*)( +(?P<word>[^() ]+) *\))?|\)|(?P<stray>[^() ]+)")
+
+
+@dataclass(frozen=True)
+class Example:
+    """A phrase and its sentiment, `-` where that is not known."""
+
+    words: tuple[str, ...]
+    label: str
+    source: str
+
+    @property
+    def sentences(self) -> list[tuple[str, ...]]:
+        return [self.words]
+
+    @property
+    def labels(self) -> list[str]:
+        return [] if self.label == UNLABELLED else [self.label]
+
+    @property
+    def gold(self) -> str:
+        """The label: what the metric compares predictions with."""
+        return self.label
+
+
+class Batch(NamedTuple):
+    """Phrases, the numbers of their labels, and the labels."""
+
+    tokens: Tokens
+    labels: Int[Tensor, " B"]
+    gold: list[str]
+
+
+def read(path: Path, *, classes: int = 5, min_tokens: int | None = None) -> Iterator[Example]:
+    """Yield a file's sentences or, with `min_tokens`, every phrase (and sentence) of at least so many tokens.
+
+    `classes=3` merges 0 with 1 and 3 with 4; `classes=2` leaves the neutral ones out too. Raises ValueError, with file
+    and line, for a line that is not one tree or a label that is not one of 0 to 4.
+    """
+    if classes not in CLASSES:
+        raise ValueError(f"classes={classes}, but it may be one of {sorted(CLASSES)}")
+    if min_tokens is not None and min_tokens < 1:
+        raise ValueError(f"min_tokens={min_tokens}, but it may be 1 or more, or null (whole sentences only)")
+    for number, line in read_lines(path):
+        if not line.strip(" "):
+            continue
+        source = f"{path}:{number}"
+        words, phrases = parse_tree(line, source)
+        for label, start, end in phrases[:1] if min_tokens is None else phrases:
+            if label in CLASSES[classes] and end - start + 1 >= (min_tokens or 1):
+                yield Example(words[start : end + 1], CLASSES[classes][label], source)
+
+
+def parse_tree(line: str, source: str) -> tuple[tuple[str, ...], list[Span]]:
+    r"""The words of a tree in brackets, and its phrases, the whole sentence first, each before its parts.
+
+    Brackets and slashes that the treebank had to escape (`-LRB-`, `\/`) come back as the characters they stand for.
+
+    >>> parse_tree("(3 (2 Very) (3 good))", "file:1")[0]
+    ('Very', 'good')
+    >>> parse_tree("(3 (2 Very) (3 good))", "file:1")[1][0]
+    Span(label='3', start=0, end=1)
+    """
+    words: list[str] = []
+    phrases: list[Span] = []
+    unclosed: list[int] = []  # places in `phrases`
+    for piece in PIECE.finditer(line):
+        closing = piece[0] == ")"
+        finished = phrases and not unclosed
+        empty = closing and unclosed and phrases[unclosed[-1]].start == len(words)
+        if piece["stray"] or finished or empty or (closing and not unclosed):
+            raise ValueError(
+                f"{source}: {piece[0]!r} at character {piece.start() + 1},"
+                " but a line is one phrase, and a phrase (LABEL WORD) or (LABEL PHRASE ...)"
+            )
+        if closing:
+            place = unclosed.pop()
+            phrases[place] = phrases[place]._replace(end=len(words) - 1)
+            continue
+        if piece["label"] not in CLASSES[5]:
+            raise ValueError(f"{source}: label {piece['label']!r}, but a label is one of {sorted(CLASSES[5])}")
+        if piece["word"] is None:
+            unclosed.append(len(phrases))
+        phrases.append(Span(piece["label"], len(words), len(words)))
+        words += [_unescape(piece["word"])] if piece["word"] else []
+    if unclosed:
+        raise ValueError(f"{source}: {len(unclosed)} brackets are not closed; the line ends with {line[-30:]!r}")
+    return tuple(words), phrases
+
+
+def _unescape(word: str) -> str:
+    return ESCAPES.get(word, word.replace("\\/", "/").replace("\\*", "*"))
+
+
+def collate(examples: Sequence[Example], vocab: Vocab) -> Batch:
+    """A batch of phrases."""
+    labels = [NO_CLASS if example.label == UNLABELLED else vocab.label_id(example.label) for example in examples]
+    gold = [example.gold for example in examples]
+    return Batch(tokens([example.words for example in examples], vocab), torch.tensor(labels), gold)
+
+
+def write(examples: Sequence[Example], predictions: Sequence[str], path: Path) -> None:
+    r"""Write gold label, predicted label and sentence a line, between tabs; the treebank has no scorer of its own.
+
+    The accuracy is `awk -F'\t' '$1 == $2 {n++} END {print n / NR}' FILE`.
+    """
+    with path.open("w", encoding="utf-8") as file:
+        for example, predicted in zip(examples, predictions, strict=True):
+            file.write(f"{example.gold}\t{predicted}\t{' '.join(example.words)}\n")
+
+
+def read_predictions(path: Path, examples: Sequence[Example]) -> list[str]:
+    """The predicted labels of a file that `write` wrote; ValueError where its sentences are not the examples'."""
+    allowed = sorted({label for names in CLASSES.values() for label in names.values()})
+    lines = list(read_lines(path))
+    predictions = []
+    for (number, line), example in zip(lines, examples, strict=False):
+        columns = line.split("\t")
+        if len(columns) != 3:
+            raise ValueError(f"{path}:{number}: {len(columns)} columns, but there are three: gold, predicted, sentence")
+        if columns[2] != " ".join(example.words):
+            raise ValueError(f"{path}:{number}: {columns[2]!r}, but {example.source} is {' '.join(example.words)!r}")
+        if columns[1] not in allowed:
+            raise ValueError(f"{path}:{number}: label {columns[1]!r}, but a label is one of {allowed}")
+        predictions.append(columns[1])
+    if len(lines) != len(examples):
+        raise ValueError(f"{path}: {len(lines)} predictions, but there are {len(examples)} sentences")
+    return predictions
+
+
+def parse(record: dict[str, Any], source: str) -> Example:
+    """An unlabelled example from `{"sentence": text or list of tokens}`; ValueError for anything else or no word."""
+    sentence = record.get("sentence")
+    if isinstance(sentence, str):
+        from elmo_bench.text import tokenize
+
+        sentence = tokenize(sentence)
+    if not isinstance(sentence, list) or not all(isinstance(word, str) and word for word in sentence):
+        raise ValueError(f"{source}: 'sentence' is text or a list of tokens, but it is {sentence!r}")
+    if not sentence:
+        raise ValueError(f"{source}: 'sentence' has no word")
+    return Example(tuple(sentence), UNLABELLED, source)
+
+
+def render(example: Example, prediction: str) -> dict[str, Any]:
+    """A prediction as `{"sentence": tokens, "label": label}`."""
+    return {"sentence": list(example.words), "label": prediction}

@@ -1,0 +1,91 @@
+"""The biattentive classification network (BCN) of McCann et al. (2017) over one sentence, which attends to itself.
+
+Axes: B batch, T tokens, H features, I and O a layer's inputs and outputs, K labels.
+"""
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from elmo_bench.nn import Backbone, BiLstm, dot_attention, masked_max, masked_mean, masked_softmax
+
+from .data import Batch
+
+
+class Maxout(nn.Linear):
+    """Each output is the maximum of `pool` linear functions of the input (Goodfellow et al. 2013)."""
+
+    def __init__(self, input_size: int, output_size: int, *, pool: int) -> None:
+        super().__init__(input_size, output_size * pool)
+        self.pool = pool
+
+    def forward(self, x: Float[Tensor, "B I"]) -> Float[Tensor, "B O"]:
+        return super().forward(x).unflatten(-1, (-1, self.pool)).amax(-1)
+
+
+class SelfAttentivePool(nn.Module):
+    """The mean of a sentence's vectors, each weighted by what a learned vector says of it."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.score = nn.Linear(size, 1)
+
+    def forward(self, x: Float[Tensor, "B T H"], mask: Bool[Tensor, "B T"]) -> Float[Tensor, "B H"]:
+        shares = masked_softmax(self.score(x).squeeze(-1), mask)
+        return (shares[..., None] * x).sum(1)
+
+
+class Bcn(nn.Module):
+    """Backbone -> attention of the sentence to itself -> BiLSTM -> maximum, minimum, mean, attentive mean -> layers.
+
+    The layers are ReLU as in Peters et al. (2018), or maxout over `maxout` units as in McCann et al.; `dropouts` has
+    the share dropped from the pooled vector and after each of the `layer_sizes`.
+    """
+
+    def __init__(
+        self,
+        backbone: Callable[..., Backbone],
+        labels: Sequence[str],
+        *,
+        hidden_size: int,
+        layer_sizes: Sequence[int],
+        dropouts: Sequence[float],
+        maxout: int | None = None,
+    ) -> None:
+        super().__init__()
+        self.backbone, self.labels = backbone(), list(labels)
+        self.integrator = BiLstm(input_size=3 * self.backbone.dim, hidden_size=hidden_size)
+        self.attentive_pool = SelfAttentivePool(self.integrator.dim)
+        sizes = [4 * self.integrator.dim, *layer_sizes, len(self.labels)]
+        self.classifier = _classifier(sizes, dropouts, maxout)
+
+    def forward(self, batch: Batch) -> Float[Tensor, "B K"]:
+        mask = batch.tokens.mask
+        x = self.backbone(batch.tokens)
+        context = dot_attention(x, x, mask)
+        x = self.integrator(torch.cat([x, x - context, x * context], -1), mask)
+        pooled = [masked_max(x, mask), -masked_max(-x, mask), masked_mean(x, mask), self.attentive_pool(x, mask)]
+        return self.classifier(torch.cat(pooled, -1))
+
+    def loss(self, scores: Float[Tensor, "B K"], batch: Batch) -> Float[Tensor, ""]:
+        """Cross-entropy, averaged over the batch."""
+        return F.cross_entropy(scores, batch.labels)
+
+    def decode(self, scores: Float[Tensor, "B K"], batch: Batch) -> list[str]:
+        """Each example's best label."""
+        return [self.labels[number] for number in scores.argmax(-1).tolist()]
+
+
+def _classifier(sizes: Sequence[int], dropouts: Sequence[float], maxout: int | None) -> nn.Sequential:
+    """Dropout and a layer in turn; the last one of ReLU layers is linear."""
+    if len(dropouts) != len(sizes) - 1:
+        raise ValueError(f"dropouts={list(dropouts)}, but each of {len(sizes) - 1} layers has one before it")
+    layers: list[nn.Module] = []
+    for (before, after), dropout in zip(pairwise(sizes), dropouts, strict=True):
+        layers.append(nn.Dropout(dropout))
+        layers += [Maxout(before, after, pool=maxout)] if maxout else [nn.Linear(before, after), nn.ReLU()]
+    return nn.Sequential(*(layers if maxout else layers[:-1]))

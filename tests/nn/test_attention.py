@@ -1,0 +1,111 @@
+"""Attention and pooling against loops over single sentences, and at their edges.
+
+Axes: B batch, N tokens that look, M tokens that are looked at, H features.
+"""
+
+import pytest
+import torch
+from jaxtyping import TypeCheckError
+
+from elmo_bench.nn import attend, dot_attention, masked_max, masked_mean, masked_softmax
+
+LENGTHS = [4, 1, 3]
+
+
+@pytest.fixture
+def mask() -> torch.Tensor:
+    return torch.arange(4) < torch.tensor(LENGTHS)[:, None]
+
+
+@pytest.fixture
+def values() -> torch.Tensor:
+    return torch.randn(3, 4, 5, generator=torch.Generator().manual_seed(0))
+
+
+@pytest.fixture
+def queries() -> torch.Tensor:
+    return torch.randn(3, 2, 5, generator=torch.Generator().manual_seed(1))
+
+
+def test_softmax_is_that_of_the_true_places_alone(mask, values):
+    scores = values[..., 0]
+    shares = masked_softmax(scores, mask)
+    for row, length in enumerate(LENGTHS):
+        torch.testing.assert_close(shares[row, :length], scores[row, :length].softmax(-1))
+        assert (shares[row, length:] == 0).all()
+
+
+def test_softmax_of_any_number_of_axes(mask, values):
+    scores = values[:, None].expand(3, 2, 4, 5).transpose(2, 3)  # B N H M
+    shares = masked_softmax(scores, mask[:, None, None])
+    torch.testing.assert_close(shares.sum(-1), torch.ones(3, 2, 5))
+    torch.testing.assert_close(shares[2, 1, 3], masked_softmax(scores[2, 1, 3], mask[2]))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16])
+def test_softmax_of_huge_scores_and_of_rubbish_outside_the_mask(dtype):
+    mask = torch.tensor([True, True, False, False])
+    scores = torch.tensor([6e4, -6e4, float("nan"), float("inf")], dtype=dtype)
+    torch.testing.assert_close(masked_softmax(scores, mask), torch.tensor([1.0, 0, 0, 0], dtype=dtype))
+
+
+def test_softmax_of_nothing_is_zero_and_has_no_gradient():
+    scores = torch.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+    shares = masked_softmax(scores, torch.tensor([[False, False], [True, True]]))
+    assert shares[0].tolist() == [0, 0]
+    shares[:, 0].sum().backward()
+    assert scores.grad[0].tolist() == [0, 0]
+    assert (scores.grad[1] != 0).all()
+
+
+def test_softmax_has_the_right_gradient(mask):
+    scores = torch.randn(3, 4, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda s: masked_softmax(s, mask), scores)
+
+
+def test_attention_against_loops(mask, values, queries):
+    context = dot_attention(queries, values, mask)
+    for b, length in enumerate(LENGTHS):
+        for n in range(2):
+            powers = [float((queries[b, n] @ values[b, m]).exp()) for m in range(length)]
+            expected = sum(power * values[b, m] for m, power in enumerate(powers)) / sum(powers)
+            torch.testing.assert_close(context[b, n], expected)
+
+
+def test_each_token_may_have_a_mask_of_its_own(mask, values):
+    others = mask[:, None] & ~torch.eye(4, dtype=torch.bool)  # every word but itself, as in self-attention
+    context = attend(values @ values.mT, values, others)
+    alone = dot_attention(values[2:, :1], values[2:, 1:], mask[2:, 1:])
+    torch.testing.assert_close(context[2:, :1], alone)
+    assert (context[1, 0] == 0).all()  # a sentence of one word has nothing else to look at
+
+
+def test_padding_changes_nothing(mask, values, queries):
+    spoilt = torch.where(mask[..., None], values, 1e30)
+    torch.testing.assert_close(masked_mean(spoilt, mask), masked_mean(values, mask))
+    torch.testing.assert_close(masked_max(spoilt, mask), masked_max(values, mask))
+    wider = torch.cat([values, torch.ones(3, 2, 5)], 1)
+    longer = torch.cat([mask, torch.zeros(3, 2, dtype=torch.bool)], 1)
+    torch.testing.assert_close(dot_attention(queries, wider, longer), dot_attention(queries, values, mask))
+
+
+def test_pooling_against_loops(mask, values):
+    mean, highest, lowest = masked_mean(values, mask), masked_max(values, mask), -masked_max(-values, mask)
+    for b, length in enumerate(LENGTHS):
+        torch.testing.assert_close(mean[b], values[b, :length].mean(0))
+        torch.testing.assert_close(highest[b], values[b, :length].amax(0))
+        torch.testing.assert_close(lowest[b], values[b, :length].amin(0))
+
+
+def test_pooling_of_a_sentence_without_words(values):
+    nothing = torch.zeros(3, 4, dtype=torch.bool)
+    assert (masked_mean(values, nothing) == 0).all()
+    assert (masked_max(values, nothing) == 0).all()
+    assert (dot_attention(values, values, nothing) == 0).all()
+
+
+def test_shapes_are_checked(mask, values, queries):
+    with pytest.raises(TypeCheckError):
+        dot_attention(queries, values, mask[:, :3])
+    with pytest.raises(TypeCheckError):
+        dot_attention(queries, values, mask.float())

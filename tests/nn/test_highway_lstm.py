@@ -1,0 +1,149 @@
+"""The highway LSTM against a loop over sentences and steps, the reference's golden numbers, and its dropout."""
+
+import json
+
+import pytest
+import torch
+from torch.nn.utils.rnn import pack_padded_sequence
+
+from elmo_bench.nn import AlternatingHighwayLstm, HighwayLstm
+
+
+def one_sentence(layer: HighwayLstm, x: torch.Tensor, kept: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """He et al. (2017), equations 3 to 10, a token at a time: the outputs and the last cell state."""
+    h = c = x.new_zeros(layer.dim)
+    outputs = {}
+    for t in reversed(range(len(x))) if layer.backward else range(len(x)):
+        projected = layer.input(x[t])
+        i, f, o, r, g = (projected[: 5 * layer.dim] + layer.state(h)).chunk(5)
+        c = i.sigmoid() * g.tanh() + f.sigmoid() * c
+        output = r.sigmoid() * (o.sigmoid() * c.tanh()) + (1 - r.sigmoid()) * projected[5 * layer.dim :]
+        h = output * kept
+        outputs[t] = h if layer.drop_output else output
+    return torch.stack([outputs[t] for t in range(len(x))]), c
+
+
+def slowly(stack: AlternatingHighwayLstm, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    """The whole encoder by that loop, without dropout."""
+    result = x.new_zeros(*mask.shape, stack.dim)
+    for row, length in enumerate(mask.sum(1).tolist()):
+        h = x[row, :length]
+        for layer in stack.layers:
+            h, _ = one_sentence(layer, h, x.new_ones(layer.dim))
+        result[row, :length] = h
+    return result
+
+
+def mask_of(*lengths: int) -> torch.Tensor:
+    return torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
+
+
+def small(**settings) -> AlternatingHighwayLstm:
+    torch.manual_seed(3)
+    return AlternatingHighwayLstm(**{"input_size": 5, "hidden_size": 4, "num_layers": 4} | settings).double()
+
+
+@pytest.mark.parametrize("lengths", [(3, 6, 1, 6, 2), (4, 4, 4), (7,)])
+@pytest.mark.parametrize("input_bias", [False, True])
+def test_equals_a_loop_over_sentences_and_steps_outputs_and_gradients(lengths, input_bias):
+    stack, mask = small(input_bias=input_bias), mask_of(*lengths)
+    x = torch.randn(*mask.shape, 5, dtype=torch.double, requires_grad=True)
+    weights = torch.randn(*mask.shape, 4, dtype=torch.double)
+    found, expected = stack(x, mask), slowly(stack, x, mask)
+    torch.testing.assert_close(found, expected)
+    assert not found[~mask].any()
+    inputs = [x, *stack.parameters()]
+    gradients = (torch.autograd.grad((out * weights).sum(), inputs) for out in (found, expected))
+    for ours, theirs in zip(*gradients, strict=True):
+        torch.testing.assert_close(ours, theirs)
+
+
+@pytest.mark.parametrize("drop_output", [True, False])
+@pytest.mark.parametrize("backward", [False, True])
+def test_a_dropout_mask_falls_where_it_should(drop_output, backward):
+    torch.manual_seed(5)
+    layer = HighwayLstm(input_size=3, hidden_size=6, backward=backward, drop_output=drop_output).double()
+    lengths = [5, 3, 2]  # sorted, so the rows of the masks are those of the packed batch
+    x, kept = torch.randn(3, 5, 3).double(), 1.5 * torch.randint(2, (3, 6)).double()
+    packed = pack_padded_sequence(x, torch.tensor(lengths), batch_first=True)
+    found = layer(packed.data, packed.batch_sizes.tolist(), kept)
+    for row, length in enumerate(lengths):
+        places = [sum(min(n, t) for n in lengths) + row for t in range(length)]
+        expected, _ = one_sentence(layer, x[row, :length], kept[row])
+        torch.testing.assert_close(found[places], expected)
+
+
+def test_dropout_has_one_mask_a_sentence_and_none_in_evaluation():
+    stack = small(num_layers=1, hidden_size=50, dropout=0.4)
+    x, mask = torch.randn(8, 6, 5).double(), mask_of(*[6] * 8)
+    dropped = stack(x, mask) == 0
+    assert (dropped == dropped[:, :1]).all()
+    assert not (dropped[:, 0] == dropped[:1, 0]).all()
+    assert 0.25 < dropped.double().mean() < 0.55
+    assert torch.equal(stack.eval()(x, mask), stack(x, mask))
+    assert not (stack(x, mask) == 0).any()
+
+
+def test_without_drop_output_no_output_is_dropped_but_the_recurrence_is():
+    stack = small(num_layers=1, hidden_size=50, dropout=0.4, drop_output=False)
+    x, mask = torch.randn(8, 6, 5).double(), mask_of(*[6] * 8)
+    trained, evaluated = stack(x, mask), stack.eval()(x, mask)
+    assert not (trained == 0).any()
+    torch.testing.assert_close(trained[:, 0], evaluated[:, 0])  # nothing was handed to the first step
+    assert (trained[:, 1:] != evaluated[:, 1:]).any(-1).all()
+
+
+def test_layers_alternate_and_start_as_the_paper_says():
+    stack = small(num_layers=3)
+    assert [layer.backward for layer in stack.layers] == [False, True, False]
+    for layer in stack.layers:
+        assert layer.state.bias.tolist() == [0] * 4 + [1] * 4 + [0] * 12
+        for block in layer.state.weight.split(4):
+            torch.testing.assert_close(block @ block.T, torch.eye(4).double(), atol=1e-5, rtol=0)
+
+
+def test_a_sentence_without_words_and_mixed_precision():
+    stack, mask = small(), torch.tensor([[True, True], [False, False]])
+    assert not stack(torch.ones(2, 2, 5).double(), mask)[1].any()
+    exact = stack.float()(x := torch.randn(2, 2, 5), mask)
+    with torch.autocast("cpu", torch.bfloat16):
+        torch.testing.assert_close(stack(x, mask).float(), exact, atol=0.03, rtol=0.03)
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [({"input_size": 1124}, 9_415_200), ({"input_size": 200, "input_bias": True}, 7_766_400)],
+)
+def test_parameters_are_as_many_as_allennlps(settings, expected):
+    with torch.device("meta"):
+        stack = AlternatingHighwayLstm(hidden_size=300, num_layers=8, **settings)
+    assert sum(parameter.numel() for parameter in stack.parameters()) == expected
+
+
+def test_golden_numbers(fixtures):
+    cases = json.loads((fixtures / "derived" / "highway_lstm.json").read_text())["cases"]
+    assert [case["forward"] for case in cases] == [True, False]
+    for case in cases:
+        arrays = {
+            name: torch.tensor(value["data"]).double().reshape(value["shape"])
+            for name, value in case.items()
+            if isinstance(value, dict)
+        }
+        x, lengths = arrays["x"], torch.tensor(case["lengths"])
+        size = arrays["outputs"].shape[-1]
+        layer = HighwayLstm(input_size=x.shape[-1], hidden_size=size, backward=not case["forward"]).double()
+        ours = (layer.input.weight, layer.state.weight, layer.state.bias)
+        names = ("input_weight_6H_i_f_g_o_r_x", "state_weight_5H_i_f_g_o_r", "state_bias")
+        with torch.no_grad():
+            for parameter, name in zip(ours, names, strict=True):
+                i, f, g, o, r, *skip = arrays[name].split(size)
+                parameter.copy_(torch.cat([i, f, o, r, g, *skip]))
+        packed = pack_padded_sequence(x, lengths, batch_first=True)
+        found = layer(packed.data, packed.batch_sizes.tolist(), x.new_ones(len(x), size))
+        expected = pack_padded_sequence(arrays["outputs"], lengths, batch_first=True).data
+        torch.testing.assert_close(found, expected, atol=1e-6, rtol=0)
+        for row, length in enumerate(case["lengths"]):
+            outputs, cell = one_sentence(layer, x[row, :length], x.new_ones(size))
+            last = outputs[0 if layer.backward else -1]
+            torch.testing.assert_close(last, arrays["final_h"].flatten(0, -2)[row], atol=1e-6, rtol=0)
+            torch.testing.assert_close(cell, arrays["final_c"].flatten(0, -2)[row], atol=1e-6, rtol=0)

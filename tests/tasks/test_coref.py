@@ -1,0 +1,694 @@
+"""Coreference: the bracket column, the official scores, the span ranker against naive loops."""
+
+import itertools
+import json
+import logging
+from functools import partial
+from pathlib import Path
+
+import pytest
+import torch
+from hydra import compose, initialize_config_dir
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from elmo_bench.elmo import BiLm, Elmo, Options
+from elmo_bench.nn import Backbone, BiLstm, WordsChars
+from elmo_bench.text import Vocab
+from tasks.coref import model as ranker
+from tasks.coref.data import (
+    GENRES,
+    Example,
+    collate,
+    genre,
+    merge,
+    parse,
+    read,
+    read_predictions,
+    render,
+    truncate,
+    write,
+)
+from tasks.coref.metric import CorefScores, b3, ceafe, count, mentions, muc
+from tasks.coref.model import Ranking, SpanRanker, candidates, prune
+
+
+def conll(*sentences, name="nw/owls", part=0):
+    """A document's lines, from sentences of (word, cell) or (word, cell, speaker)."""
+    lines = [f"#begin document ({name}); part {part:03d}"]
+    for sentence in sentences:
+        for number, (word, cell, *speaker) in enumerate(sentence):
+            lines.append(f"{name}  {part}  {number}  {word}  NN  *  -  -  -  {(speaker or ['-'])[0]}  *  {cell}")
+        lines.append("")
+    return "\n".join([*lines, "#end document"]) + "\n"
+
+
+def file(folder, *documents):
+    path = folder / "some.gold_conll"
+    path.write_text("".join(documents), encoding="utf-8")
+    return path
+
+
+def example(*sentences, clusters=(), speakers=None, name="nw/owls", part=0):
+    words = tuple(tuple(sentence.split()) for sentence in sentences)
+    names = speakers or ["-"] * len(words)
+    return Example(
+        document=name,
+        part=part,
+        sentences=words,
+        speakers=tuple((name,) * len(sentence) for name, sentence in zip(names, words, strict=True)),
+        clusters=tuple(tuple(cluster) for cluster in clusters),
+        source="here:1",
+    )
+
+
+# -- the file ----------------------------------------------------------------------------------------------------------
+
+TALK = conll(
+    [("An", "(0|(3", "Ann"), ("owl", "0)", "Ann"), ("'s", "-", "Ann"), ("nest", "3)", "Ann"), ("/.", "-", "Ann")],
+    [("Her", "(3|(0)", "Bob"), ("own", "-", "Bob"), ("one", "3)", "Bob"), ("/?", "_", "Bob")],
+)
+
+
+def test_read(tmp_path):
+    second = conll([("It", "(7)"), ("is", "-"), ("it", "(7)")], name="pt/nt/41", part=12)
+    talk, it = read(file(tmp_path, TALK, second))
+    assert talk.sentences == (("An", "owl", "'s", "nest", "."), ("Her", "own", "one", "?"))
+    assert talk.speakers == (("Ann",) * 5, ("Bob",) * 4)
+    assert talk.gold == [[(0, 1), (5, 5)], [(0, 3), (5, 7)]]
+    assert (talk.document, talk.part, talk.source) == ("nw/owls", 0, f"{tmp_path}/some.gold_conll:2")
+    assert (it.document, it.part, it.gold) == ("pt/nt/41", 12, [[(0, 0), (2, 2)]])
+    assert talk.labels == []
+
+
+def test_brackets_open_before_they_close_and_close_the_latest(tmp_path):
+    """As in the official scorer: the second word's own mention, then the inner, then the outer one."""
+    nested = conll([("a", "(1"), ("b", "(1"), ("c", "1)|(1)"), ("d", "1)")])
+    (document,) = read(file(tmp_path, nested))
+    assert document.gold == [[(0, 3), (1, 2), (2, 2)]]
+    (document,) = read(file(tmp_path, conll([("a", "(1"), ("b", "1)|(1"), ("c", "1)")])))
+    assert document.gold == [[(0, 2), (1, 1)]]
+
+
+@pytest.mark.parametrize(
+    ("sentences", "line", "message"),
+    [
+        ([[("a", "(1")], [("b", "1)")]], 2, r"\(1 begins a mention that does not end in its sentence"),
+        ([[("a", "(1"), ("b", "-")]], 2, r"\(1 begins a mention that does not end"),
+        ([[("a", "-"), ("b", "1)")]], 3, r"1\) ends a mention that does not begin in this sentence"),
+        ([[("a", "(1"), ("b", "2)")]], 3, r"2\) ends a mention that does not begin"),
+        ([[("a", "(1)"), ("b", "(1")], [("c", "(1)")]], 3, r"\(1 begins a mention that does not end"),
+        ([[("a", "1")]], 2, r"coreference '1', but it is"),
+        ([[("a", "(1)|")]], 2, r"coreference '\(1\)\|', but it is"),
+        ([[("a", "(1)(2)")]], 2, r"coreference '\(1\)\(2\)', but it is"),
+        ([[("a", "(x)")]], 2, r"coreference '\(x\)', but it is"),
+    ],
+)
+def test_bad_brackets(tmp_path, sentences, line, message):
+    with pytest.raises(ValueError, match=rf"some.gold_conll:{line}: .*{message}"):
+        list(read(file(tmp_path, conll(*sentences))))
+
+
+def test_a_document_without_words(tmp_path):
+    with pytest.raises(ValueError, match=r"some.gold_conll: nw/owls part 0 has no sentences"):
+        list(read(file(tmp_path, conll())))
+
+
+def test_clusters_that_share_a_mention_are_merged(tmp_path, caplog):
+    path = file(tmp_path, conll([("a", "(1)"), ("b", "(1)|(2)"), ("c", "(2)"), ("d", "(4)"), ("e", "(4)")]))
+    with caplog.at_level(logging.WARNING):
+        (document,) = read(path)
+    assert document.gold == [[(0, 0), (1, 1), (2, 2)], [(3, 3), (4, 4)]]
+    assert f"{path}: 1 times a mention stands in a second cluster" in caplog.text
+    caplog.clear()
+    list(read(file(tmp_path, TALK)))
+    assert not caplog.records
+
+
+def test_merge_makes_chains_one():
+    assert merge([[(0, 0), (1, 1)], [(2, 2), (3, 3)], [(1, 1), (2, 2)]]) == (((0, 0), (1, 1), (2, 2), (3, 3)),)
+
+
+def test_genre():
+    assert [genre(f"{name}/x") for name in GENRES] == list(range(len(GENRES)))
+    assert genre("GUM_news_x") == genre("") == len(GENRES)
+
+
+@st.composite
+def documents(draw):
+    """Sentences, and clusters whose mentions stay within sentences, do not repeat, and do not cross in a cluster."""
+    lengths = draw(st.lists(st.integers(1, 6), min_size=1, max_size=4))
+    starts = list(itertools.accumulate(lengths, initial=0))
+    spans = [
+        (a, b) for i, n in enumerate(lengths) for a in range(starts[i], starts[i] + n) for b in range(a, starts[i] + n)
+    ]
+    clusters: list[list] = [[] for _ in range(draw(st.integers(0, 4)))]
+    for span in draw(st.lists(st.sampled_from(spans), unique=True, max_size=12)) if clusters else []:
+        home = clusters[draw(st.integers(0, len(clusters) - 1))]
+        if not any(crosses(span, other) for other in home):
+            home.append(span)
+    sentences = [" ".join(f"w{place}" for place in range(n)) for n in lengths]
+    return sentences, sorted(tuple(sorted(cluster)) for cluster in clusters if cluster)
+
+
+def crosses(one, other):
+    return one[0] < other[0] <= one[1] < other[1] or other[0] < one[0] <= other[1] < one[1]
+
+
+@settings(max_examples=60, deadline=None)
+@given(drawn=documents())
+def test_what_is_written_is_read(tmp_path_factory, drawn):
+    document = example(*drawn[0], clusters=drawn[1])
+    path = tmp_path_factory.mktemp("coref") / "p.conll"
+    write([document], [document.gold], path)
+    assert read_predictions(path, [document]) == [document.gold]
+    (again,) = read(path)
+    assert (again.sentences, again.clusters) == (document.sentences, document.clusters)
+
+
+def test_the_written_file(tmp_path):
+    path = tmp_path / "p.conll"
+    said = example("Ann left .", "She ran", speakers=["Ann", "-"], part=3)
+    write([said], [[[(0, 0), (3, 3)], [(0, 2)]]], path)
+    lines = [line.split("\t") for line in path.read_text().splitlines()]
+    assert lines[0] == ["#begin document (nw/owls); part 003"]
+    assert lines[1] == ["nw/owls", "3", "0", "Ann", "-", "*", "-", "-", "-", "Ann", "*", "(0)|(1"]
+    assert [line[-1] for line in lines] == [lines[0][0], "(0)|(1", "-", "1)", "", "(0)", "-", "", "#end document"]
+
+
+def test_mentions_of_a_cluster_may_not_cross(tmp_path):
+    with pytest.raises(ValueError, match=r"here:1: mentions \(0, 1\) and \(1, 2\) of one cluster cross"):
+        write([example("a b c")], [[[(0, 1), (1, 2)]]], tmp_path / "p.conll")
+    write([example("a b c")], [[[(0, 1)], [(1, 2)]]], tmp_path / "p.conll")
+    assert read_predictions(tmp_path / "p.conll", [example("a b c")]) == [[[(0, 1)], [(1, 2)]]]
+
+
+def test_predictions_come_in_the_order_of_the_gold(tmp_path):
+    first, second = example("a b", clusters=[[(0, 0), (1, 1)]]), example("c", name="wb/x")
+    write([second, first], [second.gold, first.gold], tmp_path / "p.conll")
+    assert read_predictions(tmp_path / "p.conll", [first, second]) == [first.gold, second.gold]
+
+
+@pytest.mark.parametrize(
+    ("written", "gold", "message"),
+    [
+        (
+            [example("a b")],
+            [example("a b"), example("c", part=1)],
+            "p.conll: no nw/owls part 1, which stands at here:1",
+        ),
+        (
+            [example("a"), example("b", part=1)],
+            [example("a")],
+            "p.conll:6: nw/owls part 1 is not among the gold documents",
+        ),
+        ([example("a b", "c")], [example("a", "b c")], r"p.conll:2: sentences of \[2, 1\] words, but .* have \[1, 2\]"),
+    ],
+)
+def test_predictions_that_do_not_fit(tmp_path, written, gold, message):
+    write(written, [[] for _ in written], tmp_path / "p.conll")
+    with pytest.raises(ValueError, match=message):
+        read_predictions(tmp_path / "p.conll", gold)
+
+
+# -- JSON --------------------------------------------------------------------------------------------------------------
+
+
+def test_parse_sentences():
+    record = {"sentences": [["Ann", "left"], ["She", "ran"]], "speakers": ["Bob", "Cy"], "id": "tc/1"}
+    document = parse(record, "in.jsonl:4")
+    assert document.sentences == (("Ann", "left"), ("She", "ran"))
+    assert document.speakers == (("Bob", "Bob"), ("Cy", "Cy"))
+    assert (document.document, document.source, document.gold) == ("tc/1", "in.jsonl:4", [])
+    assert parse({"sentences": [["Ann"]]}, "x").speakers == (("-",),)
+
+
+def test_parse_text():
+    document = parse({"text": 'Ann left. "She ran!" (Why?) \n\nNobody knows\n'}, "x")
+    assert [" ".join(sentence) for sentence in document.sentences] == [
+        "Ann left .",
+        '" She ran ! "',
+        "( Why ? )",
+        "Nobody knows",
+    ]
+    assert document.speakers == (("-",) * 3, ("-",) * 5, ("-",) * 4, ("-",) * 2)
+
+
+@pytest.mark.parametrize(
+    ("record", "message"),
+    [
+        ({}, "either sentences or text"),
+        ({"sentences": [["a"]], "text": "a"}, "either sentences or text"),
+        ({"sentences": [["a"]], "speaker": ["b"]}, r"unknown keys \['speaker'\]"),
+        ({"sentences": []}, "at least one in each"),
+        ({"sentences": [["a"], []]}, "at least one in each"),
+        ({"sentences": ["a b"]}, "lists of words"),
+        ({"sentences": [["a", 1]]}, "lists of words"),
+        ({"text": " \n"}, "at least one in each"),
+        ({"text": ["a"]}, "text must be a string"),
+        ({"sentences": [["a"]], "speakers": ["b", "c"]}, "speakers must be 1 names"),
+        ({"sentences": [["a"]], "speakers": [1]}, "speakers must be 1 names"),
+    ],
+)
+def test_parse_refuses(record, message):
+    with pytest.raises(ValueError, match=f"in.jsonl:9: .*{message}"):
+        parse(record, "in.jsonl:9")
+
+
+def test_render():
+    rendered = render(example("Ann left .", "She ran"), [[(0, 0), (3, 3)]])
+    assert json.loads(json.dumps(rendered)) == {
+        "sentences": [["Ann", "left", "."], ["She", "ran"]],
+        "clusters": [[[0, 0], [3, 3]]],
+    }
+
+
+# -- the scores --------------------------------------------------------------------------------------------------------
+
+
+def score(*pairs):
+    metric = CorefScores()
+    for key, response in pairs:
+        metric.update([response], [key])
+    return {name: float(value) for name, value in metric.compute().items()}
+
+
+A, B, C, D, E, X, Y = ((place, place) for place in range(7))
+
+
+@pytest.mark.parametrize(
+    ("key", "response", "expected"),
+    [  # recall's and precision's numerators and denominators of MUC, B3, CEAFe, counted by hand
+        ([[A, B], [C]], [[A, B]], [[1, 1, 1, 1], [2, 3, 2, 2], [1, 2, 1, 1]]),
+        ([[A, B], [C]], [[A, B], [X]], [[1, 1, 1, 1], [2, 3, 2, 3], [1, 2, 1, 2]]),
+        ([[A, B, C]], [[A, B, X]], [[1, 2, 1, 2], [4 / 3, 3, 4 / 3, 3], [2 / 3, 1, 2 / 3, 1]]),
+        ([[A, B, C]], [[A], [B], [C]], [[0, 2, 0, 0], [1, 3, 3, 3], [1 / 2, 1, 1 / 2, 3]]),
+        ([[A, B], [C, D]], [[A, B, C, D, X]], [[2, 2, 2, 4], [4, 4, 8 / 5, 5], [4 / 7, 2, 4 / 7, 1]]),
+        ([[A, B, C, D, E]], [[A, B], [C, D], [X, Y]], [[2, 4, 2, 3], [8 / 5, 5, 4, 6], [4 / 7, 1, 4 / 7, 3]]),
+        ([[A, B]], [], [[0, 1, 0, 0], [0, 2, 0, 0], [0, 1, 0, 0]]),
+        ([], [], [[0, 0, 0, 0]] * 3),
+    ],
+)
+def test_counts(key, response, expected):
+    torch.testing.assert_close(torch.tensor(count(key, response)[:3]), torch.tensor(expected, dtype=torch.float))
+
+
+def test_names_and_mean():
+    figures = score(([[A, B], [C]], [[A, B]]))
+    assert figures["b3/f1"] == pytest.approx(0.8)
+    assert figures["ceafe/recall"] == pytest.approx(0.5)
+    assert figures["f1"] == pytest.approx((1 + 0.8 + 2 / 3) / 3)
+    assert (figures["mentions/recall"], figures["mentions/precision"]) == (pytest.approx(2 / 3), 1)
+    parts = ("recall", "precision", "f1")
+    assert set(figures) == {"f1", *(f"{name}/{part}" for name in ("muc", "b3", "ceafe", "mentions") for part in parts)}
+
+
+def test_two_documents_one_of_them_wrong():
+    """The same places in another document are other mentions; figures of the AllenNLP suite."""
+    one, two, three = (0, 1), (4, 6), (8, 9)
+    figures = score(([[two, three]], [[two, three]]), ([[one, two]], [[two, three]]))
+    assert figures["f1"] == pytest.approx(0.625)
+    assert figures["mentions/recall"] == pytest.approx(0.75)
+
+
+def test_official_scorer(fixtures):
+    """Numerators and denominators of the Perl scorer; it prints percentages cut off after two places."""
+    cases = json.loads((fixtures / "derived" / "coref_scores.json").read_text())["cases"]
+    assert len(cases) == 25
+    for case in cases:
+        metric = CorefScores()
+        sides = ([[[tuple(m) for m in c] for c in d["clusters"]] for d in case[side]] for side in ("response", "key"))
+        metric.update(*sides)
+        figures = metric.compute()
+        for counts, ours, theirs in zip(metric.counts, ("muc", "b3", "ceafe"), ("muc", "bcub", "ceafe"), strict=False):
+            official = case["official"][theirs]
+            expected = [official[name] for name in ("r_num", "r_den", "p_num", "p_den")]
+            assert counts.tolist() == pytest.approx(expected, abs=1e-12)
+            assert official["f1_percent"] == pytest.approx(100 * float(figures[f"{ours}/f1"]), abs=0.0101)
+        assert case["official"]["avg_f1_percent"] == pytest.approx(100 * float(figures["f1"]), abs=0.0101)
+
+
+places = st.tuples(st.integers(0, 5), st.integers(0, 2)).map(lambda pair: (pair[0], pair[0] + pair[1]))
+
+
+@st.composite
+def clusterings(draw):
+    found: dict[int, list] = {}
+    for mention in draw(st.lists(places, unique=True, max_size=9)):
+        found.setdefault(draw(st.integers(0, 4)), []).append(mention)
+    return list(found.values())
+
+
+@settings(max_examples=100, deadline=None)
+@given(key=clusterings(), response=clusterings())
+def test_the_best_match_is_the_best_of_all(key, response):
+    def phi4(one, other):
+        return 2 * len(set(one) & set(other)) / (len(one) + len(other))
+
+    few, many = sorted((key, response), key=len)
+    orders = itertools.permutations(many, len(few))
+    best = max(sum(map(phi4, few, order)) for order in orders)
+    assert ceafe(key, response) == (pytest.approx(best), len(key))
+
+
+@settings(max_examples=100, deadline=None)
+@given(key=clusterings(), response=clusterings())
+def test_recall_by_definition(key, response):
+    home = {mention: set(cluster) for cluster in response for mention in cluster}
+    found = sum(len(set(c) & home.get(m, set())) / len(c) for c in key for m in c)
+    assert b3(key, response) == (pytest.approx(found), sum(map(len, key)))
+    parts = [len({frozenset(home.get(m, {m})) for m in c}) for c in key]
+    assert muc(key, response) == (sum(map(len, key)) - sum(parts), sum(map(len, key)) - len(key))
+    assert mentions(key, response)[0] == sum(m in home for c in key for m in c)
+
+
+@settings(max_examples=60, deadline=None)
+@given(pairs=st.lists(st.tuples(clusterings(), clusterings()), min_size=1, max_size=4))
+def test_scores_are_fractions_whatever_the_order(pairs):
+    figures = score(*pairs)
+    assert all(0 <= value <= 1 + 1e-12 for value in figures.values())
+    assert score(*reversed(pairs)) == pytest.approx(figures)
+    swapped = score(*((response, key) for key, response in pairs))
+    assert swapped["f1"] == pytest.approx(figures["f1"])
+    assert swapped["b3/recall"] == pytest.approx(figures["b3/precision"])
+
+
+@settings(max_examples=60, deadline=None)
+@given(keys=st.lists(clusterings(), min_size=1, max_size=3))
+def test_gold_against_gold(keys):
+    figures = score(*((key, [cluster[::-1] for cluster in reversed(key)]) for key in keys))
+    clusters = [cluster for key in keys for cluster in key]
+    assert figures["b3/f1"] == figures["mentions/f1"] == pytest.approx(float(bool(clusters)))
+    assert figures["ceafe/f1"] == pytest.approx(float(bool(clusters)))
+    assert figures["muc/f1"] == float(any(len(cluster) > 1 for cluster in clusters))
+
+
+def test_processes_add_up():
+    pairs = [([[A, B], [C, D]], [[A, B, C]]), ([[A, X]], [[A, X], [B, Y]]), ([[A, B, C]], [])]
+    parts = [CorefScores(), CorefScores()]
+    for number, (key, response) in enumerate(pairs):
+        parts[number % 2].update([response], [key])
+    whole = CorefScores()
+    whole.update([], [])
+    whole.counts = parts[0].counts + parts[1].counts
+    assert {name: float(value) for name, value in whole.compute().items()} == pytest.approx(score(*pairs))
+
+
+# -- the model ---------------------------------------------------------------------------------------------------------
+
+OWLS = example(
+    "the old owl saw a mouse",
+    "it ate it",
+    "then she slept",
+    clusters=[[(0, 2), (6, 6), (10, 10)], [(4, 5), (8, 8)]],
+    speakers=["Ann", "Bob", "Ann"],
+)
+CATS = example("a cat", "it sleeps now", clusters=[[(0, 1), (2, 2)]], name="wb/cats")
+VOCAB = Vocab.build([s for e in (OWLS, CATS) for s in e.sentences], [])
+SIZES = {
+    "max_width": 3,
+    "spans_per_word": 1.0,
+    "max_antecedents": 4,
+    "max_sentences": 50,
+    "hidden_size": 8,
+    "feature_dim": 3,
+    "dropout": 0.0,
+    "lexical_dropout": 0.0,
+    "head_elmo": False,
+}
+
+
+def build(at=("input", "output"), vocab=VOCAB, word_dim=6, rnn_size=5, **changes):
+    torch.manual_seed(0)
+    embed = WordsChars(vocab=vocab, vectors={}, word_dim=word_dim, char_dim=3, num_filters=4, width=3)
+    layers = BiLm(Options(cell_size=6, projection_size=4, filters=((1, 3),))) if at else None
+    backbone = partial(Backbone, embed, Elmo(layers, at=at, dropout=0.0), partial(BiLstm, hidden_size=rnn_size))
+    return SpanRanker(backbone, [], **SIZES | changes)
+
+
+def test_collate():
+    batch = collate([OWLS, CATS], VOCAB)
+    assert batch.tokens.mask.sum(1).tolist() == [6, 3, 3, 2, 3]
+    owls, cats = batch.documents
+    assert owls.speakers.tolist() == [0] * 6 + [1] * 3 + [0] * 3
+    assert owls.mentions.tolist() == [[0, 2, 1], [6, 6, 1], [10, 10, 1], [4, 5, 2], [8, 8, 2]]
+    assert (owls.num_sentences, int(owls.genre), int(cats.genre)) == (3, GENRES.index("nw"), GENRES.index("wb"))
+    assert batch.gold == [OWLS.gold, CATS.gold]
+    assert collate([example("alone")], VOCAB).documents[0].mentions.shape == (0, 3)
+
+
+def test_truncate():
+    batch = collate([OWLS, CATS], VOCAB)
+    assert truncate(batch, 3) is batch
+    layers = torch.arange(5)[None, :, None, None].expand(2, -1, 6, 3).float()
+    batch = batch._replace(tokens=batch.tokens._replace(layers=layers))
+    seen = set()
+    for _ in range(20):
+        cut = truncate(batch, 1)
+        owls = cut.documents[0]
+        row = int(cut.tokens.layers[0, 0, 0, 0])
+        seen.add(row)
+        assert cut.tokens.words.shape == cut.tokens.mask.shape == cut.tokens.layers.shape[1:3]
+        assert cut.tokens.words[0, :3].tolist() == batch.tokens.words[row, :3].tolist()
+        assert owls.speakers.tolist() == [[0] * 6, [1] * 3, [0] * 3][row]
+        assert owls.mentions.tolist() == [[[0, 2, 1], [4, 5, 2]], [[0, 0, 1], [2, 2, 2]], [[1, 1, 1]]][row]
+        assert owls.num_sentences == 1
+    assert seen == {0, 1, 2}
+    two = {tuple(truncate(batch, 2).documents[0].speakers.tolist()) for _ in range(20)}
+    assert two == {(0,) * 6 + (1,) * 3, (1,) * 3 + (0,) * 3}
+
+
+def test_documents_are_cut_in_training_only():
+    model, batch = build(max_sentences=1, spans_per_word=10.0), collate([OWLS], VOCAB)
+    lengths = {int(model(batch)[0].ends.max()) + 1 for _ in range(20)}
+    assert lengths == {6, 3}
+    assert int(model.eval()(batch)[0].ends.max()) == 11
+
+
+@settings(max_examples=50, deadline=None)
+@given(lengths=st.lists(st.integers(1, 5), min_size=1, max_size=4), width=st.integers(1, 4))
+def test_candidates(lengths, width):
+    sentence = torch.tensor([number for number, length in enumerate(lengths) for _ in range(length)])
+    starts, after = candidates(sentence, width).nonzero(as_tuple=True)
+    every = itertools.combinations_with_replacement(range(len(sentence)), 2)
+    expected = [(a, b) for a, b in every if b - a < width and sentence[a] == sentence[b]]
+    assert list(zip(starts.tolist(), (starts + after).tolist(), strict=True)) == expected
+
+
+@settings(max_examples=100, deadline=None)
+@given(length=st.integers(1, 9), width=st.integers(1, 5), most=st.integers(0, 12), data=st.data())
+def test_prune_as_a_naive_loop(length, width, most, data):
+    spans = [(a, b) for a in range(length) for b in range(a, min(a + width, length))]
+    scores = torch.tensor(data.draw(st.lists(st.integers(0, 5), min_size=len(spans), max_size=len(spans)))).float()
+    accepted: list[int] = []
+    for place in sorted(range(len(spans)), key=lambda place: -scores[place]):
+        if len(accepted) < most and not any(crosses(spans[place], spans[other]) for other in accepted):
+            accepted.append(place)
+    starts, ends = zip(*spans, strict=True)
+    assert prune(starts, ends, scores, most).tolist() == sorted(accepted)
+
+
+def test_encode_is_what_the_backbone_does():
+    """The model takes the backbone's steps itself; should the backbone change, this is to say so."""
+    model, batch = build().eval(), collate([OWLS], VOCAB)
+    torch.testing.assert_close(model.encode(batch.tokens)[1], model.backbone(batch.tokens))
+
+
+@pytest.mark.parametrize("head_elmo", [False, True])
+def test_spans_as_a_naive_loop(head_elmo):
+    model, tokens = build(head_elmo=head_elmo).eval(), collate([OWLS], VOCAB).tokens
+    x, h = (part[tokens.mask] for part in model.encode(tokens))
+    assert x.shape[1] == model.backbone.embed.dim + head_elmo * model.backbone.elmo.dim("input")
+    real = candidates(torch.arange(3)[:, None].expand_as(tokens.mask)[tokens.mask], 3)
+    vectors = model._represent(x, h, real)
+    for vector, (start, width) in zip(vectors, real.nonzero().tolist(), strict=True):
+        words = slice(start, start + width + 1)
+        head = model.head(h[words]).softmax(0).T @ x[words]
+        expected = torch.cat([h[start], h[start + width], model.width.weight[width], head[0]])
+        torch.testing.assert_close(vector, expected)
+
+
+def naive_scores(model, vectors, mention, speakers, genre):
+    """The table of antecedent scores, pair by pair, with the first layer in one piece."""
+    bins = {1: 1, 2: 2, 3: 3, 4: 4, 5: 5, 6: 5, 7: 5} | dict.fromkeys(range(8, 16), 6) | dict.fromkeys(range(16, 32), 7)
+    table = torch.full((len(vectors), 1 + min(model.max_antecedents, len(vectors) - 1)), -torch.inf)
+    table[:, 0] = 0
+    for i, j in itertools.combinations(range(len(vectors)), 2):
+        if j - i <= model.max_antecedents:
+            features = [model.speaker.weight[int(speakers[i] == speakers[j])], model.genre.weight[genre]]
+            features.append(model.distance.weight[bins[j - i]])
+            pair = torch.cat([vectors[j], vectors[i], vectors[j] * vectors[i], *features])
+            table[j, j - i] = model.pair(pair[None])[0] + mention[i] + mention[j]
+    return table
+
+
+@pytest.mark.parametrize("block", [7, 4096])
+@pytest.mark.parametrize("near", [4, 25])
+def test_antecedents_as_a_naive_loop(monkeypatch, near, block):
+    monkeypatch.setattr(ranker, "BLOCK", block)
+    model = build(max_antecedents=near)
+    vectors = torch.randn(30, model.mention.first.in_features)
+    mention, speakers, genre = torch.randn(30), torch.randint(3, (30,)), torch.tensor(2)
+    scores, expected = model._antecedents(vectors, mention, speakers, genre), None
+    expected = naive_scores(model, vectors, mention, speakers, genre)
+    torch.testing.assert_close(scores, expected, rtol=1e-4, atol=1e-5)
+    weight = model.pair.first.weight
+    ours, theirs = (torch.autograd.grad(table.logsumexp(1).sum(), weight)[0] for table in (scores, expected))
+    torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4)
+
+
+def test_dropout_is_the_same_when_pairs_are_scored_again(monkeypatch):
+    def gradient():
+        model = build(dropout=0.3).train()
+        torch.manual_seed(3)
+        batch = collate([OWLS], VOCAB)
+        model.loss(model(batch), batch).backward()
+        return model.pair.first.weight.grad
+
+    once = gradient()
+    monkeypatch.setattr(ranker, "checkpoint", lambda function, *arguments, use_reentrant: function(*arguments))
+    torch.testing.assert_close(gradient(), once)
+
+
+def test_distances_of_the_paper():
+    table = torch.tensor(ranker.DISTANCES)
+    bins = torch.bucketize(torch.tensor([1, 4, 5, 7, 8, 15, 16, 31, 32, 63, 64, 249]), table, right=True)
+    assert bins.tolist() == [1, 4, 5, 5, 6, 6, 7, 7, 8, 8, 9, 9]
+    assert build().distance.num_embeddings == 10
+
+
+def test_loss_as_a_naive_loop():
+    model, batch = build().eval(), collate([OWLS], VOCAB)
+    with torch.no_grad():
+        (ranking,) = model(batch)
+    clusters = {mention: number for number, cluster in enumerate(OWLS.clusters, 1) for mention in cluster}
+    names = [clusters.get(span, 0) for span in zip(ranking.starts.tolist(), ranking.ends.tolist(), strict=True)]
+    assert names == ranking.clusters.tolist()
+    assert sorted(filter(None, names))
+    expected = 0.0
+    for i, row in enumerate(ranking.scores):
+        shares = row.softmax(0)
+        right = [d for d in range(1, len(row)) if i - d >= 0 and names[i] and names[i - d] == names[i]]
+        expected -= float(shares[right or [0]].sum().log())
+    assert float(model.loss([ranking], batch)) == pytest.approx(expected, rel=1e-4)
+    assert expected > 0
+
+
+def test_decode_follows_chains():
+    spans = [(1, 2), (3, 4), (3, 7), (14, 56), (17, 80)]
+    scores = torch.full((5, 5), -torch.inf)
+    scores[:, 0] = 0
+    scores[1, 1] = scores[3, 1] = scores[4, 3] = 2.0  # (3, 4) -> (1, 2), (14, 56) -> (3, 7), (17, 80) -> (3, 4)
+    scores[2, 2] = -1.0  # worse than none
+    starts, ends = torch.tensor(spans).unbind(1)
+    ranking = Ranking(starts, ends, torch.zeros(5, dtype=torch.long), scores)
+    clusters = build().decode([ranking], collate([OWLS], VOCAB))
+    assert clusters == [[[(1, 2), (3, 4), (17, 80)], [(3, 7), (14, 56)]]]
+
+
+def test_a_batch_of_documents_is_its_documents():
+    model = build().eval()
+    together = model(collate([OWLS, CATS], VOCAB))
+    for ranking, document in zip(together, (OWLS, CATS), strict=True):
+        (alone,) = model(collate([document], VOCAB))
+        for one, other in zip(ranking, alone, strict=True):
+            torch.testing.assert_close(one, other)
+
+
+@pytest.mark.parametrize("words", ["alone", "two words"])
+@pytest.mark.parametrize("spans_per_word", [0.4, 1.0])
+def test_the_shortest_documents(words, spans_per_word):
+    model, batch = build(spans_per_word=spans_per_word), collate([example(words)], VOCAB)
+    loss = model.loss(model(batch), batch)
+    loss.backward()
+    assert torch.isfinite(loss)
+    (clusters,) = model.eval().decode(model(batch), batch)
+    assert {place for cluster in clusters for mention in cluster for place in mention} <= set(range(len(words.split())))
+
+
+def test_a_document_without_mentions_learns_to_say_nothing():
+    nothing = example("the old owl saw a mouse", "it ate it")
+    model, batch = build(vocab=VOCAB), collate([nothing], VOCAB)
+    optimizer = torch.optim.Adam(model.parameters(), 0.05)
+    for _ in range(20):
+        optimizer.zero_grad()
+        model.loss(model(batch), batch).backward()
+        optimizer.step()
+    assert model.eval().decode(model(batch), batch) == [[]]
+
+
+def test_every_parameter_learns():
+    model = build(at=("input",), spans_per_word=3.0)  # spans of several words among them
+    batch = collate([OWLS], VOCAB)
+    model.loss(model(batch), batch).backward()
+    learning = {name for name, p in model.named_parameters() if p.requires_grad}
+    still = {name for name in learning if not model.get_parameter(name).grad.any()}
+    assert not still
+
+
+NAMES, VERBS = ("Ada", "Ben", "Cleo", "Dan", "Eve"), ("saw", "met", "called", "heard")
+
+
+def stories():
+    """Ten documents: `X saw Y . then X left and Y slept`, some with a third sentence."""
+    for number, (one, other) in enumerate(itertools.islice(itertools.permutations(NAMES, 2), 10)):
+        first = f"the old {one} {VERBS[number % 4]} {other} ."
+        second = f"then {one} left and {other} slept ."
+        third = [f"nobody woke {other}"] if number % 2 else []
+        last = [(15, 15)] if third else []
+        yield example(first, second, *third, clusters=[[(0, 2), (7, 7)], [(4, 4), (10, 10), *last]], part=number)
+
+
+def test_overfits_ten_documents():
+    examples = list(stories())
+    vocab = Vocab.build([s for e in examples for s in e.sentences], [])
+    model = build(at=(), vocab=vocab, word_dim=16, rnn_size=16, hidden_size=32, max_antecedents=20)
+    batch = collate(examples, vocab)
+    optimizer = torch.optim.Adam(model.parameters(), 0.01)
+    for _ in range(60):
+        optimizer.zero_grad()
+        model.loss(model(batch), batch).backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 5.0)
+        optimizer.step()
+    metric = CorefScores()
+    metric.update(model.eval().decode(model(batch), batch), batch.gold)
+    assert float(metric.compute()["f1"]) == 1
+
+
+# -- the settings and the real corpus ----------------------------------------------------------------------------------
+
+
+def composed(*overrides):
+    with initialize_config_dir(str(Path(__file__).parents[2] / "conf"), version_base="1.3"):
+        return compose("config", ["task=coref", "run_dir=here", *overrides])
+
+
+def test_settings_of_the_paper():
+    cfg = composed()
+    assert (cfg.encoder.hidden_size, cfg.encoder.dropout, cfg.elmo.dropout, cfg.elmo.l2) == (200, 0.0, 0.5, 0.0)
+    assert (list(cfg.elmo.at), cfg.embed.char_dim, cfg.task.batch_size) == (["input"], 8, 1)
+    assert {name: cfg.task.model[name] for name in ("max_width", "spans_per_word", "max_antecedents")} == {
+        "max_width": 10,
+        "spans_per_word": 0.4,
+        "max_antecedents": 250,
+    }
+
+
+def test_the_command_line_wins():
+    cfg = composed("embed=words", "encoder.dropout=0.25", "task.model.head_elmo=true", "data=ontogum")
+    assert cfg.embed._target_.endswith(".Words")
+    assert "num_filters" not in cfg.embed
+    assert (cfg.encoder.dropout, cfg.task.model.head_elmo, cfg.data.name) == (0.25, True, "ontogum")
+
+
+def test_ontogum(corpora, tmp_path):
+    """The figures of the corpus's README; its gold clusters, written and read, score 1."""
+    examples = list(read(corpora / "coref" / "ontogum.dev.gold_conll.gz"))
+    assert len(examples) == 12
+    assert sum(len(e.sentences) for e in examples) == 438
+    assert sum(len(cluster) for e in examples for cluster in e.gold) == 1233
+    assert sum(len(e.gold) for e in examples) == 296
+    write(examples, [e.gold for e in examples], tmp_path / "p.conll")
+    predicted = read_predictions(tmp_path / "p.conll", examples)
+    assert set(score(*zip([e.gold for e in examples], predicted, strict=True)).values()) == {1.0}

@@ -1,0 +1,420 @@
+"""SRL: the reader, srl-eval.pl's rules and file format, the tagger."""
+
+import gzip
+import json
+from functools import partial
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hydra import compose, initialize_config_dir
+from hydra.utils import instantiate
+
+from elmo_bench.elmo import BiLm, Elmo, Options
+from elmo_bench.nn import AlternatingHighwayLstm, Backbone, Words
+from elmo_bench.text import Span, Vocab
+from tasks.srl.data import Example, collate, parse, read, read_predictions, render, write
+from tasks.srl.metric import ArgumentF1, arguments
+from tasks.srl.model import PredicateTagger
+
+CONF = Path(__file__).parents[2] / "conf"
+
+# The seventh column has lemmas. "wound ... up" is one predicate, "Nothing ." has none, at "x - rays" begin two.
+FILE = """\
+#begin document (nw/clock); part 000
+nw/clock 0 0 Ada     NNP * -     -  - - * (ARG0*)  (ARG0* *        -
+nw/clock 0 1 wound   VBD * wind  02 - - * (V*)     *)     *        -
+nw/clock 0 2 clocks  NNS * -     -  - - * (ARG1*)  *      (R-ARG0* -
+nw/clock 0 3 up      RP  * -     -  - - * (C-V*)   *      *)       -
+nw/clock 0 4 and     CC  * -     -  - - * *        *      *        -
+nw/clock 0 5 left    VBD * leave 01 - - * *        (V*)   (V*)     -
+
+nw/clock 0 0 Nothing NN  * -     -  - - * -
+nw/clock 0 1 .       .   * -     -  - - * -
+
+nw/clock 0 0 x       NN  * -     -  - - * (V*)   (V*)   -
+nw/clock 0 1 -       HYP * -     -  - - * *      *      -
+nw/clock 0 2 rays    NNS * xray  01 - - * (C-V*) *      -
+nw/clock 0 3 hurt    VBP * -     -  - - * *      (ARG1*) -
+#end document
+"""
+
+
+@pytest.fixture
+def save(tmp_path):
+    def save(text, name="some.gold_conll"):
+        path = tmp_path / name
+        path.write_bytes(gzip.compress(text.encode()) if name.endswith(".gz") else text.encode())
+        return path
+
+    return save
+
+
+@pytest.fixture
+def examples(save):
+    return list(read(save(FILE)))
+
+
+# -- reading
+
+
+@pytest.mark.parametrize("name", ["some.gold_conll", "some.gold_conll.gz"])
+def test_an_example_for_each_predicate_and_one_without(save, name):
+    path = save(FILE, name)
+    found = list(read(path))
+    assert [(example.lemma, example.predicate) for example in found] == [
+        *(("wind", (1, 3)), ("leave", (5,)), ("leave", (5,)), ("-", ())),
+        *(("xray", (0, 2)), ("x", (0,))),  # a lemma may stand at a later word, or nowhere
+    ]
+    assert found[0].words == ("Ada", "wound", "clocks", "up", "and", "left")
+    assert found[0].arguments == (Span("ARG0", 0, 0), Span("V", 1, 1), Span("ARG1", 2, 2), Span("C-V", 3, 3))
+    assert [example.gold for example in found[1:4]] == [
+        ["B-ARG0", "I-ARG0", "O", "O", "O", "B-V"],
+        ["O", "O", "B-R-ARG0", "I-R-ARG0", "O", "B-V"],
+        ["O", "O"],
+    ]
+    assert [example.source for example in found] == [f"{path}:{line}" for line in (2, 2, 2, 9, 12, 12)]
+
+
+def test_labels_foresee_length_continuation_and_reference(examples):
+    assert examples[3].labels == ["O"]
+    roles = ["ARG0", "C-ARG0", "C-V", "R-ARG0", "V"]
+    assert examples[2].labels == ["O", *(f"{prefix}-{role}" for role in roles for prefix in "BI")]
+    for example in examples:
+        assert set(example.gold) <= set(example.labels)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "message"),
+    [
+        ("(ARG0* *", "(ARG0*) *", 3, r"'\*\)' closes a bracket that none has opened"),
+        ("(ARG1*) -", "(ARG1* -", 15, r"\(ARG1\* is never closed"),
+        ("*)       -", "(ARG1*)  -", 5, r"'\(ARG1\*\)' begins within R-ARG0, open since line 4"),
+        ("(R-ARG0*", "((ARG2*", 4, r"'\(\(ARG2\*' in column 14"),
+        ("(V*)     -\n", "*        -\n", 2, r"column 14, the arguments of a predicate, has no \(V\*"),
+        ("- - * -\n", "- - * * -\n", 9, r"column 12, the arguments of a predicate, has no \(V\*"),
+        ("(R-ARG0* -", "(R-ARG0* * -", 4, "16 columns, but line 2, of its sentence, has 15"),
+        ("- - * *      *      -", "- - * *      *", 13, "13 columns, but line 12, of its sentence, has 14"),
+        ("#end document\n", "", 1, "has no #end document"),
+    ],
+)
+def test_bad_files_are_named_with_their_line(save, old, new, line, message):
+    text = FILE.replace(old, new)
+    assert text != FILE
+    path = save(text)
+    with pytest.raises(ValueError, match=f"^{path}:{line}: .*(?:{message})"):
+        list(read(path))
+
+
+# -- the score
+
+
+def figures(pairs):
+    labels = {tag for pair in pairs for tags in pair for tag in tags}
+    metric = ArgumentF1(labels)
+    metric.update([predicted for predicted, _ in pairs], [gold for _, gold in pairs])
+    return {name: value.item() for name, value in metric.compute().items()}, metric
+
+
+@pytest.mark.parametrize(
+    ("tags", "expected"),
+    [
+        ("B-A I-A B-A", {("A", (0, 1)), ("A", (2, 2))}),
+        ("O I-A I-B", {("A", (1, 1)), ("B", (2, 2))}),
+        ("B-A O B-C-A I-C-A B-C-A", {("A", (0, 0), (2, 3), (4, 4))}),
+        ("B-C-A O B-A B-C-A", {("A", (0, 0)), ("A", (2, 2), (3, 3))}),
+        ("B-C-A B-B B-C-A", {("A", (0, 0), (2, 2)), ("B", (1, 1))}),
+        ("B-A B-A O B-C-A", {("A", (0, 0)), ("A", (1, 1), (3, 3))}),
+        ("B-A B-R-A B-C-R-A", {("A", (0, 0)), ("R-A", (1, 1), (2, 2))}),
+        ("O O", set()),
+    ],
+)
+def test_arguments(tags, expected):
+    assert arguments(tags.split()) == {(role, frozenset(phrases)) for role, *phrases in expected}
+
+
+def test_counts_by_hand():
+    pairs = [  # predicted, gold: right, predicted and gold arguments without V
+        ("B-A0 B-V B-A1 O", "B-A0 B-V B-A1 I-A1"),  # 1 2 2
+        ("B-A1 B-V O B-C-A1", "B-A1 B-V O B-C-A1"),  # 1 1 1
+        ("B-A1 B-V O O", "B-A1 B-V O B-C-A1"),  # 0 1 1
+        ("B-A2 B-A2 O O", "O B-V O O"),  # 0 2 0, and V missed
+        ("B-A0 O O O", "O O O O"),  # no proposition
+    ]
+    found, metric = figures([(predicted.split(), gold.split()) for predicted, gold in pairs])
+    assert found["precision"] == pytest.approx(2 / 6)
+    assert found["recall"] == pytest.approx(2 / 4)
+    assert found["f1"] == pytest.approx(4 / 10)
+    by_role = {name: value for name, value in found.items() if name.endswith("/f1")}
+    assert by_role == pytest.approx({"A0/f1": 1.0, "A1/f1": 1 / 3, "A2/f1": 0.0, "V/f1": 6 / 7})
+    assert metric.roles == ["A0", "A1", "A2", "V"]
+
+
+def test_counts_add_up_over_batches_and_unknown_roles_count_in_the_totals():
+    metric = ArgumentF1(["O", "B-V", "I-V", "B-A0"])
+    metric.update([], [])
+    assert metric.compute() == {"precision": 0, "recall": 0, "f1": 0}
+    metric.update([["B-A0", "B-V", "O"]], [["B-A0", "B-V", "O"]])
+    metric.update([["B-A0", "B-V", "O"]], [["B-A0", "B-V", "B-A9"]])
+    assert metric.compute()["recall"] == pytest.approx(2 / 3)
+    assert metric.compute()["precision"] == 1
+
+
+def test_golden_scores_of_the_official_script(fixtures):
+    cases = json.loads((fixtures / "derived" / "srl_eval.json").read_text())["cases"]
+    assert len(cases) == 22
+    for case in cases:
+        found, metric = figures([(case["pred"], case["gold"])])
+        for name in ("precision", "recall", "f1"):
+            assert round(100 * found[name], 2) == case[name], case["name"]
+        counts = dict(zip(metric.roles, metric.counts.tolist(), strict=False))
+        right, predicted, gold = (metric.counts.sum(0) - torch.tensor(counts.get("V", [0, 0, 0]))).tolist()
+        assert [right, predicted - right, gold - right] == [case["correct"], case["excess"], case["missed"]], case[
+            "name"
+        ]
+        by_role = {role: [r, p - r, g - r] for role, (r, p, g) in counts.items() if p or g}
+        assert by_role == case["per_role_correct_excess_missed"], case["name"]
+
+
+# -- the official format
+
+PROPS = """\
+- (ARG0*) (ARG0*
+wind (V*) *)
+- (ARG1*) *
+- (C-V*) *
+- * *
+leave * (V*)
+
+- *
+- *
+- (R-ARG0*
+- *)
+- *
+leave (V*)
+
+-
+-
+
+xray (V*)
+- *
+- (C-V*)
+- *
+
+x (V*)
+- *
+- *
+- (ARG1*)
+
+"""
+
+
+def test_writes_what_the_official_script_reads(examples, tmp_path):
+    path = tmp_path / "gold.props"
+    write(examples, [example.gold for example in examples], path)
+    assert path.read_text() == PROPS
+    assert read_predictions(path, examples) == [example.gold for example in examples]
+
+
+def test_predictions_differ_from_gold_and_come_back(examples, tmp_path):
+    path = tmp_path / "test.props"
+    predictions = [["O"] * len(example.words) for example in examples]
+    predictions[0] = ["B-ARG1", "B-ARG1", "I-ARG1", "O", "O", "B-ARGM-TMP"]
+    write(examples, predictions, path)
+    assert read_predictions(path, examples) == predictions
+    write(examples[1:2], predictions[1:2], path)  # some of the predicates of a sentence
+    assert read_predictions(path, examples[1:2]) == predictions[1:2]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "message"),
+    [
+        ("- * *\nleave", "leave", 1, r"5 words, but .*:2 has 6"),
+        ("leave * (V*)", "leave *", 6, r"2 columns, but .*:2 has 2 predicates, so 3 columns"),
+        ("wind (V*) *)\n- ", "- (V*) *)\nwind ", 1, r"predicates at words \[2, 5\], but .*:2 has them at \[1, 5\]"),
+        ("(ARG1*) *\n", "ARG1 *\n", 3, r"'ARG1' in column 2"),
+        ("- (ARG1*)\n\n", "- (ARG1*)\n\n- *\n", 28, "a sentence more"),
+    ],
+)
+def test_predictions_that_do_not_fit_are_named_with_their_line(examples, tmp_path, old, new, line, message):
+    path = tmp_path / "test.props"
+    path.write_text(PROPS.replace(old, new))
+    assert path.read_text() != PROPS
+    with pytest.raises(ValueError, match=f"^{path}:{line}: .*{message}"):
+        read_predictions(path, examples)
+
+
+def test_too_few_predictions(examples, tmp_path):
+    path = tmp_path / "test.props"
+    path.write_text(PROPS[: PROPS.index("x (V*)")])
+    with pytest.raises(ValueError, match=r"ends before the sentence of .*:12"):
+        read_predictions(path, examples)
+
+
+# -- records
+
+
+@pytest.mark.parametrize(("predicate", "places"), [(1, (1,)), ([3, 1], (1, 3)), ("wound", (1,))])
+def test_records(predicate, places):
+    example = parse({"tokens": ["Ada", "wound", "clocks", "up"], "predicate": predicate}, "in:1")
+    assert example == Example(("Ada", "wound", "clocks", "up"), places, "wound", (), "in:1")
+    tags = ["B-ARG0", "B-V", "B-ARG1", "B-C-V"]
+    assert render(example, tags) == {"tokens": list(example.words), "predicate": list(places), "tags": tags}
+
+
+def test_a_record_of_text():
+    assert parse({"text": "Ada wound clocks up.", "predicate": "wound"}, "in:1").words[-1] == "."
+
+
+@pytest.mark.parametrize(
+    ("record", "message"),
+    [
+        ({"predicate": 0}, "a record needs 'tokens'"),
+        ({"tokens": [], "predicate": 0}, "a record needs 'tokens'"),
+        ({"tokens": "Ada wound", "predicate": 0}, "a record needs 'tokens'"),
+        ({"tokens": ["a", "b"]}, "predicate None, but it is a place, 0 to 1"),
+        ({"tokens": ["a", "b"], "predicate": 2}, "predicate 2, but it is a place, 0 to 1"),
+        ({"tokens": ["a", "b"], "predicate": -1}, "predicate -1"),
+        ({"tokens": ["a", "b"], "predicate": True}, "predicate True"),
+        ({"tokens": ["a", "b"], "predicate": []}, r"predicate \[\]"),
+        ({"tokens": ["a", "b", "a"], "predicate": "a"}, r"predicate 'a' stands at \[0, 2\]"),
+        ({"tokens": ["a", "b"], "predicate": "c"}, r"predicate 'c' stands at \[\]"),
+    ],
+)
+def test_bad_records(record, message):
+    with pytest.raises(ValueError, match=f"^in:7: {message}"):
+        parse(record, "in:7")
+
+
+# -- the model
+
+
+def build(examples, *, elmo=True, **settings):
+    """A small tagger, on a small biLM."""
+    labels = {label for example in examples for label in example.labels}
+    vocab = Vocab.build([example.words for example in examples], labels)
+    bilm = BiLm(Options(cell_size=6, projection_size=4, filters=((1, 4),))) if elmo else None
+    encoder = partial(AlternatingHighwayLstm, hidden_size=48, num_layers=2)
+    embed = Words(vocab=vocab, vectors={}, word_dim=16)
+    backbone = partial(Backbone, embed, Elmo(bilm, at=["input"] if elmo else [], dropout=0.0), encoder)
+    return PredicateTagger(backbone, vocab.labels, indicator_dim=8, **settings), vocab
+
+
+@pytest.mark.parametrize("elmo", [False, True])
+def test_shapes_loss_and_gradients(examples, elmo):
+    model, vocab = build(examples, elmo=elmo)
+    batch = collate(examples, vocab)
+    assert batch.predicate.nonzero().tolist() == [[0, 1], [0, 3], [1, 5], [2, 5], [4, 0], [4, 2], [5, 0]]
+    scores = model(batch)
+    assert scores.shape == (6, 6, len(vocab.labels))
+    loss = model.loss(scores, batch)
+    by_hand = [
+        F.cross_entropy(row[: len(gold)], torch.tensor([vocab.label_id(tag) for tag in gold]))
+        for row, gold in zip(scores, batch.gold, strict=True)
+    ]
+    torch.testing.assert_close(loss, sum(by_hand) / len(by_hand))
+    loss.backward()
+    learned = {name for name, parameter in model.named_parameters() if parameter.grad is not None}
+    assert learned >= {"indicator.weight", "output.weight", "backbone.embed.embedding.weight"}
+
+
+def test_what_a_sentence_gets_does_not_depend_on_its_batch(examples):
+    model, vocab = build(examples)
+    alone = model.eval()(collate(examples[5:], vocab))
+    torch.testing.assert_close(model(collate(examples, vocab))[5:, :4], alone)
+
+
+def test_the_predicate_makes_the_difference(examples):
+    model, vocab = build(examples)
+    one, other = (parse({"tokens": ["Ada", "wound"], "predicate": place}, "in:1") for place in (0, 1))
+    scores = model(batch := collate([one, other], vocab))
+    assert not torch.allclose(scores[0], scores[1])
+    assert [len(tags) for tags in model.decode(scores, batch)] == [2, 2]  # unlabelled examples are enough
+
+
+def test_decodes_allowed_tags_and_nothing_without_a_predicate(examples):
+    model, vocab = build(examples)
+    batch = collate(examples, vocab)
+    scores = torch.tensor([5.0 if label[0] == "I" else 0.0 for label in vocab.labels]).expand(6, 6, -1)
+    for example, tags in zip(examples, model.decode(scores, batch), strict=True):
+        assert len(tags) == len(example.words)
+        assert (set(tags) == {"O"}) == (not example.predicate)
+        for before, after in zip(["O", *tags], tags, strict=False):
+            assert after[0] != "I" or before[1:] == after[1:]
+
+
+def test_the_best_logarithms_and_the_best_probabilities_may_differ(examples):
+    example = parse({"tokens": ["a", "b"], "predicate": 0}, "in:1")
+    found = []
+    for sum_probabilities in (False, True):
+        model, vocab = build(examples, sum_probabilities=sum_probabilities)
+        share = dict.fromkeys(vocab.labels, 1e-6) | {"O": 0.5, "B-ARG0": 0.4}
+        after = dict.fromkeys(vocab.labels, 1e-6) | {"O": 1e-4, "I-ARG0": 0.15, "I-V": 0.8}
+        rows = [[table[label] for label in vocab.labels] for table in (share, after)]
+        found.append(model.decode(torch.tensor([rows]).log(), collate([example], vocab))[0])
+    # Products: 0.4 * 0.15 beats 1e-6 * 0.8 and 0.5 * 1e-4. Sums: 1e-6 + 0.8 beats 0.4 + 0.15.
+    assert found == [["B-ARG0", "I-ARG0"], ["B-V", "I-V"]]
+
+
+def test_learns_ten_examples_by_heart():
+    examples = []
+    for word, verb in enumerate(("sees", "hears", "finds", "likes", "takes")):
+        words = ("she", "and", f"he{word}", verb, "an", f"owl{word}", "and", "sleeps")
+        examples += [
+            Example(words, (3,), verb, (Span("ARG0", 0, 2), Span("V", 3, 3), Span("ARG1", 4, 5)), f"f:{word}"),
+            Example(words, (7,), "sleep", (Span("ARG0", 0, 2), Span("V", 7, 7)), f"f:{word}"),
+        ]
+    model, vocab = build(examples)
+    batch, optimizer = collate(examples, vocab), torch.optim.Adam(model.parameters(), 0.02)
+    for _ in range(60):
+        optimizer.zero_grad()
+        model.loss(model(batch), batch).backward()
+        optimizer.step()
+    model.eval()
+    metric = ArgumentF1(vocab.labels)
+    metric.update(model.decode(model(batch), batch), batch.gold)
+    assert metric.compute()["f1"] == 1
+
+
+# -- the configuration
+
+
+def composed(*overrides):
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        return compose("config", ["task=srl", *overrides, "run_dir=here"])
+
+
+def test_the_task_chooses_its_encoder_and_the_command_line_wins():
+    cfg = composed()
+    encoder = instantiate(cfg.encoder)(input_size=1124)
+    assert isinstance(encoder, AlternatingHighwayLstm)
+    assert sum(parameter.numel() for parameter in encoder.parameters()) == 9_415_200
+    assert cfg.embed._target_ == "elmo_bench.nn.Words"
+    assert cfg.elmo.l2 == 0.001
+    assert cfg.trainer.gradient_clip_algorithm == "value"
+    assert "num_filters" in composed("embed=words_chars").embed
+    assert composed("encoder=bilstm").encoder._target_ == "elmo_bench.nn.BiLstm"
+    assert composed("encoder.num_layers=2").encoder.num_layers == 2
+
+
+def test_the_biLM_alone_without_word_vectors(examples):  # noqa: N802
+    vocab = Vocab.build([example.words for example in examples], ["O"])
+    embed = instantiate(composed("embed.word_dim=0").embed)(vocab=vocab, vectors={})
+    assert embed(collate([parse({"tokens": ["a"], "predicate": 0}, "in:1")], vocab).tokens).shape == (1, 1, 0)
+
+
+# -- real files
+
+
+def test_english_web_treebank(corpora, tmp_path):
+    examples = list(read(corpora / "srl" / "ewt.test.gold_conll.gz"))
+    gold = [example.gold for example in examples]
+    metric = ArgumentF1({tag for tags in gold for tag in tags})
+    metric.update(gold[:500], gold[:500])
+    assert metric.compute()["f1"] == 1
+    assert sum(bool(example.predicate) for example in examples) == 4799
+    assert len({example.source for example in examples}) == 2059
+    assert sum(role != "V" for tags in gold for role, _ in arguments(tags)) == 9258
+    write(examples, gold, tmp_path / "gold.props")
+    assert read_predictions(tmp_path / "gold.props", examples) == gold

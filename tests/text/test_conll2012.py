@@ -1,0 +1,110 @@
+"""Documents, sentences and argument columns of CoNLL-2012 files."""
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from elmo_bench.text import Row, Span, bracket_spans, read_documents
+
+
+def row(number: int, word: str, *arguments: str) -> str:
+    return "  ".join(["nw/tale", "0", str(number), word, *"_-----*", *arguments, "-"])
+
+
+OWLS = "\n".join([row(0, "Owls", "(ARG0*)"), row(1, "sing", "(V*)")])
+FILE = f"""#begin document (nw/tale); part 000
+{OWLS}
+
+{row(0, "Why")}
+{row(1, "?")}
+#end document
+
+#begin document (nw/tale); part 012
+
+{OWLS}
+
+#end document
+"""
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "some.gold_conll"
+    path.write_text(text)
+    return path
+
+
+def test_documents_parts_and_sentences(tmp_path):
+    first, second = read_documents(write(tmp_path, FILE))
+    assert (first.id, first.part) == ("nw/tale", 0)
+    assert [[row.columns[3] for row in sentence] for sentence in first.sentences] == [["Owls", "sing"], ["Why", "?"]]
+    assert [[row.line for row in sentence] for sentence in first.sentences] == [[2, 3], [5, 6]]
+    assert (second.id, second.part, len(second.sentences)) == ("nw/tale", 12, 1)
+
+
+def test_gzip_and_a_first_line_without_a_part(tmp_path):
+    path = tmp_path / "some.gold_conll.gz"
+    path.write_bytes(gzip.compress(FILE.replace("; part 012", "2;").replace("(nw/tale)2", "(nw/tale2)").encode()))
+    assert [(document.id, document.part) for document in read_documents(path)] == [("nw/tale", 0), ("nw/tale2", 0)]
+
+
+def test_tabs_separate_and_a_word_may_hold_a_no_break_space(tmp_path):
+    (document,) = read_documents(
+        write(tmp_path, FILE.partition("\n#b")[0].replace("  ", "\t").replace("Owls", "2\u00a0000"))
+    )
+    assert [row.columns[3] for row in document.sentences[0]] == ["2\u00a0000", "sing"]
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "message"),
+    [
+        ("nonsense\n" + FILE, 1, "a document begins with"),
+        (FILE + OWLS, 15, "a document begins with"),
+        (FILE.replace("#end document\n\n#b", "#b"), 7, r"'#begin document .* awaits its #end document"),
+        (FILE.removesuffix("#end document\n"), 9, "nw/tale part 12 has no #end document"),
+        (FILE.replace("012", "000"), 9, "stands here again, line 1 has it"),
+        (FILE.replace("  (V*)", "", 1), 3, "12 columns, but line 2, of its sentence, has 13"),
+        (FILE.replace("?  _", "?"), 6, "11 columns, but a row has 12 or more"),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_line(tmp_path, text, line, message):
+    path = write(tmp_path, text)
+    with pytest.raises(ValueError, match=f"^{path}:{line}: .*{message}"):
+        list(read_documents(path))
+
+
+def sentence(*cells: str) -> list[Row]:
+    return [Row(7 + place, ["word", cell, "-"]) for place, cell in enumerate(cells)]
+
+
+def test_brackets():
+    cells = sentence("(ARG1*", "*", "*)", "(V*)", "*", "(C-ARG1*", "*)")
+    assert bracket_spans(cells, 1, "f") == [Span("ARG1", 0, 2), Span("V", 3, 3), Span("C-ARG1", 5, 6)]
+    assert bracket_spans(sentence("*", "*"), -2, "f") == []
+
+
+@pytest.mark.parametrize(
+    ("cells", "message"),
+    [
+        (["*", "-"], r"f:8: '-' in column 2"),
+        (["(*)"], r"f:7: '\(\*\)' in column 2"),
+        (["(A0*", "*", "*)*"], r"f:9: '\*\)\*'"),
+        (["(A0*(A1*"], r"f:7: "),
+        (["(A0(A1*", "*))"], r"f:7: "),
+        (["(A0*", "(A1*)", "*)"], r"f:8: '\(A1\*\)' begins within A0, open since line 7"),
+        (["(A0*", "*)", "*)"], r"f:9: '\*\)' closes a bracket that none has opened"),
+        (["*", "(A0*", "*"], r"f:8: \(A0\* is never closed"),
+    ],
+)
+def test_bad_brackets_are_named_with_their_line(cells, message):
+    with pytest.raises(ValueError, match=message):
+        bracket_spans(sentence(*cells), 1, "f")
+
+
+@pytest.mark.parametrize(
+    ("name", "counts"), [("srl/ewt.dev", (297, 1973, 24966)), ("coref/ontogum.dev", (12, 438, 10631))]
+)
+def test_real_corpora_read_whole(corpora, name, counts):
+    documents = list(read_documents(corpora / f"{name}.gold_conll.gz"))
+    sentences = [sentence for document in documents for sentence in document.sentences]
+    assert (len(documents), len(sentences), sum(map(len, sentences))) == counts
