@@ -26,7 +26,7 @@ def targets(node):
                 yield from targets(node[key])
 
 
-@pytest.mark.parametrize(("group", "option"), OPTIONS, ids="=".join)
+@pytest.mark.parametrize(("group", "option"), OPTIONS, ids=["=".join(pair) for pair in OPTIONS])
 def test_every_option(group, option):
     cfg = composed(*ONLY_WITH.get(group, ()), f"{group}={option}")
     assert cfg[group]
