@@ -29,9 +29,11 @@ def test_answers_without_torch(arguments):
     assert "elmo" in done.stdout
 
 
-@pytest.mark.parametrize(("argument", "key"), [("elmo.mxi=all", "mxi"), ("task=net", "net")])
-def test_a_typo(argument, key):
-    done = run(argument)
+@pytest.mark.parametrize(
+    ("argument", "key"), [("elmo.mxi=all", "mxi"), ("task=net", "net"), ("elmo=files", "elmo.options is empty")]
+)
+def test_a_typo(tmp_path, argument, key):
+    done = run(argument, f"hydra.run.dir={tmp_path}")
     assert done.returncode != 0
     assert key in done.stderr
     assert "Traceback" not in done.stderr

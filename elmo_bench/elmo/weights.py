@@ -25,12 +25,14 @@ def shipped(file: str) -> str:
     return str(Path(__file__).parent / file)
 
 
-def load(options: str | Path, weights: str | Path | None, *, pretrained: bool = True) -> BiLm:
+def load(options: str | Path | None, weights: str | Path | None, *, pretrained: bool = True) -> BiLm:
     """A biLM from `options.json` and its weights (`.hdf5`, `.h5` or `.safetensors`), in float32.
 
     `pretrained=False` keeps the random weights of a new model: the control that tells pretraining from capacity.
     Raises FileNotFoundError and ValueError that name the file, the tensor and both shapes.
     """
+    if options is None:
+        raise ValueError("elmo.options is empty: give the options.json of a biLM")
     for key, path in (("elmo.options", options), ("elmo.weights", weights)):
         if path is not None and not Path(path).is_file():
             raise FileNotFoundError(f"{key}={path}: no such file")

@@ -34,9 +34,7 @@ class Esim(nn.Module):
     ) -> None:
         super().__init__()
         self.backbone, self.labels, self.l2 = backbone(), list(labels), l2
-        self.projection = nn.Sequential(
-            nn.Dropout(attention_dropout), nn.Linear(4 * self.backbone.dim, hidden_size), nn.ReLU()
-        )
+        self.projection = nn.Sequential(nn.Dropout(attention_dropout), nn.Linear(4 * self.backbone.dim, hidden_size), nn.ReLU())
         self.composition = BiLstm(input_size=hidden_size, hidden_size=hidden_size, dropout=dropout)
         self.classifier = nn.Sequential(
             nn.Dropout(dropout),
