@@ -15,10 +15,11 @@ def main(cfg: DictConfig) -> object:
     try:
         return instantiate(cfg.job)(cfg)
     except Exception as error:
-        reason = Path(cfg.run_dir, "error.txt")
-        reason.write_text(traceback.format_exc(), encoding="utf-8")
+        if cfg.run_dir:
+            Path(cfg.run_dir, "error.txt").write_text(traceback.format_exc(), encoding="utf-8")
         if isinstance(error, ValueError | OSError | FloatingPointError):
-            raise CompactHydraException(f"{error}\n(details: {reason})") from error
+            details = f"\n(details: {cfg.run_dir}/error.txt)" if cfg.run_dir else ""
+            raise CompactHydraException(f"{error}{details}") from error
         raise
 
 

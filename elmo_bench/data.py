@@ -18,11 +18,12 @@ LENGTH_NOISE = 0.1  # how far a sentence may stray from its place in the order o
 
 @runtime_checkable
 class Example(Protocol):
-    """What every task's example owes: its sentences, the labels it needs, and the file and line it stands at."""
+    """What every task's example owes: its sentences, the labels it needs, the file and line it stands at, its annotation."""
 
     sentences: Sequence[Sequence[str]]
     labels: Sequence[str]
     source: str
+    gold: Any  # what the metric compares a prediction with
 
 
 class Numbered(NamedTuple):
@@ -74,7 +75,7 @@ class TaskData(pl.LightningDataModule):
         self,
         files: Mapping[str, Path],
         *,
-        read: Callable[[Path], Iterator[Example]],
+        read: Mapping[str, Callable[[Path], Iterator[Example]]],
         collate: Callable[[Sequence[Example], Vocab], Any],
         batch_size: int,
         fraction: float = 1.0,
@@ -85,7 +86,7 @@ class TaskData(pl.LightningDataModule):
         if not 0 < fraction <= 1:
             raise ValueError(f"fraction={fraction}, but it may be more than 0 and at most 1")
         self.collate, self.batch_size, self.seed, self.num_workers = collate, batch_size, seed, num_workers
-        self.examples = {split: list(read(path)) for split, path in files.items()}
+        self.examples = {split: list(read[split](path)) for split, path in files.items()}
         self.labels = sorted({label for example in self.examples["train"] for label in example.labels})
         for split, examples in self.examples.items():
             _check(split, examples, files[split], set(self.labels))

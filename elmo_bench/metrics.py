@@ -20,7 +20,8 @@ class SpanF1(Metric):
         super().__init__()
         self.types = sorted({label.partition("-")[2] or label for label in labels} - {"O"})
         self.counts: torch.Tensor  # types x (right, predicted, gold)
-        self.add_state("counts", torch.zeros(len(self.types), 3, dtype=torch.long), dist_reduce_fx="sum")
+        # A row more than there are types: predictions may name one that gold does not.
+        self.add_state("counts", torch.zeros(len(self.types) + 1, 3, dtype=torch.long), dist_reduce_fx="sum")
 
     def update(self, predicted: Sequence[Tags], gold: Sequence[Tags]) -> None:
         """Count the chunks of some sentences."""
@@ -32,13 +33,13 @@ class SpanF1(Metric):
             found, true = set(get_entities(list(ours))), set(get_entities(list(theirs)))
             for column, chunks in enumerate((found & true, found, true)):
                 for name, _, _ in chunks:
-                    counts[numbers[name], column] += 1
+                    counts[numbers.get(name, -1), column] += 1
         self.counts += counts.to(self.counts.device)
 
     def compute(self) -> dict[str, torch.Tensor]:
         """`precision`, `recall`, `f1`, and the three for each type as `PER/f1`; fractions of 1, 0 where nothing was counted."""
         figures = _precision_recall_f1("", self.counts.sum(0))
-        for name, counts in zip(self.types, self.counts, strict=True):
+        for name, counts in zip(self.types, self.counts, strict=False):
             figures |= _precision_recall_f1(f"{name}/", counts)
         return figures
 

@@ -13,6 +13,7 @@ class Sentence:
     words: tuple
     labels: tuple = ("O",)
     source: str = "file:1"
+    gold: tuple = ("O",)
 
     @property
     def sentences(self):
@@ -21,7 +22,9 @@ class Sentence:
 
 def data(splits, **settings):
     files = {split: Path(split) for split in splits}
-    return TaskData(files, read=lambda path: iter(splits[path.name]), collate=list, batch_size=2, **settings)
+    return TaskData(
+        files, read={split: lambda path: iter(splits[path.name]) for split in splits}, collate=list, batch_size=2, **settings
+    )
 
 
 def splits(train=8):

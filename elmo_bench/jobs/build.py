@@ -1,8 +1,9 @@
 """From a config to objects: every config group is instantiated once, here, in a function of a few lines."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from importlib import import_module
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -13,7 +14,7 @@ from hydra.utils import instantiate as hydra_instantiate
 from omegaconf import DictConfig, OmegaConf
 from pytorch_lightning.callbacks import Callback
 
-from elmo_bench.data import TaskData
+from elmo_bench.data import Example, TaskData
 from elmo_bench.elmo import Elmo
 from elmo_bench.module import TaskModule
 from elmo_bench.nn import Backbone
@@ -42,12 +43,18 @@ def task_files(cfg: DictConfig) -> ModuleType:
     return import_module(cfg.task.data)
 
 
+def reader(cfg: DictConfig, split: str) -> Callable[[Path], Iterator[Example]]:
+    """The task's `read`, with what `task.read.SPLIT` says for this split."""
+    options = OmegaConf.select(cfg, f"task.read.{split}") or {}
+    return partial(task_files(cfg).read, **options)
+
+
 def data(cfg: DictConfig) -> TaskData:
     """All examples, read and checked."""
     task = task_files(cfg)
     return TaskData(
         instantiate(cfg.data.files),
-        read=task.read,
+        read={split: reader(cfg, split) for split in ("train", "dev", "test")},
         collate=task.collate,
         batch_size=cfg.fit.batch_size,
         fraction=cfg.fraction,

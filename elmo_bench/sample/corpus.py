@@ -70,7 +70,7 @@ def files(*, task: str, root: str | Path, size: int, seed: int) -> dict[str, Pat
         raise ValueError(f"there is no sample corpus for task {task!r}: choose one of {', '.join(sorted(FORMATS))}")
     if size < 1:
         raise ValueError(f"data.size is {size}, but a sample corpus needs at least one story")
-    folder = Path(root) / f"sample-{size}-{seed}-{fingerprint()}" / task
+    folder = Path(root).expanduser() / f"sample-{size}-{seed}-{fingerprint()}" / task
     paths = {split: folder / f"{split}{FORMATS[task].suffix}" for split in SPLITS}
     if not folder.is_dir():
         folder.parent.mkdir(parents=True, exist_ok=True)

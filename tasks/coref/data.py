@@ -298,7 +298,7 @@ def _is_list(value: object) -> bool:
 
 
 def _sentences(text: object, source: str) -> list[list[str]]:
-    from elmo_bench.text.tokenize import tokenize_with_offsets  # only who gives text needs it
+    from elmo_bench.text import tokenize_with_offsets  # only those who give text need it
 
     if not isinstance(text, str):
         raise ValueError(f"{source}: text must be a string, not {text!r}")

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from elmo_bench.nn import Tokens, tokens
-from elmo_bench.text import Span, Vocab, read_blocks, spans_to_bioul, spans_to_iob2, tags_to_spans
+from elmo_bench.text import Row, Span, Vocab, read_blocks, spans_to_bioul, spans_to_iob2, tags_to_spans
 
 
 @dataclass(frozen=True)
@@ -52,11 +52,15 @@ class Batch(NamedTuple):
 def read(path: Path) -> Iterator[Example]:
     """Yield a file's sentences; ValueError, with file and line, for a tag that is neither O nor B-TYPE nor I-TYPE."""
     for rows in read_blocks(path):
-        for row in rows:
-            if not re.fullmatch("O|[BI]-.+", row.columns[-1]):
-                raise ValueError(f"{path}:{row.line}: tag {row.columns[-1]!r}, but a tag is O, B-TYPE or I-TYPE")
+        _check_tags(path, rows)
         entities = tags_to_spans([row.columns[-1] for row in rows])
         yield Example(tuple(row.columns[0] for row in rows), tuple(entities), f"{path}:{rows[0].line}")
+
+
+def _check_tags(path: Path, rows: Sequence[Row]) -> None:
+    for row in rows:
+        if not re.fullmatch("O|[BI]-.+", row.columns[-1]):
+            raise ValueError(f"{path}:{row.line}: tag {row.columns[-1]!r}, but a tag is O, B-TYPE or I-TYPE")
 
 
 def collate(examples: Sequence[Example], vocab: Vocab) -> Batch:
@@ -67,6 +71,21 @@ def collate(examples: Sequence[Example], vocab: Vocab) -> Batch:
     ]
     sentences = [example.words for example in examples]
     return Batch(tokens(sentences, vocab), pad_sequence(tags, True), [example.gold for example in examples])
+
+
+def read_predictions(path: Path, examples: Sequence[Example]) -> list[list[str]]:
+    """The predicted tags (last column) of a file as `write` writes it; ValueError where it is not about these examples."""
+    blocks = list(read_blocks(path))
+    if len(blocks) != len(examples):
+        raise ValueError(f"{path}: {len(blocks)} sentences, but the gold file has {len(examples)}")
+    for rows, example in zip(blocks, examples, strict=True):
+        words = tuple(row.columns[0] for row in rows)
+        if words != example.words:
+            raise ValueError(
+                f"{path}:{rows[0].line}: the sentence {' '.join(words)!r}, but {example.source} has {' '.join(example.words)!r}"
+            )
+        _check_tags(path, rows)
+    return [[row.columns[-1] for row in rows] for rows in blocks]
 
 
 def write(examples: Sequence[Example], predictions: Sequence[Sequence[str]], path: Path) -> None:

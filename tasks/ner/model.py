@@ -17,9 +17,7 @@ from .data import Batch
 class BiLstmCrf(nn.Module):
     """Backbone -> BiLSTM -> linear -> CRF; variational dropout before the BiLSTM."""
 
-    def __init__(
-        self, backbone: Callable[..., Backbone], labels: Sequence[str], *, hidden_size: int, dropout: float
-    ) -> None:
+    def __init__(self, backbone: Callable[..., Backbone], labels: Sequence[str], *, hidden_size: int, dropout: float) -> None:
         super().__init__()
         self.backbone, self.labels = backbone(), list(labels)
         self.upper = BiLstm(input_size=self.backbone.dim, hidden_size=hidden_size, dropout=dropout)

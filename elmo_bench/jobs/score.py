@@ -1,0 +1,20 @@
+"""`job=score`: the official metric of a task on a file of gold annotation and a file of predictions."""
+
+import json
+from pathlib import Path
+
+from omegaconf import DictConfig
+from rich.console import Console
+
+from . import build
+
+
+def score(cfg: DictConfig) -> dict[str, float]:
+    """Print one JSON object, figure by name, as fractions of 1; nothing else goes to standard output."""
+    gold = list(build.reader(cfg, "test")(Path(cfg.gold)))
+    predicted = build.task_files(cfg).read_predictions(Path(cfg.predicted), gold)
+    metric = build.instantiate(cfg.task.metric)(sorted({label for example in gold for label in example.labels}))
+    metric.update(predicted, [example.gold for example in gold])
+    figures = {name: float(value) for name, value in metric.compute().items()}
+    Console(soft_wrap=True, highlight=False, markup=False).print(json.dumps(figures))
+    return figures
