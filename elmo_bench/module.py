@@ -5,6 +5,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import pytorch_lightning as pl
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
 from torchmetrics import Metric
 
@@ -57,7 +58,9 @@ class TaskModule(pl.LightningModule):
         loss = self.model.loss(self.model(batch), batch)
         if not torch.isfinite(loss):
             raise FloatingPointError(f"the loss is {loss.item()} at step {self.global_step}; try a lower task.optimizer.lr")
-        self.log("train/loss", loss, on_step=False, on_epoch=True, prog_bar=True, batch_size=len(numbered.numbers))
+        self.log(
+            "train/loss", loss, on_step=False, on_epoch=True, prog_bar=True, sync_dist=True, batch_size=len(numbered.numbers)
+        )
         return loss + self.elmo.penalty()
 
     def validation_step(self, numbered: Numbered, batch_idx: int) -> None:
@@ -74,14 +77,18 @@ class TaskModule(pl.LightningModule):
 
     def on_validation_epoch_end(self) -> None:
         self._log_metric("val")
-        self.log_dict(self.mix(), sync_dist=False)
+        self.log_dict(self.mix(), sync_dist=True)
 
     def on_test_epoch_end(self) -> None:
         self._log_metric("test")
+        if dist.is_initialized():  # each process tested its share
+            shares: list[Any] = [None] * dist.get_world_size()
+            dist.all_gather_object(shares, self.predictions)
+            self.predictions = {number: prediction for share in shares for number, prediction in share.items()}
 
     def _log_metric(self, split: str) -> None:
         figures = self.metrics[split].compute()
-        self.log_dict({f"{split}/{name}": value.float() for name, value in figures.items()})
+        self.log_dict({f"{split}/{name}": value.float() for name, value in figures.items()}, sync_dist=True)
         self.metrics[split].reset()
 
     def mix(self) -> dict[str, float]:

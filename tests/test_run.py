@@ -65,3 +65,16 @@ def test_a_sweep_and_its_report(tmp_path):
     assert report.returncode == 0, report.stderr
     assert "fraction=0.5" in report.stdout
     assert "(2)" in report.stdout
+
+
+@pytest.mark.slow
+def test_two_processes_test_every_sentence_once(tmp_path):
+    settings = ["elmo=none", "data.size=4", "encoder.hidden_size=4", "task.model.hidden_size=4", "fit.max_epochs=1"]
+    devices = ["trainer=cpu", "trainer.devices=2", "+trainer.strategy=ddp"]
+    done = run(*settings, *devices, f"cache_dir={tmp_path}", f"hydra.run.dir={tmp_path}/run")
+    assert done.returncode == 0, done.stderr
+    (gold,) = tmp_path.glob("sample-*/ner/test.txt")
+    left = (tmp_path / "run" / "predictions" / "test.conll").read_text().strip().split("\n\n")
+    words = [[line.split(" ")[0] for line in block.split("\n")] for block in left]
+    blocks = [block for block in gold.read_text().strip().split("\n\n") if not block.startswith("-DOCSTART-")]
+    assert words == [[line.split(" ")[0] for line in block.split("\n")] for block in blocks]
