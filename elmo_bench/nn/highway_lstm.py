@@ -45,9 +45,7 @@ class HighwayLstm(nn.Module):
         self.state.bias.zero_()
         self.state.bias[self.dim : 2 * self.dim] = 1  # forget nothing, to begin with
 
-    def forward(
-        self, x: Float[Tensor, "N I"], sizes: Sequence[int], kept: Float[Tensor, "B H"]
-    ) -> Float[Tensor, "N H"]:
+    def forward(self, x: Float[Tensor, "N I"], sizes: Sequence[int], kept: Float[Tensor, "B H"]) -> Float[Tensor, "N H"]:
         """The outputs at the tokens; `sizes` counts the sentences at each step, `kept` is each sentence's dropout mask.
 
         A step hands its masked output to the next one; the layer's output is masked too, unless `drop_output` is off.

@@ -9,15 +9,8 @@ Run = dict[str, Any]
 
 # What may differ between runs of one experiment: the seed, and where and how they ran.
 INCIDENTAL = (
-    "seed",
-    "run_dir",
-    "data_dir",
-    "cache_dir",
-    "data.files",
-    "num_workers",
-    "logger",
-    "job",
-    "trainer.accelerator",
+    *("seed", "run_dir", "data_dir", "cache_dir", "num_workers", "logger", "job", "trainer.accelerator"),
+    *("data.files", "elmo.layers"),  # they follow from the other keys of their group
 )
 NAMES = ("task.name", "data.name", "elmo.name")
 

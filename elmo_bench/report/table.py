@@ -57,7 +57,7 @@ def table(runs: Sequence[Run], rows: Sequence[str] | None, columns: Sequence[str
     for key in rows:
         shown.add_column(key)
     for head in heads:
-        shown.add_column(", ".join(f"{key}={value}" for key, value in zip(columns, head, strict=True)), justify="right")
+        shown.add_column("\n".join(f"{key}={value}" for key, value in zip(columns, head, strict=True)), justify="right")
     for row, group in sorted(body.items()):
         best = max(cell.mean for cell in group.values())
         texts = ["" if head not in group else str(group[head]) for head in heads]

@@ -74,9 +74,7 @@ def _check_width(sentence: Sequence[Row], min_columns: int, where: str) -> None:
     if len(row.columns) < min_columns:
         raise ValueError(f"{where}: {len(row.columns)} columns, but a row has {min_columns} or more")
     if len(row.columns) != len(first.columns):
-        raise ValueError(
-            f"{where}: {len(row.columns)} columns, but line {first.line}, of its sentence, has {len(first.columns)}"
-        )
+        raise ValueError(f"{where}: {len(row.columns)} columns, but line {first.line}, of its sentence, has {len(first.columns)}")
 
 
 def bracket_spans(sentence: Sequence[Row], column: int, path: str | Path) -> list[Span]:

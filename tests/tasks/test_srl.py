@@ -170,9 +170,7 @@ def test_golden_scores_of_the_official_script(fixtures):
             assert round(100 * found[name], 2) == case[name], case["name"]
         counts = dict(zip(metric.roles, metric.counts.tolist(), strict=False))
         right, predicted, gold = (metric.counts.sum(0) - torch.tensor(counts.get("V", [0, 0, 0]))).tolist()
-        assert [right, predicted - right, gold - right] == [case["correct"], case["excess"], case["missed"]], case[
-            "name"
-        ]
+        assert [right, predicted - right, gold - right] == [case["correct"], case["excess"], case["missed"]], case["name"]
         by_role = {role: [r, p - r, g - r] for role, (r, p, g) in counts.items() if p or g}
         assert by_role == case["per_role_correct_excess_missed"], case["name"]
 

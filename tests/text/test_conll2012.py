@@ -49,9 +49,7 @@ def test_gzip_and_a_first_line_without_a_part(tmp_path):
 
 
 def test_tabs_separate_and_a_word_may_hold_a_no_break_space(tmp_path):
-    (document,) = read_documents(
-        write(tmp_path, FILE.partition("\n#b")[0].replace("  ", "\t").replace("Owls", "2\u00a0000"))
-    )
+    (document,) = read_documents(write(tmp_path, FILE.partition("\n#b")[0].replace("  ", "\t").replace("Owls", "2\u00a0000")))
     assert [row.columns[3] for row in document.sentences[0]] == ["2\u00a0000", "sing"]
 
 
@@ -101,9 +99,7 @@ def test_bad_brackets_are_named_with_their_line(cells, message):
         bracket_spans(sentence(*cells), 1, "f")
 
 
-@pytest.mark.parametrize(
-    ("name", "counts"), [("srl/ewt.dev", (297, 1973, 24966)), ("coref/ontogum.dev", (12, 438, 10631))]
-)
+@pytest.mark.parametrize(("name", "counts"), [("srl/ewt.dev", (297, 1973, 24966)), ("coref/ontogum.dev", (12, 438, 10631))])
 def test_real_corpora_read_whole(corpora, name, counts):
     documents = list(read_documents(corpora / f"{name}.gold_conll.gz"))
     sentences = [sentence for document in documents for sentence in document.sentences]
