@@ -21,9 +21,7 @@ class Backbone(nn.Module):
     A task's model is given everything but `num_features`, the width of input vectors of its own, and makes its backbone itself.
     """
 
-    def __init__(
-        self, embed: Any, elmo: Elmo, encoder: Callable[..., Any], *, num_features: int = 0
-    ) -> None:
+    def __init__(self, embed: Any, elmo: Elmo, encoder: Callable[..., Any], *, num_features: int = 0) -> None:
         super().__init__()
         self.embed, self.elmo = embed, elmo
         self.encoder = encoder(input_size=embed.dim + elmo.dim("input") + num_features)

@@ -81,9 +81,7 @@ def described(noun: str, adjective: str, *, definite: bool, tag: str = "NN") -> 
 def thing_np(it: Thing, *, definite: bool = False) -> Phrase:
     """A participant without a name."""
     if it.sort in MASS or it.sort == "topic":
-        return phrase(
-            "NP", *words(*([f"{it.adjective}/JJ"] if it.adjective else []), it.noun + "/NN" + "S" * it.plural)
-        )
+        return phrase("NP", *words(*([f"{it.adjective}/JJ"] if it.adjective else []), it.noun + "/NN" + "S" * it.plural))
     return described(it.noun, it.adjective, definite=definite or it.sort == "weather", tag="NNS" if it.plural else "NN")
 
 
@@ -159,9 +157,7 @@ class Narrator:
         """A name, whole at first, and a person's surname afterwards."""
         short = entity.number in self.known and len(entity.name) > 1 and self.chance(0.7 if entity.type == PER else 0.2)
         used = entity.name[-1:] if entity.type == PER and short else entity.name[:1] if short else entity.name
-        return replace(
-            phrase("NP", *(leaf("NNP", token) for token in used)), entity=entity.type, referent=entity.number
-        )
+        return replace(phrase("NP", *(leaf("NNP", token) for token in used)), entity=entity.type, referent=entity.number)
 
     def definite(self, entity: Entity) -> Phrase:
         """`the sculptor`, `the artist`, `her brother`."""
@@ -216,9 +212,7 @@ class Narrator:
             return np
         if self.chance(0.5):
             return phrase("NP", np, pp(zipf(self.rng, PLACE_PREPS), self.place_np()))
-        prep, sort = {PER: self.rng.choice((("from", LOC), ("at", ORG))), MISC: ("by", PER)}.get(
-            entity.type, ("in", LOC)
-        )
+        prep, sort = {PER: self.rng.choice((("from", LOC), ("at", ORG))), MISC: ("by", PER)}.get(entity.type, ("in", LOC))
         others = [each for each in self.cast.of(sort) if each not in (entity, self.speaker, self.addressee)]
         if not others:
             return np
@@ -310,9 +304,7 @@ class Narrator:
                 return frame, [*never, head("VBD", word=it.past)]
 
     def tense(self) -> str:
-        return self.rng.choices(
-            ("past", "present", "modal", "future", "perfect", "progressive"), weights=(60, 14, 8, 5, 8, 5)
-        )[0]
+        return self.rng.choices(("past", "present", "modal", "future", "perfect", "progressive"), weights=(60, 14, 8, 5, 8, 5))[0]
 
     def vp(
         self, what: Event, *, tense: str, agreement: str, adjuncts: bool | int = 0, negated: bool | None = None
@@ -358,9 +350,7 @@ class Narrator:
 
     def adjunct(self, what: Event | None = None) -> tuple[Phrase, str]:
         """Something about when, where, how or why, and its role."""
-        options = (
-            [self.time] * 4 + [self.where] * 3 + ([self.manner] * 3 + [self.cause]) * (what is None or willing(what))
-        )
+        options = [self.time] * 4 + [self.where] * 3 + ([self.manner] * 3 + [self.cause]) * (what is None or willing(what))
         return self.rng.choice(options)()
 
     def time(self) -> tuple[Phrase, str]:
@@ -536,9 +526,7 @@ class Narrator:
         what = event(self.rng, self.cast, about=one, frames=frames)
         if owner(what.object) in (one, two):
             return self.clause(what)
-        frame, vp = self.vp(
-            what, tense=self.one("past", "past", "present"), agreement="they", adjuncts=self.rng.randrange(2)
-        )
+        frame, vp = self.vp(what, tense=self.one("past", "past", "present"), agreement="they", adjuncts=self.rng.randrange(2))
         self.told.pop()
         return phrase("S", subject.playing((frame, what.frame.subject_role)), vp)
 

@@ -67,9 +67,7 @@ _DOUBLING = listed(
     "nod pet plan prefer quarrel quit rebel refer refit regret rival rob rub scan scrub ship shred shrug sip "
     "skim slip snap sob star stop strut stun submit transfer trap travel trek trim trot worship wrap"
 )
-_DOUBLING_GERUND = listed(
-    "begin cut dig forget get run shut sit split swim win babysit outbid undercut upset hit bet spin"
-)
+_DOUBLING_GERUND = listed("begin cut dig forget get run shut sit split swim win babysit outbid undercut upset hit bet spin")
 _PLURALS = {"man": "men", "woman": "women", "child": "children", "knife": "knives", "loaf": "loaves", "sheep": "sheep"}
 _AN_NOT = {"union", "university", "unionised", "ukulele", "used", "useful", "universal"}
 
@@ -473,9 +471,7 @@ DISCOURSE = listed("however moreover therefore nevertheless instead consequently
 MOODS = listed("care delight pride relief caution patience reluctance dignity enthusiasm contempt haste vigour")
 CAUSES = listed("rain cold debt heat noise rumours crisis scandal fog illness taxes")
 AIMS = listed(
-    "save:money avoid:trouble win:votes gain:time earn:respect please:everyone settle:debts "
-    "attract:attention cut:costs "
-    "keep:warm"
+    "save:money avoid:trouble win:votes gain:time earn:respect please:everyone settle:debts attract:attention cut:costs keep:warm"
 )
 
 # -- adjectives ------------------------------------------------------------------------------------------------------
@@ -567,11 +563,6 @@ GRADES = {
     **{form: grade for grade, words in OPINION_NOUNS.items() for form in words},
     **{form: grade for grade, words in VIRTUES.items() for form in words},
     **{form: grade for grade, words in OPINION_ADVERBS.items() for form in words},
-    **{
-        form: grade
-        for grade, verbs in OPINION_VERBS.items()
-        for each in verbs
-        for form in (each.lemma, each.past, each.third)
-    },
+    **{form: grade for grade, verbs in OPINION_VERBS.items() for each in verbs for form in (each.lemma, each.past, each.third)},
 }
 """The sentiment of a word, -2 to 2; absent words are neutral."""

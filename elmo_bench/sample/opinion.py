@@ -188,9 +188,7 @@ class Critic:
         rules = [self.being, self.being, self.kind, self.reception, self.doing]
         if abs(grade) == 1:
             rules.append(self.virtue)
-        return self.rng.choice([self.fact, self.fact, self.being, self.reception] if grade == 0 else rules)(
-            entity, grade
-        )
+        return self.rng.choice([self.fact, self.fact, self.being, self.reception] if grade == 0 else rules)(entity, grade)
 
     def sentence(self, entity: Entity, grade: int) -> Phrase:
         """A sentence with or without a contrast or an agreeing second clause."""

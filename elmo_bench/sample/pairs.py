@@ -95,9 +95,7 @@ class Logician:
         subject = self.denote(what.subject)
         complement = [] if what.object is None else [self.denote(what.object)]
         if it.passive and complement:
-            _, group = narrator.verbs(
-                what.verb, "passive", narrator.agreement(what.object or what.subject), negated=it.negated
-            )
+            _, group = narrator.verbs(what.verb, "passive", narrator.agreement(what.object or what.subject), negated=it.negated)
             vp = phrase("VP", *group, phrase("PP", leaf("IN", "by"), subject))
             subject = complement[0]
         else:
@@ -114,9 +112,7 @@ class Logician:
         """Both sentences; who is introduced with kind and name may go by either afterwards."""
         first = self.say(premise)
         shorter = ("named", "titled", "definite")
-        self.styles = {
-            number: self.rng.choice(shorter) if style == "titled" else style for number, style in self.styles.items()
-        }
+        self.styles = {number: self.rng.choice(shorter) if style == "titled" else style for number, style in self.styles.items()}
         second = self.say(hypothesis)
         same = [token.word for token in first.leaves()] == [token.word for token in second.leaves()]
         return None if same else Pair(first, second, label)
@@ -248,11 +244,7 @@ class Logician:
         related = {one.verb.lemma, _ANTONYMS.get(one.verb.lemma), GENERALISES.get(one.verb.lemma)}
         if two.verb.lemma in related or GENERALISES.get(two.verb.lemma) == one.verb.lemma:
             return None
-        two = (
-            replace(two, subject=one.subject)
-            if two.frame.subject == one.frame.subject and one.subject != two.object
-            else two
-        )
+        two = replace(two, subject=one.subject) if two.frame.subject == one.frame.subject and one.subject != two.object else two
         return self.pair(Statement(one), Statement(two, negated=self.chance(0.5)), label)
 
     def draw(self, label: str) -> Pair:

@@ -167,9 +167,7 @@ class Examiner:
             return None
         prep = [what.frame.prep] if what.frame.prep and other else []
         wider = [(fact.sentence, start, end)] if inner != start else []
-        return Question(
-            (*wh.split(), "did", *given, what.verb.lemma, *prep, *other, "?"), ((fact.sentence, inner, end), *wider)
-        )
+        return Question((*wh.split(), "did", *given, what.verb.lemma, *prep, *other, "?"), ((fact.sentence, inner, end), *wider))
 
     def questions(self, count: int) -> Iterator[Question]:
         """At most so many questions, on different facts first."""

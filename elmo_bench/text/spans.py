@@ -69,8 +69,7 @@ def bioul_moves(labels: Sequence[str]) -> tuple[list[list[bool]], list[bool], li
         return tag[0] in "OLU"
 
     moves = [
-        [begins(after) if ends(before) else after[0] in "IL" and before[1:] == after[1:] for after in labels]
-        for before in labels
+        [begins(after) if ends(before) else after[0] in "IL" and before[1:] == after[1:] for after in labels] for before in labels
     ]
     return moves, [begins(tag) for tag in labels], [ends(tag) for tag in labels]
 

@@ -112,9 +112,7 @@ class SpanRanker(nn.Module):
         h = torch.cat([backbone.encoder(read, tokens.mask), elmo.output], -1)
         return read if self.head_elmo else x, self.dropout(h)
 
-    def _rank(
-        self, x: Float[Tensor, "N X"], h: Float[Tensor, "N H"], sentence: Int[Tensor, " N"], document: Document
-    ) -> Ranking:
+    def _rank(self, x: Float[Tensor, "N X"], h: Float[Tensor, "N H"], sentence: Int[Tensor, " N"], document: Document) -> Ranking:
         real = candidates(sentence, self.max_width)
         starts, widths = real.nonzero(as_tuple=True)
         vectors = self._represent(x, h, real)
@@ -124,9 +122,7 @@ class SpanRanker(nn.Module):
         scores = self._antecedents(vectors, mention[kept], document.speakers[starts], document.genre)
         return Ranking(starts, starts + widths, _gold(document.mentions, real)[starts, widths], scores)
 
-    def _represent(
-        self, x: Float[Tensor, "N X"], h: Float[Tensor, "N H"], real: Bool[Tensor, "N W"]
-    ) -> Float[Tensor, "S H2"]:
+    def _represent(self, x: Float[Tensor, "N X"], h: Float[Tensor, "N H"], real: Bool[Tensor, "N W"]) -> Float[Tensor, "S H2"]:
         """[h at the start; h at the end; width; head] of every span (section 4.1); heads for all widths at once."""
         starts, widths = real.nonzero(as_tuple=True)
         window = _places(real).clamp(max=len(x) - 1)

@@ -35,9 +35,7 @@ class WeightAverage(Callback):
         for name, weight in self.resumed.items():
             self.weights[name].copy_(weight)
 
-    def on_train_batch_end(
-        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
-    ) -> None:
+    def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int) -> None:
         if trainer.global_step == self.steps:  # gradients are still being gathered
             return
         self.steps = trainer.global_step

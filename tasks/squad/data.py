@@ -211,9 +211,7 @@ def read_predictions(path: Path, examples: Sequence[Example]) -> list[Answer]:
     """The answers of a prediction file, in the examples' order; ValueError where its ids are not the examples'."""
     found = _load(path)
     if not isinstance(found, dict):
-        raise ValueError(
-            f"{path}: predictions are an object, from question ids to answers, but here is {repr(found)[:60]}"
-        )
+        raise ValueError(f"{path}: predictions are an object, from question ids to answers, but here is {repr(found)[:60]}")
     ids = {example.identity: None for example in examples}
     for problem, odd in (("no answer to", ids.keys() - found.keys()), ("unknown", found.keys() - ids.keys())):
         if odd:

@@ -53,10 +53,7 @@ class AnswerScores(Metric):
 
     def update(self, predicted: Sequence[Answer], gold: Sequence[Sequence[str]]) -> None:
         """Count the answers to some questions."""
-        rows = [
-            (1, exact_match(ours.text, theirs), f1(ours.text, theirs))
-            for ours, theirs in zip(predicted, gold, strict=True)
-        ]
+        rows = [(1, exact_match(ours.text, theirs), f1(ours.text, theirs)) for ours, theirs in zip(predicted, gold, strict=True)]
         self.sums += torch.tensor(rows, dtype=torch.double).reshape(-1, 3).sum(0).to(self.sums.device)
 
     def compute(self) -> dict[str, torch.Tensor]:

@@ -25,9 +25,7 @@ def roots(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     alone, together = tmp_path_factory.mktemp("alone"), tmp_path_factory.mktemp("together")
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
         jobs = [(task, root, SIZE, 1) for task in TASKS for root in (together, together)]
-        jobs += [
-            (task, alone, size, seed) for task in TASKS for size, seed in ((SIZE, 1), (SIZE, 2), (LARGE, 1), (1, 1))
-        ]
+        jobs += [(task, alone, size, seed) for task in TASKS for size, seed in ((SIZE, 1), (SIZE, 2), (LARGE, 1), (1, 1))]
         for run in [pool.submit(files, task=task, root=root, size=size, seed=seed) for task, root, size, seed in jobs]:
             run.result()
     return alone, together
@@ -104,9 +102,7 @@ def test_iob1_begins_only_beside_its_like() -> None:
 
 
 def test_names_are_unseen(root: Path) -> None:
-    tokens = {
-        split: {word for name, _ in entities(text) for word in name} for split, text in written(root, "ner").items()
-    }
+    tokens = {split: {word for name, _ in entities(text) for word in name} for split, text in written(root, "ner").items()}
     raw = {word for text in written(root, "lm").values() for line in text.splitlines() for word in line.split()}
     for split in ("dev", "test"):
         assert len(tokens[split] - tokens["train"]) >= 0.9 * len(tokens[split])
@@ -163,9 +159,7 @@ def test_speakers_are_who_says_i(root: Path) -> None:
                 clusters[row[9]].add(row[-1])
                 said[i] += 1
         assert all(len(own) == 1 for own in clusters.values())
-        assert len(set.union(set(), *clusters.values()) - {"-"}) == len(
-            [own for own in clusters.values() if own != {"-"}]
-        )
+        assert len(set.union(set(), *clusters.values()) - {"-"}) == len([own for own in clusters.values() if own != {"-"}])
     assert len(said) > 3
 
 

@@ -140,9 +140,7 @@ def documents(draw):
     """Sentences, and clusters whose mentions stay within sentences, do not repeat, and do not cross in a cluster."""
     lengths = draw(st.lists(st.integers(1, 6), min_size=1, max_size=4))
     starts = list(itertools.accumulate(lengths, initial=0))
-    spans = [
-        (a, b) for i, n in enumerate(lengths) for a in range(starts[i], starts[i] + n) for b in range(a, starts[i] + n)
-    ]
+    spans = [(a, b) for i, n in enumerate(lengths) for a in range(starts[i], starts[i] + n) for b in range(a, starts[i] + n)]
     clusters: list[list] = [[] for _ in range(draw(st.integers(0, 4)))]
     for span in draw(st.lists(st.sampled_from(spans), unique=True, max_size=12)) if clusters else []:
         home = clusters[draw(st.integers(0, len(clusters) - 1))]

@@ -57,12 +57,9 @@ def example(*answers, identity="q", question="When did it burn?"):
     record = ask(identity, question, *answers)
     parsed = parse({"question": question, "context": MILL}, "here:1")
     spans = tuple(
-        token_span(parsed.paragraph.places, a["answer_start"], a["answer_start"] + len(a["text"]))
-        for a in record["answers"]
+        token_span(parsed.paragraph.places, a["answer_start"], a["answer_start"] + len(a["text"])) for a in record["answers"]
     )
-    return type(parsed)(
-        identity, parsed.paragraph, parsed.question, tuple(a["text"] for a in record["answers"]), spans, "here:1"
-    )
+    return type(parsed)(identity, parsed.paragraph, parsed.question, tuple(a["text"] for a in record["answers"]), spans, "here:1")
 
 
 def vocab_of(examples):
@@ -121,9 +118,7 @@ def test_answers_off_the_tokens_are_kept_and_counted(save, caplog):
         (one,) = read(path)
     year = one.paragraph.words.index("1893")
     assert one.spans == ((year, year), (year, year), (2, 2), (year, year + 1))
-    assert (
-        "1 questions, 4 answers; 3 begin or end within a token, 2 differ from the text at their offset" in caplog.text
-    )
+    assert "1 questions, 4 answers; 3 begin or end within a token, 2 differ from the text at their offset" in caplog.text
 
 
 def test_token_span():
@@ -487,9 +482,7 @@ def test_metric_adds_up():
     predicted = [Answer("the mill"), Answer("in 1893"), Answer("loan")]
     gold = [["mill"], ["1893", "year 1893"], ["fire"]]
     metric.update(predicted, gold)
-    assert {name: value.item() for name, value in metric.compute().items()} == pytest.approx(
-        {"exact": 1 / 3, "f1": 5 / 9}
-    )
+    assert {name: value.item() for name, value in metric.compute().items()} == pytest.approx({"exact": 1 / 3, "f1": 5 / 9})
     halves[0].update(predicted[:1], gold[:1])
     halves[1].update(predicted[1:], gold[1:])
     torch.testing.assert_close(halves[0].sums + halves[1].sums, metric.sums)
@@ -503,9 +496,7 @@ QUIET = pytest.mark.filterwarnings("ignore::UserWarning", "ignore:.*LeafSpec")
 
 def fit(tmp_path, save, *, callbacks, epochs=3, **fitting):
     """Train a small reader with Lightning; the trainer, the module and the data."""
-    questions = [
-        ask(f"{k}", question, answer) for k, (question, answer) in enumerate([("When?", "1893"), ("Who?", "owner")] * 2)
-    ]
+    questions = [ask(f"{k}", question, answer) for k, (question, answer) in enumerate([("When?", "1893"), ("Who?", "owner")] * 2)]
     path = save(document(*questions))
     data = TaskData(dict.fromkeys(("train", "dev", "test"), path), read=read, collate=collate, batch_size=2)
     model, data.vocab = build(data.examples["train"], dropout=0.2)
