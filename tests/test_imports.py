@@ -20,13 +20,14 @@ MAY = {
     "metrics": {"text"},
     "data": {"text", "elmo"},
     "module": {"nn", "data"},
+    "average": set(),
     "jobs": {"elmo", "text", "report", "sample", "download", "nn", "metrics", "data", "module"},
 }
 # Where a third-party package may be imported.
 ONLY = {
     "hydra": {"elmo_bench/jobs"},
     "omegaconf": {"elmo_bench/jobs", "elmo_bench/report"},
-    "pytorch_lightning": {"elmo_bench/data.py", "elmo_bench/module.py", "elmo_bench/jobs"},
+    "pytorch_lightning": {"elmo_bench/data.py", "elmo_bench/module.py", "elmo_bench/average.py", "elmo_bench/jobs"},
     "h5py": {"elmo_bench/elmo/weights.py", "elmo_bench/jobs"},
     "wandb": {"elmo_bench/jobs/wandb_logger.py"},
 }

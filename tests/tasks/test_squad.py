@@ -18,12 +18,12 @@ from hypothesis import strategies as st
 from pytorch_lightning.callbacks import ModelCheckpoint
 from torch import nn
 
+from elmo_bench.average import WeightAverage
 from elmo_bench.data import TaskData
 from elmo_bench.elmo import BiLm, Elmo, Options
 from elmo_bench.module import TaskModule
 from elmo_bench.nn import Backbone, BiGru, Words
 from elmo_bench.text import Vocab
-from tasks.squad.average import WeightAverage
 from tasks.squad.data import Answer, collate, parse, read, read_predictions, render, token_span, write
 from tasks.squad.metric import AnswerScores, exact_match, f1, normalise
 from tasks.squad.model import BiAttention, BiDafPlus, SelfAttention, TriLinear, best_spans, cut
@@ -498,7 +498,12 @@ def fit(tmp_path, save, *, callbacks, epochs=3, **fitting):
     """Train a small reader with Lightning; the trainer, the module and the data."""
     questions = [ask(f"{k}", question, answer) for k, (question, answer) in enumerate([("When?", "1893"), ("Who?", "owner")] * 2)]
     path = save(document(*questions))
-    data = TaskData(dict.fromkeys(("train", "dev", "test"), path), read=read, collate=collate, batch_size=2)
+    data = TaskData(
+        dict.fromkeys(("train", "dev", "test"), path),
+        read=dict.fromkeys(("train", "dev", "test"), read),
+        collate=collate,
+        batch_size=2,
+    )
     model, data.vocab = build(data.examples["train"], dropout=0.2)
     optimizer = partial(torch.optim.Adam, lr=0.01)
     module = TaskModule(model, AnswerScores([]), optimizer, monitor="val/f1", bilm_lr=0.0)
