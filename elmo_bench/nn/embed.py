@@ -17,7 +17,9 @@ from .tokens import Tokens
 
 
 class Words(nn.Module):
-    """One vector a word: pretrained where `vectors` has it, else random; trained further unless `freeze`.
+    """One vector a word: pretrained where `vectors` has it, else random; trained further.
+
+    `freeze` keeps pretrained vectors as they are, and all other words at zero; without `vectors` there is nothing to freeze.
 
     While training, a word without a pretrained vector is taken for unknown with probability `unknown_rate`: else the vector of
     the unknown word, which is what most names of new text get, would hardly be trained.
@@ -42,11 +44,14 @@ class Words(nn.Module):
         self.register_buffer("_pretrained", torch.tensor([True, True, *known]), persistent=False)
         self.embedding = nn.Embedding(vocab.num_words, word_dim, padding_idx=PADDING)
         nn.init.normal_(self.embedding.weight, std=0.1 if not vectors else float(np.std(list(vectors.values()))))
+        frozen = freeze and bool(vectors)
         with torch.no_grad():
             self.embedding.weight[PADDING] = 0
+            if frozen:
+                self.embedding.weight.zero_()  # what has no pretrained vector would stay random for ever
             for word, vector in vectors.items():
                 self.embedding.weight[vocab.word_id(word)] = torch.from_numpy(vector)
-        self.embedding.weight.requires_grad_(not freeze)
+        self.embedding.weight.requires_grad_(not frozen)
 
     def forward(self, tokens: Tokens) -> Float[Tensor, "B T X"]:
         words = tokens.words

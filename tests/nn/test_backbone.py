@@ -56,7 +56,9 @@ def test_pretrained_vectors():
     embed = Words(vocab=VOCAB, vectors=vectors, word_dim=50, freeze=True)
     assert embed.dim == 2
     assert embed(tokens([["Cat"]], VOCAB)).tolist() == [[[1.0, 2.0]]]
+    assert embed(tokens([["the", "dog"]], VOCAB)).abs().sum() == 0  # frozen: what has no vector is zero
     assert not embed.embedding.weight.requires_grad
+    assert Words(vocab=VOCAB, vectors={}, word_dim=5, freeze=True).embedding.weight.requires_grad  # nothing to freeze
 
 
 def test_lstm_equals_torch_without_padding():
