@@ -15,7 +15,7 @@ class Row(NamedTuple):
 
 
 def read_blocks(path: str | Path) -> Iterator[list[Row]]:
-    """Yield each block of lines between empty lines; `-DOCSTART-` and empty blocks are left out.
+    """Yield each block of lines between empty lines (spaces and tabs are nothing); `-DOCSTART-` and empty blocks are left out.
 
     Columns stand between tabs if the line holds one (so that a word may be empty or hold a space), else between spaces.
     Raises ValueError for a line that has not as many columns as the first one.
@@ -23,7 +23,7 @@ def read_blocks(path: str | Path) -> Iterator[list[Row]]:
     width = None
     block: list[Row] = []
     for number, line in read_lines(path):
-        if not line.strip(" ") or line.startswith("-DOCSTART-"):
+        if not line.strip(" \t") or line.startswith("-DOCSTART-"):
             if block:
                 yield block
             block = []
