@@ -8,7 +8,8 @@ from hydra.utils import get_object
 from omegaconf import DictConfig, OmegaConf
 
 CONF = Path(__file__).parents[1] / "conf"
-OPTIONS = sorted((path.parent.name, path.stem) for path in CONF.glob("*/*.yaml"))
+OPTIONS = sorted((path.parent.name, path.stem) for path in CONF.glob("*/*.yaml") if path.parent.name != "recipe")
+RECIPES = sorted(path.stem for path in CONF.glob("recipe/*.yaml"))
 ONLY_WITH = {"bilm": ["job=pretrain"], "text": ["job=pretrain"]}  # groups that one job alone brings in
 
 
@@ -34,6 +35,23 @@ def test_every_option(group, option):
     assert found
     for target in found:
         assert callable(get_object(target)), target
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_a_recipe_is_for_one_corpus_and_task(recipe):
+    """It changes the task's settings, none of which it invents; `~recipe` and other corpora leave them as they are."""
+    corpus, task = recipe.split("_")
+    with_recipe, without = composed(f"data={corpus}", f"task={task}"), composed(f"data={corpus}", f"task={task}", "~recipe")
+    assert with_recipe != without
+    assert keys(with_recipe) - keys(without) <= {"task.optimizer.eps"}  # an argument that torch has a default for
+    assert without.task == composed("data=wikigold", f"task={task}").task
+
+
+def keys(node, prefix=""):
+    found = set()
+    for key, value in OmegaConf.to_container(node).items() if isinstance(node, DictConfig) else ():
+        found |= {f"{prefix}{key}"} | (keys(OmegaConf.create(value), f"{prefix}{key}.") if isinstance(value, dict) else set())
+    return found
 
 
 @pytest.mark.parametrize("override", ["elmo.mxi=all", "fractoin=0.5", "task.model.hiden_size=3"])
