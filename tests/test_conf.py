@@ -8,7 +8,10 @@ from hydra.utils import get_object
 from omegaconf import DictConfig, OmegaConf
 
 CONF = Path(__file__).parents[1] / "conf"
-OPTIONS = sorted((path.parent.name, path.stem) for path in CONF.glob("*/*.yaml") if path.parent.name != "recipe")
+OPTIONS = sorted(
+    (path.parent.name, path.stem) for path in CONF.glob("*/*.yaml") if path.parent.name not in ("recipe", "experiment")
+)
+EXPERIMENTS = sorted(path.stem for path in CONF.glob("experiment/*.yaml"))
 RECIPES = sorted(path.stem for path in CONF.glob("recipe/*.yaml"))
 ONLY_WITH = {"bilm": ["job=pretrain"], "text": ["job=pretrain"]}  # groups that one job alone brings in
 
@@ -45,6 +48,19 @@ def test_a_recipe_is_for_one_corpus_and_task(recipe):
     assert with_recipe != without
     assert keys(with_recipe) - keys(without) <= {"task.optimizer.eps"}  # an argument that torch has a default for
     assert without.task == composed("data=wikigold", f"task={task}").task
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS)
+def test_an_experiment_is_a_published_figure(experiment):
+    """It says no more of the model than which biLM it has; the figure is the one that the task's own config names."""
+    table, task, kind = experiment.split("_")
+    cfg = composed(f"experiment={experiment}")
+    assert table == f"table{cfg.published.table}"
+    assert cfg.task == composed(f"task={task}", "~recipe").task
+    assert (cfg.elmo.name == "none") == (kind == "baseline")
+    if task != "squad":  # whose config has the figures on dev, which is what can be measured
+        assert cfg.task.published[kind][cfg.task.monitor] == cfg.published[cfg.task.monitor]
+    assert composed(f"experiment={experiment}", "data=sample", "elmo=mini").elmo.name == "mini"
 
 
 def keys(node, prefix=""):
