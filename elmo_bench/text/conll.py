@@ -17,13 +17,14 @@ class Row(NamedTuple):
 def read_blocks(path: str | Path) -> Iterator[list[Row]]:
     """Yield each block of lines between empty lines; `-DOCSTART-` and empty blocks are left out.
 
-    Columns stand between tabs if the line holds one (so that a word may be empty or hold a space), else between spaces.
+    Columns stand between tabs if the line holds one (so that a word may be empty or hold a space), else between spaces. A
+    line of nothing but spaces and tabs is empty: so WNUT-17 ends some of its sentences.
     Raises ValueError for a line that has not as many columns as the first one.
     """
     width = None
     block: list[Row] = []
     for number, line in read_lines(path):
-        if not line.strip(" ") or line.startswith("-DOCSTART-"):
+        if not line.strip(" \t") or line.startswith("-DOCSTART-"):
             if block:
                 yield block
             block = []
