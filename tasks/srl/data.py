@@ -3,6 +3,7 @@
 Axes: B batch, T tokens.
 """
 
+import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,9 @@ from torch.nn.utils.rnn import pad_sequence
 from elmo_bench.nn import Tokens, tokens
 from elmo_bench.text import Row, Span, Vocab, bracket_spans, read_documents, read_lines, spans_to_iob2, tags_to_spans
 
-WORD, LEMMA, FIRST_PREDICATE = 3, 6, 11  # columns
+log = logging.getLogger(__name__)
+
+WORD, LEMMA, ROLESET, FIRST_PREDICATE = 3, 6, 7, 11  # columns
 
 
 @dataclass(frozen=True)
@@ -59,12 +62,16 @@ class Batch(NamedTuple):
 def read(path: Path) -> Iterator[Example]:
     """Yield an example for each predicate of each sentence, and one, all O, for a sentence that has none.
 
-    ValueError, with file and line, for what CoNLL-2012 does not allow, and for a predicate's column without `(V*`.
+    A sentence with more rolesets than columns of arguments lacks predicates: such sentences are counted, and the count is
+    logged. Raises ValueError, with file and line, for what CoNLL-2012 does not allow, and for a predicate's column
+    without `(V*`.
     """
+    lacking = 0
     for document in read_documents(path):
         for rows in document.sentences:
             words, source = tuple(row.columns[WORD] for row in rows), f"{path}:{rows[0].line}"
             columns = range(FIRST_PREDICATE, len(rows[0].columns) - 1)
+            lacking += sum(row.columns[ROLESET] != "-" for row in rows) > len(columns)
             for column in columns:
                 arguments = tuple(bracket_spans(rows, column, path))
                 if all(argument.label != "V" for argument in arguments):
@@ -73,6 +80,8 @@ def read(path: Path) -> Iterator[Example]:
                 yield Example(words, predicate, _lemma(rows, predicate), arguments, source)
             if not columns:
                 yield Example(words, (), "-", (), source)
+    if lacking:
+        log.warning("%s: %d sentences have more rolesets (column %d) than columns of arguments", path, lacking, ROLESET + 1)
 
 
 def _predicate(arguments: Sequence[Span]) -> tuple[int, ...]:

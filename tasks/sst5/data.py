@@ -147,6 +147,9 @@ def read_predictions(path: Path, examples: Sequence[Example]) -> list[str]:
             raise ValueError(f"{path}:{number}: {len(columns)} columns, but there are three: gold, predicted, sentence")
         if columns[2] != " ".join(example.words):
             raise ValueError(f"{path}:{number}: {columns[2]!r}, but {example.source} is {' '.join(example.words)!r}")
+        if columns[0] != example.gold:
+            came = f"gold label {columns[0]!r}, but {example.source} has {example.gold!r}"
+            raise ValueError(f"{path}:{number}: {came}; is task.classes as in the run?")
         if columns[1] not in allowed:
             raise ValueError(f"{path}:{number}: label {columns[1]!r}, but a label is one of {allowed}")
         predictions.append(columns[1])
