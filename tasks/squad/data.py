@@ -212,7 +212,10 @@ def write(examples: Sequence[Example], predictions: Sequence[Answer], path: Path
 
 
 def read_predictions(path: Path, examples: Sequence[Example]) -> list[Answer]:
-    """The answers of a prediction file, in the examples' order; ValueError where its ids are not the examples'."""
+    """The answers of a file that `write` wrote, in the order of the examples; its own order is free.
+
+    Raises ValueError, with the file, where its ids are not the examples'.
+    """
     found = _load(path)
     if not isinstance(found, dict):
         raise ValueError(f"{path}: predictions are an object, from question ids to answers, but here is {repr(found)[:60]}")
@@ -227,9 +230,10 @@ def read_predictions(path: Path, examples: Sequence[Example]) -> list[Answer]:
 
 
 def parse(record: dict[str, Any], source: str) -> Example:
-    """An unlabelled example from `{"question": text, "context": text}`; ValueError for anything else or no words.
+    """An unlabelled example from `{"question": text, "context": text}`.
 
-    Both are plain text, never lists of tokens: an answer is cut out of the text as it stands.
+    Both are plain text, never lists of tokens: an answer is cut out of the text as it stands. ValueError, with `source`, for
+    anything else or no words.
     """
     context = _paragraph(_field(record, "context", str, source))
     return Example(source, context, _question(_field(record, "question", str, source), context, source), (), (), source)

@@ -106,23 +106,6 @@ def collate(examples: Sequence[Example], vocab: Vocab) -> Batch:
     return Batch(batch, predicate, pad_sequence(tags, True), gold)
 
 
-def _sentences(examples: Sequence[Example]) -> Iterator[list[Example]]:
-    """Examples that follow each other and share a sentence, their predicates in order.
-
-    srl-eval.pl finds predicates by the first column, so a second predicate that begins at the same word (EWT has two
-    xray at "x - rays") must be given the sentence once more.
-    """
-    together: list[Example] = []
-    for example in examples:
-        last = together[-1] if together else None
-        if last and (last.source != example.source or last.predicate[:1] >= example.predicate[:1]):
-            yield together
-            together = []
-        together.append(example)
-    if together:
-        yield together
-
-
 def write(examples: Sequence[Example], predictions: Sequence[Sequence[str]], path: Path) -> None:
     """Write what srl-eval.pl reads (CoNLL-2005): lemmas at the predicates, then each one's arguments in a column.
 
@@ -141,6 +124,23 @@ def write(examples: Sequence[Example], predictions: Sequence[Sequence[str]], pat
             file.write("\n")
 
 
+def _sentences(examples: Sequence[Example]) -> Iterator[list[Example]]:
+    """Examples that follow each other and share a sentence, their predicates in order.
+
+    srl-eval.pl finds predicates by the first column, so a second predicate that begins at the same word (EWT has two
+    xray at "x - rays") must be given the sentence once more.
+    """
+    together: list[Example] = []
+    for example in examples:
+        last = together[-1] if together else None
+        if last and (last.source != example.source or last.predicate[:1] >= example.predicate[:1]):
+            yield together
+            together = []
+        together.append(example)
+    if together:
+        yield together
+
+
 def _brackets(tags: Sequence[str]) -> list[str]:
     """IOB2 tags as `(X*`, `*`, `*)` and `(X*)`."""
     cells = ["*"] * len(tags)
@@ -151,9 +151,9 @@ def _brackets(tags: Sequence[str]) -> list[str]:
 
 
 def read_predictions(path: Path, examples: Sequence[Example]) -> list[list[str]]:
-    """The tags of each example, from a file as `write` makes it.
+    """The predicted tags of a file that `write` wrote, in the order of the examples.
 
-    ValueError, with file and line, where words, predicates or their number are not those of the examples.
+    Raises ValueError, with file and line, where words, predicates or their number are not those of the examples.
     """
     blocks, predictions = _blocks(path), []
     for sentence in _sentences(examples):
@@ -199,7 +199,7 @@ def _check_fit(rows: Sequence[Row], sentence: Sequence[Example], path: Path) -> 
 
 
 def parse(record: dict[str, Any], source: str) -> Example:
-    """The example of an unlabelled record: `tokens` (a list) or `text`, and `predicate`.
+    """An unlabelled example from `{"tokens": list, "predicate": place}`, or `"text"` instead of `"tokens"`.
 
     `predicate` is the place of the predicate's word (from 0), a list of places, or a word that occurs once; it has no
     default, for a sentence has as many answers as predicates. ValueError, with `source`, for anything else.
@@ -229,5 +229,5 @@ def _places(predicate: object, words: Sequence[str], source: str) -> tuple[int, 
 
 
 def render(example: Example, prediction: Sequence[str]) -> dict[str, Any]:
-    """A prediction as a record: the words, the places of the predicate's words, and an IOB2 tag for each word."""
+    """A prediction as `{"tokens": ..., "predicate": places of its words, "tags": an IOB2 tag for each word}`."""
     return {"tokens": list(example.words), "predicate": list(example.predicate), "tags": list(prediction)}

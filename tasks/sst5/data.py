@@ -137,7 +137,10 @@ def write(examples: Sequence[Example], predictions: Sequence[str], path: Path) -
 
 
 def read_predictions(path: Path, examples: Sequence[Example]) -> list[str]:
-    """The predicted labels of a file that `write` wrote; ValueError where its sentences are not the examples'."""
+    """The predicted labels of a file that `write` wrote, in the order of the examples.
+
+    Raises ValueError, with file and line, where its sentences or their gold labels are not the examples'.
+    """
     allowed = sorted({label for names in CLASSES.values() for label in names.values()})
     lines = list(read_lines(path))
     predictions = []
@@ -159,7 +162,10 @@ def read_predictions(path: Path, examples: Sequence[Example]) -> list[str]:
 
 
 def parse(record: dict[str, Any], source: str) -> Example:
-    """An unlabelled example from `{"sentence": text or list of tokens}`; ValueError for anything else or no word."""
+    """An unlabelled example from `{"sentence": text or list of tokens}`.
+
+    ValueError, with `source`, for anything else or no word.
+    """
     sentence = record.get("sentence")
     if isinstance(sentence, str):
         from elmo_bench.text import tokenize
