@@ -65,10 +65,11 @@ class LengthBatches(Sampler[list[int]]):
 
 
 class TaskData(pl.LightningDataModule):
-    """The training, development and test examples of one task.
+    """The training, development and test examples of one task, or those of some of these splits.
 
     `read` and `collate` are the task's own (`tasks/*/data.py`); `fraction` keeps that share of the training examples, drawn by
-    `seed`. Everything is read, and so checked, before training starts.
+    `seed`. Everything is read, and so checked, before training starts. Examples may have the labels of the training
+    examples, or those of `vocab`, where a model has been trained already.
     """
 
     def __init__(
@@ -81,18 +82,21 @@ class TaskData(pl.LightningDataModule):
         fraction: float = 1.0,
         seed: int = 0,
         num_workers: int = 0,
+        vocab: Vocab | None = None,
     ) -> None:
         super().__init__()
         if not 0 < fraction <= 1:
             raise ValueError(f"fraction={fraction}, but it may be more than 0 and at most 1")
         self.collate, self.batch_size, self.seed, self.num_workers = collate, batch_size, seed, num_workers
         self.examples = {split: list(read[split](path)) for split, path in files.items()}
-        self.labels = sorted({label for example in self.examples["train"] for label in example.labels})
+        self.vocab = vocab
+        known = {label for example in self.examples["train"] for label in example.labels} if vocab is None else set(vocab.labels)
+        self.labels = sorted(known)
         for split, examples in self.examples.items():
-            _check(split, examples, files[split], set(self.labels))
-        kept = max(1, round(fraction * len(self.examples["train"])))
-        self.examples["train"] = random.Random(seed).sample(self.examples["train"], kept)
-        self.vocab: Vocab | None = None
+            _check(split, examples, files[split], known)
+        if "train" in files:
+            kept = max(1, round(fraction * len(self.examples["train"])))
+            self.examples["train"] = random.Random(seed).sample(self.examples["train"], kept)
 
     def sentences(self, split: str) -> Iterator[Sequence[str]]:
         """All sentences of a split's examples."""
@@ -116,6 +120,9 @@ class TaskData(pl.LightningDataModule):
         return self._loader("dev")
 
     def test_dataloader(self) -> DataLoader:
+        return self._loader("test")
+
+    def predict_dataloader(self) -> DataLoader:
         return self._loader("test")
 
 

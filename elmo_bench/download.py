@@ -1,29 +1,96 @@
 """Files from outside: where they should lie, how they are fetched, what to do when they are not there."""
 
 import logging
-from collections.abc import Mapping
+import tempfile
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import pooch
 
 log = logging.getLogger(__name__)
 
 
-def corpus(*, name: str, data_dir: str, train: str, dev: str, test: str, origin: str) -> Mapping[str, Path]:
-    """The three files of a corpus, as the user has put them under `data_dir`, plain or .gz; the error says where to get them."""
-    return {
-        split: _find(path, data_dir, f"data={name}: {origin}") for split, path in (("train", train), ("dev", dev), ("test", test))
-    }
+def corpus(
+    *,
+    name: str,
+    data_dir: str,
+    train: str,
+    dev: str,
+    test: str,
+    origin: str,
+    downloads: Mapping[str, Mapping[str, Any]] | None = None,
+) -> Mapping[str, Path]:
+    """The three files of a corpus, plain or .gz: as the user has put them under `data_dir`, else downloaded to there.
+
+    Args:
+        name: what the option is called, for errors.
+        data_dir: the folder below which corpora lie.
+        train: a file by its path below that folder; so are `dev` and `test`.
+        dev: may be the same file as `test`.
+        test: as `dev`.
+        origin: where the files come from and where they belong, for errors.
+        downloads: under such a path, the `url` it is downloaded from and the `sha256` of what lies there; where the file
+            is but a part of that, also which `member` of a zip archive it is, or the first and the last of its `lines`.
+            A path that is not here is never downloaded.
+
+    Raises:
+        FileNotFoundError: a file is neither there nor to be had; it says what failed and where to put the file by hand.
+        ValueError: a download has another checksum (nothing of it is kept), or an archive has not the member.
+
+    """
+    downloads = downloads or {}
+    found = {}
+    for split, path in (("train", train), ("dev", dev), ("test", test)):
+        try:
+            found[split] = _find(path, Path(data_dir).expanduser(), downloads.get(path))
+        except (FileNotFoundError, ValueError) as error:
+            raise type(error)(f"{error}. data={name}: {origin}") from error
+    return found
 
 
-def _find(path: str, folder: str, help_text: str) -> Path:
-    """A file by its path below a folder, by its name alone in that folder, or as it stands; gzipped or not."""
-    places = [Path(folder, path), Path(folder, Path(path).name), Path(path)]
+def _find(path: str, folder: Path, download: Mapping[str, Any] | None) -> Path:
+    """A file by its path below a folder, by its name alone in that folder, or as it stands; gzipped or not; or downloaded."""
+    places = [folder / path, folder / Path(path).name, Path(path)]
     for place in places:
         for candidate in (place, place.with_name(place.name + ".gz")):
             if candidate.is_file():
                 return candidate
-    raise FileNotFoundError(f"no file {places[0]} (data_dir={folder}). {help_text}")
+    if download is None:
+        raise FileNotFoundError(f"no file {places[0]} (data_dir={folder})")
+    return _download(places[0], **download)
+
+
+def _download(path: Path, *, url: str, sha256: str, member: str | None = None, lines: Sequence[int] | None = None) -> Path:
+    """A file made of what lies at `url`; where it is but a part, the whole stays beside it, for the parts still to be taken."""
+    log.info("%s is not there: taking it from %s", path, url)
+    if member is None and lines is None:
+        _retrieve(url, path, sha256)
+    else:
+        whole = path.with_name(url.rpartition("/")[2])
+        _retrieve(url, whole, sha256)
+        with tempfile.TemporaryDirectory(prefix=".", dir=path.parent) as scratch:
+            part = Path(scratch, path.name)
+            with part.open("wb") as file:
+                file.writelines(_member(whole, member) if member else _lines(whole, *(lines or ())))
+            part.replace(path)
+    return path
+
+
+def _member(archive: Path, member: str) -> Iterator[bytes]:
+    """The lines of one member; it is read, not extracted, so that its name is never a path here."""
+    try:
+        with zipfile.ZipFile(archive) as opened, opened.open(member) as file:
+            yield from file
+    except (KeyError, zipfile.BadZipFile) as error:
+        raise ValueError(f"cannot read {member!r} in {archive}: {error.args[0]}") from error
+
+
+def _lines(path: Path, first: int, last: int) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        yield from islice(file, first - 1, last)
 
 
 def fetch(url: str, *, folder: str, sha256: str | None = None) -> str:
@@ -32,8 +99,13 @@ def fetch(url: str, *, folder: str, sha256: str | None = None) -> str:
     Raises FileNotFoundError that says where to put the file by hand, and ValueError for a wrong checksum.
     """
     path = Path(folder).expanduser() / url.rpartition("/")[2]
-    if path.is_file() and sha256 is None:
-        return str(path)
+    if sha256 is not None or not path.is_file():
+        _retrieve(url, path, sha256)
+    return str(path)
+
+
+def _retrieve(url: str, path: Path, sha256: str | None) -> None:
+    """Download to `path`, whole or not at all, unless a file with that checksum is there."""
     try:
         known = f"sha256:{sha256}" if sha256 else None
         pooch.retrieve(url, known, fname=path.name, path=path.parent, progressbar=True)
@@ -41,8 +113,7 @@ def fetch(url: str, *, folder: str, sha256: str | None = None) -> str:
         raise ValueError(f"{url} is not the file it should be: {error}") from error
     except Exception as error:  # the many ways in which a network fails
         raise FileNotFoundError(
-            f"could not download {url} ({type(error).__name__}). Fetch it elsewhere and put it at {path}"
+            f"could not download {url} ({type(error).__name__}: {error}). Fetch it elsewhere and put it at {path}"
         ) from error
     if sha256 is None:
         log.warning("%s has no published checksum; what came has sha256 %s", path, pooch.file_hash(str(path)))
-    return str(path)

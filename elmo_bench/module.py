@@ -28,7 +28,8 @@ class TaskModule(pl.LightningModule):
     """Scores -> loss and the mix's penalty when training; scores -> decoded predictions -> metric on dev and test.
 
     `optimizer` takes parameter groups; a biLM that is trained too has a group of its own with `bilm_lr`. After a test the
-    predictions lie in `predictions`, by the example's place in its file. `scheduler` takes the optimizer.
+    predictions lie in `predictions`, by the example's place in its file. `scheduler` takes the optimizer. With
+    `bilm_is_elsewhere` (frozen, and in a file of its own) checkpoints leave the biLM out; they hold `content` beside the weights.
     """
 
     def __init__(
@@ -40,12 +41,15 @@ class TaskModule(pl.LightningModule):
         monitor: str,
         bilm_lr: float,
         scheduler: Callable[[torch.optim.Optimizer], Any] | None = None,
+        bilm_is_elsewhere: bool = False,
     ) -> None:
         super().__init__()
         self.model: Any = model
         self.optimizer, self.scheduler = optimizer, scheduler
         self.monitor, self.bilm_lr = monitor, bilm_lr
         self.metrics: Any = nn.ModuleDict({"val": metric, "test": metric.clone()})
+        self.bilm_is_elsewhere = bilm_is_elsewhere
+        self.content: dict[str, Any] = {}
         self.predictions: dict[int, Any] = {}
 
     @property
@@ -69,6 +73,10 @@ class TaskModule(pl.LightningModule):
     def test_step(self, numbered: Numbered, batch_idx: int) -> None:
         self.predictions |= zip(numbered.numbers, self._measure("test", numbered), strict=True)
 
+    def predict_step(self, numbered: Numbered, batch_idx: int) -> None:
+        batch = numbered.batch
+        self.predictions |= zip(numbered.numbers, self.model.decode(self.model(batch), batch), strict=True)
+
     def _measure(self, split: str, numbered: Numbered) -> list:
         batch = numbered.batch
         predicted = self.model.decode(self.model(batch), batch)
@@ -81,7 +89,13 @@ class TaskModule(pl.LightningModule):
 
     def on_test_epoch_end(self) -> None:
         self._log_metric("test")
-        if dist.is_initialized():  # each process tested its share
+        self._gather_predictions()
+
+    def on_predict_epoch_end(self) -> None:
+        self._gather_predictions()
+
+    def _gather_predictions(self) -> None:
+        if dist.is_initialized():  # each process has its share
             shares: list[Any] = [None] * dist.get_world_size()
             dist.all_gather_object(shares, self.predictions)
             self.predictions = {number: prediction for share in shares for number, prediction in share.items()}
@@ -116,16 +130,15 @@ class TaskModule(pl.LightningModule):
         schedule = {"scheduler": scheduler, "interval": interval, "monitor": self.monitor}
         return {"optimizer": optimizer, "lr_scheduler": schedule}
 
-    def _frozen(self) -> dict[str, Tensor]:
-        """The parameters of a frozen biLM: a checkpoint names the biLM, it does not hold it."""
-        elmo = self.elmo
-        if elmo.layers is None or elmo.finetune:
+    def _elsewhere(self) -> dict[str, Tensor]:
+        if not self.bilm_is_elsewhere:
             return {}
-        return {f"model.backbone.elmo.layers.{name}": value for name, value in elmo.layers.state_dict().items()}
+        return {f"model.backbone.elmo.layers.{name}": value for name, value in self.elmo.layers.state_dict().items()}
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        for name in self._frozen():
+        checkpoint |= self.content
+        for name in self._elsewhere():
             del checkpoint["state_dict"][name]
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        checkpoint["state_dict"].update(self._frozen())
+        checkpoint["state_dict"].update(self._elsewhere())

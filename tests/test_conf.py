@@ -8,7 +8,11 @@ from hydra.utils import get_object
 from omegaconf import DictConfig, OmegaConf
 
 CONF = Path(__file__).parents[1] / "conf"
-OPTIONS = sorted((path.parent.name, path.stem) for path in CONF.glob("*/*.yaml"))
+OPTIONS = sorted(
+    (path.parent.name, path.stem) for path in CONF.glob("*/*.yaml") if path.parent.name not in ("recipe", "experiment")
+)
+EXPERIMENTS = sorted(path.stem for path in CONF.glob("experiment/*.yaml"))
+RECIPES = sorted(path.stem for path in CONF.glob("recipe/*.yaml"))
 ONLY_WITH = {"bilm": ["job=pretrain"], "text": ["job=pretrain"]}  # groups that one job alone brings in
 
 
@@ -34,6 +38,36 @@ def test_every_option(group, option):
     assert found
     for target in found:
         assert callable(get_object(target)), target
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_a_recipe_is_for_one_corpus_and_task(recipe):
+    """It changes the task's settings, none of which it invents; `~recipe` and other corpora leave them as they are."""
+    corpus, task = recipe.split("_")
+    with_recipe, without = composed(f"data={corpus}", f"task={task}"), composed(f"data={corpus}", f"task={task}", "~recipe")
+    assert with_recipe != without
+    assert keys(with_recipe) - keys(without) <= {"task.optimizer.eps"}  # an argument that torch has a default for
+    assert without.task == composed("data=wikigold", f"task={task}").task
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS)
+def test_an_experiment_is_a_published_figure(experiment):
+    """It says no more of the model than which biLM it has; the figure is the one that the task's own config names."""
+    table, task, kind = experiment.split("_")
+    cfg = composed(f"experiment={experiment}")
+    assert table == f"table{cfg.published.table}"
+    assert cfg.task == composed(f"task={task}", "~recipe").task
+    assert (cfg.elmo.name == "none") == (kind == "baseline")
+    if task != "squad":  # whose config has the figures on dev, which is what can be measured
+        assert cfg.task.published[kind][cfg.task.monitor] == cfg.published[cfg.task.monitor]
+    assert composed(f"experiment={experiment}", "data=sample", "elmo=mini").elmo.name == "mini"
+
+
+def keys(node, prefix=""):
+    found = set()
+    for key, value in OmegaConf.to_container(node).items() if isinstance(node, DictConfig) else ():
+        found |= {f"{prefix}{key}"} | (keys(OmegaConf.create(value), f"{prefix}{key}.") if isinstance(value, dict) else set())
+    return found
 
 
 @pytest.mark.parametrize("override", ["elmo.mxi=all", "fractoin=0.5", "task.model.hiden_size=3"])

@@ -2,34 +2,74 @@
 
 import hashlib
 import http.server
+import io
 import threading
+import zipfile
+from pathlib import Path
 
 import pytest
+from hydra import compose, initialize_config_dir
 
 from elmo_bench.download import corpus, fetch
+from elmo_bench.jobs.build import instantiate
 
+CONF = Path(__file__).parents[1] / "conf"
 CONTENT = b"weights" * 1000
+LINES = b"one\ntwo\nthree\nfour\n"
+DOWNLOADED = ["snli", "squad1", "sst", "wikigold", "wnut17"]
+
+
+def archive():
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as file:
+        for name in ("trees/train.txt", "../outside.txt", "/tmp/absolute.txt", "trees/../../dots.txt"):
+            file.writestr(name, f"what is in {name}\n")
+    return content.getvalue()
+
+
+FILES = {"good.bin": CONTENT, "cut.bin": CONTENT, "trees.zip": archive(), "lines.txt": LINES}
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
-        found = self.path.endswith("good.bin") or self.path.endswith("cut.bin")
-        self.send_response(200 if found else 404)
-        self.send_header("Content-Length", str(len(CONTENT)))
+        self.server.requests.append(self.path)
+        content = FILES.get(self.path[1:], b"")
+        self.send_response(200 if content else 404)
+        self.send_header("Content-Length", str(len(content)))
         self.end_headers()
-        if found:
-            self.wfile.write(CONTENT if "good" in self.path else CONTENT[:100])
+        self.wfile.write(content[:100] if "cut" in self.path else content)
 
     def log_message(self, *_):
         pass
 
 
 @pytest.fixture
-def server():
+def requests():
+    return []
+
+
+@pytest.fixture
+def server(requests):
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
+        running.requests = requests
         threading.Thread(target=running.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{running.server_port}"
         running.shutdown()
+
+
+def source(server, name, **part):
+    return {"url": f"{server}/{name}", "sha256": hashlib.sha256(FILES.get(name, b"")).hexdigest(), **part}
+
+
+def x(folder, downloads, **files):
+    """The corpus x, of whose files a test names those that it is about; the others lie there."""
+    (folder / "there.txt").touch()
+    paths = {"train": "there.txt", "dev": "there.txt", "test": "there.txt"} | files
+    return corpus(name="x", data_dir=str(folder), origin="Ask the authors.", downloads=downloads, **paths)
+
+
+def files_in(folder):
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
 
 
 def test_fetched_once(server, tmp_path):
@@ -64,3 +104,92 @@ def test_where_a_corpus_may_lie(tmp_path, stored):
 def test_a_missing_corpus(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"no file .*ner/x.train .*data=x: Ask the authors"):
         corpus(name="x", data_dir=str(tmp_path), train="ner/x.train", dev="d", test="t", origin="Ask the authors.")
+
+
+def test_a_corpus_is_downloaded_once(server, requests, tmp_path):
+    downloads = {"ner/x.train": source(server, "good.bin")}
+    for _ in range(2):
+        found = x(tmp_path, downloads, train="ner/x.train")
+        assert found["train"] == tmp_path / "ner" / "x.train"
+        assert found["train"].read_bytes() == CONTENT
+    assert requests == ["/good.bin"]
+    assert files_in(tmp_path) == ["ner/x.train", "there.txt"]
+
+
+@pytest.mark.parametrize("there", ["ner/x.train", "x.train.gz"])
+def test_the_users_file_wins(server, requests, tmp_path, there):
+    (tmp_path / "ner").mkdir()
+    (tmp_path / there).write_bytes(b"the user's own")
+    assert x(tmp_path, {"ner/x.train": source(server, "good.bin")}, train="ner/x.train")["train"] == tmp_path / there
+    assert not requests
+
+
+def test_another_file_is_never_downloaded(server, requests, tmp_path):
+    (tmp_path / "part.txt").touch()
+    downloads = {"ner/x.train": source(server, "good.bin")}
+    assert x(tmp_path, downloads, train="part.txt")["train"] == tmp_path / "part.txt"
+    with pytest.raises(FileNotFoundError, match=r"no file .*prat.txt .*data=x: Ask the authors"):
+        x(tmp_path, downloads, train="prat.txt")
+    assert not requests
+
+
+@pytest.mark.parametrize(
+    ("name", "what"), [("missing.bin", "HTTPError: 404"), ("cut.bin", "ConnectionError|ChunkedEncodingError")]
+)
+def test_what_a_failed_download_says(server, tmp_path, name, what):
+    message = rf"could not download {server}/{name} \(({what}).*put it at {tmp_path}/ner/x.train. data=x: Ask the authors"
+    with pytest.raises(FileNotFoundError, match=message):
+        x(tmp_path, {"ner/x.train": source(server, name)}, train="ner/x.train")
+    assert files_in(tmp_path) == ["there.txt"]
+
+
+@pytest.mark.parametrize("part", [{}, {"member": "trees/train.txt"}])
+def test_a_wrong_checksum_leaves_nothing(server, tmp_path, part):
+    with pytest.raises(ValueError, match=r"trees.zip is not the file it should be: .*data=x: Ask the authors"):
+        x(tmp_path, {"ner/x.train": source(server, "trees.zip", **part) | {"sha256": "0" * 64}}, train="ner/x.train")
+    assert files_in(tmp_path) == ["there.txt"]
+
+
+def test_parts_of_one_download(server, requests, tmp_path):
+    downloads = {
+        "ner/x.train": source(server, "trees.zip", member="trees/train.txt"),
+        "ner/x.dev": source(server, "lines.txt", lines=[1, 3]),
+        "ner/x.test": source(server, "lines.txt", lines=[4, 4]),
+    }
+    found = x(tmp_path, downloads, train="ner/x.train", dev="ner/x.dev", test="ner/x.test")
+    assert [found[split].read_text() for split in found] == ["what is in trees/train.txt\n", "one\ntwo\nthree\n", "four\n"]
+    assert requests == ["/trees.zip", "/lines.txt"]
+    assert files_in(tmp_path) == ["ner/lines.txt", "ner/trees.zip", "ner/x.dev", "ner/x.test", "ner/x.train", "there.txt"]
+
+
+@pytest.mark.parametrize("member", ["../outside.txt", "/tmp/absolute.txt", "trees/../../dots.txt"])
+def test_a_members_name_is_never_a_path(server, tmp_path, member):
+    found = x(tmp_path, {"ner/x.train": source(server, "trees.zip", member=member)}, train="ner/x.train")
+    assert found["train"].read_text() == f"what is in {member}\n"
+    assert files_in(tmp_path) == ["ner/trees.zip", "ner/x.train", "there.txt"]
+
+
+@pytest.mark.parametrize(("name", "what"), [("trees.zip", "no item named 'a.txt'"), ("good.bin", "not a zip file")])
+def test_an_archive_without_the_member(server, tmp_path, name, what):
+    with pytest.raises(ValueError, match=rf"cannot read 'a.txt' in .*{name}: .*{what}.*data=x: Ask the authors"):
+        x(tmp_path, {"ner/x.train": source(server, name, member="a.txt")}, train="ner/x.train")
+    assert files_in(tmp_path) == [f"ner/{name}", "there.txt"]
+
+
+@pytest.mark.parametrize("option", [path.stem for path in CONF.glob("data/*.yaml")])
+def test_which_corpora_are_downloaded(option, tmp_path):
+    """Every file of the open ones has a source; none of the others has."""
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        files = compose("config", [f"data={option}", f"data_dir={tmp_path}"]).data.files
+    downloads = files.get("downloads", {})
+    assert set(downloads) == ({files.train, files.dev, files.test} if option in DOWNLOADED else set())
+    assert all(each.url.startswith("https://") and len(each.sha256) == 64 for each in downloads.values())
+
+
+def test_an_override_keeps_the_other_files(tmp_path):
+    for name in ("part.txt", "dev.txt", "test.txt"):
+        (tmp_path / name).touch()
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        cfg = compose("config", ["data=sst", f"data_dir={tmp_path}", f"data.files.train={tmp_path}/part.txt"])
+    found = instantiate(cfg.data.files)
+    assert [path.name for path in found.values()] == ["part.txt", "dev.txt", "test.txt"]

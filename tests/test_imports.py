@@ -16,6 +16,7 @@ MAY = {
     "report": set(),
     "sample": set(),
     "download": set(),
+    "hub": set(),
     "nn": {"elmo", "text"},
     "metrics": {"text"},
     "data": {"text", "elmo"},
@@ -30,6 +31,8 @@ ONLY = {
     "pytorch_lightning": {"elmo_bench/data.py", "elmo_bench/module.py", "elmo_bench/average.py", "elmo_bench/jobs"},
     "h5py": {"elmo_bench/elmo/weights.py", "elmo_bench/jobs"},
     "wandb": {"elmo_bench/jobs/wandb_logger.py"},
+    "pyarrow": {"elmo_bench/hub.py"},
+    "huggingface_hub": {"elmo_bench/hub.py"},
 }
 
 

@@ -3,7 +3,7 @@ from .chars import char_ids
 from .elmo import Elmo, ElmoVectors
 from .lm import Corpus, LanguageModel
 from .mix import ScalarMix
-from .weights import load, save, shipped
+from .weights import digest, load, save, shipped
 
 __all__ = [
     "BiLm",
@@ -15,6 +15,7 @@ __all__ = [
     "ScalarMix",
     "State",
     "char_ids",
+    "digest",
     "load",
     "save",
     "shipped",

@@ -3,6 +3,7 @@
 Axes: as in `bilm.py`. The HDF5 layout is that of bilm-tf's `dump_weights`; its names, shapes and orders are in `_hdf5_layout`.
 """
 
+import hashlib
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -12,7 +13,7 @@ import numpy as np
 import torch
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
-from torch import Tensor
+from torch import Tensor, nn
 
 from .bilm import BiLm, Options
 
@@ -45,6 +46,15 @@ def load(options: str | Path | None, weights: str | Path | None, *, pretrained: 
     tensors = _read_safetensors(bilm, weights) if Path(weights).suffix == ".safetensors" else _read_hdf5(bilm, weights)
     bilm.load_state_dict(tensors)
     return bilm
+
+
+def digest(bilm: nn.Module) -> str:
+    """A sha256 of all parameters: which biLM this is, wherever its files lie."""
+    found = hashlib.sha256()
+    for name, value in sorted(bilm.state_dict().items()):
+        found.update(name.encode())
+        found.update(value.cpu().contiguous().numpy())
+    return found.hexdigest()
 
 
 def save(bilm: BiLm, weights: str | Path, options: str | Path | None = None, *, dtype: torch.dtype = torch.float32) -> None:

@@ -1,5 +1,7 @@
 """From a config to objects: every config group is instantiated once, here, in a function of a few lines."""
 
+import logging
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from importlib import import_module
@@ -19,6 +21,13 @@ from elmo_bench.elmo import Elmo
 from elmo_bench.module import TaskModule
 from elmo_bench.nn import Backbone
 from elmo_bench.text import Vocab, read_vectors
+
+logging.getLogger("pytorch_lightning").setLevel(logging.WARNING)
+for _chatter in (
+    *("does not have many workers", "number of training batches", "exists and is not empty", "LeafSpec"),
+    *("using a custom batch sampler", "predict returned None"),
+):
+    warnings.filterwarnings("ignore", f".*{_chatter}.*")
 
 
 def instantiate(node: Any, **more: Any) -> Any:
@@ -92,13 +101,14 @@ def module(cfg: DictConfig, model: Any, vocab: Vocab) -> TaskModule:
         monitor=f"val/{cfg.task.monitor}",
         bilm_lr=cfg.elmo.lr,
         scheduler=instantiate(cfg.task.get("scheduler")),
+        bilm_is_elsewhere=model.backbone.elmo.layers is not None and cfg.elmo.pretrained and not cfg.elmo.finetune,
     )
 
 
 def trainer(cfg: DictConfig, callbacks: list[Callback]) -> pl.Trainer:
     """Lightning's Trainer with the chosen loggers, and the callbacks that the task asks for beside ours."""
     callbacks = callbacks + [instantiate(callback) for callback in cfg.task.get("callbacks", ())]
-    loggers = [instantiate(logger) for logger in cfg.logger.values()]
+    loggers = [instantiate(logger) for logger in (cfg.get("logger") or {}).values()]  # evaluate and predict have none
     settings: dict[str, Any] = {
         "default_root_dir": cfg.run_dir,
         "enable_model_summary": False,

@@ -4,6 +4,7 @@ import dataclasses
 import importlib.metadata
 import json
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 from hydra.core.hydra_config import HydraConfig
@@ -54,7 +55,19 @@ def _commit() -> str | None:
 
 def print_result(result: Result, cfg: DictConfig) -> None:
     """The test figures by type and overall, the mix, the time."""
-    names = [name.removeprefix("test/") for name in result.metrics if name.startswith("test/")]
+    print_metrics(result.metrics, "test", f"{result.task} on {cfg.data.name}, elmo={cfg.elmo.name}, seed {result.seed}: test")
+    console = Console()
+    if result.mix:
+        console.print("mix: " + "   ".join(f"{name.removeprefix('elmo/')} {value:.3f}" for name, value in result.mix.items()))
+    console.print(
+        f"{result.epochs} epochs in {result.seconds['training']:.0f} s of training "
+        f"({result.examples_per_second:.0f} examples/s), {result.seconds['total']:.0f} s in all; {cfg.run_dir}/result.json"
+    )
+
+
+def print_metrics(metrics: Mapping[str, float], split: str, title: str) -> None:
+    """A table of a split's figures in percent: a row for each type, and one for all."""
+    names = [name.removeprefix(f"{split}/") for name in metrics if name.startswith(f"{split}/")]
     groups = list(dict.fromkeys(name.rpartition("/")[0] for name in names))
     kinds = list(dict.fromkeys(name.rpartition("/")[2] for name in names))
     table = Table()
@@ -62,15 +75,9 @@ def print_result(result: Result, cfg: DictConfig) -> None:
     for kind in kinds:
         table.add_column(kind, justify="right")
     for group in sorted(groups, key=lambda group: (group == "", group)):
-        figures = (result.metrics.get("/".join(filter(None, ("test", group, kind)))) for kind in kinds)
+        figures = (metrics.get("/".join(filter(None, (split, group, kind)))) for kind in kinds)
         cells = ("" if figure is None else f"{100 * figure:.2f}" for figure in figures)
         table.add_row(group or "all", *cells, style="" if group else "bold")
     console = Console()
-    console.print(f"\n{result.task} on {cfg.data.name}, elmo={cfg.elmo.name}, seed {result.seed}: test, in percent")
+    console.print(f"\n{title}, in percent")
     console.print(table)
-    if result.mix:
-        console.print("mix: " + "   ".join(f"{name.removeprefix('elmo/')} {value:.3f}" for name, value in result.mix.items()))
-    console.print(
-        f"{result.epochs} epochs in {result.seconds['training']:.0f} s of training "
-        f"({result.examples_per_second:.0f} examples/s), {result.seconds['total']:.0f} s in all; {cfg.run_dir}/result.json"
-    )

@@ -2,7 +2,6 @@
 
 import logging
 import time
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +13,10 @@ from pytorch_lightning.callbacks import Callback, EarlyStopping, ModelCheckpoint
 from elmo_bench.data import TaskData
 from elmo_bench.module import TaskModule
 
-from . import build, wandb_logger
+from . import build, checkpoint, wandb_logger
 from .result import Result, print_result, write_result
 
 log = logging.getLogger(__name__)
-logging.getLogger("pytorch_lightning").setLevel(logging.WARNING)
-for _chatter in ("does not have many workers", "number of training batches", "exists and is not empty", "LeafSpec"):
-    warnings.filterwarnings("ignore", f".*{_chatter}.*")
 
 
 class EpochLines(Callback):
@@ -55,6 +51,7 @@ def train(cfg: DictConfig) -> dict[str, float]:
     data = build.data(cfg)
     data.vocab, vectors = build.vocab(cfg, data)
     module = build.module(cfg, build.model(cfg, data.vocab, vectors, elmo), data.vocab)
+    module.content = {checkpoint.KEY: checkpoint.describe(cfg, data.vocab, vectors, module)}
     parameters = count_parameters(module)
     sizes = ", ".join(f"{len(examples)} {split}" for split, examples in data.examples.items())
     log.info(
@@ -82,7 +79,7 @@ def train(cfg: DictConfig) -> dict[str, float]:
         if "wandb" in cfg.logger:
             wandb_logger.finish()
     if trainer.is_global_zero:
-        write_predictions(cfg, data, module)
+        write_predictions(cfg, data, module, "test")
         result = Result(
             task=cfg.task.name,
             seed=cfg.seed,
@@ -114,10 +111,11 @@ def measure(trainer: pl.Trainer, module: TaskModule, data: TaskData) -> dict[str
     return {name: float(value) for name, value in figures.items() if name.startswith(("val/", "test/"))}
 
 
-def write_predictions(cfg: DictConfig, data: TaskData, module: TaskModule) -> None:
-    """The test predictions, in the order and the official format of the test file."""
+def write_predictions(cfg: DictConfig, data: TaskData, module: TaskModule, split: str) -> None:
+    """What the module predicted last, in the order and the official format of the file it read."""
     folder = Path(cfg.run_dir, "predictions")
     folder.mkdir(exist_ok=True)
-    tested = sorted(module.predictions)  # all of them, but for trainer=smoke
-    examples = [data.examples["test"][number] for number in tested]
-    build.task_files(cfg).write(examples, [module.predictions[number] for number in tested], folder / f"test{cfg.task.suffix}")
+    measured = sorted(module.predictions)  # all of them, but for trainer=smoke
+    examples = [data.examples["test"][number] for number in measured]
+    predictions = [module.predictions[number] for number in measured]
+    build.task_files(cfg).write(examples, predictions, folder / f"{split}{cfg.task.suffix}")

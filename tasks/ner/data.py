@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Int
@@ -95,3 +95,20 @@ def write(examples: Sequence[Example], predictions: Sequence[Sequence[str]], pat
             for row in zip(example.words, example.gold, predicted, strict=True):
                 file.write(" ".join(row) + "\n")
             file.write("\n")
+
+
+def parse(record: dict[str, Any], source: str) -> Example:
+    """An unlabelled sentence from `{"tokens": list}` or `{"text": text}`; ValueError for anything else or no word."""
+    words = record.get("tokens")
+    if words is None and isinstance(record.get("text"), str):
+        from elmo_bench.text import tokenize
+
+        words = tokenize(record["text"])
+    if not isinstance(words, list) or not words or not all(isinstance(word, str) and word for word in words):
+        raise ValueError(f"{source}: a record needs 'tokens', a list of words, or 'text', neither of them empty")
+    return Example(tuple(words), (), source)
+
+
+def render(example: Example, prediction: Sequence[str]) -> dict[str, Any]:
+    """A prediction as `{"tokens": ..., "tags": ...}`, an IOB2 tag for each token."""
+    return {"tokens": list(example.words), "tags": list(prediction)}

@@ -49,9 +49,11 @@ def test_golden_chunks(fixtures):
 def test_columns(tmp_path):
     path = tmp_path / "x.conll.gz"
     with gzip.open(path, "wt", encoding="utf-8") as file:
-        file.write("-DOCSTART- -X- O\n\na _ O\nb  c   d\n\n\n-DOCSTART-\n\ne\tf\tg h\n\t\tO\n")
+        file.write(
+            "-DOCSTART- -X- O\n\na _ O\nb  c   d\n\n\n-DOCSTART-\n\ne\tf\tg h\n\t\tO\n\t\nh\ti\tj\n"
+        )  # WNUT-17 ends sentences by tabs
     blocks = [[row.columns for row in block] for block in read_blocks(path)]
-    assert blocks == [[["a", "_", "O"], ["b", "c", "d"]], [["e", "f", "g h"], ["", "", "O"]]]
+    assert blocks == [[["a", "_", "O"], ["b", "c", "d"]], [["e", "f", "g h"], ["", "", "O"]], [["h", "i", "j"]]]
 
 
 @pytest.mark.parametrize("blank", ["", " ", "\t", "\t \t"])

@@ -1,0 +1,204 @@
+"""A trained model again, from its checkpoint alone: the same figures, labels for new text; and what a stranger's may not do."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from hydra import compose, initialize_config_dir
+
+from elmo_bench.jobs import build
+from elmo_bench.jobs.evaluate import evaluate
+from elmo_bench.jobs.predict import predict
+from elmo_bench.jobs.train import train
+
+CONF = str(Path(__file__).parents[2] / "conf")
+SMALL = {
+    "ner": ["embed.num_filters=8", "encoder.hidden_size=8", "task.model.hidden_size=8"],
+    "sst5": [
+        *("encoder.projection_size=8", "encoder.hidden_size=8", "task.model.hidden_size=8"),
+        *("task.model.layer_sizes=[8,8]", "task.phrases=null"),
+    ],
+    "snli": ["encoder.hidden_size=8", "task.model.hidden_size=8"],
+    "squad": ["embed.word_dim=8", "embed.num_filters=8", "encoder.hidden_size=8", "task.model.hidden_size=8"],
+    "srl": ["data.size=20", "encoder.hidden_size=8", "encoder.num_layers=2", "task.model.indicator_dim=4"],
+    "coref": ["embed.num_filters=8", "encoder.hidden_size=8", "task.model.hidden_size=8"],
+}
+RECORDS = {
+    "ner": [{"id": 7, "tokens": ["Ann", "slept", "."]}, {"text": "Bob Smith sings."}],
+    "sst5": [{"id": 7, "text": "Very good."}, {"sentence": ["Bad"]}],
+    "snli": [{"id": 7, "sentence1": "A man sleeps.", "sentence2": "A man runs."}],
+    "squad": [{"id": 7, "question": "Who sings?", "context": "Bob Smith sings, and Ann sleeps."}],
+    "srl": [{"id": 7, "text": "Bob sings.", "predicate": 1}, {"tokens": ["Ann", "slept"], "predicate": "slept"}],
+    "coref": [{"id": "nw/7", "text": "Bob sings. He smiles."}, {"sentences": [["Ann", "slept"], ["She", "smiled"]]}],
+}
+
+
+def composed(*overrides):
+    with initialize_config_dir(CONF, version_base="1.3"):
+        return compose("config", ["trainer=cpu", "trainer.enable_progress_bar=false", "data.size=2", *overrides])
+
+
+@pytest.fixture
+def folder(tmp_path, tmp_path_factory):
+    """A new folder's override, each time it is asked for, and where generated corpora lie."""
+
+    def folder(name):
+        (tmp_path / name).mkdir()
+        return [f"run_dir={tmp_path / name}", f"cache_dir={tmp_path_factory.getbasetemp()}"]
+
+    return folder
+
+
+def trained(folder, task, *overrides):
+    cfg = composed(f"task={task}", *SMALL[task], "fit.max_epochs=1", *folder("trained"), *overrides)
+    return Path(cfg.run_dir, "best.ckpt"), train(cfg)
+
+
+@pytest.mark.parametrize("task", SMALL)
+def test_the_figures_of_training_again_and_labels_for_new_text(folder, tmp_path, task):
+    checkpoint, metrics = trained(folder, task)
+    for split, name in (("dev", "val"), ("test", "test")):
+        size = [setting for setting in SMALL[task] if setting.startswith("data.size")]
+        cfg = composed("job=evaluate", f"checkpoint={checkpoint}", f"split={split}", *size, *folder(split))
+        figures = {key.removeprefix(f"{split}/"): value for key, value in evaluate(cfg).items()}
+        assert figures == pytest.approx({k.removeprefix(f"{name}/"): v for k, v in metrics.items() if k.startswith(f"{name}/")})
+        assert json.loads(Path(cfg.run_dir, "evaluation.json").read_text())["data"] == "sample"
+    written = list((tmp_path / "test" / "predictions").iterdir())
+    assert [path.read_text() for path in written] == [
+        (checkpoint.parent / "predictions" / path.name).read_text() for path in written
+    ]
+
+    source, output = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+    source.write_text("".join(json.dumps(record) + "\n\n" for record in RECORDS[task]))
+    predict(composed("job=predict", f"checkpoint={checkpoint}", f"input={source}", f"output={output}", *folder("predicted")))
+    labelled = [json.loads(line) for line in output.read_text().splitlines()]
+    assert len(labelled) == len(RECORDS[task])
+    assert [record.get("id") for record in labelled] == [record.get("id") for record in RECORDS[task]]
+    assert all(record.keys() & {"tags", "label", "answer", "clusters"} for record in labelled)
+
+
+@pytest.mark.parametrize("task", ["ner", "sst5", "coref"])
+def test_raw_text(folder, tmp_path, task):
+    checkpoint, _ = trained(folder, task)
+    (tmp_path / "in.txt").write_text("Bob sings well.\nAnn slept.\n")
+    output = tmp_path / "out.jsonl"
+    predict(composed("job=predict", f"checkpoint={checkpoint}", f"input={tmp_path}/in.txt", f"output={output}", *folder("p")))
+    assert [("Bob" in line, "Ann" in line) for line in output.read_text().splitlines()] == [(True, False), (False, True)]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("in.jsonl", '{"text": "a"}\n{"text": "b', "in.jsonl:2: not a JSON object"),
+        ("in.jsonl", '["a"]\n', "in.jsonl:1: .*but a line is a JSON object"),
+        ("in.jsonl", '{"words": ["a"]}\n', "in.jsonl:1: a record needs 'tokens'"),
+        ("in.txt", "", "in.txt: the file is empty"),
+        ("in.txt", "\n\n", "in.txt: no examples"),
+    ],
+)
+def test_input_that_is_not_what_it_should_be(folder, tmp_path, name, content, message):
+    checkpoint, _ = trained(folder, "ner", "elmo=none")
+    (tmp_path / name).write_text(content)
+    cfg = composed("job=predict", f"checkpoint={checkpoint}", f"input={tmp_path / name}", f"output={tmp_path}/o", *folder("p"))
+    with pytest.raises(ValueError, match=message):
+        predict(cfg)
+    assert not (tmp_path / "o").exists()
+
+
+def test_without_the_vectors_it_was_trained_with(folder, tmp_path):
+    vectors = tmp_path / "vectors.txt"
+    vectors.write_text("the 1 2 3\n. 4 5 6\n")
+    checkpoint, metrics = trained(folder, "ner", f"vocab.vectors={vectors}", "embed.freeze=true", "elmo.finetune=true")
+    vectors.unlink()
+    figures = evaluate(composed("job=evaluate", f"checkpoint={checkpoint}", *folder("test")))
+    assert figures["test/f1"] == metrics["test/f1"]
+
+
+def test_a_frozen_bilm_without_a_file_is_in_the_checkpoint(folder):
+    checkpoint, metrics = trained(folder, "sst5", "elmo.pretrained=false")
+    torch.manual_seed(99)
+    figures = evaluate(composed("job=evaluate", f"checkpoint={checkpoint}", *folder("test")))
+    assert figures["test/accuracy"] == metrics["test/accuracy"]
+
+
+def edited(checkpoint, tmp_path, edit):
+    content = torch.load(checkpoint, weights_only=True)
+    edit(content)
+    torch.save(content, tmp_path / "edited.ckpt")
+    return composed("job=evaluate", f"checkpoint={tmp_path}/edited.ckpt", f"run_dir={tmp_path}")
+
+
+def nested(key, value):
+    """Set elmo_bench -> config -> key to value."""
+
+    def edit(content):
+        node = content["elmo_bench"]["config"]
+        *path, last = key.split(".")
+        for part in path:
+            node = node[part]
+        node[last] = value
+
+    return edit
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("embed._target_", "os.system", "names 'os.system'"),
+        ("embed", {"a": {"_target_": "elmo_bench.jobs.result.subprocess.run"}}, "names 'elmo_bench.jobs.result.subprocess.run'"),
+        ("encoder", [{"optimizer": {"_target_": "os.system"}}], "names 'os.system'"),
+        ("embed", "${oc.create:{_target_:os.system}}", "names 'os.system'"),
+        ("elmo.weights", {"_target_": "elmo_bench.download.fetch", "url": "u", "folder": "/etc"}, "would download to '/etc'"),
+    ],
+)
+def test_a_stranger_s_checkpoint_calls_nothing_but_ours(folder, tmp_path, key, value, message):
+    checkpoint, _ = trained(folder, "ner")
+    with pytest.raises(ValueError, match=message):
+        evaluate(edited(checkpoint, tmp_path, nested(key, value)))
+
+
+def test_another_bilm(folder, tmp_path):
+    checkpoint, _ = trained(folder, "ner")
+
+    def edit(content):
+        content["elmo_bench"]["bilm"] = "0" * 64
+
+    with pytest.raises(ValueError, match=r"was trained with another biLM than that of elmo.weights="):
+        evaluate(edited(checkpoint, tmp_path, edit))
+
+
+@pytest.mark.parametrize("content", [b"", b"text", None])
+def test_not_a_checkpoint(tmp_path, content):
+    path = tmp_path / "x.ckpt"
+    if content is None:
+        torch.save({"state_dict": {}}, path)
+    else:
+        path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"x.ckpt: not a checkpoint"):
+        evaluate(composed("job=evaluate", f"checkpoint={path}"))
+
+
+def test_a_split_that_is_none(tmp_path):
+    with pytest.raises(ValueError, match="split=val, but it may be one of train, dev, test"):
+        evaluate(composed("job=evaluate", f"checkpoint={tmp_path}", "split=val"))
+
+
+def test_labels_that_the_model_does_not_know(folder, tmp_path):
+    checkpoint, _ = trained(folder, "ner")
+    (tmp_path / "x.txt").write_text("a B-NEW\n")
+    files = [f"data.files.{split}={tmp_path}/x.txt" for split in ("train", "dev", "test")]
+    with initialize_config_dir(CONF, version_base="1.3"):
+        cfg = compose(
+            "config", ["trainer=cpu", "job=evaluate", f"checkpoint={checkpoint}", "data=wikigold", *files, *folder("e")]
+        )
+    with pytest.raises(ValueError, match=r"x.txt:1: labels .*B-NEW"):
+        evaluate(cfg)
+
+
+def test_the_checkpoint_is_plain_data(folder):
+    checkpoint, _ = trained(folder, "ner", "elmo=none")
+    content = torch.load(checkpoint, weights_only=True)["elmo_bench"]
+    assert content["bilm"] is None
+    assert content["config"]["task"]["name"] == "ner"
+    assert build.Vocab(**content["vocab"]).labels[0] == "O"
