@@ -17,8 +17,7 @@ class Row(NamedTuple):
 def read_blocks(path: str | Path) -> Iterator[list[Row]]:
     """Yield each block of lines between empty lines (spaces and tabs are nothing); `-DOCSTART-` and empty blocks are left out.
 
-    Columns stand between tabs if the line holds one (so that a word may be empty or hold a space), else between spaces. A
-    line of nothing but spaces and tabs is empty: so WNUT-17 ends some of its sentences.
+    Columns stand between tabs if the line holds one (so that a word may be empty or hold a space), else between spaces.
     Raises ValueError for a line that has not as many columns as the first one.
     """
     width = None
