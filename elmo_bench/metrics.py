@@ -8,6 +8,16 @@ from torchmetrics import Metric
 Tags = Sequence[str]
 
 
+def precision_recall_f1(prefix: str, counts: torch.Tensor) -> dict[str, torch.Tensor]:
+    """Three figures, their names after `prefix`, from how many were right, predicted and gold; 0 where there were none."""
+    right, predicted, gold = counts.double()
+    return {
+        f"{prefix}precision": right / predicted.clamp(min=1),
+        f"{prefix}recall": right / gold.clamp(min=1),
+        f"{prefix}f1": 2 * right / (predicted + gold).clamp(min=1),
+    }
+
+
 class SpanF1(Metric):
     """Precision, recall and F1 of labelled chunks, over all and by type: conlleval's figures.
 
@@ -38,19 +48,10 @@ class SpanF1(Metric):
 
     def compute(self) -> dict[str, torch.Tensor]:
         """`precision`, `recall`, `f1`, and the three for each type as `PER/f1`; fractions of 1, 0 where nothing was counted."""
-        figures = _precision_recall_f1("", self.counts.sum(0))
+        figures = precision_recall_f1("", self.counts.sum(0))
         for name, counts in zip(self.types, self.counts, strict=False):
-            figures |= _precision_recall_f1(f"{name}/", counts)
+            figures |= precision_recall_f1(f"{name}/", counts)
         return figures
-
-
-def _precision_recall_f1(prefix: str, counts: torch.Tensor) -> dict[str, torch.Tensor]:
-    right, predicted, gold = counts.double()
-    return {
-        f"{prefix}precision": right / predicted.clamp(min=1),
-        f"{prefix}recall": right / gold.clamp(min=1),
-        f"{prefix}f1": 2 * right / (predicted + gold).clamp(min=1),
-    }
 
 
 class Accuracy(Metric):

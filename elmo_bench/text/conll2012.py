@@ -99,9 +99,10 @@ def bracket_spans(sentence: Sequence[Row], column: int, path: str | Path) -> lis
             label, start = found["label"], place
         if found["end"]:
             if label is None:
-                raise ValueError(f"{where}: {cell!r} closes a bracket that none has opened")
+                raise ValueError(f"{where}: {cell!r} closes a bracket that its sentence has not opened")
             spans.append(Span(label, start, place))
             label = None
     if label is not None:
-        raise ValueError(f"{path}:{sentence[start].line}: ({label}* is never closed")
+        end = sentence[-1].line
+        raise ValueError(f"{path}:{sentence[start].line}: ({label}* is never closed, but its sentence ends at line {end}")
     return spans

@@ -8,7 +8,7 @@ Axes: B sentences of the batch, N words of a document, M mentions.
 import logging
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, combinations
 from pathlib import Path
@@ -77,14 +77,12 @@ class Batch(NamedTuple):
     gold: list[list[list[Mention]]]
 
 
-# -- reading -----------------------------------------------------------------------------------------------------------
-
-
 def read(path: Path) -> Iterator[Example]:
     """Yield a file's documents, part by part.
 
-    Clusters that share a mention are merged, and the log says how often. Raises ValueError, with file and line, for a
-    cell of the last column that is not of brackets, and for brackets that do not match within their sentence.
+    Clusters that share a mention are merged; how often is counted, and the count is logged. Raises ValueError, with file
+    and line, for a cell of the last column that is not of brackets, and for brackets that do not match within their
+    sentence.
     """
     repeated = 0
     for document in read_documents(path):
@@ -155,9 +153,6 @@ def merge(clusters: Iterable[Iterable[Mention]]) -> tuple[tuple[Mention, ...], .
     return tuple(sorted(tuple(sorted(cluster)) for cluster in merged))
 
 
-# -- batches -----------------------------------------------------------------------------------------------------------
-
-
 def genre(document: str) -> int:
     """The number of the genre that a document's name begins with, or of "other".
 
@@ -213,9 +208,6 @@ def _cut(document: Document, num_sentences: int, start: int, stop: int) -> Docum
     return Document(num_sentences, document.speakers[start:stop], document.genre, document.mentions[inside] - shift)
 
 
-# -- predictions -------------------------------------------------------------------------------------------------------
-
-
 def write(examples: Sequence[Example], predictions: Sequence[Clusters], path: Path) -> None:
     """Write what the official scorer takes as response: CoNLL-2012 columns, the predicted clusters in the last.
 
@@ -247,9 +239,10 @@ def _cells(example: Example, clusters: Clusters) -> list[str]:
 
 
 def read_predictions(path: Path, examples: Sequence[Example]) -> list[list[list[Mention]]]:
-    """The clusters that a file in the format of `write` holds for these documents.
+    """The clusters of a file that `write` wrote, in the order of the examples; its own order is free.
 
-    Raises ValueError for a document that is missing or not among the examples, or whose sentences are not as long.
+    Raises ValueError, with file and line, for a document that is missing or not among the examples, or whose sentences are
+    not as long.
     """
     found = {example.name: example for example in read(path)}
     for name in sorted(found.keys() - {example.name for example in examples}):
@@ -264,14 +257,12 @@ def read_predictions(path: Path, examples: Sequence[Example]) -> list[list[list[
     return [found[example.name].gold for example in examples]
 
 
-# -- from and to JSON --------------------------------------------------------------------------------------------------
-
-
-def parse(record: Mapping[str, Any], source: str) -> Example:
-    """A document from `{"sentences": [["Ann", "left", "."], ...]}` or from `{"text": "Ann left. ..."}`.
+def parse(record: dict[str, Any], source: str) -> Example:
+    """An unlabelled example from `{"sentences": [["Ann", "left", "."], ...]}` or from `{"text": "Ann left. ..."}`.
 
     A text's sentences end with its lines and with `.`, `!` or `?`, and the quotes and brackets right after these.
-    A record may also have `"speakers"`, a name for each sentence, and `"id"`, which may begin with a genre.
+    A record may also have `"speakers"`, a name for each sentence, and `"id"`, which may begin with a genre. ValueError, with
+    `source`, for anything else.
     """
     if unknown := sorted(record.keys() - {"sentences", "text", "speakers", "id"}):
         raise ValueError(f"{source}: unknown keys {unknown}, but a record has sentences or text, and speakers and id")
@@ -315,7 +306,7 @@ def _sentences(text: object, source: str) -> list[list[str]]:
 
 
 def render(example: Example, prediction: Clusters) -> dict[str, Any]:
-    """The document and its clusters, each a list of [first word, last word], counted from 0 over the whole document."""
+    """A prediction as `{"sentences": ..., "clusters": [[[first word, last word], ...], ...]}`, words counted from 0."""
     return {
         "sentences": [list(sentence) for sentence in example.sentences],
         "clusters": [[list(mention) for mention in cluster] for cluster in prediction],

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 import torch
 from torchmetrics import Metric
 
-Mention = tuple[int, int]
-Clusters = Sequence[Sequence[Mention]]
+from .data import Clusters, Mention
+
 Count = tuple[float, float]  # numerator and denominator
 
 

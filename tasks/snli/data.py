@@ -153,7 +153,7 @@ def write(examples: Sequence[Example], predictions: Sequence[str], path: Path) -
 def read_predictions(path: Path, examples: Sequence[Example]) -> list[str]:
     """The predicted labels of a file that `write` wrote, in the order of the examples; its own order is free.
 
-    Raises ValueError for a pairID that the examples have not, or that has no prediction, or several.
+    Raises ValueError, with file and line, for a pairID that the examples have not, or that has no prediction, or several.
     """
     labels: dict[str, str] = {}
     known = {example.identity for example in examples}
@@ -175,9 +175,10 @@ def read_predictions(path: Path, examples: Sequence[Example]) -> list[str]:
 
 
 def parse(record: dict[str, Any], source: str) -> Example:
-    """An unlabelled pair from `{"sentence1": premise, "sentence2": hypothesis}`, each text or a list of tokens.
+    """An unlabelled example from `{"sentence1": premise, "sentence2": hypothesis}`, each text or a list of tokens.
 
-    A record of SNLI itself will do; `pairID` may name the pair, else its place does. ValueError for anything else.
+    A record of SNLI itself will do; `pairID` may name the pair, else its place does. ValueError, with `source`, for anything
+    else.
     """
     return _example(record, UNLABELLED, source, source)
 

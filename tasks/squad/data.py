@@ -88,8 +88,9 @@ def read(path: Path) -> Iterator[Example]:
     """Yield a file's questions; a paragraph is one sequence, whatever its length.
 
     An answer that begins or ends within a token is taken to the token's borders, and one whose text is not what stands
-    at its offset is kept too; both are counted, and the counts logged. Raises ValueError, with file and question, for a
-    file that is not SQuAD 1.1, an answer outside the text, a text or question without words, an id that comes twice.
+    at its offset is kept too; both are counted, the counts logged, and the first of the latter is shown. Raises
+    ValueError, with file and question, for a file that is not SQuAD 1.1, an answer outside the text, a text or question
+    without words, an id that comes twice.
     """
     counts: Counter[str] = Counter()
     seen: set[str] = set()
@@ -171,7 +172,10 @@ def _span(context: Paragraph, start: int, text: str, source: str, counts: Counte
         )
     counts["answers"] += 1
     counts["within"] += (context.places[first][0], context.places[last][1]) != (start, end)
-    counts["differ"] += context.text[start:end] != text
+    if context.text[start:end] != text:
+        if not counts["differ"]:  # the first one speaks for all
+            log.warning("%s: the answer %r, but at %d the context has %r", source, text, start, context.text[start:end])
+        counts["differ"] += 1
     return first, last
 
 
@@ -208,21 +212,28 @@ def write(examples: Sequence[Example], predictions: Sequence[Answer], path: Path
 
 
 def read_predictions(path: Path, examples: Sequence[Example]) -> list[Answer]:
-    """The answers of a prediction file, in the examples' order; ValueError where its ids are not the examples'."""
+    """The answers of a file that `write` wrote, in the order of the examples; its own order is free.
+
+    Raises ValueError, with the file, where its ids are not the examples'.
+    """
     found = _load(path)
     if not isinstance(found, dict):
         raise ValueError(f"{path}: predictions are an object, from question ids to answers, but here is {repr(found)[:60]}")
     ids = {example.identity: None for example in examples}
-    for problem, odd in (("no answer to", ids.keys() - found.keys()), ("unknown", found.keys() - ids.keys())):
-        if odd:
-            raise ValueError(f"{path}: {problem} {len(odd)} of {len(ids)} questions, such as {min(odd)!r}")
+    if missing := ids.keys() - found.keys():
+        raise ValueError(f"{path}: no answer to {len(missing)} of {len(ids)} questions, such as {min(missing)!r}")
+    if unknown := found.keys() - ids.keys():
+        raise ValueError(
+            f"{path}: answers to {len(unknown)} questions that the gold file does not have, such as {min(unknown)!r}"
+        )
     return [Answer(_field(found, identity, str, f"{path}")) for identity in ids]
 
 
 def parse(record: dict[str, Any], source: str) -> Example:
-    """An unlabelled example from `{"question": text, "context": text}`; ValueError for anything else or no words.
+    """An unlabelled example from `{"question": text, "context": text}`.
 
-    Both are plain text, never lists of tokens: an answer is cut out of the text as it stands.
+    Both are plain text, never lists of tokens: an answer is cut out of the text as it stands. ValueError, with `source`, for
+    anything else or no words.
     """
     context = _paragraph(_field(record, "context", str, source))
     return Example(source, context, _question(_field(record, "question", str, source), context, source), (), (), source)

@@ -3,6 +3,7 @@
 Axes: B batch, T tokens.
 """
 
+import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,9 @@ from torch.nn.utils.rnn import pad_sequence
 from elmo_bench.nn import Tokens, tokens
 from elmo_bench.text import Row, Span, Vocab, bracket_spans, read_documents, read_lines, spans_to_iob2, tags_to_spans
 
-WORD, LEMMA, FIRST_PREDICATE = 3, 6, 11  # columns
+log = logging.getLogger(__name__)
+
+WORD, LEMMA, ROLESET, FIRST_PREDICATE = 3, 6, 7, 11  # columns
 
 
 @dataclass(frozen=True)
@@ -59,12 +62,16 @@ class Batch(NamedTuple):
 def read(path: Path) -> Iterator[Example]:
     """Yield an example for each predicate of each sentence, and one, all O, for a sentence that has none.
 
-    ValueError, with file and line, for what CoNLL-2012 does not allow, and for a predicate's column without `(V*`.
+    A sentence with more rolesets than columns of arguments lacks predicates: such sentences are counted, and the count is
+    logged. Raises ValueError, with file and line, for what CoNLL-2012 does not allow, and for a predicate's column
+    without `(V*`.
     """
+    lacking = 0
     for document in read_documents(path):
         for rows in document.sentences:
             words, source = tuple(row.columns[WORD] for row in rows), f"{path}:{rows[0].line}"
             columns = range(FIRST_PREDICATE, len(rows[0].columns) - 1)
+            lacking += sum(row.columns[ROLESET] != "-" for row in rows) > len(columns)
             for column in columns:
                 arguments = tuple(bracket_spans(rows, column, path))
                 if all(argument.label != "V" for argument in arguments):
@@ -73,6 +80,8 @@ def read(path: Path) -> Iterator[Example]:
                 yield Example(words, predicate, _lemma(rows, predicate), arguments, source)
             if not columns:
                 yield Example(words, (), "-", (), source)
+    if lacking:
+        log.warning("%s: %d sentences have more rolesets (column %d) than columns of arguments", path, lacking, ROLESET + 1)
 
 
 def _predicate(arguments: Sequence[Span]) -> tuple[int, ...]:
@@ -97,23 +106,6 @@ def collate(examples: Sequence[Example], vocab: Vocab) -> Batch:
     return Batch(batch, predicate, pad_sequence(tags, True), gold)
 
 
-def _sentences(examples: Sequence[Example]) -> Iterator[list[Example]]:
-    """Examples that follow each other and share a sentence, their predicates in order.
-
-    srl-eval.pl finds predicates by the first column, so a second predicate that begins at the same word (EWT has two
-    xray at "x - rays") must be given the sentence once more.
-    """
-    together: list[Example] = []
-    for example in examples:
-        last = together[-1] if together else None
-        if last and (last.source != example.source or last.predicate[:1] >= example.predicate[:1]):
-            yield together
-            together = []
-        together.append(example)
-    if together:
-        yield together
-
-
 def write(examples: Sequence[Example], predictions: Sequence[Sequence[str]], path: Path) -> None:
     """Write what srl-eval.pl reads (CoNLL-2005): lemmas at the predicates, then each one's arguments in a column.
 
@@ -132,6 +124,23 @@ def write(examples: Sequence[Example], predictions: Sequence[Sequence[str]], pat
             file.write("\n")
 
 
+def _sentences(examples: Sequence[Example]) -> Iterator[list[Example]]:
+    """Examples that follow each other and share a sentence, their predicates in order.
+
+    srl-eval.pl finds predicates by the first column, so a second predicate that begins at the same word (EWT has two
+    xray at "x - rays") must be given the sentence once more.
+    """
+    together: list[Example] = []
+    for example in examples:
+        last = together[-1] if together else None
+        if last and (last.source != example.source or last.predicate[:1] >= example.predicate[:1]):
+            yield together
+            together = []
+        together.append(example)
+    if together:
+        yield together
+
+
 def _brackets(tags: Sequence[str]) -> list[str]:
     """IOB2 tags as `(X*`, `*`, `*)` and `(X*)`."""
     cells = ["*"] * len(tags)
@@ -142,9 +151,9 @@ def _brackets(tags: Sequence[str]) -> list[str]:
 
 
 def read_predictions(path: Path, examples: Sequence[Example]) -> list[list[str]]:
-    """The tags of each example, from a file as `write` makes it.
+    """The predicted tags of a file that `write` wrote, in the order of the examples.
 
-    ValueError, with file and line, where words, predicates or their number are not those of the examples.
+    Raises ValueError, with file and line, where words, predicates or their number are not those of the examples.
     """
     blocks, predictions = _blocks(path), []
     for sentence in _sentences(examples):
@@ -190,7 +199,7 @@ def _check_fit(rows: Sequence[Row], sentence: Sequence[Example], path: Path) -> 
 
 
 def parse(record: dict[str, Any], source: str) -> Example:
-    """The example of an unlabelled record: `tokens` (a list) or `text`, and `predicate`.
+    """An unlabelled example from `{"tokens": list, "predicate": place}`, or `"text"` instead of `"tokens"`.
 
     `predicate` is the place of the predicate's word (from 0), a list of places, or a word that occurs once; it has no
     default, for a sentence has as many answers as predicates. ValueError, with `source`, for anything else.
@@ -220,5 +229,5 @@ def _places(predicate: object, words: Sequence[str], source: str) -> tuple[int, 
 
 
 def render(example: Example, prediction: Sequence[str]) -> dict[str, Any]:
-    """A prediction as a record: the words, the places of the predicate's words, and an IOB2 tag for each word."""
+    """A prediction as `{"tokens": ..., "predicate": places of its words, "tags": an IOB2 tag for each word}`."""
     return {"tokens": list(example.words), "predicate": list(example.predicate), "tags": list(prediction)}

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 import torch
 from torchmetrics import Metric
 
+from elmo_bench.metrics import precision_recall_f1
 from elmo_bench.text import tags_to_spans
 
 Tags = Sequence[str]
@@ -62,17 +63,8 @@ class ArgumentF1(Metric):
     def compute(self) -> dict[str, torch.Tensor]:
         """`precision`, `recall`, `f1`, and the three as `ARG0/f1` for each role that gold or predictions have."""
         scored = [number for number, role in enumerate([*self.roles, ""]) if role != "V"]
-        figures = _figures("", self.counts[scored].sum(0))
+        figures = precision_recall_f1("", self.counts[scored].sum(0))
         for role, counts in zip(self.roles, self.counts, strict=False):
             if counts.any():
-                figures |= _figures(f"{role}/", counts)
+                figures |= precision_recall_f1(f"{role}/", counts)
         return figures
-
-
-def _figures(prefix: str, counts: torch.Tensor) -> dict[str, torch.Tensor]:
-    right, predicted, gold = counts.double()
-    return {
-        f"{prefix}precision": right / predicted.clamp(min=1),
-        f"{prefix}recall": right / gold.clamp(min=1),
-        f"{prefix}f1": 2 * right / (predicted + gold).clamp(min=1),
-    }

@@ -137,7 +137,10 @@ def write(examples: Sequence[Example], predictions: Sequence[str], path: Path) -
 
 
 def read_predictions(path: Path, examples: Sequence[Example]) -> list[str]:
-    """The predicted labels of a file that `write` wrote; ValueError where its sentences are not the examples'."""
+    """The predicted labels of a file that `write` wrote, in the order of the examples.
+
+    Raises ValueError, with file and line, where its sentences or their gold labels are not the examples'.
+    """
     allowed = sorted({label for names in CLASSES.values() for label in names.values()})
     lines = list(read_lines(path))
     predictions = []
@@ -147,6 +150,9 @@ def read_predictions(path: Path, examples: Sequence[Example]) -> list[str]:
             raise ValueError(f"{path}:{number}: {len(columns)} columns, but there are three: gold, predicted, sentence")
         if columns[2] != " ".join(example.words):
             raise ValueError(f"{path}:{number}: {columns[2]!r}, but {example.source} is {' '.join(example.words)!r}")
+        if columns[0] != example.gold:
+            came = f"gold label {columns[0]!r}, but {example.source} has {example.gold!r}"
+            raise ValueError(f"{path}:{number}: {came}; is task.classes as in the run?")
         if columns[1] not in allowed:
             raise ValueError(f"{path}:{number}: label {columns[1]!r}, but a label is one of {allowed}")
         predictions.append(columns[1])
@@ -156,7 +162,10 @@ def read_predictions(path: Path, examples: Sequence[Example]) -> list[str]:
 
 
 def parse(record: dict[str, Any], source: str) -> Example:
-    """An unlabelled example from `{"sentence": text or list of tokens}`; ValueError for anything else or no word."""
+    """An unlabelled example from `{"sentence": text or list of tokens}`.
+
+    ValueError, with `source`, for anything else or no word.
+    """
     sentence = record.get("sentence")
     if isinstance(sentence, str):
         from elmo_bench.text import tokenize

@@ -118,6 +118,8 @@ def test_answers_off_the_tokens_are_kept_and_counted(save, caplog):
         (one,) = read(path)
     year = one.paragraph.words.index("1893")
     assert one.spans == ((year, year), (year, year), (2, 2), (year, year + 1))
+    assert f"{path}: question a: the answer 'mills', but at 8 the context has 'mill '" in caplog.text
+    assert [record.levelname for record in caplog.records] == ["WARNING", "INFO"]
     assert "1 questions, 4 answers; 3 begin or end within a token, 2 differ from the text at their offset" in caplog.text
 
 
@@ -244,7 +246,7 @@ def test_predictions_make_a_round_trip(tmp_path):
     ("content", "message"),
     [
         ({"a": "x"}, "no answer to 1 of 2 questions, such as 'b'"),
-        ({"a": "x", "b": "y", "c": "z"}, "unknown 1 of 2 questions, such as 'c'"),
+        ({"a": "x", "b": "y", "c": "z"}, "answers to 1 questions that the gold file does not have, such as 'c'"),
         ({"a": "x", "b": None}, "'b' is text, but here it is None"),
         (["a"], r"predictions are an object, from question ids to answers, but here is \['a'\]"),
         ("{'a'}", ":1: not JSON"),

@@ -88,7 +88,7 @@ def test_labels_foresee_length_continuation_and_reference(examples):
 @pytest.mark.parametrize(
     ("old", "new", "line", "message"),
     [
-        ("(ARG0* *", "(ARG0*) *", 3, r"'\*\)' closes a bracket that none has opened"),
+        ("(ARG0* *", "(ARG0*) *", 3, r"'\*\)' closes a bracket that its sentence has not opened"),
         ("(ARG1*) -", "(ARG1* -", 15, r"\(ARG1\* is never closed"),
         ("*)       -", "(ARG1*)  -", 5, r"'\(ARG1\*\)' begins within R-ARG0, open since line 4"),
         ("(R-ARG0*", "((ARG2*", 4, r"'\(\(ARG2\*' in column 14"),
@@ -105,6 +105,14 @@ def test_bad_files_are_named_with_their_line(save, old, new, line, message):
     path = save(text)
     with pytest.raises(ValueError, match=f"^{path}:{line}: .*(?:{message})"):
         list(read(path))
+
+
+def test_a_sentence_with_fewer_columns_than_predicates_is_counted(save, caplog):
+    list(read(save(FILE)))
+    assert not caplog.records
+    path = save(FILE.replace("Nothing NN  * -     - ", "Nothing NN  * nothing 01"))
+    list(read(path))
+    assert f"{path}: 1 sentences have more rolesets (column 8) than columns of arguments" in caplog.text
 
 
 # -- the score

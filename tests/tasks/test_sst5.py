@@ -190,6 +190,7 @@ def test_predictions_make_a_round_trip(save, tmp_path):
         ("3\t3\tThis soup is delicious\n1\t0\tNobody\n", ":2: 'Nobody', but .*:2 is 'Nobody loved the queue .'"),
         ("3\t3\tThis soup is delicious\n1\t7\tNobody loved the queue .\n", ":2: label '7'"),
         ("3\t3\n", ":1: 2 columns"),
+        ("positive\tpositive\tThis soup is delicious\n", ":1: gold label 'positive', but .*:1 has '3'; is task.classes"),
     ],
 )
 def test_wrong_prediction_files(save, text, message):

@@ -90,8 +90,8 @@ def test_brackets():
         (["(A0*(A1*"], r"f:7: "),
         (["(A0(A1*", "*))"], r"f:7: "),
         (["(A0*", "(A1*)", "*)"], r"f:8: '\(A1\*\)' begins within A0, open since line 7"),
-        (["(A0*", "*)", "*)"], r"f:9: '\*\)' closes a bracket that none has opened"),
-        (["*", "(A0*", "*"], r"f:8: \(A0\* is never closed"),
+        (["(A0*", "*)", "*)"], r"f:9: '\*\)' closes a bracket that its sentence has not opened"),
+        (["*", "(A0*", "*"], r"f:8: \(A0\* is never closed, but its sentence ends at line 9"),
     ],
 )
 def test_bad_brackets_are_named_with_their_line(cells, message):

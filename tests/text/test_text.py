@@ -56,6 +56,12 @@ def test_columns(tmp_path):
     assert blocks == [[["a", "_", "O"], ["b", "c", "d"]], [["e", "f", "g h"], ["", "", "O"]], [["h", "i", "j"]]]
 
 
+@pytest.mark.parametrize("blank", ["", " ", "\t", "\t \t"])
+def test_a_line_of_white_space_is_empty(tmp_path, blank):
+    blocks = read_blocks(write(tmp_path / "x.txt", f"a\tO\n{blank}\nb\tO\n".encode()))
+    assert [[row.line for row in block] for block in blocks] == [[1], [3]]
+
+
 def write(path, content):
     path.write_bytes(content)
     return path

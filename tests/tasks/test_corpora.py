@@ -1,0 +1,105 @@
+"""Every real corpus: gold written as predictions scores 1 in `job=score`, and comes back as it was."""
+
+import gzip
+import itertools
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hydra import compose, initialize_config_dir
+
+from elmo_bench.jobs import build
+from elmo_bench.jobs.score import score
+from elmo_bench.text import read_lines
+from tasks.coref import data as coref
+from tasks.squad.data import Answer
+from tasks.srl import data as srl
+
+CONF = Path(__file__).parents[2] / "conf"
+SPLITS = ("train", "dev", "test")
+FILES = [
+    *(("ner", f"ner/wikigold.{split}.txt") for split in SPLITS),
+    *(("ner", f"ner/wnut17.{split}.txt") for split in SPLITS),
+    *(("ner", f"ner/wnut17.{split}.official.conll") for split in SPLITS),
+    *(("srl", f"srl/ewt.{split}.gold_conll.gz") for split in SPLITS),
+    *(("coref", f"coref/ontogum.{split}.gold_conll.gz") for split in SPLITS),
+    *(("squad", f"squad/{name}.json.gz") for name in ("train-v1.1.subset", "dev-v1.1")),
+    *(("snli", f"snli/snli_1.0_{name}.jsonl.gz") for name in ("train.subset", "dev", "test")),
+    *(("sst5", f"sst/{split}.txt") for split in SPLITS),
+]
+# How much of a large training file: articles of SQuAD, lines of the others. All of each has been tried, but takes a minute.
+PART = {
+    "squad/train-v1.1.subset.json.gz": 10,
+    "snli/snli_1.0_train.subset.jsonl.gz": 10_000,
+    "srl/ewt.train.gold_conll.gz": 40_000,
+}
+
+
+def beginning(path, count, folder):
+    """A file of the beginning of another, in whole documents."""
+    if ".json." in path.name:
+        corpus = json.loads(gzip.decompress(path.read_bytes()))
+        text = json.dumps(corpus | {"data": corpus["data"][:count]})
+    else:
+        text = "".join(f"{line}\n" for _, line in itertools.islice(read_lines(path), count))
+        text = text[: text.rindex("#end document\n") + 14] if "_conll" in path.name else text
+    (folder / path.name).write_bytes(gzip.compress(text.encode(), 1))
+    return folder / path.name
+
+
+@pytest.mark.parametrize(("task", "name"), FILES, ids=[name for _, name in FILES])
+def test_gold_against_gold(corpora, tmp_path, monkeypatch, task, name):
+    gold, predicted = corpora / name, tmp_path / "predicted"
+    if name in PART:
+        gold = beginning(gold, PART[name], tmp_path)
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        cfg = compose("config", ["job=score", f"task={task}", f"gold={gold}", f"predicted={predicted}"])
+    examples, files = list(build.reader(cfg, "test")(gold)), build.task_files(cfg)
+    answers = [Answer(example.gold[0]) if task == "squad" else example.gold for example in examples]
+    files.write(examples, answers, predicted)
+    assert files.read_predictions(predicted, examples) == answers
+    monkeypatch.setattr(build, "reader", lambda cfg, split: lambda path: examples)  # gold need not be read twice
+    figures = score(cfg)
+    assert figures[cfg.task.monitor] == 1
+    assert set(figures.values()) == {1.0}
+
+
+@pytest.mark.parametrize("name", [f"srl/ewt.{split}.gold_conll.gz" for split in ("dev", "test")])
+def test_the_columns_of_arguments_come_back(corpora, tmp_path, name):
+    """Cell by cell, without our reader's help: each predicate's column of the file is a column of what we write."""
+    examples = list(srl.read(corpora / name))
+    srl.write(examples, [example.gold for example in examples], tmp_path / "gold.props")
+    lines = [line for _, line in read_lines(corpora / name) if not line.startswith("#")]
+    theirs = Counter(column for block in blocks(lines) for column in list(zip(*block, strict=True))[11:-1])
+    written = (line for _, line in read_lines(tmp_path / "gold.props"))
+    ours = Counter(column for block in blocks(written) for column in list(zip(*block, strict=True))[1:])
+    assert ours == theirs
+
+
+def blocks(lines):
+    """The cells of the lines between empty ones."""
+    for full, block in itertools.groupby(lines, key=lambda line: bool(line.strip())):
+        if full:
+            yield [line.split() for line in block]
+
+
+@pytest.mark.parametrize("name", [f"coref/ontogum.{split}.gold_conll.gz" for split in ("dev", "test")])
+def test_documents_come_back(corpora, tmp_path, name):
+    examples = list(coref.read(corpora / name))
+    coref.write(examples, [example.gold for example in examples], tmp_path / "gold.conll")
+    for ours, theirs in zip(coref.read(tmp_path / "gold.conll"), examples, strict=True):
+        assert (ours.name, ours.sentences, ours.speakers) == (theirs.name, theirs.sentences, theirs.speakers)
+        assert ours.clusters == theirs.clusters
+
+
+@pytest.mark.parametrize("split", SPLITS)
+def test_two_and_four_columns_are_the_same_corpus(corpora, split):
+    """WNUT-17 as its authors give it (IOB2) and in the columns of CoNLL-2003 (IOB1)."""
+    from tasks.ner.data import read
+
+    official, columns = (
+        [(example.words, example.entities) for example in read(corpora / "ner" / f"wnut17.{split}.{name}")]
+        for name in ("official.conll", "txt")
+    )
+    assert official == columns

@@ -1,0 +1,45 @@
+"""The shortest example of every task, one word, goes all the way: read, batch, model, prediction file, score."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from hydra import compose, initialize_config_dir
+
+from elmo_bench.jobs import build
+from elmo_bench.text import Vocab
+
+CONF = Path(__file__).parents[2] / "conf"
+ROW = "nw/x 0 0 Run VB * run 01 - - *"
+ONE_WORD = {
+    "ner": "Ann I-PER\n",
+    "srl": f"#begin document (nw/x); part 000\n{ROW} (V*) -\n#end document\n",
+    "coref": f"#begin document (nw/x); part 000\n{ROW} (0)\n#end document\n",
+    "squad": '{"data": [{"paragraphs": [{"context": "Ann", "qas": [{"id": "q", "question": "Who",'
+    ' "answers": [{"text": "Ann", "answer_start": 0}]}]}]}]}',
+    "snli": '{"gold_label": "neutral", "pairID": "p", "sentence1": "Rain", "sentence2": "Snow"}\n',
+    "sst5": "(3 Bravo)\n",
+}
+
+
+@pytest.mark.parametrize("elmo", ["none", "mini"])
+@pytest.mark.parametrize("task", ONE_WORD)
+def test_one_word(tmp_path, task, elmo):
+    (tmp_path / "gold").write_text(ONE_WORD[task])
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        cfg = compose("config", [f"task={task}", f"elmo={elmo}", "encoder.hidden_size=8", "run_dir=here"])
+    files = build.task_files(cfg)
+    examples = list(build.reader(cfg, "test")(tmp_path / "gold"))
+    assert {len(sentence) for example in examples for sentence in example.sentences} == {1}
+    labels = [label for example in examples for label in example.labels]
+    vocab = Vocab.build([sentence for example in examples for sentence in example.sentences], labels)
+    model, batch = build.model(cfg, vocab, {}, build.elmo(cfg)), files.collate(examples, vocab)
+    loss = model.loss(model(batch), batch)
+    loss.backward()
+    assert torch.isfinite(loss)
+    assert all(p.grad.isfinite().all() for p in model.parameters() if p.grad is not None)
+    predicted = model.eval().decode(model(batch), batch)
+    files.write(examples, predicted, tmp_path / "predicted")
+    metric = build.instantiate(cfg.task.metric)(vocab.labels)
+    metric.update(files.read_predictions(tmp_path / "predicted", examples), batch.gold)
+    assert 0 <= metric.compute()[cfg.task.monitor] <= 1

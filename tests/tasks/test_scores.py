@@ -1,0 +1,208 @@
+"""What every task's metric owes, on random annotation: fractions, whatever the order; 1 for gold, less for any error."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torchmetrics import Metric
+
+from elmo_bench.metrics import Accuracy, SpanF1
+from tasks.coref.metric import CorefScores
+from tasks.squad.data import Answer
+from tasks.squad.metric import AnswerScores, normalise
+from tasks.srl.metric import ArgumentF1
+
+one_of = st.sampled_from
+PER_TASK = settings(max_examples=60, deadline=None)
+
+
+# Gold annotation of one example, a prediction that is right, one that may be anything, and one with an error.
+
+
+@st.composite
+def chunks(draw, labels):
+    """Chunks of a sentence and its length; two may touch, but the last word is in none."""
+    spans, end = [], 0
+    for label in draw(st.lists(one_of(labels), min_size=1, max_size=5)):
+        start = end + draw(st.integers(0, 2))
+        end = start + draw(st.integers(1, 3))
+        spans.append((label, start, end))
+    return spans, end + 1
+
+
+def iob2(spans, length):
+    """The tags of chunks, their ends exclusive (ours is checked by beartype, which draws random numbers: strategies may not)."""
+    tags = ["O"] * length
+    for label, start, end in spans:
+        tags[start:end] = [f"B-{label}"] + [f"I-{label}"] * (end - start - 1)
+    return tags
+
+
+@st.composite
+def entities(draw):
+    return iob2(*draw(chunks(["PER", "LOC"])))
+
+
+@st.composite
+def propositions(draw):
+    """Arguments in the order of the text, V somewhere among them."""
+    spans, length = draw(chunks(["A0", "A1", "C-A1", "R-A0"]))
+    place = draw(st.integers(0, len(spans)))
+    verb = spans[place][1] if place < len(spans) else length - 1
+    moved = [(label, start + 1, end + 1) for label, start, end in spans[place:]]
+    return iob2([*spans[:place], ("V", verb, verb + 1), *moved], length + 1)
+
+
+@st.composite
+def any_tags(draw, gold):
+    labels = [*{tag[2:] for tag in gold} - {""}, "NEW"]
+    tags = ["O", *(f"{prefix}-{label}" for label in labels for prefix in "BI")]
+    return draw(st.lists(one_of(tags), min_size=len(gold), max_size=len(gold)))
+
+
+@st.composite
+def wrong_tags(draw, gold):
+    """One chunk (never V, which does not count) has another label, another end, or is not there."""
+    start = draw(one_of([place for place, tag in enumerate(gold) if tag[0] == "B" and tag != "B-V"]))
+    end = start + 1
+    while gold[end] == f"I-{gold[start][2:]}":
+        end += 1
+    tags, kind = list(gold), draw(one_of(["label", "end", "drop"]))
+    if kind == "label":
+        tags[start:end] = iob2([("NEW", 0, end - start)], end - start)
+    elif kind == "end":
+        tags[end - 1] = "O"
+    else:
+        tags[start:end] = ["O"] * (end - start)
+    return tags
+
+
+places = st.tuples(st.integers(0, 9), st.integers(0, 2)).map(lambda pair: (pair[0], pair[0] + pair[1]))
+
+
+@st.composite
+def clusterings(draw, smallest=1):
+    """Clusters without common mentions."""
+    found: dict[int, list] = {}
+    for mention in draw(st.lists(places, unique=True, min_size=smallest, max_size=9)):
+        found.setdefault(draw(st.integers(0, 3)), []).append(mention)
+    return list(found.values())
+
+
+@st.composite
+def coreferent(draw):
+    """Clusters of two mentions or more, at least one of them (without any, MUC has nothing to count)."""
+    clusters = [cluster for cluster in draw(clusterings(2)) if len(cluster) > 1]
+    return clusters or [[(0, 0), (1, 1)]]
+
+
+@st.composite
+def wrong_clusters(draw, gold):
+    """A mention is not there, elsewhere or in a cluster of its own; a cluster is not there or one with another."""
+    clusters = [list(cluster) for cluster in gold]
+    kinds = ["drop", "move", "split", "drop cluster", *(["link"] if len(gold) > 1 else [])]
+    kind, chosen = draw(one_of(kinds)), clusters[draw(st.integers(0, len(gold) - 1))]
+    if kind in ("drop cluster", "link"):
+        clusters.remove(chosen)
+        clusters[:1] = [clusters[0] + chosen] if kind == "link" else clusters[:1]
+        return clusters
+    mention = chosen.pop(draw(st.integers(0, len(chosen) - 1)))
+    if kind == "move":
+        chosen.append((mention[0], mention[1] + 20))
+    return [*clusters, [mention]] if kind == "split" else clusters
+
+
+words = st.lists(one_of(["the", "old", "mill", "1893", "U.S."]), min_size=1, max_size=4).map(" ".join)
+answers = st.lists(words.filter(normalise), min_size=1, max_size=3)
+
+
+@st.composite
+def wrong_answer(draw, gold):
+    """A right answer and a word that none has, or without any of its words."""
+    return Answer(draw(one_of([gold[0] + " pier", "pier " + gold[0], "pier", ""])))
+
+
+class Task(NamedTuple):
+    metric: Callable[[list], Metric]
+    headline: str
+    gold: st.SearchStrategy
+    anything: Callable[..., st.SearchStrategy]
+    wrong: Callable[..., st.SearchStrategy]
+    right: Callable = lambda gold: gold
+
+
+def tag_metric(metric):
+    return lambda golds: metric(sorted({tag for tags in golds for tag in tags}))
+
+
+LABELS = ["contradiction", "entailment", "neutral"]
+
+
+def classes(labels):
+    """Accuracy over labels: SNLI, SST-5."""
+    other = lambda gold: one_of([label for label in labels if label != gold])  # noqa: E731
+    return Task(lambda golds: Accuracy(labels), "accuracy", one_of(labels), lambda gold: one_of(labels), other)
+
+
+TASKS = {
+    "ner": Task(tag_metric(SpanF1), "f1", entities(), any_tags, wrong_tags),
+    "srl": Task(tag_metric(ArgumentF1), "f1", propositions(), any_tags, wrong_tags),
+    "coref": Task(lambda golds: CorefScores(), "f1", coreferent(), lambda gold: clusterings(0), wrong_clusters),
+    "squad": Task(
+        lambda golds: AnswerScores(),
+        "f1",
+        answers,
+        lambda gold: st.one_of(words, st.just("")).map(Answer),
+        wrong_answer,
+        lambda gold: Answer(gold[-1]),
+    ),
+    "snli": classes(LABELS),
+    "sst5": classes(list("01234")),
+}
+every_task = pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)
+
+
+def figures(task, golds, predicted):
+    metric = task.metric(golds)
+    metric.update(predicted, golds)
+    return {name: float(value) for name, value in metric.compute().items()}
+
+
+@every_task
+@PER_TASK
+@given(data=st.data())
+def test_figures_are_fractions_whatever_the_order(task, data):
+    golds = data.draw(st.lists(task.gold, max_size=4))
+    predicted = [data.draw(task.anything(gold)) for gold in golds]
+    found = figures(task, golds, predicted)
+    assert all(0 <= value <= 1 for value in found.values())
+    order = data.draw(st.permutations(range(len(golds))))
+    again = figures(task, [golds[k] for k in order], [predicted[k] for k in order])
+    assert again == pytest.approx(found, abs=1e-12)
+
+
+@every_task
+@PER_TASK
+@given(data=st.data())
+def test_gold_is_perfect_and_any_error_lowers_the_headline(task, data):
+    golds = data.draw(st.lists(task.gold, min_size=1, max_size=4))
+    predicted = [task.right(gold) for gold in golds]
+    assert figures(task, golds, predicted)[task.headline] == 1
+    place = data.draw(st.integers(0, len(golds) - 1))
+    predicted[place] = data.draw(task.wrong(golds[place]))
+    assert figures(task, golds, predicted)[task.headline] < 1
+
+
+@pytest.mark.parametrize("name", ["ner", "srl", "snli", "sst5"])
+@PER_TASK
+@given(data=st.data())
+def test_an_error_more_lowers_the_headline_of_any_predictions(name, data):
+    """Where right ones are counted, it does so whatever the other predictions are."""
+    task = TASKS[name]
+    golds = data.draw(st.lists(task.gold, min_size=1, max_size=4))
+    predicted = [golds[0], *(data.draw(task.anything(gold)) for gold in golds[1:])]
+    before = figures(task, golds, predicted)[task.headline]
+    predicted[0] = data.draw(task.wrong(golds[0]))
+    assert figures(task, golds, predicted)[task.headline] < before
