@@ -2,7 +2,7 @@ from .conll import Row, read_blocks
 from .conll2012 import Document, bracket_spans, read_documents
 from .lines import read_lines
 from .spans import Span, bio_moves, bioul_moves, spans_to_bioul, spans_to_iob2, tags_to_spans
-from .tokenize import tokenize, tokenize_with_offsets
+from .tokenize import tokenize, tokenize_with_offsets, words_of
 from .vectors import read_vectors
 from .vocab import PADDING, UNKNOWN, Vocab
 
@@ -25,4 +25,5 @@ __all__ = [
     "tags_to_spans",
     "tokenize",
     "tokenize_with_offsets",
+    "words_of",
 ]

@@ -1,7 +1,7 @@
 """Plain text to the tokens of the Penn Treebank and their places in it; the rules are NLTK's and need no data."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -35,6 +35,22 @@ def tokenize(text: str) -> list[str]:
     ['Dr.', 'Ada', 'ca', "n't", 'come', '.', 'It', "'s", '5', '%', 'off', '.']
     """
     return [token.text for token in tokenize_with_offsets(text)]
+
+
+def words_of(record: Mapping[str, Any], source: str) -> list[str]:
+    """The words of an unlabelled sentence: its `tokens`, or its `text` tokenised; ValueError where it has no words.
+
+    >>> words_of({"text": "It rains."}, "file:1")
+    ['It', 'rains', '.']
+    """
+    words = record.get("tokens")
+    if words is None and isinstance(record.get("text"), str):
+        words = tokenize(record["text"])
+    if not isinstance(words, list) or not words or not all(isinstance(word, str) and word for word in words):
+        raise ValueError(
+            f"{source}: a record needs 'tokens', a list of words, or 'text', neither of them empty; it has {dict(record)}"
+        )
+    return words
 
 
 def tokenize_with_offsets(text: str, *, fine: bool = False) -> list[Token]:

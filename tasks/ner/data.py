@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from elmo_bench.nn import Tokens, tokens
-from elmo_bench.text import Row, Span, Vocab, read_blocks, spans_to_bioul, spans_to_iob2, tags_to_spans
+from elmo_bench.text import Row, Span, Vocab, read_blocks, spans_to_bioul, spans_to_iob2, tags_to_spans, words_of
 
 
 @dataclass(frozen=True)
@@ -52,13 +52,15 @@ class Batch(NamedTuple):
 def read(path: Path) -> Iterator[Example]:
     """Yield a file's sentences; ValueError, with file and line, for a tag that is neither O nor B-TYPE nor I-TYPE."""
     for rows in read_blocks(path):
-        _check_tags(path, rows)
+        _check(path, rows)
         entities = tags_to_spans([row.columns[-1] for row in rows])
         yield Example(tuple(row.columns[0] for row in rows), tuple(entities), f"{path}:{rows[0].line}")
 
 
-def _check_tags(path: Path, rows: Sequence[Row]) -> None:
+def _check(path: Path, rows: Sequence[Row]) -> None:
     for row in rows:
+        if not row.columns[0] or " " in row.columns[0]:  # `write` could not write it
+            raise ValueError(f"{path}:{row.line}: word {row.columns[0]!r}, but a word is not empty and has no space")
         if not re.fullmatch("O|[BI]-.+", row.columns[-1]):
             raise ValueError(f"{path}:{row.line}: tag {row.columns[-1]!r}, but a tag is O, B-TYPE or I-TYPE")
 
@@ -84,7 +86,7 @@ def read_predictions(path: Path, examples: Sequence[Example]) -> list[list[str]]
             raise ValueError(
                 f"{path}:{rows[0].line}: the sentence {' '.join(words)!r}, but {example.source} has {' '.join(example.words)!r}"
             )
-        _check_tags(path, rows)
+        _check(path, rows)
     return [[row.columns[-1] for row in rows] for rows in blocks]
 
 
@@ -99,14 +101,7 @@ def write(examples: Sequence[Example], predictions: Sequence[Sequence[str]], pat
 
 def parse(record: dict[str, Any], source: str) -> Example:
     """An unlabelled sentence from `{"tokens": list}` or `{"text": text}`; ValueError for anything else or no word."""
-    words = record.get("tokens")
-    if words is None and isinstance(record.get("text"), str):
-        from elmo_bench.text import tokenize
-
-        words = tokenize(record["text"])
-    if not isinstance(words, list) or not words or not all(isinstance(word, str) and word for word in words):
-        raise ValueError(f"{source}: a record needs 'tokens', a list of words, or 'text', neither of them empty")
-    return Example(tuple(words), (), source)
+    return Example(tuple(words_of(record, source)), (), source)
 
 
 def render(example: Example, prediction: Sequence[str]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from elmo_bench.nn import Tokens, tokens
-from elmo_bench.text import Row, Span, Vocab, bracket_spans, read_documents, read_lines, spans_to_iob2, tags_to_spans
+from elmo_bench.text import Row, Span, Vocab, bracket_spans, read_documents, read_lines, spans_to_iob2, tags_to_spans, words_of
 
 log = logging.getLogger(__name__)
 
@@ -204,13 +204,7 @@ def parse(record: dict[str, Any], source: str) -> Example:
     `predicate` is the place of the predicate's word (from 0), a list of places, or a word that occurs once; it has no
     default, for a sentence has as many answers as predicates. ValueError, with `source`, for anything else.
     """
-    words = record.get("tokens")
-    if words is None and isinstance(record.get("text"), str):
-        from elmo_bench.text import tokenize
-
-        words = tokenize(record["text"])
-    if not isinstance(words, list) or not words or not all(isinstance(word, str) for word in words):
-        raise ValueError(f"{source}: a record needs 'tokens', a list of words, or 'text', neither of them empty")
+    words = words_of(record, source)
     predicate = _places(record.get("predicate"), words, source)
     return Example(tuple(words), predicate, words[predicate[0]], (), source)
 

@@ -14,7 +14,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from elmo_bench.nn import Tokens, tokens
-from elmo_bench.text import Span, Vocab, read_lines
+from elmo_bench.text import Span, Vocab, read_lines, words_of
 
 # What becomes of the treebank's five labels where fewer are asked for; a label that is not there is left out.
 CLASSES = {
@@ -162,22 +162,10 @@ def read_predictions(path: Path, examples: Sequence[Example]) -> list[str]:
 
 
 def parse(record: dict[str, Any], source: str) -> Example:
-    """An unlabelled example from `{"sentence": text or list of tokens}`.
-
-    ValueError, with `source`, for anything else or no word.
-    """
-    sentence = record.get("sentence")
-    if isinstance(sentence, str):
-        from elmo_bench.text import tokenize
-
-        sentence = tokenize(sentence)
-    if not isinstance(sentence, list) or not all(isinstance(word, str) and word for word in sentence):
-        raise ValueError(f"{source}: 'sentence' is text or a list of tokens, but it is {sentence!r}")
-    if not sentence:
-        raise ValueError(f"{source}: 'sentence' has no word")
-    return Example(tuple(sentence), UNLABELLED, source)
+    """An unlabelled sentence from `{"tokens": list}` or `{"text": text}`; ValueError for anything else or no word."""
+    return Example(tuple(words_of(record, source)), UNLABELLED, source)
 
 
 def render(example: Example, prediction: str) -> dict[str, Any]:
-    """A prediction as `{"sentence": tokens, "label": label}`."""
-    return {"sentence": list(example.words), "label": prediction}
+    """A prediction as `{"tokens": ..., "label": ...}`."""
+    return {"tokens": list(example.words), "label": prediction}

@@ -26,7 +26,7 @@ SMALL = {
 }
 RECORDS = {
     "ner": [{"id": 7, "tokens": ["Ann", "slept", "."]}, {"text": "Bob Smith sings."}],
-    "sst5": [{"id": 7, "text": "Very good."}, {"sentence": ["Bad"]}],
+    "sst5": [{"id": 7, "text": "Very good."}, {"tokens": ["Bad"]}],
     "snli": [{"id": 7, "sentence1": "A man sleeps.", "sentence2": "A man runs."}],
     "squad": [{"id": 7, "question": "Who sings?", "context": "Bob Smith sings, and Ann sleeps."}],
     "srl": [{"id": 7, "text": "Bob sings.", "predicate": 1}, {"tokens": ["Ann", "slept"], "predicate": "slept"}],

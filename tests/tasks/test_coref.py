@@ -659,7 +659,7 @@ def test_overfits_ten_documents():
 
 def composed(*overrides):
     with initialize_config_dir(str(Path(__file__).parents[2] / "conf"), version_base="1.3"):
-        return compose("config", ["task=coref", "run_dir=here", *overrides])
+        return compose("config", ["task=coref", "data=ontonotes5", "run_dir=here", *overrides])
 
 
 def test_settings_of_the_paper():

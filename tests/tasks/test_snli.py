@@ -287,7 +287,7 @@ def test_unlabelled_pairs_are_decoded():
 
 def composed(*overrides):
     with initialize_config_dir(str(CONF), version_base="1.3"):
-        return compose("config", ["task=snli", *overrides, "run_dir=here"])
+        return compose("config", ["task=snli", "data=snli", *overrides, "run_dir=here"])
 
 
 class Wide(nn.Module):

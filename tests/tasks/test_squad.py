@@ -508,7 +508,7 @@ def fit(tmp_path, save, *, callbacks, epochs=3, **fitting):
     )
     model, data.vocab = build(data.examples["train"], dropout=0.2)
     optimizer = partial(torch.optim.Adam, lr=0.01)
-    module = TaskModule(model, AnswerScores([]), optimizer, monitor="val/f1", bilm_lr=0.0)
+    module = TaskModule(model, AnswerScores([]), optimizer, monitor="val/f1", bilm_lr=0.0, bilm_is_elsewhere=True)
     best = ModelCheckpoint(tmp_path, "best", monitor="val/f1", mode="max", enable_version_counter=False)
     trainer = pl.Trainer(
         max_epochs=epochs, callbacks=[*callbacks, best], logger=False, enable_progress_bar=False, accelerator="cpu",
@@ -599,7 +599,7 @@ def test_wrong_decay(decay):
 
 def composed(*overrides):
     with initialize_config_dir(str(Path(__file__).parents[2] / "conf"), version_base="1.3"):
-        return compose("config", ["task=squad", "run_dir=here", *overrides])
+        return compose("config", ["task=squad", "data=squad1", "run_dir=here", *overrides])
 
 
 def test_the_task_chooses_embeddings_and_encoder_and_the_command_line_wins():

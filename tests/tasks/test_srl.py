@@ -388,7 +388,7 @@ def test_learns_ten_examples_by_heart():
 
 def composed(*overrides):
     with initialize_config_dir(str(CONF), version_base="1.3"):
-        return compose("config", ["task=srl", *overrides, "run_dir=here"])
+        return compose("config", ["task=srl", "data=ontonotes5", *overrides, "run_dir=here"])
 
 
 def test_the_task_chooses_its_encoder_and_the_command_line_wins():

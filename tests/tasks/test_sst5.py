@@ -200,15 +200,15 @@ def test_wrong_prediction_files(save, text, message):
 
 
 def test_parse_and_render():
-    example = parse({"sentence": ["Good", "soup", "!"], "id": 7}, "in.jsonl:1")
+    example = parse({"tokens": ["Good", "soup", "!"], "id": 7}, "in.jsonl:1")
     assert (example.words, example.labels, example.source) == (("Good", "soup", "!"), [], "in.jsonl:1")
-    assert render(example, "4") == {"sentence": ["Good", "soup", "!"], "label": "4"}
-    assert parse({"sentence": "Good soup!"}, "in.jsonl:2").words == example.words
+    assert render(example, "4") == {"tokens": ["Good", "soup", "!"], "label": "4"}
+    assert parse({"text": "Good soup!"}, "in.jsonl:2").words == example.words
 
 
-@pytest.mark.parametrize("record", [{}, {"sentence": None}, {"sentence": [1]}, {"sentence": []}, {"sentence": " "}])
+@pytest.mark.parametrize("record", [{}, {"tokens": None}, {"tokens": [1]}, {"tokens": []}, {"text": " "}])
 def test_wrong_records(record):
-    with pytest.raises(ValueError, match=r"in\.jsonl:3: 'sentence'"):
+    with pytest.raises(ValueError, match=r"in\.jsonl:3: a record needs 'tokens'"):
         parse(record, "in.jsonl:3")
 
 
@@ -297,7 +297,7 @@ def test_the_batch_changes_nothing(maxout):
 
 def test_unlabelled_sentences_are_decoded():
     model, vocab = build(EXAMPLES)
-    batch = collate([parse({"sentence": ["never", "seen"]}, "here:1"), EXAMPLES[0]], vocab)
+    batch = collate([parse({"tokens": ["never", "seen"]}, "here:1"), EXAMPLES[0]], vocab)
     labels = model.decode(model(batch), batch)
     assert len(labels) == 2
     assert set(labels) <= set("01234")
@@ -362,7 +362,7 @@ def test_dropouts_must_fit_the_layers():
 
 def composed(*overrides):
     with initialize_config_dir(str(CONF), version_base="1.3"):
-        return compose("config", ["task=sst5", *overrides, "run_dir=here"])
+        return compose("config", ["task=sst5", "data=sst", *overrides, "run_dir=here"])
 
 
 class Wide(nn.Module):
