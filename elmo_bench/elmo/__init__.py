@@ -1,8 +1,11 @@
 from .bilm import BiLm, Options, State
 from .chars import char_ids
 from .elmo import Elmo, ElmoVectors
+from .embed import batches, embed
+from .likelihood import chunks, sentence_likelihoods, text_likelihoods
 from .lm import Corpus, LanguageModel
 from .mix import ScalarMix
+from .softmax import load_language_model, save_softmax
 from .weights import digest, load, save, shipped
 
 __all__ = [
@@ -14,9 +17,16 @@ __all__ = [
     "Options",
     "ScalarMix",
     "State",
+    "batches",
     "char_ids",
+    "chunks",
     "digest",
+    "embed",
     "load",
+    "load_language_model",
     "save",
+    "save_softmax",
+    "sentence_likelihoods",
     "shipped",
+    "text_likelihoods",
 ]

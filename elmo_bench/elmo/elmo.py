@@ -4,6 +4,7 @@ Axes: L layers, B batch, T tokens, C characters, D biLM.
 """
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -11,7 +12,9 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from .embed import embed
 from .mix import Choice, ScalarMix
+from .weights import load, shipped
 
 PLACES = ("input", "output")
 
@@ -56,6 +59,32 @@ class Elmo(nn.Module):
         )
         if layers is not None:
             layers.requires_grad_(finetune)
+
+    @classmethod
+    def load(cls, model: str | Path, weights: str | Path | None = None, **settings: Any) -> "Elmo":
+        """ELMo over a biLM on disk, ready to use: "mini" (shipped), a folder as job=pretrain writes it, or two files.
+
+        The two files are `options.json` and its weights; `settings` are those of the constructor (`mix`, `at`, `dropout` ...).
+        Raises FileNotFoundError and ValueError as `load` of weights does.
+        """
+        if weights is None:
+            folder = Path(model) if Path(model).is_dir() else Path(shipped(str(model)))
+            if not folder.is_dir():
+                names = sorted(path.parent.name for path in Path(shipped("")).glob("*/options.json"))
+                raise FileNotFoundError(f"{model}: no such folder, and no biLM that ships ({', '.join(names)})")
+            model, weights = folder / "options.json", folder / "weights.safetensors"
+        return cls(load(model, weights), **settings).eval()
+
+    def embed(self, sentences: Sequence[Sequence[str]]) -> list[Float[Tensor, "L T D"]]:
+        """All layers of each sentence (a list of words), in order: (layers, words, width); layer 0 is the token layer.
+
+        >>> [layers.shape for layers in Elmo.load("mini").embed([["Hello", "world"], ["!"]])]
+        [torch.Size([3, 2, 128]), torch.Size([3, 1, 128])]
+        """
+        if self.layers is None:
+            raise ValueError("an Elmo without a biLM has no layers to embed with")
+        found = dict(embed(self.layers, sentences))
+        return [found[place].clone() for place in range(len(sentences))]
 
     def dim(self, place: str) -> int:
         """The width of ELMo at a place, 0 where it is not read."""

@@ -19,6 +19,7 @@ from .bilm import BiLm, State
 from .chars import char_ids, word_frame
 
 BEGIN, END, UNKNOWN = "<S>", "</S>", "<UNK>"
+SCORES = 1 << 24  # numbers that a full softmax may take at a time: 64 MiB
 Sentences = Sequence[Sequence[str]]
 
 
@@ -74,8 +75,14 @@ class LanguageModel(nn.Module):
     def _gather(self, top: Float[Tensor, "B T P"], words: Sentences) -> Float[Tensor, "B T"]:
         rows = [torch.tensor([self.number(word) for word in row]) for row in words]
         targets = nn.utils.rnn.pad_sequence(rows, True, -1).to(top.device)
-        scores = self.softmax(top).log_softmax(-1).gather(-1, targets.clamp(min=0)[..., None]).squeeze(-1)
-        return scores.masked_fill(targets < 0, 0.0)
+        return self.log_probabilities(top, targets.clamp(min=0)).masked_fill(targets < 0, 0.0)
+
+    def log_probabilities(self, top: Float[Tensor, "B T P"], targets: Int[Tensor, "B T"]) -> Float[Tensor, "B T"]:
+        """Log p of each target under the full softmax, for as many places at a time as `SCORES` allows."""
+        step = max(1, SCORES // len(self.vocabulary))
+        pairs = zip(top.flatten(0, 1).split(step), targets.flatten().split(step), strict=True)
+        parts = [-F.cross_entropy(self.softmax(x), target, reduction="none") for x, target in pairs]
+        return torch.cat(parts).view_as(targets)
 
     def perplexity(self, sentences: Sentences, *, batch_size: int = 64) -> tuple[float, float]:
         """Exp of the mean negative log likelihood, forward and backward, with the full softmax and zero states."""

@@ -58,10 +58,15 @@ def digest(bilm: nn.Module) -> str:
 
 
 def save(bilm: BiLm, weights: str | Path, options: str | Path | None = None, *, dtype: torch.dtype = torch.float32) -> None:
-    """Write a biLM, atomically: the format is that of the suffix; `options` defaults to `options.json` beside the weights."""
+    """Write a biLM, atomically: the format is that of the suffix; `options` defaults to `options.json` beside the weights.
+
+    An options file that says the same already, and perhaps more (the original's has its training's), stays as it is.
+    """
     weights = Path(weights)
     weights.parent.mkdir(parents=True, exist_ok=True)
-    bilm.options.write(options or weights.parent / "options.json")
+    options = Path(options or weights.parent / "options.json")
+    if not options.is_file() or not _says(options, bilm.options):
+        bilm.options.write(options)
     tensors = {name: tensor.detach().cpu().to(dtype).numpy() for name, tensor in bilm.state_dict().items()}
     part = weights.with_name(weights.name + ".part")
     if weights.suffix == ".safetensors":
@@ -71,6 +76,13 @@ def save(bilm: BiLm, weights: str | Path, options: str | Path | None = None, *, 
             for theirs, ours, _, back in _hdf5_layout(bilm.options):
                 file[theirs] = back(tensors[ours])
     part.replace(weights)
+
+
+def _says(path: Path, options: Options) -> bool:
+    try:
+        return Options.read(path) == options
+    except ValueError:  # something else, or what a killed run left of it
+        return False
 
 
 def _read_safetensors(bilm: BiLm, path: str | Path) -> dict[str, Tensor]:

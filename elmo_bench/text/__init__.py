@@ -1,6 +1,7 @@
 from .conll import Row, read_blocks
 from .conll2012 import Document, bracket_spans, read_documents
 from .lines import read_lines
+from .sentences import read_sentences
 from .spans import Span, bio_moves, bioul_moves, spans_to_bioul, spans_to_iob2, tags_to_spans
 from .tokenize import tokenize, tokenize_with_offsets, words_of
 from .vectors import read_vectors
@@ -19,6 +20,7 @@ __all__ = [
     "read_blocks",
     "read_documents",
     "read_lines",
+    "read_sentences",
     "read_vectors",
     "spans_to_bioul",
     "spans_to_iob2",
