@@ -14,7 +14,7 @@ import torch
 from omegaconf import DictConfig
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from elmo_bench.elmo import BiLm, Corpus, LanguageModel, save
+from elmo_bench.elmo import BiLm, Corpus, LanguageModel, save, save_softmax
 from elmo_bench.text import read_lines
 
 from .build import instantiate
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 
 def pretrain(cfg: DictConfig) -> dict[str, float]:
-    """Train, keep the epoch that is best on the dev text, write `options.json`, `weights.safetensors` (fp16) and `README.md`."""
+    """Train, keep the epoch that is best on the dev text: `options.json`, weights and softmax (fp16), vocabulary, `README.md`."""
     started = time.perf_counter()
     pl.seed_everything(cfg.seed, verbose=False)
     files = instantiate(cfg.text.files)
@@ -72,6 +72,7 @@ def pretrain(cfg: DictConfig) -> dict[str, float]:
             if math.sqrt(forward * backward) < best:
                 best = math.sqrt(forward * backward)
                 save(model.bilm, weights, dtype=torch.float16)
+                save_softmax(model, cfg.out)
                 tested = model.perplexity(test)
     figures = {"dev": best, "test/forward": tested[0], "test/backward": tested[1]}
     write_card(cfg, corpus, size, device, figures, time.perf_counter() - started)

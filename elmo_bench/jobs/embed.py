@@ -1,0 +1,153 @@
+"""`job=embed`: the vectors of a biLM for every sentence of a file, to HDF5 or safetensors.
+
+Axes: L layers, T tokens of a sentence, D biLM.
+"""
+
+import dataclasses
+import hashlib
+import json
+import logging
+from collections.abc import Callable, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from omegaconf import DictConfig, OmegaConf
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from torch import Tensor
+
+from elmo_bench.elmo import BiLm, ScalarMix, chunks, digest
+from elmo_bench.elmo import embed as embedded
+from elmo_bench.text import read_sentences
+
+from .build import instantiate
+from .vectors import HDF5, SAFETENSORS, VectorFile
+
+log = logging.getLogger(__name__)
+Take = Callable[[Float[Tensor, "L T D"]], Tensor]
+CHOICES = ("all", "top", "mix", "average")
+DTYPES = {"float32": torch.float32, "float16": torch.float16}
+
+
+def embed(cfg: DictConfig) -> None:
+    """Write an array for each line of `cfg.input`, named by the line's number from 0, to `cfg.output`, whole or not at all.
+
+    HDF5 has the layout of `allennlp elmo` and of bilm-tf's `dump_bilm_embeddings`: a dataset a line, (layers, tokens, dim) or
+    (tokens, dim), and `sentence_to_index`. A blank line has no tokens: (layers, 0, dim), as in bilm-tf. A killed run goes on
+    where it stopped.
+    """
+    output = Path(cfg.output)
+    _check(cfg, output)
+    bilm = instantiate(cfg.elmo.layers)
+    if bilm is None:
+        raise ValueError(f"elmo={cfg.elmo.name} has no layers to embed with: choose a biLM, such as elmo=mini")
+    take, recipe = taker(cfg, bilm)
+    found = survey(cfg.input, with_index=cfg.sentence_to_index and output.suffix in HDF5)
+    purpose = {"input": found.digest, "biLM": digest(bilm), "layers": recipe, "dtype": cfg.dtype, "layout": found.layout}
+    rows = (bilm.num_layers,) if cfg.layers == "all" else ()
+    shapes = [(*rows, length, bilm.dim) for length in found.lengths]
+    file = VectorFile(output, shapes, DTYPES[cfg.dtype], purpose, found.index)
+    if file.done:
+        log.info("%s has %s of %s sentences: going on from there", file.part, f"{file.done:,}", f"{len(shapes):,}")
+    bilm.to("cuda" if torch.cuda.is_available() else "cpu")
+    fill(file, bilm, take, cfg.input, found.lengths, cfg.batch_tokens)
+    file.close()
+    log.info("%s sentences, %s tokens: %s", f"{len(shapes):,}", f"{sum(found.lengths):,}", output)
+
+
+def _check(cfg: DictConfig, output: Path) -> None:
+    for key, choices in (("layers", CHOICES), ("dtype", tuple(DTYPES))):
+        if cfg[key] not in choices:
+            raise ValueError(f"{key}={cfg[key]}, but it may be one of {', '.join(choices)}")
+    if output.suffix not in HDF5 + SAFETENSORS:
+        raise ValueError(f"output={output}: its name may end in {', '.join(HDF5 + SAFETENSORS)}")
+    if not output.absolute().parent.is_dir():
+        raise FileNotFoundError(f"output={output}: there is no such folder")
+    if cfg.batch_tokens < 1:
+        raise ValueError(f"batch_tokens={cfg.batch_tokens}, but it may be 1 or more")
+
+
+def taker(cfg: DictConfig, bilm: BiLm) -> tuple[Take, str]:
+    """What becomes of a sentence's layers, and its description.
+
+    `mix` is gamma sum_j s_j h_j over the layers that `elmo.mix` chooses, all s_j equal and gamma 1; with `result`, the mix that a
+    finished run has learned at `place`.
+    """
+    if cfg.layers == "all":
+        return lambda layers: layers, "all"
+    if cfg.layers == "top":
+        return lambda layers: layers[-1], "top"
+    shares, gamma = torch.full((bilm.num_layers,), 1 / bilm.num_layers), 1.0
+    if cfg.layers == "mix":
+        learned = _learned(Path(cfg.result), cfg.place) if cfg.result else None
+        shares, gamma = learned or _equal(cfg, bilm.num_layers)
+        if len(shares) != bilm.num_layers:
+            raise ValueError(
+                f"result={cfg.result} mixes layers up to {len(shares) - 1}, but this biLM has 0..{bilm.num_layers - 1}"
+            )
+    weights = gamma * shares
+    return lambda layers: torch.einsum("l,ltd->td", weights.to(layers), layers), f"mix {weights.tolist()}"
+
+
+def _equal(cfg: DictConfig, num_layers: int) -> tuple[Tensor, float]:
+    choice: Any = OmegaConf.to_container(OmegaConf.create({"mix": cfg.elmo.mix}))
+    mix = ScalarMix(num_layers, choice["mix"])
+    return torch.zeros(num_layers).index_put_((torch.tensor(mix.layers),), mix.shares.detach()), 1.0
+
+
+def _learned(path: Path, place: str) -> tuple[Tensor, float]:
+    """The s_j and gamma that a run left in its `result.json`."""
+    if not path.is_file():
+        raise FileNotFoundError(f"result={path}: no such file")
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        mix, normed = content["mix"], content["config"]["elmo"]["layer_norm"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"result={path}: not the result.json of a run") from error
+    if normed:
+        raise ValueError(f"result={path}: with elmo.layer_norm=true, a mix depends on the batch, and so no file can hold it")
+    start = f"elmo/{place}/s"
+    shares = {int(name.removeprefix(start)): value for name, value in mix.items() if name.startswith(start)}
+    if not shares:
+        raise ValueError(f"result={path} has no mix at place={place}; it has {sorted(mix) or 'none'}")
+    return torch.tensor([shares.get(layer, 0.0) for layer in range(max(shares) + 1)]), mix[f"elmo/{place}/gamma"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Survey:
+    """What is to be known of an input before its first vector: the sizes, which text it is, and AllenNLP's index of it."""
+
+    lengths: list[int]
+    digest: str
+    index: str | None
+
+    @property
+    def layout(self) -> str:
+        return "lines" if self.index is None else "lines and sentence_to_index"
+
+
+def survey(path: str | Path, *, with_index: bool) -> Survey:
+    """Read and check all of the input once. The index is JSON, from a sentence (tokens with blanks between) to its last line."""
+    lengths, found, lines = [], hashlib.sha256(), {}
+    for number, tokens in enumerate(read_sentences(path)):
+        lengths.append(len(tokens))
+        found.update(json.dumps(tokens).encode() + b"\n")
+        if with_index:
+            lines[" ".join(tokens)] = str(number)
+    return Survey(lengths, found.hexdigest(), json.dumps(lines) if with_index else None)
+
+
+def fill(file: VectorFile, bilm: BiLm, take: Take, source: str | Path, lengths: Sequence[int], batch_tokens: int) -> None:
+    """Compute what the file lacks, a piece of the input after the other; memory is that of a piece."""
+    columns = [TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TextColumn("{task.fields[speed]}")]
+    with file.filling(), Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn()) as progress:
+        bar = progress.add_task("embedding", total=sum(lengths[file.done :]), speed="")
+        for piece in chunks(islice(read_sentences(source), file.done, None), 8 * batch_tokens):
+            for place, layers in embedded(bilm, piece, batch_tokens=batch_tokens):
+                file.write(file.done + place, take(layers))
+                progress.update(bar, advance=len(piece[place]))
+            file.keep(file.done + len(piece))
+            speed = progress.tasks[0].speed
+            progress.update(bar, speed=f"{speed:,.0f} tokens/s" if speed else "")

@@ -1,0 +1,32 @@
+"""`job=export`: a biLM in another format, the official HDF5 that every reader of ELMo takes or safetensors."""
+
+import logging
+from pathlib import Path
+
+import torch
+from omegaconf import DictConfig
+
+from elmo_bench.elmo import Options, save
+
+from .build import instantiate
+
+log = logging.getLogger(__name__)
+SUFFIXES = (".hdf5", ".h5", ".safetensors")
+DTYPES = {"float32": torch.float32, "float16": torch.float16}
+
+
+def export(cfg: DictConfig) -> None:
+    """Write the biLM to `cfg.output`, in the format of its suffix, and its `options.json` beside it."""
+    output = Path(cfg.output)
+    if output.suffix not in SUFFIXES:
+        raise ValueError(f"output={output}: its name may end in {', '.join(SUFFIXES)}")
+    if cfg.dtype not in DTYPES:
+        raise ValueError(f"dtype={cfg.dtype}, but it may be one of {', '.join(DTYPES)}")
+    bilm = instantiate(cfg.elmo.layers)
+    if bilm is None:
+        raise ValueError(f"elmo={cfg.elmo.name} has nothing to export: choose a biLM, such as elmo=mini")
+    options = output.parent / "options.json"
+    if options.is_file() and Options.read(options) != bilm.options:
+        raise ValueError(f"{options} is of another biLM: choose another folder for output={output}")
+    save(bilm, output, dtype=DTYPES[cfg.dtype])
+    log.info("%s and %s", output, options)

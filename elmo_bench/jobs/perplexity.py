@@ -1,0 +1,139 @@
+"""`job=perplexity`: how well a biLM predicts a text, with the softmax that it was trained with."""
+
+import json
+import math
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import torch
+from omegaconf import DictConfig
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from elmo_bench.elmo import LanguageModel, load_language_model, sentence_likelihoods, text_likelihoods
+from elmo_bench.text import read_sentences
+
+from .build import instantiate
+
+Line = tuple[int, Sequence[str]]  # its number from 1, its tokens
+Scored = tuple[int, Sequence[str], np.ndarray, np.ndarray]  # a line, and log p of its predictions forward and backward
+STATES = ("zero", "carried")
+
+
+def perplexity(cfg: DictConfig) -> dict[str, float]:
+    """Print one JSON object; nothing else goes to standard output.
+
+    `forward`, `backward`: exp of the mean negative log likelihood (nats) of each direction's predictions, which are the words
+    and one boundary a sentence, with the full softmax; `mean`: that of both together. `unknown`: the share of the words that
+    the vocabulary lacks; these are predicted as <UNK>, so that texts with many look easier. Blank lines are passed over.
+    """
+    if cfg.state not in STATES:
+        raise ValueError(f"state={cfg.state}, but it may be one of {', '.join(STATES)}")
+    for key in ("streams", "batch_tokens"):
+        if cfg[key] < 1:
+            raise ValueError(f"{key}={cfg[key]}, but it may be 1 or more")
+    if cfg.per_token and not Path(cfg.per_token).absolute().parent.is_dir():
+        raise FileNotFoundError(f"per_token={cfg.per_token}: there is no such folder")
+    model = language_model(cfg).to("cuda" if torch.cuda.is_available() else "cpu")
+    totals, words, unknown, sentences = np.zeros(2), 0, 0, 0
+    with _writing(cfg.per_token) as file:
+        for number, tokens, forward, backward in _watched(likelihoods(model, cfg)):
+            missing = [place for place, token in enumerate(tokens) if token not in model.numbers]
+            totals += forward.sum(dtype=np.float64), backward.sum(dtype=np.float64)
+            words, unknown, sentences = words + len(tokens), unknown + len(missing), sentences + 1
+            if file:
+                record = describe(number, tokens, missing, forward, backward)
+                file.write(json.dumps(record, ensure_ascii=False) + "\n")
+        if not sentences:
+            raise ValueError(f"input={cfg.input}: it has blank lines alone")
+    figures: dict[str, Any] = perplexities(float(totals[0]), float(totals[1]), words + sentences)
+    figures |= {"tokens": words, "sentences": sentences, "unknown": unknown / max(words, 1), "state": cfg.state}
+    Console(soft_wrap=True, highlight=False, markup=False).print(json.dumps(figures))
+    return figures
+
+
+def language_model(cfg: DictConfig) -> LanguageModel:
+    """The biLM of `cfg.model`, a folder, or that of `cfg.elmo`, with the softmax that lies beside its weights."""
+    if cfg.model:
+        if not Path(cfg.model).is_dir():
+            raise FileNotFoundError(f"model={cfg.model}: no such folder")
+        return load_language_model(Path(cfg.model, "options.json"), Path(cfg.model, "weights.safetensors"))
+    if cfg.elmo.layers is None:
+        raise ValueError(f"elmo={cfg.elmo.name} is no language model: give model=FOLDER, as job=pretrain out=FOLDER writes it")
+    options, weights = (_path(cfg.elmo, key) for key in ("options", "weights"))
+    return load_language_model(options, weights)
+
+
+def _path(elmo: DictConfig, key: str) -> str:
+    found = elmo[key] if elmo[key] is None or isinstance(elmo[key], str) else instantiate(elmo[key])
+    if found is None:
+        raise ValueError(f"elmo.{key} is empty: give the file, or model=FOLDER, as job=pretrain out=FOLDER writes it")
+    return str(found)
+
+
+def likelihoods(model: LanguageModel, cfg: DictConfig) -> Iterator[Scored]:
+    """Every sentence of the input; a carried state needs the whole text in memory."""
+    lines = ((number, tokens) for number, tokens in enumerate(read_sentences(cfg.input), 1) if tokens)
+    if cfg.state == "carried":
+        once: dict[str, str] = {}
+        whole = [(number, [once.setdefault(token, token) for token in tokens]) for number, tokens in lines]
+        scores = text_likelihoods(model, [tokens for _, tokens in whole], streams=cfg.streams) if whole else iter(())
+        yield from ((*line, *pair) for line, pair in zip(whole, scores, strict=True))
+        return
+    ahead: deque[Line] = deque()  # what the scores below have taken and not yet given back
+    for pair in sentence_likelihoods(model, _noted(lines, ahead), batch_tokens=cfg.batch_tokens):
+        yield (*ahead.popleft(), *pair)
+
+
+def _noted(lines: Iterable[Line], ahead: deque[Line]) -> Iterator[Sequence[str]]:
+    for line in lines:
+        ahead.append(line)
+        yield line[1]
+
+
+def describe(
+    number: int, tokens: Sequence[str], unknown: Sequence[int], forward: np.ndarray, backward: np.ndarray
+) -> dict[str, Any]:
+    """A sentence of the per-token file: log p (nats) in the order of the tokens, those of the boundaries apart."""
+    return {
+        "line": number,
+        "tokens": tokens,
+        "unknown": unknown,
+        "forward": _rounded(forward[:-1]),
+        "end": _rounded(forward[-1:])[0],
+        "backward": _rounded(backward[1:]),
+        "begin": _rounded(backward[:1])[0],
+        "perplexity": perplexities(float(forward.sum()), float(backward.sum()), len(forward)),
+    }
+
+
+def _rounded(values: np.ndarray) -> list[float]:
+    return [round(value, 6) for value in values.tolist()]
+
+
+def perplexities(forward: float, backward: float, count: int) -> dict[str, float]:
+    """From the sums of log p of each direction, over so many predictions each."""
+    means = {"forward": forward / count, "backward": backward / count, "mean": (forward + backward) / (2 * count)}
+    return {name: math.exp(-value) for name, value in means.items()}
+
+
+@contextmanager
+def _writing(path: str | None) -> Iterator[IO[str] | None]:
+    """A file that has its name only when it is whole."""
+    if path is None:
+        yield None
+        return
+    part = Path(f"{path}.part")
+    with part.open("w", encoding="utf-8", errors="backslashreplace") as file:
+        yield file
+    part.replace(path)
+
+
+def _watched(sentences: Iterable[Scored]) -> Iterator[Scored]:
+    columns = [SpinnerColumn(), TextColumn("{task.completed:,} sentences"), TimeElapsedColumn()]
+    with Progress(*columns, console=Console(stderr=True)) as progress:
+        yield from progress.track(sentences, description="")

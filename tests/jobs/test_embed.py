@@ -1,0 +1,280 @@
+"""Vectors in files: those of the original, in its layout, whatever the batches; and a run that is killed goes on."""
+
+import gzip
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+import torch
+from hydra import compose, initialize_config_dir
+from safetensors.numpy import load_file
+
+from elmo_bench.elmo import BiLm, Options, char_ids, load, save
+from elmo_bench.jobs import embed as job
+from elmo_bench.jobs import vectors
+
+ROOT = Path(__file__).parents[2]
+TEXT = "the dog barks .\n\na  cat\tpurrs\nthe dog barks .\n" + "word " * 40 + "\nx\n"
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Overrides that name a small random biLM by its two files."""
+    save(BiLm(Options(cell_size=8, projection_size=4, filters=((1, 4), (3, 4)))), tmp_path / "bilm" / "weights.safetensors")
+    return [f"elmo.options={tmp_path}/bilm/options.json", f"elmo.weights={tmp_path}/bilm/weights.safetensors"]
+
+
+@pytest.fixture
+def source(tmp_path):
+    path = tmp_path / "in.txt"
+    path.write_text(TEXT)
+    return path
+
+
+def embed(*overrides):
+    elmo = [] if any(override.startswith("elmo=") for override in overrides) else ["elmo=files"]
+    with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
+        job.embed(compose("config", ["job=embed", *elmo, *overrides, "run_dir=here"]))
+
+
+def expected(files, lines):
+    """All layers of each line, computed one by one."""
+    bilm = load(*(path.partition("=")[2] for path in files)).eval()
+    with torch.no_grad():
+        return [bilm(char_ids([tokens]))[0][:, 0].numpy() for tokens in lines]
+
+
+def read(path):
+    """The arrays of a file by line, from HDF5 or safetensors."""
+    if path.suffix == ".safetensors":
+        return load_file(path)
+    with h5py.File(path) as file:
+        return {key: file[key][...] for key in file if key != "sentence_to_index"}
+
+
+@pytest.mark.parametrize("suffix", ["hdf5", "h5", "safetensors"])
+def test_every_line_in_order(files, source, tmp_path, suffix):
+    output = tmp_path / f"out.{suffix}"
+    embed(*files, f"input={source}", f"output={output}", "batch_tokens=16")
+    found = read(output)
+    lines = [line.split() for line in TEXT.splitlines()]
+    assert found.keys() == {str(number) for number in range(len(lines))}
+    for number, wanted in enumerate(expected(files, lines)):
+        assert found[str(number)].shape == (3, len(lines[number]), 8)
+        assert found[str(number)].dtype == np.float32
+        np.testing.assert_allclose(found[str(number)], wanted, atol=1e-6)
+    assert sorted(path.name for path in tmp_path.glob("out*")) == [output.name]
+
+
+def test_the_index_of_allennlp(files, source, tmp_path):
+    embed(*files, f"input={source}", f"output={tmp_path}/o.hdf5")
+    with h5py.File(tmp_path / "o.hdf5") as file:
+        assert file["sentence_to_index"].shape == (1,)
+        index = json.loads(file["sentence_to_index"][0])
+    assert (index["the dog barks ."], index["a cat purrs"], index[""]) == ("3", "2", "1")  # of two equal lines the last
+    embed(*files, f"input={source}", f"output={tmp_path}/o.hdf5", "sentence_to_index=false")
+    with h5py.File(tmp_path / "o.hdf5") as file:
+        assert "sentence_to_index" not in file
+
+
+@pytest.mark.parametrize(
+    ("layers", "take"),
+    [
+        (["layers=top"], lambda x: x[-1]),
+        (["layers=average"], lambda x: x.mean(0)),
+        (["layers=mix"], lambda x: x.mean(0)),
+        (["layers=mix", "elmo.mix=[0,2]"], lambda x: (x[0] + x[2]) / 2),
+        (["layers=mix", "elmo.mix=1"], lambda x: x[1]),
+    ],
+)
+@pytest.mark.parametrize("suffix", ["hdf5", "safetensors"])
+def test_one_vector_a_token(files, source, tmp_path, layers, take, suffix):
+    embed(*files, *layers, f"input={source}", f"output={tmp_path}/o.{suffix}")
+    found = read(tmp_path / f"o.{suffix}")
+    for number, wanted in enumerate(expected(files, [line.split() for line in TEXT.splitlines()])):
+        np.testing.assert_allclose(found[str(number)], take(wanted), atol=1e-6)
+
+
+def test_the_mix_of_a_run(files, source, tmp_path):
+    content = {
+        "mix": {"elmo/output/s0": 0.25, "elmo/output/s2": 0.75, "elmo/output/gamma": 2.0},
+        "config": {"elmo": {"layer_norm": False}},
+    }
+    result = tmp_path / "result.json"
+    result.write_text(json.dumps(content))
+    settings = [*files, "layers=mix", f"result={result}", f"input={source}", f"output={tmp_path}/o.hdf5"]
+    embed(*settings, "place=output")
+    (wanted,) = expected(files, [["the", "dog", "barks", "."]])
+    np.testing.assert_allclose(read(tmp_path / "o.hdf5")["0"], 0.5 * wanted[0] + 1.5 * wanted[2], atol=1e-6)
+    with pytest.raises(ValueError, match=r"result.json has no mix at place=input; it has \['elmo/output/gamma'"):
+        embed(*settings)
+    content["config"]["elmo"]["layer_norm"] = True
+    result.write_text(json.dumps(content))
+    with pytest.raises(ValueError, match=r"elmo.layer_norm=true"):
+        embed(*settings, "place=output")
+    content = {
+        "mix": {f"elmo/input/s{layer}": 0.2 for layer in range(5)} | {"elmo/input/gamma": 1.0},
+        "config": {"elmo": {"layer_norm": 0}},
+    }
+    result.write_text(json.dumps(content))
+    with pytest.raises(ValueError, match=r"mixes layers up to 4, but this biLM has 0..2"):
+        embed(*settings)
+
+
+@pytest.mark.parametrize("suffix", ["hdf5", "safetensors"])
+def test_half_precision(files, source, tmp_path, suffix):
+    embed(*files, f"input={source}", f"output={tmp_path}/o.{suffix}", "dtype=float16")
+    found = read(tmp_path / f"o.{suffix}")["0"]
+    assert found.dtype == np.float16
+    np.testing.assert_allclose(found, expected(files, [["the", "dog", "barks", "."]])[0], atol=1e-3)
+
+
+@pytest.mark.parametrize("which", ["allennlp", "bilm_tf"])
+def test_the_values_of_the_original(fixtures, tmp_path, which):
+    """Zero state, all layers: the golden vectors, without the rows of the boundaries; and again from JSON lines."""
+    folder = fixtures / ("elmo" if which == "allennlp" else "bilm_tf/model")
+    golden = np.load(fixtures / "derived" / f"elmo_stateless_{which}.npz")
+    lists = json.loads((folder / ("sentences.json" if which == "allennlp" else "lm_embeddings_sentences.json")).read_text())
+    sentences = []
+    for key in golden.files:
+        row, place = key[1:].split("_")
+        sentence = lists[int(row)][int(place)]
+        sentences.append(sentence.split() if isinstance(sentence, str) else sentence)
+    (tmp_path / "in.txt").write_text("".join(" ".join(sentence) + "\n" for sentence in sentences), encoding="utf-8")
+    with gzip.open(tmp_path / "in.jsonl.gz", "wt", encoding="utf-8") as file:
+        file.writelines(json.dumps(sentence) + "\n" for sentence in sentences)
+    names = [f"elmo.options={folder}/options.json", f"elmo.weights={folder}/lm_weights.hdf5"]
+    for name in ("in.txt", "in.jsonl.gz"):
+        embed(*names, f"input={tmp_path}/{name}", f"output={tmp_path}/o.hdf5")
+        found = read(tmp_path / "o.hdf5")
+        assert len(found) == len(sentences)
+        for number, key in enumerate(golden.files):
+            np.testing.assert_allclose(found[str(number)], golden[key][:, 1:-1], atol=1e-5)
+
+
+def test_any_string_is_a_token(files, tmp_path):
+    lines = [["", "a b", "\u2028", "日本", "\ud800", "</S>"], [], [""]]
+    (tmp_path / "in.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    embed(*files, f"input={tmp_path}/in.jsonl", f"output={tmp_path}/o.hdf5")
+    found = read(tmp_path / "o.hdf5")
+    for number, wanted in enumerate(expected(files, lines)):
+        np.testing.assert_allclose(found[str(number)], wanted, atol=1e-6)
+
+
+def test_a_very_long_sentence_and_many_short_ones(files, tmp_path):
+    (tmp_path / "in.txt").write_text("a b c " * 3334 + "\n" + "d\n" * 3000)
+    embed(*files, "layers=top", f"input={tmp_path}/in.txt", f"output={tmp_path}/o.safetensors")
+    found = read(tmp_path / "o.safetensors")
+    assert found["0"].shape == (10_002, 8)
+    assert len(found) == 3001
+    assert all(found[str(number)].any() for number in (0, 1, 3000))
+
+
+@pytest.mark.parametrize("suffix", ["hdf5", "safetensors"])
+def test_a_broken_run_goes_on_where_it_stopped(files, tmp_path, caplog, monkeypatch, suffix):
+    """The same bytes as in one go; what was there is not computed again; another purpose starts afresh and says so."""
+    caplog.set_level(logging.INFO)
+    (tmp_path / "in.txt").write_text("".join(f"w{number} " * (number % 7) + "\n" for number in range(200)))
+    names = [*files, f"input={tmp_path}/in.txt", "batch_tokens=16"]
+    embed(*names, f"output={tmp_path}/whole.{suffix}")
+    output, calls, real = tmp_path / f"o.{suffix}", [], job.embedded
+
+    def counted(bilm, sentences, **settings):
+        calls.append(len(sentences))
+        for number, pair in enumerate(real(bilm, sentences, **settings)):
+            if len(calls) == 3 and number == 1:
+                raise KeyboardInterrupt
+            yield pair
+
+    monkeypatch.setattr(job, "embedded", counted)
+    with pytest.raises(KeyboardInterrupt):
+        embed(*names, f"output={output}")
+    assert not output.exists()
+    broken = {path: path.read_bytes() for path in tmp_path.glob("o.*")}
+    embed(*names, f"output={output}")
+    assert sum(calls[:2]) + sum(calls[3:]) == 200
+    assert "sentences: going on from there" in caplog.text
+    assert output.read_bytes() == (tmp_path / f"whole.{suffix}").read_bytes()
+    assert not list(tmp_path.glob("o.*.part*"))
+
+    for path, content in broken.items():
+        path.write_bytes(content)
+    caplog.clear()
+    embed(*names, f"output={output}", "dtype=float16")
+    assert f"o.{suffix}.part was left by a run with another dtype: starting afresh" in caplog.text
+    for path, content in broken.items():
+        path.write_bytes(content)
+    (tmp_path / "in.txt").write_text("another text\n")
+    caplog.clear()
+    embed(*names, f"output={output}")
+    assert "run with another input: starting afresh" in caplog.text
+    assert read(output)["0"].shape == (3, 2, 8)
+
+
+def test_killed(files, tmp_path):
+    """SIGKILL in the middle of a file, in a process of its own."""
+    (tmp_path / "in.txt").write_text("".join(f"w{number} " * (number % 9) + "\n" for number in range(4000)))
+    output = tmp_path / "o.hdf5"
+    names = [*files, "job=embed", "elmo=files", f"input={tmp_path}/in.txt", f"output={output}", "batch_tokens=32"]
+    command = [sys.executable, str(ROOT / "run.py"), *names, f"hydra.run.dir={tmp_path}/run"]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    journal, until = tmp_path / "o.hdf5.part.json", time.time() + 60
+    while not journal.exists() and process.poll() is None and time.time() < until:
+        time.sleep(0.01)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    assert not output.exists()
+    assert 0 < json.loads(journal.read_text())["done"] < 4000
+    embed(*names[:-1], "batch_tokens=4096")  # a smaller or larger batch may finish it
+    embed(*files, f"input={tmp_path}/in.txt", f"output={tmp_path}/whole.hdf5")
+    found, whole = read(output), read(tmp_path / "whole.hdf5")
+    assert len(found) == 4000
+    assert all(np.allclose(found[key], whole[key], atol=1e-6) for key in whole)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "overrides", "message"),
+    [
+        ("in.txt", "", [], r"in.txt: the file is empty"),
+        ("in.txt", None, [], r"in.txt: no such file"),
+        ("in.jsonl", '["a"]\n{"a": 1}\n', [], r"in.jsonl:2: .*but a line is a JSON list of strings"),
+        ("in.jsonl", '["a", 1]\n', [], r"in.jsonl:1: .*but a line is a JSON list of strings"),
+        ("in.jsonl", '["a"]\n\n', [], r"in.jsonl:2: not a JSON list of tokens"),
+        ("in.jsonl", '["a"\n', [], r"in.jsonl:1: not a JSON list of tokens"),
+        ("in.txt", "a\n", ["output=o.npz"], r"output=o.npz: its name may end in .hdf5, .h5, .safetensors"),
+        ("in.txt", "a\n", ["output=nowhere/o.hdf5"], r"output=nowhere/o.hdf5: there is no such folder"),
+        ("in.txt", "a\n", ["elmo=none"], r"elmo=none has no layers"),
+        ("in.txt", "a\n", ["layers=last"], r"layers=last, but it may be one of all, top, mix, average"),
+        ("in.txt", "a\n", ["dtype=int8"], r"dtype=int8, but it may be"),
+        ("in.txt", "a\n", ["batch_tokens=0"], r"batch_tokens=0, but it may be 1 or more"),
+        ("in.txt", "a\n", ["layers=mix", "result=nowhere.json"], r"result=nowhere.json: no such file"),
+    ],
+)
+def test_what_it_says_of_bad_input(files, tmp_path, name, content, overrides, message):
+    if content is not None:
+        (tmp_path / name).write_text(content)
+    names = [] if "elmo=none" in overrides else files
+    output = [] if any(override.startswith("output=") for override in overrides) else [f"output={tmp_path}/o.hdf5"]
+    with pytest.raises((ValueError, OSError), match=message):
+        embed(*names, f"input={tmp_path / name}", *output, *overrides)
+    assert not list(tmp_path.glob("o.*"))
+
+
+def test_no_room(files, source, tmp_path, monkeypatch):
+    monkeypatch.setattr(vectors.shutil, "disk_usage", lambda _: type("Usage", (), {"free": 10})())
+    with pytest.raises(OSError, match=r"its vectors take .* GB, but 0.0 GB are free there"):
+        embed(*files, f"input={source}", f"output={tmp_path}/o.hdf5")
+
+
+def test_more_sentences_than_safetensors_can_name(files, source, tmp_path, monkeypatch):
+    monkeypatch.setattr(vectors, "HEADER_LIMIT", 100)
+    with pytest.raises(ValueError, match=r"6 sentences are more than a safetensors file can name"):
+        embed(*files, f"input={source}", f"output={tmp_path}/o.safetensors")
