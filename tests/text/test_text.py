@@ -8,6 +8,7 @@ from elmo_bench.text import (
     Vocab,
     read_blocks,
     read_lines,
+    read_sentences,
     read_vectors,
     spans_to_bioul,
     spans_to_iob2,
@@ -109,3 +110,14 @@ def test_vocab():
     with pytest.raises(ValueError, match="label 'B-Y' does not occur in the training data"):
         vocab.label_id("B-Y")
     assert Vocab(**vocab.state()).state() == vocab.state()
+
+
+def test_sentences(tmp_path):
+    """A line each, blank ones too; in JSON lines any string is a token."""
+    (tmp_path / "a.txt").write_text(" a  b\t\n\n c", encoding="utf-8")
+    assert list(read_sentences(tmp_path / "a.txt")) == [["a", "b"], [], ["c"]]
+    (tmp_path / "a.jsonl").write_text('["", "a b"]\n[]\n["\\u2028"]\n', encoding="utf-8")
+    assert list(read_sentences(tmp_path / "a.jsonl")) == [["", "a b"], [], ["\u2028"]]
+    (tmp_path / "b.jsonl").write_text("[" * 100_000, encoding="utf-8")
+    with pytest.raises(ValueError, match=r"b.jsonl:1: not a JSON list of tokens"):
+        list(read_sentences(tmp_path / "b.jsonl"))
