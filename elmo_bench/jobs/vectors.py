@@ -85,6 +85,8 @@ class VectorFile:
         """From here a killed run goes on: the first `done` sentences are on the disk."""
         self._file.flush()
         os.fsync(self._file.fileno())
+        if not self.part.is_file() or not os.path.samestat(self.part.stat(), os.fstat(self._file.fileno())):
+            raise OSError(f"{self.part}: another run has begun the same output, or it was deleted: this run stops")
         self.done = done
         part = self.journal.with_name(f"{self.journal.name}.new")
         part.write_text(json.dumps({"purpose": self.purpose, "done": done}), encoding="utf-8")

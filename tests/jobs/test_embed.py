@@ -219,6 +219,21 @@ def test_a_broken_run_goes_on_where_it_stopped(files, tmp_path, caplog, monkeypa
     assert read(output)["0"].shape == (3, 2, 8)
 
 
+def test_another_run_of_the_same_output(files, source, tmp_path, monkeypatch):
+    """It has begun the file anew: what this one goes on to write would be lost, and must not be taken for done."""
+    real = job.embedded
+
+    def meanwhile(*arguments, **settings):
+        (tmp_path / "o.hdf5.part").unlink()
+        (tmp_path / "o.hdf5.part").write_bytes(b"theirs")
+        yield from real(*arguments, **settings)
+
+    monkeypatch.setattr(job, "embedded", meanwhile)
+    with pytest.raises(OSError, match=r"o.hdf5.part: another run has begun the same output"):
+        embed(*files, f"input={source}", f"output={tmp_path}/o.hdf5")
+    assert [path.name for path in tmp_path.glob("o.*")] == ["o.hdf5.part"]
+
+
 def test_killed(files, tmp_path):
     """SIGKILL in the middle of a file, in a process of its own."""
     (tmp_path / "in.txt").write_text("".join(f"w{number} " * (number % 9) + "\n" for number in range(4000)))
