@@ -11,6 +11,8 @@ import pytorch_lightning as pl
 import torch.distributed as dist
 from torch.utils.data import DataLoader, Sampler
 
+from elmo_bench.elmo import LayerStore
+from elmo_bench.nn import Tokens
 from elmo_bench.text import Vocab
 
 LENGTH_NOISE = 0.1  # how far a sentence may stray from its place in the order of length
@@ -69,7 +71,7 @@ class TaskData(pl.LightningDataModule):
 
     `read` and `collate` are the task's own (`tasks/*/data.py`); `fraction` keeps that share of the training examples, drawn by
     `seed`. Everything is read, and so checked, before training starts. Examples may have the labels of the training
-    examples, or those of `vocab`, where a model has been trained already.
+    examples, or those of `vocab`, where a model has been trained already. A `store` gives every `Tokens` of a batch its layers.
     """
 
     def __init__(
@@ -89,7 +91,9 @@ class TaskData(pl.LightningDataModule):
             raise ValueError(f"fraction={fraction}, but it may be more than 0 and at most 1")
         self.collate, self.batch_size, self.seed, self.num_workers = collate, batch_size, seed, num_workers
         self.examples = {split: list(read[split](path)) for split, path in files.items()}
+        self.all_sentences = [s for examples in self.examples.values() for example in examples for s in example.sentences]
         self.vocab = vocab
+        self.store: LayerStore | None = None
         known = {label for example in self.examples["train"] for label in example.labels} if vocab is None else set(vocab.labels)
         self.labels = sorted(known)
         for split, examples in self.examples.items():
@@ -108,7 +112,7 @@ class TaskData(pl.LightningDataModule):
         return DataLoader(
             range(len(examples)),  # type: ignore[arg-type]
             batch_sampler=LengthBatches(lengths, self.batch_size, shuffle_seed=shuffle_seed),
-            collate_fn=partial(_collate, self.collate, examples, self.vocab),
+            collate_fn=partial(_collate, self.collate, examples, self.vocab, self.store),
             num_workers=self.num_workers,
             persistent_workers=self.num_workers > 0,
         )
@@ -126,8 +130,14 @@ class TaskData(pl.LightningDataModule):
         return self._loader("test")
 
 
-def _collate(collate: Callable[..., Any], examples: Sequence[Example], vocab: Vocab | None, numbers: list[int]) -> Numbered:
-    return Numbered(numbers, collate([examples[number] for number in numbers], vocab))
+def _collate(
+    collate: Callable[..., Any], examples: Sequence[Example], vocab: Vocab | None, store: LayerStore | None, numbers: list[int]
+) -> Numbered:
+    batch = collate([examples[number] for number in numbers], vocab)
+    if store is not None:
+        parts = {name: part for name, part in batch._asdict().items() if isinstance(part, Tokens)}
+        batch = batch._replace(**{name: t._replace(layers=store(t.chars, t.mask)) for name, t in parts.items()})
+    return Numbered(numbers, batch)
 
 
 def _check(split: str, examples: Sequence[Example], path: Path, labels: set[str]) -> None:

@@ -19,7 +19,7 @@ MAY = {
     "hub": set(),
     "nn": {"elmo", "text"},
     "metrics": {"text"},
-    "data": {"text", "elmo"},
+    "data": {"text", "elmo", "nn"},
     "module": {"nn", "data"},
     "average": set(),
     "jobs": {"elmo", "text", "report", "sample", "download", "nn", "metrics", "data", "module"},

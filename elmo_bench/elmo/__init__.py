@@ -6,6 +6,7 @@ from .likelihood import chunks, sentence_likelihoods, text_likelihoods
 from .lm import Corpus, LanguageModel
 from .mix import ScalarMix
 from .softmax import load_language_model, save_softmax
+from .store import LayerStore, build_store
 from .weights import digest, load, save, shipped
 
 __all__ = [
@@ -14,10 +15,12 @@ __all__ = [
     "Elmo",
     "ElmoVectors",
     "LanguageModel",
+    "LayerStore",
     "Options",
     "ScalarMix",
     "State",
     "batches",
+    "build_store",
     "char_ids",
     "chunks",
     "digest",

@@ -11,13 +11,14 @@ from typing import Any
 
 import numpy as np
 import pytorch_lightning as pl
+import torch
 from hydra.errors import InstantiationException
 from hydra.utils import instantiate as hydra_instantiate
 from omegaconf import DictConfig, OmegaConf
 from pytorch_lightning.callbacks import Callback
 
 from elmo_bench.data import Example, TaskData
-from elmo_bench.elmo import Elmo
+from elmo_bench.elmo import Elmo, LayerStore, build_store
 from elmo_bench.module import TaskModule
 from elmo_bench.nn import Backbone
 from elmo_bench.text import Vocab, read_vectors
@@ -70,6 +71,23 @@ def data(cfg: DictConfig) -> TaskData:
         seed=cfg.seed,
         num_workers=cfg.num_workers,
     )
+
+
+def store(cfg: DictConfig, elmo: Elmo, data: TaskData) -> LayerStore | None:
+    """The layers of all sentences, also of those that `fraction` leaves out; None where the biLM had better run on each batch."""
+    if cfg.elmo.cache not in ("auto", "off"):
+        raise ValueError(f"elmo.cache={cfg.elmo.cache}, but it may be auto or off")
+    if cfg.elmo.cache_dtype not in ("float32", "float16"):
+        raise ValueError(f"elmo.cache_dtype={cfg.elmo.cache_dtype}, but it may be float32 or float16")
+    few_steps = "limit_train_batches" in cfg.trainer
+    if cfg.elmo.cache == "off" or not elmo.mixes or elmo.finetune or not cfg.elmo.pretrained or few_steps:
+        return None
+    device = "cuda" if torch.cuda.is_available() and cfg.trainer.accelerator != "cpu" else "cpu"
+    layers = sorted({layer for mix in elmo.mixes.values() for layer in mix.layers})
+    folder = Path(cfg.cache_dir, "layers").expanduser()
+    found = build_store(elmo.layers.to(device), data.all_sentences, layers, folder, dtype=cfg.elmo.cache_dtype)
+    elmo.layers.cpu()
+    return found
 
 
 def vocab(cfg: DictConfig, data: TaskData) -> tuple[Vocab, Mapping[str, np.ndarray]]:

@@ -62,6 +62,7 @@ def train(cfg: DictConfig) -> dict[str, float]:
         f"{parameters['trainable']:,}",
     )
 
+    data.store = build.store(cfg, elmo, data)
     monitor = f"val/{cfg.task.monitor}"
     lines = EpochLines(monitor)
     best = ModelCheckpoint(cfg.run_dir, "best", monitor=monitor, mode="max", enable_version_counter=False)

@@ -11,19 +11,9 @@ from elmo_bench.jobs import build
 from elmo_bench.jobs.evaluate import evaluate
 from elmo_bench.jobs.predict import predict
 from elmo_bench.jobs.train import train
+from tests.jobs.small import SMALL
 
 CONF = str(Path(__file__).parents[2] / "conf")
-SMALL = {
-    "ner": ["embed.num_filters=8", "encoder.hidden_size=8", "task.model.hidden_size=8"],
-    "sst5": [
-        *("encoder.projection_size=8", "encoder.hidden_size=8", "task.model.hidden_size=8"),
-        *("task.model.layer_sizes=[8,8]", "task.phrases=null"),
-    ],
-    "snli": ["encoder.hidden_size=8", "task.model.hidden_size=8"],
-    "squad": ["embed.word_dim=8", "embed.num_filters=8", "encoder.hidden_size=8", "task.model.hidden_size=8"],
-    "srl": ["data.size=20", "encoder.hidden_size=8", "encoder.num_layers=2", "task.model.indicator_dim=4"],
-    "coref": ["embed.num_filters=8", "encoder.hidden_size=8", "task.model.hidden_size=8"],
-}
 RECORDS = {
     "ner": [{"id": 7, "tokens": ["Ann", "slept", "."]}, {"text": "Bob Smith sings."}],
     "sst5": [{"id": 7, "text": "Very good."}, {"tokens": ["Bad"]}],

@@ -1,0 +1,161 @@
+"""The layers of a frozen biLM for the sentences of a data set: computed once, kept on disk, read by every epoch of every run.
+
+A store is a folder of arrays that are mapped into memory: the sentences' keys, where each begins, and a file for each layer that
+some run has asked for. Its name says whose layers these are and of which sentences. The mix is not in it: s_j and gamma stay
+trainable.
+
+Axes: L layers, B batch, T tokens, C characters, D biLM, S sentences.
+"""
+
+import hashlib
+import itertools
+import logging
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from filelock import FileLock, Timeout
+from jaxtyping import Bool, Float, Int
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from torch import Tensor
+
+from .bilm import BiLm
+from .chars import char_ids
+from .embed import embed
+from .weights import digest
+
+log = logging.getLogger(__name__)
+KEY_BYTES = 16
+ROOM = 0.9  # the share of the free disk that a store may take
+
+
+def sentence_key(chars: Int[Tensor, "T C"]) -> bytes:
+    """What a biLM reads of a sentence, in 16 bytes."""
+    return hashlib.blake2b(chars.numpy().astype(np.int16).tobytes(), digest_size=KEY_BYTES).digest()
+
+
+class LayerStore:
+    """Reads the layers of sentences that a store holds; `layers` are those asked for, others come as zeros.
+
+    It may be sent to a loader's workers: they map the same files.
+    """
+
+    def __init__(self, folder: Path, bilm: BiLm, layers: Sequence[int]) -> None:
+        self.folder, self.layers = folder, list(layers)
+        self.num_layers, self.dim = bilm.num_layers, bilm.dim
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name not in ("_starts", "_arrays")}
+
+    @cached_property
+    def _starts(self) -> dict[bytes, int]:
+        keys, starts = np.load(self.folder / "keys.npy"), np.load(self.folder / "starts.npy")
+        return {key.tobytes(): int(start) for key, start in zip(keys, starts, strict=True)}
+
+    @cached_property
+    def _arrays(self) -> dict[int, np.ndarray]:
+        return {layer: np.load(_layer_file(self.folder, layer), mmap_mode="r") for layer in self.layers}
+
+    def __call__(self, chars: Int[Tensor, "B T C"], mask: Bool[Tensor, "B T"]) -> Float[Tensor, "L B T D"] | None:
+        """The layers of a batch, in float32; None if a sentence of it is not there."""
+        found = torch.zeros(self.num_layers, *mask.shape, self.dim)
+        for row, length in enumerate(mask.sum(1).tolist()):
+            start = self._starts.get(sentence_key(chars[row, :length])) if length else 0
+            if start is None:
+                return None
+            for layer, array in self._arrays.items():
+                values = torch.from_numpy(array[start : start + length].astype(np.float32))
+                found[layer, row, :length] = values if layer else values.repeat(1, 2)
+        return found
+
+
+def build_store(
+    bilm: BiLm, sentences: Iterable[Sequence[str]], layers: Sequence[int], folder: Path, *, dtype: str = "float32"
+) -> LayerStore | None:
+    """The store of these sentences below `folder`; what it lacks is computed first, by one process while others wait.
+
+    None, and a line that says why, if the disk has no room for it. The biLM runs where it is.
+    """
+    unique = {sentence_key(char_ids([sentence])[0]): sentence for sentence in sentences if sentence}
+    keys = sorted(unique)
+    text = hashlib.sha256(b"".join(keys)).hexdigest()
+    path = folder / f"{digest(bilm)[:12]}-{text[:12]}-{dtype}"
+    store = LayerStore(path, bilm, layers)
+    if not (missing := _missing(store)):
+        return store
+    folder.mkdir(parents=True, exist_ok=True)
+    with _alone(path):
+        if missing := _missing(store):
+            size = sum(map(len, unique.values())) * sum(_width(bilm, layer) for layer in missing) * np.dtype(dtype).itemsize
+            free = shutil.disk_usage(folder).free
+            if size > ROOM * free:
+                log.info(
+                    "the biLM runs on every batch: its layers for this data would take %.1f GB, and %.1f GB are free at %s",
+                    *(size / 1e9, free / 1e9, folder),
+                )
+                return None
+            _write(store, bilm, [unique[key] for key in keys], keys, missing, dtype)
+    return store
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    lock = FileLock(f"{path}.lock")
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        log.info("another run computes the biLM's layers for this data: waiting for it")
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _layer_file(folder: Path, layer: int) -> Path:
+    return folder / f"layer{layer}.npy"
+
+
+def _missing(store: LayerStore) -> list[int]:
+    return [layer for layer in store.layers if not _layer_file(store.folder, layer).is_file()]
+
+
+def _width(bilm: BiLm, layer: int) -> int:
+    """Layer 0 is the token vector twice, and kept once."""
+    return bilm.dim if layer else bilm.dim // 2
+
+
+def _write(
+    store: LayerStore, bilm: BiLm, sentences: Sequence[Sequence[str]], keys: Sequence[bytes], layers: Sequence[int], dtype: str
+) -> None:
+    """Compute in a scratch folder, then name the files one by one; a layer's file is there only when it is whole."""
+    starts = np.array([0, *itertools.accumulate(map(len, sentences))], dtype=np.int64)
+    log.info("the biLM reads %s sentences once, %s tokens: %s", f"{len(keys):,}", f"{starts[-1]:,}", store.folder)
+    store.folder.mkdir(exist_ok=True)
+    for stale in store.folder.glob(".*"):  # a killed run's
+        shutil.rmtree(stale)
+    columns = [TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn(), TimeRemainingColumn()]
+    with tempfile.TemporaryDirectory(prefix=".", dir=store.folder) as scratch, Progress(*columns) as progress:
+        arrays = {
+            layer: np.lib.format.open_memmap(
+                _layer_file(Path(scratch), layer), "w+", np.dtype(dtype), (int(starts[-1]), _width(bilm, layer))
+            )
+            for layer in layers
+        }
+        bar = progress.add_task("biLM", total=int(starts[-1]))
+        for place, found in embed(bilm, sentences):
+            for layer, array in arrays.items():
+                array[starts[place] : starts[place + 1]] = found[layer, :, : array.shape[1]].cpu().numpy()
+            progress.update(bar, advance=found.shape[1])
+        np.save(Path(scratch, "keys.npy"), np.frombuffer(b"".join(keys), dtype=np.uint8).reshape(len(keys), KEY_BYTES))
+        np.save(Path(scratch, "starts.npy"), starts[:-1])
+        for array in arrays.values():
+            array.flush()
+        for name in ("keys.npy", "starts.npy", *(_layer_file(Path(), layer).name for layer in layers)):
+            Path(scratch, name).replace(store.folder / name)

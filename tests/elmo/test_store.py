@@ -1,0 +1,132 @@
+"""The layers on disk against the biLM itself: the same numbers, computed once, by one process, and never half there."""
+
+import multiprocessing
+import pickle
+import shutil
+from collections import namedtuple
+
+import numpy as np
+import pytest
+import torch
+
+from elmo_bench.elmo import BiLm, Elmo, Options, build_store, char_ids
+from elmo_bench.elmo.store import sentence_key
+
+OPTIONS = Options(cell_size=8, projection_size=4, filters=((1, 4), (3, 4)))
+SENTENCES = [["It", "rains", "."], ["No"], ["It", "rains", "."], ["Ann", "sleeps", "and", "Bob", "sings"], [""]]
+
+
+@pytest.fixture
+def bilm():
+    return BiLm(OPTIONS).eval()
+
+
+@pytest.fixture
+def calls(bilm):
+    """The sentences that the biLM has read, counted by their keys."""
+    seen = []
+    bilm.register_forward_hook(
+        lambda _, args, __: seen.extend(sentence_key(row[: int((row > 0).any(-1).sum())]) for row in args[0])
+    )
+    return seen
+
+
+def batch(*sentences):
+    chars = char_ids(sentences)
+    return chars, (chars > 0).any(-1)
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 1e-6), ("float16", 1e-3)])
+def test_the_layers_of_the_bilm(bilm, tmp_path, dtype, tolerance):
+    store = build_store(bilm, SENTENCES, [0, 1, 2], tmp_path, dtype=dtype)
+    chars, mask = batch(SENTENCES[3], SENTENCES[0], SENTENCES[4], [])
+    layers = store(chars, mask)
+    assert layers.dtype == torch.float32
+    torch.testing.assert_close(layers, bilm(chars)[0].detach(), rtol=0, atol=tolerance)
+
+
+def test_every_sentence_is_read_once(bilm, calls, tmp_path):
+    build_store(bilm, SENTENCES, [0, 1, 2], tmp_path)
+    assert len(calls) == len(set(calls)) == 4
+    build_store(bilm, reversed(SENTENCES), [2], tmp_path)
+    assert len(calls) == 4
+
+
+def test_only_the_layers_asked_for_and_others_later(bilm, calls, tmp_path):
+    top = build_store(bilm, SENTENCES, [2], tmp_path)
+    assert sorted(path.name for path in top.folder.iterdir()) == ["keys.npy", "layer2.npy", "starts.npy"]
+    everything = build_store(bilm, SENTENCES, [0, 1, 2], tmp_path)
+    assert everything.folder == top.folder
+    assert np.load(top.folder / "layer0.npy").shape == (10, 4)  # the token vector stands there once
+    assert np.load(top.folder / "layer1.npy").shape == (10, 8)
+    assert len(calls) == 8
+    chars, mask = batch(*SENTENCES)
+    torch.testing.assert_close(everything(chars, mask)[2], top(chars, mask)[2])
+    assert not top(chars, mask)[:2].any()
+
+
+def test_another_bilm_another_store(bilm, tmp_path):
+    assert build_store(bilm, SENTENCES, [2], tmp_path).folder != build_store(BiLm(OPTIONS), SENTENCES, [2], tmp_path).folder
+
+
+def test_a_sentence_that_is_not_there(bilm, tmp_path):
+    store = build_store(bilm, SENTENCES, [2], tmp_path)
+    assert store(*batch(["Unheard", "of"])) is None
+
+
+def test_a_worker_maps_the_files_itself(bilm, tmp_path):
+    store = build_store(bilm, SENTENCES, [0, 1, 2], tmp_path)
+    expected = store(*batch(*SENTENCES))
+    sent = pickle.dumps(store)
+    assert len(sent) < 1000
+    torch.testing.assert_close(pickle.loads(sent)(*batch(*SENTENCES)), expected)
+
+
+@pytest.mark.parametrize("mix", ["all", "top", 0, "uniform"])
+def test_elmo_cannot_tell_the_difference(bilm, tmp_path, mix):
+    elmo = Elmo(bilm, mix=mix, at=["input", "output"], dropout=0.0)
+    store = build_store(bilm, SENTENCES, elmo.mixes["input"].layers, tmp_path)
+    chars, mask = batch(*SENTENCES)
+    for stored, computed in zip(elmo(chars, mask, store(chars, mask)), elmo(chars, mask), strict=True):
+        torch.testing.assert_close(stored, computed, rtol=0, atol=1e-6)
+
+
+def test_a_killed_run_leaves_nothing_that_counts(bilm, tmp_path, monkeypatch):
+    def killed(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("elmo_bench.elmo.store.embed", killed)
+    with pytest.raises(KeyboardInterrupt):
+        build_store(bilm, SENTENCES, [2], tmp_path)
+    monkeypatch.undo()
+    (folder,) = (path for path in tmp_path.iterdir() if path.is_dir())
+    (folder / ".left").mkdir()  # by kill -9
+    assert build_store(bilm, SENTENCES, [2], tmp_path)(*batch(*SENTENCES)) is not None
+    assert not (folder / ".left").exists()
+
+
+def test_no_room(bilm, tmp_path, monkeypatch, caplog):
+    caplog.set_level("INFO")
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: namedtuple("usage", "free")(100))
+    assert build_store(bilm, SENTENCES, [0, 1, 2], tmp_path) is None
+    assert "the biLM runs on every batch: its layers for this data would take" in caplog.text
+
+
+def _build(folder, queue):
+    torch.manual_seed(0)
+    bilm, read = BiLm(OPTIONS).eval(), []
+    bilm.register_forward_hook(lambda _, args, __: read.append(len(args[0])))
+    build_store(bilm, SENTENCES, [0, 1, 2], folder)
+    queue.put(sum(read))
+
+
+def test_several_at_once_build_it_once(tmp_path):
+    context = multiprocessing.get_context("spawn")
+    queue = context.Queue()
+    processes = [context.Process(target=_build, args=(tmp_path, queue)) for _ in range(3)]
+    for process in processes:
+        process.start()
+    read = sorted(queue.get(timeout=120) for _ in processes)
+    for process in processes:
+        process.join()
+    assert read == [0, 0, 4]
