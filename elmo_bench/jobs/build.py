@@ -111,11 +111,11 @@ def model(cfg: DictConfig, vocab: Vocab, vectors: Mapping[str, np.ndarray], elmo
 
 
 def module(cfg: DictConfig, model: Any, vocab: Vocab) -> TaskModule:
-    """The model with its metric and optimizer."""
+    """The model with its metric and optimizer; an argument of the optimizer that is null is not given."""
     return TaskModule(
         model,
         instantiate(cfg.task.metric)(vocab.labels),
-        instantiate(cfg.task.optimizer),
+        instantiate({key: value for key, value in cfg.task.optimizer.items() if value is not None}),
         monitor=f"val/{cfg.task.monitor}",
         bilm_lr=cfg.elmo.lr,
         scheduler=instantiate(cfg.task.get("scheduler")),
