@@ -13,7 +13,7 @@ OPTIONS = sorted(
 )
 EXPERIMENTS = sorted(path.stem for path in CONF.glob("experiment/*.yaml"))
 RECIPES = sorted(path.stem for path in CONF.glob("recipe/*.yaml"))
-ONLY_WITH = {"bilm": ["job=pretrain"], "text": ["job=pretrain"]}  # groups that one job alone brings in
+ONLY_WITH = {group: ["job=pretrain"] for group in ("bilm", "text", "bilm_optimizer")}  # groups that one job alone brings in
 
 
 def composed(*overrides):

@@ -1,12 +1,14 @@
 from .bilm import BiLm, Options, State
 from .chars import char_ids
+from .corpus import Corpus
 from .elmo import Elmo, ElmoVectors
 from .embed import batches, embed
 from .likelihood import chunks, sentence_likelihoods, text_likelihoods
-from .lm import Corpus, LanguageModel
+from .lm import LanguageModel
 from .mix import ScalarMix
 from .softmax import load_language_model, save_softmax
 from .store import LayerStore, build_store
+from .training import Step, Trainer, Training
 from .weights import digest, load, save, shipped
 
 __all__ = [
@@ -19,6 +21,9 @@ __all__ = [
     "Options",
     "ScalarMix",
     "State",
+    "Step",
+    "Trainer",
+    "Training",
     "batches",
     "build_store",
     "char_ids",

@@ -7,7 +7,7 @@ Axes: B batch, T tokens, C characters, P one direction, V vocabulary, U differen
 """
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import torch
@@ -15,12 +15,12 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from .bilm import BiLm, State
-from .chars import char_ids, word_frame
+from .bilm import BiLm, State, reverse
+from .chars import word_frame
+from .corpus import BEGIN, END, NO_TARGET, UNKNOWN, Corpus, Sentences
 
-BEGIN, END, UNKNOWN = "<S>", "</S>", "<UNK>"
-SCORES = 1 << 24  # numbers that a full softmax may take at a time: 64 MiB
-Sentences = Sequence[Sequence[str]]
+SCORES = 1 << 24  # scores (tokens x vocabulary) that are held at once when perplexity is measured
+_TYPES = 1 << 12  # words that are encoded at once
 
 
 class LanguageModel(nn.Module):
@@ -39,6 +39,29 @@ class LanguageModel(nn.Module):
         """A word's place in the vocabulary, or that of <UNK>."""
         return self.numbers.get(word, self.numbers[UNKNOWN])
 
+    @torch.no_grad()
+    def start_from(self, corpus: Corpus) -> None:
+        """Begin with a softmax that knows how frequent words are, and nothing else.
+
+        A sampled softmax needs that: it meets a rare word too seldom to undo what a random row says of it, and the sum over a
+        large vocabulary would long be made of such words.
+        """
+        counts = np.bincount([*map(self.number, corpus.words)], corpus.counts, len(self.vocabulary))
+        counts[[self.number(BEGIN), self.number(END)]] = corpus.num_sentences
+        self.softmax.bias.copy_(torch.from_numpy(np.log((counts + 1) / (counts + 1).sum())))
+        self.softmax.weight.mul_(0.01)
+
+    def top(
+        self, direction: int, frames: Int[Tensor, "U C"], inputs: Int[Tensor, "B T"], state: State
+    ) -> tuple[Float[Tensor, "B T P"], State]:
+        """The top layer, dropped out, that words are predicted from, and the state to go on from.
+
+        `inputs` are rows of `frames`: a word that occurs twice in a batch is encoded once.
+        """
+        x = self.bilm.token_encoder(frames[None])[0][inputs]
+        outputs, after = self.bilm.run(direction, x, None, state)
+        return F.dropout(outputs[-1], self.bilm.dropout, self.training), after
+
     def loss(
         self,
         direction: int,
@@ -47,15 +70,9 @@ class LanguageModel(nn.Module):
         targets: Int[Tensor, "B T"],
         state: State,
     ) -> tuple[Float[Tensor, ""], State]:
-        """The mean negative log likelihood of the targets, in nats, and the state to go on from.
-
-        `inputs` are rows of `frames`: a word that occurs twice in a batch is encoded once.
-        """
-        x = self.bilm.token_encoder(frames[None])[0][inputs]
-        outputs, after = self.bilm.run(direction, x, None, state)
-        top = F.dropout(outputs[-1], self.bilm.dropout, self.training)
-        loss = F.cross_entropy(self.softmax(top).flatten(0, 1), targets.flatten())
-        return loss, after
+        """The mean negative log likelihood of the targets, in nats, with the full softmax; and the state to go on from."""
+        top, after = self.top(direction, frames, inputs, state)
+        return F.cross_entropy(self.softmax(top).flatten(0, 1), targets.flatten(), ignore_index=NO_TARGET), after
 
     @torch.no_grad()
     def log_likelihoods(self, sentences: Sentences) -> tuple[Float[Tensor, "B T"], Float[Tensor, "B T"]]:
@@ -65,22 +82,35 @@ class LanguageModel(nn.Module):
         that there T is the longest sentence and one.
         """
         device = self.softmax.weight.device
-        chars = char_ids(sentences, self.bilm.options.max_characters).to(device)
-        forward, backward = self.bilm(chars, boundaries=True)[0][-1].chunk(2, -1)
+        framed = [[BEGIN, *sentence, END] for sentence in sentences]
+        types = {word: number for number, word in enumerate(dict.fromkeys(word for row in framed for word in row))}
+        places = _padded([[types[word] for word in row] for row in framed], 0).to(device)
+        lengths = torch.tensor([len(row) for row in framed], device=device)
+        mask = torch.arange(places.shape[1], device=device) < lengths[:, None]
+        x, state = self._encode(list(types))[places] * mask[..., None], self.bilm.zero_state(len(framed))
+        forward = self.bilm.run(0, x, mask, state)[0][-1]
+        backward = reverse(self.bilm.run(1, reverse(x, lengths), mask, state)[0][-1], lengths)
         return (
-            self._gather(forward[:, :-1], [[*sentence, END] for sentence in sentences]),
-            self._gather(backward[:, 1:], [[BEGIN, *sentence] for sentence in sentences]),
+            self._scores(forward[:, :-1], [row[1:] for row in framed]),
+            self._scores(backward[:, 1:], [row[:-1] for row in framed]),
         )
 
-    def _gather(self, top: Float[Tensor, "B T P"], words: Sentences) -> Float[Tensor, "B T"]:
-        rows = [torch.tensor([self.number(word) for word in row]) for row in words]
-        targets = nn.utils.rnn.pad_sequence(rows, True, -1).to(top.device)
-        return self.log_probabilities(top, targets.clamp(min=0)).masked_fill(targets < 0, 0.0)
+    def _encode(self, words: Sequence[str]) -> Float[Tensor, "U P"]:
+        """The token vectors of different words."""
+        width, device = self.bilm.options.max_characters, self.softmax.weight.device
+        frames = torch.from_numpy(np.stack([word_frame(word, width) for word in words])).to(device)
+        return torch.cat([self.bilm.token_encoder(part[None])[0] for part in frames.split(_TYPES)])
 
-    def log_probabilities(self, top: Float[Tensor, "B T P"], targets: Int[Tensor, "B T"]) -> Float[Tensor, "B T"]:
+    def _scores(self, top: Float[Tensor, "B T P"], words: Sentences) -> Float[Tensor, "B T"]:
+        """Log p of words, with the full softmax, some tokens at a time; 0 past a row's end."""
+        targets = _padded([[self.number(word) for word in row] for row in words], NO_TARGET).to(top.device)
+        here = targets != NO_TARGET
+        return torch.zeros_like(top[..., 0]).masked_scatter(here, self.log_probabilities(top[here], targets[here]))
+
+    def log_probabilities(self, top: Float[Tensor, "*N P"], targets: Int[Tensor, "*N"]) -> Float[Tensor, "*N"]:
         """Log p of each target under the full softmax, for as many places at a time as `SCORES` allows."""
-        step = max(1, SCORES // len(self.vocabulary))
-        pairs = zip(top.flatten(0, 1).split(step), targets.flatten().split(step), strict=True)
+        size = max(1, SCORES // len(self.vocabulary))
+        pairs = zip(top.flatten(0, -2).split(size), targets.flatten().split(size), strict=True)
         parts = [-F.cross_entropy(self.softmax(x), target, reduction="none") for x, target in pairs]
         return torch.cat(parts).view_as(targets)
 
@@ -88,62 +118,25 @@ class LanguageModel(nn.Module):
         """Exp of the mean negative log likelihood, forward and backward, with the full softmax and zero states."""
         training = self.training
         self.eval()
-        ordered = sorted(sentences, key=len)
         totals = torch.zeros(2, dtype=torch.double)
-        for start in range(0, len(ordered), batch_size):
-            batch = self.log_likelihoods(ordered[start : start + batch_size])
-            totals += torch.stack([scores.double().sum().cpu() for scores in batch])
+        for batch in _batches(sorted(sentences, key=len), batch_size):
+            totals += torch.stack([scores.double().sum().cpu() for scores in self.log_likelihoods(batch)])
         self.train(training)
         count = sum(len(sentence) + 1 for sentence in sentences)
         forward, backward = (-totals / count).exp().tolist()
         return forward, backward
 
 
-class Corpus:
-    """Tokenised sentences as numbers of word types, and each type's characters; types 0 and 1 are <S> and </S>."""
+def _padded(rows: Sequence[Sequence[int]], value: int) -> Int[Tensor, "B T"]:
+    return nn.utils.rnn.pad_sequence([torch.tensor(row) for row in rows], True, value)
 
-    def __init__(self, sentences: Iterable[Sequence[str]]) -> None:
-        types = {BEGIN: 0, END: 1}
-        tokens = [np.array([types.setdefault(word, len(types)) for word in s], dtype=np.int32) for s in sentences if s]
-        if not tokens:
-            raise ValueError("the corpus has no sentences")
-        self.words = list(types)
-        self.sentences = tokens
-        self.num_tokens = sum(map(len, tokens))
 
-    def vocabulary(self, size: int) -> list[str]:
-        """<S>, </S>, <UNK> and the most frequent words, `size` in all: the first lines that the original asks for."""
-        counts = np.bincount(np.concatenate(self.sentences), minlength=len(self.words))
-        special = {BEGIN, END, UNKNOWN}
-        order = sorted(range(len(self.words)), key=lambda number: (-counts[number], self.words[number]))
-        frequent = [self.words[number] for number in order if self.words[number] not in special]
-        return [BEGIN, END, UNKNOWN, *frequent[: size - 3]]
-
-    def frames(self, width: int) -> Int[np.ndarray, "U C"]:
-        """The character ids of every word type."""
-        return np.stack([word_frame(word, width) for word in self.words]).astype(np.int16)
-
-    def windows(
-        self, direction: int, *, batch_size: int, unroll: int, rng: np.random.Generator
-    ) -> Iterator[tuple[Int[np.ndarray, "B T"], Int[np.ndarray, "B T"]]]:
-        """One epoch of (inputs, targets), as word types in the order in which the direction reads them.
-
-        The sentences, in a random order, are one stream cut into `batch_size` streams that run side by side: row b of a window
-        goes on where row b of the last one ended. The few tokens that fill no window are left for another epoch.
-        """
-        order = rng.permutation(len(self.sentences))
-        first, last = ([0], [1]) if direction == 0 else ([1], [0])
-        step = 1 if direction == 0 else -1
-        pieces = [self.sentences[k][::step] for k in order]
-        inputs = np.concatenate([part for piece in pieces for part in (first, piece)])
-        targets = np.concatenate([part for piece in pieces for part in (piece, last)])
-        length = len(inputs) // batch_size
-        if length < unroll:
-            raise ValueError(f"{len(inputs)} tokens do not fill one window of batch_size={batch_size} x unroll={unroll}")
-        inputs, targets = (x[: length * batch_size].reshape(batch_size, length) for x in (inputs, targets))
-        for start in range(0, length - unroll + 1, unroll):
-            yield inputs[:, start : start + unroll], targets[:, start : start + unroll]
-
-    def num_windows(self, *, batch_size: int, unroll: int) -> int:
-        """How many windows an epoch has."""
-        return (self.num_tokens + len(self.sentences)) // batch_size // unroll
+def _batches(ordered: Sentences, batch_size: int, max_tokens: int = 1 << 14) -> Iterator[Sentences]:
+    """Sentences in order of length, at most `batch_size` at once, and fewer where they are very long."""
+    start = 0
+    while start < len(ordered):
+        stop = start + 1
+        while stop < min(len(ordered), start + batch_size) and len(ordered[stop]) * (stop + 1 - start) <= max_tokens:
+            stop += 1
+        yield ordered[start:stop]
+        start = stop

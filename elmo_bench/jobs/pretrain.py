@@ -1,140 +1,288 @@
-"""`job=pretrain`: a biLM from scratch on a text, and its model card."""
+"""`job=pretrain`: a biLM from scratch on a text, and its model card; the same command again goes on where it was stopped."""
 
+import hashlib
 import logging
 import math
+import os
 import shlex
+import signal
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-import numpy as np
-import pytorch_lightning as pl
 import torch
-from omegaconf import DictConfig
+import torch.distributed as dist
+from omegaconf import DictConfig, OmegaConf
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from elmo_bench.elmo import BiLm, Corpus, LanguageModel, save, save_softmax
-from elmo_bench.text import read_lines
+from elmo_bench.elmo import BiLm, Corpus, LanguageModel, Trainer, Training, load_language_model, save, save_softmax
+from elmo_bench.text import read_text, text_files
 
 from .build import instantiate
 
 log = logging.getLogger(__name__)
+FREE = ("save_every", "validate_every", "resume")  # settings that may change when a run goes on
 
 
 def pretrain(cfg: DictConfig) -> dict[str, float]:
-    """Train, keep the epoch that is best on the dev text: `options.json`, weights and softmax (fp16), vocabulary, `README.md`."""
-    started = time.perf_counter()
-    pl.seed_everything(cfg.seed, verbose=False)
-    files = instantiate(cfg.text.files)
-    corpus = Corpus(sentences(files["train"]))
-    dev, test = (list(sentences(files[split])) for split in ("dev", "test"))
+    """Train, keep what is best on the dev text: options, weights and softmax (fp16), and a model card."""
+    with processes() as device:
+        files = instantiate(cfg.text.files)
+        corpus = encoded(cfg, files["train"])
+        dev = held_out(cfg, files["dev"])[: cfg.pretrain.dev_sentences]
+        trainer = build(cfg, corpus, device)
+        run = _Run(cfg, trainer, dev)
+        run.train()
+        if not run.is_first:
+            return {}
+        figures = {"dev": run.best} if dev else {}
+        if test := held_out(cfg, files["test"]):
+            best = load_language_model(Path(cfg.out, "options.json"), Path(cfg.out, "weights.safetensors"))
+            tested = best.to(device).perplexity(test)
+            figures |= {"test/forward": tested[0], "test/backward": tested[1]}
+            log.info("test perplexity forward %.2f, backward %.2f", *tested)
+        write_card(cfg, trainer, figures, run.seconds)
+        log.info("%s", Path(cfg.out, "weights.safetensors"))
+        return figures
+
+
+@contextmanager
+def processes() -> Iterator[torch.device]:
+    """The device of this process; under `torchrun`, also the link to the others."""
+    local = int(os.environ.get("LOCAL_RANK", 0))
+    device = torch.device("cuda", local) if torch.cuda.is_available() else torch.device("cpu")
+    if int(os.environ.get("WORLD_SIZE", 1)) == 1:
+        yield device
+        return
+    dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+    log.setLevel(logging.WARNING if dist.get_rank() else logging.INFO)  # one of them tells
+    try:
+        yield device
+    finally:
+        dist.destroy_process_group()
+
+
+def encoded(cfg: DictConfig, pattern: str | Path) -> Corpus:
+    """The training text as numbers, encoded below cache_dir when it is first read; the first process does it for all."""
+    files = text_files(pattern)
+    facts = [(str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns) for path in files]
+    name = hashlib.sha256(repr((facts, bool(cfg.text.tokenize))).encode()).hexdigest()[:16]
+    folder = Path(cfg.cache_dir).expanduser() / "corpora" / name
+    if not folder.is_dir() and not (dist.is_initialized() and dist.get_rank()):
+        Corpus.encode(_watched(read_text(files, raw=cfg.text.tokenize)), folder)
+    if dist.is_initialized():
+        dist.barrier()
+    return Corpus.open(folder)
+
+
+def _watched(sentences: Iterator[Sequence[str]]) -> Iterator[Sequence[str]]:
+    """The same sentences, with a line of progress."""
+    with Progress(TextColumn("reading the text: {task.completed:,.0f} tokens"), TimeElapsedColumn(), transient=True) as progress:
+        bar, tokens = progress.add_task(""), 0
+        for number, sentence in enumerate(sentences):
+            tokens += len(sentence)
+            if not number % 10_000:
+                progress.update(bar, completed=tokens)
+            yield sentence
+
+
+def held_out(cfg: DictConfig, pattern: str | Path | None) -> list[Sequence[str]]:
+    """The sentences of a held-out text; none where there is no such text."""
+    return list(read_text(text_files(pattern), raw=cfg.text.tokenize)) if pattern else []
+
+
+def build(cfg: DictConfig, corpus: Corpus, device: torch.device) -> Trainer:
+    """A new language model, and what trains it."""
     settings = cfg.pretrain
-    vocabulary = corpus.vocabulary(settings.vocabulary)
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    choices = {"softmax": ("auto", "full", "sampled"), "start": ("frequencies", "random"), "precision": (32, "bf16")}
+    for key, allowed in (choices | {"resume": ("auto", "never")}).items():
+        if settings[key] not in allowed:
+            raise ValueError(f"pretrain.{key}={settings[key]}, but it may be {', '.join(map(str, allowed))}")
+    vocabulary = corpus.vocabulary(settings.vocabulary, min_count=settings.min_count)
+    is_large = len(vocabulary) > settings.full_up_to
+    is_sampled = settings.softmax == "sampled" or (settings.softmax == "auto" and is_large)
+    torch.manual_seed(cfg.seed)
     model = LanguageModel(BiLm(instantiate(cfg.bilm), dropout=settings.dropout), vocabulary).to(device)
-    size = sum(parameter.numel() for parameter in model.bilm.parameters())
-    log.info(
-        "%s tokens, %d words to predict, a biLM of %s parameters",
-        f"{corpus.num_tokens:,}",
-        len(vocabulary),
-        f"{size:,}",
+    if settings.start == "frequencies":
+        model.start_from(corpus)
+    chosen: dict[str, Any] = {key: settings[key] for key in ("epochs", "batch_size", "unroll", "max_steps", "warmup", "cosine")}
+    chosen |= {key: float(settings[key]) for key in ("lr", "gradient_clip", "loss_scale")}
+    plan = Training(
+        **chosen,
+        samples=settings.samples if is_sampled else None,
+        bf16=settings.precision == "bf16",
+        seed=cfg.seed,
     )
-
-    steps = settings.epochs * corpus.num_windows(batch_size=settings.batch_size, unroll=settings.unroll)
-    optimizer = torch.optim.Adam(model.parameters(), lr=settings.lr)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
-    weights, best = Path(cfg.out, "weights.safetensors"), math.inf
-    columns = [
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    ]
-    with Progress(*columns) as progress:
-        bar = progress.add_task("pretraining", total=steps)
-        for epoch in range(settings.epochs):
-            begun, tokens = time.perf_counter(), 0
-            for loss, count in train_epoch(model, corpus, settings, optimizer, np.random.default_rng((cfg.seed, epoch))):
-                schedule.step()
-                tokens += count
-                speed = tokens / (time.perf_counter() - begun)
-                progress.update(bar, advance=1, description=f"epoch {epoch + 1}  loss {loss:.3f}  {speed:,.0f} tokens/s")
-            forward, backward = model.perplexity(dev)
-            log.info(
-                "epoch %d: dev perplexity forward %.2f, backward %.2f (%.0f tokens/s)",
-                epoch + 1,
-                forward,
-                backward,
-                speed,
-            )
-            if math.sqrt(forward * backward) < best:
-                best = math.sqrt(forward * backward)
-                save(model.bilm, weights, dtype=torch.float16)
-                save_softmax(model, cfg.out)
-                tested = model.perplexity(test)
-    figures = {"dev": best, "test/forward": tested[0], "test/backward": tested[1]}
-    write_card(cfg, corpus, size, device, figures, time.perf_counter() - started)
-    log.info("test perplexity forward %.2f, backward %.2f; %s", *tested, weights)
-    return figures
+    log.info(
+        "%s tokens in %s sentences, %s words to predict (%s softmax), a biLM of %s parameters",
+        *(f"{number:,}" for number in (corpus.num_tokens, corpus.num_sentences, len(vocabulary))),
+        "sampled" if is_sampled else "full",
+        f"{size(model):,}",
+    )
+    optimizers = {kind: instantiate(cfg.bilm_optimizer[kind]) for kind in ("dense", "sparse")}
+    return Trainer(model, corpus, plan, **optimizers)
 
 
-def sentences(path: str | Path) -> Iterator[Sequence[str]]:
-    """The sentences of a text, one a line, words between spaces."""
-    for _, line in read_lines(path):
-        yield line.split()
+def size(model: LanguageModel) -> int:
+    """How many parameters the biLM has, without its softmax."""
+    return sum(parameter.numel() for parameter in model.bilm.parameters())
 
 
-def train_epoch(
-    model: LanguageModel,
-    corpus: Corpus,
-    settings: DictConfig,
-    optimizer: torch.optim.Optimizer,
-    rng: np.random.Generator,
-) -> Iterator[tuple[float, int]]:
-    """Run over the text once; yields the loss (nats a prediction, mean of both directions) and the tokens of each step."""
-    frames = corpus.frames(model.bilm.options.max_characters)
-    targets_of = np.array([model.number(word) for word in corpus.words])
-    device = model.softmax.weight.device
-    state = model.bilm.zero_state(settings.batch_size)
-    shape = {"batch_size": settings.batch_size, "unroll": settings.unroll}
-    for windows in zip(*(corpus.windows(direction, **shape, rng=rng) for direction in range(2)), strict=True):
-        losses, after = [], []
-        for direction, (inputs, targets) in enumerate(windows):
-            types, places = np.unique(inputs, return_inverse=True)
-            arrays = (frames[types].astype(np.int64), places.reshape(inputs.shape), targets_of[targets])
-            words, rows, predicted = (torch.from_numpy(array).to(device) for array in arrays)
-            loss, now = model.loss(direction, words, rows, predicted, state)
-            losses.append(loss)
-            after.append(now)
-        total = (losses[0] + losses[1]) / 2
-        if not torch.isfinite(total):
-            raise FloatingPointError(f"the loss is {total.item()}; try a lower pretrain.lr than {settings.lr}")
-        optimizer.zero_grad()
-        total.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), settings.gradient_clip)
-        optimizer.step()
-        state = type(state)(*(torch.stack(parts).detach() for parts in zip(*after, strict=True)))
-        yield total.item(), inputs.size
+class _Run:
+    """Training with all that surrounds it: progress, dev text, checkpoints, and being asked to stop."""
+
+    def __init__(self, cfg: DictConfig, trainer: Trainer, dev: list[Sequence[str]]) -> None:
+        self.cfg, self.trainer, self.dev = cfg, trainer, dev
+        self.best, self.seconds = math.inf, 0.0
+        self.is_first = trainer.rank == 0
+        self.out = Path(_from_first(str(cfg.out)))
+        self.last = self.out / "last.ckpt"
+        self.identity = identity(cfg, trainer.corpus)
+        if cfg.pretrain.resume == "auto" and self.last.is_file():
+            self._resume()
+
+    def train(self) -> None:
+        """Run to the end; SystemExit where the process was asked to stop, when all is saved."""
+        trainer, settings = self.trainer, self.cfg.pretrain
+        self.out.mkdir(parents=True, exist_ok=True)
+        columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn()
+        begun, tokens, first, earlier = time.perf_counter(), 0, trainer.step, self.seconds
+        with Progress(*columns, disable=not self.is_first) as progress, _asked_to_stop(trainer):
+            bar = progress.add_task("pretraining", total=trainer.num_steps, completed=trainer.step)
+            for step in trainer.run():
+                tokens += step.num_tokens
+                spent = time.perf_counter() - begun
+                left = spent * (trainer.num_steps - trainer.step) / (trainer.step - first)
+                self.seconds = earlier + spent
+                status = f"loss {step.loss:.3f}  {tokens / spent:,.0f} tokens/s"
+                progress.update(bar, completed=trainer.step, description=f"epoch {trainer.epoch}  {status}")
+                at_end = trainer.step % trainer.epoch_steps == 0 or trainer.step == trainer.num_steps
+                if at_end or (settings.validate_every and trainer.step % settings.validate_every == 0):
+                    self._validate()
+                if at_end or step.stop or trainer.step % settings.save_every == 0:
+                    self._save()
+                    log.info("step %d of %d: %s, %.0f minutes left", trainer.step, trainer.num_steps, status, left / 60)
+                if step.stop:
+                    log.warning("stopped after step %d; the same command goes on from there", trainer.step)
+                    raise SystemExit(1)
+
+    def _validate(self) -> None:
+        """Keep the language model where it is better on the dev text than it was; without one, always."""
+        found = math.inf
+        if self.dev:
+            forward, backward = self.trainer.model.perplexity(self.dev)
+            found = math.sqrt(forward * backward)
+            log.info("step %d: dev perplexity forward %.2f, backward %.2f", self.trainer.step, forward, backward)
+        if found < self.best or not self.dev:
+            self.best = found
+            if self.is_first:
+                save(self.trainer.model.bilm, self.out / "weights.safetensors", dtype=torch.float16)
+                save_softmax(self.trainer.model, self.out)
+
+    def _save(self) -> None:
+        """Write last.ckpt; the old one stays until the new one is whole."""
+        content = self.trainer.state_dict() | {"best": self.best, "seconds": self.seconds, "identity": self.identity}
+        if not self.is_first:
+            return
+        part = self.last.with_name("last.ckpt.part")
+        try:
+            with part.open("wb") as file:
+                torch.save(content, file)
+                file.flush()
+                os.fsync(file.fileno())
+            part.replace(self.last)
+        except (OSError, RuntimeError) as error:  # torch's word for a write that failed
+            part.unlink(missing_ok=True)
+            raise OSError(
+                f"{self.last} could not be written after step {self.trainer.step}: {error}; the last one stays"
+            ) from error
+
+    def _resume(self) -> None:
+        try:
+            saved = torch.load(self.last, map_location="cpu", weights_only=True)
+            theirs = saved["identity"]
+        except Exception as error:  # whatever unpickling meets in a file that is none of ours
+            raise ValueError(
+                f"{self.last}: not the state of a training, or a damaged one; pretrain.resume=never begins anew"
+            ) from error
+        different = [key for key in sorted({*theirs, *self.identity}) if theirs.get(key) != self.identity.get(key)]
+        if different:
+            said = "; ".join(f"{key} was {theirs.get(key)} and is now {self.identity.get(key)}" for key in different)
+            raise ValueError(f"{self.last} is of another training: {said}. Choose another out=, or pretrain.resume=never")
+        self.trainer.load_state_dict(saved)
+        self.best, self.seconds = saved["best"], saved["seconds"]
+        log.info("going on after step %d of %d", self.trainer.step, self.trainer.num_steps)
 
 
-def write_card(
-    cfg: DictConfig, corpus: Corpus, size: int, device: torch.device, figures: dict[str, float], seconds: float
-) -> None:
+def identity(cfg: DictConfig, corpus: Corpus) -> dict[str, Any]:
+    """All settings and the text, by key, that make a training what it is: who goes on must have the same."""
+
+    def flat(node: Any, prefix: str) -> Iterator[tuple[str, Any]]:
+        for key, value in node.items():
+            if isinstance(value, dict):
+                yield from flat(value, f"{prefix}{key}.")
+            else:
+                yield f"{prefix}{key}", value
+
+    parts: Any = {part: OmegaConf.to_container(cfg[part], resolve=True) for part in ("bilm", "bilm_optimizer", "pretrain")}
+    parts["pretrain"] = {key: value for key, value in parts["pretrain"].items() if key not in FREE}
+    return dict(flat(parts, "")) | {"seed": cfg.seed, "text": corpus.digest()[:16]}
+
+
+def _from_first(value: str) -> str:
+    """What the first process has: each process's run_dir bears its own time."""
+    values = [value]
+    if dist.is_initialized():
+        dist.broadcast_object_list(values)
+    return values[0]
+
+
+@contextmanager
+def _asked_to_stop(trainer: Trainer) -> Iterator[None]:
+    """SIGTERM and Ctrl-C let the step end, so that it can be saved; a second one is obeyed at once."""
+    before: dict[int, Any] = {}
+
+    def stop(number: int, _: Any) -> None:
+        trainer.stop = True
+        signal.signal(number, before[number])
+
+    for kind in (signal.SIGTERM, signal.SIGINT):
+        before[kind] = signal.signal(kind, stop)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def write_card(cfg: DictConfig, trainer: Trainer, figures: dict[str, float], seconds: float) -> None:
     """The model card: what this biLM is, how it was made, how well it predicts."""
-    counts = f"{corpus.num_tokens:,} tokens, {len(corpus.sentences):,} sentences, {len(corpus.words) - 2:,} word types"
-    settings = ", ".join(f"{key} {value}" for key, value in cfg.pretrain.items())
-    threads = f", {torch.get_num_threads()} threads" if device.type == "cpu" else ""
+    corpus, plan = trainer.corpus, trainer.settings
+    counts = f"{corpus.num_tokens:,} tokens, {corpus.num_sentences:,} sentences, {len(corpus.words) - 2:,} word types"
+    settings = ", ".join(f"{key} {value}" for key, value in cfg.pretrain.items() if key not in FREE)
+    device = trainer.device.type
+    threads = f", {torch.get_num_threads()} threads" if device == "cpu" else ""
+    seen = min(trainer.step / trainer.epoch_steps, plan.epochs)
+    softmax = "sampled" if plan.samples else "full"
     rows = {
         "command": f"`{shlex.join(['python', 'run.py', *sys.argv[1:]])}`",
         "text": f"{cfg.text.name}: {counts}",
-        "parameters": f"{size:,} (fp16), without the softmax",
-        "training": f"{settings}; seed {cfg.seed}",
-        "time": f"{seconds / 60:.1f} minutes on {device.type}{threads}; torch {torch.__version__}",
-        "perplexity on held-out text": f"forward {figures['test/forward']:.2f}, backward {figures['test/backward']:.2f} "
-        "(full softmax, zero state at each sentence, all unknown words are one word)",
+        "parameters": f"{size(trainer.model):,} (fp16), without the softmax",
+        "training": f"optimizer {cfg.bilm_optimizer.name}, {settings}; seed {cfg.seed}",
+        "seen": f"{seen:.2f} epochs, {trainer.step:,} steps",
+        "softmax": f"{softmax}, {len(trainer.model.vocabulary):,} words to predict",
+        "time": f"{seconds / 60:.1f} minutes on {trainer.num_processes} x {device}{threads}; torch {torch.__version__}",
     }
+    how = "full softmax, zero state at each sentence, all unknown words are one word"
+    if "dev" in figures:
+        rows["perplexity on dev text"] = f"{figures['dev']:.2f} (geometric mean of both directions; {how})"
+    if "test/forward" in figures:
+        said = f"forward {figures['test/forward']:.2f}, backward {figures['test/backward']:.2f} ({how})"
+        rows["perplexity on held-out text"] = said
     lines = ["# A biLM of elmo-bench", "", "| | |", "|---|---|", *(f"| {key} | {value} |" for key, value in rows.items())]
-    lines += ["", "Sizes are in `options.json`, in the form that every reader of ELMo knows.", ""]
+    lines += ["", "Sizes are in `options.json`, in the form that every reader of ELMo knows. `softmax.safetensors` and"]
+    lines += ["`vocabulary.txt` are for predicting words alone.", ""]
     Path(cfg.out, "README.md").write_text("\n".join(lines), encoding="utf-8")

@@ -1,7 +1,7 @@
 from .conll import Row, read_blocks
 from .conll2012 import Document, bracket_spans, read_documents
 from .lines import read_lines
-from .sentences import read_sentences
+from .sentences import part_sentences, read_sentences, read_text, text_files
 from .spans import Span, bio_moves, bioul_moves, spans_to_bioul, spans_to_iob2, tags_to_spans
 from .tokenize import tokenize, tokenize_with_offsets, words_of
 from .vectors import read_vectors
@@ -17,14 +17,17 @@ __all__ = [
     "bio_moves",
     "bioul_moves",
     "bracket_spans",
+    "part_sentences",
     "read_blocks",
     "read_documents",
     "read_lines",
     "read_sentences",
+    "read_text",
     "read_vectors",
     "spans_to_bioul",
     "spans_to_iob2",
     "tags_to_spans",
+    "text_files",
     "tokenize",
     "tokenize_with_offsets",
     "words_of",

@@ -1,10 +1,31 @@
-"""Tokenised sentences, one a line: words between white space, or a JSON list of tokens."""
+"""The sentences of a text: one tokenised sentence a line, or raw text."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from .lines import read_lines
+from .tokenize import tokenize
+
+_ENDS = frozenset(".!?")
+_CLOSING = frozenset("\"'”’)]}") | {"''"}
+
+
+def text_files(pattern: str | Path) -> list[Path]:
+    """The files that a path, a folder (all files below it, but hidden ones) or a glob names, in order of their names.
+
+    Raises FileNotFoundError where there is none.
+    """
+    path = Path(pattern).expanduser()
+    if path.is_dir():
+        inside = ((file, file.relative_to(path).parts) for file in path.rglob("*"))
+        found = [file for file, parts in inside if file.is_file() and not any(part.startswith(".") for part in parts)]
+    else:
+        matching = Path(path.anchor).glob(str(path.relative_to(path.anchor))) if path.name else ()
+        found = [path] if path.is_file() else [file for file in matching if file.is_file()]
+    if not found:
+        raise FileNotFoundError(f"{pattern}: no such file, no file in such a folder, and no file that matches it")
+    return sorted(found)
 
 
 def read_sentences(path: str | Path) -> Iterator[list[str]]:
@@ -26,3 +47,29 @@ def _tokens(line: str, source: str) -> list[str]:
     if not isinstance(tokens, list) or not all(isinstance(token, str) for token in tokens):
         raise ValueError(f'{source}: {line[:50]!r}, but a line is a JSON list of strings, such as ["a", "b"]')
     return tokens
+
+
+def read_text(files: Iterable[str | Path], *, raw: bool = False) -> Iterator[Sequence[str]]:
+    """The sentences that are not empty, file after file, as `read_sentences`; `raw` lines are tokenised and parted instead."""
+    for path in files:
+        lines = (part_sentences(tokenize(line)) for _, line in read_lines(path)) if raw else [read_sentences(path)]
+        yield from (sentence for line in lines for sentence in line if sentence)
+
+
+def part_sentences(tokens: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Part a line's tokens after . ! ? and the quotes and brackets that close the sentence.
+
+    >>> list(part_sentences(tokenize('He said "no." Dr. Ada left!')))
+    [['He', 'said', '"', 'no', '.', '"'], ['Dr.', 'Ada', 'left', '!']]
+    """
+    start = 0
+    for place, token in enumerate(tokens):
+        after = tokens[place + 1] if place + 1 < len(tokens) else ""
+        ended = token in _ENDS or (
+            token in _CLOSING and place > start and any(t in _ENDS for t in tokens[max(start, place - 2) : place])
+        )
+        if ended and after not in _CLOSING and after not in _ENDS:
+            yield tokens[start : place + 1]
+            start = place + 1
+    if start < len(tokens):
+        yield tokens[start:]

@@ -100,3 +100,25 @@ def test_it_learns():
             optimizer.step()
     # One choice of two in five predictions: 2 ** (1 / 5) = 1.15 at best.
     assert all(perplexity < 1.4 for perplexity in model.perplexity([["the", "dog", "barks", "."], ["the", "cat", "purrs", "."]]))
+
+
+@torch.no_grad()
+def test_a_softmax_that_knows_frequencies():
+    """Its perplexity is that of the unigrams (with one more of each word, as it counts them)."""
+    text = [["a", "a", "a", "b", "c"]] * 100
+    corpus = Corpus(text)
+    model = LanguageModel(BiLm(OPTIONS), corpus.vocabulary(5))  # c is unknown
+    model.start_from(corpus)
+    counts = np.array([300, 100, 100, 100])  # a, b, unknown, and the end of a sentence
+    ideal = np.exp(-(counts / 600 * np.log((counts + 1) / (counts.sum() + 100 + 5))).sum())
+    assert model.perplexity(text) == pytest.approx((ideal, ideal), rel=0.02)
+
+
+def test_held_out_text_in_pieces(monkeypatch):
+    """Neither the sizes of batches nor how many scores are held at once change a figure; one sentence may be very long."""
+    sentences = [["a"] * length for length in (1, 2, 3, 700)]
+    model = LanguageModel(BiLm(OPTIONS), Corpus(TEXT).vocabulary(6))
+    whole = model.perplexity(sentences)
+    monkeypatch.setattr("elmo_bench.elmo.lm.SCORES", 30)
+    monkeypatch.setattr("elmo_bench.elmo.lm._TYPES", 1)
+    assert model.perplexity(sentences, batch_size=2) == pytest.approx(whole, rel=1e-5)

@@ -1,0 +1,247 @@
+"""`job=pretrain` as the command line runs it: what it leaves, that it goes on after a kill, and what it says of bad input."""
+
+import errno
+import gzip
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from hydra import compose, initialize_config_dir
+
+from elmo_bench.elmo import Trainer, load_language_model
+from elmo_bench.jobs.pretrain import pretrain
+
+ROOT = Path(__file__).parents[2]
+LINES = [f"the {a} {verb} a {b} ." for a in ("cat", "dog", "owl", "fox") for b in ("cat", "dog") for verb in ("sees", "hears")]
+TINY = [
+    "bilm.cell_size=12",
+    "bilm.projection_size=6",
+    "bilm.filters=[[1,4],[3,4]]",
+    "pretrain.batch_size=4",
+    "pretrain.unroll=5",
+    "pretrain.epochs=2",
+    "pretrain.lr=0.02",
+    "pretrain.warmup=3",
+]
+
+
+@pytest.fixture
+def text(tmp_path):
+    path = tmp_path / "train.txt"
+    path.write_text("\n".join(LINES * 4) + "\n")
+    return path
+
+
+@pytest.fixture
+def config(tmp_path, text):
+    """compose(*overrides) -> the config of a run of a second, on `text`."""
+
+    def composed(*overrides):
+        with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
+            return compose("config", [*command(tmp_path, text), f"run_dir={tmp_path}", *overrides])
+
+    return composed
+
+
+def command(folder, text):
+    where = [f"text.files.train={text}", f"text.files.dev={text}", f"cache_dir={folder}/cache", f"out={folder}/out"]
+    return ["job=pretrain", "text=files", *where, *TINY]
+
+
+def language_model(folder):
+    return load_language_model(folder / "options.json", folder / "weights.safetensors")
+
+
+def test_what_it_leaves(config, tmp_path, text):
+    cfg = config(f"text.files.test={text}", "pretrain.softmax=sampled", "pretrain.samples=5")
+    figures = pretrain(cfg)
+    assert set(figures) == {"dev", "test/forward", "test/backward"}
+    out = tmp_path / "out"
+    assert {path.name for path in out.iterdir()} == {
+        *("options.json", "weights.safetensors", "softmax.safetensors", "vocabulary.txt", "README.md", "last.ckpt")
+    }
+    model = language_model(out)
+    assert model.vocabulary[:3] == ["<S>", "</S>", "<UNK>"]
+    assert model.perplexity([line.split() for line in LINES * 4]) == pytest.approx(
+        (figures["test/forward"], figures["test/backward"]), rel=1e-5
+    )
+    card = (out / "README.md").read_text("utf-8")
+    assert "384 tokens, 64 sentences" in card
+    assert "sampled" in card
+
+
+def test_a_folder_a_glob_gzip_and_raw_text(config, tmp_path):
+    folder = tmp_path / "texts"
+    (folder / "more").mkdir(parents=True)
+    (folder / "a.txt").write_text("A dog barks. The cat sleeps.\n\n" * 20)
+    (folder / "more" / "b.txt.gz").write_bytes(gzip.compress(b"It's a house.\n" * 20))
+    for pattern, sentences in ((folder, 60), (f"{folder}/*.txt", 40), (f"{folder}/**/*.gz", 20)):
+        cfg = config(f"text.files.train='{pattern}'", "text.files.dev=null", "text.tokenize=true", "pretrain.resume=never")
+        assert pretrain(cfg) == {}  # no dev text, no figure
+        assert f"{sentences} sentences" in (tmp_path / "out" / "README.md").read_text()
+    assert "n't" not in (words := (tmp_path / "out" / "vocabulary.txt").read_text().split())
+    assert "'s" in words
+
+
+def test_paper_settings(config):
+    cfg = config("bilm_optimizer=adagrad", "pretrain.lr=0.2", "pretrain.warmup=0", "pretrain.precision=bf16")
+    assert (cfg.pretrain.loss_scale, cfg.pretrain.gradient_clip, cfg.pretrain.cosine) == (5, 10.0, False)
+    assert pretrain(cfg)["dev"] < 20
+
+
+def run(folder, text, *overrides, **more):
+    args = [sys.executable, "run.py", *command(folder, text), f"hydra.run.dir={folder}/run", *overrides]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    return subprocess.Popen(args, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment, **more)
+
+
+def wait_for(path, process):
+    while not path.exists():
+        assert process.poll() is None, process.stdout.read().decode()
+        time.sleep(0.01)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGTERM])
+def test_killed_in_the_middle_of_an_epoch(tmp_path, text, config, sent):
+    """What a killed run and its successor leave is what an uninterrupted run leaves, to the bit."""
+    more = ["pretrain.epochs=20", "pretrain.save_every=5", "pretrain.dropout=0.2"]
+    last = tmp_path / "out" / "last.ckpt"
+    process = run(tmp_path, text, *more)
+    wait_for(last, process)
+    process.send_signal(sent)
+    said = process.communicate(timeout=60)[0].decode()
+    assert process.returncode == {signal.SIGKILL: -signal.SIGKILL, signal.SIGTERM: 1}[sent]
+    stopped = torch.load(last, weights_only=True)
+    assert 0 < stopped["step"] < 20 * 23
+    assert ("goes on from there" in said) == (sent == signal.SIGTERM)
+    pretrain(config(*more))
+    pretrain(config(*more, f"out={tmp_path}/whole"))
+    interrupted, whole = (torch.load(path, weights_only=True) for path in (last, tmp_path / "whole" / "last.ckpt"))
+    assert interrupted["step"] == whole["step"]
+    for name, value in whole["model"].items():
+        assert torch.equal(value, interrupted["model"][name]), name
+    for name in ("weights.safetensors", "softmax.safetensors"):
+        assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
+def test_a_finished_run_is_not_trained_again(config, tmp_path, monkeypatch):
+    first = pretrain(config())
+    monkeypatch.setattr(Trainer, "_step", lambda *_: pytest.fail("it trained"))
+    assert pretrain(config()) == first
+
+
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        ("pretrain.lr=0.5", "pretrain.lr was 0.02 and is now 0.5"),
+        ("bilm.cell_size=20", "bilm.cell_size was 12 and is now 20"),
+        ("seed=2", "seed was 1 and is now 2"),
+        ("text.files.train={other}", "text was .* and is now"),
+    ],
+)
+def test_going_on_with_another_config(config, tmp_path, override, said):
+    (tmp_path / "other.txt").write_text("another text\n" * 40)
+    pretrain(config())
+    with pytest.raises(ValueError, match=f"last.ckpt is of another training: {said}.*pretrain.resume=never"):
+        pretrain(config(override.format(other=tmp_path / "other.txt")))
+
+
+def test_a_vocabulary_of_another_model(config, tmp_path):
+    pretrain(config())
+    path = tmp_path / "out" / "vocabulary.txt"
+    path.write_text(path.read_text() + "more\n")
+    with pytest.raises(ValueError, match=r"softmax.safetensors has .* ask for"):
+        language_model(tmp_path / "out")
+    path.write_text("a\nb\n")
+    with pytest.raises(ValueError, match="its first lines are"):
+        language_model(tmp_path / "out")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
+def test_a_full_disk(config, tmp_path):
+    """The old state survives a write that fails, and the run goes on from it when there is space again."""
+    whole = pretrain(config(f"out={tmp_path}/whole"))
+    cfg = config("pretrain.save_every=10")
+    save, saves = torch.save, []
+
+    def full(content, file):
+        saves.append(content)
+        if len(saves) == 2:
+            file.write(b"half of it")
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        save(content, file)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("torch.save", full)
+        with pytest.raises(OSError, match=r"last.ckpt could not be written after step 20: .*No space left.*the last one stays"):
+            pretrain(cfg)
+    assert torch.load(tmp_path / "out" / "last.ckpt", weights_only=True)["step"] == 10
+    assert not (tmp_path / "out" / "last.ckpt.part").exists()
+    (tmp_path / "out" / "last.ckpt.part").symlink_to("/dev/full")
+    with pytest.raises(OSError, match="could not be written"):
+        pretrain(cfg)
+    assert pretrain(cfg) == whole
+
+
+def test_a_loss_that_is_no_number(config, tmp_path):
+    """It stops, names the step, and the last good state and biLM stay."""
+    cfg = config("pretrain.save_every=10")
+    losses = Trainer._losses
+
+    def broken(trainer, windows):
+        found = losses(trainer, windows)
+        return [part * float("nan") for part in found] if trainer.step == 34 else found
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Trainer, "_losses", broken)
+        with pytest.raises(FloatingPointError, match="step 35: the loss is nan"):
+            pretrain(cfg)
+    saved = torch.load(tmp_path / "out" / "last.ckpt", weights_only=True)
+    assert saved["step"] == 30
+    assert all(value.isfinite().all() for value in saved["model"].values())
+    language_model(tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "the file is empty"),
+        (b"\n \n\n", "the corpus has no sentences"),
+        (b"one line\n", "do not fill one window of batch_size=4 x unroll=5"),
+        (b"good\n\xff\xfe\x00\x80 noise\n", "train.txt:2: byte 0xff is not UTF-8"),
+    ],
+)
+def test_bad_text(config, text, content, said):
+    text.write_bytes(content)
+    with pytest.raises(ValueError, match=said):
+        pretrain(config())
+
+
+def test_no_such_text(config, tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"nothing/\*.txt: no such file"):
+        pretrain(config(f"text.files.train={tmp_path}/nothing/*.txt"))
+
+
+def test_a_line_of_100_000_tokens(config, text):
+    text.write_text("a b c d e " * 20_000 + "\n")
+    cfg = config("text.files.dev=null", "pretrain.max_steps=5", "pretrain.softmax=full")
+    pretrain(cfg)
+
+
+def test_a_damaged_state(config, tmp_path):
+    pretrain(config())
+    (tmp_path / "out" / "last.ckpt").write_bytes(b"noise")
+    with pytest.raises(ValueError, match="not the state of a training"):
+        pretrain(config())
+
+
+@pytest.mark.parametrize("override", ["softmax=half", "precision=16", "resume=maybe"])
+def test_a_value_that_is_none(config, override):
+    with pytest.raises(ValueError, match=f"pretrain.{override}, but it may be"):
+        pretrain(config(f"pretrain.{override}"))
