@@ -12,18 +12,18 @@ import itertools
 import logging
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from filelock import FileLock, Timeout
 from jaxtyping import Bool, Float, Int
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from torch import Tensor
+
+from elmo_bench.lock import alone
 
 from .bilm import BiLm
 from .chars import char_ids
@@ -90,7 +90,7 @@ def build_store(
     if not (missing := _missing(store)):
         return store
     folder.mkdir(parents=True, exist_ok=True)
-    with _alone(path):
+    with alone(path, "another run computes the biLM's layers for this data: waiting for it"):
         if missing := _missing(store):
             size = sum(map(len, unique.values())) * sum(_width(bilm, layer) for layer in missing) * np.dtype(dtype).itemsize
             free = shutil.disk_usage(folder).free
@@ -102,20 +102,6 @@ def build_store(
                 return None
             _write(store, bilm, [unique[key] for key in keys], keys, missing, dtype)
     return store
-
-
-@contextmanager
-def _alone(path: Path) -> Iterator[None]:
-    lock = FileLock(f"{path}.lock")
-    try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        log.info("another run computes the biLM's layers for this data: waiting for it")
-        lock.acquire()
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 def _layer_file(folder: Path, layer: int) -> Path:

@@ -48,6 +48,19 @@ def elmo(cfg: DictConfig) -> Elmo:
     return Elmo(instantiate(cfg.elmo.layers), **settings)
 
 
+def elmo_files(cfg: DictConfig) -> tuple[str, str]:
+    """The options.json and the weights of the biLM, downloaded if need be."""
+    if cfg.elmo.layers is None:
+        raise ValueError(f"elmo={cfg.elmo.name} has no files of a biLM: choose a biLM, such as elmo=mini")
+    found = []
+    for key in ("options", "weights"):
+        value = cfg.elmo[key]
+        found.append(value if value is None or isinstance(value, str) else instantiate(value))
+        if found[-1] is None:
+            raise ValueError(f"elmo.{key} is empty: give the file of a biLM, as job=pretrain out=FOLDER writes it")
+    return str(found[0]), str(found[1])
+
+
 def task_files(cfg: DictConfig) -> ModuleType:
     """The task's `read`, `collate` and `write`."""
     return import_module(cfg.task.data)

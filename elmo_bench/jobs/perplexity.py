@@ -17,7 +17,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from elmo_bench.elmo import LanguageModel, load_language_model, sentence_likelihoods, text_likelihoods
 from elmo_bench.text import read_sentences
 
-from .build import instantiate
+from . import build
 
 Line = tuple[int, Sequence[str]]  # its number from 1, its tokens
 Scored = tuple[int, Sequence[str], np.ndarray, np.ndarray]  # a line, and log p of its predictions forward and backward
@@ -62,17 +62,7 @@ def language_model(cfg: DictConfig) -> LanguageModel:
         if not Path(cfg.model).is_dir():
             raise FileNotFoundError(f"model={cfg.model}: no such folder")
         return load_language_model(Path(cfg.model, "options.json"), Path(cfg.model, "weights.safetensors"))
-    if cfg.elmo.layers is None:
-        raise ValueError(f"elmo={cfg.elmo.name} is no language model: give model=FOLDER, as job=pretrain out=FOLDER writes it")
-    options, weights = (_path(cfg.elmo, key) for key in ("options", "weights"))
-    return load_language_model(options, weights)
-
-
-def _path(elmo: DictConfig, key: str) -> str:
-    found = elmo[key] if elmo[key] is None or isinstance(elmo[key], str) else instantiate(elmo[key])
-    if found is None:
-        raise ValueError(f"elmo.{key} is empty: give the file, or model=FOLDER, as job=pretrain out=FOLDER writes it")
-    return str(found)
+    return load_language_model(*build.elmo_files(cfg))
 
 
 def likelihoods(model: LanguageModel, cfg: DictConfig) -> Iterator[Scored]:

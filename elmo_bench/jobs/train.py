@@ -13,7 +13,7 @@ from pytorch_lightning.callbacks import Callback, EarlyStopping, ModelCheckpoint
 from elmo_bench.data import TaskData
 from elmo_bench.module import TaskModule
 
-from . import build, checkpoint, wandb_logger
+from . import adapt, build, checkpoint, wandb_logger
 from .result import Result, print_result, write_result
 
 log = logging.getLogger(__name__)
@@ -47,8 +47,11 @@ def train(cfg: DictConfig) -> dict[str, float]:
     """Run the experiment that the config describes; the metrics of dev and test, as fractions of 1."""
     started = time.perf_counter()
     pl.seed_everything(cfg.seed, workers=True, verbose=False)
-    elmo = build.elmo(cfg)
-    data = build.data(cfg)
+    elmo, data = build.elmo(cfg), build.data(cfg)
+    if cfg.elmo.adapt:
+        cfg = adapt.adapted(cfg, data)
+        pl.seed_everything(cfg.seed, workers=True, verbose=False)  # whether the biLM was adapted now or before
+        elmo = build.elmo(cfg)
     data.vocab, vectors = build.vocab(cfg, data)
     module = build.module(cfg, build.model(cfg, data.vocab, vectors, elmo), data.vocab)
     module.content = {checkpoint.KEY: checkpoint.describe(cfg, data.vocab, vectors, module)}

@@ -157,7 +157,7 @@ def test_files_that_do_not_fit(folder, text, break_it, message):
     ("overrides", "message"),
     [
         (["elmo=mini"], r"mini/softmax.safetensors: no such file. .*the shipped mini have not kept.*job=pretrain"),
-        (["elmo=none"], r"elmo=none is no language model"),
+        (["elmo=none"], r"elmo=none has no files of a biLM"),
         (["elmo=files"], r"elmo.options is empty"),
         (["model=nowhere"], r"model=nowhere: no such folder"),
         (["state=warm"], r"state=warm, but it may be one of zero, carried"),

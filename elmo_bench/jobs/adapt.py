@@ -1,0 +1,105 @@
+"""`job=adapt`: a pretrained biLM reads a task's own training text for an epoch, without labels (paper, section 3.4)."""
+
+import dataclasses
+import hashlib
+import json
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from omegaconf import DictConfig, OmegaConf
+from rich.progress import track
+
+from elmo_bench.data import TaskData
+from elmo_bench.elmo import Corpus, LanguageModel, Trainer, Training, digest, load, load_language_model, save, save_softmax
+from elmo_bench.elmo.softmax import SOFTMAX
+from elmo_bench.lock import alone
+
+from . import build
+
+log = logging.getLogger(__name__)
+Sentences = Sequence[Sequence[str]]
+
+
+def adapt(cfg: DictConfig) -> dict[str, float]:
+    """Write the adapted biLM to `cfg.out`: the dev text's perplexity before and after, forward and backward."""
+    return adapt_to(cfg, build.data(cfg), Path(cfg.out))
+
+
+def adapted(cfg: DictConfig, data: TaskData) -> DictConfig:
+    """The config whose biLM is adapted to `data`; runs with the same biLM, text and settings share one below cache_dir."""
+    options, weights = build.elmo_files(cfg)
+    softmax = Path(weights).with_name(SOFTMAX)
+    facts = [digest(load(options, weights)), softmax.read_bytes() if softmax.is_file() else b""]
+    facts += [Corpus(text(data, "train")).digest(), text(data, "dev"), sorted(cfg.adapt.items())]
+    folder = Path(cfg.cache_dir).expanduser() / "adapted" / hashlib.sha256(repr(facts).encode()).hexdigest()[:16]
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with alone(folder, "another run adapts the biLM to this text: waiting for it"):
+        if not (folder / "adaptation.json").is_file():
+            adapt_to(cfg, data, folder)
+    log.info("elmo.adapt=true: the biLM is %s", folder)
+    files = {"options": str(folder / "options.json"), "weights": str(folder / "weights.safetensors")}
+    return OmegaConf.merge(cfg, {"elmo": files})  # type: ignore[return-value]
+
+
+def adapt_to(cfg: DictConfig, data: TaskData, folder: Path) -> dict[str, float]:
+    """Adapt the biLM of `cfg.elmo` and save it; `adaptation.json`, the last file, holds the figures that this returns."""
+    train, dev = text(data, "train"), text(data, "dev")
+    corpus = Corpus(train)
+    model = language_model(cfg, corpus).to("cuda" if torch.cuda.is_available() else "cpu")
+    if not is_known(cfg):
+        log.info("the biLM has no softmax beside its weights: one for %s words learns first", f"{len(model.vocabulary):,}")
+        model.start_from(corpus)
+        model.bilm.requires_grad_(False)
+        read(cfg, model, corpus, "a new softmax")
+        model.bilm.requires_grad_(True)
+    figures = dict(zip(("before/forward", "before/backward"), model.perplexity(dev), strict=True))
+    read(cfg, model, corpus, "adapting")
+    figures |= dict(zip(("after/forward", "after/backward"), model.perplexity(dev), strict=True))
+    folder.mkdir(parents=True, exist_ok=True)
+    save(model.bilm, folder / "weights.safetensors")
+    save_softmax(model, folder, dtype=torch.float32)
+    about: dict[str, Any] = {"task": cfg.task.name, "data": cfg.data.name, "elmo": cfg.elmo.name}
+    about |= {"settings": OmegaConf.to_container(cfg.adapt), "train_tokens": corpus.num_tokens}
+    about |= {"dev_tokens": sum(map(len, dev)), "perplexity": figures}
+    (folder / "adaptation.json").write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
+    log.info("dev perplexity, forward and backward: %.2f and %.2f before, %.2f and %.2f after; %s", *figures.values(), folder)
+    return figures
+
+
+def text(data: TaskData, split: str) -> Sentences:
+    """A split's sentences without repetition: a premise with three hypotheses, a passage with five questions, is read once."""
+    return list(dict.fromkeys(tuple(sentence) for sentence in data.sentences(split) if sentence))
+
+
+def is_known(cfg: DictConfig) -> bool:
+    """Whether the biLM's own softmax lies beside its weights."""
+    return Path(build.elmo_files(cfg)[1]).with_name(SOFTMAX).is_file()
+
+
+def language_model(cfg: DictConfig, corpus: Corpus) -> LanguageModel:
+    """The biLM of `cfg.elmo` with its own softmax or, where it has none, an untrained one of the words that occur twice."""
+    if cfg.elmo.pretrained is False:
+        raise ValueError("elmo.pretrained=false: there is nothing to adapt; job=pretrain trains a biLM from scratch")
+    options, weights = build.elmo_files(cfg)
+    if is_known(cfg):
+        model = load_language_model(options, weights)
+    else:
+        model = LanguageModel(load(options, weights), corpus.vocabulary(min_count=2))
+    model.bilm.dropout = cfg.adapt.dropout
+    return model
+
+
+def read(cfg: DictConfig, model: LanguageModel, corpus: Corpus, description: str) -> None:
+    """Train on all of the text, `adapt.epochs` times."""
+    chosen: dict[str, Any] = {
+        field.name: cfg.adapt[field.name] for field in dataclasses.fields(Training) if field.name in cfg.adapt
+    }
+    chosen |= {key: float(cfg.adapt[key]) for key in ("lr", "gradient_clip")}
+    chosen["samples"] = cfg.adapt.samples if len(model.vocabulary) > cfg.adapt.full_up_to else None
+    adam = {"dense": torch.optim.Adam, "sparse": torch.optim.SparseAdam}
+    trainer = Trainer(model, corpus, Training(**chosen), **adam)
+    for _ in track(trainer.run(), f"{description}, {corpus.num_tokens:,} tokens", trainer.num_steps):
+        pass

@@ -1,0 +1,112 @@
+"""A biLM adapted to a task's text: what it leaves, in a run of its own and on the way of a task's."""
+
+import json
+from pathlib import Path
+
+import pytest
+from hydra import compose, initialize_config_dir
+
+from elmo_bench.elmo import Corpus, load_language_model
+from elmo_bench.jobs import adapt, build
+from elmo_bench.jobs.evaluate import evaluate
+from elmo_bench.jobs.perplexity import perplexity
+from elmo_bench.jobs.pretrain import pretrain
+from elmo_bench.jobs.train import train
+from tests.jobs.small import SMALL
+
+CONF = str(Path(__file__).parents[2] / "conf")
+TINY = ["bilm.cell_size=12", "bilm.projection_size=6", "bilm.filters=[[1,4],[3,4]]"]
+QUICK = ["adapt.batch_size=4", "adapt.lr=0.02", "adapt.warmup=3"]
+
+
+@pytest.fixture
+def config(tmp_path, tmp_path_factory):
+    """compose(*overrides) -> a config; its runs are run0, run1, ..."""
+
+    def composed(*overrides, data_size=20):
+        run_dir = tmp_path / f"run{len(list(tmp_path.glob('run*')))}"
+        run_dir.mkdir()
+        shared = [
+            f"run_dir={run_dir}",
+            f"cache_dir={tmp_path_factory.getbasetemp()}",
+            f"data.size={data_size}",
+            "trainer=cpu",
+            *QUICK,
+        ]
+        with initialize_config_dir(CONF, version_base="1.3"):
+            return compose("config", [*shared, "trainer.enable_progress_bar=false", *overrides])
+
+    return composed
+
+
+@pytest.fixture
+def bilm(config, tmp_path):
+    """elmo=files with a small biLM, trained on other stories of the sample, and its softmax."""
+    pretrain(config("job=pretrain", "text.size=100", f"out={tmp_path}/bilm", "pretrain.epochs=2", *TINY))
+    return ["elmo=files", f"elmo.options={tmp_path}/bilm/options.json", f"elmo.weights={tmp_path}/bilm/weights.safetensors"]
+
+
+def test_perplexity_falls(config, bilm, tmp_path, capsys):
+    cfg = config("job=adapt", "task=ner", f"out={tmp_path}/out", *bilm)
+    figures = adapt.adapt(cfg)
+    assert figures["after/forward"] < 0.9 * figures["before/forward"]
+    assert figures["after/backward"] < 0.9 * figures["before/backward"]
+    about = json.loads((tmp_path / "out" / "adaptation.json").read_text())
+    assert about["perplexity"] == figures
+    dev = adapt.text(build.data(cfg), "dev")
+    assert about["dev_tokens"] == sum(map(len, dev))
+    (tmp_path / "dev.jsonl").write_text("".join(json.dumps(sentence) + "\n" for sentence in dev))
+    for folder, when in ((tmp_path / "bilm", "before"), (tmp_path / "out", "after")):
+        found = perplexity(config("job=perplexity", f"model={folder}", f"input={tmp_path}/dev.jsonl"))
+        assert {f"{when}/forward": found["forward"], f"{when}/backward": found["backward"]} == pytest.approx(
+            {key: value for key, value in figures.items() if key.startswith(when)}, rel=1e-4
+        )
+
+
+def test_a_biLM_without_a_softmax_gets_one(config, bilm, tmp_path):  # noqa: N802
+    (tmp_path / "bilm" / "softmax.safetensors").unlink()
+    figures = adapt.adapt(config("job=adapt", "task=ner", f"out={tmp_path}/out", "adapt.epochs=2", *bilm))
+    assert figures["after/forward"] < figures["before/forward"]
+    model = load_language_model(tmp_path / "out" / "options.json", tmp_path / "out" / "weights.safetensors")
+    data = build.data(config("task=ner"))
+    assert model.vocabulary == Corpus(adapt.text(data, "train")).vocabulary(min_count=2)
+
+
+def test_on_the_way_of_a_run(config, bilm, tmp_path, monkeypatch):
+    calls, adapt_to = [], adapt.adapt_to
+    monkeypatch.setattr(adapt, "adapt_to", lambda *args: calls.append(args) or adapt_to(*args))
+    settings = ["task=ner", *SMALL["ner"], "fit.max_epochs=1", *bilm]
+    plain = train(config(*settings))
+    metrics = [train(config(*settings, "elmo.adapt=true")) for _ in range(2)]
+    assert len(calls) == 1  # the second run finds what the first has left
+    assert metrics[0] == metrics[1]
+    train(config(*settings, "elmo.adapt=true", "adapt.epochs=2"))
+    assert len(calls) == 2
+    results = [json.loads((tmp_path / f"run{number}" / "result.json").read_text()) for number in (1, 2, 3, 4)]
+    weights = [result["config"]["elmo"]["weights"] for result in results]
+    assert weights[0] == f"{tmp_path}/bilm/weights.safetensors"
+    assert weights[1] == weights[2] != weights[3]
+    assert results[0]["mix"] != results[1]["mix"]
+    figures = evaluate(config("job=evaluate", f"checkpoint={tmp_path}/run2/best.ckpt", "split=test"))
+    assert figures["test/f1"] == pytest.approx(metrics[0]["test/f1"])
+    assert plain.keys() == metrics[0].keys()
+
+
+def test_a_text_is_read_once(config):
+    data = build.data(config("task=squad"))  # a passage has several questions
+    every, text = [tuple(sentence) for sentence in data.sentences("train")], adapt.text(data, "train")
+    assert len(every) > len(text) == len(set(text))
+    assert set(every) == set(text)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        (["elmo=none"], "elmo=none has no files of a biLM"),
+        (["elmo=mini", "elmo.pretrained=false"], "elmo.pretrained=false: there is nothing to adapt"),
+        (["elmo=files"], "elmo.options is empty"),
+    ],
+)
+def test_nothing_to_adapt(config, tmp_path, overrides, said):
+    with pytest.raises(ValueError, match=said):
+        adapt.adapt(config("job=adapt", f"out={tmp_path}/out", *overrides, data_size=2))
