@@ -25,12 +25,13 @@ Sentences = Sequence[Sequence[str]]
 
 def adapt(cfg: DictConfig) -> dict[str, float]:
     """Write the adapted biLM to `cfg.out`: the dev text's perplexity before and after, forward and backward."""
-    return adapt_to(cfg, build.data(cfg), Path(cfg.out))
+    return adapt_to(cfg, whole_sentences(cfg), Path(cfg.out))
 
 
-def adapted(cfg: DictConfig, data: TaskData) -> DictConfig:
-    """The config whose biLM is adapted to `data`; runs with the same biLM, text and settings share one below cache_dir."""
+def adapted(cfg: DictConfig) -> DictConfig:
+    """The config with an adapted biLM; runs with the same biLM, text and settings share one below cache_dir."""
     options, weights = build.elmo_files(cfg)
+    data = whole_sentences(cfg)
     softmax = Path(weights).with_name(SOFTMAX)
     facts = [digest(load(options, weights)), softmax.read_bytes() if softmax.is_file() else b""]
     facts += [Corpus(text(data, "train")).digest(), text(data, "dev"), sorted(cfg.adapt.items())]
@@ -67,6 +68,12 @@ def adapt_to(cfg: DictConfig, data: TaskData, folder: Path) -> dict[str, float]:
     (folder / "adaptation.json").write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
     log.info("dev perplexity, forward and backward: %.2f and %.2f before, %.2f and %.2f after; %s", *figures.values(), folder)
     return figures
+
+
+def whole_sentences(cfg: DictConfig) -> TaskData:
+    """The task's data, the training file read as dev is: of SST, sentences without their phrases."""
+    read = build.reader(cfg, "dev")
+    return build.data(cfg, read={"train": read, "dev": read, "test": read})
 
 
 def text(data: TaskData, split: str) -> Sentences:

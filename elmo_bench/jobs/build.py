@@ -72,12 +72,12 @@ def reader(cfg: DictConfig, split: str) -> Callable[[Path], Iterator[Example]]:
     return partial(task_files(cfg).read, **options)
 
 
-def data(cfg: DictConfig) -> TaskData:
-    """All examples, read and checked."""
+def data(cfg: DictConfig, read: Mapping[str, Callable[[Path], Iterator[Example]]] | None = None) -> TaskData:
+    """All examples, read and checked; each split with its own options where no `read` is given."""
     task = task_files(cfg)
     return TaskData(
         instantiate(cfg.data.files),
-        read={split: reader(cfg, split) for split in ("train", "dev", "test")},
+        read=read or {split: reader(cfg, split) for split in ("train", "dev", "test")},
         collate=task.collate,
         batch_size=cfg.fit.batch_size,
         fraction=cfg.fraction,

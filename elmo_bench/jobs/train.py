@@ -47,11 +47,10 @@ def train(cfg: DictConfig) -> dict[str, float]:
     """Run the experiment that the config describes; the metrics of dev and test, as fractions of 1."""
     started = time.perf_counter()
     pl.seed_everything(cfg.seed, workers=True, verbose=False)
-    elmo, data = build.elmo(cfg), build.data(cfg)
     if cfg.elmo.adapt:
-        cfg = adapt.adapted(cfg, data)
+        cfg = adapt.adapted(cfg)
         pl.seed_everything(cfg.seed, workers=True, verbose=False)  # whether the biLM was adapted now or before
-        elmo = build.elmo(cfg)
+    elmo, data = build.elmo(cfg), build.data(cfg)
     data.vocab, vectors = build.vocab(cfg, data)
     module = build.module(cfg, build.model(cfg, data.vocab, vectors, elmo), data.vocab)
     module.content = {checkpoint.KEY: checkpoint.describe(cfg, data.vocab, vectors, module)}

@@ -53,7 +53,7 @@ def test_perplexity_falls(config, bilm, tmp_path, capsys):
     assert figures["after/backward"] < 0.9 * figures["before/backward"]
     about = json.loads((tmp_path / "out" / "adaptation.json").read_text())
     assert about["perplexity"] == figures
-    dev = adapt.text(build.data(cfg), "dev")
+    dev = adapt.text(adapt.whole_sentences(cfg), "dev")
     assert about["dev_tokens"] == sum(map(len, dev))
     (tmp_path / "dev.jsonl").write_text("".join(json.dumps(sentence) + "\n" for sentence in dev))
     for folder, when in ((tmp_path / "bilm", "before"), (tmp_path / "out", "after")):
@@ -68,7 +68,7 @@ def test_a_biLM_without_a_softmax_gets_one(config, bilm, tmp_path):  # noqa: N80
     figures = adapt.adapt(config("job=adapt", "task=ner", f"out={tmp_path}/out", "adapt.epochs=2", *bilm))
     assert figures["after/forward"] < figures["before/forward"]
     model = load_language_model(tmp_path / "out" / "options.json", tmp_path / "out" / "weights.safetensors")
-    data = build.data(config("task=ner"))
+    data = adapt.whole_sentences(config("task=ner"))
     assert model.vocabulary == Corpus(adapt.text(data, "train")).vocabulary(min_count=2)
 
 
@@ -93,10 +93,16 @@ def test_on_the_way_of_a_run(config, bilm, tmp_path, monkeypatch):
 
 
 def test_a_text_is_read_once(config):
-    data = build.data(config("task=squad"))  # a passage has several questions
+    data = adapt.whole_sentences(config("task=squad"))  # a passage has several questions
     every, text = [tuple(sentence) for sentence in data.sentences("train")], adapt.text(data, "train")
     assert len(every) > len(text) == len(set(text))
     assert set(every) == set(text)
+
+
+def test_phrases_are_no_text(config):
+    text = adapt.text(adapt.whole_sentences(config("task=sst5", "task.phrases=1")), "train")
+    data = build.data(config("task=sst5", "task.phrases=null"))
+    assert text == adapt.text(data, "train")
 
 
 @pytest.mark.parametrize(
