@@ -58,9 +58,12 @@ def test_a_sweep_and_its_report(tmp_path):
         "fit.max_epochs=1",
         f"cache_dir={tmp_path}",
     ]
-    done = run("-m", *settings, "seed=1,2", "fraction=0.5,1.0", f"hydra.sweep.dir={tmp_path}/sweep")
-    assert done.returncode == 0, done.stderr
-    assert len(list(tmp_path.rglob("result.json"))) == 4
+    sweep = ["sweep=seeds", "seed=1,2", "fraction=0.5,1.0", f"outputs_dir={tmp_path}/outputs"]
+    for expected in ("done", "finished before"):
+        done = run(*settings, *sweep, f"hydra.sweep.dir={tmp_path}/sweep", "hydra.launcher.n_jobs=2", "resume=true")
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.count(expected) == 4
+        assert len(list(tmp_path.rglob("result.json"))) == 4
     report = run("job=report", f"runs={tmp_path}/sweep", "columns=fraction", cwd=ROOT)
     assert report.returncode == 0, report.stderr
     assert "fraction=0.5" in report.stdout

@@ -42,10 +42,10 @@ def instantiate(node: Any, **more: Any) -> Any:
 
 
 def elmo(cfg: DictConfig) -> Elmo:
-    """The biLM under its mixes; `elmo=none` has no layers."""
+    """The biLM under its mixes; `elmo=none` has no layers, and `elmo.mix=none` takes none."""
     chosen = {key: cfg.elmo[key] for key in ("mix", "at", "dropout", "l2", "layer_norm", "finetune")}
     settings: Any = OmegaConf.to_container(OmegaConf.create(chosen))
-    return Elmo(instantiate(cfg.elmo.layers), **settings)
+    return Elmo(None if cfg.elmo.mix == "none" else instantiate(cfg.elmo.layers), **settings)
 
 
 def elmo_files(cfg: DictConfig) -> tuple[str, str]:

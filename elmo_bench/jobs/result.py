@@ -1,16 +1,21 @@
 """What a run leaves: `result.json`, and a table on the terminal."""
 
 import dataclasses
+import hashlib
 import importlib.metadata
 import json
+import logging
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 from rich.table import Table
+
+log = logging.getLogger(__name__)
+INCIDENTAL = ("run_dir", "outputs_dir", "cache_dir", "resume", "num_workers", "logger")  # where and how a run is, not what
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,6 +38,7 @@ def write_result(result: Result, cfg: DictConfig) -> None:
     packages = ("torch", "pytorch-lightning", "hydra-core", "elmo-bench")
     content = dataclasses.asdict(result) | {
         "choices": dict(HydraConfig.get().runtime.choices) if HydraConfig.initialized() else {},
+        "identity": identity(cfg),
         "config": OmegaConf.to_container(cfg, resolve=True),
         "versions": {name: importlib.metadata.version(name) for name in packages},
         "commit": _commit(),
@@ -41,6 +47,25 @@ def write_result(result: Result, cfg: DictConfig) -> None:
     part = path.with_suffix(".part")
     part.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
     part.replace(path)
+
+
+def identity(cfg: DictConfig) -> str:
+    """A digest of all settings that make a run what it is, wherever it reads and writes; of a config as it was composed."""
+    content = OmegaConf.masked_copy(cfg, [str(key) for key in cfg if key != "hydra"])
+    OmegaConf.set_struct(content, False)
+    content.update(dict.fromkeys(INCIDENTAL))
+    return hashlib.sha256(json.dumps(OmegaConf.to_container(content, resolve=True), sort_keys=True).encode()).hexdigest()
+
+
+def finished(folders: Iterable[Path]) -> dict[str, Path]:
+    """The folders of all finished runs at or below some folders, by what they are."""
+    found: dict[str, Path] = {}
+    for path in (path for folder in folders for path in sorted(folder.rglob("result.json"))):
+        try:
+            found.setdefault(json.loads(path.read_text(encoding="utf-8"))["identity"], path.parent)
+        except (ValueError, KeyError, TypeError):
+            log.warning("%s: not a result of elmo-bench, or of an earlier one; passed over", path)
+    return found
 
 
 def _commit() -> str | None:

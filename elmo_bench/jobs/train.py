@@ -47,6 +47,7 @@ def train(cfg: DictConfig) -> dict[str, float]:
     """Run the experiment that the config describes; the metrics of dev and test, as fractions of 1."""
     started = time.perf_counter()
     pl.seed_everything(cfg.seed, workers=True, verbose=False)
+    asked = cfg
     if cfg.elmo.adapt:
         cfg = adapt.adapted(cfg)
         pl.seed_everything(cfg.seed, workers=True, verbose=False)  # whether the biLM was adapted now or before
@@ -94,7 +95,7 @@ def train(cfg: DictConfig) -> dict[str, float]:
             examples_per_second=len(data.examples["train"]) * trainer.current_epoch / lines.seconds,
             device=str(module.device) if module.device.type == "cpu" else torch.cuda.get_device_name(),
         )
-        write_result(result, cfg)
+        write_result(result, asked)
         print_result(result, cfg)
     return metrics
 

@@ -1,0 +1,205 @@
+"""Hydra's launcher of our sweeps: each run is a process of its own, as if it had been started by hand.
+
+So a run that is killed or fails leaves the others alone, and several devices inside a run are right (`trainer.devices`): Hydra's
+own launcher runs all of a sweep in one process, whose process group outlives the run that made it. Hydra finds plugins in this
+package alone, and imports them whenever it starts: whatever takes time is imported in a function.
+"""
+
+import itertools
+import logging
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hydra.core.config_store import ConfigStore
+from hydra.core.utils import JobReturn, JobStatus, configure_log
+from hydra.errors import CompactHydraException
+from hydra.plugins.launcher import Launcher
+from hydra.types import HydraContext, TaskFunction
+from omegaconf import DictConfig
+
+log = logging.getLogger(__name__)
+# What a process of a distributed run knows of it: no run of a sweep is part of one that started the sweep.
+RANKS = (
+    "LOCAL_RANK",
+    "RANK",
+    "WORLD_SIZE",
+    "LOCAL_WORLD_SIZE",
+    "NODE_RANK",
+    "GROUP_RANK",
+    "MASTER_ADDR",
+    "MASTER_PORT",
+    "PL_GLOBAL_SEED",
+)
+OURS = ("hydra.mode", "hydra.sweep", "hydra/sweeper", "hydra.launcher", "hydra/launcher")  # for the sweep, not for its runs
+
+
+@dataclass
+class ProcessesConf:
+    _target_: str = "hydra_plugins.processes.Processes"
+    n_jobs: int = 1
+
+
+ConfigStore.instance().store(group="hydra/launcher", name="processes", node=ProcessesConf, provider="elmo_bench")
+
+
+@dataclass
+class Outcome:
+    """What became of a run; `reason` where it failed or was not started."""
+
+    overrides: list[str]
+    status: str
+    seconds: float
+    reason: str = ""
+
+
+class Processes(Launcher):
+    """Runs `n_jobs` processes side by side; the threads of the machine are shared out, and its GPUs, one for each."""
+
+    def __init__(self, n_jobs: int) -> None:
+        if n_jobs < 1:
+            raise ValueError(f"hydra.launcher.n_jobs={n_jobs}, but it may be 1 or more")
+        self.n_jobs = n_jobs
+        self.running: set[subprocess.Popen] = set()
+        self.stopped = False
+        self.lock, self.taken = threading.Lock(), set[Path]()
+
+    def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
+        self.hydra_context, self.config = hydra_context, config
+
+    def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
+        """Run all jobs and print what became of them; CompactHydraException, when all are done, if some failed."""
+        from elmo_bench.jobs.result import finished
+
+        configure_log(self.config.hydra.hydra_logging, self.config.hydra.verbose)
+        folder = Path(self.config.hydra.sweep.dir).absolute()
+        folder.mkdir(parents=True, exist_ok=True)
+        done = finished([folder, Path(self.config.outputs_dir)]) if self.config.resume else {}
+        slots: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        devices = gpus() if self.n_jobs > 1 else []
+        for number in range(self.n_jobs):
+            slots.put(devices[number % len(devices)] if devices else None)
+
+        def run(number: int) -> Outcome:
+            overrides = list(job_overrides[number])
+            if self.stopped:
+                return Outcome(overrides, "not started", 0.0, "the sweep was stopped")
+            slot = slots.get()
+            try:
+                return self._run(initial_job_idx + number, overrides, folder, done, slot)
+            finally:
+                slots.put(slot)
+
+        log.info("%d runs, %d at a time: %s", len(job_overrides), self.n_jobs, folder)
+        before = signal.signal(signal.SIGTERM, self._stop)
+        with ThreadPoolExecutor(self.n_jobs) as pool:
+            try:
+                outcomes = list(pool.map(run, range(len(job_overrides))))
+            except BaseException:  # Ctrl-C, SIGTERM: nothing goes on behind the user's back
+                self._stop()
+                raise
+            finally:
+                signal.signal(signal.SIGTERM, before)
+        print_outcomes(outcomes)
+        if failed := sum(outcome.status != "done" and not outcome.status.startswith("finished") for outcome in outcomes):
+            raise CompactHydraException(
+                f"{failed} of {len(outcomes)} runs did not finish; the same command with resume=true runs these"
+            )
+        return [JobReturn(overrides=outcome.overrides, status=JobStatus.COMPLETED) for outcome in outcomes]
+
+    def _run(self, number: int, overrides: list[str], folder: Path, done: dict[str, Path], gpu: str | None) -> Outcome:
+        from elmo_bench.jobs.result import identity
+
+        config = self.hydra_context.config_loader.load_sweep_config(self.config, overrides)
+        if (earlier := done.get(identity(config))) is not None:
+            return Outcome(overrides, "finished before", 0.0, str(earlier))
+        run_dir = self._own_folder(folder, number)
+        error = run_dir / "error.txt"
+        error.unlink(missing_ok=True)
+        log.info("#%d  %s", number, " ".join(overrides))
+        begun = time.perf_counter()
+        output = None if self.n_jobs == 1 else (run_dir / "output.txt").open("w")
+        process = subprocess.Popen(
+            self.command(overrides, run_dir), stdout=output, stderr=output, env=self.environment(gpu), start_new_session=True
+        )
+        self.running.add(process)
+        code = process.wait()
+        self.running.discard(process)
+        seconds = time.perf_counter() - begun
+        if code == 0:
+            return Outcome(overrides, "done", seconds)
+        reason = error.read_text(encoding="utf-8").strip().rpartition("\n")[2] if error.is_file() else ended(code)
+        return Outcome(overrides, "failed", seconds, f"{reason} ({run_dir})")
+
+    def _own_folder(self, folder: Path, number: int) -> Path:
+        """A new one where the run's number already belongs to a finished run: it may have been of another sweep."""
+        with self.lock:
+            candidates = (folder / str(n) for n in itertools.count(number))
+            run_dir = next(path for path in candidates if path not in self.taken and not (path / "result.json").exists())
+            self.taken.add(run_dir)
+        run_dir.mkdir(exist_ok=True)
+        return run_dir
+
+    def command(self, overrides: list[str], run_dir: Path) -> list[str]:
+        """What a person would type for this run alone."""
+        hydra = self.config.hydra
+        sources = [source.path for source in hydra.runtime.config_sources if source.provider == "command-line"]
+        ours = [override for override in hydra.overrides.hydra if not override.lstrip("+~").startswith(OURS)]
+        script = [sys.executable, str(Path(sys.argv[0]).resolve())]
+        folders = [argument for path in sources for argument in ("--config-dir", path)]
+        return [*script, *folders, *overrides, *ours, f"hydra.run.dir='{run_dir}'", "hydra.mode=RUN"]
+
+    def environment(self, gpu: str | None) -> dict[str, str]:
+        """Ours, without what ties it to a distributed run, with its share of the threads, and its GPU."""
+        found = {name: value for name, value in os.environ.items() if name not in RANKS}
+        if self.n_jobs > 1:
+            found.setdefault("OMP_NUM_THREADS", str(max(1, len(os.sched_getaffinity(0)) // self.n_jobs)))
+        return found if gpu is None else found | {"CUDA_VISIBLE_DEVICES": gpu}
+
+    def _stop(self, *_: Any) -> None:
+        self.stopped = True
+        for process in list(self.running):
+            os.killpg(process.pid, signal.SIGTERM)
+
+
+def gpus() -> list[str]:
+    """The GPUs that runs may have, by number."""
+    if (visible := os.environ.get("CUDA_VISIBLE_DEVICES")) is not None:
+        return [number for number in visible.split(",") if number]
+    try:
+        listed = subprocess.run(
+            ["nvidia-smi", "--query-gpu=index", "--format=csv,noheader"], capture_output=True, text=True, check=True
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return []
+    return listed.stdout.split()
+
+
+def ended(code: int) -> str:
+    """An exit status in words."""
+    if code == -signal.SIGKILL:
+        return "killed by signal 9, as the system does where memory runs out"
+    return f"killed by signal {-code}" if code < 0 else f"exit status {code}"
+
+
+def print_outcomes(outcomes: Sequence[Outcome]) -> None:
+    """A row for each run: by which overrides it differs from the others, what became of it, why."""
+    from rich.console import Console
+    from rich.table import Table
+
+    shared = set.intersection(*({*outcome.overrides} for outcome in outcomes)) if len(outcomes) > 1 else set()
+    table = Table("", "run", "", "seconds", "")
+    for number, outcome in enumerate(outcomes):
+        named = " ".join(override for override in outcome.overrides if override not in shared)
+        style = "red" if outcome.status in ("failed", "not started") else ""
+        table.add_row(str(number), named, outcome.status, f"{outcome.seconds:.0f}", outcome.reason, style=style)
+    Console(markup=False).print(table)

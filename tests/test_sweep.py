@@ -1,0 +1,162 @@
+"""Sweeps: every run a process of its own; what fails leaves the others alone; what is finished is not run again."""
+
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from hydra import compose, initialize_config_dir
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.errors import CompactHydraException
+from omegaconf import OmegaConf
+
+from elmo_bench.jobs.result import Result, finished, identity, write_result
+from hydra_plugins import processes
+from hydra_plugins.processes import Processes
+
+CONF = Path(__file__).parents[1] / "conf"
+SWEEPS = sorted(path.stem for path in (CONF / "sweep").glob("*.yaml"))
+RESULT = "import json, pathlib; pathlib.Path('{run_dir}', 'result.json').write_text(json.dumps({{'identity': '{identity}'}}))"
+DONE = RESULT + "; open('{folder}/log', 'a').write('{name} ')"
+RAISES = "import pathlib, sys; pathlib.Path('{run_dir}', 'error.txt').write_text('Trace\\nValueError: no such mix'); sys.exit(1)"
+KILLED = "import os; os.kill(os.getpid(), 9)"
+
+
+def named(name):
+    return OmegaConf.create({"name": name, "run_dir": "somewhere"})
+
+
+@pytest.fixture
+def sweep(tmp_path):
+    """A sweep of processes, one for each name=code, as `launch` of the launcher."""
+
+    def build(n_jobs=1, resume=False, **codes):
+        def command(overrides, run_dir):
+            (name,) = overrides
+            facts = {"name": name, "run_dir": run_dir, "folder": tmp_path, "identity": identity(named(name))}
+            return [sys.executable, "-c", codes[name].format(**facts)]
+
+        launcher = Processes(n_jobs)
+        launcher.command = command
+        loader = SimpleNamespace(
+            load_sweep_config=lambda config, overrides: OmegaConf.create({"name": overrides[0], "run_dir": "?"})
+        )
+        hydra = {"sweep": {"dir": str(tmp_path / "sweep")}, "hydra_logging": None, "verbose": False}
+        config = OmegaConf.create({"hydra": hydra, "outputs_dir": str(tmp_path / "outputs"), "resume": resume})
+        launcher.setup(hydra_context=SimpleNamespace(config_loader=loader), task_function=None, config=config)
+        return launcher.launch([[name] for name in codes], 0)
+
+    return build
+
+
+@pytest.fixture(autouse=True)
+def no_logging(monkeypatch):
+    monkeypatch.setattr(processes, "configure_log", lambda *_: None)
+
+
+def test_what_fails_leaves_the_others_alone(sweep, tmp_path, capsys):
+    with pytest.raises(CompactHydraException, match="2 of 4 runs did not finish; the same command with resume=true"):
+        sweep(first=DONE, second=RAISES, third=KILLED, fourth=DONE)
+    assert (tmp_path / "log").read_text() == "first fourth "
+    told = " ".join(capsys.readouterr().out.split())
+    assert "ValueError: no such mix" in told.replace("│ ", "").replace("│", "")
+    assert "signal 9" in told
+
+
+def test_what_is_finished_is_not_run_again(sweep, tmp_path):
+    with pytest.raises(CompactHydraException):
+        sweep(first=DONE, second=RAISES)
+    sweep(zeroth=DONE, first=DONE, second=DONE, resume=True)  # told apart by content, not by number
+    assert (tmp_path / "log").read_text() == "first zeroth second "
+    sweep(zeroth=DONE, first=DONE, second=DONE, resume=True)
+    assert (tmp_path / "log").read_text() == "first zeroth second "
+    sweep(first=DONE)
+    assert (tmp_path / "log").read_text() == "first zeroth second first "
+
+
+def test_side_by_side(sweep, tmp_path):
+    wait = "import pathlib, time\nwhile not pathlib.Path('{folder}/{other}').exists(): time.sleep(0.01)"
+    meet = "open('{folder}/{name}', 'w').close()\n" + wait
+    sweep(n_jobs=2, a=meet.replace("{other}", "b"), b=meet.replace("{other}", "a"))  # each waits for the other
+
+
+def test_a_stopped_sweep_leaves_nothing_behind(sweep, tmp_path):
+    begun = tmp_path / "begun"
+    forever = f"import os, time; open('{begun}', 'w').write(str(os.getpid())); time.sleep(600)"
+
+    def stop():
+        while not (begun.exists() and begun.read_text()):
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=stop).start()
+    with pytest.raises(CompactHydraException, match="2 of 2 runs did not finish"):
+        sweep(first=forever, second=DONE)
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(begun.read_text()), 0)
+    assert not (tmp_path / "log").exists()
+
+
+def test_environment(monkeypatch):
+    for name in ("RANK", "MASTER_ADDR"):
+        monkeypatch.setenv(name, "1")
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
+    found = Processes(4).environment("1")
+    assert found["OMP_NUM_THREADS"] == "2"
+    assert found["CUDA_VISIBLE_DEVICES"] == "1"
+    assert not {"RANK", "MASTER_ADDR"} & {*found}
+    assert "OMP_NUM_THREADS" not in Processes(1).environment(None)
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    assert Processes(4).environment(None)["OMP_NUM_THREADS"] == "3"
+
+
+def test_gpus(monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,5")
+    assert processes.gpus() == ["2", "5"]
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert processes.gpus() == []
+
+
+def test_no_jobs():
+    with pytest.raises(ValueError, match=r"hydra.launcher.n_jobs=0, but it may be 1 or more"):
+        Processes(0)
+
+
+def composed(*overrides, **more):
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        return compose("config", list(overrides), **more)
+
+
+def test_identity(tmp_path):
+    cfg = composed("seed=3")
+    write_result(Result("ner", 3, {}, {}, {}, {}, 1, 1.0, "cpu"), composed("seed=3", f"run_dir={tmp_path}"))
+    assert finished([tmp_path]) == {identity(cfg): tmp_path}
+    assert identity(cfg) == identity(composed("seed=3", "run_dir=here", "cache_dir=there", "num_workers=2", "logger=wandb"))
+    assert len({identity(composed(*overrides)) for overrides in ([], ["seed=3"], ["elmo.l2=0.5"], ["elmo.adapt=true"])}) == 4
+
+
+def test_a_damaged_result_is_passed_over(tmp_path):
+    (tmp_path / "result.json").write_text("{")
+    assert finished([tmp_path]) == {}
+
+
+@pytest.mark.parametrize("name", SWEEPS)
+def test_every_sweep(name):
+    hydra = composed(f"sweep={name}", return_hydra_config=True).hydra
+    assert hydra.mode.name == "MULTIRUN"
+    for key, values in hydra.sweeper.params.items():
+        (override,) = OverridesParser.create().parse_overrides([f"{key}={values}"])
+        if isinstance(values, str):
+            assert override.is_sweep_override()
+            for value in override.sweep_string_iterator():
+                composed(f"{key}={value}")
+
+
+def test_sweeps_combine():
+    params = composed("sweep=[layers,seeds]", return_hydra_config=True).hydra.sweeper.params
+    assert set(params) == {"elmo.mix", "seed"}
