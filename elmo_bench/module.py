@@ -57,6 +57,10 @@ class TaskModule(pl.LightningModule):
         """The model's ELMo."""
         return self.model.backbone.elmo
 
+    def on_train_start(self) -> None:
+        if dist.is_initialized():  # a dropout of its own for each process: all were seeded alike, to build the same model
+            torch.manual_seed(torch.initial_seed() + dist.get_rank())
+
     def training_step(self, numbered: Numbered, batch_idx: int) -> Tensor:
         batch = numbered.batch
         loss = self.model.loss(self.model(batch), batch)

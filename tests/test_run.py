@@ -73,7 +73,7 @@ def test_a_sweep_and_its_report(tmp_path):
 @pytest.mark.slow
 def test_two_processes_test_every_sentence_once(tmp_path):
     settings = ["elmo=none", "data.size=4", "encoder.hidden_size=4", "task.model.hidden_size=4", "fit.max_epochs=1"]
-    devices = ["trainer=cpu", "trainer.devices=2", "+trainer.strategy=ddp"]
+    devices = ["trainer=ddp", "trainer.accelerator=cpu"]
     done = run(*settings, *devices, f"cache_dir={tmp_path}", f"hydra.run.dir={tmp_path}/run")
     assert done.returncode == 0, done.stderr
     (gold,) = tmp_path.glob("sample-*/ner/test.txt")

@@ -1,0 +1,51 @@
+"""Two processes measure what one measures, exactly: every example once, corpus-level figures from summed counts."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hydra import compose, initialize_config_dir
+
+from elmo_bench.jobs.train import train
+from tests.jobs.small import SMALL
+
+ROOT = Path(__file__).parents[2]
+EVALUATE = """
+import sys
+from hydra import compose, initialize_config_dir
+from elmo_bench.jobs.evaluate import evaluate
+for task in sys.argv[3:]:
+    with initialize_config_dir(sys.argv[1], version_base="1.3"):
+        run = [f"checkpoint={sys.argv[2]}/{task}/best.ckpt", f"run_dir={sys.argv[2]}/{task}/two", f"cache_dir={sys.argv[2]}"]
+        run += ["data.size=20" if task == "srl" else "data.size=3"]
+        evaluate(compose("config", ["job=evaluate", "split=test", "trainer=ddp", "trainer.accelerator=cpu", *run]))
+"""
+
+
+@pytest.mark.slow
+def test_every_task(tmp_path):
+    alone = {}
+    for task, settings in SMALL.items():
+        (tmp_path / task / "two").mkdir(parents=True)
+        run = [f"task={task}", "data.size=3", *settings, "fit.max_epochs=2", "trainer=cpu", "trainer.enable_progress_bar=false"]
+        with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
+            alone[task] = train(compose("config", [*run, f"run_dir={tmp_path / task}", f"cache_dir={tmp_path}"]))
+    script = tmp_path / "evaluate_all.py"
+    script.write_text(EVALUATE)
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=2", "--standalone"]
+    done = subprocess.run(
+        [*torchrun, str(script), str(ROOT / "conf"), str(tmp_path), *SMALL],
+        env=os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    assert done.returncode == 0, done.stderr
+    for task, metrics in alone.items():
+        found = json.loads((tmp_path / task / "two" / "evaluation.json").read_text())["metrics"]
+        assert found == {name: value for name, value in metrics.items() if name.startswith("test/")}, task
+        (one,), (two,) = ((tmp_path / folder / "predictions").iterdir() for folder in (task, f"{task}/two"))
+        assert one.read_bytes() == two.read_bytes()
