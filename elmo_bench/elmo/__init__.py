@@ -1,8 +1,9 @@
-from .bilm import BiLm, Options, State
+from .bilm import Options, State
 from .chars import char_ids
 from .corpus import Corpus
 from .elmo import Elmo, ElmoVectors
 from .embed import batches, embed
+from .fast import BiLm
 from .likelihood import chunks, sentence_likelihoods, text_likelihoods
 from .lm import LanguageModel
 from .mix import ScalarMix

@@ -240,6 +240,10 @@ class BiLm(nn.Module):
         shape = 2, self.options.num_layers, batch_size
         return State(weight.new_zeros(*shape, self.options.projection_size), weight.new_zeros(*shape, self.options.cell_size))
 
+    def encode(self, chars: Int[Tensor, "B T C"]) -> Float[Tensor, "B T P"]:
+        """The token vectors, one direction wide."""
+        return self.token_encoder(chars)
+
     def run(
         self, direction: int, x: Float[Tensor, "B T P"], mask: Bool[Tensor, "B T"] | None, state: State
     ) -> tuple[list[Float[Tensor, "B T P"]], State]:
@@ -266,7 +270,7 @@ class BiLm(nn.Module):
             raise ValueError(f"this biLM reads {self.options.max_characters} characters a word, not {chars.shape[-1]}")
         framed, lengths = add_boundaries(chars)
         mask = torch.arange(framed.shape[1], device=chars.device) < lengths[:, None]
-        x = self.token_encoder(framed) * mask[..., None]
+        x = self.encode(framed) * mask[..., None]
         state = state or self.zero_state(len(chars))
         forward, forward_state = self.run(0, x, mask, state)
         backward, backward_state = self.run(1, reverse(x, lengths), mask, state)

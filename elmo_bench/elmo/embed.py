@@ -9,8 +9,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from .bilm import BiLm
 from .chars import char_ids
+from .fast import BiLm
 
 BATCH_TOKENS = 4096  # with padding and boundaries: what a batch may hold
 

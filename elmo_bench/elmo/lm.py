@@ -15,9 +15,10 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from .bilm import BiLm, State, reverse
+from .bilm import State, reverse
 from .chars import word_frame
 from .corpus import BEGIN, END, NO_TARGET, UNKNOWN, Corpus, Sentences
+from .fast import BiLm
 
 SCORES = 1 << 24  # scores (tokens x vocabulary) that are held at once when perplexity is measured
 _TYPES = 1 << 12  # words that are encoded at once

@@ -25,9 +25,9 @@ from torch import Tensor
 
 from elmo_bench.lock import alone
 
-from .bilm import BiLm
 from .chars import char_ids
 from .embed import embed
+from .fast import BiLm
 from .weights import digest
 
 log = logging.getLogger(__name__)

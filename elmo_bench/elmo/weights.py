@@ -15,7 +15,8 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 from torch import Tensor, nn
 
-from .bilm import BiLm, Options
+from .bilm import Options
+from .fast import BiLm
 
 log = logging.getLogger(__name__)
 Turn = Callable[[np.ndarray], np.ndarray]

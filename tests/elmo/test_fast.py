@@ -1,0 +1,178 @@
+"""The fast forward against the definition: every layer and the state, and what it keeps besides the parameters."""
+
+import copy
+import pickle
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from elmo_bench.elmo import BiLm, LanguageModel, Options, State, bilm, char_ids, fast
+
+SIZES = {"cell_size": 24, "projection_size": 12, "filters": ((1, 8), (2, 8), (3, 16)), "num_highway": 2}
+BATCH = [["The", "old", "brewery", "opened", "."], ["No"], [], ["a", "", "naïve", "a", "x" * 60, "<S>"]]
+CHARS = char_ids(BATCH)
+
+
+def frozen(dtype=torch.float32, **changes):
+    """A biLM whose clips bind here and there."""
+    model = BiLm(Options(**SIZES | {"cell_clip": 0.4, "projection_clip": 0.3} | changes)).eval().to(dtype)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.copy_(torch.randn_like(parameter) * 0.4)
+    return model.requires_grad_(False)
+
+
+def defined(model, *args, **settings):
+    """What the definition says, with the same parameters."""
+    plain = bilm.BiLm(model.options).to(next(model.parameters()).dtype).eval()
+    plain.load_state_dict(model.state_dict())
+    with torch.no_grad():
+        return plain(*args, **settings)
+
+
+def random_state(model, batch_size):
+    return State(*(torch.randn_like(part) * 0.2 for part in model.zero_state(batch_size)))
+
+
+def assert_same(found, expected, tolerance=1e-5):
+    for ours, theirs in zip((found[0], *found[1]), (expected[0], *expected[1]), strict=True):
+        torch.testing.assert_close(ours, theirs, atol=tolerance, rtol=0)
+
+
+@pytest.fixture
+def no_definition(monkeypatch):
+    """Whoever falls back to the definition fails."""
+    monkeypatch.delattr(bilm.ProjectedLstm, "forward")
+
+
+@pytest.mark.parametrize("changes", [{}, {"skip_connections": False}, {"activation": "tanh"}, {"num_layers": 3}])
+@pytest.mark.parametrize("boundaries", [False, True])
+def test_every_layer_and_state(changes, boundaries):
+    model = frozen(**changes)
+    state = random_state(model, len(BATCH))
+    untouched = copy.deepcopy(state)
+    for before in (None, state):
+        found = model(CHARS, before, boundaries=boundaries)
+        assert model._packed is not None
+        assert_same(found, defined(model, CHARS, before, boundaries=boundaries))
+    assert_same((state.h, state), (untouched.h, untouched), 0)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    lengths=st.lists(st.integers(0, 9), min_size=1, max_size=7),
+    words=st.lists(st.text(max_size=12), min_size=1, max_size=5),
+    padding=st.integers(0, 3),
+    carried=st.booleans(),
+    rows=st.sampled_from([1, 3, 128]),
+    types=st.sampled_from([1, 4, 1000]),
+)
+def test_any_batch(lengths, words, padding, carried, rows, types):
+    """In double precision, so that the algorithm is compared to the last digits; twice, the second time with known types."""
+    model = frozen(torch.double)
+    sentences = [[words[(row + place) % len(words)] for place in range(length)] for row, length in enumerate(lengths)]
+    chars = torch.nn.functional.pad(char_ids(sentences), (0, 0, 0, padding))
+    state = random_state(model, len(sentences)) if carried else None
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fast, "INPUT_ROWS", rows)
+        patch.setattr(fast, "KNOWN_TYPES", types)
+        for _ in range(2):
+            assert_same(model(chars, state), defined(model, chars, state), 1e-12)
+
+
+def test_known_types_are_few(monkeypatch):
+    monkeypatch.setattr(fast, "KNOWN_TYPES", 14)
+    model = frozen()
+    read, forward = [], bilm.CharCnn.forward
+    monkeypatch.setattr(bilm.CharCnn, "forward", lambda cnn, chars: read.append(chars.shape[1]) or forward(cnn, chars))
+    assert model(CHARS)[0].isfinite().all()
+    assert read == [13]  # eleven word types, </S>, and what stands past an end
+    model(CHARS)
+    assert len(read) == 1
+    new = char_ids([["one", "two", "three"]])
+    assert_same(model(new), defined(model, new))
+    assert len(model._packed.types.numbers) == 5
+
+
+@pytest.mark.parametrize("change", ["in place", "loaded", "replaced", "trained"])
+def test_changed_weights(change):
+    model, other = frozen(), frozen()
+    model(CHARS)
+    if change == "in place":
+        with torch.no_grad():
+            model.directions[1][0].projection_weight.mul_(0.5)
+            model.token_encoder.embedding.weight.mul_(0.5)
+    elif change == "loaded":
+        model.load_state_dict(other.state_dict())
+    elif change == "replaced":
+        model.load_state_dict(other.state_dict(), assign=True)
+    else:
+        model.requires_grad_(True).train()
+        model(CHARS)[0].square().mean().backward()
+        torch.optim.SGD(model.parameters(), lr=1.0).step()
+        model.requires_grad_(False).eval()
+    expected = defined(model, CHARS)
+    assert_same(model(CHARS), expected)
+    assert_same(model.double()(CHARS), defined(model, CHARS), 1e-12)
+
+
+def test_nothing_of_it_is_saved_or_copied():
+    model = frozen()
+    names, size = list(model.state_dict()), len(pickle.dumps(model))
+    expected = model(CHARS)
+    assert list(model.state_dict()) == names
+    assert len(pickle.dumps(model)) == size
+    for again in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        assert again._packed is None
+        assert_same(again(CHARS), expected, 1e-6)
+
+
+def test_where_the_definition_has_to_do(monkeypatch):
+    model = frozen()
+    chars = char_ids([["a", "b", "c"]])
+    model(chars)
+    model.train()(chars)
+    assert model._packed is None
+    model.eval().requires_grad_(True)(chars)[0].sum().backward()
+    assert all(parameter.grad is not None for parameter in model.parameters())
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        model(chars)
+        assert model._packed is None
+    x = torch.randn(1, 3, model.options.projection_size)
+    hole = torch.tensor([[True, False, True]])
+    with torch.no_grad():
+        found = model.run(0, x, hole, State(*(part[0:1] for part in model.zero_state(1))))
+        expected = bilm.BiLm.run(model, 0, x, hole, model.zero_state(1))
+    torch.testing.assert_close(found[0], expected[0])
+
+
+def test_inference_mode_and_then_not():
+    model = frozen().requires_grad_(True)
+    with torch.inference_mode():
+        first = model(CHARS)[0]
+    with torch.no_grad():
+        assert_same(model(CHARS), defined(model, CHARS))
+        more = char_ids([["quite", "another", "sentence"]])
+        assert_same(model(more), defined(model, more))
+    assert first.is_inference()
+    with torch.inference_mode():
+        assert BiLm(Options(**SIZES)).eval()(CHARS)[0].isfinite().all()  # its parameters count no changes
+
+
+@pytest.mark.parametrize("error", [AttributeError, RuntimeError])
+def test_a_torch_without_the_operators(monkeypatch, error):
+    def missing(_):
+        raise error("no such operator")
+
+    monkeypatch.setattr(torch.ops.mkldnn, "_reorder_linear_weight", missing, raising=False)
+    model = frozen()
+    assert_same(model(CHARS), defined(model, CHARS))
+
+
+def test_perplexity_reads_fast(no_definition):
+    model = LanguageModel(frozen(), ["<S>", "</S>", "<UNK>", "No"]).eval()
+    forward, backward = model.perplexity(BATCH)
+    assert forward > 1
+    assert backward > 1
