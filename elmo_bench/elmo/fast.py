@@ -28,6 +28,7 @@ from .chars import PAD
 CNN_TYPES = 256  # word types that go through the character CNN at a time
 KNOWN_TYPES = 1 << 15  # word types whose vectors are remembered
 INPUT_ROWS = 128  # tokens whose input weights are multiplied at a time
+LARGE = 1 << 17  # numbers in a weight that is worth packing
 
 
 class BiLm(bilm.BiLm):
@@ -160,12 +161,12 @@ def tanh_(x: Tensor) -> Tensor:
 
 
 class PackedLinear(nn.Module):
-    """x -> x W' + b, with W packed where this build of torch has oneDNN's operators (those that its own compiler calls)."""
+    """x -> x W' + b, with a large W packed if this build of torch has oneDNN's operators (those that its own compiler calls)."""
 
     def __init__(self, weight: Float[Tensor, "O I"], bias: Float[Tensor, " O"] | None = None) -> None:
         super().__init__()
         self.multiply = partial(F.linear, weight=weight, bias=bias)
-        if weight.dtype == torch.float32 and torch.backends.mkldnn.is_available():
+        if weight.numel() >= LARGE and weight.dtype == torch.float32 and torch.backends.mkldnn.is_available():
             try:
                 packed = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous())
                 multiply = partial(torch.ops.mkldnn._linear_pointwise, W=packed, B=bias, attr="none", scalars=[], algorithm="")

@@ -41,6 +41,11 @@ def assert_same(found, expected, tolerance=1e-5):
         torch.testing.assert_close(ours, theirs, atol=tolerance, rtol=0)
 
 
+@pytest.fixture(autouse=True)
+def _all_is_packed(monkeypatch):
+    monkeypatch.setattr(fast, "LARGE", 1)
+
+
 @pytest.fixture
 def no_definition(monkeypatch):
     """Whoever falls back to the definition fails."""
@@ -169,6 +174,13 @@ def test_a_torch_without_the_operators(monkeypatch, error):
     monkeypatch.setattr(torch.ops.mkldnn, "_reorder_linear_weight", missing, raising=False)
     model = frozen()
     assert_same(model(CHARS), defined(model, CHARS))
+
+
+def test_small_weights_are_not_packed(monkeypatch):
+    monkeypatch.undo()
+    model = frozen()
+    assert_same(model(CHARS), defined(model, CHARS))
+    assert model._packed.directions[0][0].project.multiply.func is torch.nn.functional.linear
 
 
 def test_perplexity_reads_fast(no_definition):

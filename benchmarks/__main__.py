@@ -1,0 +1,107 @@
+"""`python -m benchmarks`: tables, each row a means of doing some work, with its ratio to the first, which is ours."""
+
+import argparse
+import json
+import os
+import platform
+import tempfile
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import rich
+import torch
+from rich.console import Console
+from rich.table import Table
+
+from elmo_bench.sample import files
+from elmo_bench.text import read_sentences
+
+from . import bilm, heads, processes, store, tasks
+from .timing import Comparison, Setting
+
+GROUPS = {"bilm": bilm, "store": store, "tasks": tasks, "heads": heads, "processes": processes}
+WIDTH = 110
+
+
+def main() -> None:
+    """Measure what the command line asks for, and print it as it comes in."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="What is fast, and how fast, as ratios.")
+    parser.add_argument("groups", nargs="*", metavar="GROUP", help=f"what to measure: {', '.join(GROUPS)} (default: all)")
+    parser.add_argument("--quick", action="store_true", help="small sizes and few repetitions: whether it runs, not how fast")
+    parser.add_argument("--sizes", nargs="+", choices=("mini", "small", "original"), help="of the biLM (default: small original)")
+    parser.add_argument("--batch-size", type=int, help="sentences in a batch (default: 32)")
+    parser.add_argument("--repeats", type=int, help="repetitions, of which the median counts (default: 5)")
+    parser.add_argument("--text", type=Path, help="real text, one tokenised sentence a line (default: generated sample text)")
+    parser.add_argument("--peers", type=Path, help="the folder in which AllenNLP's wheel is unpacked")
+    parser.add_argument("--json", type=Path, help="also write the figures to this file")
+    chosen = parser.parse_args()
+    if unknown := sorted(set(chosen.groups) - set(GROUPS)):
+        parser.error(f"there is no group {', '.join(unknown)}: choose from {', '.join(GROUPS)}")
+    if chosen.peers and not Path(chosen.peers, "allennlp/modules/elmo.py").is_file():
+        parser.error(f"--peers {chosen.peers}: it has no allennlp/modules/elmo.py; unpack AllenNLP's wheel there")
+    if chosen.text and not chosen.text.is_file():
+        parser.error(f"--text {chosen.text}: no such file")
+    quick = chosen.quick
+    with tempfile.TemporaryDirectory() as folder:
+        setting = Setting(
+            quick=quick,
+            sizes=chosen.sizes or (["mini"] if quick else ["small", "original"]),
+            sentences=sentences(chosen.text, Path(folder)),
+            batch_size=chosen.batch_size or (8 if quick else 32),
+            scratch=Path(folder),
+            peers=chosen.peers,
+        )
+        rows: list[dict[str, Any]] = []
+        console = Console(width=WIDTH)
+        rich.reconfigure(quiet=True)  # the store's progress
+        for group in chosen.groups or GROUPS:
+            for comparison in GROUPS[group].compare(setting):
+                found = list(measured(comparison, chosen.repeats or (1 if quick else 5)))
+                console.print(table(found))
+                rows += found
+    if chosen.json:
+        machine = {"torch": torch.__version__, "threads": torch.get_num_threads(), "cores": os.cpu_count()}
+        machine |= {"processor": platform.processor() or platform.machine(), "batch_size": setting.batch_size}
+        chosen.json.write_text(json.dumps({"machine": machine, "rows": rows}, indent=1) + "\n", encoding="utf-8")
+
+
+def sentences(text: Path | None, scratch: Path) -> list[list[str]]:
+    """The sentences of some length of a text, or of the generated one."""
+    path = text or files(task="lm", root=scratch, size=100, seed=1)["train"]
+    found = list(islice((sentence for sentence in read_sentences(path) if 3 <= len(sentence) <= 60), 4096))
+    if not found:
+        raise SystemExit(f"--text {text}: it has no sentence of 3 to 60 tokens")
+    return found
+
+
+def measured(comparison: Comparison, repeats: int) -> Iterator[dict[str, Any]]:
+    """A row for each means: its median, its rate, and how many times the first it takes."""
+    medians = comparison.medians(repeats)
+    first = next(iter(medians.values()))
+    for means, median in medians.items():
+        row = {"work": comparison.title, "means": means, "median": median, "measured": comparison.measured}
+        if comparison.unit:
+            row |= {"rate": comparison.amount / median, "unit": f"{comparison.unit}/s"}
+        yield row | {"ratio": median / first}
+
+
+def table(rows: list[dict[str, Any]]) -> Table:
+    """The rows of one kind of work, for a person."""
+    shown = Table(title=rows[0]["work"], title_justify="left", width=WIDTH)
+    for column in ("means", "median", "rate", "ratio"):
+        shown.add_column(column, justify="left" if column == "means" else "right", ratio=3 if column == "means" else 1)
+    for row in rows:
+        rate = f"{_short(row['rate'])} {row['unit']}" if "rate" in row else ""
+        shown.add_row(row["means"], f"{_short(row['median'])} {row['measured']}", rate, f"{row['ratio']:.2f}")
+    return shown
+
+
+def _short(figure: float) -> str:
+    """Three digits, or all that stand before the point."""
+    return f"{figure:,.0f}" if figure >= 100 else f"{figure:.3g}"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,78 @@
+"""AllenNLP's biLM, from its unpacked wheel, without what that depends on: `pip download --no-deps allennlp==2.10.1`, then unzip.
+
+Its modules for ELMo are imported as they are; whatever else they import is a stand-in whose every attribute is an empty class.
+"""
+
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from importlib.util import spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+from typing import Any, ClassVar
+
+from elmo_bench.elmo import BiLm, save
+
+AS_THEY_ARE = {
+    *("modules.elmo", "modules.elmo_lstm", "modules.encoder_base", "modules.highway", "modules.scalar_mix"),
+    *("modules.lstm_cell_with_projection", "nn.util", "nn.initializers", "common.checks"),
+    "data.token_indexers.elmo_indexer",
+}
+
+
+class Empty:
+    """What stands for a class or function that is imported and never used."""
+
+    _registry: ClassVar[defaultdict[Any, dict]] = defaultdict(dict)
+
+    @classmethod
+    def register(cls, *_: Any, **__: Any) -> Callable[[Any], Any]:
+        return lambda registered: registered
+
+
+class StandIn(ModuleType):
+    """A module, or package, of such classes."""
+
+    __path__: ClassVar[list[str]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return type(name, (Empty,), {})
+
+
+class Finder(MetaPathFinder, Loader):
+    """Finds `allennlp` below a folder, or a stand-in."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+        package, _, rest = fullname.partition(".")
+        if package != "allennlp":
+            return None
+        if rest in AS_THEY_ARE:
+            return spec_from_file_location(fullname, self.folder.joinpath(*fullname.split(".")).with_suffix(".py"))
+        return ModuleSpec(fullname, self, is_package=True)
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        module = StandIn(spec.name)
+        if spec.name == "allennlp.common.file_utils":
+            vars(module)["cached_path"] = lambda path: path
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        """It is complete."""
+
+
+def load(wheel: Path, bilm: BiLm, scratch: Path, *, train: bool = False) -> Any:
+    """AllenNLP's module with the weights of ours; `wheel` is the folder that has its package."""
+    if not any(isinstance(finder, Finder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, Finder(wheel))
+    from allennlp.modules.elmo import _ElmoBiLm
+
+    save(bilm, scratch / "peer" / "weights.hdf5")
+    module = _ElmoBiLm(str(scratch / "peer" / "options.json"), str(scratch / "peer" / "weights.hdf5"), requires_grad=train)
+    return module.train(train)

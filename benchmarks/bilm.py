@@ -1,0 +1,133 @@
+"""The biLM: forward, training, characters; against its definition, torch's LSTM, the machine's own speed, and AllenNLP.
+
+Axes: B batch, T tokens, C characters, P one direction.
+"""
+
+import warnings
+from collections.abc import Callable, Iterator
+from unittest.mock import patch
+
+import torch
+from torch import Tensor, nn
+
+from elmo_bench.elmo import BiLm, LanguageModel, bilm, char_ids, fast
+
+from . import allennlp
+from .timing import SIZES, Comparison, Setting
+
+TOLERANCE = 1e-5
+
+
+def compare(setting: Setting) -> Iterator[Comparison]:
+    """For each size: forward, char CNN, training."""
+    batch = setting.sentences[: setting.batch_size]
+    chars, tokens = char_ids(batch), sum(map(len, batch))
+    for size in setting.sizes:
+        yield Comparison(f"biLM {size}, forward", _forward(setting, size, chars), tokens, "tokens")
+        yield Comparison(f"biLM {size}, char CNN", _characters(setting, size, chars), tokens, "tokens")
+        steps = max(map(len, batch))
+        full = char_ids([[batch[(row + t) % len(batch)][0] for t in range(steps)] for row in range(len(batch))])
+        yield Comparison(f"biLM {size}, training step", _training(setting, size, full), full[..., 0].numel(), "tokens")
+
+
+def plain(model: BiLm) -> bilm.BiLm:
+    """The definition, with the same weights in the same memory."""
+    defined = bilm.BiLm(model.options).eval()
+    defined.load_state_dict(model.state_dict(), assign=True)
+    return defined.requires_grad_(False)
+
+
+def _no_gradient(call: Callable[[], object]) -> Callable[[], object]:
+    return torch.no_grad()(call)
+
+
+def _forward(setting: Setting, size: str, chars: Tensor) -> dict[str, Callable[[], object]]:
+    model = setting.bilm(size)
+    defined = plain(model)
+    lstms, x = _torch_lstms(size), torch.randn(*chars.shape[:2], SIZES[size].projection_size)
+
+    def without_memory() -> None:
+        with patch.object(fast, "KNOWN_TYPES", 0):
+            model(chars)
+
+    means: dict[str, Callable[[], object]] = {
+        "ours, no word type known": without_memory,
+        "ours, all word types known": lambda: model(chars),
+        "definition": lambda: defined(chars),
+        "nn.LSTM(proj_size), no char CNN, no clips": lambda: [lstm(x) for lstm in lstms],
+        "limit: the LSTMs' products, packed": _products(size, chars),
+    }
+    expected = defined(chars, boundaries=True)[0]
+    torch.testing.assert_close(model(chars, boundaries=True)[0], expected, atol=TOLERANCE, rtol=0)
+    if setting.peers:
+        peer = allennlp.load(setting.peers, model, setting.scratch)
+        with torch.no_grad():
+            torch.testing.assert_close(torch.stack(peer(chars)["activations"]), expected, atol=TOLERANCE, rtol=0)
+        means["AllenNLP"] = lambda: peer(chars)
+    return {name: _no_gradient(call) for name, call in means.items()}
+
+
+def _torch_lstms(size: str) -> list[nn.LSTM]:
+    """One for each direction: a bidirectional one would show each layer both directions of the one below."""
+    options = SIZES[size]
+    sizes = options.projection_size, options.cell_size, options.num_layers
+    warnings.filterwarnings("ignore", "LSTM with projections is not supported with oneDNN")
+    return [nn.LSTM(*sizes, proj_size=options.projection_size, batch_first=True) for _ in range(2)]
+
+
+def _products(size: str, chars: Tensor) -> Callable[[], object]:
+    """The multiplications that the LSTMs cannot do without, in steps of whole batches, and nothing else."""
+    options = SIZES[size]
+    cell, projection = options.cell_size, options.projection_size
+    gates, project = fast.PackedLinear(torch.randn(4 * cell, 2 * projection)), fast.PackedLinear(torch.randn(projection, cell))
+    x, gated = torch.randn(len(chars), 2 * projection), torch.randn(len(chars), cell)
+    tokens = int((chars > 0).any(-1).sum()) + 2 * len(chars)
+    steps = 2 * options.num_layers * tokens // len(chars)
+    return lambda: [(gates(x), project(gated)) for _ in range(steps)]
+
+
+def _characters(setting: Setting, size: str, chars: Tensor) -> dict[str, Callable[[], object]]:
+    model = setting.bilm(size)
+    types = fast.WordTypes(model.token_encoder)
+
+    def without_memory() -> None:
+        with patch.object(fast, "KNOWN_TYPES", 0):
+            types(chars)
+
+    means: dict[str, Callable[[], object]] = {
+        "ours, no word type known": without_memory,
+        "ours, all word types known": lambda: types(chars),
+        "definition": lambda: model.token_encoder(chars),
+    }
+    if setting.peers:
+        peer = allennlp.load(setting.peers, model, setting.scratch)._token_embedder
+        means["AllenNLP"] = lambda: peer(chars)
+    return {name: _no_gradient(call) for name, call in means.items()}
+
+
+def _training(setting: Setting, size: str, chars: Tensor) -> dict[str, Callable[[], object]]:
+    """Forward and backward of both directions' top layers, over windows that are full of tokens; no softmax."""
+    model = setting.bilm(size).train().requires_grad_(True)
+    language_model = LanguageModel(model, ["<UNK>"])
+    types, inputs = chars.flatten(0, 1).unique(dim=0, return_inverse=True)
+    inputs, state = inputs.view(chars.shape[:2]), model.zero_state(len(chars))
+    defined = bilm.BiLm(model.options).train()
+    everywhere = torch.ones(chars.shape[:2], dtype=torch.bool)
+
+    def ours() -> None:
+        sum(language_model.top(direction, types, inputs, state)[0].sum() for direction in range(2)).backward()  # type: ignore
+
+    def definition() -> None:
+        x = defined.token_encoder(chars)
+        sum(defined.run(direction, x, everywhere, state)[0][-1].sum() for direction in range(2)).backward()  # type: ignore
+
+    lstms, x = _torch_lstms(size), torch.randn(*chars.shape[:2], SIZES[size].projection_size)
+    means: dict[str, Callable[[], object]] = {
+        "ours": ours,
+        "definition": definition,
+        "nn.LSTM(proj_size), no char CNN, no clips": lambda: sum(lstm(x)[0].sum() for lstm in lstms).backward(),  # type: ignore
+    }
+    if setting.peers:
+        peer = allennlp.load(setting.peers, setting.bilm(size), setting.scratch, train=True)
+        means["AllenNLP, two boundaries more"] = lambda: peer(chars)["activations"][-1].sum().backward()
+    return means

@@ -1,0 +1,58 @@
+"""The layer store: building it, and reading a shuffled epoch from it against running the biLM."""
+
+import itertools
+import os
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+
+from elmo_bench.elmo import LayerStore, build_store, char_ids, embed
+
+from .bilm import plain
+from .timing import Comparison, Setting
+
+
+def compare(setting: Setting) -> Iterator[Comparison]:
+    """For each size of biLM: build, read."""
+    for size in setting.sizes:
+        yield from _of(setting, size)
+
+
+def _of(setting: Setting, size: str) -> Iterator[Comparison]:
+    sentences = setting.sentences[: (2 if setting.quick else 8) * setting.batch_size]
+    tokens = sum(map(len, sentences))
+    model = setting.bilm(size)
+    defined, layers, numbers = plain(model), range(model.num_layers), itertools.count()
+    folders = (setting.scratch / f"store-{size}-{number}" for number in numbers)
+    build = {
+        "ours": lambda: build_store(model, sentences, layers, next(folders)),
+        "definition, nothing written": lambda: list(embed(defined, sentences)),  # type: ignore[arg-type]
+    }
+    yield Comparison(f"store {size}, build", build, tokens, "tokens")
+
+    found = build_store(model, sentences, layers, next(folders))
+    if found is None:
+        raise OSError(f"{setting.scratch} has no room for the layers of {tokens:,} tokens")
+    shuffled = random.Random(0).sample(sentences, len(sentences))
+    batches = [char_ids(shuffled[k : k + setting.batch_size]) for k in range(0, len(shuffled), setting.batch_size)]
+    masks = [(chars > 0).any(-1) for chars in batches]
+
+    def read() -> None:
+        _forget(found.folder)
+        store = LayerStore(found.folder, model, layers)
+        for chars, mask in zip(batches, masks, strict=True):
+            store(chars, mask)
+
+    epoch = {"read from disk": read, "the biLM anew": torch.no_grad()(lambda: [model(chars) for chars in batches])}
+    yield Comparison(f"store {size}, a shuffled epoch", epoch, tokens, "tokens")
+
+
+def _forget(folder: Path) -> None:
+    """Ask the system to drop what it remembers of the files, where it can be asked."""
+    for path in folder.glob("*.npy") if hasattr(os, "posix_fadvise") else ():
+        file = os.open(path, os.O_RDONLY)
+        os.fsync(file)
+        os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+        os.close(file)

@@ -1,0 +1,62 @@
+"""The same work by several means, timed in turns, so that whatever else the machine does falls on all of them alike."""
+
+import dataclasses
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import torch
+
+from elmo_bench.elmo import BiLm, Options
+
+FILTERS = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024))
+SIZES = {
+    "mini": Options(cell_size=256, projection_size=64, filters=((1, 16), (2, 32), (3, 64), (4, 64))),
+    "small": Options(cell_size=1024, projection_size=128, filters=FILTERS),
+    "original": Options(cell_size=4096, projection_size=512, filters=FILTERS, num_highway=2),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Setting:
+    """What a benchmark measures with."""
+
+    quick: bool
+    sizes: Sequence[str]  # of biLMs
+    sentences: Sequence[Sequence[str]]
+    batch_size: int
+    scratch: Path
+    peers: Path | None  # where AllenNLP's wheel is unpacked
+
+    def bilm(self, size: str) -> BiLm:
+        """A frozen biLM with random weights, the same ones each time."""
+        torch.manual_seed(0)
+        return BiLm(SIZES[size]).eval().requires_grad_(False)
+
+
+def seconds(call: Callable[[], object]) -> float:
+    """How long a call takes."""
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
+
+
+@dataclasses.dataclass(frozen=True)
+class Comparison:
+    """One kind of work and the means by which it is done, ours first; `amount` is how many `unit`s of it each call does."""
+
+    title: str
+    means: Mapping[str, Callable[[], object]]
+    amount: int = 1
+    unit: str = ""
+    measure: Callable[[Callable[[], object]], float] = seconds
+    measured: str = "s"
+
+    def medians(self, repeats: int) -> dict[str, float]:
+        """The median of each means' figure, after a round that does not count."""
+        figures: dict[str, list[float]] = {name: [] for name in self.means}
+        for _ in range(1 + repeats):
+            for name, call in self.means.items():
+                figures[name].append(self.measure(call))
+        return {name: statistics.median(found[1:]) for name, found in figures.items()}

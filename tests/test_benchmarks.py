@@ -1,0 +1,46 @@
+"""`python -m benchmarks --quick`: that it runs and what it leaves; never how fast anything is."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+def run(*arguments):
+    return subprocess.run([sys.executable, "-m", "benchmarks", *arguments], capture_output=True, text=True, cwd=ROOT, timeout=600)
+
+
+@pytest.mark.slow
+def test_every_group(tmp_path):
+    text = tmp_path / "text.txt"
+    text.write_text("The old brewery opened in May .\nNobody came .\n" * 10)
+    done = run("--quick", "--text", str(text), "--json", str(tmp_path / "found.json"))
+    assert done.returncode == 0, done.stderr
+    found = json.loads((tmp_path / "found.json").read_text())
+    assert found["machine"]["batch_size"] == 8
+    works = dict.fromkeys(row["work"] for row in found["rows"])
+    assert len(works) == 16  # 3 of the biLM, 2 of the store, 6 tasks, 3 heads, start-up, memory
+    for work in works:
+        rows = [row for row in found["rows"] if row["work"] == work]
+        assert len(rows) > 1
+        assert rows[0]["ratio"] == 1
+        assert all(row["median"] > 0 for row in rows)
+        assert work in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["bilms"], "there is no group bilms: choose from bilm"),
+        (["bilm", "--quick", "--peers", "."], "no allennlp/modules/elmo.py"),
+    ],
+)
+def test_wrong_arguments(arguments, said):
+    done = run(*arguments)
+    assert done.returncode != 0
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
