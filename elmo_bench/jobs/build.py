@@ -93,7 +93,7 @@ def store(cfg: DictConfig, elmo: Elmo, data: TaskData) -> LayerStore | None:
     if cfg.elmo.cache_dtype not in ("float32", "float16"):
         raise ValueError(f"elmo.cache_dtype={cfg.elmo.cache_dtype}, but it may be float32 or float16")
     few_steps = "limit_train_batches" in cfg.trainer
-    if cfg.elmo.cache == "off" or not elmo.mixes or elmo.finetune or not cfg.elmo.pretrained or few_steps:
+    if cfg.elmo.cache == "off" or not elmo.mixes or elmo.finetune or few_steps:
         return None
     device = "cuda" if torch.cuda.is_available() and cfg.trainer.accelerator != "cpu" else "cpu"
     layers = sorted({layer for mix in elmo.mixes.values() for layer in mix.layers})

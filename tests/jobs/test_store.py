@@ -48,6 +48,12 @@ def test_a_sweep_reads_each_sentence_once(tmp_path, reads):
     assert set(reads.values()) == {1}
 
 
+def test_an_untrained_biLM_has_layers_too(tmp_path, reads):  # noqa: N802
+    for _ in range(2):
+        run(tmp_path, "task=ner", *SMALL["ner"], "elmo.pretrained=false")  # random weights, but the seed's
+    assert set(reads.values()) == {1}
+
+
 def test_the_figures_are_those_without(tmp_path, reads):
     stored = run(tmp_path, "task=ner", *SMALL["ner"])
     computed = run(tmp_path, "task=ner", *SMALL["ner"], "elmo.cache=off")
@@ -57,7 +63,7 @@ def test_the_figures_are_those_without(tmp_path, reads):
     assert mixes[0] == pytest.approx(mixes[1], abs=1e-4)
 
 
-@pytest.mark.parametrize("overrides", [["elmo=none"], ["elmo.finetune=true"], ["elmo.pretrained=false"], ["trainer=smoke"]])
+@pytest.mark.parametrize("overrides", [["elmo=none"], ["elmo.finetune=true"], ["trainer=smoke"]])
 def test_what_needs_no_store(tmp_path, overrides):
     run(tmp_path, "task=ner", *SMALL["ner"], *overrides)
     assert not (tmp_path / "layers").exists()
