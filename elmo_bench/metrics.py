@@ -1,11 +1,20 @@
-"""Metrics that several tasks share. Their states are additive counts, so that several processes sum to the exact corpus score."""
+"""Metrics that several tasks share. Their states are additive counts, so that several processes sum to the exact corpus score.
+
+What a metric counts of each example it also tells one by one (`by_example`), for tests of significance: a figure is the mean
+over S scores of the harmonic mean of recall and precision, and an example is the numerator and denominator of each.
+
+Axes: N examples, S scores, K types.
+"""
 
 from collections.abc import Iterable, Sequence
 
 import torch
+from jaxtyping import Float, Int
+from torch import Tensor
 from torchmetrics import Metric
 
 Tags = Sequence[str]
+ByExample = dict[str, Float[Tensor, "N S 4"]]
 
 
 def precision_recall_f1(prefix: str, counts: torch.Tensor) -> dict[str, torch.Tensor]:
@@ -16,6 +25,17 @@ def precision_recall_f1(prefix: str, counts: torch.Tensor) -> dict[str, torch.Te
         f"{prefix}recall": right / gold.clamp(min=1),
         f"{prefix}f1": 2 * right / (predicted + gold).clamp(min=1),
     }
+
+
+def chunks_by_example(counts: Int[Tensor, "N 3"]) -> ByExample:
+    """`by_example` of the three figures of `precision_recall_f1`, from how many were right, predicted and gold."""
+    right, predicted, gold = counts.double().unbind(1)
+    columns = {
+        "precision": (right, predicted, right, predicted),
+        "recall": (right, gold, right, gold),
+        "f1": (right, gold, right, predicted),
+    }
+    return {name: torch.stack(column, 1)[:, None] for name, column in columns.items()}
 
 
 class SpanF1(Metric):
@@ -35,16 +55,23 @@ class SpanF1(Metric):
 
     def update(self, predicted: Sequence[Tags], gold: Sequence[Tags]) -> None:
         """Count the chunks of some sentences."""
+        self.counts += self._count(predicted, gold).sum(0).to(self.counts.device)
+
+    def by_example(self, predicted: Sequence[Tags], gold: Sequence[Tags]) -> ByExample:
+        """The counts of each sentence, for `precision`, `recall` and `f1` over all types."""
+        return chunks_by_example(self._count(predicted, gold).sum(1))
+
+    def _count(self, predicted: Sequence[Tags], gold: Sequence[Tags]) -> Int[Tensor, "N K 3"]:
         from seqeval.metrics.sequence_labeling import get_entities  # imports scikit-learn: a second
 
         numbers = {name: number for number, name in enumerate(self.types)}
-        counts = torch.zeros_like(self.counts, device="cpu")
-        for ours, theirs in zip(predicted, gold, strict=True):
+        counts = torch.zeros(len(gold), *self.counts.shape, dtype=torch.long)
+        for row, ours, theirs in zip(counts, predicted, gold, strict=True):
             found, true = set(get_entities(list(ours))), set(get_entities(list(theirs)))
             for column, chunks in enumerate((found & true, found, true)):
                 for name, _, _ in chunks:
-                    counts[numbers.get(name, -1), column] += 1
-        self.counts += counts.to(self.counts.device)
+                    row[numbers.get(name, -1), column] += 1
+        return counts
 
     def compute(self) -> dict[str, torch.Tensor]:
         """`precision`, `recall`, `f1`, and the three for each type as `PER/f1`; fractions of 1, 0 where nothing was counted."""
@@ -74,6 +101,11 @@ class Accuracy(Metric):
                 raise ValueError(f"gold label {theirs!r}, but the labels are {self.labels}")
             counts[numbers[theirs]] += torch.tensor([ours == theirs, True])
         self.counts += counts.to(self.counts.device)
+
+    def by_example(self, predicted: Sequence[str], gold: Sequence[str]) -> ByExample:
+        """Of each example whether it is right, for `accuracy`."""
+        rows = [[[ours == theirs, 1] * 2] for ours, theirs in zip(predicted, gold, strict=True)]
+        return {"accuracy": torch.tensor(rows, dtype=torch.double).reshape(-1, 1, 4)}
 
     def compute(self) -> dict[str, torch.Tensor]:
         """`accuracy`, and that of each gold label as `LABEL/accuracy`; fractions of 1, 0 where nothing was counted."""

@@ -27,8 +27,8 @@ class TaskModel(Protocol):
 class TaskModule(pl.LightningModule):
     """Scores -> loss and the mix's penalty when training; scores -> decoded predictions -> metric on dev and test.
 
-    `optimizer` takes parameter groups; a biLM that is trained too has a group of its own with `bilm_lr`. After a test the
-    predictions lie in `predictions`, by the example's place in its file. `scheduler` takes the optimizer. With
+    `optimizer` takes parameter groups; a biLM that is trained too has a group of its own with `bilm_lr`. After dev, a test or
+    a prediction the predictions lie in `predictions`, by the example's place in its file. `scheduler` takes the optimizer. With
     `bilm_is_elsewhere` (frozen, and in a file of its own) checkpoints leave the biLM out; they hold `content` beside the weights.
     """
 
@@ -72,7 +72,7 @@ class TaskModule(pl.LightningModule):
         return loss + self.elmo.penalty()
 
     def validation_step(self, numbered: Numbered, batch_idx: int) -> None:
-        self._measure("val", numbered)
+        self.predictions |= zip(numbered.numbers, self._measure("val", numbered), strict=True)
 
     def test_step(self, numbered: Numbered, batch_idx: int) -> None:
         self.predictions |= zip(numbered.numbers, self._measure("test", numbered), strict=True)
@@ -87,9 +87,17 @@ class TaskModule(pl.LightningModule):
         self.metrics[split].update(predicted, batch.gold)
         return predicted
 
+    def on_validation_epoch_start(self) -> None:
+        self.predictions = {}
+
+    def on_test_epoch_start(self) -> None:
+        self.predictions = {}
+
     def on_validation_epoch_end(self) -> None:
         self._log_metric("val")
         self.log_dict(self.mix(), sync_dist=True)
+        if self.trainer.state.fn != "fit":
+            self._gather_predictions()
 
     def on_test_epoch_end(self) -> None:
         self._log_metric("test")

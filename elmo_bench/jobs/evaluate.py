@@ -1,4 +1,4 @@
-"""`job=evaluate`: a trained model on a split of any data set of its task; leaves `evaluation.json` and the predictions."""
+"""`job=evaluate`: a trained model on a split of any data set of its task; leaves `evaluation.json`, predictions and counts."""
 
 import json
 from pathlib import Path
@@ -10,7 +10,7 @@ from elmo_bench.data import TaskData
 from . import build
 from .checkpoint import restore
 from .result import print_metrics
-from .train import write_predictions
+from .train import write_counts, write_predictions
 
 SPLITS = ("train", "dev", "test")
 
@@ -32,7 +32,8 @@ def evaluate(cfg: DictConfig) -> dict[str, float]:
     measured = trainer.test(module, data, verbose=False)[0]
     metrics = {name.replace("test/", f"{cfg.split}/", 1): value for name, value in measured.items() if name.startswith("test/")}
     if trainer.is_global_zero:
-        write_predictions(cfg, data, module, cfg.split)
+        write_predictions(cfg, data.examples["test"], module, cfg.split)
+        write_counts(cfg, data.examples["test"], module, cfg.split)
         content = {"checkpoint": str(cfg.checkpoint), "task": cfg.task.name, "data": cfg.data.name, "metrics": metrics}
         Path(cfg.run_dir, "evaluation.json").write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
         print_metrics(metrics, cfg.split, f"{cfg.task.name} on {cfg.data.name}, {cfg.checkpoint}: {cfg.split}")

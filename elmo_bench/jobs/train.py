@@ -1,16 +1,20 @@
 """`job=train`: train a task's model, test its best epoch, leave `result.json`, predictions, checkpoint and curves."""
 
+import hashlib
+import json
 import logging
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytorch_lightning as pl
 import torch
 from omegaconf import DictConfig, OmegaConf
 from pytorch_lightning.callbacks import Callback, EarlyStopping, ModelCheckpoint
 
-from elmo_bench.data import TaskData
+from elmo_bench.data import Example, TaskData
 from elmo_bench.module import TaskModule
 
 from . import adapt, build, checkpoint, wandb_logger
@@ -76,14 +80,13 @@ def train(cfg: DictConfig) -> dict[str, float]:
         for logger in trainer.loggers:
             logger.log_hyperparams(settings)
         trainer.fit(module, data)
-        metrics = measure(trainer, module, data)
+        metrics = measure(cfg, trainer, module, data)
         for logger in trainer.loggers:
             logger.log_metrics(metrics | module.mix())
     finally:
         if "wandb" in cfg.logger:
             wandb_logger.finish()
     if trainer.is_global_zero:
-        write_predictions(cfg, data, module, "test")
         result = Result(
             task=cfg.task.name,
             seed=cfg.seed,
@@ -108,18 +111,48 @@ def count_parameters(module: pl.LightningModule) -> dict[str, int]:
     return {"trainable": counts[True], "frozen": counts[False]}
 
 
-def measure(trainer: pl.Trainer, module: TaskModule, data: TaskData) -> dict[str, float]:
-    """The best epoch's figures on dev (`val/...`) and test (`test/...`)."""
+def measure(cfg: DictConfig, trainer: pl.Trainer, module: TaskModule, data: TaskData) -> dict[str, float]:
+    """The best epoch's figures on dev (`val/...`) and test (`test/...`); leaves test's predictions and the counts of both."""
     figures = dict(trainer.validate(module, data, ckpt_path="best", verbose=False)[0])
+    if trainer.is_global_zero:
+        write_counts(cfg, data.examples["dev"], module, "dev")
     figures |= trainer.test(module, data, verbose=False)[0]
+    if trainer.is_global_zero:
+        write_predictions(cfg, data.examples["test"], module, "test")
+        write_counts(cfg, data.examples["test"], module, "test")
     return {name: float(value) for name, value in figures.items() if name.startswith(("val/", "test/"))}
 
 
-def write_predictions(cfg: DictConfig, data: TaskData, module: TaskModule, split: str) -> None:
+def write_predictions(cfg: DictConfig, examples: Sequence[Example], module: TaskModule, split: str) -> None:
     """What the module predicted last, in the order and the official format of the file it read."""
     folder = Path(cfg.run_dir, "predictions")
     folder.mkdir(exist_ok=True)
-    measured = sorted(module.predictions)  # all of them, but for trainer=smoke
-    examples = [data.examples["test"][number] for number in measured]
-    predictions = [module.predictions[number] for number in measured]
-    build.task_files(cfg).write(examples, predictions, folder / f"{split}{cfg.task.suffix}")
+    build.task_files(cfg).write(*_measured(examples, module), folder / f"{split}{cfg.task.suffix}")
+
+
+def write_counts(cfg: DictConfig, examples: Sequence[Example], module: TaskModule, split: str) -> None:
+    """What the metric counted of each example, as `counts/SPLIT.npz`: from these a report tells whether a difference is real.
+
+    An array "N S 4" for each figure (`elmo_bench.metrics`), its rows in the order of the file, and `sentences`, a number for what
+    each example consists of. A metric without `by_example` leaves no such file.
+    """
+    metric = module.metrics["test"]
+    if not hasattr(metric, "by_example"):
+        return
+    examples, predictions = _measured(examples, module)
+    counts = metric.by_example(predictions, [example.gold for example in examples])
+    arrays = {name: values.numpy() for name, values in counts.items()}
+    folder = Path(cfg.run_dir, "counts")
+    folder.mkdir(exist_ok=True)
+    np.savez_compressed(folder / f"{split}.npz", sentences=np.array([_number(e) for e in examples], dtype=np.uint64), **arrays)
+
+
+def _measured(examples: Sequence[Example], module: TaskModule) -> tuple[list[Example], list[Any]]:
+    """The examples that the module saw last (all of them, but for trainer=smoke) and its predictions."""
+    measured = sorted(module.predictions)
+    return [examples[number] for number in measured], [module.predictions[number] for number in measured]
+
+
+def _number(example: Example) -> int:
+    text = json.dumps([list(sentence) for sentence in example.sentences])
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest())

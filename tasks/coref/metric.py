@@ -2,13 +2,19 @@
 
 Each score is a function of (key, response) that counts recall; precision is the same function of (response, key). A
 mention is the place of its first and of its last word; the clusters of one side share no mention.
+
+Axes: N documents, S scores.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
 import torch
+from jaxtyping import Float
+from torch import Tensor
 from torchmetrics import Metric
+
+from elmo_bench.metrics import ByExample
 
 from .data import Clusters, Mention
 
@@ -89,8 +95,18 @@ class CorefScores(Metric):
 
     def update(self, predicted: Sequence[Clusters], gold: Sequence[Clusters]) -> None:
         """Count some documents."""
-        for response, key in zip(predicted, gold, strict=True):
-            self.counts += torch.tensor(count(key, response), dtype=torch.double, device=self.counts.device)
+        self.counts += self._count(predicted, gold).sum(0).to(self.counts.device)
+
+    def by_example(self, predicted: Sequence[Clusters], gold: Sequence[Clusters]) -> ByExample:
+        """The counts of each document, for `f1` (three scores) and the F1 of each score."""
+        counts = self._count(predicted, gold)
+        each = {f"{name}/f1": counts[:, [number]] for number, name in enumerate(SCORES)}
+        return {"f1": torch.cat([each[f"{name}/f1"] for name in AVERAGED], 1), **each}
+
+    @staticmethod
+    def _count(predicted: Sequence[Clusters], gold: Sequence[Clusters]) -> Float[Tensor, "N S 4"]:
+        rows = [count(key, response) for response, key in zip(predicted, gold, strict=True)]
+        return torch.tensor(rows, dtype=torch.double).reshape(-1, len(SCORES), 4)
 
     def compute(self) -> dict[str, torch.Tensor]:
         """`f1`, and of each score `muc/recall`, `muc/precision`, `muc/f1`; fractions of 1, 0 if nothing was counted."""

@@ -1,4 +1,7 @@
-"""Exact match and F1 as the official evaluate-v1.1.py counts them, after the same clean-up of the answers."""
+"""Exact match and F1 as the official evaluate-v1.1.py counts them, after the same clean-up of the answers.
+
+Axes: N questions.
+"""
 
 import re
 import string
@@ -6,7 +9,11 @@ from collections import Counter
 from collections.abc import Sequence
 
 import torch
+from jaxtyping import Float
+from torch import Tensor
 from torchmetrics import Metric
+
+from elmo_bench.metrics import ByExample
 
 from .data import Answer
 
@@ -53,8 +60,17 @@ class AnswerScores(Metric):
 
     def update(self, predicted: Sequence[Answer], gold: Sequence[Sequence[str]]) -> None:
         """Count the answers to some questions."""
+        self.sums += self._count(predicted, gold).sum(0).to(self.sums.device)
+
+    def by_example(self, predicted: Sequence[Answer], gold: Sequence[Sequence[str]]) -> ByExample:
+        """The scores of each answer, for `exact` and `f1`."""
+        one, exact, total = self._count(predicted, gold).unbind(1)
+        return {name: torch.stack([score, one] * 2, 1)[:, None] for name, score in (("exact", exact), ("f1", total))}
+
+    @staticmethod
+    def _count(predicted: Sequence[Answer], gold: Sequence[Sequence[str]]) -> Float[Tensor, "N 3"]:
         rows = [(1, exact_match(ours.text, theirs), f1(ours.text, theirs)) for ours, theirs in zip(predicted, gold, strict=True)]
-        self.sums += torch.tensor(rows, dtype=torch.double).reshape(-1, 3).sum(0).to(self.sums.device)
+        return torch.tensor(rows, dtype=torch.double).reshape(-1, 3)
 
     def compute(self) -> dict[str, torch.Tensor]:
         """`exact` and `f1`, fractions of 1; 0 without any question."""

@@ -1,11 +1,16 @@
-"""The score of srl-eval.pl (CoNLL-2005): whole arguments, one proposition for each predicate."""
+"""The score of srl-eval.pl (CoNLL-2005): whole arguments, one proposition for each predicate.
+
+Axes: N propositions, K roles.
+"""
 
 from collections.abc import Iterable, Sequence
 
 import torch
+from jaxtyping import Int
+from torch import Tensor
 from torchmetrics import Metric
 
-from elmo_bench.metrics import precision_recall_f1
+from elmo_bench.metrics import ByExample, chunks_by_example, precision_recall_f1
 from elmo_bench.text import tags_to_spans
 
 Tags = Sequence[str]
@@ -49,21 +54,31 @@ class ArgumentF1(Metric):
 
     def update(self, predicted: Sequence[Tags], gold: Sequence[Tags]) -> None:
         """Count the arguments of some propositions."""
+        self.counts += self._count(predicted, gold).sum(0).to(self.counts.device)
+
+    def by_example(self, predicted: Sequence[Tags], gold: Sequence[Tags]) -> ByExample:
+        """The counts of each proposition, for `precision`, `recall` and `f1` over all roles but V."""
+        return chunks_by_example(self._count(predicted, gold)[:, self._scored].sum(1))
+
+    @property
+    def _scored(self) -> list[int]:
+        return [number for number, role in enumerate([*self.roles, ""]) if role != "V"]
+
+    def _count(self, predicted: Sequence[Tags], gold: Sequence[Tags]) -> Int[Tensor, "N K 3"]:
         numbers = {role: number for number, role in enumerate(self.roles)}
-        counts = torch.zeros_like(self.counts, device="cpu")
-        for ours, theirs in zip(predicted, gold, strict=True):
+        counts = torch.zeros(len(gold), *self.counts.shape, dtype=torch.long)
+        for row, ours, theirs in zip(counts, predicted, gold, strict=True):
             found, true = arguments(ours), arguments(theirs)
             if not any(role == "V" for role, _ in true):
                 continue
             for column, kind in enumerate((found & true, found, true)):
                 for role, _ in kind:
-                    counts[numbers.get(role, -1), column] += 1
-        self.counts += counts.to(self.counts.device)
+                    row[numbers.get(role, -1), column] += 1
+        return counts
 
     def compute(self) -> dict[str, torch.Tensor]:
         """`precision`, `recall`, `f1`, and the three as `ARG0/f1` for each role that gold or predictions have."""
-        scored = [number for number, role in enumerate([*self.roles, ""]) if role != "V"]
-        figures = precision_recall_f1("", self.counts[scored].sum(0))
+        figures = precision_recall_f1("", self.counts[self._scored].sum(0))
         for role, counts in zip(self.roles, self.counts, strict=False):
             if counts.any():
                 figures |= precision_recall_f1(f"{role}/", counts)

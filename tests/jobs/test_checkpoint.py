@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from hydra import compose, initialize_config_dir
@@ -11,6 +12,7 @@ from elmo_bench.jobs import build
 from elmo_bench.jobs.evaluate import evaluate
 from elmo_bench.jobs.predict import predict
 from elmo_bench.jobs.train import train
+from elmo_bench.report.significance import figure
 from tests.jobs.small import SMALL
 
 CONF = str(Path(__file__).parents[2] / "conf")
@@ -54,6 +56,11 @@ def test_the_figures_of_training_again_and_labels_for_new_text(folder, tmp_path,
         figures = {key.removeprefix(f"{split}/"): value for key, value in evaluate(cfg).items()}
         assert figures == pytest.approx({k.removeprefix(f"{name}/"): v for k, v in metrics.items() if k.startswith(f"{name}/")})
         assert json.loads(Path(cfg.run_dir, "evaluation.json").read_text())["data"] == "sample"
+        counts = [np.load(Path(left, "counts", f"{split}.npz")) for left in (cfg.run_dir, checkpoint.parent)]
+        assert all((counts[0][key] == counts[1][key]).all() for key in counts[1])
+        sums = {key: figure(counts[1][key].sum(0)) for key in counts[1] if key != "sentences"}
+        assert sums == pytest.approx({key: figures[key] for key in sums}, abs=1e-6)
+        assert {"accuracy", "f1"} & sums.keys()
     written = list((tmp_path / "test" / "predictions").iterdir())
     assert [path.read_text() for path in written] == [
         (checkpoint.parent / "predictions" / path.name).read_text() for path in written

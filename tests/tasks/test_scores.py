@@ -4,11 +4,13 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torchmetrics import Metric
 
 from elmo_bench.metrics import Accuracy, SpanF1
+from elmo_bench.report.significance import figure
 from tasks.coref.metric import CorefScores
 from tasks.squad.data import Answer
 from tasks.squad.metric import AnswerScores, normalise
@@ -181,6 +183,24 @@ def test_figures_are_fractions_whatever_the_order(task, data):
     order = data.draw(st.permutations(range(len(golds))))
     again = figures(task, [golds[k] for k in order], [predicted[k] for k in order])
     assert again == pytest.approx(found, abs=1e-12)
+
+
+@every_task
+@PER_TASK
+@given(data=st.data())
+def test_the_counts_of_examples_add_up_to_the_figures(task, data):
+    """One by one or all at once, on one process or two, for the headline and all else that is counted by example."""
+    golds = data.draw(st.lists(task.gold, max_size=4))
+    predicted = [data.draw(task.anything(gold)) for gold in golds]
+    metric = task.metric(golds)
+    counts = metric.by_example(predicted, golds)
+    half = len(golds) // 2
+    shares = [metric.by_example(predicted[part], golds[part]) for part in (slice(half), slice(half, None))]
+    assert all((torch.cat([share[name] for share in shares]) == rows).all() for name, rows in counts.items())
+    found = figures(task, golds, predicted)
+    sums = {name: float(figure(rows.sum(0).numpy())) for name, rows in counts.items()}
+    assert task.headline in sums
+    assert sums == pytest.approx({name: found[name] for name in sums}, abs=1e-12)
 
 
 @every_task
