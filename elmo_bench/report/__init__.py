@@ -1,4 +1,5 @@
-from .collect import collect
-from .table import cells, table
+from .collect import as_text, collect
+from .table import Report, report
+from .write import as_csv, as_json, footnotes, grids, latex, markdown, terminal
 
-__all__ = ["cells", "collect", "table"]
+__all__ = ["Report", "as_csv", "as_json", "as_text", "collect", "footnotes", "grids", "latex", "markdown", "report", "terminal"]

@@ -10,7 +10,7 @@ Run = dict[str, Any]
 # What may differ between runs of one experiment: the seed, and where and how they ran.
 INCIDENTAL = (
     *("seed", "run_dir", "data_dir", "cache_dir", "num_workers", "logger", "job", "trainer.accelerator"),
-    *("data.files", "elmo.layers"),  # they follow from the other keys of their group
+    *("data.files", "elmo.layers", "published", "task.published"),  # they follow from other keys
 )
 NAMES = ("task.name", "data.name", "elmo.name")
 
@@ -28,7 +28,7 @@ def collect(folders: Iterable[str | Path]) -> list[Run]:
         for path in paths:
             try:
                 run = json.loads(path.read_text(encoding="utf-8"))
-                runs.append(run | {"choices": dict(_leaves(run["config"]))})
+                runs.append(run | {"choices": dict(_leaves(run["config"])), "folder": path.parent})
             except (ValueError, KeyError, AttributeError) as error:
                 raise ValueError(f"{path}: not a result of elmo-bench: {error!r}") from error
     return runs
@@ -40,7 +40,23 @@ def _leaves(node: dict[str, Any], prefix: str = "") -> Iterable[tuple[str, str]]
         if isinstance(value, dict):
             yield from _leaves(value, f"{prefix}{key}.")
         else:
-            yield prefix + key, "[" + ",".join(map(str, value)) + "]" if isinstance(value, list) else str(value)
+            yield prefix + key, as_text(value)
+
+
+def as_text(value: object) -> str:
+    """A config's value as a table shows it: `[0,1]`, `mini`, `None`."""
+    return "[" + ",".join(map(str, value)) + "]" if isinstance(value, list | tuple) else str(value)
+
+
+def full_keys(runs: Sequence[Run], keys: Sequence[str], option: str) -> list[str]:
+    """The dotted keys meant: `elmo` is short for `elmo.name`. Raises ValueError for one that no run has."""
+    known = {key for run in runs for key in run["choices"]}
+    full = [f"{key}.name" if f"{key}.name" in known else key for key in keys]
+    if unknown := [key for key in full if key not in known]:
+        raise ValueError(
+            f"{option}={list(keys)}: no run's config has {unknown}; it has keys such as elmo, elmo.mix, task, data.size"
+        )
+    return full
 
 
 def choice(run: Run, keys: Sequence[str]) -> tuple[str, ...]:

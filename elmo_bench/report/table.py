@@ -1,66 +1,191 @@
-"""Runs side by side: rows and columns by config keys, mean and standard deviation over the runs of a cell."""
+"""Runs side by side: rows and columns by config keys, mean and standard deviation over seeds, differences to a baseline."""
 
 import statistics
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
+from zipfile import BadZipFile
 
-from rich.table import Table
+import numpy as np
+from jaxtyping import Float, UInt
 
-from .collect import Run, choice, distinguishing
+from .collect import Run, choice, distinguishing, full_keys
+from .significance import bootstrap, holm, randomisation, seeds
 
 Key = tuple[str, ...]
+SPLITS = {"dev": "val", "test": "test"}
 
 
-class Cell(NamedTuple):
-    """The figures of the runs that agree on row and column; fractions of 1. `deviation` is None for a single run."""
+class Comparison(NamedTuple):
+    """A cell against its row's baseline, in fractions of 1; the last five are None where examples cannot be compared."""
 
+    difference: float
+    error_reduction: float | None  # the share of the baseline's errors that are gone; None where it made none
+    interval: tuple[float, float] | None = None  # 95 %, over examples and seeds
+    p_examples: float | None = None
+    p_seeds: float | None = None  # None also with a single run
+    p: float | None = None  # the larger of the two
+    p_holm: float | None = None  # corrected for all comparisons of the report
+
+
+@dataclass(frozen=True)
+class Cell:
+    """The runs that agree on row and column, one for each seed; figures are fractions of 1."""
+
+    row: Key
+    column: Key
+    runs: list[Run]
     mean: float
-    deviation: float | None
-    runs: int
-
-    def __str__(self) -> str:
-        spread = "" if self.deviation is None else f" ± {100 * self.deviation:.2f}"
-        return f"{100 * self.mean:.2f}{spread} ({self.runs})"
+    deviation: float | None  # None for a single run
+    best: bool  # of several in its row
+    published: float | None  # the paper's figure for this setting, on its own data
+    comparison: Comparison | None
 
 
-def cells(runs: Sequence[Run], rows: Sequence[str], columns: Sequence[str], metric: str | None) -> dict[Key, dict[Key, Cell]]:
-    """Row values -> column values -> cell; `metric` None is what each run's task monitors."""
-    groups: dict[Key, dict[Key, dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
-    for run in runs:
-        name = f"test/{metric or run['config']['task']['monitor']}"
-        if name not in run["metrics"]:
-            raise ValueError(f"metric={metric}: a run of {run['task']} has {sorted(run['metrics'])}")
-        row, column = choice(run, rows), choice(run, columns)
-        # The same experiment twice, with the same seed, counts once: the later one.
-        groups[row][column][str(run["seed"])] = run["metrics"][name]
-    return {row: {column: _cell(list(values.values())) for column, values in group.items()} for row, group in groups.items()}
+@dataclass(frozen=True)
+class Report:
+    """Cells in the order of rows and columns; `rows` and `columns` are config keys, `baseline` a column."""
+
+    rows: list[str]
+    columns: list[str]
+    metric: str | None
+    split: str
+    baseline: Key | None
+    cells: list[Cell]
+    notes: list[str]  # why a comparison has no test
 
 
-def _cell(values: list[float]) -> Cell:
-    deviation = statistics.stdev(values) if len(values) > 1 else None
-    return Cell(statistics.fmean(values), deviation, len(values))
+def report(
+    runs: Sequence[Run],
+    rows: Sequence[str] | None,
+    columns: Sequence[str],
+    *,
+    metric: str | None = None,
+    split: str = "test",
+    baseline: Key | None = None,
+) -> Report:
+    """All cells, and how each differs from the cell of its row in the column `baseline`.
 
-
-def table(runs: Sequence[Run], rows: Sequence[str] | None, columns: Sequence[str], metric: str | None = None) -> Table:
-    """A terminal table: percent, mean ± standard deviation over seeds, (number of runs); a row's best is bold.
-
-    Without `rows` there is a row for whatever differs between the runs beside the columns and the seed; with them, runs that
-    differ in anything else are an error: their mean would mean nothing.
+    `metric` None is what each run's task monitors. Without `rows` there is a row for whatever differs between the runs beside
+    the columns and the seed; with them, runs that differ in anything else are an error: their mean would mean nothing.
     """
-    rows = distinguishing(runs, columns) if rows is None else rows
+    if split not in SPLITS:
+        raise ValueError(f"split={split}, but it may be dev or test")
+    columns = full_keys(runs, columns, "columns")
+    rows = distinguishing(runs, columns) if rows is None else full_keys(runs, rows, "rows")
     if hidden := [key for key in distinguishing(runs, [*rows, *columns]) if key != "task.name"]:
-        raise ValueError(f"rows={list(rows)} columns={list(columns)}: some runs in a cell differ in {hidden}; add it to one")
-    body = cells(runs, rows, columns, metric)
-    heads = sorted({column for row in body.values() for column in row})
-    shown = Table(title=f"test {metric or 'figure that each task monitors'}, percent: mean ± standard deviation (runs)")
-    for key in rows:
-        shown.add_column(key)
-    for head in heads:
-        shown.add_column("\n".join(f"{key}={value}" for key, value in zip(columns, head, strict=True)), justify="right")
-    for row, group in sorted(body.items()):
-        best = max(cell.mean for cell in group.values())
-        texts = ["" if head not in group else str(group[head]) for head in heads]
-        bold = [len(group) > 1 and head in group and group[head].mean == best for head in heads]
-        shown.add_row(*row, *(f"[bold]{text}[/bold]" if b else text for text, b in zip(texts, bold, strict=True)))
-    return shown
+        raise ValueError(f"rows={rows} columns={columns}: some runs in a cell differ in {hidden}; add it to one")
+    groups = _groups(runs, rows, columns)
+    heads = sorted({column for group in groups.values() for column in group}, key=_order)
+    if baseline is not None and baseline not in heads:
+        raise ValueError(f"baseline={list(baseline)}: no such column; by {columns} there are {[list(head) for head in heads]}")
+    comparisons, notes = _comparisons(groups, baseline, metric, split)
+    cells = []
+    for row, group in sorted(groups.items(), key=lambda item: _order(item[0])):
+        figures = {column: [figure_of(run, metric, split) for run in found] for column, found in group.items()}
+        means = {column: statistics.fmean(values) for column, values in figures.items()}
+        for column in sorted(group, key=lambda column: (column != baseline, _order(column))):
+            cells.append(
+                Cell(
+                    row=row,
+                    column=column,
+                    runs=group[column],
+                    mean=means[column],
+                    deviation=statistics.stdev(figures[column]) if len(figures[column]) > 1 else None,
+                    best=len(group) > 1 and means[column] == max(means.values()),
+                    published=_published(group[column][0], metric),
+                    comparison=comparisons.get((row, column)),
+                )
+            )
+    return Report(list(rows), columns, metric, split, baseline, cells, notes)
+
+
+def _groups(runs: Sequence[Run], rows: Sequence[str], columns: Sequence[str]) -> dict[Key, dict[Key, list[Run]]]:
+    """Row -> column -> the runs of the cell. The same experiment twice, with the same seed, counts once: the later one."""
+    found: dict[Key, dict[Key, dict[str, Run]]] = defaultdict(lambda: defaultdict(dict))
+    for run in runs:
+        found[choice(run, rows)][choice(run, columns)][str(run["seed"])] = run
+    return {row: {column: [*by_seed.values()] for column, by_seed in group.items()} for row, group in found.items()}
+
+
+def _order(key: Key) -> list[tuple[float, str]]:
+    """Numbers by size, before words."""
+    return [
+        (float(text), "") if text.replace(".", "", 1).replace("e-", "", 1).isdecimal() else (float("inf"), text) for text in key
+    ]
+
+
+def _name(run: Run, metric: str | None) -> str:
+    return metric or run["config"]["task"]["monitor"]
+
+
+def figure_of(run: Run, metric: str | None, split: str) -> float:
+    """A run's figure; ValueError where it has none of that name."""
+    name = f"{SPLITS[split]}/{_name(run, metric)}"
+    if name not in run["metrics"]:
+        raise ValueError(f"metric={metric}: a run of {run['task']} has {sorted(run['metrics'])}")
+    return run["metrics"][name]
+
+
+def _comparisons(
+    groups: dict[Key, dict[Key, list[Run]]], baseline: Key | None, metric: str | None, split: str
+) -> tuple[dict[tuple[Key, Key], Comparison], list[str]]:
+    """Every cell of a row that has the baseline against it, and why some are without a test."""
+    compared, notes = {}, []
+    for row, group in groups.items():
+        if baseline is None or baseline not in group:
+            continue
+        for column in group.keys() - {baseline}:
+            compared[row, column], note = _compare(group[column], group[baseline], metric, split)
+            notes += [f"{' '.join([*row, *column])}: {note}"] if note else []
+    tested = {place: found.p for place, found in compared.items() if found.p is not None}
+    for place, p in zip(tested, holm([*tested.values()]), strict=True):
+        compared[place] = compared[place]._replace(p_holm=p)
+    return compared, sorted(notes)
+
+
+def _compare(runs: list[Run], base: list[Run], metric: str | None, split: str) -> tuple[Comparison, str]:
+    """The comparison, and why it is without a test if it is."""
+    means = [statistics.fmean(figure_of(run, metric, split) for run in group) for group in (runs, base)]
+    difference, errors = means[0] - means[1], 1 - means[1]
+    plain = Comparison(difference, difference / errors if errors else None)
+    found = [_counts(run, metric, split) for run in (*runs, *base)]
+    for run, (sentences, _) in zip((*runs, *base), found, strict=True):
+        if not len(sentences):
+            return plain, f"no test, since {run['folder']}/counts/{split}.npz is not there or does not have the figure"
+        if not np.array_equal(sentences, found[0][0]):
+            return plain, f"no test, since {run['folder']} and {runs[0]['folder']} were measured on other {split} examples"
+    ours, theirs = (np.stack([counts for _, counts in part]) for part in (found[: len(runs)], found[len(runs) :]))
+    over_examples, over_seeds = randomisation(ours, theirs), seeds(ours, theirs)
+    p = max(over_examples, over_seeds or 0)
+    return plain._replace(interval=bootstrap(ours, theirs), p_examples=over_examples, p_seeds=over_seeds, p=p), ""
+
+
+def _counts(run: Run, metric: str | None, split: str) -> tuple[UInt[np.ndarray, " N"], Float[np.ndarray, "N S 4"]]:
+    """Which sentences, and their counts; what was counted on the same sentences (a predicate each, say) is one example."""
+    path, name = run["folder"] / "counts" / f"{split}.npz", _name(run, metric)
+    nothing = np.zeros(0, dtype=np.uint64), np.zeros((0, 1, 4))
+    if not path.is_file():
+        return nothing
+    try:
+        with np.load(path) as arrays:
+            if name not in arrays:
+                return nothing
+            sentences, places = np.unique(arrays["sentences"], return_inverse=True)
+            counts = np.zeros((len(sentences), *arrays[name].shape[1:]))
+            np.add.at(counts, places, arrays[name])
+    except (ValueError, KeyError, BadZipFile) as error:
+        raise ValueError(f"{path}: not the counts of examples that a run leaves: {error!r}") from error
+    return sentences, counts
+
+
+def _published(run: Run, metric: str | None) -> float | None:
+    """The paper's figure: that of the experiment, else that of the task for the baseline and for ELMo as the paper has it."""
+    config, name = run["config"], _name(run, metric)
+    if name in (config.get("published") or {}):
+        return config["published"][name]
+    known, elmo = config["task"].get("published") or {}, config["elmo"]
+    if config.get("fraction", 1) != 1 or not (elmo["name"] == "none" or (elmo["mix"] == "all" and elmo.get("pretrained", True))):
+        return None
+    return known.get("baseline" if elmo["name"] == "none" else "elmo", {}).get(name)

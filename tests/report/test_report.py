@@ -1,15 +1,21 @@
+import csv
 import io
 import json
 
+import numpy as np
 import pytest
 from rich.console import Console
 
-from elmo_bench.report import cells, collect, table
+from elmo_bench.report import as_csv, as_json, collect, grids, latex, markdown, report, terminal
+from elmo_bench.report.significance import bootstrap, randomisation, seeds
+
+PUBLISHED = {"baseline": {"f1": 0.9015}, "elmo": {"f1": 0.9222}}
 
 
-def result(folder, f1, seed=1, **choices):
+def result(folder, f1, seed=1, right=None, sentences=None, **choices):
+    """A run's folder; `right` are the examples, of one chunk each, that it has right, so that F1 is their share."""
     config = {
-        "task": {"name": "ner", "monitor": "f1"},
+        "task": {"name": "ner", "monitor": "f1", "published": PUBLISHED},
         "data": {"name": "sample"},
         "elmo": {"name": "mini", "mix": "all"},
         "seed": seed,
@@ -17,9 +23,13 @@ def result(folder, f1, seed=1, **choices):
     for key, value in choices.items():
         group, _, name = key.partition("_")
         config[group][name] = value
-    folder.mkdir(parents=True)
-    content = {"task": "ner", "seed": seed, "metrics": {"test/f1": f1, "test/recall": f1 / 2}, "config": config}
+    (folder / "counts").mkdir(parents=True)
+    content = {"task": "ner", "seed": seed, "metrics": {"test/f1": f1, "test/recall": f1 / 2, "val/f1": f1 / 4}, "config": config}
     (folder / "result.json").write_text(json.dumps(content))
+    if right is not None:
+        rows = np.stack([right, np.ones_like(right)] * 2, 1)[:, None].astype(float)
+        numbers = np.arange(len(right)) if sentences is None else sentences
+        np.savez(folder / "counts" / "test.npz", sentences=np.asarray(numbers, dtype=np.uint64), f1=rows)
 
 
 @pytest.fixture
@@ -31,42 +41,163 @@ def runs(tmp_path):
     return tmp_path
 
 
-def text(shown):
-    console = Console(width=200, record=True, file=io.StringIO())
-    console.print(shown)
+@pytest.fixture
+def compared(tmp_path):
+    """The baseline, a mix that is better with all seeds, one that is not; 100 examples."""
+    rng = np.random.default_rng(0)
+    for mix, chance in (("none", 0.5), ("all", 0.8), ("top", 0.5)):
+        for seed in (1, 2, 3):
+            right = rng.random(100) < chance
+            result(
+                tmp_path / f"{mix}{seed}", right.mean(), seed, right, elmo_name="none" if mix == "none" else "mini", elmo_mix=mix
+            )
+    return report(collect([tmp_path]), None, ["elmo", "elmo.mix"], baseline=("none", "none"))
+
+
+def by_column(found):
+    return {cell.column[-1]: cell for cell in found.cells}
+
+
+def text(found):
+    console = Console(width=250, record=True, file=io.StringIO())
+    for grid in grids(found):
+        console.print(terminal(grid))
     return console.export_text()
 
 
 def test_means_and_deviations_over_seeds(runs):
-    group = cells(collect([runs]), ["task.name"], ["elmo.mix"], None)[("ner",)]
-    assert group[("all",)].mean == pytest.approx(0.55)
-    assert group[("all",)].deviation == pytest.approx(0.0707, abs=1e-4)
-    assert group[("top",)].deviation == 0
-    assert group[("[0,1]",)] == (0.3, None, 1)
+    cells = by_column(report(collect([runs]), ["task"], ["elmo.mix"]))
+    assert cells["all"].mean == pytest.approx(0.55)
+    assert cells["all"].deviation == pytest.approx(0.0707, abs=1e-4)
+    assert cells["top"].deviation == 0
+    assert (cells["[0,1]"].mean, cells["[0,1]"].deviation, len(cells["[0,1]"].runs)) == (0.3, None, 1)
+    assert [mix for mix, cell in cells.items() if cell.best] == ["all"]
 
 
 def test_table(runs):
-    shown = text(table(collect([runs]), None, ["elmo.mix"]))
+    shown = text(report(collect([runs]), None, ["elmo.mix"]))
     for expected in ("elmo.mix=all", "elmo.mix=top", "elmo.mix=[0,1]", "55.00 ± 7.07 (2)", "30.00 (1)"):
         assert expected in shown
 
 
-def test_another_metric(runs):
-    assert "27.50" in text(table(collect([runs]), None, ["elmo.mix"], "recall"))
+def test_another_metric_and_split(runs):
+    assert "27.50" in text(report(collect([runs]), None, ["elmo.mix"], metric="recall"))
+    assert "13.75" in text(report(collect([runs]), None, ["elmo.mix"], split="dev"))
     with pytest.raises(ValueError, match="metric=em: a run of ner has"):
-        table(collect([runs]), None, ["elmo.mix"], "em")
+        report(collect([runs]), None, ["elmo.mix"], metric="em")
+    with pytest.raises(ValueError, match="split=train, but it may be dev or test"):
+        report(collect([runs]), None, ["elmo.mix"], split="train")
 
 
 def test_runs_that_differ_in_more_stand_apart(runs):
     result(runs / "other", 0.9, 1, elmo_name="none")
-    assert "none" in text(table(collect([runs]), None, ["elmo.mix"]))
+    assert "none" in text(report(collect([runs]), None, ["elmo.mix"]))
     with pytest.raises(ValueError, match=r"some runs in a cell differ in \['elmo.name'\]"):
-        table(collect([runs]), ["task.name"], ["elmo.mix"])
+        report(collect([runs]), ["task"], ["elmo.mix"])
 
 
 def test_the_same_run_twice_counts_once(runs):
     result(runs / "again", 0.5, 1, elmo_mix="all")
-    assert cells(collect([runs]), ["task.name"], ["elmo.mix"], None)[("ner",)][("all",)].runs == 2
+    assert len(by_column(report(collect([runs]), None, ["elmo.mix"]))["all"].runs) == 2
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"rows": ["elmo.mux"]}, r"rows=\['elmo.mux'\]: no run's config has"),
+        ({"columns": ["layers"]}, r"columns=\['layers'\]: no run's config has"),
+        ({"baseline": ("none",)}, r"baseline=\['none'\]: no such column; by \['elmo.mix'\] there are \[\['\[0,1\]'\], \['all'\]"),
+    ],
+)
+def test_keys_and_baselines_that_are_not_there(runs, settings, message):
+    with pytest.raises(ValueError, match=message):
+        report(collect([runs]), **({"rows": ["task"], "columns": ["elmo.mix"]} | settings))
+
+
+def test_numbers_stand_in_their_order(tmp_path):
+    for number, l2 in enumerate([1.0, 0.001, 1e-05, 10.0, 0]):
+        result(tmp_path / str(number), 0.5, elmo_l2=l2)
+    found = report(collect([tmp_path]), None, ["elmo.l2"])
+    assert [cell.column[0] for cell in found.cells] == ["0", "1e-05", "0.001", "1.0", "10.0"]
+
+
+def test_the_differences_to_the_baseline(compared, tmp_path):
+    """Each number is that of the plain functions on the counts, averaged and corrected as they say."""
+    cells = by_column(compared)
+    counts = {
+        mix: np.stack([np.load(tmp_path / f"{mix}{seed}" / "counts" / "test.npz")["f1"] for seed in (1, 2, 3)]) for mix in cells
+    }
+    assert cells["none"].comparison is None
+    for mix in ("all", "top"):
+        found, base = cells[mix].comparison, cells["none"].mean
+        assert found.difference == pytest.approx(counts[mix][..., 0].mean() - base)
+        assert found.error_reduction == pytest.approx(found.difference / (1 - base))
+        assert found.interval == bootstrap(counts[mix], counts["none"])
+        assert (found.p_examples, found.p_seeds) == (
+            randomisation(counts[mix], counts["none"]),
+            seeds(counts[mix], counts["none"]),
+        )
+        assert found.p == max(found.p_examples, found.p_seeds)
+    better, same = cells["all"].comparison, cells["top"].comparison
+    assert better.p_holm == pytest.approx(2 * better.p)
+    assert better.p_holm < 0.05 < same.p_holm == same.p
+    assert not compared.notes
+
+
+def test_published_figures(compared):
+    """For ELMo as the paper has it and for the baseline, and their error reduction: 21.0 %, as in Table 1 (NER, to its 21 %)."""
+    assert {mix: cell.published for mix, cell in by_column(compared).items()} == {"none": 0.9015, "all": 0.9222, "top": None}
+    assert grids(compared)[1].rows[1][-2:] == ["92.22", "21.02"]
+
+
+def test_all_formats_say_the_same(compared):
+    cell = by_column(compared)["all"]
+    mean = f"{100 * cell.mean:.2f} ± {100 * cell.deviation:.2f} (3)"
+    assert f"**{mean}**" in markdown(compared)
+    assert r"\textbf{" + mean.replace("±", r"$\pm$") + "}" in latex(compared)
+    assert r"elmo.name=none, elmo.mix=none" in latex(compared)
+    assert mean in text(compared)
+    read = json.loads(as_json(compared))["cells"]
+    assert [record["elmo.mix"] for record in read if record["best"]] == ["all"]
+    rows = list(csv.DictReader(io.StringIO(as_csv(compared))))
+    for record, row in zip(read, rows, strict=True):
+        assert {key: "" if value is None else str(value) for key, value in record.items()}.items() <= row.items()
+    assert float(rows[1]["p_holm"]) == cell.comparison.p_holm
+    for line in markdown(compared).splitlines():
+        assert not line.startswith("|") or line.count("|") in (5, 12)
+
+
+def test_latex_is_escaped(tmp_path):
+    result(tmp_path / "run", 0.5, data_name="a_b&50%")
+    assert r"a\_b\&50\%" in latex(report(collect([tmp_path]), ["data"], ["elmo"]))
+
+
+def test_runs_without_counts_or_on_other_examples_have_no_test(tmp_path):
+    right = np.arange(10) < 5
+    result(tmp_path / "base", 0.5, 1, right, elmo_mix="none")
+    result(tmp_path / "old", 0.6, elmo_mix="all")
+    result(tmp_path / "else", 0.6, 1, right, sentences=np.arange(10) + 1, elmo_mix="top")
+    found = report(collect([tmp_path]), None, ["elmo.mix"], baseline=("none",))
+    assert [cell.comparison.p for cell in found.cells[1:]] == [None, None]
+    assert "old/counts/test.npz is not there" in found.notes[0]
+    assert "were measured on other test examples" in found.notes[1]
+    assert "+10.00" in text(found)
+    (tmp_path / "old" / "counts" / "test.npz").write_text("?")
+    with pytest.raises(ValueError, match=r"old/counts/test.npz: not the counts of examples"):
+        report(collect([tmp_path]), None, ["elmo.mix"], baseline=("none",))
+
+
+def test_what_is_counted_on_the_same_sentence_is_exchanged_together(tmp_path):
+    """Five sentences of two predicates each: as if each were one example with the sum of both."""
+    rng = np.random.default_rng(3)
+    rights = {mix: rng.integers(0, 2, 10) for mix in ("none", "all")}
+    for mix, right in rights.items():
+        result(tmp_path / mix, right.mean(), 1, right, sentences=np.arange(10) // 2, elmo_mix=mix)
+    found = report(collect([tmp_path]), None, ["elmo.mix"], baseline=("none",)).cells[1].comparison
+    sums = [
+        np.stack([rights[mix].reshape(5, 2).sum(1), np.full(5, 2)] * 2, 1)[None, :, None].astype(float) for mix in ("all", "none")
+    ]
+    assert (found.p_examples, found.p_seeds) == (randomisation(*sums), None)
 
 
 def test_nothing_there(tmp_path):

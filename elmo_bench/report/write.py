@@ -1,0 +1,175 @@
+"""A report as text: two tables for the terminal, Markdown and LaTeX, one record a cell for CSV and JSON."""
+
+import csv
+import io
+import json
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from rich.markup import escape
+from rich.table import Table
+
+from .table import Cell, Report
+
+LEVEL = 0.05
+ABOUT = (
+    "p: the larger of two, from paired approximate randomisation over examples (Noreen 1989) and, with several seeds, Welch's "
+    "t-test over them; p (Holm): corrected for all comparisons here, * below 0.05. Interval: 95 %, bootstrap over examples and "
+    "seeds (Sellam et al. 2022)."
+)
+
+
+class Grid(NamedTuple):
+    """A table as it is shown: heads, rows of text, and which of these are bold, as (row, column); `left` columns are names."""
+
+    title: str
+    heads: list[str]
+    rows: list[list[str]]
+    bold: set[tuple[int, int]]
+    left: int
+
+
+def grids(report: Report) -> list[Grid]:
+    """Means side by side; and, where there is a baseline, each cell with all that is known of it."""
+    return [overview(report), *([details(report)] if report.baseline is not None else [])]
+
+
+def overview(report: Report) -> Grid:
+    """Percent: mean ± standard deviation over seeds (runs), a row's best bold."""
+    places = list(dict.fromkeys(cell.row for cell in report.cells))
+    heads = list(dict.fromkeys(cell.column for cell in sorted(report.cells, key=lambda cell: cell.column != report.baseline)))
+    rows, bold = [[*row, *([""] * len(heads))] for row in places], set()
+    for cell in report.cells:
+        row, column = places.index(cell.row), len(report.rows) + heads.index(cell.column)
+        rows[row][column] = score(cell)
+        bold |= {(row, column)} if cell.best else set()
+    title = f"{report.split} {report.metric or 'figure that each task monitors'}, percent: mean ± standard deviation (runs)"
+    names = [", ".join(f"{key}={value}" for key, value in zip(report.columns, head, strict=True)) for head in heads]
+    return Grid(title, [*report.rows, *names], rows, bold, len(report.rows))
+
+
+def details(report: Report) -> Grid:
+    """A row for each cell: its mean, its difference to the baseline, what the paper has."""
+    keys = [*report.rows, *report.columns]
+    heads = [*keys, "mean", "difference", "95 % interval", "p", "p (Holm)", "errors less", "published", "errors less, published"]
+    bases = {cell.row: cell.published for cell in report.cells if cell.column == report.baseline}
+    rows = []
+    for cell in report.cells:
+        base = bases.get(cell.row) if cell.comparison else None
+        gone = None if base is None or cell.published is None else (cell.published - base) / (1 - base)
+        rows.append([*cell.row, *cell.column, score(cell), *comparison(cell), percent(cell.published), percent(gone)])
+    bold = {(number, len(keys)) for number, cell in enumerate(report.cells) if cell.best}
+    return Grid("cell by cell, percent; published: the paper's figures, on its own data", heads, rows, bold, len(keys))
+
+
+def score(cell: Cell) -> str:
+    spread = "" if cell.deviation is None else f" ± {100 * cell.deviation:.2f}"
+    return f"{100 * cell.mean:.2f}{spread} ({len(cell.runs)})"
+
+
+def comparison(cell: Cell) -> list[str]:
+    """Difference, interval, p, corrected p, error reduction."""
+    found = cell.comparison
+    if found is None:
+        return [""] * 5
+    interval = "" if found.interval is None else "{:+.2f} to {:+.2f}".format(*(100 * end for end in found.interval))
+    star = "*" if found.p_holm is not None and found.p_holm < LEVEL else ""
+    return [
+        f"{100 * found.difference:+.2f}",
+        interval,
+        p_value(found.p),
+        p_value(found.p_holm) + star,
+        percent(found.error_reduction),
+    ]
+
+
+def percent(value: float | None) -> str:
+    return "" if value is None else f"{100 * value:.2f}"
+
+
+def p_value(p: float | None) -> str:
+    return "" if p is None else "< 0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def terminal(grid: Grid) -> Table:
+    """For rich's console."""
+    table = Table(title=grid.title)
+    for number, head in enumerate(grid.heads):
+        table.add_column(escape(head.replace(", ", "\n")), justify="left" if number < grid.left else "right")
+    for r, row in enumerate(grid.rows):
+        table.add_row(*(f"[bold]{escape(text)}[/bold]" if (r, c) in grid.bold else escape(text) for c, text in enumerate(row)))
+    return table
+
+
+def markdown(report: Report) -> str:
+    """GitHub's tables."""
+    parts = []
+    for grid in grids(report):
+        shown = [
+            [f"**{text}**" if (r, c) in grid.bold else text.replace("|", r"\|").replace("*", r"\*") for c, text in enumerate(row)]
+            for r, row in enumerate(grid.rows)
+        ]
+        rule = ["---"] * grid.left + ["--:"] * (len(grid.heads) - grid.left)
+        parts += ["\n".join([f"{grid.title}\n", *(f"| {' | '.join(row)} |" for row in (grid.heads, rule, *shown))])]
+    return "\n\n".join([*parts, *footnotes(report)]) + "\n"
+
+
+def latex(report: Report) -> str:
+    r"""Tables with the rules of booktabs: the document says \usepackage{booktabs}."""
+    parts = []
+    for grid in grids(report):
+        lines = [f"% {grid.title}", rf"\begin{{tabular}}{{{'l' * grid.left}{'r' * (len(grid.heads) - grid.left)}}}", r"\toprule"]
+        lines += [" & ".join(map(_tex, grid.heads)) + r" \\", r"\midrule"]
+        for r, row in enumerate(grid.rows):
+            cells = (rf"\textbf{{{_tex(text)}}}" if (r, c) in grid.bold else _tex(text) for c, text in enumerate(row))
+            lines.append(" & ".join(cells) + r" \\")
+        parts.append("\n".join([*lines, r"\bottomrule", r"\end{tabular}"]))
+    return "\n\n".join([*parts, *(f"% {line}" for line in footnotes(report))]) + "\n"
+
+
+def _tex(text: str) -> str:
+    words = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$", "<": "$<$"}
+    return "".join(words.get(c, f"\\{c}" if c in "_%&#${}" else c) for c in text)
+
+
+def footnotes(report: Report) -> list[str]:
+    """How differences were tested, and why some were not."""
+    return [*([ABOUT] if report.baseline is not None else []), *report.notes]
+
+
+def records(report: Report) -> list[dict[str, Any]]:
+    """A flat record for each cell; figures are fractions of 1."""
+    found = []
+    for cell in report.cells:
+        keys = dict(zip([*report.rows, *report.columns], [*cell.row, *cell.column], strict=True))
+        compared = cell.comparison._asdict() if cell.comparison else {}
+        low, high = compared.pop("interval", None) or (None, None)
+        found.append(
+            keys
+            | {"mean": cell.mean, "deviation": cell.deviation, "runs": len(cell.runs), "best": cell.best}
+            | (compared | {"low": low, "high": high} if cell.comparison else {})
+            | {"published": cell.published, "baseline": cell.column == report.baseline}
+        )
+    return found
+
+
+def as_json(report: Report) -> str:
+    """What was asked, and the records."""
+    asked = {
+        "split": report.split,
+        "metric": report.metric,
+        "rows": report.rows,
+        "columns": report.columns,
+        "baseline": report.baseline,
+    }
+    return json.dumps(asked | {"cells": records(report), "notes": report.notes}, indent=2) + "\n"
+
+
+def as_csv(report: Report) -> str:
+    """The records, all with all columns."""
+    rows: Sequence[dict[str, Any]] = records(report)
+    file = io.StringIO()
+    writer = csv.DictWriter(file, list(dict.fromkeys(key for row in rows for key in row)), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return file.getvalue()
