@@ -10,7 +10,13 @@ from rich.console import Console
 from elmo_bench import report as reports
 
 log = logging.getLogger(__name__)
-FORMATS = {".md": reports.markdown, ".tex": reports.latex, ".csv": reports.as_csv, ".json": reports.as_json}
+FORMATS = {
+    ".html": reports.page,
+    ".md": reports.markdown,
+    ".tex": reports.latex,
+    ".csv": reports.as_csv,
+    ".json": reports.as_json,
+}
 
 
 def report(cfg: DictConfig) -> None:

@@ -1,5 +1,19 @@
 from .collect import as_text, collect
+from .page import page
 from .table import Report, report
 from .write import as_csv, as_json, footnotes, grids, latex, markdown, terminal
 
-__all__ = ["Report", "as_csv", "as_json", "as_text", "collect", "footnotes", "grids", "latex", "markdown", "report", "terminal"]
+__all__ = [
+    "Report",
+    "as_csv",
+    "as_json",
+    "as_text",
+    "collect",
+    "footnotes",
+    "grids",
+    "latex",
+    "markdown",
+    "page",
+    "report",
+    "terminal",
+]

@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
 
@@ -44,14 +45,14 @@ def overview(report: Report) -> Grid:
         rows[row][column] = score(cell)
         bold |= {(row, column)} if cell.best else set()
     title = f"{report.split} {report.metric or 'figure that each task monitors'}, percent: mean ± standard deviation (runs)"
-    names = [", ".join(f"{key}={value}" for key, value in zip(report.columns, head, strict=True)) for head in heads]
-    return Grid(title, [*report.rows, *names], rows, bold, len(report.rows))
+    names = [settings(report.columns, head) for head in heads]
+    return Grid(title, [*map(short, report.rows), *names], rows, bold, len(report.rows))
 
 
 def details(report: Report) -> Grid:
     """A row for each cell: its mean, its difference to the baseline, what the paper has."""
     keys = [*report.rows, *report.columns]
-    heads = [*keys, "mean", "difference", "95 % interval", "p", "p (Holm)", "errors less", "published", "errors less, published"]
+    heads = [*map(short, keys), "mean", "diff.", "95 % interval", "p (Holm)", "errors less", "paper", "paper's errors less"]
     bases = {cell.row: cell.published for cell in report.cells if cell.column == report.baseline}
     rows = []
     for cell in report.cells:
@@ -59,7 +60,16 @@ def details(report: Report) -> Grid:
         gone = None if base is None or cell.published is None else (cell.published - base) / (1 - base)
         rows.append([*cell.row, *cell.column, score(cell), *comparison(cell), percent(cell.published), percent(gone)])
     bold = {(number, len(keys)) for number, cell in enumerate(report.cells) if cell.best}
-    return Grid("cell by cell, percent; published: the paper's figures, on its own data", heads, rows, bold, len(keys))
+    return Grid("cell by cell, percent; paper: its published figures, on its own data", heads, rows, bold, len(keys))
+
+
+def short(key: str) -> str:
+    return key.removesuffix(".name")
+
+
+def settings(keys: Sequence[str], values: Sequence[str]) -> str:
+    """As on the command line: `elmo=mini elmo.mix=all`."""
+    return " ".join(f"{short(key)}={value}" for key, value in zip(keys, values, strict=True))
 
 
 def score(cell: Cell) -> str:
@@ -68,16 +78,15 @@ def score(cell: Cell) -> str:
 
 
 def comparison(cell: Cell) -> list[str]:
-    """Difference, interval, p, corrected p, error reduction."""
+    """Difference, interval, corrected p, error reduction."""
     found = cell.comparison
     if found is None:
-        return [""] * 5
+        return [""] * 4
     interval = "" if found.interval is None else "{:+.2f} to {:+.2f}".format(*(100 * end for end in found.interval))
     star = "*" if found.p_holm is not None and found.p_holm < LEVEL else ""
     return [
         f"{100 * found.difference:+.2f}",
         interval,
-        p_value(found.p),
         p_value(found.p_holm) + star,
         percent(found.error_reduction),
     ]
@@ -88,14 +97,15 @@ def percent(value: float | None) -> str:
 
 
 def p_value(p: float | None) -> str:
-    return "" if p is None else "< 0.001" if p < 0.001 else f"{p:.3f}"
+    return "" if p is None else "<0.001" if p < 0.001 else f"{p:.3f}"
 
 
 def terminal(grid: Grid) -> Table:
-    """For rich's console."""
-    table = Table(title=grid.title)
-    for number, head in enumerate(grid.heads):
-        table.add_column(escape(head.replace(", ", "\n")), justify="left" if number < grid.left else "right")
+    """For rich's console; a column is as wide as its longest word."""
+    table = Table(title=grid.title, box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    for number, texts in enumerate(zip(grid.heads, *grid.rows, strict=True)):
+        width = max(len(word) for text in texts for word in text.split() or [""])
+        table.add_column(escape(texts[0]), justify="left" if number < grid.left else "right", min_width=width)
     for r, row in enumerate(grid.rows):
         table.add_row(*(f"[bold]{escape(text)}[/bold]" if (r, c) in grid.bold else escape(text) for c, text in enumerate(row)))
     return table

@@ -1,0 +1,172 @@
+"""A report as one page of HTML: tables and plots, without scripts, without anything from elsewhere."""
+
+import csv
+import math
+import statistics
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from html import escape
+from pathlib import Path
+
+from .collect import Run
+from .plot import KINDS, Point, Series, chart, dashes
+from .table import Cell, Key, Report
+from .write import Grid, footnotes, grids, score, settings, short
+
+# The keys that make a curve: what the axis is called, and where a value stands on it; None: one after the other.
+CURVES: dict[str, tuple[str, str, Callable[[float], float] | None]] = {
+    "fraction": ("Sample efficiency (the paper's Figure 1)", "share of the training set", math.log10),
+    "elmo.l2": ("The penalty on the mix", "λ (elmo.l2)", None),
+    "elmo.dropout": ("Dropout on ELMo's vectors", "elmo.dropout", float),
+}
+STYLE = Path(__file__).with_name("page.css")
+
+
+def page(report: Report) -> str:
+    """The whole page; a section for which the runs have no data is left out."""
+    sections = {
+        "Results": "".join(table(grid) for grid in grids(report))
+        + "".join(f"<p>{escape(note)}</p>" for note in footnotes(report)),
+        "Layer weights (the paper's Figure 2)": weights(report),
+        **{title: curves(report, key) for key, (title, _, _) in CURVES.items()},
+        "Learning curves": learning(report),
+        "Cost": table(cost(report)),
+    }
+    found = {f"s{number}": (title, body) for number, (title, body) in enumerate(sections.items()) if body}
+    links = "".join(f'<li><a href="#{name}">{escape(title)}</a></li>' for name, (title, _) in found.items())
+    bodies = "".join(f'<section id="{name}"><h2>{escape(title)}</h2>{body}</section>\n' for name, (title, body) in found.items())
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head><meta charset="utf-8"/><title>elmo-bench: report</title>'
+        '<meta name="viewport" content="width=device-width, initial-scale=1"/><link rel="icon" href="data:,"/>'
+        f"<style>\n{STYLE.read_text(encoding='utf-8')}</style></head>\n<body><header><h1>elmo-bench: report</h1>"
+        f'<nav aria-label="Sections"><ul>{links}</ul></nav></header>\n<main>{bodies}</main></body>\n</html>\n'
+    )
+
+
+def table(grid: Grid, shares: bool = False) -> str:
+    """A grid that scrolls by itself where the window is narrow; with `shares`, figures from 0 to 1 are shaded."""
+    kinds = ["" if number < grid.left else ' class="figure"' for number in range(len(grid.heads))]
+    heads = "".join(f'<th scope="col"{kind}>{escape(head)}</th>' for kind, head in zip(kinds, grid.heads, strict=True))
+    rows = []
+    for r, row in enumerate(grid.rows):
+        cells = []
+        for c, text in enumerate(row):
+            shown = f"<b>{escape(text)}</b>" if (r, c) in grid.bold else escape(text)
+            shade = f' class="share" style="--s:{text}"' if shares and text and c < len(row) - 1 else ""
+            cells.append(f'<th scope="row">{shown}</th>' if c < grid.left else f"<td{shade}>{shown}</td>")
+        rows.append(f"<tr>{''.join(cells)}</tr>")
+    return (
+        f'<div class="scroll" role="region" tabindex="0" aria-label="{escape(grid.title)}">'
+        f"<table><caption>{escape(grid.title)}</caption><thead><tr>{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
+    )
+
+
+def weights(report: Report) -> str:
+    """The softmax-normalised weights of each mix, mean over seeds, and its γ; a darker cell is a larger share."""
+    mixes: dict[tuple[str, ...], dict[str, float]] = {}
+    for cell in report.cells:
+        places: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+        for run in cell.runs:
+            for name, value in run["mix"].items():
+                _, place, weight = name.split("/")
+                places[place][weight].append(value)
+        for place, found in places.items():
+            mixes[(*cell.row, *cell.column, place)] = {name: statistics.fmean(values) for name, values in found.items()}
+    if not mixes:
+        return ""
+    layers = sorted({int(name[1:]) for mix in mixes.values() for name in mix if name != "gamma"})
+    names = [*(f"s{layer}" for layer in layers), "gamma"]
+    rows = [[*key, *(f"{mix[name]:.3f}" if name in mix else "" for name in names)] for key, mix in mixes.items()]
+    keys = [*map(short, [*report.rows, *report.columns]), "place"]
+    heads = [*keys, *(f"layer {layer}" for layer in layers), "γ"]
+    return table(Grid("share of each layer in ELMo's vector, mean over seeds", heads, rows, set(), len(keys)), shares=True)
+
+
+def curves(report: Report, key: str) -> str:
+    """The figure by the values of a config key, a line for each setting of the other keys; nothing where it does not vary."""
+    _, axis, scale = CURVES[key]
+    keys = [*report.rows, *report.columns]
+    if key not in keys:
+        return ""
+    lines: dict[str, dict[str, Cell]] = defaultdict(dict)
+    for cell in report.cells:
+        values = dict(zip(keys, [*cell.row, *cell.column], strict=True))
+        value = values.pop(key)
+        if _is_number(value):
+            lines[settings([*values], [*values.values()])][value] = cell
+    lines = {setting: cells for setting, cells in lines.items() if len(cells) > 1}
+    if not lines:
+        return ""
+    texts = sorted({text for cells in lines.values() for text in cells}, key=float)
+    places = {text: scale(float(text)) if scale else float(rank) for rank, text in enumerate(texts)}
+    series = [
+        Series(name, [[_point(places[text], found[text]) for text in texts if text in found]]) for name, found in lines.items()
+    ]
+    drawn = chart(series, x=axis, y=f"{report.split} figure, percent", marks=[(place, text) for text, place in places.items()])
+    rows = [[setting, *(score(cells[text]) if text in cells else "" for text in texts)] for setting, cells in lines.items()]
+    heads = ["", *(f"{short(key)}={text}" for text in texts)]
+    return figure(f"{report.split} figure, percent", drawn, series) + table(
+        Grid("mean ± standard deviation (runs)", heads, rows, set(), 1)
+    )
+
+
+def _point(place: float, cell: Cell) -> Point:
+    return Point(place, 100 * cell.mean, 100 * (cell.deviation or 0))
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
+
+
+def learning(report: Report) -> str:
+    """The figure on dev after each epoch, a chart for each row and a line for each run, from the runs' metrics.csv."""
+    rows: dict[Key, list[Series]] = defaultdict(list)
+    for cell in report.cells:
+        lines = [line for run in cell.runs if (line := _epochs(run, report.metric))]
+        if lines:
+            rows[cell.row].append(Series(settings(report.columns, cell.column), lines))
+    figures = []
+    for row, series in rows.items():
+        last = max(int(line[-1].x) for one in series for line in one.lines)
+        marks = [(float(epoch), str(epoch)) for epoch in range(1, last + 1, -(-last // 8))]
+        caption = f"{settings(report.rows, row)}: dev figure, percent"
+        figures.append(figure(caption, chart(series, x="epoch", y=caption, marks=marks), series))
+    return f'<div class="plots">{"".join(figures)}</div>' if rows else ""
+
+
+def _epochs(run: Run, metric: str | None) -> list[Point]:
+    path = Path(run["folder"], "metrics.csv")
+    if not path.is_file():
+        return []
+    name = f"val/{metric or run['config']['task']['monitor']}"
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = [(int(row["epoch"]), float(row[name])) for row in csv.DictReader(file) if row.get("epoch") and row.get(name)]
+    # What stands beyond the last epoch is the best one, measured once more.
+    return [Point(epoch + 1.0, 100 * value) for epoch, value in rows if epoch < run["epochs"]]
+
+
+def figure(caption: str, drawn: str, series: Sequence[Series]) -> str:
+    """A chart with its caption and legend."""
+    legend = "".join(
+        f'<li><svg viewBox="0 0 36 10" aria-hidden="true"><path class="line{number % KINDS}" d="M0 5H36" '
+        f'stroke-dasharray="{dashes(number)}"/></svg>{escape(one.name)}</li>'
+        for number, one in enumerate(series)
+    )
+    return f'<figure><figcaption>{escape(caption)}</figcaption>{drawn}<ul class="legend">{legend}</ul></figure>'
+
+
+def cost(report: Report) -> Grid:
+    """What each cell took: means over its runs."""
+    keys = [*map(short, [*report.rows, *report.columns])]
+    heads = [*keys, "training, s", "in all, s", "epochs", "examples/s", "trained parameters", "frozen", "device"]
+    rows = []
+    for cell in report.cells:
+        seconds = [[run["seconds"][part] for run in cell.runs] for part in ("training", "total")]
+        speed = [[run[part] for run in cell.runs] for part in ("epochs", "examples_per_second")]
+        figures = [f"{statistics.fmean(values):,.1f}" for values in (*seconds, *speed)]
+        sizes = [f"{cell.runs[0]['parameters'][kind]:,}" for kind in ("trainable", "frozen")]
+        rows.append([*cell.row, *cell.column, *figures, *sizes, ", ".join(sorted({run["device"] for run in cell.runs}))])
+    return Grid("means over the runs of a cell", heads, rows, set(), len(keys))

@@ -1,0 +1,76 @@
+"""A small line chart as SVG, its colours left to the page's style sheet."""
+
+import math
+from collections.abc import Sequence
+from html import escape
+from typing import NamedTuple
+
+WIDTH, HEIGHT = 420, 280
+LEFT, RIGHT, TOP, BOTTOM = 46, 14, 12, 44
+KINDS = 6  # how many colours the style sheet has
+DASHES = ("none", "6 3", "2 3", "8 3 2 3")
+
+
+class Point(NamedTuple):
+    """`spread` is half the height of the bar through it."""
+
+    x: float
+    y: float
+    spread: float = 0.0
+
+
+class Series(NamedTuple):
+    """A name and its lines, which share colour and dashes."""
+
+    name: str
+    lines: list[list[Point]]
+
+
+def chart(series: Sequence[Series], *, x: str, y: str, marks: Sequence[tuple[float, str]]) -> str:
+    """An SVG element with a title to be read aloud. `marks` are places on the x axis and their texts."""
+    points = [point for one in series for line in one.lines for point in line]
+    places = [*(place for place, _ in marks), *(point.x for point in points)]
+    room = 0.06 * (max(places) - min(places)) or 1.0
+    left, right = min(places) - room, max(places) + room
+    up = _ticks(min(p.y - p.spread for p in points), max(p.y + p.spread for p in points))
+
+    def at(px: float, py: float) -> tuple[float, float]:
+        return (
+            LEFT + (px - left) / (right - left) * (WIDTH - LEFT - RIGHT),
+            TOP + (up[-1] - py) / (up[-1] - up[0]) * (HEIGHT - TOP - BOTTOM),
+        )
+
+    parts = [f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img"><title>{escape(f"{y} by {x}")}</title>']
+    for tick in up:
+        _, height = at(left, tick)
+        parts.append(f'<path class="grid" d="M{LEFT} {height:.1f}H{WIDTH - RIGHT}"/>')
+        parts.append(f'<text x="{LEFT - 6}" y="{height + 4:.1f}" text-anchor="end">{tick:g}</text>')
+    for place, text in marks:
+        parts.append(f'<text x="{at(place, up[0])[0]:.1f}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle">{escape(text)}</text>')
+    parts.append(f'<text x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 6}" text-anchor="middle">{escape(x)}</text>')
+    for number, one in enumerate(series):
+        parts.append(f'<g class="line{number % KINDS}" stroke-dasharray="{dashes(number)}"><title>{escape(one.name)}</title>')
+        for line in one.lines:
+            corners = [at(point.x, point.y) for point in line]
+            parts.append(f'<polyline points="{" ".join(f"{px:.1f},{py:.1f}" for px, py in corners)}"/>')
+            for point, (px, py) in zip(line, corners, strict=True):
+                if point.spread:
+                    ends = [at(point.x, point.y + sign * point.spread)[1] for sign in (1, -1)]
+                    parts.append(f'<path d="M{px:.1f} {ends[0]:.1f}V{ends[1]:.1f}" stroke-dasharray="none"/>')
+                parts.append(f'<circle cx="{px:.1f}" cy="{py:.1f}" r="2.5"/>')
+        parts.append("</g>")
+    return "".join([*parts, "</svg>"])
+
+
+def dashes(number: int) -> str:
+    """How a series is dashed: so that no two of the same colour look alike, nor any two neighbours in print."""
+    return DASHES[(number + number // KINDS) % len(DASHES)]
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """Four to seven round numbers that span low to high."""
+    reach = high - low or abs(high) or 1.0
+    step = 10.0 ** math.floor(math.log10(reach / 4))
+    step *= next(factor for factor in (1, 2, 2.5, 5, 10) if reach / (step * factor) <= 5)
+    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+    return [round(step * k, 12) for k in range(first, max(last, first + 1) + 1)]

@@ -1,0 +1,142 @@
+"""The page is one well-formed file that needs nothing else, and shows what there is, in the right places."""
+
+import json
+import re
+from xml.etree import ElementTree
+
+import pytest
+
+from elmo_bench.report import collect, page, report
+from elmo_bench.report.plot import HEIGHT, WIDTH, Point, Series, chart
+
+
+def run(folder, f1, *, seed=1, name="mini", l2=0.1, dropout=0.5, fraction=1.0, epochs=(0.1, 0.3, 0.2)):
+    """A finished run as job=train leaves it; its best epoch is measured once more, after the last."""
+    elmo = {"name": name, "mix": "none" if name == "none" else "all", "l2": l2, "dropout": dropout}
+    mix = {} if name == "none" else {"elmo/input/s0": 0.2, "elmo/input/s1": 0.5, "elmo/input/s2": 0.3, "elmo/input/gamma": 1.25}
+    content = {
+        "task": "ner",
+        "seed": seed,
+        "metrics": {"test/f1": f1, "val/f1": max(epochs)},
+        "mix": mix,
+        "config": {"task": {"name": "ner", "monitor": "f1"}, "elmo": elmo, "fraction": fraction, "seed": seed},
+        "seconds": {"training": 10.0 * seed, "total": 20.0},
+        "epochs": len(epochs),
+        "examples_per_second": 1234.5,
+        "parameters": {"trainable": 1000, "frozen": 2000},
+        "device": "cpu",
+    }
+    folder.mkdir(parents=True)
+    (folder / "result.json").write_text(json.dumps(content))
+    rows = [f"{epoch},{value},\n{epoch},,0.5" for epoch, value in enumerate(epochs)]
+    (folder / "metrics.csv").write_text("\n".join(["epoch,val/f1,train/loss", *rows, f"{len(epochs)},{max(epochs)},", ",0.9,"]))
+
+
+def shown(folder, rows, columns, **settings):
+    """The page's text, its parsed body, and the titles of its sections."""
+    text = page(report(collect([folder]), rows, columns, **settings))
+    body = ElementTree.fromstring(text).find("body")
+    return text, body, [head.text for head in body.iter("h2")]
+
+
+def lines(svg):
+    """Each line of a plot, as the corners that are drawn."""
+    return [[tuple(map(float, corner.split(","))) for corner in line.get("points").split()] for line in svg.iter("polyline")]
+
+
+@pytest.fixture
+def sweep(tmp_path):
+    for name, low in (("none", 0.2), ("mini", 0.4)):
+        for fraction in (0.001, 0.1, 1.0):
+            for seed in (1, 2):
+                run(
+                    tmp_path / f"{name}{fraction}{seed}",
+                    low + 0.2 * fraction + 0.01 * seed,
+                    seed=seed,
+                    name=name,
+                    fraction=fraction,
+                )
+    return tmp_path
+
+
+def test_it_needs_nothing_but_itself(sweep):
+    text, body, _ = shown(sweep, ["task", "fraction"], ["elmo"], baseline=("none",))
+    assert not re.search(r"<script|@import|url\(|src=|https?:", text)
+    assert {link.get("href")[1:] for link in body.iter("a")} == {section.get("id") for section in body.iter("section")}
+    assert "prefers-color-scheme: dark" in text
+    assert 'name="viewport"' in text
+    for table in body.iter("div"):
+        if table.get("class") == "scroll":  # it is reached by keyboard, and has a name
+            assert (table.get("tabindex"), table.get("role")) == ("0", "region")
+            assert table.get("aria-label") == table.find("table/caption").text
+            widths = {len(row) for row in table.iter("tr")}
+            assert len(widths) == 1
+    assert all(svg.find("title").text for svg in body.iter("svg") if not svg.get("aria-hidden"))
+    used, styled = set(re.findall(r'class="(line\d)"', text)), set(re.findall(r"\.(line\d) {", text))
+    assert used <= styled
+
+
+def test_sections_for_which_there_are_data(sweep, tmp_path):
+    everything = ["Results", "Layer weights (the paper's Figure 2)", "Sample efficiency (the paper's Figure 1)"]
+    assert shown(sweep, ["fraction"], ["elmo"])[2] == [*everything, "Learning curves", "Cost"]
+    run(tmp_path / "alone" / "one", 0.5, name="none")
+    (tmp_path / "alone" / "one" / "metrics.csv").unlink()
+    assert shown(tmp_path / "alone", None, ["elmo"])[2] == ["Results", "Cost"]
+    for number, (l2, dropout) in enumerate([(0, 0.5), (0.001, 0.5), (0, 0.1)]):
+        run(tmp_path / "mix" / str(number), 0.5, l2=l2, dropout=dropout)
+    assert {"The penalty on the mix", "Dropout on ELMo's vectors"} <= {*shown(tmp_path / "mix", None, ["elmo.l2"])[2]}
+
+
+def test_sample_efficiency(sweep):
+    """Two lines on a logarithmic axis; the higher figure stands higher, and a table has the numbers."""
+    _, body, _ = shown(sweep, ["fraction"], ["elmo"])
+    section = next(s for s in body.iter("section") if "Sample" in s.find("h2").text)
+    mini, none = lines(section.find("figure/svg"))
+    xs = [x for x, _ in mini]
+    assert (xs[2] - xs[1]) / (xs[1] - xs[0]) == pytest.approx(1 / 2, abs=0.01)
+    assert all(ours[1] < theirs[1] for ours, theirs in zip(mini, none, strict=True))
+    assert [cell.text for cell in section.findall(".//tbody/tr[1]/td")] == [
+        "41.52 ± 0.71 (2)",
+        "43.50 ± 0.71 (2)",
+        "61.50 ± 0.71 (2)",
+    ]
+
+
+def test_weights_and_cost(sweep):
+    _, body, _ = shown(sweep, ["fraction"], ["elmo"])
+    sections = {section.find("h2").text.split(" ")[0]: section for section in body.iter("section")}
+    weights = list(sections["Layer"].find(".//tbody/tr").iter("td"))
+    assert [cell.text for cell in weights] == ["0.200", "0.500", "0.300", "1.250"]
+    assert [cell.get("style") for cell in weights] == ["--s:0.200", "--s:0.500", "--s:0.300", None]
+    assert [cell.text for cell in sections["Cost"].find(".//tbody/tr").iter("td")] == [
+        *("15.0", "20.0", "3.0", "1,234.5", "1,000", "2,000", "cpu"),
+    ]
+
+
+def test_learning_curves(sweep):
+    """A line for each run, a point for each epoch, and not the measurement after the last."""
+    _, body, _ = shown(sweep, ["fraction"], ["elmo"])
+    section = next(s for s in body.iter("section") if s.find("h2").text == "Learning curves")
+    drawn = [lines(svg) for svg in section.iter("svg") if not svg.get("aria-hidden")]
+    assert [len(plot) for plot in drawn] == [4, 4, 4]
+    heights = [y for _, y in drawn[0][0]]
+    assert len(heights) == 3
+    assert min(heights) == heights[1]
+
+
+def test_a_chart_stays_in_its_frame():
+    """Whatever the numbers: all the same, a single point, far apart, with bars."""
+    for values in ([0.0], [5.0, 5.0], [-3.0, 0.001, 9e5], [1e-9, 2e-9]):
+        series = [Series("a", [[Point(float(x), y, abs(y) / 10) for x, y in enumerate(values)]])]
+        svg = ElementTree.fromstring(chart(series, x="x", y="y", marks=[(float(x), str(x)) for x in range(len(values))]))
+        assert all(0 <= x <= WIDTH and 0 <= y <= HEIGHT for line in lines(svg) for x, y in line)
+        heights = [float(end) for bar in svg.findall("g/path") for end in re.findall(r"[\d.]+", bar.get("d"))[1:]]
+        assert all(0 <= height <= HEIGHT for height in heights)
+        assert 2 <= len(svg.findall("path")) <= 7
+
+
+def test_names_are_escaped(tmp_path):
+    run(tmp_path / "a", 0.5, name="<b>&")
+    text, _, _ = shown(tmp_path, ["task"], ["elmo"])
+    assert "&lt;b&gt;&amp;" in text
+    assert "<b>&" not in text
