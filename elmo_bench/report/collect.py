@@ -1,6 +1,7 @@
 """`result.json` files, as runs leave them, and what tells the runs apart."""
 
 import json
+import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,15 @@ def _leaves(node: dict[str, Any], prefix: str = "") -> Iterable[tuple[str, str]]
 def as_text(value: object) -> str:
     """A config's value as a table shows it: `[0,1]`, `mini`, `None`."""
     return "[" + ",".join(map(str, value)) + "]" if isinstance(value, list | tuple) else str(value)
+
+
+def number(text: str) -> float | None:
+    """A config's value as a finite number, if it is one."""
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
 
 
 def full_keys(runs: Sequence[Run], keys: Sequence[str], option: str) -> list[str]:

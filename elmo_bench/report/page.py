@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from html import escape
 from pathlib import Path
 
-from .collect import Run
+from .collect import Run, number
 from .plot import KINDS, Point, Series, chart, dashes
 from .table import Cell, Key, Report
 from .write import Grid, footnotes, grids, score, settings, short
@@ -32,7 +32,7 @@ def page(report: Report) -> str:
         "Learning curves": learning(report),
         "Cost": table(cost(report)),
     }
-    found = {f"s{number}": (title, body) for number, (title, body) in enumerate(sections.items()) if body}
+    found = {f"s{k}": (title, body) for k, (title, body) in enumerate(sections.items()) if body}
     links = "".join(f'<li><a href="#{name}">{escape(title)}</a></li>' for name, (title, _) in found.items())
     bodies = "".join(f'<section id="{name}"><h2>{escape(title)}</h2>{body}</section>\n' for name, (title, body) in found.items())
     return (
@@ -45,7 +45,7 @@ def page(report: Report) -> str:
 
 def table(grid: Grid, shares: bool = False) -> str:
     """A grid that scrolls by itself where the window is narrow; with `shares`, figures from 0 to 1 are shaded."""
-    kinds = ["" if number < grid.left else ' class="figure"' for number in range(len(grid.heads))]
+    kinds = ["" if k < grid.left else ' class="figure"' for k in range(len(grid.heads))]
     heads = "".join(f'<th scope="col"{kind}>{escape(head)}</th>' for kind, head in zip(kinds, grid.heads, strict=True))
     rows = []
     for r, row in enumerate(grid.rows):
@@ -92,7 +92,7 @@ def curves(report: Report, key: str) -> str:
     for cell in report.cells:
         values = dict(zip(keys, [*cell.row, *cell.column], strict=True))
         value = values.pop(key)
-        if _is_number(value):
+        if number(value) is not None:
             lines[settings([*values], [*values.values()])][value] = cell
     lines = {setting: cells for setting, cells in lines.items() if len(cells) > 1}
     if not lines:
@@ -112,13 +112,6 @@ def curves(report: Report, key: str) -> str:
 
 def _point(place: float, cell: Cell) -> Point:
     return Point(place, 100 * cell.mean, 100 * (cell.deviation or 0))
-
-
-def _is_number(text: str) -> bool:
-    try:
-        return math.isfinite(float(text))
-    except ValueError:
-        return False
 
 
 def learning(report: Report) -> str:
@@ -151,9 +144,9 @@ def _epochs(run: Run, metric: str | None) -> list[Point]:
 def figure(caption: str, drawn: str, series: Sequence[Series]) -> str:
     """A chart with its caption and legend."""
     legend = "".join(
-        f'<li><svg viewBox="0 0 36 10" aria-hidden="true"><path class="line{number % KINDS}" d="M0 5H36" '
-        f'stroke-dasharray="{dashes(number)}"/></svg>{escape(one.name)}</li>'
-        for number, one in enumerate(series)
+        f'<li><svg viewBox="0 0 36 10" aria-hidden="true"><path class="line{k % KINDS}" d="M0 5H36" '
+        f'stroke-dasharray="{dashes(k)}"/></svg>{escape(one.name)}</li>'
+        for k, one in enumerate(series)
     )
     return f'<figure><figcaption>{escape(caption)}</figcaption>{drawn}<ul class="legend">{legend}</ul></figure>'
 

@@ -1,5 +1,6 @@
 """Runs side by side: rows and columns by config keys, mean and standard deviation over seeds, differences to a baseline."""
 
+import math
 import statistics
 from collections import defaultdict
 from collections.abc import Sequence
@@ -10,7 +11,7 @@ from zipfile import BadZipFile
 import numpy as np
 from jaxtyping import Float, UInt
 
-from .collect import Run, choice, distinguishing, full_keys
+from .collect import Run, choice, distinguishing, full_keys, number
 from .significance import bootstrap, holm, randomisation, seeds
 
 Key = tuple[str, ...]
@@ -77,15 +78,15 @@ def report(
     if hidden := [key for key in distinguishing(runs, [*rows, *columns]) if key != "task.name"]:
         raise ValueError(f"rows={rows} columns={columns}: some runs in a cell differ in {hidden}; add it to one")
     groups = _groups(runs, rows, columns)
-    heads = sorted({column for group in groups.values() for column in group}, key=_order)
+    heads = sorted({column for group in groups.values() for column in group}, key=order)
     if baseline is not None and baseline not in heads:
         raise ValueError(f"baseline={list(baseline)}: no such column; by {columns} there are {[list(head) for head in heads]}")
     comparisons, notes = _comparisons(groups, baseline, metric, split)
     cells = []
-    for row, group in sorted(groups.items(), key=lambda item: _order(item[0])):
+    for row, group in sorted(groups.items(), key=lambda item: order(item[0])):
         figures = {column: [figure_of(run, metric, split) for run in found] for column, found in group.items()}
         means = {column: statistics.fmean(values) for column, values in figures.items()}
-        for column in sorted(group, key=lambda column: (column != baseline, _order(column))):
+        for column in sorted(group, key=lambda column: (column != baseline, order(column))):
             cells.append(
                 Cell(
                     row=row,
@@ -94,7 +95,7 @@ def report(
                     mean=means[column],
                     deviation=statistics.stdev(figures[column]) if len(figures[column]) > 1 else None,
                     best=len(group) > 1 and means[column] == max(means.values()),
-                    published=_published(group[column][0], metric),
+                    published=_published(group[column][0], metric) if split == "test" else None,
                     comparison=comparisons.get((row, column)),
                 )
             )
@@ -109,11 +110,10 @@ def _groups(runs: Sequence[Run], rows: Sequence[str], columns: Sequence[str]) ->
     return {row: {column: [*by_seed.values()] for column, by_seed in group.items()} for row, group in found.items()}
 
 
-def _order(key: Key) -> list[tuple[float, str]]:
+def order(key: Key) -> list[tuple[float, str]]:
     """Numbers by size, before words."""
-    return [
-        (float(text), "") if text.replace(".", "", 1).replace("e-", "", 1).isdecimal() else (float("inf"), text) for text in key
-    ]
+    numbers = map(number, key)
+    return [(math.inf, text) if value is None else (value, "") for text, value in zip(key, numbers, strict=True)]
 
 
 def _name(run: Run, metric: str | None) -> str:

@@ -10,7 +10,7 @@ from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
 
-from .table import Cell, Report
+from .table import Cell, Report, order
 
 LEVEL = 0.05
 ABOUT = (
@@ -38,7 +38,7 @@ def grids(report: Report) -> list[Grid]:
 def overview(report: Report) -> Grid:
     """Percent: mean ± standard deviation over seeds (runs), a row's best bold."""
     places = list(dict.fromkeys(cell.row for cell in report.cells))
-    heads = list(dict.fromkeys(cell.column for cell in sorted(report.cells, key=lambda cell: cell.column != report.baseline)))
+    heads = sorted({cell.column for cell in report.cells}, key=lambda column: (column != report.baseline, order(column)))
     rows, bold = [[*row, *([""] * len(heads))] for row in places], set()
     for cell in report.cells:
         row, column = places.index(cell.row), len(report.rows) + heads.index(cell.column)
