@@ -1,5 +1,6 @@
 from .conll import Row, read_blocks
 from .conll2012 import Document, bracket_spans, read_documents
+from .conllu import read_conllu
 from .lines import read_lines
 from .sentences import part_sentences, read_sentences, read_text, text_files
 from .spans import Span, bio_moves, bioul_moves, spans_to_bioul, spans_to_iob2, tags_to_spans
@@ -19,6 +20,7 @@ __all__ = [
     "bracket_spans",
     "part_sentences",
     "read_blocks",
+    "read_conllu",
     "read_documents",
     "read_lines",
     "read_sentences",

@@ -1,0 +1,32 @@
+"""CoNLL-U (Universal Dependencies): a word a line, ten columns between tabs, an empty line after a sentence."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from .conll import Row
+from .lines import read_lines
+
+COLUMNS = 10
+
+
+def read_conllu(path: str | Path) -> Iterator[list[Row]]:
+    """Yield the words of each sentence, plain or .gz; lines such as 3-4 (a multiword token) and 5.1 (an empty node) are no words.
+
+    Raises ValueError, with file and line, for a line that has not ten columns.
+    """
+    rows: list[Row] = []
+    for number, line in read_lines(path):
+        if not line.strip():
+            if rows:
+                yield rows
+            rows = []
+        elif not line.startswith("#"):
+            columns = line.split("\t")
+            if len(columns) != COLUMNS:
+                raise ValueError(
+                    f"{path}:{number}: {len(columns)} columns, but CoNLL-U has {COLUMNS}, between tabs: {line[:60]!r}"
+                )
+            if columns[0].isdecimal():
+                rows.append(Row(number, columns))
+    if rows:
+        yield rows
