@@ -134,7 +134,12 @@ def _comparisons(
     """Every cell of a row that has the baseline against it, and why some are without a test."""
     compared, notes = {}, []
     for row, group in groups.items():
-        if baseline is None or baseline not in group:
+        if baseline is None:
+            continue
+        if baseline not in group:
+            notes.append(
+                f"{' '.join(row)}: no comparison, since no run of the baseline is in this row (what it lacks, move to columns)"
+            )
             continue
         for column in group.keys() - {baseline}:
             compared[row, column], note = _compare(group[column], group[baseline], metric, split)

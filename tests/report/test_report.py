@@ -167,6 +167,12 @@ def test_all_formats_say_the_same(compared):
         assert not line.startswith("|") or line.count("|") in (5, 11)
 
 
+def test_a_row_without_the_baseline_says_so(compared, tmp_path):
+    found = report(collect([tmp_path]), ["elmo.mix"], ["elmo"], baseline=("none",))
+    assert all(cell.comparison is None for cell in found.cells)
+    assert [note.partition(",")[0] for note in found.notes] == ["all: no comparison", "top: no comparison"]
+
+
 def test_latex_is_escaped(tmp_path):
     result(tmp_path / "run", 0.5, data_name="a_b&50%")
     assert r"a\_b\&50\%" in latex(report(collect([tmp_path]), ["data"], ["elmo"]))
