@@ -95,7 +95,7 @@ def report(
                     mean=means[column],
                     deviation=statistics.stdev(figures[column]) if len(figures[column]) > 1 else None,
                     best=len(group) > 1 and means[column] == max(means.values()),
-                    published=_published(group[column][0], metric) if split == "test" else None,
+                    published=_published(group[column][0], metric, split),
                     comparison=comparisons.get((row, column)),
                 )
             )
@@ -185,11 +185,13 @@ def _counts(run: Run, metric: str | None, split: str) -> tuple[UInt[np.ndarray, 
     return sentences, counts
 
 
-def _published(run: Run, metric: str | None) -> float | None:
-    """The paper's figure: that of the experiment, else that of the task for the baseline and for ELMo as the paper has it."""
+def _published(run: Run, metric: str | None, split: str) -> float | None:
+    """The paper's figure: that of the experiment, else, on test, the task's for the baseline and for ELMo as the paper has it."""
     config, name = run["config"], _name(run, metric)
-    if name in (config.get("published") or {}):
-        return config["published"][name]
+    if name in (given := config.get("published") or {}):
+        return given[name] if given.get("split", "test") == split else None
+    if split != "test":
+        return None
     known, elmo = config["task"].get("published") or {}, config["elmo"]
     if config.get("fraction", 1) != 1 or not (elmo["name"] == "none" or (elmo["mix"] == "all" and elmo.get("pretrained", True))):
         return None
