@@ -33,9 +33,7 @@ class Empty:
 
 
 class StandIn(ModuleType):
-    """A module, or package, of such classes."""
-
-    __path__: ClassVar[list[str]] = []
+    """A module of such classes."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):

@@ -4,6 +4,7 @@ Axes: B batch, T tokens, K labels, H features.
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -80,7 +81,8 @@ def _decode(crf: Crf, scores: Tensor) -> list[int]:
 
 def _highway(stack: AlternatingHighwayLstm, x: Tensor) -> Tensor:
     """One sentence through all layers (He et al. 2017, equations 3 to 10), a step at a time, without dropout."""
-    for layer in stack.layers:
+    layers: Any = stack.layers
+    for layer in layers:
         h = c = x.new_zeros(stack.dim)
         outputs = {}
         for t in reversed(range(len(x))) if layer.backward else range(len(x)):

@@ -47,8 +47,8 @@ class BiLm(bilm.BiLm):
     def run(
         self, direction: int, x: Float[Tensor, "B T P"], mask: Bool[Tensor, "B T"] | None, state: State
     ) -> tuple[list[Float[Tensor, "B T P"]], State]:
-        packed = None if mask is None or (mask[:, 1:] > mask[:, :-1]).any() else self._pack(x, *state)
-        if mask is None or packed is None:
+        packed = self._pack(x, *state)
+        if packed is None or mask is None or (mask[:, 1:] > mask[:, :-1]).any():
             return super().run(direction, x, mask, state)
         order = mask.sum(1).argsort(descending=True)
         back, rows = order.argsort(), [count for count in mask.sum(0).tolist() if count]
