@@ -1,9 +1,14 @@
-"""The floors of the house: who may import whom. Read with `ast`, so nothing is run."""
+"""The floors of the house: who may import whom, read with `ast`; and what an import does not cost."""
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+
+import elmo_bench
+from elmo_bench.elmo import Elmo
 
 ROOT = Path(__file__).parents[1]
 FILES = sorted(path for folder in ("elmo_bench", "tasks") for path in (ROOT / folder).rglob("*.py"))
@@ -96,3 +101,14 @@ def test_init_files_are_shop_windows():
             if path.parent == ROOT / "elmo_bench":  # its one name is imported when it is asked for
                 kinds += (ast.If, ast.FunctionDef)
             assert all(isinstance(node, kinds) for node in body), path
+
+
+def test_a_report_does_not_wait_for_torch():
+    code = "import sys, elmo_bench.jobs.report; sys.exit('torch' in sys.modules)"
+    assert not subprocess.run([sys.executable, "-c", code], cwd=ROOT, timeout=60).returncode
+
+
+def test_the_shop_window_of_all():
+    assert elmo_bench.Elmo is Elmo
+    with pytest.raises(AttributeError, match="no attribute 'Elmp'"):
+        _ = elmo_bench.Elmp
