@@ -159,8 +159,10 @@ class Processes(Launcher):
         return [*script, *folders, *overrides, *ours, f"hydra.run.dir='{run_dir}'", "hydra.mode=RUN"]
 
     def environment(self, gpu: str | None) -> dict[str, str]:
-        """Ours, without what ties it to a distributed run, with its share of the threads, and its GPU."""
-        found = {name: value for name, value in os.environ.items() if name not in RANKS}
+        """Ours, without what ties it to a distributed run, with its share of the threads, its GPU, and the sweep as its W&B group."""
+        folder = Path(self.config.hydra.sweep.dir)
+        found = {"WANDB_RUN_GROUP": f"{folder.parent.name}/{folder.name}"}
+        found |= {name: value for name, value in os.environ.items() if name not in RANKS}
         if self.n_jobs > 1:
             found.setdefault("OMP_NUM_THREADS", str(max(1, len(os.sched_getaffinity(0)) // self.n_jobs)))
         return found if gpu is None else found | {"CUDA_VISIBLE_DEVICES": gpu}

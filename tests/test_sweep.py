@@ -102,17 +102,27 @@ def test_a_stopped_sweep_leaves_nothing_behind(sweep, tmp_path):
 
 
 def test_environment(monkeypatch):
+    def environment(n_jobs, gpu=None):
+        launcher = Processes(n_jobs)
+        config = OmegaConf.create({"hydra": {"sweep": {"dir": "outputs/2026-01-31/12-00"}}})
+        launcher.setup(hydra_context=None, task_function=None, config=config)
+        return launcher.environment(gpu)
+
     for name in ("RANK", "MASTER_ADDR"):
         monkeypatch.setenv(name, "1")
-    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    for name in ("OMP_NUM_THREADS", "WANDB_RUN_GROUP"):
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
-    found = Processes(4).environment("1")
+    found = environment(4, "1")
     assert found["OMP_NUM_THREADS"] == "2"
     assert found["CUDA_VISIBLE_DEVICES"] == "1"
+    assert found["WANDB_RUN_GROUP"] == "2026-01-31/12-00"
     assert not {"RANK", "MASTER_ADDR"} & {*found}
-    assert "OMP_NUM_THREADS" not in Processes(1).environment(None)
+    assert "OMP_NUM_THREADS" not in environment(1)
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
-    assert Processes(4).environment(None)["OMP_NUM_THREADS"] == "3"
+    monkeypatch.setenv("WANDB_RUN_GROUP", "mine")
+    assert environment(4)["OMP_NUM_THREADS"] == "3"
+    assert environment(4)["WANDB_RUN_GROUP"] == "mine"
 
 
 def test_gpus(monkeypatch):
