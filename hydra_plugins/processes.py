@@ -159,7 +159,7 @@ class Processes(Launcher):
         return [*script, *folders, *overrides, *ours, f"hydra.run.dir='{run_dir}'", "hydra.mode=RUN"]
 
     def environment(self, gpu: str | None) -> dict[str, str]:
-        """Ours, without what ties it to a distributed run, with its share of the threads, its GPU, and the sweep as its W&B group."""
+        """Ours without what ties it to a distributed run; its share of the threads, its GPU, the sweep as its W&B group."""
         folder = Path(self.config.hydra.sweep.dir)
         found = {"WANDB_RUN_GROUP": f"{folder.parent.name}/{folder.name}"}
         found |= {name: value for name, value in os.environ.items() if name not in RANKS}
