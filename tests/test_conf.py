@@ -63,7 +63,9 @@ def test_an_experiment_is_a_published_figure(experiment):
         assert 0.8 < cfg.published[cfg.task.monitor] < 0.9
     elif task != "squad":  # whose config has the figures on dev, which is what can be measured
         assert cfg.task.published[kind][cfg.task.monitor] == cfg.published[cfg.task.monitor]
-    assert composed(f"experiment={experiment}", "data=sample", "elmo=mini").elmo.name == "mini"
+    here = composed(f"experiment={experiment}", "data=sample", "elmo=mini")
+    assert here.elmo.name == "mini"
+    assert (here.elmo.mix == "none") == (kind == "baseline")  # one command runs all rows on another corpus, with another biLM
 
 
 def keys(node, prefix=""):

@@ -193,6 +193,6 @@ def _published(run: Run, metric: str | None, split: str) -> float | None:
     if split != "test":
         return None
     known, elmo = config["task"].get("published") or {}, config["elmo"]
-    if config.get("fraction", 1) != 1 or not (elmo["name"] == "none" or (elmo["mix"] == "all" and elmo.get("pretrained", True))):
+    if config.get("fraction", 1) != 1 or not (elmo["mix"] == "none" or (elmo["mix"] == "all" and elmo.get("pretrained", True))):
         return None
-    return known.get("baseline" if elmo["name"] == "none" else "elmo", {}).get(name)
+    return known.get("baseline" if elmo["mix"] == "none" else "elmo", {}).get(name)
