@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import torch
 from safetensors import SafetensorError
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import load_file
+from safetensors.numpy import save as to_bytes
 
 from .lm import BEGIN, END, UNKNOWN, LanguageModel
 from .weights import load
@@ -27,7 +28,8 @@ def save_softmax(model: LanguageModel, folder: str | Path, *, dtype: torch.dtype
     part.replace(folder / VOCABULARY)
     part = folder / f"{SOFTMAX}.part"
     tensors = {"weight": model.softmax.weight, "bias": model.softmax.bias}
-    save_file({name: np.ascontiguousarray(tensor.detach().cpu().to(dtype).numpy()) for name, tensor in tensors.items()}, part)
+    arrays = {name: np.ascontiguousarray(tensor.detach().cpu().to(dtype).numpy()) for name, tensor in tensors.items()}
+    part.write_bytes(to_bytes(arrays))
     part.replace(folder / SOFTMAX)
 
 

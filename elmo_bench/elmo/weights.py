@@ -12,7 +12,8 @@ import h5py
 import numpy as np
 import torch
 from safetensors import SafetensorError
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import load_file
+from safetensors.numpy import save as to_bytes
 from torch import Tensor, nn
 
 from .bilm import Options
@@ -71,7 +72,9 @@ def save(bilm: BiLm, weights: str | Path, options: str | Path | None = None, *, 
     tensors = {name: tensor.detach().cpu().to(dtype).numpy() for name, tensor in bilm.state_dict().items()}
     part = weights.with_name(weights.name + ".part")
     if weights.suffix == ".safetensors":
-        save_file({name: np.ascontiguousarray(array) for name, array in tensors.items()}, part)
+        part.write_bytes(
+            to_bytes({name: np.ascontiguousarray(array) for name, array in tensors.items()})
+        )  # readable by all: save_file's are not
     else:
         with h5py.File(part, "w") as file:
             for theirs, ours, _, back in _hdf5_layout(bilm.options):
