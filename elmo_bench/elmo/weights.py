@@ -72,9 +72,8 @@ def save(bilm: BiLm, weights: str | Path, options: str | Path | None = None, *, 
     tensors = {name: tensor.detach().cpu().to(dtype).numpy() for name, tensor in bilm.state_dict().items()}
     part = weights.with_name(weights.name + ".part")
     if weights.suffix == ".safetensors":
-        part.write_bytes(
-            to_bytes({name: np.ascontiguousarray(array) for name, array in tensors.items()})
-        )  # readable by all: save_file's are not
+        arrays = {name: np.ascontiguousarray(array) for name, array in tensors.items()}
+        part.write_bytes(to_bytes(arrays))  # with the user's own file mode, as `save_file` does not
     else:
         with h5py.File(part, "w") as file:
             for theirs, ours, _, back in _hdf5_layout(bilm.options):
