@@ -46,6 +46,8 @@ class LengthBatches(Sampler[list[int]]):
         self.lengths, self.batch_size, self.shuffle_seed = lengths, batch_size, shuffle_seed
         self.epoch = 0
         self.rank, self.world = (dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else (0, 1)
+        if shuffle_seed is None:  # a batch for every process
+            self.batch_size = min(batch_size, max(1, len(lengths) // self.world))
 
     def __iter__(self) -> Iterator[list[int]]:
         shuffled = self.shuffle_seed is not None

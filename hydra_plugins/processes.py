@@ -5,6 +5,7 @@ own launcher runs all of a sweep in one process, whose process group outlives th
 package alone, and imports them whenever it starts: whatever takes time is imported in a function.
 """
 
+import contextlib
 import itertools
 import logging
 import os
@@ -100,7 +101,10 @@ class Processes(Launcher):
                 slots.put(slot)
 
         log.info("%d runs, %d at a time: %s", len(job_overrides), self.n_jobs, folder)
-        before = signal.signal(signal.SIGTERM, self._stop)
+        kinds = [
+            kind for kind in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(kind) is not signal.SIG_IGN
+        ]  # not under nohup
+        before = {kind: signal.signal(kind, self._stop) for kind in kinds}
         with ThreadPoolExecutor(self.n_jobs) as pool:
             try:
                 outcomes = list(pool.map(run, range(len(job_overrides))))
@@ -108,7 +112,8 @@ class Processes(Launcher):
                 self._stop()
                 raise
             finally:
-                signal.signal(signal.SIGTERM, before)
+                for kind, handler in before.items():
+                    signal.signal(kind, handler)
         print_outcomes(outcomes)
         if failed := sum(outcome.status != "done" and not outcome.status.startswith("finished") for outcome in outcomes):
             raise CompactHydraException(
@@ -127,13 +132,15 @@ class Processes(Launcher):
         error.unlink(missing_ok=True)
         log.info("#%d  %s", number, " ".join(overrides))
         begun = time.perf_counter()
-        output = None if self.n_jobs == 1 else (run_dir / "output.txt").open("w")
-        process = subprocess.Popen(
-            self.command(overrides, run_dir), stdout=output, stderr=output, env=self.environment(gpu), start_new_session=True
-        )
-        self.running.add(process)
-        code = process.wait()
-        self.running.discard(process)
+        with contextlib.ExitStack() as stack:
+            output = None if self.n_jobs == 1 else stack.enter_context((run_dir / "output.txt").open("w"))
+            command, environment = self.command(overrides, run_dir), self.environment(gpu)
+            process = subprocess.Popen(command, stdout=output, stderr=output, env=environment, start_new_session=True)
+            self.running.add(process)
+            if self.stopped:  # while it was being composed
+                self._stop()
+            code = process.wait()
+            self.running.discard(process)
         seconds = time.perf_counter() - begun
         if code == 0:
             return Outcome(overrides, "done", seconds)
@@ -156,7 +163,7 @@ class Processes(Launcher):
         ours = [override for override in hydra.overrides.hydra if not override.lstrip("+~").startswith(OURS)]
         script = [sys.executable, str(Path(sys.argv[0]).resolve())]
         folders = [argument for path in sources for argument in ("--config-dir", path)]
-        return [*script, *folders, *overrides, *ours, f"hydra.run.dir='{run_dir}'", "hydra.mode=RUN"]
+        return [*script, *folders, *overrides, *ours, f"hydra.run.dir={quoted(str(run_dir))}", "hydra.mode=RUN"]
 
     def environment(self, gpu: str | None) -> dict[str, str]:
         """Ours without what ties it to a distributed run; its share of the threads, its GPU, the sweep as its W&B group."""
@@ -170,7 +177,13 @@ class Processes(Launcher):
     def _stop(self, *_: Any) -> None:
         self.stopped = True
         for process in list(self.running):
-            os.killpg(process.pid, signal.SIGTERM)
+            with contextlib.suppress(ProcessLookupError):  # it has just ended
+                os.killpg(process.pid, signal.SIGTERM)
+
+
+def quoted(value: str) -> str:
+    """A value as Hydra's grammar reads it whole."""
+    return "'" + value.replace("'", "\\'") + "'"
 
 
 def gpus() -> list[str]:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import torch.distributed as dist
 
 from elmo_bench.data import LengthBatches, TaskData
 
@@ -62,6 +63,17 @@ def test_processes_share_the_batches(count, world):
     assert set(itertools.chain(*itertools.chain(*ranks(3)))) == set(range(count))
     evaluated = Counter(itertools.chain(*itertools.chain(*ranks(None))))
     assert evaluated == Counter(range(count))  # evaluation: each once
+
+
+def test_every_process_has_something_to_measure(monkeypatch):
+    monkeypatch.setattr(dist, "is_initialized", lambda: True)
+    monkeypatch.setattr(dist, "get_world_size", lambda: 2)
+    shares = []
+    for rank in range(2):
+        monkeypatch.setattr(dist, "get_rank", lambda rank=rank: rank)
+        shares.append([number for batch in LengthBatches([3, 1, 2], 512) for number in batch])
+    assert all(shares)
+    assert sorted(shares[0] + shares[1]) == [0, 1, 2]
 
 
 def test_fraction():

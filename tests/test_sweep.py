@@ -101,6 +101,20 @@ def test_a_stopped_sweep_leaves_nothing_behind(sweep, tmp_path):
     assert not (tmp_path / "log").exists()
 
 
+def test_stopped_while_a_run_is_composed(sweep, tmp_path, monkeypatch):
+    named_before = named
+
+    def slowly(name):
+        os.kill(os.getpid(), signal.SIGHUP)
+        time.sleep(0.1)
+        return named_before(name)
+
+    monkeypatch.setitem(globals(), "named", slowly)
+    with pytest.raises(CompactHydraException, match="2 of 2 runs did not finish"):
+        sweep(first="import time; time.sleep(60)", second=DONE)
+    assert not (tmp_path / "log").exists()
+
+
 def test_environment(monkeypatch):
     def environment(n_jobs, gpu=None):
         launcher = Processes(n_jobs)

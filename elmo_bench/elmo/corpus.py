@@ -91,7 +91,7 @@ class Corpus:
         special, counts = {BEGIN, END, UNKNOWN}, self.counts.tolist()
         enough = (number for number, count in enumerate(counts) if count >= min_count)
         order = sorted(enough, key=lambda number: (-counts[number], self.words[number]))
-        frequent = [self.words[number] for number in order if self.words[number] not in special]
+        frequent = [word for number in order if (word := self.words[number]) not in special and _fits_a_line(word)]
         return [BEGIN, END, UNKNOWN, *frequent[: None if size is None else max(0, size - 3)]]
 
     def frames(self, width: int) -> Int[np.ndarray, "U C"]:
@@ -141,6 +141,11 @@ class Corpus:
     def num_windows(self, *, batch_size: int, unroll: int) -> int:
         """How many windows an epoch has."""
         return math.ceil(math.ceil((self.num_tokens + self.num_sentences) / batch_size) / unroll)
+
+
+def _fits_a_line(word: str) -> bool:
+    """Whether `vocabulary.txt`, UTF-8 with a word a line, can hold a word; JSON lines may have any string."""
+    return "\n" not in word and word.encode("utf-8", "ignore").decode() == word
 
 
 def _types() -> dict[str, int]:

@@ -26,7 +26,7 @@ def log_uniform(numbers: Int[np.ndarray, "*K"], size: int) -> Float[np.ndarray, 
 def draw(samples: int, size: int, rng: np.random.Generator) -> tuple[Int[np.ndarray, " S"], int]:
     """Draw until there are `samples` different words; also how many draws that took. ValueError where there are not so many."""
     if samples >= size:
-        raise ValueError(f"pretrain.samples={samples} is not less than the vocabulary's {size} words: use the full softmax")
+        raise ValueError(f"samples={samples} is not less than the vocabulary's {size} words: use the full softmax")
     drawn = np.empty(0, dtype=np.int64)
     while True:
         more = np.exp(rng.random(max(samples, len(drawn))) * math.log(size + 1)).astype(np.int64) - 1

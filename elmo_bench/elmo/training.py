@@ -69,7 +69,7 @@ class Trainer:
         self.model, self.corpus, self.settings = model, corpus, settings
         self.rank, self.num_processes = (dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else (0, 1)
         if settings.batch_size % self.num_processes:
-            raise ValueError(f"pretrain.batch_size={settings.batch_size} does not part into {self.num_processes} processes")
+            raise ValueError(f"batch_size={settings.batch_size} does not part into {self.num_processes} processes")
         self.dense = list((model.bilm if settings.samples else model).parameters())
         self.optimizers = [dense(self.dense)]
         if settings.samples:
@@ -121,7 +121,7 @@ class Trainer:
         if not torch.isfinite(report[0] + norm):
             raise FloatingPointError(
                 f"step {self.step + 1}: the loss is {report[0].item()}, its gradient's norm {norm.item()}; "
-                f"try a lower pretrain.lr than {self.settings.lr}"
+                f"try a lower lr than {self.settings.lr}"
             )
         self._update()
         self.step += 1

@@ -30,7 +30,7 @@ def adapt(cfg: DictConfig) -> dict[str, float]:
 
 def adapted(cfg: DictConfig) -> DictConfig:
     """The config with an adapted biLM; runs with the same biLM, text and settings share one below cache_dir."""
-    options, weights = build.elmo_files(cfg)
+    options, weights = pretrained(cfg)
     data = whole_sentences(cfg)
     softmax = Path(weights).with_name(SOFTMAX)
     facts = [digest(load(options, weights)), softmax.read_bytes() if softmax.is_file() else b""]
@@ -81,6 +81,13 @@ def text(data: TaskData, split: str) -> Sentences:
     return list(dict.fromkeys(tuple(sentence) for sentence in data.sentences(split) if sentence))
 
 
+def pretrained(cfg: DictConfig) -> tuple[str, str]:
+    """The biLM's two files; ValueError where its weights are not to be used."""
+    if cfg.elmo.pretrained is False:
+        raise ValueError("elmo.pretrained=false: there is nothing to adapt; job=pretrain trains a biLM from scratch")
+    return build.elmo_files(cfg)
+
+
 def is_known(cfg: DictConfig) -> bool:
     """Whether the biLM's own softmax lies beside its weights."""
     return Path(build.elmo_files(cfg)[1]).with_name(SOFTMAX).is_file()
@@ -88,9 +95,7 @@ def is_known(cfg: DictConfig) -> bool:
 
 def language_model(cfg: DictConfig, corpus: Corpus) -> LanguageModel:
     """The biLM of `cfg.elmo` with its own softmax or, where it has none, an untrained one of the words that occur twice."""
-    if cfg.elmo.pretrained is False:
-        raise ValueError("elmo.pretrained=false: there is nothing to adapt; job=pretrain trains a biLM from scratch")
-    options, weights = build.elmo_files(cfg)
+    options, weights = pretrained(cfg)
     if is_known(cfg):
         model = load_language_model(options, weights)
     else:
@@ -105,7 +110,7 @@ def read(cfg: DictConfig, model: LanguageModel, corpus: Corpus, description: str
         field.name: cfg.adapt[field.name] for field in dataclasses.fields(Training) if field.name in cfg.adapt
     }
     chosen |= {key: float(cfg.adapt[key]) for key in ("lr", "gradient_clip")}
-    chosen["samples"] = cfg.adapt.samples if len(model.vocabulary) > cfg.adapt.full_up_to else None
+    chosen["samples"] = cfg.adapt.samples if len(model.vocabulary) > max(cfg.adapt.full_up_to, cfg.adapt.samples) else None
     adam = {"dense": torch.optim.Adam, "sparse": torch.optim.SparseAdam}
     trainer = Trainer(model, corpus, Training(**chosen), **adam)
     for _ in track(trainer.run(), f"{description}, {corpus.num_tokens:,} tokens", trainer.num_steps):

@@ -23,7 +23,7 @@ CONTEXT = 8  # words that are shown on each side
 def neighbours(cfg: DictConfig) -> list[tuple[float, str]]:
     """Print the words of `cfg.input` whose vectors have the highest cosine with the given one; (cosine, word) of each.
 
-    Of equal vectors, the first is shown: with layer 0 a word is the same everywhere.
+    Of equal vectors one is shown: with layer 0 a word is the same everywhere.
     """
     bilm = build.instantiate(cfg.elmo.layers)
     if bilm is None:

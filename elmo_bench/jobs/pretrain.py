@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +58,8 @@ def processes() -> Iterator[torch.device]:
     if int(os.environ.get("WORLD_SIZE", 1)) == 1:
         yield device
         return
-    dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+    patience = timedelta(days=1)  # while the first one encodes the text
+    dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=patience)
     log.setLevel(logging.WARNING if dist.get_rank() else logging.INFO)  # one of them tells
     try:
         yield device

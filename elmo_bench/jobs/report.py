@@ -4,7 +4,7 @@ import logging
 from pathlib import Path
 from typing import Any
 
-from omegaconf import DictConfig, ListConfig
+from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 
 from elmo_bench import report as reports
@@ -21,18 +21,20 @@ FORMATS = {
 
 def report(cfg: DictConfig) -> None:
     """Print the tables over all runs below `runs`, and write them to the files of `output`."""
-    outputs = [Path(path) for path in _list(cfg.output)]
+    settings: Any = OmegaConf.to_container(cfg, resolve=True)
+    outputs = [Path(path) for path in _list(settings["output"])]
     for path in outputs:
         if path.suffix not in FORMATS:
             raise ValueError(f"output={path}: the formats are {', '.join(f'FILE{suffix}' for suffix in FORMATS)}")
         if not path.absolute().parent.is_dir():
             raise FileNotFoundError(f"output={path}: there is no such folder")
-    columns = _list(cfg.columns)
+    columns = _list(settings["columns"])
     # A single column key has a single value, which may itself be a list: elmo.mix=[0,1].
-    baseline = _list(cfg.baseline) if len(columns) > 1 else [*filter(lambda value: value is not None, [cfg.baseline])]
+    chosen = settings["baseline"]
+    baseline = _list(chosen) if len(columns) > 1 else [] if chosen is None else [chosen]
     found = reports.report(
-        reports.collect(_list(cfg.runs)),
-        _list(cfg.rows) or None,
+        reports.collect(_list(settings["runs"])),
+        _list(settings["rows"]) or None,
         columns,
         metric=cfg.metric,
         split=cfg.split,
@@ -50,4 +52,4 @@ def report(cfg: DictConfig) -> None:
 
 def _list(value: Any) -> list[Any]:
     """What an option that may be null, one or a list holds."""
-    return [] if value is None else [*value] if isinstance(value, ListConfig) else [value]
+    return [] if value is None else value if isinstance(value, list) else [value]

@@ -15,7 +15,15 @@ from rich.console import Console
 from rich.table import Table
 
 log = logging.getLogger(__name__)
-INCIDENTAL = ("run_dir", "outputs_dir", "cache_dir", "resume", "num_workers", "logger")  # where and how a run is, not what
+INCIDENTAL = (
+    "run_dir",
+    "outputs_dir",
+    "data_dir",
+    "cache_dir",
+    "resume",
+    "num_workers",
+    "logger",
+)  # where and how a run is, not what
 
 
 @dataclasses.dataclass(frozen=True)

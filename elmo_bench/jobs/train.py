@@ -52,7 +52,7 @@ def train(cfg: DictConfig) -> dict[str, float]:
     started = time.perf_counter()
     pl.seed_everything(cfg.seed, workers=True, verbose=False)
     asked = cfg
-    if cfg.elmo.adapt:
+    if cfg.elmo.adapt and cfg.elmo.mix != "none":  # a baseline has nothing to adapt
         cfg = adapt.adapted(cfg)
         pl.seed_everything(cfg.seed, workers=True, verbose=False)  # whether the biLM was adapted now or before
     elmo, data = build.elmo(cfg), build.data(cfg)

@@ -10,7 +10,7 @@ Run = dict[str, Any]
 
 # What may differ between runs of one experiment: the seed, and where and how they ran.
 INCIDENTAL = (
-    *("seed", "run_dir", "data_dir", "cache_dir", "num_workers", "logger", "job", "trainer.accelerator"),
+    *("seed", "run_dir", "outputs_dir", "data_dir", "cache_dir", "resume", "num_workers", "logger", "job", "trainer.accelerator"),
     *("data.files", "elmo.layers", "published", "task.published"),  # they follow from other keys
 )
 NAMES = ("task.name", "data.name", "elmo.name")

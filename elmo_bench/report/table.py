@@ -192,7 +192,12 @@ def _published(run: Run, metric: str | None, split: str) -> float | None:
         return given[name] if given.get("split", "test") == split else None
     if split != "test":
         return None
-    known, elmo = config["task"].get("published") or {}, config["elmo"]
-    if config.get("fraction", 1) != 1 or not (elmo["mix"] == "none" or (elmo["mix"] == "all" and elmo.get("pretrained", True))):
+    task, elmo = config["task"], config["elmo"]
+    is_baseline = elmo["mix"] == "none"
+    changed = any(elmo.get(key) for key in ("adapt", "finetune", "layer_norm")) or not elmo.get("pretrained", True)
+    as_in_paper = (
+        elmo["mix"] == "all" and not changed and all(elmo.get(key) == value for key, value in task.get("elmo", {}).items())
+    )
+    if config.get("fraction", 1) != 1 or not (is_baseline or as_in_paper):
         return None
-    return known.get("baseline" if elmo["mix"] == "none" else "elmo", {}).get(name)
+    return (task.get("published") or {}).get("baseline" if is_baseline else "elmo", {}).get(name)

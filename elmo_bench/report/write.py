@@ -139,7 +139,8 @@ def latex(report: Report) -> str:
 
 def _tex(text: str) -> str:
     words = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$", "<": "$<$"}
-    return "".join(words.get(c, f"\\{c}" if c in "_%&#${}" else c) for c in text)
+    start = "{}" if text.startswith("[") else ""  # or a rule above takes it for its own argument
+    return start + "".join(words.get(c, f"\\{c}" if c in "_%&#${}" else c) for c in text)
 
 
 def footnotes(report: Report) -> list[str]:

@@ -9,6 +9,7 @@ from .tokenize import tokenize
 
 _ENDS = frozenset(".!?")
 _CLOSING = frozenset("\"'”’)]}") | {"''"}
+_STRAIGHT = frozenset("\"'")
 
 
 def text_files(pattern: str | Path) -> list[Path]:
@@ -20,6 +21,7 @@ def text_files(pattern: str | Path) -> list[Path]:
     if path.is_dir():
         inside = ((file, file.relative_to(path).parts) for file in path.rglob("*"))
         found = [file for file, parts in inside if file.is_file() and not any(part.startswith(".") for part in parts)]
+        found = [file for file in found if file.stat().st_size]  # an empty one marks that a job is done
     else:
         matching = Path(path.anchor).glob(str(path.relative_to(path.anchor))) if path.name else ()
         found = [path] if path.is_file() else [file for file in matching if file.is_file()]
@@ -64,12 +66,17 @@ def part_sentences(tokens: Sequence[str]) -> Iterator[Sequence[str]]:
     """
     start = 0
     for place, token in enumerate(tokens):
-        after = tokens[place + 1] if place + 1 < len(tokens) else ""
         ended = token in _ENDS or (
-            token in _CLOSING and place > start and any(t in _ENDS for t in tokens[max(start, place - 2) : place])
+            _closes(tokens, start, place) and any(t in _ENDS for t in tokens[max(start, place - 2) : place])
         )
-        if ended and after not in _CLOSING and after not in _ENDS:
+        if ended and not (place + 1 < len(tokens) and (tokens[place + 1] in _ENDS or _closes(tokens, start, place + 1))):
             yield tokens[start : place + 1]
             start = place + 1
     if start < len(tokens):
         yield tokens[start:]
+
+
+def _closes(tokens: Sequence[str], start: int, place: int) -> bool:
+    """Whether a token closes a quote or bracket of its sentence; a straight quote does where one is open."""
+    token = tokens[place]
+    return token in _CLOSING and (token not in _STRAIGHT or tokens[start:place].count(token) % 2 == 1)

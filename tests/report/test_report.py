@@ -1,11 +1,13 @@
 import csv
 import io
 import json
+from importlib import import_module
 
 import numpy as np
 import pytest
 from rich.console import Console
 
+from elmo_bench.jobs import result as resulting
 from elmo_bench.report import as_csv, as_json, collect, grids, latex, markdown, report, terminal
 from elmo_bench.report.significance import bootstrap, randomisation, seeds
 
@@ -150,6 +152,19 @@ def test_published_figures(compared):
     assert grids(compared)[1].rows[1][-2:] == ["92.22", "21.02"]
 
 
+def test_what_the_paper_did_not_publish(tmp_path):
+    result(tmp_path / "none", 0.4, elmo_mix="none")
+    for number, (key, value) in enumerate([("elmo_at", ["output"]), ("elmo_pretrained", False), ("elmo_adapt", True)]):
+        result(tmp_path / str(number), 0.5, **{key: value}, task_elmo={"at": ["input"]})
+    found = report(collect([tmp_path]), None, ["elmo.mix"])
+    assert {cell.published for cell in found.cells if cell.column == ("all",)} == {None}
+    assert {cell.published for cell in found.cells if cell.column == ("none",)} == {0.9015}
+
+
+def test_where_and_how_a_run_was_is_no_difference():
+    assert {*resulting.INCIDENTAL} <= {*import_module("elmo_bench.report.collect").INCIDENTAL}
+
+
 def test_all_formats_say_the_same(compared):
     cell = by_column(compared)["all"]
     mean = f"{100 * cell.mean:.2f} ± {100 * cell.deviation:.2f} (3)"
@@ -171,6 +186,11 @@ def test_a_row_without_the_baseline_says_so(compared, tmp_path):
     found = report(collect([tmp_path]), ["elmo.mix"], ["elmo"], baseline=("none",))
     assert all(cell.comparison is None for cell in found.cells)
     assert [note.partition(",")[0] for note in found.notes] == ["all: no comparison", "top: no comparison"]
+
+
+def test_latex_takes_no_cell_for_an_argument(tmp_path):
+    result(tmp_path / "0", 0.5, elmo_mix=[0, 1])
+    assert "\n{}[0,1] &" in latex(report(collect([tmp_path]), ["elmo.mix"], ["elmo.name"]))
 
 
 def test_latex_is_escaped(tmp_path):

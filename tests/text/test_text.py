@@ -6,6 +6,7 @@ import pytest
 from elmo_bench.text import (
     Span,
     Vocab,
+    part_sentences,
     read_blocks,
     read_lines,
     read_sentences,
@@ -13,6 +14,8 @@ from elmo_bench.text import (
     spans_to_bioul,
     spans_to_iob2,
     tags_to_spans,
+    text_files,
+    tokenize,
 )
 
 
@@ -121,3 +124,17 @@ def test_sentences(tmp_path):
     (tmp_path / "b.jsonl").write_text("[" * 100_000, encoding="utf-8")
     with pytest.raises(ValueError, match=r"b.jsonl:1: not a JSON list of tokens"):
         list(read_sentences(tmp_path / "b.jsonl"))
+
+
+def test_quotes_and_sentences():
+    def parted(line):
+        return [" ".join(sentence) for sentence in part_sentences(tokenize(line))]
+
+    assert parted('He left. "No," she said. "Stay."') == ["He left .", '" No , " she said .', '" Stay . "']
+    assert parted('"He is tall!" "What?" (So he is.) Yes') == ['" He is tall ! "', '" What ? "', "( So he is . )", "Yes"]
+
+
+def test_an_empty_file_of_a_folder_is_passed_over(tmp_path):
+    (tmp_path / "_SUCCESS").touch()
+    (tmp_path / "a.txt").write_text("a b\n")
+    assert text_files(tmp_path) == [tmp_path / "a.txt"]
