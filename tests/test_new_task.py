@@ -29,7 +29,8 @@ def test_the_seventh_task(tmp_path):
     for name in ("conf", "tasks"):
         shutil.copytree(ROOT / name, project / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "run.py", project)
-    (project / "elmo_bench").symlink_to(ROOT / "elmo_bench")
+    for name in ("elmo_bench", "hydra_plugins"):
+        (project / name).symlink_to(ROOT / name)
     blocks = BLOCK.findall((ROOT / "docs" / "new_task.md").read_text(encoding="utf-8"))
     assert {name for name, _ in blocks} == {
         "tasks/pos/data.py",

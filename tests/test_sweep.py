@@ -105,7 +105,7 @@ def test_stopped_while_a_run_is_composed(sweep, tmp_path, monkeypatch):
     named_before = named
 
     def slowly(name):
-        os.kill(os.getpid(), signal.SIGHUP)
+        os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(0.1)
         return named_before(name)
 
