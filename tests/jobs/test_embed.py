@@ -180,7 +180,7 @@ def test_a_very_long_sentence_and_many_short_ones(files, tmp_path):
 
 @pytest.mark.parametrize("suffix", ["hdf5", "safetensors"])
 def test_a_broken_run_goes_on_where_it_stopped(files, tmp_path, caplog, monkeypatch, suffix):
-    """As in one go, but for rounding: words meet in other batches. What was there stays; another purpose starts afresh and says so."""
+    """As in one go, but for rounding, since words meet in other batches; another purpose starts afresh and says so."""
     caplog.set_level(logging.INFO)
     (tmp_path / "in.txt").write_text("".join(f"w{number} " * (number % 7) + "\n" for number in range(200)))
     names = [*files, f"input={tmp_path}/in.txt", "batch_tokens=16"]
