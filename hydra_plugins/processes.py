@@ -171,7 +171,7 @@ class Processes(Launcher):
         found = {"WANDB_RUN_GROUP": f"{folder.parent.name}/{folder.name}"}
         found |= {name: value for name, value in os.environ.items() if name not in RANKS}
         if self.n_jobs > 1:
-            found.setdefault("OMP_NUM_THREADS", str(max(1, len(os.sched_getaffinity(0)) // self.n_jobs)))
+            found.setdefault("OMP_NUM_THREADS", str(max(1, cores() // self.n_jobs)))
         return found if gpu is None else found | {"CUDA_VISIBLE_DEVICES": gpu}
 
     def _stop(self, *_: Any) -> None:
@@ -179,6 +179,11 @@ class Processes(Launcher):
         for process in list(self.running):
             with contextlib.suppress(ProcessLookupError):  # it has just ended
                 os.killpg(process.pid, signal.SIGTERM)
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def quoted(value: str) -> str:

@@ -126,7 +126,7 @@ def test_environment(monkeypatch):
         monkeypatch.setenv(name, "1")
     for name in ("OMP_NUM_THREADS", "WANDB_RUN_GROUP"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
+    monkeypatch.setattr(processes, "cores", lambda: 8)
     found = environment(4, "1")
     assert found["OMP_NUM_THREADS"] == "2"
     assert found["CUDA_VISIBLE_DEVICES"] == "1"
