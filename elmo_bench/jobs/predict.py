@@ -10,7 +10,7 @@ from typing import Any
 from omegaconf import DictConfig
 
 from elmo_bench.data import TaskData
-from elmo_bench.text import read_lines
+from elmo_bench.text import read_lines, read_objects
 
 from . import build
 from .checkpoint import restore
@@ -57,18 +57,8 @@ def _parse(parse: Parse, records: list[tuple[dict[str, Any], str]], path: Path) 
 
 def _records(path: Path) -> Iterator[tuple[dict[str, Any], str]]:
     """Each record and the file and line it stands at; blank lines are passed over."""
-    has_json = {".json", ".jsonl"} & set(path.suffixes)
-    for number, line in read_lines(path):
-        if line.strip():
-            source = f"{path}:{number}"
-            yield (_object(line, source) if has_json else {"text": line}), source
-
-
-def _object(line: str, source: str) -> dict[str, Any]:
-    try:
-        record = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{source}: not a JSON object: {error}") from error
-    if not isinstance(record, dict):
-        raise ValueError(f"{source}: {line[:50]!r}, but a line is a JSON object")
-    return record
+    if {".json", ".jsonl"} & set(path.suffixes):
+        records = read_objects(path)
+    else:
+        records = ((number, {"text": line}) for number, line in read_lines(path) if line.strip())
+    return ((record, f"{path}:{number}") for number, record in records)

@@ -1,7 +1,7 @@
 from .conll import Row, read_blocks
 from .conll2012 import Document, bracket_spans, read_documents
 from .conllu import read_conllu
-from .lines import read_lines
+from .lines import read_lines, read_objects
 from .sentences import part_sentences, read_sentences, read_text, text_files
 from .spans import Span, bio_moves, bioul_moves, spans_to_bioul, spans_to_iob2, tags_to_spans
 from .tokenize import tokenize, tokenize_with_offsets, words_of
@@ -23,6 +23,7 @@ __all__ = [
     "read_conllu",
     "read_documents",
     "read_lines",
+    "read_objects",
     "read_sentences",
     "read_text",
     "read_vectors",

@@ -1,8 +1,10 @@
 """Text files line by line: plain or gzipped, UTF-8 only, every line with its number."""
 
 import gzip
+import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 
 def read_lines(path: str | Path) -> Iterator[tuple[int, str]]:
@@ -25,3 +27,19 @@ def read_lines(path: str | Path) -> Iterator[tuple[int, str]]:
         raise ValueError(f"{path}: a damaged gzip file, after line {number}: {error}") from error
     if not number:
         raise ValueError(f"{path}: the file is empty")
+
+
+def read_objects(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield (line number from 1, JSON object) of a file with an object a line; blank lines are passed over.
+
+    Raises ValueError, with file and line, for any other line, and what `read_lines` raises.
+    """
+    for number, line in read_lines(path):
+        if line.strip():
+            try:
+                record = json.loads(line)
+            except json.JSONDecodeError as error:
+                raise ValueError(f"{path}:{number}: not JSON, from character {error.pos + 1}: {error.msg}") from error
+            if not isinstance(record, dict):
+                raise ValueError(f"{path}:{number}: {line[:50]!r}, but a line is a JSON object")
+            yield number, record

@@ -16,7 +16,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from elmo_bench.nn import Tokens, tokens
-from elmo_bench.text import Vocab, read_lines
+from elmo_bench.text import Vocab, read_objects
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +66,7 @@ def read(path: Path) -> Iterator[Example]:
     with file and line, for a line that is not a JSON object, a missing or malformed sentence, or an unknown label.
     """
     left_out = 0
-    for number, record in _records(path):
+    for number, record in read_objects(path):
         label, source = record.get("gold_label"), f"{path}:{number}"
         if label not in (*LABELS, UNLABELLED):
             raise ValueError(f"{source}: gold_label {label!r}, but it is one of {[*LABELS, UNLABELLED]}")
@@ -76,19 +76,6 @@ def read(path: Path) -> Iterator[Example]:
             yield _example(record, label, source, str(number))
     if left_out:
         log.info("%s: %d pairs without a gold label are left out", path, left_out)
-
-
-def _records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    for number, line in read_lines(path):
-        if not line.strip():
-            continue
-        try:
-            record = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise ValueError(f"{path}:{number}: not JSON, from character {error.pos + 1}: {error.msg}") from error
-        if not isinstance(record, dict):
-            raise ValueError(f"{path}:{number}: {line[:40]!r}, but a line is a JSON object")
-        yield number, record
 
 
 def _example(record: dict[str, Any], label: str, source: str, identity: str) -> Example:
@@ -159,7 +146,7 @@ def read_predictions(path: Path, examples: Sequence[Example]) -> list[str]:
     known = {example.identity for example in examples}
     if len(known) < len(examples):
         raise ValueError(f"{examples[0].source}: {len(examples)} pairs, but only {len(known)} pairIDs")
-    for number, record in _records(path):
+    for number, record in read_objects(path):
         identity, label = str(record.get("pairID")), record.get("predicted_label")
         if label not in LABELS:
             raise ValueError(f"{path}:{number}: predicted_label {label!r}, but it is one of {list(LABELS)}")

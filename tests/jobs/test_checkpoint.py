@@ -87,7 +87,7 @@ def test_raw_text(folder, tmp_path, task):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("in.jsonl", '{"text": "a"}\n{"text": "b', "in.jsonl:2: not a JSON object"),
+        ("in.jsonl", '{"text": "a"}\n{"text": "b', "in.jsonl:2: not JSON, from character 10"),
         ("in.jsonl", '["a"]\n', "in.jsonl:1: .*but a line is a JSON object"),
         ("in.jsonl", '{"words": ["a"]}\n', "in.jsonl:1: a record needs 'tokens'"),
         ("in.txt", "", "in.txt: the file is empty"),
