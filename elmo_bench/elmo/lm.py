@@ -7,7 +7,7 @@ Axes: B batch, T tokens, C characters, P one direction, V vocabulary, U differen
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 import torch
@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from .bilm import State, reverse
 from .chars import word_frame
 from .corpus import BEGIN, END, NO_TARGET, UNKNOWN, Corpus, Sentences
+from .embed import BATCH_TOKENS, batches
 from .fast import BiLm
 
 SCORES = 1 << 24  # scores (tokens x vocabulary) that are held at once when perplexity is measured
@@ -115,13 +116,23 @@ class LanguageModel(nn.Module):
         parts = [-F.cross_entropy(self.softmax(x), target, reduction="none") for x, target in pairs]
         return torch.cat(parts).view_as(targets)
 
-    def perplexity(self, sentences: Sentences, *, batch_size: int = 64) -> tuple[float, float]:
-        """Exp of the mean negative log likelihood, forward and backward, with the full softmax and zero states."""
+    def perplexity(
+        self,
+        sentences: Sentences,
+        watch: Callable[[Sequence[list[int]]], Iterable[list[int]]] = iter,
+        *,
+        batch_tokens: int = BATCH_TOKENS,
+    ) -> tuple[float, float]:
+        """Exp of the mean negative log likelihood, forward and backward, with the full softmax and zero states.
+
+        `watch` is given the batches and hands them on, so that it may show how far this is.
+        """
         training = self.training
         self.eval()
         totals = torch.zeros(2, dtype=torch.double)
-        for batch in _batches(sorted(sentences, key=len), batch_size):
-            totals += torch.stack([scores.double().sum().cpu() for scores in self.log_likelihoods(batch)])
+        for places in watch([*batches([len(sentence) for sentence in sentences], batch_tokens)]):
+            scores = self.log_likelihoods([sentences[place] for place in places])
+            totals += torch.stack([part.double().sum().cpu() for part in scores])
         self.train(training)
         count = sum(len(sentence) + 1 for sentence in sentences)
         forward, backward = (-totals / count).exp().tolist()
@@ -130,14 +141,3 @@ class LanguageModel(nn.Module):
 
 def _padded(rows: Sequence[Sequence[int]], value: int) -> Int[Tensor, "B T"]:
     return nn.utils.rnn.pad_sequence([torch.tensor(row) for row in rows], True, value)
-
-
-def _batches(ordered: Sentences, batch_size: int, max_tokens: int = 1 << 14) -> Iterator[Sentences]:
-    """Sentences in order of length, at most `batch_size` at once, and fewer where they are very long."""
-    start = 0
-    while start < len(ordered):
-        stop = start + 1
-        while stop < min(len(ordered), start + batch_size) and len(ordered[stop]) * (stop + 1 - start) <= max_tokens:
-            stop += 1
-        yield ordered[start:stop]
-        start = stop

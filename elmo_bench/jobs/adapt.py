@@ -5,6 +5,7 @@ import hashlib
 import json
 import logging
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -56,9 +57,10 @@ def adapt_to(cfg: DictConfig, data: TaskData, folder: Path) -> dict[str, float]:
         model.bilm.requires_grad_(False)
         read(cfg, model, corpus, "a new softmax")
         model.bilm.requires_grad_(True)
-    figures = dict(zip(("before/forward", "before/backward"), model.perplexity(dev), strict=True))
+    watch = partial(track, description="perplexity")
+    figures = dict(zip(("before/forward", "before/backward"), model.perplexity(dev, watch), strict=True))
     read(cfg, model, corpus, "adapting")
-    figures |= dict(zip(("after/forward", "after/backward"), model.perplexity(dev), strict=True))
+    figures |= dict(zip(("after/forward", "after/backward"), model.perplexity(dev, watch), strict=True))
     folder.mkdir(parents=True, exist_ok=True)
     save(model.bilm, folder / "weights.safetensors")
     save_softmax(model, folder, dtype=torch.float32)

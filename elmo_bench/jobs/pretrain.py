@@ -11,13 +11,14 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from omegaconf import DictConfig, OmegaConf
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn, track
 
 from elmo_bench.elmo import BiLm, Corpus, LanguageModel, Trainer, Training, load_language_model, save, save_softmax
 from elmo_bench.text import read_text, text_files
@@ -42,7 +43,7 @@ def pretrain(cfg: DictConfig) -> dict[str, float]:
         figures = {"dev": run.best} if dev else {}
         if test := held_out(cfg, files["test"]):
             best = load_language_model(Path(cfg.out, "options.json"), Path(cfg.out, "weights.safetensors"))
-            tested = best.to(device).perplexity(test)
+            tested = best.to(device).perplexity(test, partial(track, description="test perplexity"))
             figures |= {"test/forward": tested[0], "test/backward": tested[1]}
             log.info("test perplexity forward %.2f, backward %.2f", *tested)
         write_card(cfg, trainer, figures, run.seconds)

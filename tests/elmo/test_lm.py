@@ -121,4 +121,4 @@ def test_held_out_text_in_pieces(monkeypatch):
     whole = model.perplexity(sentences)
     monkeypatch.setattr("elmo_bench.elmo.lm.SCORES", 30)
     monkeypatch.setattr("elmo_bench.elmo.lm._TYPES", 1)
-    assert model.perplexity(sentences, batch_size=2) == pytest.approx(whole, rel=1e-5)
+    assert model.perplexity(sentences, batch_tokens=12) == pytest.approx(whole, rel=1e-5)
