@@ -1,7 +1,6 @@
 """`job=neighbours`: where a text uses a word most like a given one in its sentence (paper, table 4)."""
 
 import heapq
-from itertools import islice
 
 import torch
 import torch.nn.functional as F
@@ -43,7 +42,7 @@ def neighbours(cfg: DictConfig) -> list[tuple[float, str]]:
         for chunk in chunks(read_sentences(cfg.input), CHUNK):
             for number, layers in embed(bilm, chunk):
                 cosines = F.normalize(layers[layer], dim=1) @ wanted
-                for cosine, where in islice(zip(*cosines.topk(min(cfg.count, len(cosines))), strict=True), cfg.count):
+                for cosine, where in zip(*cosines.topk(min(cfg.count, len(cosines))), strict=True):
                     value = round(cosine.item(), 6)
                     if value not in seen and (len(best) < cfg.count or value > best[0][0]):
                         seen.add(value)
