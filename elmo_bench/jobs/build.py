@@ -18,7 +18,7 @@ from omegaconf import DictConfig, OmegaConf
 from pytorch_lightning.callbacks import Callback
 
 from elmo_bench.data import Example, TaskData
-from elmo_bench.elmo import Elmo, LayerStore, build_store
+from elmo_bench.elmo import BiLm, Elmo, LayerStore, build_store
 from elmo_bench.module import TaskModule
 from elmo_bench.nn import Backbone
 from elmo_bench.text import Vocab, read_vectors
@@ -46,6 +46,19 @@ def elmo(cfg: DictConfig) -> Elmo:
     chosen = {key: cfg.elmo[key] for key in ("mix", "at", "dropout", "l2", "layer_norm", "finetune")}
     settings: Any = OmegaConf.to_container(OmegaConf.create(chosen))
     return Elmo(None if cfg.elmo.mix == "none" else instantiate(cfg.elmo.layers), **settings)
+
+
+def bilm(cfg: DictConfig) -> BiLm:
+    """The biLM of `cfg.elmo`, for a job that reads its layers and has no task."""
+    if cfg.elmo.adapt:
+        raise ValueError(
+            "elmo.adapt=true is for runs with a task: write an adapted biLM with job=adapt out=DIR, then choose it with "
+            "elmo=files elmo.options=DIR/options.json elmo.weights=DIR/weights.safetensors"
+        )
+    found: BiLm | None = instantiate(cfg.elmo.layers)
+    if found is None:
+        raise ValueError(f"elmo={cfg.elmo.name} has no layers: choose a biLM, such as elmo=mini")
+    return found
 
 
 def elmo_files(cfg: DictConfig) -> tuple[str, str]:

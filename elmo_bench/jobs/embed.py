@@ -22,7 +22,7 @@ from elmo_bench.elmo import BiLm, ScalarMix, chunks, digest
 from elmo_bench.elmo import embed as embedded
 from elmo_bench.text import read_sentences
 
-from .build import instantiate
+from . import build
 from .vectors import HDF5, SAFETENSORS, VectorFile
 
 log = logging.getLogger(__name__)
@@ -40,9 +40,7 @@ def embed(cfg: DictConfig) -> None:
     """
     output = Path(cfg.output)
     _check(cfg, output)
-    bilm = instantiate(cfg.elmo.layers)
-    if bilm is None:
-        raise ValueError(f"elmo={cfg.elmo.name} has no layers to embed with: choose a biLM, such as elmo=mini")
+    bilm = build.bilm(cfg)
     take, recipe = taker(cfg, bilm)
     found = survey(cfg.input, with_index=cfg.sentence_to_index and output.suffix in HDF5)
     purpose = {"input": found.digest, "biLM": digest(bilm), "layers": recipe, "dtype": cfg.dtype, "layout": found.layout}

@@ -24,9 +24,7 @@ def neighbours(cfg: DictConfig) -> list[tuple[float, str]]:
 
     Of equal vectors one is shown: with layer 0 a word is the same everywhere.
     """
-    bilm = build.instantiate(cfg.elmo.layers)
-    if bilm is None:
-        raise ValueError(f"elmo={cfg.elmo.name} has no layers: choose a biLM, such as elmo=mini")
+    bilm = build.bilm(cfg)
     layer = bilm.num_layers - 1 if cfg.layer == "top" else cfg.layer
     if layer not in range(bilm.num_layers):
         raise ValueError(f"layer={cfg.layer}, but it may be top or 0 to {bilm.num_layers - 1}")

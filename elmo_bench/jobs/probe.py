@@ -63,9 +63,7 @@ def probe(cfg: DictConfig) -> dict[str, float]:
     mean vector is nearest; a lemma that is new has the most frequent sense of all (table 5). `baseline` is what needs no
     vectors: the most frequent tag of a word, the most frequent sense of a lemma.
     """
-    bilm = build.instantiate(cfg.elmo.layers)
-    if bilm is None:
-        raise ValueError(f"elmo={cfg.elmo.name} has no layers to probe: choose a biLM, such as elmo=mini")
+    bilm = build.bilm(cfg)
     given = {split: cfg.probe[split] for split in ("train", "test")}
     files = {} if all(given.values()) else build.instantiate(cfg.data.files)
     paths = {split: given[split] or files[split] for split in given}

@@ -90,6 +90,7 @@ def test_neighbours(config, tmp_path):
         (["word=7", "sentence='a b a'"], "word=7, but the sentence has the places 0 to 2"),
         (["word=b", "sentence='a b a'", "layer=3"], "layer=3, but it may be top or 0 to 2"),
         (["word=b", "sentence='a b a'", "elmo=none"], "elmo=none has no layers"),
+        (["word=b", "sentence='a b a'", "elmo.adapt=true"], "write an adapted biLM with job=adapt"),
     ],
 )
 def test_wrong_questions(config, tmp_path, overrides, said):
