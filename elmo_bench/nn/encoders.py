@@ -3,9 +3,12 @@
 Axes: B batch, T tokens, I input features, H output features (both directions).
 """
 
+from collections.abc import Iterable
+from typing import Any
+
+import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from .dropout import variational_dropout
 
@@ -16,17 +19,14 @@ class BiLstm(nn.Module):
     def __init__(self, *, input_size: int, hidden_size: int, num_layers: int = 1, dropout: float = 0.0) -> None:
         super().__init__()
         self.dim, self.dropout = 2 * hidden_size, dropout
-        self.layers = nn.ModuleList(
-            nn.LSTM(input_size if k == 0 else self.dim, hidden_size, batch_first=True, bidirectional=True)
-            for k in range(num_layers)
+        sizes = [input_size if k == 0 else self.dim for k in range(num_layers)]
+        self.layers: Any = nn.ModuleList(
+            nn.ModuleList(nn.LSTM(size, hidden_size, batch_first=True) for _ in range(2)) for size in sizes
         )
 
     def forward(self, x: Float[Tensor, "B T I"], mask: Bool[Tensor, "B T"]) -> Float[Tensor, "B T H"]:
-        lengths = mask.sum(1).clamp(min=1).cpu()  # a sentence without words reads one padding
-        for lstm in self.layers:
-            x = variational_dropout(x, self.dropout, self.training)
-            packed = pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
-            x, _ = pad_packed_sequence(lstm(packed)[0], batch_first=True, total_length=mask.shape[1])
+        for directions in self.layers:
+            x = _both_ways(directions, variational_dropout(x, self.dropout, self.training), mask)
         return x * mask[..., None]
 
 
@@ -39,19 +39,30 @@ class BiGru(nn.Module):
     def __init__(self, *, input_size: int, hidden_size: int, dropout: float = 0.0, output_dropout: float = 0.0) -> None:
         super().__init__()
         self.dim, self.dropout, self.output_dropout = 2 * hidden_size, dropout, output_dropout
-        self.gru = nn.GRU(input_size, hidden_size, batch_first=True, bidirectional=True)
-        for weight in self.gru.parameters():
+        self.directions = nn.ModuleList(nn.GRU(input_size, hidden_size, batch_first=True) for _ in range(2))
+        for weight in self.directions.parameters():
             if weight.dim() > 1:
                 nn.init.trunc_normal_(weight, std=0.05, a=-0.1, b=0.1)
             else:
                 nn.init.zeros_(weight)
 
     def forward(self, x: Float[Tensor, "B T I"], mask: Bool[Tensor, "B T"]) -> Float[Tensor, "B T H"]:
-        x = variational_dropout(x, self.dropout, self.training)
-        lengths = mask.sum(1).clamp(min=1).cpu()  # a sentence without words reads one padding
-        packed = pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
-        h, _ = pad_packed_sequence(self.gru(packed)[0], batch_first=True, total_length=mask.shape[1])
+        h = _both_ways(self.directions, variational_dropout(x, self.dropout, self.training), mask)
         return variational_dropout(h, self.output_dropout, self.training) * mask[..., None]
+
+
+def _both_ways(directions: Iterable[nn.Module], x: Float[Tensor, "B T I"], mask: Bool[Tensor, "B T"]) -> Float[Tensor, "B T H"]:
+    """What one network reads from the left and another from the right, each sentence within its own length.
+
+    Both go on into the padding, which changes nothing before it: on a CPU torch is nearly twice as fast with whole rectangles as
+    with packed sequences.
+    """
+    forward, backward = directions
+    time, lengths = torch.arange(mask.shape[1], device=mask.device), mask.sum(1, keepdim=True)
+    turned = torch.where(time < lengths, lengths - 1 - time, time)[..., None]
+    from_left, _ = forward(x)
+    from_right, _ = backward(x.gather(1, turned.expand_as(x)))
+    return torch.cat([from_left, from_right.gather(1, turned.expand_as(from_right))], -1)
 
 
 class ReluBiLstm(nn.Module):

@@ -3,6 +3,8 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
+from torch import nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from elmo_bench.elmo import BiLm, Elmo, Options
 from elmo_bench.nn import Backbone, BiLstm, Words, WordsChars, tokens, variational_dropout
@@ -61,10 +63,23 @@ def test_pretrained_vectors():
     assert Words(vocab=VOCAB, vectors={}, word_dim=5, freeze=True).embedding.weight.requires_grad  # nothing to freeze
 
 
-def test_lstm_equals_torch_without_padding():
-    lstm = BiLstm(input_size=3, hidden_size=4)
-    x = torch.randn(2, 5, 3)
-    torch.testing.assert_close(lstm(x, torch.ones(2, 5, dtype=torch.bool)), lstm.layers[0](x)[0])
+def test_lstm_equals_torch_on_packed_sequences():
+    """Layers, directions and padding; one sentence has no words. The gradient to the input as well."""
+    lstm = BiLstm(input_size=3, hidden_size=4, num_layers=2)
+    theirs = nn.LSTM(3, 4, num_layers=2, batch_first=True, bidirectional=True)
+    for k, directions in enumerate(lstm.layers):
+        for direction, suffix in zip(directions, ("", "_reverse"), strict=True):
+            for name, weight in direction.named_parameters():
+                getattr(theirs, name.replace("_l0", f"_l{k}") + suffix).data.copy_(weight.data)
+    x, lengths = torch.randn(4, 5, 3, requires_grad=True), torch.tensor([2, 5, 1, 4])
+    mask = torch.arange(5) < lengths[:, None]
+    packed = pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+    expected = pad_packed_sequence(theirs(packed)[0], batch_first=True)[0]
+    torch.testing.assert_close(lstm(x, mask), expected)
+    gradients = [torch.autograd.grad(out.square().sum(), x)[0] for out in (lstm(x, mask), expected)]
+    torch.testing.assert_close(*gradients)
+    mask[2] = False
+    assert lstm(x, mask)[2].abs().sum() == 0
 
 
 def test_variational_dropout():

@@ -256,7 +256,8 @@ def test_the_network_against_loops():
             powers = [(x @ y).exp() for y in other]
             found = sum(power * y for power, y in zip(powers, other, strict=True)) / sum(powers)
             enhanced.append(model.projection(torch.cat([x, found, x - found, x * found])))
-        words, _ = model.composition.layers[0](torch.stack(enhanced))
+        (forward, backward), enhanced = model.composition.layers[0], torch.stack(enhanced)
+        words = torch.cat([forward(enhanced)[0], backward(enhanced.flip(0))[0].flip(0)], -1)
         pooled += [words.mean(0), words.amax(0)]
     expected = model.classifier(torch.cat(pooled))
     torch.testing.assert_close(model(batch)[0], expected, rtol=1e-4, atol=1e-5)

@@ -433,8 +433,10 @@ def test_gru_equals_torch_and_ignores_padding():
     x, mask = torch.randn(2, 5, 3), torch.tensor([[True] * 5, [True] * 2 + [False] * 3])
     out = layer(x, mask)
     assert out.shape == (2, 5, layer.dim)
-    torch.testing.assert_close(out[0], layer.gru(x[:1])[0][0])
-    torch.testing.assert_close(out[1, :2], layer.gru(x[1:, :2])[0][0])
+    forward, backward = layer.directions
+    for row, length in enumerate((5, 2)):
+        words = x[row, :length]
+        torch.testing.assert_close(out[row, :length], torch.cat([forward(words)[0], backward(words.flip(0))[0].flip(0)], -1))
     assert out[1, 2:].eq(0).all()
     assert all(p.abs().max() <= (0.1 if p.dim() > 1 else 0) for p in layer.parameters())
 

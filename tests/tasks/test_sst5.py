@@ -315,7 +315,8 @@ def test_the_network_against_loops():
         powers = [(x @ other).exp() for other in h]
         context = sum(power * other for power, other in zip(powers, h, strict=True)) / sum(powers)
         enhanced.append(torch.cat([x, x - context, x * context]))
-    words, _ = model.integrator.layers[0](torch.stack(enhanced))
+    (forward, backward), enhanced = model.integrator.layers[0], torch.stack(enhanced)
+    words = torch.cat([forward(enhanced)[0], backward(enhanced.flip(0))[0].flip(0)], -1)
     powers = [model.attentive_pool.score(word).exp() for word in words]
     attentive = sum(power * word for power, word in zip(powers, words, strict=True)) / sum(powers)
     pooled = torch.cat([words.amax(0), words.amin(0), words.mean(0), attentive])
