@@ -1,12 +1,14 @@
 """The one command: a config, composed by Hydra, names a job, and the job runs it. `python run.py --help` tells the rest."""
 
+import sys
 import traceback
 from pathlib import Path
+from string import Template
 
 import hydra
 from hydra.errors import CompactHydraException
 from hydra.utils import instantiate
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 
 @hydra.main(version_base="1.3", config_path="conf", config_name="config")
@@ -23,5 +25,17 @@ def main(cfg: DictConfig) -> object:
         raise
 
 
+def help_text() -> str:
+    """What Hydra prints for `--help`, of which it takes most of the time to list the same folders."""
+    conf = Path(__file__).with_name("conf")
+    groups = sorted(folder for folder in conf.iterdir() if folder.is_dir() and folder.name != "hydra")
+    lines = [f"{group.name}: {', '.join(sorted(path.stem for path in group.glob('*.yaml')))}\n" for group in groups]
+    template = OmegaConf.load(conf / "config.yaml").hydra.help.template
+    return Template(template).substitute(APP_CONFIG_GROUPS="".join(lines))
+
+
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:] in (["--help"], ["-h"]):
+        sys.stdout.write(f"{help_text()}\n")
+    else:
+        main()

@@ -29,6 +29,12 @@ def test_answers_without_torch(arguments):
     assert "elmo" in done.stdout
 
 
+def test_help_is_what_hydra_prints():
+    expected = run("--help", "task=ner").stdout  # with an override Hydra itself answers
+    assert "Choices" in expected
+    assert run("--help").stdout == run("-h").stdout == expected
+
+
 @pytest.mark.parametrize(
     ("argument", "key"), [("elmo.mxi=all", "mxi"), ("task=net", "net"), ("elmo=files", "elmo.options is empty")]
 )
