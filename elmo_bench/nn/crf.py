@@ -43,11 +43,16 @@ class Crf(nn.Module):
         return emitted.sum(1) + moved.sum(1) + self.start[labels[:, 0]] + self.end[last]
 
     def _log_partition(self, scores: Tensor, mask: Tensor) -> Tensor:
-        alpha = self.start + scores[:, 0]
-        for t in range(1, scores.shape[1]):
-            after = (alpha[:, :, None] + self.transitions).logsumexp(1) + scores[:, t]
-            alpha = torch.where(mask[:, t, None], after, alpha)
-        return (alpha + self.end).logsumexp(-1)
+        scores = scores.permute(1, 2, 0).contiguous()  # "T K B": sentences side by side
+        moves = self.transitions[..., None].expand(-1, -1, len(mask))
+        alpha = self.start[:, None] + scores[0]
+        alphas = [alpha]
+        for score in scores[1:]:
+            alpha = (alpha[:, None] + moves).logsumexp(0) + score
+            alphas.append(alpha)
+        last = (mask.sum(1) - 1).clamp(min=0)
+        ended = torch.stack(alphas)[last, :, torch.arange(len(last), device=last.device)]
+        return (ended + self.end).logsumexp(-1)
 
     @torch.no_grad()
     def decode(self, scores: Float[Tensor, "B T K"], mask: Bool[Tensor, "B T"]) -> list[list[int]]:

@@ -3,6 +3,7 @@
 Axes: B batch, T tokens, K labels.
 """
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
@@ -26,17 +27,18 @@ def viterbi(
 
     Minus infinity forbids; a sentence that has no allowed sequence gets one that is not allowed.
     """
-    scores, into = scores.float(), moves.t().contiguous()
-    best = starts + scores[:, 0]  # of all sequences that end at a label, the best one's sum
+    steps = scores.float().permute(1, 2, 0).contiguous()  # "T K B": sentences side by side
+    best, into = starts[:, None] + steps[0], moves[..., None]  # of all sequences that end at a label, the best one's sum
     sums = [best]
-    for t in range(1, scores.shape[1]):
-        arrived = (best[:, None] + into).amax(-1) + scores[:, t]
-        best = torch.where(mask[:, t, None], arrived, best)
+    for step in steps[1:]:
+        best = (best[:, None] + into).amax(0) + step
         sums.append(best)
-    label = (best + ends).argmax(-1)
+    found, origins, lengths = (x.cpu().numpy() for x in (torch.stack(sums).transpose(1, 2), moves.t(), mask.sum(1)))
+    last = (lengths - 1).clip(min=0)
+    label = ended = (found[last, np.arange(len(last))] + ends.cpu().numpy()).argmax(1)
     path = [label]
-    for t in range(scores.shape[1] - 1, 0, -1):  # where a label came from is asked of the best path only
-        label = torch.where(mask[:, t], (sums[t - 1] + into[label]).argmax(-1), label)
+    for t in range(len(found) - 2, -1, -1):  # where a label came from is asked of the best path only
+        label = np.where(last > t, (found[t] + origins[label]).argmax(1), ended)
         path.append(label)
-    rows = torch.stack(path[::-1], 1).tolist()
-    return [row[:length] for row, length in zip(rows, mask.sum(1).tolist(), strict=True)]
+    rows = np.stack(path[::-1], 1).tolist()
+    return [row[:length] for row, length in zip(rows, lengths, strict=True)]
