@@ -37,7 +37,7 @@ ROOM = 0.9  # the share of the free disk that a store may take
 
 def sentence_key(chars: Int[Tensor, "T C"]) -> bytes:
     """What a biLM reads of a sentence, in 16 bytes."""
-    return hashlib.blake2b(chars.numpy().astype(np.int16).tobytes(), digest_size=KEY_BYTES).digest()
+    return hashlib.blake2b(chars.short().numpy().tobytes(), digest_size=KEY_BYTES).digest()
 
 
 class LayerStore:
@@ -64,14 +64,17 @@ class LayerStore:
 
     def __call__(self, chars: Int[Tensor, "B T C"], mask: Bool[Tensor, "B T"]) -> Float[Tensor, "L B T D"] | None:
         """The layers of a batch, in float32; None if a sentence of it is not there."""
+        starts = []
+        for row, length in zip(chars.short(), mask.sum(1).tolist(), strict=True):
+            starts.append(self._starts.get(sentence_key(row[:length])) if length else 0)
+        if None in starts:
+            return None
+        places = np.where(mask, np.array(starts)[:, None] + np.arange(mask.shape[1]), 0)
         found = torch.zeros(self.num_layers, *mask.shape, self.dim)
-        for row, length in enumerate(mask.sum(1).tolist()):
-            start = self._starts.get(sentence_key(chars[row, :length])) if length else 0
-            if start is None:
-                return None
-            for layer, array in self._arrays.items():
-                values = torch.from_numpy(array[start : start + length].astype(np.float32))
-                found[layer, row, :length] = values if layer else values.repeat(1, 2)
+        for layer, array in self._arrays.items():
+            values = torch.from_numpy(array[places])
+            found[layer] = values if layer else values.repeat(1, 1, 2)
+        found[:, ~mask] = 0
         return found
 
 
