@@ -18,10 +18,10 @@ from rich.table import Table
 from elmo_bench.sample import files
 from elmo_bench.text import read_sentences
 
-from . import bilm, heads, processes, store, tasks
+from . import bilm, heads, processes, store, sweep, tasks
 from .timing import Comparison, Setting
 
-GROUPS = {"bilm": bilm, "store": store, "tasks": tasks, "heads": heads, "processes": processes}
+GROUPS = {"bilm": bilm, "store": store, "sweep": sweep, "tasks": tasks, "heads": heads, "processes": processes}
 WIDTH = 110
 
 

@@ -3,12 +3,14 @@
 from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import torch
 from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig
 
 from elmo_bench.jobs import build
+from elmo_bench.module import TaskModule
 
 from .timing import Comparison, Setting
 
@@ -33,12 +35,17 @@ def _trainer(cfg: DictConfig, steps: int) -> Callable[[], None]:
     data.vocab, vectors = build.vocab(cfg, data)
     module = build.module(cfg, build.model(cfg, data.vocab, vectors, elmo), data.vocab).train()
     data.store = build.store(cfg, elmo, data)
-    model, loader, optimizer = module.model, data.train_dataloader(), module.configure_optimizers()["optimizer"]
+    loader, optimizer = data.train_dataloader(), module.configure_optimizers()["optimizer"]
 
     def train() -> None:
         for numbered in islice(loader, steps):
-            optimizer.zero_grad()
-            (model.loss(model(numbered.batch), numbered.batch) + elmo.penalty()).backward()
-            optimizer.step()
+            step(module, optimizer, numbered.batch)
 
     return train
+
+
+def step(module: TaskModule, optimizer: torch.optim.Optimizer, batch: Any) -> None:
+    """What training does with a batch, without Lightning's own part."""
+    optimizer.zero_grad()
+    (module.model.loss(module.model(batch), batch) + module.elmo.penalty()).backward()
+    optimizer.step()
