@@ -18,7 +18,12 @@ ROOT = Path(__file__).parents[1]
 
 def compare(setting: Setting) -> Iterator[Comparison]:
     """Start-up, then memory for each size of biLM."""
-    commands = {"run.py --help": ["run.py", "--help"]}
+    places = [f"cache_dir={setting.scratch}", f"hydra.run.dir={setting.scratch}/run"]
+    stop = "+task.callbacks=[{_target_:benchmarks.first_step.Stop}]"
+    commands = {
+        "run.py --help": ["run.py", "--help"],
+        "run.py task=ner, until its first training step": ["run.py", "task=ner", "trainer=cpu", stop, *places],
+    }
     imports = ("torch",) if setting.quick else ("torch", "pytorch_lightning", "elmo_bench", "elmo_bench.jobs.train")
     commands |= {f"import {name}": ["-c", f"import {name}"] for name in imports}
     yield Comparison("start-up", {name: partial(_python, *arguments) for name, arguments in commands.items()})
