@@ -19,6 +19,9 @@ FORMATS = {
 }
 
 
+SETTINGS = ("where", "rows", "columns", "baseline", "split", "metric")  # what each of several tables may say for itself
+
+
 def report(cfg: DictConfig) -> None:
     """Print the tables over all runs below `runs`, and write them to the files of `output`."""
     settings: Any = OmegaConf.to_container(cfg, resolve=True)
@@ -28,26 +31,43 @@ def report(cfg: DictConfig) -> None:
             raise ValueError(f"output={path}: the formats are {', '.join(f'FILE{suffix}' for suffix in FORMATS)}")
         if not path.absolute().parent.is_dir():
             raise FileNotFoundError(f"output={path}: there is no such folder")
-    columns = _list(settings["columns"])
-    # A single column key has a single value, which may itself be a list: elmo.mix=[0,1].
-    chosen = settings["baseline"]
-    baseline = _list(chosen) if len(columns) > 1 else [] if chosen is None else [chosen]
-    found = reports.report(
-        reports.collect(_list(settings["runs"])),
-        _list(settings["rows"]) or None,
-        columns,
-        metric=cfg.metric,
-        split=cfg.split,
-        baseline=tuple(map(reports.as_text, baseline)) or None,
-    )
+    runs = reports.collect(_list(settings["runs"]))
+    tables = {title: _settings(settings, title, own) for title, own in (settings["tables"] or {"": {}}).items()}
+    chosen = {title: reports.where(runs, table["where"] or {}) for title, table in tables.items()}
+    if not any(chosen.values()):
+        raise ValueError(f"runs={settings['runs']}: no run is as `where` says: {[table['where'] for table in tables.values()]}")
+    found = [_report(chosen[title], title, table) for title, table in tables.items() if chosen[title]]
     console = Console()
-    for grid in reports.grids(found):
+    for grid in (grid for one in found for grid in reports.grids(one)):
         console.print(reports.terminal(grid))
     for note in reports.footnotes(found):
         console.print(note, markup=False, highlight=False)
     for path in outputs:
         path.write_text(FORMATS[path.suffix](found), encoding="utf-8")
         log.info("written: %s", path)
+
+
+def _settings(settings: dict[str, Any], title: str, own: dict[str, Any]) -> dict[str, Any]:
+    """A table's own settings, and the report's for what it does not say."""
+    if unknown := own.keys() - {*SETTINGS}:
+        raise ValueError(f"tables.{title}: there is no {sorted(unknown)}; a table may have {', '.join(SETTINGS)}")
+    return {key: own.get(key, settings[key]) for key in SETTINGS}
+
+
+def _report(runs: list[reports.Run], title: str, table: dict[str, Any]) -> reports.Report:
+    columns = _list(table["columns"])
+    # A single column key has a single value, which may itself be a list: elmo.mix=[0,1].
+    chosen = table["baseline"]
+    baseline = _list(chosen) if len(columns) > 1 else [] if chosen is None else [chosen]
+    return reports.report(
+        runs,
+        _list(table["rows"]) or None,
+        columns,
+        metric=table["metric"],
+        split=table["split"],
+        baseline=tuple(map(reports.as_text, baseline)) or None,
+        title=title,
+    )
 
 
 def _list(value: Any) -> list[Any]:

@@ -1,10 +1,11 @@
-from .collect import as_text, collect
+from .collect import Run, as_text, collect, where
 from .page import page
 from .table import Report, report
 from .write import as_csv, as_json, footnotes, grids, latex, markdown, terminal
 
 __all__ = [
     "Report",
+    "Run",
     "as_csv",
     "as_json",
     "as_text",
@@ -16,4 +17,5 @@ __all__ = [
     "page",
     "report",
     "terminal",
+    "where",
 ]

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +72,16 @@ def full_keys(runs: Sequence[Run], keys: Sequence[str], option: str) -> list[str
 def choice(run: Run, keys: Sequence[str]) -> tuple[str, ...]:
     """What a run's config says under dotted keys; "-" where it has no such key."""
     return tuple(run["choices"].get(key, "-") for key in keys)
+
+
+def where(runs: Iterable[Run], values: Mapping[str, object]) -> list[Run]:
+    """The runs whose config has these values under dotted keys."""
+    wanted = {key: as_text(value) for key, value in values.items()}
+    return [
+        run
+        for run in runs
+        if all(value in (run["choices"].get(key), run["choices"].get(f"{key}.name")) for key, value in wanted.items())
+    ]
 
 
 def distinguishing(runs: Sequence[Run], given: Sequence[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""A report as one page of HTML: tables and plots, without scripts, without anything from elsewhere."""
+"""Reports as one page of HTML: tables and plots, without scripts, without anything from elsewhere."""
 
 import csv
 import math
@@ -19,28 +19,47 @@ CURVES: dict[str, tuple[str, str, Callable[[float], float] | None]] = {
     "elmo.l2": ("The penalty on the mix", "λ (elmo.l2)", None),
     "elmo.dropout": ("Dropout on ELMo's vectors", "elmo.dropout", float),
 }
+RESULTS = "Results"  # the chapter of a report without a title
 STYLE = Path(__file__).with_name("page.css")
 
 
-def page(report: Report) -> str:
-    """The whole page; a section for which the runs have no data is left out."""
-    sections = {
-        "Results": "".join(table(grid) for grid in grids(report))
-        + "".join(f"<p>{escape(note)}</p>" for note in footnotes(report)),
-        "Layer weights (the paper's Figure 2)": weights(report),
-        **{title: curves(report, key) for key, (title, _, _) in CURVES.items()},
-        "Learning curves": learning(report),
-        "Cost": table(cost(report)),
-    }
-    found = {f"s{k}": (title, body) for k, (title, body) in enumerate(sections.items()) if body}
-    links = "".join(f'<li><a href="#{name}">{escape(title)}</a></li>' for name, (title, _) in found.items())
-    bodies = "".join(f'<section id="{name}"><h2>{escape(title)}</h2>{body}</section>\n' for name, (title, body) in found.items())
+def page(reports: Sequence[Report]) -> str:
+    """The whole page, a chapter for each report."""
+    chapters = {f"s{number}": report for number, report in enumerate(reports)}
+    links = "".join(_links(name, report) for name, report in chapters.items())
+    bodies = "".join(_chapter(name, report) for name, report in chapters.items())
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head><meta charset="utf-8"/><title>elmo-bench: report</title>'
         '<meta name="viewport" content="width=device-width, initial-scale=1"/><link rel="icon" href="data:,"/>'
         f"<style>\n{STYLE.read_text(encoding='utf-8')}</style></head>\n<body><header><h1>elmo-bench: report</h1>"
         f'<nav aria-label="Sections"><ul>{links}</ul></nav></header>\n<main>{bodies}</main></body>\n</html>\n'
     )
+
+
+def _sections(name: str, report: Report) -> dict[str, tuple[str, str]]:
+    """What follows a chapter's tables, by its anchor: titles and bodies; what its runs have no data for is left out."""
+    sections = {
+        "Layer weights (the paper's Figure 2)": weights(report),
+        **{title: curves(report, key) for key, (title, _, _) in CURVES.items()},
+        "Learning curves": learning(report),
+        "Cost": table(cost(report)),
+    }
+    return {f"{name}-{k}": (title, body) for k, (title, body) in enumerate(sections.items()) if body}
+
+
+def _links(name: str, report: Report) -> str:
+    inner = (f'<li><a href="#{anchor}">{escape(title)}</a></li>' for anchor, (title, _) in _sections(name, report).items())
+    return f'<li><a href="#{name}">{escape(report.title or RESULTS)}</a><ul>{"".join(inner)}</ul></li>'
+
+
+def _chapter(name: str, report: Report) -> str:
+    tables = "".join(table(grid) for grid in grids(report))
+    notes = "".join(f"<p>{escape(note)}</p>" for note in footnotes([report]))
+    inner = "".join(
+        f'<section id="{anchor}"><h3>{escape(title)}</h3>{body}</section>\n'
+        for anchor, (title, body) in _sections(name, report).items()
+    )
+    return f'<section id="{name}"><h2>{escape(report.title or RESULTS)}</h2>{tables}{notes}{inner}</section>\n'
 
 
 def table(grid: Grid, shares: bool = False) -> str:

@@ -55,6 +55,7 @@ class Report:
     baseline: Key | None
     cells: list[Cell]
     notes: list[str]  # why a comparison has no test
+    title: str = ""  # which of several it is
 
 
 def report(
@@ -65,6 +66,7 @@ def report(
     metric: str | None = None,
     split: str = "test",
     baseline: Key | None = None,
+    title: str = "",
 ) -> Report:
     """All cells, and how each differs from the cell of its row in the column `baseline`.
 
@@ -99,7 +101,7 @@ def report(
                     comparison=comparisons.get((row, column)),
                 )
             )
-    return Report(list(rows), columns, metric, split, baseline, cells, notes)
+    return Report(list(rows), columns, metric, split, baseline, cells, notes, title)
 
 
 def _groups(runs: Sequence[Run], rows: Sequence[str], columns: Sequence[str]) -> dict[Key, dict[Key, list[Run]]]:

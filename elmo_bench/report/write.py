@@ -1,4 +1,4 @@
-"""A report as text: two tables for the terminal, Markdown and LaTeX, one record a cell for CSV and JSON."""
+"""Reports as text: one or two tables each for the terminal, Markdown and LaTeX, one record a cell for CSV and JSON."""
 
 import csv
 import io
@@ -45,6 +45,7 @@ def overview(report: Report) -> Grid:
         rows[row][column] = score(cell)
         bold |= {(row, column)} if cell.best else set()
     title = f"{report.split} {report.metric or 'figure that each task monitors'}, percent: mean ± standard deviation (runs)"
+    title = f"{report.title}; {title}" if report.title else title
     names = [settings(report.columns, head) for head in heads]
     return Grid(title, [*map(short, report.rows), *names], rows, bold, len(report.rows))
 
@@ -111,30 +112,30 @@ def terminal(grid: Grid) -> Table:
     return table
 
 
-def markdown(report: Report) -> str:
+def markdown(reports: Sequence[Report]) -> str:
     """GitHub's tables."""
     parts = []
-    for grid in grids(report):
+    for grid in (grid for report in reports for grid in grids(report)):
         shown = [
             [f"**{text}**" if (r, c) in grid.bold else text.replace("|", r"\|").replace("*", r"\*") for c, text in enumerate(row)]
             for r, row in enumerate(grid.rows)
         ]
         rule = ["---"] * grid.left + ["--:"] * (len(grid.heads) - grid.left)
         parts += ["\n".join([f"{grid.title}\n", *(f"| {' | '.join(row)} |" for row in (grid.heads, rule, *shown))])]
-    return "\n\n".join([*parts, *footnotes(report)]) + "\n"
+    return "\n\n".join([*parts, *footnotes(reports)]) + "\n"
 
 
-def latex(report: Report) -> str:
+def latex(reports: Sequence[Report]) -> str:
     r"""Tables with the rules of booktabs: the document says \usepackage{booktabs}."""
     parts = []
-    for grid in grids(report):
+    for grid in (grid for report in reports for grid in grids(report)):
         lines = [f"% {grid.title}", rf"\begin{{tabular}}{{{'l' * grid.left}{'r' * (len(grid.heads) - grid.left)}}}", r"\toprule"]
         lines += [" & ".join(map(_tex, grid.heads)) + r" \\", r"\midrule"]
         for r, row in enumerate(grid.rows):
             cells = (rf"\textbf{{{_tex(text)}}}" if (r, c) in grid.bold else _tex(text) for c, text in enumerate(row))
             lines.append(" & ".join(cells) + r" \\")
         parts.append("\n".join([*lines, r"\bottomrule", r"\end{tabular}"]))
-    return "\n\n".join([*parts, *(f"% {line}" for line in footnotes(report))]) + "\n"
+    return "\n\n".join([*parts, *(f"% {line}" for line in footnotes(reports))]) + "\n"
 
 
 def _tex(text: str) -> str:
@@ -143,9 +144,10 @@ def _tex(text: str) -> str:
     return start + "".join(words.get(c, f"\\{c}" if c in "_%&#${}" else c) for c in text)
 
 
-def footnotes(report: Report) -> list[str]:
+def footnotes(reports: Sequence[Report]) -> list[str]:
     """How differences were tested, and why some were not."""
-    return [*([ABOUT] if report.baseline is not None else []), *report.notes]
+    tested = any(report.baseline is not None for report in reports)
+    return [*([ABOUT] if tested else []), *(note for report in reports for note in report.notes)]
 
 
 def records(report: Report) -> list[dict[str, Any]]:
@@ -156,7 +158,8 @@ def records(report: Report) -> list[dict[str, Any]]:
         compared = cell.comparison._asdict() if cell.comparison else {}
         low, high = compared.pop("interval", None) or (None, None)
         found.append(
-            keys
+            ({"table": report.title} if report.title else {})
+            | keys
             | {"mean": cell.mean, "deviation": cell.deviation, "runs": len(cell.runs), "best": cell.best}
             | (compared | {"low": low, "high": high} if cell.comparison else {})
             | {"published": cell.published, "baseline": cell.column == report.baseline}
@@ -164,21 +167,26 @@ def records(report: Report) -> list[dict[str, Any]]:
     return found
 
 
-def as_json(report: Report) -> str:
-    """What was asked, and the records."""
-    asked = {
-        "split": report.split,
-        "metric": report.metric,
-        "rows": report.rows,
-        "columns": report.columns,
-        "baseline": report.baseline,
+def as_json(reports: Sequence[Report]) -> str:
+    """What was asked, and the records; of reports with titles, an object of these."""
+    content = {
+        report.title: {
+            "split": report.split,
+            "metric": report.metric,
+            "rows": report.rows,
+            "columns": report.columns,
+            "baseline": report.baseline,
+            "cells": records(report),
+            "notes": report.notes,
+        }
+        for report in reports
     }
-    return json.dumps(asked | {"cells": records(report), "notes": report.notes}, indent=2) + "\n"
+    return json.dumps(content.get("", content), indent=2) + "\n"
 
 
-def as_csv(report: Report) -> str:
+def as_csv(reports: Sequence[Report]) -> str:
     """The records, all with all columns."""
-    rows: Sequence[dict[str, Any]] = records(report)
+    rows: Sequence[dict[str, Any]] = [row for report in reports for row in records(report)]
     file = io.StringIO()
     writer = csv.DictWriter(file, list(dict.fromkeys(key for row in rows for key in row)), lineterminator="\n")
     writer.writeheader()

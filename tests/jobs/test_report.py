@@ -1,5 +1,6 @@
 """The whole way: two systems trained, compared, and the comparison in every format."""
 
+import itertools
 import json
 from pathlib import Path
 
@@ -7,14 +8,22 @@ import pytest
 from hydra import compose, initialize_config_dir
 
 from elmo_bench.jobs.report import report
+from elmo_bench.jobs.result import Result, write_result
 from elmo_bench.jobs.train import train
 
 CONF = str(Path(__file__).parents[2] / "conf")
 
 
-def reported(*overrides):
+EXPERIMENTS = sorted(path.stem for path in Path(CONF, "experiment").glob("*.yaml"))
+
+
+def composed(*overrides):
     with initialize_config_dir(CONF, version_base="1.3"):
-        report(compose("config", ["job=report", *overrides]))
+        return compose("config", list(overrides))
+
+
+def reported(*overrides):
+    report(composed("job=report", *overrides))
 
 
 def test_trained_and_compared(tiny, tmp_path, capsys):
@@ -31,6 +40,53 @@ def test_trained_and_compared(tiny, tmp_path, capsys):
     assert ours["p_seeds"] is None
     assert ours["low"] <= ours["high"]
     assert "cell by cell" in capsys.readouterr().out
+
+
+def test_the_papers_tables_and_figures(tmp_path):
+    """All its experiments on one page, made-up results: who stands in which table, and what the paper has for it."""
+    for number, name in enumerate(EXPERIMENTS):
+        points = itertools.product(["fraction=0.1", "fraction=1"], ["elmo.mix=none", "elmo.mix=all"])
+        for place, point in enumerate(points if name.startswith("figure1") else [()]):
+            folder = tmp_path / "runs" / name / str(place)
+            folder.mkdir(parents=True)
+            cfg = composed(f"experiment={name}", "data=sample", "elmo=mini", *point, f"run_dir={folder}")
+            metrics = {f"{split}/{cfg.task.monitor}": 0.5 + number / 1000 for split in ("val", "test")}
+            mix = {} if cfg.elmo.mix == "none" else {"elmo/input/s0": 1.0, "elmo/input/gamma": 1.0}
+            sizes, seconds = {"trainable": 1, "frozen": 1}, {"training": 1.0, "total": 1.0}
+            write_result(Result(cfg.task.name, cfg.seed, metrics, mix, sizes, seconds, 1, 1.0, "cpu"), cfg)
+    report(composed("job=paper", f"runs={tmp_path}/runs", f"output=[{tmp_path}/paper.json,{tmp_path}/paper.html]"))
+    found = json.loads((tmp_path / "paper.json").read_text())
+    shapes = {title.partition(":")[0]: table_of(part) for title, part in found.items()}
+    assert [*shapes] == ["Table 1", "Table 2", "Table 3", "Figure 1", "Figure 2"]
+    tasks = {"coref", "ner", "snli", "squad", "srl", "sst5"}
+    assert shapes["Table 1"] == {(task, mix) for task in tasks for mix in ("none", "all")}
+    settings = [("none", "0.001"), ("top", "0.001"), ("all", "1.0"), ("all", "0.001")]
+    assert shapes["Table 2"] == {(task, *setting) for task in ("snli", "squad", "srl") for setting in settings}
+    assert shapes["Table 3"] == {(t, at) for t in ("snli", "squad", "srl") for at in ("[input]", "[output]", "[input,output]")}
+    points = itertools.product(("snli", "srl"), ("0.1", "1"), ("none", "all"))
+    assert shapes["Figure 1"] == {*points}
+    assert shapes["Figure 2"] == {(task, "all") for task in tasks}
+    for title, part in found.items():
+        for cell in part["cells"]:
+            assert cell["published"] or title.startswith("Figure")
+            assert ("difference" in cell) == (not title.startswith("Figure 2") and not cell["baseline"])
+
+
+def table_of(part):
+    """The cells by what rows and columns say of them."""
+    return {tuple(cell[key] for key in [*part["rows"], *part["columns"]]) for cell in part["cells"]}
+
+
+def test_a_part_of_the_runs(tiny, tmp_path):
+    for fraction in (0.5, 1.0):
+        train(tiny("elmo=none", f"fraction={fraction}"))
+    found = tmp_path / "report.json"
+    reported(f"runs={tmp_path}", "columns=elmo", "where={fraction:0.5,elmo.mix:none}", f"output={found}")
+    assert [cell["runs"] for cell in json.loads(found.read_text())["cells"]] == [1]
+    with pytest.raises(ValueError, match=r"no run is as `where` says: \[{'seed': 7}\]"):
+        reported(f"runs={tmp_path}", "columns=elmo", "where={seed:7}")
+    with pytest.raises(ValueError, match=r"tables.mine: there is no \['colums'\]; a table may have where, rows, columns"):
+        reported(f"runs={tmp_path}", "tables={mine:{colums:elmo}}")
 
 
 @pytest.mark.parametrize(

@@ -34,9 +34,14 @@ def run(folder, f1, *, seed=1, name="mini", l2=0.1, dropout=0.5, fraction=1.0, e
 
 def shown(folder, rows, columns, **settings):
     """The page's text, its parsed body, and the titles of its sections."""
-    text = page(report(collect([folder]), rows, columns, **settings))
+    text = page([report(collect([folder]), rows, columns, **settings)])
     body = ElementTree.fromstring(text).find("body")
-    return text, body, [head.text for head in body.iter("h2")]
+    return text, body, [head.text for head in body.iter() if head.tag in ("h2", "h3")]
+
+
+def sections(body):
+    """Those below the tables, by their titles."""
+    return {section.find("h3").text: section for section in body.iter("section") if section.find("h3") is not None}
 
 
 def lines(svg):
@@ -90,7 +95,7 @@ def test_sections_for_which_there_are_data(sweep, tmp_path):
 def test_sample_efficiency(sweep):
     """Two lines on a logarithmic axis; the higher figure stands higher, and a table has the numbers."""
     _, body, _ = shown(sweep, ["fraction"], ["elmo"])
-    section = next(s for s in body.iter("section") if "Sample" in s.find("h2").text)
+    section = sections(body)["Sample efficiency (the paper's Figure 1)"]
     mini, none = lines(section.find("figure/svg"))
     xs = [x for x, _ in mini]
     assert (xs[2] - xs[1]) / (xs[1] - xs[0]) == pytest.approx(1 / 2, abs=0.01)
@@ -104,11 +109,11 @@ def test_sample_efficiency(sweep):
 
 def test_weights_and_cost(sweep):
     _, body, _ = shown(sweep, ["fraction"], ["elmo"])
-    sections = {section.find("h2").text.split(" ")[0]: section for section in body.iter("section")}
-    weights = list(sections["Layer"].find(".//tbody/tr").iter("td"))
+    found = sections(body)
+    weights = list(found["Layer weights (the paper's Figure 2)"].find(".//tbody/tr").iter("td"))
     assert [cell.text for cell in weights] == ["0.200", "0.500", "0.300", "1.250"]
     assert [cell.get("style") for cell in weights] == ["--s:0.200", "--s:0.500", "--s:0.300", None]
-    assert [cell.text for cell in sections["Cost"].find(".//tbody/tr").iter("td")] == [
+    assert [cell.text for cell in found["Cost"].find(".//tbody/tr").iter("td")] == [
         *("15.0", "20.0", "3.0", "1,234.5", "1,000", "2,000", "cpu"),
     ]
 
@@ -116,7 +121,7 @@ def test_weights_and_cost(sweep):
 def test_learning_curves(sweep):
     """A line for each run, a point for each epoch, and not the measurement after the last."""
     _, body, _ = shown(sweep, ["fraction"], ["elmo"])
-    section = next(s for s in body.iter("section") if s.find("h2").text == "Learning curves")
+    section = sections(body)["Learning curves"]
     drawn = [lines(svg) for svg in section.iter("svg") if not svg.get("aria-hidden")]
     assert [len(plot) for plot in drawn] == [4, 4, 4]
     heights = [y for _, y in drawn[0][0]]
@@ -140,3 +145,16 @@ def test_names_are_escaped(tmp_path):
     text, _, _ = shown(tmp_path, ["task"], ["elmo"])
     assert "&lt;b&gt;&amp;" in text
     assert "<b>&" not in text
+
+
+def test_several_reports_are_chapters_of_one_page(sweep):
+    """Each with its title, its own tables and anchors, and its captions named after it."""
+    runs = collect([sweep])
+    parts = [report(runs, ["fraction"], ["elmo"], title="First"), report(runs, ["fraction"], ["elmo"], title="Second & last")]
+    body = ElementTree.fromstring(page(parts)).find("body")
+    assert [head.text for head in body.iter("h2")] == ["First", "Second & last"]
+    anchors = [section.get("id") for section in body.iter("section")]
+    assert len({*anchors}) == len(anchors)
+    assert [link.get("href") for link in body.iter("a")] == [f"#{anchor}" for anchor in anchors]
+    captions = [body.find(f".//section[@id='s{number}']/div/table/caption").text for number in (0, 1)]
+    assert [caption.partition(";")[0] for caption in captions] == ["First", "Second & last"]

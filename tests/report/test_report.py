@@ -1,6 +1,7 @@
 import csv
 import io
 import json
+import re
 from importlib import import_module
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from elmo_bench.jobs import result as resulting
-from elmo_bench.report import as_csv, as_json, collect, grids, latex, markdown, report, terminal
+from elmo_bench.report import as_csv, as_json, collect, grids, latex, markdown, report, terminal, where
 from elmo_bench.report.significance import bootstrap, randomisation, seeds
 
 PUBLISHED = {"baseline": {"f1": 0.9015}, "elmo": {"f1": 0.9222}}
@@ -168,18 +169,37 @@ def test_where_and_how_a_run_was_is_no_difference():
 def test_all_formats_say_the_same(compared):
     cell = by_column(compared)["all"]
     mean = f"{100 * cell.mean:.2f} ± {100 * cell.deviation:.2f} (3)"
-    assert f"**{mean}**" in markdown(compared)
-    assert r"\textbf{" + mean.replace("±", r"$\pm$") + "}" in latex(compared)
-    assert r"elmo=none elmo.mix=none" in latex(compared)
+    assert f"**{mean}**" in markdown([compared])
+    assert r"\textbf{" + mean.replace("±", r"$\pm$") + "}" in latex([compared])
+    assert r"elmo=none elmo.mix=none" in latex([compared])
     assert mean in text(compared)
-    read = json.loads(as_json(compared))["cells"]
+    read = json.loads(as_json([compared]))["cells"]
     assert [record["elmo.mix"] for record in read if record["best"]] == ["all"]
-    rows = list(csv.DictReader(io.StringIO(as_csv(compared))))
+    rows = list(csv.DictReader(io.StringIO(as_csv([compared]))))
     for record, row in zip(read, rows, strict=True):
         assert {key: "" if value is None else str(value) for key, value in record.items()}.items() <= row.items()
     assert float(rows[1]["p_holm"]) == cell.comparison.p_holm
-    for line in markdown(compared).splitlines():
+    for line in markdown([compared]).splitlines():
         assert not line.startswith("|") or line.count("|") in (5, 11)
+
+
+def test_several_reports_in_every_format(runs, tmp_path):
+    found = [report(collect([runs]), None, ["elmo.mix"], split=split, title=split.upper()) for split in ("test", "dev")]
+    assert re.findall(r"^(DEV|TEST); ", markdown(found), re.M) == ["TEST", "DEV"]
+    assert re.findall(r"^% (DEV|TEST); ", latex(found), re.M) == ["TEST", "DEV"]
+    read = json.loads(as_json(found))
+    assert {title: part["split"] for title, part in read.items()} == {"TEST": "test", "DEV": "dev"}
+    rows = list(csv.DictReader(io.StringIO(as_csv(found))))
+    assert [row["table"] for row in rows] == ["TEST"] * 3 + ["DEV"] * 3
+    assert [float(row["mean"]) for row in rows] == [cell["mean"] for part in read.values() for cell in part["cells"]]
+
+
+def test_the_runs_that_are_as_they_should(runs):
+    found = collect([runs])
+    assert [run["config"]["elmo"]["mix"] for run in where(found, {"elmo": "mini", "elmo.mix": [0, 1]})] == [[0, 1]]
+    assert len(where(found, {"task": "ner", "seed": 2})) == 2
+    assert where(found, {}) == found
+    assert where(found, {"elmo.mux": "all"}) == []
 
 
 def test_a_row_without_the_baseline_says_so(compared, tmp_path):
@@ -190,12 +210,12 @@ def test_a_row_without_the_baseline_says_so(compared, tmp_path):
 
 def test_latex_takes_no_cell_for_an_argument(tmp_path):
     result(tmp_path / "0", 0.5, elmo_mix=[0, 1])
-    assert "\n{}[0,1] &" in latex(report(collect([tmp_path]), ["elmo.mix"], ["elmo.name"]))
+    assert "\n{}[0,1] &" in latex([report(collect([tmp_path]), ["elmo.mix"], ["elmo.name"])])
 
 
 def test_latex_is_escaped(tmp_path):
     result(tmp_path / "run", 0.5, data_name="a_b&50%")
-    assert r"a\_b\&50\%" in latex(report(collect([tmp_path]), ["data"], ["elmo"]))
+    assert r"a\_b\&50\%" in latex([report(collect([tmp_path]), ["data"], ["elmo"])])
 
 
 def test_runs_without_counts_or_on_other_examples_have_no_test(tmp_path):
