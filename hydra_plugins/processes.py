@@ -40,6 +40,7 @@ RANKS = (
     "MASTER_ADDR",
     "MASTER_PORT",
     "PL_GLOBAL_SEED",
+    "SLURM_NTASKS",
 )
 OURS = ("hydra.mode", "hydra.sweep", "hydra/sweeper", "hydra.launcher", "hydra/launcher")  # for the sweep, not for its runs
 
@@ -115,7 +116,7 @@ class Processes(Launcher):
                 for kind, handler in before.items():
                     signal.signal(kind, handler)
         print_outcomes(outcomes)
-        if failed := sum(outcome.status != "done" and not outcome.status.startswith("finished") for outcome in outcomes):
+        if failed := sum(outcome.status not in ("done", "finished before") for outcome in outcomes):
             raise CompactHydraException(
                 f"{failed} of {len(outcomes)} runs did not finish; the same command with resume=true runs these"
             )
@@ -159,11 +160,13 @@ class Processes(Launcher):
     def command(self, overrides: list[str], run_dir: Path) -> list[str]:
         """What a person would type for this run alone."""
         hydra = self.config.hydra
-        sources = [source.path for source in hydra.runtime.config_sources if source.provider == "command-line"]
+        sources = [(source.provider, source.path) for source in hydra.runtime.config_sources]
+        options = {"main": "--config-path", "command-line": "--config-dir"}
+        config = [word for provider, path in sources if provider in options for word in (options[provider], path)]
+        config += ["--config-name", hydra.job.config_name]
         ours = [override for override in hydra.overrides.hydra if not override.lstrip("+~").startswith(OURS)]
         script = [sys.executable, str(Path(sys.argv[0]).resolve())]
-        folders = [argument for path in sources for argument in ("--config-dir", path)]
-        return [*script, *folders, *overrides, *ours, f"hydra.run.dir={quoted(str(run_dir))}", "hydra.mode=RUN"]
+        return [*script, *config, *overrides, *ours, f"hydra.run.dir={quoted(str(run_dir))}", "hydra.mode=RUN"]
 
     def environment(self, gpu: str | None) -> dict[str, str]:
         """Ours without what ties it to a distributed run; its share of the threads, its GPU, the sweep as its W&B group."""

@@ -122,7 +122,7 @@ def test_environment(monkeypatch):
         launcher.setup(hydra_context=None, task_function=None, config=config)
         return launcher.environment(gpu)
 
-    for name in ("RANK", "MASTER_ADDR"):
+    for name in ("RANK", "MASTER_ADDR", "SLURM_NTASKS"):
         monkeypatch.setenv(name, "1")
     for name in ("OMP_NUM_THREADS", "WANDB_RUN_GROUP"):
         monkeypatch.delenv(name, raising=False)
@@ -131,12 +131,27 @@ def test_environment(monkeypatch):
     assert found["OMP_NUM_THREADS"] == "2"
     assert found["CUDA_VISIBLE_DEVICES"] == "1"
     assert found["WANDB_RUN_GROUP"] == "2026-01-31/12-00"
-    assert not {"RANK", "MASTER_ADDR"} & {*found}
+    assert not {"RANK", "MASTER_ADDR", "SLURM_NTASKS"} & {*found}
     assert "OMP_NUM_THREADS" not in environment(1)
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     monkeypatch.setenv("WANDB_RUN_GROUP", "mine")
     assert environment(4)["OMP_NUM_THREADS"] == "3"
     assert environment(4)["WANDB_RUN_GROUP"] == "mine"
+
+
+def test_a_run_gets_the_configs_of_its_sweep(monkeypatch):
+    sources = {"hydra": "hydra.conf", "main": "/mine/conf", "command-line": "/more/conf", "schema": ""}
+    hydra = {
+        "runtime": {"config_sources": [{"provider": provider, "path": path} for provider, path in sources.items()]},
+        "job": {"config_name": "small"},
+        "overrides": {"hydra": ["hydra.launcher.n_jobs=2", "hydra.job.chdir=false", "hydra.mode=MULTIRUN"]},
+    }
+    launcher = Processes(1)
+    launcher.setup(hydra_context=None, task_function=None, config=OmegaConf.create({"hydra": hydra}))
+    monkeypatch.setattr(sys, "argv", ["/mine/run.py"])
+    configs = ["--config-path", "/mine/conf", "--config-dir", "/more/conf", "--config-name", "small"]
+    overrides = ["seed=2", "hydra.job.chdir=false", "hydra.run.dir='/out/it\\'s'", "hydra.mode=RUN"]
+    assert launcher.command(["seed=2"], Path("/out/it's")) == [sys.executable, "/mine/run.py", *configs, *overrides]
 
 
 def test_gpus(monkeypatch):
