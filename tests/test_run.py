@@ -1,12 +1,21 @@
 """The command itself, in a process of its own: what it prints, its exit status, how soon it answers."""
 
+import json
+import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
+from hydra import compose, initialize_config_dir
+
+from elmo_bench.jobs.train import train
+from elmo_bench.report import as_json, collect, report
 
 ROOT = Path(__file__).parents[1]
+SMALL = ["elmo=none", "data.size=4", "encoder.hidden_size=4", "task.model.hidden_size=4", "fit.batch_size=4"]
 
 
 def run(*arguments, cwd=ROOT, **more):
@@ -77,13 +86,80 @@ def test_a_sweep_and_its_report(tmp_path):
 
 
 @pytest.mark.slow
-def test_two_processes_test_every_sentence_once(tmp_path):
-    settings = ["elmo=none", "data.size=4", "encoder.hidden_size=4", "task.model.hidden_size=4", "fit.max_epochs=1"]
-    devices = ["trainer=ddp", "trainer.accelerator=cpu"]
-    done = run(*settings, *devices, f"cache_dir={tmp_path}", f"hydra.run.dir={tmp_path}/run")
+def test_a_killed_sweep_goes_on(tmp_path):
+    """Kill -9 of it and of its run: given again, it leaves alone what was finished, and the report is the undisturbed one's."""
+    settings = [*SMALL, f"cache_dir={tmp_path}", "fit.max_epochs=1"]
+    sweep = ["-m", *settings, "seed=1,2", f"outputs_dir={tmp_path}/killed", "resume=true"]
+    killed = subprocess.Popen([sys.executable, str(ROOT / "run.py"), *sweep], cwd=ROOT)
+    while len([*tmp_path.glob("killed/*/*/?/.hydra/config.yaml")]) < 2 and killed.poll() is None:
+        time.sleep(0.05)
+    (second,) = subprocess.check_output(["pgrep", "-P", str(killed.pid)], text=True).split()
+    for process in (killed.pid, int(second)):
+        os.kill(process, signal.SIGKILL)
+    killed.wait()
+    (finished,) = tmp_path.glob("killed/**/result.json")
+    before = finished.stat().st_mtime_ns
+    done = run(*sweep)
     assert done.returncode == 0, done.stderr
+    assert (done.stdout.count("finished before"), done.stdout.count("done")) == (1, 1)
+    assert finished.stat().st_mtime_ns == before
+    for seed in (1, 2):
+        (tmp_path / "undisturbed" / str(seed)).mkdir(parents=True)
+        with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
+            train(compose("config", [*settings, f"seed={seed}", f"run_dir={tmp_path}/undisturbed/{seed}"]))
+    killed, undisturbed = (as_json([report(collect([tmp_path / name]), None, ["elmo"])]) for name in ("killed", "undisturbed"))
+    assert '"runs": 2' in killed
+    assert '"mean": 0.0,' not in killed
+    assert killed == undisturbed
+
+
+@pytest.mark.slow
+def test_three_ways_to_fail(tmp_path):
+    """One run raises, one is killed, one has a loss that is no number: the others finish, and a table names the three."""
+    kinds = {
+        "raises": "fraction: 7",
+        "killed": "task: {callbacks: [{_target_: signal.raise_signal, _args_: [9]}]}",
+        "diverges": "task: {optimizer: {lr: 1e30}}",
+        "fine": "seed: 2",
+    }
+    (tmp_path / "experiment").mkdir()
+    for name, content in kinds.items():
+        (tmp_path / "experiment" / f"{name}.yaml").write_text(f"# @package _global_\n{content}\n")
+    (tmp_path / "mine.yaml").write_text("defaults: [config, _self_]\nfit: {max_epochs: 1}\n")
+    sweep = ["--config-dir", str(tmp_path), "--config-name", "mine", "-m", f"experiment={','.join(kinds)}"]
+    folders = [f"hydra.sweep.dir={tmp_path}/sweep", f"cache_dir={tmp_path}", "hydra.launcher.n_jobs=2"]
+    done = run(*sweep, *SMALL, *folders, env=os.environ | {"COLUMNS": "300"})
+    assert done.returncode != 0
+    assert "3 of 4 runs did not finish; the same command with resume=true runs these" in done.stderr
+    table = {
+        row[2].rpartition("=")[2]: row[3:6]
+        for line in done.stdout.splitlines()
+        if len(row := [*map(str.strip, line.split("│"))]) > 5
+    }
+    assert {name: row[0] for name, row in table.items()} == {name: "done" if name == "fine" else "failed" for name in kinds}
+    assert "fraction=7, but it may be more than 0 and at most 1" in table["raises"][2]
+    assert "killed by signal 9, as the system does where memory runs out" in table["killed"][2]
+    assert "the loss is nan at step 1; try a lower task.optimizer.lr" in table["diverges"][2]
+    assert [path.parent.name for path in tmp_path.glob("sweep/*/result.json")] == ["3"]
+
+
+@pytest.mark.slow
+def test_several_devices_alone_and_in_a_sweep(tmp_path):
+    """One and two processes measure in a sweep what they do alone; two of them read every sentence of test once."""
+    settings = [*SMALL, "trainer=ddp", "trainer.accelerator=cpu", f"cache_dir={tmp_path}", "fit.max_epochs=1"]
+    commands = [[f"trainer.devices={number}", f"hydra.run.dir={tmp_path}/alone/{number}"] for number in (1, 2)]
+    commands += [["trainer.devices=1,2", "hydra.mode=MULTIRUN", f"hydra.sweep.dir={tmp_path}/sweep"]]
+    started = [subprocess.Popen([sys.executable, str(ROOT / "run.py"), *settings, *more], cwd=ROOT) for more in commands]
+    assert [process.wait(timeout=300) for process in started] == [0, 0, 0]
+    for number, devices in enumerate((1, 2)):
+        alone, swept = tmp_path / "alone" / str(devices), tmp_path / "sweep" / str(number)
+        assert (alone / "metrics.csv").read_text() == (swept / "metrics.csv").read_text()
+        assert (
+            json.loads((alone / "result.json").read_text())["metrics"]
+            == json.loads((swept / "result.json").read_text())["metrics"]
+        )
     (gold,) = tmp_path.glob("sample-*/ner/test.txt")
-    left = (tmp_path / "run" / "predictions" / "test.conll").read_text().strip().split("\n\n")
+    left = (tmp_path / "alone" / "2" / "predictions" / "test.conll").read_text().strip().split("\n\n")
     words = [[line.split(" ")[0] for line in block.split("\n")] for block in left]
     blocks = [block for block in gold.read_text().strip().split("\n\n") if not block.startswith("-DOCSTART-")]
     assert words == [[line.split(" ")[0] for line in block.split("\n")] for block in blocks]
