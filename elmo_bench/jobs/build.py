@@ -1,6 +1,7 @@
 """From a config to objects: every config group is instantiated once, here, in a function of a few lines."""
 
 import logging
+import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -16,6 +17,7 @@ from hydra.errors import InstantiationException
 from hydra.utils import instantiate as hydra_instantiate
 from omegaconf import DictConfig, OmegaConf
 from pytorch_lightning.callbacks import Callback
+from pytorch_lightning.plugins.environments import SLURMEnvironment
 
 from elmo_bench.data import Example, TaskData
 from elmo_bench.elmo import BiLm, Elmo, LayerStore, build_store
@@ -158,4 +160,20 @@ def trainer(cfg: DictConfig, callbacks: list[Callback]) -> pl.Trainer:
         "enable_model_summary": False,
         "use_distributed_sampler": False,
     }
-    return instantiate(cfg.trainer, callbacks=callbacks, logger=loggers, **settings)
+    built = instantiate(cfg.trainer, callbacks=callbacks, logger=loggers, **settings)
+    check_slurm(built)
+    return built
+
+
+def check_slurm(trainer: pl.Trainer) -> None:
+    """Under `srun` each process is a task of SLURM. Raises ValueError where they are not as many as the run's devices: it would
+    wait for the missing ones for ever, or be run twice. (How many each node has, Lightning itself compares.)
+    """
+    if not SLURMEnvironment.detect():
+        return
+    tasks, devices, nodes = int(os.environ["SLURM_NTASKS"]), trainer.num_devices, trainer.num_nodes
+    if tasks != devices * nodes:
+        raise ValueError(
+            f"SLURM has started {tasks} tasks, but trainer.devices={devices} on trainer.num_nodes={nodes} is {devices * nodes} "
+            "processes: give srun --ntasks-per-node and --nodes these two values"
+        )

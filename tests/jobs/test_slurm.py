@@ -1,0 +1,47 @@
+"""SLURM's tasks and the run's devices must be as many; what SLURM tells a task stands in its environment."""
+
+import pytest
+
+from elmo_bench.jobs import build
+
+
+@pytest.fixture
+def task(monkeypatch):
+    """A task of `srun --nodes=N --ntasks-per-node=K`, in a job of some name."""
+
+    def start(nodes, per_node, job="train"):
+        told = {"NTASKS": nodes * per_node, "NTASKS_PER_NODE": per_node, "NNODES": nodes, "JOB_NAME": job, "JOB_ID": 1234}
+        told |= {"PROCID": 0, "LOCALID": 0, "NODEID": 0, "NODELIST": "localhost"}
+        for name, value in told.items():
+            monkeypatch.setenv(f"SLURM_{name}", str(value))
+
+    return start
+
+
+@pytest.mark.parametrize(("nodes", "per_node"), [(1, 1), (1, 4), (2, 2)])
+def test_tasks_that_are_not_the_devices(tiny, task, nodes, per_node):
+    """Without it, a run with too few tasks waits for ever, and one with too many is so many runs."""
+    task(nodes, per_node)
+    with pytest.raises(
+        ValueError, match=rf"SLURM has started {nodes * per_node} tasks, but trainer.devices=2 on trainer.num_nodes"
+    ):
+        build.trainer(tiny("trainer=ddp", "trainer.accelerator=cpu"), [])
+
+
+@pytest.mark.parametrize(("nodes", "per_node"), [(1, 2), (2, 2)])
+def test_tasks_that_are_the_devices(tiny, task, nodes, per_node):
+    task(nodes, per_node)
+    build.trainer(tiny("trainer=ddp", "trainer.accelerator=cpu", f"trainer.num_nodes={nodes}"), [])
+
+
+def test_one_device(tiny, task):
+    task(1, 1)
+    build.trainer(tiny(), [])
+    task(1, 2)
+    with pytest.raises(ValueError, match=r"SLURM has started 2 tasks, but trainer.devices=1"):
+        build.trainer(tiny(), [])
+
+
+def test_a_shell_of_slurm_is_no_task(tiny, task):
+    task(1, 1, job="bash")  # of salloc; the devices are then processes of ours
+    build.trainer(tiny("trainer=ddp", "trainer.accelerator=cpu"), [])
