@@ -9,6 +9,8 @@ from rich.console import Console
 
 from elmo_bench import report as reports
 
+from . import wandb_logger
+
 log = logging.getLogger(__name__)
 FORMATS = {
     ".html": reports.page,
@@ -31,6 +33,8 @@ def report(cfg: DictConfig) -> None:
             raise ValueError(f"output={path}: the formats are {', '.join(f'FILE{suffix}' for suffix in FORMATS)}")
         if not path.absolute().parent.is_dir():
             raise FileNotFoundError(f"output={path}: there is no such folder")
+    if "wandb" in settings["logger"] and not outputs:
+        raise ValueError("logger=wandb keeps the files of a report, but output is empty: output=report.html")
     runs = reports.collect(_list(settings["runs"]))
     tables = {title: _settings(settings, title, own) for title, own in (settings["tables"] or {"": {}}).items()}
     chosen = {title: reports.where(runs, table["where"] or {}) for title, table in tables.items()}
@@ -45,6 +49,9 @@ def report(cfg: DictConfig) -> None:
     for path in outputs:
         path.write_text(FORMATS[path.suffix](found), encoding="utf-8")
         log.info("written: %s", path)
+    if "wandb" in settings["logger"]:
+        kept = {key: value for key, value in settings["logger"]["wandb"].items() if key != "_target_"}
+        wandb_logger.keep(outputs, **kept | {"job_type": "report", "tags": [], "save_dir": "."})
 
 
 def _settings(settings: dict[str, Any], title: str, own: dict[str, Any]) -> dict[str, Any]:

@@ -2,6 +2,8 @@
 
 import logging
 import os
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 log = logging.getLogger(__name__)
@@ -27,6 +29,20 @@ def logger(*, save_dir: str, init_timeout: int, **settings: Any) -> Any:
         run = wandb.init(mode=mode, **options)
     log.info("wandb: %s (%s)", mode, reason)
     return WandbLogger(experiment=run, save_dir=save_dir)
+
+
+def keep(files: Sequence[Path], **settings: Any) -> None:
+    """A report's files as the artifact `report` of a W&B run of its own, which shows its page."""
+    import wandb
+
+    run = logger(**settings).experiment
+    artifact = wandb.Artifact("report", "report")
+    for path in files:
+        artifact.add_file(str(path))
+        if path.suffix == ".html":
+            run.log({"report": wandb.Html(path.read_text(encoding="utf-8"), inject=False)})
+    run.log_artifact(artifact)
+    finish()
 
 
 def finish() -> None:

@@ -94,6 +94,7 @@ def test_a_part_of_the_runs(tiny, tmp_path):
     [
         ("output=report.pdf", ValueError, r"output=report.pdf: the formats are FILE.html, .*FILE.json"),
         ("output=nowhere/report.html", FileNotFoundError, "output=nowhere/report.html: there is no such folder"),
+        ("logger=wandb", ValueError, r"logger=wandb keeps the files of a report, but output is empty: output=report.html"),
         ("runs=nowhere", FileNotFoundError, "runs=nowhere: no result.json at or below it"),
     ],
 )

@@ -63,3 +63,16 @@ def test_two_runs_are_two(tmp_path):
     first = build(tmp_path).experiment.id
     wandb_logger.finish()
     assert build(tmp_path).experiment.id != first
+
+
+def test_a_report_is_kept(tmp_path):
+    """Its files are an artifact, its page is a panel; offline, both wait in the run's folder to be sent."""
+    page, table = tmp_path / "report.html", tmp_path / "report.csv"
+    page.write_text("<p>all of it</p>")
+    table.write_text("mean\n0.5\n")
+    wandb_logger.keep([page, table], save_dir=str(tmp_path), init_timeout=5, project="p", job_type="report")
+    (shown,) = tmp_path.glob("wandb/offline-run-*/files/media/html/*.html")
+    assert shown.read_text() == page.read_text()
+    (stored,) = tmp_path.glob("wandb/offline-run-*/*.wandb")
+    assert all(name in stored.read_bytes() for name in (b"report.html", b"report.csv"))
+    assert wandb.run is None
