@@ -14,6 +14,7 @@ from . import wandb_logger
 log = logging.getLogger(__name__)
 FORMATS = {
     ".html": reports.page,
+    ".svg": reports.picture,
     ".md": reports.markdown,
     ".tex": reports.latex,
     ".csv": reports.as_csv,

@@ -1,5 +1,5 @@
 from .collect import Run, as_text, collect, where
-from .page import page
+from .page import page, picture
 from .table import Report, report
 from .write import as_csv, as_json, footnotes, grids, latex, markdown, terminal
 
@@ -15,6 +15,7 @@ __all__ = [
     "latex",
     "markdown",
     "page",
+    "picture",
     "report",
     "terminal",
     "where",

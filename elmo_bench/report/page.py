@@ -1,4 +1,4 @@
-"""Reports as one page of HTML: tables and plots, without scripts, without anything from elsewhere."""
+"""Reports as one page of HTML, or one picture: tables and plots, without scripts, without anything from elsewhere."""
 
 import csv
 import math
@@ -9,9 +9,9 @@ from html import escape
 from pathlib import Path
 
 from .collect import Run, number
-from .plot import KINDS, Point, Series, chart, dashes
+from .plot import KINDS, Point, Series, arrange, chart, dashes
 from .table import Cell, Key, Report
-from .write import Grid, footnotes, grids, score, settings, short
+from .write import Grid, footnotes, grids, heads, score, settings, short
 
 # The keys that make a curve: what the axis is called, and where a value stands on it; None: one after the other.
 CURVES: dict[str, tuple[str, str, Callable[[float], float] | None]] = {
@@ -54,6 +54,8 @@ def _links(name: str, report: Report) -> str:
 
 def _chapter(name: str, report: Report) -> str:
     tables = "".join(table(grid) for grid in grids(report))
+    if len(report.rows) == 1:
+        tables += figure(report.title or RESULTS, *by_row(report))
     notes = "".join(f"<p>{escape(note)}</p>" for note in footnotes([report]))
     inner = "".join(
         f'<section id="{anchor}"><h3>{escape(title)}</h3>{body}</section>\n'
@@ -78,6 +80,29 @@ def table(grid: Grid, shares: bool = False) -> str:
         f'<div class="scroll" role="region" tabindex="0" aria-label="{escape(grid.title)}">'
         f"<table><caption>{escape(grid.title)}</caption><thead><tr>{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
     )
+
+
+def by_row(report: Report) -> tuple[str, list[Series]]:
+    """A plot of the overview: the rows along the x axis, a mark for each column, as far as a standard deviation up and down."""
+    rows = list(dict.fromkeys(cell.row for cell in report.cells))
+    columns = heads(report)
+    step = 0.5 / len(columns)  # side by side
+    series = []
+    for k, column in enumerate(columns):
+        shift = step * (k - (len(columns) - 1) / 2)
+        points = [_point(rows.index(cell.row) + shift, cell) for cell in report.cells if cell.column == column]
+        series.append(Series(settings(report.columns, column), [[point] for point in points]))
+    marks = [(float(place), " ".join(row)) for place, row in enumerate(rows)]
+    return chart(series, x=" ".join(map(short, report.rows)), y=f"{report.split} figure, percent", marks=marks), series
+
+
+def picture(reports: Sequence[Report]) -> str:
+    """The plots by row, two side by side, as an SVG for a document; ValueError where no report has one key for its rows."""
+    shown = [report for report in reports if len(report.rows) == 1]
+    if not shown:
+        raise ValueError("output=FILE.svg: a picture has a single config key along its x axis: rows=task")
+    plots = [(report.title, *by_row(report)) for report in shown]
+    return arrange(plots, STYLE.read_text(encoding="utf-8"))
 
 
 def weights(report: Report) -> str:

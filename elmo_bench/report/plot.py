@@ -1,4 +1,4 @@
-"""A small line chart as SVG, its colours left to the page's style sheet."""
+"""Small line charts as SVG, their colours left to the page's style sheet."""
 
 import math
 from collections.abc import Sequence
@@ -60,6 +60,29 @@ def chart(series: Sequence[Series], *, x: str, y: str, marks: Sequence[tuple[flo
                 parts.append(f'<circle cx="{px:.1f}" cy="{py:.1f}" r="2.5"/>')
         parts.append("</g>")
     return "".join([*parts, "</svg>"])
+
+
+def arrange(plots: Sequence[tuple[str, str, Sequence[Series]]], style: str) -> str:
+    """Charts with their titles and legends, two side by side, as an SVG that needs nothing else."""
+    lines = max(len(series) for _, _, series in plots)
+    width, height = WIDTH + 20, HEIGHT + 30 + 20 * lines
+    across = min(2, len(plots))
+    whole = across * width, -(-len(plots) // 2) * height
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{whole[0]}" height="{whole[1]}" viewBox="0 0 {whole[0]} {whole[1]}" '
+        'style="font: 14px system-ui, sans-serif">'
+        f'<style>{style}</style><rect width="100%" height="100%" style="fill: var(--paper)"/>'
+    ]
+    for number, (title, drawn, series) in enumerate(plots):
+        parts.append(f'<g transform="translate({number % 2 * width + 10} {number // 2 * height})">')
+        parts.append(f'<text x="{LEFT}" y="20" font-weight="600">{escape(title)}</text>')
+        parts.append(drawn.replace("<svg", f'<svg y="30" width="{WIDTH}" height="{HEIGHT}"', 1))
+        for place, one in enumerate(series):
+            y = HEIGHT + 30 + 20 * place
+            line = f'class="line{place % KINDS}" stroke-dasharray="{dashes(place)}"'
+            parts.append(f'<path {line} d="M{LEFT} {y + 10}h36"/><text x="{LEFT + 46}" y="{y + 15}">{escape(one.name)}</text>')
+        parts.append("</g>")
+    return "".join([*parts, "</svg>\n"])
 
 
 def dashes(number: int) -> str:

@@ -10,7 +10,7 @@ from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
 
-from .table import Cell, Report, order
+from .table import Cell, Key, Report, order
 
 LEVEL = 0.05
 ABOUT = (
@@ -38,16 +38,21 @@ def grids(report: Report) -> list[Grid]:
 def overview(report: Report) -> Grid:
     """Percent: mean ± standard deviation over seeds (runs), a row's best bold."""
     places = list(dict.fromkeys(cell.row for cell in report.cells))
-    heads = sorted({cell.column for cell in report.cells}, key=lambda column: (column != report.baseline, order(column)))
-    rows, bold = [[*row, *([""] * len(heads))] for row in places], set()
+    columns = heads(report)
+    rows, bold = [[*row, *([""] * len(columns))] for row in places], set()
     for cell in report.cells:
-        row, column = places.index(cell.row), len(report.rows) + heads.index(cell.column)
+        row, column = places.index(cell.row), len(report.rows) + columns.index(cell.column)
         rows[row][column] = score(cell)
         bold |= {(row, column)} if cell.best else set()
     title = f"{report.split} {report.metric or 'figure that each task monitors'}, percent: mean ± standard deviation (runs)"
     title = f"{report.title}; {title}" if report.title else title
-    names = [settings(report.columns, head) for head in heads]
+    names = [settings(report.columns, column) for column in columns]
     return Grid(title, [*map(short, report.rows), *names], rows, bold, len(report.rows))
+
+
+def heads(report: Report) -> list[Key]:
+    """The columns in their order, the baseline first."""
+    return sorted({cell.column for cell in report.cells}, key=lambda column: (column != report.baseline, order(column)))
 
 
 def details(report: Report) -> Grid:

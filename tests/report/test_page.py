@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from elmo_bench.report import collect, page, report
+from elmo_bench.report import collect, page, picture, report
 from elmo_bench.report.plot import HEIGHT, WIDTH, Point, Series, chart
 
 
@@ -105,6 +105,36 @@ def test_sample_efficiency(sweep):
         "43.50 ± 0.71 (2)",
         "61.50 ± 0.71 (2)",
     ]
+
+
+def test_the_overview_is_drawn(tmp_path):
+    """A mark for each cell, the rows from left to right, a row's columns side by side, the higher figure higher."""
+    for number, (l2, name, f1) in enumerate([(0, "none", 0.2), (0, "mini", 0.4), (1, "none", 0.3), (1, "mini", 0.1)]):
+        run(tmp_path / str(number), f1, name=name, l2=l2)
+    _, body, _ = shown(tmp_path, ["elmo.l2"], ["elmo"], baseline=("none",))
+    none, mini = (
+        [(float(c.get("cx")), float(c.get("cy"))) for c in g.iter("circle")]
+        for g in body.find("main/section/figure/svg").iter("g")
+    )
+    assert none[0][0] < mini[0][0] < none[1][0] < mini[1][0]
+    assert mini[0][1] < none[1][1] < none[0][1] < mini[1][1]
+
+
+def test_a_picture_for_a_document(sweep):
+    """The same plots with their titles and legends, nothing outside the frame, nothing from elsewhere."""
+    runs = collect([sweep])
+    parts = [report(runs, ["fraction"], ["elmo"], title=title) for title in ("First", "Second & last", "Third")]
+    text = picture(parts)
+    svg = ElementTree.fromstring(text)
+    assert not re.search(r"<script|@import|url\(|href|https?:(?!//www.w3.org/2000/svg)", text)
+    width, height = map(float, svg.get("viewBox").split()[2:])
+    places = [tuple(map(float, re.findall(r"\d+", group.get("transform")))) for group in svg if group.get("transform")]
+    assert len(places) == len({*places}) == 3
+    assert all(x + WIDTH <= width and y + HEIGHT + 30 <= height for x, y in places)
+    texts = [text.text for text in svg.iter("{http://www.w3.org/2000/svg}text")]
+    assert {"First", "Second & last", "Third", "elmo=mini", "elmo=none"} <= {*texts}
+    with pytest.raises(ValueError, match=r"output=FILE.svg: a picture has a single config key along its x axis: rows=task"):
+        picture([report(runs, ["task", "fraction"], ["elmo"])])
 
 
 def test_weights_and_cost(sweep):
