@@ -1,0 +1,59 @@
+"""The page and the picture in a real browser: what is laid out, at a phone's width, and reached by keyboard."""
+
+import json
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from elmo_bench.report import page, picture, report
+from elmo_bench.report.collect import collect
+from tests.report.test_page import run
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+pytestmark = [pytest.mark.browser, pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium on this machine")]
+MEASURE = """<script>
+const all = (what) => [...document.querySelectorAll(what)];
+document.title = JSON.stringify({
+  overflow: document.documentElement.scrollWidth - innerWidth,
+  plots: all("figure > svg").map((plot) => plot.getBoundingClientRect().height),
+  focused: all(".scroll").map((table) => (table.focus(), document.activeElement === table)),
+  broken: all("nav a").filter((link) => !document.querySelector(link.getAttribute("href"))).length,
+});
+</script></body>"""
+
+
+@pytest.fixture
+def reported(tmp_path):
+    for number, (name, fraction) in enumerate([("none", 0.1), ("none", 1.0), ("mini", 0.1), ("mini", 1.0)]):
+        run(tmp_path / "runs" / str(number), 0.2 + 0.1 * number, name=name, fraction=fraction)
+    return report(collect([tmp_path / "runs"]), ["fraction"], ["elmo"], baseline=("none",))
+
+
+@pytest.fixture
+def chromium(tmp_path):
+    """What it prints, for some arguments."""
+
+    def call(*arguments):
+        options = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}/profile", "--window-size=375,800"]
+        return subprocess.run([CHROMIUM, *options, *arguments], capture_output=True, text=True, check=True, timeout=60).stdout
+
+    return call
+
+
+def test_the_page(reported, chromium, tmp_path):
+    (tmp_path / "page.html").write_text(page([reported]).replace("</body>", MEASURE), encoding="utf-8")
+    found = json.loads(re.search("<title>(.*?)</title>", chromium("--dump-dom", f"file://{tmp_path}/page.html"))[1])
+    assert found["overflow"] <= 0  # what is wide scrolls by itself
+    assert found["plots"]
+    assert min(found["plots"]) > 100
+    assert found["focused"]
+    assert all(found["focused"])
+    assert found["broken"] == 0
+
+
+def test_the_picture(reported, chromium, tmp_path):
+    (tmp_path / "picture.svg").write_text(picture([reported]), encoding="utf-8")
+    chromium(f"--screenshot={tmp_path}/picture.png", f"file://{tmp_path}/picture.svg")
+    assert (tmp_path / "picture.png").stat().st_size > 5000  # one colour all over takes less
