@@ -20,8 +20,6 @@ FORMATS = {
     ".csv": reports.as_csv,
     ".json": reports.as_json,
 }
-
-
 SETTINGS = ("where", "rows", "columns", "baseline", "split", "metric")  # what each of several tables may say for itself
 
 

@@ -20,14 +20,15 @@ CURVES: dict[str, tuple[str, str, Callable[[float], float] | None]] = {
     "elmo.dropout": ("Dropout on ELMo's vectors", "elmo.dropout", float),
 }
 RESULTS = "Results"  # the chapter of a report without a title
+Sections = dict[str, tuple[str, str]]
 STYLE = Path(__file__).with_name("page.css")
 
 
 def page(reports: Sequence[Report]) -> str:
     """The whole page, a chapter for each report."""
-    chapters = {f"s{number}": report for number, report in enumerate(reports)}
-    links = "".join(_links(name, report) for name, report in chapters.items())
-    bodies = "".join(_chapter(name, report) for name, report in chapters.items())
+    chapters = [(f"s{k}", report, _sections(f"s{k}", report)) for k, report in enumerate(reports)]
+    links = "".join(_links(*chapter) for chapter in chapters)
+    bodies = "".join(_chapter(*chapter) for chapter in chapters)
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head><meta charset="utf-8"/><title>elmo-bench: report</title>'
         '<meta name="viewport" content="width=device-width, initial-scale=1"/><link rel="icon" href="data:,"/>'
@@ -36,7 +37,7 @@ def page(reports: Sequence[Report]) -> str:
     )
 
 
-def _sections(name: str, report: Report) -> dict[str, tuple[str, str]]:
+def _sections(name: str, report: Report) -> Sections:
     """What follows a chapter's tables, by its anchor: titles and bodies; what its runs have no data for is left out."""
     sections = {
         "Layer weights (the paper's Figure 2)": weights(report),
@@ -47,19 +48,18 @@ def _sections(name: str, report: Report) -> dict[str, tuple[str, str]]:
     return {f"{name}-{k}": (title, body) for k, (title, body) in enumerate(sections.items()) if body}
 
 
-def _links(name: str, report: Report) -> str:
-    inner = (f'<li><a href="#{anchor}">{escape(title)}</a></li>' for anchor, (title, _) in _sections(name, report).items())
+def _links(name: str, report: Report, sections: Sections) -> str:
+    inner = (f'<li><a href="#{anchor}">{escape(title)}</a></li>' for anchor, (title, _) in sections.items())
     return f'<li><a href="#{name}">{escape(report.title or RESULTS)}</a><ul>{"".join(inner)}</ul></li>'
 
 
-def _chapter(name: str, report: Report) -> str:
+def _chapter(name: str, report: Report, sections: Sections) -> str:
     tables = "".join(table(grid) for grid in grids(report))
     if len(report.rows) == 1:
         tables += figure(report.title or RESULTS, *by_row(report))
     notes = "".join(f"<p>{escape(note)}</p>" for note in footnotes([report]))
     inner = "".join(
-        f'<section id="{anchor}"><h3>{escape(title)}</h3>{body}</section>\n'
-        for anchor, (title, body) in _sections(name, report).items()
+        f'<section id="{anchor}"><h3>{escape(title)}</h3>{body}</section>\n' for anchor, (title, body) in sections.items()
     )
     return f'<section id="{name}"><h2>{escape(report.title or RESULTS)}</h2>{tables}{notes}{inner}</section>\n'
 

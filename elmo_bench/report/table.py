@@ -73,16 +73,19 @@ def report(
     `metric` None is what each run's task monitors. Without `rows` there is a row for whatever differs between the runs beside
     the columns and the seed; with them, runs that differ in anything else are an error: their mean would mean nothing.
     """
+    place = f"tables.{title}." if title else ""
     if split not in SPLITS:
-        raise ValueError(f"split={split}, but it may be dev or test")
-    columns = full_keys(runs, columns, "columns")
-    rows = distinguishing(runs, columns) if rows is None else full_keys(runs, rows, "rows")
+        raise ValueError(f"{place}split={split}, but it may be dev or test")
+    columns = full_keys(runs, columns, f"{place}columns")
+    rows = distinguishing(runs, columns) if rows is None else full_keys(runs, rows, f"{place}rows")
     if hidden := [key for key in distinguishing(runs, [*rows, *columns]) if key != "task.name"]:
-        raise ValueError(f"rows={rows} columns={columns}: some runs in a cell differ in {hidden}; add it to one")
+        raise ValueError(f"{place}rows={rows} {place}columns={columns}: some runs in a cell differ in {hidden}; add it to one")
     groups = _groups(runs, rows, columns)
     heads = sorted({column for group in groups.values() for column in group}, key=order)
     if baseline is not None and baseline not in heads:
-        raise ValueError(f"baseline={list(baseline)}: no such column; by {columns} there are {[list(head) for head in heads]}")
+        raise ValueError(
+            f"{place}baseline={list(baseline)}: no such column; by {columns} there are {[list(head) for head in heads]}"
+        )
     comparisons, notes = _comparisons(groups, baseline, metric, split)
     cells = []
     for row, group in sorted(groups.items(), key=lambda item: order(item[0])):

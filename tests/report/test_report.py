@@ -117,6 +117,11 @@ def test_keys_and_baselines_that_are_not_there(runs, settings, message):
         report(collect([runs]), **({"rows": ["task"], "columns": ["elmo.mix"]} | settings))
 
 
+def test_an_error_names_the_table(runs):
+    with pytest.raises(ValueError, match=r"^tables.Table 1.baseline=\['none'\]: no such column"):
+        report(collect([runs]), ["task"], ["elmo.mix"], baseline=("none",), title="Table 1")
+
+
 def test_numbers_stand_in_their_order(tmp_path):
     for number, l2 in enumerate([1.0, 0.001, 1e-05, 10.0, 0]):
         result(tmp_path / str(number), 0.5, elmo_l2=l2)
