@@ -1,8 +1,15 @@
 """SLURM's tasks and the run's devices must be as many; what SLURM tells a task stands in its environment."""
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from elmo_bench.jobs import build
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -10,7 +17,7 @@ def task(monkeypatch):
     """A task of `srun --nodes=N --ntasks-per-node=K`, in a job of some name."""
 
     def start(nodes, per_node, job="train"):
-        told = {"NTASKS": nodes * per_node, "NTASKS_PER_NODE": per_node, "NNODES": nodes, "JOB_NAME": job, "JOB_ID": 1234}
+        told = {"NTASKS": nodes * per_node, "NTASKS_PER_NODE": per_node, "NNODES": nodes, "JOB_NAME": job, "JOB_ID": os.getpid()}
         told |= {"PROCID": 0, "LOCALID": 0, "NODEID": 0, "NODELIST": "localhost"}
         for name, value in told.items():
             monkeypatch.setenv(f"SLURM_{name}", str(value))
@@ -45,3 +52,27 @@ def test_one_device(tiny, task):
 def test_a_shell_of_slurm_is_no_task(tiny, task):
     task(1, 1, job="bash")  # of salloc; the devices are then processes of ours
     build.trainer(tiny("trainer=ddp", "trainer.accelerator=cpu"), [])
+
+
+@pytest.mark.slow
+def test_two_tasks_are_one_run(task, tmp_path):
+    """Two processes as `srun --ntasks-per-node=2` starts them, in one folder: they find each other and leave one result."""
+    task(1, 2)
+    small = [
+        "elmo=none",
+        "data.size=4",
+        "encoder.hidden_size=4",
+        "task.model.hidden_size=4",
+        "fit.batch_size=4",
+        "fit.max_epochs=1",
+    ]
+    folders = [f"cache_dir={tmp_path}", f"hydra.run.dir={tmp_path}/run"]
+    command = [sys.executable, str(ROOT / "run.py"), *small, "trainer=ddp", "trainer.accelerator=cpu", *folders]
+    ranks = [{"SLURM_PROCID": str(rank), "SLURM_LOCALID": str(rank)} for rank in (0, 1)]
+    tasks = [subprocess.Popen(command, cwd=ROOT, env=os.environ | rank) for rank in ranks]
+    assert [process.wait(timeout=300) for process in tasks] == [0, 0]
+    assert (tmp_path / "run" / "result.json").is_file()
+    (gold,) = tmp_path.glob("sample-*/ner/test.txt")
+    sentences = [block for block in gold.read_text().strip().split("\n\n") if not block.startswith("-DOCSTART-")]
+    predicted = (tmp_path / "run" / "predictions" / "test.conll").read_text().strip().split("\n\n")
+    assert len(predicted) == len(sentences)
