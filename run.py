@@ -1,6 +1,7 @@
 """The one command: a config, composed by Hydra, names a job, and the job runs it. `python run.py --help` tells the rest."""
 
 import sys
+import time
 import traceback
 from pathlib import Path
 from string import Template
@@ -14,11 +15,14 @@ from omegaconf import DictConfig, OmegaConf
 @hydra.main(version_base="1.3", config_path="conf", config_name="config")
 def main(cfg: DictConfig) -> object:
     """Run the chosen job; what a user can mend is said in a sentence, the whole story goes to the run's error.txt."""
+    started = time.time()
     try:
         return instantiate(cfg.job)(cfg)
     except Exception as error:
         if cfg.run_dir:
-            Path(cfg.run_dir, "error.txt").write_text(traceback.format_exc(), encoding="utf-8")
+            path = Path(cfg.run_dir, "error.txt")
+            if not path.exists() or path.stat().st_mtime < started:  # of several processes the first that fails says why
+                path.write_text(traceback.format_exc(), encoding="utf-8")
         if isinstance(error, ValueError | OSError | FloatingPointError):
             details = f"\n(details: {cfg.run_dir}/error.txt)" if cfg.run_dir else ""
             raise CompactHydraException(f"{error}{details}") from error

@@ -164,3 +164,18 @@ def test_several_devices_alone_and_in_a_sweep(tmp_path):
     words = [[line.split(" ")[0] for line in block.split("\n")] for block in left]
     blocks = [block for block in gold.read_text().strip().split("\n\n") if not block.startswith("-DOCSTART-")]
     assert words == [[line.split(" ")[0] for line in block.split("\n")] for block in blocks]
+
+
+@pytest.mark.slow
+def test_the_first_of_two_processes_says_why_they_failed(tmp_path):
+    """The other then fails for want of it; what an earlier run left is replaced."""
+    fails = "import pytorch_lightning as pl\n\nclass Fails(pl.Callback):\n    def on_train_batch_start(self, trainer, *_):\n"
+    fails += "        if trainer.global_rank == 1:\n            raise ValueError('the second process says why')\n"
+    (tmp_path / "failing.py").write_text(fails)
+    (tmp_path / "error.txt").write_text("of yesterday")
+    os.utime(tmp_path / "error.txt", (0, 0))
+    settings = [*SMALL, "trainer=ddp", "trainer.accelerator=cpu", "+task.callbacks=[{_target_: failing.Fails}]"]
+    path = f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
+    done = run(*settings, f"cache_dir={tmp_path}", f"hydra.run.dir={tmp_path}", env=os.environ | {"PYTHONPATH": path})
+    assert done.returncode != 0
+    assert (tmp_path / "error.txt").read_text().endswith("ValueError: the second process says why\n")
