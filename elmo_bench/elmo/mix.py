@@ -51,7 +51,7 @@ class ScalarMix(nn.Module):
         chosen = layers if len(self.layers) == len(layers) else layers[self.layers]
         if self.layer_norm:
             chosen = masked_layer_norm(chosen, mask)
-        return self.gamma * torch.einsum("l,lbtd->btd", self.shares, chosen)
+        return torch.einsum("l,lbtd->btd", self.gamma * self.shares, chosen)
 
     @property
     def shares(self) -> Float[Tensor, " L"]:
