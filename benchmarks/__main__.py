@@ -19,7 +19,7 @@ from elmo_bench.sample import files
 from elmo_bench.text import read_sentences
 
 from . import bilm, heads, processes, store, sweep, tasks
-from .timing import Comparison, Setting
+from .timing import SIZES, Comparison, Setting
 
 GROUPS = {"bilm": bilm, "store": store, "sweep": sweep, "tasks": tasks, "heads": heads, "processes": processes}
 WIDTH = 110
@@ -30,7 +30,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="What is fast, and how fast, as ratios.")
     parser.add_argument("groups", nargs="*", metavar="GROUP", help=f"what to measure: {', '.join(GROUPS)} (default: all)")
     parser.add_argument("--quick", action="store_true", help="small sizes and few repetitions: whether it runs, not how fast")
-    parser.add_argument("--sizes", nargs="+", choices=("mini", "small", "original"), help="of the biLM (default: small original)")
+    parser.add_argument("--sizes", nargs="+", choices=SIZES, help="of the biLM (default: small original)")
     parser.add_argument("--batch-size", type=int, help="sentences in a batch (default: 32)")
     parser.add_argument("--repeats", type=int, help="repetitions, of which the median counts (default: 5)")
     parser.add_argument("--text", type=Path, help="real text, one tokenised sentence a line (default: generated sample text)")

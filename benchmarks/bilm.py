@@ -46,12 +46,8 @@ def _forward(setting: Setting, size: str, chars: Tensor) -> dict[str, Callable[[
     defined = plain(model)
     lstms, x = _torch_lstms(size), torch.randn(*chars.shape[:2], SIZES[size].projection_size)
 
-    def without_memory() -> None:
-        with patch.object(fast, "KNOWN_TYPES", 0):
-            model(chars)
-
     means: dict[str, Callable[[], object]] = {
-        "ours, no word type known": without_memory,
+        "ours, no word type known": patch.object(fast, "KNOWN_TYPES", 0)(lambda: model(chars)),
         "ours, all word types known": lambda: model(chars),
         "definition": lambda: defined(chars),
         "nn.LSTM(proj_size), no char CNN, no clips": lambda: [lstm(x) for lstm in lstms],
@@ -90,12 +86,8 @@ def _characters(setting: Setting, size: str, chars: Tensor) -> dict[str, Callabl
     model = setting.bilm(size)
     types = fast.WordTypes(model.token_encoder)
 
-    def without_memory() -> None:
-        with patch.object(fast, "KNOWN_TYPES", 0):
-            types(chars)
-
     means: dict[str, Callable[[], object]] = {
-        "ours, no word type known": without_memory,
+        "ours, no word type known": patch.object(fast, "KNOWN_TYPES", 0)(lambda: types(chars)),
         "ours, all word types known": lambda: types(chars),
         "definition": lambda: model.token_encoder(chars),
     }

@@ -19,8 +19,8 @@ from elmo_bench.data import TaskData
 from elmo_bench.elmo import Elmo, LayerStore, build_store
 from elmo_bench.jobs import build
 
-from .tasks import CONF, step
-from .timing import Comparison, Setting, seconds
+from .tasks import step
+from .timing import CONF, Comparison, Setting, seconds
 
 RUNS, EPOCHS = 30, 10
 STORE, EACH, NONE, BUILD = "from the store", "the biLM on each batch", "elmo=none", "the store's build, once"

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -12,9 +11,8 @@ from omegaconf import DictConfig
 from elmo_bench.jobs import build
 from elmo_bench.module import TaskModule
 
-from .timing import Comparison, Setting
+from .timing import CONF, Comparison, Setting
 
-CONF = Path(__file__).parents[1] / "conf"
 MEANS = {"elmo=none": ["elmo=none"], "mini, from the store": [], "mini, run on each batch": ["elmo.cache=off"]}
 
 

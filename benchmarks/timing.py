@@ -7,15 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import torch
+from hydra.utils import instantiate
+from omegaconf import OmegaConf
 
 from elmo_bench.elmo import BiLm, Options
 
-FILTERS = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024))
-SIZES = {
-    "mini": Options(cell_size=256, projection_size=64, filters=((1, 16), (2, 32), (3, 64), (4, 64))),
-    "small": Options(cell_size=1024, projection_size=128, filters=FILTERS),
-    "original": Options(cell_size=4096, projection_size=512, filters=FILTERS, num_highway=2),
-}
+CONF = Path(__file__).parents[1] / "conf"
+SIZES: dict[str, Options] = {path.stem: instantiate(OmegaConf.load(path)) for path in sorted(CONF.glob("bilm/*.yaml"))}
 
 
 @dataclasses.dataclass(frozen=True)
