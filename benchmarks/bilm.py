@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from elmo_bench.elmo import BiLm, LanguageModel, bilm, char_ids, fast
+from elmo_bench.elmo.packed import PackedLinear
 
 from . import allennlp
 from .timing import SIZES, Comparison, Setting
@@ -75,7 +76,7 @@ def _products(size: str, chars: Tensor) -> Callable[[], object]:
     """The multiplications that the LSTMs cannot do without, in steps of whole batches, and nothing else."""
     options = SIZES[size]
     cell, projection = options.cell_size, options.projection_size
-    gates, project = fast.PackedLinear(torch.randn(4 * cell, 2 * projection)), fast.PackedLinear(torch.randn(projection, cell))
+    gates, project = PackedLinear(torch.randn(4 * cell, 2 * projection)), PackedLinear(torch.randn(projection, cell))
     x, gated = torch.randn(len(chars), 2 * projection), torch.randn(len(chars), cell)
     tokens = int((chars > 0).any(-1).sum()) + 2 * len(chars)
     steps = 2 * options.num_layers * tokens // len(chars)

@@ -11,7 +11,6 @@ Axes: B batch, T tokens, C characters, P one direction, Z cell, G gates (4 Z), I
 import copy
 import threading
 from collections.abc import Iterator, Sequence
-from functools import partial
 from itertools import groupby
 from typing import Any
 
@@ -24,11 +23,12 @@ from torch import Tensor, nn
 from . import bilm
 from .bilm import FORGET_BIAS, CharCnn, ProjectedLstm, State
 from .chars import PAD
+from .packed import PackedLinear
+from .scan import Scan
 
 CNN_TYPES = 256  # word types that go through the character CNN at a time
 KNOWN_TYPES = 1 << 15  # word types whose vectors are remembered
-INPUT_ROWS = 128  # tokens whose input weights are multiplied at a time
-LARGE = 1 << 17  # numbers in a weight that is worth packing
+INPUT_ROWS = 512  # tokens whose input weights are multiplied at a time
 
 
 class BiLm(bilm.BiLm):
@@ -47,26 +47,36 @@ class BiLm(bilm.BiLm):
     def run(
         self, direction: int, x: Float[Tensor, "B T P"], mask: Bool[Tensor, "B T"] | None, state: State
     ) -> tuple[list[Float[Tensor, "B T P"]], State]:
-        packed = self._pack(x, *state)
-        if packed is None or mask is None or (mask[:, 1:] > mask[:, :-1]).any():
+        mask = x.new_ones(x.shape[:2], dtype=torch.bool) if mask is None else mask
+        packed, trains = self._pack(x, *state), self._trains(x, *state)
+        order = mask.sum(1).argsort(descending=True, stable=True)
+        here = mask[order].T
+        rows = [count for count in here.sum(1).tolist() if count]
+        if not (packed or trains) or not rows or (mask[:, 1:] > mask[:, :-1]).any():
             return super().run(direction, x, mask, state)
-        order = mask.sum(1).argsort(descending=True)
-        back, rows = order.argsort(), [count for count in mask.sum(0).tolist() if count]
-        x, outputs, hs, cs = x[order], [], [], []
-        for layer, lstm in enumerate(packed.directions[direction]):
-            out, h, c = lstm(x, rows, state.h[direction, layer, order], state.c[direction, layer, order])
+        back, x, outputs, hs, cs = order.argsort(), x[order].transpose(0, 1)[here], [], [], []
+        for layer, lstm in enumerate(self.directions[direction]):
+            before = state.h[direction, layer, order], state.c[direction, layer, order]
+            x = F.dropout(x, self.dropout, self.training)
+            if packed:
+                out, h, c = packed.directions[direction][layer](x, rows, *before, types=not layer)
+            else:
+                out, h, c = scan(lstm, x, rows, *before)
             x = out + x if layer and self.options.skip_connections else out
-            outputs.append(x[back])
+            outputs.append(x.new_zeros(*here.shape, x.shape[1]).index_put((here,), x).transpose(0, 1)[back])
             hs.append(h[back])
             cs.append(c[back])
         return outputs, State(torch.stack(hs), torch.stack(cs))
 
+    def _trains(self, *given: Tensor) -> bool:
+        """Whether a gradient is wanted."""
+        return torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (*given, *self.parameters()))
+
     def _pack(self, *given: Tensor) -> "Packed | None":
-        """The parameters as they are now, packed; None where the definition has to do."""
+        """The parameters as they are now, packed; None where the definition or `Scan` has to do."""
         weights = list(self.parameters())
-        with_gradient = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (*given, *weights))
         unfit = any(weight.device.type != "cpu" or weight.is_inference() for weight in weights)
-        if self.training or with_gradient or unfit or torch.is_autocast_enabled("cpu") or torch.compiler.is_compiling():
+        if self.training or unfit or self._trains(*given) or torch.is_autocast_enabled("cpu") or torch.compiler.is_compiling():
             self._packed = None
         elif self._packed is None or not self._packed.is_of(weights):
             self._packed = None  # its memory first
@@ -124,56 +134,60 @@ class WordTypes:
 
 
 class PackedLstm:
-    """`bilm.ProjectedLstm` over sentences that come longest first."""
+    """`bilm.ProjectedLstm` over sentences that come longest first.
+
+    torch computes sigmoids ten times faster than tanh, and tanh(x) = 2 (sigmoid(2 x) - 1/2). So j and c stand doubled here, one
+    sigmoid squashes all gates of a step, and the last 2 is in the projection's weights.
+    """
 
     def __init__(self, lstm: ProjectedLstm) -> None:
-        weight, projection = lstm.weight.detach(), lstm.projection_weight.detach()
-        bias = lstm.bias.detach().clone()
+        weight, bias, projection = (parameter.detach().clone() for parameter in lstm.parameters())
         bias.chunk(4)[2].add_(FORGET_BIAS)
+        for block in (weight.chunk(4)[1], bias.chunk(4)[1], projection):
+            block.mul_(2)
         input_weight, state_weight = weight.split([weight.shape[1] - len(projection), len(projection)], dim=1)
         self.from_input, self.from_state = PackedLinear(input_weight, bias), PackedLinear(state_weight)
         self.project = PackedLinear(projection)
-        self.cell_clip, self.projection_clip = lstm.cell_clip, lstm.projection_clip
+        self.cell_clip, self.projection_clip = 2 * lstm.cell_clip, lstm.projection_clip
 
     def __call__(
-        self, x: Float[Tensor, "B T I"], rows: Sequence[int], h: Float[Tensor, "B P"], c: Float[Tensor, "B Z"]
-    ) -> tuple[Float[Tensor, "B T P"], Float[Tensor, "B P"], Float[Tensor, "B Z"]]:
-        """`rows` says how many sentences have a token at each step; h and c are overwritten with the state after the last."""
-        outputs = h.new_zeros(*x.shape[:2], h.shape[1])
-        for t, (n, gates) in enumerate(zip(rows, self._inputs(x, rows), strict=True)):
-            i, j, f, o = gates.add_(self.from_state(h[:n])).chunk(4, 1)
-            cell = c[:n].mul_(f.sigmoid_()).addcmul_(i.sigmoid_(), tanh_(j)).clamp_(-self.cell_clip, self.cell_clip)
-            h[:n] = self.project(tanh_(cell.clone()).mul_(o.sigmoid_())).clamp_(-self.projection_clip, self.projection_clip)
-            outputs[:n, t] = h[:n]
-        return outputs, h, c
+        self, x: Float[Tensor, "N I"], rows: Sequence[int], h: Float[Tensor, "B P"], c: Float[Tensor, "B Z"], *, types: bool
+    ) -> tuple[Float[Tensor, "N P"], Float[Tensor, "B P"], Float[Tensor, "B Z"]]:
+        """`rows` says how many sentences have a token at each step; x has one step after the other, with `types` many the same.
 
-    def _inputs(self, x: Float[Tensor, "B T I"], rows: Sequence[int]) -> Iterator[Float[Tensor, "N G"]]:
+        h and c are overwritten with the state after the last step.
+        """
+        outputs = []
+        c.mul_(2)
+        for n, given in zip(rows, self._inputs(x, rows, types), strict=True):
+            i, j, f, o = self.from_state(h[:n], given).sigmoid_().chunk(4, 1)
+            cell = c[:n].mul_(f).addcmul_(i, j.sub_(0.5), value=4).clamp_(-self.cell_clip, self.cell_clip)
+            gated = cell.sigmoid().sub_(0.5).mul_(o)
+            outputs.append(self.project(gated).clamp_(-self.projection_clip, self.projection_clip))
+            h[:n] = outputs[-1]
+        return torch.cat(outputs), h, c.div_(2)
+
+    def _inputs(self, x: Float[Tensor, "N I"], rows: Sequence[int], types: bool) -> Iterator[Float[Tensor, "N G"]]:
         """W_x x_t + b of each step, computed for as many steps at a time as have `INPUT_ROWS` tokens."""
         ends = np.cumsum(rows)
         for _, steps in groupby(range(len(rows)), lambda t: ends[t] // INPUT_ROWS):
-            parts = [x[: rows[t], t] for t in steps]
-            yield from self.from_input(torch.cat(parts)).split([len(part) for part in parts])
+            sizes = [rows[t] for t in steps]
+            tokens, x = x.split([sum(sizes), len(x) - sum(sizes)])
+            if types:
+                different, places = tokens.unique(dim=0, return_inverse=True)
+                products = self.from_input(different)
+                yield from (products[place] for place in places.split(sizes))
+            else:
+                yield from self.from_input(tokens).split(sizes)
 
 
-def tanh_(x: Tensor) -> Tensor:
-    """In place, by way of the sigmoid, which torch computes ten times faster: tanh(x) = 2 sigmoid(2 x) - 1."""
-    return x.mul_(2).sigmoid_().mul_(2).sub_(1)
-
-
-class PackedLinear(nn.Module):
-    """x -> x W' + b, with a large W packed if this build of torch has oneDNN's operators (those that its own compiler calls)."""
-
-    def __init__(self, weight: Float[Tensor, "O I"], bias: Float[Tensor, " O"] | None = None) -> None:
-        super().__init__()
-        self.multiply = partial(F.linear, weight=weight, bias=bias)
-        if weight.numel() >= LARGE and weight.dtype == torch.float32 and torch.backends.mkldnn.is_available():
-            try:
-                packed = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous())
-                multiply = partial(torch.ops.mkldnn._linear_pointwise, W=packed, B=bias, attr="none", scalars=[], algorithm="")
-                multiply(weight.new_zeros(1, weight.shape[1]))
-            except (AttributeError, RuntimeError, TypeError):  # no such operators, or others
-                return
-            self.multiply = multiply
-
-    def forward(self, x: Float[Tensor, "N I"]) -> Float[Tensor, "N O"]:
-        return self.multiply(x)
+def scan(
+    lstm: ProjectedLstm, x: Float[Tensor, "N I"], rows: Sequence[int], h: Float[Tensor, "B P"], c: Float[Tensor, "B Z"]
+) -> tuple[Float[Tensor, "N P"], Float[Tensor, "B P"], Float[Tensor, "B Z"]]:
+    """`PackedLstm` with gradients, by `Scan`."""
+    device = x.device.type
+    dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else h.dtype
+    bias = (lstm.bias.view(4, -1) + lstm.bias.new_tensor([[0.0], [0.0], [FORGET_BIAS], [0.0]])).flatten()
+    with torch.autocast(device, enabled=False):
+        clips = lstm.cell_clip, lstm.projection_clip
+        return Scan.apply(x.to(h.dtype), lstm.weight, bias, lstm.projection_weight, h, c, rows, *clips, dtype)

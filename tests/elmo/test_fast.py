@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elmo_bench.elmo import BiLm, LanguageModel, Options, State, bilm, char_ids, fast
+from elmo_bench.elmo import BiLm, LanguageModel, Options, State, bilm, char_ids, fast, packed
 
 SIZES = {"cell_size": 24, "projection_size": 12, "filters": ((1, 8), (2, 8), (3, 16)), "num_highway": 2}
 BATCH = [["The", "old", "brewery", "opened", "."], ["No"], [], ["a", "", "naïve", "a", "x" * 60, "<S>"]]
@@ -43,7 +43,7 @@ def assert_same(found, expected, tolerance=1e-5):
 
 @pytest.fixture(autouse=True)
 def _all_is_packed(monkeypatch):
-    monkeypatch.setattr(fast, "LARGE", 1)
+    monkeypatch.setattr(packed, "LARGE", 1)
 
 
 @pytest.fixture
@@ -180,7 +180,7 @@ def test_small_weights_are_not_packed(monkeypatch):
     monkeypatch.undo()
     model = frozen()
     assert_same(model(CHARS), defined(model, CHARS))
-    assert model._packed.directions[0][0].project.multiply.func is torch.nn.functional.linear
+    assert model._packed.directions[0][0].project.packed is None
 
 
 def test_perplexity_reads_fast(no_definition):
