@@ -24,7 +24,7 @@ class PackedLinear(nn.Module):
         fit = weight.device.type == "cpu" and weight.dtype in (torch.float32, torch.bfloat16)
         if fit and weight.numel() >= LARGE and torch.backends.mkldnn.is_available():
             try:
-                self.packed = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous())
+                self.packed = torch.ops.mkldnn._reorder_linear_weight(weight)
                 self(weight.new_zeros(1, weight.shape[1]), weight.new_zeros(1, weight.shape[0]))
             except (AttributeError, RuntimeError, TypeError):  # no such operators, or others
                 self.packed = None

@@ -93,7 +93,7 @@ class Scan(torch.autograd.Function):
             grad_cell.mul_(f)
             grad_h[:n] = to_state(grad_gate)
         before = torch.cat([state[:n] for n, state in zip(rows, [h, *outputs], strict=False)])
-        grad_x = PackedLinear(input_weight.T)(grad_gates)
+        grad_x = (grad_gates.to(weight.dtype) @ input_weight).to(x.dtype)
         grad_weight = _outer(grad_gates, torch.cat([x, before], 1), weight.dtype)
         grad_projection_weight = _outer(grad_outputs, gated, weight.dtype)
         return grad_x, grad_weight, grad_gates.sum(0), grad_projection_weight, grad_h, grad_c, None, None, None, None
