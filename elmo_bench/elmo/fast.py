@@ -11,6 +11,7 @@ Axes: B batch, T tokens, C characters, P one direction, Z cell, G gates (4 Z), I
 import copy
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from itertools import groupby
 from typing import Any
 
@@ -38,7 +39,14 @@ class BiLm(bilm.BiLm):
     in place through `parameter.data` is one that torch does not count, and so goes unnoticed.
     """
 
+    bf16 = False  # whether it runs under autocast to bfloat16: the LSTMs' products in bfloat16, all else in float32
     _packed: "Packed | None" = None
+
+    def forward(
+        self, chars: Int[Tensor, "B T C"], state: State | None = None, *, boundaries: bool = False
+    ) -> tuple[Float[Tensor, "L B S D"], State]:
+        with torch.autocast(chars.device.type, torch.bfloat16) if self.bf16 else nullcontext():
+            return super().forward(chars, state, boundaries=boundaries)
 
     def encode(self, chars: Int[Tensor, "B T C"]) -> Float[Tensor, "B T P"]:
         packed = self._pack()
@@ -76,11 +84,12 @@ class BiLm(bilm.BiLm):
         """The parameters as they are now, packed; None where the definition or `Scan` has to do."""
         weights = list(self.parameters())
         unfit = any(weight.device.type != "cpu" or weight.is_inference() for weight in weights)
-        if self.training or unfit or self._trains(*given) or torch.is_autocast_enabled("cpu") or torch.compiler.is_compiling():
+        dtype = _dtype(weights[0])
+        if self.training or unfit or self._trains(*given) or torch.compiler.is_compiling():
             self._packed = None
-        elif self._packed is None or not self._packed.is_of(weights):
+        elif self._packed is None or not self._packed.is_of(weights, dtype):
             self._packed = None  # its memory first
-            self._packed = Packed(self)
+            self._packed = Packed(self, dtype)
         return self._packed
 
     def __getstate__(self) -> dict[str, Any]:
@@ -90,15 +99,17 @@ class BiLm(bilm.BiLm):
 class Packed:
     """A biLM's parameters as they were when this was made, and the word types that it has met."""
 
-    def __init__(self, bilm: bilm.BiLm) -> None:
+    def __init__(self, bilm: bilm.BiLm, dtype: torch.dtype) -> None:
+        self.dtype = dtype  # of the LSTMs' products
         self.made_of = [(weight.detach(), weight._version) for weight in bilm.parameters()]
         self.types = WordTypes(bilm.token_encoder)
-        self.directions = [[PackedLstm(lstm) for lstm in direction] for direction in bilm.directions]
+        self.directions = [[PackedLstm(lstm, dtype) for lstm in direction] for direction in bilm.directions]
 
-    def is_of(self, weights: Sequence[Tensor]) -> bool:
+    def is_of(self, weights: Sequence[Tensor], dtype: torch.dtype) -> bool:
         """Whether these are the parameters still: in the same memory, and not written to."""
         pairs = zip(weights, self.made_of, strict=True)
-        return all(now.data_ptr() == then.data_ptr() and now._version == version for now, (then, version) in pairs)
+        same = all(now.data_ptr() == then.data_ptr() and now._version == version for now, (then, version) in pairs)
+        return same and dtype == self.dtype
 
 
 class WordTypes:
@@ -118,7 +129,7 @@ class WordTypes:
         """A vector for every frame, also for those past a sentence's end."""
         frames = chars.flatten(0, 1)
         keys = [frame.tobytes() for frame in frames.numpy().astype(np.int16)]
-        with self.lock:
+        with self.lock, torch.autocast("cpu", enabled=False):
             new = {key: place for place, key in enumerate(keys) if key not in self.numbers}
             if len(self.numbers) + len(new) > KNOWN_TYPES:
                 self.numbers, self.vectors = {}, self.vectors[:0]
@@ -140,14 +151,14 @@ class PackedLstm:
     sigmoid squashes all gates of a step, and the last 2 is in the projection's weights.
     """
 
-    def __init__(self, lstm: ProjectedLstm) -> None:
+    def __init__(self, lstm: ProjectedLstm, dtype: torch.dtype) -> None:
         weight, bias, projection = (parameter.detach().clone() for parameter in lstm.parameters())
         bias.chunk(4)[2].add_(FORGET_BIAS)
         for block in (weight.chunk(4)[1], bias.chunk(4)[1], projection):
             block.mul_(2)
         input_weight, state_weight = weight.split([weight.shape[1] - len(projection), len(projection)], dim=1)
-        self.from_input, self.from_state = PackedLinear(input_weight, bias), PackedLinear(state_weight)
-        self.project = PackedLinear(projection)
+        self.from_input = PackedLinear(input_weight.to(dtype), bias)
+        self.from_state, self.project = PackedLinear(state_weight.to(dtype)), PackedLinear(projection.to(dtype))
         self.cell_clip, self.projection_clip = 2 * lstm.cell_clip, lstm.projection_clip
 
     def __call__(
@@ -185,9 +196,14 @@ def scan(
     lstm: ProjectedLstm, x: Float[Tensor, "N I"], rows: Sequence[int], h: Float[Tensor, "B P"], c: Float[Tensor, "B Z"]
 ) -> tuple[Float[Tensor, "N P"], Float[Tensor, "B P"], Float[Tensor, "B Z"]]:
     """`PackedLstm` with gradients, by `Scan`."""
-    device = x.device.type
-    dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else h.dtype
+    dtype = _dtype(h)
     bias = (lstm.bias.view(4, -1) + lstm.bias.new_tensor([[0.0], [0.0], [FORGET_BIAS], [0.0]])).flatten()
-    with torch.autocast(device, enabled=False):
+    with torch.autocast(x.device.type, enabled=False):
         clips = lstm.cell_clip, lstm.projection_clip
         return Scan.apply(x.to(h.dtype), lstm.weight, bias, lstm.projection_weight, h, c, rows, *clips, dtype)
+
+
+def _dtype(tensor: Tensor) -> torch.dtype:
+    """What products are taken in: autocast's choice, or the tensor's own."""
+    device = tensor.device.type
+    return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else tensor.dtype

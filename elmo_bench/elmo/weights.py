@@ -14,7 +14,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
 from safetensors.numpy import save as to_bytes
-from torch import Tensor, nn
+from torch import Tensor
 
 from .bilm import Options
 from .fast import BiLm
@@ -28,10 +28,11 @@ def shipped(file: str) -> str:
     return str(Path(__file__).parent / file)
 
 
-def load(options: str | Path | None, weights: str | Path | None, *, pretrained: bool = True) -> BiLm:
+def load(options: str | Path | None, weights: str | Path | None, *, pretrained: bool = True, precision: str = "float32") -> BiLm:
     """A biLM from `options.json` and its weights (`.hdf5`, `.h5` or `.safetensors`), in float32.
 
     `pretrained=False` keeps the random weights of a new model: the control that tells pretraining from capacity.
+    `precision="bfloat16"` multiplies in bfloat16 when it runs.
     Raises FileNotFoundError and ValueError that name the file, the tensor and both shapes.
     """
     if options is None:
@@ -39,7 +40,10 @@ def load(options: str | Path | None, weights: str | Path | None, *, pretrained: 
     for key, path in (("elmo.options", options), ("elmo.weights", weights)):
         if path is not None and not Path(path).is_file():
             raise FileNotFoundError(f"{key}={path}: no such file")
+    if precision not in ("float32", "bfloat16"):
+        raise ValueError(f"elmo.precision={precision}, but it may be float32 or bfloat16")
     bilm = BiLm(Options.read(options))
+    bilm.bf16 = precision == "bfloat16"
     if not pretrained:
         log.info("elmo.pretrained=false: the biLM keeps its random weights")
         return bilm
@@ -50,9 +54,9 @@ def load(options: str | Path | None, weights: str | Path | None, *, pretrained: 
     return bilm
 
 
-def digest(bilm: nn.Module) -> str:
-    """A sha256 of all parameters: which biLM this is, wherever its files lie."""
-    found = hashlib.sha256()
+def digest(bilm: BiLm) -> str:
+    """A sha256 of all parameters, and of a precision other than theirs: which biLM this is, wherever its files lie."""
+    found = hashlib.sha256(b"bfloat16" if bilm.bf16 else b"")
     for name, value in sorted(bilm.state_dict().items()):
         found.update(name.encode())
         found.update(value.cpu().contiguous().numpy())

@@ -7,7 +7,7 @@ import h5py
 import pytest
 import torch
 
-from elmo_bench.elmo import BiLm, Options, load, save
+from elmo_bench.elmo import BiLm, Options, digest, load, save
 
 OPTIONS = Options(cell_size=6, projection_size=4, filters=((1, 3), (3, 5)), num_highway=2, char_dim=3, skip_connections=False)
 
@@ -51,6 +51,15 @@ def test_untrained_control(saved, tmp_path):
     control = load(tmp_path / "options.json", path, pretrained=False)
     assert control.options == bilm.options
     assert not torch.equal(control.directions[0][0].weight, bilm.directions[0][0].weight)
+
+
+def test_precision(saved, tmp_path):
+    """It is part of what a store's name says."""
+    exact, near = (load(tmp_path / "options.json", saved[1], precision=precision) for precision in ("float32", "bfloat16"))
+    assert (exact.bf16, near.bf16) == (False, True)
+    assert digest(exact) == digest(saved[0]) != digest(near)
+    with pytest.raises(ValueError, match=r"elmo\.precision=half, but it may be float32 or bfloat16"):
+        load(tmp_path / "options.json", saved[1], precision="half")
 
 
 @pytest.mark.parametrize("key", ["elmo.options", "elmo.weights"])
