@@ -18,10 +18,18 @@ from rich.table import Table
 from elmo_bench.sample import files
 from elmo_bench.text import read_sentences
 
-from . import bilm, heads, processes, store, sweep, tasks
+from . import bilm, growth, heads, processes, store, sweep, tasks
 from .timing import SIZES, Comparison, Setting
 
-GROUPS = {"bilm": bilm, "store": store, "sweep": sweep, "tasks": tasks, "heads": heads, "processes": processes}
+GROUPS = {
+    "bilm": bilm,
+    "store": store,
+    "growth": growth,
+    "sweep": sweep,
+    "tasks": tasks,
+    "heads": heads,
+    "processes": processes,
+}
 WIDTH = 110
 
 
@@ -35,6 +43,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, help="repetitions, of which the median counts (default: 5)")
     parser.add_argument("--text", type=Path, help="real text, one tokenised sentence a line (default: generated sample text)")
     parser.add_argument("--peers", type=Path, help="the folder in which AllenNLP's wheel is unpacked")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="what the group bilm runs on (default: cpu)")
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
     chosen = parser.parse_args()
     if unknown := sorted(set(chosen.groups) - set(GROUPS)):
@@ -43,6 +52,8 @@ def main() -> None:
         parser.error(f"--peers {chosen.peers}: it has no allennlp/modules/elmo.py; unpack AllenNLP's wheel there")
     if chosen.text and not chosen.text.is_file():
         parser.error(f"--text {chosen.text}: no such file")
+    if chosen.device == "cuda" and not torch.cuda.is_available():
+        parser.error("--device cuda: torch finds no GPU here; choose cpu")
     quick = chosen.quick
     with tempfile.TemporaryDirectory() as folder:
         setting = Setting(
@@ -52,6 +63,7 @@ def main() -> None:
             batch_size=chosen.batch_size or (8 if quick else 32),
             scratch=Path(folder),
             peers=chosen.peers,
+            device=chosen.device,
         )
         rows: list[dict[str, Any]] = []
         console = Console(width=WIDTH)
@@ -63,6 +75,7 @@ def main() -> None:
                 rows += found
     if chosen.json:
         machine = {"torch": torch.__version__, "threads": torch.get_num_threads(), "cores": os.cpu_count()}
+        machine |= {"device": torch.cuda.get_device_name() if chosen.device == "cuda" else "cpu"}
         machine |= {"processor": platform.processor() or platform.machine(), "batch_size": setting.batch_size}
         chosen.json.write_text(json.dumps({"machine": machine, "rows": rows}, indent=1) + "\n", encoding="utf-8")
 

@@ -5,6 +5,7 @@ Axes: B batch, T tokens, C characters, P one direction.
 
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from unittest.mock import patch
 
 import torch
@@ -22,13 +23,16 @@ TOLERANCE = 1e-5
 def compare(setting: Setting) -> Iterator[Comparison]:
     """For each size: forward, char CNN, training."""
     batch = setting.sentences[: setting.batch_size]
-    chars, tokens = char_ids(batch), sum(map(len, batch))
+    chars, tokens = char_ids(batch).to(setting.device), sum(map(len, batch))
     for size in setting.sizes:
         yield Comparison(f"biLM {size}, forward", _forward(setting, size, chars), tokens, "tokens")
-        yield Comparison(f"biLM {size}, char CNN", _characters(setting, size, chars), tokens, "tokens")
+        if setting.device == "cpu":  # where ours is another
+            yield Comparison(f"biLM {size}, char CNN", _characters(setting, size, chars), tokens, "tokens")
         steps = max(map(len, batch))
         full = char_ids([[batch[(row + t) % len(batch)][0] for t in range(steps)] for row in range(len(batch))])
-        yield Comparison(f"biLM {size}, training step", _training(setting, size, full), full[..., 0].numel(), "tokens")
+        yield Comparison(
+            f"biLM {size}, training step", _training(setting, size, full.to(setting.device)), full[..., 0].numel(), "tokens"
+        )
 
 
 def plain(model: BiLm) -> bilm.BiLm:
@@ -43,41 +47,45 @@ def _no_gradient(call: Callable[[], object]) -> Callable[[], object]:
 
 
 def _forward(setting: Setting, size: str, chars: Tensor) -> dict[str, Callable[[], object]]:
-    model = setting.bilm(size)
+    model, near = setting.bilm(size).to(setting.device), setting.bilm(size).to(setting.device)
+    near.bf16 = True
     defined = plain(model)
-    lstms, x = _torch_lstms(size), torch.randn(*chars.shape[:2], SIZES[size].projection_size)
+    lstms, x = _torch_lstms(setting, size, chars)
 
     means: dict[str, Callable[[], object]] = {
         "ours, no word type known": patch.object(fast, "KNOWN_TYPES", 0)(lambda: model(chars)),
         "ours, all word types known": lambda: model(chars),
+        "ours, all word types known, bfloat16": lambda: near(chars),
         "definition": lambda: defined(chars),
         "nn.LSTM(proj_size), no char CNN, no clips": lambda: [lstm(x) for lstm in lstms],
-        "limit: the LSTMs' products, packed": _products(size, chars),
+        "limit: the LSTMs' products, packed": _products(setting, size, chars),
     }
     expected = defined(chars, boundaries=True)[0]
     torch.testing.assert_close(model(chars, boundaries=True)[0], expected, atol=TOLERANCE, rtol=0)
     if setting.peers:
-        peer = allennlp.load(setting.peers, model, setting.scratch)
+        peer = allennlp.load(setting.peers, model, setting.scratch).to(setting.device)
         with torch.no_grad():
             torch.testing.assert_close(torch.stack(peer(chars)["activations"]), expected, atol=TOLERANCE, rtol=0)
         means["AllenNLP"] = lambda: peer(chars)
     return {name: _no_gradient(call) for name, call in means.items()}
 
 
-def _torch_lstms(size: str) -> list[nn.LSTM]:
-    """One for each direction: a bidirectional one would show each layer both directions of the one below."""
+def _torch_lstms(setting: Setting, size: str, chars: Tensor) -> tuple[list[nn.LSTM], Tensor]:
+    """One for each direction (a bidirectional one would show each layer both directions of the one below), and what they read."""
     options = SIZES[size]
     sizes = options.projection_size, options.cell_size, options.num_layers
     warnings.filterwarnings("ignore", "LSTM with projections is not supported with oneDNN")
-    return [nn.LSTM(*sizes, proj_size=options.projection_size, batch_first=True) for _ in range(2)]
+    lstms = [nn.LSTM(*sizes, proj_size=options.projection_size, batch_first=True).to(setting.device) for _ in range(2)]
+    return lstms, torch.randn(*chars.shape[:2], options.projection_size, device=setting.device)
 
 
-def _products(size: str, chars: Tensor) -> Callable[[], object]:
+def _products(setting: Setting, size: str, chars: Tensor) -> Callable[[], object]:
     """The multiplications that the LSTMs cannot do without, in steps of whole batches, and nothing else."""
     options = SIZES[size]
     cell, projection = options.cell_size, options.projection_size
-    gates, project = PackedLinear(torch.randn(4 * cell, 2 * projection)), PackedLinear(torch.randn(projection, cell))
-    x, gated = torch.randn(len(chars), 2 * projection), torch.randn(len(chars), cell)
+    randn = partial(torch.randn, device=setting.device)
+    gates, project = PackedLinear(randn(4 * cell, 2 * projection)), PackedLinear(randn(projection, cell))
+    x, gated = randn(len(chars), 2 * projection), randn(len(chars), cell)
     tokens = int((chars > 0).any(-1).sum()) + 2 * len(chars)
     steps = 2 * options.num_layers * tokens // len(chars)
     return lambda: [(gates(x), project(gated)) for _ in range(steps)]
@@ -100,12 +108,12 @@ def _characters(setting: Setting, size: str, chars: Tensor) -> dict[str, Callabl
 
 def _training(setting: Setting, size: str, chars: Tensor) -> dict[str, Callable[[], object]]:
     """Forward and backward of both directions' top layers, over windows that are full of tokens; no softmax."""
-    model = setting.bilm(size).train().requires_grad_(True)
+    model = setting.bilm(size).to(setting.device).train().requires_grad_(True)
     language_model = LanguageModel(model, ["<UNK>"])
     types, inputs = chars.flatten(0, 1).unique(dim=0, return_inverse=True)
     inputs, state = inputs.view(chars.shape[:2]), model.zero_state(len(chars))
-    defined = bilm.BiLm(model.options).train()
-    everywhere = torch.ones(chars.shape[:2], dtype=torch.bool)
+    defined = bilm.BiLm(model.options).to(setting.device).train()
+    everywhere = torch.ones(chars.shape[:2], dtype=torch.bool, device=setting.device)
 
     def ours() -> None:
         sum(language_model.top(direction, types, inputs, state)[0].sum() for direction in range(2)).backward()  # type: ignore
@@ -114,13 +122,13 @@ def _training(setting: Setting, size: str, chars: Tensor) -> dict[str, Callable[
         x = defined.token_encoder(chars)
         sum(defined.run(direction, x, everywhere, state)[0][-1].sum() for direction in range(2)).backward()  # type: ignore
 
-    lstms, x = _torch_lstms(size), torch.randn(*chars.shape[:2], SIZES[size].projection_size)
+    lstms, x = _torch_lstms(setting, size, chars)
     means: dict[str, Callable[[], object]] = {
         "ours": ours,
         "definition": definition,
         "nn.LSTM(proj_size), no char CNN, no clips": lambda: sum(lstm(x)[0].sum() for lstm in lstms).backward(),  # type: ignore
     }
     if setting.peers:
-        peer = allennlp.load(setting.peers, setting.bilm(size), setting.scratch, train=True)
+        peer = allennlp.load(setting.peers, setting.bilm(size), setting.scratch, train=True).to(setting.device)
         means["AllenNLP, two boundaries more"] = lambda: peer(chars)["activations"][-1].sum().backward()
     return means

@@ -3,13 +3,14 @@
 import itertools
 import os
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import torch
 
 from elmo_bench.elmo import LayerStore, build_store, char_ids, embed
 
+from . import allennlp
 from .bilm import plain
 from .timing import Comparison, Setting
 
@@ -26,10 +27,15 @@ def _of(setting: Setting, size: str) -> Iterator[Comparison]:
     model = setting.bilm(size)
     defined, layers, numbers = plain(model), range(model.num_layers), itertools.count()
     folders = (setting.scratch / f"store-{size}-{number}" for number in numbers)
-    build = {
+    build: dict[str, Callable[[], object]] = {
         "ours": lambda: build_store(model, sentences, layers, next(folders)),
         "definition, nothing written": lambda: list(embed(defined, sentences)),  # type: ignore[arg-type]
     }
+    if setting.peers:
+        peer, ordered = allennlp.load(setting.peers, model, setting.scratch), sorted(sentences, key=len)
+        alike = [ordered[k : k + setting.batch_size] for k in range(0, len(ordered), setting.batch_size)]
+        name = f"AllenNLP, {setting.batch_size} sentences of like length, nothing written"
+        build[name] = torch.no_grad()(lambda: [peer(char_ids(batch)) for batch in alike])
     yield Comparison(f"store {size}, build", build, tokens, "tokens")
 
     found = build_store(model, sentences, layers, next(folders))

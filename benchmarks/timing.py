@@ -26,6 +26,7 @@ class Setting:
     batch_size: int
     scratch: Path
     peers: Path | None  # where AllenNLP's wheel is unpacked
+    device: str = "cpu"  # of the group `bilm`
 
     def bilm(self, size: str) -> BiLm:
         """A frozen biLM with random weights, the same ones each time."""
@@ -37,6 +38,8 @@ def seconds(call: Callable[[], object]) -> float:
     """How long a call takes."""
     start = time.perf_counter()
     call()
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
     return time.perf_counter() - start
 
 
