@@ -1,11 +1,14 @@
 """`python -m benchmarks`: tables, each row a means of doing some work, with its ratio to the first, which is ours."""
 
 import argparse
+import dataclasses
 import json
 import os
 import platform
 import tempfile
+import time
 from collections.abc import Iterator
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -19,7 +22,7 @@ from elmo_bench.sample import files
 from elmo_bench.text import read_sentences
 
 from . import bilm, growth, heads, processes, store, sweep, tasks
-from .timing import SIZES, Comparison, Setting
+from .timing import SIZES, Comparison, Setting, seconds
 
 GROUPS = {
     "bilm": bilm,
@@ -44,6 +47,7 @@ def main() -> None:
     parser.add_argument("--text", type=Path, help="real text, one tokenised sentence a line (default: generated sample text)")
     parser.add_argument("--peers", type=Path, help="the folder in which AllenNLP's wheel is unpacked")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="what the group bilm runs on (default: cpu)")
+    parser.add_argument("--cpu-time", action="store_true", help="count the process's CPU time: for one thread on a busy machine")
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
     chosen = parser.parse_args()
     if unknown := sorted(set(chosen.groups) - set(GROUPS)):
@@ -70,6 +74,9 @@ def main() -> None:
         rich.reconfigure(quiet=True)  # the store's progress
         for group in chosen.groups or GROUPS:
             for comparison in GROUPS[group].compare(setting):
+                if chosen.cpu_time and comparison.measure is seconds:
+                    measure = partial(seconds, clock=time.process_time)
+                    comparison = dataclasses.replace(comparison, measure=measure, measured="s of CPU")
                 found = list(measured(comparison, chosen.repeats or (1 if quick else 5)))
                 console.print(table(found))
                 rows += found
