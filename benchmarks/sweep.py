@@ -10,13 +10,14 @@ import statistics
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import torch
 from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig
 
 from elmo_bench.data import TaskData
-from elmo_bench.elmo import Elmo, LayerStore, build_store
+from elmo_bench.elmo import BiLm, Elmo, LayerStore, build_store
 from elmo_bench.jobs import build
 
 from .tasks import step
@@ -35,12 +36,12 @@ def compare(setting: Setting) -> Iterator[Comparison]:
     data = build.data(cfg)
     data.vocab, _ = build.vocab(cfg, data)
     for name in ("books", *setting.sizes):
-        bilm = Elmo.load("books").layers if name == "books" else setting.bilm(name)
+        bilm: Any = Elmo.load("books").layers if name == "books" else setting.bilm(name)
         yield from _of(f"{cfg.data.name}, biLM {name}", bilm, cfg, data, setting)
 
 
-def _of(title: str, bilm: torch.nn.Module, cfg: DictConfig, data: TaskData, setting: Setting) -> Iterator[Comparison]:
-    numbers = list(itertools.islice(data.train_dataloader().batch_sampler, 1 if setting.quick else 8))  # type: ignore[call-overload]
+def _of(title: str, bilm: BiLm, cfg: DictConfig, data: TaskData, setting: Setting) -> Iterator[Comparison]:
+    numbers = list(itertools.islice(data.train_dataloader().batch_sampler, 1 if setting.quick else 8))  # type: ignore[arg-type]
     sentences = [s for batch in numbers for n in batch for s in data.examples["train"][n].sentences]
     folders = (setting.scratch / f"sweep-{title}-{count}" for count in itertools.count())
     spent: dict[str, list[float]] = defaultdict(list)
@@ -65,7 +66,7 @@ def _of(title: str, bilm: torch.nn.Module, cfg: DictConfig, data: TaskData, sett
 
 
 def _epoch(
-    cfg: DictConfig, data: TaskData, numbers: list[list[int]], bilm: torch.nn.Module | None, store: LayerStore | None
+    cfg: DictConfig, data: TaskData, numbers: list[list[int]], bilm: BiLm | None, store: LayerStore | None
 ) -> Callable[[], None]:
     """Training on the batches, which are made on the way."""
     torch.manual_seed(0)
