@@ -52,6 +52,8 @@ def main() -> None:
     chosen = parser.parse_args()
     if unknown := sorted(set(chosen.groups) - set(GROUPS)):
         parser.error(f"there is no group {', '.join(unknown)}: choose from {', '.join(GROUPS)}")
+    if chosen.cpu_time and (timed := {"growth", "sweep"} & set(chosen.groups or GROUPS)):
+        parser.error(f"--cpu-time: {' and '.join(sorted(timed))} have clocks of their own; choose other groups")
     if chosen.peers and not Path(chosen.peers, "allennlp/modules/elmo.py").is_file():
         parser.error(f"--peers {chosen.peers}: it has no allennlp/modules/elmo.py; unpack AllenNLP's wheel there")
     if chosen.text and not chosen.text.is_file():

@@ -38,7 +38,7 @@ def seconds(call: Callable[[], object], clock: Callable[[], float] = time.perf_c
     """How long a call takes."""
     start = clock()
     call()
-    if torch.cuda.is_available():
+    if torch.cuda.is_initialized():
         torch.cuda.synchronize()
     return clock() - start
 

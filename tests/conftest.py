@@ -5,6 +5,8 @@ from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # tests are small: threads would only wait for each other
 
+os.environ.pop("SLURM_NTASKS", None)  # a job of SLURM may run the tests; their runs are no tasks of it
+
 import pytest
 import torch
 

@@ -61,10 +61,11 @@ class Elmo(nn.Module):
             layers.requires_grad_(finetune)
 
     @classmethod
-    def load(cls, model: str | Path, weights: str | Path | None = None, **settings: Any) -> "Elmo":
+    def load(cls, model: str | Path, weights: str | Path | None = None, *, precision: str = "float32", **settings: Any) -> "Elmo":
         """ELMo over a biLM on disk, ready to use: "mini" (shipped), a folder as job=pretrain writes it, or two files.
 
-        The two files are `options.json` and its weights; `settings` are those of the constructor (`mix`, `at`, `dropout` ...).
+        The two files are `options.json` and its weights; `precision` is float32 or bfloat16, `settings` are those of the
+        constructor (`mix`, `at`, `dropout` ...).
         Raises FileNotFoundError and ValueError as `load` of weights does.
         """
         if weights is None:
@@ -73,7 +74,7 @@ class Elmo(nn.Module):
                 names = sorted(path.parent.name for path in Path(shipped("")).glob("*/options.json"))
                 raise FileNotFoundError(f"{model}: no such folder, and no biLM that ships ({', '.join(names)})")
             model, weights = folder / "options.json", folder / "weights.safetensors"
-        return cls(load(model, weights), **settings).eval()
+        return cls(load(model, weights, precision=precision), **settings).eval()
 
     def embed(self, sentences: Sequence[Sequence[str]]) -> list[Float[Tensor, "L T D"]]:
         """All layers of each sentence (a list of words), in order: (layers, words, width); layer 0 is the token layer.

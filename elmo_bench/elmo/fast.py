@@ -1,9 +1,10 @@
-"""The biLM to use: the numbers of `bilm.py`, which defines them, many times faster on a CPU where no gradient is wanted.
+"""The biLM to use: the numbers of `bilm.py`, which defines them, many times faster on a CPU and in training.
 
 - A word type goes through the character CNN once; a table remembers it for the batches to come.
 - Sentences are read in order of length, and a step computes only those that still have a token.
-- Input weights are multiplied for several steps at a time.
+- Input weights are multiplied for several steps at a time, the first layer's once for each word type.
 - Weights are packed once, as oneDNN multiplies fastest: with few rows that more than doubles the speed of a product.
+- Where a gradient is wanted, `scan.py` has it, written by hand.
 
 Axes: B batch, T tokens, C characters, P one direction, Z cell, G gates (4 Z), I input of a layer, N rows of a product.
 """
@@ -33,9 +34,9 @@ INPUT_ROWS = 512  # tokens whose input weights are multiplied at a time
 
 
 class BiLm(bilm.BiLm):
-    """The biLM; in evaluation, on a CPU and without gradients, it reads fast.
+    """The biLM, fast: on a CPU without gradients with packed weights, with gradients by `Scan`, else as it is defined.
 
-    What that needs besides the parameters is made anew when one of them has changed, and is neither saved nor copied. A change
+    What packing needs besides the parameters is made anew when one of them has changed, and is neither saved nor copied. A change
     in place through `parameter.data` is one that torch does not count, and so goes unnoticed.
     """
 
@@ -46,11 +47,13 @@ class BiLm(bilm.BiLm):
         self, chars: Int[Tensor, "B T C"], state: State | None = None, *, boundaries: bool = False
     ) -> tuple[Float[Tensor, "L B S D"], State]:
         with torch.autocast(chars.device.type, torch.bfloat16) if self.bf16 else nullcontext():
-            return super().forward(chars, state, boundaries=boundaries)
+            layers, state = super().forward(chars, state, boundaries=boundaries)
+        return layers.to(state.c.dtype), state  # without packed weights bfloat16 is what came out
 
     def encode(self, chars: Int[Tensor, "B T C"]) -> Float[Tensor, "B T P"]:
         packed = self._pack()
-        return packed.types(chars) if packed and chars.numel() else super().encode(chars)
+        with torch.autocast(chars.device.type, enabled=False):
+            return packed.types(chars) if packed and chars.numel() else super().encode(chars)
 
     def run(
         self, direction: int, x: Float[Tensor, "B T P"], mask: Bool[Tensor, "B T"] | None, state: State
@@ -129,7 +132,7 @@ class WordTypes:
         """A vector for every frame, also for those past a sentence's end."""
         frames = chars.flatten(0, 1)
         keys = [frame.tobytes() for frame in frames.numpy().astype(np.int16)]
-        with self.lock, torch.autocast("cpu", enabled=False):
+        with self.lock:
             new = {key: place for place, key in enumerate(keys) if key not in self.numbers}
             if len(self.numbers) + len(new) > KNOWN_TYPES:
                 self.numbers, self.vectors = {}, self.vectors[:0]

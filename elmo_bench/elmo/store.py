@@ -88,7 +88,8 @@ def build_store(
     unique = {sentence_key(char_ids([sentence])[0]): sentence for sentence in sentences if sentence}
     keys = sorted(unique)
     text = hashlib.sha256(b"".join(keys)).hexdigest()
-    path = folder / f"{digest(bilm)[:12]}-{text[:12]}-{dtype}"
+    precision = "-bfloat16" if bilm.bf16 else ""
+    path = folder / f"{digest(bilm)[:12]}{precision}-{text[:12]}-{dtype}"
     store = LayerStore(path, bilm, layers)
     if not (missing := _missing(store)):
         return store

@@ -55,8 +55,8 @@ def load(options: str | Path | None, weights: str | Path | None, *, pretrained: 
 
 
 def digest(bilm: BiLm) -> str:
-    """A sha256 of all parameters, and of a precision other than theirs: which biLM this is, wherever its files lie."""
-    found = hashlib.sha256(b"bfloat16" if bilm.bf16 else b"")
+    """A sha256 of all parameters: which biLM this is, wherever its files lie."""
+    found = hashlib.sha256()
     for name, value in sorted(bilm.state_dict().items()):
         found.update(name.encode())
         found.update(value.cpu().contiguous().numpy())

@@ -174,6 +174,6 @@ def check_slurm(trainer: pl.Trainer) -> None:
     tasks, devices, nodes = int(os.environ["SLURM_NTASKS"]), trainer.num_devices, trainer.num_nodes
     if tasks != devices * nodes:
         raise ValueError(
-            f"SLURM has started {tasks} tasks, but trainer.devices={devices} on trainer.num_nodes={nodes} is {devices * nodes} "
-            "processes: give srun --ntasks-per-node and --nodes these two values"
+            f"this is a job of SLURM with {tasks} tasks, but trainer.devices={devices} on trainer.num_nodes={nodes} is "
+            f"{devices * nodes} processes: give srun --ntasks-per-node and --nodes these two values"
         )

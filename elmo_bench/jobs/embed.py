@@ -43,7 +43,13 @@ def embed(cfg: DictConfig) -> None:
     bilm = build.bilm(cfg)
     take, recipe = taker(cfg, bilm)
     found = survey(cfg.input, with_index=cfg.sentence_to_index and output.suffix in HDF5)
-    purpose = {"input": found.digest, "biLM": digest(bilm), "layers": recipe, "dtype": cfg.dtype, "layout": found.layout}
+    purpose = {
+        "input": found.digest,
+        "biLM": digest(bilm),
+        "layers": recipe,
+        "dtype": [cfg.dtype, cfg.elmo.precision],
+        "layout": found.layout,
+    }
     rows = (bilm.num_layers,) if cfg.layers == "all" else ()
     shapes = [(*rows, length, bilm.dim) for length in found.lengths]
     file = VectorFile(output, shapes, DTYPES[cfg.dtype], purpose, found.index)

@@ -39,6 +39,8 @@ def report(cfg: DictConfig) -> None:
     chosen = {title: reports.where(runs, table["where"] or {}) for title, table in tables.items()}
     if not any(chosen.values()):
         raise ValueError(f"runs={settings['runs']}: no run is as `where` says: {[table['where'] for table in tables.values()]}")
+    for title in (title for title in tables if not chosen[title]):
+        log.info("no run is as `where` says: %s is left out", title)
     found = [_report(chosen[title], title, table) for title, table in tables.items() if chosen[title]]
     console = Console()
     for grid in (grid for one in found for grid in reports.grids(one)):
@@ -53,8 +55,9 @@ def report(cfg: DictConfig) -> None:
         wandb_logger.keep(outputs, **kept | {"job_type": "report", "tags": [], "save_dir": "."})
 
 
-def _settings(settings: dict[str, Any], title: str, own: dict[str, Any]) -> dict[str, Any]:
+def _settings(settings: dict[str, Any], title: str, own: dict[str, Any] | None) -> dict[str, Any]:
     """A table's own settings, and the report's for what it does not say."""
+    own = own or {}
     if unknown := own.keys() - {*SETTINGS}:
         raise ValueError(f"tables.{title}: there is no {sorted(unknown)}; a table may have {', '.join(SETTINGS)}")
     return {key: own.get(key, settings[key]) for key in SETTINGS}

@@ -27,6 +27,7 @@ def viterbi(
 
     Minus infinity forbids; a sentence that has no allowed sequence gets one that is not allowed.
     """
+    moves, starts, ends = moves.float(), starts.float(), ends.float()
     steps = scores.float().permute(1, 2, 0).contiguous()  # "T K B": sentences side by side
     best, into = starts[:, None] + steps[0], moves[..., None]  # of all sequences that end at a label, the best one's sum
     sums = [best]

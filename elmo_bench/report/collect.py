@@ -76,12 +76,14 @@ def choice(run: Run, keys: Sequence[str]) -> tuple[str, ...]:
 
 def where(runs: Iterable[Run], values: Mapping[str, object]) -> list[Run]:
     """The runs whose config has these values under dotted keys."""
+
+    def agrees(run: Run, key: str, wanted: str) -> bool:
+        found = {run["choices"][name] for name in (key, f"{key}.name") if name in run["choices"]}
+        value = number(wanted)
+        return wanted in found or (value is not None and value in map(number, found))
+
     wanted = {key: as_text(value) for key, value in values.items()}
-    return [
-        run
-        for run in runs
-        if all(value in (run["choices"].get(key), run["choices"].get(f"{key}.name")) for key, value in wanted.items())
-    ]
+    return [run for run in runs if all(agrees(run, key, value) for key, value in wanted.items())]
 
 
 def distinguishing(runs: Sequence[Run], given: Sequence[str]) -> list[str]:

@@ -1,10 +1,11 @@
 """Reports as one page of HTML, or one picture: tables and plots, without scripts, without anything from elsewhere."""
 
 import csv
+import logging
 import math
 import statistics
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from .collect import Run, number
 from .plot import KINDS, Point, Series, arrange, chart, dashes
 from .table import Cell, Key, Report
 from .write import Grid, footnotes, grids, heads, score, settings, short
+
+log = logging.getLogger(__name__)
 
 # The keys that make a curve: what the axis is called, and where a value stands on it; None: one after the other.
 CURVES: dict[str, tuple[str, str, Callable[[float], float] | None]] = {
@@ -56,7 +59,7 @@ def _links(name: str, report: Report, sections: Sections) -> str:
 def _chapter(name: str, report: Report, sections: Sections) -> str:
     tables = "".join(table(grid) for grid in grids(report))
     if len(report.rows) == 1:
-        tables += figure(report.title or RESULTS, *by_row(report))
+        tables += figure(f"{report.split} figure, percent", *by_row(report))
     notes = "".join(f"<p>{escape(note)}</p>" for note in footnotes([report]))
     inner = "".join(
         f'<section id="{anchor}"><h3>{escape(title)}</h3>{body}</section>\n' for anchor, (title, body) in sections.items()
@@ -97,11 +100,21 @@ def by_row(report: Report) -> tuple[str, list[Series]]:
 
 
 def picture(reports: Sequence[Report]) -> str:
-    """The plots by row, two side by side, as an SVG for a document; ValueError where no report has one key for its rows."""
-    shown = [report for report in reports if len(report.rows) == 1]
-    if not shown:
+    """A plot of each report, two side by side, as an SVG for a document: a curve where a row is a quantity, else the rows.
+
+    A report without columns to compare, among others, is left out. ValueError where none has anything to draw.
+    """
+    plots = []
+    for report in reports:
+        curve = next(((key, lines) for key in CURVES if key in report.rows and (lines := _lines(report, key))), None)
+        if curve:
+            plots.append((report.title, *_curve(report, *curve)))
+        elif len(report.rows) == 1 and (len(heads(report)) > 1 or len(reports) == 1):
+            plots.append((report.title, *by_row(report)))
+        else:
+            log.info("not in the picture, only in tables: %s", report.title or RESULTS)
+    if not plots:
         raise ValueError("output=FILE.svg: a picture has a single config key along its x axis: rows=task")
-    plots = [(report.title, *by_row(report)) for report in shown]
     return arrange(plots, STYLE.read_text(encoding="utf-8"))
 
 
@@ -127,31 +140,41 @@ def weights(report: Report) -> str:
 
 
 def curves(report: Report, key: str) -> str:
-    """The figure by the values of a config key, a line for each setting of the other keys; nothing where it does not vary."""
-    _, axis, scale = CURVES[key]
-    keys = [*report.rows, *report.columns]
-    if key not in keys:
+    """The figure by the values of a config key as a chart and a table; nothing where it does not vary."""
+    lines = _lines(report, key)
+    if not lines:
         return ""
+    texts = _values(lines)
+    rows = [[setting, *(score(cells[text]) if text in cells else "" for text in texts)] for setting, cells in lines.items()]
+    grid = Grid("mean ± standard deviation (runs)", ["", *(f"{short(key)}={text}" for text in texts)], rows, set(), 1)
+    return figure(f"{report.split} figure, percent", *_curve(report, key, lines)) + table(grid)
+
+
+def _lines(report: Report, key: str) -> dict[str, dict[str, Cell]]:
+    """For each setting of the other keys, the cells by the value of one; settings that have a single value are left out."""
+    keys = [*report.rows, *report.columns]
     lines: dict[str, dict[str, Cell]] = defaultdict(dict)
-    for cell in report.cells:
+    for cell in report.cells if key in keys else ():
         values = dict(zip(keys, [*cell.row, *cell.column], strict=True))
         value = values.pop(key)
         if number(value) is not None:
             lines[settings([*values], [*values.values()])][value] = cell
-    lines = {setting: cells for setting, cells in lines.items() if len(cells) > 1}
-    if not lines:
-        return ""
-    texts = sorted({text for cells in lines.values() for text in cells}, key=float)
+    return {setting: cells for setting, cells in lines.items() if len(cells) > 1}
+
+
+def _values(lines: Mapping[str, Mapping[str, Cell]]) -> list[str]:
+    return sorted({text for cells in lines.values() for text in cells}, key=float)
+
+
+def _curve(report: Report, key: str, lines: Mapping[str, Mapping[str, Cell]]) -> tuple[str, list[Series]]:
+    _, axis, scale = CURVES[key]
+    texts = _values(lines)
     places = {text: scale(float(text)) if scale else float(rank) for rank, text in enumerate(texts)}
     series = [
         Series(name, [[_point(places[text], found[text]) for text in texts if text in found]]) for name, found in lines.items()
     ]
-    drawn = chart(series, x=axis, y=f"{report.split} figure, percent", marks=[(place, text) for text, place in places.items()])
-    rows = [[setting, *(score(cells[text]) if text in cells else "" for text in texts)] for setting, cells in lines.items()]
-    heads = ["", *(f"{short(key)}={text}" for text in texts)]
-    return figure(f"{report.split} figure, percent", drawn, series) + table(
-        Grid("mean ± standard deviation (runs)", heads, rows, set(), 1)
-    )
+    marks = [(place, text) for text, place in places.items()]
+    return chart(series, x=axis, y=f"{report.split} figure, percent", marks=marks), series
 
 
 def _point(place: float, cell: Cell) -> Point:

@@ -167,6 +167,19 @@ def test_bfloat16(no_definition):
     assert torch.equal(model(CHARS)[0], expected[0])
 
 
+def test_bfloat16_without_packed_weights(monkeypatch):
+    """As on a GPU: by the definition under autocast, the token layer and what comes out in float32."""
+    model = frozen(cell_clip=3.0, projection_clip=3.0)
+    expected = model(CHARS)[0]
+    monkeypatch.setattr(BiLm, "_pack", lambda *_: None)
+    model.bf16 = True
+    found = model(CHARS)[0]
+    assert found.dtype == torch.float32
+    torch.testing.assert_close(found[0], expected[0])
+    for ours, exact in zip(found[1:], expected[1:], strict=True):
+        assert 0 < (ours - exact).norm() < 0.02 * exact.norm()
+
+
 def test_inference_mode_and_then_not():
     model = frozen().requires_grad_(True)
     with torch.inference_mode():

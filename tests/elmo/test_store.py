@@ -66,7 +66,10 @@ def test_only_the_layers_asked_for_and_others_later(bilm, calls, tmp_path):
 
 
 def test_another_bilm_another_store(bilm, tmp_path):
-    assert build_store(bilm, SENTENCES, [2], tmp_path).folder != build_store(BiLm(OPTIONS), SENTENCES, [2], tmp_path).folder
+    folder = build_store(bilm, SENTENCES, [2], tmp_path).folder
+    assert folder != build_store(BiLm(OPTIONS), SENTENCES, [2], tmp_path).folder
+    bilm.bf16 = True
+    assert folder != build_store(bilm, SENTENCES, [2], tmp_path).folder
 
 
 def test_a_sentence_that_is_not_there(bilm, tmp_path):

@@ -30,7 +30,7 @@ def test_tasks_that_are_not_the_devices(tiny, task, nodes, per_node):
     """Without it, a run with too few tasks waits for ever, and one with too many is so many runs."""
     task(nodes, per_node)
     with pytest.raises(
-        ValueError, match=rf"SLURM has started {nodes * per_node} tasks, but trainer.devices=2 on trainer.num_nodes"
+        ValueError, match=rf"this is a job of SLURM with {nodes * per_node} tasks, but trainer.devices=2 on trainer.num_nodes"
     ):
         build.trainer(tiny("trainer=ddp", "trainer.accelerator=cpu"), [])
 
@@ -45,7 +45,7 @@ def test_one_device(tiny, task):
     task(1, 1)
     build.trainer(tiny(), [])
     task(1, 2)
-    with pytest.raises(ValueError, match=r"SLURM has started 2 tasks, but trainer.devices=1"):
+    with pytest.raises(ValueError, match=r"this is a job of SLURM with 2 tasks, but trainer.devices=1"):
         build.trainer(tiny(), [])
 
 

@@ -74,7 +74,15 @@ def test_finetuning_moves_the_bilm(tiny):
 
 @pytest.mark.parametrize(
     "overrides",
-    [["elmo=none"], ["elmo.pretrained=false"], ["trainer.precision=bf16-mixed"], ["trainer=smoke"], ["num_workers=1"]],
+    [
+        ["elmo=none"],
+        ["elmo.pretrained=false"],
+        ["elmo.precision=bfloat16"],
+        ["elmo.precision=bfloat16", "elmo.finetune=true"],
+        ["trainer.precision=bf16-mixed"],
+        ["trainer=smoke"],
+        ["num_workers=1"],
+    ],
 )
 def test_variants_run(tiny, overrides):
     cfg = tiny(*overrides)

@@ -134,7 +134,7 @@ def test_a_picture_for_a_document(sweep):
     texts = [text.text for text in svg.iter("{http://www.w3.org/2000/svg}text")]
     assert {"First", "Second & last", "Third", "elmo=mini", "elmo=none"} <= {*texts}
     with pytest.raises(ValueError, match=r"output=FILE.svg: a picture has a single config key along its x axis: rows=task"):
-        picture([report(runs, ["task", "fraction"], ["elmo"])])
+        picture([report(runs, ["task", "elmo.mix"], ["elmo", "fraction"])])
 
 
 def test_weights_and_cost(sweep):
