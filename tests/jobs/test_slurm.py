@@ -3,13 +3,11 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from elmo_bench.jobs import build
-
-ROOT = Path(__file__).parents[2]
+from tests.test_run import ROOT, SMALL
 
 
 @pytest.fixture
@@ -58,16 +56,16 @@ def test_a_shell_of_slurm_is_no_task(tiny, task):
 def test_two_tasks_are_one_run(task, tmp_path):
     """Two processes as `srun --ntasks-per-node=2` starts them, in one folder: they find each other and leave one result."""
     task(1, 2)
-    small = [
-        "elmo=none",
-        "data.size=4",
-        "encoder.hidden_size=4",
-        "task.model.hidden_size=4",
-        "fit.batch_size=4",
-        "fit.max_epochs=1",
-    ]
     folders = [f"cache_dir={tmp_path}", f"hydra.run.dir={tmp_path}/run"]
-    command = [sys.executable, str(ROOT / "run.py"), *small, "trainer=ddp", "trainer.accelerator=cpu", *folders]
+    command = [
+        sys.executable,
+        str(ROOT / "run.py"),
+        *SMALL,
+        "fit.max_epochs=1",
+        "trainer=ddp",
+        "trainer.accelerator=cpu",
+        *folders,
+    ]
     ranks = [{"SLURM_PROCID": str(rank), "SLURM_LOCALID": str(rank)} for rank in (0, 1)]
     tasks = [subprocess.Popen(command, cwd=ROOT, env=os.environ | rank) for rank in ranks]
     assert [process.wait(timeout=300) for process in tasks] == [0, 0]
