@@ -80,8 +80,9 @@ def table(grid: Grid, shares: bool = False) -> str:
             cells.append(f'<th scope="row">{shown}</th>' if c < grid.left else f"<td{shade}>{shown}</td>")
         rows.append(f"<tr>{''.join(cells)}</tr>")
     return (
+        f"<figure><figcaption>{escape(grid.title)}</figcaption>"
         f'<div class="scroll" role="region" tabindex="0" aria-label="{escape(grid.title)}">'
-        f"<table><caption>{escape(grid.title)}</caption><thead><tr>{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
+        f"<table><thead><tr>{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table></div></figure>"
     )
 
 

@@ -1,9 +1,10 @@
-"""The page and the picture in a real browser: what is laid out, at a phone's width, and reached by keyboard."""
+"""The page and the picture in a real browser: what is laid out, at a phone's width and in the dark, and reached by keyboard."""
 
 import json
 import re
 import shutil
 import subprocess
+from html import escape
 
 import pytest
 
@@ -15,13 +16,17 @@ CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", 
 pytestmark = [pytest.mark.browser, pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium on this machine")]
 MEASURE = """<script>
 const all = (what) => [...document.querySelectorAll(what)];
-document.title = JSON.stringify({
+parent.document.title = JSON.stringify({
+  width: innerWidth,
   overflow: document.documentElement.scrollWidth - innerWidth,
   plots: all("figure > svg").map((plot) => plot.getBoundingClientRect().height),
+  captions: all("figcaption").map((caption) => caption.getBoundingClientRect().right),
   focused: all(".scroll").map((table) => (table.focus(), document.activeElement === table)),
   broken: all("nav a").filter((link) => !document.querySelector(link.getAttribute("href"))).length,
+  paper: getComputedStyle(document.body).backgroundColor,
 });
 </script></body>"""
+PHONE = 375  # pixels; a window of headless chromium is wider, a frame in it need not be
 
 
 @pytest.fixture
@@ -36,21 +41,41 @@ def chromium(tmp_path):
     """What it prints, for some arguments."""
 
     def call(*arguments):
-        options = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}/profile", "--window-size=375,800"]
+        options = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync"]
+        options.append(f"--user-data-dir={tmp_path}/profile")
         return subprocess.run([CHROMIUM, *options, *arguments], capture_output=True, text=True, check=True, timeout=60).stdout
 
     return call
 
 
-def test_the_page(reported, chromium, tmp_path):
-    (tmp_path / "page.html").write_text(page([reported]).replace("</body>", MEASURE), encoding="utf-8")
-    found = json.loads(re.search("<title>(.*?)</title>", chromium("--dump-dom", f"file://{tmp_path}/page.html"))[1])
+@pytest.fixture
+def measured(reported, chromium, tmp_path):
+    """The page's measures on a phone, with some options of the browser."""
+
+    def measure(*options):
+        inner = page([reported]).replace("</body>", MEASURE)
+        (tmp_path / "phone.html").write_text(f'<iframe width="{PHONE}" srcdoc="{escape(inner)}"></iframe>', encoding="utf-8")
+        found = chromium("--dump-dom", *options, f"file://{tmp_path}/phone.html")
+        return json.loads(re.search("<title>(.*?)</title>", found)[1])
+
+    return measure
+
+
+def test_the_page(measured):
+    found = measured()
+    assert found["width"] == PHONE
     assert found["overflow"] <= 0  # what is wide scrolls by itself
     assert found["plots"]
     assert min(found["plots"]) > 100
+    assert max(found["captions"]) <= PHONE
     assert found["focused"]
     assert all(found["focused"])
     assert found["broken"] == 0
+
+
+def test_the_page_in_the_dark(measured):
+    assert measured("--blink-settings=preferredColorScheme=1")["paper"] == "rgb(255, 255, 255)"
+    assert measured("--blink-settings=preferredColorScheme=0")["paper"] == "rgb(22, 25, 29)"
 
 
 def test_the_picture(reported, chromium, tmp_path):

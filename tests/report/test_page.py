@@ -70,12 +70,13 @@ def test_it_needs_nothing_but_itself(sweep):
     assert {link.get("href")[1:] for link in body.iter("a")} == {section.get("id") for section in body.iter("section")}
     assert "prefers-color-scheme: dark" in text
     assert 'name="viewport"' in text
-    for table in body.iter("div"):
-        if table.get("class") == "scroll":  # it is reached by keyboard, and has a name
-            assert (table.get("tabindex"), table.get("role")) == ("0", "region")
-            assert table.get("aria-label") == table.find("table/caption").text
-            widths = {len(row) for row in table.iter("tr")}
-            assert len(widths) == 1
+    tables = [figure for figure in body.iter("figure") if figure.find("div/table") is not None]
+    assert tables
+    for table in tables:
+        scroll = table.find("div")  # it is reached by keyboard, and has a name
+        assert (scroll.get("class"), scroll.get("tabindex"), scroll.get("role")) == ("scroll", "0", "region")
+        assert scroll.get("aria-label") == table.find("figcaption").text
+        assert len({len(row) for row in table.iter("tr")}) == 1
     assert all(svg.find("title").text for svg in body.iter("svg") if not svg.get("aria-hidden"))
     used, styled = set(re.findall(r'class="(line\d)"', text)), set(re.findall(r"\.(line\d) {", text))
     assert used <= styled
@@ -186,5 +187,5 @@ def test_several_reports_are_chapters_of_one_page(sweep):
     anchors = [section.get("id") for section in body.iter("section")]
     assert len({*anchors}) == len(anchors)
     assert [link.get("href") for link in body.iter("a")] == [f"#{anchor}" for anchor in anchors]
-    captions = [body.find(f".//section[@id='s{number}']/div/table/caption").text for number in (0, 1)]
+    captions = [body.find(f".//section[@id='s{number}']/figure/figcaption").text for number in (0, 1)]
     assert [caption.partition(";")[0] for caption in captions] == ["First", "Second & last"]
