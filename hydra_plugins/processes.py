@@ -10,6 +10,8 @@ import itertools
 import logging
 import os
 import queue
+import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -49,6 +51,7 @@ OURS = ("hydra.mode", "hydra.sweep", "hydra/sweeper", "hydra.launcher", "hydra/l
 class ProcessesConf:
     _target_: str = "hydra_plugins.processes.Processes"
     n_jobs: int = 1
+    prefix: str = ""
 
 
 ConfigStore.instance().store(group="hydra/launcher", name="processes", node=ProcessesConf, provider="elmo_bench")
@@ -65,12 +68,17 @@ class Outcome:
 
 
 class Processes(Launcher):
-    """Runs `n_jobs` processes side by side; the threads of the machine are shared out, and its GPUs, one for each."""
+    """Runs `n_jobs` processes side by side; the threads of the machine are shared out, and its GPUs, one for each.
 
-    def __init__(self, n_jobs: int) -> None:
+    With a `prefix`, such as `srun --ntasks=1`, each command begins with it: what it starts them on is not shared out here.
+    """
+
+    def __init__(self, n_jobs: int, prefix: str = "") -> None:
         if n_jobs < 1:
             raise ValueError(f"hydra.launcher.n_jobs={n_jobs}, but it may be 1 or more")
-        self.n_jobs = n_jobs
+        self.n_jobs, self.prefix = n_jobs, shlex.split(prefix)
+        if self.prefix and shutil.which(self.prefix[0]) is None:
+            raise ValueError(f"hydra.launcher.prefix={prefix}, but there is no command {self.prefix[0]} here")
         self.running: set[subprocess.Popen] = set()
         self.stopped = False
         self.lock, self.taken = threading.Lock(), set[Path]()
@@ -87,7 +95,7 @@ class Processes(Launcher):
         folder.mkdir(parents=True, exist_ok=True)
         done = finished([folder, Path(self.config.outputs_dir)]) if self.config.resume else {}
         slots: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-        devices = gpus() if self.n_jobs > 1 else []
+        devices = gpus() if self.n_jobs > 1 and not self.prefix else []
         for number in range(self.n_jobs):
             slots.put(devices[number % len(devices)] if devices else None)
 
@@ -158,14 +166,14 @@ class Processes(Launcher):
         return run_dir
 
     def command(self, overrides: list[str], run_dir: Path) -> list[str]:
-        """What a person would type for this run alone."""
+        """What a person would type for this run alone, after the prefix."""
         hydra = self.config.hydra
         sources = [(source.provider, source.path) for source in hydra.runtime.config_sources]
         options = {"main": "--config-path", "command-line": "--config-dir"}
         config = [word for provider, path in sources if provider in options for word in (options[provider], path)]
         config += ["--config-name", hydra.job.config_name]
         ours = [override for override in hydra.overrides.hydra if not override.lstrip("+~").startswith(OURS)]
-        script = [sys.executable, str(Path(sys.argv[0]).resolve())]
+        script = [*self.prefix, sys.executable, str(Path(sys.argv[0]).resolve())]
         return [*script, *config, *overrides, *ours, f"hydra.run.dir={quoted(str(run_dir))}", "hydra.mode=RUN"]
 
     def environment(self, gpu: str | None) -> dict[str, str]:
@@ -173,7 +181,7 @@ class Processes(Launcher):
         folder = Path(self.config.hydra.sweep.dir)
         found = {"WANDB_RUN_GROUP": f"{folder.parent.name}/{folder.name}"}
         found |= {name: value for name, value in os.environ.items() if name not in RANKS}
-        if self.n_jobs > 1:
+        if self.n_jobs > 1 and not self.prefix:
             found.setdefault("OMP_NUM_THREADS", str(max(1, cores() // self.n_jobs)))
         return found if gpu is None else found | {"CUDA_VISIBLE_DEVICES": gpu}
 
@@ -209,7 +217,7 @@ def gpus() -> list[str]:
 
 def ended(code: int) -> str:
     """An exit status in words."""
-    if code == -signal.SIGKILL:
+    if code in (-signal.SIGKILL, 128 + signal.SIGKILL):  # the second as a shell or srun tells it
         return "killed by signal 9, as the system does where memory runs out"
     return f"killed by signal {-code}" if code < 0 else f"exit status {code}"
 

@@ -116,8 +116,8 @@ def test_stopped_while_a_run_is_composed(sweep, tmp_path, monkeypatch):
 
 
 def test_environment(monkeypatch):
-    def environment(n_jobs, gpu=None):
-        launcher = Processes(n_jobs)
+    def environment(n_jobs, gpu=None, prefix=""):
+        launcher = Processes(n_jobs, prefix)
         config = OmegaConf.create({"hydra": {"sweep": {"dir": "outputs/2026-01-31/12-00"}}})
         launcher.setup(hydra_context=None, task_function=None, config=config)
         return launcher.environment(gpu)
@@ -133,6 +133,7 @@ def test_environment(monkeypatch):
     assert found["WANDB_RUN_GROUP"] == "2026-01-31/12-00"
     assert not {"RANK", "MASTER_ADDR", "SLURM_NTASKS"} & {*found}
     assert "OMP_NUM_THREADS" not in environment(1)
+    assert "OMP_NUM_THREADS" not in environment(4, prefix="nice")
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     monkeypatch.setenv("WANDB_RUN_GROUP", "mine")
     assert environment(4)["OMP_NUM_THREADS"] == "3"
@@ -146,12 +147,13 @@ def test_a_run_gets_the_configs_of_its_sweep(monkeypatch):
         "job": {"config_name": "small"},
         "overrides": {"hydra": ["hydra.launcher.n_jobs=2", "hydra.job.chdir=false", "hydra.mode=MULTIRUN"]},
     }
-    launcher = Processes(1)
+    launcher = Processes(1, "nice -n 5")
     launcher.setup(hydra_context=None, task_function=None, config=OmegaConf.create({"hydra": hydra}))
     monkeypatch.setattr(sys, "argv", ["/mine/run.py"])
     configs = ["--config-path", "/mine/conf", "--config-dir", "/more/conf", "--config-name", "small"]
     overrides = ["seed=2", "hydra.job.chdir=false", "hydra.run.dir='/out/it\\'s'", "hydra.mode=RUN"]
-    assert launcher.command(["seed=2"], Path("/out/it's")) == [sys.executable, "/mine/run.py", *configs, *overrides]
+    script = ["nice", "-n", "5", sys.executable, "/mine/run.py"]
+    assert launcher.command(["seed=2"], Path("/out/it's")) == [*script, *configs, *overrides]
 
 
 def test_gpus(monkeypatch):
@@ -161,9 +163,11 @@ def test_gpus(monkeypatch):
     assert processes.gpus() == []
 
 
-def test_no_jobs():
+def test_settings_that_cannot_be():
     with pytest.raises(ValueError, match=r"hydra.launcher.n_jobs=0, but it may be 1 or more"):
         Processes(0)
+    with pytest.raises(ValueError, match=r"hydra.launcher.prefix=nowhere -n 1, but there is no command nowhere here"):
+        Processes(1, "nowhere -n 1")
 
 
 def composed(*overrides, **more):

@@ -1,0 +1,89 @@
+"""Sweeps and a run on two nodes, on a real SLURM."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from tests.test_run import ROOT, SMALL
+
+pytestmark = [pytest.mark.slurm, pytest.mark.slow]
+DDP = ["trainer=ddp", "trainer.accelerator=cpu"]
+
+
+@pytest.fixture
+def command(cluster, tmp_path):
+    """A run or a sweep of small models for one epoch, after what may stand before it."""
+
+    def start(*arguments, before=(), **more):
+        script = [*before, sys.executable, str(ROOT / "run.py")]
+        settings = [*SMALL, "fit.max_epochs=1", f"cache_dir={tmp_path}"]
+        options = {"capture_output": True, "text": True, "cwd": ROOT, "timeout": 300}
+        return subprocess.run([*script, *arguments, *settings], **options, env=cluster | more)
+
+    return start
+
+
+def losses(folder):
+    """Every figure of the run, epoch by epoch."""
+    return (folder / "metrics.csv").read_text()
+
+
+def test_a_sweep_as_a_job_array(command, tmp_path):
+    pytest.importorskip("hydra_plugins.hydra_submitit_launcher")
+    sweep = ["-m", "fraction=0.5,1.0", "seed=1,2,3", "hydra/launcher=submitit_slurm", f"hydra.sweep.dir={tmp_path}/sweep"]
+    done = command(*sweep, "hydra.launcher.cpus_per_task=1")
+    assert done.returncode == 0, done.stderr
+    (jobs,) = {path.name.rpartition("_")[0] for path in tmp_path.glob("sweep/.submitit/*_?")}
+    assert len([*tmp_path.glob(f"sweep/.submitit/{jobs}_?")]) == 6  # of one array
+    config = [json.loads((tmp_path / "sweep" / str(k) / "result.json").read_text())["config"] for k in range(6)]
+    points = [(one["fraction"], one["seed"]) for one in config]
+    assert points == [(fraction, seed) for fraction in (0.5, 1.0) for seed in (1, 2, 3)]
+    alone = command("fraction=1.0", "seed=3", f"hydra.run.dir={tmp_path}/alone")
+    assert alone.returncode == 0, alone.stderr
+    assert losses(tmp_path / "alone") == losses(tmp_path / "sweep" / "5")
+
+
+def test_a_sweep_that_srun_spreads(command, tmp_path):
+    """With our own launcher: a run that fails leaves the other alone, and is what `resume=true` runs again."""
+    sweep = ["-m", "seed=1,2", f"hydra.sweep.dir={tmp_path}/sweep", "hydra.launcher.n_jobs=2", "resume=true"]
+    sweep.append("hydra.launcher.prefix='srun --ntasks=1'")
+    broken = tmp_path / "sweep" / "1" / "predictions"
+    broken.parent.mkdir(parents=True)
+    broken.write_text("a file where a folder belongs")
+    first = command(*sweep, COLUMNS="300")
+    assert first.returncode != 0
+    assert "1 of 2 runs did not finish" in first.stderr
+    broken.unlink()
+    second = command(*sweep, COLUMNS="300")
+    assert second.returncode == 0, second.stderr
+    assert (second.stdout.count("finished before"), second.stdout.count("│ done")) == (1, 1)
+    outputs = [path.read_text() for path in tmp_path.glob("sweep/?/output.txt")]
+    assert len(outputs) == 2
+
+
+def test_two_nodes_are_one_run(command, tmp_path):
+    """One task on each of two nodes leaves the figures of two processes on one machine, bit for bit."""
+    two = ["trainer.num_nodes=2", "trainer.devices=1", f"hydra.run.dir={tmp_path}/two"]
+    run = command(*DDP, *two, before=["srun", "--nodes=2", "--ntasks-per-node=1"])
+    assert run.returncode == 0, run.stderr
+    one = command(*DDP, "trainer.devices=2", f"hydra.run.dir={tmp_path}/one")
+    assert one.returncode == 0, one.stderr
+    assert losses(tmp_path / "two") == losses(tmp_path / "one")
+    assert run.stdout.count("result.json") == 1  # one process told it
+
+
+def test_one_task_for_two_devices(command, tmp_path):
+    """Without the check it would wait for ever."""
+    run = command(*DDP, "trainer.devices=2", f"hydra.run.dir={tmp_path}/run", before=["srun", "--ntasks=1"])
+    assert run.returncode != 0
+    assert "this is a job of SLURM with 1 tasks, but trainer.devices=2" in run.stderr
+
+
+def test_a_sweep_in_one_job(command, tmp_path):
+    """Its runs do not take themselves for tasks of SLURM: two devices are two processes of the run's own."""
+    sweep = ["-m", "seed=1", *DDP, "trainer.devices=2", f"hydra.sweep.dir={tmp_path}/sweep"]
+    done = command(*sweep, before=["srun", "--ntasks=1", "--cpus-per-task=2"])
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "sweep" / "0" / "result.json").is_file()
