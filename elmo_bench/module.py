@@ -27,7 +27,8 @@ class TaskModel(Protocol):
 class TaskModule(pl.LightningModule):
     """Scores -> loss and the mix's penalty when training; scores -> decoded predictions -> metric on dev and test.
 
-    `optimizer` takes parameter groups; a biLM that is trained too has a group of its own with `bilm_lr`. After dev, a test or
+    `optimizer` takes parameter groups; a biLM that is trained too has a group of its own with `bilm_lr`, and so have the mixes'
+    logits, if there is a `mix_lr`; ValueError where one is negative. After dev, a test or
     a prediction the predictions lie in `predictions`, by the example's place in its file. `scheduler` takes the optimizer. With
     `bilm_is_elsewhere` (frozen, and in a file of its own) checkpoints leave the biLM out; they hold `content` beside the weights.
     """
@@ -40,13 +41,17 @@ class TaskModule(pl.LightningModule):
         *,
         monitor: str,
         bilm_lr: float,
+        mix_lr: float | None = None,
         scheduler: Callable[[torch.optim.Optimizer], Any] | None = None,
         bilm_is_elsewhere: bool = False,
     ) -> None:
         super().__init__()
         self.model: Any = model
         self.optimizer, self.scheduler = optimizer, scheduler
-        self.monitor, self.bilm_lr = monitor, bilm_lr
+        for key, lr in (("elmo.lr", bilm_lr), ("elmo.mix_lr", mix_lr)):
+            if lr is not None and lr < 0:
+                raise ValueError(f"{key}={lr}, but a learning rate is 0 or more")
+        self.monitor, self.bilm_lr, self.mix_lr = monitor, bilm_lr, mix_lr
         self.metrics: Any = nn.ModuleDict({"val": metric, "test": metric.clone()})
         self.bilm_is_elsewhere = bilm_is_elsewhere
         self.content: dict[str, Any] = {}
@@ -129,10 +134,12 @@ class TaskModule(pl.LightningModule):
     def configure_optimizers(self) -> Any:
         elmo = self.elmo
         bilm = set(elmo.layers.parameters()) if elmo.finetune and elmo.layers is not None else set()
-        own = [p for p in self.parameters() if p.requires_grad and p not in bilm]
-        groups: list[dict[str, Any]] = [{"params": own}]
-        if bilm:
-            groups.append({"params": [p for p in self.parameters() if p in bilm], "lr": self.bilm_lr})
+        logits = {mix.weights for mix in elmo.mixes.values()} if self.mix_lr is not None else set()
+        trained = [p for p in self.parameters() if p.requires_grad]
+        groups: list[dict[str, Any]] = [{"params": [p for p in trained if p not in bilm | logits]}]
+        for chosen, lr in ((bilm, self.bilm_lr), (logits, self.mix_lr)):
+            if some := [p for p in trained if p in chosen]:
+                groups.append({"params": some, "lr": lr})
         optimizer = self.optimizer(groups)
         if self.scheduler is None:
             return {"optimizer": optimizer}

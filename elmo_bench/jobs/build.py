@@ -146,6 +146,7 @@ def module(cfg: DictConfig, model: Any, vocab: Vocab) -> TaskModule:
         instantiate({key: value for key, value in cfg.task.optimizer.items() if value is not None}),
         monitor=f"val/{cfg.task.monitor}",
         bilm_lr=cfg.elmo.lr,
+        mix_lr=cfg.elmo.mix_lr,
         scheduler=instantiate(cfg.task.get("scheduler")),
         bilm_is_elsewhere=model.backbone.elmo.layers is not None and cfg.elmo.pretrained and not cfg.elmo.finetune,
     )

@@ -72,6 +72,23 @@ def test_finetuning_moves_the_bilm(tiny):
     assert {name for name in before if "weight" in name} <= moved
 
 
+def test_the_mix_may_learn_faster(tiny):
+    shares = {}
+    for lr in (0.0, "null", 0.5):
+        cfg = tiny(f"elmo.mix_lr={lr}")
+        train(cfg)
+        shares[lr] = [value for name, value in result(cfg)["mix"].items() if "gamma" not in name]
+    spread = {lr: max(values) - min(values) for lr, values in shares.items()}
+    assert spread[0.0] == 0
+    assert 0 < 5 * spread["null"] < spread[0.5]
+
+
+@pytest.mark.parametrize("key", ["elmo.lr", "elmo.mix_lr"])
+def test_a_learning_rate_that_cannot_be(tiny, key):
+    with pytest.raises(ValueError, match=rf"{key}=-1.0, but a learning rate is 0 or more"):
+        train(tiny(f"{key}=-1.0"))
+
+
 @pytest.mark.parametrize(
     "overrides",
     [
