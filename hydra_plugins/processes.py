@@ -59,12 +59,13 @@ ConfigStore.instance().store(group="hydra/launcher", name="processes", node=Proc
 
 @dataclass
 class Outcome:
-    """What became of a run; `reason` where it failed or was not started."""
+    """What became of a run; `reason` where it failed or was not started; the `folder` of one that has a result."""
 
     overrides: list[str]
     status: str
     seconds: float
     reason: str = ""
+    folder: Path | None = None
 
 
 class Processes(Launcher):
@@ -87,8 +88,11 @@ class Processes(Launcher):
         self.hydra_context, self.config = hydra_context, config
 
     def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
-        """Run all jobs and print what became of them; CompactHydraException, when all are done, if some failed."""
-        from elmo_bench.jobs.result import finished
+        """Run all jobs and print what became of them; what a job returns is its figure on dev, for a sweeper that searches.
+
+        CompactHydraException, when all are done, if some failed.
+        """
+        from elmo_bench.jobs.result import dev_figure, finished
 
         configure_log(self.config.hydra.hydra_logging, self.config.hydra.verbose)
         folder = Path(self.config.hydra.sweep.dir).absolute()
@@ -128,14 +132,18 @@ class Processes(Launcher):
             raise CompactHydraException(
                 f"{failed} of {len(outcomes)} runs did not finish; the same command with resume=true runs these"
             )
-        return [JobReturn(overrides=outcome.overrides, status=JobStatus.COMPLETED) for outcome in outcomes]
+        figures = [outcome.folder and dev_figure(outcome.folder) for outcome in outcomes]
+        return [
+            JobReturn(overrides=outcome.overrides, status=JobStatus.COMPLETED, _return_value=figure)
+            for outcome, figure in zip(outcomes, figures, strict=True)
+        ]
 
     def _run(self, number: int, overrides: list[str], folder: Path, done: dict[str, Path], gpu: str | None) -> Outcome:
         from elmo_bench.jobs.result import identity
 
         config = self.hydra_context.config_loader.load_sweep_config(self.config, overrides)
         if (earlier := done.get(identity(config))) is not None:
-            return Outcome(overrides, "finished before", 0.0, str(earlier))
+            return Outcome(overrides, "finished before", 0.0, str(earlier), earlier)
         run_dir = self._own_folder(folder, number)
         error = run_dir / "error.txt"
         error.unlink(missing_ok=True)
@@ -152,7 +160,7 @@ class Processes(Launcher):
             self.running.discard(process)
         seconds = time.perf_counter() - begun
         if code == 0:
-            return Outcome(overrides, "done", seconds)
+            return Outcome(overrides, "done", seconds, folder=run_dir)
         reason = error.read_text(encoding="utf-8").strip().rpartition("\n")[2] if error.is_file() else ended(code)
         return Outcome(overrides, "failed", seconds, f"{reason} ({run_dir})")
 

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+import yaml
 from hydra import compose, initialize_config_dir
 
 from elmo_bench.jobs.train import train
@@ -179,3 +180,20 @@ def test_the_first_of_two_processes_says_why_they_failed(tmp_path):
     done = run(*settings, f"cache_dir={tmp_path}", f"hydra.run.dir={tmp_path}", env=os.environ | {"PYTHONPATH": path})
     assert done.returncode != 0
     assert (tmp_path / "error.txt").read_text().endswith("ValueError: the second process says why\n")
+
+
+@pytest.mark.slow
+def test_a_search(tmp_path):
+    """Optuna is told the figure on dev, and finds its best where the runs' results have it."""
+    pytest.importorskip("hydra_plugins.hydra_optuna_sweeper")
+    folders = [f"hydra.sweep.dir={tmp_path}/search", f"outputs_dir={tmp_path}", f"cache_dir={tmp_path}"]
+    settings = ["elmo=mini", "fit.max_epochs=1", "task.optimizer.lr=tag(log, interval(1e-3, 1e-1))", "hydra.sweeper.n_trials=2"]
+    done = run("sweep=optuna", *settings, *SMALL[1:], *folders)
+    assert done.returncode == 0, done.stderr
+    results = [json.loads((tmp_path / "search" / str(k) / "result.json").read_text()) for k in (0, 1)]
+    found = yaml.safe_load((tmp_path / "search" / "optimization_results.yaml").read_text())
+    assert set(found["best_params"]) == {"elmo.dropout", "elmo.l2", "task.optimizer.lr"}
+    assert found["best_value"] == max(result["metrics"]["val/f1"] for result in results)
+    rates = {result["config"]["task"]["optimizer"]["lr"] for result in results}
+    assert len(rates) == 2
+    assert found["best_params"]["task.optimizer.lr"] in rates

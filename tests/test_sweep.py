@@ -20,7 +20,8 @@ from hydra_plugins.processes import Processes
 
 CONF = Path(__file__).parents[1] / "conf"
 SWEEPS = sorted(path.stem for path in (CONF / "sweep").glob("*.yaml"))
-RESULT = "import json, pathlib; pathlib.Path('{run_dir}', 'result.json').write_text(json.dumps({{'identity': '{identity}'}}))"
+CONTENT = "{{'identity': '{identity}', 'metrics': {{'val/f1': 0.25, 'test/f1': 0.5}}, 'config': {{'task': {{'monitor': 'f1'}}}}}}"
+RESULT = f"import json, pathlib; pathlib.Path('{{run_dir}}', 'result.json').write_text(json.dumps({CONTENT}))"
 DONE = RESULT + "; open('{folder}/log', 'a').write('{name} ')"
 RAISES = "import pathlib, sys; pathlib.Path('{run_dir}', 'error.txt').write_text('Trace\\nValueError: no such mix'); sys.exit(1)"
 KILLED = "import os; os.kill(os.getpid(), 9)"
@@ -76,6 +77,13 @@ def test_what_is_finished_is_not_run_again(sweep, tmp_path):
     assert (tmp_path / "log").read_text() == "first zeroth second "
     sweep(first=DONE)
     assert (tmp_path / "log").read_text() == "first zeroth second first "
+
+
+def test_a_job_returns_its_figure_on_dev(sweep):
+    """It is what a sweeper that searches looks at; a job that trains no model has none."""
+    returned = sweep(first=DONE, second="pass")
+    assert [job.return_value for job in returned] == [0.25, None]
+    assert [job.return_value for job in sweep(first=DONE, resume=True)] == [0.25]
 
 
 def test_side_by_side(sweep, tmp_path):
@@ -196,7 +204,9 @@ def test_every_sweep(name):
         (override,) = OverridesParser.create().parse_overrides([f"{key}={values}"])
         if isinstance(values, str):
             assert override.is_sweep_override()
-            for value in override.sweep_string_iterator():
+            sweep = override.value()
+            ends = override.is_interval_sweep() and [sweep.start, sweep.end]  # a search goes between them
+            for value in ends or override.sweep_string_iterator():
                 composed(f"{key}={value}")
 
 

@@ -76,6 +76,15 @@ def finished(folders: Iterable[Path]) -> dict[str, Path]:
     return found
 
 
+def dev_figure(folder: Path) -> float | None:
+    """What a finished run's task monitors, on dev, as a fraction of 1; None where no model was trained."""
+    path = folder / "result.json"
+    if not path.is_file():
+        return None
+    content = json.loads(path.read_text(encoding="utf-8"))
+    return content["metrics"][f"val/{content['config']['task']['monitor']}"]
+
+
 def _commit() -> str | None:
     """The commit of the code that ran, with a + if it was changed since; None outside a checkout."""
     here = Path(__file__).parent
