@@ -46,6 +46,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, help="repetitions, of which the median counts (default: 5)")
     parser.add_argument("--text", type=Path, help="real text, one tokenised sentence a line (default: generated sample text)")
     parser.add_argument("--peers", type=Path, help="the folder in which AllenNLP's wheel is unpacked")
+    parser.add_argument("--simple-elmo", type=Path, metavar="PYTHON", help="an interpreter that has simple_elmo and tf_keras")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="what the group bilm runs on (default: cpu)")
     parser.add_argument("--cpu-time", action="store_true", help="count the process's CPU time: for one thread on a busy machine")
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
@@ -56,6 +57,8 @@ def main() -> None:
         parser.error(f"--cpu-time: {' and '.join(sorted(timed))} have clocks of their own; choose other groups")
     if chosen.peers and not Path(chosen.peers, "allennlp/modules/elmo.py").is_file():
         parser.error(f"--peers {chosen.peers}: it has no allennlp/modules/elmo.py; unpack AllenNLP's wheel there")
+    if chosen.simple_elmo and not chosen.simple_elmo.is_file():
+        parser.error(f"--simple-elmo {chosen.simple_elmo}: no such file; give the python of an environment that has simple_elmo")
     if chosen.text and not chosen.text.is_file():
         parser.error(f"--text {chosen.text}: no such file")
     if chosen.device == "cuda" and not torch.cuda.is_available():
@@ -70,6 +73,7 @@ def main() -> None:
             scratch=Path(folder),
             peers=chosen.peers,
             device=chosen.device,
+            simple_elmo=chosen.simple_elmo,
         )
         rows: list[dict[str, Any]] = []
         console = Console(width=WIDTH)

@@ -1,4 +1,4 @@
-"""The biLM: forward, training, characters; against its definition, torch's LSTM, the machine's own speed, and AllenNLP.
+"""The biLM: forward, training, characters; against its definition, torch's LSTM, the machine's own speed, AllenNLP, simple_elmo.
 
 Axes: B batch, T tokens, C characters, P one direction.
 """
@@ -6,15 +6,17 @@ Axes: B batch, T tokens, C characters, P one direction.
 import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 from unittest.mock import patch
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from elmo_bench.elmo import BiLm, LanguageModel, bilm, char_ids, fast
 from elmo_bench.elmo.packed import PackedLinear
 
-from . import allennlp
+from . import allennlp, simple_elmo_peer
 from .timing import SIZES, Comparison, Setting
 
 TOLERANCE = 1e-5
@@ -67,7 +69,21 @@ def _forward(setting: Setting, size: str, chars: Tensor) -> dict[str, Callable[[
         with torch.no_grad():
             torch.testing.assert_close(torch.stack(peer(chars)["activations"]), expected, atol=TOLERANCE, rtol=0)
         means["AllenNLP"] = lambda: peer(chars)
+    if setting.simple_elmo:
+        means["simple_elmo, from tokens to NumPy"] = _simple_elmo(setting, setting.simple_elmo, model, expected)
     return {name: _no_gradient(call) for name, call in means.items()}
+
+
+def _simple_elmo(setting: Setting, python: Path, model: BiLm, expected: Tensor) -> Callable[[], object]:
+    batch, folder = setting.sentences[: setting.batch_size], setting.scratch / "simple_elmo"
+    folder.mkdir(exist_ok=True)
+    run = simple_elmo_peer.load(python, model, batch, folder)
+    run()  # later calls go on from its state
+    vectors = torch.from_numpy(np.load(folder / simple_elmo_peer.VECTORS)).float().transpose(0, 1)
+    for row, sentence in enumerate(batch):
+        inner = slice(1, len(sentence) + 1)
+        torch.testing.assert_close(vectors[:, row, : len(sentence)], expected[:, row, inner].cpu(), atol=TOLERANCE, rtol=0)
+    return run
 
 
 def _torch_lstms(setting: Setting, size: str, chars: Tensor) -> tuple[list[nn.LSTM], Tensor]:

@@ -27,6 +27,7 @@ class Setting:
     scratch: Path
     peers: Path | None  # where AllenNLP's wheel is unpacked
     device: str = "cpu"  # of the group `bilm`
+    simple_elmo: Path | None = None  # an interpreter that has it
 
     def bilm(self, size: str) -> BiLm:
         """A frozen biLM with random weights, the same ones each time."""
