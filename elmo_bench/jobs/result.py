@@ -82,7 +82,7 @@ def dev_figure(folder: Path) -> float | None:
     if not path.is_file():
         return None
     content = json.loads(path.read_text(encoding="utf-8"))
-    return content["metrics"][f"val/{content['config']['task']['monitor']}"]
+    return content["metrics"].get(f"val/{content['config']['task']['monitor']}")
 
 
 def _commit() -> str | None:
