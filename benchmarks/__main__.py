@@ -55,6 +55,8 @@ def main() -> None:
         parser.error(f"there is no group {', '.join(unknown)}: choose from {', '.join(GROUPS)}")
     if chosen.cpu_time and (timed := {"growth", "sweep"} & set(chosen.groups or GROUPS)):
         parser.error(f"--cpu-time: {' and '.join(sorted(timed))} have clocks of their own; choose other groups")
+    if chosen.cpu_time and chosen.simple_elmo:
+        parser.error("--cpu-time: simple_elmo is another process, whose time it does not count; leave out --simple-elmo")
     if chosen.peers and not Path(chosen.peers, "allennlp/modules/elmo.py").is_file():
         parser.error(f"--peers {chosen.peers}: it has no allennlp/modules/elmo.py; unpack AllenNLP's wheel there")
     if chosen.simple_elmo and not chosen.simple_elmo.is_file():

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import weakref
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,16 +22,20 @@ def load(python: Path, bilm: Any, sentences: Sequence[Sequence[str]], folder: Pa
     save(bilm, folder / "model.hdf5")
     (folder / "sentences.json").write_text(json.dumps(sentences), encoding="utf-8")
     environment = os.environ | {"TF_USE_LEGACY_KERAS": "1", "TF_CPP_MIN_LOG_LEVEL": "3"}
-    pipes: Any = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-    process: Any = subprocess.Popen([python, __file__, folder], text=True, env=environment, **pipes)
+    pipes: Any = dict.fromkeys(("stdin", "stdout"), subprocess.PIPE)
+    log = folder / "log.txt"
+    with log.open("w") as file:
+        process: Any = subprocess.Popen([python, __file__, folder], text=True, env=environment, stderr=file, **pipes)
 
     def run() -> None:
         if process.poll() is None:
             process.stdin.write("\n")
             process.stdin.flush()
         if process.stdout.readline() != "done\n":
-            raise RuntimeError(f"simple_elmo ended:\n{process.stderr.read()}")
+            process.kill()
+            raise RuntimeError(f"simple_elmo ended:\n{log.read_text()}")
 
+    weakref.finalize(run, process.kill)
     return run
 
 
@@ -44,6 +49,7 @@ def main(folder: str) -> None:
     from simple_elmo.elmo_helpers import weight_layers
 
     logging.disable()
+    out, sys.stdout = sys.stdout, sys.stderr
     sentences = json.loads(Path(folder, "sentences.json").read_text(encoding="utf-8"))
     tf.compat.v1.disable_eager_execution()
     model = simple_elmo.ElmoModel()
@@ -57,7 +63,7 @@ def main(folder: str) -> None:
             vectors = model.get_elmo_vectors(sentences, warmup=False, layers="all", session=session)
             if number == 0:
                 np.save(Path(folder, VECTORS), vectors)
-            print("done", flush=True)
+            print("done", file=out, flush=True)
 
 
 if __name__ == "__main__":

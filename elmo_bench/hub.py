@@ -1,6 +1,6 @@
 """Corpora as the Hugging Face hub has them: parquet files, written once in their task's official format.
 
-Needs `pip install 'elmo-bench[hub]'`. Nothing but data is read from the hub: no code of a dataset is ever run.
+Needs `pip install -e '.[hub]'`. Nothing but data is read from the hub: no code of a dataset is ever run.
 """
 
 import hashlib
@@ -53,7 +53,7 @@ def _need_the_extra() -> None:
         for package in ("pyarrow", "huggingface_hub"):
             importlib.import_module(package)
     except ImportError as error:
-        raise ValueError(f"a corpus of the hub needs more packages ({error}): pip install 'elmo-bench[hub]'") from error
+        raise ValueError(f"a corpus of the hub needs more packages ({error}): pip install -e '.[hub]'") from error
 
 
 def _parquet(file: str, source: str, revision: str) -> Path:

@@ -49,8 +49,8 @@ class TaskModule(pl.LightningModule):
         self.model: Any = model
         self.optimizer, self.scheduler = optimizer, scheduler
         for key, lr in (("elmo.lr", bilm_lr), ("elmo.mix_lr", mix_lr)):
-            if lr is not None and lr < 0:
-                raise ValueError(f"{key}={lr}, but a learning rate is 0 or more")
+            if lr is not None and (not isinstance(lr, int | float) or lr < 0):
+                raise ValueError(f"{key}={lr}, but a learning rate is a number, 0 or more")
         self.monitor, self.bilm_lr, self.mix_lr = monitor, bilm_lr, mix_lr
         self.metrics: Any = nn.ModuleDict({"val": metric, "test": metric.clone()})
         self.bilm_is_elsewhere = bilm_is_elsewhere

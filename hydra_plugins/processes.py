@@ -77,22 +77,26 @@ class Processes(Launcher):
     def __init__(self, n_jobs: int, prefix: str = "") -> None:
         if n_jobs < 1:
             raise ValueError(f"hydra.launcher.n_jobs={n_jobs}, but it may be 1 or more")
-        self.n_jobs, self.prefix = n_jobs, shlex.split(prefix)
+        try:
+            self.n_jobs, self.prefix = n_jobs, shlex.split(prefix)
+        except ValueError as error:
+            raise ValueError(f"hydra.launcher.prefix={prefix}: {error}; it is read as a shell reads it") from error
         if self.prefix and shutil.which(self.prefix[0]) is None:
             raise ValueError(f"hydra.launcher.prefix={prefix}, but there is no command {self.prefix[0]} here")
         self.running: set[subprocess.Popen] = set()
         self.stopped = False
         self.lock, self.taken = threading.Lock(), set[Path]()
+        self.outcomes: list[Outcome] = []  # of all launches: a sweeper that searches has several
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
         self.hydra_context, self.config = hydra_context, config
 
     def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
-        """Run all jobs and print what became of them; what a job returns is its figure on dev, for a sweeper that searches.
+        """Run all jobs and print what became of them; a job returns its figure on dev, for a sweeper that searches.
 
-        CompactHydraException, when all are done, if some failed.
+        One that failed has CompactHydraException in its place, which Hydra's own sweeper raises when all are done.
         """
-        from elmo_bench.jobs.result import dev_figure, finished
+        from elmo_bench.jobs.result import finished
 
         configure_log(self.config.hydra.hydra_logging, self.config.hydra.verbose)
         folder = Path(self.config.hydra.sweep.dir).absolute()
@@ -127,16 +131,15 @@ class Processes(Launcher):
             finally:
                 for kind, handler in before.items():
                     signal.signal(kind, handler)
-        print_outcomes(outcomes)
-        if failed := sum(outcome.status not in ("done", "finished before") for outcome in outcomes):
-            raise CompactHydraException(
-                f"{failed} of {len(outcomes)} runs did not finish; the same command with resume=true runs these"
-            )
-        figures = [outcome.folder and dev_figure(outcome.folder) for outcome in outcomes]
-        return [
-            JobReturn(overrides=outcome.overrides, status=JobStatus.COMPLETED, _return_value=figure)
-            for outcome, figure in zip(outcomes, figures, strict=True)
-        ]
+        self.outcomes += outcomes
+        print_outcomes(self.outcomes)
+        failed = sum(outcome.folder is None for outcome in outcomes)
+        error = CompactHydraException(
+            f"{failed} of {len(outcomes)} runs did not finish; the same command with resume=true runs these"
+        )
+        if self.stopped and failed:
+            raise error
+        return [returned(outcome, error) for outcome in outcomes]
 
     def _run(self, number: int, overrides: list[str], folder: Path, done: dict[str, Path], gpu: str | None) -> Outcome:
         from elmo_bench.jobs.result import identity
@@ -162,6 +165,8 @@ class Processes(Launcher):
         if code == 0:
             return Outcome(overrides, "done", seconds, folder=run_dir)
         reason = error.read_text(encoding="utf-8").strip().rpartition("\n")[2] if error.is_file() else ended(code)
+        if self.stopped:
+            reason = "the sweep was stopped"
         return Outcome(overrides, "failed", seconds, f"{reason} ({run_dir})")
 
     def _own_folder(self, folder: Path, number: int) -> Path:
@@ -225,9 +230,22 @@ def gpus() -> list[str]:
 
 def ended(code: int) -> str:
     """An exit status in words."""
-    if code in (-signal.SIGKILL, 128 + signal.SIGKILL):  # the second as a shell or srun tells it
-        return "killed by signal 9, as the system does where memory runs out"
-    return f"killed by signal {-code}" if code < 0 else f"exit status {code}"
+    if code > 128:  # a signal, as a shell or srun tells it
+        code = 128 - code
+    hints: dict[int, str] = {
+        signal.SIGKILL: ", as the system does where memory runs out",
+        signal.SIGTERM: ", as SLURM does where time is up",
+    }
+    return f"killed by signal {-code}{hints.get(-code, '')}" if code < 0 else f"exit status {code}"
+
+
+def returned(outcome: Outcome, error: CompactHydraException) -> JobReturn:
+    """What Hydra is told of a run."""
+    from elmo_bench.jobs.result import dev_figure
+
+    if outcome.folder is None:
+        return JobReturn(overrides=outcome.overrides, status=JobStatus.FAILED, _return_value=error)
+    return JobReturn(overrides=outcome.overrides, status=JobStatus.COMPLETED, _return_value=dev_figure(outcome.folder))
 
 
 def print_outcomes(outcomes: Sequence[Outcome]) -> None:

@@ -184,13 +184,17 @@ def test_the_first_of_two_processes_says_why_they_failed(tmp_path):
 
 @pytest.mark.slow
 def test_a_search(tmp_path):
-    """Optuna is told the figure on dev, and finds its best where the runs' results have it."""
+    """Optuna is told the figure on dev, and finds its best where the runs' results have it; one run that fails is passed over."""
     pytest.importorskip("hydra_plugins.hydra_optuna_sweeper")
     folders = [f"hydra.sweep.dir={tmp_path}/search", f"outputs_dir={tmp_path}", f"cache_dir={tmp_path}"]
-    settings = ["elmo=mini", "fit.max_epochs=1", "task.optimizer.lr=tag(log, interval(1e-3, 1e-1))", "hydra.sweeper.n_trials=2"]
-    done = run("sweep=optuna", *settings, *SMALL[1:], *folders)
+    settings = ["elmo=mini", "fit.max_epochs=1", "task.optimizer.lr=tag(log, interval(1e-3, 1e-1))", "hydra.sweeper.n_trials=3"]
+    broken = tmp_path / "search" / "0" / "predictions"
+    broken.parent.mkdir(parents=True)
+    broken.write_text("a file where a folder belongs")
+    done = run("sweep=optuna", *settings, *SMALL[1:], *folders, env=os.environ | {"COLUMNS": "300"})
     assert done.returncode == 0, done.stderr
-    results = [json.loads((tmp_path / "search" / str(k) / "result.json").read_text()) for k in (0, 1)]
+    assert (tmp_path / "search" / "0" / "error.txt").is_file()
+    results = [json.loads((tmp_path / "search" / str(k) / "result.json").read_text()) for k in (1, 2)]
     found = yaml.safe_load((tmp_path / "search" / "optimization_results.yaml").read_text())
     assert set(found["best_params"]) == {"elmo.dropout", "elmo.l2", "task.optimizer.lr"}
     assert found["best_value"] == max(result["metrics"]["val/f1"] for result in results)

@@ -49,7 +49,8 @@ def sweep(tmp_path):
         hydra = {"sweep": {"dir": str(tmp_path / "sweep")}, "hydra_logging": None, "verbose": False}
         config = OmegaConf.create({"hydra": hydra, "outputs_dir": str(tmp_path / "outputs"), "resume": resume})
         launcher.setup(hydra_context=SimpleNamespace(config_loader=loader), task_function=None, config=config)
-        return launcher.launch([[name] for name in codes], 0)
+        jobs = launcher.launch([[name] for name in codes], 0)
+        return [job.return_value for job in jobs]  # as Hydra's own sweeper looks at them
 
     return build
 
@@ -81,9 +82,8 @@ def test_what_is_finished_is_not_run_again(sweep, tmp_path):
 
 def test_a_job_returns_its_figure_on_dev(sweep):
     """It is what a sweeper that searches looks at; a job that trains no model has none."""
-    returned = sweep(first=DONE, second="pass")
-    assert [job.return_value for job in returned] == [0.25, None]
-    assert [job.return_value for job in sweep(first=DONE, resume=True)] == [0.25]
+    assert sweep(first=DONE, second="pass") == [0.25, None]
+    assert sweep(first=DONE, resume=True) == [0.25]
 
 
 def test_side_by_side(sweep, tmp_path):
@@ -164,6 +164,20 @@ def test_a_run_gets_the_configs_of_its_sweep(monkeypatch):
     assert launcher.command(["seed=2"], Path("/out/it's")) == [*script, *configs, *overrides]
 
 
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (3, "exit status 3"),
+        (-11, "killed by signal 11"),
+        (-9, "killed by signal 9, as the system does where memory runs out"),
+        (137, "killed by signal 9, as the system does where memory runs out"),
+        (143, "killed by signal 15, as SLURM does where time is up"),
+    ],
+)
+def test_how_a_run_ended(code, words):
+    assert processes.ended(code) == words
+
+
 def test_gpus(monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,5")
     assert processes.gpus() == ["2", "5"]
@@ -174,6 +188,8 @@ def test_gpus(monkeypatch):
 def test_settings_that_cannot_be():
     with pytest.raises(ValueError, match=r"hydra.launcher.n_jobs=0, but it may be 1 or more"):
         Processes(0)
+    with pytest.raises(ValueError, match=r"hydra.launcher.prefix='srun: No closing quotation; it is read as a shell reads it"):
+        Processes(1, "'srun")
     with pytest.raises(ValueError, match=r"hydra.launcher.prefix=nowhere -n 1, but there is no command nowhere here"):
         Processes(1, "nowhere -n 1")
 

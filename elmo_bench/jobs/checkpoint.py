@@ -6,7 +6,7 @@ are still the same.
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -80,6 +80,8 @@ def _config(cfg: DictConfig, stored: dict[str, Any], path: Path) -> DictConfig:
     OmegaConf.set_struct(config, False)
     for part in MODEL:
         config[part] = stored[part]
+    if isinstance(stored["elmo"], dict):  # an older checkpoint's has fewer keys
+        config.elmo = {**cast(dict, OmegaConf.to_container(cfg.elmo)), **stored["elmo"]}
     # Training's own affairs: not needed here, and so not taken from the file.
     config.task.optimizer, config.task.scheduler, config.task.callbacks = None, None, []
     for part in MODEL:

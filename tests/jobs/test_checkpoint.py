@@ -119,11 +119,11 @@ def test_a_frozen_bilm_without_a_file_is_in_the_checkpoint(folder):
     assert figures["test/accuracy"] == metrics["test/accuracy"]
 
 
-def edited(checkpoint, tmp_path, edit):
+def edited(checkpoint, tmp_path, edit, *overrides):
     content = torch.load(checkpoint, weights_only=True)
     edit(content)
     torch.save(content, tmp_path / "edited.ckpt")
-    return composed("job=evaluate", f"checkpoint={tmp_path}/edited.ckpt", f"run_dir={tmp_path}")
+    return composed("job=evaluate", f"checkpoint={tmp_path}/edited.ckpt", f"run_dir={tmp_path}", *overrides)
 
 
 def nested(key, value):
@@ -153,6 +153,17 @@ def test_a_stranger_s_checkpoint_calls_nothing_but_ours(folder, tmp_path, key, v
     checkpoint, _ = trained(folder, "ner")
     with pytest.raises(ValueError, match=message):
         evaluate(edited(checkpoint, tmp_path, nested(key, value)))
+
+
+def test_a_checkpoint_from_before_a_setting(folder, tmp_path):
+    checkpoint, figures = trained(folder, "ner")
+
+    def edit(content):
+        for key in ("precision", "mix_lr"):
+            del content["elmo_bench"]["config"]["elmo"][key]
+
+    again = evaluate(edited(checkpoint, tmp_path, edit, *folder("again")))
+    assert again["test/f1"] == figures["test/f1"]
 
 
 def test_another_bilm(folder, tmp_path):

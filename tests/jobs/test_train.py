@@ -85,7 +85,7 @@ def test_the_mix_may_learn_faster(tiny):
 
 @pytest.mark.parametrize("key", ["elmo.lr", "elmo.mix_lr"])
 def test_a_learning_rate_that_cannot_be(tiny, key):
-    with pytest.raises(ValueError, match=rf"{key}=-1.0, but a learning rate is 0 or more"):
+    with pytest.raises(ValueError, match=rf"{key}=-1.0, but a learning rate is a number, 0 or more"):
         train(tiny(f"{key}=-1.0"))
 
 

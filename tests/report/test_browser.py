@@ -17,8 +17,8 @@ pytestmark = [pytest.mark.browser, pytest.mark.skipif(CHROMIUM is None, reason="
 MEASURE = """<script>
 const all = (what) => [...document.querySelectorAll(what)];
 parent.document.title = JSON.stringify({
-  width: innerWidth,
-  overflow: document.documentElement.scrollWidth - innerWidth,
+  width: document.documentElement.clientWidth,
+  overflow: document.documentElement.scrollWidth - document.documentElement.clientWidth,
   plots: all("figure > svg").map((plot) => plot.getBoundingClientRect().height),
   captions: all("figcaption").map((caption) => caption.getBoundingClientRect().right),
   focused: all(".scroll").map((table) => (table.focus(), document.activeElement === table)),
@@ -36,15 +36,20 @@ def reported(tmp_path):
     return report(collect([tmp_path / "runs"]), ["fraction"], ["elmo"], baseline=("none",))
 
 
-@pytest.fixture
-def chromium(tmp_path):
-    """What it prints, for some arguments."""
+@pytest.fixture(scope="session")
+def chromium(tmp_path_factory):
+    """What it prints, for some arguments; a browser that is there and does not start is none."""
+    folder = tmp_path_factory.mktemp("chromium")
 
     def call(*arguments):
-        options = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync"]
-        options.append(f"--user-data-dir={tmp_path}/profile")
-        return subprocess.run([CHROMIUM, *options, *arguments], capture_output=True, text=True, check=True, timeout=60).stdout
+        options = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars"]
+        options += ["--disable-background-networking", "--disable-sync", f"--user-data-dir={folder}/profile"]
+        return subprocess.run([CHROMIUM, *options, *arguments], capture_output=True, text=True, timeout=120)
 
+    (folder / "tiny.html").write_text("<p>It starts.</p>")
+    tried = call("--dump-dom", f"file://{folder}/tiny.html")
+    if "It starts." not in tried.stdout:
+        pytest.skip(f"{CHROMIUM} does not start: {tried.stderr[-300:]}")
     return call
 
 
@@ -56,7 +61,7 @@ def measured(reported, chromium, tmp_path):
         inner = page([reported]).replace("</body>", MEASURE)
         (tmp_path / "phone.html").write_text(f'<iframe width="{PHONE}" srcdoc="{escape(inner)}"></iframe>', encoding="utf-8")
         found = chromium("--dump-dom", *options, f"file://{tmp_path}/phone.html")
-        return json.loads(re.search("<title>(.*?)</title>", found)[1])
+        return json.loads(re.search("<title>(.*?)</title>", found.stdout)[1])
 
     return measure
 

@@ -1,7 +1,7 @@
 """A real SLURM on this machine, for as long as the tests here: a controller and two nodes, in a folder of their own."""
 
-import getpass
 import os
+import pwd
 import shutil
 import socket
 import subprocess
@@ -49,15 +49,20 @@ def cluster(tmp_path_factory):
     programs = {name: shutil.which(name, path=path) for name in PROGRAMS}
     if missing := [name for name, found in programs.items() if found is None]:
         pytest.skip(f"there is no SLURM on this machine: no {', '.join(missing)}")
+    try:
+        user = pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        pytest.skip(f"SLURM wants a user with a name, and {os.getuid()} has none")
     folder = tmp_path_factory.mktemp("slurm")
     ports = dict(zip(("controller", "n1", "n2"), free_ports(3), strict=True))
     config, key = folder / "slurm.conf", folder / "munge.key"
-    config.write_text(CONFIG.format(host=socket.gethostname(), user=getpass.getuser(), folder=folder, **ports))
+    config.write_text(CONFIG.format(host=socket.gethostname(), user=user, folder=folder, **ports))
     key.write_bytes(os.urandom(1024))
     key.chmod(0o600)
     (folder / "state").mkdir()
     # The nodes have no addresses outside this cluster, by which the processes of a run would find each other.
-    environment = os.environ | {"SLURM_CONF": str(config), "MASTER_ADDR": "127.0.0.1"}
+    own = {name: value for name, value in os.environ.items() if not name.startswith(("SLURM_", "SBATCH_", "SRUN_"))}
+    environment = own | {"SLURM_CONF": str(config), "MASTER_ADDR": "127.0.0.1"}
     files = {"key-file": "key", "socket": "socket", "pid-file": "pid", "log-file": "log", "seed-file": "seed"}
     munge = [f"--{option}={folder}/munge.{suffix}" for option, suffix in files.items()]
     daemons = {
@@ -67,15 +72,25 @@ def cluster(tmp_path_factory):
         "n2": [programs["slurmd"], "-D", "-N", "n2"],
     }
     with ExitStack() as stack:
+        running = {}
         for name, command in daemons.items():
             log = stack.enter_context((folder / f"{name}.log").open("w"))
-            daemon = stack.enter_context(subprocess.Popen(command, stdout=log, stderr=log, env=environment))
-            stack.callback(daemon.terminate)
-        deadline = time.monotonic() + 60
-        while states(environment) != ["idle", "idle"]:
-            assert time.monotonic() < deadline, f"no nodes after a minute; see the logs in {folder}"
-            time.sleep(0.2)
+            running[name] = stack.enter_context(subprocess.Popen(command, stdout=log, stderr=log, env=environment))
+            stack.callback(running[name].terminate)
+        wait_until(lambda: states(environment) == ["idle", "idle"], folder, running)
         yield environment
+        subprocess.run(["scancel", "--user", user], env=environment)  # of a test that was cut off
+        wait_until(lambda: states(environment) == ["idle", "idle"], folder, running)
+
+
+def wait_until(reached, folder, running) -> None:
+    """A minute at most, and no longer than the daemons live."""
+    deadline = time.monotonic() + 60
+    while not reached():
+        ended = [name for name, daemon in running.items() if daemon.poll() is not None]
+        assert not ended, f"{ended[0]} ended: {(folder / ended[0]).with_suffix('.log').read_text()[-1000:]}"
+        assert time.monotonic() < deadline, f"the nodes are not idle after a minute; see the logs in {folder}"
+        time.sleep(0.2)
 
 
 def states(environment: dict[str, str]) -> list[str]:

@@ -48,7 +48,7 @@ def test_a_sweep_as_a_job_array(command, tmp_path):
 def test_a_sweep_that_srun_spreads(command, tmp_path):
     """With our own launcher: a run that fails leaves the other alone, and is what `resume=true` runs again."""
     sweep = ["-m", "seed=1,2", f"hydra.sweep.dir={tmp_path}/sweep", "hydra.launcher.n_jobs=2", "resume=true"]
-    sweep.append("hydra.launcher.prefix='srun --ntasks=1'")
+    sweep.append("hydra.launcher.prefix='srun --ntasks=1 --label'")
     broken = tmp_path / "sweep" / "1" / "predictions"
     broken.parent.mkdir(parents=True)
     broken.write_text("a file where a folder belongs")
@@ -61,12 +61,13 @@ def test_a_sweep_that_srun_spreads(command, tmp_path):
     assert (second.stdout.count("finished before"), second.stdout.count("│ done")) == (1, 1)
     outputs = [path.read_text() for path in tmp_path.glob("sweep/?/output.txt")]
     assert len(outputs) == 2
+    assert all(text.startswith("0: ") for text in outputs)  # srun's label
 
 
 def test_two_nodes_are_one_run(command, tmp_path):
     """One task on each of two nodes leaves the figures of two processes on one machine, bit for bit."""
     two = ["trainer.num_nodes=2", "trainer.devices=1", f"hydra.run.dir={tmp_path}/two"]
-    run = command(*DDP, *two, before=["srun", "--nodes=2", "--ntasks-per-node=1"])
+    run = command(*DDP, *two, before=["srun", "--nodes=2", "--ntasks-per-node=1"], COLUMNS="300")
     assert run.returncode == 0, run.stderr
     one = command(*DDP, "trainer.devices=2", f"hydra.run.dir={tmp_path}/one")
     assert one.returncode == 0, one.stderr
