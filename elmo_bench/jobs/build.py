@@ -28,7 +28,7 @@ from elmo_bench.text import Vocab, read_vectors
 logging.getLogger("pytorch_lightning").setLevel(logging.WARNING)
 for _chatter in (
     *("does not have many workers", "number of training batches", "exists and is not empty", "LeafSpec"),
-    *("using a custom batch sampler", "predict returned None"),
+    *("using a custom batch sampler", "predict returned None", "`srun` command is available"),
 ):
     warnings.filterwarnings("ignore", f".*{_chatter}.*")
 

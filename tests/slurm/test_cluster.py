@@ -25,7 +25,7 @@ def command(cluster, tmp_path):
     return start
 
 
-def losses(folder):
+def figures(folder):
     """Every figure of the run, epoch by epoch."""
     return (folder / "metrics.csv").read_text()
 
@@ -42,7 +42,7 @@ def test_a_sweep_as_a_job_array(command, tmp_path):
     assert points == [(fraction, seed) for fraction in (0.5, 1.0) for seed in (1, 2, 3)]
     alone = command("fraction=1.0", "seed=3", f"hydra.run.dir={tmp_path}/alone")
     assert alone.returncode == 0, alone.stderr
-    assert losses(tmp_path / "alone") == losses(tmp_path / "sweep" / "5")
+    assert figures(tmp_path / "alone") == figures(tmp_path / "sweep" / "5")
 
 
 def test_a_sweep_that_srun_spreads(command, tmp_path):
@@ -71,7 +71,7 @@ def test_two_nodes_are_one_run(command, tmp_path):
     assert run.returncode == 0, run.stderr
     one = command(*DDP, "trainer.devices=2", f"hydra.run.dir={tmp_path}/one")
     assert one.returncode == 0, one.stderr
-    assert losses(tmp_path / "two") == losses(tmp_path / "one")
+    assert figures(tmp_path / "two") == figures(tmp_path / "one")
     assert run.stdout.count("result.json") == 1  # one process told it
 
 
