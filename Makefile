@@ -13,8 +13,8 @@ paper: $(READY)  ## the paper's tables on the generated corpus, three seeds, tes
 	$(BIN)/python run.py -m 'experiment=glob(table*)' data=sample elmo=mini seed=1,2,3 outputs_dir=outputs/paper resume=true hydra.launcher.n_jobs=2
 	$(BIN)/python run.py job=paper runs=outputs/paper output=outputs/paper/report.html
 
-test: $(READY)  ## all tests
-	$(BIN)/python -m pytest
+test: $(READY)  ## all tests, a process a core
+	$(BIN)/python -m pytest -n auto --dist loadgroup
 
 lint: $(READY)  ## style and types
 	$(BIN)/ruff check .

@@ -8,7 +8,7 @@ import pytest
 
 from tests.test_run import ROOT, SMALL
 
-pytestmark = [pytest.mark.slurm, pytest.mark.slow]
+pytestmark = [pytest.mark.slurm, pytest.mark.slow, pytest.mark.xdist_group("slurm")]  # one cluster for all
 DDP = ["trainer=ddp", "trainer.accelerator=cpu"]
 
 
