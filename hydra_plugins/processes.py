@@ -28,7 +28,7 @@ from hydra.core.utils import JobReturn, JobStatus, configure_log
 from hydra.errors import CompactHydraException
 from hydra.plugins.launcher import Launcher
 from hydra.types import HydraContext, TaskFunction
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 log = logging.getLogger(__name__)
 # What a process of a distributed run knows of it: no run of a sweep is part of one that started the sweep.
@@ -98,6 +98,8 @@ class Processes(Launcher):
         """
         from elmo_bench.jobs.result import finished
 
+        if any(override.startswith("hydra.sweep.subdir=") for override in self.overrides()):
+            raise CompactHydraException("hydra.sweep.subdir: the folders of our runs are their numbers, below hydra.sweep.dir")
         configure_log(self.config.hydra.hydra_logging, self.config.hydra.verbose)
         folder = Path(self.config.hydra.sweep.dir).absolute()
         folder.mkdir(parents=True, exist_ok=True)
@@ -185,9 +187,14 @@ class Processes(Launcher):
         options = {"main": "--config-path", "command-line": "--config-dir"}
         config = [word for provider, path in sources if provider in options for word in (options[provider], path)]
         config += ["--config-name", hydra.job.config_name]
-        ours = [override for override in hydra.overrides.hydra if not override.lstrip("+~").startswith(OURS)]
+        ours = [override for override in self.overrides() if not override.lstrip("+~").startswith(OURS)]
         script = [*self.prefix, sys.executable, str(Path(sys.argv[0]).resolve())]
         return [*script, *config, *overrides, *ours, f"hydra.run.dir={quoted(str(run_dir))}", "hydra.mode=RUN"]
+
+    def overrides(self) -> list[str]:
+        """Those of Hydra's own settings as they were typed: they may refer to what a run alone has."""
+        given: Any = OmegaConf.to_container(self.config.hydra.overrides.hydra)
+        return given
 
     def environment(self, gpu: str | None) -> dict[str, str]:
         """Ours without what ties it to a distributed run; its share of the threads, its GPU, the sweep as its W&B group."""

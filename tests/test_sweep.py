@@ -35,7 +35,7 @@ def named(name):
 def sweep(tmp_path):
     """A sweep of processes, one for each name=code, as `launch` of the launcher."""
 
-    def build(n_jobs=1, resume=False, **codes):
+    def build(n_jobs=1, resume=False, given=(), **codes):
         def command(overrides, run_dir):
             (name,) = overrides
             facts = {"name": name, "run_dir": run_dir, "folder": tmp_path, "identity": identity(named(name))}
@@ -47,6 +47,7 @@ def sweep(tmp_path):
             load_sweep_config=lambda config, overrides: OmegaConf.create({"name": overrides[0], "run_dir": "?"})
         )
         hydra = {"sweep": {"dir": str(tmp_path / "sweep")}, "hydra_logging": None, "verbose": False}
+        hydra["overrides"] = {"hydra": [*given]}
         config = OmegaConf.create({"hydra": hydra, "outputs_dir": str(tmp_path / "outputs"), "resume": resume})
         launcher.setup(hydra_context=SimpleNamespace(config_loader=loader), task_function=None, config=config)
         jobs = launcher.launch([[name] for name in codes], 0)
@@ -185,7 +186,9 @@ def test_gpus(monkeypatch):
     assert processes.gpus() == []
 
 
-def test_settings_that_cannot_be():
+def test_settings_that_cannot_be(sweep):
+    with pytest.raises(CompactHydraException, match=r"hydra.sweep.subdir: the folders of our runs are their numbers"):
+        sweep(given=["hydra.sweep.subdir=${hydra.job.override_dirname}"], one=DONE)
     with pytest.raises(ValueError, match=r"hydra.launcher.n_jobs=0, but it may be 1 or more"):
         Processes(0)
     with pytest.raises(ValueError, match=r"hydra.launcher.prefix='srun: No closing quotation; it is read as a shell reads it"):

@@ -18,6 +18,7 @@ from hydra.utils import instantiate as hydra_instantiate
 from omegaconf import DictConfig, OmegaConf
 from pytorch_lightning.callbacks import Callback
 from pytorch_lightning.plugins.environments import SLURMEnvironment
+from pytorch_lightning.utilities.exceptions import MisconfigurationException
 
 from elmo_bench.data import Example, TaskData
 from elmo_bench.elmo import BiLm, Elmo, LayerStore, build_store
@@ -38,7 +39,7 @@ def instantiate(node: Any, **more: Any) -> Any:
     try:
         return hydra_instantiate(node, **more)
     except InstantiationException as error:
-        if isinstance(error.__cause__, ValueError | OSError):
+        if isinstance(error.__cause__, ValueError | OSError | MisconfigurationException | ImportError):
             raise error.__cause__ from None
         raise
 
@@ -153,15 +154,27 @@ def module(cfg: DictConfig, model: Any, vocab: Vocab) -> TaskModule:
 
 
 def trainer(cfg: DictConfig, callbacks: list[Callback]) -> pl.Trainer:
-    """Lightning's Trainer with the chosen loggers, and the callbacks that the task asks for beside ours."""
+    """Lightning's Trainer with the chosen loggers, and the callbacks that the task asks for beside ours.
+
+    Raises ValueError for devices that this machine does not have, or a logger that is not installed.
+    """
     callbacks = callbacks + [instantiate(callback) for callback in cfg.task.get("callbacks", ())]
-    loggers = [instantiate(logger) for logger in (cfg.get("logger") or {}).values()]  # evaluate and predict have none
+    loggers = []
+    for name, logger in (cfg.get("logger") or {}).items():  # evaluate and predict have none
+        try:
+            loggers.append(instantiate(logger))
+        except ImportError as error:
+            raise ValueError(f"logger={name} needs a package that is not here: {error}") from error
     settings: dict[str, Any] = {
         "default_root_dir": cfg.run_dir,
         "enable_model_summary": False,
         "use_distributed_sampler": False,
     }
-    built = instantiate(cfg.trainer, callbacks=callbacks, logger=loggers, **settings)
+    try:
+        built = instantiate(cfg.trainer, callbacks=callbacks, logger=loggers, **settings)
+    except MisconfigurationException as error:
+        asked = f"trainer.accelerator={cfg.trainer.accelerator} trainer.devices={cfg.trainer.devices}"
+        raise ValueError(f"{asked}: {error}; trainer=auto takes what there is") from error
     check_slurm(built)
     return built
 

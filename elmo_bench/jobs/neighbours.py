@@ -28,6 +28,8 @@ def neighbours(cfg: DictConfig) -> list[tuple[float, str]]:
     layer = bilm.num_layers - 1 if cfg.layer == "top" else cfg.layer
     if layer not in range(bilm.num_layers):
         raise ValueError(f"layer={cfg.layer}, but it may be top or 0 to {bilm.num_layers - 1}")
+    if cfg.count < 1:
+        raise ValueError(f"count={cfg.count}, but it may be 1 or more")
     tokens = str(cfg.sentence).split()
     place = find(tokens, cfg.word)
     bilm.to("cuda" if torch.cuda.is_available() else "cpu")

@@ -63,6 +63,7 @@ def probe(cfg: DictConfig) -> dict[str, float]:
     mean vector is nearest; a lemma that is new has the most frequent sense of all (table 5). `baseline` is what needs no
     vectors: the most frequent tag of a word, the most frequent sense of a lemma.
     """
+    torch.manual_seed(cfg.seed)  # of a biLM with random weights, too
     bilm = build.bilm(cfg)
     given = {split: cfg.probe[split] for split in ("train", "test")}
     files = {} if all(given.values()) else build.instantiate(cfg.data.files)

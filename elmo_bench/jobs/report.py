@@ -32,7 +32,8 @@ def report(cfg: DictConfig) -> None:
             raise ValueError(f"output={path}: the formats are {', '.join(f'FILE{suffix}' for suffix in FORMATS)}")
         if not path.absolute().parent.is_dir():
             raise FileNotFoundError(f"output={path}: there is no such folder")
-    if "wandb" in settings["logger"] and not outputs:
+    loggers = settings.get("logger") or {}
+    if "wandb" in loggers and not outputs:
         raise ValueError("logger=wandb keeps the files of a report, but output is empty: output=report.html")
     runs = reports.collect(_list(settings["runs"]))
     tables = {title: _settings(settings, title, own) for title, own in (settings["tables"] or {"": {}}).items()}
@@ -50,8 +51,8 @@ def report(cfg: DictConfig) -> None:
     for path in outputs:
         path.write_text(FORMATS[path.suffix](found), encoding="utf-8")
         log.info("written: %s", path)
-    if "wandb" in settings["logger"]:
-        kept = {key: value for key, value in settings["logger"]["wandb"].items() if key != "_target_"}
+    if "wandb" in loggers:
+        kept = {key: value for key, value in loggers["wandb"].items() if key != "_target_"}
         wandb_logger.keep(outputs, **kept | {"job_type": "report", "tags": [], "save_dir": "."})
 
 

@@ -69,13 +69,13 @@ def train(cfg: DictConfig) -> dict[str, float]:
         f"{parameters['trainable']:,}",
     )
 
-    data.store = build.store(cfg, elmo, data)
     monitor = f"val/{cfg.task.monitor}"
     lines = EpochLines(monitor)
     best = ModelCheckpoint(cfg.run_dir, "best", monitor=monitor, mode="max", enable_version_counter=False)
     stop = EarlyStopping(monitor, patience=cfg.fit.patience, mode="max")
     trainer = build.trainer(cfg, [best, stop, lines])
     try:
+        data.store = build.store(cfg, elmo, data)
         settings: Any = OmegaConf.to_container(cfg, resolve=True)
         for logger in trainer.loggers:
             logger.log_hyperparams(settings)
@@ -84,7 +84,7 @@ def train(cfg: DictConfig) -> dict[str, float]:
         for logger in trainer.loggers:
             logger.log_metrics(metrics | module.mix())
     finally:
-        if "wandb" in cfg.logger:
+        if "wandb" in (cfg.get("logger") or ()):
             wandb_logger.finish()
     if trainer.is_global_zero:
         result = Result(

@@ -12,20 +12,26 @@ log = logging.getLogger(__name__)
 def logger(*, save_dir: str, init_timeout: int, **settings: Any) -> Any:
     """Lightning's WandbLogger in the best mode there is: WANDB_MODE if it is set, else online, else offline.
 
-    An offline run lies under `save_dir` and is sent by `wandb sync` whenever there is a network.
+    An offline run lies under `save_dir` and is sent by `wandb sync` whenever there is a network. Of several processes only the
+    first has a run.
     """
     import wandb
     from pytorch_lightning.loggers import WandbLogger
+    from pytorch_lightning.loggers.logger import DummyLogger
+    from pytorch_lightning.utilities import rank_zero_only
 
+    if getattr(rank_zero_only, "rank", 0):
+        return DummyLogger()
     mode: Any
     mode, reason = os.environ.get("WANDB_MODE"), "WANDB_MODE says so"
-    if mode is None:
-        mode, reason = ("online", "it is configured") if wandb.login(prompt=False) else ("offline", "no key is configured")
     options = settings | {"dir": save_dir, "settings": wandb.Settings(init_timeout=init_timeout)}
     try:
+        if mode is None:
+            known = wandb.login(prompt=False, verify=False)
+            mode, reason = ("online", "it is configured") if known else ("offline", "no key is configured")
         run = wandb.init(mode=mode, **options)
     except (wandb.errors.CommError, wandb.errors.AuthenticationError, wandb.errors.UsageError) as error:
-        mode, reason = "offline", f"the service did not answer: {str(error).splitlines()[0]}"
+        mode, reason = "offline", f"online failed: {str(error).splitlines()[0]}"
         run = wandb.init(mode=mode, **options)
     log.info("wandb: %s (%s)", mode, reason)
     return WandbLogger(experiment=run, save_dir=save_dir)

@@ -12,7 +12,9 @@ Run = dict[str, Any]
 INCIDENTAL = (
     *("seed", "run_dir", "outputs_dir", "data_dir", "cache_dir", "resume", "num_workers", "logger", "job", "trainer.accelerator"),
     *("data.files", "elmo.layers", "published", "task.published"),  # they follow from other keys
+    *("elmo.options.folder", "elmo.weights.folder"),  # where downloads lie
 )
+FILES = ("data.files.train", "data.files.dev", "data.files.test")  # a user may name others, such as a part of a training set
 NAMES = ("task.name", "data.name", "elmo.name")
 
 
@@ -29,8 +31,9 @@ def collect(folders: Iterable[str | Path]) -> list[Run]:
         for path in paths:
             try:
                 run = json.loads(path.read_text(encoding="utf-8"))
-                runs.append(run | {"choices": dict(_leaves(run["config"])), "folder": path.parent})
-            except (ValueError, KeyError, AttributeError) as error:
+                choices, written = dict(_leaves(run["config"])), path.stat().st_mtime
+                runs.append(run | {"choices": choices, "folder": path.parent, "written": written})
+            except (ValueError, KeyError, AttributeError, TypeError) as error:
                 raise ValueError(f"{path}: not a result of elmo-bench: {error!r}") from error
     return runs
 
@@ -91,10 +94,14 @@ def distinguishing(runs: Sequence[Run], given: Sequence[str]) -> list[str]:
 
     A key that follows from those before it (a task's batch size, once the task is known) is left out.
     """
-    keys = {key for run in runs for key in run["choices"] if not key.startswith(INCIDENTAL)}
+    keys = {key for run in runs for key in run["choices"] if key in FILES or not key.startswith(INCIDENTAL)}
     chosen = ["task.name"]
     for key in sorted(keys, key=lambda key: (key not in NAMES, not key.startswith("elmo."), key)):
-        known = [*given, *chosen]
-        if len({choice(run, known) for run in runs}) < len({choice(run, [*known, key]) for run in runs}):
+        if varies(runs, [*given, *chosen], key):
             chosen.append(key)
     return [key for key in chosen if key not in given]
+
+
+def varies(runs: Sequence[Run], known: Sequence[str], key: str) -> bool:
+    """Whether runs that agree on the known keys differ in another."""
+    return len({choice(run, known) for run in runs}) < len({choice(run, [*known, key]) for run in runs})

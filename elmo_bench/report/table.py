@@ -11,7 +11,7 @@ from zipfile import BadZipFile
 import numpy as np
 from jaxtyping import Float, UInt
 
-from .collect import Run, choice, distinguishing, full_keys, number
+from .collect import Run, choice, distinguishing, full_keys, number, varies
 from .significance import bootstrap, holm, randomisation, seeds
 
 Key = tuple[str, ...]
@@ -27,7 +27,7 @@ class Comparison(NamedTuple):
     p_examples: float | None = None
     p_seeds: float | None = None  # None also with a single run
     p: float | None = None  # the larger of the two
-    p_holm: float | None = None  # corrected for all comparisons of the report
+    p_holm: float | None = None  # corrected for all comparisons of the table
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,8 @@ def report(
         raise ValueError(f"{place}split={split}, but it may be dev or test")
     columns = full_keys(runs, columns, f"{place}columns")
     rows = distinguishing(runs, columns) if rows is None else full_keys(runs, rows, f"{place}rows")
-    if hidden := [key for key in distinguishing(runs, [*rows, *columns]) if key != "task.name"]:
+    known = [*rows, *columns]
+    if hidden := [key for key in distinguishing(runs, known) if key != "task.name" or varies(runs, known, key)]:
         raise ValueError(f"{place}rows={rows} {place}columns={columns}: some runs in a cell differ in {hidden}; add it to one")
     groups = _groups(runs, rows, columns)
     heads = sorted({column for group in groups.values() for column in group}, key=order)
@@ -108,10 +109,11 @@ def report(
 
 
 def _groups(runs: Sequence[Run], rows: Sequence[str], columns: Sequence[str]) -> dict[Key, dict[Key, list[Run]]]:
-    """Row -> column -> the runs of the cell. The same experiment twice, with the same seed, counts once: the later one."""
+    """Row -> column -> the runs of the cell. The same experiment twice, with the same seed, counts once: the last written."""
     found: dict[Key, dict[Key, dict[str, Run]]] = defaultdict(lambda: defaultdict(dict))
     for run in runs:
-        found[choice(run, rows)][choice(run, columns)][str(run["seed"])] = run
+        by_seed, seed = found[choice(run, rows)][choice(run, columns)], str(run["seed"])
+        by_seed[seed] = max(by_seed.get(seed, run), run, key=lambda one: one["written"])
     return {row: {column: [*by_seed.values()] for column, by_seed in group.items()} for row, group in found.items()}
 
 
@@ -199,7 +201,7 @@ def _published(run: Run, metric: str | None, split: str) -> float | None:
         return None
     task, elmo = config["task"], config["elmo"]
     is_baseline = elmo["mix"] == "none"
-    changed = any(elmo.get(key) for key in ("adapt", "finetune", "layer_norm")) or not elmo.get("pretrained", True)
+    changed = any(elmo.get(key) for key in ("adapt", "finetune", "layer_norm", "mix_lr")) or not elmo.get("pretrained", True)
     as_in_paper = (
         elmo["mix"] == "all" and not changed and all(elmo.get(key) == value for key, value in task.get("elmo", {}).items())
     )

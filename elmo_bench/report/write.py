@@ -15,8 +15,8 @@ from .table import Cell, Key, Report, order
 LEVEL = 0.05
 ABOUT = (
     "p: the larger of two, from paired approximate randomisation over examples (Noreen 1989) and, with several seeds, Welch's "
-    "t-test over them; p (Holm): corrected for all comparisons here, * below 0.05. Interval: 95 %, bootstrap over examples and "
-    "seeds (Sellam et al. 2022)."
+    "t-test over them; p (Holm): corrected for all comparisons of its table, * below 0.05 where both tests were made (with a "
+    "single seed p says nothing of other seeds). Interval: 95 %, bootstrap over examples and seeds (Sellam et al. 2022)."
 )
 
 
@@ -89,7 +89,7 @@ def comparison(cell: Cell) -> list[str]:
     if found is None:
         return [""] * 4
     interval = "" if found.interval is None else "{:+.2f} to {:+.2f}".format(*(100 * end for end in found.interval))
-    star = "*" if found.p_holm is not None and found.p_holm < LEVEL else ""
+    star = "*" if found.p_holm is not None and found.p_seeds is not None and found.p_holm < LEVEL else ""
     return [
         f"{100 * found.difference:+.2f}",
         interval,

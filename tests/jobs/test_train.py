@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+import pytorch_lightning.loggers
 import torch
 from seqeval.metrics import f1_score
 
@@ -99,6 +100,7 @@ def test_a_learning_rate_that_cannot_be(tiny, key):
         ["trainer.precision=bf16-mixed"],
         ["trainer=smoke"],
         ["num_workers=1"],
+        ["~logger"],
     ],
 )
 def test_variants_run(tiny, overrides):
@@ -147,6 +149,23 @@ def test_bad_files(tiny, tmp_path, split, content, message):
 def test_bad_settings(tiny, override, message):
     with pytest.raises(ValueError, match=message):
         train(tiny(override))
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
+def test_devices_that_are_not_there(tiny, monkeypatch):
+    """It says so before the biLM reads a sentence."""
+    monkeypatch.setattr(build, "store", pytest.fail)
+    with pytest.raises(ValueError, match=r"trainer.accelerator=gpu trainer.devices=1: .*; trainer=auto takes what there is"):
+        train(tiny("trainer.accelerator=gpu"))
+
+
+def test_a_logger_that_is_not_installed(tiny, monkeypatch):
+    def missing(**_):
+        raise ModuleNotFoundError("no tensorboard")
+
+    monkeypatch.setattr(pytorch_lightning.loggers, "TensorBoardLogger", missing)
+    with pytest.raises(ValueError, match=r"logger=tensorboard needs a package that is not here: no tensorboard"):
+        train(tiny("logger=tensorboard"))
 
 
 def test_missing_corpus_says_where_it_comes_from(tiny, tmp_path):

@@ -3,6 +3,7 @@
 import logging
 
 import pytest
+from pytorch_lightning.utilities import rank_zero_only
 
 from elmo_bench.jobs import wandb_logger
 
@@ -56,7 +57,21 @@ def test_a_service_that_does_not_answer(tmp_path, monkeypatch, caplog):
     monkeypatch.setattr(wandb, "init", no_network)
     build(tmp_path)
     assert modes == ["online", "offline"]
-    assert "wandb: offline (the service did not answer: connection refused)" in caplog.text
+    assert "wandb: offline (online failed: connection refused)" in caplog.text
+
+
+def test_a_key_that_is_none(tmp_path, monkeypatch, caplog):
+    """As the library says so, without asking the service."""
+    caplog.set_level(logging.INFO)
+    monkeypatch.setenv("WANDB_API_KEY", "abc")
+    build(tmp_path)
+    assert "wandb: offline (online failed: " in caplog.text
+
+
+def test_of_several_processes_the_first_has_a_run(tmp_path, monkeypatch):
+    monkeypatch.setattr(rank_zero_only, "rank", 1)
+    build(tmp_path).log_metrics({"val/f1": 0.5})
+    assert not [*tmp_path.rglob("wandb")]
 
 
 def test_two_runs_are_two(tmp_path):

@@ -1,6 +1,7 @@
 import csv
 import io
 import json
+import os
 import re
 from importlib import import_module
 
@@ -99,9 +100,26 @@ def test_runs_that_differ_in_more_stand_apart(runs):
         report(collect([runs]), ["task"], ["elmo.mix"])
 
 
+@pytest.mark.parametrize("key", ["task.name", "data.files.train"])
+def test_no_mean_over_tasks_or_training_sets(tmp_path, key):
+    """What follows from them (a task's figure, where a corpus lies) does not tell runs apart; they themselves do."""
+    for number, value in enumerate(["one", "other"]):
+        task, train = (value if key == name else "same" for name in ("task.name", "data.files.train"))
+        result(tmp_path / str(number), 0.5, number, task_name=task, data_files={"train": train, "data_dir": str(number)})
+    with pytest.raises(ValueError, match=rf"some runs in a cell differ in \['{key}'\]"):
+        report(collect([tmp_path]), ["data"], ["elmo.mix"])
+    assert len(report(collect([tmp_path]), None, ["elmo.mix"]).cells) == 2
+
+
 def test_the_same_run_twice_counts_once(runs):
-    result(runs / "again", 0.5, 1, elmo_mix="all")
-    assert len(by_column(report(collect([runs]), None, ["elmo.mix"]))["all"].runs) == 2
+    """Whichever was written last, not the last by name."""
+    result(runs / "again", 0.7, 1, elmo_mix="all")
+    for name, time in (("0", 2), ("again", 1)):
+        os.utime(runs / name / "result.json", (time, time))
+    cell = by_column(report(collect([runs]), None, ["elmo.mix"]))["all"]
+    assert (len(cell.runs), cell.mean) == (2, pytest.approx(0.55))
+    os.utime(runs / "again" / "result.json", (3, 3))
+    assert by_column(report(collect([runs]), None, ["elmo.mix"]))["all"].mean == pytest.approx(0.65)
 
 
 @pytest.mark.parametrize(
@@ -160,7 +178,8 @@ def test_published_figures(compared):
 
 def test_what_the_paper_did_not_publish(tmp_path):
     result(tmp_path / "none", 0.4, elmo_mix="none")
-    for number, (key, value) in enumerate([("elmo_at", ["output"]), ("elmo_pretrained", False), ("elmo_adapt", True)]):
+    others = {"elmo_at": ["output"], "elmo_pretrained": False, "elmo_adapt": True, "elmo_mix_lr": 0.1}
+    for number, (key, value) in enumerate(others.items()):
         result(tmp_path / str(number), 0.5, **{key: value}, task_elmo={"at": ["input"]})
     found = report(collect([tmp_path]), None, ["elmo.mix"])
     assert {cell.published for cell in found.cells if cell.column == ("all",)} == {None}
@@ -251,9 +270,19 @@ def test_what_is_counted_on_the_same_sentence_is_exchanged_together(tmp_path):
     assert (found.p_examples, found.p_seeds) == (randomisation(*sums), None)
 
 
+def test_no_star_from_a_single_seed(tmp_path):
+    """A test over examples alone says nothing of other seeds, however small its p."""
+    for mix, share in (("none", 10), ("all", 90)):
+        result(tmp_path / mix, share / 100, 1, np.arange(100) < share, elmo_mix=mix)
+    found = report(collect([tmp_path]), None, ["elmo.mix"], baseline=("none",))
+    assert found.cells[1].comparison.p_holm < 0.001
+    assert "*" not in text(found)
+
+
 def test_nothing_there(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"runs=.*no result.json"):
         collect([tmp_path])
-    (tmp_path / "result.json").write_text("{")
-    with pytest.raises(ValueError, match=r"result.json: not a result of elmo-bench"):
-        collect([tmp_path])
+    for other in ("{", "[]", "{}"):
+        (tmp_path / "result.json").write_text(other)
+        with pytest.raises(ValueError, match=r"result.json: not a result of elmo-bench"):
+            collect([tmp_path])
