@@ -91,6 +91,10 @@ class TaskData(pl.LightningDataModule):
         super().__init__()
         if not 0 < fraction <= 1:
             raise ValueError(f"fraction={fraction}, but it may be more than 0 and at most 1")
+        if batch_size < 1:
+            raise ValueError(f"fit.batch_size={batch_size}, but it may be 1 or more")
+        if num_workers < 0:
+            raise ValueError(f"num_workers={num_workers}, but it may be 0 or more")
         self.collate, self.batch_size, self.seed, self.num_workers = collate, batch_size, seed, num_workers
         self.examples = {split: list(read[split](path)) for split, path in files.items()}
         self.all_sentences = [s for examples in self.examples.values() for example in examples for s in example.sentences]

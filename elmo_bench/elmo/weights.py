@@ -6,6 +6,7 @@ Axes: as in `bilm.py`. The HDF5 layout is that of bilm-tf's `dump_weights`; its 
 import hashlib
 import logging
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import fields
 from pathlib import Path
 
 import h5py
@@ -20,6 +21,7 @@ from .bilm import Options
 from .fast import BiLm
 
 log = logging.getLogger(__name__)
+UNSEEN = ("activation", "cell_clip", "projection_clip", "skip_connections", "max_characters")  # options that no parameter shows
 Turn = Callable[[np.ndarray], np.ndarray]
 
 
@@ -55,8 +57,12 @@ def load(options: str | Path | None, weights: str | Path | None, *, pretrained: 
 
 
 def digest(bilm: BiLm) -> str:
-    """A sha256 of all parameters: which biLM this is, wherever its files lie."""
+    """A sha256 of all parameters, and of options that are not the original's: which biLM this is, wherever its files lie."""
     found = hashlib.sha256()
+    for field in fields(Options):
+        value = getattr(bilm.options, field.name)
+        if field.name in UNSEEN and value != field.default:
+            found.update(f"{field.name}={value}".encode())
     for name, value in sorted(bilm.state_dict().items()):
         found.update(name.encode())
         found.update(value.cpu().contiguous().numpy())

@@ -22,6 +22,7 @@ from pytorch_lightning.utilities.exceptions import MisconfigurationException
 
 from elmo_bench.data import Example, TaskData
 from elmo_bench.elmo import BiLm, Elmo, LayerStore, build_store
+from elmo_bench.elmo.chars import WIDTH
 from elmo_bench.module import TaskModule
 from elmo_bench.nn import Backbone
 from elmo_bench.text import Vocab, read_vectors
@@ -48,7 +49,10 @@ def elmo(cfg: DictConfig) -> Elmo:
     """The biLM under its mixes; `elmo=none` has no layers, and `elmo.mix=none` takes none."""
     chosen = {key: cfg.elmo[key] for key in ("mix", "at", "dropout", "l2", "layer_norm", "finetune")}
     settings: Any = OmegaConf.to_container(OmegaConf.create(chosen))
-    return Elmo(None if cfg.elmo.mix == "none" else instantiate(cfg.elmo.layers), **settings)
+    layers = None if cfg.elmo.mix == "none" else instantiate(cfg.elmo.layers)
+    if isinstance(layers, BiLm) and layers.options.max_characters != WIDTH:
+        raise ValueError(f"elmo.options: a biLM of {layers.options.max_characters} characters a word, but tasks read {WIDTH}")
+    return Elmo(layers, **settings)
 
 
 def bilm(cfg: DictConfig) -> BiLm:

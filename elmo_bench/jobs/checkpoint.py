@@ -4,6 +4,7 @@ The weights of a frozen, pretrained biLM are not in it: its files are named in t
 are still the same.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
@@ -23,6 +24,7 @@ from . import build
 KEY = "elmo_bench"
 MODEL = ("task", "embed", "encoder", "elmo", "vocab")  # the parts of a config that say what the model is
 OURS = ("elmo_bench.", "tasks.")  # a checkpoint's config may name our classes ...
+KEYS = re.compile(r"\$\{[\w.]+\}")  # ... refer to other keys ...
 FUNCTIONS = ("elmo_bench.elmo.load", "elmo_bench.elmo.shipped", "elmo_bench.download.fetch")  # ... and these functions
 
 
@@ -76,12 +78,16 @@ def _load(path: Path) -> dict[str, Any]:
 
 def _config(cfg: DictConfig, stored: dict[str, Any], path: Path) -> DictConfig:
     """The command line's config with the checkpoint's model, in which single settings of the command line still count."""
+    if asked := sorted(_resolvers({part: stored[part] for part in MODEL})):
+        raise ValueError(f"checkpoint={path}: its config asks for {asked[0]!r}, but it may refer to other keys alone")
     config = cfg.copy()
     OmegaConf.set_struct(config, False)
     for part in MODEL:
         config[part] = stored[part]
     if isinstance(stored["elmo"], dict):  # an older checkpoint's has fewer keys
         config.elmo = {**cast(dict, OmegaConf.to_container(cfg.elmo)), **stored["elmo"]}
+    if not str(config.task.data).startswith("tasks."):
+        raise ValueError(f"checkpoint={path}: its config names task.data={config.task.data}, which is no module of tasks.*")
     # Training's own affairs: not needed here, and so not taken from the file.
     config.task.optimizer, config.task.scheduler, config.task.callbacks = None, None, []
     for part in MODEL:
@@ -115,6 +121,14 @@ def _check(node: Any, path: Path, folder: str) -> None:
             raise ValueError(f"checkpoint={path}: its config would download to {node['folder']!r}, not to {folder!r}")
     for value in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
         _check(value, path, folder)
+
+
+def _resolvers(node: Any) -> Iterator[str]:
+    """The texts, at any depth, that want more than another key's value: an environment variable's, say."""
+    for value in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
+        if isinstance(value, str) and "${" in KEYS.sub("", value):
+            yield value
+        yield from _resolvers(value)
 
 
 def _is_ours(target: str) -> bool:

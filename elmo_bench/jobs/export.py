@@ -8,7 +8,7 @@ from omegaconf import DictConfig
 
 from elmo_bench.elmo import Options, save
 
-from .build import instantiate
+from . import build
 
 log = logging.getLogger(__name__)
 SUFFIXES = (".hdf5", ".h5", ".safetensors")
@@ -22,9 +22,7 @@ def export(cfg: DictConfig) -> None:
         raise ValueError(f"output={output}: its name may end in {', '.join(SUFFIXES)}")
     if cfg.dtype not in DTYPES:
         raise ValueError(f"dtype={cfg.dtype}, but it may be one of {', '.join(DTYPES)}")
-    bilm = instantiate(cfg.elmo.layers)
-    if bilm is None:
-        raise ValueError(f"elmo={cfg.elmo.name} has nothing to export: choose a biLM, such as elmo=mini")
+    bilm = build.bilm(cfg)
     options = output.parent / "options.json"
     if options.is_file() and Options.read(options) != bilm.options:
         raise ValueError(f"{options} is of another biLM: choose another folder for output={output}")

@@ -62,7 +62,13 @@ def language_model(cfg: DictConfig) -> LanguageModel:
         if not Path(cfg.model).is_dir():
             raise FileNotFoundError(f"model={cfg.model}: no such folder")
         return load_language_model(Path(cfg.model, "options.json"), Path(cfg.model, "weights.safetensors"))
-    return load_language_model(*build.elmo_files(cfg))
+    files = build.elmo_files(cfg)
+    for key, wanted in (("pretrained", True), ("adapt", False)):
+        if cfg.elmo[key] != wanted:
+            raise ValueError(
+                f"elmo.{key}={cfg.elmo[key]} is for runs with a task: job=perplexity reads a biLM's files as they are"
+            )
+    return load_language_model(*files)
 
 
 def likelihoods(model: LanguageModel, cfg: DictConfig) -> Iterator[Scored]:

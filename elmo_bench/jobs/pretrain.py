@@ -31,8 +31,13 @@ FREE = ("save_every", "validate_every", "resume")  # settings that may change wh
 
 def pretrain(cfg: DictConfig) -> dict[str, float]:
     """Train, keep what is best on the dev text: options, weights and softmax (fp16), and a model card."""
+    for key in ("batch_size", "unroll", "save_every"):
+        if cfg.pretrain[key] < 1:
+            raise ValueError(f"pretrain.{key}={cfg.pretrain[key]}, but it may be 1 or more")
     with processes() as device:
         files = instantiate(cfg.text.files)
+        for pattern in filter(None, (files["dev"], files["test"])):  # test is read when all is done
+            text_files(pattern)
         corpus = encoded(cfg, files["train"])
         dev = held_out(cfg, files["dev"])[: cfg.pretrain.dev_sentences]
         trainer = build(cfg, corpus, device)

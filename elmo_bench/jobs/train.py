@@ -50,6 +50,8 @@ class EpochLines(Callback):
 def train(cfg: DictConfig) -> dict[str, float]:
     """Run the experiment that the config describes; the metrics of dev and test, as fractions of 1."""
     started = time.perf_counter()
+    if cfg.fit.max_epochs < 1:
+        raise ValueError(f"fit.max_epochs={cfg.fit.max_epochs}, but it may be 1 or more")
     pl.seed_everything(cfg.seed, workers=True, verbose=False)
     asked = cfg
     if cfg.elmo.adapt and cfg.elmo.mix != "none":  # a baseline has nothing to adapt

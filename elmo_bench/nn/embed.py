@@ -66,15 +66,18 @@ class Characters(nn.Module):
 
     def __init__(self, *, char_dim: int, num_filters: int, width: int) -> None:
         super().__init__()
-        self.dim = num_filters
+        self.dim, self.width = num_filters, width
         self.embedding = nn.Embedding(NUM_CHARACTERS, char_dim, padding_idx=0)
         self.convolution = nn.Conv1d(char_dim, num_filters, width, padding=width - 1)
 
     def forward(self, chars: Int[Tensor, "B T C"]) -> Float[Tensor, "B T X"]:
         chars = chars.masked_fill(chars == PAD, 0)
-        chars = chars[..., : max(int((chars > 0).sum(-1).amax()), 1)] if chars.numel() else chars  # the longest word
-        features = self.convolution(self.embedding(chars.flatten(0, 1)).transpose(1, 2))
-        return torch.relu(features).amax(-1).unflatten(0, chars.shape[:2])
+        lengths = (chars > 0).sum(-1)
+        chars = chars[..., : max(int(lengths.amax()), 1)] if chars.numel() else chars  # the longest word
+        features = torch.relu(self.convolution(self.embedding(chars.flatten(0, 1)).transpose(1, 2)))
+        places = torch.arange(features.shape[-1], device=chars.device)
+        outside = places >= lengths.flatten()[:, None, None] + self.width - 1  # a longer word of the batch reaches there alone
+        return features.masked_fill(outside, 0).amax(-1).unflatten(0, chars.shape[:2])
 
 
 class WordsChars(nn.Module):

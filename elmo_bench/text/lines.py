@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ def read_lines(path: str | Path) -> Iterator[tuple[int, str]]:
                     yield number, line.decode("utf-8").rstrip("\r\n")
                 except UnicodeDecodeError as error:
                     raise ValueError(f"{path}:{number}: byte {line[error.start]:#04x} is not UTF-8 text") from error
-    except (EOFError, gzip.BadGzipFile) as error:
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise ValueError(f"{path}: a damaged gzip file, after line {number}: {error}") from error
     if not number:
         raise ValueError(f"{path}: the file is empty")

@@ -62,6 +62,17 @@ def test_precision(saved, tmp_path):
         load(tmp_path / "options.json", saved[1], precision="half")
 
 
+def test_the_digest_knows_what_no_parameter_shows():
+    """The options that change a vector and no shape; those of the original leave it as it was before they were looked at."""
+    plain, *others = (
+        BiLm(Options(cell_size=4, projection_size=2, filters=((1, 2),), **more))
+        for more in ({}, {"skip_connections": False}, {"cell_clip": 1.0}, {"activation": "tanh"})
+    )
+    for other in others:
+        other.load_state_dict(plain.state_dict())
+    assert len({digest(bilm) for bilm in (plain, *others)}) == 4
+
+
 @pytest.mark.parametrize("key", ["elmo.options", "elmo.weights"])
 def test_missing_file(saved, tmp_path, key):
     _, path = saved

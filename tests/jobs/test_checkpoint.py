@@ -17,7 +17,7 @@ from tests.jobs.small import SMALL
 
 CONF = str(Path(__file__).parents[2] / "conf")
 RECORDS = {
-    "ner": [{"id": 7, "tokens": ["Ann", "slept", "."]}, {"text": "Bob Smith sings."}],
+    "ner": [{"id": 7, "tokens": ["Ann", "slept", "."]}, {"text": "Bob Smith sings."}, {"text": "half a pair: \ud83d"}],
     "sst5": [{"id": 7, "text": "Very good."}, {"tokens": ["Bad"]}],
     "snli": [{"id": 7, "sentence1": "A man sleeps.", "sentence2": "A man runs."}],
     "squad": [{"id": 7, "question": "Who sings?", "context": "Bob Smith sings, and Ann sleeps."}],
@@ -145,7 +145,9 @@ def nested(key, value):
         ("embed._target_", "os.system", "names 'os.system'"),
         ("embed", {"a": {"_target_": "elmo_bench.jobs.result.subprocess.run"}}, "names 'elmo_bench.jobs.result.subprocess.run'"),
         ("encoder", [{"optimizer": {"_target_": "os.system"}}], "names 'os.system'"),
-        ("embed", "${oc.create:{_target_:os.system}}", "names 'os.system'"),
+        ("embed", "${oc.create:{_target_:os.system}}", "may refer to other keys alone"),
+        ("elmo.weights", "https://host/${oc.env:HOME}", "may refer to other keys alone"),
+        ("task.data", "outputs.theirs", "names task.data=outputs.theirs, which is no module of tasks"),
         ("elmo.weights", {"_target_": "elmo_bench.download.fetch", "url": "u", "folder": "/etc"}, "would download to '/etc'"),
     ],
 )

@@ -78,7 +78,7 @@ def test_the_original_s_own_options_stay(fixtures, tmp_path):
     [
         (["output=w.bin"], r"output=w.bin: its name may end in .hdf5, .h5, .safetensors"),
         (["output=w.h5", "dtype=int8"], r"dtype=int8, but it may be one of float32, float16"),
-        (["output=w.h5", "elmo=none"], r"elmo=none has nothing to export"),
+        (["output=w.h5", "elmo=none"], r"elmo=none has no layers: choose a biLM"),
     ],
 )
 def test_what_it_says_of_bad_settings(overrides, message):

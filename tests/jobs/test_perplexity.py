@@ -159,6 +159,8 @@ def test_files_that_do_not_fit(folder, text, break_it, message):
         (["elmo=mini"], r"mini/softmax.safetensors: no such file. .*the shipped mini have not kept.*job=pretrain"),
         (["elmo=none"], r"elmo=none has no files of a biLM"),
         (["elmo=files"], r"elmo.options is empty"),
+        (["elmo=mini", "elmo.pretrained=false"], r"elmo.pretrained=False is for runs with a task"),
+        (["elmo=mini", "elmo.adapt=true"], r"elmo.adapt=True is for runs with a task"),
         (["model=nowhere"], r"model=nowhere: no such folder"),
         (["state=warm"], r"state=warm, but it may be one of zero, carried"),
         (["streams=0"], r"streams=0, but it may be 1 or more"),

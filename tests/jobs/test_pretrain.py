@@ -226,6 +226,9 @@ def test_bad_text(config, text, content, said):
 def test_no_such_text(config, tmp_path):
     with pytest.raises(FileNotFoundError, match=r"nothing/\*.txt: no such file"):
         pretrain(config(f"text.files.train={tmp_path}/nothing/*.txt"))
+    with pytest.raises(FileNotFoundError, match=r"nothing: no such file"):  # before any training
+        pretrain(config(f"text.files.test={tmp_path}/nothing", "pretrain.max_steps=1"))
+    assert not [*(tmp_path / "out").glob("*.ckpt")]
 
 
 def test_a_line_of_100_000_tokens(config, text):
@@ -241,7 +244,7 @@ def test_a_damaged_state(config, tmp_path):
         pretrain(config())
 
 
-@pytest.mark.parametrize("override", ["softmax=half", "precision=16", "resume=maybe"])
+@pytest.mark.parametrize("override", ["softmax=half", "precision=16", "resume=maybe", "batch_size=0", "unroll=0", "save_every=0"])
 def test_a_value_that_is_none(config, override):
     with pytest.raises(ValueError, match=f"pretrain.{override}, but it may be"):
         pretrain(config(f"pretrain.{override}"))

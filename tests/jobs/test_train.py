@@ -8,6 +8,7 @@ import pytorch_lightning.loggers
 import torch
 from seqeval.metrics import f1_score
 
+from elmo_bench.elmo import BiLm, Options, save
 from elmo_bench.jobs import build
 from elmo_bench.jobs.train import train
 
@@ -144,6 +145,9 @@ def test_bad_files(tiny, tmp_path, split, content, message):
         ("elmo.mix=7", r"elmo.mix=7 names layers \[7\], but the biLM has layers 0..2"),
         ("elmo.at=[middle]", "elmo.at=.*the places are"),
         ("fraction=2.0", "fraction=2.0, but it may be more than 0"),
+        ("fit.batch_size=0", "fit.batch_size=0, but it may be 1 or more"),
+        ("fit.max_epochs=0", "fit.max_epochs=0, but it may be 1 or more"),
+        ("num_workers=-1", "num_workers=-1, but it may be 0 or more"),
     ],
 )
 def test_bad_settings(tiny, override, message):
@@ -166,6 +170,12 @@ def test_a_logger_that_is_not_installed(tiny, monkeypatch):
     monkeypatch.setattr(pytorch_lightning.loggers, "TensorBoardLogger", missing)
     with pytest.raises(ValueError, match=r"logger=tensorboard needs a package that is not here: no tensorboard"):
         train(tiny("logger=tensorboard"))
+
+
+def test_a_bilm_of_other_words(tiny, tmp_path):
+    save(BiLm(Options(cell_size=4, projection_size=2, filters=((1, 2),), max_characters=40)), tmp_path / "narrow.safetensors")
+    with pytest.raises(ValueError, match=r"elmo.options: a biLM of 40 characters a word, but tasks read 50"):
+        train(tiny(f"elmo.options={tmp_path}/options.json", f"elmo.weights={tmp_path}/narrow.safetensors"))
 
 
 def test_missing_corpus_says_where_it_comes_from(tiny, tmp_path):

@@ -1,0 +1,22 @@
+"""Word vectors from characters."""
+
+import torch
+
+from elmo_bench.elmo import char_ids
+from elmo_bench.nn.embed import Characters
+
+
+def test_a_word_is_the_same_beside_a_longer_one():
+    characters = Characters(char_dim=4, num_filters=64, width=3)
+    alone, beside = (characters(char_ids([words]))[0, 0] for words in (["a"], ["a", "internationalisation"]))
+    torch.testing.assert_close(alone, beside)
+
+
+def test_it_is_the_maximum_over_the_places_that_touch_the_word():
+    characters = Characters(char_dim=4, num_filters=8, width=3)
+    ids = char_ids([["ab", "abcdef"]])
+    inside = ids[0, 0][:4]  # begin, a, b, end
+    frame = torch.nn.functional.pad(characters.embedding(inside).T, (2, 2))
+    weight, bias = characters.convolution.weight, characters.convolution.bias
+    places = [(weight * frame[:, k : k + 3]).sum((1, 2)) + bias for k in range(6)]
+    torch.testing.assert_close(characters(ids)[0, 0], torch.stack(places).amax(0).relu())
