@@ -6,7 +6,6 @@ Axes: as in `bilm.py`. The HDF5 layout is that of bilm-tf's `dump_weights`; its 
 import hashlib
 import logging
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import fields
 from pathlib import Path
 
 import h5py
@@ -59,10 +58,10 @@ def load(options: str | Path | None, weights: str | Path | None, *, pretrained: 
 def digest(bilm: BiLm) -> str:
     """A sha256 of all parameters, and of options that are not the original's: which biLM this is, wherever its files lie."""
     found = hashlib.sha256()
-    for field in fields(Options):
-        value = getattr(bilm.options, field.name)
-        if field.name in UNSEEN and value != field.default:
-            found.update(f"{field.name}={value}".encode())
+    for name in UNSEEN:
+        value = getattr(bilm.options, name)
+        if value != getattr(Options, name):
+            found.update(f"{name}={value}".encode())
     for name, value in sorted(bilm.state_dict().items()):
         found.update(name.encode())
         found.update(value.cpu().contiguous().numpy())

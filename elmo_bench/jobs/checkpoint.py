@@ -24,8 +24,8 @@ from . import build
 KEY = "elmo_bench"
 MODEL = ("task", "embed", "encoder", "elmo", "vocab")  # the parts of a config that say what the model is
 OURS = ("elmo_bench.", "tasks.")  # a checkpoint's config may name our classes ...
-KEYS = re.compile(r"\$\{[\w.]+\}")  # ... refer to other keys ...
-FUNCTIONS = ("elmo_bench.elmo.load", "elmo_bench.elmo.shipped", "elmo_bench.download.fetch")  # ... and these functions
+FUNCTIONS = ("elmo_bench.elmo.load", "elmo_bench.elmo.shipped", "elmo_bench.download.fetch")  # ... and these functions,
+KEYS = re.compile(r"\$\{[\w.]+\}")  # and refer to other keys alone
 
 
 def describe(cfg: DictConfig, vocab: Vocab, vectors: Mapping[str, np.ndarray], module: TaskModule) -> dict[str, Any]:
