@@ -42,7 +42,7 @@ def predict(cfg: DictConfig) -> None:
     trainer.predict(module, data, return_predictions=False)
     if trainer.is_global_zero:
         part = Path(f"{cfg.output}.part")
-        with part.open("w", encoding="utf-8", errors="backslashreplace") as file:  # half a surrogate pair stays JSON's \\ud83d
+        with part.open("w", encoding="utf-8", errors="backslashreplace") as file:  # half a surrogate pair stays as JSON writes it
             for number, (record, _) in enumerate(records):
                 labelled = task.render(data.examples["test"][number], module.predictions[number])
                 known = {"id": record["id"]} if "id" in record else {}
