@@ -266,4 +266,4 @@ def print_outcomes(outcomes: Sequence[Outcome]) -> None:
         named = " ".join(override for override in outcome.overrides if override not in shared)
         style = "red" if outcome.status in ("failed", "not started") else ""
         table.add_row(str(number), named, outcome.status, f"{outcome.seconds:.0f}", outcome.reason, style=style)
-    Console(markup=False).print(table)
+    Console(markup=False, emoji=False).print(table)

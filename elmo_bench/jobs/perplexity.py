@@ -52,7 +52,7 @@ def perplexity(cfg: DictConfig) -> dict[str, float]:
             raise ValueError(f"input={cfg.input}: it has blank lines alone")
     figures: dict[str, Any] = perplexities(float(totals[0]), float(totals[1]), words + sentences)
     figures |= {"tokens": words, "sentences": sentences, "unknown": unknown / max(words, 1), "state": cfg.state}
-    Console(soft_wrap=True, highlight=False, markup=False).print(json.dumps(figures))
+    Console(soft_wrap=True, highlight=False, markup=False, emoji=False).print(json.dumps(figures))
     return figures
 
 

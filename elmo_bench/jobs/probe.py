@@ -175,6 +175,6 @@ def print_figures(figures: Mapping[str, float], num_layers: int, title: str) -> 
     table = Table("", *probes)
     for row in ("baseline", *map(str, range(num_layers))):
         table.add_row(row if row == "baseline" else f"layer {row}", *(f"{100 * figures[f'{name}/{row}']:.2f}" for name in probes))
-    console = Console()
+    console = Console(markup=False, emoji=False)
     console.print(f"\n{title}")
     console.print(table)

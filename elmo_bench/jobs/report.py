@@ -6,6 +6,7 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
+from rich.text import Text
 
 from elmo_bench import report as reports
 
@@ -43,13 +44,13 @@ def report(cfg: DictConfig) -> None:
     for title in (title for title in tables if not chosen[title]):
         log.info("no run is as `where` says: %s is left out", title)
     found = [_report(chosen[title], title, table) for title, table in tables.items() if chosen[title]]
-    console = Console()
+    console = Console(emoji=False)
     for grid in (grid for one in found for grid in reports.grids(one)):
         console.print(reports.terminal(grid))
     for note in reports.footnotes(found):
-        console.print(note, markup=False, highlight=False)
+        console.print(Text(reports.plain(note)))
     for path in outputs:
-        path.write_text(FORMATS[path.suffix](found), encoding="utf-8")
+        path.write_text(FORMATS[path.suffix](found), encoding="utf-8", errors="backslashreplace")
         log.info("written: %s", path)
     if "wandb" in loggers:
         kept = {key: value for key, value in loggers["wandb"].items() if key != "_target_"}

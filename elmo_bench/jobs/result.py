@@ -98,7 +98,7 @@ def _commit() -> str | None:
 def print_result(result: Result, cfg: DictConfig) -> None:
     """The test figures by type and overall, the mix, the time."""
     print_metrics(result.metrics, "test", f"{result.task} on {cfg.data.name}, elmo={cfg.elmo.name}, seed {result.seed}: test")
-    console = Console()
+    console = Console(markup=False, emoji=False)
     if result.mix:
         console.print("mix: " + "   ".join(f"{name.removeprefix('elmo/')} {value:.3f}" for name, value in result.mix.items()))
     console.print(
@@ -120,6 +120,6 @@ def print_metrics(metrics: Mapping[str, float], split: str, title: str) -> None:
         figures = (metrics.get("/".join(filter(None, (split, group, kind)))) for kind in kinds)
         cells = ("" if figure is None else f"{100 * figure:.2f}" for figure in figures)
         table.add_row(group or "all", *cells, style="" if group else "bold")
-    console = Console()
+    console = Console(markup=False, emoji=False)
     console.print(f"\n{title}, in percent")
     console.print(table)

@@ -16,5 +16,5 @@ def score(cfg: DictConfig) -> dict[str, float]:
     metric = build.instantiate(cfg.task.metric)(sorted({label for example in gold for label in example.labels}))
     metric.update(predicted, [example.gold for example in gold])
     figures = {name: float(value) for name, value in metric.compute().items()}
-    Console(soft_wrap=True, highlight=False, markup=False).print(json.dumps(figures))
+    Console(soft_wrap=True, highlight=False, markup=False, emoji=False).print(json.dumps(figures))
     return figures

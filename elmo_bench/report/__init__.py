@@ -1,4 +1,5 @@
 from .collect import Run, as_text, collect, where
+from .escape import plain
 from .page import page, picture
 from .table import Report, report
 from .write import as_csv, as_json, footnotes, grids, latex, markdown, terminal
@@ -16,6 +17,7 @@ __all__ = [
     "markdown",
     "page",
     "picture",
+    "plain",
     "report",
     "terminal",
     "where",

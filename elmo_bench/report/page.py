@@ -6,10 +6,10 @@ import math
 import statistics
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from html import escape
 from pathlib import Path
 
 from .collect import Run, number
+from .escape import xml
 from .plot import KINDS, Point, Series, arrange, chart, dashes
 from .table import Cell, Key, Report
 from .write import Grid, footnotes, grids, heads, score, settings, short
@@ -52,36 +52,36 @@ def _sections(name: str, report: Report) -> Sections:
 
 
 def _links(name: str, report: Report, sections: Sections) -> str:
-    inner = (f'<li><a href="#{anchor}">{escape(title)}</a></li>' for anchor, (title, _) in sections.items())
-    return f'<li><a href="#{name}">{escape(report.title or RESULTS)}</a><ul>{"".join(inner)}</ul></li>'
+    inner = (f'<li><a href="#{anchor}">{xml(title)}</a></li>' for anchor, (title, _) in sections.items())
+    return f'<li><a href="#{name}">{xml(report.title or RESULTS)}</a><ul>{"".join(inner)}</ul></li>'
 
 
 def _chapter(name: str, report: Report, sections: Sections) -> str:
     tables = "".join(table(grid) for grid in grids(report))
     if len(report.rows) == 1:
         tables += figure(f"{report.split} figure, percent", *by_row(report))
-    notes = "".join(f"<p>{escape(note)}</p>" for note in footnotes([report]))
+    notes = "".join(f"<p>{xml(note)}</p>" for note in footnotes([report]))
     inner = "".join(
-        f'<section id="{anchor}"><h3>{escape(title)}</h3>{body}</section>\n' for anchor, (title, body) in sections.items()
+        f'<section id="{anchor}"><h3>{xml(title)}</h3>{body}</section>\n' for anchor, (title, body) in sections.items()
     )
-    return f'<section id="{name}"><h2>{escape(report.title or RESULTS)}</h2>{tables}{notes}{inner}</section>\n'
+    return f'<section id="{name}"><h2>{xml(report.title or RESULTS)}</h2>{tables}{notes}{inner}</section>\n'
 
 
 def table(grid: Grid, shares: bool = False) -> str:
     """A grid that scrolls by itself where the window is narrow; with `shares`, figures from 0 to 1 are shaded."""
     kinds = ["" if k < grid.left else ' class="figure"' for k in range(len(grid.heads))]
-    heads = "".join(f'<th scope="col"{kind}>{escape(head)}</th>' for kind, head in zip(kinds, grid.heads, strict=True))
+    heads = "".join(f'<th scope="col"{kind}>{xml(head)}</th>' for kind, head in zip(kinds, grid.heads, strict=True))
     rows = []
     for r, row in enumerate(grid.rows):
         cells = []
         for c, text in enumerate(row):
-            shown = f"<b>{escape(text)}</b>" if (r, c) in grid.bold else escape(text)
+            shown = f"<b>{xml(text)}</b>" if (r, c) in grid.bold else xml(text)
             shade = f' class="share" style="--s:{text}"' if shares and text and c < len(row) - 1 else ""
             cells.append(f'<th scope="row">{shown}</th>' if c < grid.left else f"<td{shade}>{shown}</td>")
         rows.append(f"<tr>{''.join(cells)}</tr>")
     return (
-        f"<figure><figcaption>{escape(grid.title)}</figcaption>"
-        f'<div class="scroll" role="region" tabindex="0" aria-label="{escape(grid.title)}">'
+        f"<figure><figcaption>{xml(grid.title)}</figcaption>"
+        f'<div class="scroll" role="region" tabindex="0" aria-label="{xml(grid.title)}">'
         f"<table><thead><tr>{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table></div></figure>"
     )
 
@@ -213,10 +213,10 @@ def figure(caption: str, drawn: str, series: Sequence[Series]) -> str:
     """A chart with its caption and legend."""
     legend = "".join(
         f'<li><svg viewBox="0 0 36 10" aria-hidden="true"><path class="line{k % KINDS}" d="M0 5H36" '
-        f'stroke-dasharray="{dashes(k)}"/></svg>{escape(one.name)}</li>'
+        f'stroke-dasharray="{dashes(k)}"/></svg>{xml(one.name)}</li>'
         for k, one in enumerate(series)
     )
-    return f'<figure><figcaption>{escape(caption)}</figcaption>{drawn}<ul class="legend">{legend}</ul></figure>'
+    return f'<figure><figcaption>{xml(caption)}</figcaption>{drawn}<ul class="legend">{legend}</ul></figure>'
 
 
 def cost(report: Report) -> Grid:

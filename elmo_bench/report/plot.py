@@ -2,8 +2,9 @@
 
 import math
 from collections.abc import Sequence
-from html import escape
 from typing import NamedTuple
+
+from .escape import xml
 
 WIDTH, HEIGHT = 420, 280
 LEFT, RIGHT, TOP, BOTTOM = 46, 14, 12, 44
@@ -40,16 +41,16 @@ def chart(series: Sequence[Series], *, x: str, y: str, marks: Sequence[tuple[flo
             TOP + (up[-1] - py) / (up[-1] - up[0]) * (HEIGHT - TOP - BOTTOM),
         )
 
-    parts = [f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img"><title>{escape(f"{y} by {x}")}</title>']
+    parts = [f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img"><title>{xml(f"{y} by {x}")}</title>']
     for tick in up:
         _, height = at(left, tick)
         parts.append(f'<path class="grid" d="M{LEFT} {height:.1f}H{WIDTH - RIGHT}"/>')
         parts.append(f'<text x="{LEFT - 6}" y="{height + 4:.1f}" text-anchor="end">{tick:g}</text>')
     for place, text in marks:
-        parts.append(f'<text x="{at(place, up[0])[0]:.1f}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle">{escape(text)}</text>')
-    parts.append(f'<text x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 6}" text-anchor="middle">{escape(x)}</text>')
+        parts.append(f'<text x="{at(place, up[0])[0]:.1f}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle">{xml(text)}</text>')
+    parts.append(f'<text x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 6}" text-anchor="middle">{xml(x)}</text>')
     for number, one in enumerate(series):
-        parts.append(f'<g class="line{number % KINDS}" stroke-dasharray="{dashes(number)}"><title>{escape(one.name)}</title>')
+        parts.append(f'<g class="line{number % KINDS}" stroke-dasharray="{dashes(number)}"><title>{xml(one.name)}</title>')
         for line in one.lines:
             corners = [at(point.x, point.y) for point in line]
             parts.append(f'<polyline points="{" ".join(f"{px:.1f},{py:.1f}" for px, py in corners)}"/>')
@@ -75,12 +76,12 @@ def arrange(plots: Sequence[tuple[str, str, Sequence[Series]]], style: str) -> s
     ]
     for number, (title, drawn, series) in enumerate(plots):
         parts.append(f'<g transform="translate({number % 2 * width + 10} {number // 2 * height})">')
-        parts.append(f'<text x="{LEFT}" y="20" font-weight="600">{escape(title)}</text>')
+        parts.append(f'<text x="{LEFT}" y="20" font-weight="600">{xml(title)}</text>')
         parts.append(drawn.replace("<svg", f'<svg y="30" width="{WIDTH}" height="{HEIGHT}"', 1))
         for place, one in enumerate(series):
             y = HEIGHT + 30 + 20 * place
             line = f'class="line{place % KINDS}" stroke-dasharray="{dashes(place)}"'
-            parts.append(f'<path {line} d="M{LEFT} {y + 10}h36"/><text x="{LEFT + 46}" y="{y + 15}">{escape(one.name)}</text>')
+            parts.append(f'<path {line} d="M{LEFT} {y + 10}h36"/><text x="{LEFT + 46}" y="{y + 15}">{xml(one.name)}</text>')
         parts.append("</g>")
     return "".join([*parts, "</svg>\n"])
 

@@ -4,12 +4,13 @@ import csv
 import io
 import json
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from rich.box import SIMPLE_HEAD
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
+from . import escape
 from .table import Cell, Key, Report, order
 
 LEVEL = 0.05
@@ -108,12 +109,15 @@ def p_value(p: float | None) -> str:
 
 def terminal(grid: Grid) -> Table:
     """For rich's console; a column is as wide as its longest word."""
-    table = Table(title=grid.title, box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    title = Text(escape.plain(grid.title), style="table.title", justify="center")
+    table = Table(title=title, box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     for number, texts in enumerate(zip(grid.heads, *grid.rows, strict=True)):
-        width = max(len(word) for text in texts for word in text.split() or [""])
-        table.add_column(escape(texts[0]), justify="left" if number < grid.left else "right", min_width=width)
+        width = max(len(word) for text in texts for word in escape.plain(text).split() or [""])
+        justify: Literal["left", "right"] = "left" if number < grid.left else "right"
+        table.add_column(Text(escape.plain(texts[0])), justify=justify, min_width=width)
     for r, row in enumerate(grid.rows):
-        table.add_row(*(f"[bold]{escape(text)}[/bold]" if (r, c) in grid.bold else escape(text) for c, text in enumerate(row)))
+        styles = ("bold" if (r, c) in grid.bold else "" for c in range(len(row)))
+        table.add_row(*(Text(escape.plain(text), style) for text, style in zip(row, styles, strict=True)))
     return table
 
 
@@ -121,32 +125,31 @@ def markdown(reports: Sequence[Report]) -> str:
     """GitHub's tables."""
     parts = []
     for grid in (grid for report in reports for grid in grids(report)):
-        shown = [
-            [f"**{text}**" if (r, c) in grid.bold else text.replace("|", r"\|").replace("*", r"\*") for c, text in enumerate(row)]
-            for r, row in enumerate(grid.rows)
-        ]
-        rule = ["---"] * grid.left + ["--:"] * (len(grid.heads) - grid.left)
-        parts += ["\n".join([f"{grid.title}\n", *(f"| {' | '.join(row)} |" for row in (grid.heads, rule, *shown))])]
-    return "\n\n".join([*parts, *footnotes(reports)]) + "\n"
+        heads, *rows = ([escape.markdown(text) for text in row] for row in (grid.heads, *grid.rows))
+        shown = [[f"**{text}**" if (r, c) in grid.bold else text for c, text in enumerate(row)] for r, row in enumerate(rows)]
+        rule = ["---"] * grid.left + ["--:"] * (len(heads) - grid.left)
+        lines = (f"| {' | '.join(row)} |" for row in (heads, rule, *shown))
+        parts.append("\n".join([f"{escape.markdown(grid.title)}\n", *lines]))
+    return "\n\n".join([*parts, *map(escape.markdown, footnotes(reports))]) + "\n"
 
 
 def latex(reports: Sequence[Report]) -> str:
     r"""Tables with the rules of booktabs: the document says \usepackage{booktabs}."""
     parts = []
     for grid in (grid for report in reports for grid in grids(report)):
-        lines = [f"% {grid.title}", rf"\begin{{tabular}}{{{'l' * grid.left}{'r' * (len(grid.heads) - grid.left)}}}", r"\toprule"]
+        kinds = "l" * grid.left + "r" * (len(grid.heads) - grid.left)
+        lines = [f"% {escape.plain(grid.title)}", rf"\begin{{tabular}}{{{kinds}}}", r"\toprule"]
         lines += [" & ".join(map(_tex, grid.heads)) + r" \\", r"\midrule"]
         for r, row in enumerate(grid.rows):
             cells = (rf"\textbf{{{_tex(text)}}}" if (r, c) in grid.bold else _tex(text) for c, text in enumerate(row))
             lines.append(" & ".join(cells) + r" \\")
         parts.append("\n".join([*lines, r"\bottomrule", r"\end{tabular}"]))
-    return "\n\n".join([*parts, *(f"% {line}" for line in footnotes(reports))]) + "\n"
+    return "\n\n".join([*parts, *(f"% {escape.plain(line)}" for line in footnotes(reports))]) + "\n"
 
 
 def _tex(text: str) -> str:
-    words = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$", "<": "$<$"}
-    start = "{}" if text.startswith("[") else ""  # or a rule above takes it for its own argument
-    return start + "".join(words.get(c, f"\\{c}" if c in "_%&#${}" else c) for c in text)
+    start = "{}" if text.startswith(("[", "*")) else ""  # or the \\ or rule above takes it for its own argument
+    return start + escape.latex(text)
 
 
 def footnotes(reports: Sequence[Report]) -> list[str]:

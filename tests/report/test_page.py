@@ -189,3 +189,16 @@ def test_several_reports_are_chapters_of_one_page(sweep):
     assert [link.get("href") for link in body.iter("a")] == [f"#{anchor}" for anchor in anchors]
     captions = [body.find(f".//section[@id='s{number}']/figure/figcaption").text for number in (0, 1)]
     assert [caption.partition(";")[0] for caption in captions] == ["First", "Second & last"]
+
+
+def test_names_with_markup_and_control_characters(tmp_path):
+    """Page and picture stay well-formed, and show them."""
+    name = "a\n\x08\x1b[0m <script>alert('1')</script> & \ud800"
+    for number, other in enumerate(("plain", name)):
+        for l2 in (0, 1):
+            run(tmp_path / f"{number}{l2}", 0.5, name=other, l2=l2)
+    found = report(collect([tmp_path]), ["elmo.l2"], ["elmo"], title=name)
+    for whole in (page([found]), picture([found])):
+        assert "<script" not in whole
+        texts = "".join(ElementTree.fromstring(whole.encode()).itertext())
+        assert r"a\n\x08\x1b[0m <script>alert('1')</script> & \ud800" in texts

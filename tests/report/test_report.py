@@ -286,3 +286,41 @@ def test_nothing_there(tmp_path):
         (tmp_path / "result.json").write_text(other)
         with pytest.raises(ValueError, match=r"result.json: not a result of elmo-bench"):
             collect([tmp_path])
+
+
+NASTY = "x\n\\input{secret} [/b] [dev] :x: <script>alert(1)</script> a|b\x08\x1b[0m `c` \ud800 *_d_* ]("
+
+
+@pytest.fixture
+def nasty(tmp_path):
+    """One corpus with such a name and no baseline, which is told in a note, beside another."""
+    for mix in ("none", "all"):
+        result(tmp_path / mix, 0.5, data_name="plain", elmo_mix=mix)
+    result(tmp_path / "nasty", 0.6, data_name=NASTY, elmo_mix="all")
+    return report(collect([tmp_path]), ["data"], ["elmo.mix"], baseline=("none",), title=NASTY)
+
+
+def test_a_name_is_shown_and_nothing_else(nasty):
+    """Line breaks, markup of LaTeX, Markdown, HTML and rich, control characters: each format shows them as they were given."""
+    assert nasty.notes
+    comments = [line for line in latex([nasty]).splitlines() if "input" in line and not line.startswith("%")]
+    assert comments
+    assert all(r"\input" not in line for line in comments)
+    rendered = markdown([nasty])
+    assert not re.search(r"(?<!\\)(<script|<!--|\*_d|`c`)", rendered)
+    assert "](" not in rendered.replace(r"\](", "")
+    assert all(len(re.findall(r"(?<!\\)\|", line)) in (0, 4, 10) for line in rendered.splitlines())
+    shown = text(nasty)
+    assert all(part in shown for part in ("[/b]", "[dev]", ":x:", r"\n\input{secret}", r"\x1b[0m"))
+
+
+def test_a_latex_row_is_no_starred_line_break(tmp_path):
+    result(tmp_path / "run", 0.5, data_name="*")
+    assert "\n{}* &" in latex([report(collect([tmp_path]), ["data"], ["elmo"])])
+
+
+def test_the_tables_of_a_run_show_names_as_they_are(capsys):
+    resulting.print_metrics({"test/f1": 0.5, "test/[dev]:x:/f1": 0.5}, "test", "a [dev] of [/x] :x:")
+    shown = capsys.readouterr().out
+    assert "a [dev] of [/x] :x:, in percent" in shown
+    assert "[dev]:x:" in shown

@@ -1,0 +1,47 @@
+"""A user's text (a name of a run, a value of its config) in each format of a report, so that it is shown and nothing else."""
+
+import html
+import re
+
+# Control characters, line breaks, and what XML and UTF-8 cannot hold.
+_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufffe\uffff]")
+# Characters that mark up text in GitHub's Markdown: everywhere, at the edge of a word, in a link, at the start of a line.
+_MARKDOWN = re.compile(r"[\\`*<&|~$]|(?<![^\W_])_|_(?![^\W_])|\](?=[(\[:])|^[#>]")
+_TEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+_TEX |= {"±": r"$\pm$", "<": "$<$", ">": "$>$", "|": "$|$"} | {c: f"\\{c}" for c in "_%&#${}"}
+
+
+def plain(text: str) -> str:
+    r"""On one line: control characters are shown as Python writes them.
+
+    >>> plain("a\nb\x1b[0m")
+    'a\\nb\\x1b[0m'
+    """
+    return _UNPRINTABLE.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
+
+
+def markdown(text: str) -> str:
+    r"""For GitHub's Markdown, within a table or a line.
+
+    >>> markdown("<script> elmo.mix=[0,1] a|b")
+    '\\<script> elmo.mix=[0,1] a\\|b'
+    """
+    return _MARKDOWN.sub(lambda match: f"\\{match[0]}", plain(text))
+
+
+def latex(text: str) -> str:
+    r"""For LaTeX's text mode.
+
+    >>> latex("50%\n")
+    '50\\%\\textbackslash{}n'
+    """
+    return "".join(_TEX.get(c, c) for c in plain(text))
+
+
+def xml(text: str) -> str:
+    r"""For HTML and SVG.
+
+    >>> xml("a\x00<b>")
+    'a\\x00&lt;b&gt;'
+    """
+    return html.escape(plain(text))
