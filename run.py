@@ -3,6 +3,7 @@
 import sys
 import time
 import traceback
+from collections.abc import Sequence
 from pathlib import Path
 from string import Template
 
@@ -10,6 +11,8 @@ import hydra
 from hydra.errors import CompactHydraException
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
+
+RENAMED = {"elmo.layer_norm": "elmo.norm=batch is what elmo.layer_norm=true was, elmo.norm=none what false was"}
 
 
 @hydra.main(version_base="1.3", config_path="conf", config_name="config")
@@ -29,6 +32,12 @@ def main(cfg: DictConfig) -> object:
         raise
 
 
+def renamed(arguments: Sequence[str]) -> list[str]:
+    """What to write now instead of the arguments whose keys have another name since an earlier version."""
+    keys = [argument.lstrip("+~").partition("=")[0] for argument in arguments]
+    return [f"{key} has another name: {RENAMED[key]}" for key in keys if key in RENAMED]
+
+
 def help_text() -> str:
     """What Hydra prints for `--help`, of which it takes most of the time to list the same folders."""
     conf = Path(__file__).with_name("conf")
@@ -41,5 +50,7 @@ def help_text() -> str:
 if __name__ == "__main__":
     if sys.argv[1:] in (["--help"], ["-h"]):
         sys.stdout.write(f"{help_text()}\n")
+    elif advice := renamed(sys.argv[1:]):
+        sys.exit("\n".join(advice))
     else:
         main()

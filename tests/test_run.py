@@ -46,7 +46,11 @@ def test_help_is_what_hydra_prints():
 
 
 @pytest.mark.parametrize(
-    ("argument", "key"), [("elmo.mxi=all", "mxi"), ("task=net", "net"), ("elmo=files", "elmo.options is empty")]
+    ("argument", "key"),
+    [
+        *(("elmo.mxi=all", "mxi"), ("task=net", "net"), ("elmo=files", "elmo.options is empty")),
+        ("elmo.layer_norm=true", "elmo.norm=batch"),
+    ],
 )
 def test_a_typo(tmp_path, argument, key):
     done = run(argument, f"hydra.run.dir={tmp_path}")

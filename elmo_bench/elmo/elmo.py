@@ -42,7 +42,7 @@ class Elmo(nn.Module):
         at: Sequence[str] = ("input",),
         dropout: float = 0.5,
         l2: float = 0.0,
-        layer_norm: bool = False,
+        norm: str = "none",
         finetune: bool = False,
     ) -> None:
         super().__init__()
@@ -55,7 +55,7 @@ class Elmo(nn.Module):
         self.layers, self.dropout, self.l2, self.finetune = layers, dropout, l2, finetune
         places = at if layers is not None else ()
         self.mixes: Any = nn.ModuleDict(
-            {place: ScalarMix(layers.num_layers, mix, layer_norm=layer_norm) for place in PLACES if place in places}
+            {place: ScalarMix(layers.num_layers, mix, norm=norm) for place in PLACES if place in places}
         )
         if layers is not None:
             layers.requires_grad_(finetune)

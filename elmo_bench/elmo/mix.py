@@ -4,13 +4,18 @@ An ablation is the same module with a shorter weight vector: the softmax of one 
 Axes: L layers, B batch, T tokens, D biLM.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 Choice = str | int | Sequence[int]  # "all" | "top" | "uniform" | j | [i, j, ...]
+Norm = Callable[[Tensor, Tensor], Tensor]
+NORMS = ("none", "batch", "word")
+EPSILON = 1e-12  # bilm-tf's
+WINDOW = 100  # training batches over which a layer's mean and variance are averaged
 
 
 def chosen_layers(choice: Choice, num_layers: int) -> list[int]:
@@ -36,21 +41,26 @@ def chosen_layers(choice: Choice, num_layers: int) -> list[int]:
 class ScalarMix(nn.Module):
     """One task-specific vector per token out of the layers of a biLM.
 
-    `weights` are the logits of s_j over the chosen layers, `gamma` scales the whole; "uniform" keeps s_j equal and trains gamma
-    alone. `layer_norm` normalises each layer first, by one mean and variance over all unmasked values of the batch.
+    `weights` are the logits of s_j over the chosen layers, `gamma` scales the whole; "uniform" keeps
+    s_j equal and trains gamma alone. `norm` says how each layer is normalised first, without
+    parameters: "none"; "word", each vector by its own mean and variance; "batch", by one mean and
+    variance over all words of the batch (bilm-tf), and in evaluation by those that training met
+    on average, so that a vector does not depend on its batch.
     """
 
-    def __init__(self, num_layers: int, choice: Choice = "all", *, layer_norm: bool = False) -> None:
+    def __init__(self, num_layers: int, choice: Choice = "all", *, norm: str = "none") -> None:
         super().__init__()
+        if norm not in NORMS:
+            raise ValueError(f"elmo.norm={norm}, but it may be {', '.join(NORMS)}")
         self.layers = chosen_layers(choice, num_layers)
-        self.layer_norm = layer_norm
+        self.norm: Norm | None = {"none": None, "batch": BatchNorm(len(self.layers)), "word": norm_each_word}[norm]
         self.weights = nn.Parameter(torch.zeros(len(self.layers)), requires_grad=choice != "uniform")
         self.gamma = nn.Parameter(torch.ones(()))
 
     def forward(self, layers: Float[Tensor, "L B T D"], mask: Bool[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
         chosen = layers if len(self.layers) == len(layers) else layers[self.layers]
-        if self.layer_norm:
-            chosen = masked_layer_norm(chosen, mask)
+        if self.norm is not None:
+            chosen = self.norm(chosen, mask)
         return torch.einsum("l,lbtd->btd", self.gamma * self.shares, chosen)
 
     @property
@@ -63,12 +73,49 @@ class ScalarMix(nn.Module):
         return self.weights.square().sum()
 
 
-def masked_layer_norm(
-    layers: Float[Tensor, "L B T D"], mask: Bool[Tensor, "B T"], epsilon: float = 1e-12
-) -> Float[Tensor, "L B T D"]:
-    """Each layer minus its mean, over its deviation: one number of each for the whole batch, without padding (bilm-tf)."""
+class BatchNorm(nn.Module):
+    """Each layer minus its mean, over its deviation: one number of each for all words of the batch.
+
+    In evaluation, both are running averages over the training batches: the plain mean of the first
+    `WINDOW`, an exponential one later. Before the first training batch there are none, and the
+    batch's own serve.
+    """
+
+    mean: Tensor
+    variance: Tensor
+    num_batches: Tensor
+
+    def __init__(self, num_layers: int) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(num_layers))
+        self.register_buffer("variance", torch.ones(num_layers))
+        self.register_buffer("num_batches", torch.zeros(()))
+
+    def forward(self, layers: Float[Tensor, "L B T D"], mask: Bool[Tensor, "B T"]) -> Float[Tensor, "L B T D"]:
+        mean, variance = self.mean, self.variance
+        if self.training or not self.num_batches:
+            mean, variance = moments(layers, mask)
+        if self.training:
+            self._remember(mean.detach(), variance.detach())
+        shift, scale = mean[:, None, None, None], (variance + EPSILON).rsqrt()[:, None, None, None]
+        return (layers - shift) * scale
+
+    def _remember(self, mean: Float[Tensor, " L"], variance: Float[Tensor, " L"]) -> None:
+        self.num_batches += 1
+        rate = (1 / self.num_batches).clamp(min=1 / WINDOW)
+        self.mean.lerp_(mean, rate)
+        self.variance.lerp_(variance, rate)
+
+
+def moments(layers: Float[Tensor, "L B T D"], mask: Bool[Tensor, "B T"]) -> tuple[Float[Tensor, " L"], Float[Tensor, " L"]]:
+    """The mean and the variance of each layer over all values of all words, without padding."""
     keep = mask[None, :, :, None].to(layers)
-    count = keep.sum() * layers.shape[-1]
-    mean = (layers * keep).sum((1, 2, 3), keepdim=True) / count
-    variance = ((layers - mean) * keep).square().sum((1, 2, 3), keepdim=True) / count
-    return (layers - mean) * (variance + epsilon).rsqrt()
+    count = keep.sum().clamp(min=1) * layers.shape[-1]
+    mean = (layers * keep).sum((1, 2, 3)) / count
+    variance = ((layers - mean[:, None, None, None]) * keep).square().sum((1, 2, 3)) / count
+    return mean, variance
+
+
+def norm_each_word(layers: Float[Tensor, "L B T D"], mask: Bool[Tensor, "B T"]) -> Float[Tensor, "L B T D"]:
+    """Each vector minus its mean, over its deviation; `mask` changes nothing."""
+    return F.layer_norm(layers, layers.shape[-1:], eps=EPSILON)

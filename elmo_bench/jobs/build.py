@@ -47,7 +47,7 @@ def instantiate(node: Any, **more: Any) -> Any:
 
 def elmo(cfg: DictConfig) -> Elmo:
     """The biLM under its mixes; `elmo=none` has no layers, and `elmo.mix=none` takes none."""
-    chosen = {key: cfg.elmo[key] for key in ("mix", "at", "dropout", "l2", "layer_norm", "finetune")}
+    chosen = {key: cfg.elmo[key] for key in ("mix", "at", "dropout", "l2", "norm", "finetune")}
     settings: Any = OmegaConf.to_container(OmegaConf.create(chosen))
     layers = None if cfg.elmo.mix == "none" else instantiate(cfg.elmo.layers)
     if isinstance(layers, BiLm) and layers.options.max_characters != WIDTH:

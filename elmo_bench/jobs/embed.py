@@ -107,11 +107,11 @@ def _learned(path: Path, place: str) -> tuple[Tensor, float]:
         raise FileNotFoundError(f"result={path}: no such file")
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-        mix, normed = content["mix"], content["config"]["elmo"]["layer_norm"]
+        mix, elmo = content["mix"], content["config"]["elmo"]
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"result={path}: not the result.json of a run") from error
-    if normed:
-        raise ValueError(f"result={path}: with elmo.layer_norm=true, a mix depends on the batch, and so no file can hold it")
+    if elmo.get("layer_norm") or elmo.get("norm", "none") != "none":  # `layer_norm` is the earlier name
+        raise ValueError(f"result={path}: its run mixed normalised layers (elmo.norm), and layers=mix has no norm")
     start = f"elmo/{place}/s"
     shares = {int(name.removeprefix(start)): value for name, value in mix.items() if name.startswith(start)}
     if not shares:

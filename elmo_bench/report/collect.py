@@ -31,11 +31,18 @@ def collect(folders: Iterable[str | Path]) -> list[Run]:
         for path in paths:
             try:
                 run = json.loads(path.read_text(encoding="utf-8"))
+                _rename(run["config"]["elmo"])
                 choices, written = dict(_leaves(run["config"])), path.stat().st_mtime
                 runs.append(run | {"choices": choices, "folder": path.parent, "written": written})
             except (ValueError, KeyError, AttributeError, TypeError) as error:
                 raise ValueError(f"{path}: not a result of elmo-bench: {error!r}") from error
     return runs
+
+
+def _rename(elmo: dict[str, Any]) -> None:
+    """Call the settings of an earlier version by today's names."""
+    if "layer_norm" in elmo:
+        elmo["norm"] = "batch" if elmo.pop("layer_norm") else "none"
 
 
 def _leaves(node: dict[str, Any], prefix: str = "") -> Iterable[tuple[str, str]]:

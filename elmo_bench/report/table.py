@@ -201,7 +201,8 @@ def _published(run: Run, metric: str | None, split: str) -> float | None:
         return None
     task, elmo = config["task"], config["elmo"]
     is_baseline = elmo["mix"] == "none"
-    changed = any(elmo.get(key) for key in ("adapt", "finetune", "layer_norm", "mix_lr")) or not elmo.get("pretrained", True)
+    changed = any(elmo.get(key) for key in ("adapt", "finetune", "mix_lr")) or not elmo.get("pretrained", True)
+    changed = changed or elmo.get("norm", "none") != "none"
     as_in_paper = (
         elmo["mix"] == "all" and not changed and all(elmo.get(key) == value for key, value in task.get("elmo", {}).items())
     )

@@ -11,16 +11,64 @@ def tensor(golden):
     return torch.tensor(np.array(golden["data"], dtype=np.float32).reshape(golden["shape"]))
 
 
-@pytest.mark.parametrize("layer_norm", [False, True])
-def test_golden(fixtures, layer_norm):
+@pytest.mark.parametrize("norm", ["none", "batch"])
+def test_golden(fixtures, norm):
     golden = json.loads((fixtures / "derived" / "scalar_mix.json").read_text())
     layers = torch.stack([tensor(layer) for layer in golden["layers"]])
-    mix = ScalarMix(len(layers), layer_norm=layer_norm)
+    mix = ScalarMix(len(layers), norm=norm)
     with torch.no_grad():
         mix.weights.copy_(torch.tensor(golden["w"]))
         mix.gamma.fill_(golden["gamma"])
         ours = mix(layers, torch.tensor(golden["mask"]).bool())
-    torch.testing.assert_close(ours, tensor(golden["mix_layer_norm" if layer_norm else "mix"]), atol=1e-6, rtol=1e-5)
+    wanted = golden["mix_layer_norm" if norm == "batch" else "mix"]
+    torch.testing.assert_close(ours, tensor(wanted), atol=1e-6, rtol=1e-5)
+
+
+def batches(count):
+    """Layers of unlike scale under masks: (layers, mask) `count` times."""
+    scales = torch.tensor([1.0, 5.0, 0.1])[:, None, None, None]
+    for _ in range(count):
+        mask = torch.arange(6) < torch.randint(1, 7, (4, 1))
+        yield 3 + scales * torch.randn(3, 4, 6, 8), mask
+
+
+@pytest.mark.parametrize("norm", ["batch", "word"])
+@pytest.mark.parametrize("choice", ["all", [0, 2]])
+def test_in_evaluation_a_vector_depends_on_no_other_of_its_batch(norm, choice):
+    mix = ScalarMix(3, choice, norm=norm)
+    for layers, mask in batches(5):
+        mix(layers, mask)
+    mix.eval()
+    layers, mask = next(batches(1))
+    alone = mix(layers[:, 1:2, :1], mask[1:2, :1])
+    torch.testing.assert_close(alone, mix(layers, mask)[1:2, :1])
+
+
+def test_running_statistics_are_those_of_all_training_batches():
+    mix = ScalarMix(3, norm="batch")
+    words = []
+    for layers, mask in batches(50):
+        mix(layers, mask)
+        words.append(layers[:, mask])
+    values = torch.cat(words, 1).flatten(1)
+    torch.testing.assert_close(mix.norm.mean, values.mean(1), rtol=0.05, atol=0)
+    torch.testing.assert_close(mix.norm.variance, values.var(1), rtol=0.05, atol=0)
+    again = ScalarMix(3, norm="batch")
+    again.load_state_dict(mix.state_dict())
+    layers, mask = next(batches(1))
+    assert torch.equal(again.eval()(layers, mask), mix.eval()(layers, mask))
+
+
+def test_each_word_by_itself():
+    layers, mask = next(batches(1))
+    mixed = ScalarMix(3, 1, norm="word")(layers, mask)
+    torch.testing.assert_close(mixed.mean(-1), torch.zeros(4, 6), atol=1e-6, rtol=0)
+    torch.testing.assert_close(mixed.std(-1, correction=0), torch.ones(4, 6))
+
+
+def test_an_unknown_norm():
+    with pytest.raises(ValueError, match=r"elmo.norm=layer, but it may be none, batch, word"):
+        ScalarMix(3, norm="layer")
 
 
 @pytest.mark.parametrize(

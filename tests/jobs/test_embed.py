@@ -106,7 +106,7 @@ def test_one_vector_a_token(files, source, tmp_path, layers, take, suffix):
 def test_the_mix_of_a_run(files, source, tmp_path):
     content = {
         "mix": {"elmo/output/s0": 0.25, "elmo/output/s2": 0.75, "elmo/output/gamma": 2.0},
-        "config": {"elmo": {"layer_norm": False}},
+        "config": {"elmo": {"norm": "none"}},
     }
     result = tmp_path / "result.json"
     result.write_text(json.dumps(content))
@@ -116,10 +116,10 @@ def test_the_mix_of_a_run(files, source, tmp_path):
     np.testing.assert_allclose(read(tmp_path / "o.hdf5")["0"], 0.5 * wanted[0] + 1.5 * wanted[2], atol=1e-6)
     with pytest.raises(ValueError, match=r"result.json has no mix at place=input; it has \['elmo/output/gamma'"):
         embed(*settings)
-    content["config"]["elmo"]["layer_norm"] = True
-    result.write_text(json.dumps(content))
-    with pytest.raises(ValueError, match=r"elmo.layer_norm=true"):
-        embed(*settings, "place=output")
+    for normed in ({"norm": "word"}, {"layer_norm": True}):
+        result.write_text(json.dumps(content | {"config": {"elmo": normed}}))
+        with pytest.raises(ValueError, match=r"its run mixed normalised layers \(elmo.norm\)"):
+            embed(*settings, "place=output")
     content = {
         "mix": {f"elmo/input/s{layer}": 0.2 for layer in range(5)} | {"elmo/input/gamma": 1.0},
         "config": {"elmo": {"layer_norm": 0}},

@@ -325,11 +325,11 @@ def test_output_elmo_widens_what_the_attention_reads():
 
 def test_what_the_command_line_may_override():
     cfg = composed()
-    assert cfg.elmo.layer_norm
+    assert cfg.elmo.norm == "batch"
     assert cfg.encoder.hidden_size == 300
     assert cfg.embed._target_.endswith("Words")
-    cfg = composed("elmo.layer_norm=false", "encoder=bilstm", "embed=words_chars", "task.model.l2=0")
-    assert not cfg.elmo.layer_norm
+    cfg = composed("elmo.norm=none", "encoder=bilstm", "embed=words_chars", "task.model.l2=0")
+    assert cfg.elmo.norm == "none"
     assert cfg.encoder.hidden_size == 200
     assert cfg.embed._target_.endswith("WordsChars")
     assert cfg.task.model.l2 == 0

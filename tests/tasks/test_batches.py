@@ -1,0 +1,46 @@
+"""What a model says of a record does not depend on the records beside it: alone and in a batch of 64, all six tasks."""
+
+from itertools import islice
+from pathlib import Path
+
+import pytest
+import torch
+from hydra import compose, initialize_config_dir
+
+from elmo_bench.jobs import build
+from elmo_bench.sample import files as sample
+from elmo_bench.text import Vocab
+from tests.jobs.small import SMALL
+
+CONF = str(Path(__file__).parents[2] / "conf")
+
+
+def answers(output, place):
+    """The scores of one example, and those alone, out of a model's output for a batch."""
+    if isinstance(output, list):  # a ranking for each document
+        return [part.float() for part in output[place]]
+    return [part[place] for part in (output if isinstance(output, tuple) else (output,))]
+
+
+@pytest.mark.parametrize("task", SMALL)
+def test_alone_and_in_a_batch_of_64(tmp_path_factory, task):
+    settings = [*SMALL[task], "elmo.norm=batch", "elmo.at=[input,output]", "run_dir=here"]
+    with initialize_config_dir(CONF, version_base="1.3"):
+        cfg = compose("config", [f"task={task}", *settings])
+    path = sample(task=task, root=tmp_path_factory.getbasetemp(), size=80, seed=0)["train"]
+    files, examples = build.task_files(cfg), list(islice(build.reader(cfg, "test")(path), 64))
+    assert len(examples) == 64
+    labels = [label for example in examples for label in example.labels]
+    vocab = Vocab.build([sentence for example in examples for sentence in example.sentences], labels)
+    model, batch = build.model(cfg, vocab, {}, build.elmo(cfg)), files.collate(examples, vocab)
+    with torch.no_grad():
+        model(files.collate(examples[::2], vocab))  # a training batch, whose statistics stay
+        model.eval()
+        together = model(batch)
+        for place in (0, 31, 63):
+            lone = files.collate(examples[place : place + 1], vocab)
+            alone = model(lone)
+            assert model.decode(alone, lone) == model.decode(together, batch)[place : place + 1]
+            for ours, theirs in zip(answers(alone, 0), answers(together, place), strict=True):
+                kept = theirs[tuple(map(slice, ours.shape))]  # without the padding
+                torch.testing.assert_close(ours, kept, atol=1e-5, rtol=0)
