@@ -7,11 +7,12 @@ import hashlib
 import importlib
 import json
 import logging
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from elmo_bench.files import atomic
 
 if TYPE_CHECKING:
     from pyarrow import Schema
@@ -81,11 +82,8 @@ def _converted(parquet: Path, split: str, folder: Path, convert: Convert) -> Pat
     if not path.is_file():
         log.info("writing %s as %s", parquet, path)
         folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".", dir=folder) as scratch:
-            part = Path(scratch, path.name)
-            with part.open("w", encoding="utf-8") as file:
-                file.writelines(convert(parquet, split))
-            part.replace(path)
+        with atomic(path) as part, part.open("w", encoding="utf-8") as file:
+            file.writelines(convert(parquet, split))
     return path
 
 

@@ -16,19 +16,18 @@ TASKS = sorted(path.stem for path in (ROOT / "conf" / "task").glob("*.yaml"))
 
 # What a part of the library may import of the library itself.
 MAY = {
-    "lock": set(),
-    "elmo": {"lock"},
+    "files": set(),
+    "elmo": {"files"},
     "text": set(),
     "report": set(),
-    "sample": set(),
-    "download": set(),
-    "hub": set(),
+    "sample": {"files"},
+    "hub": {"files"},
     "nn": {"elmo", "text"},
     "metrics": {"text"},
     "data": {"text", "elmo", "nn"},
     "module": {"nn", "data"},
     "average": set(),
-    "jobs": {"elmo", "text", "report", "sample", "download", "nn", "metrics", "data", "module", "lock"},
+    "jobs": {"elmo", "text", "report", "sample", "files", "nn", "metrics", "data", "module"},
 }
 # Where a third-party package may be imported.
 ONLY = {
@@ -91,6 +90,14 @@ def test_no_future_annotations_nor_print():
         assert "__future__" not in {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}, path
         calls = {node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
         assert "print" not in calls, path
+
+
+def test_files_are_written_whole():
+    """Whoever writes a text or bytes at one go writes to what `files.atomic` gave."""
+    for path in (ROOT / "elmo_bench").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Attribute) and node.attr in ("write_text", "write_bytes"):
+                assert ast.unparse(node.value).startswith(("part", "(part /")), f"{path}:{node.lineno}"
 
 
 def test_init_files_are_shop_windows():

@@ -17,6 +17,8 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from elmo_bench.files import atomic
+
 from .chars import NUM_CHARACTERS, PAD, WIDTH, word_frame
 
 FORGET_BIAS = 1.0  # TensorFlow adds it at run time; weight files do not hold it.
@@ -94,7 +96,8 @@ class Options:
             },
             "bidirectional": True,
         }
-        Path(path).write_text(json.dumps(raw, indent=2) + "\n", encoding="utf-8")
+        with atomic(path) as part:
+            part.write_text(json.dumps(raw, indent=2) + "\n", encoding="utf-8")
 
 
 class Highway(nn.Module):

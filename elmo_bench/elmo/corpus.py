@@ -11,14 +11,14 @@ import hashlib
 import itertools
 import json
 import math
-import os
-import shutil
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 from jaxtyping import Int
+
+from elmo_bench.files import atomic
 
 from .chars import word_frame
 
@@ -63,10 +63,10 @@ class Corpus:
     def encode(cls, sentences: Iterable[Sequence[str]], folder: str | Path) -> "Corpus":
         """Read the sentences once, write their numbers and counts into `folder`, which appears when all of it is there."""
         folder, types = Path(folder), _types()
-        part = folder.with_name(f"{folder.name}.part{os.getpid()}")
-        part.mkdir(parents=True, exist_ok=True)
+        folder.parent.mkdir(parents=True, exist_ok=True)
         counts = np.zeros(0, np.int64)
-        try:
+        with atomic(folder) as part:
+            part.mkdir()
             with (part / "tokens.int32").open("wb") as tokens_file, (part / "lengths.int32").open("wb") as lengths_file:
                 for tokens, lengths in _encode(sentences, types):
                     tokens.tofile(tokens_file)
@@ -74,10 +74,6 @@ class Corpus:
                     counts = np.bincount(tokens, minlength=len(types)) + np.pad(counts, (0, len(types) - len(counts)))
             counts.tofile(part / "counts.int64")
             (part / "words.json").write_text(json.dumps(list(types)), encoding="utf-8")
-            if not folder.is_dir():  # else another process was faster
-                part.rename(folder)
-        finally:
-            shutil.rmtree(part, ignore_errors=True)
         return cls.open(folder)
 
     def digest(self) -> str:

@@ -12,6 +12,8 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file
 from safetensors.numpy import save as to_bytes
 
+from elmo_bench.files import atomic
+
 from .lm import BEGIN, END, UNKNOWN, LanguageModel
 from .weights import load
 
@@ -23,14 +25,12 @@ def save_softmax(model: LanguageModel, folder: str | Path, *, dtype: torch.dtype
     """Write `softmax.safetensors` ("weight" V P, "bias" V) and `vocabulary.txt`, each whole or not at all, beside the biLM."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    part = folder / f"{VOCABULARY}.part"
-    part.write_text("".join(f"{word}\n" for word in model.vocabulary), encoding="utf-8", newline="\n")
-    part.replace(folder / VOCABULARY)
-    part = folder / f"{SOFTMAX}.part"
+    with atomic(folder / VOCABULARY) as part:
+        part.write_text("".join(f"{word}\n" for word in model.vocabulary), encoding="utf-8", newline="\n")
     tensors = {"weight": model.softmax.weight, "bias": model.softmax.bias}
     arrays = {name: np.ascontiguousarray(tensor.detach().cpu().to(dtype).numpy()) for name, tensor in tensors.items()}
-    part.write_bytes(to_bytes(arrays))
-    part.replace(folder / SOFTMAX)
+    with atomic(folder / SOFTMAX) as part:
+        part.write_bytes(to_bytes(arrays))
 
 
 def load_language_model(options: str | Path, weights: str | Path) -> LanguageModel:

@@ -23,7 +23,7 @@ from jaxtyping import Bool, Float, Int
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from torch import Tensor
 
-from elmo_bench.lock import alone
+from elmo_bench.files import alone
 
 from .chars import char_ids
 from .embed import embed

@@ -16,6 +16,8 @@ from safetensors.numpy import load_file
 from safetensors.numpy import save as to_bytes
 from torch import Tensor
 
+from elmo_bench.files import atomic
+
 from .bilm import Options
 from .fast import BiLm
 
@@ -79,15 +81,14 @@ def save(bilm: BiLm, weights: str | Path, options: str | Path | None = None, *, 
     if not options.is_file() or not _says(options, bilm.options):
         bilm.options.write(options)
     tensors = {name: tensor.detach().cpu().to(dtype).numpy() for name, tensor in bilm.state_dict().items()}
-    part = weights.with_name(weights.name + ".part")
-    if weights.suffix == ".safetensors":
-        arrays = {name: np.ascontiguousarray(array) for name, array in tensors.items()}
-        part.write_bytes(to_bytes(arrays))  # with the user's own file mode, as `save_file` does not
-    else:
-        with h5py.File(part, "w") as file:
-            for theirs, ours, _, back in _hdf5_layout(bilm.options):
-                file[theirs] = back(tensors[ours])
-    part.replace(weights)
+    with atomic(weights) as part:
+        if weights.suffix == ".safetensors":
+            arrays = {name: np.ascontiguousarray(array) for name, array in tensors.items()}
+            part.write_bytes(to_bytes(arrays))  # with the user's own file mode, as `save_file` does not
+        else:
+            with h5py.File(part, "w") as file:
+                for theirs, ours, _, back in _hdf5_layout(bilm.options):
+                    file[theirs] = back(tensors[ours])
 
 
 def _says(path: Path, options: Options) -> bool:

@@ -16,7 +16,7 @@ from rich.progress import track
 from elmo_bench.data import TaskData
 from elmo_bench.elmo import Corpus, LanguageModel, Trainer, Training, digest, load, load_language_model, save, save_softmax
 from elmo_bench.elmo.softmax import SOFTMAX
-from elmo_bench.lock import alone
+from elmo_bench.files import alone, atomic
 
 from . import build
 
@@ -67,7 +67,8 @@ def adapt_to(cfg: DictConfig, data: TaskData, folder: Path) -> dict[str, float]:
     about: dict[str, Any] = {"task": cfg.task.name, "data": cfg.data.name, "elmo": cfg.elmo.name}
     about |= {"settings": OmegaConf.to_container(cfg.adapt), "train_tokens": corpus.num_tokens}
     about |= {"dev_tokens": sum(map(len, dev)), "perplexity": figures}
-    (folder / "adaptation.json").write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
+    with atomic(folder / "adaptation.json") as part:
+        part.write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
     log.info("dev perplexity, forward and backward: %.2f and %.2f before, %.2f and %.2f after; %s", *figures.values(), folder)
     return figures
 

@@ -24,7 +24,8 @@ from . import build
 KEY = "elmo_bench"
 MODEL = ("task", "embed", "encoder", "elmo", "vocab")  # the parts of a config that say what the model is
 OURS = ("elmo_bench.", "tasks.")  # a checkpoint's config may name our classes ...
-FUNCTIONS = ("elmo_bench.elmo.load", "elmo_bench.elmo.shipped", "elmo_bench.download.fetch")  # ... and these functions,
+FUNCTIONS = ("elmo_bench.elmo.load", "elmo_bench.elmo.shipped", "elmo_bench.files.fetch")  # ... and these functions,
+RENAMED = {"elmo_bench.download.fetch": "elmo_bench.files.fetch"}  # an older checkpoint's names
 KEYS = re.compile(r"\$\{[\w.]+\}")  # and refer to other keys alone
 
 
@@ -50,7 +51,7 @@ def restore(cfg: DictConfig) -> tuple[DictConfig, TaskModule, Vocab]:
     path = Path(cfg.checkpoint)
     checkpoint = _load(path)
     content = checkpoint[KEY]
-    config = _config(cfg, content["config"], path)
+    config = _config(cfg, _renamed(content["config"]), path)
     vocab = Vocab(**content["vocab"])
     elmo = build.elmo(config)
     module = build.module(config, build.model(config, vocab, {}, elmo), vocab)
@@ -62,6 +63,12 @@ def restore(cfg: DictConfig) -> tuple[DictConfig, TaskModule, Vocab]:
     except RuntimeError as error:
         raise ValueError(f"checkpoint={path} does not fit the model that it and the command line describe: {error}") from error
     return config, module, vocab
+
+
+def _renamed(node: Any) -> Any:
+    if isinstance(node, dict):
+        return {key: RENAMED.get(value, value) if key == "_target_" else _renamed(value) for key, value in node.items()}
+    return [_renamed(value) for value in node] if isinstance(node, list) else node
 
 
 def _load(path: Path) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from pathlib import Path
 from omegaconf import DictConfig
 
 from elmo_bench.data import TaskData
+from elmo_bench.files import atomic
 
 from . import build
 from .checkpoint import restore
@@ -35,6 +36,7 @@ def evaluate(cfg: DictConfig) -> dict[str, float]:
         write_predictions(cfg, data.examples["test"], module, cfg.split)
         write_counts(cfg, data.examples["test"], module, cfg.split)
         content = {"checkpoint": str(cfg.checkpoint), "task": cfg.task.name, "data": cfg.data.name, "metrics": metrics}
-        Path(cfg.run_dir, "evaluation.json").write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+        with atomic(Path(cfg.run_dir, "evaluation.json")) as part:
+            part.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
         print_metrics(metrics, cfg.split, f"{cfg.task.name} on {cfg.data.name}, {cfg.checkpoint}: {cfg.split}")
     return metrics

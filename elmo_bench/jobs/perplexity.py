@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from elmo_bench.elmo import LanguageModel, load_language_model, sentence_likelihoods, text_likelihoods
+from elmo_bench.files import atomic
 from elmo_bench.text import read_sentences
 
 from . import build
@@ -123,10 +124,8 @@ def _writing(path: str | None) -> Iterator[IO[str] | None]:
     if path is None:
         yield None
         return
-    part = Path(f"{path}.part")
-    with part.open("w", encoding="utf-8", errors="backslashreplace") as file:
+    with atomic(path) as part, part.open("w", encoding="utf-8", errors="backslashreplace") as file:
         yield file
-    part.replace(path)
 
 
 def _watched(sentences: Iterable[Scored]) -> Iterator[Scored]:

@@ -10,6 +10,7 @@ from typing import Any
 from omegaconf import DictConfig
 
 from elmo_bench.data import TaskData
+from elmo_bench.files import atomic
 from elmo_bench.text import read_lines, read_objects
 
 from . import build
@@ -41,13 +42,12 @@ def predict(cfg: DictConfig) -> None:
     trainer = build.trainer(cfg, [])
     trainer.predict(module, data, return_predictions=False)
     if trainer.is_global_zero:
-        part = Path(f"{cfg.output}.part")
-        with part.open("w", encoding="utf-8", errors="backslashreplace") as file:  # half a surrogate pair stays as JSON writes it
+        # Half a surrogate pair stays as JSON writes it.
+        with atomic(cfg.output) as part, part.open("w", encoding="utf-8", errors="backslashreplace") as file:
             for number, (record, _) in enumerate(records):
                 labelled = task.render(data.examples["test"][number], module.predictions[number])
                 known = {"id": record["id"]} if "id" in record else {}
                 file.write(json.dumps(known | labelled, ensure_ascii=False) + "\n")
-        part.replace(cfg.output)
         log.info("%d examples of %s labelled: %s", len(records), cfg.input, cfg.output)
 
 

@@ -21,6 +21,7 @@ from omegaconf import DictConfig, OmegaConf
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn, track
 
 from elmo_bench.elmo import BiLm, Corpus, LanguageModel, Trainer, Training, load_language_model, save, save_softmax
+from elmo_bench.files import atomic
 from elmo_bench.text import read_text, text_files
 
 from .build import instantiate
@@ -195,15 +196,12 @@ class _Run:
         content = self.trainer.state_dict() | {"best": self.best, "seconds": self.seconds, "identity": self.identity}
         if not self.is_first:
             return
-        part = self.last.with_name("last.ckpt.part")
         try:
-            with part.open("wb") as file:
+            with atomic(self.last) as part, part.open("wb") as file:
                 torch.save(content, file)
                 file.flush()
                 os.fsync(file.fileno())
-            part.replace(self.last)
         except (OSError, RuntimeError) as error:  # torch's word for a write that failed
-            part.unlink(missing_ok=True)
             raise OSError(
                 f"{self.last} could not be written after step {self.trainer.step}: {error}; the last one stays"
             ) from error
@@ -293,4 +291,5 @@ def write_card(cfg: DictConfig, trainer: Trainer, figures: dict[str, float], sec
     lines = ["# A biLM of elmo-bench", "", "| | |", "|---|---|", *(f"| {key} | {value} |" for key, value in rows.items())]
     lines += ["", "Sizes are in `options.json`, in the form that every reader of ELMo knows. `softmax.safetensors` and"]
     lines += ["`vocabulary.txt` are for predicting words alone.", ""]
-    Path(cfg.out, "README.md").write_text("\n".join(lines), encoding="utf-8")
+    with atomic(Path(cfg.out, "README.md")) as part:
+        part.write_text("\n".join(lines), encoding="utf-8")

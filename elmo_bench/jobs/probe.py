@@ -19,6 +19,7 @@ from rich.table import Table
 from torch import Tensor
 
 from elmo_bench.elmo import BiLm, embed
+from elmo_bench.files import atomic
 from elmo_bench.text import read_conllu, read_documents
 
 from . import build
@@ -85,7 +86,8 @@ def probe(cfg: DictConfig) -> dict[str, float]:
         figures |= {f"sense/{layer}": nearest(known, asked, layer) for layer in range(bilm.num_layers)}
     counts = {split: sum(len(s.words) for s in found) for split, found in sentences.items()}
     about: dict[str, Any] = {"elmo": cfg.elmo.name, "data": {split: str(path) for split, path in paths.items()}, "tokens": counts}
-    Path(cfg.run_dir, "probe.json").write_text(json.dumps(about | {"accuracy": figures}, indent=2) + "\n", encoding="utf-8")
+    with atomic(Path(cfg.run_dir, "probe.json")) as part:
+        part.write_text(json.dumps(about | {"accuracy": figures}, indent=2) + "\n", encoding="utf-8")
     print_figures(
         figures, bilm.num_layers, f"{cfg.elmo.name} on {cfg.data.name if files else paths['test']}: accuracy, in percent"
     )

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from elmo_bench import report as reports
+from elmo_bench.files import atomic
 
 from . import wandb_logger
 
@@ -50,7 +51,8 @@ def report(cfg: DictConfig) -> None:
     for note in reports.footnotes(found):
         console.print(Text(reports.plain(note)))
     for path in outputs:
-        path.write_text(FORMATS[path.suffix](found), encoding="utf-8", errors="backslashreplace")
+        with atomic(path) as part:
+            part.write_text(FORMATS[path.suffix](found), encoding="utf-8", errors="backslashreplace")
         log.info("written: %s", path)
     if "wandb" in loggers:
         kept = {key: value for key, value in loggers["wandb"].items() if key != "_target_"}

@@ -14,6 +14,8 @@ from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 from rich.table import Table
 
+from elmo_bench.files import atomic
+
 log = logging.getLogger(__name__)
 INCIDENTAL = (
     "run_dir",
@@ -51,10 +53,8 @@ def write_result(result: Result, cfg: DictConfig) -> None:
         "versions": {name: importlib.metadata.version(name) for name in packages},
         "commit": _commit(),
     }
-    path = Path(cfg.run_dir, "result.json")
-    part = path.with_suffix(".part")
-    part.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-    part.replace(path)
+    with atomic(Path(cfg.run_dir, "result.json")) as part:
+        part.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
 
 def identity(cfg: DictConfig) -> str:

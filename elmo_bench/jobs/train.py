@@ -15,6 +15,7 @@ from omegaconf import DictConfig, OmegaConf
 from pytorch_lightning.callbacks import Callback, EarlyStopping, ModelCheckpoint
 
 from elmo_bench.data import Example, TaskData
+from elmo_bench.files import atomic
 from elmo_bench.module import TaskModule
 
 from . import adapt, build, checkpoint, wandb_logger
@@ -129,7 +130,8 @@ def write_predictions(cfg: DictConfig, examples: Sequence[Example], module: Task
     """What the module predicted last, in the order and the official format of the file it read."""
     folder = Path(cfg.run_dir, "predictions")
     folder.mkdir(exist_ok=True)
-    build.task_files(cfg).write(*_measured(examples, module), folder / f"{split}{cfg.task.suffix}")
+    with atomic(folder / f"{split}{cfg.task.suffix}") as part:
+        build.task_files(cfg).write(*_measured(examples, module), part)
 
 
 def write_counts(cfg: DictConfig, examples: Sequence[Example], module: TaskModule, split: str) -> None:
@@ -146,7 +148,9 @@ def write_counts(cfg: DictConfig, examples: Sequence[Example], module: TaskModul
     arrays = {name: values.numpy() for name, values in counts.items()}
     folder = Path(cfg.run_dir, "counts")
     folder.mkdir(exist_ok=True)
-    np.savez_compressed(folder / f"{split}.npz", sentences=np.array([_number(e) for e in examples], dtype=np.uint64), **arrays)
+    arrays["sentences"] = np.array([_number(example) for example in examples], dtype=np.uint64)
+    with atomic(folder / f"{split}.npz") as part:
+        np.savez_compressed(part, **arrays)
 
 
 def _measured(examples: Sequence[Example], module: TaskModule) -> tuple[list[Example], list[Any]]:

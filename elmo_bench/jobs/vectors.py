@@ -22,6 +22,8 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from elmo_bench.files import atomic
+
 log = logging.getLogger(__name__)
 Shapes = Sequence[tuple[int, ...]]
 HDF5, SAFETENSORS = (".hdf5", ".h5"), (".safetensors",)
@@ -88,9 +90,8 @@ class VectorFile:
         if not self.part.is_file() or not os.path.samestat(self.part.stat(), os.fstat(self._file.fileno())):
             raise OSError(f"{self.part}: another run has begun the same output, or it was deleted: this run stops")
         self.done = done
-        part = self.journal.with_name(f"{self.journal.name}.new")
-        part.write_text(json.dumps({"purpose": self.purpose, "done": done}), encoding="utf-8")
-        part.replace(self.journal)
+        with atomic(self.journal) as part:
+            part.write_text(json.dumps({"purpose": self.purpose, "done": done}), encoding="utf-8")
 
     def close(self) -> None:
         """The file is whole: give it its name."""

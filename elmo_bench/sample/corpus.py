@@ -1,12 +1,12 @@
 """Where a generated corpus lies, and the writing of it: once, whole, whoever else is writing it too."""
 
-import shutil
-import tempfile
 from collections.abc import Iterator
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from random import Random
+
+from elmo_bench.files import atomic
 
 from .grammar import Story, converse, narrate
 from .world import cast, names
@@ -74,15 +74,8 @@ def files(*, task: str, root: str | Path, size: int, seed: int) -> dict[str, Pat
     paths = {split: folder / f"{split}{FORMATS[task].suffix}" for split in SPLITS}
     if not folder.is_dir():
         folder.parent.mkdir(parents=True, exist_ok=True)
-        scratch = Path(tempfile.mkdtemp(prefix=f".{task}-", dir=folder.parent))
-        try:
+        with atomic(folder) as scratch:
+            scratch.mkdir()
             for path in paths.values():
                 _write(scratch / path.name, task=task, size=size, seed=seed)
-            scratch.chmod(0o755)
-            scratch.rename(folder)
-        except OSError:
-            if not folder.is_dir():  # else another process was first, with the same bytes
-                raise
-        finally:
-            shutil.rmtree(scratch, ignore_errors=True)
     return paths

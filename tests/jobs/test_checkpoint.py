@@ -148,7 +148,9 @@ def nested(key, value):
         ("embed", "${oc.create:{_target_:os.system}}", "may refer to other keys alone"),
         ("elmo.weights", "https://host/${oc.env:HOME}", "may refer to other keys alone"),
         ("task.data", "outputs.theirs", "names task.data=outputs.theirs, which is no module of tasks"),
-        ("elmo.weights", {"_target_": "elmo_bench.download.fetch", "url": "u", "folder": "/etc"}, "would download to '/etc'"),
+        ("elmo.weights", {"_target_": "elmo_bench.files.fetch", "url": "u", "folder": "/etc"}, "would download to '/etc'"),
+        # The name in earlier checkpoints.
+        ("elmo.weights", {"_target_": "elmo_bench.download.fetch", "folder": "/etc"}, "would download to '/etc'"),
     ],
 )
 def test_a_stranger_s_checkpoint_calls_nothing_but_ours(folder, tmp_path, key, value, message):

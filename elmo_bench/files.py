@@ -1,16 +1,50 @@
-"""Files from outside: where they should lie, how they are fetched, what to do when they are not there."""
+"""Files: written whole or not at all, by one process at a time, and fetched from outside where they are not there."""
 
 import logging
 import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import pooch
+from filelock import FileLock, Timeout
 
 log = logging.getLogger(__name__)
+
+
+@contextmanager
+def atomic(path: str | Path) -> Iterator[Path]:
+    """A scratch path for what is to be `path`, a file or a small folder: it gets that name when the block has ended well.
+
+    The scratch path has the same name, in a hidden folder beside `path` that is removed in any case. A file replaces the one that
+    is there; a folder that is there already stays, as another process was faster. Raises OSError where `path` has no folder.
+    """
+    path = Path(path)
+    with tempfile.TemporaryDirectory(prefix=f".{path.name}-", dir=path.parent) as folder:
+        scratch = Path(folder, path.name)
+        yield scratch
+        try:
+            scratch.replace(path)
+        except OSError:
+            if not (scratch.is_dir() and path.is_dir()):
+                raise
+
+
+@contextmanager
+def alone(path: str | Path, waiting: str) -> Iterator[None]:
+    """Hold `path`.lock; where another process has it, here or on a machine that shares the disk, log `waiting` once and wait."""
+    lock = FileLock(f"{path}.lock")
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        log.info(waiting)
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def corpus(
@@ -71,11 +105,8 @@ def _download(path: Path, *, url: str, sha256: str, member: str | None = None, l
     else:
         whole = path.with_name(url.rpartition("/")[2])
         _retrieve(url, whole, sha256)
-        with tempfile.TemporaryDirectory(prefix=".", dir=path.parent) as scratch:
-            part = Path(scratch, path.name)
-            with part.open("wb") as file:
-                file.writelines(_member(whole, member) if member else _lines(whole, *(lines or ())))
-            part.replace(path)
+        with atomic(path) as part, part.open("wb") as file:
+            file.writelines(_member(whole, member) if member else _lines(whole, *(lines or ())))
     return path
 
 
@@ -106,6 +137,8 @@ def fetch(url: str, *, folder: str, sha256: str | None = None) -> str:
 
 def _retrieve(url: str, path: Path, sha256: str | None) -> None:
     """Download to `path`, whole or not at all, unless a file with that checksum is there."""
+    import pooch  # a tenth of a second that few commands need
+
     try:
         known = f"sha256:{sha256}" if sha256 else None
         pooch.retrieve(url, known, fname=path.name, path=path.parent, progressbar=True)

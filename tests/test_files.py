@@ -1,8 +1,9 @@
-"""Downloads from a server on this machine: whole, broken, wrong; and what is said when there is none."""
+"""Files are whole or as they were; downloads from a server on this machine: whole, broken, wrong, absent."""
 
 import hashlib
 import http.server
 import io
+import os
 import threading
 import zipfile
 from pathlib import Path
@@ -10,12 +11,14 @@ from pathlib import Path
 import pytest
 from hydra import compose, initialize_config_dir
 
-from elmo_bench.download import corpus, fetch
+from elmo_bench.files import atomic, corpus, fetch
 from elmo_bench.jobs.build import instantiate
 
 CONF = Path(__file__).parents[1] / "conf"
 CONTENT = b"weights" * 1000
 LINES = b"one\ntwo\nthree\nfour\n"
+UMASK = os.umask(0)
+os.umask(UMASK)
 DOWNLOADED = ["snli", "squad1", "sst", "wikigold", "wnut17"]
 
 
@@ -70,6 +73,41 @@ def x(folder, downloads, **files):
 
 def files_in(folder):
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+
+@pytest.mark.parametrize("earlier", [None, b"earlier"])
+def test_a_file_is_whole_or_as_it_was(tmp_path, earlier):
+    path = tmp_path / "figures.json"
+    if earlier:
+        path.write_bytes(earlier)
+
+    def killed():
+        with atomic(path) as part:
+            part.write_bytes(b"half of")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        killed()
+    assert [entry.read_bytes() for entry in tmp_path.iterdir()] == ([earlier] if earlier else [])
+    with atomic(path) as part:
+        assert part.name == path.name
+        part.write_bytes(b"all of it")
+    assert [entry.read_bytes() for entry in tmp_path.iterdir()] == [b"all of it"]
+    assert path.stat().st_mode & 0o777 == 0o666 & ~UMASK
+
+
+def test_a_folder_is_whole_and_the_first_stays(tmp_path):
+    for number in range(2):
+        with atomic(tmp_path / "corpus") as part:
+            part.mkdir()
+            (part / "words").write_text(str(number))
+    assert (tmp_path / "corpus" / "words").read_text() == "0"
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_no_folder_to_write_to(tmp_path):
+    with pytest.raises(FileNotFoundError, match="nowhere"), atomic(tmp_path / "nowhere" / "figures.json"):
+        pass
 
 
 def test_fetched_once(server, tmp_path):
