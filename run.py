@@ -19,13 +19,18 @@ RENAMED = {"elmo.layer_norm": "elmo.norm=batch is what elmo.layer_norm=true was,
 def main(cfg: DictConfig) -> object:
     """Run the chosen job; what a user can mend is said in a sentence, the whole story goes to the run's error.txt."""
     started = time.time()
+    failure = Path(cfg.run_dir, "error.txt") if cfg.run_dir else None
     try:
+        if failure:
+            failure.parent.mkdir(parents=True, exist_ok=True)
+            if (
+                failure.exists() and failure.stat().st_mtime < started
+            ):  # an earlier run's, not that of another process of this one
+                failure.unlink(missing_ok=True)
         return instantiate(cfg.job)(cfg)
     except Exception as error:
-        if cfg.run_dir:
-            path = Path(cfg.run_dir, "error.txt")
-            if not path.exists() or path.stat().st_mtime < started:  # of several processes the first that fails says why
-                path.write_text(traceback.format_exc(), encoding="utf-8")
+        if failure and failure.parent.is_dir() and not failure.exists():  # of several processes the first that fails says why
+            failure.write_text(traceback.format_exc(), encoding="utf-8")
         if isinstance(error, ValueError | OSError | FloatingPointError):
             details = f"\n(details: {cfg.run_dir}/error.txt)" if cfg.run_dir else ""
             raise CompactHydraException(f"{error}{details}") from error

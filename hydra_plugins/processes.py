@@ -17,7 +17,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -96,7 +96,7 @@ class Processes(Launcher):
 
         One that failed has CompactHydraException in its place, which Hydra's own sweeper raises when all are done.
         """
-        from elmo_bench.jobs.result import finished
+        from elmo_bench.runs import finished
 
         if any(override.startswith("hydra.sweep.subdir=") for override in self.overrides()):
             raise CompactHydraException("hydra.sweep.subdir: the folders of our runs are their numbers, below hydra.sweep.dir")
@@ -144,10 +144,8 @@ class Processes(Launcher):
         return [returned(outcome, error) for outcome in outcomes]
 
     def _run(self, number: int, overrides: list[str], folder: Path, done: dict[str, Path], gpu: str | None) -> Outcome:
-        from elmo_bench.jobs.result import identity
-
         config = self.hydra_context.config_loader.load_sweep_config(self.config, overrides)
-        if (earlier := done.get(identity(config))) is not None:
+        if (earlier := same(config, done)) is not None:
             return Outcome(overrides, "finished before", 0.0, str(earlier), earlier)
         run_dir = self._own_folder(folder, number)
         error = run_dir / "error.txt"
@@ -212,6 +210,23 @@ class Processes(Launcher):
                 os.killpg(process.pid, signal.SIGTERM)
 
 
+def same(config: DictConfig, run_folders: Mapping[str, Path]) -> Path | None:
+    """The folder of the run, among these by identity, that a config would repeat with today's files."""
+    if not run_folders:
+        return None
+    from elmo_bench.jobs.inputs import files
+    from elmo_bench.runs import Identity, hash_files
+
+    settings = Identity.of(config, {}).settings
+    if not any(identity.startswith(settings) for identity in run_folders):
+        return None
+    try:
+        inputs = hash_files(files(config), config.cache_dir)
+    except (OSError, ValueError):  # the run itself says what is wrong
+        return None
+    return run_folders.get(str(Identity.of(config, inputs)))
+
+
 def cores() -> int:
     """How many cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -248,7 +263,7 @@ def ended(code: int) -> str:
 
 def returned(outcome: Outcome, error: CompactHydraException) -> JobReturn:
     """What Hydra is told of a run."""
-    from elmo_bench.jobs.result import dev_figure
+    from elmo_bench.runs import dev_figure
 
     if outcome.folder is None:
         return JobReturn(overrides=outcome.overrides, status=JobStatus.FAILED, _return_value=error)

@@ -19,7 +19,8 @@ MAY = {
     "files": set(),
     "elmo": {"files"},
     "text": set(),
-    "report": set(),
+    "runs": {"files"},
+    "report": {"runs"},
     "sample": {"files"},
     "hub": {"files"},
     "nn": {"elmo", "text"},
@@ -27,12 +28,12 @@ MAY = {
     "data": {"text", "elmo", "nn"},
     "module": {"nn", "data"},
     "average": set(),
-    "jobs": {"elmo", "text", "report", "sample", "files", "nn", "metrics", "data", "module"},
+    "jobs": {"elmo", "text", "report", "sample", "files", "nn", "metrics", "data", "module", "runs"},
 }
 # Where a third-party package may be imported.
 ONLY = {
     "hydra": {"elmo_bench/jobs"},
-    "omegaconf": {"elmo_bench/jobs", "elmo_bench/report"},
+    "omegaconf": {"elmo_bench/jobs", "elmo_bench/report", "elmo_bench/runs"},
     "pytorch_lightning": {"elmo_bench/data.py", "elmo_bench/module.py", "elmo_bench/average.py", "elmo_bench/jobs"},
     "h5py": {"elmo_bench/elmo/weights.py", "elmo_bench/jobs"},
     "wandb": {"elmo_bench/jobs/wandb_logger.py"},
@@ -110,8 +111,8 @@ def test_init_files_are_shop_windows():
             assert all(isinstance(node, kinds) for node in body), path
 
 
-def test_a_report_does_not_wait_for_torch():
-    code = "import sys, elmo_bench.jobs.report; sys.exit('torch' in sys.modules)"
+def test_a_report_and_a_sweep_do_not_wait_for_torch():
+    code = "import sys, elmo_bench.jobs.report, elmo_bench.jobs.inputs; sys.exit('torch' in sys.modules)"
     assert not subprocess.run([sys.executable, "-c", code], cwd=ROOT, timeout=60).returncode
 
 

@@ -14,13 +14,14 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import CompactHydraException
 from omegaconf import OmegaConf
 
-from elmo_bench.jobs.result import Result, finished, identity, write_result
+from elmo_bench.jobs import inputs
+from elmo_bench.runs import Identity
 from hydra_plugins import processes
 from hydra_plugins.processes import Processes
 
 CONF = Path(__file__).parents[1] / "conf"
 SWEEPS = sorted(path.stem for path in (CONF / "sweep").glob("*.yaml"))
-CONTENT = "{{'identity': '{identity}', 'metrics': {{'val/f1': 0.25, 'test/f1': 0.5}}, 'config': {{'task': {{'monitor': 'f1'}}}}}}"
+CONTENT = "{{'identity': '{identity}', 'inputs': {{}}, 'metrics': {{'val/f1': 0.25, 'test/f1': 0.5}}, 'config': {{'task': {{'monitor': 'f1'}}}}}}"
 RESULT = f"import json, pathlib; pathlib.Path('{{run_dir}}', 'result.json').write_text(json.dumps({CONTENT}))"
 DONE = RESULT + "; open('{folder}/log', 'a').write('{name} ')"
 RAISES = "import pathlib, sys; pathlib.Path('{run_dir}', 'error.txt').write_text('Trace\\nValueError: no such mix'); sys.exit(1)"
@@ -38,13 +39,15 @@ def sweep(tmp_path):
     def build(n_jobs=1, resume=False, given=(), **codes):
         def command(overrides, run_dir):
             (name,) = overrides
-            facts = {"name": name, "run_dir": run_dir, "folder": tmp_path, "identity": identity(named(name))}
+            facts = {"name": name, "run_dir": run_dir, "folder": tmp_path, "identity": str(Identity.of(named(name), {}))}
             return [sys.executable, "-c", codes[name].format(**facts)]
 
         launcher = Processes(n_jobs)
         launcher.command = command
         loader = SimpleNamespace(
-            load_sweep_config=lambda config, overrides: OmegaConf.create({"name": overrides[0], "run_dir": "?"})
+            load_sweep_config=lambda config, overrides: OmegaConf.create(
+                {"name": overrides[0], "run_dir": "?", "cache_dir": str(tmp_path)}
+            )
         )
         hydra = {"sweep": {"dir": str(tmp_path / "sweep")}, "hydra_logging": None, "verbose": False}
         hydra["overrides"] = {"hydra": [*given]}
@@ -59,6 +62,7 @@ def sweep(tmp_path):
 @pytest.fixture(autouse=True)
 def no_logging(monkeypatch):
     monkeypatch.setattr(processes, "configure_log", lambda *_: None)
+    monkeypatch.setattr(inputs, "files", lambda _: {})
 
 
 def test_what_fails_leaves_the_others_alone(sweep, tmp_path, capsys):
@@ -200,19 +204,6 @@ def test_settings_that_cannot_be(sweep):
 def composed(*overrides, **more):
     with initialize_config_dir(str(CONF), version_base="1.3"):
         return compose("config", list(overrides), **more)
-
-
-def test_identity(tmp_path):
-    cfg = composed("seed=3")
-    write_result(Result("ner", 3, {}, {}, {}, {}, 1, 1.0, "cpu"), composed("seed=3", f"run_dir={tmp_path}"))
-    assert finished([tmp_path]) == {identity(cfg): tmp_path}
-    assert identity(cfg) == identity(composed("seed=3", "run_dir=here", "cache_dir=there", "num_workers=2", "logger=wandb"))
-    assert len({identity(composed(*overrides)) for overrides in ([], ["seed=3"], ["elmo.l2=0.5"], ["elmo.adapt=true"])}) == 4
-
-
-def test_a_damaged_result_is_passed_over(tmp_path):
-    (tmp_path / "result.json").write_text("{")
-    assert finished([tmp_path]) == {}
 
 
 @pytest.mark.parametrize("name", SWEEPS)

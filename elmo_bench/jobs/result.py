@@ -1,98 +1,12 @@
-"""What a run leaves: `result.json`, and a table on the terminal."""
+"""A run's figures as tables on the terminal."""
 
-import dataclasses
-import hashlib
-import importlib.metadata
-import json
-import logging
-import subprocess
-from collections.abc import Iterable, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 
-from hydra.core.hydra_config import HydraConfig
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 from rich.console import Console
 from rich.table import Table
 
-from elmo_bench.files import atomic
-
-log = logging.getLogger(__name__)
-INCIDENTAL = (
-    "run_dir",
-    "outputs_dir",
-    "data_dir",
-    "cache_dir",
-    "resume",
-    "num_workers",
-    "logger",
-)  # where and how a run is, not what
-
-
-@dataclasses.dataclass(frozen=True)
-class Result:
-    """The figures of one run; metrics are fractions of 1."""
-
-    task: str
-    seed: int
-    metrics: dict[str, float]
-    mix: dict[str, float]
-    parameters: dict[str, int]
-    seconds: dict[str, float]
-    epochs: int
-    examples_per_second: float
-    device: str
-
-
-def write_result(result: Result, cfg: DictConfig) -> None:
-    """Write `result.json`, whole or not at all: the figures, the config, the versions and the commit."""
-    packages = ("torch", "pytorch-lightning", "hydra-core", "elmo-bench")
-    content = dataclasses.asdict(result) | {
-        "choices": dict(HydraConfig.get().runtime.choices) if HydraConfig.initialized() else {},
-        "identity": identity(cfg),
-        "config": OmegaConf.to_container(cfg, resolve=True),
-        "versions": {name: importlib.metadata.version(name) for name in packages},
-        "commit": _commit(),
-    }
-    with atomic(Path(cfg.run_dir, "result.json")) as part:
-        part.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-
-
-def identity(cfg: DictConfig) -> str:
-    """A digest of all settings that make a run what it is, wherever it reads and writes; of a config as it was composed."""
-    content = OmegaConf.masked_copy(cfg, [str(key) for key in cfg if key != "hydra"])
-    OmegaConf.set_struct(content, False)
-    content.update(dict.fromkeys(INCIDENTAL))
-    return hashlib.sha256(json.dumps(OmegaConf.to_container(content, resolve=True), sort_keys=True).encode()).hexdigest()
-
-
-def finished(folders: Iterable[Path]) -> dict[str, Path]:
-    """The folders of all finished runs at or below some folders, by what they are."""
-    found: dict[str, Path] = {}
-    for path in (path for folder in folders for path in sorted(folder.rglob("result.json"))):
-        try:
-            found.setdefault(json.loads(path.read_text(encoding="utf-8"))["identity"], path.parent)
-        except (ValueError, KeyError, TypeError):
-            log.warning("%s: not a result of elmo-bench, or of an earlier one; passed over", path)
-    return found
-
-
-def dev_figure(folder: Path) -> float | None:
-    """What a finished run's task monitors, on dev, as a fraction of 1; None where no model was trained."""
-    path = folder / "result.json"
-    if not path.is_file():
-        return None
-    content = json.loads(path.read_text(encoding="utf-8"))
-    return content["metrics"].get(f"val/{content['config']['task']['monitor']}")
-
-
-def _commit() -> str | None:
-    """The commit of the code that ran, with a + if it was changed since; None outside a checkout."""
-    here = Path(__file__).parent
-    command = ["git", "-C", str(here), "describe", "--always", "--abbrev=40", "--dirty=+", "--exclude=*"]
-    try:
-        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
-    except (OSError, subprocess.SubprocessError):
-        return None
+from elmo_bench.runs import Result
 
 
 def print_result(result: Result, cfg: DictConfig) -> None:

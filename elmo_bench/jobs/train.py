@@ -11,15 +11,18 @@ from typing import Any
 import numpy as np
 import pytorch_lightning as pl
 import torch
+from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 from pytorch_lightning.callbacks import Callback, EarlyStopping, ModelCheckpoint
+from pytorch_lightning.utilities import rank_zero_only
 
 from elmo_bench.data import Example, TaskData
 from elmo_bench.files import atomic
 from elmo_bench.module import TaskModule
+from elmo_bench.runs import Result, begin, write_result
 
-from . import adapt, build, checkpoint, wandb_logger
-from .result import Result, print_result, write_result
+from . import adapt, build, checkpoint, inputs, wandb_logger
+from .result import print_result
 
 log = logging.getLogger(__name__)
 
@@ -53,6 +56,8 @@ def train(cfg: DictConfig) -> dict[str, float]:
     started = time.perf_counter()
     if cfg.fit.max_epochs < 1:
         raise ValueError(f"fit.max_epochs={cfg.fit.max_epochs}, but it may be 1 or more")
+    if not getattr(rank_zero_only, "rank", 0):
+        begin(cfg, inputs.files(cfg))
     pl.seed_everything(cfg.seed, workers=True, verbose=False)
     asked = cfg
     if cfg.elmo.adapt and cfg.elmo.mix != "none":  # a baseline has nothing to adapt
@@ -101,9 +106,14 @@ def train(cfg: DictConfig) -> dict[str, float]:
             examples_per_second=len(data.examples["train"]) * trainer.current_epoch / lines.seconds,
             device=str(module.device) if module.device.type == "cpu" else torch.cuda.get_device_name(),
         )
-        write_result(result, asked)
+        write_result(result, asked, choices())
         print_result(result, cfg)
     return metrics
+
+
+def choices() -> dict[str, str]:
+    """The options of the config groups, where Hydra has composed the config."""
+    return dict(HydraConfig.get().runtime.choices) if HydraConfig.initialized() else {}
 
 
 def count_parameters(module: pl.LightningModule) -> dict[str, int]:

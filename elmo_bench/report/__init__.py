@@ -1,4 +1,5 @@
-from .collect import Run, as_text, collect, where
+from elmo_bench.runs import Run, as_text, collect, where
+
 from .escape import plain
 from .page import page, picture
 from .table import Report, report

@@ -8,7 +8,8 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from .collect import Run, number
+from elmo_bench.runs import Run, number
+
 from .escape import xml
 from .plot import KINDS, Point, Series, arrange, chart, dashes
 from .table import Cell, Key, Report

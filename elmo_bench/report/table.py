@@ -11,7 +11,8 @@ from zipfile import BadZipFile
 import numpy as np
 from jaxtyping import Float, UInt
 
-from .collect import Run, choice, distinguishing, full_keys, number, varies
+from elmo_bench.runs import Run, choice, distinguishing, full_keys, number, varies
+
 from .significance import bootstrap, holm, randomisation, seeds
 
 Key = tuple[str, ...]

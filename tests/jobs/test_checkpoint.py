@@ -143,7 +143,7 @@ def nested(key, value):
     ("key", "value", "message"),
     [
         ("embed._target_", "os.system", "names 'os.system'"),
-        ("embed", {"a": {"_target_": "elmo_bench.jobs.result.subprocess.run"}}, "names 'elmo_bench.jobs.result.subprocess.run'"),
+        ("embed", {"a": {"_target_": "elmo_bench.runs.folder.subprocess.run"}}, "names 'elmo_bench.runs.folder.subprocess.run'"),
         ("encoder", [{"optimizer": {"_target_": "os.system"}}], "names 'os.system'"),
         ("embed", "${oc.create:{_target_:os.system}}", "may refer to other keys alone"),
         ("elmo.weights", "https://host/${oc.env:HOME}", "may refer to other keys alone"),

@@ -8,8 +8,8 @@ import pytest
 from hydra import compose, initialize_config_dir
 
 from elmo_bench.jobs.report import report
-from elmo_bench.jobs.result import Result, write_result
 from elmo_bench.jobs.train import train
+from elmo_bench.runs import Result, begin, write_result
 
 CONF = str(Path(__file__).parents[2] / "conf")
 
@@ -53,6 +53,7 @@ def test_the_papers_tables_and_figures(tmp_path):
             metrics = {f"{split}/{cfg.task.monitor}": 0.5 + number / 1000 for split in ("val", "test")}
             mix = {} if cfg.elmo.mix == "none" else {"elmo/input/s0": 1.0, "elmo/input/gamma": 1.0}
             sizes, seconds = {"trainable": 1, "frozen": 1}, {"training": 1.0, "total": 1.0}
+            begin(cfg, {})
             write_result(Result(cfg.task.name, cfg.seed, metrics, mix, sizes, seconds, 1, 1.0, "cpu"), cfg)
     report(composed("job=paper", f"runs={tmp_path}/runs", f"output=[{tmp_path}/paper.json,{tmp_path}/paper.html]"))
     found = json.loads((tmp_path / "paper.json").read_text())

@@ -9,7 +9,7 @@ from html import escape
 import pytest
 
 from elmo_bench.report import page, picture, report
-from elmo_bench.report.collect import collect
+from elmo_bench.runs import collect
 from tests.report.test_page import run
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)

@@ -3,13 +3,11 @@ import io
 import json
 import os
 import re
-from importlib import import_module
 
 import numpy as np
 import pytest
 from rich.console import Console
 
-from elmo_bench.jobs import result as resulting
 from elmo_bench.report import as_csv, as_json, collect, grids, latex, markdown, report, terminal, where
 from elmo_bench.report.significance import bootstrap, randomisation, seeds
 
@@ -184,10 +182,6 @@ def test_what_the_paper_did_not_publish(tmp_path):
     found = report(collect([tmp_path]), None, ["elmo.mix"])
     assert {cell.published for cell in found.cells if cell.column == ("all",)} == {None}
     assert {cell.published for cell in found.cells if cell.column == ("none",)} == {0.9015}
-
-
-def test_where_and_how_a_run_was_is_no_difference():
-    assert {*resulting.INCIDENTAL} <= {*import_module("elmo_bench.report.collect").INCIDENTAL}
 
 
 def test_all_formats_say_the_same(compared):

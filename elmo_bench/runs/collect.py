@@ -3,19 +3,23 @@
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from .identity import acting, below, leaves
+
 Run = dict[str, Any]
 
-# What may differ between runs of one experiment: the seed, and where and how they ran.
-INCIDENTAL = (
-    *("seed", "run_dir", "outputs_dir", "data_dir", "cache_dir", "resume", "num_workers", "logger", "job", "trainer.accelerator"),
-    *("data.files", "elmo.layers", "published", "task.published"),  # they follow from other keys
-    *("elmo.options.folder", "elmo.weights.folder"),  # where downloads lie
-)
-FILES = ("data.files.train", "data.files.dev", "data.files.test")  # a user may name others, such as a part of a training set
+# What may differ between runs of one experiment, beside what changes no figure.
+WITHIN = ("seed", "job", "elmo.layers")  # elmo.layers follows from other keys
+# Keys that name files: a user may name others, such as a part of a training set. And what these files are among the inputs.
+FILES = {f"data.files.{split}": f"data.{split}" for split in ("train", "dev", "test")} | {
+    key: key for key in ("vocab.vectors", "elmo.options", "elmo.weights")
+}
 NAMES = ("task.name", "data.name", "elmo.name")
+INPUTS = "inputs."  # before the name of a file that the run read: its hash
+SHORT = 12  # digits of a hash that a table shows
 
 
 def collect(folders: Iterable[str | Path]) -> list[Run]:
@@ -23,35 +27,34 @@ def collect(folders: Iterable[str | Path]) -> list[Run]:
 
     Raises FileNotFoundError where a folder does not exist or holds no result, ValueError for a damaged file.
     """
-    runs = []
+    runs: list[Run] = []
     for folder in folders:
         paths = sorted(Path(folder).rglob("result.json"))
         if not paths:
             raise FileNotFoundError(f"runs={folder}: no result.json at or below it")
-        for path in paths:
-            try:
-                run = json.loads(path.read_text(encoding="utf-8"))
-                _rename(run["config"]["elmo"])
-                choices, written = dict(_leaves(run["config"])), path.stat().st_mtime
-                runs.append(run | {"choices": choices, "folder": path.parent, "written": written})
-            except (ValueError, KeyError, AttributeError, TypeError) as error:
-                raise ValueError(f"{path}: not a result of elmo-bench: {error!r}") from error
+        runs += map(_read, paths)
     return runs
+
+
+def _read(path: Path) -> Run:
+    """A run, with its `choices` (every key of the config, as text), its `acting` keys, its folder and when it was `written`."""
+    try:
+        run = json.loads(path.read_text(encoding="utf-8"))
+        _rename(run["config"]["elmo"])
+        inputs = {f"{INPUTS}{name}": digest[:SHORT] for name, digest in run.get("inputs", {}).items()}
+        choices = {key: as_text(value) for key, value in leaves(run["config"])} | inputs
+        act = {*acting(run["config"]), *inputs, *(key for key in FILES if key in choices)}
+        # A result of an earlier version does not say when it was finished.
+        written = datetime.fromisoformat(run["finished"]).timestamp() if "finished" in run else path.stat().st_mtime
+        return run | {"choices": choices, "acting": act, "folder": path.parent, "written": written}
+    except (ValueError, KeyError, AttributeError, TypeError) as error:
+        raise ValueError(f"{path}: not a result of elmo-bench: {error!r}") from error
 
 
 def _rename(elmo: dict[str, Any]) -> None:
     """Call the settings of an earlier version by today's names."""
     if "layer_norm" in elmo:
         elmo["norm"] = "batch" if elmo.pop("layer_norm") else "none"
-
-
-def _leaves(node: dict[str, Any], prefix: str = "") -> Iterable[tuple[str, str]]:
-    """Dotted keys such as `elmo.mix`, and their values as text."""
-    for key, value in node.items():
-        if isinstance(value, dict):
-            yield from _leaves(value, f"{prefix}{key}.")
-        else:
-            yield prefix + key, as_text(value)
 
 
 def as_text(value: object) -> str:
@@ -99,16 +102,29 @@ def where(runs: Iterable[Run], values: Mapping[str, object]) -> list[Run]:
 def distinguishing(runs: Sequence[Run], given: Sequence[str]) -> list[str]:
     """The task, and the further config keys that tell apart runs which differ in more than their seed.
 
-    A key that follows from those before it (a task's batch size, once the task is known) is left out.
+    A key that follows from those before it (a task's batch size, once the task is known) is left out. The last are the hashes
+    of the files that the runs read, such as `inputs.data.train`.
     """
-    keys = {key for run in runs for key in run["choices"] if key in FILES or not key.startswith(INCIDENTAL)}
+    keys = {key for run in runs for key in run["acting"] if not below(key, WITHIN)}
     chosen = ["task.name"]
-    for key in sorted(keys, key=lambda key: (key not in NAMES, not key.startswith("elmo."), key)):
+    for key in sorted(keys, key=lambda key: (key not in NAMES, not key.startswith("elmo."), key.startswith(INPUTS), key)):
         if varies(runs, [*given, *chosen], key):
             chosen.append(key)
     return [key for key in chosen if key not in given]
 
 
 def varies(runs: Sequence[Run], known: Sequence[str], key: str) -> bool:
-    """Whether runs that agree on the known keys differ in another."""
-    return len({choice(run, known) for run in runs}) < len({choice(run, [*known, key]) for run in runs})
+    """Whether runs that agree on the known keys differ in another.
+
+    A run for which the key does nothing is no difference, nor is one of an earlier version that has no hash of a file; and it
+    is the content of a file that counts, where its hash is known, as well as its name.
+    """
+    if key.startswith(INPUTS):
+        runs = [run for run in runs if key in run["choices"]]
+    else:
+        runs = [run for run in runs if key in run["acting"] or key not in run["choices"]]
+    ways = [lambda run: choice(run, [key])]
+    if key in FILES:
+        ways.append(lambda run: choice(run, [f"{INPUTS}{FILES[key]}" if f"{INPUTS}{FILES[key]}" in run["choices"] else key]))
+    agreed = len({choice(run, known) for run in runs})
+    return all(agreed < len({(choice(run, known), way(run)) for run in runs}) for way in ways)

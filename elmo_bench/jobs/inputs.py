@@ -1,0 +1,34 @@
+"""Which files a run reads. Importing this is cheap: a sweep asks it for every run that it may leave out."""
+
+from pathlib import Path
+from typing import Any
+
+from hydra.errors import InstantiationException
+from hydra.utils import instantiate
+from omegaconf import DictConfig
+
+
+def files(cfg: DictConfig) -> dict[str, Path]:
+    """The corpus, the word vectors and the biLM of a run, by what they are to it; downloaded or generated if need be.
+
+    Raises ValueError and OSError as reading them does.
+    """
+    found: dict[str, Any] = {f"data.{split}": path for split, path in _made(cfg.data.files).items()}
+    found["vocab.vectors"] = cfg.vocab.vectors
+    if cfg.elmo.mix != "none" and cfg.elmo.layers is not None:
+        for key in ("options", "weights"):
+            if key == "options" or cfg.elmo.pretrained:
+                found[f"elmo.{key}"] = _made(cfg.elmo.get(key))
+        if cfg.elmo.adapt and found.get("elmo.weights"):
+            found["elmo.softmax"] = Path(found["elmo.weights"]).with_name("softmax.safetensors")
+    # A file that is missing is for those who read it to complain of.
+    return {name: Path(path) for name, path in found.items() if path and Path(path).is_file()}
+
+
+def _made(node: Any) -> Any:
+    try:
+        return instantiate(node) if isinstance(node, DictConfig) else node
+    except InstantiationException as error:
+        if isinstance(error.__cause__, ValueError | OSError | ImportError):
+            raise error.__cause__ from None
+        raise

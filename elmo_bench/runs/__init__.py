@@ -1,0 +1,25 @@
+from .collect import Run, as_text, choice, collect, distinguishing, full_keys, number, varies, where
+from .folder import Result, begin, checkpoint, dev_figure, finished, unfinished, write_result
+from .identity import Identity, acting, hash_files
+
+__all__ = [
+    "Identity",
+    "Result",
+    "Run",
+    "acting",
+    "as_text",
+    "begin",
+    "checkpoint",
+    "choice",
+    "collect",
+    "dev_figure",
+    "distinguishing",
+    "finished",
+    "full_keys",
+    "hash_files",
+    "number",
+    "unfinished",
+    "varies",
+    "where",
+    "write_result",
+]

@@ -1,0 +1,148 @@
+"""A run's folder: `run.json` from its start, `result.json` at its end, and what lies between."""
+
+import dataclasses
+import importlib.metadata
+import json
+import logging
+import shutil
+import subprocess
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+
+from elmo_bench.files import atomic
+
+from .identity import Identity, hash_files
+
+log = logging.getLogger(__name__)
+BEGUN, ENDED, GOES_ON = "run.json", "result.json", "last.ckpt"
+# What a run leaves, and the next one in its folder must not find.
+LEFT = (ENDED, "evaluation.json", "metrics.csv", "best.ckpt", GOES_ON, "predictions", "counts", "tensorboard")
+PACKAGES = ("torch", "pytorch-lightning", "hydra-core", "elmo-bench")
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """The figures of one run; metrics are fractions of 1."""
+
+    task: str
+    seed: int
+    metrics: dict[str, float]
+    mix: dict[str, float]
+    parameters: dict[str, int]
+    seconds: dict[str, float]
+    epochs: int
+    examples_per_second: float
+    device: str
+
+
+def begin(cfg: DictConfig, files: Mapping[str, Path]) -> Path | None:
+    """Make `run_dir` ready for a run that reads these files, and write its `run.json`; the checkpoint that it goes on from.
+
+    With `resume=true` an unfinished run of the same identity goes on from its `last.ckpt`. Otherwise there is None to go on
+    from, and what an earlier run left in the folder is removed. One process of a run calls this, before it writes anything.
+    """
+    folder = Path(cfg.run_dir)
+    folder.mkdir(parents=True, exist_ok=True)
+    inputs = hash_files(files, cfg.cache_dir)
+    identity = str(Identity.of(cfg, inputs))
+    if cfg.resume and (last := checkpoint(folder, identity)):
+        return last
+    (folder / BEGUN).unlink(missing_ok=True)
+    for name in LEFT:
+        path = folder / name
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+    _write(folder / BEGUN, {"identity": identity, "inputs": inputs, "started": _now()})
+    return None
+
+
+def checkpoint(folder: Path, identity: str) -> Path | None:
+    """The `last.ckpt` of an unfinished run of this identity in the folder, if there is one."""
+    last = folder / GOES_ON
+    if not last.is_file() or (folder / ENDED).exists() or _read(folder / BEGUN).get("identity") != identity:
+        return None
+    return last
+
+
+def write_result(result: Result, cfg: DictConfig, choices: Mapping[str, str] | None = None) -> None:
+    """Write `result.json`, whole or not at all: the figures, the config, the versions and the commit.
+
+    `choices` are the options of the config groups. Identity, inputs and start are those that `begin` wrote.
+    """
+    folder = Path(cfg.run_dir)
+    content = dataclasses.asdict(result) | {
+        "choices": dict(choices or {}),
+        **_read(folder / BEGUN),
+        "finished": _now(),
+        "config": OmegaConf.to_container(cfg, resolve=True),
+        "versions": {name: importlib.metadata.version(name) for name in PACKAGES},
+        "commit": _commit(),
+    }
+    _write(folder / ENDED, content)
+
+
+def finished(folders: Iterable[Path]) -> dict[str, Path]:
+    """The folders of all finished runs at or below some folders, by identity."""
+    return _by_identity(folders, ENDED)
+
+
+def unfinished(folders: Iterable[Path]) -> dict[str, Path]:
+    """The folders, at or below some folders, of runs that can go on: they have a `last.ckpt` and no result. By identity."""
+    begun = _by_identity(folders, BEGUN)
+    return {identity: folder for identity, folder in begun.items() if checkpoint(folder, identity)}
+
+
+def _by_identity(folders: Iterable[Path], name: str) -> dict[str, Path]:
+    run_folders: dict[str, Path] = {}
+    earlier = 0
+    for path in (path for folder in folders for path in sorted(folder.rglob(name))):
+        content = _read(path)
+        if "identity" not in content:
+            log.warning("%s: not a file of elmo-bench, or a damaged one; it is ignored", path)
+        elif "inputs" not in content:
+            earlier += 1
+        else:
+            run_folders.setdefault(content["identity"], path.parent)
+    if earlier:
+        log.warning("resume: %d results of an earlier version do not say which files they read; they are not reused", earlier)
+    return run_folders
+
+
+def dev_figure(folder: Path) -> float | None:
+    """What a finished run's task monitors, on dev, as a fraction of 1; None where no model was trained."""
+    content = _read(folder / ENDED)
+    return content["metrics"].get(f"val/{content['config']['task']['monitor']}") if content else None
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """A JSON object; an empty one where there is none, or a damaged one."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def _write(path: Path, content: Mapping[str, Any]) -> None:
+    with atomic(path) as part:
+        part.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat()
+
+
+def _commit() -> str | None:
+    """The commit of the code that ran, with a + if it was changed since; None outside a checkout."""
+    here = Path(__file__).parent
+    command = ["git", "--no-optional-locks", "-C", str(here), "describe", "--always", "--abbrev=40", "--dirty=+", "--exclude=*"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return None

@@ -1,0 +1,111 @@
+"""When are two runs the same? When the settings that act are, and the contents of the files that they read."""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from omegaconf import DictConfig, OmegaConf
+
+from elmo_bench.files import atomic
+
+DIGITS = 16  # of a sha256, in hex
+LARGE = 1_000_000  # bytes; the digest of a larger file is kept
+ELSEWHERE = ("run_dir", "outputs_dir", "data_dir", "cache_dir", "resume", "num_workers", "logger")
+# Settings that change no figure: where and how a run is, what other settings repeat, and names of files (their contents count).
+ASIDE = (
+    *ELSEWHERE,
+    *(
+        f"trainer.{key}"
+        for key in ("accelerator", "enable_progress_bar", "enable_model_summary", "log_every_n_steps", "profiler")
+    ),
+    *("published", "task.published", "task.suffix"),
+    *("task.batch_size", "task.max_epochs", "task.patience", "task.gradient_clip", "task.gradient_clip_algorithm", "task.elmo"),
+    *("data.files", "elmo.options", "elmo.weights", "elmo.layers.options", "elmo.layers.weights", "vocab.vectors", "checkpoint"),
+    "elmo.cache",
+)
+
+
+class Identity(NamedTuple):
+    """Two digests: of the settings that act, and of the contents of the files that the run reads."""
+
+    settings: str
+    inputs: str
+
+    @classmethod
+    def of(cls, cfg: DictConfig, inputs: Mapping[str, str]) -> "Identity":
+        """The identity of a config, as it was composed, and of the files with these hashes."""
+        return cls(_digest(acting(plain(cfg))), _digest(dict(inputs)))
+
+    def __str__(self) -> str:
+        return "-".join(self)
+
+
+def plain(cfg: DictConfig) -> dict[str, Any]:
+    """The resolved config; where the run is, which may not be known yet, is left empty."""
+    content = OmegaConf.masked_copy(cfg, [str(key) for key in cfg if key != "hydra"])
+    OmegaConf.set_struct(content, False)
+    content.update(dict.fromkeys(ELSEWHERE))
+    resolved: Any = OmegaConf.to_container(content, resolve=True)
+    return resolved
+
+
+def acting(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that change a run's figures, by their dotted keys, of a resolved config."""
+    flat = {key: value for key, value in leaves(config) if not below(key, ASIDE)}
+    return {key: value for key, value in flat.items() if not below(key, tuple(_idle(config)))}
+
+
+def _idle(config: Mapping[str, Any]) -> Iterator[str]:
+    """The keys that do nothing beside the values of others."""
+    elmo = config.get("elmo") or {}
+    mix, finetune = elmo.get("mix"), elmo.get("finetune")
+    if not elmo.get("adapt") or mix == "none":
+        yield "adapt"
+    if not finetune or mix == "none":
+        yield "elmo.lr"
+    if mix != "all" and not (isinstance(mix, list) and len(mix) > 1):  # a single share is 1 whatever its logit
+        yield "elmo.mix_lr"
+    if finetune or mix == "none" or elmo.get("cache") == "off" or elmo.get("cache_dtype") == "float32":
+        yield "elmo.cache_dtype"
+    yield "embed.word_dim" if (config.get("vocab") or {}).get("vectors") else "embed.freeze"
+
+
+def leaves(node: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Dotted keys such as `elmo.mix`, and their values."""
+    for key, value in node.items():
+        if isinstance(value, dict):
+            yield from leaves(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+def below(key: str, keys: tuple[str, ...]) -> bool:
+    """Whether a dotted key is one of the keys or stands below one."""
+    return f"{key}.".startswith(tuple(f"{one}." for one in keys))
+
+
+def _digest(content: Mapping[str, Any]) -> str:
+    values = {key: float(value) if type(value) is int else value for key, value in content.items()}  # 1 is 1.0
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:DIGITS]
+
+
+def hash_files(files: Mapping[str, Path], cache_dir: str | Path) -> dict[str, str]:
+    """The sha256 of each file; that of a large one is kept below `cache_dir` until the file's size or time changes."""
+    return {name: _sha256(Path(path), Path(cache_dir).expanduser() / "hashes") for name, path in files.items()}
+
+
+def _sha256(path: Path, cache: Path) -> str:
+    about = path.stat()
+    key = f"{path.resolve()} {about.st_size} {about.st_mtime_ns} {about.st_ctime_ns}"
+    kept = cache / hashlib.sha256(key.encode()).hexdigest()
+    if about.st_size > LARGE and kept.is_file():
+        return kept.read_text()
+    with path.open("rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    if about.st_size > LARGE:
+        cache.mkdir(parents=True, exist_ok=True)
+        with atomic(kept) as part:
+            part.write_text(found)
+    return found

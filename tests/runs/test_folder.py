@@ -1,0 +1,100 @@
+"""A run's folder: what a run finds at its start and leaves at its end."""
+
+import json
+import logging
+from pathlib import Path
+
+import pytest
+from hydra import compose, initialize_config_dir
+
+from elmo_bench.runs import Identity, Result, begin, checkpoint, finished, hash_files, unfinished, write_result
+
+CONF = Path(__file__).parents[2] / "conf"
+FIGURES = Result("ner", 3, {"val/f1": 0.5}, {}, {}, {}, 1, 1.0, "cpu")
+
+
+@pytest.fixture(scope="module")
+def default():
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        return compose("config")
+
+
+@pytest.fixture
+def config(default, tmp_path):
+    def build(**settings):
+        cfg = default.copy()
+        cfg.run_dir, cfg.cache_dir = str(tmp_path / "run"), str(tmp_path)
+        for key, value in settings.items():
+            cfg[key] = value
+        return cfg
+
+    return build
+
+
+def test_the_folder_is_made_and_says_what_has_begun(config, tmp_path):
+    (tmp_path / "train.txt").write_text("text")
+    files = {"data.train": tmp_path / "train.txt"}
+    assert begin(config(), files) is None
+    begun = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert begun["inputs"] == hash_files(files, tmp_path)
+    assert begun["identity"] == str(Identity.of(config(), begun["inputs"]))
+    write_result(FIGURES, config())
+    result = json.loads((tmp_path / "run" / "result.json").read_text())
+    assert begun.items() <= result.items()
+    assert result["started"] < result["finished"]
+    assert finished([tmp_path]) == {begun["identity"]: tmp_path / "run"}
+
+
+def test_nothing_of_an_earlier_run_stays(config, tmp_path):
+    begin(config(seed=1), {})
+    folder = tmp_path / "run"
+    for name in ("best.ckpt", "last.ckpt", "metrics.csv", "evaluation.json"):
+        (folder / name).write_text("of seed 1")
+    for name in ("predictions", "counts", "tensorboard"):
+        (folder / name).mkdir()
+        (folder / name / "old").write_text("of seed 1")
+    write_result(FIGURES, config(seed=1))
+    (folder / "mine.txt").write_text("a user's own")
+    begin(config(seed=7, resume=True), {})
+    assert sorted(path.name for path in folder.iterdir()) == ["mine.txt", "run.json"]
+
+
+def test_a_run_goes_on_from_its_own_checkpoint_only(config, tmp_path):
+    folder = tmp_path / "run"
+    last = folder / "last.ckpt"
+
+    def killed(**settings):
+        begin(config(**settings), {})
+        last.write_text("state")
+
+    killed(seed=1)
+    identity = str(Identity.of(config(seed=1), {}))
+    assert unfinished([tmp_path]) == {identity: folder}
+    assert checkpoint(folder, identity) == last
+    assert begin(config(seed=1, resume=True), {}) == last  # and it is still there
+    assert begin(config(seed=7, resume=True), {}) is None
+    killed(seed=1)
+    assert begin(config(seed=1), {}) is None  # not asked to go on
+    killed(seed=1)
+    write_result(FIGURES, config(seed=1))
+    assert not unfinished([tmp_path])
+
+
+def test_other_files_are_another_run(config, tmp_path):
+    for name in "ab":
+        (tmp_path / name).write_text(name)
+    begin(config(), {"data.train": tmp_path / "a"})
+    (tmp_path / "run" / "last.ckpt").write_text("state")
+    assert begin(config(resume=True), {"data.train": tmp_path / "b"}) is None
+
+
+def test_a_damaged_result_is_ignored(tmp_path):
+    (tmp_path / "result.json").write_text("{")
+    assert finished([tmp_path]) == {}
+
+
+def test_a_result_of_an_earlier_version_is_not_reused(tmp_path, caplog):
+    caplog.set_level(logging.WARNING)
+    (tmp_path / "result.json").write_text('{"identity": "0"}')
+    assert finished([tmp_path]) == {}
+    assert "1 results of an earlier version do not say which files they read; they are not reused" in caplog.text

@@ -1,0 +1,107 @@
+"""When two runs are the same: the settings that act, and the contents of their files."""
+
+import hashlib
+import os
+from pathlib import Path
+
+import pytest
+import yaml
+from hydra import compose, initialize_config_dir
+from omegaconf import OmegaConf
+
+from elmo_bench.runs import Identity, hash_files
+
+CONF = Path(__file__).parents[2] / "conf"
+GROUPS = ("trainer", "logger", "job")
+
+
+@pytest.fixture(scope="module")
+def identity():
+    """The identity of the default config with some keys set; a group's option is composed."""
+
+    def composed(*options):
+        with initialize_config_dir(str(CONF), version_base="1.3"):
+            return compose("config", list(options))
+
+    default = composed()
+
+    def build(*overrides, inputs=()):
+        cfg = composed(*overrides) if any(o.partition("=")[0] in GROUPS for o in overrides) else default.copy()
+        for key, _, value in (override.partition("=") for override in overrides):
+            if key not in GROUPS:
+                OmegaConf.update(cfg, key, yaml.safe_load(value))
+        return str(Identity.of(cfg, dict(inputs)))
+
+    return build
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ["run_dir=here", "outputs_dir=there", "data_dir=data", "cache_dir=cache", "resume=true", "num_workers=2", "logger=wandb"],
+        ["trainer=cpu", "trainer.enable_progress_bar=false"],
+        ["elmo.cache='off'"],
+        ["elmo.cache='off'", "elmo.cache_dtype=float16"],
+        ["adapt.epochs=7", "adapt.seed=2"],
+        ["elmo.lr=0.5"],
+        ["task.published.elmo.f1=1"],
+        ["embed.freeze=true"],  # random vectors are never frozen
+    ],
+    ids=str,
+)
+def test_settings_that_change_no_figure(identity, overrides):
+    assert identity(*overrides) == identity()
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ["seed=3"],
+        ["elmo.l2=0.5"],
+        ["elmo.adapt=true"],
+        ["elmo.adapt=true", "adapt.epochs=7"],
+        ["elmo.cache_dtype=float16"],
+        ["elmo.finetune=true"],
+        ["elmo.finetune=true", "elmo.lr=0.5"],
+        ["elmo.mix_lr=0.1"],
+        ["elmo.mix=top"],
+        ["trainer.precision=bf16-mixed"],
+        ["trainer=ddp"],
+        ["fit.batch_size=7"],
+        ["data.size=10"],
+        ["job=pretrain"],
+    ],
+    ids=str,
+)
+def test_settings_that_act(identity, overrides):
+    assert identity(*overrides) != identity()
+
+
+def test_the_way_to_a_setting_does_not_count(identity):
+    assert identity("fit.batch_size=7") == identity("task.batch_size=7")
+    assert identity("elmo.l2=1") == identity("task.elmo.l2=1.0")
+
+
+def test_a_mix_of_one_layer_has_no_rate_of_its_own(identity):
+    assert identity("elmo.mix=top", "elmo.mix_lr=0.1") == identity("elmo.mix=top")
+
+
+def test_contents_of_files_count_and_not_their_names(identity, tmp_path):
+    for name, content in (("a", b"one"), ("b", b"one"), ("c", b"two")):
+        (tmp_path / name).write_bytes(content)
+    hashes = {name: hash_files({"data.train": tmp_path / name}, tmp_path) for name in "abc"}
+    assert identity(inputs=hashes["a"]) == identity("data_dir=elsewhere", inputs=hashes["b"])
+    assert identity(inputs=hashes["a"]) != identity(inputs=hashes["c"])
+
+
+def test_the_hash_of_a_large_file_is_kept_until_it_changes(tmp_path, monkeypatch):
+    path, cache = tmp_path / "weights", tmp_path / "cache"
+    path.write_bytes(b"0" * 2_000_000)
+    first = hash_files({"w": path}, cache)
+    with monkeypatch.context() as patch:
+        patch.setattr(hashlib, "file_digest", lambda *_: pytest.fail("read again"))
+        assert hash_files({"w": path}, cache) == first
+    before = path.stat().st_mtime_ns
+    path.write_bytes(b"1" * 2_000_000)
+    os.utime(path, ns=(before, before + 10))
+    assert hash_files({"w": path}, cache) != first
