@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from elmo_bench.jobs.result import print_metrics
 from elmo_bench.report import as_csv, as_json, collect, grids, latex, markdown, report, terminal, where
 from elmo_bench.report.significance import bootstrap, randomisation, seeds
 
@@ -314,7 +315,7 @@ def test_a_latex_row_is_no_starred_line_break(tmp_path):
 
 
 def test_the_tables_of_a_run_show_names_as_they_are(capsys):
-    resulting.print_metrics({"test/f1": 0.5, "test/[dev]:x:/f1": 0.5}, "test", "a [dev] of [/x] :x:")
+    print_metrics({"test/f1": 0.5, "test/[dev]:x:/f1": 0.5}, "test", "a [dev] of [/x] :x:")
     shown = capsys.readouterr().out
     assert "a [dev] of [/x] :x:, in percent" in shown
     assert "[dev]:x:" in shown
