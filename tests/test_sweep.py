@@ -22,7 +22,8 @@ from hydra_plugins.processes import Processes
 CONF = Path(__file__).parents[1] / "conf"
 SWEEPS = sorted(path.stem for path in (CONF / "sweep").glob("*.yaml"))
 CONFIG = "{{'task': {{'monitor': 'f1'}}}}"
-CONTENT = f"{{{{'identity': '{{identity}}', 'inputs': {{{{}}}}, 'metrics': {{{{'val/f1': 0.25, 'test/f1': 0.5}}}}, 'config': {CONFIG}}}}}"
+METRICS = "{{'val/f1': 0.25, 'test/f1': 0.5}}"
+CONTENT = f"{{{{'identity': '{{identity}}', 'inputs': {{{{}}}}, 'metrics': {METRICS}, 'config': {CONFIG}}}}}"
 RESULT = f"import json, pathlib; pathlib.Path('{{run_dir}}', 'result.json').write_text(json.dumps({CONTENT}))"
 DONE = RESULT + "; open('{folder}/log', 'a').write('{name} ')"
 RAISES = "import pathlib, sys; pathlib.Path('{run_dir}', 'error.txt').write_text('Trace\\nValueError: no such mix'); sys.exit(1)"
