@@ -47,7 +47,7 @@ def _of(setting: Setting, size: str) -> Iterator[Comparison]:
 
     def read() -> None:
         _forget(found.folder)
-        store = LayerStore(found.folder, model, layers)
+        store = LayerStore(found.folder, layers)
         for chars, mask in zip(batches, masks, strict=True):
             store(chars, mask)
 

@@ -87,6 +87,11 @@ class Elmo(nn.Module):
         found = dict(embed(self.layers, sentences))
         return [found[place].clone() for place in range(len(sentences))]
 
+    @property
+    def chosen(self) -> list[int]:
+        """The layers that the mixes take, in their order; every place takes the same."""
+        return next((mix.layers for mix in self.mixes.values()), [])
+
     def dim(self, place: str) -> int:
         """The width of ELMo at a place, 0 where it is not read."""
         return self.layers.dim if place in self.mixes else 0
@@ -101,13 +106,17 @@ class Elmo(nn.Module):
         self,
         chars: Int[Tensor, "B T C"],
         mask: Bool[Tensor, "B T"],
-        layers: Float[Tensor, "L B T D"] | None = None,
+        layers: Sequence[Float[Tensor, "B T _"]] | None = None,
     ) -> ElmoVectors:
-        """The vectors for each place; `layers`, where they are known already, save running the biLM."""
-        if layers is None and self.mixes:
+        """The vectors for each place; `layers` are the `chosen` ones as a store gives them, and save running the biLM."""
+        if not self.mixes:
+            known = None
+        elif layers is not None:
+            known = widened(layers, self.layers.dim)
+        else:
             with torch.set_grad_enabled(self.finetune and torch.is_grad_enabled()):
-                layers, _ = self.layers(chars)
-        return ElmoVectors(*(self._at(place, layers, mask) for place in PLACES))
+                known, _ = self.layers(chars)
+        return ElmoVectors(*(self._at(place, known, mask) for place in PLACES))
 
     def _at(self, place: str, layers: Tensor | None, mask: Tensor) -> Tensor:
         if place not in self.mixes:
@@ -117,3 +126,11 @@ class Elmo(nn.Module):
     def penalty(self) -> Float[Tensor, ""] | float:
         """Lambda times the sum of w squared over all mixes (paper, section 3.4): what training adds to the loss."""
         return self.l2 * sum(mix.penalty() for mix in self.mixes.values())
+
+
+def widened(layers: Sequence[Float[Tensor, "B T _"]], dim: int) -> Float[Tensor, "L B T D"]:
+    """Layers in float32 and D wide; one that a store keeps half as wide, the token layer, is the same vector twice."""
+    wide = layers[0].new_empty(len(layers), *layers[0].shape[:2], dim, dtype=torch.float32)
+    for place, layer in zip(wide, layers, strict=True):
+        place.unflatten(-1, (-1, layer.shape[-1])).copy_(layer[..., None, :])
+    return wide

@@ -41,14 +41,13 @@ def sentence_key(chars: Int[Tensor, "T C"]) -> bytes:
 
 
 class LayerStore:
-    """Reads the layers of sentences that a store holds; `layers` are those asked for, others come as zeros.
+    """Reads the layers of sentences that a store holds: those asked for, in that order.
 
     It may be sent to a loader's workers: they map the same files.
     """
 
-    def __init__(self, folder: Path, bilm: BiLm, layers: Sequence[int]) -> None:
+    def __init__(self, folder: Path, layers: Sequence[int]) -> None:
         self.folder, self.layers = folder, list(layers)
-        self.num_layers, self.dim = bilm.num_layers, bilm.dim
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name not in ("_starts", "_arrays")}
@@ -62,20 +61,18 @@ class LayerStore:
     def _arrays(self) -> dict[int, np.ndarray]:
         return {layer: np.load(_layer_file(self.folder, layer), mmap_mode="r") for layer in self.layers}
 
-    def __call__(self, chars: Int[Tensor, "B T C"], mask: Bool[Tensor, "B T"]) -> Float[Tensor, "L B T D"] | None:
-        """The layers of a batch, in float32; None if a sentence of it is not there."""
+    def __call__(self, chars: Int[Tensor, "B T C"], mask: Bool[Tensor, "B T"]) -> tuple[Float[Tensor, "B T _"], ...] | None:
+        """The layers of a batch as they are kept, 0 past a sentence's end; None if a sentence of it is not there."""
         starts = []
         for row, length in zip(chars.short(), mask.sum(1).tolist(), strict=True):
             starts.append(self._starts.get(sentence_key(row[:length])) if length else 0)
         if None in starts:
             return None
         places = np.where(mask, np.array(starts)[:, None] + np.arange(mask.shape[1]), 0)
-        found = torch.zeros(self.num_layers, *mask.shape, self.dim)
-        for layer, array in self._arrays.items():
-            values = torch.from_numpy(array[places])
-            found[layer] = values if layer else values.repeat(1, 1, 2)
-        found[:, ~mask] = 0
-        return found
+        layers = tuple(torch.from_numpy(array[places]) for array in self._arrays.values())
+        for layer in layers:
+            layer[~mask] = 0
+        return layers
 
 
 def build_store(
@@ -90,7 +87,7 @@ def build_store(
     text = hashlib.sha256(b"".join(keys)).hexdigest()
     precision = "-bfloat16" if bilm.bf16 else ""
     path = folder / f"{digest(bilm)[:12]}{precision}-{text[:12]}-{dtype}"
-    store = LayerStore(path, bilm, layers)
+    store = LayerStore(path, layers)
     if not (missing := _missing(store)):
         return store
     folder.mkdir(parents=True, exist_ok=True)

@@ -116,9 +116,8 @@ def store(cfg: DictConfig, elmo: Elmo, data: TaskData) -> LayerStore | None:
     if cfg.elmo.cache == "off" or not elmo.mixes or elmo.finetune or few_steps:
         return None
     device = "cuda" if torch.cuda.is_available() and cfg.trainer.accelerator != "cpu" else "cpu"
-    layers = sorted({layer for mix in elmo.mixes.values() for layer in mix.layers})
     folder = Path(cfg.cache_dir, "layers").expanduser()
-    found = build_store(elmo.layers.to(device), data.all_sentences, layers, folder, dtype=cfg.elmo.cache_dtype)
+    found = build_store(elmo.layers.to(device), data.all_sentences, elmo.chosen, folder, dtype=cfg.elmo.cache_dtype)
     elmo.layers.cpu()
     return found
 

@@ -1,6 +1,6 @@
 """A batch of sentences as every model reads it.
 
-Axes: L layers, B batch, T tokens, C characters, D biLM.
+Axes: B batch, T tokens, C characters.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ class Tokens(NamedTuple):
     words: Int[Tensor, "B T"]
     chars: Int[Tensor, "B T C"]
     mask: Bool[Tensor, "B T"]
-    layers: Float[Tensor, "L B T D"] | None = None
+    layers: tuple[Float[Tensor, "B T _"], ...] | None = None  # those that the mix takes, as the store has them
 
 
 def tokens(sentences: Sequence[Sequence[str]], vocab: Vocab) -> Tokens:

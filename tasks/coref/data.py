@@ -197,7 +197,7 @@ def truncate(batch: Batch, limit: int) -> Batch:
     words, chars, mask, layers = batch.tokens
     kept, longest = torch.tensor(rows, device=words.device), max(lengths[row] for row in rows)
     words, chars, mask = (part[kept, :longest] for part in (words, chars, mask))
-    layers = None if layers is None else layers[:, kept, :longest]
+    layers = None if layers is None else tuple(layer[kept, :longest] for layer in layers)
     return Batch(Tokens(words, chars, mask, layers), documents, batch.gold)
 
 

@@ -167,7 +167,7 @@ def cut(tokens: Tokens, length: int | None) -> Tokens:
     """The first `length` tokens of each sequence of a batch; null: all."""
     if length is None or length >= tokens.mask.shape[1]:
         return tokens
-    layers = None if tokens.layers is None else tokens.layers[:, :, :length]
+    layers = None if tokens.layers is None else tuple(layer[:, :length] for layer in tokens.layers)
     return Tokens(tokens.words[:, :length], tokens.chars[:, :length], tokens.mask[:, :length], layers)
 
 

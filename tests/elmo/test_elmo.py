@@ -29,7 +29,7 @@ def test_baseline_is_a_null_object():
 def test_known_layers_give_the_same():
     elmo = Elmo(BiLm(OPTIONS)).eval()
     layers, _ = elmo.layers(CHARS)
-    torch.testing.assert_close(elmo(CHARS, MASK).input, elmo(CHARS, MASK, layers).input)
+    torch.testing.assert_close(elmo(CHARS, MASK).input, elmo(CHARS, MASK, tuple(layers)).input)
 
 
 @pytest.mark.parametrize("finetune", [False, True])

@@ -440,14 +440,14 @@ def test_truncate():
     batch = collate([OWLS, CATS], VOCAB)
     assert truncate(batch, 3) is batch
     layers = torch.arange(5)[None, :, None, None].expand(2, -1, 6, 3).float()
-    batch = batch._replace(tokens=batch.tokens._replace(layers=layers))
+    batch = batch._replace(tokens=batch.tokens._replace(layers=tuple(layers)))
     seen = set()
     for _ in range(20):
         cut = truncate(batch, 1)
         owls = cut.documents[0]
-        row = int(cut.tokens.layers[0, 0, 0, 0])
+        row = int(cut.tokens.layers[0][0, 0, 0])
         seen.add(row)
-        assert cut.tokens.words.shape == cut.tokens.mask.shape == cut.tokens.layers.shape[1:3]
+        assert cut.tokens.words.shape == cut.tokens.mask.shape == cut.tokens.layers[0].shape[:2]
         assert cut.tokens.words[0, :3].tolist() == batch.tokens.words[row, :3].tolist()
         assert owls.speakers.tolist() == [[0] * 6, [1] * 3, [0] * 3][row]
         assert owls.mentions.tolist() == [[[0, 2, 1], [4, 5, 2]], [[0, 0, 1], [2, 2, 2]], [[1, 1, 1]]][row]
