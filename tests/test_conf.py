@@ -40,6 +40,38 @@ def test_every_option(group, option):
         assert callable(get_object(target)), target
 
 
+ADADELTA = {"_target_": "torch.optim.Adadelta", "_partial_": True, "lr": 1.0, "rho": 0.95, "eps": 1e-6}
+ADAM = {"_target_": "torch.optim.Adam", "_partial_": True, "lr": 0.001, "rho": None, "eps": None}
+
+
+@pytest.mark.parametrize(
+    ("overrides", "expected"),
+    [
+        (["task=ner", "data=wikigold"], ADAM),
+        (["task=snli", "data=snli"], ADAM | {"lr": 0.0004}),
+        (["task=snli", "data=snli", "optimizer=adadelta"], ADADELTA),
+        (["task=snli", "data=snli", "optimizer=adadelta", "task.optimizer.lr=0.5"], ADADELTA | {"lr": 0.5}),
+        (["task=snli"], ADAM),  # its recipe's
+        (["task=srl"], ADAM),
+        (["task=srl", "~recipe"], ADADELTA),
+        (["task=srl", "optimizer=adadelta"], ADADELTA),
+        (["task=squad"], ADAM | {"lr": 0.002}),
+        (["task=squad", "optimizer=adadelta"], ADADELTA),
+        (["task=squad", "data=squad1"], ADADELTA | {"eps": 1e-8}),
+        (["task=squad", "data=squad1", "optimizer=adam"], ADAM),
+    ],
+)
+def test_an_optimizer_comes_whole(overrides, expected):
+    """Its learning rate and arguments are its own: nothing of the one that it replaces stays."""
+    assert composed(*overrides).task.optimizer == expected
+
+
+def test_every_optimizer_names_the_arguments_of_all():
+    options = [composed("task=ner", f"optimizer={path.stem}").task.optimizer for path in CONF.glob("optimizer/*.yaml")]
+    assert len(options) > 1
+    assert all(option.keys() == options[0].keys() for option in options)
+
+
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_a_recipe_is_for_one_corpus_and_task(recipe):
     """It changes the task's settings, none of which it invents; `~recipe` and other corpora leave them as they are."""
@@ -56,11 +88,13 @@ def test_an_experiment_is_the_papers(experiment):
     place, task, kind = f"{experiment}_".split("_", 2)
     cfg = composed(f"experiment={experiment}")
     assert place in (f"table{cfg.published.get('table')}", f"figure{cfg.published.get('figure')}")
-    assert cfg.task == composed(f"task={task}", "~recipe").task
+    changed = ("attention_dropout", "l2") if (task, kind) == ("snli", "baseline_") else ()  # came with ELMo
+    assert cfg.task == composed(f"task={task}", "~recipe", *(f"task.model.{key}=0" for key in changed)).task
     assert (cfg.elmo.name == "none") == (kind == "baseline_")
     here = composed(f"experiment={experiment}", "data=sample", "elmo=mini")
     assert here.elmo.name == "mini"
     assert (here.elmo.mix == "none") == (kind == "baseline_")
+    assert cfg.published.get("baseline", False) == (kind == "baseline_")
 
 
 @pytest.mark.parametrize("experiment", [name for name in EXPERIMENTS if name.startswith("table")])

@@ -56,6 +56,8 @@ def train(cfg: DictConfig) -> dict[str, float]:
     started = time.perf_counter()
     if cfg.fit.max_epochs < 1:
         raise ValueError(f"fit.max_epochs={cfg.fit.max_epochs}, but it may be 1 or more")
+    if cfg.elmo.layers is None and cfg.elmo.mix != "none":
+        raise ValueError(f"elmo={cfg.elmo.name} is the baseline: leave elmo.mix={cfg.elmo.mix} out, or choose a biLM")
     if not getattr(rank_zero_only, "rank", 0):
         begin(cfg, inputs.files(cfg))
     pl.seed_everything(cfg.seed, workers=True, verbose=False)

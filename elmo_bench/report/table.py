@@ -11,7 +11,7 @@ from zipfile import BadZipFile
 import numpy as np
 from jaxtyping import Float, UInt
 
-from elmo_bench.runs import Run, choice, distinguishing, full_keys, number, varies
+from elmo_bench.runs import EARLIER, Run, choice, distinguishing, full_keys, number, varies
 
 from .significance import bootstrap, holm, randomisation, seeds
 
@@ -183,6 +183,7 @@ def _counts(run: Run, metric: str | None, split: str) -> tuple[UInt[np.ndarray, 
         return nothing
     try:
         with np.load(path) as arrays:
+            name = name if name in arrays else EARLIER.get(name, name)
             if name not in arrays:
                 return nothing
             sentences, places = np.unique(arrays["sentences"], return_inverse=True)
@@ -196,17 +197,16 @@ def _counts(run: Run, metric: str | None, split: str) -> tuple[UInt[np.ndarray, 
 def _published(run: Run, metric: str | None, split: str) -> float | None:
     """The paper's figure: that of the experiment, else, on test, the task's for the baseline and for ELMo as the paper has it."""
     config, name = run["config"], _name(run, metric)
+    task, elmo = config["task"], config["elmo"]
+    is_baseline = "none" in (elmo["name"], elmo["mix"])
     if name in (given := config.get("published") or {}):
-        return given[name] if given.get("split", "test") == split else None
+        holds = given.get("split", "test") == split and given.get("baseline", is_baseline) == is_baseline
+        return given[name] if holds else None
     if split != "test":
         return None
-    task, elmo = config["task"], config["elmo"]
-    is_baseline = elmo["mix"] == "none"
     changed = any(elmo.get(key) for key in ("adapt", "finetune", "mix_lr")) or not elmo.get("pretrained", True)
-    changed = changed or elmo.get("norm", "none") != "none"
-    as_in_paper = (
-        elmo["mix"] == "all" and not changed and all(elmo.get(key) == value for key, value in task.get("elmo", {}).items())
-    )
+    papers = {"norm": "none"} | task.get("elmo", {})
+    as_in_paper = elmo["mix"] == "all" and not changed and all(elmo.get(key, "none") == value for key, value in papers.items())
     if config.get("fraction", 1) != 1 or not (is_baseline or as_in_paper):
         return None
     return (task.get("published") or {}).get("baseline" if is_baseline else "elmo", {}).get(name)

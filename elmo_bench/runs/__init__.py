@@ -1,8 +1,9 @@
-from .collect import Run, as_text, choice, collect, distinguishing, full_keys, number, varies, where
+from .collect import EARLIER, Run, as_text, choice, collect, distinguishing, full_keys, number, varies, where
 from .folder import Result, begin, checkpoint, dev_figure, finished, unfinished, write_result
 from .identity import Identity, acting, hash_files
 
 __all__ = [
+    "EARLIER",
     "Identity",
     "Result",
     "Run",

@@ -20,6 +20,7 @@ FILES = {f"data.files.{split}": f"data.{split}" for split in ("train", "dev", "t
 NAMES = ("task.name", "data.name", "elmo.name")
 INPUTS = "inputs."  # before the name of a file that the run read: its hash
 SHORT = 12  # digits of a hash that a table shows
+EARLIER = {"exact_match": "exact"}  # figures that had another name in an earlier version
 
 
 def collect(folders: Iterable[str | Path]) -> list[Run]:
@@ -40,7 +41,7 @@ def _read(path: Path) -> Run:
     """A run, with its `choices` (every key of the config, as text), its `acting` keys, its folder and when it was `written`."""
     try:
         run = json.loads(path.read_text(encoding="utf-8"))
-        _rename(run["config"]["elmo"])
+        _rename(run)
         inputs = {f"{INPUTS}{name}": digest[:SHORT] for name, digest in run.get("inputs", {}).items()}
         choices = {key: as_text(value) for key, value in leaves(run["config"])} | inputs
         act = {*acting(run["config"]), *inputs, *(key for key in FILES if key in choices)}
@@ -51,10 +52,14 @@ def _read(path: Path) -> Run:
         raise ValueError(f"{path}: not a result of elmo-bench: {error!r}") from error
 
 
-def _rename(elmo: dict[str, Any]) -> None:
-    """Call the settings of an earlier version by today's names."""
+def _rename(run: Run) -> None:
+    """Call the settings and figures of an earlier version by today's names."""
+    elmo, metrics = run["config"]["elmo"], run["metrics"]
     if "layer_norm" in elmo:
         elmo["norm"] = "batch" if elmo.pop("layer_norm") else "none"
+    for now, before in ((f"{split}/{now}", f"{split}/{before}") for split in ("val", "test") for now, before in EARLIER.items()):
+        if before in metrics:
+            metrics[now] = metrics.pop(before)
 
 
 def as_text(value: object) -> str:

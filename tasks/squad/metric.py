@@ -63,9 +63,9 @@ class AnswerScores(Metric):
         self.sums += self._count(predicted, gold).sum(0).to(self.sums.device)
 
     def by_example(self, predicted: Sequence[Answer], gold: Sequence[Sequence[str]]) -> ByExample:
-        """The scores of each answer, for `exact` and `f1`."""
+        """The scores of each answer, for `exact_match` and `f1`."""
         one, exact, total = self._count(predicted, gold).unbind(1)
-        return {name: torch.stack([score, one] * 2, 1)[:, None] for name, score in (("exact", exact), ("f1", total))}
+        return {name: torch.stack([score, one] * 2, 1)[:, None] for name, score in (("exact_match", exact), ("f1", total))}
 
     @staticmethod
     def _count(predicted: Sequence[Answer], gold: Sequence[Sequence[str]]) -> Float[Tensor, "N 3"]:
@@ -73,6 +73,6 @@ class AnswerScores(Metric):
         return torch.tensor(rows, dtype=torch.double).reshape(-1, 3)
 
     def compute(self) -> dict[str, torch.Tensor]:
-        """`exact` and `f1`, fractions of 1; 0 without any question."""
+        """`exact_match` and `f1`, fractions of 1; 0 without any question."""
         questions, exact, total = self.sums
-        return {"exact": exact / questions.clamp(min=1), "f1": total / questions.clamp(min=1)}
+        return {"exact_match": exact / questions.clamp(min=1), "f1": total / questions.clamp(min=1)}

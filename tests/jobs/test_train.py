@@ -91,6 +91,11 @@ def test_a_learning_rate_that_cannot_be(tiny, key):
         train(tiny(f"{key}=-1.0"))
 
 
+def test_a_baseline_mixes_nothing(tiny):
+    with pytest.raises(ValueError, match=r"elmo=none is the baseline: leave elmo.mix=all out, or choose a biLM"):
+        train(tiny("elmo=none", "elmo.mix=all"))
+
+
 @pytest.mark.parametrize(
     "overrides",
     [

@@ -11,6 +11,7 @@ from rich.console import Console
 from elmo_bench.jobs.result import print_metrics
 from elmo_bench.report import as_csv, as_json, collect, grids, latex, markdown, report, terminal, where
 from elmo_bench.report.significance import bootstrap, randomisation, seeds
+from elmo_bench.report.table import _counts, _published
 
 PUBLISHED = {"baseline": {"f1": 0.9015}, "elmo": {"f1": 0.9222}}
 
@@ -183,6 +184,33 @@ def test_what_the_paper_did_not_publish(tmp_path):
     found = report(collect([tmp_path]), None, ["elmo.mix"])
     assert {cell.published for cell in found.cells if cell.column == ("all",)} == {None}
     assert {cell.published for cell in found.cells if cell.column == ("none",)} == {0.9015}
+
+
+def test_a_baseline_never_stands_beside_the_figure_of_elmo(tmp_path):
+    """Whatever elmo.mix says beside elmo=none, and whichever row of a table of the paper was asked for."""
+    for number, published in enumerate((None, {"f1": 0.9222, "baseline": False})):
+        result(tmp_path / f"{number}", 0.4, elmo_name="none")
+        change(tmp_path / f"{number}", lambda content, it=published: content["config"].update(published=it))
+    result(tmp_path / "snli", 0.4, elmo_norm="batch", task_elmo={"norm": "batch"}, task_name="snli")
+    found = {run["folder"].name: _published(run, None, "test") for run in collect([tmp_path])}
+    assert found == {"0": 0.9015, "1": None, "snli": 0.9222}
+
+
+def test_figures_have_todays_names(tmp_path):
+    """Results of an earlier version called SQuAD's exact match `exact`."""
+    result(tmp_path / "run", 0.4, task_monitor="exact_match")
+    change(tmp_path / "run", lambda content: content["metrics"].update({"test/exact": 0.3}))
+    np.savez(tmp_path / "run" / "counts" / "test.npz", sentences=np.arange(3, dtype=np.uint64), exact=np.ones((3, 1, 4)))
+    (run,) = collect([tmp_path])
+    assert report([run], ["task"], ["elmo.mix"]).cells[0].mean == 0.3
+    assert len(_counts(run, None, "test")[0]) == 3
+
+
+def change(folder, how):
+    path = folder / "result.json"
+    content = json.loads(path.read_text())
+    how(content)
+    path.write_text(json.dumps(content))
 
 
 def test_all_formats_say_the_same(compared):

@@ -486,7 +486,7 @@ def test_metric_adds_up():
     predicted = [Answer("the mill"), Answer("in 1893"), Answer("loan")]
     gold = [["mill"], ["1893", "year 1893"], ["fire"]]
     metric.update(predicted, gold)
-    assert {name: value.item() for name, value in metric.compute().items()} == pytest.approx({"exact": 1 / 3, "f1": 5 / 9})
+    assert {name: value.item() for name, value in metric.compute().items()} == pytest.approx({"exact_match": 1 / 3, "f1": 5 / 9})
     halves[0].update(predicted[:1], gold[:1])
     halves[1].update(predicted[1:], gold[1:])
     torch.testing.assert_close(halves[0].sums + halves[1].sums, metric.sums)
