@@ -2,7 +2,8 @@
 
 import json
 import logging
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,19 +19,22 @@ from .checkpoint import restore
 
 log = logging.getLogger(__name__)
 Parse = Callable[[dict[str, Any], str], Any]
+Records = list[tuple[int, dict[str, Any]]]  # each with its line in the input, from 1
+_TAGGED = re.compile(r"\S+\s(.*\s)?(O|[BI]-\S+)\s*")  # a word, its tag last
 
 
 def predict(cfg: DictConfig) -> None:
-    """Write a labelled record for each record of `cfg.input` to `cfg.output`, in the same order, whole or not at all.
+    """Write a labelled record for each record of `cfg.input` to `cfg.output`, whole or not at all.
 
     A file with `.jsonl` (or `.json`) in its name has a JSON object a line, with the keys that the task's `parse` asks for;
-    any other is text, a line an example. A record's `id`, where it has one, is kept.
+    any other is text, a line an example. What a line becomes stands in the same line, blank lines stay blank; `line` is its
+    number, and a record's `id`, where it has one, is kept.
     """
     if not Path(cfg.output).absolute().parent.is_dir():
         raise FileNotFoundError(f"output={cfg.output}: there is no such folder")
+    records = _records(Path(cfg.input))
     cfg, module, vocab = restore(cfg)
     task = build.task_files(cfg)
-    records = list(_records(Path(cfg.input)))
     data = TaskData(
         {"test": Path(cfg.input)},
         read={"test": partial(_parse, task.parse, records)},
@@ -42,23 +46,46 @@ def predict(cfg: DictConfig) -> None:
     trainer = build.trainer(cfg, [])
     trainer.predict(module, data, return_predictions=False)
     if trainer.is_global_zero:
-        # Half a surrogate pair stays as JSON writes it.
-        with atomic(cfg.output) as part, part.open("w", encoding="utf-8", errors="backslashreplace") as file:
-            for number, (record, _) in enumerate(records):
-                labelled = task.render(data.examples["test"][number], module.predictions[number])
-                known = {"id": record["id"]} if "id" in record else {}
-                file.write(json.dumps(known | labelled, ensure_ascii=False) + "\n")
+        rendered = [task.render(example, module.predictions[k]) for k, example in enumerate(data.examples["test"])]
+        _write(records, rendered, cfg.output)
         log.info("%d examples of %s labelled: %s", len(records), cfg.input, cfg.output)
 
 
-def _parse(parse: Parse, records: list[tuple[dict[str, Any], str]], path: Path) -> Iterator[Any]:
-    return (parse(record, source) for record, source in records)
+def _parse(parse: Parse, records: Records, path: Path) -> Iterator[Any]:
+    return (parse(record, f"{path}:{line}") for line, record in records)
 
 
-def _records(path: Path) -> Iterator[tuple[dict[str, Any], str]]:
-    """Each record and the file and line it stands at; blank lines are passed over."""
+def _write(records: Records, rendered: Sequence[dict[str, Any]], output: str) -> None:
+    # Half a surrogate pair stays as JSON writes it.
+    with atomic(output) as part, part.open("w", encoding="utf-8", errors="backslashreplace") as file:
+        last = 0
+        for (line, record), labelled in zip(records, rendered, strict=True):
+            identity = {"id": record["id"]} if "id" in record else {}
+            file.write("\n" * (line - last - 1))
+            file.write(json.dumps({"line": line} | identity | labelled, ensure_ascii=False) + "\n")
+            last = line
+
+
+def _records(path: Path) -> Records:
     if {".json", ".jsonl"} & set(path.suffixes):
-        records = read_objects(path)
-    else:
-        records = ((number, {"text": line}) for number, line in read_lines(path) if line.strip())
-    return ((record, f"{path}:{number}") for number, record in records)
+        return list(read_objects(path))
+    lines = [(number, line) for number, line in read_lines(path) if line.strip()]
+    if columns := _columns([line for _, line in lines[:50]]):
+        raise ValueError(
+            f"input={path} has {columns}, but job=predict reads text, an example a line, or JSON lines (.jsonl); "
+            f"job=evaluate data.files.test=FILE measures a model on an annotated file"
+        )
+    return [(number, {"text": line}) for number, line in lines]
+
+
+def _columns(lines: Sequence[str]) -> str:
+    """What tells that a file holds columns, a word a line, instead of text; "" where nothing does."""
+    if lines and lines[0].startswith(("#begin document", "-DOCSTART-")):
+        return f"{lines[0].split()[0]!r} in its first line"
+    rows = [line for line in lines if not line.startswith("#")]
+    widths = {line.count("\t") for line in rows}
+    if len(rows) > 1 and len(widths) == 1 and widths != {0}:
+        return f"{widths.pop() + 1} columns between tabs"
+    if len(rows) > 1 and all(map(_TAGGED.fullmatch, rows)):
+        return "a word and its tag a line"
+    return ""

@@ -1,7 +1,8 @@
 from .conll import Row, read_blocks
-from .conll2012 import Document, bracket_spans, read_documents
+from .conll2012 import MIN_COLUMNS, Document, bracket_spans, read_documents
 from .conllu import read_conllu
 from .lines import read_lines, read_objects
+from .records import check_same, is_predicted, paired, tags_of
 from .sentences import part_sentences, read_sentences, read_text, text_files
 from .spans import Span, bio_moves, bioul_moves, spans_to_bioul, spans_to_iob2, tags_to_spans
 from .tokenize import tokenize, tokenize_with_offsets, words_of
@@ -9,6 +10,7 @@ from .vectors import read_vectors
 from .vocab import PADDING, UNKNOWN, Vocab
 
 __all__ = [
+    "MIN_COLUMNS",
     "PADDING",
     "UNKNOWN",
     "Document",
@@ -18,6 +20,9 @@ __all__ = [
     "bio_moves",
     "bioul_moves",
     "bracket_spans",
+    "check_same",
+    "is_predicted",
+    "paired",
     "part_sentences",
     "read_blocks",
     "read_conllu",
@@ -29,6 +34,7 @@ __all__ = [
     "read_vectors",
     "spans_to_bioul",
     "spans_to_iob2",
+    "tags_of",
     "tags_to_spans",
     "text_files",
     "tokenize",

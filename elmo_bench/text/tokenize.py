@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 # One character for one, so that places hold: NLTK then knows these as the quotes they are.
 _STRAIGHT = str.maketrans("“”„‟‘’‚‛", '""""' + "''''")
 _FINE = re.compile(r"""(-|[‐-―−]|[£€¥¢₹]|[/~"“”„‟]|``|''|['‘’](?!\w))""")
+# An address up to its last letter, digit or slash: what ends a sentence or closes a bracket is no part of it.
+_ADDRESS = re.compile(r"""(?:https?://|www\.)[^\s<>"]*[\w/]""", re.IGNORECASE)
 # NLTK parts the last full stop of a text only, since it expects single sentences: these words keep theirs anywhere.
 _INITIALS = re.compile(r"(?:[^\W\d_]\.)+")
 _ABBREVIATIONS = frozenset(
@@ -56,19 +58,30 @@ def words_of(record: Mapping[str, Any], source: str) -> list[str]:
 def tokenize_with_offsets(text: str, *, fine: bool = False) -> list[Token]:
     """The tokens of a text as they stand in it; together they hold every character but white space, in order.
 
-    `fine` also parts words at hyphens and dashes, currency signs, slashes, tildes and quotes, where an answer may begin
-    or end (Clark and Gardner 2018).
+    An address such as `https://a.org/b?c=d` is one token. `fine` parts it, and words at hyphens and dashes, currency
+    signs, slashes, tildes and quotes, where an answer may begin or end (Clark and Gardner 2018).
 
     >>> tokenize_with_offsets("a well-kept “house”", fine=True)[-3:]
     [Token(text='“', start=12, end=13), Token(text='house', start=13, end=18), Token(text='”', start=18, end=19)]
     """
     tokens = []
-    for start, end in _places(text.translate(_STRAIGHT)):
+    straight = text.translate(_STRAIGHT)
+    for start, end in _places(straight) if fine else _places_with_addresses(straight):
         for piece in _FINE.split(text[start:end]) if fine else [text[start:end]]:
             for part in _part_full_stop(piece):
                 tokens.append(Token(part, start, start + len(part)))
                 start += len(part)
     return tokens
+
+
+def _places_with_addresses(text: str) -> Iterator[tuple[int, int]]:
+    """Where the tokens stand, an address of the web one of them: NLTK would part it at colons and the like."""
+    done = 0
+    for address in _ADDRESS.finditer(text):
+        yield from ((done + start, done + end) for start, end in _places(text[done : address.start()]))
+        yield address.span()
+        done = address.end()
+    yield from ((done + start, done + end) for start, end in _places(text[done:]))
 
 
 def _places(text: str) -> Iterator[tuple[int, int]]:

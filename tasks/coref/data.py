@@ -19,7 +19,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from elmo_bench.nn import Tokens, tokens
-from elmo_bench.text import Row, Vocab, read_documents
+from elmo_bench.text import MIN_COLUMNS, Row, Vocab, check_same, is_predicted, paired, read_documents
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +28,9 @@ Clusters = Sequence[Sequence[Mention]]
 
 GENRES = ("bc", "bn", "mz", "nw", "pt", "tc", "wb")  # of OntoNotes; any other has the number after the last
 WORD, SPEAKER, COREFERENCE = 3, 9, -1  # columns
+FEWEST_COLUMNS = 5  # document, part, number, word and coreference: what the official scorer's own tests have
 _BRACKET = re.compile(r"\(\d+\)?|\d+\)")
+_CELL = re.compile(rf"(?:{_BRACKET.pattern})(?:\|?(?:{_BRACKET.pattern}))*")
 _ENDING, _CLOSING = (".", "!", "?"), ('"', "'", "''", "”", "’", ")", "]")
 _SLASHED = {"/.": ".", "/?": "?"}  # how OntoNotes spells the ends of some spoken sentences
 
@@ -85,7 +87,7 @@ def read(path: Path) -> Iterator[Example]:
     sentence.
     """
     repeated = 0
-    for document in read_documents(path):
+    for document in read_documents(path, min_columns=FEWEST_COLUMNS):
         if not document.sentences:
             raise ValueError(f"{path}: {document.id} part {document.part} has no sentences")
         clusters: dict[str, set[Mention]] = defaultdict(set)
@@ -100,7 +102,7 @@ def read(path: Path) -> Iterator[Example]:
             document=document.id,
             part=document.part,
             sentences=tuple(tuple(_word(row) for row in rows) for rows in document.sentences),
-            speakers=tuple(tuple(row.columns[SPEAKER] for row in rows) for rows in document.sentences),
+            speakers=tuple(tuple(_speaker(row) for row in rows) for rows in document.sentences),
             clusters=merged,
             source=f"{path}:{document.sentences[0][0].line}",
         )
@@ -113,8 +115,13 @@ def _word(row: Row) -> str:
     return _SLASHED.get(word, word)
 
 
+def _speaker(row: Row) -> str:
+    """Who speaks a word, "-" in a file of the few columns that the scorer needs."""
+    return row.columns[SPEAKER] if len(row.columns) >= MIN_COLUMNS else "-"
+
+
 def _mentions(rows: Sequence[Row], path: Path) -> Iterator[tuple[str, int, int]]:
-    """Cluster, first and last word of a sentence's mentions: `(12`, `12)`, `(12)`, several joined by `|`, `-` for none.
+    """Cluster, first and last word of a sentence's mentions: `(12`, `12)`, `(12)`, several with or without `|`, `-` for none.
 
     As in the official scorer a word's brackets open before they close, and close what the same cluster opened last.
     """
@@ -122,10 +129,10 @@ def _mentions(rows: Sequence[Row], path: Path) -> Iterator[tuple[str, int, int]]
     for place, row in enumerate(rows):
         cell = row.columns[COREFERENCE]
         where = f"{path}:{row.line}"
-        parts = [] if cell in ("-", "_") else cell.split("|")
+        parts: list[str] = _BRACKET.findall(cell)
+        if not (cell in ("-", "_") or _CELL.fullmatch(cell)):
+            raise ValueError(f"{where}: coreference {cell!r}, but it is - or of (12 and 12) and (12) joined by |")
         for part in parts:
-            if not _BRACKET.fullmatch(part):
-                raise ValueError(f"{where}: coreference {cell!r}, but it is - or of (12 and 12) and (12) joined by |")
             if part.startswith("("):
                 opened[part.strip("()")].append(place)
         for part in sorted(parts):  # (12) before 12), for its bracket opened last
@@ -239,11 +246,13 @@ def _cells(example: Example, clusters: Clusters) -> list[str]:
 
 
 def read_predictions(path: Path, examples: Sequence[Example]) -> list[list[list[Mention]]]:
-    """The clusters of a file that `write` wrote, in the order of the examples; its own order is free.
+    """The clusters of a file that `write` wrote, whose order is free, or that job=predict wrote, in the order of the examples.
 
     Raises ValueError, with file and line, for a document that is missing or not among the examples, or whose sentences are
     not as long.
     """
+    if is_predicted(path, "sentences", "clusters"):
+        return [_predicted(*pair) for pair in paired(path, examples)]
     found = {example.name: example for example in read(path)}
     for name in sorted(found.keys() - {example.name for example in examples}):
         raise ValueError(f"{found[name].source}: {name} is not among the gold documents")
@@ -255,6 +264,21 @@ def read_predictions(path: Path, examples: Sequence[Example]) -> list[list[list[
             where = found[example.name].source
             raise ValueError(f"{where}: sentences of {ours} words, but those at {example.source} have {theirs}")
     return [found[example.name].gold for example in examples]
+
+
+def _predicted(record: dict[str, Any], source: str, example: Example) -> list[list[Mention]]:
+    check_same(record, "sentences", [list(sentence) for sentence in example.sentences], source, example.source)
+    count, clusters = sum(map(len, example.sentences)), record["clusters"]
+    if not (isinstance(clusters, list) and all(_is_list(c) and all(_is_mention(m, count) for m in c) for c in clusters)):
+        raise ValueError(f"{source}: clusters are lists of [first, last] word, 0 to {count - 1}")
+    return [list(cluster) for cluster in merge([tuple(mention) for mention in cluster] for cluster in clusters)]
+
+
+def _is_mention(value: object, count: int) -> bool:
+    if not isinstance(value, list) or [type(place) for place in value] != [int, int]:
+        return False
+    first, last = value
+    return bool(0 <= first <= last < count)
 
 
 def parse(record: dict[str, Any], source: str) -> Example:
@@ -306,8 +330,13 @@ def _sentences(text: object, source: str) -> list[list[str]]:
 
 
 def render(example: Example, prediction: Clusters) -> dict[str, Any]:
-    """A prediction as `{"sentences": ..., "clusters": [[[first word, last word], ...], ...]}`, words counted from 0."""
+    """A prediction as `{"sentences": ..., "clusters": [[[first word, last word], ...], ...], "mentions": [[text, ...], ...]}`.
+
+    Words are counted from 0 through the document; `mentions` are the words of `clusters`.
+    """
+    words = [word for sentence in example.sentences for word in sentence]
     return {
         "sentences": [list(sentence) for sentence in example.sentences],
         "clusters": [[list(mention) for mention in cluster] for cluster in prediction],
+        "mentions": [[" ".join(words[first : last + 1]) for first, last in cluster] for cluster in prediction],
     }

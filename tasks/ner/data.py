@@ -15,7 +15,20 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from elmo_bench.nn import Tokens, tokens
-from elmo_bench.text import Row, Span, Vocab, read_blocks, spans_to_bioul, spans_to_iob2, tags_to_spans, words_of
+from elmo_bench.text import (
+    Row,
+    Span,
+    Vocab,
+    check_same,
+    is_predicted,
+    paired,
+    read_blocks,
+    spans_to_bioul,
+    spans_to_iob2,
+    tags_of,
+    tags_to_spans,
+    words_of,
+)
 
 
 @dataclass(frozen=True)
@@ -76,7 +89,9 @@ def collate(examples: Sequence[Example], vocab: Vocab) -> Batch:
 
 
 def read_predictions(path: Path, examples: Sequence[Example]) -> list[list[str]]:
-    """The predicted tags (last column) of a file as `write` writes it; ValueError where it is not about these examples."""
+    """The predicted tags of a file of `write` (its last column) or of job=predict; ValueError where it is about others."""
+    if is_predicted(path, "tokens", "tags"):
+        return [_predicted(*pair) for pair in paired(path, examples)]
     blocks = list(read_blocks(path))
     if len(blocks) != len(examples):
         raise ValueError(f"{path}: {len(blocks)} sentences, but the gold file has {len(examples)}")
@@ -88,6 +103,11 @@ def read_predictions(path: Path, examples: Sequence[Example]) -> list[list[str]]
             )
         _check(path, rows)
     return [[row.columns[-1] for row in rows] for rows in blocks]
+
+
+def _predicted(record: dict[str, Any], source: str, example: Example) -> list[str]:
+    check_same(record, "tokens", list(example.words), source, example.source)
+    return tags_of(record, len(example.words), source)
 
 
 def write(examples: Sequence[Example], predictions: Sequence[Sequence[str]], path: Path) -> None:

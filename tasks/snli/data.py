@@ -16,7 +16,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from elmo_bench.nn import Tokens, tokens
-from elmo_bench.text import Vocab, read_objects
+from elmo_bench.text import Vocab, check_same, is_predicted, read_objects
 
 log = logging.getLogger(__name__)
 
@@ -138,16 +138,25 @@ def write(examples: Sequence[Example], predictions: Sequence[str], path: Path) -
 
 
 def read_predictions(path: Path, examples: Sequence[Example]) -> list[str]:
-    """The predicted labels of a file that `write` wrote, in the order of the examples; its own order is free.
+    """The predicted labels of a file that `write` or job=predict wrote, in the order of the examples; its own order is free.
 
-    Raises ValueError, with file and line, for a pairID that the examples have not, or that has no prediction, or several.
+    A record of job=predict is that of its pairID or, without one, of the gold file's same line; pairs without a gold label
+    may have one too. Raises ValueError, with file and line, for a pairID that the examples have not, or that has no
+    prediction, or several.
     """
+    from_predict = is_predicted(path, "sentence1", "sentence2", "label")
     labels: dict[str, str] = {}
-    known = {example.identity for example in examples}
+    known = {example.identity: example for example in examples}
     if len(known) < len(examples):
         raise ValueError(f"{examples[0].source}: {len(examples)} pairs, but only {len(known)} pairIDs")
     for number, record in read_objects(path):
-        identity, label = str(record.get("pairID")), record.get("predicted_label")
+        identity, label = str(record.get("pairID")), record.get("label" if from_predict else "predicted_label")
+        if from_predict:
+            identity = identity if identity in known else str(record.get("line"))
+            if identity not in known:
+                continue
+            for key, words in zip(("sentence1", "sentence2"), known[identity].sentences, strict=True):
+                check_same(record, key, list(words), f"{path}:{number}", known[identity].source)
         if label not in LABELS:
             raise ValueError(f"{path}:{number}: predicted_label {label!r}, but it is one of {list(LABELS)}")
         if identity not in known:

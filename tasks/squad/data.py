@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from elmo_bench.nn import Tokens, tokens
-from elmo_bench.text import Vocab, read_lines
+from elmo_bench.text import Vocab, check_same, is_predicted, paired, read_lines
 from elmo_bench.text.tokenize import tokenize_with_offsets
 
 log = logging.getLogger(__name__)
@@ -212,10 +212,12 @@ def write(examples: Sequence[Example], predictions: Sequence[Answer], path: Path
 
 
 def read_predictions(path: Path, examples: Sequence[Example]) -> list[Answer]:
-    """The answers of a file that `write` wrote, in the order of the examples; its own order is free.
+    """The answers of a file that `write` wrote, whose order is free, or that job=predict wrote, in the order of the examples.
 
     Raises ValueError, with the file, where its ids are not the examples'.
     """
+    if is_predicted(path, "answer", "start", "end"):
+        return [_predicted(*pair) for pair in paired(path, examples)]
     found = _load(path)
     if not isinstance(found, dict):
         raise ValueError(f"{path}: predictions are an object, from question ids to answers, but here is {repr(found)[:60]}")
@@ -227,6 +229,12 @@ def read_predictions(path: Path, examples: Sequence[Example]) -> list[Answer]:
             f"{path}: answers to {len(unknown)} questions that the gold file does not have, such as {min(unknown)!r}"
         )
     return [Answer(_field(found, identity, str, f"{path}")) for identity in ids]
+
+
+def _predicted(record: dict[str, Any], source: str, example: Example) -> Answer:
+    if "id" in record:
+        check_same(record, "id", example.identity, source, example.source)
+    return Answer(_field(record, "answer", str, source))
 
 
 def parse(record: dict[str, Any], source: str) -> Example:

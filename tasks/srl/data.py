@@ -15,7 +15,21 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from elmo_bench.nn import Tokens, tokens
-from elmo_bench.text import Row, Span, Vocab, bracket_spans, read_documents, read_lines, spans_to_iob2, tags_to_spans, words_of
+from elmo_bench.text import (
+    Row,
+    Span,
+    Vocab,
+    bracket_spans,
+    check_same,
+    is_predicted,
+    paired,
+    read_documents,
+    read_lines,
+    spans_to_iob2,
+    tags_of,
+    tags_to_spans,
+    words_of,
+)
 
 log = logging.getLogger(__name__)
 
@@ -151,10 +165,14 @@ def _brackets(tags: Sequence[str]) -> list[str]:
 
 
 def read_predictions(path: Path, examples: Sequence[Example]) -> list[list[str]]:
-    """The predicted tags of a file that `write` wrote, in the order of the examples.
+    """The predicted tags of a file that `write` or job=predict wrote, in the order of the examples.
 
-    Raises ValueError, with file and line, where words, predicates or their number are not those of the examples.
+    The latter has no records of sentences without a predicate, and so no arguments there. Raises
+    ValueError, with file and line, where words, predicates or their number are not those of the examples.
     """
+    if is_predicted(path, "tokens", "predicate", "tags"):
+        asked = iter([_predicted(*pair) for pair in paired(path, [example for example in examples if example.predicate])])
+        return [next(asked) if example.predicate else ["O"] * len(example.words) for example in examples]
     blocks, predictions = _blocks(path), []
     for sentence in _sentences(examples):
         rows = next(blocks, None)
@@ -167,6 +185,12 @@ def read_predictions(path: Path, examples: Sequence[Example]) -> list[list[str]]
     for rows in blocks:
         raise ValueError(f"{path}:{rows[0].line}: a sentence more than the gold file has")
     return predictions
+
+
+def _predicted(record: dict[str, Any], source: str, example: Example) -> list[str]:
+    check_same(record, "tokens", list(example.words), source, example.source)
+    check_same(record, "predicate", list(example.predicate), source, example.source)
+    return tags_of(record, len(example.words), source)
 
 
 def _blocks(path: Path) -> Iterator[list[Row]]:

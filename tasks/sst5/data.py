@@ -14,7 +14,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from elmo_bench.nn import Tokens, tokens
-from elmo_bench.text import Span, Vocab, read_lines, words_of
+from elmo_bench.text import Span, Vocab, check_same, is_predicted, paired, read_lines, words_of
 
 # What becomes of the treebank's five labels where fewer are asked for; a label that is not there is left out.
 CLASSES = {
@@ -22,6 +22,7 @@ CLASSES = {
     3: {"0": "negative", "1": "negative", "2": "neutral", "3": "positive", "4": "positive"},
     2: {"0": "negative", "1": "negative", "3": "positive", "4": "positive"},
 }
+LABELS = sorted({label for names in CLASSES.values() for label in names.values()})
 UNLABELLED = "-"
 NO_CLASS = -100  # the number that cross-entropy leaves out
 ESCAPES = {"-LRB-": "(", "-RRB-": ")"}
@@ -137,11 +138,12 @@ def write(examples: Sequence[Example], predictions: Sequence[str], path: Path) -
 
 
 def read_predictions(path: Path, examples: Sequence[Example]) -> list[str]:
-    """The predicted labels of a file that `write` wrote, in the order of the examples.
+    """The predicted labels of a file that `write` or job=predict wrote, in the order of the examples.
 
     Raises ValueError, with file and line, where its sentences or their gold labels are not the examples'.
     """
-    allowed = sorted({label for names in CLASSES.values() for label in names.values()})
+    if is_predicted(path, "tokens", "label"):
+        return [_predicted(*pair) for pair in paired(path, examples)]
     lines = list(read_lines(path))
     predictions = []
     for (number, line), example in zip(lines, examples, strict=False):
@@ -153,12 +155,19 @@ def read_predictions(path: Path, examples: Sequence[Example]) -> list[str]:
         if columns[0] != example.gold:
             came = f"gold label {columns[0]!r}, but {example.source} has {example.gold!r}"
             raise ValueError(f"{path}:{number}: {came}; is task.classes as in the run?")
-        if columns[1] not in allowed:
-            raise ValueError(f"{path}:{number}: label {columns[1]!r}, but a label is one of {allowed}")
+        if columns[1] not in LABELS:
+            raise ValueError(f"{path}:{number}: label {columns[1]!r}, but a label is one of {LABELS}")
         predictions.append(columns[1])
     if len(lines) != len(examples):
         raise ValueError(f"{path}: {len(lines)} predictions, but there are {len(examples)} sentences")
     return predictions
+
+
+def _predicted(record: dict[str, Any], source: str, example: Example) -> str:
+    check_same(record, "tokens", list(example.words), source, example.source)
+    if record["label"] not in LABELS:
+        raise ValueError(f"{source}: label {record['label']!r}, but a label is one of {LABELS}")
+    return str(record["label"])
 
 
 def parse(record: dict[str, Any], source: str) -> Example:

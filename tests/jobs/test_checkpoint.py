@@ -69,8 +69,10 @@ def test_the_figures_of_training_again_and_labels_for_new_text(folder, tmp_path,
     source, output = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
     source.write_text("".join(json.dumps(record) + "\n\n" for record in RECORDS[task]))
     predict(composed("job=predict", f"checkpoint={checkpoint}", f"input={source}", f"output={output}", *folder("predicted")))
-    labelled = [json.loads(line) for line in output.read_text().splitlines()]
-    assert len(labelled) == len(RECORDS[task])
+    lines = output.read_text().splitlines()  # every other one is blank, as in the input
+    labelled = [json.loads(line) for line in lines[::2]]
+    assert [record["line"] for record in labelled] == [2 * k + 1 for k in range(len(RECORDS[task]))]
+    assert set(lines[1::2]) <= {""}
     assert [record.get("id") for record in labelled] == [record.get("id") for record in RECORDS[task]]
     assert all(record.keys() & {"tags", "label", "answer", "clusters"} for record in labelled)
 
@@ -92,6 +94,9 @@ def test_raw_text(folder, tmp_path, task):
         ("in.jsonl", '{"words": ["a"]}\n', "in.jsonl:1: a record needs 'tokens'"),
         ("in.txt", "", "in.txt: the file is empty"),
         ("in.txt", "\n\n", "in.txt: no examples"),
+        ("in.txt", "Ann I-PER\nslept O\n\nRain O\n", "in.txt has a word and its tag a line, but job=predict reads text"),
+        ("in.txt", "#begin document (nw/x); part 000\nnw/x 0 0 Run -\n", "in.txt has '#begin' in its first line"),
+        ("in.txt", "# text = Rain\n1\tRain\train\n\n1\tSnow\tsnow\n", "in.txt has 3 columns between tabs"),
     ],
 )
 def test_input_that_is_not_what_it_should_be(folder, tmp_path, name, content, message):

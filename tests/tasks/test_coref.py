@@ -91,6 +91,18 @@ def test_brackets_open_before_they_close_and_close_the_latest(tmp_path):
     assert document.gold == [[(0, 2), (1, 1)]]
 
 
+def test_five_columns_and_brackets_side_by_side(tmp_path):
+    """As in the official scorer's own tests: no part in the first line, tabs, one of them at a row's end."""
+    cells = ["(0", "0)", "(1(2", "(3(3", "3)3)", "1)2)", "(0)(4", "(4)4)", "-\t"]
+    rows = "".join(f"test\t0\t{k}\tw{k}\t{cell}\n" for k, cell in enumerate(cells))
+    path = tmp_path / "some.key"
+    path.write_text(f"#begin document (Luo); \n{rows}\n#end document\n")
+    (document,) = read(path)
+    assert document.gold == [[(0, 1), (6, 6)], [(2, 5)], [(3, 4)], [(6, 7), (7, 7)]]
+    assert document.name == "Luo part 0"
+    assert document.speakers == (("-",) * 9,)
+
+
 @pytest.mark.parametrize(
     ("sentences", "line", "message"),
     [
@@ -101,7 +113,7 @@ def test_brackets_open_before_they_close_and_close_the_latest(tmp_path):
         ([[("a", "(1)"), ("b", "(1")], [("c", "(1)")]], 3, r"\(1 begins a mention that does not end"),
         ([[("a", "1")]], 2, r"coreference '1', but it is"),
         ([[("a", "(1)|")]], 2, r"coreference '\(1\)\|', but it is"),
-        ([[("a", "(1)(2)")]], 2, r"coreference '\(1\)\(2\)', but it is"),
+        ([[("a", "(1)2")]], 2, r"coreference '\(1\)2', but it is"),
         ([[("a", "(x)")]], 2, r"coreference '\(x\)', but it is"),
     ],
 )
@@ -259,6 +271,7 @@ def test_render():
     assert json.loads(json.dumps(rendered)) == {
         "sentences": [["Ann", "left", "."], ["She", "ran"]],
         "clusters": [[[0, 0], [3, 3]]],
+        "mentions": [["Ann", "She"]],
     }
 
 

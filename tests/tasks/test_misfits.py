@@ -102,7 +102,7 @@ def half(text):
         ("coref", fewer_documents, r": no .* part \d+, which stands at .*:\d+"),
         ("coref", another_document, r":\d+: .* part \d+ is not among the gold documents"),
         ("coref", lines(all_but_second), r":2: sentences of \[.*\] words, but those at .*:\d+ have \[.*\]"),
-        ("coref", half, r":\d+: (\d+ columns, but a row has|.* has no #end document)"),
+        ("coref", half, r":\d+: (\d+ columns, but |.* has no #end document)"),
         ("squad", answers(without_first_id), r": no answer to 1 of \d+ questions, such as '.*'"),
         ("squad", answers(lambda found: found | {"new": "x"}), r": answers to 1 question.* such as 'new'"),
         ("squad", half, r":\d+: not JSON"),

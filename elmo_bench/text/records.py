@@ -1,0 +1,44 @@
+"""Files of labelled records, a JSON object a line, as `job=predict` writes them."""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from .lines import read_lines, read_objects
+
+_TAG = re.compile("O|[BI]-.+")
+
+
+def is_predicted(path: Path, *keys: str) -> bool:
+    """Whether the first line that is not blank is a JSON object with these keys; errors are those of `read_lines`."""
+    first = next((line for _, line in read_lines(path) if line.strip()), "")
+    try:
+        record = json.loads(first)
+    except json.JSONDecodeError:
+        return False
+    return isinstance(record, dict) and record.keys() >= set(keys)
+
+
+def paired(path: Path, examples: Sequence[Any]) -> Iterator[tuple[dict[str, Any], str, Any]]:
+    """Each record, the file and line it stands at, and its example; ValueError where they are not as many."""
+    records = list(read_objects(path))
+    if len(records) != len(examples):
+        raise ValueError(f"{path}: {len(records)} records, but the gold file has {len(examples)} examples")
+    for (number, record), example in zip(records, examples, strict=True):
+        yield record, f"{path}:{number}", example
+
+
+def check_same(record: dict[str, Any], key: str, wanted: Any, source: str, gold_source: str) -> None:
+    """Raise ValueError where a record is not about the example that it is compared with."""
+    if record.get(key) != wanted:
+        raise ValueError(f"{source}: {key} {record.get(key)!r}, but {gold_source} has {wanted!r}")
+
+
+def tags_of(record: dict[str, Any], count: int, source: str) -> list[str]:
+    """A record's IOB2 tags, one for each of its words; ValueError for anything else."""
+    tags = record.get("tags")
+    if not isinstance(tags, list) or [bool(_TAG.fullmatch(str(tag))) for tag in tags] != [True] * count:
+        raise ValueError(f"{source}: tags {tags!r}, but tags are {count} of O, B-TYPE and I-TYPE")
+    return tags
