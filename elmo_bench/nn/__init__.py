@@ -5,6 +5,7 @@ from .dropout import variational_dropout
 from .embed import Characters, Words, WordsChars
 from .encoders import BiGru, BiLstm, ReluBiLstm
 from .highway_lstm import AlternatingHighwayLstm, HighwayLstm
+from .scores import Scores
 from .tokens import Tokens, tokens
 from .viterbi import barrier, viterbi
 
@@ -17,6 +18,7 @@ __all__ = [
     "Crf",
     "HighwayLstm",
     "ReluBiLstm",
+    "Scores",
     "Tokens",
     "Words",
     "WordsChars",

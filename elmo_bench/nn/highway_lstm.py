@@ -48,15 +48,22 @@ class HighwayLstm(nn.Module):
     def forward(self, x: Float[Tensor, "N I"], sizes: Sequence[int], kept: Float[Tensor, "B H"]) -> Float[Tensor, "N H"]:
         """The outputs at the tokens; `sizes` counts the sentences at each step, `kept` is each sentence's dropout mask.
 
-        A step hands its masked output to the next one; the layer's output is masked too, unless `drop_output` is off.
+        A step hands its masked output to the next one; the layer's output is masked too, unless `drop_output` is off. Under
+        autocast only the products are taken in its type: the cell adds up small changes over a whole sentence.
         """
-        gates, skip = self.input(x).split([5 * self.dim, self.dim], 1)  # all steps at once
+        projected = self.input(x)  # all steps at once
+        with torch.autocast(x.device.type, enabled=False):
+            return self._run(projected, sizes, kept.to(self.state.bias))
+
+    def _run(self, projected: Float[Tensor, "N _"], sizes: Sequence[int], kept: Float[Tensor, "B H"]) -> Float[Tensor, "N H"]:
+        gates, skip = projected.to(kept).split([5 * self.dim, self.dim], 1)
         steps = list(zip((gates + self.state.bias).split(sizes), skip.split(sizes), strict=True))
-        h = c = gates.new_zeros(0, self.dim)
+        weight = self.state.weight.t().to(projected.dtype)
+        h = c = kept.new_zeros(0, self.dim)
         outputs = []
         for gates, skip in reversed(steps) if self.backward else steps:
             h, c = _resize(h, len(skip)), _resize(c, len(skip))
-            gates = torch.addmm(gates, h, self.state.weight.t())
+            gates = torch.addmm(gates.to(weight), h.to(weight), weight).to(c)
             i, f, o, r = gates[:, : 4 * self.dim].sigmoid().chunk(4, 1)
             c = torch.addcmul(f * c, i, gates[:, 4 * self.dim :].tanh())
             output = torch.lerp(skip, o * c.tanh(), r)

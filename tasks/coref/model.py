@@ -1,7 +1,10 @@
 """Coreference from end to end (Lee et al. 2017): any span may be a mention, any mention before it its antecedent.
 
-Axes: B sentences of the batch, T tokens of a sentence, N words of a document, W widths of a span (0: one word),
-S spans, K spans kept, A antecedents (0: none), M gold mentions, X x_k, H features.
+Memory grows with the document, never with its square: whatever is wide is made for a block of sentences, words or pairs at
+a time. Scores are float32, under autocast too.
+
+Axes: B sentences of the batch, T tokens of a sentence, N words of a document, W widths of a span (0: one word), which are also
+the words of a span, S spans, K spans kept, A antecedents (0: none), P pairs, M gold mentions, X x_k, H features.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,12 +16,14 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from elmo_bench.nn import Backbone, Tokens, masked_softmax
+from elmo_bench.nn import Backbone, Scores, Tokens, masked_softmax
 
 from .data import GENRES, Batch, Document, Mention, truncate
 
 DISTANCES = (1, 2, 3, 4, 5, 8, 16, 32, 64)  # the least distance of each bin, in kept spans
-BLOCK = 4096  # pairs scored at once
+TOKENS = 16384  # encoded at once, with padding, where nothing is trained
+WORDS = 2048  # whose spans are scored at once
+BLOCK = 4096  # pairs scored at once, or spans represented
 
 
 class Ranking(NamedTuple):
@@ -39,7 +44,7 @@ class FeedForward(nn.Module):
     def __init__(self, input_size: int, *, hidden_size: int, dropout: float) -> None:
         super().__init__()
         self.first, second = nn.Linear(input_size, hidden_size), nn.Linear(hidden_size, hidden_size)
-        score = nn.Linear(hidden_size, 1)
+        score = Scores(hidden_size, 1)
         for layer in (self.first, second, score):
             nn.init.xavier_uniform_(layer.weight)
             nn.init.zeros_(layer.bias)
@@ -79,7 +84,7 @@ class SpanRanker(nn.Module):
         self.dropout = nn.Dropout(dropout)
         head_dim = cast(int, self.backbone.embed.dim) + (self.backbone.elmo.dim("input") if head_elmo else 0)
         span_dim = 2 * self.backbone.dim + feature_dim + head_dim
-        self.head = nn.Linear(self.backbone.dim, 1, bias=False)  # a bias would add the same to all words
+        self.head = Scores(self.backbone.dim, 1, bias=False)  # a bias would add the same to all words
         self.width = _table(max_width, feature_dim)
         self.mention = FeedForward(span_dim, hidden_size=hidden_size, dropout=dropout)
         self.speaker = _table(2, feature_dim)
@@ -91,45 +96,79 @@ class SpanRanker(nn.Module):
         if self.training:
             batch = truncate(batch, self.max_sentences)
         x, h = self.encode(batch.tokens)
-        rankings, first = [], 0
-        for document in batch.documents:
-            rows = slice(first, first + document.num_sentences)
-            mask = batch.tokens.mask[rows]
-            sentence = torch.arange(len(mask), device=mask.device)[:, None].expand_as(mask)
-            rankings.append(self._rank(x[rows][mask], h[rows][mask], sentence[mask], document))
-            first = rows.stop
-        return rankings
+        sentences, lengths = batch.tokens.mask.nonzero()[:, 0], [len(document.speakers) for document in batch.documents]
+        parts = zip(x.split(lengths), h.split(lengths), sentences.split(lengths), batch.documents, strict=True)
+        return [self._rank(*part) for part in parts]
 
-    def encode(self, tokens: Tokens) -> tuple[Float[Tensor, "B T X"], Float[Tensor, "B T H"]]:
-        """The vectors that heads sum, and the encoded tokens.
+    def encode(self, tokens: Tokens) -> tuple[Float[Tensor, "N X"], Float[Tensor, "N H"]]:
+        """The vectors that heads sum, and the encoded words, of all sentences, one after the other."""
+        size = len(tokens.mask) if self.training else max(1, TOKENS // tokens.mask.shape[1])
+        parts = [self._encode(rows(tokens, first, size)) for first in range(0, len(tokens.mask), size)]
+        x, h = (torch.cat(part) for part in zip(*parts, strict=True))
+        return x, h
 
-        These are the backbone's own steps: as in the paper one dropout serves the encoder's input and the heads.
-        """
+    def _encode(self, tokens: Tokens) -> tuple[Float[Tensor, "N X"], Float[Tensor, "N H"]]:
+        """The backbone's own steps: as in the paper one dropout serves the encoder's input and the heads."""
         backbone = self.backbone
         elmo = backbone.elmo(tokens.chars, tokens.mask, tokens.layers)
         x = F.dropout(backbone.embed(tokens), self.lexical_dropout, self.training)
         read = torch.cat([x, elmo.input], -1)
         h = torch.cat([backbone.encoder(read, tokens.mask), elmo.output], -1)
-        return read if self.head_elmo else x, self.dropout(h)
+        return (read if self.head_elmo else x)[tokens.mask], self.dropout(h)[tokens.mask]
 
     def _rank(self, x: Float[Tensor, "N X"], h: Float[Tensor, "N H"], sentence: Int[Tensor, " N"], document: Document) -> Ranking:
         real = candidates(sentence, self.max_width)
+        shares = self._shares(h, real)
+        mention, features = self._mentions(x, h, real, shares)
         starts, widths = real.nonzero(as_tuple=True)
-        vectors = self._represent(x, h, real)
-        mention = self.mention(vectors)
         kept = prune(starts.tolist(), (starts + widths).tolist(), mention, int(self.spans_per_word * len(x)))
-        starts, widths, vectors = starts[kept], widths[kept], vectors[kept]
+        starts, widths = starts[kept], widths[kept]
+        vectors = self._represent(x, h, starts, widths, shares, features[kept])
         scores = self._antecedents(vectors, mention[kept], document.speakers[starts], document.genre)
         return Ranking(starts, starts + widths, _gold(document.mentions, real)[starts, widths], scores)
 
-    def _represent(self, x: Float[Tensor, "N X"], h: Float[Tensor, "N H"], real: Bool[Tensor, "N W"]) -> Float[Tensor, "S H2"]:
-        """[h at the start; h at the end; width; head] of every span (section 4.1); heads for all widths at once."""
-        starts, widths = real.nonzero(as_tuple=True)
-        window = _places(real).clamp(max=len(x) - 1)
-        inside = torch.ones_like(real[0]).expand(real.shape[1], -1).tril().expand(len(x), -1, -1)
-        attention = masked_softmax(self.head(h).squeeze(-1)[window][:, None].expand_as(inside), inside)
-        heads = (attention @ x[window])[real]
-        return torch.cat([h[starts], h[starts + widths], self.dropout(self.width(widths)), heads], -1)
+    def _shares(self, h: Float[Tensor, "N H"], real: Bool[Tensor, "N W"]) -> Float[Tensor, "N W W"]:
+        """For each first word and width, how much of the span's head each of its words is (section 4.1)."""
+        inside = torch.ones_like(real[0]).expand(real.shape[1], -1).tril().expand(len(h), -1, -1)
+        return masked_softmax(self.head(h).squeeze(-1)[_window(real)][:, None].expand_as(inside), inside)
+
+    def _mentions(
+        self, x: Float[Tensor, "N X"], h: Float[Tensor, "N H"], real: Bool[Tensor, "N W"], shares: Float[Tensor, "N W W"]
+    ) -> tuple[Float[Tensor, " S"], Float[Tensor, "S F"]]:
+        """Every span's mention score, and the features of its width.
+
+        The first layer over [h at the start; h at the end; width; head] is taken apart: what depends on one word alone is
+        computed once a word, so that no span's vector is ever made.
+        """
+        first = self.mention.first
+        parts = first.weight.split([h.shape[1], h.shape[1], self.width.embedding_dim, x.shape[1]], 1)
+        of_start, of_end, of_head = F.linear(h, parts[0], first.bias), F.linear(h, parts[1]), F.linear(x, parts[3])
+        scores, features = [], []
+        for words, spans, share, window in zip(
+            *(part.split(WORDS) for part in (of_start, real, shares, _window(real))), strict=True
+        ):
+            starts, widths = spans.nonzero(as_tuple=True)
+            feature = self.dropout(self.width(widths))
+            heads = (share @ of_head[window])[spans]
+            hidden = words[starts] + of_end[window[starts, widths]] + F.linear(feature, parts[2]) + heads
+            scores.append(self.mention.rest(hidden).squeeze(-1))
+            features.append(feature)
+        return torch.cat(scores), torch.cat(features)
+
+    def _represent(
+        self,
+        x: Float[Tensor, "N X"],
+        h: Float[Tensor, "N H"],
+        starts: Int[Tensor, " K"],
+        widths: Int[Tensor, " K"],
+        shares: Float[Tensor, "N W W"],
+        features: Float[Tensor, "K F"],
+    ) -> Float[Tensor, "K H2"]:
+        """[h at the start; h at the end; width; head] of some spans (section 4.1)."""
+        window = starts[:, None] + torch.arange(shares.shape[1], device=starts.device)
+        blocks = zip(shares[starts, widths].split(BLOCK), window.clamp(max=len(x) - 1).split(BLOCK), strict=True)
+        heads = torch.cat([(share[:, None] @ x[words])[:, 0] for share, words in blocks])
+        return torch.cat([h[starts], h[starts + widths], features, heads], -1)
 
     def _antecedents(
         self,
@@ -143,10 +182,7 @@ class SpanRanker(nn.Module):
         The first layer over [span; antecedent; product; features] is taken apart: what depends on one span alone is
         computed once a span. Pairs are scored in blocks, and again for their gradients: of each only its score is kept.
         """
-        count = len(vectors)
-        later, earlier = torch.tril_indices(count, count, -1, device=vectors.device)
-        near = later - earlier <= self.max_antecedents
-        later, earlier = later[near], earlier[near]
+        later, earlier = pairs(len(vectors), self.max_antecedents, vectors.device)
         first, size = self.pair.first, vectors.shape[1]
         weights = first.weight.split([size, size, size, first.in_features - 3 * size], 1)
         of_later, of_earlier = F.linear(vectors, weights[0], first.bias), F.linear(vectors, weights[1])
@@ -163,10 +199,10 @@ class SpanRanker(nn.Module):
             return self.pair.rest(of_later[i] + of_earlier[j] + product + seen).squeeze(-1)
 
         blocks = zip(later.split(BLOCK), earlier.split(BLOCK), strict=True)
-        pairs = torch.cat([checkpoint(score, i, j, use_reentrant=False) for i, j in blocks])
-        scores = pairs.new_full((count, 1 + min(self.max_antecedents, max(count - 1, 0))), -torch.inf)
+        of_pairs = torch.cat([checkpoint(score, i, j, use_reentrant=False) for i, j in blocks])
+        scores = of_pairs.new_full((len(vectors), 1 + min(self.max_antecedents, max(len(vectors) - 1, 0))), -torch.inf)
         scores[:, 0] = 0
-        return scores.index_put((later, later - earlier), pairs + mention[later] + mention[earlier])
+        return scores.index_put((later, later - earlier), of_pairs + mention[later] + mention[earlier])
 
     def loss(self, rankings: list[Ranking], batch: Batch) -> Float[Tensor, ""]:
         """Minus the log likelihood of each span's correct antecedents, or of the dummy if there are none; summed."""
@@ -181,6 +217,30 @@ def _table(size: int, dim: int) -> nn.Embedding:
     table = nn.Embedding(size, dim)
     nn.init.xavier_uniform_(table.weight)
     return table
+
+
+def rows(tokens: Tokens, first: int, count: int) -> Tokens:
+    """Some sentences of a batch, without the padding that only the others need."""
+    part = slice(first, first + count)
+    longest = int(tokens.mask[part].sum(1).amax())
+    words, chars, mask = (each[part, :longest] for each in tokens[:3])
+    return Tokens(words, chars, mask, None if tokens.layers is None else tokens.layers[:, part, :longest])
+
+
+def pairs(count: int, most: int, device: torch.device) -> tuple[Int[Tensor, " P"], Int[Tensor, " P"]]:
+    """All pairs of a span and one of the `most` before it, span after span.
+
+    >>> [part.tolist() for part in pairs(4, 2, torch.device("cpu"))]
+    [[1, 2, 2, 3, 3], [0, 0, 1, 1, 2]]
+    """
+    back = torch.arange(min(most, max(count - 1, 0)), 0, -1, device=device)
+    later, column = (torch.arange(count, device=device)[:, None] >= back).nonzero(as_tuple=True)
+    return later, later - back[column]
+
+
+def _window(grid: Bool[Tensor, "N W"]) -> Int[Tensor, "N W"]:
+    """The word that is w places after word n, or the last."""
+    return _places(grid).clamp(max=len(grid) - 1)
 
 
 def _places(grid: Bool[Tensor, "N W"]) -> Int[Tensor, "N W"]:
@@ -224,7 +284,7 @@ def _gold(mentions: Int[Tensor, "M 3"], real: Bool[Tensor, "N W"]) -> Int[Tensor
 
 
 def _loss(ranking: Ranking) -> Float[Tensor, ""]:
-    scores, clusters = ranking.scores.float(), ranking.clusters
+    scores, clusters = ranking.scores, ranking.clusters
     count, width = scores.shape
     back = torch.arange(count, device=scores.device)[:, None] - torch.arange(width, device=scores.device)
     same = (clusters[back.clamp(min=0)] == clusters[:, None]) & (clusters[:, None] > 0) & (back >= 0)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from elmo_bench.nn import Backbone, BiLstm, Crf
+from elmo_bench.nn import Backbone, BiLstm, Crf, Scores
 from elmo_bench.text import bioul_moves, spans_to_iob2, tags_to_spans
 
 from .data import Batch
@@ -21,7 +21,7 @@ class BiLstmCrf(nn.Module):
         super().__init__()
         self.backbone, self.labels = backbone(), list(labels)
         self.upper = BiLstm(input_size=self.backbone.dim, hidden_size=hidden_size, dropout=dropout)
-        self.output = nn.Linear(self.upper.dim, len(self.labels))
+        self.output = Scores(self.upper.dim, len(self.labels))
         self.crf = Crf(*bioul_moves(self.labels))
 
     def forward(self, batch: Batch) -> Float[Tensor, "B T K"]:

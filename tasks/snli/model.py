@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from elmo_bench.nn import Backbone, BiLstm, attend, masked_max, masked_mean
+from elmo_bench.nn import Backbone, BiLstm, Scores, attend, masked_max, masked_mean
 
 from .data import Batch
 
@@ -41,7 +41,7 @@ class Esim(nn.Module):
             nn.Linear(4 * self.composition.dim, hidden_size),
             nn.ReLU(),
             nn.Dropout(dropout),
-            nn.Linear(hidden_size, len(self.labels)),
+            Scores(hidden_size, len(self.labels)),
         )
 
     def forward(self, batch: Batch) -> Float[Tensor, "B K"]:

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from elmo_bench.nn import Backbone, BiGru, Tokens, attend, masked_softmax, variational_dropout
+from elmo_bench.nn import Backbone, BiGru, Scores, Tokens, attend, masked_softmax, variational_dropout
 
 from .data import NONE, Answer, Batch
 
@@ -53,7 +53,7 @@ class BiDafPlus(nn.Module):
         self.merge = dense(self.attention.dim, size)
         self.first = BiGru(input_size=size, hidden_size=hidden_size)
         self.last = BiGru(input_size=size + self.first.dim, hidden_size=hidden_size)
-        self.first_score, self.last_score = dense(self.first.dim, 1), dense(self.last.dim, 1)
+        self.first_score, self.last_score = (dense(part.dim, 1, Scores) for part in (self.first, self.last))
 
     def forward(self, batch: Batch) -> Float[Tensor, "B 2 T"]:
         """For each token of the paragraph the scores of being the answer's first and its last; -inf at padding."""
@@ -65,7 +65,7 @@ class BiDafPlus(nn.Module):
         first = self.first(x, mask)
         last = self.last(torch.cat([x, first], -1), mask)
         scores = torch.cat([self.first_score(first), self.last_score(last)], -1).mT
-        return scores.float().masked_fill(~mask[:, None], -torch.inf)
+        return scores.masked_fill(~mask[:, None], -torch.inf)
 
     def loss(self, scores: Float[Tensor, "B 2 T"], batch: Batch) -> Float[Tensor, ""]:
         """Cross-entropy of the first plus that of the last token, the mean over the batch's questions."""
@@ -155,9 +155,9 @@ class SelfAttention(nn.Module):
         return masked_softmax(scores, F.pad(others, (0, 1), value=True))[..., :-1]
 
 
-def dense(input_size: int, output_size: int) -> nn.Linear:
+def dense(input_size: int, output_size: int, kind: type[nn.Linear] = nn.Linear) -> nn.Linear:
     """A linear layer that starts as Glorot and Bengio (2010) have it, its bias from 0."""
-    layer = nn.Linear(input_size, output_size)
+    layer = kind(input_size, output_size)
     nn.init.xavier_uniform_(layer.weight)
     nn.init.zeros_(layer.bias)
     return layer

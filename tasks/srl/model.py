@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from elmo_bench.nn import Backbone, barrier, viterbi
+from elmo_bench.nn import Backbone, Scores, barrier, viterbi
 from elmo_bench.text import bio_moves
 
 from .data import Batch
@@ -37,7 +37,7 @@ class PredicateTagger(nn.Module):
         self.backbone, self.labels = backbone(num_features=indicator_dim), list(labels)
         self.sum_probabilities = sum_probabilities
         self.indicator = nn.Embedding(2, indicator_dim)
-        self.output = nn.Linear(self.backbone.dim, len(self.labels))
+        self.output = Scores(self.backbone.dim, len(self.labels))
         nn.init.orthogonal_(self.output.weight)
         moves, starts, ends = bio_moves(self.labels)
         self.register_buffer("moves", barrier(moves), persistent=False)
@@ -52,7 +52,7 @@ class PredicateTagger(nn.Module):
         mask = batch.tokens.mask
         # One list of words: the kernel for sequences has no deterministic version on GPUs.
         loss = F.cross_entropy(scores.flatten(0, 1), batch.tags.flatten(), reduction="none").view_as(mask)
-        return ((loss * mask).sum(1) / mask.sum(1)).mean()
+        return ((loss * mask).sum(1) / mask.sum(1).clamp(min=1)).mean()
 
     def decode(self, scores: Float[Tensor, "B T K"], batch: Batch) -> list[list[str]]:
         """The best allowed tags of each sentence; all O where no predicate asks for any."""

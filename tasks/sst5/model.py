@@ -11,12 +11,12 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from elmo_bench.nn import Backbone, BiLstm, dot_attention, masked_max, masked_mean, masked_softmax
+from elmo_bench.nn import Backbone, BiLstm, Scores, dot_attention, masked_max, masked_mean, masked_softmax
 
 from .data import Batch
 
 
-class Maxout(nn.Linear):
+class Maxout(Scores):
     """Each output is the maximum of `pool` linear functions of the input (Goodfellow et al. 2013)."""
 
     def __init__(self, input_size: int, output_size: int, *, pool: int) -> None:
@@ -32,7 +32,7 @@ class SelfAttentivePool(nn.Module):
 
     def __init__(self, size: int) -> None:
         super().__init__()
-        self.score = nn.Linear(size, 1)
+        self.score = Scores(size, 1)
 
     def forward(self, x: Float[Tensor, "B T H"], mask: Bool[Tensor, "B T"]) -> Float[Tensor, "B H"]:
         shares = masked_softmax(self.score(x).squeeze(-1), mask)
@@ -87,5 +87,5 @@ def _classifier(sizes: Sequence[int], dropouts: Sequence[float], maxout: int | N
     layers: list[nn.Module] = []
     for (before, after), dropout in zip(pairwise(sizes), dropouts, strict=True):
         layers.append(nn.Dropout(dropout))
-        layers += [Maxout(before, after, pool=maxout)] if maxout else [nn.Linear(before, after), nn.ReLU()]
+        layers += [Maxout(before, after, pool=maxout)] if maxout else [Scores(before, after), nn.ReLU()]
     return nn.Sequential(*(layers if maxout else layers[:-1]))

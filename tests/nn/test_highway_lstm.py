@@ -110,6 +110,21 @@ def test_a_sentence_without_words_and_mixed_precision():
         torch.testing.assert_close(stack(x, mask).float(), exact, atol=0.03, rtol=0.03)
 
 
+def test_the_cell_adds_up_small_changes_under_autocast():
+    """Each of 600 steps adds a thousandth; in bfloat16 a cell of 0.5 no longer moves by that."""
+    layer = HighwayLstm(input_size=1, hidden_size=1)
+    with torch.no_grad():
+        layer.input.weight.copy_(torch.tensor([[0.0], [10], [10], [10], [1], [0]]))  # i, f, o, r, g, x'
+        layer.state.weight.zero_()
+        layer.state.bias.copy_(torch.tensor([-6.9, 0, 0, 0, 20]))
+    x, kept = torch.ones(600, 1), torch.ones(1, 1)
+    exact = layer(x, [1] * 600, kept)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = layer(x, [1] * 600, kept)
+    assert found.dtype == torch.float32
+    torch.testing.assert_close(found, exact, atol=0.01, rtol=0.01)
+
+
 @pytest.mark.parametrize(
     ("settings", "expected"),
     [({"input_size": 1124}, 9_415_200), ({"input_size": 200, "input_bias": True}, 7_766_400)],

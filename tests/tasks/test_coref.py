@@ -503,21 +503,53 @@ def test_prune_as_a_naive_loop(length, width, most, data):
 def test_encode_is_what_the_backbone_does():
     """The model takes the backbone's steps itself; should the backbone change, this is to say so."""
     model, batch = build().eval(), collate([OWLS], VOCAB)
-    torch.testing.assert_close(model.encode(batch.tokens)[1], model.backbone(batch.tokens))
+    torch.testing.assert_close(model.encode(batch.tokens)[1], model.backbone(batch.tokens)[batch.tokens.mask])
 
 
 @pytest.mark.parametrize("head_elmo", [False, True])
 def test_spans_as_a_naive_loop(head_elmo):
     model, tokens = build(head_elmo=head_elmo).eval(), collate([OWLS], VOCAB).tokens
-    x, h = (part[tokens.mask] for part in model.encode(tokens))
+    x, h = model.encode(tokens)
     assert x.shape[1] == model.backbone.embed.dim + head_elmo * model.backbone.elmo.dim("input")
-    real = candidates(torch.arange(3)[:, None].expand_as(tokens.mask)[tokens.mask], 3)
-    vectors = model._represent(x, h, real)
-    for vector, (start, width) in zip(vectors, real.nonzero().tolist(), strict=True):
+    real = candidates(tokens.mask.nonzero()[:, 0], 3)
+    shares, (starts, widths) = model._shares(h, real), real.nonzero(as_tuple=True)
+    mention, features = model._mentions(x, h, real, shares)
+    vectors = model._represent(x, h, starts, widths, shares, features)
+    torch.testing.assert_close(mention, model.mention(vectors))
+    for vector, start, width in zip(vectors, starts, widths, strict=True):
         words = slice(start, start + width + 1)
         head = model.head(h[words]).softmax(0).T @ x[words]
         expected = torch.cat([h[start], h[start + width], model.width.weight[width], head[0]])
         torch.testing.assert_close(vector, expected)
+
+
+def test_scores_differ_under_autocast():
+    """Ties would decide which spans are kept, and which antecedent is the best."""
+    model, tokens = build().eval(), collate([OWLS, CATS], VOCAB)
+    with torch.no_grad():
+        exact, *_ = model(tokens)
+        with torch.autocast("cpu", torch.bfloat16):
+            x, h = model.encode(tokens.tokens)
+            real = candidates(tokens.tokens.mask.nonzero()[:, 0], 3)
+            mention, _ = model._mentions(x, h, real, model._shares(h, real))
+            found, *_ = model(tokens)
+    assert mention.dtype == found.scores.dtype == torch.float32
+    assert len(mention.unique()) == len(mention)
+    pairs = found.scores[:, 1:][found.scores[:, 1:].isfinite()]
+    assert len(pairs.unique()) == len(pairs)
+    torch.testing.assert_close(model.loss([found], tokens), model.loss([exact], tokens), rtol=0.05, atol=0)
+
+
+@pytest.mark.parametrize("sizes", [(1, 1, 1), (13, 2, 3)])
+def test_blocks_change_nothing(monkeypatch, sizes):
+    """However few tokens, words and pairs are in memory at a time."""
+    model, batch = build(spans_per_word=2.0).eval(), collate([OWLS, CATS], VOCAB)
+    whole = model(batch)
+    for name, size in zip(("TOKENS", "WORDS", "BLOCK"), sizes, strict=True):
+        monkeypatch.setattr(ranker, name, size)
+    for ours, theirs in zip(model(batch), whole, strict=True):
+        for one, other in zip(ours, theirs, strict=True):
+            torch.testing.assert_close(one, other)
 
 
 def naive_scores(model, vectors, mention, speakers, genre):

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 from hydra import compose, initialize_config_dir
+from torch.utils._pytree import tree_leaves
 
 from elmo_bench.jobs import build
 from elmo_bench.text import Vocab
@@ -22,12 +23,16 @@ ONE_WORD = {
 }
 
 
+def composed(folder, task, elmo):
+    (folder / "gold").write_text(ONE_WORD[task])
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        return compose("config", [f"task={task}", f"elmo={elmo}", "encoder.hidden_size=8", "run_dir=here"])
+
+
 @pytest.mark.parametrize("elmo", ["none", "mini"])
 @pytest.mark.parametrize("task", ONE_WORD)
 def test_one_word(tmp_path, task, elmo):
-    (tmp_path / "gold").write_text(ONE_WORD[task])
-    with initialize_config_dir(str(CONF), version_base="1.3"):
-        cfg = compose("config", [f"task={task}", f"elmo={elmo}", "encoder.hidden_size=8", "run_dir=here"])
+    cfg = composed(tmp_path, task, elmo)
     files = build.task_files(cfg)
     examples = list(build.reader(cfg, "test")(tmp_path / "gold"))
     assert {len(sentence) for example in examples for sentence in example.sentences} == {1}
@@ -43,3 +48,22 @@ def test_one_word(tmp_path, task, elmo):
     metric = build.instantiate(cfg.task.metric)(vocab.labels)
     metric.update(files.read_predictions(tmp_path / "predicted", examples), batch.gold)
     assert 0 <= metric.compute()[cfg.task.monitor] <= 1
+
+
+@pytest.mark.parametrize("task", ONE_WORD)
+def test_scores_and_loss_are_float32_under_autocast(tmp_path, task):
+    """Not only by type: they have more than the 8 bits of a bfloat16."""
+    cfg = composed(tmp_path, task, "mini")
+    examples = list(build.reader(cfg, "test")(tmp_path / "gold")) * 2
+    labels = ["O", "U-PER", "B-V", "neutral", "entailment", "1", "3"]
+    vocab = Vocab.build([sentence for example in examples for sentence in example.sentences], labels)
+    model, batch = build.model(cfg, vocab, {}, build.elmo(cfg)), build.task_files(cfg).collate(examples, vocab)
+    with torch.autocast("cpu", torch.bfloat16):
+        scores = model(batch)
+        loss = model.loss(scores, batch)
+        model.decode(scores, batch)
+    found = [x for x in tree_leaves(scores) if x.is_floating_point()] + [loss]
+    assert {x.dtype for x in found} == {torch.float32}
+    values = torch.cat([x.detach().flatten() for x in tree_leaves(scores) if x.is_floating_point()])
+    values = values[values.isfinite() & (values != 0)]
+    assert not len(values) or (values != values.bfloat16()).any()
