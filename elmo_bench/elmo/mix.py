@@ -59,9 +59,11 @@ class ScalarMix(nn.Module):
 
     def forward(self, layers: Float[Tensor, "L B T D"], mask: Bool[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
         chosen = layers if len(self.layers) == len(layers) else layers[self.layers]
-        if self.norm is not None:
-            chosen = self.norm(chosen, mask)
-        return torch.einsum("l,lbtd->btd", self.gamma * self.shares, chosen)
+        with torch.autocast(layers.device.type, enabled=False):  # sums over a batch, and over layers
+            chosen = chosen.to(self.weights.dtype)
+            if self.norm is not None:
+                chosen = self.norm(chosen, mask)
+            return torch.einsum("l,lbtd->btd", self.gamma * self.shares, chosen)
 
     @property
     def shares(self) -> Float[Tensor, " L"]:

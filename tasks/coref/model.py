@@ -224,7 +224,8 @@ def rows(tokens: Tokens, first: int, count: int) -> Tokens:
     part = slice(first, first + count)
     longest = int(tokens.mask[part].sum(1).amax())
     words, chars, mask = (each[part, :longest] for each in tokens[:3])
-    return Tokens(words, chars, mask, None if tokens.layers is None else tokens.layers[:, part, :longest])
+    layers = None if tokens.layers is None else tuple(layer[part, :longest] for layer in tokens.layers)
+    return Tokens(words, chars, mask, layers)
 
 
 def pairs(count: int, most: int, device: torch.device) -> tuple[Int[Tensor, " P"], Int[Tensor, " P"]]:

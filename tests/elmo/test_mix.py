@@ -113,3 +113,16 @@ def test_a_layer_that_is_not_there(choice):
 def test_nonsense(choice):
     with pytest.raises(ValueError, match=r"elmo\.mix="):
         ScalarMix(3, choice)
+
+
+@pytest.mark.parametrize("norm", ["none", "batch", "word"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_float32_under_autocast(norm, dtype):
+    """A batch's sums too: a count of words does not fit into a bfloat16."""
+    mix, mask = ScalarMix(3, norm=norm), torch.arange(40) < torch.tensor([[40], [17], [3]])
+    layers = (3 + torch.randn(3, 3, 40, 8)).to(dtype)
+    exact = mix(layers.float(), mask)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = mix(layers, mask)
+    assert found.dtype == torch.float32
+    torch.testing.assert_close(found, exact)

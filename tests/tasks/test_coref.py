@@ -541,9 +541,13 @@ def test_scores_differ_under_autocast():
 
 
 @pytest.mark.parametrize("sizes", [(1, 1, 1), (13, 2, 3)])
-def test_blocks_change_nothing(monkeypatch, sizes):
+@pytest.mark.parametrize("from_store", [True, False])
+def test_blocks_change_nothing(monkeypatch, sizes, from_store):
     """However few tokens, words and pairs are in memory at a time."""
     model, batch = build(spans_per_word=2.0).eval(), collate([OWLS, CATS], VOCAB)
+    if from_store:
+        layers, _ = model.backbone.elmo.layers(batch.tokens.chars)
+        batch = batch._replace(tokens=batch.tokens._replace(layers=tuple(layers)))
     whole = model(batch)
     for name, size in zip(("TOKENS", "WORDS", "BLOCK"), sizes, strict=True):
         monkeypatch.setattr(ranker, name, size)
