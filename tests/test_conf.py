@@ -97,6 +97,23 @@ def test_an_experiment_is_the_papers(experiment):
     assert cfg.published.get("baseline", False) == (kind == "baseline_")
 
 
+@pytest.mark.parametrize(
+    ("task", "freeze", "lowercase", "unit"),
+    [
+        ("coref", True, False, True),
+        ("ner", False, True, False),
+        ("snli", True, False, False),
+        ("squad", True, "fallback", False),
+        ("srl", False, True, False),
+        ("sst5", True, False, False),
+    ],
+)
+def test_word_vectors_are_read_as_published(task, freeze, lowercase, unit):
+    """By the command of Table 1 alone."""
+    cfg = composed(f"experiment=table1_{task}_elmo", "vocab.vectors=FILE")
+    assert (cfg.embed.freeze, cfg.vocab.lowercase, cfg.vocab.unit_vectors) == (freeze, lowercase, unit)
+
+
 @pytest.mark.parametrize("experiment", [name for name in EXPERIMENTS if name.startswith("table")])
 def test_an_experiment_has_its_published_figure(experiment):
     """That of Table 1 is the one that the task's own config names."""

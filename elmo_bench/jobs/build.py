@@ -3,7 +3,7 @@
 import logging
 import os
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -25,7 +25,9 @@ from elmo_bench.elmo import BiLm, Elmo, LayerStore, build_store
 from elmo_bench.elmo.chars import WIDTH
 from elmo_bench.module import TaskModule
 from elmo_bench.nn import Backbone
-from elmo_bench.text import Vocab, read_vectors
+from elmo_bench.text import FALLBACK, Vocab, forms, read_vectors, side_by_side
+
+from . import inputs
 
 logging.getLogger("pytorch_lightning").setLevel(logging.WARNING)
 for _chatter in (
@@ -124,15 +126,29 @@ def store(cfg: DictConfig, elmo: Elmo, data: TaskData) -> LayerStore | None:
 
 def vocab(cfg: DictConfig, data: TaskData) -> tuple[Vocab, Mapping[str, np.ndarray]]:
     """The words of the training examples, and every word of any split that has a pretrained vector."""
-    lowercase = cfg.vocab.lowercase
-    vectors: Mapping[str, np.ndarray] = {}
-    if cfg.vocab.vectors:
-        seen = {word.lower() if lowercase else word for split in data.examples for s in data.sentences(split) for word in s}
-        vectors = read_vectors(cfg.vocab.vectors, seen)
-        if not vectors:
-            raise ValueError(f"vocab.vectors={cfg.vocab.vectors}: it has a vector for no word of the data")
-    built = Vocab.build(data.sentences("train"), data.labels, min_count=cfg.vocab.min_count, keep=vectors, lowercase=lowercase)
-    return built, vectors
+    seen = {word for split in data.examples for sentence in data.sentences(split) for word in sentence}
+    known = vectors(cfg, seen)
+    built = Vocab.build(
+        data.sentences("train"),
+        data.labels,
+        min_count=cfg.vocab.min_count,
+        keep=known,
+        lowercase=cfg.vocab.lowercase if known else True,
+    )
+    return built, known
+
+
+def vectors(cfg: DictConfig, words: Iterable[str]) -> dict[str, np.ndarray]:
+    """What the files of `vocab.vectors` have for some words; nothing where there is no such file."""
+    lowercase, files = cfg.vocab.lowercase, inputs.vector_files(cfg)
+    if lowercase not in (True, False, FALLBACK):
+        raise ValueError(f"vocab.lowercase={lowercase}, but it may be true, false or {FALLBACK}")
+    wanted = {form for word in words for form in forms(word, lowercase)}
+    parts = [read_vectors(path, wanted) for path in files]
+    for path, part in zip(files, parts, strict=True):
+        if not part:
+            raise ValueError(f"vocab.vectors={path}: it has a vector for no word of the data")
+    return side_by_side(parts, unit=cfg.vocab.get("unit_vectors", False))
 
 
 def model(cfg: DictConfig, vocab: Vocab, vectors: Mapping[str, np.ndarray], elmo: Elmo) -> Any:

@@ -14,7 +14,8 @@ def files(cfg: DictConfig) -> dict[str, Path]:
     Raises ValueError and OSError as reading them does.
     """
     found: dict[str, Any] = {f"data.{split}": path for split, path in _made(cfg.data.files).items()}
-    found["vocab.vectors"] = cfg.vocab.vectors
+    for number, path in enumerate(vector_files(cfg)):
+        found[f"vocab.vectors.{number}" if number else "vocab.vectors"] = path
     if cfg.elmo.mix != "none" and cfg.elmo.layers is not None:
         for key in ("options", "weights"):
             if key == "options" or cfg.elmo.pretrained:
@@ -23,6 +24,12 @@ def files(cfg: DictConfig) -> dict[str, Path]:
             found["elmo.softmax"] = Path(found["elmo.weights"]).with_name("softmax.safetensors")
     # A file that is missing is for those who read it to complain of.
     return {name: Path(path) for name, path in found.items() if path and Path(path).is_file()}
+
+
+def vector_files(cfg: DictConfig) -> list[str]:
+    """The files of `vocab.vectors`, which may name none, one or several."""
+    chosen = cfg.vocab.vectors
+    return [] if not chosen else [chosen] if isinstance(chosen, str) else list(chosen)
 
 
 def _made(node: Any) -> Any:

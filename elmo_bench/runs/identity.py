@@ -69,7 +69,10 @@ def _idle(config: Mapping[str, Any]) -> Iterator[str]:
         yield "elmo.mix_lr"
     if finetune or mix == "none" or elmo.get("cache") == "off" or elmo.get("cache_dtype") == "float32":
         yield "elmo.cache_dtype"
-    yield "embed.word_dim" if (config.get("vocab") or {}).get("vectors") else "embed.freeze"
+    if (config.get("vocab") or {}).get("vectors"):
+        yield "embed.word_dim"
+    else:
+        yield from ("embed.freeze", "vocab.lowercase", "vocab.unit_vectors")
 
 
 def leaves(node: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

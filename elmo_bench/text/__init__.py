@@ -6,10 +6,11 @@ from .records import check_same, is_predicted, paired, tags_of
 from .sentences import part_sentences, read_sentences, read_text, text_files
 from .spans import Span, bio_moves, bioul_moves, spans_to_bioul, spans_to_iob2, tags_to_spans
 from .tokenize import tokenize, tokenize_with_offsets, words_of
-from .vectors import read_vectors
-from .vocab import PADDING, UNKNOWN, Vocab
+from .vectors import read_vectors, side_by_side
+from .vocab import FALLBACK, PADDING, UNKNOWN, Vocab, forms
 
 __all__ = [
+    "FALLBACK",
     "MIN_COLUMNS",
     "PADDING",
     "UNKNOWN",
@@ -21,6 +22,7 @@ __all__ = [
     "bioul_moves",
     "bracket_spans",
     "check_same",
+    "forms",
     "is_predicted",
     "paired",
     "part_sentences",
@@ -32,6 +34,7 @@ __all__ = [
     "read_sentences",
     "read_text",
     "read_vectors",
+    "side_by_side",
     "spans_to_bioul",
     "spans_to_iob2",
     "tags_of",

@@ -5,12 +5,25 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 PADDING, UNKNOWN = 0, 1
+Case = bool | str  # whether words are looked up in lower case: True, False, or FALLBACK
+FALLBACK = "fallback"  # those alone that have no vector as they stand
+
+
+def forms(word: str, lowercase: Case) -> tuple[str, ...]:
+    """The forms under which a word is looked up, in order.
+
+    >>> forms("Us", True), forms("Us", False), forms("Us", FALLBACK)
+    (('us',), ('Us',), ('Us', 'us'))
+    """
+    if lowercase == FALLBACK:
+        return word, word.lower()
+    return (word.lower() if lowercase else word,)
 
 
 class Vocab:
     """Words (0 is padding, 1 every unknown word) and labels, in a fixed order."""
 
-    def __init__(self, words: Sequence[str], labels: Sequence[str], *, lowercase: bool = True) -> None:
+    def __init__(self, words: Sequence[str], labels: Sequence[str], *, lowercase: Case = True) -> None:
         self.words, self.labels, self.lowercase = list(words), list(labels), lowercase
         self._word_ids = {word: number for number, word in enumerate(self.words, 2)}
         self._label_ids = {label: number for number, label in enumerate(self.labels)}
@@ -23,10 +36,15 @@ class Vocab:
         *,
         min_count: int = 1,
         keep: Collection[str] = (),
-        lowercase: bool = True,
+        lowercase: Case = True,
     ) -> "Vocab":
         """Words that occur at least `min_count` times, and those of `keep` (they have a vector); labels sorted, O first."""
-        counts = Counter(word.lower() if lowercase else word for sentence in sentences for word in sentence)
+
+        def form(word: str) -> str:
+            *vectors, last = forms(word, lowercase)
+            return next((one for one in vectors if one in keep), last)
+
+        counts = Counter(form(word) for sentence in sentences for word in sentence)
         frequent = {word for word, count in counts.items() if count >= min_count}
         words = sorted(frequent | set(keep), key=lambda word: (-counts[word], word))
         return cls(words, sorted(set(labels), key=lambda label: (label != "O", label)), lowercase=lowercase)
@@ -38,7 +56,10 @@ class Vocab:
 
     def word_id(self, word: str) -> int:
         """The number of a word, or that of the unknown word."""
-        return self._word_ids.get(word.lower() if self.lowercase else word, UNKNOWN)
+        for form in forms(word, self.lowercase):
+            if form in self._word_ids:
+                return self._word_ids[form]
+        return UNKNOWN
 
     def label_id(self, label: str) -> int:
         """The number of a label; ValueError for one that training did not show."""

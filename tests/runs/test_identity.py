@@ -46,6 +46,7 @@ def identity():
         ["elmo.lr=0.5"],
         ["task.published.elmo.f1=1"],
         ["embed.freeze=true"],  # random vectors are never frozen
+        ["vocab.lowercase=false", "vocab.unit_vectors=true"],
     ],
     ids=str,
 )

@@ -119,6 +119,15 @@ def test_vocab():
     assert Vocab(**vocab.state()).state() == vocab.state()
 
 
+def test_a_word_without_a_vector_as_it_stands_is_looked_up_in_lower_case():
+    sentences = [["US", "us", "The", "the", "Foo", "foo"]]
+    vocab = Vocab.build(sentences, [], keep=["US", "the"], lowercase="fallback")
+    words = {word: vocab.word_id(word) for word in ("US", "us", "The", "the", "Foo", "foo", "Bar")}
+    assert len({words["US"], words["us"], words["the"], words["foo"], words["Bar"]}) == 5
+    assert (words["The"], words["Foo"], words["Bar"]) == (words["the"], words["foo"], 1)
+    assert Vocab(**vocab.state()).word_id("US") == words["US"]
+
+
 def test_sentences(tmp_path):
     """A line each, blank ones too; in JSON lines any string is a token."""
     (tmp_path / "a.txt").write_text(" a  b\t\n\n c", encoding="utf-8")
