@@ -57,6 +57,7 @@ def restore(cfg: DictConfig) -> tuple[DictConfig, TaskModule, Vocab]:
     module = build.module(config, build.model(config, vocab, {}, elmo), vocab)
     if content["bilm"] and content["bilm"] != digest(elmo.layers):
         raise ValueError(f"checkpoint={path} was trained with another biLM than that of elmo.weights={config.elmo.weights}")
+    module.content = {KEY: content}
     module.on_load_checkpoint(checkpoint)
     try:
         module.load_state_dict(checkpoint["state_dict"])

@@ -9,11 +9,12 @@ from omegaconf import DictConfig
 
 
 def files(cfg: DictConfig) -> dict[str, Path]:
-    """The corpus, the word vectors and the biLM of a run, by what they are to it; downloaded or generated if need be.
+    """A run's corpus, word vectors, biLM and checkpoint, by what they are to it; downloaded or generated if need be.
 
     Raises ValueError and OSError as reading them does.
     """
     found: dict[str, Any] = {f"data.{split}": path for split, path in _made(cfg.data.files).items()}
+    found["checkpoint"] = cfg.get("checkpoint")
     for number, path in enumerate(vector_files(cfg)):
         found[f"vocab.vectors.{number}" if number else "vocab.vectors"] = path
     if cfg.elmo.mix != "none" and cfg.elmo.layers is not None:

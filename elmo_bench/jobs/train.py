@@ -19,7 +19,7 @@ from pytorch_lightning.utilities import rank_zero_only
 from elmo_bench.data import Example, TaskData
 from elmo_bench.files import atomic
 from elmo_bench.module import TaskModule
-from elmo_bench.runs import Result, begin, write_result
+from elmo_bench.runs import Result, about, begin, write_result
 
 from . import adapt, build, checkpoint, inputs, wandb_logger
 from .result import print_result
@@ -58,7 +58,7 @@ def train(cfg: DictConfig) -> dict[str, float]:
         raise ValueError(f"fit.max_epochs={cfg.fit.max_epochs}, but it may be 1 or more")
     if cfg.elmo.layers is None and cfg.elmo.mix != "none":
         raise ValueError(f"elmo={cfg.elmo.name} is the baseline: leave elmo.mix={cfg.elmo.mix} out, or choose a biLM")
-    if not getattr(rank_zero_only, "rank", 0):
+    if is_first():
         begin(cfg, inputs.files(cfg))
     pl.seed_everything(cfg.seed, workers=True, verbose=False)
     asked = cfg
@@ -68,7 +68,7 @@ def train(cfg: DictConfig) -> dict[str, float]:
     elmo, data = build.elmo(cfg), build.data(cfg)
     data.vocab, vectors = build.vocab(cfg, data)
     module = build.module(cfg, build.model(cfg, data.vocab, vectors, elmo), data.vocab)
-    module.content = {checkpoint.KEY: checkpoint.describe(cfg, data.vocab, vectors, module)}
+    module.content = {checkpoint.KEY: checkpoint.describe(cfg, data.vocab, vectors, module) | {"run": about(asked)}}
     parameters = count_parameters(module)
     sizes = ", ".join(f"{len(examples)} {split}" for split, examples in data.examples.items())
     log.info(
@@ -106,7 +106,7 @@ def train(cfg: DictConfig) -> dict[str, float]:
             seconds={"total": time.perf_counter() - started, "training": lines.seconds},
             epochs=trainer.current_epoch,
             examples_per_second=len(data.examples["train"]) * trainer.current_epoch / lines.seconds,
-            device=str(module.device) if module.device.type == "cpu" else torch.cuda.get_device_name(),
+            device=device(module),
         )
         write_result(result, asked, choices())
         print_result(result, cfg)
@@ -116,6 +116,16 @@ def train(cfg: DictConfig) -> dict[str, float]:
 def choices() -> dict[str, str]:
     """The options of the config groups, where Hydra has composed the config."""
     return dict(HydraConfig.get().runtime.choices) if HydraConfig.initialized() else {}
+
+
+def device(module: pl.LightningModule) -> str:
+    """What the module ran on."""
+    return str(module.device) if module.device.type == "cpu" else torch.cuda.get_device_name()
+
+
+def is_first() -> bool:
+    """Whether this is the run's only process, or the first of several."""
+    return not getattr(rank_zero_only, "rank", 0)
 
 
 def count_parameters(module: pl.LightningModule) -> dict[str, int]:

@@ -77,6 +77,11 @@ def report(
     place = f"tables.{title}." if title else ""
     if split not in SPLITS:
         raise ValueError(f"{place}split={split}, but it may be dev or test")
+    measured = [run for run in runs if any(name.startswith(f"{SPLITS[split]}/") for name in run["metrics"])]
+    if not measured:
+        raise ValueError(f"{place}split={split}: none of {len(runs)} runs was measured on it")
+    left_out = [f"left out: {len(runs) - len(measured)} runs that were not measured on {split}"] if measured != runs else []
+    runs = measured
     columns = full_keys(runs, columns, f"{place}columns")
     rows = distinguishing(runs, columns) if rows is None else full_keys(runs, rows, f"{place}rows")
     known = [*rows, *columns]
@@ -106,7 +111,7 @@ def report(
                     comparison=comparisons.get((row, column)),
                 )
             )
-    return Report(list(rows), columns, metric, split, baseline, cells, notes, title)
+    return Report(list(rows), columns, metric, split, baseline, cells, [*left_out, *notes], title)
 
 
 def _groups(runs: Sequence[Run], rows: Sequence[str], columns: Sequence[str]) -> dict[Key, dict[Key, list[Run]]]:

@@ -1,5 +1,5 @@
 from .collect import EARLIER, Run, as_text, choice, collect, distinguishing, full_keys, number, varies, where
-from .folder import Result, begin, checkpoint, dev_figure, finished, unfinished, write_result
+from .folder import Result, about, begin, checkpoint, dev_figure, finished, unfinished, write_result
 from .identity import Identity, acting, hash_files
 
 __all__ = [
@@ -7,6 +7,7 @@ __all__ = [
     "Identity",
     "Result",
     "Run",
+    "about",
     "acting",
     "as_text",
     "begin",

@@ -12,7 +12,7 @@ from .identity import acting, below, leaves
 Run = dict[str, Any]
 
 # What may differ between runs of one experiment, beside what changes no figure.
-WITHIN = ("seed", "job", "elmo.layers")  # elmo.layers follows from other keys
+WITHIN = ("seed", "job", "split", "elmo.layers", "inputs.checkpoint")  # elmo.layers follows from other keys
 # Keys that name files: a user may name others, such as a part of a training set. And what these files are among the inputs.
 FILES = {f"data.files.{split}": f"data.{split}" for split in ("train", "dev", "test")} | {
     key: key for key in ("vocab.vectors", "elmo.options", "elmo.weights")
@@ -43,8 +43,10 @@ def _read(path: Path) -> Run:
         run = json.loads(path.read_text(encoding="utf-8"))
         _rename(run)
         inputs = {f"{INPUTS}{name}": digest[:SHORT] for name, digest in run.get("inputs", {}).items()}
-        choices = {key: as_text(value) for key, value in leaves(run["config"])} | inputs
-        act = {*acting(run["config"]), *inputs, *(key for key in FILES if key in choices)}
+        trained_on = {key: value for key, value in run["config"]["data"].items() if key != "files"}
+        config = {"trained_on": trained_on} | run["config"]  # job=evaluate says another, where it is another
+        choices = {key: as_text(value) for key, value in leaves(config)} | inputs
+        act = {*acting(config), *inputs, *(key for key in FILES if key in choices)}
         # A result of an earlier version does not say when it was finished.
         written = datetime.fromisoformat(run["finished"]).timestamp() if "finished" in run else path.stat().st_mtime
         return run | {"choices": choices, "acting": act, "folder": path.parent, "written": written}

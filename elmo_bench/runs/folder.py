@@ -70,21 +70,27 @@ def checkpoint(folder: Path, identity: str) -> Path | None:
     return last
 
 
-def write_result(result: Result, cfg: DictConfig, choices: Mapping[str, str] | None = None) -> None:
+def about(cfg: DictConfig) -> dict[str, Any]:
+    """What `begin` wrote of a run (identity, inputs, start), and its config."""
+    return _read(Path(cfg.run_dir, BEGUN)) | {"config": OmegaConf.to_container(cfg, resolve=True)}
+
+
+def write_result(
+    result: Result, cfg: DictConfig, choices: Mapping[str, str] | None = None, inputs: Mapping[str, str] | None = None
+) -> None:
     """Write `result.json`, whole or not at all: the figures, the config, the versions and the commit.
 
-    `choices` are the options of the config groups. Identity, inputs and start are those that `begin` wrote.
+    `choices` are the options of the config groups. Identity, start and, where they are not given, inputs are what `begin` wrote.
     """
-    folder = Path(cfg.run_dir)
     content = dataclasses.asdict(result) | {
         "choices": dict(choices or {}),
-        **_read(folder / BEGUN),
+        **about(cfg),
+        **({"inputs": dict(inputs)} if inputs is not None else {}),
         "finished": _now(),
-        "config": OmegaConf.to_container(cfg, resolve=True),
         "versions": {name: importlib.metadata.version(name) for name in PACKAGES},
         "commit": _commit(),
     }
-    _write(folder / ENDED, content)
+    _write(Path(cfg.run_dir, ENDED), content)
 
 
 def finished(folders: Iterable[Path]) -> dict[str, Path]:

@@ -55,7 +55,7 @@ def test_the_figures_of_training_again_and_labels_for_new_text(folder, tmp_path,
         cfg = composed("job=evaluate", f"checkpoint={checkpoint}", f"split={split}", *size, *folder(split))
         figures = {key.removeprefix(f"{split}/"): value for key, value in evaluate(cfg).items()}
         assert figures == pytest.approx({k.removeprefix(f"{name}/"): v for k, v in metrics.items() if k.startswith(f"{name}/")})
-        assert json.loads(Path(cfg.run_dir, "evaluation.json").read_text())["data"] == "sample"
+        assert json.loads(Path(cfg.run_dir, "result.json").read_text())["config"]["trained_on"]["name"] == "sample"
         counts = [np.load(Path(left, "counts", f"{split}.npz")) for left in (cfg.run_dir, checkpoint.parent)]
         assert all((counts[0][key] == counts[1][key]).all() for key in counts[1])
         sums = {key: figure(counts[1][key].sum(0)) for key in counts[1] if key != "sentences"}

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from hydra import compose, initialize_config_dir
 
+from elmo_bench.jobs.evaluate import evaluate
 from elmo_bench.jobs.report import report
 from elmo_bench.jobs.train import train
 from elmo_bench.runs import Result, begin, write_result
@@ -40,6 +41,36 @@ def test_trained_and_compared(tiny, tmp_path, capsys):
     assert ours["p_seeds"] is None
     assert ours["low"] <= ours["high"]
     assert "cell by cell" in capsys.readouterr().out
+
+
+def test_trained_on_one_corpus_and_tested_on_another(tiny, tmp_path):
+    """`job=evaluate` leaves what fills the table beside the training runs' own cells; dev figures stand apart."""
+    other = ["data.name=other", "data.size=8", "data.seed=7"]
+    systems = {"sample": tiny("elmo=none", "seed=2", "task.optimizer.lr=0.02"), "other": tiny("elmo=none", *other)}
+    own = {name: train(cfg)["test/f1"] for name, cfg in systems.items()}
+    crossed = tiny("job=evaluate", f"checkpoint={systems['sample'].run_dir}/best.ckpt", *other)
+    figure = evaluate(crossed)["test/f1"]
+    evaluate(tiny("job=evaluate", f"checkpoint={systems['sample'].run_dir}/best.ckpt", "split=dev"))
+    result = json.loads(Path(crossed.run_dir, "result.json").read_text())
+    assert (result["seed"], result["config"]["task"]["optimizer"]["lr"]) == (2, 0.02)
+    trained = json.loads(Path(systems["sample"].run_dir, "result.json").read_text())["inputs"]
+    tested = json.loads(Path(systems["other"].run_dir, "result.json").read_text())["inputs"]
+    assert result["inputs"]["data.train"] == trained["data.train"]
+    assert result["inputs"]["data.test"] == tested["data.test"] != trained["data.test"]
+    found = tmp_path / "report.json"
+    where = "where={task.optimizer.lr:0.02}"
+    reported(f"runs={tmp_path}", "rows=trained_on", "columns=data", where, f"output={found}")
+    report = json.loads(found.read_text())
+    assert table_of(report) == {("sample", "sample"), ("sample", "other")}
+    assert [cell["mean"] for cell in report["cells"]] == [figure, own["sample"]]  # other, sample
+    assert report["notes"] == ["left out: 1 runs that were not measured on test"]
+
+
+def test_an_evaluation_leaves_the_run_alone(tiny):
+    cfg = tiny("elmo=none")
+    train(cfg)
+    with pytest.raises(ValueError, match=r"run_dir=.* holds the checkpoint's own run: choose another folder"):
+        evaluate(tiny("job=evaluate", f"checkpoint={cfg.run_dir}/best.ckpt", f"run_dir={cfg.run_dir}"))
 
 
 def test_the_papers_tables_and_figures(tmp_path):

@@ -45,7 +45,7 @@ def test_every_task(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     for task, metrics in alone.items():
-        found = json.loads((tmp_path / task / "two" / "evaluation.json").read_text())["metrics"]
+        found = json.loads((tmp_path / task / "two" / "result.json").read_text())["metrics"]
         assert found == {name: value for name, value in metrics.items() if name.startswith("test/")}, task
         (one,), (two,) = ((tmp_path / folder / "predictions").iterdir() for folder in (task, f"{task}/two"))
         assert one.read_bytes() == two.read_bytes()
