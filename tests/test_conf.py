@@ -97,6 +97,13 @@ def test_an_experiment_is_the_papers(experiment):
     assert cfg.published.get("baseline", False) == (kind == "baseline_")
 
 
+def test_published_settings():
+    """Of the paper's appendix and its reference code, where AllenNLP's configurations have others."""
+    srl, squad = composed("task=srl", "~recipe"), composed("task=squad", "~recipe")
+    assert srl.fit.patience == 200
+    assert (squad.embed.char_dropout, squad.embed.char_scale) == (0.2, 0.05)
+
+
 @pytest.mark.parametrize(
     ("task", "freeze", "lowercase", "unit"),
     [

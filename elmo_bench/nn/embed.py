@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
@@ -62,19 +63,34 @@ class Words(nn.Module):
 
 
 class Characters(nn.Module):
-    """A convolution over a word's characters and the maximum over its places, pad characters left out."""
+    """A convolution over a word's characters and the maximum over its places, pad characters left out.
 
-    def __init__(self, *, char_dim: int, num_filters: int, width: int) -> None:
+    `dropout` is on the characters' vectors, before the convolution; they start from a uniform distribution between
+    minus and plus `scale`, or, without it, from a standard normal one.
+    """
+
+    def __init__(
+        self,
+        *,
+        char_dim: int,
+        num_filters: int,
+        width: int,
+        dropout: float = 0.0,
+        scale: float | None = None,
+    ) -> None:
         super().__init__()
-        self.dim, self.width = num_filters, width
+        self.dim, self.width, self.dropout = num_filters, width, dropout
         self.embedding = nn.Embedding(NUM_CHARACTERS, char_dim, padding_idx=0)
+        if scale is not None:
+            nn.init.uniform_(self.embedding.weight[1:], -scale, scale)
         self.convolution = nn.Conv1d(char_dim, num_filters, width, padding=width - 1)
 
     def forward(self, chars: Int[Tensor, "B T C"]) -> Float[Tensor, "B T X"]:
         chars = chars.masked_fill(chars == PAD, 0)
         lengths = (chars > 0).sum(-1)
         chars = chars[..., : max(int(lengths.amax()), 1)] if chars.numel() else chars  # the longest word
-        features = torch.relu(self.convolution(self.embedding(chars.flatten(0, 1)).transpose(1, 2)))
+        characters = F.dropout(self.embedding(chars.flatten(0, 1)), self.dropout, self.training)
+        features = torch.relu(self.convolution(characters.transpose(1, 2)))
         places = torch.arange(features.shape[-1], device=chars.device)
         outside = places >= lengths.flatten()[:, None, None] + self.width - 1  # a longer word of the batch reaches there alone
         return features.masked_fill(outside, 0).amax(-1).unflatten(0, chars.shape[:2])
@@ -94,10 +110,18 @@ class WordsChars(nn.Module):
         char_dim: int,
         num_filters: int,
         width: int,
+        char_dropout: float = 0.0,
+        char_scale: float | None = None,
     ) -> None:
         super().__init__()
         self.words = Words(vocab=vocab, vectors=vectors, word_dim=word_dim, freeze=freeze, unknown_rate=unknown_rate)
-        self.characters = Characters(char_dim=char_dim, num_filters=num_filters, width=width)
+        self.characters = Characters(
+            char_dim=char_dim,
+            num_filters=num_filters,
+            width=width,
+            dropout=char_dropout,
+            scale=char_scale,
+        )
         self.dim = self.words.dim + self.characters.dim
 
     def forward(self, tokens: Tokens) -> Float[Tensor, "B T X"]:

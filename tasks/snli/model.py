@@ -43,6 +43,29 @@ class Esim(nn.Module):
             nn.Dropout(dropout),
             Scores(hidden_size, len(self.labels)),
         )
+        self._initialise()
+
+    def _initialise(self) -> None:
+        """Start as AllenNLP's configuration of the model does.
+
+        Weights are Glorot and Bengio's uniform, an LSTM's from step to step orthogonal; biases are 0,
+        those of the forget gates 1.
+        """
+        for part in (self.backbone.encoder, self.composition):
+            for lstm in (module for module in part.modules() if isinstance(module, nn.LSTM)):
+                for name, weight in lstm.named_parameters():
+                    if name.startswith("bias"):
+                        nn.init.zeros_(weight)
+                        if name.startswith("bias_hh"):  # of the gates i, f, g, o
+                            nn.init.ones_(weight[lstm.hidden_size : 2 * lstm.hidden_size])
+                    elif name.startswith("weight_hh"):
+                        nn.init.orthogonal_(weight)
+                    else:
+                        nn.init.xavier_uniform_(weight)
+        for layer in (*self.projection, *self.classifier):
+            if isinstance(layer, nn.Linear):
+                nn.init.xavier_uniform_(layer.weight)
+                nn.init.zeros_(layer.bias)
 
     def forward(self, batch: Batch) -> Float[Tensor, "B K"]:
         premise, hypothesis = self.backbone(batch.premise), self.backbone(batch.hypothesis)

@@ -37,6 +37,7 @@ class PredicateTagger(nn.Module):
         self.backbone, self.labels = backbone(num_features=indicator_dim), list(labels)
         self.sum_probabilities = sum_probabilities
         self.indicator = nn.Embedding(2, indicator_dim)
+        nn.init.xavier_uniform_(self.indicator.weight)  # as AllenNLP: of length 1.4, where torch's would be of 10
         self.output = Scores(self.backbone.dim, len(self.labels))
         nn.init.orthogonal_(self.output.weight)
         moves, starts, ends = bio_moves(self.labels)

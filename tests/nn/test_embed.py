@@ -20,3 +20,13 @@ def test_it_is_the_maximum_over_the_places_that_touch_the_word():
     weight, bias = characters.convolution.weight, characters.convolution.bias
     places = [(weight * frame[:, k : k + 3]).sum((1, 2)) + bias for k in range(6)]
     torch.testing.assert_close(characters(ids)[0, 0], torch.stack(places).amax(0).relu())
+
+
+def test_characters_start_small_and_are_dropped_before_the_convolution():
+    settings = {"char_dim": 4, "num_filters": 8, "width": 1}
+    characters = Characters(**settings, scale=0.05)
+    assert 0.04 < characters.embedding.weight.abs().max() <= 0.05
+    ids = char_ids([["word"]])
+    dropped = Characters(**settings, dropout=0.999)
+    torch.testing.assert_close(dropped(ids)[0, 0], dropped.convolution.bias.relu())
+    assert not torch.equal(dropped.eval()(ids)[0, 0], dropped.convolution.bias.relu())

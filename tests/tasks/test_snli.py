@@ -263,6 +263,22 @@ def test_the_network_against_loops():
     torch.testing.assert_close(model(batch)[0], expected, rtol=1e-4, atol=1e-5)
 
 
+def test_it_starts_as_allennlps():
+    """The initialisers of its configuration: uniform after Glorot and Bengio, orthogonal, and no forgetting."""
+    model, _ = build(EXAMPLES)
+    for lstm in (*model.backbone.encoder.layers[0], *model.composition.layers[0]):
+        size = lstm.hidden_size
+        bias = (lstm.bias_ih_l0 + lstm.bias_hh_l0).detach()
+        assert bias.tolist() == [0.0] * size + [1.0] * size + [0.0] * 2 * size
+        recurrent = lstm.weight_hh_l0.detach()
+        torch.testing.assert_close(recurrent.T @ recurrent, torch.eye(size), rtol=0, atol=1e-5)
+        limit = (6 / sum(lstm.weight_ih_l0.shape)) ** 0.5
+        assert 0.9 * limit < lstm.weight_ih_l0.abs().max() <= limit
+    for layer in (model.projection[1], model.classifier[1], model.classifier[4]):
+        assert not layer.bias.any()
+        assert layer.weight.abs().max() <= (6 / sum(layer.weight.shape)) ** 0.5
+
+
 def test_the_penalty_is_on_the_matrices_of_the_tasks_own_layers():
     plain, vocab = build(EXAMPLES)
     batch = collate(EXAMPLES, vocab)
