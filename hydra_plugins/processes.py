@@ -75,14 +75,8 @@ class Processes(Launcher):
     """
 
     def __init__(self, n_jobs: int, prefix: str = "") -> None:
-        if n_jobs < 1:
-            raise ValueError(f"hydra.launcher.n_jobs={n_jobs}, but it may be 1 or more")
-        try:
-            self.n_jobs, self.prefix = n_jobs, shlex.split(prefix)
-        except ValueError as error:
-            raise ValueError(f"hydra.launcher.prefix={prefix}: {error}; it is read as a shell reads it") from error
-        if self.prefix and shutil.which(self.prefix[0]) is None:
-            raise ValueError(f"hydra.launcher.prefix={prefix}, but there is no command {self.prefix[0]} here")
+        self.n_jobs, self.asked = n_jobs, prefix
+        self.prefix: list[str] = []
         self.running: set[subprocess.Popen] = set()
         self.stopped = False
         self.lock, self.taken = threading.Lock(), set[Path]()
@@ -90,6 +84,18 @@ class Processes(Launcher):
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
         self.hydra_context, self.config = hydra_context, config
+        self.check()
+
+    def check(self) -> None:
+        """Whether the settings can be, said once for all runs: what a constructor raises, Hydra wraps in words of its own."""
+        if self.n_jobs < 1:
+            raise CompactHydraException(f"hydra.launcher.n_jobs={self.n_jobs}, but it may be 1 or more")
+        try:
+            self.prefix = shlex.split(self.asked)
+        except ValueError as error:
+            raise CompactHydraException(f"hydra.launcher.prefix={self.asked}: {error}; it is read as a shell reads it") from error
+        if self.prefix and shutil.which(self.prefix[0]) is None:
+            raise CompactHydraException(f"hydra.launcher.prefix={self.asked}, but there is no command {self.prefix[0]} here")
 
     def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
         """Run all jobs and print what became of them; a job returns its figure on dev, for a sweeper that searches.

@@ -15,7 +15,7 @@ from hydra.errors import CompactHydraException
 from omegaconf import OmegaConf
 
 from elmo_bench.jobs import inputs
-from elmo_bench.runs import Identity
+from elmo_bench.runs import Identity, Result, begin, finished, write_result
 from hydra_plugins import processes
 from hydra_plugins.processes import Processes
 
@@ -195,17 +195,45 @@ def test_gpus(monkeypatch):
 def test_settings_that_cannot_be(sweep):
     with pytest.raises(CompactHydraException, match=r"hydra.sweep.subdir: the folders of our runs are their numbers"):
         sweep(given=["hydra.sweep.subdir=${hydra.job.override_dirname}"], one=DONE)
-    with pytest.raises(ValueError, match=r"hydra.launcher.n_jobs=0, but it may be 1 or more"):
-        Processes(0)
-    with pytest.raises(ValueError, match=r"hydra.launcher.prefix='srun: No closing quotation; it is read as a shell reads it"):
-        Processes(1, "'srun")
-    with pytest.raises(ValueError, match=r"hydra.launcher.prefix=nowhere -n 1, but there is no command nowhere here"):
-        Processes(1, "nowhere -n 1")
+    with pytest.raises(CompactHydraException, match=r"hydra.launcher.n_jobs=0, but it may be 1 or more"):
+        Processes(0).check()
+    no_quote = r"^hydra.launcher.prefix='srun: No closing quotation; it is read as a shell reads it"
+    with pytest.raises(CompactHydraException, match=no_quote):
+        Processes(1, "'srun").check()
+    with pytest.raises(CompactHydraException, match=r"^hydra.launcher.prefix=nowhere -n 1, but there is no command nowhere here"):
+        Processes(1, "nowhere -n 1").check()
 
 
 def composed(*overrides, **more):
     with initialize_config_dir(str(CONF), version_base="1.3"):
         return compose("config", list(overrides), **more)
+
+
+def test_other_files_are_another_run(tmp_path, monkeypatch):
+    """Another data_dir with the same settings, or overwritten files, run again; the same contents elsewhere do not."""
+    monkeypatch.undo()
+    bilm = tmp_path / "bilm"
+    bilm.mkdir()
+    for path in (bilm / "options.json", bilm / "weights.hdf5"):
+        path.write_text("first")
+    for folder, text in (("a", "one"), ("b", "two"), ("copy", "one")):
+        (tmp_path / folder / "conll2003").mkdir(parents=True)
+        for name in ("eng.train", "eng.testa", "eng.testb"):
+            (tmp_path / folder / "conll2003" / name).write_text(text)
+    weights = [f"elmo.options={bilm}/options.json", f"elmo.weights={bilm}/weights.hdf5"]
+    cfg = composed("data=conll2003", "elmo=files", *weights, f"data_dir={tmp_path}/a", f"cache_dir={tmp_path}")
+    cfg.run_dir = str(tmp_path / "run")
+    begin(cfg, inputs.files(cfg))
+    write_result(Result("ner", 1, {}, {}, {}, {}, 1, 1.0, "cpu"), cfg)
+    done = finished([tmp_path])
+    again = {}
+    for folder in ("a", "b", "copy", "nowhere"):
+        cfg.data_dir = str(tmp_path / folder)
+        again[folder] = processes.same(cfg, done)
+    assert again == {"a": tmp_path / "run", "b": None, "copy": tmp_path / "run", "nowhere": None}
+    cfg.data_dir = str(tmp_path / "a")
+    (bilm / "weights.hdf5").write_text("other")
+    assert processes.same(cfg, done) is None
 
 
 @pytest.mark.parametrize("name", SWEEPS)
