@@ -2,7 +2,7 @@
 
 import math
 import statistics
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -111,16 +111,36 @@ def report(
                     comparison=comparisons.get((row, column)),
                 )
             )
-    return Report(list(rows), columns, metric, split, baseline, cells, [*left_out, *notes], title)
+    return Report(list(rows), columns, metric, split, baseline, cells, [*left_out, *notes, *_mixed(groups)], title)
 
 
 def _groups(runs: Sequence[Run], rows: Sequence[str], columns: Sequence[str]) -> dict[Key, dict[Key, list[Run]]]:
-    """Row -> column -> the runs of the cell. The same experiment twice, with the same seed, counts once: the last written."""
+    """Row -> column -> the runs of the cell. The same experiment twice, with the same seed, counts once: the last finished."""
     found: dict[Key, dict[Key, dict[str, Run]]] = defaultdict(lambda: defaultdict(dict))
     for run in runs:
         by_seed, seed = found[choice(run, rows)][choice(run, columns)], str(run["seed"])
         by_seed[seed] = max(by_seed.get(seed, run), run, key=lambda one: one["written"])
     return {row: {column: [*by_seed.values()] for column, by_seed in group.items()} for row, group in found.items()}
+
+
+def _mixed(groups: dict[Key, dict[Key, list[Run]]]) -> list[str]:
+    """Notes on runs of different code, of different packages, and on runs that do not say which files they read."""
+    runs = [run for group in groups.values() for found in group.values() for run in found]
+    notes = []
+    commits = Counter(run["commit"] for run in runs if run.get("commit"))
+    if len(commits) > 1:
+        shown = ", ".join(f"{commit[:10]}{'+' * commit.endswith('+')} ({count})" for commit, count in commits.most_common())
+        notes.append(f"runs of different commits of elmo-bench: {shown}; + marks uncommitted changes")
+    for name in sorted({name for run in runs for name in run.get("versions", {})}):
+        versions = Counter(run["versions"][name] for run in runs if name in run.get("versions", {}))
+        if len(versions) > 1:
+            notes.append(
+                f"runs with different versions of {name}: {', '.join(f'{v} ({n})' for v, n in sorted(versions.items()))}"
+            )
+    unknown = sum("inputs" not in run for run in runs)
+    if 0 < unknown < len(runs):
+        notes.append(f"{unknown} of {len(runs)} runs, of an earlier version, do not say which files they read")
+    return notes
 
 
 def order(key: Key) -> list[tuple[float, str]]:

@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from .identity import acting, below, leaves
+from .identity import acting, below, idle, leaves
 
 Run = dict[str, Any]
 
@@ -38,18 +38,21 @@ def collect(folders: Iterable[str | Path]) -> list[Run]:
 
 
 def _read(path: Path) -> Run:
-    """A run, with its `choices` (every key of the config, as text), its `acting` keys, its folder and when it was `written`."""
+    """A run, with its `choices` (every key of the config, as text), which of them are `acting` and which `idle`, its folder and
+    when it was `written`.
+    """
     try:
         run = json.loads(path.read_text(encoding="utf-8"))
         _rename(run)
         inputs = {f"{INPUTS}{name}": digest[:SHORT] for name, digest in run.get("inputs", {}).items()}
-        trained_on = {key: value for key, value in run["config"]["data"].items() if key != "files"}
+        trained_on = {key: value for key, value in run["config"].get("data", {}).items() if key != "files"}
         config = {"trained_on": trained_on} | run["config"]  # job=evaluate says another, where it is another
         choices = {key: as_text(value) for key, value in leaves(config)} | inputs
         act = {*acting(config), *inputs, *(key for key in FILES if key in choices)}
         # A result of an earlier version does not say when it was finished.
         written = datetime.fromisoformat(run["finished"]).timestamp() if "finished" in run else path.stat().st_mtime
-        return run | {"choices": choices, "acting": act, "folder": path.parent, "written": written}
+        about = {"choices": choices, "acting": act, "idle": {key for key in choices if below(key, tuple(idle(config)))}}
+        return run | about | {"folder": path.parent, "written": written}
     except (ValueError, KeyError, AttributeError, TypeError) as error:
         raise ValueError(f"{path}: not a result of elmo-bench: {error!r}") from error
 
@@ -90,8 +93,8 @@ def full_keys(runs: Sequence[Run], keys: Sequence[str], option: str) -> list[str
 
 
 def choice(run: Run, keys: Sequence[str]) -> tuple[str, ...]:
-    """What a run's config says under dotted keys; "-" where it has no such key."""
-    return tuple(run["choices"].get(key, "-") for key in keys)
+    """What a run's config says under dotted keys; "-" where it has no such key, or the key does nothing in this run."""
+    return tuple("-" if key in run["idle"] else run["choices"].get(key, "-") for key in keys)
 
 
 def where(runs: Iterable[Run], values: Mapping[str, object]) -> list[Run]:

@@ -53,11 +53,11 @@ def plain(cfg: DictConfig) -> dict[str, Any]:
 
 def acting(config: Mapping[str, Any]) -> dict[str, Any]:
     """The settings that change a run's figures, by their dotted keys, of a resolved config."""
-    flat = {key: value for key, value in leaves(config) if not below(key, ASIDE)}
-    return {key: value for key, value in flat.items() if not below(key, tuple(_idle(config)))}
+    without = (*ASIDE, *idle(config))
+    return {key: value for key, value in leaves(config) if not below(key, without)}
 
 
-def _idle(config: Mapping[str, Any]) -> Iterator[str]:
+def idle(config: Mapping[str, Any]) -> Iterator[str]:
     """The keys that do nothing beside the values of others."""
     elmo = config.get("elmo") or {}
     mix, finetune = elmo.get("mix"), elmo.get("finetune")

@@ -16,8 +16,11 @@ from elmo_bench.report.table import _counts, _published
 PUBLISHED = {"baseline": {"f1": 0.9015}, "elmo": {"f1": 0.9222}}
 
 
-def result(folder, f1, seed=1, right=None, sentences=None, **choices):
-    """A run's folder; `right` are the examples, of one chunk each, that it has right, so that F1 is their share."""
+def result(folder, f1, seed=1, right=None, sentences=None, more=(), **choices):
+    """A run's folder; `right` are the examples, of one chunk each, that it has right, so that F1 is their share.
+
+    `more` stands in its `result.json` too.
+    """
     config = {
         "task": {"name": "ner", "monitor": "f1", "published": PUBLISHED},
         "data": {"name": "sample"},
@@ -29,7 +32,7 @@ def result(folder, f1, seed=1, right=None, sentences=None, **choices):
         config[group][name] = value
     (folder / "counts").mkdir(parents=True)
     content = {"task": "ner", "seed": seed, "metrics": {"test/f1": f1, "test/recall": f1 / 2, "val/f1": f1 / 4}, "config": config}
-    (folder / "result.json").write_text(json.dumps(content))
+    (folder / "result.json").write_text(json.dumps(content | dict(more)))
     if right is not None:
         rows = np.stack([right, np.ones_like(right)] * 2, 1)[:, None].astype(float)
         numbers = np.arange(len(right)) if sentences is None else sentences
@@ -120,6 +123,57 @@ def test_the_same_run_twice_counts_once(runs):
     assert (len(cell.runs), cell.mean) == (2, pytest.approx(0.55))
     os.utime(runs / "again" / "result.json", (3, 3))
     assert by_column(report(collect([runs]), None, ["elmo.mix"]))["all"].mean == pytest.approx(0.65)
+
+
+def test_of_two_results_the_one_finished_last_counts(tmp_path):
+    """Whatever the files' times, which a copy changes."""
+    for name, f1, hour in (("a", 0.7, 12), ("b", 0.5, 11)):
+        result(tmp_path / name, f1, more={"finished": f"2026-01-31T{hour}:00:00+00:00"})
+    os.utime(tmp_path / "b" / "result.json", (2e9, 2e9))
+    assert [cell.mean for cell in report(collect([tmp_path]), None, ["elmo.mix"]).cells] == [0.7]
+
+
+def test_no_mean_over_other_contents_of_files(tmp_path):
+    """Runs on data_dir=A and data_dir=B, or before and after the weights were overwritten, look the same but for their inputs."""
+    for number, train in enumerate(["one", "one", "other"]):
+        result(tmp_path / str(number), 0.5, number, more={"inputs": {"data.train": train * 10, "elmo.weights": "w" * 64}})
+    runs = collect([tmp_path])
+    with pytest.raises(ValueError, match=r"some runs in a cell differ in \['inputs.data.train'\]; add it to one"):
+        report(runs, ["task"], ["elmo.mix"])
+    found = report(runs, None, ["elmo.mix"])
+    assert found.rows == ["task.name", "inputs.data.train"]
+    assert [(cell.row[1], len(cell.runs)) for cell in found.cells] == [("oneoneoneone", 2), ("otherotherot", 1)]
+    assert len(where(runs, {"inputs.data.train": "oneoneoneone"})) == 2
+
+
+def test_names_of_files_do_not_part_runs_of_the_same_contents(tmp_path):
+    for number, train in enumerate(["here/train.txt", "there/train.txt"]):
+        result(tmp_path / str(number), 0.5, number, data_files={"train": train}, more={"inputs": {"data.train": "0" * 64}})
+    (cell,) = report(collect([tmp_path]), None, ["elmo.mix"]).cells
+    assert len(cell.runs) == 2
+
+
+def test_settings_that_do_nothing_do_not_part_runs(tmp_path):
+    """`elmo.lr` of a frozen biLM, say; of one that is fine-tuned it does."""
+    for number, (lr, finetune) in enumerate([(1e-4, False), (1e-3, False), (1e-4, True), (1e-3, True)]):
+        result(tmp_path / str(number), 0.5, number, elmo_lr=lr, elmo_finetune=finetune, elmo_cache=str(number))
+    cells = report(collect([tmp_path]), ["task"], ["elmo.finetune", "elmo.lr"]).cells
+    assert {cell.column: len(cell.runs) for cell in cells} == {("False", "-"): 2, ("True", "0.0001"): 1, ("True", "0.001"): 1}
+    cells = report(where(collect([tmp_path]), {"elmo.finetune": False}), None, ["elmo.mix"]).cells
+    assert [len(cell.runs) for cell in cells] == [2]
+
+
+def test_mixed_code_is_noted(tmp_path):
+    for number, (commit, torch) in enumerate([("a" * 40, "2.4"), ("a" * 40, "2.4"), ("b" * 40 + "+", "2.5")]):
+        more = {"commit": commit, "versions": {"torch": torch}} | ({"inputs": {}} if number else {})
+        result(tmp_path / str(number), 0.5, number, more=more)
+    found = report(collect([tmp_path]), None, ["elmo.mix"])
+    assert found.notes == [
+        "runs of different commits of elmo-bench: aaaaaaaaaa (2), bbbbbbbbbb+ (1); + marks uncommitted changes",
+        "runs with different versions of torch: 2.4 (2), 2.5 (1)",
+        "1 of 3 runs, of an earlier version, do not say which files they read",
+    ]
+    assert found.notes[0] in markdown([found])
 
 
 @pytest.mark.parametrize(
