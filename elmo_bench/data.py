@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import pytorch_lightning as pl
+import torch
 import torch.distributed as dist
 from torch.utils.data import DataLoader, Sampler
 
@@ -20,12 +21,17 @@ LENGTH_NOISE = 0.1  # how far a sentence may stray from its place in the order o
 
 @runtime_checkable
 class Example(Protocol):
-    """What every task's example owes: its sentences, the labels it needs, the file and line it stands at, its annotation."""
+    """What every task's example owes: its sentences, the labels it needs, the file and line it stands at, its annotation.
+
+    `group` names what the example is a part of, the largest first: its tree, its premise, its article and paragraph.
+    Examples of a group share text: `fraction` draws whole groups.
+    """
 
     sentences: Sequence[Sequence[str]]
     labels: Sequence[str]
     source: str
     gold: Any  # what the metric compares a prediction with
+    group: tuple[str, ...]
 
 
 class Numbered(NamedTuple):
@@ -38,42 +44,75 @@ class Numbered(NamedTuple):
 class LengthBatches(Sampler[list[int]]):
     """Batches of examples of about the same length; shuffled anew each epoch when training.
 
-    Several processes share the batches out. In training each gets as many (the first ones serve twice if need be), in
-    evaluation every example comes exactly once.
+    A batch has `batch_size` examples, or fewer where these would be more than `batch_tokens` tokens with padding, or
+    more than `batch_scores` scores of attention (examples times length squared). An example that exceeds a bound is a
+    batch of its own. Every epoch has the same number of batches. Several processes share the batches out. In training
+    each gets as many (the first ones serve twice if need be), in evaluation every example comes exactly once. Training
+    begins at `start`: an epoch, and how many of its batches this process has seen.
     """
 
-    def __init__(self, lengths: Sequence[int], batch_size: int, *, shuffle_seed: int | None = None) -> None:
-        self.lengths, self.batch_size, self.shuffle_seed = lengths, batch_size, shuffle_seed
-        self.epoch = 0
+    def __init__(
+        self,
+        lengths: Sequence[int],
+        batch_size: int,
+        *,
+        batch_tokens: int | None = None,
+        batch_scores: int | None = None,
+        shuffle_seed: int | None = None,
+        start: tuple[int, int] = (0, 0),
+    ) -> None:
+        self.lengths, self.shuffle_seed = lengths, shuffle_seed
+        self.epoch, self.seen = start
         self.rank, self.world = (dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else (0, 1)
         if shuffle_seed is None:  # a batch for every process
-            self.batch_size = min(batch_size, max(1, len(lengths) // self.world))
+            batch_size = min(batch_size, max(1, len(lengths) // self.world))
+        # The longest that may stand at each place of the order: noise moves the others.
+        stray = 1.0 if shuffle_seed is None else (1 + LENGTH_NOISE) / (1 - LENGTH_NOISE)
+        self.sizes = batch_sizes([stray * length for length in sorted(lengths)], batch_size, batch_tokens, batch_scores)
 
     def __iter__(self) -> Iterator[list[int]]:
         shuffled = self.shuffle_seed is not None
         rng = random.Random(f"{self.shuffle_seed} {self.epoch}")
-        self.epoch += 1
         noise = [rng.uniform(1 - LENGTH_NOISE, 1 + LENGTH_NOISE) if shuffled else 1.0 for _ in self.lengths]
-        order = sorted(range(len(self.lengths)), key=lambda k: self.lengths[k] * noise[k])
-        batches = [order[k : k + self.batch_size] for k in range(0, len(order), self.batch_size)]
+        order = iter(sorted(range(len(self.lengths)), key=lambda k: self.lengths[k] * noise[k]))
+        batches = [list(itertools.islice(order, size)) for size in self.sizes]
         if shuffled:
             rng.shuffle(batches)
             batches += itertools.islice(itertools.cycle(batches), -len(batches) % self.world)
-        return iter(batches[self.rank :: self.world])
+        left = batches[self.rank :: self.world][self.seen :]
+        self.epoch, self.seen = self.epoch + 1, 0
+        return iter(left)
 
     def __len__(self) -> int:
-        batches = -(-len(self.lengths) // self.batch_size)
         if self.shuffle_seed is not None:
-            return -(-batches // self.world)
-        return len(range(self.rank, batches, self.world))
+            return -(-len(self.sizes) // self.world)
+        return len(range(self.rank, len(self.sizes), self.world))
+
+
+def batch_sizes(lengths: Sequence[int | float], most: int, tokens: int | None = None, scores: int | None = None) -> list[int]:
+    """How many examples each batch has, of examples in the order of their length, padded to the batch's longest.
+
+    >>> batch_sizes([1, 1, 1, 2, 5, 9], most=3), batch_sizes([1, 1, 1, 2, 5, 9], most=3, tokens=6)
+    ([3, 3], [3, 1, 1, 1])
+    """
+    sizes: list[int] = []
+    for length in lengths:
+        size = sizes[-1] + 1 if sizes else 1
+        is_full = size > most or (tokens and size * length > tokens) or (scores and size * length**2 > scores)
+        if is_full or not sizes:
+            sizes.append(1)
+        else:
+            sizes[-1] = size
+    return sizes
 
 
 class TaskData(pl.LightningDataModule):
     """The training, development and test examples of one task, or those of some of these splits.
 
-    `read` and `collate` are the task's own (`tasks/*/data.py`); `fraction` keeps that share of the training examples, drawn by
-    `seed`. Everything is read, and so checked, before training starts. Examples may have the labels of the training
-    examples, or those of `vocab`, where a model has been trained already. A `store` gives every `Tokens` of a batch its layers.
+    `read` and `collate` are the task's own (`tasks/*/data.py`); `fraction` keeps that share of the training examples'
+    groups, drawn by `seed`. Everything is read, and so checked, before training starts. Examples may have the labels of
+    the training examples, or those of `vocab`, where a model has been trained already. A `store` gives every `Tokens` of
+    a batch its layers.
     """
 
     def __init__(
@@ -83,6 +122,8 @@ class TaskData(pl.LightningDataModule):
         read: Mapping[str, Callable[[Path], Iterator[Example]]],
         collate: Callable[[Sequence[Example], Vocab], Any],
         batch_size: int,
+        batch_tokens: int | None = None,
+        batch_scores: int | None = None,
         fraction: float = 1.0,
         seed: int = 0,
         num_workers: int = 0,
@@ -91,11 +132,14 @@ class TaskData(pl.LightningDataModule):
         super().__init__()
         if not 0 < fraction <= 1:
             raise ValueError(f"fraction={fraction}, but it may be more than 0 and at most 1")
-        if batch_size < 1:
-            raise ValueError(f"fit.batch_size={batch_size}, but it may be 1 or more")
+        bounds: dict[str, Any] = {"batch_size": batch_size, "batch_tokens": batch_tokens, "batch_scores": batch_scores}
+        for key, value in bounds.items():
+            if value is not None and value < 1:
+                raise ValueError(f"fit.{key}={value}, but it may be 1 or more")
         if num_workers < 0:
             raise ValueError(f"num_workers={num_workers}, but it may be 0 or more")
-        self.collate, self.batch_size, self.seed, self.num_workers = collate, batch_size, seed, num_workers
+        self.collate, self.bounds, self.seed, self.num_workers = collate, bounds, seed, num_workers
+        self.start = 0, 0  # the epoch, and how many of its batches are done, where training begins
         self.examples = {split: list(read[split](path)) for split, path in files.items()}
         self.all_sentences = [s for examples in self.examples.values() for example in examples for s in example.sentences]
         self.vocab = vocab
@@ -105,26 +149,29 @@ class TaskData(pl.LightningDataModule):
         for split, examples in self.examples.items():
             _check(split, examples, files[split], known)
         if "train" in files:
-            kept = max(1, round(fraction * len(self.examples["train"])))
-            self.examples["train"] = random.Random(seed).sample(self.examples["train"], kept)
+            self.examples["train"] = _draw(self.examples["train"], fraction, seed)
 
     def sentences(self, split: str) -> Iterator[Sequence[str]]:
         """All sentences of a split's examples."""
         return itertools.chain.from_iterable(example.sentences for example in self.examples[split])
 
-    def _loader(self, split: str, shuffle_seed: int | None = None) -> DataLoader:
+    def _loader(self, split: str, **order: Any) -> DataLoader:
         examples = self.examples[split]
         lengths = [sum(map(len, example.sentences)) for example in examples]
         return DataLoader(
             range(len(examples)),  # type: ignore[arg-type]
-            batch_sampler=LengthBatches(lengths, self.batch_size, shuffle_seed=shuffle_seed),
+            batch_sampler=LengthBatches(lengths, **self.bounds, **order),
             collate_fn=partial(_collate, self.collate, examples, self.vocab, self.store),
             num_workers=self.num_workers,
             persistent_workers=self.num_workers > 0,
+            # Workers are made once a process, and their seed is drawn then: not from the model's random numbers, or a run
+            # that goes on would have others.
+            generator=torch.Generator() if self.num_workers else None,
+            pin_memory=self.trainer is not None and self.trainer.strategy.root_device.type == "cuda",
         )
 
     def train_dataloader(self) -> DataLoader:
-        return self._loader("train", self.seed)
+        return self._loader("train", shuffle_seed=self.seed, start=self.start)
 
     def val_dataloader(self) -> DataLoader:
         return self._loader("dev")
@@ -134,6 +181,14 @@ class TaskData(pl.LightningDataModule):
 
     def predict_dataloader(self) -> DataLoader:
         return self._loader("test")
+
+
+def _draw(examples: Sequence[Example], fraction: float, seed: int) -> list[Example]:
+    """A share of the examples' groups, all examples of each; the examples in an order that follows from the seed."""
+    groups = list(dict.fromkeys(example.group for example in examples))
+    kept = set(random.Random(seed).sample(groups, max(1, round(fraction * len(groups)))))
+    shuffled = random.Random(seed).sample(examples, len(examples))
+    return [example for example in shuffled if example.group in kept]
 
 
 def _collate(

@@ -1,5 +1,6 @@
 """The one LightningModule: any task's model, trained and measured."""
 
+import math
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol, runtime_checkable
 
@@ -7,10 +8,12 @@ import pytorch_lightning as pl
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torchmetrics import Metric
+from torchmetrics import MeanMetric, Metric
 
 from elmo_bench.data import Numbered
 from elmo_bench.nn import Backbone
+
+CHECK_EVERY = 50  # steps between two looks at the losses: a look waits for the GPU
 
 
 @runtime_checkable
@@ -53,6 +56,8 @@ class TaskModule(pl.LightningModule):
                 raise ValueError(f"{key}={lr}, but a learning rate is a number, 0 or more")
         self.monitor, self.bilm_lr, self.mix_lr = monitor, bilm_lr, mix_lr
         self.metrics: Any = nn.ModuleDict({"val": metric, "test": metric.clone()})
+        self.mean_loss = MeanMetric(nan_strategy="disable")  # of the epoch so far
+        self.losses: list[tuple[int, Tensor]] = []  # the latest steps', not looked at yet
         self.bilm_is_elsewhere = bilm_is_elsewhere
         self.content: dict[str, Any] = {}
         self.predictions: dict[int, Any] = {}
@@ -69,12 +74,20 @@ class TaskModule(pl.LightningModule):
     def training_step(self, numbered: Numbered, batch_idx: int) -> Tensor:
         batch = numbered.batch
         loss = self.model.loss(self.model(batch), batch)
-        if not torch.isfinite(loss):
-            raise FloatingPointError(f"the loss is {loss.item()} at step {self.global_step}; try a lower task.optimizer.lr")
-        self.log(
-            "train/loss", loss, on_step=False, on_epoch=True, prog_bar=True, sync_dist=True, batch_size=len(numbered.numbers)
-        )
+        self.mean_loss.update(loss.detach(), len(numbered.numbers))
+        self.log("train/loss", self.mean_loss, on_step=False, on_epoch=True, prog_bar=True)
+        self.losses.append((self.global_step, loss.detach()))
+        if len(self.losses) == CHECK_EVERY:
+            self.check_losses()
         return loss + self.elmo.penalty()
+
+    def check_losses(self) -> None:
+        """Look at the losses since the last look; FloatingPointError for the first that is no finite number."""
+        steps, losses = [step for step, _ in self.losses], [loss for _, loss in self.losses]
+        self.losses = []
+        for step, loss in zip(steps, torch.stack(losses).tolist() if losses else [], strict=True):
+            if not math.isfinite(loss):
+                raise FloatingPointError(f"the loss is {loss} at step {step}; try a lower task.optimizer.lr")
 
     def validation_step(self, numbered: Numbered, batch_idx: int) -> None:
         self.predictions |= zip(numbered.numbers, self._measure("val", numbered), strict=True)
@@ -93,6 +106,7 @@ class TaskModule(pl.LightningModule):
         return predicted
 
     def on_validation_epoch_start(self) -> None:
+        self.check_losses()
         self.predictions = {}
 
     def on_test_epoch_start(self) -> None:
@@ -155,9 +169,12 @@ class TaskModule(pl.LightningModule):
         return {f"model.backbone.elmo.layers.{name}": value for name, value in self.elmo.layers.state_dict().items()}
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        checkpoint |= self.content
+        self.check_losses()
+        checkpoint |= self.content | {"mean_loss": dict(self.mean_loss.metric_state)}
         for name in self._elsewhere():
             del checkpoint["state_dict"][name]
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         checkpoint["state_dict"].update(self._elsewhere())
+        for name, value in checkpoint.get("mean_loss", {}).items():
+            getattr(self.mean_loss, name).copy_(value)

@@ -17,7 +17,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -102,14 +102,15 @@ class Processes(Launcher):
 
         One that failed has CompactHydraException in its place, which Hydra's own sweeper raises when all are done.
         """
-        from elmo_bench.runs import finished
+        from elmo_bench.runs import finished, unfinished
 
         if any(override.startswith("hydra.sweep.subdir=") for override in self.overrides()):
             raise CompactHydraException("hydra.sweep.subdir: the folders of our runs are their numbers, below hydra.sweep.dir")
         configure_log(self.config.hydra.hydra_logging, self.config.hydra.verbose)
         folder = Path(self.config.hydra.sweep.dir).absolute()
         folder.mkdir(parents=True, exist_ok=True)
-        done = finished([folder, Path(self.config.outputs_dir)]) if self.config.resume else {}
+        folders = [folder, Path(self.config.outputs_dir).absolute()] if self.config.resume else []
+        done, killed = finished(folders), unfinished(folders)
         slots: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         devices = gpus() if self.n_jobs > 1 and not self.prefix else []
         for number in range(self.n_jobs):
@@ -121,7 +122,7 @@ class Processes(Launcher):
                 return Outcome(overrides, "not started", 0.0, "the sweep was stopped")
             slot = slots.get()
             try:
-                return self._run(initial_job_idx + number, overrides, folder, done, slot)
+                return self._run(initial_job_idx + number, overrides, folder, done, killed, slot)
             finally:
                 slots.put(slot)
 
@@ -149,17 +150,22 @@ class Processes(Launcher):
             raise error
         return [returned(outcome, error) for outcome in outcomes]
 
-    def _run(self, number: int, overrides: list[str], folder: Path, done: dict[str, Path], gpu: str | None) -> Outcome:
+    def _run(
+        self, number: int, overrides: list[str], folder: Path, done: dict[str, Path], killed: dict[str, Path], gpu: str | None
+    ) -> Outcome:
+        from elmo_bench.jobs.inputs import same
+
         config = self.hydra_context.config_loader.load_sweep_config(self.config, overrides)
         if (earlier := same(config, done)) is not None:
             return Outcome(overrides, "finished before", 0.0, str(earlier), earlier)
-        run_dir = self._own_folder(folder, number)
+        run_dir = self._own_folder(folder, number, same(config, killed))
         error = run_dir / "error.txt"
         error.unlink(missing_ok=True)
         log.info("#%d  %s", number, " ".join(overrides))
         begun = time.perf_counter()
         with contextlib.ExitStack() as stack:
-            output = None if self.n_jobs == 1 else stack.enter_context((run_dir / "output.txt").open("w"))
+            mode = "a" if (run_dir / "last.ckpt").exists() else "w"
+            output = None if self.n_jobs == 1 else stack.enter_context((run_dir / "output.txt").open(mode))
             command, environment = self.command(overrides, run_dir), self.environment(gpu)
             process = subprocess.Popen(command, stdout=output, stderr=output, env=environment, start_new_session=True)
             self.running.add(process)
@@ -175,11 +181,16 @@ class Processes(Launcher):
             reason = "the sweep was stopped"
         return Outcome(overrides, "failed", seconds, f"{reason} ({run_dir})")
 
-    def _own_folder(self, folder: Path, number: int) -> Path:
-        """A new one where the run's number already belongs to a finished run: it may have been of another sweep."""
+    def _own_folder(self, folder: Path, number: int, begun: Path | None) -> Path:
+        """That of the run that goes on, or one by its number, a new one where that already belongs to another run.
+
+        It may have been of another sweep: one that is finished or, where runs go on, has begun.
+        """
+        left = ("result.json", "last.ckpt") if self.config.resume else ("result.json",)
         with self.lock:
-            candidates = (folder / str(n) for n in itertools.count(number))
-            run_dir = next(path for path in candidates if path not in self.taken and not (path / "result.json").exists())
+            numbered = (folder / str(n) for n in itertools.count(number))
+            free = (path for path in numbered if not any((path / name).exists() for name in left))
+            run_dir = next(path for path in itertools.chain([begun] if begun else [], free) if path not in self.taken)
             self.taken.add(run_dir)
         run_dir.mkdir(exist_ok=True)
         return run_dir
@@ -214,23 +225,6 @@ class Processes(Launcher):
         for process in list(self.running):
             with contextlib.suppress(ProcessLookupError):  # it has just ended
                 os.killpg(process.pid, signal.SIGTERM)
-
-
-def same(config: DictConfig, run_folders: Mapping[str, Path]) -> Path | None:
-    """The folder of the run, among these by identity, that a config would repeat with today's files."""
-    if not run_folders:
-        return None
-    from elmo_bench.jobs.inputs import files
-    from elmo_bench.runs import Identity, hash_files
-
-    settings = Identity.of(config, {}).settings
-    if not any(identity.startswith(settings) for identity in run_folders):
-        return None
-    try:
-        inputs = hash_files(files(config), config.cache_dir)
-    except (OSError, ValueError):  # the run itself says what is wrong
-        return None
-    return run_folders.get(str(Identity.of(config, inputs)))
 
 
 def cores() -> int:

@@ -1,4 +1,5 @@
 import itertools
+import random
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -6,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch.distributed as dist
 
-from elmo_bench.data import LengthBatches, TaskData
+from elmo_bench.data import LengthBatches, TaskData, batch_sizes
 
 
 @dataclass(frozen=True)
@@ -15,10 +16,15 @@ class Sentence:
     labels: tuple = ("O",)
     source: str = "file:1"
     gold: tuple = ("O",)
+    document: str = ""
 
     @property
     def sentences(self):
         return [self.words]
+
+    @property
+    def group(self):
+        return (self.document or self.words[0],)
 
 
 def data(splits, **settings):
@@ -46,6 +52,41 @@ def test_order_follows_from_the_seed_and_changes_by_epoch():
     assert first == list(same)
     assert first != list(one)  # its second epoch
     assert list(same) != list(other)
+
+
+@pytest.mark.parametrize("seed", [None, 1])
+def test_long_examples_are_few_in_a_batch(seed):
+    """One sentence of 5,000 words beside 63 of ten is not 64 times 5,000."""
+    lengths = [5000, 100, 90, 40, *[10] * 63]
+    sampler = LengthBatches(lengths, 64, batch_tokens=700, batch_scores=20_000, shuffle_seed=seed)
+    for _ in range(5):
+        batches = list(sampler)
+        assert sorted(itertools.chain(*batches)) == list(range(67))
+        assert len(batches) == len(sampler)  # the same in each epoch
+        assert [0] in batches  # more than a batch may hold: by itself
+        for batch in batches:
+            longest = max(lengths[k] for k in batch)
+            assert len(batch) == 1 or (len(batch) * longest <= 700 and len(batch) * longest**2 <= 20_000)
+        assert max(map(len, batches)) > 50
+
+
+def test_bounds_that_nothing_reaches_change_nothing():
+    lengths = [random.Random(k).randrange(1, 100) for k in range(200)]
+    free, bounded = (LengthBatches(lengths, 32, shuffle_seed=1, batch_tokens=bound) for bound in (None, 32 * 123))
+    for _ in range(3):
+        assert list(free) == list(bounded)
+    assert batch_sizes(sorted(lengths), 32) == [32] * 6 + [8]
+
+
+def test_going_on_within_an_epoch():
+    straight, resumed = (
+        LengthBatches(range(1, 41), 4, shuffle_seed=1),
+        LengthBatches(range(1, 41), 4, shuffle_seed=1, start=(1, 7)),
+    )
+    _, second, third = (list(straight) for _ in range(3))
+    assert list(resumed) == second[7:]
+    assert len(resumed) == len(second)
+    assert list(resumed) == third
 
 
 @pytest.mark.parametrize("count", [1, 7, 8, 13])
@@ -84,10 +125,30 @@ def test_fraction():
     assert len(data(splits(), fraction=0.001).examples["train"]) == 1
 
 
+def test_fraction_draws_whole_groups():
+    """A tenth of the trees is all their phrases, and not a tenth of the phrases of most trees."""
+    phrases = [Sentence((str(k),), document=str(k // 10)) for k in range(200)]
+    train = data(splits() | {"train": phrases}, fraction=0.1).examples["train"]
+    assert len(train) == 20
+    assert len({example.document for example in train}) == 2
+
+
+def test_all_examples_come_in_the_order_of_the_seed():
+    """As they did before there were groups: no figure of fraction=1 moved."""
+    train = splits()["train"]
+    assert data(splits(), seed=5).examples["train"] == random.Random(5).sample(train, len(train))
+
+
 @pytest.mark.parametrize("fraction", [0, -1, 1.5])
 def test_wrong_fraction(fraction):
     with pytest.raises(ValueError, match=r"fraction=.*more than 0 and at most 1"):
         data(splits(), fraction=float(fraction))
+
+
+@pytest.mark.parametrize("key", ["batch_tokens", "batch_scores"])
+def test_wrong_bounds(key):
+    with pytest.raises(ValueError, match=rf"fit.{key}=0, but it may be 1 or more"):
+        data(splits(), **{key: 0})
 
 
 def test_labels_that_training_lacks():

@@ -28,13 +28,16 @@ MAY = {
     "data": {"text", "elmo", "nn"},
     "module": {"nn", "data"},
     "average": set(),
-    "jobs": {"elmo", "text", "report", "sample", "files", "nn", "metrics", "data", "module", "runs"},
+    "resume": {"files"},
+    "jobs": {"elmo", "text", "report", "sample", "files", "nn", "metrics", "data", "module", "resume", "runs"},
 }
 # Where a third-party package may be imported.
 ONLY = {
     "hydra": {"elmo_bench/jobs"},
     "omegaconf": {"elmo_bench/jobs", "elmo_bench/report", "elmo_bench/runs"},
-    "pytorch_lightning": {"elmo_bench/data.py", "elmo_bench/module.py", "elmo_bench/average.py", "elmo_bench/jobs"},
+    "pytorch_lightning": {
+        *("elmo_bench/data.py", "elmo_bench/module.py", "elmo_bench/average.py", "elmo_bench/resume.py", "elmo_bench/jobs"),
+    },
     "h5py": {"elmo_bench/elmo/weights.py", "elmo_bench/jobs"},
     "wandb": {"elmo_bench/jobs/wandb_logger.py"},
     "pyarrow": {"elmo_bench/hub.py"},

@@ -25,6 +25,7 @@ from elmo_bench.elmo import BiLm, Elmo, LayerStore, build_store
 from elmo_bench.elmo.chars import WIDTH
 from elmo_bench.module import TaskModule
 from elmo_bench.nn import Backbone
+from elmo_bench.resume import AtomicCheckpoints
 from elmo_bench.text import FALLBACK, Vocab, forms, read_vectors, side_by_side
 
 from . import inputs
@@ -32,6 +33,7 @@ from . import inputs
 logging.getLogger("pytorch_lightning").setLevel(logging.WARNING)
 for _chatter in (
     *("does not have many workers", "number of training batches", "exists and is not empty", "LeafSpec"),
+    "dataloader is not resumable",  # ours is, in another way: elmo_bench/resume.py
     *("using a custom batch sampler", "predict returned None", "`srun` command is available"),
 ):
     warnings.filterwarnings("ignore", f".*{_chatter}.*")
@@ -101,11 +103,16 @@ def data(cfg: DictConfig, read: Mapping[str, Callable[[Path], Iterator[Example]]
         instantiate(cfg.data.files),
         read=read or {split: reader(cfg, split) for split in ("train", "dev", "test")},
         collate=task.collate,
-        batch_size=cfg.fit.batch_size,
+        **batches(cfg),
         fraction=cfg.fraction,
         seed=cfg.seed,
         num_workers=cfg.num_workers,
     )
+
+
+def batches(cfg: DictConfig) -> dict[str, Any]:
+    """How large a batch may be."""
+    return {key: cfg.fit[key] for key in ("batch_size", "batch_tokens", "batch_scores")}
 
 
 def store(cfg: DictConfig, elmo: Elmo, data: TaskData) -> LayerStore | None:
@@ -194,6 +201,7 @@ def trainer(cfg: DictConfig, callbacks: list[Callback]) -> pl.Trainer:
     except MisconfigurationException as error:
         asked = f"trainer.accelerator={cfg.trainer.accelerator} trainer.devices={cfg.trainer.devices}"
         raise ValueError(f"{asked}: {error}; trainer=auto takes what there is") from error
+    built.strategy.checkpoint_io = AtomicCheckpoints()
     check_slurm(built)
     return built
 

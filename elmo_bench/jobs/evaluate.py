@@ -33,7 +33,7 @@ def evaluate(cfg: DictConfig) -> dict[str, float]:
         {"test": file},
         read={"test": build.reader(cfg, "test")},
         collate=build.task_files(cfg).collate,
-        batch_size=cfg.fit.batch_size,
+        **build.batches(cfg),
         num_workers=cfg.num_workers,
         vocab=vocab,
     )

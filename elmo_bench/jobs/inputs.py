@@ -1,11 +1,14 @@
 """Which files a run reads. Importing this is cheap: a sweep asks it for every run that it may leave out."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from hydra.errors import InstantiationException
 from hydra.utils import instantiate
 from omegaconf import DictConfig
+
+from elmo_bench.runs import Identity, hash_files
 
 
 def files(cfg: DictConfig) -> dict[str, Path]:
@@ -31,6 +34,18 @@ def vector_files(cfg: DictConfig) -> list[str]:
     """The files of `vocab.vectors`, which may name none, one or several."""
     chosen = cfg.vocab.vectors
     return [] if not chosen else [chosen] if isinstance(chosen, str) else list(chosen)
+
+
+def same(cfg: DictConfig, run_folders: Mapping[str, Path]) -> Path | None:
+    """The folder of the run, among these by identity, that a config would repeat with today's files."""
+    settings = Identity.of(cfg, {}).settings if run_folders else ""
+    if not any(identity.startswith(settings) for identity in run_folders):
+        return None
+    try:
+        inputs = hash_files(files(cfg), cfg.cache_dir)
+    except (OSError, ValueError):  # the run itself says what is wrong
+        return None
+    return run_folders.get(str(Identity.of(cfg, inputs)))
 
 
 def _made(node: Any) -> Any:

@@ -39,7 +39,7 @@ def predict(cfg: DictConfig) -> None:
         {"test": Path(cfg.input)},
         read={"test": partial(_parse, task.parse, records)},
         collate=task.collate,
-        batch_size=cfg.fit.batch_size,
+        **build.batches(cfg),
         num_workers=cfg.num_workers,
         vocab=vocab,
     )

@@ -19,7 +19,8 @@ from pytorch_lightning.utilities import rank_zero_only
 from elmo_bench.data import Example, TaskData
 from elmo_bench.files import atomic
 from elmo_bench.module import TaskModule
-from elmo_bench.runs import Result, about, begin, write_result
+from elmo_bench.resume import Last
+from elmo_bench.runs import GOES_ON, Result, about, begin, goes_on_from, write_result
 
 from . import adapt, build, checkpoint, inputs, wandb_logger
 from .result import print_result
@@ -30,15 +31,33 @@ log = logging.getLogger(__name__)
 class EpochLines(Callback):
     """A line of text for each epoch, for people and for log files; `seconds` is the time spent on training batches."""
 
-    def __init__(self, monitor: str) -> None:
+    def __init__(self, monitor: str, started: float) -> None:
         self.monitor, self.best, self.seconds = monitor, float("-inf"), 0.0
+        self.started, self.earlier = started, 0.0  # this process; the seconds of those before it, which were killed
+        self.start: float | None = None  # of this epoch's batches, while they are read
+
+    @property
+    def total(self) -> float:
+        """All seconds of the run so far."""
+        return self.earlier + time.perf_counter() - self.started
+
+    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        self.begun = self.start = time.perf_counter()
 
     def on_train_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        self.start = time.perf_counter()
+        self.begun = self.start = time.perf_counter()
 
     def on_validation_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        if trainer.state.fn == "fit":
-            self.seconds += time.perf_counter() - self.start
+        self.seconds, self.start = self._spent(), None
+
+    def _spent(self) -> float:
+        return self.seconds + (0.0 if self.start is None else time.perf_counter() - self.start)
+
+    def state_dict(self) -> dict[str, float]:
+        return {"best": self.best, "seconds": self._spent(), "total": self.total}
+
+    def load_state_dict(self, state_dict: dict[str, float]) -> None:
+        self.best, self.seconds, self.earlier = (state_dict[key] for key in ("best", "seconds", "total"))
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         loss, value = (float(trainer.callback_metrics[name]) for name in ("train/loss", self.monitor))
@@ -47,7 +66,7 @@ class EpochLines(Callback):
         log.info(
             "epoch %2d of at most %d   train/loss %7.3f   %s %5.2f   %4.1f s%s",
             *(trainer.current_epoch + 1, trainer.max_epochs, loss, self.monitor, 100 * value),
-            *(time.perf_counter() - self.start, mark),
+            *(time.perf_counter() - self.begun, mark),
         )
 
 
@@ -58,8 +77,7 @@ def train(cfg: DictConfig) -> dict[str, float]:
         raise ValueError(f"fit.max_epochs={cfg.fit.max_epochs}, but it may be 1 or more")
     if cfg.elmo.layers is None and cfg.elmo.mix != "none":
         raise ValueError(f"elmo={cfg.elmo.name} is the baseline: leave elmo.mix={cfg.elmo.mix} out, or choose a biLM")
-    if is_first():
-        begin(cfg, inputs.files(cfg))
+    last = (begin if is_first() else goes_on_from)(cfg, inputs.files(cfg))
     pl.seed_everything(cfg.seed, workers=True, verbose=False)
     asked = cfg
     if cfg.elmo.adapt and cfg.elmo.mix != "none":  # a baseline has nothing to adapt
@@ -80,16 +98,16 @@ def train(cfg: DictConfig) -> dict[str, float]:
     )
 
     monitor = f"val/{cfg.task.monitor}"
-    lines = EpochLines(monitor)
+    lines = EpochLines(monitor, started)
     best = ModelCheckpoint(cfg.run_dir, "best", monitor=monitor, mode="max", enable_version_counter=False)
     stop = EarlyStopping(monitor, patience=cfg.fit.patience, mode="max")
-    trainer = build.trainer(cfg, [best, stop, lines])
+    trainer = build.trainer(cfg, [best, stop, lines, Last(Path(cfg.run_dir, GOES_ON), minutes=cfg.fit.save_minutes)])
     try:
         data.store = build.store(cfg, elmo, data)
         settings: Any = OmegaConf.to_container(cfg, resolve=True)
         for logger in trainer.loggers:
             logger.log_hyperparams(settings)
-        trainer.fit(module, data)
+        trainer.fit(module, data, ckpt_path=last, weights_only=True)
         metrics = measure(cfg, trainer, module, data)
         for logger in trainer.loggers:
             logger.log_metrics(metrics | module.mix())
@@ -103,12 +121,13 @@ def train(cfg: DictConfig) -> dict[str, float]:
             metrics=metrics,
             mix=module.mix(),
             parameters=parameters,
-            seconds={"total": time.perf_counter() - started, "training": lines.seconds},
+            seconds={"total": lines.total, "training": lines.seconds},
             epochs=trainer.current_epoch,
             examples_per_second=len(data.examples["train"]) * trainer.current_epoch / lines.seconds,
             device=device(module),
         )
         write_result(result, asked, choices())
+        Path(cfg.run_dir, GOES_ON).unlink(missing_ok=True)
         print_result(result, cfg)
     return metrics
 

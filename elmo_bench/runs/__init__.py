@@ -1,9 +1,21 @@
 from .collect import EARLIER, Run, as_text, choice, collect, distinguishing, full_keys, number, varies, where
-from .folder import Result, about, begin, checkpoint, dev_figure, finished, unfinished, write_result
+from .folder import (
+    GOES_ON,
+    Result,
+    about,
+    begin,
+    checkpoint,
+    dev_figure,
+    finished,
+    goes_on_from,
+    unfinished,
+    write_result,
+)
 from .identity import Identity, acting, hash_files
 
 __all__ = [
     "EARLIER",
+    "GOES_ON",
     "Identity",
     "Result",
     "Run",
@@ -18,6 +30,7 @@ __all__ = [
     "distinguishing",
     "finished",
     "full_keys",
+    "goes_on_from",
     "hash_files",
     "number",
     "unfinished",

@@ -47,9 +47,11 @@ def begin(cfg: DictConfig, files: Mapping[str, Path]) -> Path | None:
     """
     folder = Path(cfg.run_dir)
     folder.mkdir(parents=True, exist_ok=True)
+    for stale in (path for name in (BEGUN, *LEFT) for path in folder.glob(f".{name}-*")):  # written when a process was killed
+        shutil.rmtree(stale)
     inputs = hash_files(files, cfg.cache_dir)
     identity = str(Identity.of(cfg, inputs))
-    if cfg.resume and (last := checkpoint(folder, identity)):
+    if last := goes_on_from(cfg, files):
         return last
     (folder / BEGUN).unlink(missing_ok=True)
     for name in LEFT:
@@ -60,6 +62,13 @@ def begin(cfg: DictConfig, files: Mapping[str, Path]) -> Path | None:
             path.unlink(missing_ok=True)
     _write(folder / BEGUN, {"identity": identity, "inputs": inputs, "started": _now()})
     return None
+
+
+def goes_on_from(cfg: DictConfig, files: Mapping[str, Path]) -> Path | None:
+    """The `last.ckpt` in `run_dir` that a run with `resume=true` goes on from: one of the same identity."""
+    if not cfg.resume:
+        return None
+    return checkpoint(Path(cfg.run_dir), str(Identity.of(cfg, hash_files(files, cfg.cache_dir))))
 
 
 def checkpoint(folder: Path, identity: str) -> Path | None:

@@ -21,7 +21,16 @@ ASIDE = (
         for key in ("accelerator", "enable_progress_bar", "enable_model_summary", "log_every_n_steps", "profiler")
     ),
     *("published", "task.published", "task.suffix"),
-    *("task.batch_size", "task.max_epochs", "task.patience", "task.gradient_clip", "task.gradient_clip_algorithm", "task.elmo"),
+    *(
+        "fit.save_minutes",
+        "task.batch_size",
+        "task.batch_scores",
+        "task.max_epochs",
+        "task.patience",
+        "task.gradient_clip",
+        "task.gradient_clip_algorithm",
+        "task.elmo",
+    ),
     *("data.files", "elmo.options", "elmo.weights", "elmo.layers.options", "elmo.layers.weights", "vocab.vectors", "checkpoint"),
     "elmo.cache",
 )

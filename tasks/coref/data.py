@@ -52,6 +52,11 @@ class Example:
         return f"{self.document} part {self.part}"
 
     @property
+    def group(self) -> tuple[str, ...]:
+        """The document, which all its parts share."""
+        return (self.document,)
+
+    @property
     def labels(self) -> list[str]:
         """None: clusters have no names."""
         return []

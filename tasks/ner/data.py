@@ -44,6 +44,11 @@ class Example:
         return [self.words]
 
     @property
+    def group(self) -> tuple[str, ...]:
+        """The sentence."""
+        return (self.source,)
+
+    @property
     def labels(self) -> list[str]:
         """Every tag that the entities' types may need: a type seen once may be of any length elsewhere."""
         return ["O", *(f"{prefix}-{entity.label}" for entity in self.entities for prefix in "BILU")]

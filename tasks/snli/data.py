@@ -41,6 +41,11 @@ class Example:
         return [self.premise, self.hypothesis]
 
     @property
+    def group(self) -> tuple[str, ...]:
+        """The premise, which comes with several hypotheses."""
+        return (" ".join(self.premise),)
+
+    @property
     def labels(self) -> list[str]:
         return [] if self.label == UNLABELLED else [self.label]
 

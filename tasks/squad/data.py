@@ -58,6 +58,7 @@ class Example:
     answers: tuple[str, ...]
     spans: tuple[Span, ...]
     source: str
+    group: tuple[str, ...]  # the article and the paragraph, which all questions about it share
 
     @property
     def sentences(self) -> list[tuple[str, ...]]:
@@ -94,27 +95,27 @@ def read(path: Path) -> Iterator[Example]:
     """
     counts: Counter[str] = Counter()
     seen: set[str] = set()
-    for record, context, where in _records(path):
+    for record, context, where, group in _records(path):
         identity = _field(record, "id", str, where)
         source = f"{path}: question {identity}"
         if identity in seen:
             raise ValueError(f"{source}: this id comes twice, but it names the question's prediction")
         seen.add(identity)
-        yield _example(record, context, identity, source, counts)
+        yield _example(record, context, identity, source, group, counts)
     log.info(
         "%s: %d questions, %d answers; %d begin or end within a token, %d differ from the text at their offset",
         *(path, len(seen), counts["answers"], counts["within"], counts["differ"]),
     )
 
 
-def _records(path: Path) -> Iterator[tuple[Any, Paragraph, str]]:
-    """Every question's record, with its paragraph and its place in the file."""
+def _records(path: Path) -> Iterator[tuple[Any, Paragraph, str, tuple[str, str]]]:
+    """Every question's record, with its paragraph, its place in the file, and the places of its article and paragraph."""
     for a, article in enumerate(_field(_load(path), "data", list, f"{path}")):
         for p, paragraph in enumerate(_field(article, "paragraphs", list, f"{path}: data[{a}]")):
             where = f"{path}: data[{a}].paragraphs[{p}]"
             context = _paragraph(_field(paragraph, "context", str, where))
             for q, record in enumerate(_field(paragraph, "qas", list, where)):
-                yield record, context, f"{where}.qas[{q}]"
+                yield record, context, f"{where}.qas[{q}]", (f"data[{a}]", f"data[{a}].paragraphs[{p}]")
 
 
 def _load(path: Path) -> Any:
@@ -143,7 +144,9 @@ def _as_read(word: str) -> str:
     return '"' if word in ("``", "''") else word.translate(PLAIN)
 
 
-def _example(record: Any, context: Paragraph, identity: str, source: str, counts: Counter[str]) -> Example:
+def _example(
+    record: Any, context: Paragraph, identity: str, source: str, group: tuple[str, ...], counts: Counter[str]
+) -> Example:
     question = _question(_field(record, "question", str, source), context, source)
     answers = _field(record, "answers", list, source)
     if not answers:
@@ -151,7 +154,7 @@ def _example(record: Any, context: Paragraph, identity: str, source: str, counts
     texts = tuple(_field(answer, "text", str, source) for answer in answers)
     starts = [_field(answer, "answer_start", int, source) for answer in answers]
     spans = tuple(_span(context, start, text, source, counts) for start, text in zip(starts, texts, strict=True))
-    return Example(identity, context, question, texts, spans, source)
+    return Example(identity, context, question, texts, spans, source, group)
 
 
 def _question(text: str, context: Paragraph, source: str) -> tuple[str, ...]:
@@ -244,7 +247,8 @@ def parse(record: dict[str, Any], source: str) -> Example:
     anything else or no words.
     """
     context = _paragraph(_field(record, "context", str, source))
-    return Example(source, context, _question(_field(record, "question", str, source), context, source), (), (), source)
+    question = _question(_field(record, "question", str, source), context, source)
+    return Example(source, context, question, (), (), source, (source,))
 
 
 def render(example: Example, prediction: Answer) -> dict[str, Any]:

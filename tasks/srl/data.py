@@ -51,6 +51,11 @@ class Example:
         return [self.words]
 
     @property
+    def group(self) -> tuple[str, ...]:
+        """The sentence, which all its predicates share."""
+        return (self.source,)
+
+    @property
     def labels(self) -> list[str]:
         """Every tag that the roles may need: elsewhere one may be longer, continued (C-) or referred to (R-)."""
         roles = {argument.label for argument in self.arguments}

@@ -42,6 +42,11 @@ class Example:
         return [self.words]
 
     @property
+    def group(self) -> tuple[str, ...]:
+        """The tree, which all its phrases share."""
+        return (self.source,)
+
+    @property
     def labels(self) -> list[str]:
         return [] if self.label == UNLABELLED else [self.label]
 

@@ -1,0 +1,163 @@
+"""`last.ckpt`: all that going on takes. A run that is killed and goes on ends as if it had not been, to the same bits on one CPU.
+
+Lightning's own checkpoints lack the place in the epoch's batches, the random state, the curves, and whether training was over;
+a schedule that watches dev misses a step where a run goes on.
+"""
+
+import csv
+import random
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from pytorch_lightning import LightningModule, Trainer
+from pytorch_lightning.callbacks import Callback, ModelCheckpoint
+from pytorch_lightning.loggers import CSVLogger
+from pytorch_lightning.plugins.io import TorchCheckpointIO
+
+from elmo_bench.files import atomic
+
+ASK_EVERY = 50  # steps
+KEY = "last"  # where last.ckpt has what Lightning's checkpoints lack
+
+
+class AtomicCheckpoints(TorchCheckpointIO):
+    """Writes checkpoints whole or not at all: a kill in the middle leaves the earlier one."""
+
+    def save_checkpoint(self, checkpoint: dict[str, Any], path: str | Path, storage_options: Any = None) -> None:
+        with atomic(path) as part:
+            torch.save(checkpoint, part)
+
+
+class Last(Callback):
+    """Writes `path` before each epoch's first step, before any other step where `minutes` have passed, and after the last step.
+
+    Before a step nothing is half done: the scores of dev, the schedule and the curves are those of the steps before.
+    `trainer.fit(ckpt_path=path)` goes on there; its data is a `TaskData`.
+    """
+
+    def __init__(self, path: Path, *, minutes: int | float) -> None:
+        if minutes < 0:
+            raise ValueError(f"fit.save_minutes={minutes}, but it may be 0 (after every step) or more")
+        self.path, self.minutes = path, minutes
+        self.saving = False
+        self.batches = 0  # of this epoch, that training has seen
+        self.written = 0.0
+        self.random: dict[str, Any] | None = None  # to go on with
+
+    def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
+        if self.random is not None:  # only now: making the loader's iterator draws a number
+            set_random_state(self.random)
+            self.random, self.written = None, time.monotonic()
+            trainer.fit_loop.restarting = False  # or a schedule that watches dev would miss this epoch
+            return
+        if batch_idx % trainer.accumulate_grad_batches == 0 and (batch_idx == 0 or self._is_due(trainer, batch_idx)):
+            self._write(trainer, batch_idx)
+
+    def _is_due(self, trainer: Trainer, batch_idx: int) -> bool:
+        """By the first process's clock, as all must agree; several processes ask it seldom, for that takes time."""
+        due = time.monotonic() - self.written >= 60 * self.minutes
+        if trainer.world_size == 1:
+            return due
+        return batch_idx % ASK_EVERY == 0 and bool(trainer.strategy.broadcast(due))
+
+    def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self._write(trainer, 0)
+
+    def _write(self, trainer: Trainer, batches: int) -> None:
+        self.saving, self.batches = True, batches
+        trainer.save_checkpoint(self.path)
+        self.saving, self.written = False, time.monotonic()
+
+    def on_save_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
+        if not self.saving:
+            return
+        _settle(checkpoint["loops"]["fit_loop"], self.batches)
+        checkpoint[KEY] = {
+            "epoch": trainer.current_epoch,
+            "batches": self.batches,
+            "is_over": trainer.should_stop,
+            "random": _of_all_processes(random_state()),
+            "curves": [_curves(logger) for logger in _csv_loggers(trainer)],
+        }
+
+    def on_load_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
+        if KEY not in checkpoint or not trainer.training:
+            return
+        state = checkpoint[KEY]
+        trainer.datamodule.start = state["epoch"], state["batches"]  # type: ignore[attr-defined]
+        trainer.should_stop = state["is_over"]
+        self.random = state["random"][trainer.global_rank % len(state["random"])]
+        for logger, text in zip(_csv_loggers(trainer), state["curves"], strict=False):
+            _restore_curves(logger, text)
+        for callback in trainer.checkpoint_callbacks:
+            if isinstance(callback, ModelCheckpoint):
+                _relocate(checkpoint["callbacks"][callback.state_key], callback)
+
+
+def _settle(loops: dict[str, Any], batches: int) -> None:
+    """Let Lightning's counters say that `batches` of the epoch are done and the next is not begun; 0: nor is the epoch."""
+    progress = loops["epoch_loop.batch_progress"]
+    for counts in (progress["total"], progress["current"]):
+        counts["ready"] = counts["completed"]
+    if batches == 0:
+        for counts in loops["epoch_progress"].values():
+            counts["ready"] = counts["started"] = counts["completed"]
+
+
+def _relocate(saved: dict[str, Any], best: ModelCheckpoint) -> None:
+    """Let the saved state of the best checkpoint name the run's folder as it is called now."""
+    path = str(Path(str(best.dirpath), Path(saved["best_model_path"]).name)) if saved["best_model_path"] else ""
+    saved |= {"dirpath": best.dirpath, "best_model_path": path, "kth_best_model_path": path}
+    saved["best_k_models"] = dict(zip([path], saved["best_k_models"].values(), strict=False))
+
+
+def _csv_loggers(trainer: Trainer) -> Sequence[CSVLogger]:
+    return [logger for logger in trainer.loggers if isinstance(logger, CSVLogger)] if trainer.is_global_zero else []
+
+
+def _curves(logger: CSVLogger) -> str:
+    """The text of metrics.csv, all rows written."""
+    logger.save()
+    path = Path(logger.experiment.metrics_file_path)
+    return path.read_text(encoding="utf-8") if path.is_file() else ""
+
+
+def _restore_curves(logger: CSVLogger, text: str) -> None:
+    """The rows as they were: what a killed run wrote after its last checkpoint comes again."""
+    if text:
+        with atomic(logger.experiment.metrics_file_path) as part:
+            part.write_text(text, encoding="utf-8")
+        logger.experiment.metrics_keys = next(csv.reader([text.partition("\n")[0].rstrip("\r")]))
+
+
+def random_state() -> dict[str, Any]:
+    """The state of Python's, numpy's and torch's generators, as plain data and tensors."""
+    name, keys, *rest = np.random.get_state()
+    return {
+        "python": random.getstate(),
+        "numpy": (name, np.asarray(keys).tolist(), *rest),
+        "torch": torch.get_rng_state(),
+        "cuda": torch.cuda.get_rng_state() if torch.cuda.is_initialized() else None,
+    }
+
+
+def set_random_state(state: dict[str, Any]) -> None:
+    """Go on as `random_state` found it."""
+    random.setstate(state["python"])
+    np.random.set_state(state["numpy"])
+    torch.set_rng_state(state["torch"])
+    if state["cuda"] is not None and torch.cuda.is_initialized():
+        torch.cuda.set_rng_state(state["cuda"])
+
+
+def _of_all_processes(state: dict[str, Any]) -> list[dict[str, Any]]:
+    if not dist.is_initialized():
+        return [state]
+    states: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(states, state)
+    return states

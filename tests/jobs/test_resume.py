@@ -1,0 +1,133 @@
+"""A run that was killed goes on, and ends as if it had not been: the same figures, curves and predictions, bit for bit."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from hydra import compose, initialize_config_dir
+
+from elmo_bench.jobs import train as training
+from elmo_bench.jobs.train import train
+from elmo_bench.module import TaskModule
+from elmo_bench.resume import AtomicCheckpoints
+from tests.jobs.small import SMALL
+
+CONF = str(Path(__file__).parents[2] / "conf")
+
+MORE = {  # what draws random numbers, keeps a state or moves between steps
+    "ner": ["elmo.dropout=0.5", "fit.batch_size=4"],
+    "sst5": ["embed.unknown_rate=0.3", "fit.batch_size=4"],
+    "snli": ["embed.unknown_rate=0.3", "elmo.finetune=true", "fit.batch_size=10"],
+    "squad": ["task.model.target=random", "fit.batch_size=4"],
+    "srl": ["fit.batch_size=80"],
+    "coref": ["task.model.max_sentences=2", "task.scheduler.step_size=1", "task.scheduler.gamma=0.9"],
+}
+
+
+class Killed(BaseException):
+    """What stands for `kill -9`: no one catches it."""
+
+
+def kill(*_):
+    raise Killed
+
+
+def until(step):
+    """A training step that ends the process where it is of this number, counted from 0 over all processes."""
+    training_step = TaskModule.training_step
+
+    def until(self, *arguments):
+        return kill() if self.global_step == step else training_step(self, *arguments)
+
+    return until
+
+
+def train_and_kill(cfg, where, name, function):
+    """Train until a function that stands in for another one ends the process."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(where, name, function)
+        with pytest.raises(Killed):
+            train(cfg)
+
+
+def left(cfg):
+    """All that a run leaves, without times."""
+    folder = Path(cfg.run_dir)
+    result = json.loads((folder / "result.json").read_text())
+    predictions = next((folder / "predictions").iterdir()).read_text()
+    weights = torch.load(folder / "best.ckpt", weights_only=True)["state_dict"]
+    assert not (folder / "last.ckpt").exists()
+    curves = (folder / "metrics.csv").read_text()
+    return result["metrics"], result["mix"], result["epochs"], predictions, curves, {n: w.tolist() for n, w in weights.items()}
+
+
+@pytest.fixture
+def composed(tmp_path, tmp_path_factory):
+    """The config of a small run that writes into a folder of a name."""
+
+    def composed(name, *overrides):
+        (tmp_path / name).mkdir(exist_ok=True)
+        folders = [f"run_dir={tmp_path / name}", f"cache_dir={tmp_path_factory.getbasetemp()}"]
+        small = ["trainer=cpu", "trainer.enable_progress_bar=false", "fit.max_epochs=2", "data.size=3"]
+        with initialize_config_dir(CONF, version_base="1.3"):
+            return compose("config", [*small, *overrides, *folders])
+
+    return composed
+
+
+@pytest.mark.parametrize("task", SMALL)
+def test_as_if_it_had_not_been_killed(composed, task):
+    settings = [f"task={task}", *SMALL[task], *MORE[task]]
+    undisturbed = composed("undisturbed", *settings)
+    train(undisturbed)
+    killed = composed("killed", *settings, "fit.save_minutes=0", "resume=true")
+    for step in (1, 3, 5):  # within an epoch and, where it has three steps, between two
+        train_and_kill(killed, TaskModule, "training_step", until(step))
+    train(killed)
+    for ours, theirs in zip(left(killed), left(undisturbed), strict=True):
+        assert ours == theirs
+
+
+@pytest.mark.parametrize("settings", [[], ["fit.patience=1", "fit.max_epochs=9"]])
+def test_killed_after_training(composed, settings, monkeypatch):
+    """Nothing is trained again, whether the last epoch had come or dev no longer rose."""
+    undisturbed = composed("undisturbed", *SMALL["ner"], *settings)
+    train(undisturbed)
+    killed = composed("killed", *SMALL["ner"], *settings, "resume=true")
+    train_and_kill(killed, training, "write_result", kill)
+    monkeypatch.setattr(TaskModule, "training_step", kill)
+    train(killed)
+    assert left(killed) == left(undisturbed)
+
+
+def test_a_kill_in_the_middle_of_writing(tmp_path, monkeypatch):
+    """The earlier checkpoint stays as it was."""
+    AtomicCheckpoints().save_checkpoint({"step": 1}, tmp_path / "last.ckpt")
+
+    def half(checkpoint, path):
+        Path(path).write_bytes(b"half of it")
+        kill()
+
+    monkeypatch.setattr(torch, "save", half)
+    with pytest.raises(Killed):
+        AtomicCheckpoints().save_checkpoint({"step": 2}, tmp_path / "last.ckpt")
+    assert torch.load(tmp_path / "last.ckpt", weights_only=True) == {"step": 1}
+
+
+def test_a_folder_that_has_moved(composed, tmp_path):
+    """The best checkpoint is looked for where the run is now."""
+    settings = [*SMALL["ner"], "fit.batch_size=4"]
+    undisturbed = composed("undisturbed", *settings)
+    train(undisturbed)
+    train_and_kill(composed("before", *settings), TaskModule, "training_step", until(4))
+    (tmp_path / "before").rename(tmp_path / "after")
+    after = composed("after", *settings, "resume=true")
+    train(after)
+    assert left(after) == left(undisturbed)
+    assert not (tmp_path / "before").exists()
+
+
+def test_a_setting_that_cannot_be(composed):
+    with pytest.raises(ValueError, match=r"fit.save_minutes=-1, but it may be 0 \(after every step\) or more"):
+        train(composed("run", *SMALL["ner"], "fit.save_minutes=-1"))
