@@ -1,9 +1,10 @@
 """Files: written whole or not at all, by one process at a time, and fetched from outside where they are not there."""
 
+import hashlib
 import logging
 import tempfile
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -48,57 +49,50 @@ def alone(path: str | Path, waiting: str) -> Iterator[None]:
 
 
 def corpus(
+    files: Mapping[str, str],
     *,
-    name: str,
-    data_dir: str,
-    train: str,
-    dev: str,
-    test: str,
-    origin: str,
+    data_dir: str | Path,
+    given: Collection[str] = (),
+    origin: str = "",
     downloads: Mapping[str, Mapping[str, Any]] | None = None,
-) -> Mapping[str, Path]:
-    """The three files of a corpus, plain or .gz: as the user has put them under `data_dir`, else downloaded to there.
+) -> dict[str, Path]:
+    """The files of a corpus, plain or .gz: as the user has put them, else downloaded to below `data_dir`.
 
     Args:
-        name: what the option is called, for errors.
+        files: a path for each split; it lies below `data_dir`, or is taken as it stands.
         data_dir: the folder below which corpora lie.
-        train: a file by its path below that folder; so are `dev` and `test`.
-        dev: may be the same file as `test`.
-        test: as `dev`.
-        origin: where the files come from and where they belong, for errors.
-        downloads: under such a path, the `url` it is downloaded from and the `sha256` of what lies there; where the file
-            is but a part of that, also which `member` of a zip archive it is, or the first and the last of its `lines`.
-            A path that is not here is never downloaded.
+        given: the splits whose paths the user has given: they are taken as they stand first.
+        origin: where the other files come from and where they belong, for errors.
+        downloads: under such a path, the `url` it is downloaded from and the `sha256` of what lies
+            there; where the file is but a part of that, also which `member` of a zip archive it is,
+            or the first and the last of its `lines`. A path that is not here is never downloaded.
 
     Raises:
-        FileNotFoundError: a file is neither there nor to be had; it says what failed and where to put the file by hand.
-        ValueError: a download has another checksum (nothing of it is kept), or an archive has not the member.
+        FileNotFoundError: a file is neither there nor to be had; it says where to put it by hand.
+        ValueError: a download has another checksum (nothing of it is kept), or an archive has not
+            the member.
 
     """
-    downloads = downloads or {}
-    found = {}
-    for split, path in (("train", train), ("dev", dev), ("test", test)):
-        try:
-            found[split] = _find(path, Path(data_dir).expanduser(), downloads.get(path))
-        except (FileNotFoundError, ValueError) as error:
-            raise type(error)(f"{error}. data={name}: {origin}") from error
-    return found
-
-
-def _find(path: str, folder: Path, download: Mapping[str, Any] | None) -> Path:
-    """A file by its path below a folder, by its name alone in that folder, or as it stands; gzipped or not; or downloaded."""
-    places = [folder / path, folder / Path(path).name, Path(path)]
-    for place in places:
-        for candidate in (place, place.with_name(place.name + ".gz")):
-            if candidate.is_file():
-                return candidate
-    if download is None:
-        raise FileNotFoundError(f"no file {places[0]} (data_dir={folder})")
-    return _download(places[0], **download)
+    folder, downloads, paths = Path(data_dir).expanduser(), downloads or {}, {}
+    for split, file in files.items():
+        own, path = split not in given, Path(file).expanduser()
+        places = [folder / path, path] if own else [path, folder / path]
+        there = [one for place in places for one in (place, place.with_name(f"{place.name}.gz")) if one.is_file()]
+        if there:
+            paths[split] = there[0]
+        elif file in downloads:
+            try:
+                paths[split] = _download(folder / path, **downloads[file])
+            except (FileNotFoundError, ValueError) as error:
+                raise type(error)(f"{error}. {origin}") from error
+        else:
+            hint = origin if own else "A path is taken as it stands, or below data_dir"
+            raise FileNotFoundError(f"data.files.{split}: no file {' or '.join(map(str, dict.fromkeys(places)))}. {hint}")
+    return paths
 
 
 def _download(path: Path, *, url: str, sha256: str, member: str | None = None, lines: Sequence[int] | None = None) -> Path:
-    """A file made of what lies at `url`; where it is but a part, the whole stays beside it, for the parts still to be taken."""
+    """A file made of what lies at `url`; where it is but a part, the whole stays beside it, for the other parts."""
     log.info("%s is not there: taking it from %s", path, url)
     if member is None and lines is None:
         _retrieve(url, path, sha256)
@@ -125,28 +119,42 @@ def _lines(path: Path, first: int, last: int) -> Iterator[bytes]:
 
 
 def fetch(url: str, *, folder: str, sha256: str | None = None) -> str:
-    """The path of a downloaded file: as it lies in `folder`, or fetched there with progress and checked.
+    """The path of a downloaded file, fetched with progress and checked if it is not below `folder` yet.
 
-    Raises FileNotFoundError that says where to put the file by hand, and ValueError for a wrong checksum.
+    Another address or another checksum is another file there. Raises FileNotFoundError that says
+    where to put the file by hand, and ValueError for a wrong checksum.
     """
-    path = Path(folder).expanduser() / url.rpartition("/")[2]
-    if sha256 is not None or not path.is_file():
-        _retrieve(url, path, sha256)
+    key = hashlib.sha256(f"{url} {sha256}".encode()).hexdigest()[:12]
+    path = Path(folder).expanduser() / key / url.rpartition("/")[2]
+    _retrieve(url, path, sha256)
     return str(path)
 
 
 def _retrieve(url: str, path: Path, sha256: str | None) -> None:
-    """Download to `path`, whole or not at all, unless a file with that checksum is there."""
+    """Download to `path`, whole or not at all, by one process while others wait; unless that file is there."""
+    if _is_there(path, sha256):
+        return
     import pooch  # a tenth of a second that few commands need
 
-    try:
-        known = f"sha256:{sha256}" if sha256 else None
-        pooch.retrieve(url, known, fname=path.name, path=path.parent, progressbar=True)
-    except ValueError as error:
-        raise ValueError(f"{url} is not the file it should be: {error}") from error
-    except Exception as error:  # the many ways in which a network fails
-        raise FileNotFoundError(
-            f"could not download {url} ({type(error).__name__}: {error}). Fetch it elsewhere and put it at {path}"
-        ) from error
+    known = f"sha256:{sha256}" if sha256 else None
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with alone(path, f"another run downloads {path.name}: waiting for it"):
+        if _is_there(path, sha256):
+            return
+        try:
+            pooch.retrieve(url, known, fname=path.name, path=path.parent, progressbar=True)
+        except ValueError as error:
+            raise ValueError(f"{url} is not the file it should be: {error}") from error
+        except Exception as error:  # the many ways in which a network fails
+            raise FileNotFoundError(
+                f"could not download {url} ({type(error).__name__}: {error}). Fetch it elsewhere and put it at {path}"
+            ) from error
     if sha256 is None:
         log.warning("%s has no published checksum; what came has sha256 %s", path, pooch.file_hash(str(path)))
+
+
+def _is_there(path: Path, sha256: str | None) -> bool:
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return sha256 is None or hashlib.file_digest(file, "sha256").hexdigest() == sha256

@@ -25,9 +25,9 @@ LABELS = {0: "entailment", 1: "neutral", 2: "contradiction", -1: "-"}
 
 
 def corpus(
-    *, source: str, revision: str, cache_dir: str, train: str, dev: str, test: str, convert: Convert
+    *, source: str, revision: str, cache_dir: str, train: str, dev: str, convert: Convert, test: str | None = None
 ) -> Mapping[str, Path]:
-    """The three files of a corpus in their official format, below `cache_dir`; written there first if need be.
+    """The files of a corpus in their official format, below `cache_dir`; written there first if need be.
 
     Args:
         source: the dataset's name on the hub, or a folder with the same files.
@@ -35,7 +35,7 @@ def corpus(
         cache_dir: the folder below which the converted files lie (the hub's own stay in the hub's cache).
         train: the parquet file of the split, by its path in the dataset; so are `dev` and `test`.
         dev: as `train`.
-        test: may be the same file as `dev`.
+        test: may be the same file as `dev`, or null.
         convert: `pairs` or `questions`.
 
     Raises:
@@ -46,7 +46,7 @@ def corpus(
     _need_the_extra()
     folder = Path(cache_dir).expanduser() / "hub"
     splits = {"train": train, "dev": dev, "test": test}
-    return {split: _converted(_parquet(file, source, revision), split, folder, convert) for split, file in splits.items()}
+    return {split: _converted(_parquet(file, source, revision), split, folder, convert) for split, file in splits.items() if file}
 
 
 def _need_the_extra() -> None:

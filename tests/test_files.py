@@ -5,14 +5,16 @@ import http.server
 import io
 import os
 import threading
+import time
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from hydra import compose, initialize_config_dir
 
 from elmo_bench.files import atomic, corpus, fetch
-from elmo_bench.jobs.build import instantiate
+from elmo_bench.jobs import inputs
 
 CONF = Path(__file__).parents[1] / "conf"
 CONTENT = b"weights" * 1000
@@ -31,11 +33,13 @@ def archive():
 
 
 FILES = {"good.bin": CONTENT, "cut.bin": CONTENT, "trees.zip": archive(), "lines.txt": LINES}
+FILES |= {"a/options.json": b"of a", "b/options.json": b"of b", "slow.bin": CONTENT}
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         self.server.requests.append(self.path)
+        time.sleep(0.3 * ("slow" in self.path))
         content = FILES.get(self.path[1:], b"")
         self.send_response(200 if content else 404)
         self.send_header("Content-Length", str(len(content)))
@@ -68,11 +72,11 @@ def x(folder, downloads, **files):
     """The corpus x, of whose files a test names those that it is about; the others lie there."""
     (folder / "there.txt").touch()
     paths = {"train": "there.txt", "dev": "there.txt", "test": "there.txt"} | files
-    return corpus(name="x", data_dir=str(folder), origin="Ask the authors.", downloads=downloads, **paths)
+    return corpus(paths, data_dir=str(folder), origin="Ask the authors.", downloads=downloads)
 
 
 def files_in(folder):
-    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file() and path.suffix != ".lock")
 
 
 @pytest.mark.parametrize("earlier", [None, b"earlier"])
@@ -110,38 +114,78 @@ def test_no_folder_to_write_to(tmp_path):
         pass
 
 
-def test_fetched_once(server, tmp_path):
+def test_fetched_once(server, requests, tmp_path):
     sha256 = hashlib.sha256(CONTENT).hexdigest()
     path = fetch(f"{server}/good.bin", folder=str(tmp_path), sha256=sha256)
     assert open(path, "rb").read() == CONTENT  # noqa: SIM115, PTH123
-    assert fetch("http://127.0.0.1:9/good.bin", folder=str(tmp_path), sha256=sha256) == path  # it lies there already
+    assert fetch(f"{server}/good.bin", folder=str(tmp_path), sha256=sha256) == path
+    assert requests == ["/good.bin"]
+
+
+def test_a_file_is_known_by_its_address_and_checksum(server, requests, tmp_path):
+    """Not by its last name: `b/options.json` is not `a/options.json`."""
+    a, b = (fetch(f"{server}/{name}/options.json", folder=str(tmp_path)) for name in ("a", "b"))
+    assert [Path(path).read_text() for path in (a, b)] == ["of a", "of b"]
+    sha256 = hashlib.sha256(b"of a").hexdigest()
+    assert fetch(f"{server}/a/options.json", folder=str(tmp_path), sha256=sha256) not in (a, b)
+    fetch(f"{server}/a/options.json", folder=str(tmp_path))
+    assert requests == ["/a/options.json", "/b/options.json", "/a/options.json"]
+
+
+def test_several_at_once_download_once(server, requests, tmp_path):
+    with ThreadPoolExecutor(4) as pool:
+        fetched = {*pool.map(lambda _: fetch(f"{server}/slow.bin", folder=str(tmp_path)), range(4))}
+        parts = {"train": "x/train", "dev": "x/dev"}
+        downloads = {path: source(server, "lines.txt", lines=[1, 2]) for path in parts.values()}
+        found = [*pool.map(lambda _: corpus(parts, data_dir=tmp_path, downloads=downloads), range(4))]
+    assert len(fetched) == 1
+    assert found[0]["dev"].read_text() == "one\ntwo\n"
+    assert sorted(requests) == ["/lines.txt", "/slow.bin"]
 
 
 def test_wrong_checksum_leaves_nothing(server, tmp_path):
     with pytest.raises(ValueError, match=r"good.bin is not the file it should be"):
         fetch(f"{server}/good.bin", folder=str(tmp_path), sha256="0" * 64)
-    assert not list(tmp_path.iterdir())
+    assert not files_in(tmp_path)
 
 
 @pytest.mark.parametrize("name", ["missing.bin", "cut.bin"])
 def test_broken_transfer_says_where_to_put_the_file(server, tmp_path, name):
-    with pytest.raises(FileNotFoundError, match=rf"could not download .*{name}.*put it at {tmp_path}/{name}"):
+    with pytest.raises(FileNotFoundError, match=rf"could not download .*{name}.*put it at {tmp_path}/.*/{name}"):
         fetch(f"{server}/{name}", folder=str(tmp_path))
-    assert not list(tmp_path.iterdir())
+    assert not files_in(tmp_path)
 
 
-@pytest.mark.parametrize("stored", ["ner/x.train", "x.train", "ner/x.train.gz", "x.train.gz"])
+@pytest.mark.parametrize("stored", ["ner/x.train", "ner/x.train.gz"])
 def test_where_a_corpus_may_lie(tmp_path, stored):
     (tmp_path / "ner").mkdir()
-    for name in (stored, "ner/x.dev", "x.test"):
-        (tmp_path / name).touch()
-    found = corpus(name="x", data_dir=str(tmp_path), train="ner/x.train", dev="ner/x.dev", test="ner/x.test", origin="Ask.")
-    assert found["train"] == tmp_path / stored
+    (tmp_path / stored).touch()
+    assert corpus({"train": "ner/x.train"}, data_dir=tmp_path) == {"train": tmp_path / stored}
+
+
+def test_no_other_file_of_that_name_is_taken(tmp_path):
+    (tmp_path / "eng.train").touch()
+    with pytest.raises(FileNotFoundError, match=r"data.files.train: no file .*/subset/eng.train"):
+        corpus({"train": "subset/eng.train"}, data_dir=tmp_path)
+
+
+@pytest.mark.parametrize("given", [[], ["train"]])
+def test_a_path_that_the_user_gives_is_taken_as_it_stands(tmp_path, monkeypatch, given):
+    for folder in ("here/subset", "data/subset"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "eng.train").touch()
+    monkeypatch.chdir(tmp_path / "here")
+    found = corpus({"train": "subset/eng.train"}, data_dir="../data", given=given)["train"]
+    assert found == Path("subset/eng.train" if given else "../data/subset/eng.train")
+    (tmp_path / "here" / "subset" / "eng.train").unlink()
+    assert corpus({"train": "subset/eng.train"}, data_dir="../data", given=given)["train"] == Path("../data/subset/eng.train")
 
 
 def test_a_missing_corpus(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"no file .*ner/x.train .*data=x: Ask the authors"):
-        corpus(name="x", data_dir=str(tmp_path), train="ner/x.train", dev="d", test="t", origin="Ask the authors.")
+    with pytest.raises(FileNotFoundError, match=r"data.files.train: no file .*ner/x.train.*Ask the authors"):
+        corpus({"train": "ner/x.train"}, data_dir=tmp_path, origin="Ask the authors.")
+    with pytest.raises(FileNotFoundError, match=r"no file ner/x.train or .*A path is taken as it stands, or below data_dir$"):
+        corpus({"train": "ner/x.train"}, data_dir=tmp_path, given=["train"], origin="Ask the authors.")
 
 
 def test_a_corpus_is_downloaded_once(server, requests, tmp_path):
@@ -154,7 +198,7 @@ def test_a_corpus_is_downloaded_once(server, requests, tmp_path):
     assert files_in(tmp_path) == ["ner/x.train", "there.txt"]
 
 
-@pytest.mark.parametrize("there", ["ner/x.train", "x.train.gz"])
+@pytest.mark.parametrize("there", ["ner/x.train", "ner/x.train.gz"])
 def test_the_users_file_wins(server, requests, tmp_path, there):
     (tmp_path / "ner").mkdir()
     (tmp_path / there).write_bytes(b"the user's own")
@@ -166,7 +210,7 @@ def test_another_file_is_never_downloaded(server, requests, tmp_path):
     (tmp_path / "part.txt").touch()
     downloads = {"ner/x.train": source(server, "good.bin")}
     assert x(tmp_path, downloads, train="part.txt")["train"] == tmp_path / "part.txt"
-    with pytest.raises(FileNotFoundError, match=r"no file .*prat.txt .*data=x: Ask the authors"):
+    with pytest.raises(FileNotFoundError, match=r"no file .*prat.txt.*Ask the authors"):
         x(tmp_path, downloads, train="prat.txt")
     assert not requests
 
@@ -175,7 +219,7 @@ def test_another_file_is_never_downloaded(server, requests, tmp_path):
     ("name", "what"), [("missing.bin", "HTTPError: 404"), ("cut.bin", "ConnectionError|ChunkedEncodingError")]
 )
 def test_what_a_failed_download_says(server, tmp_path, name, what):
-    message = rf"could not download {server}/{name} \(({what}).*put it at {tmp_path}/ner/x.train. data=x: Ask the authors"
+    message = rf"could not download {server}/{name} \(({what}).*put it at {tmp_path}/ner/x.train. Ask the authors"
     with pytest.raises(FileNotFoundError, match=message):
         x(tmp_path, {"ner/x.train": source(server, name)}, train="ner/x.train")
     assert files_in(tmp_path) == ["there.txt"]
@@ -183,7 +227,7 @@ def test_what_a_failed_download_says(server, tmp_path, name, what):
 
 @pytest.mark.parametrize("part", [{}, {"member": "trees/train.txt"}])
 def test_a_wrong_checksum_leaves_nothing(server, tmp_path, part):
-    with pytest.raises(ValueError, match=r"trees.zip is not the file it should be: .*data=x: Ask the authors"):
+    with pytest.raises(ValueError, match=r"trees.zip is not the file it should be: .*Ask the authors"):
         x(tmp_path, {"ner/x.train": source(server, "trees.zip", **part) | {"sha256": "0" * 64}}, train="ner/x.train")
     assert files_in(tmp_path) == ["there.txt"]
 
@@ -209,7 +253,7 @@ def test_a_members_name_is_never_a_path(server, tmp_path, member):
 
 @pytest.mark.parametrize(("name", "what"), [("trees.zip", "no item named 'a.txt'"), ("good.bin", "not a zip file")])
 def test_an_archive_without_the_member(server, tmp_path, name, what):
-    with pytest.raises(ValueError, match=rf"cannot read 'a.txt' in .*{name}: .*{what}.*data=x: Ask the authors"):
+    with pytest.raises(ValueError, match=rf"cannot read 'a.txt' in .*{name}: .*{what}.*Ask the authors"):
         x(tmp_path, {"ner/x.train": source(server, name, member="a.txt")}, train="ner/x.train")
     assert files_in(tmp_path) == [f"ner/{name}", "there.txt"]
 
@@ -218,8 +262,8 @@ def test_an_archive_without_the_member(server, tmp_path, name, what):
 def test_which_corpora_are_downloaded(option, tmp_path):
     """Every file of the open ones has a source; none of the others has."""
     with initialize_config_dir(str(CONF), version_base="1.3"):
-        files = compose("config", [f"data={option}", f"data_dir={tmp_path}"]).data.files
-    downloads = files.get("downloads", {})
+        data = compose("config", [f"data={option}", f"data_dir={tmp_path}"]).data
+    downloads, files = data.get("downloads", {}), data.files
     assert set(downloads) == ({files.train, files.dev, files.test} if option in DOWNLOADED else set())
     assert all(each.url.startswith("https://") and len(each.sha256) == 64 for each in downloads.values())
 
@@ -229,5 +273,7 @@ def test_an_override_keeps_the_other_files(tmp_path):
         (tmp_path / name).touch()
     with initialize_config_dir(str(CONF), version_base="1.3"):
         cfg = compose("config", ["data=sst", f"data_dir={tmp_path}", f"data.files.train={tmp_path}/part.txt"])
-    found = instantiate(cfg.data.files)
-    assert [path.name for path in found.values()] == ["part.txt", "dev.txt", "test.txt"]
+    (tmp_path / "sst").mkdir()
+    for name in ("dev.txt", "test.txt"):
+        (tmp_path / name).rename(tmp_path / "sst" / name)
+    assert [path.name for path in inputs.corpus(cfg).values()] == ["part.txt", "dev.txt", "test.txt"]

@@ -100,7 +100,7 @@ def data(cfg: DictConfig, read: Mapping[str, Callable[[Path], Iterator[Example]]
     """All examples, read and checked; each split with its own options where no `read` is given."""
     task = task_files(cfg)
     return TaskData(
-        instantiate(cfg.data.files),
+        inputs.corpus(cfg),
         read=read or {split: reader(cfg, split) for split in ("train", "dev", "test")},
         collate=task.collate,
         **batches(cfg),

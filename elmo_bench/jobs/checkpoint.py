@@ -11,7 +11,6 @@ from typing import Any, cast
 
 import numpy as np
 import torch
-from hydra.core.hydra_config import HydraConfig
 from hydra.utils import get_object
 from omegaconf import DictConfig, OmegaConf
 
@@ -19,7 +18,7 @@ from elmo_bench.elmo import digest
 from elmo_bench.module import TaskModule
 from elmo_bench.text import Vocab
 
-from . import build
+from . import build, inputs
 
 KEY = "elmo_bench"
 MODEL = ("task", "embed", "encoder", "elmo", "vocab")  # the parts of a config that say what the model is
@@ -101,7 +100,7 @@ def _config(cfg: DictConfig, stored: dict[str, Any], path: Path) -> DictConfig:
     for part in MODEL:
         _check(OmegaConf.to_container(config[part], resolve=True), path, f"{config.cache_dir}/elmo")
     config.task.optimizer = cfg.task.optimizer
-    for key in _overridden():
+    for key in inputs.overridden():
         if key == "task" and cfg.task.name != config.task.name:
             raise ValueError(f"task={cfg.task.name}, but checkpoint={path} is of task={config.task.name}")
         if key in ("embed", "encoder", "elmo"):
@@ -109,13 +108,6 @@ def _config(cfg: DictConfig, stored: dict[str, Any], path: Path) -> DictConfig:
         if key.partition(".")[0] in MODEL and "." in key:
             OmegaConf.update(config, key, OmegaConf.select(cfg, key))
     return config
-
-
-def _overridden() -> Iterator[str]:
-    """The keys that the command line sets."""
-    if HydraConfig.initialized():
-        for override in HydraConfig.get().overrides.task:
-            yield override.lstrip("+~").partition("=")[0]
 
 
 def _check(node: Any, path: Path, folder: str) -> None:

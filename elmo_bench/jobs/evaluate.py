@@ -27,8 +27,8 @@ def evaluate(cfg: DictConfig) -> dict[str, float]:
     if Path(cfg.run_dir).absolute() == Path(cfg.checkpoint).absolute().parent:
         raise ValueError(f"run_dir={cfg.run_dir} holds the checkpoint's own run: choose another folder for what is measured")
     if is_first():
-        begin(asked, inputs.files(asked))
-    file = Path(build.instantiate(cfg.data.files)[cfg.split])
+        begin(asked, inputs.files(asked, [cfg.split]))
+    file = inputs.corpus(cfg, [cfg.split])[cfg.split]
     data = TaskData(
         {"test": file},
         read={"test": build.reader(cfg, "test")},
@@ -78,7 +78,7 @@ def _config(cfg: DictConfig, trained: dict[str, Any]) -> DictConfig:
         key: value for key, value in trained["task"].items() if key in ("optimizer", "scheduler", "callbacks")
     }
     own = {key: measured[key] for key in ("job", "checkpoint", "split", "data", "run_dir", *MODEL)}
-    trained_on = {key: value for key, value in trained["data"].items() if key != "files"}
+    trained_on = {key: value for key, value in trained["data"].items() if key not in ("files", "origin", "downloads")}
     config = trained | own | {"task": task, "trained_on": trained_on}
     config["trainer"] = trained["trainer"] | {"precision": measured["trainer"]["precision"]}
     return OmegaConf.create(config)

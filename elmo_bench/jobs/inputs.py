@@ -1,22 +1,26 @@
 """Which files a run reads. Importing this is cheap: a sweep asks it for every run that it may leave out."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from hydra.core.hydra_config import HydraConfig
 from hydra.errors import InstantiationException
 from hydra.utils import instantiate
 from omegaconf import DictConfig
 
+from elmo_bench.files import corpus as find
 from elmo_bench.runs import Identity, hash_files
 
+SPLITS = ("train", "dev", "test")
 
-def files(cfg: DictConfig) -> dict[str, Path]:
+
+def files(cfg: DictConfig, splits: Sequence[str] = SPLITS) -> dict[str, Path]:
     """A run's corpus, word vectors, biLM and checkpoint, by what they are to it; downloaded or generated if need be.
 
     Raises ValueError and OSError as reading them does.
     """
-    found: dict[str, Any] = {f"data.{split}": path for split, path in _made(cfg.data.files).items()}
+    found: dict[str, Any] = {f"data.{split}": path for split, path in corpus(cfg, splits).items()}
     found["checkpoint"] = cfg.get("checkpoint")
     for number, path in enumerate(vector_files(cfg)):
         found[f"vocab.vectors.{number}" if number else "vocab.vectors"] = path
@@ -46,6 +50,41 @@ def same(cfg: DictConfig, run_folders: Mapping[str, Path]) -> Path | None:
     except (OSError, ValueError):  # the run itself says what is wrong
         return None
     return run_folders.get(str(Identity.of(cfg, inputs)))
+
+
+def corpus(cfg: DictConfig, splits: Sequence[str] = SPLITS) -> dict[str, Path]:
+    """The files of `cfg.data`, by split; a corpus without a test file has none under `test`.
+
+    A corpus is a `name` and `files`: a path for each split, or a `_target_` that makes them. Raises
+    ValueError for one that is neither, and FileNotFoundError for a file that is not there.
+    """
+    data, files = cfg.data, cfg.data.get("files")
+    if not isinstance(files, DictConfig) or "name" not in data:
+        raise ValueError(f"data: a corpus has a name and files (train, dev, test), but this one has {', '.join(map(str, data))}")
+    if unknown := sorted({str(key) for key in files} - {*SPLITS}) if "_target_" not in files else []:
+        raise ValueError(f"data.files: there is no {', '.join(unknown)}; the keys are {', '.join(SPLITS)}")
+    if "_target_" in files:
+        paths = {split: Path(path) for split, path in _made(files).items() if split in splits}
+    else:
+        chosen = {split: files[split] for split in splits if files.get(split)}
+        given = {key.removeprefix("data.files.") for key in overridden() if key.startswith("data.files.")}
+        if "origin" in data and "data.name" not in overridden() and (other := sorted(given & chosen.keys() - {"train"})):
+            raise ValueError(
+                f"data.files.{other[0]}={chosen[other[0]]} is not {data.name}'s, and a figure on it would be filed as one on "
+                f"{data.name}: choose data=files, or give the corpus a name of its own with data.name=NAME"
+            )
+        more = {key: data[key] for key in ("origin", "downloads") if key in data}
+        paths = find(chosen, data_dir=cfg.data_dir, given=given, **more)
+    if missing := [split for split in splits if split not in paths and (split != "test" or len(splits) == 1)]:
+        raise ValueError(f"data.files.{missing[0]} is empty: {data.name or 'the corpus'} has no {missing[0]} file; give one")
+    return paths
+
+
+def overridden() -> Iterator[str]:
+    """The keys that the command line sets."""
+    if HydraConfig.initialized():
+        for override in HydraConfig.get().overrides.task:
+            yield override.lstrip("+~").partition("=")[0]
 
 
 def _made(node: Any) -> Any:

@@ -22,7 +22,7 @@ from elmo_bench.elmo import BiLm, embed
 from elmo_bench.files import atomic
 from elmo_bench.text import read_conllu, read_documents
 
-from . import build
+from . import build, inputs
 
 log = logging.getLogger(__name__)
 WORD, POS, LEMMA, FRAME = 3, 4, 6, 7  # columns of CoNLL-2012
@@ -67,7 +67,7 @@ def probe(cfg: DictConfig) -> dict[str, float]:
     torch.manual_seed(cfg.seed)  # of a biLM with random weights, too
     bilm = build.bilm(cfg)
     given = {split: cfg.probe[split] for split in ("train", "test")}
-    files = {} if all(given.values()) else build.instantiate(cfg.data.files)
+    files = {split: path for name in given if not given[name] for split, path in inputs.corpus(cfg, [name]).items()}
     paths = {split: given[split] or files[split] for split in given}
     sentences = {split: list(islice(read(path), cfg.probe.max_sentences)) for split, path in paths.items()}
     for split, found in sentences.items():

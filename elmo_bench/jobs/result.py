@@ -10,8 +10,10 @@ from elmo_bench.runs import Result
 
 
 def print_result(result: Result, cfg: DictConfig) -> None:
-    """The test figures by type and overall, the mix, the time."""
-    print_metrics(result.metrics, "test", f"{result.task} on {cfg.data.name}, elmo={cfg.elmo.name}, seed {result.seed}: test")
+    """The test figures (without a test file those of dev) by type and overall, the mix, the time."""
+    split, name = ("test", "test") if any(key.startswith("test/") for key in result.metrics) else ("val", "dev")
+    title = f"{result.task} on {cfg.data.name}, elmo={cfg.elmo.name}, seed {result.seed}: {name}"
+    print_metrics(result.metrics, split, title)
     console = Console(markup=False, emoji=False)
     if result.mix:
         console.print("mix: " + "   ".join(f"{name.removeprefix('elmo/')} {value:.3f}" for name, value in result.mix.items()))

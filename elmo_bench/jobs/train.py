@@ -156,14 +156,20 @@ def count_parameters(module: pl.LightningModule) -> dict[str, int]:
 
 
 def measure(cfg: DictConfig, trainer: pl.Trainer, module: TaskModule, data: TaskData) -> dict[str, float]:
-    """The best epoch's figures on dev (`val/...`) and test (`test/...`); leaves test's predictions and the counts of both."""
+    """The best epoch's figures on dev (`val/...`) and, where there is one, test (`test/...`).
+
+    Leaves the counts of both, and the predictions of test; without a test file, those of dev.
+    """
     figures = dict(trainer.validate(module, data, ckpt_path="best", verbose=False)[0])
     if trainer.is_global_zero:
         write_counts(cfg, data.examples["dev"], module, "dev")
-    figures |= trainer.test(module, data, verbose=False)[0]
-    if trainer.is_global_zero:
-        write_predictions(cfg, data.examples["test"], module, "test")
-        write_counts(cfg, data.examples["test"], module, "test")
+        if "test" not in data.examples:
+            write_predictions(cfg, data.examples["dev"], module, "dev")
+    if "test" in data.examples:
+        figures |= trainer.test(module, data, verbose=False)[0]
+        if trainer.is_global_zero:
+            write_predictions(cfg, data.examples["test"], module, "test")
+            write_counts(cfg, data.examples["test"], module, "test")
     return {name: float(value) for name, value in figures.items() if name.startswith(("val/", "test/"))}
 
 

@@ -31,7 +31,8 @@ ASIDE = (
         "task.gradient_clip_algorithm",
         "task.elmo",
     ),
-    *("data.files", "elmo.options", "elmo.weights", "elmo.layers.options", "elmo.layers.weights", "vocab.vectors", "checkpoint"),
+    *("data.files", "data.origin", "data.downloads"),
+    *("elmo.options", "elmo.weights", "elmo.layers.options", "elmo.layers.weights", "vocab.vectors", "checkpoint"),
     "elmo.cache",
 )
 

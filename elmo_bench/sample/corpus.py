@@ -53,7 +53,7 @@ def _write(path: Path, *, task: str, size: int, seed: int) -> None:
         file.write(form.closing)
 
 
-def files(*, task: str, root: str | Path, size: int, seed: int) -> dict[str, Path]:
+def files(*, task: str, root: str | Path, size: int, seed: int, **given: str | None) -> dict[str, Path]:
     """Paths of the train, dev and test file of a task's generated corpus, which is written first if it is not there.
 
     Args:
@@ -61,11 +61,14 @@ def files(*, task: str, root: str | Path, size: int, seed: int) -> dict[str, Pat
         root: the folder below which generated corpora lie.
         size: number of stories to train on; dev and test have a quarter as many, ten at least.
         seed: another seed is another corpus from the same grammar.
+        given: no files: these are generated.
 
     Raises:
-        ValueError: for an unknown task, or a `size` below 1.
+        ValueError: for an unknown task, a `size` below 1, or a file that is given.
 
     """
+    for split in (split for split in given if given[split]):
+        raise ValueError(f"data.files.{split}={given[split]}, but data=sample is generated here: choose data=files")
     if task not in FORMATS:
         raise ValueError(f"there is no sample corpus for task {task!r}: choose one of {', '.join(sorted(FORMATS))}")
     if size < 1:
