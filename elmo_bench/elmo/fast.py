@@ -1,6 +1,6 @@
 """The biLM to use: the numbers of `bilm.py`, which defines them, many times faster on a CPU and in training.
 
-- A word type goes through the character CNN once; a table remembers it for the batches to come.
+- A word type goes through the character CNN once; on a CPU, without gradients, a table remembers it for the batches to come.
 - Sentences are read in order of length, and a step computes only those that still have a token.
 - Input weights are multiplied for several steps at a time, the first layer's once for each word type.
 - Weights are packed once, as oneDNN multiplies fastest: with few rows that more than doubles the speed of a product.
@@ -53,7 +53,12 @@ class BiLm(bilm.BiLm):
     def encode(self, chars: Int[Tensor, "B T C"]) -> Float[Tensor, "B T P"]:
         packed = self._pack()
         with torch.autocast(chars.device.type, enabled=False):
-            return packed.types(chars) if packed and chars.numel() else super().encode(chars)
+            if not chars.numel() or torch.compiler.is_compiling():
+                return super().encode(chars)
+            if packed:
+                return packed.types(chars)
+            frames, places = chars.flatten(0, 1).unique(dim=0, return_inverse=True)
+            return super().encode(frames[None])[0][places].unflatten(0, chars.shape[:2])
 
     def run(
         self, direction: int, x: Float[Tensor, "B T P"], mask: Bool[Tensor, "B T"] | None, state: State

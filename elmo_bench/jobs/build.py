@@ -1,9 +1,10 @@
 """From a config to objects: every config group is instantiated once, here, in a function of a few lines."""
 
+import hashlib
 import logging
 import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -23,6 +24,7 @@ from pytorch_lightning.utilities.exceptions import MisconfigurationException
 from elmo_bench.data import Example, TaskData
 from elmo_bench.elmo import BiLm, Elmo, LayerStore, build_store
 from elmo_bench.elmo.chars import WIDTH
+from elmo_bench.files import alone, atomic
 from elmo_bench.module import TaskModule
 from elmo_bench.nn import Backbone
 from elmo_bench.resume import AtomicCheckpoints
@@ -151,11 +153,30 @@ def vectors(cfg: DictConfig, words: Iterable[str]) -> dict[str, np.ndarray]:
     if lowercase not in (True, False, FALLBACK):
         raise ValueError(f"vocab.lowercase={lowercase}, but it may be true, false or {FALLBACK}")
     wanted = {form for word in words for form in forms(word, lowercase)}
-    parts = [read_vectors(path, wanted) for path in files]
+    parts = [_kept_vectors(path, wanted, Path(cfg.cache_dir, "vectors").expanduser()) for path in files]
     for path, part in zip(files, parts, strict=True):
         if not part:
             raise ValueError(f"vocab.vectors={path}: it has a vector for no word of the data")
     return side_by_side(parts, unit=cfg.vocab.get("unit_vectors", False))
+
+
+def _kept_vectors(file: str, wanted: Collection[str], folder: Path) -> dict[str, np.ndarray]:
+    """The vectors of the wanted words, read from the file once and kept in `folder` for the other runs of a sweep."""
+    path = Path(file).expanduser()
+    if not path.is_file():
+        raise FileNotFoundError(f"vocab.vectors={file}: no such file")
+    about = path.stat()
+    text = "\n".join([f"{path.resolve()} {about.st_size} {about.st_mtime_ns}", *sorted(wanted)])
+    kept = folder / f"{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}.npz"
+    folder.mkdir(parents=True, exist_ok=True)
+    with alone(kept, f"another run reads {file}: waiting for it"):
+        if not kept.is_file():
+            vectors = read_vectors(path, wanted)
+            with atomic(kept) as part:
+                np.savez(part, words=np.array([*vectors], dtype=str), vectors=np.array([*vectors.values()], dtype=np.float32))
+    with np.load(kept) as arrays:
+        os.utime(kept)
+        return dict(zip(arrays["words"].tolist(), arrays["vectors"], strict=True))
 
 
 def model(cfg: DictConfig, vocab: Vocab, vectors: Mapping[str, np.ndarray], elmo: Elmo) -> Any:

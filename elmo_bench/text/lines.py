@@ -13,6 +13,19 @@ def read_lines(path: str | Path) -> Iterator[tuple[int, str]]:
 
     Raises FileNotFoundError, and ValueError for an empty file, a damaged archive or bytes that are not UTF-8.
     """
+    return ((number, decode(line, f"{path}:{number}")) for number, line in read_bytes(path))
+
+
+def decode(line: bytes, source: str) -> str:
+    """A line as text, without its end. Raises ValueError, with the file and line of `source`, where it is not UTF-8."""
+    try:
+        return line.decode("utf-8").rstrip("\r\n")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{source}: byte {line[error.start]:#04x} is not UTF-8 text") from error
+
+
+def read_bytes(path: str | Path) -> Iterator[tuple[int, bytes]]:
+    """Yield (line number from 1, line with its end); raises FileNotFoundError, and ValueError for an empty or damaged file."""
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"{path}: no such file")
@@ -20,10 +33,7 @@ def read_lines(path: str | Path) -> Iterator[tuple[int, str]]:
     try:
         with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
             for number, line in enumerate(file, 1):
-                try:
-                    yield number, line.decode("utf-8").rstrip("\r\n")
-                except UnicodeDecodeError as error:
-                    raise ValueError(f"{path}:{number}: byte {line[error.start]:#04x} is not UTF-8 text") from error
+                yield number, line
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise ValueError(f"{path}: a damaged gzip file, after line {number}: {error}") from error
     if not number:

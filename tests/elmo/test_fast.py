@@ -215,3 +215,17 @@ def test_perplexity_reads_fast(no_definition):
     forward, backward = model.perplexity(BATCH)
     assert forward > 1
     assert backward > 1
+
+
+def test_training_encodes_each_word_once():
+    """With the gradients of the definition."""
+    model = frozen(torch.float64).train().requires_grad_(True)
+    plain = bilm.BiLm(model.options).double().train()
+    plain.load_state_dict(model.state_dict())
+    rows = []
+    model.token_encoder.register_forward_hook(lambda _, args, __: rows.append(len(args[0].flatten(0, 1))))
+    for each in (model, plain):
+        each(CHARS)[0].square().sum().backward()
+    assert rows == [len({word for sentence in BATCH for word in sentence} | {"</S>"}) + 1]  # and the frame of no word
+    for ours, theirs in zip(model.parameters(), plain.parameters(), strict=True):
+        torch.testing.assert_close(ours.grad, theirs.grad, rtol=1e-9, atol=1e-9)

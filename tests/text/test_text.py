@@ -104,9 +104,16 @@ def test_vectors(tmp_path):
         ". .": [3, 4],
     }
     with pytest.raises(ValueError, match=r"v.txt:2: a vector of 1 numbers, but the first has 2"):
-        read_vectors(write(path, b"a 1 2\nb 1\n"), {"a"})
+        read_vectors(write(path, b"a 1 2\nb 1\n"), {"a", "b"})
     with pytest.raises(ValueError, match=r"v.txt:1: could not convert"):
         read_vectors(write(path, b"a x y\n"), {"a"})
+
+
+def test_the_lines_of_other_words_are_not_split(tmp_path):
+    """Nor decoded: of two million lines a corpus wants some thousand."""
+    path = write(tmp_path / "v.txt", b"the 1 2\n\xff x y\nat . com 3 4\n\xc3\xa9t\xc3\xa9 5 6\n")
+    vectors = read_vectors(path, {"at . com", "\u00e9t\u00e9", "at", "half \ud83d"})
+    assert {word: vector.tolist() for word, vector in vectors.items()} == {"at . com": [3, 4], "\u00e9t\u00e9": [5, 6]}
 
 
 def test_vocab():
