@@ -1,5 +1,6 @@
 """Sweeps: every run a process of its own; what fails leaves the others alone; what is finished is not run again."""
 
+import json
 import os
 import signal
 import sys
@@ -85,6 +86,19 @@ def test_what_is_finished_is_not_run_again(sweep, tmp_path):
     assert (tmp_path / "log").read_text() == "first zeroth second "
     sweep(first=DONE)
     assert (tmp_path / "log").read_text() == "first zeroth second first "
+
+
+def test_what_was_killed_goes_on_in_its_folder(sweep, tmp_path):
+    """Wherever it is; a folder in which another run was begun is left alone."""
+    for place, name in (("outputs/1", "second"), ("sweep/0", "another")):
+        (tmp_path / place).mkdir(parents=True)
+        (tmp_path / place / "last.ckpt").touch()
+        begun = {"identity": str(Identity.of(named(name), {})), "inputs": {}}
+        (tmp_path / place / "run.json").write_text(json.dumps(begun))
+    sweep(first=DONE, second=DONE, resume=True)
+    assert (tmp_path / "outputs" / "1" / "result.json").is_file()
+    assert not (tmp_path / "sweep" / "0" / "result.json").exists()
+    assert len([*tmp_path.glob("sweep/*/result.json")]) == 1
 
 
 def test_a_job_returns_its_figure_on_dev(sweep):
@@ -229,11 +243,11 @@ def test_other_files_are_another_run(tmp_path, monkeypatch):
     again = {}
     for folder in ("a", "b", "copy", "nowhere"):
         cfg.data_dir = str(tmp_path / folder)
-        again[folder] = processes.same(cfg, done)
+        again[folder] = inputs.same(cfg, done)
     assert again == {"a": tmp_path / "run", "b": None, "copy": tmp_path / "run", "nowhere": None}
     cfg.data_dir = str(tmp_path / "a")
     (bilm / "weights.hdf5").write_text("other")
-    assert processes.same(cfg, done) is None
+    assert inputs.same(cfg, done) is None
 
 
 @pytest.mark.parametrize("name", SWEEPS)

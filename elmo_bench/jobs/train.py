@@ -5,6 +5,7 @@ import json
 import logging
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +18,12 @@ from pytorch_lightning.callbacks import Callback, EarlyStopping, ModelCheckpoint
 from pytorch_lightning.utilities import rank_zero_only
 
 from elmo_bench.data import Example, TaskData
-from elmo_bench.files import atomic
+from elmo_bench.files import alone, atomic
 from elmo_bench.module import TaskModule
 from elmo_bench.resume import Last
 from elmo_bench.runs import GOES_ON, Result, about, begin, goes_on_from, write_result
 
-from . import adapt, build, checkpoint, inputs, wandb_logger
+from . import adapt, again, build, checkpoint, inputs, wandb_logger
 from .result import print_result
 
 log = logging.getLogger(__name__)
@@ -71,12 +72,25 @@ class EpochLines(Callback):
 
 
 def train(cfg: DictConfig) -> dict[str, float]:
-    """Run the experiment that the config describes; the metrics of dev and test, as fractions of 1."""
+    """Run the experiment that the config describes; the metrics of dev and test, as fractions of 1.
+
+    With `resume=true` a run that was killed goes on, in its own folder, and one that is finished is not run again.
+    """
     started = time.perf_counter()
     if cfg.fit.max_epochs < 1:
         raise ValueError(f"fit.max_epochs={cfg.fit.max_epochs}, but it may be 1 or more")
     if cfg.elmo.layers is None and cfg.elmo.mix != "none":
         raise ValueError(f"elmo={cfg.elmo.name} is the baseline: leave elmo.mix={cfg.elmo.mix} out, or choose a biLM")
+    if cfg.resume:
+        again.move(cfg)
+    Path(cfg.run_dir).mkdir(parents=True, exist_ok=True)
+    with alone(Path(cfg.run_dir, "run"), "another process is at this run: waiting for it") if is_first() else nullcontext():
+        if cfg.resume and (metrics := again.finished_figures(cfg)):
+            return metrics
+        return _train(cfg, started)
+
+
+def _train(cfg: DictConfig, started: float) -> dict[str, float]:
     last = (begin if is_first() else goes_on_from)(cfg, inputs.files(cfg))
     pl.seed_everything(cfg.seed, workers=True, verbose=False)
     asked = cfg
@@ -97,11 +111,8 @@ def train(cfg: DictConfig) -> dict[str, float]:
         f"{parameters['trainable']:,}",
     )
 
-    monitor = f"val/{cfg.task.monitor}"
-    lines = EpochLines(monitor, started)
-    best = ModelCheckpoint(cfg.run_dir, "best", monitor=monitor, mode="max", enable_version_counter=False)
-    stop = EarlyStopping(monitor, patience=cfg.fit.patience, mode="max")
-    trainer = build.trainer(cfg, [best, stop, lines, Last(Path(cfg.run_dir, GOES_ON), minutes=cfg.fit.save_minutes)])
+    lines = EpochLines(f"val/{cfg.task.monitor}", started)
+    trainer = build.trainer(cfg, [*_checkpoints(cfg), lines])
     try:
         data.store = build.store(cfg, elmo, data)
         settings: Any = OmegaConf.to_container(cfg, resolve=True)
@@ -130,6 +141,16 @@ def train(cfg: DictConfig) -> dict[str, float]:
         Path(cfg.run_dir, GOES_ON).unlink(missing_ok=True)
         print_result(result, cfg)
     return metrics
+
+
+def _checkpoints(cfg: DictConfig) -> list[Callback]:
+    """What keeps the best epoch and the last step, and stops where dev no longer rises."""
+    monitor = f"val/{cfg.task.monitor}"
+    return [
+        ModelCheckpoint(cfg.run_dir, "best", monitor=monitor, mode="max", enable_version_counter=False),
+        EarlyStopping(monitor, patience=cfg.fit.patience, mode="max"),
+        Last(Path(cfg.run_dir, GOES_ON), minutes=cfg.fit.save_minutes),
+    ]
 
 
 def choices() -> dict[str, str]:

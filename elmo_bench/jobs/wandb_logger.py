@@ -1,5 +1,6 @@
 """Weights & Biases that never asks, hangs or stops a run: online where it is configured and answers, else offline."""
 
+import hashlib
 import logging
 import os
 from collections.abc import Sequence
@@ -12,6 +13,7 @@ log = logging.getLogger(__name__)
 def logger(*, save_dir: str, init_timeout: int, **settings: Any) -> Any:
     """Lightning's WandbLogger in the best mode there is: WANDB_MODE if it is set, else online, else offline.
 
+    A run that goes on goes on in its W&B run too, whose id follows from the `run.json` in `save_dir`.
     An offline run lies under `save_dir` and is sent by `wandb sync` whenever there is a network. Of several processes only the
     first has a run.
     """
@@ -25,6 +27,8 @@ def logger(*, save_dir: str, init_timeout: int, **settings: Any) -> Any:
     mode: Any
     mode, reason = os.environ.get("WANDB_MODE"), "WANDB_MODE says so"
     options = settings | {"dir": save_dir, "settings": wandb.Settings(init_timeout=init_timeout)}
+    if (begun := Path(save_dir, "run.json")).is_file():  # its identity, and when it was begun
+        options |= {"id": hashlib.sha256(begun.read_bytes()).hexdigest()[:16], "resume": "allow"}
     try:
         if mode is None:
             known = wandb.login(prompt=False, verify=False)

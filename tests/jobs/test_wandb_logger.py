@@ -35,6 +35,16 @@ def test_without_a_key_it_goes_offline_and_says_so(tmp_path, caplog):
     assert list(tmp_path.rglob("*.wandb"))
 
 
+def test_a_run_that_goes_on_is_the_same_run(tmp_path):
+    """Its id follows from the run's folder; one that is begun anew has another."""
+    ids = []
+    for content in ("begun today", "begun today", "begun tomorrow"):
+        (tmp_path / "run.json").write_text(content)
+        ids.append(build(tmp_path).experiment.id)
+        wandb_logger.finish()
+    assert ids[0] == ids[1] != ids[2]
+
+
 def test_the_environment_decides(tmp_path, monkeypatch, caplog):
     caplog.set_level(logging.INFO)
     monkeypatch.setenv("WANDB_MODE", "disabled")

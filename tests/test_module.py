@@ -1,0 +1,68 @@
+"""The one LightningModule: how it looks at losses."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+from torchmetrics import MeanMetric
+
+from elmo_bench.data import Numbered
+from elmo_bench.module import CHECK_EVERY, TaskModule
+
+
+class Model(nn.Module):
+    """One whose losses are given."""
+
+    def __init__(self, losses):
+        super().__init__()
+        self.losses = iter(losses)
+        self.backbone = nn.Module()
+        self.backbone.elmo = nn.Module()
+        self.backbone.elmo.penalty = lambda: 0.0
+
+    def forward(self, batch):
+        return batch
+
+    def loss(self, scores, batch):
+        return torch.tensor(next(self.losses))
+
+    def decode(self, scores, batch):
+        return []
+
+
+@pytest.fixture
+def module(monkeypatch):
+    monkeypatch.setattr(TaskModule, "log", lambda *_, **__: None)
+    monkeypatch.setattr(TaskModule, "global_step", property(lambda self: self.steps))
+
+    def build(*losses):
+        module = TaskModule(Model(losses), MeanMetric(), torch.optim.SGD, monitor="val/f1", bilm_lr=0.1)
+        module.steps = 0
+        return module
+
+    return build
+
+
+def train(module, steps):
+    for _ in range(steps):
+        module.training_step(Numbered([0], None), 0)
+        module.steps += 1
+
+
+def test_losses_are_looked_at_now_and_then(module, monkeypatch):
+    """A look waits for the GPU: not at each step."""
+    looks = []
+    monkeypatch.setattr(TaskModule, "check_losses", lambda self: looks.append(self.steps) or self.losses.clear())
+    for read in ("item", "tolist", "__bool__", "__float__"):
+        monkeypatch.setattr(torch.Tensor, read, lambda *_: pytest.fail("a step waits for the GPU"))
+    train(module(*[1.0] * 2 * CHECK_EVERY), 2 * CHECK_EVERY)
+    assert looks == [CHECK_EVERY - 1, 2 * CHECK_EVERY - 1]
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_the_step_of_a_loss_that_is_no_number_is_named(module, bad):
+    trained = module(1.0, 2.0, bad, math.nan)
+    train(trained, 4)
+    with pytest.raises(FloatingPointError, match=rf"the loss is {bad} at step 2; try a lower task.optimizer.lr"):
+        trained.on_validation_epoch_start()
