@@ -107,7 +107,10 @@ class Highway(nn.Module):
         super().__init__()
         self.carry = nn.Linear(size, size)
         self.transform = nn.Linear(size, size)
+        for layer in (self.carry, self.transform):
+            nn.init.normal_(layer.weight, std=size**-0.5)
         nn.init.constant_(self.carry.bias, -2.0)
+        nn.init.zeros_(self.transform.bias)
 
     def forward(self, x: Float[Tensor, "*N F"]) -> Float[Tensor, "*N F"]:
         gate = torch.sigmoid(self.carry(x))
@@ -128,7 +131,19 @@ class CharCnn(nn.Module):
         size = sum(count for _, count in options.filters)
         self.highways = nn.ModuleList(Highway(size) for _ in range(options.num_highway))
         self.projection = nn.Linear(size, options.projection_size)
+        self._initialise(options, size)
+
+    def _initialise(self, options: Options, size: int) -> None:
+        """Start as bilm-tf does."""
         nn.init.uniform_(self.embedding.weight[1:], -1.0, 1.0)
+        for convolution, (width, _) in zip(self.convolutions, options.filters, strict=True):
+            if options.activation == "relu":
+                nn.init.uniform_(convolution.weight, -0.05, 0.05)
+            else:
+                nn.init.normal_(convolution.weight, std=(width * options.char_dim) ** -0.5)
+            nn.init.zeros_(convolution.bias)
+        nn.init.normal_(self.projection.weight, std=size**-0.5)
+        nn.init.zeros_(self.projection.bias)
 
     def forward(self, chars: Int[Tensor, "B T C"]) -> Float[Tensor, "B T P"]:
         # All windows of pad characters give the same value: past the longest word, one of the widest filter's is enough.

@@ -203,3 +203,29 @@ def test_sentence_without_words_and_long_words():
 def test_wrong_character_frame():
     with pytest.raises(ValueError, match="reads 20 characters a word, not 50"):
         random_bilm(max_characters=20)(char_ids([["a"]]))
+
+
+@pytest.mark.parametrize("activation", ["relu", "tanh"])
+def test_it_starts_as_bilm_tf_does(activation):
+    """The initialisers of its training code; TensorFlow's default for the LSTMs, without biases."""
+    options = Options(cell_size=256, projection_size=64, filters=((1, 256), (3, 256)), activation=activation)
+    bilm = BiLm(options)
+    cnn, size = bilm.token_encoder, 512
+
+    def spread(weight, deviation):
+        assert weight.std().item() == pytest.approx(deviation, rel=0.05)
+
+    spread(cnn.embedding.weight[1:], 2 / 12**0.5)
+    for convolution in cnn.convolutions:
+        fan_in = convolution.weight[0].numel()
+        spread(convolution.weight, 0.1 / 12**0.5 if activation == "relu" else fan_in**-0.5)
+        assert (convolution.weight.abs().max() <= 0.05) == (activation == "relu")
+    for weight in (cnn.projection.weight, cnn.highways[0].carry.weight):
+        spread(weight, size**-0.5)
+    spread(cnn.highways[0].transform.weight, size**-0.5)
+    for lstm in (lstm for direction in bilm.directions for lstm in direction):
+        for weight in (lstm.weight, lstm.projection_weight):
+            spread(weight, (2 / sum(weight.shape)) ** 0.5)
+    biases = {name: bias for name, bias in bilm.named_parameters() if name.endswith("bias")}
+    expected = {name: -2.0 if "carry" in name else 0.0 for name in biases}
+    assert {name: bias.unique().tolist() for name, bias in biases.items()} == {name: [value] for name, value in expected.items()}
