@@ -147,7 +147,7 @@ class TaskData(pl.LightningDataModule):
         known = {label for example in self.examples["train"] for label in example.labels} if vocab is None else set(vocab.labels)
         self.labels = sorted(known)
         for split, examples in self.examples.items():
-            _check(split, examples, files[split], known)
+            _check(split, examples, files[split], known, "the training file" if vocab is None else "the model")
         if "train" in files:
             self.examples["train"] = _draw(self.examples["train"], fraction, seed)
 
@@ -201,12 +201,12 @@ def _collate(
     return Numbered(numbers, batch)
 
 
-def _check(split: str, examples: Sequence[Example], path: Path, labels: set[str]) -> None:
+def _check(split: str, examples: Sequence[Example], path: Path, labels: set[str], owner: str) -> None:
     if not examples:
         raise ValueError(f"{path}: no examples in the {split} file")
     for example in examples:
         if unknown := sorted(set(example.labels) - labels):
             raise ValueError(
-                f"{example.source}: labels {unknown} of the {split} file do not occur in the training file, "
-                f"which has {sorted(labels)}"
+                f"{example.source}: labels {unknown} of the {split} file do not occur in {owner}, "
+                f"which has {sorted(labels)}" + ("; see data.labels" if owner == "the model" else "")
             )

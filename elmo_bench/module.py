@@ -59,6 +59,7 @@ class TaskModule(pl.LightningModule):
         self.mean_loss = MeanMetric(nan_strategy="disable")  # of the epoch so far
         self.losses: list[tuple[int, Tensor]] = []  # the latest steps', not looked at yet
         self.bilm_is_elsewhere = bilm_is_elsewhere
+        self.rename: Callable[[Any], Any] | None = None  # a prediction by the labels of another corpus
         self.content: dict[str, Any] = {}
         self.predictions: dict[int, Any] = {}
 
@@ -102,6 +103,8 @@ class TaskModule(pl.LightningModule):
     def _measure(self, split: str, numbered: Numbered) -> list:
         batch = numbered.batch
         predicted = self.model.decode(self.model(batch), batch)
+        if self.rename is not None:
+            predicted = [self.rename(prediction) for prediction in predicted]
         self.metrics[split].update(predicted, batch.gold)
         return predicted
 

@@ -205,3 +205,21 @@ def test_a_search(tmp_path):
     rates = {result["config"]["task"]["optimizer"]["lr"] for result in results}
     assert len(rates) == 2
     assert found["best_params"]["task.optimizer.lr"] in rates
+
+
+def test_a_model_of_files_of_ones_own_is_evaluated_on_them(tmp_path):
+    for split in ("train", "dev", "test"):
+        (tmp_path / f"{split}.txt").write_text("Ann I-PER\nslept O\n\nBob I-PER\nsang O\n")
+    files = [f"data.files.{split}={tmp_path}/{split}.txt" for split in ("train", "dev", "test")]
+    small = [setting for setting in SMALL if not setting.startswith("data.")]
+    folder = f"hydra.run.dir={tmp_path}"
+    trained = run("data=files", *files, *small, "fit.max_epochs=1", f"{folder}/run")
+    assert trained.returncode == 0, trained.stderr
+    command = ["job=evaluate", f"checkpoint={tmp_path}/run/best.ckpt", "data.labels={PER: PER}"]
+    again = run(*command, f"{folder}/again")
+    assert again.returncode == 0, again.stderr
+    metrics = [json.loads((tmp_path / name / "result.json").read_text())["metrics"] for name in ("run", "again")]
+    assert metrics[1]["test/f1"] == metrics[0]["test/f1"]
+    (tmp_path / "test.txt").unlink()
+    gone = run(*command, f"{folder}/gone")
+    assert "test.txt, which is not here: give data=NAME" in gone.stderr

@@ -8,7 +8,7 @@ from .likelihood import chunks, sentence_likelihoods, text_likelihoods
 from .lm import LanguageModel
 from .mix import ScalarMix
 from .softmax import load_language_model, save_softmax
-from .store import LayerStore, build_store
+from .store import LayerStore, build_store, find_store
 from .training import Step, Trainer, Training
 from .weights import digest, load, save, shipped
 
@@ -31,6 +31,7 @@ __all__ = [
     "chunks",
     "digest",
     "embed",
+    "find_store",
     "load",
     "load_language_model",
     "save",

@@ -105,6 +105,21 @@ def build_store(
     return store
 
 
+def find_store(
+    bilm: BiLm, sentences: Iterable[Sequence[str]], layers: Sequence[int], folder: Path, *, dtype: str = "float32"
+) -> LayerStore | None:
+    """The store below `folder` that holds the most of these sentences; None where no store holds any.
+
+    Nothing is computed: the biLM runs on a batch with a sentence that is not there.
+    """
+    keys = {sentence_key(char_ids([sentence])[0]) for sentence in sentences if sentence}
+    precision = "-bfloat16" if bilm.bf16 else ""
+    paths = sorted(folder.glob(f"{digest(bilm)[:12]}{precision}-*-{dtype}"))
+    stores = [store for path in paths if not _missing(store := LayerStore(path, layers))]
+    counts = [len(keys & store._starts.keys()) for store in stores]
+    return stores[counts.index(max(counts))] if any(counts) else None
+
+
 def _layer_file(folder: Path, layer: int) -> Path:
     return folder / f"layer{layer}.npy"
 

@@ -22,7 +22,7 @@ from pytorch_lightning.plugins.environments import SLURMEnvironment
 from pytorch_lightning.utilities.exceptions import MisconfigurationException
 
 from elmo_bench.data import Example, TaskData
-from elmo_bench.elmo import BiLm, Elmo, LayerStore, build_store
+from elmo_bench.elmo import BiLm, Elmo, LayerStore, build_store, find_store
 from elmo_bench.elmo.chars import WIDTH
 from elmo_bench.files import alone, atomic
 from elmo_bench.module import TaskModule
@@ -131,6 +131,14 @@ def store(cfg: DictConfig, elmo: Elmo, data: TaskData) -> LayerStore | None:
     found = build_store(elmo.layers.to(device), data.all_sentences, elmo.chosen, folder, dtype=cfg.elmo.cache_dtype)
     elmo.layers.cpu()
     return found
+
+
+def stored(cfg: DictConfig, elmo: Elmo, data: TaskData) -> LayerStore | None:
+    """The layers that an earlier run has kept for the sentences of `data`; None where it kept none."""
+    if cfg.elmo.cache == "off" or not elmo.mixes or elmo.finetune:
+        return None
+    folder = Path(cfg.cache_dir, "layers").expanduser()
+    return find_store(elmo.layers, data.all_sentences, elmo.chosen, folder, dtype=cfg.elmo.cache_dtype)
 
 
 def vocab(cfg: DictConfig, data: TaskData) -> tuple[Vocab, Mapping[str, np.ndarray]]:

@@ -1,20 +1,26 @@
 """`job=evaluate`: a trained model on a split of any data set of its task; leaves `result.json`, predictions and counts."""
 
+import logging
 import time
+from collections import Counter
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from elmo_bench.data import TaskData
+from elmo_bench.data import Example, TaskData
 from elmo_bench.module import TaskModule
 from elmo_bench.runs import Result, begin, hash_files, write_result
+from elmo_bench.text import Vocab, kinds, label_map
 
 from . import build, inputs
-from .checkpoint import KEY, MODEL, restore
+from .checkpoint import KEY, MODEL, extend, restore
 from .result import print_metrics
 from .train import choices, count_parameters, device, is_first, write_counts, write_predictions
 
+Read = Callable[[Path], Iterator[Example]]
+log = logging.getLogger(__name__)
 SPLITS = {"train": "train", "dev": "val", "test": "test"}  # and what `result.json` calls their figures
 
 
@@ -27,19 +33,28 @@ def evaluate(cfg: DictConfig) -> dict[str, float]:
     if Path(cfg.run_dir).absolute() == Path(cfg.checkpoint).absolute().parent:
         raise ValueError(f"run_dir={cfg.run_dir} holds the checkpoint's own run: choose another folder for what is measured")
     if is_first():
+        asked = cfg if asked.data.name == "checkpoint" else asked  # whose corpus only the checkpoint knows
         begin(asked, inputs.files(asked, [cfg.split]))
     file = inputs.corpus(cfg, [cfg.split])[cfg.split]
+    read = build.reader(cfg, "test")
+    left_out: Counter[str] = Counter()
+    if cfg.data.labels:
+        read, module.rename = renamed(cfg, vocab, read, left_out)
     data = TaskData(
         {"test": file},
-        read={"test": build.reader(cfg, "test")},
+        read={"test": read},
         collate=build.task_files(cfg).collate,
         **build.batches(cfg),
         num_workers=cfg.num_workers,
         vocab=vocab,
     )
+    extend(cfg, module, vocab, data.all_sentences)
+    data.store = build.stored(cfg, module.elmo, data)
     trainer = build.trainer(cfg, [])
     measured = trainer.test(module, data, verbose=False)[0]
     metrics = {name.replace("test/", f"{cfg.split}/", 1): value for name, value in measured.items() if name.startswith("test/")}
+    if left_out:
+        log.info("data.labels: of the predictions are left out: %s", _listed(left_out))
     if trainer.is_global_zero:
         write_predictions(cfg, data.examples["test"], module, cfg.split)
         write_counts(cfg, data.examples["test"], module, cfg.split)
@@ -82,3 +97,40 @@ def _config(cfg: DictConfig, trained: dict[str, Any]) -> DictConfig:
     config = trained | own | {"task": task, "trained_on": trained_on}
     config["trainer"] = trained["trainer"] | {"precision": measured["trainer"]["precision"]}
     return OmegaConf.create(config)
+
+
+def renamed(cfg: DictConfig, vocab: Vocab, read: Read, left_out: Counter[str]) -> tuple[Read, Callable[[Any], Any]]:
+    """The task's `read` with the corpus's labels by the model's names (`data.labels`), and what renames a prediction.
+
+    Labels that the map does not name are left out of the gold annotation, with the whole example where that
+    is its only label, and counted. So are predicted chunks of other types (in `left_out`); a class that is
+    predicted stays, and is wrong.
+    """
+    relabel = getattr(build.task_files(cfg), "relabel", None)
+    if relabel is None:
+        raise ValueError(f"data.labels: task={cfg.task.name} has no labels that another corpus could call otherwise")
+    labels: Any = OmegaConf.to_container(cfg.data.labels, resolve=True)
+    names = label_map(labels)
+    if unknown := [label for label in names.predicted if not any(f"-{known}".endswith(f"-{label}") for known in vocab.labels)]:
+        raise ValueError(f"data.labels: the model has no {', '.join(unknown)}; its labels are {', '.join(vocab.labels)}")
+
+    def read_renamed(path: Path) -> Iterator[Example]:
+        counts: Counter[str] = Counter()
+        for example in read(path):
+            counts.update(kinds(example.gold))
+            if (same := relabel(example, names.gold)) is not None:
+                yield same
+        if missing := names.gold.keys() - counts.keys():
+            raise ValueError(f"data.labels: {path} has no {', '.join(sorted(missing))}; it has {', '.join(sorted(counts))}")
+        others = Counter({label: count for label, count in counts.items() if label not in names.gold})
+        log.info("data.labels: of %d gold labels are left out: %s", counts.total(), _listed(others) or "none")
+
+    def rename(prediction: Any) -> Any:
+        left_out.update(kind for kind in kinds(prediction) if kind not in names.predicted)
+        return names.rename(prediction)
+
+    return read_renamed, rename
+
+
+def _listed(counts: Counter[str]) -> str:
+    return ", ".join(f"{count} {label}" for label, count in counts.most_common())

@@ -15,7 +15,7 @@ from elmo_bench.files import atomic
 from elmo_bench.text import read_lines, read_objects
 
 from . import build
-from .checkpoint import restore
+from .checkpoint import extend, restore
 
 log = logging.getLogger(__name__)
 Parse = Callable[[dict[str, Any], str], Any]
@@ -43,6 +43,8 @@ def predict(cfg: DictConfig) -> None:
         num_workers=cfg.num_workers,
         vocab=vocab,
     )
+    extend(cfg, module, vocab, data.all_sentences)
+    data.store = build.stored(cfg, module.elmo, data)
     trainer = build.trainer(cfg, [])
     trainer.predict(module, data, return_predictions=False)
     if trainer.is_global_zero:

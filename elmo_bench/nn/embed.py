@@ -54,6 +54,20 @@ class Words(nn.Module):
                 self.embedding.weight[vocab.word_id(word)] = torch.from_numpy(vector)
         self.embedding.weight.requires_grad_(not frozen)
 
+    def extend(self, vectors: Mapping[str, np.ndarray]) -> None:
+        """Take pretrained vectors of further words, which the vocabulary numbers in the same order.
+
+        Raises ValueError where they are not as wide as those of training.
+        """
+        more = torch.from_numpy(np.stack(list(vectors.values()))).to(self.embedding.weight)
+        if more.shape[1] != self.dim:
+            raise ValueError(f"vocab.vectors: vectors of {more.shape[1]} numbers, but the model was trained with {self.dim}")
+        weight = self.embedding.weight
+        self.embedding = nn.Embedding.from_pretrained(
+            torch.cat([weight.detach(), more]), freeze=not weight.requires_grad, padding_idx=PADDING
+        )
+        self._pretrained = torch.cat([self._pretrained, self._pretrained.new_ones(len(more))])
+
     def forward(self, tokens: Tokens) -> Float[Tensor, "B T X"]:
         words = tokens.words
         if self.training and self.unknown_rate:
@@ -123,6 +137,10 @@ class WordsChars(nn.Module):
             scale=char_scale,
         )
         self.dim = self.words.dim + self.characters.dim
+
+    def extend(self, vectors: Mapping[str, np.ndarray]) -> None:
+        """Take pretrained vectors of further words, as `Words` does."""
+        self.words.extend(vectors)
 
     def forward(self, tokens: Tokens) -> Float[Tensor, "B T X"]:
         return torch.cat([self.words(tokens), self.characters(tokens.chars)], -1)

@@ -1,6 +1,7 @@
 from .conll import Row, read_blocks
 from .conll2012 import MIN_COLUMNS, Document, bracket_spans, read_documents
 from .conllu import read_conllu
+from .labels import LabelMap, kinds, label_map
 from .lines import read_lines, read_objects
 from .records import check_same, is_predicted, paired, tags_of
 from .sentences import part_sentences, read_sentences, read_text, text_files
@@ -15,6 +16,7 @@ __all__ = [
     "PADDING",
     "UNKNOWN",
     "Document",
+    "LabelMap",
     "Row",
     "Span",
     "Vocab",
@@ -24,6 +26,8 @@ __all__ = [
     "check_same",
     "forms",
     "is_predicted",
+    "kinds",
+    "label_map",
     "paired",
     "part_sentences",
     "read_blocks",

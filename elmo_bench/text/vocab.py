@@ -61,6 +61,12 @@ class Vocab:
                 return self._word_ids[form]
         return UNKNOWN
 
+    def extend(self, words: Iterable[str]) -> None:
+        """Number further words, in the form in which words are looked up, after those that are there."""
+        for word in words:
+            self._word_ids[word] = self.num_words
+            self.words.append(word)
+
     def label_id(self, label: str) -> int:
         """The number of a label; ValueError for one that training did not show."""
         if label not in self._label_ids:

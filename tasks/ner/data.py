@@ -4,8 +4,8 @@ Axes: B batch, T tokens.
 """
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -81,6 +81,11 @@ def _check(path: Path, rows: Sequence[Row]) -> None:
             raise ValueError(f"{path}:{row.line}: word {row.columns[0]!r}, but a word is not empty and has no space")
         if not re.fullmatch("O|[BI]-.+", row.columns[-1]):
             raise ValueError(f"{path}:{row.line}: tag {row.columns[-1]!r}, but a tag is O, B-TYPE or I-TYPE")
+
+
+def relabel(example: Example, names: Mapping[str, str]) -> Example:
+    """An example by the labels of a model of another corpus; entities without a name there are left out."""
+    return replace(example, entities=tuple(s._replace(label=names[s.label]) for s in example.entities if s.label in names))
 
 
 def collate(examples: Sequence[Example], vocab: Vocab) -> Batch:

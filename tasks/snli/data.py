@@ -5,8 +5,8 @@ Axes: B batch, T tokens of the premise, U tokens of the hypothesis.
 
 import json
 import logging
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -125,6 +125,11 @@ def leaves(tree: str, source: str) -> list[str]:
 
 def _unescape(word: str) -> str:
     return ESCAPES.get(word, word.replace("\\/", "/").replace("\\*", "*"))
+
+
+def relabel(example: Example, names: Mapping[str, str]) -> Example | None:
+    """An example by the labels of a model of another corpus; None for one whose label has no name there."""
+    return replace(example, label=names[example.label]) if example.label in names else None
 
 
 def collate(examples: Sequence[Example], vocab: Vocab) -> Batch:

@@ -4,8 +4,8 @@ Axes: B batch, T tokens.
 """
 
 import logging
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -112,6 +112,15 @@ def _lemma(rows: Sequence[Row], predicate: Sequence[int]) -> str:
     """The lemma, which may stand at any of a predicate's words, or else its first word."""
     lemmas = [rows[place].columns[LEMMA] for place in predicate]
     return next((lemma for lemma in lemmas if lemma != "-"), rows[predicate[0]].columns[WORD])
+
+
+def relabel(example: Example, names: Mapping[str, str]) -> Example:
+    """An example by the labels of a model of another corpus; arguments without a name there are left out.
+
+    The predicate's own V is the same everywhere.
+    """
+    names = {"V": "V", "C-V": "C-V"} | dict(names)
+    return replace(example, arguments=tuple(s._replace(label=names[s.label]) for s in example.arguments if s.label in names))
 
 
 def collate(examples: Sequence[Example], vocab: Vocab) -> Batch:

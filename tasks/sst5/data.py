@@ -4,8 +4,8 @@ Axes: B batch, T tokens.
 """
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -123,6 +123,11 @@ def parse_tree(line: str, source: str) -> tuple[tuple[str, ...], list[Span]]:
 
 def _unescape(word: str) -> str:
     return ESCAPES.get(word, word.replace("\\/", "/").replace("\\*", "*"))
+
+
+def relabel(example: Example, names: Mapping[str, str]) -> Example | None:
+    """An example by the labels of a model of another corpus; None for one whose label has no name there."""
+    return replace(example, label=names[example.label]) if example.label in names else None
 
 
 def collate(examples: Sequence[Example], vocab: Vocab) -> Batch:

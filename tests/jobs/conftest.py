@@ -32,7 +32,8 @@ def tiny(tmp_path, tmp_path_factory):
         files = [f"elmo.options={tmp_path}/bilm/options.json", f"elmo.weights={tmp_path}/bilm/weights.safetensors"]
         base = [*TINY, f"run_dir={run_dir}", f"cache_dir={tmp_path_factory.getbasetemp()}"]
         chosen = ["elmo=files", *files] if not any(o.startswith("elmo=") for o in overrides) else []
-        chosen += ["data.size=2"] if not any(o.startswith("data=") for o in overrides) else []
+        is_generated = not any(o.startswith("data=") or o == "job=evaluate" for o in overrides)
+        chosen += ["data.size=2"] if is_generated else []
         with initialize_config_dir(str(CONF), version_base="1.3"):
             return compose("config", [*base, *chosen, *overrides])
 

@@ -86,7 +86,7 @@ def test_on_the_way_of_a_run(config, bilm, tmp_path, monkeypatch):
     assert {result["config"]["elmo"]["weights"] for result in results} == {f"{tmp_path}/bilm/weights.safetensors"}  # as asked for
     mixes = [result["mix"] for result in results]
     assert mixes[0] != mixes[1] == mixes[2] != mixes[3]
-    figures = evaluate(config("job=evaluate", f"checkpoint={tmp_path}/run2/best.ckpt", "split=test"))
+    figures = evaluate(config("job=evaluate", "data=sample", f"checkpoint={tmp_path}/run2/best.ckpt", "split=test"))
     assert figures["test/f1"] == pytest.approx(metrics[0]["test/f1"])
     assert plain.keys() == metrics[0].keys()
 

@@ -1,6 +1,7 @@
 """A trained model again, from its checkpoint alone: the same figures, labels for new text; and what a stranger's may not do."""
 
 import json
+import logging
 from pathlib import Path
 
 import numpy as np
@@ -8,11 +9,15 @@ import pytest
 import torch
 from hydra import compose, initialize_config_dir
 
+from elmo_bench.elmo import BiLm
 from elmo_bench.jobs import build
+from elmo_bench.jobs.checkpoint import extend, restore
 from elmo_bench.jobs.evaluate import evaluate
 from elmo_bench.jobs.predict import predict
 from elmo_bench.jobs.train import train
+from elmo_bench.nn import tokens
 from elmo_bench.report.significance import figure
+from elmo_bench.text import UNKNOWN
 from tests.jobs.small import SMALL
 
 CONF = str(Path(__file__).parents[2] / "conf")
@@ -27,8 +32,9 @@ RECORDS = {
 
 
 def composed(*overrides):
+    size = ["data.size=2"] if "job=evaluate" not in overrides else []  # the checkpoint's
     with initialize_config_dir(CONF, version_base="1.3"):
-        return compose("config", ["trainer=cpu", "trainer.enable_progress_bar=false", "data.size=2", *overrides])
+        return compose("config", ["trainer=cpu", "trainer.enable_progress_bar=false", *size, *overrides])
 
 
 @pytest.fixture
@@ -47,12 +53,20 @@ def trained(folder, task, *overrides):
     return Path(cfg.run_dir, "best.ckpt"), train(cfg)
 
 
+@pytest.fixture(scope="module")
+def entities(tmp_path_factory):
+    """The checkpoint of a small NER model on mini, and its figures; for tests that only read it."""
+    run_dir = tmp_path_factory.mktemp("entities")
+    cache = f"cache_dir={tmp_path_factory.getbasetemp()}"
+    cfg = composed("task=ner", *SMALL["ner"], "fit.max_epochs=1", f"run_dir={run_dir}", cache)
+    return run_dir / "best.ckpt", train(cfg)
+
+
 @pytest.mark.parametrize("task", SMALL)
 def test_the_figures_of_training_again_and_labels_for_new_text(folder, tmp_path, task):
     checkpoint, metrics = trained(folder, task)
     for split, name in (("dev", "val"), ("test", "test")):
-        size = [setting for setting in SMALL[task] if setting.startswith("data.size")]
-        cfg = composed("job=evaluate", f"checkpoint={checkpoint}", f"split={split}", *size, *folder(split))
+        cfg = composed("job=evaluate", f"checkpoint={checkpoint}", f"split={split}", *folder(split))
         figures = {key.removeprefix(f"{split}/"): value for key, value in evaluate(cfg).items()}
         assert figures == pytest.approx({k.removeprefix(f"{name}/"): v for k, v in metrics.items() if k.startswith(f"{name}/")})
         assert json.loads(Path(cfg.run_dir, "result.json").read_text())["config"]["trained_on"]["name"] == "sample"
@@ -99,8 +113,8 @@ def test_raw_text(folder, tmp_path, task):
         ("in.txt", "# text = Rain\n1\tRain\train\n\n1\tSnow\tsnow\n", "in.txt has 3 columns between tabs"),
     ],
 )
-def test_input_that_is_not_what_it_should_be(folder, tmp_path, name, content, message):
-    checkpoint, _ = trained(folder, "ner", "elmo=none")
+def test_input_that_is_not_what_it_should_be(entities, folder, tmp_path, name, content, message):
+    checkpoint, _ = entities
     (tmp_path / name).write_text(content)
     cfg = composed("job=predict", f"checkpoint={checkpoint}", f"input={tmp_path / name}", f"output={tmp_path}/o", *folder("p"))
     with pytest.raises(ValueError, match=message):
@@ -149,34 +163,132 @@ def nested(key, value):
     [
         ("embed._target_", "os.system", "names 'os.system'"),
         ("embed", {"a": {"_target_": "elmo_bench.runs.folder.subprocess.run"}}, "names 'elmo_bench.runs.folder.subprocess.run'"),
-        ("encoder", [{"optimizer": {"_target_": "os.system"}}], "names 'os.system'"),
-        ("embed", "${oc.create:{_target_:os.system}}", "may refer to other keys alone"),
-        ("elmo.weights", "https://host/${oc.env:HOME}", "may refer to other keys alone"),
+        ("encoder", {"a": [{"optimizer": {"_target_": "os.system"}}]}, "names 'os.system'"),
+        ("encoder", ["${oc.env:HOME}"], "may refer to its own keys alone"),
+        ("embed", "a", "has no settings of embed"),
+        ("embed", "${oc.create:{_target_:os.system}}", "may refer to its own keys alone"),
+        ("elmo.weights", "https://host/${oc.env:HOME}", "may refer to its own keys alone"),
         ("task.data", "outputs.theirs", "names task.data=outputs.theirs, which is no module of tasks"),
-        ("elmo.weights", {"_target_": "elmo_bench.files.fetch", "url": "u", "folder": "/etc"}, "would download to '/etc'"),
-        # The name in earlier checkpoints.
-        ("elmo.weights", {"_target_": "elmo_bench.download.fetch", "folder": "/etc"}, "would download to '/etc'"),
+        ("elmo.name", "../evil", "reads the biLM elmo=../evil, but conf/elmo has books, files"),
+        ("elmo.dropout", {"_target_": "elmo_bench.files.fetch", "url": "u", "folder": "/etc"}, "names 'elmo_bench.files.fetch'"),
+        ("vocab.smuggle", ("${oc.env:HOME}",), "holds a tuple"),
+        ("vocab.vectors", "${hydra:runtime.cwd}", "may refer to its own keys alone"),
+        ("vocab.vectors", "${job}", "may refer to its own keys alone"),
+        ("task.suffix", "${vocab.nothing}", "refers to what is not there"),
+        ("data.option", "../evil", "was trained on data=../evil, which is no option of conf/data: give data=NAME"),
+        ("data.root", "/etc", "was trained with data=sample data.root=/etc: give data=NAME"),
+        ("data.files.test", "nowhere.txt", "data.files.test=nowhere.txt, which is not here: give data=NAME"),
     ],
 )
-def test_a_stranger_s_checkpoint_calls_nothing_but_ours(folder, tmp_path, key, value, message):
-    checkpoint, _ = trained(folder, "ner")
+def test_a_stranger_s_checkpoint_calls_nothing_but_ours(entities, tmp_path, key, value, message):
     with pytest.raises(ValueError, match=message):
-        evaluate(edited(checkpoint, tmp_path, nested(key, value)))
+        restore(edited(entities[0], tmp_path, nested(key, value)))
 
 
-def test_a_checkpoint_from_before_a_setting(folder, tmp_path):
-    checkpoint, figures = trained(folder, "ner")
+def test_what_is_fetched_is_what_conf_lists(entities, folder, tmp_path):
+    checkpoint, metrics = entities
+    theirs = {"_target_": "elmo_bench.download.fetch", "url": "https://host/weights", "folder": "/etc"}
+    figures = evaluate(edited(checkpoint, tmp_path, nested("elmo.weights", theirs), *folder("again")))
+    assert figures["test/f1"] == metrics["test/f1"]
+
+
+def test_a_checkpoint_that_does_not_say_its_corpus(entities, tmp_path):
+    cfg = edited(entities[0], tmp_path, lambda content: content["elmo_bench"]["config"].pop("data"))
+    with pytest.raises(ValueError, match="does not say which corpus it was trained on: give data=NAME"):
+        restore(cfg)
+
+
+def test_layers_that_training_kept_are_read(entities, folder, tmp_path, monkeypatch):
+    checkpoint, metrics = entities
+    (tmp_path / "in.txt").write_text("Zork xyzzy .\n")
+
+    def refuse(*arguments):
+        raise AssertionError("the biLM ran")
+
+    monkeypatch.setattr(BiLm, "forward", refuse)
+    assert evaluate(composed("job=evaluate", f"checkpoint={checkpoint}", *folder("e")))["test/f1"] == metrics["test/f1"]
+    files = [f"input={tmp_path}/in.txt", f"output={tmp_path}/out.jsonl"]
+    with pytest.raises(AssertionError, match="the biLM ran"):  # for words that no run has met
+        predict(composed("job=predict", f"checkpoint={checkpoint}", *files, *folder("p")))
+
+
+@pytest.mark.parametrize("embed", ["words", "words_chars"])
+def test_words_that_training_did_not_see_have_their_vectors(folder, tmp_path, caplog, embed):
+    vectors = tmp_path / "vectors.txt"
+    vectors.write_text("the 1 2 3\nzork 4 5 6\nfoo 7 8 9\n")
+    narrow = ["encoder.hidden_size=8", "task.model.hidden_size=8", "fit.max_epochs=1"]
+    cfg = composed("elmo=none", f"embed={embed}", *narrow, f"vocab.vectors={vectors}", *folder("trained"))
+    train(cfg)
+    restored, module, vocab = restore(composed("job=predict", f"checkpoint={cfg.run_dir}/best.ckpt", *folder("p")))
+    num_words = vocab.num_words
+    with caplog.at_level(logging.INFO):
+        extend(restored, module, vocab, [["Zork", "the", "xyzzy", "xyzzy"]])
+    assert "training did not see 2 of 3 words, 75.0 % of the text; vocab.vectors has 1 of them" in caplog.text
+    assert "and 50.0 % stay unknown" in caplog.text
+    assert (vocab.word_id("Zork"), vocab.num_words, vocab.word_id("xyzzy")) == (num_words, num_words + 1, UNKNOWN)
+    embedded = module.model.backbone.embed(tokens([["Zork", "the"]], vocab))
+    assert embedded[0, 0, :3].tolist() == [4, 5, 6]
+    vectors.unlink()
+    with caplog.at_level(logging.WARNING):
+        extend(restored, module, vocab, [["bar"]])
+    assert "vectors.txt is not there: all 1 of 1 words that training did not see (100.0 % of the text)" in caplog.text
+    vectors.write_text("the 1 2\nbar 1 2\n")
+    with pytest.raises(ValueError, match=r"vectors of 2 numbers, but the model was trained with 3"):
+        extend(restored, module, vocab, [["bar"]])
+
+
+def test_a_corpus_with_other_names_for_its_labels(entities, folder, tmp_path, caplog):
+    """The figures are those of the same file under the model's own names, without what these do not name."""
+    checkpoint, _ = entities
+    content = torch.load(checkpoint, weights_only=True)["elmo_bench"]
+    ours = sorted({label[2:] for label in content["vocab"]["labels"]} - {""})
+    names = dict(zip(ours, ("person", "place", "group"), strict=False))
+    rows = [f"w{k} B-{kind}" for k, kind in enumerate([*names.values(), "firm", "song"])]
+    (tmp_path / "theirs.txt").write_text("\n".join([*rows, "x O"]) + "\n")
+    back = {theirs: mine for mine, theirs in names.items()} | {"firm": ours[0]}
+    tags = [f"w{k} B-{back[kind]}" for k, kind in enumerate([*names.values(), "firm"])]
+    (tmp_path / "ours.txt").write_text("\n".join([*tags, "w4 O", "x O"]) + "\n")
+
+    def figures(name, *more):
+        files = [f"data.files.{split}={tmp_path}/{name}.txt" for split in ("train", "dev", "test")]
+        return evaluate(composed("job=evaluate", f"checkpoint={checkpoint}", "data=wikigold", *files, *more, *folder(name)))
+
+    listed = ",".join(f"{mine}:{theirs}" for mine, theirs in list(names.items())[1:])
+    with caplog.at_level(logging.INFO):
+        found = figures("theirs", f"data.labels={{{ours[0]}:[person,firm],{listed}}}")
+    assert found == figures("ours")
+    assert "of 5 gold labels are left out: 1 song" in caplog.text
+
+
+def test_a_checkpoint_from_before_a_setting(entities, folder, tmp_path):
+    checkpoint, figures = entities
 
     def edit(content):
-        for key in ("precision", "mix_lr"):
+        for key in ("precision", "mix_lr", "norm"):
             del content["elmo_bench"]["config"]["elmo"][key]
 
     again = evaluate(edited(checkpoint, tmp_path, edit, *folder("again")))
     assert again["test/f1"] == figures["test/f1"]
 
 
-def test_another_bilm(folder, tmp_path):
-    checkpoint, _ = trained(folder, "ner")
+def test_a_checkpoint_from_before_running_statistics(folder, tmp_path, caplog):
+    checkpoint, _ = trained(folder, "ner", "elmo.norm=batch")
+
+    def edit(content):
+        elmo = content["elmo_bench"]["config"]["elmo"]
+        del elmo["norm"]
+        elmo["layer_norm"] = True
+        for name in [name for name in content["state_dict"] if ".norm." in name]:
+            del content["state_dict"][name]
+
+    with caplog.at_level(logging.WARNING):
+        _, module, _ = restore(edited(checkpoint, tmp_path, edit))
+    assert "without running statistics its answers depend on their batches" in caplog.text
+    assert not module.elmo.mixes["input"].norm.num_batches
+
+
+def test_another_bilm(entities, tmp_path):
+    checkpoint, _ = entities
 
     def edit(content):
         content["elmo_bench"]["bilm"] = "0" * 64
@@ -201,8 +313,8 @@ def test_a_split_that_is_none(tmp_path):
         evaluate(composed("job=evaluate", f"checkpoint={tmp_path}", "split=val"))
 
 
-def test_labels_that_the_model_does_not_know(folder, tmp_path):
-    checkpoint, _ = trained(folder, "ner")
+def test_labels_that_the_model_does_not_know(entities, folder, tmp_path):
+    checkpoint, _ = entities
     (tmp_path / "x.txt").write_text("a B-NEW\n")
     files = [f"data.files.{split}={tmp_path}/x.txt" for split in ("train", "dev", "test")]
     with initialize_config_dir(CONF, version_base="1.3"):

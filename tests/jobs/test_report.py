@@ -48,7 +48,7 @@ def test_trained_on_one_corpus_and_tested_on_another(tiny, tmp_path):
     other = ["data.name=other", "data.size=8", "data.seed=7"]
     systems = {"sample": tiny("elmo=none", "seed=2", "task.optimizer.lr=0.02"), "other": tiny("elmo=none", *other)}
     own = {name: train(cfg)["test/f1"] for name, cfg in systems.items()}
-    crossed = tiny("job=evaluate", f"checkpoint={systems['sample'].run_dir}/best.ckpt", *other)
+    crossed = tiny("job=evaluate", f"checkpoint={systems['sample'].run_dir}/best.ckpt", "data=sample", *other)
     figure = evaluate(crossed)["test/f1"]
     evaluate(tiny("job=evaluate", f"checkpoint={systems['sample'].run_dir}/best.ckpt", "split=dev"))
     result = json.loads(Path(crossed.run_dir, "result.json").read_text())

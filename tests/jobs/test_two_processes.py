@@ -20,7 +20,6 @@ from elmo_bench.jobs.evaluate import evaluate
 for task in sys.argv[3:]:
     with initialize_config_dir(sys.argv[1], version_base="1.3"):
         run = [f"checkpoint={sys.argv[2]}/{task}/best.ckpt", f"run_dir={sys.argv[2]}/{task}/two", f"cache_dir={sys.argv[2]}"]
-        run += ["data.size=20" if task == "srl" else "data.size=3"]
         evaluate(compose("config", ["job=evaluate", "split=test", "trainer=ddp", "trainer.accelerator=cpu", *run]))
 """
 

@@ -1,0 +1,63 @@
+"""A model's labels beside those of a corpus that calls them otherwise."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+Labelled = str | list[str]  # a class, or IOB2 tags
+
+
+class LabelMap(NamedTuple):
+    """What becomes of a corpus's labels and of a model's predictions: both get names of the model's."""
+
+    gold: dict[str, str]
+    predicted: dict[str, str]
+
+    def rename(self, prediction: Labelled) -> Labelled:
+        """A prediction by the map's names.
+
+        A chunk of another type is none; a class that is not named stays, and so is wrong.
+
+        >>> names = label_map({"PER": "person", "ORG": ["group", "firm"]})
+        >>> names.rename(["B-PER", "I-PER", "B-MISC", "O"])
+        ['B-PER', 'I-PER', 'O', 'O']
+        """
+        if isinstance(prediction, str):
+            return self.predicted.get(prediction, prediction)
+        return [self._tag(tag) for tag in prediction]
+
+    def _tag(self, tag: str) -> str:
+        prefix, _, label = tag.partition("-")
+        return f"{prefix}-{self.predicted[label]}" if label in self.predicted else "O"
+
+
+def label_map(labels: Mapping[str, str | Sequence[str]]) -> LabelMap:
+    """The map that `data.labels` says: for each of the model's labels one or several of the corpus's.
+
+    Several labels of the model that have one name in the corpus are one label here, the first of them.
+    Raises ValueError where that leaves open which label a corpus's is.
+
+    >>> label_map({"PER": "person", "ORG": ["group", "firm"]}).gold
+    {'person': 'PER', 'group': 'ORG', 'firm': 'ORG'}
+    >>> label_map({"0": "bad", "1": "bad", "4": "good"})
+    LabelMap(gold={'bad': '0', 'good': '4'}, predicted={'0': '0', '1': '0', '4': '4'})
+    """
+    gold: dict[str, str] = {}
+    predicted: dict[str, str] = {}
+    for ours, names in labels.items():
+        theirs = [names] if isinstance(names, str) else list(names)
+        images = {gold.setdefault(name, ours) for name in theirs}
+        if len(images) != 1:
+            raise ValueError(f"data.labels: {ours} is {theirs}, of which one has been given to another label already")
+        predicted[ours] = images.pop()
+    return LabelMap(gold, predicted)
+
+
+def kinds(labelled: Labelled) -> Iterable[str]:
+    """The class, or the types of the chunks that IOB2 tags begin.
+
+    >>> list(kinds(["B-PER", "I-PER", "B-LOC"])), list(kinds("neutral"))
+    (['PER', 'LOC'], ['neutral'])
+    """
+    if isinstance(labelled, str):
+        return [labelled]
+    return [tag[2:] for tag in labelled if tag.startswith("B-")]
