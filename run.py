@@ -12,7 +12,10 @@ from hydra.errors import CompactHydraException
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
-RENAMED = {"elmo.layer_norm": "elmo.norm=batch is what elmo.layer_norm=true was, elmo.norm=none what false was"}
+RENAMED = {
+    "elmo.layer_norm": "elmo.norm=batch is what elmo.layer_norm=true was, elmo.norm=none what false was",
+    "model": "elmo=files elmo.dir=FOLDER is what model=FOLDER was",
+}
 
 
 @hydra.main(version_base="1.3", config_path="conf", config_name="config")

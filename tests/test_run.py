@@ -49,7 +49,7 @@ def test_help_is_what_hydra_prints():
     ("argument", "key"),
     [
         *(("elmo.mxi=all", "mxi"), ("task=net", "net"), ("elmo=files", "elmo.options is empty")),
-        ("elmo.layer_norm=true", "elmo.norm=batch"),
+        *(("elmo.layer_norm=true", "elmo.norm=batch"), ("model=FOLDER", "elmo=files elmo.dir=FOLDER")),
     ],
 )
 def test_a_typo(tmp_path, argument, key):

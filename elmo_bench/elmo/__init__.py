@@ -10,7 +10,7 @@ from .mix import ScalarMix
 from .softmax import load_language_model, save_softmax
 from .store import LayerStore, build_store, find_store
 from .training import Step, Trainer, Training
-from .weights import digest, load, save, shipped
+from .weights import digest, in_folder, load, save, shipped
 
 __all__ = [
     "BiLm",
@@ -32,6 +32,7 @@ __all__ = [
     "digest",
     "embed",
     "find_store",
+    "in_folder",
     "load",
     "load_language_model",
     "save",

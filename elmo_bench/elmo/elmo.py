@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from .embed import embed
 from .mix import Choice, ScalarMix
-from .weights import load, shipped
+from .weights import in_folder, load, shipped
 
 PLACES = ("input", "output")
 
@@ -73,7 +73,10 @@ class Elmo(nn.Module):
             if not folder.is_dir():
                 names = sorted(path.parent.name for path in Path(shipped("")).glob("*/options.json"))
                 raise FileNotFoundError(f"{model}: no such folder, and no biLM that ships ({', '.join(names)})")
-            model, weights = folder / "options.json", folder / "weights.safetensors"
+            options, weights = in_folder(folder, "options"), in_folder(folder, "weights")
+            if options is None or weights is None:
+                raise FileNotFoundError(f"{folder}: no {'weights' if options else 'options.json'} of a biLM in this folder")
+            model = options
         return cls(load(model, weights, precision=precision), **settings).eval()
 
     def embed(self, sentences: Sequence[Sequence[str]]) -> list[Float[Tensor, "L T D"]]:

@@ -31,6 +31,25 @@ def shipped(file: str) -> str:
     return str(Path(__file__).parent / file)
 
 
+def in_folder(path: str | Path | None, kind: str) -> str | None:
+    """The "options" or the "weights" of the biLM in a folder: `*options.json`, `*weights.safetensors`, `.hdf5` or `.h5`.
+
+    None without a folder, or where it has no such file. Raises FileNotFoundError where there is no such folder, and
+    ValueError where it has several such files.
+    """
+    if path is None:
+        return None
+    folder = Path(path).expanduser()
+    if not folder.is_dir():
+        raise FileNotFoundError(f"elmo.dir={path}: no such folder")
+    suffixes = (".json",) if kind == "options" else (".safetensors", ".hdf5", ".h5")
+    files = sorted(file for file in folder.iterdir() if file.stem.endswith(kind) and file.suffix in suffixes)
+    if len(files) > 1:
+        names = ", ".join(file.name for file in files)
+        raise ValueError(f"elmo.dir={path} has {names}: choose one with elmo.{kind}=FILE")
+    return str(files[0]) if files else None
+
+
 def load(options: str | Path | None, weights: str | Path | None, *, pretrained: bool = True, precision: str = "float32") -> BiLm:
     """A biLM from `options.json` and its weights (`.hdf5`, `.h5` or `.safetensors`), in float32.
 
@@ -39,7 +58,7 @@ def load(options: str | Path | None, weights: str | Path | None, *, pretrained: 
     Raises FileNotFoundError and ValueError that name the file, the tensor and both shapes.
     """
     if options is None:
-        raise ValueError("elmo.options is empty: give the options.json of a biLM")
+        raise ValueError("elmo.options is empty: give a folder that has the options.json of a biLM, elmo=files elmo.dir=FOLDER")
     for key, path in (("elmo.options", options), ("elmo.weights", weights)):
         if path is not None and not Path(path).is_file():
             raise FileNotFoundError(f"{key}={path}: no such file")
@@ -51,7 +70,9 @@ def load(options: str | Path | None, weights: str | Path | None, *, pretrained: 
         log.info("elmo.pretrained=false: the biLM keeps its random weights")
         return bilm
     if weights is None:
-        raise ValueError("elmo.weights is empty: give a .hdf5 or .safetensors file, or elmo.pretrained=false")
+        raise ValueError(
+            "elmo.weights is empty: give a folder that has them, elmo.dir=FOLDER, or a file, or elmo.pretrained=false"
+        )
     tensors = _read_safetensors(bilm, weights) if Path(weights).suffix == ".safetensors" else _read_hdf5(bilm, weights)
     bilm.load_state_dict(tensors)
     return bilm

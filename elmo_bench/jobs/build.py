@@ -55,6 +55,7 @@ def elmo(cfg: DictConfig) -> Elmo:
     """The biLM under its mixes; `elmo=none` has no layers, and `elmo.mix=none` takes none."""
     chosen = {key: cfg.elmo[key] for key in ("mix", "at", "dropout", "l2", "norm", "finetune")}
     settings: Any = OmegaConf.to_container(OmegaConf.create(chosen))
+    _check_dir(cfg)
     layers = None if cfg.elmo.mix == "none" else instantiate(cfg.elmo.layers)
     if isinstance(layers, BiLm) and layers.options.max_characters != WIDTH:
         raise ValueError(f"elmo.options: a biLM of {layers.options.max_characters} characters a word, but tasks read {WIDTH}")
@@ -66,16 +67,24 @@ def bilm(cfg: DictConfig) -> BiLm:
     if cfg.elmo.adapt:
         raise ValueError(
             "elmo.adapt=true is for runs with a task: write an adapted biLM with job=adapt out=DIR, then choose it with "
-            "elmo=files elmo.options=DIR/options.json elmo.weights=DIR/weights.safetensors"
+            "elmo=files elmo.dir=DIR"
         )
+    _check_dir(cfg)
     found: BiLm | None = instantiate(cfg.elmo.layers)
     if found is None:
         raise ValueError(f"elmo={cfg.elmo.name} has no layers: choose a biLM, such as elmo=mini")
     return found
 
 
+def _check_dir(cfg: DictConfig) -> None:
+    """Raise ValueError where a folder is given beside a biLM that lies elsewhere."""
+    if cfg.elmo.dir is not None and cfg.elmo.name != "files":
+        raise ValueError(f"elmo.dir={cfg.elmo.dir} is for elmo=files, but elmo={cfg.elmo.name}: write elmo=files elmo.dir=FOLDER")
+
+
 def elmo_files(cfg: DictConfig) -> tuple[str, str]:
     """The options.json and the weights of the biLM, downloaded if need be."""
+    _check_dir(cfg)
     if cfg.elmo.layers is None:
         raise ValueError(f"elmo={cfg.elmo.name} has no files of a biLM: choose a biLM, such as elmo=mini")
     found = []
@@ -83,7 +92,7 @@ def elmo_files(cfg: DictConfig) -> tuple[str, str]:
         value = cfg.elmo[key]
         found.append(value if value is None or isinstance(value, str) else instantiate(value))
         if found[-1] is None:
-            raise ValueError(f"elmo.{key} is empty: give the file of a biLM, as job=pretrain out=FOLDER writes it")
+            raise ValueError(f"elmo.{key} is empty: give a folder, as job=pretrain out=FOLDER writes it: elmo.dir=FOLDER")
     return str(found[0]), str(found[1])
 
 

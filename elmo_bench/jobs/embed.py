@@ -32,11 +32,11 @@ DTYPES = {"float32": torch.float32, "float16": torch.float16}
 
 
 def embed(cfg: DictConfig) -> None:
-    """Write an array for each line of `cfg.input`, named by the line's number from 0, to `cfg.output`, whole or not at all.
+    """Write an array for each line of `cfg.input` to `cfg.output`, whole or not at all.
 
-    HDF5 has the layout of `allennlp elmo` and of bilm-tf's `dump_bilm_embeddings`: a dataset a line, (layers, tokens, dim) or
-    (tokens, dim), and `sentence_to_index`. A blank line has no tokens: (layers, 0, dim), as in bilm-tf. A killed run goes on
-    where it stopped.
+    Line 1 is array "0", as AllenNLP names them; all else that speaks of lines counts them from 1. HDF5 has the layout of
+    `allennlp elmo` and of bilm-tf's `dump_bilm_embeddings`: a dataset a line, (layers, tokens, dim) or (tokens, dim), and
+    `sentence_to_index`. A blank line has no tokens: (layers, 0, dim), as in bilm-tf. A killed run goes on where it stopped.
     """
     output = Path(cfg.output)
     _check(cfg, output)

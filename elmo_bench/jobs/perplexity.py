@@ -58,11 +58,7 @@ def perplexity(cfg: DictConfig) -> dict[str, float]:
 
 
 def language_model(cfg: DictConfig) -> LanguageModel:
-    """The biLM of `cfg.model`, a folder, or that of `cfg.elmo`, with the softmax that lies beside its weights."""
-    if cfg.model:
-        if not Path(cfg.model).is_dir():
-            raise FileNotFoundError(f"model={cfg.model}: no such folder")
-        return load_language_model(Path(cfg.model, "options.json"), Path(cfg.model, "weights.safetensors"))
+    """The biLM of `cfg.elmo` with the softmax that lies beside its weights."""
     files = build.elmo_files(cfg)
     for key, wanted in (("pretrained", True), ("adapt", False)):
         if cfg.elmo[key] != wanted:

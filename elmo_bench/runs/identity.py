@@ -32,7 +32,7 @@ ASIDE = (
         "task.elmo",
     ),
     *("data.files", "data.origin", "data.downloads"),
-    *("elmo.options", "elmo.weights", "elmo.layers.options", "elmo.layers.weights", "vocab.vectors", "checkpoint"),
+    *("elmo.dir", "elmo.options", "elmo.weights", "elmo.layers.options", "elmo.layers.weights", "vocab.vectors", "checkpoint"),
     "elmo.cache",
 )
 

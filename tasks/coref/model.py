@@ -198,11 +198,12 @@ class SpanRanker(nn.Module):
             seen = F.linear(self.dropout(torch.cat(features, -1)), weights[3])
             return self.pair.rest(of_later[i] + of_earlier[j] + product + seen).squeeze(-1)
 
-        blocks = zip(later.split(BLOCK), earlier.split(BLOCK), strict=True)
-        of_pairs = torch.cat([checkpoint(score, i, j, use_reentrant=False) for i, j in blocks])
-        scores = of_pairs.new_full((len(vectors), 1 + min(self.max_antecedents, max(len(vectors) - 1, 0))), -torch.inf)
+        scores = mention.new_full((len(vectors), 1 + min(self.max_antecedents, max(len(vectors) - 1, 0))), -torch.inf)
         scores[:, 0] = 0
-        return scores.index_put((later, later - earlier), of_pairs + mention[later] + mention[earlier])
+        # Each block goes straight into the table: small results, kept between large ones that are freed, leave holes.
+        for i, j in zip(later.split(BLOCK), earlier.split(BLOCK), strict=True):
+            scores[i, i - j] = checkpoint(score, i, j, use_reentrant=False) + mention[i] + mention[j]
+        return scores
 
     def loss(self, rankings: list[Ranking], batch: Batch) -> Float[Tensor, ""]:
         """Minus the log likelihood of each span's correct antecedents, or of the dummy if there are none; summed."""

@@ -7,7 +7,7 @@ import h5py
 import pytest
 import torch
 
-from elmo_bench.elmo import BiLm, Options, digest, load, save
+from elmo_bench.elmo import BiLm, Elmo, Options, digest, in_folder, load, save
 
 OPTIONS = Options(cell_size=6, projection_size=4, filters=((1, 3), (3, 5)), num_highway=2, char_dim=3, skip_connections=False)
 
@@ -71,6 +71,26 @@ def test_the_digest_knows_what_no_parameter_shows():
     for other in others:
         other.load_state_dict(plain.state_dict())
     assert len({digest(bilm) for bilm in (plain, *others)}) == 4
+
+
+def test_a_folder(saved, tmp_path):
+    """Of pretraining, adapting, exporting or, with other names, of bilm-tf; whatever else lies there."""
+    _, path = saved
+    (tmp_path / "softmax.safetensors").touch()
+    (tmp_path / "adaptation.json").touch()
+    assert [in_folder(tmp_path, kind) for kind in ("options", "weights")] == [str(tmp_path / "options.json"), str(path)]
+    assert torch.equal(Elmo.load(tmp_path).embed([["a"]])[0], Elmo.load(tmp_path / "options.json", path).embed([["a"]])[0])
+    (tmp_path / "options.json").rename(tmp_path / "elmo_2x4096_options.json")
+    assert in_folder(tmp_path, "options") == str(tmp_path / "elmo_2x4096_options.json")
+    shutil.copy(path, path.with_name("lm_weights.h5"))
+    with pytest.raises(ValueError, match=r"elmo.dir=.* has lm_weights.h5, weights.*: choose one with elmo.weights=FILE"):
+        in_folder(tmp_path, "weights")
+    (tmp_path / "empty").mkdir()
+    assert in_folder(tmp_path / "empty", "weights") is in_folder(None, "weights") is None
+    with pytest.raises(FileNotFoundError, match=r"empty: no options.json of a biLM"):
+        Elmo.load(tmp_path / "empty")
+    with pytest.raises(FileNotFoundError, match=r"elmo.dir=nowhere: no such folder"):
+        in_folder("nowhere", "options")
 
 
 @pytest.mark.parametrize("key", ["elmo.options", "elmo.weights"])

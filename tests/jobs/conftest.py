@@ -29,9 +29,8 @@ def tiny(tmp_path, tmp_path_factory):
     def build(*overrides):
         run_dir = tmp_path / f"run{len(list(tmp_path.glob('run*')))}"
         run_dir.mkdir()
-        files = [f"elmo.options={tmp_path}/bilm/options.json", f"elmo.weights={tmp_path}/bilm/weights.safetensors"]
         base = [*TINY, f"run_dir={run_dir}", f"cache_dir={tmp_path_factory.getbasetemp()}"]
-        chosen = ["elmo=files", *files] if not any(o.startswith("elmo=") for o in overrides) else []
+        chosen = ["elmo=files", f"elmo.dir={tmp_path}/bilm"] if not any(o.startswith("elmo=") for o in overrides) else []
         is_generated = not any(o.startswith("data=") or o == "job=evaluate" for o in overrides)
         chosen += ["data.size=2"] if is_generated else []
         with initialize_config_dir(str(CONF), version_base="1.3"):

@@ -43,7 +43,7 @@ def config(tmp_path, tmp_path_factory):
 def bilm(config, tmp_path):
     """elmo=files with a small biLM, trained on other stories of the sample, and its softmax."""
     pretrain(config("job=pretrain", "text.size=100", f"out={tmp_path}/bilm", "pretrain.epochs=2", *TINY))
-    return ["elmo=files", f"elmo.options={tmp_path}/bilm/options.json", f"elmo.weights={tmp_path}/bilm/weights.safetensors"]
+    return ["elmo=files", f"elmo.dir={tmp_path}/bilm"]
 
 
 def test_perplexity_falls(config, bilm, tmp_path, capsys):
@@ -57,7 +57,7 @@ def test_perplexity_falls(config, bilm, tmp_path, capsys):
     assert about["dev_tokens"] == sum(map(len, dev))
     (tmp_path / "dev.jsonl").write_text("".join(json.dumps(sentence) + "\n" for sentence in dev))
     for folder, when in ((tmp_path / "bilm", "before"), (tmp_path / "out", "after")):
-        found = perplexity(config("job=perplexity", f"model={folder}", f"input={tmp_path}/dev.jsonl"))
+        found = perplexity(config("job=perplexity", "elmo=files", f"elmo.dir={folder}", f"input={tmp_path}/dev.jsonl"))
         assert {f"{when}/forward": found["forward"], f"{when}/backward": found["backward"]} == pytest.approx(
             {key: value for key, value in figures.items() if key.startswith(when)}, rel=1e-4
         )

@@ -9,8 +9,8 @@ import pytest
 import torch
 from hydra import compose, initialize_config_dir
 
-from elmo_bench.elmo import BiLm
-from elmo_bench.jobs import build
+from elmo_bench.elmo import BiLm, Options, save
+from elmo_bench.jobs import build, inputs
 from elmo_bench.jobs.checkpoint import extend, restore
 from elmo_bench.jobs.evaluate import evaluate
 from elmo_bench.jobs.predict import predict
@@ -60,6 +60,19 @@ def entities(tmp_path_factory):
     cache = f"cache_dir={tmp_path_factory.getbasetemp()}"
     cfg = composed("task=ner", *SMALL["ner"], "fit.max_epochs=1", f"run_dir={run_dir}", cache)
     return run_dir / "best.ckpt", train(cfg)
+
+
+def test_a_bilm_of_a_folder_that_moved(folder, tmp_path, monkeypatch):
+    """It is named in the checkpoint, and again on the command line where it lies elsewhere."""
+    save(BiLm(Options(cell_size=8, projection_size=4, filters=((1, 4),))), tmp_path / "bilm" / "weights.hdf5")
+    checkpoint, _ = trained(folder, "ner", "elmo=files", f"elmo.dir={tmp_path}/bilm")
+    (tmp_path / "bilm").rename(tmp_path / "moved")
+    again = ["job=evaluate", f"checkpoint={checkpoint}"]
+    with pytest.raises(FileNotFoundError, match=r"elmo.dir=.*bilm: no such folder"):
+        restore(composed(*again))
+    monkeypatch.setattr(inputs, "overridden", lambda: ["elmo.dir"])
+    _, module, _ = restore(composed(*again, f"elmo.dir={tmp_path}/moved"))
+    assert module.elmo.layers.dim == 8
 
 
 @pytest.mark.parametrize("task", SMALL)

@@ -34,6 +34,10 @@ def folder(tmp_path):
     return tmp_path / "bilm"
 
 
+def files(folder):
+    return "elmo=files", f"elmo.dir={folder}"
+
+
 @pytest.fixture
 def text(tmp_path):
     path = tmp_path / "in.txt"
@@ -73,7 +77,7 @@ def by_hand(folder, carried):
 
 @pytest.mark.parametrize("settings", [["state=zero"], ["state=zero", "batch_tokens=1"], ["state=carried", "streams=1"]], ids=str)
 def test_word_by_word(folder, text, tmp_path, settings):
-    figures = measured(f"model={folder}", f"input={text}", f"per_token={tmp_path}/tokens.jsonl", *settings)
+    figures = measured(*files(folder), f"input={text}", f"per_token={tmp_path}/tokens.jsonl", *settings)
     wanted = by_hand(folder, carried="state=carried" in settings)
     records = [json.loads(line) for line in (tmp_path / "tokens.jsonl").read_text().splitlines()]
     assert [record["tokens"] for record in records] == SENTENCES
@@ -92,22 +96,21 @@ def test_word_by_word(folder, text, tmp_path, settings):
 @pytest.mark.parametrize("streams", [2, 3, 64])
 def test_streams_are_parts_of_the_text(folder, text, streams):
     """As many streams as sentences are zero states; fewer are between that and one text."""
-    carried = measured(f"model={folder}", f"input={text}", "state=carried", f"streams={streams}")
-    zero = measured(f"model={folder}", f"input={text}")
+    carried = measured(*files(folder), f"input={text}", "state=carried", f"streams={streams}")
+    zero = measured(*files(folder), f"input={text}")
     assert (carried["tokens"], carried["sentences"]) == (14, 4)
     assert (carried["mean"] == pytest.approx(zero["mean"], rel=1e-5)) == (streams == 64)
 
 
 @pytest.mark.parametrize("state", ["zero", "carried"])
 def test_the_softmax_in_pieces(folder, text, monkeypatch, state):
-    whole = measured(f"model={folder}", f"input={text}", f"state={state}")
+    whole = measured(*files(folder), f"input={text}", f"state={state}")
     monkeypatch.setattr(lm_module, "SCORES", 1)
-    assert measured(f"model={folder}", f"input={text}", f"state={state}") == pytest.approx(whole)
+    assert measured(*files(folder), f"input={text}", f"state={state}") == pytest.approx(whole)
 
 
 def test_standard_output_is_json_alone(folder, text):
-    names = [f"elmo.options={folder}/options.json", f"elmo.weights={folder}/weights.safetensors"]
-    command = [sys.executable, str(ROOT / "run.py"), "job=perplexity", "elmo=files", *names, f"input={text}"]
+    command = [sys.executable, str(ROOT / "run.py"), "job=perplexity", *files(folder), f"input={text}"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=120)
     assert json.loads(done.stdout).keys() == {"forward", "backward", "mean", "tokens", "sentences", "unknown", "state"}, (
         done.stderr
@@ -126,7 +129,7 @@ def test_what_pretraining_leaves(tmp_path, text):
     )
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "out" / "vocabulary.txt").read_text().splitlines()[:3] == ["<S>", "</S>", "<UNK>"]
-    figures = measured(f"model={tmp_path}/out", f"input={text}")
+    figures = measured(*files(tmp_path / "out"), f"input={text}")
     card = re.search(r"forward ([\d.]+), backward ([\d.]+)", (tmp_path / "out" / "README.md").read_text())
     assert [figures["forward"], figures["backward"]] == pytest.approx([float(figure) for figure in card.groups()], abs=0.02)
 
@@ -150,7 +153,7 @@ def test_what_pretraining_leaves(tmp_path, text):
 def test_files_that_do_not_fit(folder, text, break_it, message):
     break_it(folder)
     with pytest.raises((ValueError, OSError), match=message):
-        measured(f"model={folder}", f"input={text}")
+        measured(*files(folder), f"input={text}")
 
 
 @pytest.mark.parametrize(
@@ -161,7 +164,8 @@ def test_files_that_do_not_fit(folder, text, break_it, message):
         (["elmo=files"], r"elmo.options is empty"),
         (["elmo=mini", "elmo.pretrained=false"], r"elmo.pretrained=False is for runs with a task"),
         (["elmo=mini", "elmo.adapt=true"], r"elmo.adapt=True is for runs with a task"),
-        (["model=nowhere"], r"model=nowhere: no such folder"),
+        (["elmo=files", "elmo.dir=nowhere"], r"elmo.dir=nowhere: no such folder"),
+        (["elmo=mini", "elmo.dir=somewhere"], r"elmo.dir=somewhere is for elmo=files, but elmo=mini"),
         (["state=warm"], r"state=warm, but it may be one of zero, carried"),
         (["streams=0"], r"streams=0, but it may be 1 or more"),
         (["per_token=nowhere/x.jsonl"], r"per_token=nowhere/x.jsonl: there is no such folder"),
@@ -176,5 +180,5 @@ def test_what_it_says_of_bad_settings(text, overrides, message):
 def test_a_text_of_blank_lines(folder, tmp_path, state):
     (tmp_path / "in.txt").write_text("\n \n")
     with pytest.raises(ValueError, match=r"in.txt: it has blank lines alone"):
-        measured(f"model={folder}", f"input={tmp_path}/in.txt", f"state={state}", f"per_token={tmp_path}/t.jsonl")
+        measured(*files(folder), f"input={tmp_path}/in.txt", f"state={state}", f"per_token={tmp_path}/t.jsonl")
     assert not (tmp_path / "t.jsonl").exists()
