@@ -255,7 +255,7 @@ def _data(cfg: DictConfig, stored: Any, path: Path) -> DictConfig:
         if split in inputs.SPLITS and data["files"].get(split) != file:
             places = [Path(folder, f"{file}{suffix}") for folder in (".", cfg.data_dir) for suffix in ("", ".gz")]
             here = [place for place in places if place.is_file()]
-            if not here and split == cfg.split:
+            if not here and split == cfg.get("split"):
                 came = f"data={name} data.files.{split}={file}, which is not here"
                 raise ValueError(f"checkpoint={path} was trained with {came}: {advice}")
             data["files"][split] = str(here[0].absolute()) if here else None

@@ -1,0 +1,28 @@
+"""The labels of one corpus beside those of another."""
+
+import pytest
+
+from elmo_bench.text import Span, label_map
+from tasks.ner import data as ner
+from tasks.snli import data as snli
+from tasks.srl import data as srl
+
+
+def test_a_class_that_is_not_named_stays_and_is_wrong():
+    names = label_map({"0": "bad", "1": "bad", "4": "good"})
+    assert [names.rename(label) for label in ("0", "1", "2", "4")] == ["0", "0", "2", "4"]
+
+
+def test_a_label_has_one_image():
+    with pytest.raises(ValueError, match=r"data.labels: ORG is \['firm', 'person'\], of which one has been given"):
+        label_map({"PER": "person", "ORG": ["firm", "person"]})
+
+
+def test_examples_by_a_models_labels():
+    names = {"person": "PER", "A0": "ARG0", "yes": "entailment"}
+    entity = ner.Example(("Ann", "in", "Rome"), (Span("person", 0, 0), Span("place", 2, 2)), "here")
+    assert ner.relabel(entity, names).gold == ["B-PER", "O", "O"]
+    argument = srl.Example(("Ann", "ran", "home"), (1,), "run", (Span("A0", 0, 0), Span("V", 1, 1), Span("A4", 2, 2)), "here")
+    assert srl.relabel(argument, names).gold == ["B-ARG0", "B-V", "O"]
+    pairs = [snli.Example(("a",), ("b",), label, "1", "here") for label in ("yes", "no")]
+    assert [same and same.gold for same in (snli.relabel(pair, names) for pair in pairs)] == ["entailment", None]
