@@ -80,6 +80,7 @@ class TaskModule(pl.LightningModule):
         self.losses.append((self.global_step, loss.detach()))
         if len(self.losses) == CHECK_EVERY:
             self.check_losses()
+        self.log("train/loss_step", loss.detach(), on_step=True, on_epoch=False)  # every trainer.log_every_n_steps
         return loss + self.elmo.penalty()
 
     def check_losses(self) -> None:
@@ -153,10 +154,10 @@ class TaskModule(pl.LightningModule):
         bilm = set(elmo.layers.parameters()) if elmo.finetune and elmo.layers is not None else set()
         logits = {mix.weights for mix in elmo.mixes.values()} if self.mix_lr is not None else set()
         trained = [p for p in self.parameters() if p.requires_grad]
-        groups: list[dict[str, Any]] = [{"params": [p for p in trained if p not in bilm | logits]}]
-        for chosen, lr in ((bilm, self.bilm_lr), (logits, self.mix_lr)):
+        groups: list[dict[str, Any]] = [{"params": [p for p in trained if p not in bilm | logits], "name": "model"}]
+        for name, chosen, lr in (("bilm", bilm, self.bilm_lr), ("mix", logits, self.mix_lr)):
             if some := [p for p in trained if p in chosen]:
-                groups.append({"params": some, "lr": lr})
+                groups.append({"params": some, "lr": lr, "name": name})
         optimizer = self.optimizer(groups)
         if self.scheduler is None:
             return {"optimizer": optimizer}

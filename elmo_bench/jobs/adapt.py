@@ -50,7 +50,7 @@ def adapt_to(cfg: DictConfig, data: TaskData, folder: Path) -> dict[str, float]:
     """Adapt the biLM of `cfg.elmo` and save it; `adaptation.json`, the last file, holds the figures that this returns."""
     train, dev = text(data, "train"), text(data, "dev")
     corpus = Corpus(train)
-    model = language_model(cfg, corpus).to("cuda" if torch.cuda.is_available() else "cpu")
+    model = language_model(cfg, corpus).to(build.device(cfg))
     if not is_known(cfg):
         log.info("the biLM has no softmax beside its weights: one for %s words learns first", f"{len(model.vocabulary):,}")
         model.start_from(corpus)

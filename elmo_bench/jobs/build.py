@@ -126,6 +126,11 @@ def batches(cfg: DictConfig) -> dict[str, Any]:
     return {key: cfg.fit[key] for key in ("batch_size", "batch_tokens", "batch_scores")}
 
 
+def device(cfg: DictConfig) -> str:
+    """Where a biLM runs outside of training: on the GPU, if there is one and `trainer` does not say otherwise."""
+    return "cuda" if torch.cuda.is_available() and cfg.trainer.accelerator != "cpu" else "cpu"
+
+
 def store(cfg: DictConfig, elmo: Elmo, data: TaskData) -> LayerStore | None:
     """The layers of all sentences, also of those that `fraction` leaves out; None where the biLM had better run on each batch."""
     if cfg.elmo.cache not in ("auto", "off"):
@@ -135,9 +140,8 @@ def store(cfg: DictConfig, elmo: Elmo, data: TaskData) -> LayerStore | None:
     few_steps = "limit_train_batches" in cfg.trainer
     if cfg.elmo.cache == "off" or not elmo.mixes or elmo.finetune or few_steps:
         return None
-    device = "cuda" if torch.cuda.is_available() and cfg.trainer.accelerator != "cpu" else "cpu"
     folder = Path(cfg.cache_dir, "layers").expanduser()
-    found = build_store(elmo.layers.to(device), data.all_sentences, elmo.chosen, folder, dtype=cfg.elmo.cache_dtype)
+    found = build_store(elmo.layers.to(device(cfg)), data.all_sentences, elmo.chosen, folder, dtype=cfg.elmo.cache_dtype)
     elmo.layers.cpu()
     return found
 

@@ -55,7 +55,7 @@ def embed(cfg: DictConfig) -> None:
     file = VectorFile(output, shapes, DTYPES[cfg.dtype], purpose, found.index)
     if file.done:
         log.info("%s has %s of %s sentences: going on from there", file.part, f"{file.done:,}", f"{len(shapes):,}")
-    bilm.to("cuda" if torch.cuda.is_available() else "cpu")
+    bilm.to(build.device(cfg))
     fill(file, bilm, take, cfg.input, found.lengths, cfg.batch_tokens)
     file.close()
     log.info("%s sentences, %s tokens: %s", f"{len(shapes):,}", f"{sum(found.lengths):,}", output)

@@ -17,7 +17,7 @@ from elmo_bench.text import Vocab, kinds, label_map
 from . import build, inputs
 from .checkpoint import KEY, MODEL, extend, restore
 from .result import print_metrics
-from .train import choices, count_parameters, device, is_first, write_counts, write_predictions
+from .train import choices, count_parameters, device_name, is_first, write_counts, write_predictions
 
 Read = Callable[[Path], Iterator[Example]]
 log = logging.getLogger(__name__)
@@ -80,7 +80,7 @@ def _write(cfg: DictConfig, file: Path, module: TaskModule, metrics: dict[str, f
         seconds={"total": seconds, "training": 0.0},
         epochs=0,
         examples_per_second=examples / seconds,
-        device=device(module),
+        device=device_name(module),
     )
     hashes = hash_files({f"data.{cfg.split}": file, "checkpoint": Path(cfg.checkpoint)}, cfg.cache_dir)
     write_result(result, config, choices(), run["inputs"] | hashes)

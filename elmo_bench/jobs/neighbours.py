@@ -2,7 +2,6 @@
 
 import heapq
 
-import torch
 import torch.nn.functional as F
 from omegaconf import DictConfig
 from rich.console import Console
@@ -32,7 +31,7 @@ def neighbours(cfg: DictConfig) -> list[tuple[float, str]]:
         raise ValueError(f"count={cfg.count}, but it may be 1 or more")
     tokens = str(cfg.sentence).split()
     place = find(tokens, cfg.word)
-    bilm.to("cuda" if torch.cuda.is_available() else "cpu")
+    bilm.to(build.device(cfg))
     ((_, own),) = embed(bilm, [tokens])
     wanted = F.normalize(own[layer, place], dim=0)
     best: list[tuple[float, int, int, list[str]]] = []  # cosine, minus the sentence's number, place, sentence

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
-import torch
 from omegaconf import DictConfig
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -39,7 +38,7 @@ def perplexity(cfg: DictConfig) -> dict[str, float]:
             raise ValueError(f"{key}={cfg[key]}, but it may be 1 or more")
     if cfg.per_token and not Path(cfg.per_token).absolute().parent.is_dir():
         raise FileNotFoundError(f"per_token={cfg.per_token}: there is no such folder")
-    model = language_model(cfg).to("cuda" if torch.cuda.is_available() else "cpu")
+    model = language_model(cfg).to(build.device(cfg))
     totals, words, unknown, sentences = np.zeros(2), 0, 0, 0
     with _writing(cfg.per_token) as file:
         for number, tokens, forward, backward in _watched(likelihoods(model, cfg)):

@@ -24,6 +24,7 @@ from elmo_bench.elmo import BiLm, Corpus, LanguageModel, Trainer, Training, load
 from elmo_bench.files import atomic
 from elmo_bench.text import read_text, text_files
 
+from .build import device as device_kind
 from .build import instantiate
 
 log = logging.getLogger(__name__)
@@ -35,7 +36,7 @@ def pretrain(cfg: DictConfig) -> dict[str, float]:
     for key in ("batch_size", "unroll", "save_every"):
         if cfg.pretrain[key] < 1:
             raise ValueError(f"pretrain.{key}={cfg.pretrain[key]}, but it may be 1 or more")
-    with processes() as device:
+    with processes(cfg) as device:
         files = instantiate(cfg.text.files)
         for pattern in filter(None, (files["dev"], files["test"])):  # test is read when all is done
             text_files(pattern)
@@ -58,10 +59,11 @@ def pretrain(cfg: DictConfig) -> dict[str, float]:
 
 
 @contextmanager
-def processes() -> Iterator[torch.device]:
+def processes(cfg: DictConfig) -> Iterator[torch.device]:
     """The device of this process; under `torchrun`, also the link to the others."""
     local = int(os.environ.get("LOCAL_RANK", 0))
-    device = torch.device("cuda", local) if torch.cuda.is_available() else torch.device("cpu")
+    kind = device_kind(cfg)
+    device = torch.device(kind, local) if kind == "cuda" else torch.device(kind)
     if int(os.environ.get("WORLD_SIZE", 1)) == 1:
         yield device
         return

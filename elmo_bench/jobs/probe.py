@@ -73,7 +73,7 @@ def probe(cfg: DictConfig) -> dict[str, float]:
     for split, found in sentences.items():
         if not found:
             raise ValueError(f"probe.{split}: {paths[split]} has no sentences")
-    bilm.to("cuda" if torch.cuda.is_available() else "cpu")
+    bilm.to(build.device(cfg))
     train, test = (vectors(bilm, sentences[split], split) for split in ("train", "test"))
     torch.manual_seed(cfg.seed)
     figures = {"pos/baseline": most_frequent(train.words, train.tags, test.words, test.tags)}

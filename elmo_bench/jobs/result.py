@@ -19,15 +19,22 @@ def print_result(result: Result, cfg: DictConfig) -> None:
         console.print("mix: " + "   ".join(f"{name.removeprefix('elmo/')} {value:.3f}" for name, value in result.mix.items()))
     console.print(
         f"{result.epochs} epochs in {result.seconds['training']:.0f} s of training "
-        f"({result.examples_per_second:.0f} examples/s), {result.seconds['total']:.0f} s in all; {cfg.run_dir}/result.json"
+        f"({rate(result.examples_per_second)} examples/s), {result.seconds['total']:.0f} s in all; {cfg.run_dir}/result.json"
     )
+
+
+def rate(value: float) -> str:
+    """A number of examples a second; whole documents are less than one."""
+    return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
 
 
 def print_metrics(metrics: Mapping[str, float], split: str, title: str) -> None:
     """A table of a split's figures in percent: a row for each type, and one for all."""
     names = [name.removeprefix(f"{split}/") for name in metrics if name.startswith(f"{split}/")]
     groups = list(dict.fromkeys(name.rpartition("/")[0] for name in names))
-    kinds = list(dict.fromkeys(name.rpartition("/")[2] for name in names))
+    columns = {group: [name.rpartition("/")[2] for name in names if name.rpartition("/")[0] == group] for group in groups}
+    # A group with many figures says their order: the mean over some scores may have only its own.
+    kinds = list(dict.fromkeys(kind for figures in sorted(columns.values(), key=len, reverse=True) for kind in figures))
     table = Table()
     table.add_column("")
     for kind in kinds:

@@ -14,7 +14,7 @@ import pytorch_lightning as pl
 import torch
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
-from pytorch_lightning.callbacks import Callback, EarlyStopping, ModelCheckpoint
+from pytorch_lightning.callbacks import Callback, EarlyStopping, LearningRateMonitor, ModelCheckpoint
 from pytorch_lightning.utilities import rank_zero_only
 
 from elmo_bench.data import Example, TaskData
@@ -112,19 +112,23 @@ def _train(cfg: DictConfig, started: float) -> dict[str, float]:
     )
 
     lines = EpochLines(f"val/{cfg.task.monitor}", started)
-    trainer = build.trainer(cfg, [*_checkpoints(cfg), lines])
+    exit_code = 1
     try:
+        trainer = build.trainer(cfg, [*_callbacks(cfg), lines])
         data.store = build.store(cfg, elmo, data)
         settings: Any = OmegaConf.to_container(cfg, resolve=True)
         for logger in trainer.loggers:
             logger.log_hyperparams(settings)
         trainer.fit(module, data, ckpt_path=last, weights_only=True)
+        loggers, trainer.loggers = trainer.loggers, []  # the best epoch's figures on dev are no point of the curve
         metrics = measure(cfg, trainer, module, data)
-        for logger in trainer.loggers:
-            logger.log_metrics(metrics | module.mix())
+        best = {key if key.startswith("test/") else f"best/{key}": value for key, value in (metrics | module.mix()).items()}
+        for logger in loggers:
+            logger.log_metrics(best, step=trainer.global_step)
+        exit_code = 0
     finally:
         if "wandb" in (cfg.get("logger") or ()):
-            wandb_logger.finish()
+            wandb_logger.finish(exit_code)
     if trainer.is_global_zero:
         result = Result(
             task=cfg.task.name,
@@ -135,7 +139,7 @@ def _train(cfg: DictConfig, started: float) -> dict[str, float]:
             seconds={"total": lines.total, "training": lines.seconds},
             epochs=trainer.current_epoch,
             examples_per_second=len(data.examples["train"]) * trainer.current_epoch / lines.seconds,
-            device=device(module),
+            device=device_name(module),
         )
         write_result(result, asked, choices())
         Path(cfg.run_dir, GOES_ON).unlink(missing_ok=True)
@@ -143,13 +147,14 @@ def _train(cfg: DictConfig, started: float) -> dict[str, float]:
     return metrics
 
 
-def _checkpoints(cfg: DictConfig) -> list[Callback]:
-    """What keeps the best epoch and the last step, and stops where dev no longer rises."""
+def _callbacks(cfg: DictConfig) -> list[Callback]:
+    """What keeps the best epoch and the last step, stops where dev no longer rises, and tells the loggers the learning rates."""
     monitor = f"val/{cfg.task.monitor}"
     return [
         ModelCheckpoint(cfg.run_dir, "best", monitor=monitor, mode="max", enable_version_counter=False),
         EarlyStopping(monitor, patience=cfg.fit.patience, mode="max"),
         Last(Path(cfg.run_dir, GOES_ON), minutes=cfg.fit.save_minutes),
+        *([LearningRateMonitor("step")] if cfg.get("logger") else []),
     ]
 
 
@@ -158,7 +163,7 @@ def choices() -> dict[str, str]:
     return dict(HydraConfig.get().runtime.choices) if HydraConfig.initialized() else {}
 
 
-def device(module: pl.LightningModule) -> str:
+def device_name(module: pl.LightningModule) -> str:
     """What the module ran on."""
     return str(module.device) if module.device.type == "cpu" else torch.cuda.get_device_name()
 

@@ -55,8 +55,8 @@ def keep(files: Sequence[Path], **settings: Any) -> None:
     finish()
 
 
-def finish() -> None:
-    """End the W&B run, so that the next one of a sweep gets its own."""
+def finish(exit_code: int = 0) -> None:
+    """End the W&B run, so that the next one of a sweep gets its own; it failed where the exit code is not 0."""
     import wandb
 
-    wandb.finish()
+    wandb.finish(exit_code=exit_code)

@@ -228,7 +228,8 @@ def cost(report: Report) -> Grid:
     for cell in report.cells:
         seconds = [[run["seconds"][part] for run in cell.runs] for part in ("training", "total")]
         speed = [[run[part] for run in cell.runs] for part in ("epochs", "examples_per_second")]
-        figures = [f"{statistics.fmean(values):,.1f}" for values in (*seconds, *speed)]
+        means = [statistics.fmean(values) for values in (*seconds, *speed)]
+        figures = [f"{mean:,.1f}" if mean >= 1 or not mean else f"{mean:.2g}" for mean in means]
         sizes = [f"{cell.runs[0]['parameters'][kind]:,}" for kind in ("trainable", "frozen")]
         rows.append([*cell.row, *cell.column, *figures, *sizes, ", ".join(sorted({run["device"] for run in cell.runs}))])
     return Grid("means over the runs of a cell", heads, rows, set(), len(keys))

@@ -4,9 +4,10 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 from hydra import compose, initialize_config_dir
 
-from elmo_bench.elmo import Corpus, load_language_model
+from elmo_bench.elmo import Corpus, LanguageModel, load_language_model
 from elmo_bench.jobs import adapt, build
 from elmo_bench.jobs.evaluate import evaluate
 from elmo_bench.jobs.perplexity import perplexity
@@ -89,6 +90,20 @@ def test_on_the_way_of_a_run(config, bilm, tmp_path, monkeypatch):
     figures = evaluate(config("job=evaluate", "data=sample", f"checkpoint={tmp_path}/run2/best.ckpt", "split=test"))
     assert figures["test/f1"] == pytest.approx(metrics[0]["test/f1"])
     assert plain.keys() == metrics[0].keys()
+
+
+def test_it_runs_where_the_run_does(config, monkeypatch):
+    """On the CPU, where `trainer` says so, even beside a GPU."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert build.device(config()) == "cpu"
+    assert build.device(config("trainer=auto")) == "cuda"
+
+    def to(self, device):
+        raise InterruptedError(device)
+
+    monkeypatch.setattr(LanguageModel, "to", to)
+    with pytest.raises(InterruptedError, match=r"^cpu$"):
+        adapt.adapt(config("job=adapt", "task=ner", "elmo=mini", "out=nowhere"))
 
 
 def test_a_text_is_read_once(config):

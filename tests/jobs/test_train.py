@@ -6,11 +6,13 @@ from pathlib import Path
 import pytest
 import pytorch_lightning.loggers
 import torch
+from pytorch_lightning.loggers import Logger
 from seqeval.metrics import f1_score
 
 from elmo_bench.elmo import BiLm, Options, save
-from elmo_bench.jobs import build
+from elmo_bench.jobs import build, wandb_logger
 from elmo_bench.jobs.train import train
+from elmo_bench.report.page import _epochs
 
 
 def result(cfg):
@@ -175,6 +177,59 @@ def test_a_logger_that_is_not_installed(tiny, monkeypatch):
     monkeypatch.setattr(pytorch_lightning.loggers, "TensorBoardLogger", missing)
     with pytest.raises(ValueError, match=r"logger=tensorboard needs a package that is not here: no tensorboard"):
         train(tiny("logger=tensorboard"))
+
+
+class Recorder(Logger):
+    """What TensorBoard's logger is told, where it is not installed."""
+
+    name, version = "recorder", 0
+
+    def __init__(self, **settings):
+        super().__init__()
+        self.settings, self.told = settings, []
+        Recorder.latest = self
+
+    def log_metrics(self, metrics, step=None):
+        self.told.append((step, metrics))
+
+    def log_hyperparams(self, params):
+        pass
+
+
+def test_a_logger_gets_curves(tiny, monkeypatch):
+    """Loss and learning rates by step, dev by epoch; the best epoch's figures have names of their own and overwrite nothing."""
+    monkeypatch.setattr(pytorch_lightning.loggers, "TensorBoardLogger", Recorder)
+    cfg = tiny("logger=tensorboard", "trainer.log_every_n_steps=1", "elmo.mix_lr=0.5", "fit.batch_size=2")
+    metrics = train(cfg)
+    curves = {}
+    for step, figures in Recorder.latest.told:
+        for name, value in figures.items():
+            curves.setdefault(name, []).append((step, value))
+    steps = [step for step, _ in curves["train/loss_step"]]
+    assert steps == sorted({*steps})
+    assert len(steps) > 2
+    assert [step for step, _ in curves["lr-Adam/model"]] == steps
+    assert {rate for _, rate in curves["lr-Adam/mix"]} == {0.5}
+    assert len(curves["val/f1"]) == len({step for step, _ in curves["val/f1"]}) == 2
+    assert curves["best/val/f1"] == [(len(steps), metrics["val/f1"])]
+    assert curves["test/f1"] == [(len(steps), metrics["test/f1"])]
+    assert Recorder.latest.settings["default_hp_metric"] is False
+    assert len(page_points(cfg)) == 2
+
+
+def page_points(cfg):
+    """The learning curve that a report draws from metrics.csv."""
+    return _epochs({"folder": cfg.run_dir, **result(cfg)}, None)
+
+
+def test_wandb_is_told_of_a_failure(tiny, monkeypatch):
+    codes = []
+    monkeypatch.setattr(wandb_logger, "logger", Recorder)
+    monkeypatch.setattr(wandb_logger, "finish", codes.append)
+    train(tiny("logger=wandb", "elmo=none"))
+    with pytest.raises(FloatingPointError):
+        train(tiny("logger=wandb", "elmo=none", "task.optimizer.lr=inf"))
+    assert codes == [0, 1]
 
 
 def test_a_bilm_of_other_words(tiny, tmp_path):

@@ -84,6 +84,15 @@ def test_of_several_processes_the_first_has_a_run(tmp_path, monkeypatch):
     assert not [*tmp_path.rglob("wandb")]
 
 
+def test_a_run_that_failed_is_not_finished_well(monkeypatch):
+    codes = []
+    with monkeypatch.context() as patch:
+        patch.setattr(wandb, "finish", lambda exit_code: codes.append(exit_code))
+        wandb_logger.finish(1)
+        wandb_logger.finish()
+    assert codes == [1, 0]
+
+
 def test_two_runs_are_two(tmp_path):
     first = build(tmp_path).experiment.id
     wandb_logger.finish()

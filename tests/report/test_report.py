@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from elmo_bench.jobs.result import print_metrics
+from elmo_bench.jobs.result import print_metrics, rate
 from elmo_bench.report import as_csv, as_json, collect, grids, latex, markdown, report, terminal, where
 from elmo_bench.report.significance import bootstrap, randomisation, seeds
 from elmo_bench.report.table import _counts, _published
@@ -401,3 +401,15 @@ def test_the_tables_of_a_run_show_names_as_they_are(capsys):
     shown = capsys.readouterr().out
     assert "a [dev] of [/x] :x:, in percent" in shown
     assert "[dev]:x:" in shown
+
+
+def test_the_columns_of_a_mean_over_scores_stand_in_their_order(capsys):
+    """Coreference's F1 is the mean of three scores', each with a precision and a recall."""
+    kinds = ("precision", "recall", "f1")
+    print_metrics({"test/f1": 0.6} | {f"test/{score}/{kind}": 0.5 for score in ("muc", "b3") for kind in kinds}, "test", "title")
+    head = next(line for line in capsys.readouterr().out.splitlines() if "f1" in line)
+    assert [word for word in head.split() if word.isalnum()] == [*kinds]
+
+
+def test_documents_a_second():
+    assert [rate(value) for value in (0.0312, 0.31, 7.25, 114.4, 12345.6)] == ["0.031", "0.31", "7.2", "114", "12,346"]
