@@ -31,6 +31,11 @@ MODEL = ("task", "embed", "encoder", "elmo", "vocab")  # the parts of a config t
 FOLDERS = ("data_dir", "cache_dir")  # this machine's; a checkpoint's config may refer to them, and to its own keys
 OURS = ("elmo_bench.nn.", "elmo_bench.metrics.", "tasks.")  # whose classes it may name
 REFERENCE = re.compile(rf"\$\{{(?:{'|'.join((*MODEL, *FOLDERS))})(?:\.\w+)*\}}")
+TASK = {  # a module of ours, and parts of file names
+    "data": (r"tasks(\.\w+)+", "module of tasks.*"),
+    "name": (r"\w+", "name of a task"),
+    "suffix": (r"[.\w]+", "end of a file's name"),
+}
 NOTHING = re.compile(r"(?!)")
 CONF = Path(__file__).parents[2] / "conf"
 BILM_FILES = ("options", "weights")
@@ -154,9 +159,9 @@ def _config(cfg: DictConfig, stored: dict[str, Any], path: Path) -> DictConfig:
         raise ValueError(f"checkpoint={path}: its config refers to what is not there: {error}") from error
     # Training's own affairs: not needed here, and so not taken from the file.
     resolved["task"] |= {"optimizer": None, "scheduler": None, "callbacks": []}
-    if not re.fullmatch(r"tasks(\.\w+)+", str(resolved["task"].get("data"))):
-        data = resolved["task"].get("data")
-        raise ValueError(f"checkpoint={path}: its config names task.data={data}, which is no module of tasks.*")
+    for key, (form, kind) in TASK.items():
+        if not re.fullmatch(form, value := str(resolved["task"].get(key))):
+            raise ValueError(f"checkpoint={path}: its config names task.{key}={value}, which is no {kind}")
     _check_targets([resolved[part] for part in MODEL], path)
     config = cfg.copy()
     OmegaConf.set_struct(config, False)

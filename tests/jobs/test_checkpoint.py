@@ -182,6 +182,8 @@ def nested(key, value):
         ("embed", "${oc.create:{_target_:os.system}}", "may refer to its own keys alone"),
         ("elmo.weights", "https://host/${oc.env:HOME}", "may refer to its own keys alone"),
         ("task.data", "outputs.theirs", "names task.data=outputs.theirs, which is no module of tasks"),
+        ("task.suffix", "/../x", "names task.suffix=/../x, which is no end of a file's name"),
+        ("task.name", "../x", r"names task.name=../x, which is no name of a task"),
         ("elmo.name", "../evil", "reads the biLM elmo=../evil, but conf/elmo has books, files"),
         ("elmo.dropout", {"_target_": "elmo_bench.files.fetch", "url": "u", "folder": "/etc"}, "names 'elmo_bench.files.fetch'"),
         ("vocab.smuggle", ("${oc.env:HOME}",), "holds a tuple"),
