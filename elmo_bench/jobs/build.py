@@ -32,6 +32,7 @@ from elmo_bench.text import FALLBACK, Vocab, forms, read_vectors, side_by_side
 
 from . import inputs
 
+log = logging.getLogger(__name__)
 logging.getLogger("pytorch_lightning").setLevel(logging.WARNING)
 for _chatter in (
     *("does not have many workers", "number of training batches", "exists and is not empty", "LeafSpec"),
@@ -178,7 +179,17 @@ def vectors(cfg: DictConfig, words: Iterable[str]) -> dict[str, np.ndarray]:
     for path, part in zip(files, parts, strict=True):
         if not part:
             raise ValueError(f"vocab.vectors={path}: it has a vector for no word of the data")
+        if lowercase is False and all(map(_is_lower, part)) and not all(map(_is_lower, wanted)):
+            log.warning(
+                "vocab.vectors=%s has no capitals, so that words with some find no vector: "
+                "vocab.lowercase=fallback looks these up in lower case",
+                path,
+            )
     return side_by_side(parts, unit=cfg.vocab.get("unit_vectors", False))
+
+
+def _is_lower(word: str) -> bool:
+    return word == word.lower()
 
 
 def _kept_vectors(file: str, wanted: Collection[str], folder: Path) -> dict[str, np.ndarray]:

@@ -35,3 +35,11 @@ def test_word_vectors_are_read_once(tmp_path, monkeypatch):
 def test_no_file_of_word_vectors(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"vocab.vectors=nowhere.txt: no such file"):
         build.vectors(composed("vocab.vectors=nowhere.txt", f"cache_dir={tmp_path}"), ["the"])
+
+
+@pytest.mark.parametrize(("words", "said"), [(["The", "dog"], True), (["the", "dog"], False)])
+def test_vectors_without_capitals_for_a_task_that_looks_words_up_as_they_stand(tmp_path, caplog, words, said):
+    (tmp_path / "v.txt").write_text("the 3 4\ndog 0 2\n")
+    settings = [f"vocab.vectors={tmp_path}/v.txt", f"cache_dir={tmp_path}"]
+    build.vectors(composed("task=sst5", *settings), words)
+    assert ("v.txt has no capitals" in caplog.text) == said
