@@ -8,7 +8,7 @@ from .likelihood import chunks, sentence_likelihoods, text_likelihoods
 from .lm import LanguageModel
 from .mix import ScalarMix
 from .softmax import load_language_model, save_softmax
-from .store import LayerStore, build_store, find_store
+from .store import LayerStore, build_store, find_store, remove_store
 from .training import Step, Trainer, Training
 from .weights import digest, in_folder, load, save, shipped
 
@@ -35,6 +35,7 @@ __all__ = [
     "in_folder",
     "load",
     "load_language_model",
+    "remove_store",
     "save",
     "save_softmax",
     "sentence_likelihoods",

@@ -7,12 +7,16 @@ trainable.
 Axes: L layers, B batch, T tokens, C characters, D biLM, S sentences.
 """
 
+import fcntl
 import hashlib
 import itertools
 import logging
+import math
+import os
 import shutil
 import tempfile
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -32,7 +36,7 @@ from .weights import digest
 
 log = logging.getLogger(__name__)
 KEY_BYTES = 16
-ROOM = 0.9  # the share of the free disk that a store may take
+SHARE = 0.5  # of the free disk, that a store may take
 
 
 def sentence_key(chars: Int[Tensor, "T C"]) -> bytes:
@@ -43,14 +47,40 @@ def sentence_key(chars: Int[Tensor, "T C"]) -> bytes:
 class LayerStore:
     """Reads the layers of sentences that a store holds: those asked for, in that order.
 
-    It may be sent to a loader's workers: they map the same files.
+    It may be sent to a loader's workers: they map the same files. One that is not to be kept goes when it is closed.
     """
 
-    def __init__(self, folder: Path, layers: Sequence[int]) -> None:
-        self.folder, self.layers = folder, list(layers)
+    def __init__(self, folder: Path, layers: Sequence[int], *, keep: bool = True) -> None:
+        self.folder, self.layers, self.keep = folder, list(layers), keep
+        self._held: int | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name not in ("_starts", "_arrays")}
+        return {name: value for name, value in self.__dict__.items() if name not in ("_starts", "_arrays")} | {"_held": None}
+
+    def hold(self) -> "LayerStore":
+        """Let nobody remove the store until this process closes it or ends; it counts as used now."""
+        while self._held is None:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            held = os.open(self.folder, os.O_RDONLY)
+            with suppress(OSError):  # of a file system without such locks; there no store is removed
+                fcntl.flock(held, fcntl.LOCK_SH)
+            if self.folder.is_dir() and os.path.samestat(os.fstat(held), self.folder.stat()):
+                self._held = held
+            else:  # somebody has removed it meanwhile
+                os.close(held)
+        with suppress(PermissionError):
+            os.utime(self.folder)
+        return self
+
+    def close(self) -> None:
+        """Let others remove the store; one that is not to be kept goes with its last reader."""
+        if self._held is not None:
+            with suppress(OSError):
+                fcntl.flock(self._held, fcntl.LOCK_UN)  # also for the workers, who have inherited it
+            os.close(self._held)
+            self._held = None
+        if not self.keep and self.folder.is_dir():
+            remove_store(self.folder)
 
     @cached_property
     def _starts(self) -> dict[bytes, int]:
@@ -76,31 +106,46 @@ class LayerStore:
 
 
 def build_store(
-    bilm: BiLm, sentences: Iterable[Sequence[str]], layers: Sequence[int], folder: Path, *, dtype: str = "float32"
+    bilm: BiLm,
+    sentences: Iterable[Sequence[str]],
+    layers: Sequence[int],
+    folder: Path,
+    *,
+    dtype: str = "float32",
+    max_bytes: float = math.inf,
+    keep: bool = True,
 ) -> LayerStore | None:
     """The store of these sentences below `folder`; what it lacks is computed first, by one process while others wait.
 
-    None, and a line that says why, if the disk has no room for it. The biLM runs where it is.
+    All stores below `folder` take at most `max_bytes`: those that were used least recently, and that no process reads, make
+    room. None, and a line that says why, where that or the disk is not enough. The biLM runs where it is.
     """
     unique = {sentence_key(char_ids([sentence])[0]): sentence for sentence in sentences if sentence}
     keys = sorted(unique)
     text = hashlib.sha256(b"".join(keys)).hexdigest()
     precision = "-bfloat16" if bilm.bf16 else ""
     path = folder / f"{digest(bilm)[:12]}{precision}-{text[:12]}-{dtype}"
-    store = LayerStore(path, layers)
+    store = LayerStore(path, layers, keep=keep).hold()
     if not (missing := _missing(store)):
         return store
-    folder.mkdir(parents=True, exist_ok=True)
     with alone(path, "another run computes the biLM's layers for this data: waiting for it"):
         if missing := _missing(store):
             size = sum(map(len, unique.values())) * sum(_width(bilm, layer) for layer in missing) * np.dtype(dtype).itemsize
-            free = shutil.disk_usage(folder).free
-            if size > ROOM * free:
+            if not _make_room(size, path, max_bytes):
                 log.info(
-                    "the biLM runs on every batch: its layers for this data would take %.1f GB, and %.1f GB are free at %s",
-                    *(size / 1e9, free / 1e9, folder),
+                    "the biLM runs on every batch: its layers for this data would take %.1f GB. Stores may take %s in all "
+                    "(cache.max_bytes), and one of them %.0f %% of the %.1f GB that are free at %s",
+                    *(size / 1e9, f"{max_bytes / 1e9:.1f} GB"),
+                    *(100 * SHARE, shutil.disk_usage(folder).free / 1e9, folder),
                 )
+                store.keep = any(path.iterdir())
+                store.close()
                 return None
+            log.info(
+                "the biLM reads %s sentences once, %s tokens; layers %s take %.2f GB of %.0f GB that are free: %s",
+                *(f"{len(keys):,}", f"{sum(map(len, unique.values())):,}", ", ".join(map(str, missing))),
+                *(size / 1e9, shutil.disk_usage(folder).free / 1e9, path),
+            )
             _write(store, bilm, [unique[key] for key in keys], keys, missing, dtype)
     return store
 
@@ -117,7 +162,36 @@ def find_store(
     paths = sorted(folder.glob(f"{digest(bilm)[:12]}{precision}-*-{dtype}"))
     stores = [store for path in paths if not _missing(store := LayerStore(path, layers))]
     counts = [len(keys & store._starts.keys()) for store in stores]
-    return stores[counts.index(max(counts))] if any(counts) else None
+    return stores[counts.index(max(counts))].hold() if any(counts) else None
+
+
+def remove_store(folder: Path) -> bool:
+    """Delete a store unless a process reads it; whether it is gone."""
+    held = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        shutil.rmtree(folder)
+    except OSError:
+        return False
+    finally:
+        os.close(held)
+    return True
+
+
+def _make_room(size: int, own: Path, max_bytes: float) -> bool:
+    """Whether a store may grow by so many bytes; others go, the least recently used first, where that helps."""
+    others = sorted((path for path in own.parent.iterdir() if path.is_dir() and path != own), key=lambda p: p.stat().st_mtime)
+    sizes = {path: sum(file.stat().st_size for file in path.rglob("*") if file.is_file()) for path in (own, *others)}
+    free, used = shutil.disk_usage(own.parent).free, sum(sizes.values())
+    if sizes[own] + size > max_bytes or size > SHARE * (free + used - sizes[own]):
+        return False
+    for other in others:
+        if used + size <= max_bytes and size <= SHARE * free:
+            break
+        if remove_store(other):
+            log.info("%s makes room: %.2f GB", other, sizes[other] / 1e9)
+            free, used = shutil.disk_usage(own.parent).free, used - sizes[other]
+    return used + size <= max_bytes and size <= SHARE * free
 
 
 def _layer_file(folder: Path, layer: int) -> Path:
@@ -138,8 +212,6 @@ def _write(
 ) -> None:
     """Compute in a scratch folder, then name the files one by one; a layer's file is there only when it is whole."""
     starts = np.array([0, *itertools.accumulate(map(len, sentences))], dtype=np.int64)
-    log.info("the biLM reads %s sentences once, %s tokens: %s", f"{len(keys):,}", f"{starts[-1]:,}", store.folder)
-    store.folder.mkdir(exist_ok=True)
     for stale in store.folder.glob(".*"):  # a killed run's
         shutil.rmtree(stale)
     columns = [TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn(), TimeRemainingColumn()]

@@ -2,6 +2,7 @@
 
 import hashlib
 import logging
+import math
 import os
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -138,11 +139,22 @@ def store(cfg: DictConfig, elmo: Elmo, data: TaskData) -> LayerStore | None:
         raise ValueError(f"elmo.cache={cfg.elmo.cache}, but it may be auto or off")
     if cfg.elmo.cache_dtype not in ("float32", "float16"):
         raise ValueError(f"elmo.cache_dtype={cfg.elmo.cache_dtype}, but it may be float32 or float16")
+    limit = cfg.cache.max_bytes
+    if limit is not None and (not isinstance(limit, int | float) or limit < 0):
+        raise ValueError(f"cache.max_bytes={limit}, but it may be a number of bytes such as 50e9, or null")
     few_steps = "limit_train_batches" in cfg.trainer
     if cfg.elmo.cache == "off" or not elmo.mixes or elmo.finetune or few_steps:
         return None
     folder = Path(cfg.cache_dir, "layers").expanduser()
-    found = build_store(elmo.layers.to(device(cfg)), data.all_sentences, elmo.chosen, folder, dtype=cfg.elmo.cache_dtype)
+    found = build_store(
+        elmo.layers.to(device(cfg)),
+        data.all_sentences,
+        elmo.chosen,
+        folder,
+        dtype=cfg.elmo.cache_dtype,
+        max_bytes=math.inf if limit is None else float(limit),
+        keep=cfg.elmo.pretrained is not False,  # random weights are another seed's next time
+    )
     elmo.layers.cpu()
     return found
 

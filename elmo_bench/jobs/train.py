@@ -127,6 +127,8 @@ def _train(cfg: DictConfig, started: float) -> dict[str, float]:
             logger.log_metrics(best, step=trainer.global_step)
         exit_code = 0
     finally:
+        if data.store is not None:
+            data.store.close()
         if "wandb" in (cfg.get("logger") or ()):
             wandb_logger.finish(exit_code)
     if trainer.is_global_zero:

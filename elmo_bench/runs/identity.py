@@ -33,7 +33,7 @@ ASIDE = (
     ),
     *("data.files", "data.origin", "data.downloads"),
     *("elmo.dir", "elmo.options", "elmo.weights", "elmo.layers.options", "elmo.layers.weights", "vocab.vectors", "checkpoint"),
-    "elmo.cache",
+    *("elmo.cache", "cache"),
 )
 
 

@@ -1,6 +1,7 @@
 """The layers on disk against the biLM itself: the same numbers, computed once, by one process, and never half there."""
 
 import multiprocessing
+import os
 import pickle
 import shutil
 from collections import namedtuple
@@ -140,3 +141,36 @@ def test_several_at_once_build_it_once(tmp_path):
     for process in processes:
         process.join()
     assert read == [0] * 7 + [4]
+
+
+def test_the_least_recently_used_make_room(bilm, tmp_path, caplog):
+    caplog.set_level("INFO")
+    stores = [build_store(bilm, [[f"w{number}"] * 100], [1], tmp_path) for number in range(3)]
+    assert "1 sentences once, 100 tokens; layers 1 take 0.00 GB of" in caplog.text
+    for number, store in enumerate((stores[1], stores[0], stores[2])):
+        os.utime(store.folder, (number, number))
+        store.close()
+    size = sum(path.stat().st_size for path in stores[0].folder.iterdir())
+    build_store(bilm, [["w3"] * 100], [1], tmp_path, max_bytes=3.0 * size)
+    assert [store.folder.is_dir() for store in stores] == [True, False, True]
+    stores[0].hold()
+    assert build_store(bilm, [["w4"] * 100], [1], tmp_path, max_bytes=3.0 * size) is not None
+    assert [store.folder.is_dir() for store in stores] == [True, False, False]  # a process reads the first, and the new one
+    assert build_store(bilm, [["w5"] * 1000], [1], tmp_path, max_bytes=3.0 * size) is None
+    assert len([path for path in tmp_path.iterdir() if path.is_dir()]) == 3  # nothing went for a store that cannot fit
+
+
+def test_a_store_takes_a_share_of_the_disk(bilm, tmp_path, monkeypatch):
+    size = 100 * 8 * 4
+    for free, fits in ((int(1.9 * size), False), (int(2.1 * size), True)):
+        monkeypatch.setattr(shutil, "disk_usage", lambda _, free=free: namedtuple("usage", "free")(free))
+        assert (build_store(bilm, [["w"] * 100], [1], tmp_path) is not None) is fits
+
+
+def test_a_store_that_is_not_kept(bilm, tmp_path):
+    """It goes with its last reader."""
+    first, second = (build_store(bilm, SENTENCES, [2], tmp_path, keep=False) for _ in range(2))
+    first.close()
+    assert second(*batch(*SENTENCES)) is not None
+    second.close()
+    assert not second.folder.exists()

@@ -68,8 +68,8 @@ def edited(cfg, edit):
     ("edit", "message"),
     [
         (lambda data: data.files.update(valid=data.files.pop("dev")), "data.files: there is no valid; the keys are train, dev"),
-        (lambda data: data.pop("name"), "a corpus has a name and files .*, but this one has files"),
-        (lambda data: data.pop("files"), "a corpus has a name and files .*, but this one has name"),
+        (lambda data: data.pop("name"), "a corpus has a name and files .*, but this one has (labels, )?files"),
+        (lambda data: data.pop("files"), "a corpus has a name and files .*, but this one has .*name"),
         (lambda data: data.update(files="train.txt"), "a corpus has a name and files"),
     ],
 )

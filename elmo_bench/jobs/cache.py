@@ -1,0 +1,78 @@
+"""`job=cache`: what lies below `cache_dir`, with sizes; a run makes or fetches again what is cleared."""
+
+import logging
+import shutil
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import NamedTuple
+
+from omegaconf import DictConfig
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from elmo_bench.elmo import remove_store
+
+log = logging.getLogger(__name__)
+KINDS = {
+    "layers": "layers of frozen biLMs",
+    "sample": "generated corpora",
+    "hub": "converted corpora",
+    "corpora": "encoded text",
+    "vectors": "word vectors of a corpus",
+    "elmo": "downloaded biLMs",
+    "adapted": "adapted biLMs",
+    "hashes": "checksums of large files",
+}
+
+
+class Entry(NamedTuple):
+    """A file or a folder below `cache_dir`; `used` is when it was last read or written, as far as it says."""
+
+    kind: str
+    path: Path
+    size: int
+    used: float
+
+
+def cache(cfg: DictConfig) -> None:
+    """Remove the kinds that `clear` names, but for stores that a run reads, and print what is left."""
+    clear = cfg["clear"]  # a DictConfig has a method of that name
+    chosen = {clear} if isinstance(clear, str) else {str(kind) for kind in clear}
+    if unknown := sorted(chosen - {*KINDS, "all"}):
+        raise ValueError(f"clear={unknown[0]}, but it may be all or some of {', '.join(KINDS)}")
+    folder = Path(cfg.cache_dir).expanduser()
+    for entry in _entries(folder):
+        if entry.kind in chosen or "all" in chosen:
+            _remove(entry)
+    entries = [*_entries(folder)]
+    table = Table("kind", "", "name", "MB", "last used", show_footer=True, title=str(folder))
+    table.columns[3].justify, table.columns[3].footer = "right", f"{sum(entry.size for entry in entries) / 1e6:,.1f}"
+    for entry in entries:
+        when = f"{datetime.fromtimestamp(entry.used):%Y-%m-%d %H:%M}"
+        # A download's folder is a key; its one file says more.
+        name = next((path.name for path in entry.path.glob("*") if entry.kind == "elmo"), entry.path.name)
+        table.add_row(entry.kind, KINDS[entry.kind], Text(name), f"{entry.size / 1e6:,.1f}", when)
+    Console(markup=False, emoji=False).print(table)
+
+
+def _entries(folder: Path) -> Iterator[Entry]:
+    """What we have made below the folder, kind by kind, the least recently used first; others' files are not ours to list."""
+    for kind in KINDS:
+        paths = folder.glob("sample-*") if kind == "sample" else (folder / kind).glob("*")
+        found = []
+        for path in (path for path in paths if path.suffix != ".lock"):
+            files = [file.stat() for file in (path.rglob("*") if path.is_dir() else (path,)) if file.is_file()]
+            found.append(Entry(kind, path, sum(file.st_size for file in files), path.stat().st_mtime))
+        yield from sorted(found, key=lambda entry: entry.used)
+
+
+def _remove(entry: Entry) -> None:
+    if entry.kind == "layers" and entry.path.is_dir():
+        if not remove_store(entry.path):
+            log.warning("%s stays: a run reads it", entry.path)
+    elif entry.path.is_dir():
+        shutil.rmtree(entry.path)
+    else:
+        entry.path.unlink()
