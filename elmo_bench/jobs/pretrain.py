@@ -21,20 +21,23 @@ from omegaconf import DictConfig, OmegaConf
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn, track
 
 from elmo_bench.elmo import BiLm, Corpus, LanguageModel, Trainer, Training, load_language_model, save, save_softmax
+from elmo_bench.elmo.softmax import SOFTMAX, VOCABULARY
 from elmo_bench.files import atomic
+from elmo_bench.report import escape
 from elmo_bench.text import read_text, text_files
 
 from .build import device as device_kind
 from .build import instantiate
 
 log = logging.getLogger(__name__)
-FREE = ("save_every", "validate_every", "resume")  # settings that may change when a run goes on
+ASIDE = ("save_every", "validate_every", "resume")  # settings that change no weight
+LENGTH = ("epochs", "max_steps")  # settings that may change when a run goes on, as ASIDE may
 
 
 def pretrain(cfg: DictConfig) -> dict[str, float]:
     """Train, keep what is best on the dev text: options, weights and softmax (fp16), and a model card."""
-    for key in ("batch_size", "unroll", "save_every"):
-        if cfg.pretrain[key] < 1:
+    for key in ("batch_size", "unroll", "epochs", "max_steps", "save_every", "validate_every"):
+        if cfg.pretrain[key] is not None and cfg.pretrain[key] < 1:
             raise ValueError(f"pretrain.{key}={cfg.pretrain[key]}, but it may be 1 or more")
     with processes(cfg) as device:
         files = instantiate(cfg.text.files)
@@ -148,12 +151,16 @@ class _Run:
     def __init__(self, cfg: DictConfig, trainer: Trainer, dev: list[Sequence[str]]) -> None:
         self.cfg, self.trainer, self.dev = cfg, trainer, dev
         self.best, self.seconds = math.inf, 0.0
+        self.looked: int | None = None  # the step of the last look at the dev text
         self.is_first = trainer.rank == 0
         self.out = Path(_from_first(str(cfg.out)))
         self.last = self.out / "last.ckpt"
         self.identity = identity(cfg, trainer.corpus)
         if cfg.pretrain.resume == "auto" and self.last.is_file():
             self._resume()
+        elif self.is_first and cfg.pretrain.resume == "never":  # or what an earlier training left would pass for this one's
+            for name in ("last.ckpt", "options.json", "weights.safetensors", SOFTMAX, VOCABULARY, "README.md"):
+                (self.out / name).unlink(missing_ok=True)
 
     def train(self) -> None:
         """Run to the end; SystemExit where the process was asked to stop, when all is saved."""
@@ -179,6 +186,9 @@ class _Run:
                 if step.stop:
                     log.warning("stopped after step %d; the same command goes on from there", trainer.step)
                     raise SystemExit(1)
+        if self.looked != trainer.step:  # a run that was shortened to where it was stopped
+            self._validate()
+            self._save()
 
     def _validate(self) -> None:
         """Keep the language model where it is better on the dev text than it was; without one, always."""
@@ -187,17 +197,24 @@ class _Run:
             forward, backward = self.trainer.model.perplexity(self.dev)
             found = math.sqrt(forward * backward)
             log.info("step %d: dev perplexity forward %.2f, backward %.2f", self.trainer.step, forward, backward)
-        if found < self.best or not self.dev:
+        if found < self.best or not self.dev or self.looked is None:
             self.best = found
-            if self.is_first:
-                save(self.trainer.model.bilm, self.out / "weights.safetensors", dtype=torch.float16)
-                save_softmax(self.trainer.model, self.out)
+            self._keep()
+        self.looked = self.trainer.step
+
+    def _keep(self) -> None:
+        if self.is_first:
+            save(self.trainer.model.bilm, self.out / "weights.safetensors", dtype=torch.float16)
+            save_softmax(self.trainer.model, self.out)
 
     def _save(self) -> None:
-        """Write last.ckpt; the old one stays until the new one is whole."""
+        """Write last.ckpt; the old one stays until the new one is whole. Before the first look at dev, keep the model too."""
         content = self.trainer.state_dict() | {"best": self.best, "seconds": self.seconds, "identity": self.identity}
+        content |= {"looked": self.looked, "num_steps": self.trainer.num_steps}
         if not self.is_first:
             return
+        if self.looked is None:
+            self._keep()
         try:
             with atomic(self.last) as part, part.open("wb") as file:
                 torch.save(content, file)
@@ -216,17 +233,29 @@ class _Run:
             raise ValueError(
                 f"{self.last}: not the state of a training, or a damaged one; pretrain.resume=never begins anew"
             ) from error
-        different = [key for key in sorted({*theirs, *self.identity}) if theirs.get(key) != self.identity.get(key)]
+        lengths = {f"pretrain.{key}" for key in LENGTH}  # an earlier version's identity had them
+        keys = sorted({*theirs, *self.identity} - lengths)
+        different = [key for key in keys if theirs.get(key) != self.identity.get(key)]
         if different:
             said = "; ".join(f"{key} was {theirs.get(key)} and is now {self.identity.get(key)}" for key in different)
             raise ValueError(f"{self.last} is of another training: {said}. Choose another out=, or pretrain.resume=never")
         self.trainer.load_state_dict(saved)
         self.best, self.seconds = saved["best"], saved["seconds"]
-        log.info("going on after step %d of %d", self.trainer.step, self.trainer.num_steps)
+        # An earlier version did not say when it last looked: at the end of an epoch, at least.
+        self.looked = saved.get("looked", self.trainer.step if math.isfinite(self.best) or not self.dev else None)
+        step, num_steps = self.trainer.step, self.trainer.num_steps
+        log.info("going on after step %d of %d", step, num_steps)
+        if (before := saved.get("num_steps", num_steps)) != num_steps:
+            rate = self.trainer.settings.lr_at(min(step, num_steps), num_steps)
+            log.info(
+                "it was to have %d steps: from here the learning rate is that of a training of %d, %.2g", before, num_steps, rate
+            )
+        if step > num_steps:
+            log.warning("step %d is beyond step %d, where this training is to end: it stays as it is", step, num_steps)
 
 
 def identity(cfg: DictConfig, corpus: Corpus) -> dict[str, Any]:
-    """All settings and the text, by key, that make a training what it is: who goes on must have the same."""
+    """All settings and the text, by key, that make a training what it is but for its length: who goes on must have the same."""
 
     def flat(node: Any, prefix: str) -> Iterator[tuple[str, Any]]:
         for key, value in node.items():
@@ -236,7 +265,7 @@ def identity(cfg: DictConfig, corpus: Corpus) -> dict[str, Any]:
                 yield f"{prefix}{key}", value
 
     parts: Any = {part: OmegaConf.to_container(cfg[part], resolve=True) for part in ("bilm", "bilm_optimizer", "pretrain")}
-    parts["pretrain"] = {key: value for key, value in parts["pretrain"].items() if key not in FREE}
+    parts["pretrain"] = {key: value for key, value in parts["pretrain"].items() if key not in ASIDE + LENGTH}
     return dict(flat(parts, "")) | {"seed": cfg.seed, "text": corpus.digest()[:16]}
 
 
@@ -270,14 +299,14 @@ def write_card(cfg: DictConfig, trainer: Trainer, figures: dict[str, float], sec
     """The model card: what this biLM is, how it was made, how well it predicts."""
     corpus, plan = trainer.corpus, trainer.settings
     counts = f"{corpus.num_tokens:,} tokens, {corpus.num_sentences:,} sentences, {len(corpus.words) - 2:,} word types"
-    settings = ", ".join(f"{key} {value}" for key, value in cfg.pretrain.items() if key not in FREE)
+    settings = ", ".join(f"{key} {value}" for key, value in cfg.pretrain.items() if key not in ASIDE)
     device = trainer.device.type
     threads = f", {torch.get_num_threads()} threads" if device == "cpu" else ""
-    seen = min(trainer.step / trainer.epoch_steps, plan.epochs)
+    seen = trainer.step / trainer.epoch_steps
     softmax = "sampled" if plan.samples else "full"
     rows = {
-        "command": f"`{shlex.join(['python', 'run.py', *sys.argv[1:]])}`",
-        "text": f"{cfg.text.name}: {counts}",
+        "command": escape.markdown(shlex.join(["python", "run.py", *sys.argv[1:]])),
+        "text": f"{escape.markdown(str(cfg.text.name))}: {counts}",
         "parameters": f"{size(trainer.model):,} (fp16), without the softmax",
         "training": f"optimizer {cfg.bilm_optimizer.name}, {settings}; seed {cfg.seed}",
         "seen": f"{seen:.2f} epochs, {trainer.step:,} steps",

@@ -137,6 +137,44 @@ def test_a_finished_run_is_not_trained_again(config, tmp_path, monkeypatch):
     assert pretrain(config()) == first
 
 
+def test_a_longer_training_of_the_same_folder(config, tmp_path, caplog):
+    """It goes on where the shorter one ended, at the learning rate of the longer one."""
+    first = pretrain(config("pretrain.epochs=1"))
+    with caplog.at_level("INFO"):
+        second = pretrain(config("pretrain.epochs=3"))
+    assert second["dev"] < first["dev"]
+    assert torch.load(tmp_path / "out" / "last.ckpt", weights_only=True)["step"] == 3 * 23
+    assert "it was to have 23 steps: from here the learning rate is that of a training of 69, 0.015" in caplog.text
+    assert "epochs 3" in (tmp_path / "out" / "README.md").read_text()
+
+
+def test_stopped_before_the_first_look_at_dev(config, tmp_path, monkeypatch):
+    """There is a biLM already; and a training that is to end there looks at dev, and trains no more."""
+    step = Trainer._step
+
+    def stopping(trainer, windows):
+        trainer.stop = trainer.step == 4
+        return step(trainer, windows)
+
+    monkeypatch.setattr(Trainer, "_step", stopping)
+    with pytest.raises(SystemExit):
+        pretrain(config())
+    stopped = language_model(tmp_path / "out")
+    monkeypatch.setattr(Trainer, "_step", lambda *_: pytest.fail("it trained"))
+    figures = pretrain(config("pretrain.max_steps=5"))
+    forward, backward = stopped.perplexity([line.split() for line in LINES * 4])
+    assert figures["dev"] == pytest.approx((forward * backward) ** 0.5, rel=1e-2)  # fp16
+    assert "5 steps" in (tmp_path / "out" / "README.md").read_text()
+
+
+def test_beginning_anew_leaves_no_old_model(config, tmp_path, monkeypatch):
+    pretrain(config("pretrain.epochs=1"))
+    monkeypatch.setattr(Trainer, "_losses", lambda *_: [torch.tensor(float("nan"), requires_grad=True)] * 2)
+    with pytest.raises(FloatingPointError, match="step 1"):
+        pretrain(config("pretrain.epochs=1", "pretrain.resume=never"))
+    assert not [*(tmp_path / "out").iterdir()]
+
+
 @pytest.mark.parametrize(
     ("override", "said"),
     [
@@ -246,7 +284,10 @@ def test_a_damaged_state(config, tmp_path):
         pretrain(config())
 
 
-@pytest.mark.parametrize("override", ["softmax=half", "precision=16", "resume=maybe", "batch_size=0", "unroll=0", "save_every=0"])
+@pytest.mark.parametrize(
+    "override",
+    ["softmax=half", "precision=16", "resume=maybe", "batch_size=0", "unroll=0", "save_every=0", "epochs=0", "max_steps=0"],
+)
 def test_a_value_that_is_none(config, override):
     with pytest.raises(ValueError, match=f"pretrain.{override}, but it may be"):
         pretrain(config(f"pretrain.{override}"))
