@@ -74,10 +74,14 @@ class SpanF1(Metric):
         return counts
 
     def compute(self) -> dict[str, torch.Tensor]:
-        """`precision`, `recall`, `f1`, and the three for each type as `PER/f1`; fractions of 1, 0 where nothing was counted."""
+        """`precision`, `recall`, `f1`, and the three as `PER/f1` for each type that gold or predictions have, as conlleval does.
+
+        They are fractions of 1, 0 where nothing was counted. A type that is none of the `labels` counts in the totals only.
+        """
         figures = precision_recall_f1("", self.counts.sum(0))
         for name, counts in zip(self.types, self.counts, strict=False):
-            figures |= precision_recall_f1(f"{name}/", counts)
+            if counts.any():
+                figures |= precision_recall_f1(f"{name}/", counts)
         return figures
 
 

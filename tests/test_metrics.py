@@ -27,6 +27,13 @@ def test_by_type():
     assert figures["f1"] == pytest.approx(2 / 3)
 
 
+def test_types_that_are_neither_in_gold_nor_predicted_are_not_listed():
+    """Conlleval lists those that are in either."""
+    metric = SpanF1(["PER", "LOC", "ORG", "MISC"])
+    metric.update([["B-PER", "B-LOC"]], [["B-PER", "B-ORG"]])
+    assert {name.partition("/")[0] for name in metric.compute() if "/" in name} == {"PER", "LOC", "ORG"}
+
+
 def test_nothing_to_find():
     metric = SpanF1(["PER"])
     metric.update([["O"]], [["O"]])

@@ -13,7 +13,9 @@ def score(cfg: DictConfig) -> dict[str, float]:
     """Print one JSON object, figure by name, as fractions of 1; nothing else goes to standard output."""
     gold = list(build.reader(cfg, "test")(Path(cfg.gold)))
     predicted = build.task_files(cfg).read_predictions(Path(cfg.predicted), gold)
-    metric = build.instantiate(cfg.task.metric)(sorted({label for example in gold for label in example.labels}))
+    labels = {label for example in gold for label in example.labels}
+    labels |= {tag for tags in predicted if isinstance(tags, list) for tag in tags if isinstance(tag, str)}
+    metric = build.instantiate(cfg.task.metric)(sorted(labels))
     metric.update(predicted, [example.gold for example in gold])
     figures = {name: float(value) for name, value in metric.compute().items()}
     Console(soft_wrap=True, highlight=False, markup=False, emoji=False).print(json.dumps(figures))

@@ -40,6 +40,7 @@ def files(tmp_path, gold, predicted):
 def test_a_type_that_gold_does_not_know(tmp_path):
     figures = scored(*files(tmp_path, "a B-PER\nb O\n", "a B-PER B-PER\nb O B-NEW\n"))
     assert (figures["precision"], figures["recall"]) == (0.5, 1)
+    assert (figures["NEW/precision"], figures["NEW/recall"], figures["NEW/f1"]) == (0, 0, 0)
 
 
 @pytest.mark.parametrize(
