@@ -68,6 +68,17 @@ def test_a_failed_run_says_why_and_leaves_it(tmp_path):
     assert not (tmp_path / "run" / "result.json").exists()
 
 
+def test_a_folder_that_is_not_there_is_made_and_an_error_does_not_outlive_success(tmp_path):
+    folder = tmp_path / "a" / "run"
+    settings = [f"run_dir={folder}", f"hydra.run.dir={tmp_path}/hydra", "elmo=mini", f"output={tmp_path}/weights.hdf5"]
+    done = run("job=export", *settings, "dtype=float8")
+    assert done.returncode != 0
+    assert (folder / "error.txt").is_file()
+    done = run("job=export", *settings)
+    assert done.returncode == 0, done.stderr
+    assert not (folder / "error.txt").exists()
+
+
 @pytest.mark.slow
 def test_a_sweep_and_its_report(tmp_path):
     settings = [

@@ -11,7 +11,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from elmo_bench.data import Example, TaskData
 from elmo_bench.module import TaskModule
-from elmo_bench.runs import Result, begin, hash_files, write_result
+from elmo_bench.runs import Result, begin, corpus_of, hash_files, result_of, write_result
 from elmo_bench.text import Vocab, kinds, label_map
 
 from . import build, inputs
@@ -34,7 +34,7 @@ def evaluate(cfg: DictConfig) -> dict[str, float]:
         raise ValueError(f"run_dir={cfg.run_dir} holds the checkpoint's own run: choose another folder for what is measured")
     if is_first():
         asked = cfg if asked.data.name == "checkpoint" else asked  # whose corpus only the checkpoint knows
-        begin(asked, inputs.files(asked, [cfg.split]))
+        begin(asked, inputs.files(asked))
     file = inputs.corpus(cfg, [cfg.split])[cfg.split]
     read = build.reader(cfg, "test")
     left_out: Counter[str] = Counter()
@@ -67,9 +67,10 @@ def evaluate(cfg: DictConfig) -> dict[str, float]:
 def _write(cfg: DictConfig, file: Path, module: TaskModule, metrics: dict[str, float], examples: int, seconds: float) -> None:
     """`result.json`: the figures of this split, and the config and the inputs of the training run, tested on this file.
 
-    `trained_on` is then the training run's `data`. A checkpoint of an earlier version does not know its run.
+    `trained_on` is the training run's `data`. A checkpoint of an earlier version does not know its run, which may lie beside it.
     """
-    run = module.content[KEY].get("run") or {"config": OmegaConf.to_container(cfg, resolve=True), "inputs": {}}
+    unknown: Any = {"config": OmegaConf.to_container(cfg, resolve=True) | {"data": {"name": "unknown"}}}  # type: ignore[operator]
+    run = module.content[KEY].get("run") or result_of(Path(cfg.checkpoint).parent) or unknown
     config = _config(cfg, run["config"])
     result = Result(
         task=cfg.task.name,
@@ -83,7 +84,7 @@ def _write(cfg: DictConfig, file: Path, module: TaskModule, metrics: dict[str, f
         device=device_name(module),
     )
     hashes = hash_files({f"data.{cfg.split}": file, "checkpoint": Path(cfg.checkpoint)}, cfg.cache_dir)
-    write_result(result, config, choices(), run["inputs"] | hashes)
+    write_result(result, config, choices(), run.get("inputs", {}) | hashes)
 
 
 def _config(cfg: DictConfig, trained: dict[str, Any]) -> DictConfig:
@@ -93,8 +94,7 @@ def _config(cfg: DictConfig, trained: dict[str, Any]) -> DictConfig:
         key: value for key, value in trained["task"].items() if key in ("optimizer", "scheduler", "callbacks")
     }
     own = {key: measured[key] for key in ("job", "checkpoint", "split", "data", "run_dir", *MODEL)}
-    trained_on = {key: value for key, value in trained["data"].items() if key not in ("files", "origin", "downloads")}
-    config = trained | own | {"task": task, "trained_on": trained_on}
+    config = trained | own | {"task": task, "trained_on": corpus_of(trained["data"])}
     config["trainer"] = trained["trainer"] | {"precision": measured["trainer"]["precision"]}
     return OmegaConf.create(config)
 

@@ -15,12 +15,15 @@ from elmo_bench.runs import Identity, hash_files
 SPLITS = ("train", "dev", "test")
 
 
-def files(cfg: DictConfig, splits: Sequence[str] = SPLITS) -> dict[str, Path]:
+def files(cfg: DictConfig) -> dict[str, Path]:
     """A run's corpus, word vectors, biLM and checkpoint, by what they are to it; downloaded or generated if need be.
 
+    Of a corpus that a checkpoint is measured on, only that split.
     Raises ValueError and OSError as reading them does.
     """
-    found: dict[str, Any] = {f"data.{split}": path for split, path in corpus(cfg, splits).items()}
+    found: dict[str, Any] = {
+        f"data.{split}": path for split, path in corpus(cfg, [cfg.split] if cfg.get("split") else SPLITS).items()
+    }
     found["checkpoint"] = cfg.get("checkpoint")
     for number, path in enumerate(vector_files(cfg)):
         found[f"vocab.vectors.{number}" if number else "vocab.vectors"] = path

@@ -1,4 +1,4 @@
-from .collect import EARLIER, Run, as_text, choice, collect, distinguishing, full_keys, number, varies, where
+from .collect import EARLIER, Run, as_text, choice, collect, corpus_of, distinguishing, full_keys, number, varies, where
 from .folder import (
     GOES_ON,
     Result,
@@ -8,6 +8,7 @@ from .folder import (
     dev_figure,
     finished,
     goes_on_from,
+    result_of,
     unfinished,
     write_result,
 )
@@ -26,6 +27,7 @@ __all__ = [
     "checkpoint",
     "choice",
     "collect",
+    "corpus_of",
     "dev_figure",
     "distinguishing",
     "finished",
@@ -33,6 +35,7 @@ __all__ = [
     "goes_on_from",
     "hash_files",
     "number",
+    "result_of",
     "unfinished",
     "varies",
     "where",

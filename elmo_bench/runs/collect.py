@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from .identity import acting, below, idle, leaves
+from .identity import ASIDE, acting, below, idle, leaves
 
 Run = dict[str, Any]
 
@@ -45,7 +45,7 @@ def _read(path: Path) -> Run:
         run = json.loads(path.read_text(encoding="utf-8"))
         _rename(run)
         inputs = {f"{INPUTS}{name}": digest[:SHORT] for name, digest in run.get("inputs", {}).items()}
-        trained_on = {key: value for key, value in run["config"].get("data", {}).items() if key != "files"}
+        trained_on = corpus_of(run["config"].get("data", {}))
         config = {"trained_on": trained_on} | run["config"]  # job=evaluate says another, where it is another
         choices = {key: as_text(value) for key, value in leaves(config)} | inputs
         act = {*acting(config), *inputs, *(key for key in FILES if key in choices)}
@@ -55,6 +55,11 @@ def _read(path: Path) -> Run:
         return run | about | {"folder": path.parent, "written": written}
     except (ValueError, KeyError, AttributeError, TypeError) as error:
         raise ValueError(f"{path}: not a result of elmo-bench: {error!r}") from error
+
+
+def corpus_of(data: Mapping[str, Any]) -> dict[str, Any]:
+    """What a config says of a corpus, without its files and where these come from."""
+    return {key: value for key, value in data.items() if not below(f"data.{key}", ASIDE)}
 
 
 def _rename(run: Run) -> None:

@@ -129,6 +129,11 @@ def _by_identity(folders: Iterable[Path], name: str) -> dict[str, Path]:
     return run_folders
 
 
+def result_of(folder: Path) -> dict[str, Any]:
+    """The `result.json` of a folder; empty where there is none."""
+    return _read(folder / ENDED)
+
+
 def dev_figure(folder: Path) -> float | None:
     """What a finished run's task monitors, on dev, as a fraction of 1; None where no model was trained."""
     content = _read(folder / ENDED)

@@ -5,12 +5,14 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 from hydra import compose, initialize_config_dir
 
 from elmo_bench.jobs.evaluate import evaluate
+from elmo_bench.jobs.inputs import same
 from elmo_bench.jobs.report import report
 from elmo_bench.jobs.train import train
-from elmo_bench.runs import Result, begin, write_result
+from elmo_bench.runs import Result, begin, finished, write_result
 
 CONF = str(Path(__file__).parents[2] / "conf")
 
@@ -50,6 +52,7 @@ def test_trained_on_one_corpus_and_tested_on_another(tiny, tmp_path):
     own = {name: train(cfg)["test/f1"] for name, cfg in systems.items()}
     crossed = tiny("job=evaluate", f"checkpoint={systems['sample'].run_dir}/best.ckpt", "data=sample", *other)
     figure = evaluate(crossed)["test/f1"]
+    assert same(crossed, finished([Path(crossed.run_dir)])) == Path(crossed.run_dir)  # for resume=true of several evaluations
     evaluate(tiny("job=evaluate", f"checkpoint={systems['sample'].run_dir}/best.ckpt", "split=dev"))
     result = json.loads(Path(crossed.run_dir, "result.json").read_text())
     assert (result["seed"], result["config"]["task"]["optimizer"]["lr"]) == (2, 0.02)
@@ -66,9 +69,18 @@ def test_trained_on_one_corpus_and_tested_on_another(tiny, tmp_path):
     assert report["notes"] == ["left out: 1 runs that were not measured on test"]
 
 
-def test_an_evaluation_leaves_the_run_alone(tiny):
-    cfg = tiny("elmo=none")
+def test_an_evaluation_leaves_the_run_alone(tiny, tmp_path):
+    """A checkpoint of an earlier version does not know its run: the one in its folder, or none."""
+    cfg = tiny("elmo=none", "seed=3")
     train(cfg)
+    content = torch.load(f"{cfg.run_dir}/best.ckpt", weights_only=True)
+    del content["elmo_bench"]["run"]
+    for folder, expected in ((cfg.run_dir, ("sample", 3)), (tmp_path, ("unknown", 1))):
+        torch.save(content, f"{folder}/earlier.ckpt")
+        again = tiny("job=evaluate", "data=sample", "data.size=2", f"checkpoint={folder}/earlier.ckpt")
+        evaluate(again)
+        result = json.loads(Path(again.run_dir, "result.json").read_text())
+        assert (result["config"]["trained_on"]["name"], result["seed"]) == expected
     with pytest.raises(ValueError, match=r"run_dir=.* holds the checkpoint's own run: choose another folder"):
         evaluate(tiny("job=evaluate", f"checkpoint={cfg.run_dir}/best.ckpt", f"run_dir={cfg.run_dir}"))
 
