@@ -80,8 +80,9 @@ class LengthBatches(Sampler[list[int]]):
             rng.shuffle(batches)
             batches += itertools.islice(itertools.cycle(batches), -len(batches) % self.world)
         left = batches[self.rank :: self.world][self.seen :]
+        # A loader with workers makes two iterators and uses one: an epoch begins with its first batch.
         self.epoch, self.seen = self.epoch + 1, 0
-        return iter(left)
+        yield from left
 
     def __len__(self) -> int:
         if self.shuffle_seed is not None:

@@ -27,10 +27,14 @@ class Sentence:
         return (self.document or self.words[0],)
 
 
+def collate(examples, vocab):
+    return list(examples)
+
+
 def data(splits, **settings):
     files = {split: Path(split) for split in splits}
     return TaskData(
-        files, read={split: lambda path: iter(splits[path.name]) for split in splits}, collate=list, batch_size=2, **settings
+        files, read={split: lambda path: iter(splits[path.name]) for split in splits}, collate=collate, batch_size=2, **settings
     )
 
 
@@ -76,6 +80,15 @@ def test_bounds_that_nothing_reaches_change_nothing():
     for _ in range(3):
         assert list(free) == list(bounded)
     assert batch_sizes(sorted(lengths), 32) == [32] * 6 + [8]
+
+
+@pytest.mark.parametrize("num_workers", [0, 1])
+def test_a_loader_with_workers_reads_the_same_batches(num_workers):
+    loaded = data(splits() | {"train": [Sentence(("a",) * k) for k in range(1, 9)]}, num_workers=num_workers)
+    sampler = LengthBatches([len(example.words) for example in loaded.examples["train"]], 2, shuffle_seed=0)
+    loader = loaded.train_dataloader()
+    for _ in range(2):
+        assert [numbered.numbers for numbered in loader] == list(sampler)
 
 
 def test_going_on_within_an_epoch():

@@ -212,8 +212,9 @@ def write_predictions(cfg: DictConfig, examples: Sequence[Example], module: Task
 def write_counts(cfg: DictConfig, examples: Sequence[Example], module: TaskModule, split: str) -> None:
     """What the metric counted of each example, as `counts/SPLIT.npz`: from these a report tells whether a difference is real.
 
-    An array "N S 4" for each figure (`elmo_bench.metrics`), its rows in the order of the file, and `sentences`, a number for what
-    each example consists of. A metric without `by_example` leaves no such file.
+    An array "N S 4" for each figure (`elmo_bench.metrics`), its rows in the order of the file, `sentences`, a number for what
+    each example consists of, and `groups`, the number of its largest group (premise, tree, document, article). A metric
+    without `by_example` leaves no such file.
     """
     metric = module.metrics["test"]
     if not hasattr(metric, "by_example"):
@@ -224,6 +225,8 @@ def write_counts(cfg: DictConfig, examples: Sequence[Example], module: TaskModul
     folder = Path(cfg.run_dir, "counts")
     folder.mkdir(exist_ok=True)
     arrays["sentences"] = np.array([_number(example) for example in examples], dtype=np.uint64)
+    numbers = {group: number for number, group in enumerate(dict.fromkeys(example.group[0] for example in examples))}
+    arrays["groups"] = np.array([numbers[example.group[0]] for example in examples])
     with atomic(folder / f"{split}.npz") as part:
         np.savez_compressed(part, **arrays)
 
