@@ -87,7 +87,8 @@ def corpus(
                 raise type(error)(f"{error}. {origin}") from error
         else:
             hint = origin if own else "A path is taken as it stands, or below data_dir"
-            raise FileNotFoundError(f"data.files.{split}: no file {' or '.join(map(str, dict.fromkeys(places)))}. {hint}")
+            tried = " or ".join(map(str, dict.fromkeys(places)))
+            raise FileNotFoundError(f"data.files.{split}: no file {tried} (data_dir={folder}). {hint}")
     return paths
 
 
