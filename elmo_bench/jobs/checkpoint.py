@@ -73,7 +73,7 @@ def restore(cfg: DictConfig) -> tuple[DictConfig, TaskModule, Vocab]:
     path = Path(cfg.checkpoint)
     checkpoint = _load(path)
     content = checkpoint[KEY]
-    _check_plain(content.get("run"), path, NOTHING)
+    check_plain(content.get("run"), path)
     config = _config(cfg, content["config"], path)
     vocab = Vocab(**content["vocab"])
     elmo = build.elmo(config)
@@ -147,7 +147,8 @@ def _load(path: Path) -> dict[str, Any]:
 
 def _config(cfg: DictConfig, stored: dict[str, Any], path: Path) -> DictConfig:
     """The command line's config with the checkpoint's model, in which single settings of the command line still count."""
-    _check_plain(stored, path)
+    check_plain(stored.get("data"), path)
+    check_plain(stored, path, REFERENCE)
     for part in MODEL:
         if not isinstance(stored.get(part), dict):
             raise ValueError(f"checkpoint={path}: its config has no settings of {part}")
@@ -159,6 +160,8 @@ def _config(cfg: DictConfig, stored: dict[str, Any], path: Path) -> DictConfig:
         raise ValueError(f"checkpoint={path}: its config refers to what is not there: {error}") from error
     # Training's own affairs: not needed here, and so not taken from the file.
     resolved["task"] |= {"optimizer": None, "scheduler": None, "callbacks": []}
+    # Plain parts, "$" and "{oc.env:HOME}", may add up to a reference when they are resolved.
+    check_plain([resolved[part] for part in MODEL], path)
     for key, (form, kind) in TASK.items():
         if not re.fullmatch(form, value := str(resolved["task"].get(key))):
             raise ValueError(f"checkpoint={path}: its config names task.{key}={value}, which is no {kind}")
@@ -189,13 +192,13 @@ def _override(config: DictConfig, cfg: DictConfig, stored: dict[str, Any], path:
             OmegaConf.update(config, key, OmegaConf.select(cfg, key))
 
 
-def _check_plain(node: Any, path: Path, allowed: re.Pattern[str] = REFERENCE) -> None:
-    """Refuse whatever is not plain data, at any depth, and texts that want more than the value of an allowed key."""
+def check_plain(node: Any, path: Path, allowed: re.Pattern[str] = NOTHING) -> None:
+    """Raise ValueError for what is not plain data, at any depth, and for texts with references that are not `allowed`."""
     if isinstance(node, dict):
         node = [*node, *node.values()]
     if isinstance(node, list):
         for value in node:
-            _check_plain(value, path, allowed)
+            check_plain(value, path, allowed)
     elif isinstance(node, str):
         if "${" in allowed.sub("", node):
             raise ValueError(f"checkpoint={path}: its config asks for {node!r}, but it may refer to its own keys alone")

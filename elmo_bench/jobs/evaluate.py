@@ -15,7 +15,7 @@ from elmo_bench.runs import Result, begin, corpus_of, hash_files, result_of, wri
 from elmo_bench.text import Vocab, kinds, label_map
 
 from . import build, inputs
-from .checkpoint import KEY, MODEL, extend, restore
+from .checkpoint import KEY, MODEL, check_plain, extend, restore
 from .result import print_metrics
 from .train import choices, count_parameters, device_name, is_first, write_counts, write_predictions
 
@@ -71,6 +71,7 @@ def _write(cfg: DictConfig, file: Path, module: TaskModule, metrics: dict[str, f
     """
     unknown: Any = {"config": OmegaConf.to_container(cfg, resolve=True) | {"data": {"name": "unknown"}}}  # type: ignore[operator]
     run = module.content[KEY].get("run") or result_of(Path(cfg.checkpoint).parent) or unknown
+    check_plain(run, Path(cfg.checkpoint))
     config = _config(cfg, run["config"])
     result = Result(
         task=cfg.task.name,

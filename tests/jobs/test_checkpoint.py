@@ -192,12 +192,36 @@ def nested(key, value):
         ("task.suffix", "${vocab.nothing}", "refers to what is not there"),
         ("data.option", "../evil", "was trained on data=../evil, which is no option of conf/data: give data=NAME"),
         ("data.root", "/etc", "was trained with data=sample data.root=/etc: give data=NAME"),
+        ("data.name", "${oc.env:HOME}", "may refer to its own keys alone"),
         ("data.files.test", "nowhere.txt", "data.files.test=nowhere.txt, which is not here: give data=NAME"),
     ],
 )
 def test_a_stranger_s_checkpoint_calls_nothing_but_ours(entities, tmp_path, key, value, message):
     with pytest.raises(ValueError, match=message):
         restore(edited(entities[0], tmp_path, nested(key, value)))
+
+
+@pytest.mark.parametrize("whole", ["{oc.env:HOME}", "{oc.create:{_target_:os.getcwd}}"])
+@pytest.mark.parametrize("key", ["task.model", "elmo.weights", "data.name"])
+def test_plain_parts_do_not_add_up_to_a_reference(entities, tmp_path, key, whole):
+    """They once did: one was resolved into the text of another, which the next config resolved again."""
+
+    def edit(content):
+        content["elmo_bench"]["config"]["task"] |= {"a": "$", "b": whole}
+        nested(key, "${task.a}${task.b}")(content)
+
+    with pytest.raises(ValueError, match="may refer to its own keys alone"):
+        restore(edited(entities[0], tmp_path, edit))
+
+
+def test_the_result_beside_a_checkpoint_is_plain_data(entities, folder, tmp_path):
+    """Of an earlier version's checkpoint the run is read from there; it may be a stranger's as well."""
+    result = json.loads((entities[0].parent / "result.json").read_text())
+    result["config"]["task"]["published"] = {"f1": "${oc.env:HOME}"}
+    (tmp_path / "result.json").write_text(json.dumps(result))
+    cfg = edited(entities[0], tmp_path, lambda content: content["elmo_bench"].pop("run"), *folder("again"))
+    with pytest.raises(ValueError, match="may refer to its own keys alone"):
+        evaluate(cfg)
 
 
 def test_what_is_fetched_is_what_conf_lists(entities, folder, tmp_path):
