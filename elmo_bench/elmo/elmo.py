@@ -127,7 +127,7 @@ class Elmo(nn.Module):
         return F.dropout(self.mixes[place](layers, mask), self.dropout, self.training)
 
     def penalty(self) -> Float[Tensor, ""] | float:
-        """Lambda times the sum of w squared over all mixes (paper, section 3.4): what training adds to the loss."""
+        """Lambda times the sum of w squared over all mixes (paper, section 3.3): what training adds to the loss."""
         return self.l2 * sum(mix.penalty() for mix in self.mixes.values())
 
 

@@ -107,13 +107,15 @@ def renamed(cfg: DictConfig, vocab: Vocab, read: Read, left_out: Counter[str]) -
     is its only label, and counted. So are predicted chunks of other types (in `left_out`); a class that is
     predicted stays, and is wrong.
     """
-    relabel = getattr(build.task_files(cfg), "relabel", None)
+    task = build.task_files(cfg)
+    relabel = getattr(task, "relabel", None)
     if relabel is None:
         raise ValueError(f"data.labels: task={cfg.task.name} has no labels that another corpus could call otherwise")
     labels: Any = OmegaConf.to_container(cfg.data.labels, resolve=True)
-    names = label_map(labels)
-    if unknown := [label for label in names.predicted if not any(f"-{known}".endswith(f"-{label}") for known in vocab.labels)]:
+    if unknown := [label for label in labels if not any(f"-{known}".endswith(f"-{label}") for known in vocab.labels)]:
         raise ValueError(f"data.labels: the model has no {', '.join(unknown)}; its labels are {', '.join(vocab.labels)}")
+    asked = label_map(labels).gold
+    names = label_map(getattr(task, "complete_labels", dict)(labels))
 
     def read_renamed(path: Path) -> Iterator[Example]:
         counts: Counter[str] = Counter()
@@ -121,7 +123,7 @@ def renamed(cfg: DictConfig, vocab: Vocab, read: Read, left_out: Counter[str]) -
             counts.update(kinds(example.gold))
             if (same := relabel(example, names.gold)) is not None:
                 yield same
-        if missing := names.gold.keys() - counts.keys():
+        if missing := asked.keys() - counts.keys():
             raise ValueError(f"data.labels: {path} has no {', '.join(sorted(missing))}; it has {', '.join(sorted(counts))}")
         others = Counter({label: count for label, count in counts.items() if label not in names.gold})
         log.info("data.labels: of %d gold labels are left out: %s", counts.total(), _listed(others) or "none")

@@ -114,12 +114,19 @@ def _lemma(rows: Sequence[Row], predicate: Sequence[int]) -> str:
     return next((lemma for lemma in lemmas if lemma != "-"), rows[predicate[0]].columns[WORD])
 
 
-def relabel(example: Example, names: Mapping[str, str]) -> Example:
-    """An example by the labels of a model of another corpus; arguments without a name there are left out.
+def complete_labels(labels: Mapping[str, str | Sequence[str]]) -> dict[str, str | Sequence[str]]:
+    """`data.labels` with what goes along with it: the predicate's own V, and with each role its C- and R-.
 
-    The predicate's own V is the same everywhere.
+    >>> complete_labels({"ARG0": ["A0", "A9"]})["C-ARG0"]
+    ['C-A0', 'C-A9']
     """
-    names = {"V": "V", "C-V": "C-V"} | dict(names)
+    listed = {ours: [names] if isinstance(names, str) else list(names) for ours, names in labels.items()}
+    along = {f"{prefix}-{ours}": [f"{prefix}-{name}" for name in names] for ours, names in listed.items() for prefix in "CR"}
+    return {"V": "V", "C-V": "C-V", **along, **labels}
+
+
+def relabel(example: Example, names: Mapping[str, str]) -> Example:
+    """An example by the labels of a model of another corpus; arguments without a name there are left out."""
     return replace(example, arguments=tuple(s._replace(label=names[s.label]) for s in example.arguments if s.label in names))
 
 

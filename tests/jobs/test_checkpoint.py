@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from hydra import compose, initialize_config_dir
+from omegaconf import open_dict
 
 from elmo_bench.elmo import BiLm, Options, save
 from elmo_bench.jobs import build, inputs
@@ -18,6 +19,7 @@ from elmo_bench.jobs.train import train
 from elmo_bench.nn import tokens
 from elmo_bench.report.significance import figure
 from elmo_bench.text import UNKNOWN
+from tasks.srl import data as srl
 from tests.jobs.small import SMALL
 
 CONF = str(Path(__file__).parents[2] / "conf")
@@ -297,6 +299,20 @@ def test_a_corpus_with_other_names_for_its_labels(entities, folder, tmp_path, ca
         found = figures("theirs", f"data.labels={{{ours[0]}:[person,firm],{listed}}}")
     assert found == figures("ours")
     assert "of 5 gold labels are left out: 1 song" in caplog.text
+
+
+def test_a_predicate_is_no_label_that_a_map_leaves_out(folder, tmp_path, caplog):
+    """V is the same in every corpus; a map of all roles to themselves changes no figure."""
+    checkpoint, metrics = trained(folder, "srl")
+    corpus = inputs.corpus(composed("task=srl", *folder("corpus")), ["test"])
+    roles = {span.label for example in srl.read(corpus["test"]) for span in example.arguments} - {"V"}
+    cfg = composed("job=evaluate", f"checkpoint={checkpoint}", *folder("named"))
+    with open_dict(cfg):
+        cfg.data.labels = {role: role for role in roles if role[1] != "-"}
+    with caplog.at_level(logging.INFO):
+        found = evaluate(cfg)
+    assert found == {key: figure for key, figure in metrics.items() if key.startswith("test/")}
+    assert "gold labels are left out: none" in caplog.text
 
 
 def test_a_checkpoint_from_before_a_setting(entities, folder, tmp_path):

@@ -23,6 +23,9 @@ def test_examples_by_a_models_labels():
     entity = ner.Example(("Ann", "in", "Rome"), (Span("person", 0, 0), Span("place", 2, 2)), "here")
     assert ner.relabel(entity, names).gold == ["B-PER", "O", "O"]
     argument = srl.Example(("Ann", "ran", "home"), (1,), "run", (Span("A0", 0, 0), Span("V", 1, 1), Span("A4", 2, 2)), "here")
-    assert srl.relabel(argument, names).gold == ["B-ARG0", "B-V", "O"]
+    complete = label_map(srl.complete_labels({"ARG0": "A0"}))
+    assert srl.relabel(argument, complete.gold).gold == ["B-ARG0", "B-V", "O"]
+    continued = ["B-ARG0", "B-V", "B-C-ARG0", "B-C-V", "B-ARG4", "B-R-ARG0"]
+    assert complete.rename(continued) == ["B-ARG0", "B-V", "B-C-ARG0", "B-C-V", "O", "B-R-ARG0"]
     pairs = [snli.Example(("a",), ("b",), label, "1", "here") for label in ("yes", "no")]
     assert [same and same.gold for same in (snli.relabel(pair, names) for pair in pairs)] == ["entailment", None]
