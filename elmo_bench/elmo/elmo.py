@@ -119,6 +119,8 @@ class Elmo(nn.Module):
         else:
             with torch.set_grad_enabled(self.finetune and torch.is_grad_enabled()):
                 known, _ = self.layers(chars)
+            if self.chosen != [*range(len(known))]:
+                known = known[self.chosen]
         return ElmoVectors(*(self._at(place, known, mask) for place in PLACES))
 
     def _at(self, place: str, layers: Tensor | None, mask: Tensor) -> Tensor:

@@ -57,9 +57,9 @@ class ScalarMix(nn.Module):
         self.weights = nn.Parameter(torch.zeros(len(self.layers)), requires_grad=choice != "uniform")
         self.gamma = nn.Parameter(torch.ones(()))
 
-    def forward(self, layers: Float[Tensor, "L B T D"], mask: Bool[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
-        chosen = layers if len(self.layers) == len(layers) else layers[self.layers]
-        with torch.autocast(layers.device.type, enabled=False):  # sums over a batch, and over layers
+    def forward(self, chosen: Float[Tensor, "L B T D"], mask: Bool[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
+        """The mix of the layers `self.layers`, in that order."""
+        with torch.autocast(chosen.device.type, enabled=False):  # sums over a batch, and over layers
             chosen = chosen.to(self.weights.dtype)
             if self.norm is not None:
                 chosen = self.norm(chosen, mask)
