@@ -30,7 +30,7 @@ def evaluate(cfg: DictConfig) -> dict[str, float]:
         raise ValueError(f"split={cfg.split}, but it may be one of {', '.join(SPLITS)}")
     started, asked = time.perf_counter(), cfg
     cfg, module, vocab = restore(cfg)
-    if Path(cfg.run_dir).absolute() == Path(cfg.checkpoint).absolute().parent:
+    if Path(cfg.run_dir).resolve() in (Path(cfg.checkpoint).parent.resolve(), Path(cfg.checkpoint).resolve().parent):
         raise ValueError(f"run_dir={cfg.run_dir} holds the checkpoint's own run: choose another folder for what is measured")
     if is_first():
         asked = cfg if asked.data.name == "checkpoint" else asked  # whose corpus only the checkpoint knows

@@ -6,7 +6,7 @@ import json
 import logging
 import shutil
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -49,9 +49,11 @@ def begin(cfg: DictConfig, files: Mapping[str, Path]) -> Path | None:
     folder.mkdir(parents=True, exist_ok=True)
     for stale in (path for name in (BEGUN, *LEFT) for path in folder.glob(f".{name}-*")):  # written when a process was killed
         shutil.rmtree(stale)
+    for left in folder.glob("hpc_ckpt_*.ckpt"):  # Lightning's under SLURM: it would test these weights, or go on from them
+        left.unlink()
     inputs = hash_files(files, cfg.cache_dir)
     identity = str(Identity.of(cfg, inputs))
-    if last := goes_on_from(cfg, files):
+    if cfg.resume and (last := checkpoint(folder, identity)):
         return last
     (folder / BEGUN).unlink(missing_ok=True)
     for name in LEFT:
@@ -109,20 +111,21 @@ def finished(folders: Iterable[Path]) -> dict[str, Path]:
 
 def unfinished(folders: Iterable[Path]) -> dict[str, Path]:
     """The folders, at or below some folders, of runs that can go on: they have a `last.ckpt` and no result. By identity."""
-    begun = _by_identity(folders, BEGUN)
-    return {identity: folder for identity, folder in begun.items() if checkpoint(folder, identity)}
+    return _by_identity(folders, BEGUN, lambda folder, identity: checkpoint(folder, identity) is not None)
 
 
-def _by_identity(folders: Iterable[Path], name: str) -> dict[str, Path]:
+def _by_identity(folders: Iterable[Path], name: str, counts: Callable[[Path, str], bool] = lambda *_: True) -> dict[str, Path]:
+    """The first folder of each identity that has a file of this name, and that `counts`."""
     run_folders: dict[str, Path] = {}
     earlier = 0
-    for path in (path for folder in folders for path in sorted(folder.rglob(name))):
+    # A folder may lie below another.
+    for path in dict.fromkeys(path for folder in folders for path in sorted(folder.rglob(name))):
         content = _read(path)
         if "identity" not in content:
             log.warning("%s: not a file of elmo-bench, or a damaged one; it is ignored", path)
         elif "inputs" not in content:
             earlier += 1
-        else:
+        elif counts(path.parent, content["identity"]):
             run_folders.setdefault(content["identity"], path.parent)
     if earlier:
         log.warning("resume: %d results of an earlier version do not say which files they read; they are not reused", earlier)

@@ -81,8 +81,11 @@ def test_an_evaluation_leaves_the_run_alone(tiny, tmp_path):
         evaluate(again)
         result = json.loads(Path(again.run_dir, "result.json").read_text())
         assert (result["config"]["trained_on"]["name"], result["seed"]) == expected
-    with pytest.raises(ValueError, match=r"run_dir=.* holds the checkpoint's own run: choose another folder"):
-        evaluate(tiny("job=evaluate", f"checkpoint={cfg.run_dir}/best.ckpt", f"run_dir={cfg.run_dir}"))
+    (tmp_path / "latest").symlink_to(cfg.run_dir)
+    for folder in (cfg.run_dir, f"{cfg.run_dir}/../{Path(cfg.run_dir).name}", tmp_path / "latest"):
+        with pytest.raises(ValueError, match=r"run_dir=.* holds the checkpoint's own run: choose another folder"):
+            evaluate(tiny("job=evaluate", f"checkpoint={cfg.run_dir}/best.ckpt", f"run_dir={folder}"))
+    assert Path(cfg.run_dir, "best.ckpt").is_file()
 
 
 def test_the_papers_tables_and_figures(tmp_path):

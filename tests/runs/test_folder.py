@@ -80,6 +80,22 @@ def test_a_run_goes_on_from_its_own_checkpoint_only(config, tmp_path):
     assert not unfinished([tmp_path])
 
 
+def test_a_run_that_can_go_on_is_found_beside_one_that_cannot(config, tmp_path):
+    for name in ("run", "run2"):  # the first was killed before it could write a checkpoint
+        begin(config(run_dir=str(tmp_path / name)), {})
+    (tmp_path / "run2" / "last.ckpt").write_text("state")
+    assert unfinished([tmp_path, tmp_path / "run2"]) == {str(Identity.of(config(), {})): tmp_path / "run2"}
+
+
+@pytest.mark.parametrize("resume", [True, False])
+def test_a_run_goes_on_from_no_checkpoint_of_lightning(config, tmp_path, resume):
+    begin(config(), {})
+    for name in ("last.ckpt", "hpc_ckpt_1.ckpt"):  # the second as SLURM's signal has it written
+        (tmp_path / "run" / name).write_text("state")
+    assert (begin(config(resume=resume), {}) is not None) is resume
+    assert not [*(tmp_path / "run").glob("hpc_*")]
+
+
 def test_other_files_are_another_run(config, tmp_path):
     for name in "ab":
         (tmp_path / name).write_text(name)
@@ -96,5 +112,7 @@ def test_a_damaged_result_is_ignored(tmp_path):
 def test_a_result_of_an_earlier_version_is_not_reused(tmp_path, caplog):
     caplog.set_level(logging.WARNING)
     (tmp_path / "result.json").write_text('{"identity": "0"}')
-    assert finished([tmp_path]) == {}
-    assert "1 results of an earlier version do not say which files they read; they are not reused" in caplog.text
+    (tmp_path / "below").mkdir()
+    (tmp_path / "below" / "result.json").write_text('{"identity": "0"}')
+    assert finished([tmp_path / "below", tmp_path]) == {}
+    assert "2 results of an earlier version do not say which files they read; they are not reused" in caplog.text
