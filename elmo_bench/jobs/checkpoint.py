@@ -181,7 +181,7 @@ def _config(cfg: DictConfig, stored: dict[str, Any], path: Path) -> DictConfig:
 
 def _override(config: DictConfig, cfg: DictConfig, stored: dict[str, Any], path: Path) -> None:
     """Apply the command line's single settings of the model; ValueError for those that it cannot change."""
-    for key in inputs.overridden():
+    for key in inputs.overridden(cfg):
         if key == "task" and cfg.task.name != config.task.name:
             raise ValueError(f"task={cfg.task.name}, but checkpoint={path} is of task={config.task.name}")
         if key in ("embed", "encoder", "elmo"):

@@ -70,8 +70,8 @@ def corpus(cfg: DictConfig, splits: Sequence[str] = SPLITS) -> dict[str, Path]:
         paths = {split: Path(path) for split, path in _made(files).items() if split in splits}
     else:
         chosen = {split: files[split] for split in splits if files.get(split)}
-        given = {key.removeprefix("data.files.") for key in overridden() if key.startswith("data.files.")}
-        if "origin" in data and "data.name" not in overridden() and (other := sorted(given & chosen.keys() - {"train"})):
+        given = {key.removeprefix("data.files.") for key in overridden(cfg) if key.startswith("data.files.")}
+        if "origin" in data and "data.name" not in overridden(cfg) and (other := sorted(given & chosen.keys() - {"train"})):
             raise ValueError(
                 f"data.files.{other[0]}={chosen[other[0]]} is not {data.name}'s, and a figure on it would be filed as one on "
                 f"{data.name}: choose data=files, or give the corpus a name of its own with data.name=NAME"
@@ -83,11 +83,11 @@ def corpus(cfg: DictConfig, splits: Sequence[str] = SPLITS) -> dict[str, Path]:
     return paths
 
 
-def overridden() -> Iterator[str]:
-    """The keys that the command line sets."""
-    if HydraConfig.initialized():
-        for override in HydraConfig.get().overrides.task:
-            yield override.lstrip("+~").partition("=")[0]
+def overridden(cfg: DictConfig) -> Iterator[str]:
+    """The keys that the command line sets; a run's config in the hands of its sweep says so itself."""
+    hydra = cfg.get("hydra") or (HydraConfig.get() if HydraConfig.initialized() else None)
+    for override in hydra.overrides.task if hydra else ():
+        yield override.lstrip("+~").partition("=")[0]
 
 
 def _made(node: Any) -> Any:

@@ -72,7 +72,7 @@ def test_a_bilm_of_a_folder_that_moved(folder, tmp_path, monkeypatch):
     again = ["job=evaluate", f"checkpoint={checkpoint}"]
     with pytest.raises(FileNotFoundError, match=r"elmo.dir=.*bilm: no such folder"):
         restore(composed(*again))
-    monkeypatch.setattr(inputs, "overridden", lambda: ["elmo.dir"])
+    monkeypatch.setattr(inputs, "overridden", lambda _: ["elmo.dir"])
     _, module, _ = restore(composed(*again, f"elmo.dir={tmp_path}/moved"))
     assert module.elmo.layers.dim == 8
 

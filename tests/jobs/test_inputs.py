@@ -30,7 +30,7 @@ def paths(tmp_path):
 @pytest.fixture
 def overridden(monkeypatch):
     """Says which keys the command line sets, where Hydra has not composed the config itself."""
-    return lambda *keys: monkeypatch.setattr(inputs, "overridden", lambda: iter(keys))
+    return lambda *keys: monkeypatch.setattr(inputs, "overridden", lambda _: iter(keys))
 
 
 def test_files_without_a_yaml(tmp_path, paths):
@@ -90,6 +90,19 @@ def test_other_files_are_not_filed_as_a_known_corpus(paths, overridden):
         inputs.corpus(composed("data=wikigold", *paths))
     overridden("data", "data.name", *keys)
     assert len(inputs.corpus(composed("data=wikigold", "data.name=mine", *paths))) == 3
+
+
+def test_a_sweep_finds_the_files_that_its_run_will(paths, tmp_path):
+    """Whether a run is finished is asked where Hydra has composed no run yet."""
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "train.txt").write_text(TEXT)
+    cfg = composed(*paths, f"data_dir={tmp_path}/data")
+    with pytest.MonkeyPatch.context() as patch, open_dict(cfg):
+        patch.chdir(tmp_path)
+        cfg.data.files.train = "train.txt"
+        assert inputs.corpus(cfg, ["train"])["train"] == tmp_path / "data" / "train.txt"
+        cfg.hydra = {"overrides": {"task": ["data.files.train=train.txt"]}}
+        assert inputs.corpus(cfg, ["train"])["train"] == Path("train.txt")
 
 
 def test_a_part_of_a_training_set_may_be_given(paths, overridden, tmp_path):
