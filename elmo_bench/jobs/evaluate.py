@@ -51,20 +51,22 @@ def evaluate(cfg: DictConfig) -> dict[str, float]:
     extend(cfg, module, vocab, data.all_sentences)
     data.store = build.stored(cfg, module.elmo, data)
     trainer = build.trainer(cfg, [])
+    begun = time.perf_counter()
     measured = trainer.test(module, data, verbose=False)[0]
+    ended = time.perf_counter()
     metrics = {name.replace("test/", f"{cfg.split}/", 1): value for name, value in measured.items() if name.startswith("test/")}
     if left_out:
         log.info("data.labels: of the predictions are left out: %s", _listed(left_out))
     if trainer.is_global_zero:
         write_predictions(cfg, data.examples["test"], module, cfg.split)
         write_counts(cfg, data.examples["test"], module, cfg.split)
-        seconds = time.perf_counter() - started
-        _write(cfg, file, module, metrics, len(data.examples["test"]), seconds)
+        speed = len(data.examples["test"]) / (ended - begun)
+        _write(cfg, file, module, metrics, seconds=ended - started, speed=speed)
         print_metrics(metrics, cfg.split, f"{cfg.task.name} on {cfg.data.name}, {cfg.checkpoint}: {cfg.split}")
     return metrics
 
 
-def _write(cfg: DictConfig, file: Path, module: TaskModule, metrics: dict[str, float], examples: int, seconds: float) -> None:
+def _write(cfg: DictConfig, file: Path, module: TaskModule, metrics: dict[str, float], *, seconds: float, speed: float) -> None:
     """`result.json`: the figures of this split, and the config and the inputs of the training run, tested on this file.
 
     `trained_on` is the training run's `data`. A checkpoint of an earlier version does not know its run, which may lie beside it.
@@ -78,10 +80,10 @@ def _write(cfg: DictConfig, file: Path, module: TaskModule, metrics: dict[str, f
         seed=config.seed,
         metrics={name.replace(f"{cfg.split}/", f"{SPLITS[cfg.split]}/", 1): float(value) for name, value in metrics.items()},
         mix=module.mix(),
-        parameters=count_parameters(module),
+        parameters=run.get("parameters") or count_parameters(module),  # what training moved: `module` has no frozen vectors
         seconds={"total": seconds, "training": 0.0},
         epochs=0,
-        examples_per_second=examples / seconds,
+        examples_per_second=speed,
         device=device_name(module),
     )
     hashes = hash_files({f"data.{cfg.split}": file, "checkpoint": Path(cfg.checkpoint)}, cfg.cache_dir)

@@ -100,8 +100,9 @@ def _train(cfg: DictConfig, started: float) -> dict[str, float]:
     elmo, data = build.elmo(cfg), build.data(cfg)
     data.vocab, vectors = build.vocab(cfg, data)
     module = build.module(cfg, build.model(cfg, data.vocab, vectors, elmo), data.vocab)
-    module.content = {checkpoint.KEY: checkpoint.describe(cfg, data.vocab, vectors, module) | {"run": about(asked)}}
     parameters = count_parameters(module)
+    run = about(asked) | {"parameters": parameters}
+    module.content = {checkpoint.KEY: checkpoint.describe(cfg, data.vocab, vectors, module) | {"run": run}}
     sizes = ", ".join(f"{len(examples)} {split}" for split, examples in data.examples.items())
     log.info(
         "%s on %s: %s examples; %s trainable parameters",

@@ -142,8 +142,11 @@ def test_without_the_vectors_it_was_trained_with(folder, tmp_path):
     vectors.write_text("the 1 2 3\n. 4 5 6\n")
     checkpoint, metrics = trained(folder, "ner", f"vocab.vectors={vectors}", "embed.freeze=true", "elmo.finetune=true")
     vectors.unlink()
-    figures = evaluate(composed("job=evaluate", f"checkpoint={checkpoint}", *folder("test")))
-    assert figures["test/f1"] == metrics["test/f1"]
+    cfg = composed("job=evaluate", f"checkpoint={checkpoint}", *folder("test"))
+    assert evaluate(cfg)["test/f1"] == metrics["test/f1"]
+    results = [json.loads(Path(left, "result.json").read_text()) for left in (checkpoint.parent, cfg.run_dir)]
+    assert results[0]["parameters"] == results[1]["parameters"]
+    assert results[0]["parameters"]["frozen"]
 
 
 def test_a_frozen_bilm_without_a_file_is_in_the_checkpoint(folder):
