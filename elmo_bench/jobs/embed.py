@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float
 from omegaconf import DictConfig, OmegaConf
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -87,10 +88,11 @@ def taker(cfg: DictConfig, bilm: BiLm) -> tuple[Take, str]:
     if cfg.layers == "mix":
         learned = _learned(Path(cfg.result), cfg.place) if cfg.result else None
         shares, gamma = learned or _equal(cfg, bilm.num_layers)
-        if len(shares) != bilm.num_layers:
+        if len(shares) > bilm.num_layers:
             raise ValueError(
                 f"result={cfg.result} mixes layers up to {len(shares) - 1}, but this biLM has 0..{bilm.num_layers - 1}"
             )
+        shares = F.pad(shares, (0, bilm.num_layers - len(shares)))  # a run may mix the lower layers only
     weights = gamma * shares
     return lambda layers: torch.einsum("l,ltd->td", weights.to(layers), layers), f"mix {weights.tolist()}"
 

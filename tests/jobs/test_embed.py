@@ -103,6 +103,14 @@ def test_one_vector_a_token(files, source, tmp_path, layers, take, suffix):
         np.testing.assert_allclose(found[str(number)], take(wanted), atol=1e-6)
 
 
+def test_the_mix_of_a_run_that_took_lower_layers_only(files, source, tmp_path):
+    result = tmp_path / "result.json"
+    result.write_text(json.dumps({"mix": {"elmo/input/s0": 1.0, "elmo/input/gamma": 0.5}, "config": {"elmo": {"norm": "none"}}}))
+    embed(*files, "layers=mix", f"result={result}", f"input={source}", f"output={tmp_path}/o.hdf5")
+    (wanted,) = expected(files, [["the", "dog", "barks", "."]])
+    np.testing.assert_allclose(read(tmp_path / "o.hdf5")["0"], 0.5 * wanted[0], atol=1e-6)
+
+
 def test_the_mix_of_a_run(files, source, tmp_path):
     content = {
         "mix": {"elmo/output/s0": 0.25, "elmo/output/s2": 0.75, "elmo/output/gamma": 2.0},
