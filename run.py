@@ -10,7 +10,7 @@ from string import Template
 import hydra
 from hydra.errors import CompactHydraException
 from hydra.utils import instantiate
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, MissingMandatoryValue, OmegaConf
 
 RENAMED = {
     "elmo.layer_norm": "elmo.norm=batch is what elmo.layer_norm=true was, elmo.norm=none what false was",
@@ -34,6 +34,8 @@ def main(cfg: DictConfig) -> object:
     except Exception as error:
         if failure and failure.parent.is_dir() and not failure.exists():  # of several processes the first that fails says why
             failure.write_text(traceback.format_exc(), encoding="utf-8")
+        if isinstance(error, MissingMandatoryValue):
+            raise CompactHydraException(f"{error.full_key} is missing: give {error.full_key}=VALUE") from error
         if isinstance(error, ValueError | OSError | FloatingPointError):
             details = f"\n(details: {cfg.run_dir}/error.txt)" if cfg.run_dir else ""
             raise CompactHydraException(f"{error}{details}") from error

@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader, Sampler
 
 from elmo_bench.elmo import LayerStore
 from elmo_bench.nn import Tokens
-from elmo_bench.text import Vocab
+from elmo_bench.text import Vocab, types
 
 LENGTH_NOISE = 0.1  # how far a sentence may stray from its place in the order of length
 
@@ -206,8 +206,9 @@ def _check(split: str, examples: Sequence[Example], path: Path, labels: set[str]
     if not examples:
         raise ValueError(f"{path}: no examples in the {split} file")
     for example in examples:
-        if unknown := sorted(set(example.labels) - labels):
+        if unknown := set(example.labels) - labels:
+            named = types if set(types(unknown)) - set(types(labels)) else sorted  # the types say it, unless only a tag is new
             raise ValueError(
-                f"{example.source}: labels {unknown} of the {split} file do not occur in {owner}, "
-                f"which has {sorted(labels)}" + ("; see data.labels" if owner == "the model" else "")
+                f"{example.source}: labels {named(unknown)} of the {split} file do not occur in {owner}, "
+                f"which has {named(labels)}" + ("; see data.labels" if owner == "the model" else "")
             )

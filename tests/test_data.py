@@ -166,8 +166,11 @@ def test_wrong_bounds(key):
 
 def test_labels_that_training_lacks():
     wrong = splits() | {"dev": [Sentence(("a",), ("O", "B-NEW"), "dev.txt:17")]}
-    with pytest.raises(ValueError, match=r"dev.txt:17: labels \['B-NEW'\] of the dev file do not occur in the training file"):
+    with pytest.raises(ValueError, match=r"dev.txt:17: labels \['NEW'\] of the dev file do not occur in the training file"):
         data(wrong)
+    only_a_tag = splits() | {"dev": [Sentence(("a",), ("O", "U-O"), "dev.txt:17")]}
+    with pytest.raises(ValueError, match=r"labels \['U-O'\] of the dev file"):
+        data(only_a_tag)
 
 
 def test_a_split_without_examples():

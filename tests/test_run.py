@@ -50,6 +50,7 @@ def test_help_is_what_hydra_prints():
     [
         *(("elmo.mxi=all", "mxi"), ("task=net", "net"), ("elmo=files", "elmo.options is empty")),
         *(("elmo.layer_norm=true", "elmo.norm=batch"), ("model=FOLDER", "elmo=files elmo.dir=FOLDER")),
+        ("job=evaluate", "checkpoint is missing: give checkpoint=VALUE"),
     ],
 )
 def test_a_typo(tmp_path, argument, key):

@@ -12,11 +12,11 @@ from omegaconf import DictConfig, OmegaConf
 from elmo_bench.data import Example, TaskData
 from elmo_bench.module import TaskModule
 from elmo_bench.runs import Result, begin, corpus_of, hash_files, result_of, write_result
-from elmo_bench.text import Vocab, kinds, label_map
+from elmo_bench.text import Vocab, kinds, label_map, types
 
 from . import build, inputs
 from .checkpoint import KEY, MODEL, check_plain, extend, restore
-from .result import print_metrics
+from .result import print_line, print_metrics
 from .train import choices, count_parameters, device_name, is_first, write_counts, write_predictions
 
 Read = Callable[[Path], Iterator[Example]]
@@ -36,6 +36,7 @@ def evaluate(cfg: DictConfig) -> dict[str, float]:
         asked = cfg if asked.data.name == "checkpoint" else asked  # whose corpus only the checkpoint knows
         begin(asked, inputs.files(asked))
     file = inputs.corpus(cfg, [cfg.split])[cfg.split]
+    cfg.data.name = cfg.data.name or str(file)  # data=files calls a corpus by its training file
     read = build.reader(cfg, "test")
     left_out: Counter[str] = Counter()
     if cfg.data.labels:
@@ -63,6 +64,7 @@ def evaluate(cfg: DictConfig) -> dict[str, float]:
         speed = len(data.examples["test"]) / (ended - begun)
         _write(cfg, file, module, metrics, seconds=ended - started, speed=speed)
         print_metrics(metrics, cfg.split, f"{cfg.task.name} on {cfg.data.name}, {cfg.checkpoint}: {cfg.split}")
+        print_line(f"{cfg.run_dir}/result.json")
     return metrics
 
 
@@ -115,7 +117,7 @@ def renamed(cfg: DictConfig, vocab: Vocab, read: Read, left_out: Counter[str]) -
         raise ValueError(f"data.labels: task={cfg.task.name} has no labels that another corpus could call otherwise")
     labels: Any = OmegaConf.to_container(cfg.data.labels, resolve=True)
     if unknown := [label for label in labels if not any(f"-{known}".endswith(f"-{label}") for known in vocab.labels)]:
-        raise ValueError(f"data.labels: the model has no {', '.join(unknown)}; its labels are {', '.join(vocab.labels)}")
+        raise ValueError(f"data.labels: the model has no {', '.join(unknown)}; its labels are {', '.join(types(vocab.labels))}")
     asked = label_map(labels).gold
     names = label_map(getattr(task, "complete_labels", dict)(labels))
 

@@ -63,9 +63,12 @@ def corpus(cfg: DictConfig, splits: Sequence[str] = SPLITS) -> dict[str, Path]:
     """
     data, files = cfg.data, cfg.data.get("files")
     if not isinstance(files, DictConfig) or "name" not in data:
-        raise ValueError(f"data: a corpus has a name and files (train, dev, test), but this one has {', '.join(map(str, data))}")
+        own = ", ".join(f"{key}={value}" for key, value in data.items() if key != "labels") or "nothing"
+        raise ValueError(f"data: a corpus has a name and files (train, dev, test), but this one has {own}")
     if unknown := sorted({str(key) for key in files} - {*SPLITS}) if "_target_" not in files else []:
         raise ValueError(f"data.files: there is no {', '.join(unknown)}; the keys are {', '.join(SPLITS)}")
+    if wrong := [split for split in SPLITS if not isinstance(files.get(split), str | None)]:
+        raise ValueError(f"data.files.{wrong[0]}={files[wrong[0]]}, but it may be the path of one file")
     if "_target_" in files:
         paths = {split: Path(path) for split, path in _made(files).items() if split in splits}
     else:
@@ -80,6 +83,8 @@ def corpus(cfg: DictConfig, splits: Sequence[str] = SPLITS) -> dict[str, Path]:
         paths = find(chosen, data_dir=cfg.data_dir, given=given, **more)
     if missing := [split for split in splits if split not in paths and (split != "test" or len(splits) == 1)]:
         raise ValueError(f"data.files.{missing[0]} is empty: {data.name or 'the corpus'} has no {missing[0]} file; give one")
+    if "train" in splits and not data.name:
+        raise ValueError("data.name is empty, but it is what tables call the corpus: data.name=NAME")
     return paths
 
 

@@ -14,13 +14,17 @@ def print_result(result: Result, cfg: DictConfig) -> None:
     split, name = ("test", "test") if any(key.startswith("test/") for key in result.metrics) else ("val", "dev")
     title = f"{result.task} on {cfg.data.name}, elmo={cfg.elmo.name}, seed {result.seed}: {name}"
     print_metrics(result.metrics, split, title)
-    console = Console(markup=False, emoji=False)
     if result.mix:
-        console.print("mix: " + "   ".join(f"{name.removeprefix('elmo/')} {value:.3f}" for name, value in result.mix.items()))
-    console.print(
-        f"{result.epochs} epochs in {result.seconds['training']:.0f} s of training "
+        print_line("mix: " + "   ".join(f"{name.removeprefix('elmo/')} {value:.3f}" for name, value in result.mix.items()))
+    print_line(
+        f"{result.epochs} epoch{'' if result.epochs == 1 else 's'} in {result.seconds['training']:.0f} s of training "
         f"({rate(result.examples_per_second)} examples/s), {result.seconds['total']:.0f} s in all; {cfg.run_dir}/result.json"
     )
+
+
+def print_line(line: str) -> None:
+    """Print a line as it stands: a path in it is never broken."""
+    Console(markup=False, emoji=False).print(line, soft_wrap=True, highlight=False)
 
 
 def rate(value: float) -> str:
@@ -43,6 +47,5 @@ def print_metrics(metrics: Mapping[str, float], split: str, title: str) -> None:
         figures = (metrics.get("/".join(filter(None, (split, group, kind)))) for kind in kinds)
         cells = ("" if figure is None else f"{100 * figure:.2f}" for figure in figures)
         table.add_row(group or "all", *cells, style="" if group else "bold")
-    console = Console(markup=False, emoji=False)
-    console.print(f"\n{title}, in percent")
-    console.print(table)
+    print_line(f"\n{title}, in percent")
+    Console(markup=False, emoji=False).print(table)

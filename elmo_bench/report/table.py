@@ -79,7 +79,8 @@ def report(
         raise ValueError(f"{place}split={split}, but it may be dev or test")
     measured = [run for run in runs if any(name.startswith(f"{SPLITS[split]}/") for name in run["metrics"])]
     if not measured:
-        raise ValueError(f"{place}split={split}: none of {len(runs)} runs was measured on it")
+        other = "; split=dev reads dev's figures" if split == "test" else ""
+        raise ValueError(f"{place}split={split}: none of {len(runs)} runs was measured on it{other}")
     left_out = [f"left out: {len(runs) - len(measured)} runs that were not measured on {split}"] if measured != runs else []
     runs = measured
     columns = full_keys(runs, columns, f"{place}columns")

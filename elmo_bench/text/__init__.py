@@ -1,7 +1,7 @@
 from .conll import Row, read_blocks
 from .conll2012 import MIN_COLUMNS, Document, bracket_spans, read_documents
 from .conllu import read_conllu
-from .labels import LabelMap, kinds, label_map
+from .labels import LabelMap, kinds, label_map, types
 from .lines import read_lines, read_objects
 from .records import check_same, is_predicted, paired, tags_of
 from .sentences import part_sentences, read_sentences, read_text, text_files
@@ -46,5 +46,6 @@ __all__ = [
     "text_files",
     "tokenize",
     "tokenize_with_offsets",
+    "types",
     "words_of",
 ]

@@ -52,6 +52,15 @@ def label_map(labels: Mapping[str, str | Sequence[str]]) -> LabelMap:
     return LabelMap(gold, predicted)
 
 
+def types(labels: Iterable[str]) -> list[str]:
+    """The labels in alphabetical order; tags, with B-, I-, L- or U- before a type, as one a type.
+
+    >>> types(["B-PER", "U-PER", "O", "B-ARG0", "I-ARG0"]), types(["neutral"])
+    (['ARG0', 'O', 'PER'], ['neutral'])
+    """
+    return sorted({label[2:] if label[:2] in ("B-", "I-", "L-", "U-") else label for label in labels})
+
+
 def kinds(labelled: Labelled) -> Iterable[str]:
     """The class, or the types of the chunks that IOB2 tags begin.
 

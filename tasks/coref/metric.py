@@ -114,6 +114,6 @@ class CorefScores(Metric):
         for name, counts in zip(SCORES, self.counts.double(), strict=True):
             recall, precision = (torch.where(whole > 0, part / whole, 0.0) for part, whole in (counts[:2], counts[2:]))
             both = recall + precision
-            figures[f"{name}/recall"], figures[f"{name}/precision"] = recall, precision
+            figures[f"{name}/precision"], figures[f"{name}/recall"] = precision, recall
             figures[f"{name}/f1"] = torch.where(both > 0, 2 * recall * precision / both, 0.0)
         return {"f1": torch.stack([figures[f"{name}/f1"] for name in AVERAGED]).mean(), **figures}

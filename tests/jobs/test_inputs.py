@@ -9,6 +9,7 @@ from omegaconf import open_dict
 
 from elmo_bench.jobs import inputs
 from elmo_bench.jobs.evaluate import evaluate
+from elmo_bench.jobs.report import report
 from elmo_bench.jobs.train import train
 
 CONF = str(Path(__file__).parents[2] / "conf")
@@ -68,9 +69,15 @@ def edited(cfg, edit):
     ("edit", "message"),
     [
         (lambda data: data.files.update(valid=data.files.pop("dev")), "data.files: there is no valid; the keys are train, dev"),
-        (lambda data: data.pop("name"), "a corpus has a name and files .*, but this one has (labels, )?files"),
-        (lambda data: data.pop("files"), "a corpus has a name and files .*, but this one has .*name"),
-        (lambda data: data.update(files="train.txt"), "a corpus has a name and files"),
+        (lambda data: data.pop("name"), "a corpus has a name and files .*, but this one has files="),
+        (lambda data: data.pop("files"), "a corpus has a name and files .*, but this one has name=mine$"),
+        (
+            lambda data: data.update(files="train.txt"),
+            "a corpus has a name and files .*, but this one has name=mine, files=train.txt",
+        ),
+        (lambda data: data.update(files=None), "a corpus has a name and files .*, but this one has name=mine, files=None"),
+        (lambda data: data.files.update(dev=["a", "b"]), r"data.files.dev=\['a', 'b'\], but it may be the path of one file"),
+        (lambda data: data.update(name=None), "data.name is empty, but it is what tables call the corpus"),
     ],
 )
 def test_what_is_no_corpus(paths, edit, message):
@@ -126,9 +133,13 @@ def test_a_run_without_a_test_file(tmp_path, paths, capsys):
     assert json.loads((tmp_path / "run" / "result.json").read_text())["metrics"] == metrics
     assert [path.name for path in (tmp_path / "run" / "predictions").iterdir()] == ["dev.conll"]
     assert "dev, in percent" in capsys.readouterr().out
+    with pytest.raises(ValueError, match="split=test: none of 1 runs was measured on it; split=dev reads dev's figures"):
+        report(composed("job=report", f"runs={tmp_path}"))
     (tmp_path / "test").mkdir()
     chosen = [f"checkpoint={tmp_path}/run/best.ckpt", paths[2], "trainer=cpu", f"run_dir={tmp_path}/test", *where[3:]]
     assert "test/f1" in evaluate(composed("job=evaluate", *chosen))
+    assert f"{tmp_path}/test/result.json\n" in capsys.readouterr().out
+    assert json.loads((tmp_path / "test" / "result.json").read_text())["config"]["data"]["name"] == f"{tmp_path}/test.txt"
 
 
 @pytest.mark.parametrize(("data", "bilm"), [("sample", "mini"), ("wikigold", "books"), ("files", "books"), ("snli_hub", "books")])
