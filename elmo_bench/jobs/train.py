@@ -57,8 +57,10 @@ class EpochLines(Callback):
     def state_dict(self) -> dict[str, float]:
         return {"best": self.best, "seconds": self._spent(), "total": self.total}
 
-    def load_state_dict(self, state_dict: dict[str, float]) -> None:
-        self.best, self.seconds, self.earlier = (state_dict[key] for key in ("best", "seconds", "total"))
+    def on_load_checkpoint(self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]) -> None:
+        if trainer.training:  # and not where the best epoch is measured, whose time is not the run's
+            state = checkpoint["callbacks"][self.state_key]
+            self.best, self.seconds, self.earlier = (state[key] for key in ("best", "seconds", "total"))
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         loss, value = (float(trainer.callback_metrics[name]) for name in ("train/loss", self.monitor))

@@ -1,6 +1,7 @@
 """A whole run, small: what it leaves, that it repeats, and what it says of bad input before any training."""
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from seqeval.metrics import f1_score
 from elmo_bench.elmo import BiLm, Options, save
 from elmo_bench.jobs import build, wandb_logger
 from elmo_bench.jobs.train import train
+from elmo_bench.module import TaskModule
 from elmo_bench.report.page import _epochs
 
 
@@ -32,6 +34,22 @@ def test_what_a_run_leaves(tiny):
         assert left["mix"][f"elmo/{place}/gamma"] != 1  # it learnt
     assert left["parameters"]["frozen"] > 0
     assert (Path(cfg.run_dir) / "metrics.csv").read_text().count("\n") > 2
+
+
+def test_the_times_are_those_of_the_whole_run(tiny, monkeypatch):
+    """Although the best checkpoint, which is measured in the end, has the times until then."""
+    training_step = TaskModule.training_step
+
+    def slow(self, numbered, batch_idx):
+        if self.current_epoch == 1:  # after the best epoch
+            time.sleep(0.5)
+        return training_step(self, numbered, batch_idx)
+
+    monkeypatch.setattr(TaskModule, "training_step", slow)
+    cfg, begun = tiny("elmo=none", "task.optimizer.lr=0"), time.perf_counter()
+    train(cfg)
+    seconds = result(cfg)["seconds"]
+    assert 0.5 < seconds["training"] < seconds["total"] < time.perf_counter() - begun
 
 
 def test_predictions_are_what_was_scored(tiny):
