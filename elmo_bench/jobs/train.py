@@ -15,6 +15,7 @@ import torch
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 from pytorch_lightning.callbacks import Callback, EarlyStopping, LearningRateMonitor, ModelCheckpoint
+from pytorch_lightning.plugins.environments import LightningEnvironment
 from pytorch_lightning.utilities import rank_zero_only
 
 from elmo_bench.data import Example, TaskData
@@ -174,8 +175,8 @@ def device_name(module: pl.LightningModule) -> str:
 
 
 def is_first() -> bool:
-    """Whether this is the run's only process, or the first of several."""
-    return not getattr(rank_zero_only, "rank", 0)
+    """Whether this is the run's only process, or the first of several; where each node was started by hand, of the first node."""
+    return not (getattr(rank_zero_only, "rank", 0) or LightningEnvironment().node_rank())
 
 
 def count_parameters(module: pl.LightningModule) -> dict[str, int]:

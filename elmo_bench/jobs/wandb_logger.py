@@ -20,9 +20,10 @@ def logger(*, save_dir: str, init_timeout: int, **settings: Any) -> Any:
     import wandb
     from pytorch_lightning.loggers import WandbLogger
     from pytorch_lightning.loggers.logger import DummyLogger
-    from pytorch_lightning.utilities import rank_zero_only
 
-    if getattr(rank_zero_only, "rank", 0):
+    from .train import is_first
+
+    if not is_first():
         return DummyLogger()
     mode: Any
     mode, reason = os.environ.get("WANDB_MODE"), "WANDB_MODE says so"

@@ -12,7 +12,7 @@ from seqeval.metrics import f1_score
 
 from elmo_bench.elmo import BiLm, Options, save
 from elmo_bench.jobs import build, wandb_logger
-from elmo_bench.jobs.train import train
+from elmo_bench.jobs.train import is_first, train
 from elmo_bench.module import TaskModule
 from elmo_bench.report.page import _epochs
 
@@ -34,6 +34,14 @@ def test_what_a_run_leaves(tiny):
         assert left["mix"][f"elmo/{place}/gamma"] != 1  # it learnt
     assert left["parameters"]["frozen"] > 0
     assert (Path(cfg.run_dir) / "metrics.csv").read_text().count("\n") > 2
+
+
+@pytest.mark.parametrize(("told", "expected"), [({}, True), ({"NODE_RANK": "0"}, True), ({"NODE_RANK": "1"}, False)])
+def test_which_process_is_the_first(monkeypatch, told, expected):
+    """Two that both were would wait for each other: one for the run's folder, one for the other's connection."""
+    for name, value in told.items():
+        monkeypatch.setenv(name, value)
+    assert is_first() is expected
 
 
 def test_the_times_are_those_of_the_whole_run(tiny, monkeypatch):

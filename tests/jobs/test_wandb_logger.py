@@ -80,7 +80,10 @@ def test_a_key_that_is_none(tmp_path, monkeypatch, caplog):
 
 
 def test_of_several_processes_the_first_has_a_run(tmp_path, monkeypatch):
-    monkeypatch.setattr(rank_zero_only, "rank", 1)
+    with monkeypatch.context() as patch:
+        patch.setattr(rank_zero_only, "rank", 1)
+        build(tmp_path).log_metrics({"val/f1": 0.5})
+    monkeypatch.setenv("NODE_RANK", "1")  # the second node's first process, until it knows of the others
     build(tmp_path).log_metrics({"val/f1": 0.5})
     assert not [*tmp_path.rglob("wandb")]
 
