@@ -69,7 +69,9 @@ class Trainer:
         self.model, self.corpus, self.settings = model, corpus, settings
         self.rank, self.num_processes = (dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else (0, 1)
         if settings.batch_size % self.num_processes:
-            raise ValueError(f"batch_size={settings.batch_size} does not part into {self.num_processes} processes")
+            raise ValueError(
+                f"batch_size={settings.batch_size} is not divisible by the number of processes, {self.num_processes}"
+            )
         self.dense = list((model.bilm if settings.samples else model).parameters())
         self.optimizers = [dense(self.dense)]
         if settings.samples:

@@ -140,7 +140,8 @@ def _load(path: Path) -> dict[str, Any]:
         checkpoint = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # whatever unpickling meets in a file that was never pickled
         raise ValueError(f"checkpoint={path}: not a checkpoint, or a damaged one") from error
-    if not isinstance(checkpoint, dict) or KEY not in checkpoint:
+    content = checkpoint.get(KEY) if isinstance(checkpoint, dict) else None
+    if not isinstance(content, dict) or not {"config", "vocab", "bilm"} <= content.keys() or "state_dict" not in checkpoint:
         raise ValueError(f"checkpoint={path}: not a checkpoint of elmo-bench, such as the best.ckpt of a job=train")
     return checkpoint
 

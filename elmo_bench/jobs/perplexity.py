@@ -49,7 +49,7 @@ def perplexity(cfg: DictConfig) -> dict[str, float]:
                 record = describe(number, tokens, missing, forward, backward)
                 file.write(json.dumps(record, ensure_ascii=False) + "\n")
         if not sentences:
-            raise ValueError(f"input={cfg.input}: it has blank lines alone")
+            raise ValueError(f"input={cfg.input} contains only blank lines")
     figures: dict[str, Any] = perplexities(float(totals[0]), float(totals[1]), words + sentences)
     figures |= {"tokens": words, "sentences": sentences, "unknown": unknown / max(words, 1), "state": cfg.state}
     Console(soft_wrap=True, highlight=False, markup=False, emoji=False).print(json.dumps(figures))

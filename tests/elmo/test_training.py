@@ -137,7 +137,7 @@ def test_a_batch_that_processes_cannot_share(monkeypatch):
     monkeypatch.setattr("torch.distributed.is_initialized", lambda: True)
     monkeypatch.setattr("torch.distributed.get_rank", lambda: 0)
     monkeypatch.setattr("torch.distributed.get_world_size", lambda: 3)
-    with pytest.raises(ValueError, match="batch_size=4 does not part into 3 processes"):
+    with pytest.raises(ValueError, match="batch_size=4 is not divisible by the number of processes, 3"):
         trainer()
 
 

@@ -366,6 +366,13 @@ def test_not_a_checkpoint(tmp_path, content):
         evaluate(composed("job=evaluate", f"checkpoint={path}"))
 
 
+@pytest.mark.parametrize("part", ["config", "vocab", "bilm", "state_dict"])
+def test_a_checkpoint_that_lacks_a_part(entities, tmp_path, part):
+    cfg = edited(entities[0], tmp_path, lambda content: (content if part == "state_dict" else content["elmo_bench"]).pop(part))
+    with pytest.raises(ValueError, match=r"edited.ckpt: not a checkpoint of elmo-bench"):
+        restore(cfg)
+
+
 def test_a_split_that_is_none(tmp_path):
     with pytest.raises(ValueError, match="split=val, but it may be one of train, dev, test"):
         evaluate(composed("job=evaluate", f"checkpoint={tmp_path}", "split=val"))

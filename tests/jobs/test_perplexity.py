@@ -179,6 +179,6 @@ def test_what_it_says_of_bad_settings(text, overrides, message):
 @pytest.mark.parametrize("state", ["zero", "carried"])
 def test_a_text_of_blank_lines(folder, tmp_path, state):
     (tmp_path / "in.txt").write_text("\n \n")
-    with pytest.raises(ValueError, match=r"in.txt: it has blank lines alone"):
+    with pytest.raises(ValueError, match=r"in.txt contains only blank lines"):
         measured(*files(folder), f"input={tmp_path}/in.txt", f"state={state}", f"per_token={tmp_path}/t.jsonl")
     assert not (tmp_path / "t.jsonl").exists()
