@@ -47,7 +47,7 @@ def _sections(name: str, report: Report) -> Sections:
         "Layer weights (the paper's Figure 2)": weights(report),
         **{title: curves(report, key) for key, (title, _, _) in CURVES.items()},
         "Learning curves": learning(report),
-        "Cost": table(cost(report)),
+        "Cost": table(costs) if (costs := cost(report)).rows else "",
     }
     return {f"{name}-{k}": (title, body) for k, (title, body) in enumerate(sections.items()) if body}
 
@@ -221,15 +221,17 @@ def figure(caption: str, drawn: str, series: Sequence[Series]) -> str:
 
 
 def cost(report: Report) -> Grid:
-    """What each cell took: means over its runs."""
+    """What each cell took: means over its runs; job=evaluate, which trains for no epoch, says nothing of that."""
     keys = [*map(short, [*report.rows, *report.columns])]
     heads = [*keys, "training, s", "in all, s", "epochs", "examples/s", "trained parameters", "frozen", "device"]
     rows = []
     for cell in report.cells:
-        seconds = [[run["seconds"][part] for run in cell.runs] for part in ("training", "total")]
-        speed = [[run[part] for run in cell.runs] for part in ("epochs", "examples_per_second")]
+        if not (runs := [run for run in cell.runs if run["epochs"]]):
+            continue
+        seconds = [[run["seconds"][part] for run in runs] for part in ("training", "total")]
+        speed = [[run[part] for run in runs] for part in ("epochs", "examples_per_second")]
         means = [statistics.fmean(values) for values in (*seconds, *speed)]
         figures = [f"{mean:,.1f}" if mean >= 1 or not mean else f"{mean:.2g}" for mean in means]
-        sizes = [f"{cell.runs[0]['parameters'][kind]:,}" for kind in ("trainable", "frozen")]
-        rows.append([*cell.row, *cell.column, *figures, *sizes, ", ".join(sorted({run["device"] for run in cell.runs}))])
+        sizes = [f"{runs[0]['parameters'][kind]:,}" for kind in ("trainable", "frozen")]
+        rows.append([*cell.row, *cell.column, *figures, *sizes, ", ".join(sorted({run["device"] for run in runs}))])
     return Grid("means over the runs of a cell", heads, rows, set(), len(keys))

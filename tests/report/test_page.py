@@ -7,6 +7,7 @@ from xml.etree import ElementTree
 import pytest
 
 from elmo_bench.report import collect, page, picture, report
+from elmo_bench.report.page import cost
 from elmo_bench.report.plot import HEIGHT, WIDTH, Point, Series, chart
 
 
@@ -202,3 +203,13 @@ def test_names_with_markup_and_control_characters(tmp_path):
         assert "<script" not in whole
         texts = "".join(ElementTree.fromstring(whole.encode()).itertext())
         assert r"a\n\x08\x1b[0m <script>alert('1')</script> & \ud800" in texts
+
+
+def test_an_evaluation_says_nothing_of_the_cost_of_training(tmp_path):
+    run(tmp_path / "1", 0.5)
+    run(tmp_path / "2", 0.6, seed=2)
+    evaluated = json.loads((tmp_path / "2" / "result.json").read_text())
+    evaluated |= {"epochs": 0, "seconds": {"training": 0.0, "total": 1.0}}
+    (tmp_path / "2" / "result.json").write_text(json.dumps(evaluated))
+    assert cost(report(collect([tmp_path]), None, ["elmo"])).rows == cost(report(collect([tmp_path / "1"]), None, ["elmo"])).rows
+    assert "Cost" not in shown(tmp_path / "2", None, ["elmo"])[2]
