@@ -162,7 +162,14 @@ def find_store(
     paths = sorted(folder.glob(f"{digest(bilm)[:12]}{precision}-*-{dtype}"))
     stores = [store for path in paths if not _missing(store := LayerStore(path, layers))]
     counts = [len(keys & store._starts.keys()) for store in stores]
-    return stores[counts.index(max(counts))].hold() if any(counts) else None
+    if not any(counts):
+        return None
+    best = stores[counts.index(max(counts))].hold()
+    if _missing(best):  # it made room for another one meanwhile
+        best.keep = False
+        best.close()
+        return None
+    return best
 
 
 def remove_store(folder: Path) -> bool:

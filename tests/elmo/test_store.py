@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from elmo_bench.elmo import BiLm, Elmo, Options, build_store, char_ids
+from elmo_bench.elmo import BiLm, Elmo, LayerStore, Options, build_store, char_ids, find_store
 from elmo_bench.elmo.elmo import widened
 from elmo_bench.elmo.store import sentence_key
 
@@ -176,3 +176,17 @@ def test_a_store_that_is_not_kept(bilm, tmp_path):
     assert second(*batch(*SENTENCES)) is not None
     second.close()
     assert not second.folder.exists()
+
+
+def test_a_store_that_goes_while_it_is_looked_for(bilm, tmp_path, monkeypatch):
+    store = build_store(bilm, SENTENCES, [2], tmp_path)
+    store.close()
+    hold = LayerStore.hold
+
+    def late(self):
+        shutil.rmtree(store.folder)
+        return hold(self)
+
+    monkeypatch.setattr(LayerStore, "hold", late)
+    assert find_store(bilm, SENTENCES, [2], tmp_path) is None
+    assert not store.folder.exists()
