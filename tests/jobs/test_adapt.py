@@ -84,7 +84,8 @@ def test_on_the_way_of_a_run(config, bilm, tmp_path, monkeypatch):
     train(config(*settings, "elmo.adapt=true", "adapt.epochs=2"))
     assert len(calls) == 2
     results = [json.loads((tmp_path / f"run{number}" / "result.json").read_text()) for number in (1, 2, 3, 4)]
-    assert {result["config"]["elmo"]["weights"] for result in results} == {f"{tmp_path}/bilm/weights.safetensors"}  # as asked for
+    assert {result["config"]["elmo"]["dir"] for result in results} == {f"{tmp_path}/bilm"}  # as asked for
+    assert all(result["config"]["elmo"]["weights"]["path"] == f"{tmp_path}/bilm" for result in results)
     mixes = [result["mix"] for result in results]
     assert mixes[0] != mixes[1] == mixes[2] != mixes[3]
     figures = evaluate(config("job=evaluate", "data=sample", f"checkpoint={tmp_path}/run2/best.ckpt", "split=test"))

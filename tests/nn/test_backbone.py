@@ -38,7 +38,7 @@ def test_layers_from_elsewhere_give_the_same():
     built = backbone(["input", "output"]).eval()
     batch = tokens(SENTENCES, VOCAB)
     layers, _ = built.elmo.layers(batch.chars)
-    torch.testing.assert_close(built(batch), built(batch._replace(layers=layers)))
+    torch.testing.assert_close(built(batch), built(batch._replace(layers=tuple(layers))))
 
 
 def test_padding_changes_nothing():

@@ -59,7 +59,8 @@ def example(*answers, identity="q", question="When did it burn?"):
     spans = tuple(
         token_span(parsed.paragraph.places, a["answer_start"], a["answer_start"] + len(a["text"])) for a in record["answers"]
     )
-    return type(parsed)(identity, parsed.paragraph, parsed.question, tuple(a["text"] for a in record["answers"]), spans, "here:1")
+    texts = tuple(a["text"] for a in record["answers"])
+    return type(parsed)(identity, parsed.paragraph, parsed.question, texts, spans, "here:1", parsed.group)
 
 
 def vocab_of(examples):
