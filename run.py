@@ -26,9 +26,8 @@ def main(cfg: DictConfig) -> object:
     try:
         if failure:
             failure.parent.mkdir(parents=True, exist_ok=True)
-            if (
-                failure.exists() and failure.stat().st_mtime < started
-            ):  # an earlier run's, not that of another process of this one
+            # An earlier run's goes; that of another process of this run stays.
+            if failure.exists() and failure.stat().st_mtime < started:
                 failure.unlink(missing_ok=True)
         return instantiate(cfg.job)(cfg)
     except Exception as error:

@@ -204,9 +204,7 @@ def test_a_search(tmp_path):
     pytest.importorskip("hydra_plugins.hydra_optuna_sweeper")
     folders = [f"hydra.sweep.dir={tmp_path}/search", f"outputs_dir={tmp_path}", f"cache_dir={tmp_path}"]
     settings = ["elmo=mini", "fit.max_epochs=1", "task.optimizer.lr=tag(log, interval(1e-3, 1e-1))", "hydra.sweeper.n_trials=3"]
-    broken = tmp_path / "search" / "0" / "predictions"
-    broken.parent.mkdir(parents=True)
-    broken.write_text("a file where a folder belongs")
+    (tmp_path / "search" / "0" / "run.json").mkdir(parents=True)  # a folder where a file belongs
     done = run("sweep=optuna", *settings, *SMALL[1:], *folders, env=os.environ | {"COLUMNS": "300"})
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "search" / "0" / "error.txt").is_file()
