@@ -83,7 +83,8 @@ def train(cfg: DictConfig) -> dict[str, float]:
     if cfg.fit.max_epochs < 1:
         raise ValueError(f"fit.max_epochs={cfg.fit.max_epochs}, but it may be 1 or more")
     if cfg.elmo.layers is None and cfg.elmo.mix != "none":
-        raise ValueError(f"elmo={cfg.elmo.name} is the baseline: leave elmo.mix={cfg.elmo.mix} out, or choose a biLM")
+        log.info("elmo=%s is the baseline: elmo.mix=%s does nothing", cfg.elmo.name, cfg.elmo.mix)
+        cfg.elmo.mix = "none"
     if cfg.resume:
         again.move(cfg)
     Path(cfg.run_dir).mkdir(parents=True, exist_ok=True)

@@ -58,6 +58,8 @@ def plain(cfg: DictConfig) -> dict[str, Any]:
     OmegaConf.set_struct(content, False)
     content.update(dict.fromkeys(ELSEWHERE))
     resolved: Any = OmegaConf.to_container(content, resolve=True)
+    if "layers" in (elmo := resolved.get("elmo") or {}) and elmo["layers"] is None:
+        elmo["mix"] = "none"  # the baseline, as a sweep over elmo and elmo.mix asks for it
     return resolved
 
 
