@@ -49,13 +49,12 @@ def test_a_sweep_that_srun_spreads(command, tmp_path):
     """With our own launcher: a run that fails leaves the other alone, and is what `resume=true` runs again."""
     sweep = ["-m", "seed=1,2", f"hydra.sweep.dir={tmp_path}/sweep", "hydra.launcher.n_jobs=2", "resume=true"]
     sweep.append("hydra.launcher.prefix='srun --ntasks=1 --label'")
-    broken = tmp_path / "sweep" / "1" / "predictions"
-    broken.parent.mkdir(parents=True)
-    broken.write_text("a file where a folder belongs")
+    broken = tmp_path / "sweep" / "1" / "run.json"
+    broken.mkdir(parents=True)  # a folder where a file belongs
     first = command(*sweep, COLUMNS="300")
     assert first.returncode != 0
     assert "1 of 2 runs did not finish" in first.stderr
-    broken.unlink()
+    broken.rmdir()
     second = command(*sweep, COLUMNS="300")
     assert second.returncode == 0, second.stderr
     assert (second.stdout.count("finished before"), second.stdout.count("│ done")) == (1, 1)
