@@ -202,9 +202,9 @@ def check_plain(node: Any, path: Path, allowed: re.Pattern[str] = NOTHING) -> No
             check_plain(value, path, allowed)
     elif isinstance(node, str):
         if "${" in allowed.sub("", node):
-            raise ValueError(f"checkpoint={path}: its config asks for {node!r}, but it may refer to its own keys alone")
+            raise ValueError(f"checkpoint={path}: its config asks for {node!r}, but it may only refer to its own keys")
     elif not isinstance(node, int | float | None):
-        raise ValueError(f"checkpoint={path}: its config holds a {type(node).__name__}, but it may hold plain settings alone")
+        raise ValueError(f"checkpoint={path}: its config holds a {type(node).__name__}, but it may only hold plain settings")
 
 
 def _check_targets(node: Any, path: Path) -> None:

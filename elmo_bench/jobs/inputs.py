@@ -21,20 +21,20 @@ def files(cfg: DictConfig) -> dict[str, Path]:
     Of a corpus that a checkpoint is measured on, only that split.
     Raises ValueError and OSError as reading them does.
     """
-    found: dict[str, Any] = {
+    paths: dict[str, Any] = {
         f"data.{split}": path for split, path in corpus(cfg, [cfg.split] if cfg.get("split") else SPLITS).items()
     }
-    found["checkpoint"] = cfg.get("checkpoint")
+    paths["checkpoint"] = cfg.get("checkpoint")
     for number, path in enumerate(vector_files(cfg)):
-        found[f"vocab.vectors.{number}" if number else "vocab.vectors"] = path
+        paths[f"vocab.vectors.{number}" if number else "vocab.vectors"] = path
     if cfg.elmo.mix != "none" and cfg.elmo.layers is not None:
         for key in ("options", "weights"):
             if key == "options" or cfg.elmo.pretrained:
-                found[f"elmo.{key}"] = _made(cfg.elmo.get(key))
-        if cfg.elmo.adapt and found.get("elmo.weights"):
-            found["elmo.softmax"] = Path(found["elmo.weights"]).with_name("softmax.safetensors")
+                paths[f"elmo.{key}"] = _made(cfg.elmo.get(key))
+        if cfg.elmo.adapt and paths.get("elmo.weights"):
+            paths["elmo.softmax"] = Path(paths["elmo.weights"]).with_name("softmax.safetensors")
     # A file that is missing is for those who read it to complain of.
-    return {name: Path(path) for name, path in found.items() if path and Path(path).is_file()}
+    return {name: Path(path) for name, path in paths.items() if path and Path(path).is_file()}
 
 
 def vector_files(cfg: DictConfig) -> list[str]:

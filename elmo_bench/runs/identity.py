@@ -118,9 +118,9 @@ def _sha256(path: Path, cache: Path) -> str:
     if about.st_size > LARGE and kept.is_file():
         return kept.read_text()
     with path.open("rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
     if about.st_size > LARGE:
         cache.mkdir(parents=True, exist_ok=True)
         with atomic(kept) as part:
-            part.write_text(found)
-    return found
+            part.write_text(digest)
+    return digest

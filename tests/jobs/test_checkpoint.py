@@ -182,22 +182,22 @@ def nested(key, value):
         ("embed._target_", "os.system", "names 'os.system'"),
         ("embed", {"a": {"_target_": "elmo_bench.runs.folder.subprocess.run"}}, "names 'elmo_bench.runs.folder.subprocess.run'"),
         ("encoder", {"a": [{"optimizer": {"_target_": "os.system"}}]}, "names 'os.system'"),
-        ("encoder", ["${oc.env:HOME}"], "may refer to its own keys alone"),
+        ("encoder", ["${oc.env:HOME}"], "may only refer to its own keys"),
         ("embed", "a", "has no settings of embed"),
-        ("embed", "${oc.create:{_target_:os.system}}", "may refer to its own keys alone"),
-        ("elmo.weights", "https://host/${oc.env:HOME}", "may refer to its own keys alone"),
+        ("embed", "${oc.create:{_target_:os.system}}", "may only refer to its own keys"),
+        ("elmo.weights", "https://host/${oc.env:HOME}", "may only refer to its own keys"),
         ("task.data", "outputs.theirs", "names task.data=outputs.theirs, which is no module of tasks"),
         ("task.suffix", "/../x", "names task.suffix=/../x, which is no end of a file's name"),
         ("task.name", "../x", r"names task.name=../x, which is no name of a task"),
         ("elmo.name", "../evil", "reads the biLM elmo=../evil, but conf/elmo has books, files"),
         ("elmo.dropout", {"_target_": "elmo_bench.files.fetch", "url": "u", "folder": "/etc"}, "names 'elmo_bench.files.fetch'"),
         ("vocab.smuggle", ("${oc.env:HOME}",), "holds a tuple"),
-        ("vocab.vectors", "${hydra:runtime.cwd}", "may refer to its own keys alone"),
-        ("vocab.vectors", "${job}", "may refer to its own keys alone"),
+        ("vocab.vectors", "${hydra:runtime.cwd}", "may only refer to its own keys"),
+        ("vocab.vectors", "${job}", "may only refer to its own keys"),
         ("task.suffix", "${vocab.nothing}", "refers to what is not there"),
         ("data.option", "../evil", "was trained on data=../evil, which is no option of conf/data: give data=NAME"),
         ("data.root", "/etc", "was trained with data=sample data.root=/etc: give data=NAME"),
-        ("data.name", "${oc.env:HOME}", "may refer to its own keys alone"),
+        ("data.name", "${oc.env:HOME}", "may only refer to its own keys"),
         ("data.files.test", "nowhere.txt", "data.files.test=nowhere.txt, which is not here: give data=NAME"),
     ],
 )
@@ -215,7 +215,7 @@ def test_plain_parts_do_not_add_up_to_a_reference(entities, tmp_path, key, whole
         content["elmo_bench"]["config"]["task"] |= {"a": "$", "b": whole}
         nested(key, "${task.a}${task.b}")(content)
 
-    with pytest.raises(ValueError, match="may refer to its own keys alone"):
+    with pytest.raises(ValueError, match="may only refer to its own keys"):
         restore(edited(entities[0], tmp_path, edit))
 
 
@@ -225,7 +225,7 @@ def test_the_result_beside_a_checkpoint_is_plain_data(entities, folder, tmp_path
     result["config"]["task"]["published"] = {"f1": "${oc.env:HOME}"}
     (tmp_path / "result.json").write_text(json.dumps(result))
     cfg = edited(entities[0], tmp_path, lambda content: content["elmo_bench"].pop("run"), *folder("again"))
-    with pytest.raises(ValueError, match="may refer to its own keys alone"):
+    with pytest.raises(ValueError, match="may only refer to its own keys"):
         evaluate(cfg)
 
 
