@@ -1,4 +1,6 @@
-"""The one command: a config, composed by Hydra, names a job, and the job runs it. `python run.py --help` tells the rest."""
+"""The one command: a config, composed by Hydra, names a job, and the job runs it. `python run.py
+--help` tells the rest.
+"""
 
 import sys
 import time
@@ -12,15 +14,24 @@ from hydra.errors import CompactHydraException
 from hydra.utils import instantiate
 from omegaconf import DictConfig, MissingMandatoryValue, OmegaConf
 
-RENAMED = {
-    "elmo.layer_norm": "elmo.norm=batch is what elmo.layer_norm=true was, elmo.norm=none what false was",
-    "model": "elmo=files elmo.dir=FOLDER is what model=FOLDER was",
+RENAMED = {  # settings of earlier versions
+    "elmo": "encoder=NAME is what elmo=NAME was; elmo.* are the settings of the mix",
+    "elmo.layer_norm": "elmo.norm=batch is what elmo.layer_norm=true was, elmo.norm=none what "
+    "false was",
+    "model": "encoder=files encoder.dir=FOLDER is what model=FOLDER was",
+    **{
+        f"elmo.{key}": f"encoder.{key}"
+        for key in ("dir", "options", "weights", "pretrained", "precision")
+    },
 }
+CONF = Path(__file__).with_name("conf")
 
 
 @hydra.main(version_base="1.3", config_path="conf", config_name="config")
 def main(cfg: DictConfig) -> object:
-    """Run the chosen job; what a user can mend is said in a sentence, the whole story goes to the run's error.txt."""
+    """Run the chosen job; what a user can mend is said in a sentence, the whole story goes to the
+    run's error.txt.
+    """
     started = time.time()
     failure = Path(cfg.run_dir, "error.txt") if cfg.run_dir else None
     try:
@@ -31,10 +42,14 @@ def main(cfg: DictConfig) -> object:
                 failure.unlink(missing_ok=True)
         return instantiate(cfg.job)(cfg)
     except Exception as error:
-        if failure and failure.parent.is_dir() and not failure.exists():  # of several processes the first that fails says why
+        if (
+            failure and failure.parent.is_dir() and not failure.exists()
+        ):  # of several processes the first that fails says why
             failure.write_text(traceback.format_exc(), encoding="utf-8")
         if isinstance(error, MissingMandatoryValue):
-            raise CompactHydraException(f"{error.full_key} is missing: give {error.full_key}=VALUE") from error
+            raise CompactHydraException(
+                f"{error.full_key} is missing: give {error.full_key}=VALUE"
+            ) from error
         if isinstance(error, ValueError | OSError | FloatingPointError):
             details = f"\n(details: {cfg.run_dir}/error.txt)" if cfg.run_dir else ""
             raise CompactHydraException(f"{error}{details}") from error
@@ -42,17 +57,38 @@ def main(cfg: DictConfig) -> object:
 
 
 def renamed(arguments: Sequence[str]) -> list[str]:
-    """What to write now instead of the arguments whose keys have another name since an earlier version."""
-    keys = [argument.lstrip("+~").partition("=")[0] for argument in arguments]
-    return [f"{key} has another name: {RENAMED[key]}" for key in keys if key in RENAMED]
+    """What to write now instead of the arguments whose keys have another name since an earlier
+    version.
+    """
+    settings = [argument.lstrip("+~").partition("=") for argument in arguments]
+    advice = [f"{key} has another name: {RENAMED[key]}" for key, _, _ in settings if key in RENAMED]
+    rnns = {path.stem for path in CONF.glob("rnn/*.yaml")}
+    advice += [
+        f"encoder={name} has another name: rnn={name}"
+        for key, _, name in settings
+        if key == "encoder" and name in rnns
+    ]
+    if any(key == "encoder.dir" for key, _, _ in settings) and "files" not in (
+        name for _, _, name in settings
+    ):
+        advice.append(
+            "encoder.dir=FOLDER is for encoder=files: write encoder=files encoder.dir=FOLDER"
+        )
+    return advice
 
 
 def help_text() -> str:
-    """What Hydra prints for `--help`, of which it takes most of the time to list the same folders."""
-    conf = Path(__file__).with_name("conf")
-    groups = sorted(folder for folder in conf.iterdir() if folder.is_dir() and folder.name != "hydra")
-    lines = [f"{group.name}: {', '.join(sorted(path.stem for path in group.glob('*.yaml')))}\n" for group in groups]
-    template = OmegaConf.load(conf / "config.yaml").hydra.help.template
+    """What Hydra prints for `--help`, of which it takes most of the time to list the same
+    folders.
+    """
+    groups = sorted(
+        folder for folder in CONF.iterdir() if folder.is_dir() and folder.name != "hydra"
+    )
+    lines = [
+        f"{group.name}: {', '.join(sorted(path.stem for path in group.glob('*.yaml')))}\n"
+        for group in groups
+    ]
+    template = OmegaConf.load(CONF / "config.yaml").hydra.help.template
     return Template(template).substitute(APP_CONFIG_GROUPS="".join(lines))
 
 

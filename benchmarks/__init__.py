@@ -1,1 +1,3 @@
-"""What measures speed: `python -m benchmarks` prints one table of ratios. Nothing here asserts a time."""
+"""What measures speed: `python -m benchmarks` prints one table of ratios. Nothing here asserts a
+time.
+"""

@@ -1,4 +1,6 @@
-"""`python -m benchmarks`: tables, each row a means of doing some work, with its ratio to the first, which is ours."""
+"""`python -m benchmarks`: tables, each row a means of doing some work, with its ratio to the first,
+which is ours.
+"""
 
 import argparse
 import dataclasses
@@ -38,29 +40,76 @@ WIDTH = 110
 
 def main() -> None:
     """Measure what the command line asks for, and print it as it comes in."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="What is fast, and how fast, as ratios.")
-    parser.add_argument("groups", nargs="*", metavar="GROUP", help=f"what to measure: {', '.join(GROUPS)} (default: all)")
-    parser.add_argument("--quick", action="store_true", help="small sizes and few repetitions: whether it runs, not how fast")
-    parser.add_argument("--sizes", nargs="+", choices=SIZES, help="of the biLM (default: small original)")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks", description="What is fast, and how fast, as ratios."
+    )
+    parser.add_argument(
+        "groups",
+        nargs="*",
+        metavar="GROUP",
+        help=f"what to measure: {', '.join(GROUPS)} (default: all)",
+    )
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="small sizes and few repetitions: whether it runs, not how fast",
+    )
+    parser.add_argument(
+        "--sizes", nargs="+", choices=SIZES, help="of the biLM (default: small original)"
+    )
     parser.add_argument("--batch-size", type=int, help="sentences in a batch (default: 32)")
-    parser.add_argument("--repeats", type=int, help="repetitions, of which the median counts (default: 5)")
-    parser.add_argument("--text", type=Path, help="real text, one tokenised sentence a line (default: generated sample text)")
-    parser.add_argument("--peers", type=Path, help="the folder in which AllenNLP's wheel is unpacked")
-    parser.add_argument("--simple-elmo", type=Path, metavar="PYTHON", help="an interpreter that has simple_elmo and tf_keras")
-    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="what the group bilm runs on (default: cpu)")
-    parser.add_argument("--cpu-time", action="store_true", help="count the process's CPU time: for one thread on a busy machine")
+    parser.add_argument(
+        "--repeats", type=int, help="repetitions, of which the median counts (default: 5)"
+    )
+    parser.add_argument(
+        "--text",
+        type=Path,
+        help="real text, one tokenised sentence a line (default: generated sample text)",
+    )
+    parser.add_argument(
+        "--peers", type=Path, help="the folder in which AllenNLP's wheel is unpacked"
+    )
+    parser.add_argument(
+        "--simple-elmo",
+        type=Path,
+        metavar="PYTHON",
+        help="an interpreter that has simple_elmo and tf_keras",
+    )
+    parser.add_argument(
+        "--device",
+        choices=("cpu", "cuda"),
+        default="cpu",
+        help="what the group bilm runs on (default: cpu)",
+    )
+    parser.add_argument(
+        "--cpu-time",
+        action="store_true",
+        help="count the process's CPU time: for one thread on a busy machine",
+    )
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
     chosen = parser.parse_args()
     if unknown := sorted(set(chosen.groups) - set(GROUPS)):
         parser.error(f"there is no group {', '.join(unknown)}: choose from {', '.join(GROUPS)}")
     if chosen.cpu_time and (timed := {"growth", "sweep"} & set(chosen.groups or GROUPS)):
-        parser.error(f"--cpu-time: {' and '.join(sorted(timed))} have clocks of their own; choose other groups")
+        parser.error(
+            f"--cpu-time: {' and '.join(sorted(timed))} have clocks of their own; choose other "
+            "groups"
+        )
     if chosen.cpu_time and chosen.simple_elmo:
-        parser.error("--cpu-time: simple_elmo is another process, whose time it does not count; leave out --simple-elmo")
+        parser.error(
+            "--cpu-time: simple_elmo is another process, whose time it does not count; leave out "
+            "--simple-elmo"
+        )
     if chosen.peers and not Path(chosen.peers, "allennlp/modules/elmo.py").is_file():
-        parser.error(f"--peers {chosen.peers}: it has no allennlp/modules/elmo.py; unpack AllenNLP's wheel there")
+        parser.error(
+            f"--peers {chosen.peers}: it has no allennlp/modules/elmo.py; unpack AllenNLP's wheel "
+            "there"
+        )
     if chosen.simple_elmo and not chosen.simple_elmo.is_file():
-        parser.error(f"--simple-elmo {chosen.simple_elmo}: no such file; give the python of an environment that has simple_elmo")
+        parser.error(
+            f"--simple-elmo {chosen.simple_elmo}: no such file; give the python of an environment "
+            "that has simple_elmo"
+        )
     if chosen.text and not chosen.text.is_file():
         parser.error(f"--text {chosen.text}: no such file")
     if chosen.device == "cuda" and not torch.cuda.is_available():
@@ -84,21 +133,34 @@ def main() -> None:
             for comparison in GROUPS[group].compare(setting):
                 if chosen.cpu_time and comparison.measure is seconds:
                     measure = partial(seconds, clock=time.process_time)
-                    comparison = dataclasses.replace(comparison, measure=measure, measured="s of CPU")
+                    comparison = dataclasses.replace(
+                        comparison, measure=measure, measured="s of CPU"
+                    )
                 found = list(measured(comparison, chosen.repeats or (1 if quick else 5)))
                 console.print(table(found))
                 rows += found
     if chosen.json:
-        machine = {"torch": torch.__version__, "threads": torch.get_num_threads(), "cores": os.cpu_count()}
+        machine = {
+            "torch": torch.__version__,
+            "threads": torch.get_num_threads(),
+            "cores": os.cpu_count(),
+        }
         machine |= {"device": torch.cuda.get_device_name() if chosen.device == "cuda" else "cpu"}
-        machine |= {"processor": platform.processor() or platform.machine(), "batch_size": setting.batch_size}
-        chosen.json.write_text(json.dumps({"machine": machine, "rows": rows}, indent=1) + "\n", encoding="utf-8")
+        machine |= {
+            "processor": platform.processor() or platform.machine(),
+            "batch_size": setting.batch_size,
+        }
+        chosen.json.write_text(
+            json.dumps({"machine": machine, "rows": rows}, indent=1) + "\n", encoding="utf-8"
+        )
 
 
 def sentences(text: Path | None, scratch: Path) -> list[list[str]]:
     """The sentences of some length of a text, or of the generated one."""
     path = text or files(task="lm", root=scratch, size=100, seed=1)["train"]
-    found = list(islice((sentence for sentence in read_sentences(path) if 3 <= len(sentence) <= 60), 4096))
+    found = list(
+        islice((sentence for sentence in read_sentences(path) if 3 <= len(sentence) <= 60), 4096)
+    )
     if not found:
         raise SystemExit(f"--text {text}: it has no sentence of 3 to 60 tokens")
     return found
@@ -109,7 +171,12 @@ def measured(comparison: Comparison, repeats: int) -> Iterator[dict[str, Any]]:
     medians = comparison.medians(repeats)
     first = next(iter(medians.values()))
     for means, median in medians.items():
-        row = {"work": comparison.title, "means": means, "median": median, "measured": comparison.measured}
+        row = {
+            "work": comparison.title,
+            "means": means,
+            "median": median,
+            "measured": comparison.measured,
+        }
         if comparison.unit:
             row |= {"rate": comparison.amount / median, "unit": f"{comparison.unit}/s"}
         yield row | {"ratio": median / first}
@@ -119,10 +186,16 @@ def table(rows: list[dict[str, Any]]) -> Table:
     """The rows of one kind of work, for a person."""
     shown = Table(title=rows[0]["work"], title_justify="left", width=WIDTH)
     for column in ("means", "median", "rate", "ratio"):
-        shown.add_column(column, justify="left" if column == "means" else "right", ratio=3 if column == "means" else 1)
+        shown.add_column(
+            column,
+            justify="left" if column == "means" else "right",
+            ratio=3 if column == "means" else 1,
+        )
     for row in rows:
         rate = f"{_short(row['rate'])} {row['unit']}" if "rate" in row else ""
-        shown.add_row(row["means"], f"{_short(row['median'])} {row['measured']}", rate, f"{row['ratio']:.2f}")
+        shown.add_row(
+            row["means"], f"{_short(row['median'])} {row['measured']}", rate, f"{row['ratio']:.2f}"
+        )
     return shown
 
 

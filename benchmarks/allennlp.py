@@ -1,6 +1,8 @@
-"""AllenNLP's biLM, from its unpacked wheel, without what that depends on: `pip download --no-deps allennlp==2.10.1`, then unzip.
+"""AllenNLP's biLM, from its unpacked wheel, without what that depends on: `pip download --no-deps
+allennlp==2.10.1`, then unzip.
 
-Its modules for ELMo are imported as they are; whatever else they import is a stand-in whose every attribute is an empty class.
+Its modules for ELMo are imported as they are; whatever else they import is a stand-in whose every
+attribute is an empty class.
 """
 
 import sys
@@ -13,10 +15,16 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar
 
-from elmo_bench.elmo import BiLm, save
+from elmo_bench.encoders.bilm import BiLm, save
 
 AS_THEY_ARE = {
-    *("modules.elmo", "modules.elmo_lstm", "modules.encoder_base", "modules.highway", "modules.scalar_mix"),
+    *(
+        "modules.elmo",
+        "modules.elmo_lstm",
+        "modules.encoder_base",
+        "modules.highway",
+        "modules.scalar_mix",
+    ),
     *("modules.lstm_cell_with_projection", "nn.util", "nn.initializers", "common.checks"),
     "data.token_indexers.elmo_indexer",
 }
@@ -47,12 +55,16 @@ class Finder(MetaPathFinder, Loader):
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
         package, _, rest = fullname.partition(".")
         if package != "allennlp":
             return None
         if rest in AS_THEY_ARE:
-            return spec_from_file_location(fullname, self.folder.joinpath(*fullname.split(".")).with_suffix(".py"))
+            return spec_from_file_location(
+                fullname, self.folder.joinpath(*fullname.split(".")).with_suffix(".py")
+            )
         return ModuleSpec(fullname, self, is_package=True)
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
@@ -72,5 +84,9 @@ def load(wheel: Path, bilm: BiLm, scratch: Path, *, train: bool = False) -> Any:
     from allennlp.modules.elmo import _ElmoBiLm
 
     save(bilm, scratch / "peer" / "weights.hdf5")
-    module = _ElmoBiLm(str(scratch / "peer" / "options.json"), str(scratch / "peer" / "weights.hdf5"), requires_grad=train)
+    module = _ElmoBiLm(
+        str(scratch / "peer" / "options.json"),
+        str(scratch / "peer" / "weights.hdf5"),
+        requires_grad=train,
+    )
     return module.train(train)

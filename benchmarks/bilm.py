@@ -1,4 +1,5 @@
-"""The biLM: forward, training, characters; against its definition, torch's LSTM, the machine's own speed, AllenNLP, simple_elmo.
+"""The biLM: forward, training, characters; against its definition, torch's LSTM, the machine's own
+speed, AllenNLP, simple_elmo.
 
 Axes: B batch, T tokens, C characters, P one direction.
 """
@@ -13,8 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from elmo_bench.elmo import BiLm, LanguageModel, bilm, char_ids, fast
-from elmo_bench.elmo.packed import PackedLinear
+from elmo_bench.encoders.bilm import BiLm, bilm, char_ids, fast
+from elmo_bench.encoders.bilm.packed import PackedLinear
+from elmo_bench.lm import LanguageModel
 
 from . import allennlp, simple_elmo_peer
 from .timing import SIZES, Comparison, Setting
@@ -29,11 +31,18 @@ def compare(setting: Setting) -> Iterator[Comparison]:
     for size in setting.sizes:
         yield Comparison(f"biLM {size}, forward", _forward(setting, size, chars), tokens, "tokens")
         if setting.device == "cpu":  # where ours is another
-            yield Comparison(f"biLM {size}, char CNN", _characters(setting, size, chars), tokens, "tokens")
+            yield Comparison(
+                f"biLM {size}, char CNN", _characters(setting, size, chars), tokens, "tokens"
+            )
         steps = max(map(len, batch))
-        full = char_ids([[batch[(row + t) % len(batch)][0] for t in range(steps)] for row in range(len(batch))])
+        full = char_ids(
+            [[batch[(row + t) % len(batch)][0] for t in range(steps)] for row in range(len(batch))]
+        )
         yield Comparison(
-            f"biLM {size}, training step", _training(setting, size, full.to(setting.device)), full[..., 0].numel(), "tokens"
+            f"biLM {size}, training step",
+            _training(setting, size, full.to(setting.device)),
+            full[..., 0].numel(),
+            "tokens",
         )
 
 
@@ -55,26 +64,34 @@ def _forward(setting: Setting, size: str, chars: Tensor) -> dict[str, Callable[[
     lstms, x = _torch_lstms(setting, size, chars)
 
     means: dict[str, Callable[[], object]] = {
-        "ours, no word type known": patch.object(fast, "KNOWN_TYPES", 0)(lambda: model(chars)),
-        "ours, all word types known": lambda: model(chars),
-        "ours, all word types known, bfloat16": lambda: near(chars),
-        "definition": lambda: defined(chars),
+        "ours, no word type known": patch.object(fast, "KNOWN_TYPES", 0)(lambda: model.read(chars)),
+        "ours, all word types known": lambda: model.read(chars),
+        "ours, all word types known, bfloat16": lambda: near.read(chars),
+        "definition": lambda: defined.read(chars),
         "nn.LSTM(proj_size), no char CNN, no clips": lambda: [lstm(x) for lstm in lstms],
         "limit: the LSTMs' products, packed": _products(setting, size, chars),
     }
-    expected = defined(chars, boundaries=True)[0]
-    torch.testing.assert_close(model(chars, boundaries=True)[0], expected, atol=TOLERANCE, rtol=0)
+    expected = defined.read(chars, boundaries=True)[0]
+    torch.testing.assert_close(
+        model.read(chars, boundaries=True)[0], expected, atol=TOLERANCE, rtol=0
+    )
     if setting.peers:
         peer = allennlp.load(setting.peers, model, setting.scratch).to(setting.device)
         with torch.no_grad():
-            torch.testing.assert_close(torch.stack(peer(chars)["activations"]), expected, atol=TOLERANCE, rtol=0)
+            torch.testing.assert_close(
+                torch.stack(peer(chars)["activations"]), expected, atol=TOLERANCE, rtol=0
+            )
         means["AllenNLP"] = lambda: peer(chars)
     if setting.simple_elmo:
-        means["simple_elmo, from tokens to NumPy"] = _simple_elmo(setting, setting.simple_elmo, model, expected)
+        means["simple_elmo, from tokens to NumPy"] = _simple_elmo(
+            setting, setting.simple_elmo, model, expected
+        )
     return {name: _no_gradient(call) for name, call in means.items()}
 
 
-def _simple_elmo(setting: Setting, python: Path, model: BiLm, expected: Tensor) -> Callable[[], object]:
+def _simple_elmo(
+    setting: Setting, python: Path, model: BiLm, expected: Tensor
+) -> Callable[[], object]:
     batch, folder = setting.sentences[: setting.batch_size], setting.scratch / "simple_elmo"
     folder.mkdir(exist_ok=True)
     run = simple_elmo_peer.load(python, model, batch, folder)
@@ -82,25 +99,37 @@ def _simple_elmo(setting: Setting, python: Path, model: BiLm, expected: Tensor) 
     vectors = torch.from_numpy(np.load(folder / simple_elmo_peer.VECTORS)).float().transpose(0, 1)
     for row, sentence in enumerate(batch):
         inner = slice(1, len(sentence) + 1)
-        torch.testing.assert_close(vectors[:, row, : len(sentence)], expected[:, row, inner].cpu(), atol=TOLERANCE, rtol=0)
+        torch.testing.assert_close(
+            vectors[:, row, : len(sentence)], expected[:, row, inner].cpu(), atol=TOLERANCE, rtol=0
+        )
     return run
 
 
 def _torch_lstms(setting: Setting, size: str, chars: Tensor) -> tuple[list[nn.LSTM], Tensor]:
-    """One for each direction (a bidirectional one would show each layer both directions of the one below), and what they read."""
+    """One for each direction (a bidirectional one would show each layer both directions of the one
+    below), and what they read.
+    """
     options = SIZES[size]
     sizes = options.projection_size, options.cell_size, options.num_layers
     warnings.filterwarnings("ignore", "LSTM with projections is not supported with oneDNN")
-    lstms = [nn.LSTM(*sizes, proj_size=options.projection_size, batch_first=True).to(setting.device) for _ in range(2)]
+    lstms = [
+        nn.LSTM(*sizes, proj_size=options.projection_size, batch_first=True).to(setting.device)
+        for _ in range(2)
+    ]
     return lstms, torch.randn(*chars.shape[:2], options.projection_size, device=setting.device)
 
 
 def _products(setting: Setting, size: str, chars: Tensor) -> Callable[[], object]:
-    """The multiplications that the LSTMs cannot do without, in steps of whole batches, and nothing else."""
+    """The multiplications that the LSTMs cannot do without, in steps of whole batches, and nothing
+    else.
+    """
     options = SIZES[size]
     cell, projection = options.cell_size, options.projection_size
     randn = partial(torch.randn, device=setting.device)
-    gates, project = PackedLinear(randn(4 * cell, 2 * projection)), PackedLinear(randn(projection, cell))
+    gates, project = (
+        PackedLinear(randn(4 * cell, 2 * projection)),
+        PackedLinear(randn(projection, cell)),
+    )
     x, gated = randn(len(chars), 2 * projection), randn(len(chars), cell)
     tokens = int((chars > 0).any(-1).sum()) + 2 * len(chars)
     steps = 2 * options.num_layers * tokens // len(chars)
@@ -123,7 +152,9 @@ def _characters(setting: Setting, size: str, chars: Tensor) -> dict[str, Callabl
 
 
 def _training(setting: Setting, size: str, chars: Tensor) -> dict[str, Callable[[], object]]:
-    """Forward and backward of both directions' top layers, over windows that are full of tokens; no softmax."""
+    """Forward and backward of both directions' top layers, over windows that are full of tokens; no
+    softmax.
+    """
     model = setting.bilm(size).to(setting.device).train().requires_grad_(True)
     language_model = LanguageModel(model, ["<UNK>"])
     types, inputs = chars.flatten(0, 1).unique(dim=0, return_inverse=True)
@@ -132,19 +163,29 @@ def _training(setting: Setting, size: str, chars: Tensor) -> dict[str, Callable[
     everywhere = torch.ones(chars.shape[:2], dtype=torch.bool, device=setting.device)
 
     def ours() -> None:
-        sum(language_model.top(direction, types, inputs, state)[0].sum() for direction in range(2)).backward()  # type: ignore
+        sum(
+            language_model.top(direction, types, inputs, state)[0].sum() for direction in range(2)
+        ).backward()  # type: ignore
 
     def definition() -> None:
         x = defined.token_encoder(chars)
-        sum(defined.run(direction, x, everywhere, state)[0][-1].sum() for direction in range(2)).backward()  # type: ignore
+        sum(
+            defined.run(direction, x, everywhere, state)[0][-1].sum() for direction in range(2)
+        ).backward()  # type: ignore
 
     lstms, x = _torch_lstms(setting, size, chars)
     means: dict[str, Callable[[], object]] = {
         "ours": ours,
         "definition": definition,
-        "nn.LSTM(proj_size), no char CNN, no clips": lambda: sum(lstm(x)[0].sum() for lstm in lstms).backward(),  # type: ignore
+        "nn.LSTM(proj_size), no char CNN, no clips": lambda: sum(
+            lstm(x)[0].sum() for lstm in lstms
+        ).backward(),  # type: ignore
     }
     if setting.peers:
-        peer = allennlp.load(setting.peers, setting.bilm(size), setting.scratch, train=True).to(setting.device)
-        means["AllenNLP, two boundaries more"] = lambda: peer(chars)["activations"][-1].sum().backward()
+        peer = allennlp.load(setting.peers, setting.bilm(size), setting.scratch, train=True).to(
+            setting.device
+        )
+        means["AllenNLP, two boundaries more"] = lambda: (
+            peer(chars)["activations"][-1].sum().backward()
+        )
     return means

@@ -1,4 +1,6 @@
-"""A callback that ends a run where its first training step would begin: `benchmarks.processes` measures how soon that is."""
+"""A callback that ends a run where its first training step would begin: `benchmarks.processes`
+measures how soon that is.
+"""
 
 import os
 from typing import Any

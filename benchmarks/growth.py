@@ -1,4 +1,6 @@
-"""What a token costs by length of sentences, size of batch and of corpus: where the figure stays, work grows in proportion."""
+"""What a token costs by length of sentences, size of batch and of corpus: where the figure stays,
+work grows in proportion.
+"""
 
 import itertools
 import time
@@ -8,7 +10,8 @@ from typing import Any
 
 import torch
 
-from elmo_bench.elmo import BiLm, build_store, char_ids
+from elmo_bench.encoders import build_store
+from elmo_bench.encoders.bilm import BiLm, char_ids
 
 from .timing import Comparison, Setting
 
@@ -21,14 +24,28 @@ def compare(setting: Setting) -> Iterator[Comparison]:
     sentences = setting.sentences[: (2 if setting.quick else 8) * setting.batch_size]
     for size in setting.sizes:
         model = setting.bilm(size)
-        shapes = {f"{length} tokens": (setting.batch_size, length) for length in LENGTHS[: 2 if setting.quick else None]}
-        yield _comparison(f"biLM {size}, sentences of", {name: _forward(model, text, *shape) for name, shape in shapes.items()})
-        shapes = {f"{batch} sentences": (batch, 20) for batch in BATCHES[: 2 if setting.quick else None]}
-        yield _comparison(f"biLM {size}, batches of", {name: _forward(model, text, *shape) for name, shape in shapes.items()})
+        shapes = {
+            f"{length} tokens": (setting.batch_size, length)
+            for length in LENGTHS[: 2 if setting.quick else None]
+        }
+        yield _comparison(
+            f"biLM {size}, sentences of",
+            {name: _forward(model, text, *shape) for name, shape in shapes.items()},
+        )
+        shapes = {
+            f"{batch} sentences": (batch, 20) for batch in BATCHES[: 2 if setting.quick else None]
+        }
+        yield _comparison(
+            f"biLM {size}, batches of",
+            {name: _forward(model, text, *shape) for name, shape in shapes.items()},
+        )
         folders = (setting.scratch / f"growth-{size}-{number}" for number in itertools.count())
         parts = [sentences[: len(sentences) // share] for share in SHARES]
 
-        yield _comparison(f"store {size}, build of", {f"{len(part)} sentences": _build(model, part, folders) for part in parts})
+        yield _comparison(
+            f"store {size}, build of",
+            {f"{len(part)} sentences": _build(model, part, folders) for part in parts},
+        )
 
 
 def _forward(model: BiLm, text: Iterator[str], batch: int, length: int) -> Callable[[], int]:
@@ -36,13 +53,15 @@ def _forward(model: BiLm, text: Iterator[str], batch: int, length: int) -> Calla
 
     def forward() -> int:
         with torch.no_grad():
-            model(chars)
+            model.read(chars)
         return batch * length
 
     return forward
 
 
-def _build(model: BiLm, sentences: Sequence[Sequence[str]], folders: Iterator[Path]) -> Callable[[], int]:
+def _build(
+    model: BiLm, sentences: Sequence[Sequence[str]], folders: Iterator[Path]
+) -> Callable[[], int]:
     def build() -> int:
         build_store(model, sentences, range(model.num_layers), next(folders))
         return sum(map(len, sentences))

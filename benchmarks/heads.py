@@ -36,7 +36,9 @@ def compare(setting: Setting) -> Iterator[Comparison]:
 
     def likelihood_loop() -> Tensor:
         rows = zip(scores, gold, lengths, strict=True)
-        return torch.stack([_likelihood(crf, row[:length], labels[:length]) for row, labels, length in rows]).sum()
+        return torch.stack(
+            [_likelihood(crf, row[:length], labels[:length]) for row, labels, length in rows]
+        ).sum()
 
     def decode_loop() -> list[list[int]]:
         return [_decode(crf, row[:length]) for row, length in zip(scores, lengths, strict=True)]
@@ -46,17 +48,31 @@ def compare(setting: Setting) -> Iterator[Comparison]:
         raise AssertionError("the CRF decodes other labels than the loop")
     losses = {"ours": lambda: likelihood().backward(), "loop": lambda: likelihood_loop().backward()}
     yield Comparison("CRF, loss and gradient", losses, tokens, "tokens")
-    yield Comparison("CRF, decoding", {"ours": lambda: crf.decode(scores, mask), "loop": decode_loop}, tokens, "tokens")
+    yield Comparison(
+        "CRF, decoding",
+        {"ours": lambda: crf.decode(scores, mask), "loop": decode_loop},
+        tokens,
+        "tokens",
+    )
 
-    stack = AlternatingHighwayLstm(input_size=100, hidden_size=40 if setting.quick else 300, num_layers=2 if setting.quick else 8)
+    stack = AlternatingHighwayLstm(
+        input_size=100,
+        hidden_size=40 if setting.quick else 300,
+        num_layers=2 if setting.quick else 8,
+    )
     x = torch.randn(*mask.shape, 100)
 
     def highway_loop() -> Tensor:
         rows = zip(x, lengths, strict=True)
-        return torch.nn.utils.rnn.pad_sequence([_highway(stack, row[:length]) for row, length in rows], batch_first=True)
+        return torch.nn.utils.rnn.pad_sequence(
+            [_highway(stack, row[:length]) for row, length in rows], batch_first=True
+        )
 
     torch.testing.assert_close(stack(x, mask), highway_loop(), atol=1e-4, rtol=1e-4)
-    steps = {"ours": lambda: stack(x, mask).sum().backward(), "loop": lambda: highway_loop().sum().backward()}
+    steps = {
+        "ours": lambda: stack(x, mask).sum().backward(),
+        "loop": lambda: highway_loop().sum().backward(),
+    }
     yield Comparison("highway LSTM, forward and backward", steps, tokens, "tokens")
 
 
@@ -84,7 +100,9 @@ def _decode(crf: Crf, scores: Tensor) -> list[int]:
 
 
 def _highway(stack: AlternatingHighwayLstm, x: Tensor) -> Tensor:
-    """One sentence through all layers (He et al. 2017, equations 3 to 10), a step at a time, without dropout."""
+    """One sentence through all layers (He et al. 2017, equations 3 to 10), a step at a time,
+    without dropout.
+    """
     layers: Any = stack.layers
     for layer in layers:
         h = c = x.new_zeros(stack.dim)

@@ -1,6 +1,8 @@
-"""`python -m benchmarks.kills --kills 30`: kill -9 at random moments of small runs of every task; each then goes on.
+"""`python -m benchmarks.kills --kills 30`: kill -9 at random moments of small runs of every task;
+each then goes on.
 
-A run that goes on ends as the one that nobody disturbed, on one CPU thread to the bit: metrics, predictions and curves.
+A run that goes on ends as the one that nobody disturbed, on one CPU thread to the bit: metrics,
+predictions and curves.
 """
 
 import argparse
@@ -19,20 +21,54 @@ from rich.console import Console
 from rich.table import Table
 
 ROOT = Path(__file__).parents[1]
-# Small, and with what draws random numbers or keeps a state: dropout, unknown words, schedules, averages, a biLM that learns too.
+# Small, and with what draws random numbers or keeps a state: dropout, unknown words, schedules,
+# averages, a biLM that learns too.
 SETTINGS = {
-    "ner": ["data.size=10", "encoder.hidden_size=16", "task.model.hidden_size=16", "elmo.finetune=true"],
-    "srl": ["data.size=20", "encoder.hidden_size=16", "encoder.num_layers=2", "fit.batch_size=20"],
-    "coref": ["data.size=15", "encoder.hidden_size=16", "task.model.max_sentences=3", "task.scheduler.step_size=7"],
-    "squad": ["data.size=15", "encoder.hidden_size=16", "task.model.hidden_size=16", "embed.num_filters=16"],
-    "snli": ["data.size=10", "encoder.hidden_size=16", "task.model.hidden_size=16", "embed.unknown_rate=0.3"],
-    "sst5": ["data.size=20", "encoder.hidden_size=16", "task.model.hidden_size=16", "embed.unknown_rate=0.3"],
+    "ner": [
+        "data.size=10",
+        "rnn.hidden_size=16",
+        "task.model.hidden_size=16",
+        "elmo.finetune=true",
+    ],
+    "srl": ["data.size=20", "rnn.hidden_size=16", "rnn.num_layers=2", "fit.batch_size=20"],
+    "coref": [
+        "data.size=15",
+        "rnn.hidden_size=16",
+        "task.model.max_sentences=3",
+        "task.scheduler.step_size=7",
+    ],
+    "squad": [
+        "data.size=15",
+        "rnn.hidden_size=16",
+        "task.model.hidden_size=16",
+        "embed.num_filters=16",
+    ],
+    "snli": [
+        "data.size=10",
+        "rnn.hidden_size=16",
+        "task.model.hidden_size=16",
+        "embed.unknown_rate=0.3",
+    ],
+    "sst5": [
+        "data.size=20",
+        "rnn.hidden_size=16",
+        "task.model.hidden_size=16",
+        "embed.unknown_rate=0.3",
+    ],
 }
-SHARED = ["fit.max_epochs=4", "fit.save_minutes=0.005", "trainer=cpu", "trainer.enable_progress_bar=false", "resume=true"]
+SHARED = [
+    "fit.max_epochs=4",
+    "fit.save_minutes=0.005",
+    "trainer=cpu",
+    "trainer.enable_progress_bar=false",
+    "resume=true",
+]
 
 
 class Outcome(NamedTuple):
-    """When a run was killed, in seconds after its first checkpoint; what it had left by then; whether it ended as it should."""
+    """When a run was killed, in seconds after its first checkpoint; what it had left by then;
+    whether it ended as it should.
+    """
 
     task: str
     moment: float
@@ -41,12 +77,24 @@ class Outcome(NamedTuple):
 
 
 def main() -> None:
-    """Kill as often as the command line says, and print what became of it; the exit status says whether all ended equal."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.kills", description="Do killed runs end as undisturbed ones?")
-    parser.add_argument("--kills", type=int, default=30, help="how many, shared among the tasks (default: 30)")
+    """Kill as often as the command line says, and print what became of it; the exit status says
+    whether all ended equal.
+    """
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.kills", description="Do killed runs end as undisturbed ones?"
+    )
+    parser.add_argument(
+        "--kills", type=int, default=30, help="how many, shared among the tasks (default: 30)"
+    )
     parser.add_argument("--seed", type=int, default=1, help="of the moments (default: 1)")
     parser.add_argument("--jobs", type=int, default=1, help="how many tasks at a time (default: 1)")
-    parser.add_argument("--tasks", nargs="+", choices=SETTINGS, default=list(SETTINGS), help="which tasks (default: all)")
+    parser.add_argument(
+        "--tasks",
+        nargs="+",
+        choices=SETTINGS,
+        default=list(SETTINGS),
+        help="which tasks (default: all)",
+    )
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(chosen.jobs) as pool:
 
@@ -60,13 +108,17 @@ def main() -> None:
 
 
 def killed_runs(task: str, count: int, rng: random.Random, scratch: Path) -> list[Outcome]:
-    """Runs of a task, each killed once at a moment between its first checkpoint and its end, and then given again."""
+    """Runs of a task, each killed once at a moment between its first checkpoint and its end, and
+    then given again.
+    """
     undisturbed = scratch / task / "undisturbed"
     process = start(task, undisturbed, scratch)
     wait_for_checkpoint(process, undisturbed)
     begun = time.perf_counter()
     if process.wait():
-        raise SystemExit(f"{task}: the undisturbed run failed: {(undisturbed / 'output.txt').read_text()}")
+        raise SystemExit(
+            f"{task}: the undisturbed run failed: {(undisturbed / 'output.txt').read_text()}"
+        )
     seconds, expected = time.perf_counter() - begun, measured(undisturbed)
     outcomes: list[Outcome] = []
     while len(outcomes) < count:
@@ -78,7 +130,13 @@ def killed_runs(task: str, count: int, rng: random.Random, scratch: Path) -> lis
         if process.wait() == 0:  # it was faster this time: another run, another moment
             (run / "result.json").unlink()
             continue
-        left = "predictions" if (run / "predictions").is_dir() else "best.ckpt" if (run / "best.ckpt").is_file() else "last.ckpt"
+        left = (
+            "predictions"
+            if (run / "predictions").is_dir()
+            else "best.ckpt"
+            if (run / "best.ckpt").is_file()
+            else "last.ckpt"
+        )
         code = start(task, run, scratch).wait()
         outcomes.append(Outcome(task, moment, left, code == 0 and measured(run) == expected))
     return outcomes
@@ -88,7 +146,14 @@ def start(task: str, run: Path, scratch: Path) -> subprocess.Popen:
     """The command, in a process of its own."""
     run.mkdir(parents=True, exist_ok=True)
     folders = [f"hydra.run.dir={run}", f"cache_dir={scratch / 'cache'}"]
-    command = [sys.executable, str(ROOT / "run.py"), f"task={task}", *SETTINGS[task], *SHARED, *folders]
+    command = [
+        sys.executable,
+        str(ROOT / "run.py"),
+        f"task={task}",
+        *SETTINGS[task],
+        *SHARED,
+        *folders,
+    ]
     with (run / "output.txt").open("a") as output:
         environment = os.environ | {"OMP_NUM_THREADS": "1"}
         return subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=output, env=environment)
@@ -104,17 +169,30 @@ def measured(run: Path) -> tuple[object, ...]:
     """What a finished run has found, without times."""
     result = json.loads((run / "result.json").read_text())
     predictions = [path.read_bytes() for path in sorted((run / "predictions").iterdir())]
-    return result["metrics"], result["mix"], result["epochs"], predictions, (run / "metrics.csv").read_text()
+    return (
+        result["metrics"],
+        result["mix"],
+        result["epochs"],
+        predictions,
+        (run / "metrics.csv").read_text(),
+    )
 
 
 def table(outcomes: list[Outcome]) -> Table:
-    """A row for each task: how many of its runs were killed when, and how many ended as the undisturbed one."""
+    """A row for each task: how many of its runs were killed when, and how many ended as the
+    undisturbed one.
+    """
     columns = {"in the first epoch": "last.ckpt", "later": "best.ckpt", "after test": "predictions"}
     shown = Table("task", "kills", *columns, "ended equal")
     for task in [*dict.fromkeys(outcome.task for outcome in outcomes), "all"]:
         rows = [outcome for outcome in outcomes if task in (outcome.task, "all")]
         counts = (sum(outcome.left == left for outcome in rows) for left in columns.values())
-        shown.add_row(task, str(len(rows)), *map(str, counts), f"{sum(o.is_equal for o in rows)} of {len(rows)}")
+        shown.add_row(
+            task,
+            str(len(rows)),
+            *map(str, counts),
+            f"{sum(o.is_equal for o in rows)} of {len(rows)}",
+        )
     return shown
 
 

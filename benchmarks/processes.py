@@ -1,6 +1,7 @@
 """Whole processes: how soon a command answers, and how much memory a biLM takes at most.
 
-`python -m benchmarks.processes MEANS SIZE SENTENCES SCRATCH [PEERS]` is one of those that are measured: it prints megabytes.
+`python -m benchmarks.processes MEANS SIZE SENTENCES SCRATCH [PEERS]` is one of those that are
+measured: it prints megabytes.
 """
 
 import json
@@ -22,44 +23,79 @@ def compare(setting: Setting) -> Iterator[Comparison]:
     stop = "+task.callbacks=[{_target_:benchmarks.first_step.Stop}]"
     commands = {
         "run.py --help": ["run.py", "--help"],
-        "run.py task=ner, until its first training step": ["run.py", "task=ner", "trainer=cpu", stop, *places],
+        "run.py task=ner, until its first training step": [
+            "run.py",
+            "task=ner",
+            "trainer=cpu",
+            stop,
+            *places,
+        ],
     }
-    imports = ("torch",) if setting.quick else ("torch", "pytorch_lightning", "elmo_bench", "elmo_bench.jobs.train")
+    imports = (
+        ("torch",)
+        if setting.quick
+        else ("torch", "pytorch_lightning", "elmo_bench", "elmo_bench.jobs.train")
+    )
     commands |= {f"import {name}": ["-c", f"import {name}"] for name in imports}
-    yield Comparison("start-up", {name: partial(_python, *arguments) for name, arguments in commands.items()})
+    yield Comparison(
+        "start-up", {name: partial(_python, *arguments) for name, arguments in commands.items()}
+    )
     file = setting.scratch / "sentences.json"
     file.write_text(json.dumps(setting.sentences[: setting.batch_size]), encoding="utf-8")
     for size in setting.sizes:
         means: dict[str, Callable[[], object]] = {}
-        for name in ("ours", "definition", "weights alone", *(["AllenNLP"] if setting.peers else [])):
-            arguments = [name, size, file, setting.scratch, *([setting.peers] if setting.peers else [])]
-            means[name] = cache(partial(_python, "-m", "benchmarks.processes", *map(str, arguments)))  # once says it all
-        yield Comparison(f"biLM {size}, memory", means, measure=lambda call: float(str(call())), measured="MB")
+        for name in (
+            "ours",
+            "definition",
+            "weights alone",
+            *(["AllenNLP"] if setting.peers else []),
+        ):
+            arguments = [
+                name,
+                size,
+                file,
+                setting.scratch,
+                *([setting.peers] if setting.peers else []),
+            ]
+            means[name] = cache(
+                partial(_python, "-m", "benchmarks.processes", *map(str, arguments))
+            )  # once says it all
+        yield Comparison(
+            f"biLM {size}, memory", means, measure=lambda call: float(str(call())), measured="MB"
+        )
 
 
 def _python(*arguments: str) -> str:
-    return subprocess.run([sys.executable, *arguments], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    return subprocess.run(
+        [sys.executable, *arguments], cwd=ROOT, check=True, capture_output=True, text=True
+    ).stdout
 
 
 def main(name: str, size: str, sentences: str, scratch: str, peers: str | None = None) -> None:
     """Load a biLM, run it on the sentences, and print this process's peak of memory."""
     import torch
 
-    from elmo_bench.elmo import char_ids
+    from elmo_bench.encoders.bilm import bilm, char_ids
 
     from . import allennlp
     from .bilm import plain
 
     batch = json.loads(Path(sentences).read_text(encoding="utf-8"))
-    setting = Setting(True, [size], batch, len(batch), Path(scratch), Path(peers) if peers else None)
+    setting = Setting(
+        True, [size], batch, len(batch), Path(scratch), Path(peers) if peers else None
+    )
     model = setting.bilm(size)
-    run = {"ours": lambda: model, "definition": lambda: plain(model), "weights alone": lambda: None}.get(name)
+    run = {
+        "ours": lambda: model,
+        "definition": lambda: plain(model),
+        "weights alone": lambda: None,
+    }.get(name)
     chosen = run() if run else allennlp.load(Path(str(peers)), model, Path(scratch))
     if run is None:
         del model
     if chosen is not None:
         with torch.no_grad():
-            chosen(char_ids(batch))
+            (chosen.read if isinstance(chosen, bilm.BiLm) else chosen)(char_ids(batch))
     print(_peak())
 
 
@@ -67,7 +103,9 @@ def _peak() -> float:
     """Megabytes; on Linux `ru_maxrss` would be the parent's, where that took more."""
     status = Path("/proc/self/status")
     if status.is_file():
-        fields = dict(line.split(":", 1) for line in status.read_text(encoding="ascii").splitlines())
+        fields = dict(
+            line.split(":", 1) for line in status.read_text(encoding="ascii").splitlines()
+        )
         return int(fields["VmHWM"].split()[0]) / 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << 20)
 

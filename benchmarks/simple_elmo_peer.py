@@ -1,6 +1,8 @@
-"""simple_elmo, the TensorFlow peer, in an interpreter of its own: `pip install tensorflow-cpu tf_keras simple_elmo` there.
+"""simple_elmo, the TensorFlow peer, in an interpreter of its own: `pip install tensorflow-cpu
+tf_keras simple_elmo` there.
 
-As a script, `python simple_elmo_peer.py FOLDER`, it is that other process: it needs nothing of ours.
+As a script, `python simple_elmo_peer.py FOLDER`, it is that other process: it needs nothing of
+ours.
 """
 
 import json
@@ -15,9 +17,13 @@ from typing import Any
 VECTORS = "vectors.npy"  # of the first call: (sentences, layers, tokens, width)
 
 
-def load(python: Path, bilm: Any, sentences: Sequence[Sequence[str]], folder: Path) -> Callable[[], object]:
-    """Runs simple_elmo with the weights of ours over some sentences; its vectors of the first call lie in the folder."""
-    from elmo_bench.elmo import save
+def load(
+    python: Path, bilm: Any, sentences: Sequence[Sequence[str]], folder: Path
+) -> Callable[[], object]:
+    """Runs simple_elmo with the weights of ours over some sentences; its vectors of the first call
+    lie in the folder.
+    """
+    from elmo_bench.encoders.bilm import save
 
     save(bilm, folder / "model.hdf5")
     (folder / "sentences.json").write_text(json.dumps(sentences), encoding="utf-8")
@@ -25,7 +31,9 @@ def load(python: Path, bilm: Any, sentences: Sequence[Sequence[str]], folder: Pa
     pipes: Any = dict.fromkeys(("stdin", "stdout"), subprocess.PIPE)
     log = folder / "log.txt"
     with log.open("w") as file:
-        process: Any = subprocess.Popen([python, __file__, folder], text=True, env=environment, stderr=file, **pipes)
+        process: Any = subprocess.Popen(
+            [python, __file__, folder], text=True, env=environment, stderr=file, **pipes
+        )
 
     def run() -> None:
         if process.poll() is None:
@@ -55,9 +63,13 @@ def main(folder: str) -> None:
     model = simple_elmo.ElmoModel()
     model.load(folder, max_batch_size=len(sentences))
     threads = int(os.environ.get("OMP_NUM_THREADS", "0"))
-    config = tf.compat.v1.ConfigProto(intra_op_parallelism_threads=threads, inter_op_parallelism_threads=threads)
+    config = tf.compat.v1.ConfigProto(
+        intra_op_parallelism_threads=threads, inter_op_parallelism_threads=threads
+    )
     with tf.compat.v1.Session(config=config) as session:
-        model.elmo_sentence_input = weight_layers("input", model.sentence_embeddings_op, use_layers="all")
+        model.elmo_sentence_input = weight_layers(
+            "input", model.sentence_embeddings_op, use_layers="all"
+        )
         session.run(tf.compat.v1.global_variables_initializer())
         for number, _ in enumerate(sys.stdin):
             vectors = model.get_elmo_vectors(sentences, warmup=False, layers="all", session=session)

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import torch
 
-from elmo_bench.elmo import LayerStore, build_store, char_ids, embed
+from elmo_bench.encoders import LayerStore, build_store, encode_each
+from elmo_bench.encoders.bilm import char_ids
 
 from . import allennlp
 from .bilm import plain
@@ -29,11 +30,16 @@ def _of(setting: Setting, size: str) -> Iterator[Comparison]:
     folders = (setting.scratch / f"store-{size}-{number}" for number in numbers)
     build: dict[str, Callable[[], object]] = {
         "ours": lambda: build_store(model, sentences, layers, next(folders)),
-        "definition, nothing written": lambda: list(embed(defined, sentences)),  # type: ignore[arg-type]
+        "definition, nothing written": lambda: list(encode_each(defined, sentences)),
     }
     if setting.peers:
-        peer, ordered = allennlp.load(setting.peers, model, setting.scratch), sorted(sentences, key=len)
-        alike = [ordered[k : k + setting.batch_size] for k in range(0, len(ordered), setting.batch_size)]
+        peer, ordered = (
+            allennlp.load(setting.peers, model, setting.scratch),
+            sorted(sentences, key=len),
+        )
+        alike = [
+            ordered[k : k + setting.batch_size] for k in range(0, len(ordered), setting.batch_size)
+        ]
         name = f"AllenNLP, {setting.batch_size} sentences of like length, nothing written"
         build[name] = torch.no_grad()(lambda: [peer(char_ids(batch)) for batch in alike])
     yield Comparison(f"store {size}, build", build, tokens, "tokens")
@@ -42,16 +48,23 @@ def _of(setting: Setting, size: str) -> Iterator[Comparison]:
     if found is None:
         raise OSError(f"{setting.scratch} has no room for the layers of {tokens:,} tokens")
     shuffled = random.Random(0).sample(sentences, len(sentences))
-    batches = [char_ids(shuffled[k : k + setting.batch_size]) for k in range(0, len(shuffled), setting.batch_size)]
-    masks = [(chars > 0).any(-1) for chars in batches]
+    batches = [
+        shuffled[k : k + setting.batch_size] for k in range(0, len(shuffled), setting.batch_size)
+    ]
+    masks = [(char_ids(batch) > 0).any(-1) for batch in batches]
 
     def read() -> None:
         _forget(found.folder)
         store = LayerStore(found.folder, layers)
-        for chars, mask in zip(batches, masks, strict=True):
-            store(chars, mask)
+        for batch, mask in zip(batches, masks, strict=True):
+            store(batch, mask)
 
-    epoch = {"read from disk": read, "the biLM anew": torch.no_grad()(lambda: [model(chars) for chars in batches])}
+    epoch = {
+        "read from disk": read,
+        "the biLM anew": torch.no_grad()(
+            lambda: [model(model.prepare(batch)) for batch in batches]
+        ),
+    }
     yield Comparison(f"store {size}, a shuffled epoch", epoch, tokens, "tokens")
 
 

@@ -1,7 +1,9 @@
-"""A sweep of 30 runs of NER with a frozen biLM: its layers from the store, built once, against the biLM on every batch.
+"""A sweep of 30 runs of NER with a frozen biLM: its layers from the store, built once, against the
+biLM on every batch.
 
-What is measured is an epoch of some batches, and the building of a store for them; what a sweep takes is worked out from these.
-The corpus is WikiGold where ELMO_BENCH_DATA names the folder that has it (conf/data/wikigold.yaml), else the generated one.
+What is measured is an epoch of some batches, and the building of a store for them; what a sweep
+takes is worked out from these. The corpus is WikiGold where ELMO_BENCH_DATA names the folder that
+has it (conf/data/wikigold.yaml), else the generated one.
 """
 
 import itertools
@@ -16,32 +18,56 @@ import torch
 from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig
 
+from elmo_bench import build
 from elmo_bench.data import TaskData
-from elmo_bench.elmo import BiLm, Elmo, LayerStore, build_store
-from elmo_bench.jobs import build
+from elmo_bench.elmo import Elmo
+from elmo_bench.encoders import LayerStore, build_store, load_encoder
+from elmo_bench.encoders.bilm import BiLm
 
 from .tasks import step
 from .timing import CONF, Comparison, Setting, seconds
 
 RUNS, EPOCHS = 30, 10
-STORE, EACH, NONE, BUILD = "from the store", "the biLM on each batch", "elmo=none", "the store's build, once"
+STORE, EACH, NONE, BUILD = (
+    "from the store",
+    "the biLM on each batch",
+    "encoder=none",
+    "the store's build, once",
+)
 
 
 def compare(setting: Setting) -> Iterator[Comparison]:
-    """For each biLM, `books` and one of each size: an epoch and the store's build, then the sweep."""
+    """For each biLM, `books` and one of each size: an epoch and the store's build, then the
+    sweep.
+    """
     wikigold = Path(os.environ.get("ELMO_BENCH_DATA", ""), "ner/wikigold.train.txt").is_file()
-    settings = ["task=ner", "data=wikigold" if wikigold else "data=sample", f"fit.batch_size={setting.batch_size}"]
+    settings = [
+        "task=ner",
+        "data=wikigold" if wikigold else "data=sample",
+        f"fit.batch_size={setting.batch_size}",
+    ]
     with initialize_config_dir(str(CONF), version_base="1.3"):
-        cfg = compose("config", [*settings, "trainer=cpu", f"cache_dir={setting.scratch}", f"run_dir={setting.scratch}"])
+        cfg = compose(
+            "config",
+            [
+                *settings,
+                "trainer=cpu",
+                f"cache_dir={setting.scratch}",
+                f"run_dir={setting.scratch}",
+            ],
+        )
     data = build.data(cfg)
     data.vocab, _ = build.vocab(cfg, data)
     for name in ("books", *setting.sizes):
-        bilm: Any = Elmo.load("books").layers if name == "books" else setting.bilm(name)
+        bilm: Any = load_encoder("books") if name == "books" else setting.bilm(name)
         yield from _of(f"{cfg.data.name}, biLM {name}", bilm, cfg, data, setting)
 
 
-def _of(title: str, bilm: BiLm, cfg: DictConfig, data: TaskData, setting: Setting) -> Iterator[Comparison]:
-    numbers = list(itertools.islice(data.train_dataloader().batch_sampler, 1 if setting.quick else 8))  # type: ignore[arg-type]
+def _of(
+    title: str, bilm: BiLm, cfg: DictConfig, data: TaskData, setting: Setting
+) -> Iterator[Comparison]:
+    batches: Any = data.train_dataloader().batch_sampler
+    numbers = list(itertools.islice(batches, 1 if setting.quick else 8))
     sentences = [s for batch in numbers for n in batch for s in data.examples["train"][n].sentences]
     folders = (setting.scratch / f"sweep-{title}-{count}" for count in itertools.count())
     spent: dict[str, list[float]] = defaultdict(list)
@@ -53,26 +79,39 @@ def _of(title: str, bilm: BiLm, cfg: DictConfig, data: TaskData, setting: Settin
         return build_store(bilm, sentences, range(bilm.num_layers), next(folders))
 
     layers = {STORE: (bilm, build_one()), EACH: (bilm, None), NONE: (None, None)}
-    epochs = {name: noted(name, _epoch(cfg, data, numbers, *which)) for name, which in layers.items()}
+    epochs = {
+        name: noted(name, _epoch(cfg, data, numbers, *which)) for name, which in layers.items()
+    }
     epochs |= {BUILD: noted(BUILD, build_one)}
-    yield Comparison(f"{title}: an epoch of {len(sentences)} sentences", epochs, len(sentences), "sentences")
+    yield Comparison(
+        f"{title}: an epoch of {len(sentences)} sentences", epochs, len(sentences), "sentences"
+    )
 
     def sweep(name: str) -> float:
         once, epoch = (statistics.median(spent[part][1:]) for part in (BUILD, name))
         return RUNS * EPOCHS * epoch + (once if name == STORE else 0)
 
-    totals = {f"{name}, worked out": lambda name=name: sweep(name) for name in layers}
-    yield Comparison(f"{title}: {RUNS} runs of {EPOCHS} epochs", totals, measure=lambda call: float(call()))  # type: ignore[arg-type]
+    totals: Any = {f"{name}, worked out": lambda name=name: sweep(name) for name in layers}
+    title = f"{title}: {RUNS} runs of {EPOCHS} epochs"
+    yield Comparison(title, totals, measure=lambda call: float(str(call())))
 
 
 def _epoch(
-    cfg: DictConfig, data: TaskData, numbers: list[list[int]], bilm: BiLm | None, store: LayerStore | None
+    cfg: DictConfig,
+    data: TaskData,
+    numbers: list[list[int]],
+    bilm: BiLm | None,
+    store: LayerStore | None,
 ) -> Callable[[], None]:
     """Training on the batches, which are made on the way."""
     torch.manual_seed(0)
     elmo = Elmo(bilm, dropout=cfg.elmo.dropout, l2=cfg.elmo.l2)
     module = build.module(cfg, build.model(cfg, data.vocab, {}, elmo), data.vocab).train()  # type: ignore[arg-type]
-    optimizer, data.store = module.configure_optimizers()["optimizer"], store
+    optimizer, data.store, data.prepare = (
+        module.configure_optimizers()["optimizer"],
+        store,
+        elmo.prepare,
+    )
     collate = data.train_dataloader().collate_fn
 
     def train() -> None:

@@ -1,4 +1,6 @@
-"""The same work by several means, timed in turns, so that whatever else the machine does falls on all of them alike."""
+"""The same work by several means, timed in turns, so that whatever else the machine does falls on
+all of them alike.
+"""
 
 import dataclasses
 import statistics
@@ -10,10 +12,12 @@ import torch
 from hydra.utils import instantiate
 from omegaconf import OmegaConf
 
-from elmo_bench.elmo import BiLm, Options
+from elmo_bench.encoders.bilm import BiLm, Options
 
 CONF = Path(__file__).parents[1] / "conf"
-SIZES: dict[str, Options] = {path.stem: instantiate(OmegaConf.load(path)) for path in sorted(CONF.glob("bilm/*.yaml"))}
+SIZES: dict[str, Options] = {
+    path.stem: instantiate(OmegaConf.load(path)) for path in sorted(CONF.glob("bilm/*.yaml"))
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,7 +50,9 @@ def seconds(call: Callable[[], object], clock: Callable[[], float] = time.perf_c
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-    """One kind of work and the means by which it is done, ours first; `amount` is how many `unit`s of it each call does."""
+    """One kind of work and the means by which it is done, ours first; `amount` is how many `unit`s
+    of it each call does.
+    """
 
     title: str
     means: Mapping[str, Callable[[], object]]

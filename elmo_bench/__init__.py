@@ -1,17 +1,21 @@
-"""elmo-bench: how much do deep contextual word representations help, which layers help which task, is the difference real?"""
+"""elmo-bench: how much do deep contextual word representations help, which layers help which task,
+is the difference real?
+"""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .elmo import Elmo
+    from .encoders import Encoder, encode, load_encoder
 
-__all__ = ["Elmo"]
+__all__ = ["Elmo", "Encoder", "encode", "load_encoder"]
 
 
 def __getattr__(name: str) -> Any:
-    """`Elmo` is imported when it is asked for: `run.py --help` and `job=report` need no torch."""
-    if name == "Elmo":
-        from .elmo import Elmo
-
-        return Elmo
+    """These are imported when they are asked for: `run.py --help` and `job=report` need no
+    torch.
+    """
+    if name in __all__:
+        return getattr(import_module(".elmo" if name == "Elmo" else ".encoders", __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,6 @@
-"""An exponential moving average of the weights is measured and kept; training goes on with the weights themselves."""
+"""An exponential moving average of the weights is measured and kept; training goes on with the
+weights themselves.
+"""
 
 from typing import Any
 
@@ -12,11 +14,13 @@ CURRENT = "current_weights"  # where a checkpoint has the weights that training 
 
 
 class WeightAverage(Callback):
-    """Averages the trained parameters after every step; dev is measured, and checkpoints are written, with the average.
+    """Averages the trained parameters after every step; dev is measured, and checkpoints are
+    written, with the average.
 
-    It starts at random weights, so early steps count for more: after n of them the decay is the smaller of `decay` and
-    (1 + n) / (10 + n). Lightning's own EMAWeightAveraging would copy a frozen biLM too, write it into every checkpoint,
-    and measure test with the last weights, not with the averaged ones of the best epoch.
+    It starts at random weights, so early steps count for more: after n of them the decay is the
+    smaller of `decay` and (1 + n) / (10 + n). Lightning's own EMAWeightAveraging would copy a
+    frozen biLM too, write it into every checkpoint, and measure test with the last weights, not
+    with the averaged ones of the best epoch.
     """
 
     def __init__(self, *, decay: float) -> None:
@@ -30,17 +34,23 @@ class WeightAverage(Callback):
     @torch.no_grad()
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self.steps = trainer.global_step
-        self.weights = {name: weight for name, weight in pl_module.named_parameters() if weight.requires_grad}
+        self.weights = {
+            name: weight for name, weight in pl_module.named_parameters() if weight.requires_grad
+        }
         self.average = {name: weight.clone() for name, weight in self.weights.items()}
         for name, weight in self.resumed.items():
             self.weights[name].copy_(weight)
 
-    def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int) -> None:
+    def on_train_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
         if trainer.global_step == self.steps:  # gradients are still being gathered
             return
         self.steps = trainer.global_step
         decay = min(self.decay, (1 + self.steps) / (10 + self.steps))
-        get_ema_multi_avg_fn(decay)(list(self.average.values()), list(self.weights.values()), self.steps)
+        get_ema_multi_avg_fn(decay)(
+            list(self.average.values()), list(self.weights.values()), self.steps
+        )
 
     def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._swap()
@@ -61,11 +71,15 @@ class WeightAverage(Callback):
         self._swap()
         self.weights, self.average, self.resumed = {}, {}, {}
 
-    def on_save_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
+    def on_save_checkpoint(
+        self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]
+    ) -> None:
         if self.average:
             checkpoint[CURRENT] = {name: checkpoint["state_dict"][name] for name in self.average}
             checkpoint["state_dict"].update(self.average)
 
-    def on_load_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
+    def on_load_checkpoint(
+        self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]
+    ) -> None:
         if trainer.training:
             self.resumed = checkpoint.get(CURRENT, {})

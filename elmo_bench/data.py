@@ -12,7 +12,7 @@ import torch
 import torch.distributed as dist
 from torch.utils.data import DataLoader, Sampler
 
-from elmo_bench.elmo import LayerStore
+from elmo_bench.encoders import LayerStore
 from elmo_bench.nn import Tokens
 from elmo_bench.text import Vocab, types
 
@@ -21,10 +21,11 @@ LENGTH_NOISE = 0.1  # how far a sentence may stray from its place in the order o
 
 @runtime_checkable
 class Example(Protocol):
-    """What every task's example owes: its sentences, the labels it needs, the file and line it stands at, its annotation.
+    """What every task's example owes: its sentences, the labels it needs, the file and line it
+    stands at, its annotation.
 
-    `group` names what the example is a part of, the largest first: its tree, its premise, its article and paragraph.
-    Examples of a group share text: `fraction` draws whole groups.
+    `group` names what the example is a part of, the largest first: its tree, its premise, its
+    article and paragraph. Examples of a group share text: `fraction` draws whole groups.
     """
 
     sentences: Sequence[Sequence[str]]
@@ -44,11 +45,12 @@ class Numbered(NamedTuple):
 class LengthBatches(Sampler[list[int]]):
     """Batches of examples of about the same length; shuffled anew each epoch when training.
 
-    A batch has `batch_size` examples, or fewer where these would be more than `batch_tokens` tokens with padding, or
-    more than `batch_scores` scores of attention (examples times length squared). An example that exceeds a bound is a
-    batch of its own. Every epoch has the same number of batches. Several processes share the batches out. In training
-    each gets as many (the first ones serve twice if need be), in evaluation every example comes exactly once. Training
-    begins at `start`: an epoch, and how many of its batches this process has seen.
+    A batch has `batch_size` examples, or fewer where these would be more than `batch_tokens` tokens
+    with padding, or more than `batch_scores` scores of attention (examples times length squared).
+    An example that exceeds a bound is a batch of its own. Every epoch has the same number of
+    batches. Several processes share the batches out. In training each gets as many (the first ones
+    serve twice if need be), in evaluation every example comes exactly once. Training begins at
+    `start`: an epoch, and how many of its batches this process has seen.
     """
 
     def __init__(
@@ -63,24 +65,32 @@ class LengthBatches(Sampler[list[int]]):
     ) -> None:
         self.lengths, self.shuffle_seed = lengths, shuffle_seed
         self.epoch, self.seen = start
-        self.rank, self.world = (dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else (0, 1)
+        self.rank, self.world = (
+            (dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else (0, 1)
+        )
         if shuffle_seed is None:  # a batch for every process
             batch_size = min(batch_size, max(1, len(lengths) // self.world))
         # The longest that may stand at each place of the order: noise moves the others.
         stray = 1.0 if shuffle_seed is None else (1 + LENGTH_NOISE) / (1 - LENGTH_NOISE)
-        self.sizes = batch_sizes([stray * length for length in sorted(lengths)], batch_size, batch_tokens, batch_scores)
+        self.sizes = batch_sizes(
+            [stray * length for length in sorted(lengths)], batch_size, batch_tokens, batch_scores
+        )
 
     def __iter__(self) -> Iterator[list[int]]:
         shuffled = self.shuffle_seed is not None
         rng = random.Random(f"{self.shuffle_seed} {self.epoch}")
-        noise = [rng.uniform(1 - LENGTH_NOISE, 1 + LENGTH_NOISE) if shuffled else 1.0 for _ in self.lengths]
+        noise = [
+            rng.uniform(1 - LENGTH_NOISE, 1 + LENGTH_NOISE) if shuffled else 1.0
+            for _ in self.lengths
+        ]
         order = iter(sorted(range(len(self.lengths)), key=lambda k: self.lengths[k] * noise[k]))
         batches = [list(itertools.islice(order, size)) for size in self.sizes]
         if shuffled:
             rng.shuffle(batches)
             batches += itertools.islice(itertools.cycle(batches), -len(batches) % self.world)
         left = batches[self.rank :: self.world][self.seen :]
-        # A loader with workers makes two iterators and uses one: an epoch begins with its first batch.
+        # A loader with workers makes two iterators and uses one: an epoch begins with its first
+        # batch.
         self.epoch, self.seen = self.epoch + 1, 0
         yield from left
 
@@ -90,8 +100,11 @@ class LengthBatches(Sampler[list[int]]):
         return len(range(self.rank, len(self.sizes), self.world))
 
 
-def batch_sizes(lengths: Sequence[int | float], most: int, tokens: int | None = None, scores: int | None = None) -> list[int]:
-    """How many examples each batch has, of examples in the order of their length, padded to the batch's longest.
+def batch_sizes(
+    lengths: Sequence[int | float], most: int, tokens: int | None = None, scores: int | None = None
+) -> list[int]:
+    """How many examples each batch has, of examples in the order of their length, padded to the
+    batch's longest.
 
     >>> batch_sizes([1, 1, 1, 2, 5, 9], most=3), batch_sizes([1, 1, 1, 2, 5, 9], most=3, tokens=6)
     ([3, 3], [3, 1, 1, 1])
@@ -99,7 +112,11 @@ def batch_sizes(lengths: Sequence[int | float], most: int, tokens: int | None = 
     sizes: list[int] = []
     for length in lengths:
         size = sizes[-1] + 1 if sizes else 1
-        is_full = size > most or (tokens and size * length > tokens) or (scores and size * length**2 > scores)
+        is_full = (
+            size > most
+            or (tokens and size * length > tokens)
+            or (scores and size * length**2 > scores)
+        )
         if is_full or not sizes:
             sizes.append(1)
         else:
@@ -110,10 +127,11 @@ def batch_sizes(lengths: Sequence[int | float], most: int, tokens: int | None = 
 class TaskData(pl.LightningDataModule):
     """The training, development and test examples of one task, or those of some of these splits.
 
-    `read` and `collate` are the task's own (`tasks/*/data.py`); `fraction` keeps that share of the training examples'
-    groups, drawn by `seed`. Everything is read, and so checked, before training starts. Examples may have the labels of
-    the training examples, or those of `vocab`, where a model has been trained already. A `store` gives every `Tokens` of
-    a batch its layers.
+    `read` and `collate` are the task's own (`tasks/*/data.py`); `fraction` keeps that share of the
+    training examples' groups, drawn by `seed`. Everything is read, and so checked, before training
+    starts. Examples may have the labels of the training examples, or those of `vocab`, where a
+    model has been trained already. A `store` gives every `Tokens` of a batch its layers; else
+    `prepare`, an encoder's, gives it the encoder's inputs.
     """
 
     def __init__(
@@ -133,7 +151,11 @@ class TaskData(pl.LightningDataModule):
         super().__init__()
         if not 0 < fraction <= 1:
             raise ValueError(f"fraction={fraction}, but it may be more than 0 and at most 1")
-        bounds: dict[str, Any] = {"batch_size": batch_size, "batch_tokens": batch_tokens, "batch_scores": batch_scores}
+        bounds: dict[str, Any] = {
+            "batch_size": batch_size,
+            "batch_tokens": batch_tokens,
+            "batch_scores": batch_scores,
+        }
         for key, value in bounds.items():
             if value is not None and value < 1:
                 raise ValueError(f"fit.{key}={value}, but it may be 1 or more")
@@ -142,13 +164,29 @@ class TaskData(pl.LightningDataModule):
         self.collate, self.bounds, self.seed, self.num_workers = collate, bounds, seed, num_workers
         self.start = 0, 0  # the epoch, and how many of its batches are done, where training begins
         self.examples = {split: list(read[split](path)) for split, path in files.items()}
-        self.all_sentences = [s for examples in self.examples.values() for example in examples for s in example.sentences]
+        self.all_sentences = [
+            s
+            for examples in self.examples.values()
+            for example in examples
+            for s in example.sentences
+        ]
         self.vocab = vocab
         self.store: LayerStore | None = None
-        known = {label for example in self.examples["train"] for label in example.labels} if vocab is None else set(vocab.labels)
+        self.prepare: Callable[[Sequence[Sequence[str]]], Any] | None = None
+        known = (
+            {label for example in self.examples["train"] for label in example.labels}
+            if vocab is None
+            else set(vocab.labels)
+        )
         self.labels = sorted(known)
         for split, examples in self.examples.items():
-            _check(split, examples, files[split], known, "the training file" if vocab is None else "the model")
+            _check(
+                split,
+                examples,
+                files[split],
+                known,
+                "the training file" if vocab is None else "the model",
+            )
         if "train" in files:
             self.examples["train"] = _draw(self.examples["train"], fraction, seed)
 
@@ -162,13 +200,16 @@ class TaskData(pl.LightningDataModule):
         return DataLoader(
             range(len(examples)),  # type: ignore[arg-type]
             batch_sampler=LengthBatches(lengths, **self.bounds, **order),
-            collate_fn=partial(_collate, self.collate, examples, self.vocab, self.store),
+            collate_fn=partial(
+                _collate, self.collate, examples, self.vocab, self.store, self.prepare
+            ),
             num_workers=self.num_workers,
             persistent_workers=self.num_workers > 0,
-            # Workers are made once a process, and their seed is drawn then: not from the model's random numbers, or a run
-            # that goes on would have others.
+            # Workers are made once a process, and their seed is drawn then: not from the model's
+            # random numbers, or a run that goes on would have others.
             generator=torch.Generator() if self.num_workers else None,
-            pin_memory=self.trainer is not None and self.trainer.strategy.root_device.type == "cuda",
+            pin_memory=self.trainer is not None
+            and self.trainer.strategy.root_device.type == "cuda",
         )
 
     def train_dataloader(self) -> DataLoader:
@@ -185,7 +226,9 @@ class TaskData(pl.LightningDataModule):
 
 
 def _draw(examples: Sequence[Example], fraction: float, seed: int) -> list[Example]:
-    """A share of the examples' groups, all examples of each; the examples in an order that follows from the seed."""
+    """A share of the examples' groups, all examples of each; the examples in an order that follows
+    from the seed.
+    """
     groups = list(dict.fromkeys(example.group for example in examples))
     kept = set(random.Random(seed).sample(groups, max(1, round(fraction * len(groups)))))
     shuffled = random.Random(seed).sample(examples, len(examples))
@@ -193,22 +236,49 @@ def _draw(examples: Sequence[Example], fraction: float, seed: int) -> list[Examp
 
 
 def _collate(
-    collate: Callable[..., Any], examples: Sequence[Example], vocab: Vocab | None, store: LayerStore | None, numbers: list[int]
+    collate: Callable[..., Any],
+    examples: Sequence[Example],
+    vocab: Vocab | None,
+    store: LayerStore | None,
+    prepare: Callable[[Sequence[Sequence[str]]], Any] | None,
+    numbers: list[int],
 ) -> Numbered:
     batch = collate([examples[number] for number in numbers], vocab)
-    if store is not None:
-        parts = {name: part for name, part in batch._asdict().items() if isinstance(part, Tokens)}
-        batch = batch._replace(**{name: t._replace(layers=store(t.chars, t.mask)) for name, t in parts.items()})
-    return Numbered(numbers, batch)
+    if store is None and prepare is None:
+        return Numbered(numbers, batch)
+    parts = {name: part for name, part in batch._asdict().items() if isinstance(part, Tokens)}
+    return Numbered(
+        numbers,
+        batch._replace(**{name: _encodable(part, store, prepare) for name, part in parts.items()}),
+    )
 
 
-def _check(split: str, examples: Sequence[Example], path: Path, labels: set[str], owner: str) -> None:
+def _encodable(
+    tokens: Tokens,
+    store: LayerStore | None,
+    prepare: Callable[[Sequence[Sequence[str]]], Any] | None,
+) -> Tokens:
+    """Tokens with the layers that a store has, or what the encoder reads, instead of their
+    sentences.
+    """
+    sentences = tokens.sentences or ()
+    layers = store(sentences, tokens.mask) if store else None
+    inputs = prepare(sentences) if prepare and layers is None else None
+    return tokens._replace(sentences=None, inputs=inputs, layers=layers)
+
+
+def _check(
+    split: str, examples: Sequence[Example], path: Path, labels: set[str], owner: str
+) -> None:
     if not examples:
         raise ValueError(f"{path}: no examples in the {split} file")
     for example in examples:
         if unknown := set(example.labels) - labels:
-            named = types if set(types(unknown)) - set(types(labels)) else sorted  # the types say it, unless only a tag is new
+            named = (
+                types if set(types(unknown)) - set(types(labels)) else sorted
+            )  # the types say it, unless only a tag is new
             raise ValueError(
-                f"{example.source}: labels {named(unknown)} of the {split} file do not occur in {owner}, "
+                f"{example.source}: labels {named(unknown)} of the {split} file do not occur in "
+                f"{owner}, "
                 f"which has {named(labels)}" + ("; see data.labels" if owner == "the model" else "")
             )

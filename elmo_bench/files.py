@@ -1,4 +1,6 @@
-"""Files: written whole or not at all, by one process at a time, and fetched from outside where they are not there."""
+"""Files: written whole or not at all, by one process at a time, and fetched from outside where they
+are not there.
+"""
 
 import hashlib
 import logging
@@ -17,10 +19,12 @@ log = logging.getLogger(__name__)
 
 @contextmanager
 def atomic(path: str | Path) -> Iterator[Path]:
-    """A scratch path for what is to be `path`, a file or a small folder: it gets that name when the block has ended well.
+    """A scratch path for what is to be `path`, a file or a small folder: it gets that name when the
+    block has ended well.
 
-    The scratch path has the same name, in a hidden folder beside `path` that is removed in any case. A file replaces the one that
-    is there; a folder that is there already stays, as another process was faster. Raises OSError where `path` has no folder.
+    The scratch path has the same name, in a hidden folder beside `path` that is removed in any
+    case. A file replaces the one that is there; a folder that is there already stays, as another
+    process was faster. Raises OSError where `path` has no folder.
     """
     path = Path(path)
     with tempfile.TemporaryDirectory(prefix=f".{path.name}-", dir=path.parent) as folder:
@@ -35,7 +39,9 @@ def atomic(path: str | Path) -> Iterator[Path]:
 
 @contextmanager
 def alone(path: str | Path, waiting: str) -> Iterator[None]:
-    """Hold `path`.lock; where another process has it, here or on a machine that shares the disk, log `waiting` once and wait."""
+    """Hold `path`.lock; where another process has it, here or on a machine that shares the disk,
+    log `waiting` once and wait.
+    """
     lock = FileLock(f"{path}.lock")
     try:
         lock.acquire(timeout=0)
@@ -56,7 +62,8 @@ def corpus(
     origin: str = "",
     downloads: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> dict[str, Path]:
-    """The files of a corpus, plain or .gz: as the user has put them, else downloaded to below `data_dir`.
+    """The files of a corpus, plain or .gz: as the user has put them, else downloaded to below
+    `data_dir`.
 
     Args:
         files: a path for each split; it lies below `data_dir`, or is taken as it stands.
@@ -77,7 +84,12 @@ def corpus(
     for split, file in files.items():
         own, path = split not in given, Path(file).expanduser()
         places = [folder / path, path] if own else [path, folder / path]
-        there = [one for place in places for one in (place, place.with_name(f"{place.name}.gz")) if one.is_file()]
+        there = [
+            one
+            for place in places
+            for one in (place, place.with_name(f"{place.name}.gz"))
+            if one.is_file()
+        ]
         if there:
             paths[split] = there[0]
         elif file in downloads:
@@ -88,12 +100,23 @@ def corpus(
         else:
             hint = origin if own else "A path is taken as it stands, or below data_dir"
             tried = " or ".join(map(str, dict.fromkeys(places)))
-            raise FileNotFoundError(f"data.files.{split}: no file {tried} (data_dir={folder}). {hint}")
+            raise FileNotFoundError(
+                f"data.files.{split}: no file {tried} (data_dir={folder}). {hint}"
+            )
     return paths
 
 
-def _download(path: Path, *, url: str, sha256: str, member: str | None = None, lines: Sequence[int] | None = None) -> Path:
-    """A file made of what lies at `url`; where it is but a part, the whole stays beside it, for the other parts."""
+def _download(
+    path: Path,
+    *,
+    url: str,
+    sha256: str,
+    member: str | None = None,
+    lines: Sequence[int] | None = None,
+) -> Path:
+    """A file made of what lies at `url`; where it is but a part, the whole stays beside it, for the
+    other parts.
+    """
     log.info("%s is not there: taking it from %s", path, url)
     if member is None and lines is None:
         _retrieve(url, path, sha256)
@@ -120,7 +143,8 @@ def _lines(path: Path, first: int, last: int) -> Iterator[bytes]:
 
 
 def fetch(url: str, *, folder: str, sha256: str | None = None) -> str:
-    """The path of a downloaded file, fetched with progress and checked if it is not below `folder` yet.
+    """The path of a downloaded file, fetched with progress and checked if it is not below `folder`
+    yet.
 
     Another address or another checksum is another file there. Raises FileNotFoundError that says
     where to put the file by hand, and ValueError for a wrong checksum.
@@ -132,7 +156,9 @@ def fetch(url: str, *, folder: str, sha256: str | None = None) -> str:
 
 
 def _retrieve(url: str, path: Path, sha256: str | None) -> None:
-    """Download to `path`, whole or not at all, by one process while others wait; unless that file is there."""
+    """Download to `path`, whole or not at all, by one process while others wait; unless that file
+    is there.
+    """
     if _is_there(path, sha256):
         return
     import pooch  # a tenth of a second that few commands need
@@ -148,10 +174,15 @@ def _retrieve(url: str, path: Path, sha256: str | None) -> None:
             raise ValueError(f"{url} is not the file it should be: {error}") from error
         except Exception as error:  # the many ways in which a network fails
             raise FileNotFoundError(
-                f"could not download {url} ({type(error).__name__}: {error}). Fetch it elsewhere and put it at {path}"
+                f"could not download {url} ({type(error).__name__}: {error}). Fetch it elsewhere "
+                f"and put it at {path}"
             ) from error
     if sha256 is None:
-        log.warning("%s has no published checksum; what came has sha256 %s", path, pooch.file_hash(str(path)))
+        log.warning(
+            "%s has no published checksum; what came has sha256 %s",
+            path,
+            pooch.file_hash(str(path)),
+        )
 
 
 def _is_there(path: Path, sha256: str | None) -> bool:

@@ -1,6 +1,8 @@
-"""Corpora as the Hugging Face hub has them: parquet files, written once in their task's official format.
+"""Corpora as the Hugging Face hub has them: parquet files, written once in their task's official
+format.
 
-Needs `pip install -e '.[hub]'`. Nothing but data is read from the hub: no code of a dataset is ever run.
+Needs `pip install -e '.[hub]'`. Nothing but data is read from the hub: no code of a dataset is ever
+run.
 """
 
 import hashlib
@@ -19,20 +21,31 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-Convert = Callable[[Path, str], Iterator[str]]  # a parquet file and the name of its split -> the text of the official file
+Convert = Callable[
+    [Path, str], Iterator[str]
+]  # a parquet file and the name of its split -> the text of the official file
 
 LABELS = {0: "entailment", 1: "neutral", 2: "contradiction", -1: "-"}
 
 
 def corpus(
-    *, source: str, revision: str, cache_dir: str, train: str, dev: str, convert: Convert, test: str | None = None
+    *,
+    source: str,
+    revision: str,
+    cache_dir: str,
+    train: str,
+    dev: str,
+    convert: Convert,
+    test: str | None = None,
 ) -> Mapping[str, Path]:
-    """The files of a corpus in their official format, below `cache_dir`; written there first if need be.
+    """The files of a corpus in their official format, below `cache_dir`; written there first if
+    need be.
 
     Args:
         source: the dataset's name on the hub, or a folder with the same files.
         revision: the commit, tag or branch on the hub; a folder has none.
-        cache_dir: the folder below which the converted files lie (the hub's own stay in the hub's cache).
+        cache_dir: the folder below which the converted files lie (the hub's own stay in the hub's
+            cache).
         train: the parquet file of the split, by its path in the dataset; so are `dev` and `test`.
         dev: as `train`.
         test: may be the same file as `dev`, or null.
@@ -40,13 +53,18 @@ def corpus(
 
     Raises:
         FileNotFoundError: a file is neither in the folder nor to be had from the hub.
-        ValueError: the packages of the extra are missing, or a file has other columns than `convert` reads.
+        ValueError: the packages of the extra are missing, or a file has other columns than
+            `convert` reads.
 
     """
     _need_the_extra()
     folder = Path(cache_dir).expanduser() / "hub"
     splits = {"train": train, "dev": dev, "test": test}
-    return {split: _converted(_parquet(file, source, revision), split, folder, convert) for split, file in splits.items() if file}
+    return {
+        split: _converted(_parquet(file, source, revision), split, folder, convert)
+        for split, file in splits.items()
+        if file
+    }
 
 
 def _need_the_extra() -> None:
@@ -54,7 +72,9 @@ def _need_the_extra() -> None:
         for package in ("pyarrow", "huggingface_hub"):
             importlib.import_module(package)
     except ImportError as error:
-        raise ValueError(f"a corpus of the hub needs more packages ({error}): pip install -e '.[hub]'") from error
+        raise ValueError(
+            f"a corpus of the hub needs more packages ({error}): pip install -e '.[hub]'"
+        ) from error
 
 
 def _parquet(file: str, source: str, revision: str) -> Path:
@@ -70,13 +90,17 @@ def _parquet(file: str, source: str, revision: str) -> Path:
         return Path(hf_hub_download(source, file, repo_type="dataset", revision=revision))
     except Exception as error:  # the many ways in which a network fails
         raise FileNotFoundError(
-            f"no folder {source}, and no {file} of a dataset of this name, revision {revision}, from the hub "
-            f"({type(error).__name__}: {error}). Fetch it elsewhere and name its folder: data.source=FOLDER"
+            f"no folder {source}, and no {file} of a dataset of this name, revision {revision}, "
+            "from the hub "
+            f"({type(error).__name__}: {error}). Fetch it elsewhere and name its folder: "
+            "data.source=FOLDER"
         ) from error
 
 
 def _converted(parquet: Path, split: str, folder: Path, convert: Convert) -> Path:
-    """The official file, named after the bytes it is made from and after this module's: neither is ever stale."""
+    """The official file, named after the bytes it is made from and after this module's: neither is
+    ever stale.
+    """
     digest = hashlib.sha256(Path(__file__).read_bytes() + parquet.read_bytes()).hexdigest()[:12]
     path = folder / f"{split}-{digest}.json"
     if not path.is_file():
@@ -90,29 +114,43 @@ def _converted(parquet: Path, split: str, folder: Path, convert: Convert) -> Pat
 def pairs(parquet: Path, split: str) -> Iterator[str]:
     """Yield SNLI's lines, of the columns premise, hypothesis and label (0 to 2, -1 for none).
 
-    The hub has no pairIDs: a pair is called by its split and row. ValueError for other columns or labels.
+    The hub has no pairIDs: a pair is called by its split and row. ValueError for other columns or
+    labels.
     """
     import pyarrow as pa
 
     columns = pa.schema({"premise": pa.string(), "hypothesis": pa.string(), "label": pa.int64()})
     for number, row in enumerate(_rows(parquet, columns)):
         if row["label"] not in LABELS:
-            raise ValueError(f"{parquet}: row {number}: label {row['label']!r}, but it is one of {sorted(LABELS)}")
+            raise ValueError(
+                f"{parquet}: row {number}: label {row['label']!r}, but it is one of "
+                f"{sorted(LABELS)}"
+            )
         record = {"pairID": f"{split}-{number}", "gold_label": LABELS[row["label"]]}
-        yield json.dumps(record | {"sentence1": row["premise"], "sentence2": row["hypothesis"]}) + "\n"
+        yield (
+            json.dumps(record | {"sentence1": row["premise"], "sentence2": row["hypothesis"]})
+            + "\n"
+        )
 
 
 def questions(parquet: Path, split: str) -> Iterator[str]:
-    """Yield SQuAD's articles, of the columns id, title, context, question and answers (texts, and their first characters).
+    """Yield SQuAD's articles, of the columns id, title, context, question and answers (texts, and
+    their first characters).
 
-    Rows of one title that follow each other are an article, those of one context a paragraph. ValueError for other columns.
+    Rows of one title that follow each other are an article, those of one context a paragraph.
+    ValueError for other columns.
     """
     import pyarrow as pa
 
     answers = pa.struct({"text": pa.list_(pa.string()), "answer_start": pa.list_(pa.int32())})
-    columns = pa.schema({name: pa.string() for name in ("id", "title", "context", "question")} | {"answers": answers})
+    columns = pa.schema(
+        {name: pa.string() for name in ("id", "title", "context", "question")}
+        | {"answers": answers}
+    )
     yield '{"version": "1.1", "data": ['
-    for i, (title, article) in enumerate(groupby(_rows(parquet, columns), key=lambda row: row["title"])):
+    for i, (title, article) in enumerate(
+        groupby(_rows(parquet, columns), key=lambda row: row["title"])
+    ):
         paragraphs = [
             {"context": context, "qas": [_question(row, parquet) for row in rows]}
             for context, rows in groupby(article, key=lambda row: row["context"])
@@ -125,14 +163,19 @@ def _question(row: Mapping[str, Any], parquet: Path) -> dict[str, Any]:
     texts, starts = row["answers"]["text"], row["answers"]["answer_start"]
     if texts is None or starts is None or len(texts) != len(starts):
         raise ValueError(
-            f"{parquet}: question {row['id']}: as many texts as answer_starts belong here, but there are {row['answers']}"
+            f"{parquet}: question {row['id']}: as many texts as answer_starts belong here, but "
+            f"there are {row['answers']}"
         )
-    answers = [{"text": text, "answer_start": start} for text, start in zip(texts, starts, strict=True)]
+    answers = [
+        {"text": text, "answer_start": start} for text, start in zip(texts, starts, strict=True)
+    ]
     return {"id": row["id"], "question": row["question"], "answers": answers}
 
 
 def _rows(parquet: Path, columns: "Schema") -> Iterator[dict[str, Any]]:
-    """The rows, with these columns alone; ValueError where they are not there, or have no value somewhere."""
+    """The rows, with these columns alone; ValueError where they are not there, or have no value
+    somewhere.
+    """
     import pyarrow as pa
     from pyarrow import parquet as pq
 
@@ -143,7 +186,9 @@ def _rows(parquet: Path, columns: "Schema") -> Iterator[dict[str, Any]]:
     try:
         chosen = table.select(columns.names).cast(columns)
     except (pa.ArrowException, KeyError) as error:
-        raise ValueError(f"{parquet}: it has {_in_words(table.schema)}; but {_in_words(columns)} belong here") from error
+        raise ValueError(
+            f"{parquet}: it has {_in_words(table.schema)}; but {_in_words(columns)} belong here"
+        ) from error
     for name in columns.names:
         if empty := chosen.column(name).null_count:
             raise ValueError(f"{parquet}: {name!r} has no value in {empty} rows")

@@ -1,7 +1,9 @@
-"""Metrics that several tasks share. Their states are additive counts, so that several processes sum to the exact corpus score.
+"""Metrics that several tasks share. Their states are additive counts, so that several processes sum
+to the exact corpus score.
 
-What a metric counts of each example it also tells one by one (`by_example`), for tests of significance: a figure is the mean
-over S scores of the harmonic mean of recall and precision, and an example is the numerator and denominator of each.
+What a metric counts of each example it also tells one by one (`by_example`), for tests of
+significance: a figure is the mean over S scores of the harmonic mean of recall and precision, and
+an example is the numerator and denominator of each.
 
 Axes: N examples, S scores, K types.
 """
@@ -18,7 +20,9 @@ ByExample = dict[str, Float[Tensor, "N S 4"]]
 
 
 def precision_recall_f1(prefix: str, counts: torch.Tensor) -> dict[str, torch.Tensor]:
-    """Three figures, their names after `prefix`, from how many were right, predicted and gold; 0 where there were none."""
+    """Three figures, their names after `prefix`, from how many were right, predicted and gold; 0
+    where there were none.
+    """
     right, predicted, gold = counts.double()
     return {
         f"{prefix}precision": right / predicted.clamp(min=1),
@@ -28,7 +32,9 @@ def precision_recall_f1(prefix: str, counts: torch.Tensor) -> dict[str, torch.Te
 
 
 def chunks_by_example(counts: Int[Tensor, "N 3"]) -> ByExample:
-    """`by_example` of the three figures of `precision_recall_f1`, from how many were right, predicted and gold."""
+    """`by_example` of the three figures of `precision_recall_f1`, from how many were right,
+    predicted and gold.
+    """
     right, predicted, gold = counts.double().unbind(1)
     columns = {
         "precision": (right, predicted, right, predicted),
@@ -41,7 +47,8 @@ def chunks_by_example(counts: Int[Tensor, "N 3"]) -> ByExample:
 class SpanF1(Metric):
     """Precision, recall and F1 of labelled chunks, over all and by type: conlleval's figures.
 
-    `labels` are tags ("B-PER") or types ("PER") that may occur. Chunks are what seqeval's default mode finds in IOB2 tags.
+    `labels` are tags ("B-PER") or types ("PER") that may occur. Chunks are what seqeval's default
+    mode finds in IOB2 tags.
     """
 
     full_state_update = False
@@ -51,7 +58,9 @@ class SpanF1(Metric):
         self.types = sorted({label.partition("-")[2] or label for label in labels} - {"O"})
         self.counts: torch.Tensor  # types x (right, predicted, gold)
         # A row more than there are types: predictions may name one that gold does not.
-        self.add_state("counts", torch.zeros(len(self.types) + 1, 3, dtype=torch.long), dist_reduce_fx="sum")
+        self.add_state(
+            "counts", torch.zeros(len(self.types) + 1, 3, dtype=torch.long), dist_reduce_fx="sum"
+        )
 
     def update(self, predicted: Sequence[Tags], gold: Sequence[Tags]) -> None:
         """Count the chunks of some sentences."""
@@ -74,9 +83,11 @@ class SpanF1(Metric):
         return counts
 
     def compute(self) -> dict[str, torch.Tensor]:
-        """`precision`, `recall`, `f1`, and the three as `PER/f1` for each type that gold or predictions have, as conlleval does.
+        """`precision`, `recall`, `f1`, and the three as `PER/f1` for each type that gold or
+        predictions have, as conlleval does.
 
-        They are fractions of 1, 0 where nothing was counted. A type that is none of the `labels` counts in the totals only.
+        They are fractions of 1, 0 where nothing was counted. A type that is none of the `labels`
+        counts in the totals only.
         """
         figures = precision_recall_f1("", self.counts.sum(0))
         for name, counts in zip(self.types, self.counts, strict=False):
@@ -86,7 +97,9 @@ class SpanF1(Metric):
 
 
 class Accuracy(Metric):
-    """The share of examples with the right label, over all and of those that have one label (its recall)."""
+    """The share of examples with the right label, over all and of those that have one label (its
+    recall).
+    """
 
     full_state_update = False
 
@@ -94,7 +107,9 @@ class Accuracy(Metric):
         super().__init__()
         self.labels = sorted(set(labels))
         self.counts: torch.Tensor  # labels x (right, gold)
-        self.add_state("counts", torch.zeros(len(self.labels), 2, dtype=torch.long), dist_reduce_fx="sum")
+        self.add_state(
+            "counts", torch.zeros(len(self.labels), 2, dtype=torch.long), dist_reduce_fx="sum"
+        )
 
     def update(self, predicted: Sequence[str], gold: Sequence[str]) -> None:
         """Count some examples; ValueError for a gold label that is none of the `labels`."""
@@ -112,7 +127,12 @@ class Accuracy(Metric):
         return {"accuracy": torch.tensor(rows, dtype=torch.double).reshape(-1, 1, 4)}
 
     def compute(self) -> dict[str, torch.Tensor]:
-        """`accuracy`, and that of each gold label as `LABEL/accuracy`; fractions of 1, 0 where nothing was counted."""
+        """`accuracy`, and that of each gold label as `LABEL/accuracy`; fractions of 1, 0 where
+        nothing was counted.
+        """
         right, total = self.counts.double().unbind(1)
         figures = {"accuracy": right.sum() / total.sum().clamp(min=1)}
-        return figures | {f"{label}/accuracy": right[k] / total[k].clamp(min=1) for k, label in enumerate(self.labels)}
+        return figures | {
+            f"{label}/accuracy": right[k] / total[k].clamp(min=1)
+            for k, label in enumerate(self.labels)
+        }

@@ -28,12 +28,15 @@ class TaskModel(Protocol):
 
 
 class TaskModule(pl.LightningModule):
-    """Scores -> loss and the mix's penalty when training; scores -> decoded predictions -> metric on dev and test.
+    """Scores -> loss and the mix's penalty when training; scores -> decoded predictions -> metric
+    on dev and test.
 
-    `optimizer` takes parameter groups; a biLM that is trained too has a group of its own with `bilm_lr`, and so have the mixes'
-    logits, if there is a `mix_lr`; ValueError where one is negative. After dev, a test or
-    a prediction the predictions lie in `predictions`, by the example's place in its file. `scheduler` takes the optimizer. With
-    `bilm_is_elsewhere` (frozen, and in a file of its own) checkpoints leave the biLM out; they hold `content` beside the weights.
+    `optimizer` takes parameter groups; an encoder that is trained too has a group of its own with
+    `encoder_lr`, and so have the mixes' logits, if there is a `mix_lr`; ValueError where one is
+    negative. After dev, a test or a prediction the predictions lie in `predictions`, by the
+    example's place in its file. `scheduler` takes the optimizer. With `encoder_is_elsewhere`
+    (frozen, and in files of its own) checkpoints leave the encoder out; they hold `content` beside
+    the weights.
     """
 
     def __init__(
@@ -43,23 +46,25 @@ class TaskModule(pl.LightningModule):
         optimizer: Callable[[Iterable[dict[str, Any]]], torch.optim.Optimizer],
         *,
         monitor: str,
-        bilm_lr: float,
+        encoder_lr: float,
         mix_lr: float | None = None,
         scheduler: Callable[[torch.optim.Optimizer], Any] | None = None,
-        bilm_is_elsewhere: bool = False,
+        encoder_is_elsewhere: bool = False,
     ) -> None:
         super().__init__()
         self.model: Any = model
         self.optimizer, self.scheduler = optimizer, scheduler
-        for key, lr in (("elmo.lr", bilm_lr), ("elmo.mix_lr", mix_lr)):
+        for key, lr in (("elmo.lr", encoder_lr), ("elmo.mix_lr", mix_lr)):
             if lr is not None and (not isinstance(lr, int | float) or lr < 0):
                 raise ValueError(f"{key}={lr}, but a learning rate is a number, 0 or more")
-        self.monitor, self.bilm_lr, self.mix_lr = monitor, bilm_lr, mix_lr
+        self.monitor, self.encoder_lr, self.mix_lr = monitor, encoder_lr, mix_lr
         self.metrics: Any = nn.ModuleDict({"val": metric, "test": metric.clone()})
         self.mean_loss = MeanMetric(nan_strategy="disable")  # of the epoch so far
         self.losses: list[tuple[int, Tensor]] = []  # the latest steps', not looked at yet
-        self.bilm_is_elsewhere = bilm_is_elsewhere
-        self.rename: Callable[[Any], Any] | None = None  # a prediction by the labels of another corpus
+        self.encoder_is_elsewhere = encoder_is_elsewhere
+        self.rename: Callable[[Any], Any] | None = (
+            None  # a prediction by the labels of another corpus
+        )
         self.content: dict[str, Any] = {}
         self.predictions: dict[int, Any] = {}
 
@@ -69,7 +74,9 @@ class TaskModule(pl.LightningModule):
         return self.model.backbone.elmo
 
     def on_train_start(self) -> None:
-        if dist.is_initialized():  # a dropout of its own for each process: all were seeded alike, to build the same model
+        if (
+            dist.is_initialized()
+        ):  # a dropout of its own for each process: all were seeded alike, to build the same model
             torch.manual_seed(torch.initial_seed() + dist.get_rank())
 
     def training_step(self, numbered: Numbered, batch_idx: int) -> Tensor:
@@ -80,16 +87,22 @@ class TaskModule(pl.LightningModule):
         self.losses.append((self.global_step, loss.detach()))
         if len(self.losses) == CHECK_EVERY:
             self.check_losses()
-        self.log("train/loss_step", loss.detach(), on_step=True, on_epoch=False)  # every trainer.log_every_n_steps
+        self.log(
+            "train/loss_step", loss.detach(), on_step=True, on_epoch=False
+        )  # every trainer.log_every_n_steps
         return loss + self.elmo.penalty()
 
     def check_losses(self) -> None:
-        """Look at the losses since the last look; FloatingPointError for the first that is no finite number."""
+        """Look at the losses since the last look; FloatingPointError for the first that is no
+        finite number.
+        """
         steps, losses = [step for step, _ in self.losses], [loss for _, loss in self.losses]
         self.losses = []
         for step, loss in zip(steps, torch.stack(losses).tolist() if losses else [], strict=True):
             if not math.isfinite(loss):
-                raise FloatingPointError(f"the loss is {loss} at step {step}; try a lower task.optimizer.lr")
+                raise FloatingPointError(
+                    f"the loss is {loss} at step {step}; try a lower task.optimizer.lr"
+                )
 
     def validation_step(self, numbered: Numbered, batch_idx: int) -> None:
         self.predictions |= zip(numbered.numbers, self._measure("val", numbered), strict=True)
@@ -99,7 +112,9 @@ class TaskModule(pl.LightningModule):
 
     def predict_step(self, numbered: Numbered, batch_idx: int) -> None:
         batch = numbered.batch
-        self.predictions |= zip(numbered.numbers, self.model.decode(self.model(batch), batch), strict=True)
+        self.predictions |= zip(
+            numbered.numbers, self.model.decode(self.model(batch), batch), strict=True
+        )
 
     def _measure(self, split: str, numbered: Numbered) -> list:
         batch = numbered.batch
@@ -133,11 +148,15 @@ class TaskModule(pl.LightningModule):
         if dist.is_initialized():  # each process has its share
             shares: list[Any] = [None] * dist.get_world_size()
             dist.all_gather_object(shares, self.predictions)
-            self.predictions = {number: prediction for share in shares for number, prediction in share.items()}
+            self.predictions = {
+                number: prediction for share in shares for number, prediction in share.items()
+            }
 
     def _log_metric(self, split: str) -> None:
         figures = self.metrics[split].compute()
-        self.log_dict({f"{split}/{name}": value.float() for name, value in figures.items()}, sync_dist=True)
+        self.log_dict(
+            {f"{split}/{name}": value.float() for name, value in figures.items()}, sync_dist=True
+        )
         self.metrics[split].reset()
 
     def mix(self) -> dict[str, float]:
@@ -151,11 +170,18 @@ class TaskModule(pl.LightningModule):
 
     def configure_optimizers(self) -> Any:
         elmo = self.elmo
-        bilm = set(elmo.layers.parameters()) if elmo.finetune and elmo.layers is not None else set()
+        encoder = (
+            set(elmo.encoder.parameters()) if elmo.finetune and elmo.encoder is not None else set()
+        )
         logits = {mix.weights for mix in elmo.mixes.values()} if self.mix_lr is not None else set()
         trained = [p for p in self.parameters() if p.requires_grad]
-        groups: list[dict[str, Any]] = [{"params": [p for p in trained if p not in bilm | logits], "name": "model"}]
-        for name, chosen, lr in (("bilm", bilm, self.bilm_lr), ("mix", logits, self.mix_lr)):
+        groups: list[dict[str, Any]] = [
+            {"params": [p for p in trained if p not in encoder | logits], "name": "model"}
+        ]
+        for name, chosen, lr in (
+            ("encoder", encoder, self.encoder_lr),
+            ("mix", logits, self.mix_lr),
+        ):
             if some := [p for p in trained if p in chosen]:
                 groups.append({"params": some, "lr": lr, "name": name})
         optimizer = self.optimizer(groups)
@@ -163,14 +189,19 @@ class TaskModule(pl.LightningModule):
             return {"optimizer": optimizer}
         # A schedule that watches dev moves once an epoch, any other once a step.
         scheduler = self.scheduler(optimizer)
-        interval = "epoch" if isinstance(scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau) else "step"
+        interval = (
+            "epoch" if isinstance(scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau) else "step"
+        )
         schedule = {"scheduler": scheduler, "interval": interval, "monitor": self.monitor}
         return {"optimizer": optimizer, "lr_scheduler": schedule}
 
     def _elsewhere(self) -> dict[str, Tensor]:
-        if not self.bilm_is_elsewhere:
+        if not self.encoder_is_elsewhere:
             return {}
-        return {f"model.backbone.elmo.layers.{name}": value for name, value in self.elmo.layers.state_dict().items()}
+        return {
+            f"model.backbone.elmo.encoder.{name}": value
+            for name, value in self.elmo.encoder.state_dict().items()
+        }
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         self.check_losses()

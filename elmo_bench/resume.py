@@ -1,7 +1,8 @@
-"""`last.ckpt`: all that going on takes. A run that is killed and goes on ends as if it had not been, to the same bits on one CPU.
+"""`last.ckpt`: all that going on takes. A run that is killed and goes on ends as if it had not
+been, to the same bits on one CPU.
 
-Lightning's own checkpoints lack the place in the epoch's batches, the random state, the curves, and whether training was over;
-a schedule that watches dev misses a step where a run goes on.
+Lightning's own checkpoints lack the place in the epoch's batches, the random state, the curves, and
+whether training was over; a schedule that watches dev misses a step where a run goes on.
 """
 
 import csv
@@ -28,38 +29,51 @@ KEY = "last"  # where last.ckpt has what Lightning's checkpoints lack
 class AtomicCheckpoints(TorchCheckpointIO):
     """Writes checkpoints whole or not at all: a kill in the middle leaves the earlier one."""
 
-    def save_checkpoint(self, checkpoint: dict[str, Any], path: str | Path, storage_options: Any = None) -> None:
+    def save_checkpoint(
+        self, checkpoint: dict[str, Any], path: str | Path, storage_options: Any = None
+    ) -> None:
         with atomic(path) as part:
             torch.save(checkpoint, part)
 
 
 class Last(Callback):
-    """Writes `path` before each epoch's first step, before any other step where `minutes` have passed, and after the last step.
+    """Writes `path` before each epoch's first step, before any other step where `minutes` have
+    passed, and after the last step.
 
-    Before a step nothing is half done: the scores of dev, the schedule and the curves are those of the steps before.
-    `trainer.fit(ckpt_path=path)` goes on there; its data is a `TaskData`.
+    Before a step nothing is half done: the scores of dev, the schedule and the curves are those of
+    the steps before. `trainer.fit(ckpt_path=path)` goes on there; its data is a `TaskData`.
     """
 
     def __init__(self, path: Path, *, minutes: int | float) -> None:
         if minutes < 0:
-            raise ValueError(f"fit.save_minutes={minutes}, but it may be 0 (after every step) or more")
+            raise ValueError(
+                f"fit.save_minutes={minutes}, but it may be 0 (after every step) or more"
+            )
         self.path, self.minutes = path, minutes
         self.saving = False
         self.batches = 0  # of this epoch, that training has seen
         self.written = 0.0
         self.random: dict[str, Any] | None = None  # to go on with
 
-    def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
+    def on_train_batch_start(
+        self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int
+    ) -> None:
         if self.random is not None:  # only now: making the loader's iterator draws a number
             set_random_state(self.random)
             self.random, self.written = None, time.monotonic()
-            trainer.fit_loop.restarting = False  # or a schedule that watches dev would miss this epoch
+            trainer.fit_loop.restarting = (
+                False  # or a schedule that watches dev would miss this epoch
+            )
             return
-        if batch_idx % trainer.accumulate_grad_batches == 0 and (batch_idx == 0 or self._is_due(trainer, batch_idx)):
+        if batch_idx % trainer.accumulate_grad_batches == 0 and (
+            batch_idx == 0 or self._is_due(trainer, batch_idx)
+        ):
             self._write(trainer, batch_idx)
 
     def _is_due(self, trainer: Trainer, batch_idx: int) -> bool:
-        """By the first process's clock, as all must agree; several processes ask it seldom, for that takes time."""
+        """By the first process's clock, as all must agree; several processes ask it seldom, for
+        that takes time.
+        """
         due = time.monotonic() - self.written >= 60 * self.minutes
         if trainer.world_size == 1:
             return due
@@ -73,7 +87,9 @@ class Last(Callback):
         trainer.save_checkpoint(self.path)
         self.saving, self.written = False, time.monotonic()
 
-    def on_save_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
+    def on_save_checkpoint(
+        self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]
+    ) -> None:
         if not self.saving:
             return
         _settle(checkpoint["loops"]["fit_loop"], self.batches)
@@ -85,7 +101,9 @@ class Last(Callback):
             "curves": [_curves(logger) for logger in _csv_loggers(trainer)],
         }
 
-    def on_load_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
+    def on_load_checkpoint(
+        self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]
+    ) -> None:
         if KEY not in checkpoint or not trainer.training:
             return
         state = checkpoint[KEY]
@@ -100,7 +118,9 @@ class Last(Callback):
 
 
 def _settle(loops: dict[str, Any], batches: int) -> None:
-    """Let Lightning's counters say that `batches` of the epoch are done and the next is not begun; 0: nor is the epoch."""
+    """Let Lightning's counters say that `batches` of the epoch are done and the next is not begun;
+    0: nor is the epoch.
+    """
     progress = loops["epoch_loop.batch_progress"]
     for counts in (progress["total"], progress["current"]):
         counts["ready"] = counts["completed"]
@@ -111,13 +131,21 @@ def _settle(loops: dict[str, Any], batches: int) -> None:
 
 def _relocate(saved: dict[str, Any], best: ModelCheckpoint) -> None:
     """Let the saved state of the best checkpoint name the run's folder as it is called now."""
-    path = str(Path(str(best.dirpath), Path(saved["best_model_path"]).name)) if saved["best_model_path"] else ""
+    path = (
+        str(Path(str(best.dirpath), Path(saved["best_model_path"]).name))
+        if saved["best_model_path"]
+        else ""
+    )
     saved |= {"dirpath": best.dirpath, "best_model_path": path, "kth_best_model_path": path}
     saved["best_k_models"] = dict(zip([path], saved["best_k_models"].values(), strict=False))
 
 
 def _csv_loggers(trainer: Trainer) -> Sequence[CSVLogger]:
-    return [logger for logger in trainer.loggers if isinstance(logger, CSVLogger)] if trainer.is_global_zero else []
+    return (
+        [logger for logger in trainer.loggers if isinstance(logger, CSVLogger)]
+        if trainer.is_global_zero
+        else []
+    )
 
 
 def _curves(logger: CSVLogger) -> str:

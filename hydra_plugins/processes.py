@@ -1,8 +1,10 @@
-"""Hydra's launcher of our sweeps: each run is a process of its own, as if it had been started by hand.
+"""Hydra's launcher of our sweeps: each run is a process of its own, as if it had been started by
+hand.
 
-So a run that is killed or fails leaves the others alone, and several devices inside a run are right (`trainer.devices`): Hydra's
-own launcher runs all of a sweep in one process, whose process group outlives the run that made it. Hydra finds plugins in this
-package alone, and imports them whenever it starts: whatever takes time is imported in a function.
+So a run that is killed or fails leaves the others alone, and several devices inside a run are right
+(`trainer.devices`): Hydra's own launcher runs all of a sweep in one process, whose process group
+outlives the run that made it. Hydra finds plugins in this package alone, and imports them whenever
+it starts: whatever takes time is imported in a function.
 """
 
 import contextlib
@@ -31,7 +33,8 @@ from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, OmegaConf
 
 log = logging.getLogger(__name__)
-# What a process of a distributed run knows of it: no run of a sweep is part of one that started the sweep.
+# What a process of a distributed run knows of it: no run of a sweep is part of one that started the
+# sweep.
 RANKS = (
     "LOCAL_RANK",
     "RANK",
@@ -44,7 +47,13 @@ RANKS = (
     "PL_GLOBAL_SEED",
     "SLURM_NTASKS",
 )
-OURS = ("hydra.mode", "hydra.sweep", "hydra/sweeper", "hydra.launcher", "hydra/launcher")  # for the sweep, not for its runs
+OURS = (
+    "hydra.mode",
+    "hydra.sweep",
+    "hydra/sweeper",
+    "hydra.launcher",
+    "hydra/launcher",
+)  # for the sweep, not for its runs
 
 
 @dataclass
@@ -54,12 +63,16 @@ class ProcessesConf:
     prefix: str = ""
 
 
-ConfigStore.instance().store(group="hydra/launcher", name="processes", node=ProcessesConf, provider="elmo_bench")
+ConfigStore.instance().store(
+    group="hydra/launcher", name="processes", node=ProcessesConf, provider="elmo_bench"
+)
 
 
 @dataclass
 class Outcome:
-    """What became of a run; `reason` where it failed or was not started; the `folder` of one that has a result."""
+    """What became of a run; `reason` where it failed or was not started; the `folder` of one that
+    has a result.
+    """
 
     overrides: list[str]
     status: str
@@ -69,9 +82,11 @@ class Outcome:
 
 
 class Processes(Launcher):
-    """Runs `n_jobs` processes side by side; the threads of the machine are shared out, and its GPUs, one for each.
+    """Runs `n_jobs` processes side by side; the threads of the machine are shared out, and its
+    GPUs, one for each.
 
-    With a `prefix`, such as `srun --ntasks=1`, each command begins with it: what it starts them on is not shared out here.
+    With a `prefix`, such as `srun --ntasks=1`, each command begins with it: what it starts them on
+    is not shared out here.
     """
 
     def __init__(self, n_jobs: int, prefix: str = "") -> None:
@@ -82,30 +97,47 @@ class Processes(Launcher):
         self.lock, self.taken = threading.Lock(), set[Path]()
         self.outcomes: list[Outcome] = []  # of all launches: a sweeper that searches has several
 
-    def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
+    def setup(
+        self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig
+    ) -> None:
         self.hydra_context, self.config = hydra_context, config
         self.check()
 
     def check(self) -> None:
-        """Whether the settings can be, said once for all runs: what a constructor raises, Hydra wraps in words of its own."""
+        """Whether the settings can be, said once for all runs: what a constructor raises, Hydra
+        wraps in words of its own.
+        """
         if self.n_jobs < 1:
-            raise CompactHydraException(f"hydra.launcher.n_jobs={self.n_jobs}, but it may be 1 or more")
+            raise CompactHydraException(
+                f"hydra.launcher.n_jobs={self.n_jobs}, but it may be 1 or more"
+            )
         try:
             self.prefix = shlex.split(self.asked)
         except ValueError as error:
-            raise CompactHydraException(f"hydra.launcher.prefix={self.asked}: {error}; it is read as a shell reads it") from error
+            raise CompactHydraException(
+                f"hydra.launcher.prefix={self.asked}: {error}; it is read as a shell reads it"
+            ) from error
         if self.prefix and shutil.which(self.prefix[0]) is None:
-            raise CompactHydraException(f"hydra.launcher.prefix={self.asked}, but there is no command {self.prefix[0]} here")
+            raise CompactHydraException(
+                f"hydra.launcher.prefix={self.asked}, but there is no command {self.prefix[0]} here"
+            )
 
-    def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
-        """Run all jobs and print what became of them; a job returns its figure on dev, for a sweeper that searches.
+    def launch(
+        self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int
+    ) -> Sequence[JobReturn]:
+        """Run all jobs and print what became of them; a job returns its figure on dev, for a
+        sweeper that searches.
 
-        One that failed has CompactHydraException in its place, which Hydra's own sweeper raises when all are done.
+        One that failed has CompactHydraException in its place, which Hydra's own sweeper raises
+        when all are done.
         """
         from elmo_bench.runs import finished, unfinished
 
         if any(override.startswith("hydra.sweep.subdir=") for override in self.overrides()):
-            raise CompactHydraException("hydra.sweep.subdir: the folders of our runs are their numbers, below hydra.sweep.dir")
+            raise CompactHydraException(
+                "hydra.sweep.subdir: the folders of our runs are their numbers, below "
+                "hydra.sweep.dir"
+            )
         configure_log(self.config.hydra.hydra_logging, self.config.hydra.verbose)
         folder = Path(self.config.hydra.sweep.dir).absolute()
         folder.mkdir(parents=True, exist_ok=True)
@@ -128,7 +160,9 @@ class Processes(Launcher):
 
         log.info("%d runs, %d at a time: %s", len(job_overrides), self.n_jobs, folder)
         kinds = [
-            kind for kind in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(kind) is not signal.SIG_IGN
+            kind
+            for kind in (signal.SIGTERM, signal.SIGHUP)
+            if signal.getsignal(kind) is not signal.SIG_IGN
         ]  # not under nohup
         before = {kind: signal.signal(kind, self._stop) for kind in kinds}
         with ThreadPoolExecutor(self.n_jobs) as pool:
@@ -144,16 +178,23 @@ class Processes(Launcher):
         print_outcomes(self.outcomes)
         failed = sum(outcome.folder is None for outcome in outcomes)
         error = CompactHydraException(
-            f"{failed} of {len(outcomes)} runs did not finish; the same command with resume=true runs these"
+            f"{failed} of {len(outcomes)} runs did not finish; the same command with resume=true "
+            "runs these"
         )
         if self.stopped and failed:
             raise error
         return [returned(outcome, error) for outcome in outcomes]
 
     def _run(
-        self, number: int, overrides: list[str], folder: Path, done: dict[str, Path], killed: dict[str, Path], gpu: str | None
+        self,
+        number: int,
+        overrides: list[str],
+        folder: Path,
+        done: dict[str, Path],
+        killed: dict[str, Path],
+        gpu: str | None,
     ) -> Outcome:
-        from elmo_bench.jobs.inputs import same
+        from elmo_bench.inputs import same
 
         config = self.hydra_context.config_loader.load_sweep_config(self.config, overrides)
         if (earlier := same(config, done)) is not None:
@@ -165,9 +206,15 @@ class Processes(Launcher):
         begun = time.perf_counter()
         with contextlib.ExitStack() as stack:
             mode = "a" if (run_dir / "last.ckpt").exists() else "w"
-            output = None if self.n_jobs == 1 else stack.enter_context((run_dir / "output.txt").open(mode))
+            output = (
+                None
+                if self.n_jobs == 1
+                else stack.enter_context((run_dir / "output.txt").open(mode))
+            )
             command, environment = self.command(overrides, run_dir), self.environment(gpu)
-            process = subprocess.Popen(command, stdout=output, stderr=output, env=environment, start_new_session=True)
+            process = subprocess.Popen(
+                command, stdout=output, stderr=output, env=environment, start_new_session=True
+            )
             self.running.add(process)
             if self.stopped:  # while it was being composed
                 self._stop()
@@ -176,13 +223,18 @@ class Processes(Launcher):
         seconds = time.perf_counter() - begun
         if code == 0:
             return Outcome(overrides, "done", seconds, folder=run_dir)
-        reason = error.read_text(encoding="utf-8").strip().rpartition("\n")[2] if error.is_file() else ended(code)
+        reason = (
+            error.read_text(encoding="utf-8").strip().rpartition("\n")[2]
+            if error.is_file()
+            else ended(code)
+        )
         if self.stopped:
             reason = "the sweep was stopped"
         return Outcome(overrides, "failed", seconds, f"{reason} ({run_dir})")
 
     def _own_folder(self, folder: Path, number: int, begun: Path | None) -> Path:
-        """That of the run that goes on, or one by its number, a new one where that already belongs to another run.
+        """That of the run that goes on, or one by its number, a new one where that already belongs
+        to another run.
 
         It may have been of another sweep: one that is finished or, where runs go on, has begun.
         """
@@ -190,7 +242,11 @@ class Processes(Launcher):
         with self.lock:
             numbered = (folder / str(n) for n in itertools.count(number))
             free = (path for path in numbered if not any((path / name).exists() for name in left))
-            run_dir = next(path for path in itertools.chain([begun] if begun else [], free) if path not in self.taken)
+            run_dir = next(
+                path
+                for path in itertools.chain([begun] if begun else [], free)
+                if path not in self.taken
+            )
             self.taken.add(run_dir)
         run_dir.mkdir(exist_ok=True)
         return run_dir
@@ -200,19 +256,37 @@ class Processes(Launcher):
         hydra = self.config.hydra
         sources = [(source.provider, source.path) for source in hydra.runtime.config_sources]
         options = {"main": "--config-path", "command-line": "--config-dir"}
-        config = [word for provider, path in sources if provider in options for word in (options[provider], path)]
+        config = [
+            word
+            for provider, path in sources
+            if provider in options
+            for word in (options[provider], path)
+        ]
         config += ["--config-name", hydra.job.config_name]
-        ours = [override for override in self.overrides() if not override.lstrip("+~").startswith(OURS)]
+        ours = [
+            override for override in self.overrides() if not override.lstrip("+~").startswith(OURS)
+        ]
         script = [*self.prefix, sys.executable, str(Path(sys.argv[0]).resolve())]
-        return [*script, *config, *overrides, *ours, f"hydra.run.dir={quoted(str(run_dir))}", "hydra.mode=RUN"]
+        return [
+            *script,
+            *config,
+            *overrides,
+            *ours,
+            f"hydra.run.dir={quoted(str(run_dir))}",
+            "hydra.mode=RUN",
+        ]
 
     def overrides(self) -> list[str]:
-        """Those of Hydra's own settings as they were typed: they may refer to what a run alone has."""
+        """Those of Hydra's own settings as they were typed: they may refer to what a run alone
+        has.
+        """
         given: Any = OmegaConf.to_container(self.config.hydra.overrides.hydra)
         return given
 
     def environment(self, gpu: str | None) -> dict[str, str]:
-        """Ours without what ties it to a distributed run; its share of the threads, its GPU, the sweep as its W&B group."""
+        """Ours without what ties it to a distributed run; its share of the threads, its GPU, the
+        sweep as its W&B group.
+        """
         folder = Path(self.config.hydra.sweep.dir)
         found = {"WANDB_RUN_GROUP": f"{folder.parent.name}/{folder.name}"}
         found |= {name: value for name, value in os.environ.items() if name not in RANKS}
@@ -243,7 +317,10 @@ def gpus() -> list[str]:
         return [number for number in visible.split(",") if number]
     try:
         listed = subprocess.run(
-            ["nvidia-smi", "--query-gpu=index", "--format=csv,noheader"], capture_output=True, text=True, check=True
+            ["nvidia-smi", "--query-gpu=index", "--format=csv,noheader"],
+            capture_output=True,
+            text=True,
+            check=True,
         )
     except (OSError, subprocess.CalledProcessError):
         return []
@@ -267,7 +344,11 @@ def returned(outcome: Outcome, error: CompactHydraException) -> JobReturn:
 
     if outcome.folder is None:
         return JobReturn(overrides=outcome.overrides, status=JobStatus.FAILED, _return_value=error)
-    return JobReturn(overrides=outcome.overrides, status=JobStatus.COMPLETED, _return_value=dev_figure(outcome.folder))
+    return JobReturn(
+        overrides=outcome.overrides,
+        status=JobStatus.COMPLETED,
+        _return_value=dev_figure(outcome.folder),
+    )
 
 
 def print_outcomes(outcomes: Sequence[Outcome]) -> None:
@@ -275,10 +356,21 @@ def print_outcomes(outcomes: Sequence[Outcome]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    shared = set.intersection(*({*outcome.overrides} for outcome in outcomes)) if len(outcomes) > 1 else set()
+    shared = (
+        set.intersection(*({*outcome.overrides} for outcome in outcomes))
+        if len(outcomes) > 1
+        else set()
+    )
     table = Table("", "run", "", "seconds", "")
     for number, outcome in enumerate(outcomes):
         named = " ".join(override for override in outcome.overrides if override not in shared)
         style = "red" if outcome.status in ("failed", "not started") else ""
-        table.add_row(str(number), named, outcome.status, f"{outcome.seconds:.0f}", outcome.reason, style=style)
+        table.add_row(
+            str(number),
+            named,
+            outcome.status,
+            f"{outcome.seconds:.0f}",
+            outcome.reason,
+            style=style,
+        )
     Console(markup=False, emoji=False).print(table)

@@ -1,21 +1,42 @@
-"""What tests share: where the fixtures of the original lie (outside the project), and random numbers that do not change."""
+"""What tests share: where the fixtures of the original lie (outside the project), random numbers
+that do not change, a tiny run.
+"""
 
 import os
 from pathlib import Path
 
-os.environ.setdefault("OMP_NUM_THREADS", "1")  # tests are small: threads would only wait for each other
+os.environ.setdefault(
+    "OMP_NUM_THREADS", "1"
+)  # tests are small: threads would only wait for each other
 
-os.environ.pop("SLURM_NTASKS", None)  # a job of SLURM may run the tests; their runs are no tasks of it
+os.environ.pop(
+    "SLURM_NTASKS", None
+)  # a job of SLURM may run the tests; their runs are no tasks of it
 
 import pytest
 import torch
+from hydra import compose, initialize_config_dir
+
+from elmo_bench.encoders.bilm import BiLm, Options, save
 
 SHARED = Path(__file__).parents[2] / "shared"
+
+CONF = Path(__file__).parents[1] / "conf"
+TINY = [
+    "rnn.hidden_size=8",
+    "task.model.hidden_size=8",
+    "embed.num_filters=8",
+    "fit.max_epochs=2",
+    "trainer=cpu",
+    "trainer.enable_progress_bar=false",
+]
 
 
 @pytest.fixture
 def fixtures() -> Path:
-    """Golden vectors of the original and figures of the official scorers; a stranger's clone has none."""
+    """Golden vectors of the original and figures of the official scorers; a stranger's clone has
+    none.
+    """
     if not (SHARED / "fixtures").is_dir():
         pytest.skip("the golden fixtures are not on this machine")
     return SHARED / "fixtures"
@@ -32,3 +53,28 @@ def corpora() -> Path:
 @pytest.fixture(autouse=True)
 def _seed() -> None:
     torch.manual_seed(0)
+
+
+@pytest.fixture
+def tiny(tmp_path, tmp_path_factory):
+    """compose(*overrides) -> config of a tiny NER run; `encoder=files` finds a small random biLM."""
+    save(
+        BiLm(Options(cell_size=8, projection_size=4, filters=((1, 4), (3, 4)))),
+        tmp_path / "bilm" / "weights.safetensors",
+    )
+
+    def build(*overrides):
+        run_dir = tmp_path / f"run{len(list(tmp_path.glob('run*')))}"
+        run_dir.mkdir()
+        base = [*TINY, f"run_dir={run_dir}", f"cache_dir={tmp_path_factory.getbasetemp()}"]
+        chosen = (
+            ["encoder=files", f"encoder.dir={tmp_path}/bilm"]
+            if not any(o.startswith("encoder=") for o in overrides)
+            else []
+        )
+        is_generated = not any(o.startswith("data=") or o == "job=evaluate" for o in overrides)
+        chosen += ["data.size=2"] if is_generated else []
+        with initialize_config_dir(str(CONF), version_base="1.3"):
+            return compose("config", [*base, *chosen, *overrides])
+
+    return build

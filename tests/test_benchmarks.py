@@ -11,7 +11,13 @@ ROOT = Path(__file__).parents[1]
 
 
 def run(*arguments):
-    return subprocess.run([sys.executable, "-m", "benchmarks", *arguments], capture_output=True, text=True, cwd=ROOT, timeout=600)
+    return subprocess.run(
+        [sys.executable, "-m", "benchmarks", *arguments],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        timeout=600,
+    )
 
 
 @pytest.mark.slow
@@ -23,7 +29,10 @@ def test_every_group(tmp_path):
     found = json.loads((tmp_path / "found.json").read_text())
     assert found["machine"]["batch_size"] == 8
     works = dict.fromkeys(row["work"] for row in found["rows"])
-    assert len(works) == 23  # 3 of the biLM, 2 of the store, 3 of growth, 4 of the sweep, 6 tasks, 3 heads, start-up, memory
+    assert (
+        len(works) == 23
+        # 3 of the biLM, 2 of the store, 3 of growth, 4 of the sweep, 6 tasks, 3 heads, start-up, memory
+    )
     for work in works:
         rows = [row for row in found["rows"] if row["work"] == work]
         assert len(rows) > 1

@@ -9,11 +9,15 @@ from omegaconf import DictConfig, OmegaConf
 
 CONF = Path(__file__).parents[1] / "conf"
 OPTIONS = sorted(
-    (path.parent.name, path.stem) for path in CONF.glob("*/*.yaml") if path.parent.name not in ("recipe", "experiment", "sweep")
+    (path.parent.name, path.stem)
+    for path in CONF.glob("*/*.yaml")
+    if path.parent.name not in ("recipe", "experiment", "sweep")
 )
 EXPERIMENTS = sorted(path.stem for path in CONF.glob("experiment/*.yaml"))
 RECIPES = sorted(path.stem for path in CONF.glob("recipe/*.yaml"))
-ONLY_WITH = {group: ["job=pretrain"] for group in ("bilm", "text", "bilm_optimizer")}  # groups that one job alone brings in
+ONLY_WITH = {
+    group: ["job=pretrain"] for group in ("bilm", "text", "bilm_optimizer")
+}  # groups that one job alone brings in
 
 
 def composed(*overrides):
@@ -40,7 +44,13 @@ def test_every_option(group, option):
         assert callable(get_object(target)), target
 
 
-ADADELTA = {"_target_": "torch.optim.Adadelta", "_partial_": True, "lr": 1.0, "rho": 0.95, "eps": 1e-6}
+ADADELTA = {
+    "_target_": "torch.optim.Adadelta",
+    "_partial_": True,
+    "lr": 1.0,
+    "rho": 0.95,
+    "eps": 1e-6,
+}
 ADAM = {"_target_": "torch.optim.Adam", "_partial_": True, "lr": 0.001, "rho": None, "eps": None}
 
 
@@ -50,7 +60,10 @@ ADAM = {"_target_": "torch.optim.Adam", "_partial_": True, "lr": 0.001, "rho": N
         (["task=ner", "data=wikigold"], ADAM),
         (["task=snli", "data=snli"], ADAM | {"lr": 0.0004}),
         (["task=snli", "data=snli", "optimizer=adadelta"], ADADELTA),
-        (["task=snli", "data=snli", "optimizer=adadelta", "task.optimizer.lr=0.5"], ADADELTA | {"lr": 0.5}),
+        (
+            ["task=snli", "data=snli", "optimizer=adadelta", "task.optimizer.lr=0.5"],
+            ADADELTA | {"lr": 0.5},
+        ),
         (["task=snli"], ADAM),  # its recipe's
         (["task=srl"], ADAM),
         (["task=srl", "~recipe"], ADADELTA),
@@ -67,16 +80,24 @@ def test_an_optimizer_comes_whole(overrides, expected):
 
 
 def test_every_optimizer_names_the_arguments_of_all():
-    options = [composed("task=ner", f"optimizer={path.stem}").task.optimizer for path in CONF.glob("optimizer/*.yaml")]
+    options = [
+        composed("task=ner", f"optimizer={path.stem}").task.optimizer
+        for path in CONF.glob("optimizer/*.yaml")
+    ]
     assert len(options) > 1
     assert all(option.keys() == options[0].keys() for option in options)
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_a_recipe_is_for_one_corpus_and_task(recipe):
-    """It changes the task's settings, none of which it invents; `~recipe` and other corpora leave them as they are."""
+    """It changes the task's settings, none of which it invents; `~recipe` and other corpora leave
+    them as they are.
+    """
     corpus, task = recipe.split("_")
-    with_recipe, without = composed(f"data={corpus}", f"task={task}"), composed(f"data={corpus}", f"task={task}", "~recipe")
+    with_recipe, without = (
+        composed(f"data={corpus}", f"task={task}"),
+        composed(f"data={corpus}", f"task={task}", "~recipe"),
+    )
     assert with_recipe != without
     assert keys(with_recipe) <= keys(without)
     assert without.task == composed("data=wikigold", f"task={task}").task
@@ -84,15 +105,22 @@ def test_a_recipe_is_for_one_corpus_and_task(recipe):
 
 @pytest.mark.parametrize("experiment", EXPERIMENTS)
 def test_an_experiment_is_the_papers(experiment):
-    """It says no more of the model than which biLM it has, and one command runs all on another corpus, with another biLM."""
+    """It says no more of the model than which biLM it has, and one command runs all on another
+    corpus, with another biLM.
+    """
     place, task, kind = f"{experiment}_".split("_", 2)
     cfg = composed(f"experiment={experiment}")
     assert place in (f"table{cfg.published.get('table')}", f"figure{cfg.published.get('figure')}")
-    changed = ("attention_dropout", "l2") if (task, kind) == ("snli", "baseline_") else ()  # came with ELMo
-    assert cfg.task == composed(f"task={task}", "~recipe", *(f"task.model.{key}=0" for key in changed)).task
-    assert (cfg.elmo.name == "none") == (kind == "baseline_")
-    here = composed(f"experiment={experiment}", "data=sample", "elmo=mini")
-    assert here.elmo.name == "mini"
+    changed = (
+        ("attention_dropout", "l2") if (task, kind) == ("snli", "baseline_") else ()
+    )  # came with ELMo
+    assert (
+        cfg.task
+        == composed(f"task={task}", "~recipe", *(f"task.model.{key}=0" for key in changed)).task
+    )
+    assert (cfg.encoder.name == "none") == (kind == "baseline_")
+    here = composed(f"experiment={experiment}", "data=sample", "encoder=mini")
+    assert here.encoder.name == "mini"
     assert (here.elmo.mix == "none") == (kind == "baseline_")
     assert cfg.published.get("baseline", False) == (kind == "baseline_")
 
@@ -118,7 +146,11 @@ def test_published_settings():
 def test_word_vectors_are_read_as_published(task, freeze, lowercase, unit):
     """By the command of Table 1 alone."""
     cfg = composed(f"experiment=table1_{task}_elmo", "vocab.vectors=FILE")
-    assert (cfg.embed.freeze, cfg.vocab.lowercase, cfg.vocab.unit_vectors) == (freeze, lowercase, unit)
+    assert (cfg.embed.freeze, cfg.vocab.lowercase, cfg.vocab.unit_vectors) == (
+        freeze,
+        lowercase,
+        unit,
+    )
 
 
 @pytest.mark.parametrize("experiment", [name for name in EXPERIMENTS if name.startswith("table")])
@@ -136,7 +168,9 @@ def test_an_experiment_has_its_published_figure(experiment):
 def keys(node, prefix=""):
     found = set()
     for key, value in OmegaConf.to_container(node).items() if isinstance(node, DictConfig) else ():
-        found |= {f"{prefix}{key}"} | (keys(OmegaConf.create(value), f"{prefix}{key}.") if isinstance(value, dict) else set())
+        found |= {f"{prefix}{key}"} | (
+            keys(OmegaConf.create(value), f"{prefix}{key}.") if isinstance(value, dict) else set()
+        )
     return found
 
 
@@ -147,16 +181,22 @@ def test_a_typo_names_the_key(override):
 
 
 def test_the_baseline_differs_by_elmo_alone():
-    with_elmo, without = composed("elmo=mini"), composed("elmo=none")
-    assert without.elmo.layers is None
-    for group in ("task", "embed", "encoder", "data", "trainer", "vocab"):
+    with_elmo, without = composed("encoder=mini"), composed("encoder=none")
+    assert "_target_" not in without.encoder
+    for group in ("task", "embed", "rnn", "elmo", "data", "trainer", "vocab"):
         assert with_elmo[group] == without[group]
 
 
 def test_what_the_command_line_may_override():
-    cfg = composed("elmo.mix=[0,1]", "elmo.at=[input,output]", "elmo.l2=0.5", "elmo.weights=w.hdf5", "elmo.options=o.json")
+    cfg = composed(
+        "elmo.mix=[0,1]",
+        "elmo.at=[input,output]",
+        "elmo.l2=0.5",
+        "encoder.weights=w.hdf5",
+        "encoder.options=o.json",
+    )
     assert list(cfg.elmo.at) == ["input", "output"]
     assert cfg.elmo.l2 == 0.5
-    assert cfg.elmo.layers.weights == "w.hdf5"
-    assert cfg.elmo.layers.options == "o.json"
+    assert cfg.encoder.weights == "w.hdf5"
+    assert cfg.encoder.options == "o.json"
     assert composed("task=ner").elmo.l2 == 0.1  # the task's own choice, unless told otherwise

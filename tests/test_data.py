@@ -34,12 +34,20 @@ def collate(examples, vocab):
 def data(splits, **settings):
     files = {split: Path(split) for split in splits}
     return TaskData(
-        files, read={split: lambda path: iter(splits[path.name]) for split in splits}, collate=collate, batch_size=2, **settings
+        files,
+        read={split: lambda path: iter(splits[path.name]) for split in splits},
+        collate=collate,
+        batch_size=2,
+        **settings,
     )
 
 
 def splits(train=8):
-    return {"train": [Sentence((str(k),)) for k in range(train)], "dev": [Sentence(("a",))], "test": [Sentence(("b",))]}
+    return {
+        "train": [Sentence((str(k),)) for k in range(train)],
+        "dev": [Sentence(("a",))],
+        "test": [Sentence(("b",))],
+    }
 
 
 def test_every_example_once_and_like_lengths_together():
@@ -70,13 +78,17 @@ def test_long_examples_are_few_in_a_batch(seed):
         assert [0] in batches  # more than a batch may hold: by itself
         for batch in batches:
             longest = max(lengths[k] for k in batch)
-            assert len(batch) == 1 or (len(batch) * longest <= 700 and len(batch) * longest**2 <= 20_000)
+            assert len(batch) == 1 or (
+                len(batch) * longest <= 700 and len(batch) * longest**2 <= 20_000
+            )
         assert max(map(len, batches)) > 50
 
 
 def test_bounds_that_nothing_reaches_change_nothing():
     lengths = [random.Random(k).randrange(1, 100) for k in range(200)]
-    free, bounded = (LengthBatches(lengths, 32, shuffle_seed=1, batch_tokens=bound) for bound in (None, 32 * 123))
+    free, bounded = (
+        LengthBatches(lengths, 32, shuffle_seed=1, batch_tokens=bound) for bound in (None, 32 * 123)
+    )
     for _ in range(3):
         assert list(free) == list(bounded)
     assert batch_sizes(sorted(lengths), 32) == [32] * 6 + [8]
@@ -84,8 +96,12 @@ def test_bounds_that_nothing_reaches_change_nothing():
 
 @pytest.mark.parametrize("num_workers", [0, 1])
 def test_a_loader_with_workers_reads_the_same_batches(num_workers):
-    loaded = data(splits() | {"train": [Sentence(("a",) * k) for k in range(1, 9)]}, num_workers=num_workers)
-    sampler = LengthBatches([len(example.words) for example in loaded.examples["train"]], 2, shuffle_seed=0)
+    loaded = data(
+        splits() | {"train": [Sentence(("a",) * k) for k in range(1, 9)]}, num_workers=num_workers
+    )
+    sampler = LengthBatches(
+        [len(example.words) for example in loaded.examples["train"]], 2, shuffle_seed=0
+    )
     loader = loaded.train_dataloader()
     for _ in range(2):
         assert [numbered.numbers for numbered in loader] == list(sampler)
@@ -113,7 +129,9 @@ def test_processes_share_the_batches(count, world):
             sampler.epoch = 0
             yield list(sampler)
 
-    assert len({len(batches) for batches in ranks(3)}) == 1  # training: the same number of steps everywhere
+    assert (
+        len({len(batches) for batches in ranks(3)}) == 1
+    )  # training: the same number of steps everywhere
     assert set(itertools.chain(*itertools.chain(*ranks(3)))) == set(range(count))
     evaluated = Counter(itertools.chain(*itertools.chain(*ranks(None))))
     assert evaluated == Counter(range(count))  # evaluation: each once
@@ -131,7 +149,9 @@ def test_every_process_has_something_to_measure(monkeypatch):
 
 
 def test_fraction():
-    half, again, other = (data(splits(), fraction=0.5, seed=seed).examples["train"] for seed in (1, 1, 2))
+    half, again, other = (
+        data(splits(), fraction=0.5, seed=seed).examples["train"] for seed in (1, 1, 2)
+    )
     assert len(half) == 4
     assert half == again
     assert half != other
@@ -166,7 +186,10 @@ def test_wrong_bounds(key):
 
 def test_labels_that_training_lacks():
     wrong = splits() | {"dev": [Sentence(("a",), ("O", "B-NEW"), "dev.txt:17")]}
-    with pytest.raises(ValueError, match=r"dev.txt:17: labels \['NEW'\] of the dev file do not occur in the training file"):
+    with pytest.raises(
+        ValueError,
+        match=r"dev.txt:17: labels \['NEW'\] of the dev file do not occur in the training file",
+    ):
         data(wrong)
     only_a_tag = splits() | {"dev": [Sentence(("a",), ("O", "U-O"), "dev.txt:17")]}
     with pytest.raises(ValueError, match=r"labels \['U-O'\] of the dev file"):

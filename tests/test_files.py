@@ -1,4 +1,6 @@
-"""Files are whole or as they were; downloads from a server on this machine: whole, broken, wrong, absent."""
+"""Files are whole or as they were; downloads from a server on this machine: whole, broken, wrong,
+absent.
+"""
 
 import hashlib
 import http.server
@@ -13,8 +15,8 @@ from pathlib import Path
 import pytest
 from hydra import compose, initialize_config_dir
 
+from elmo_bench import inputs
 from elmo_bench.files import atomic, corpus, fetch
-from elmo_bench.jobs import inputs
 
 CONF = Path(__file__).parents[1] / "conf"
 CONTENT = b"weights" * 1000
@@ -27,7 +29,12 @@ DOWNLOADED = ["snli", "squad1", "sst", "wikigold", "wnut17"]
 def archive():
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w") as file:
-        for name in ("trees/train.txt", "../outside.txt", "/tmp/absolute.txt", "trees/../../dots.txt"):
+        for name in (
+            "trees/train.txt",
+            "../outside.txt",
+            "/tmp/absolute.txt",
+            "trees/../../dots.txt",
+        ):
             file.writestr(name, f"what is in {name}\n")
     return content.getvalue()
 
@@ -65,7 +72,11 @@ def server(requests):
 
 
 def source(server, name, **part):
-    return {"url": f"{server}/{name}", "sha256": hashlib.sha256(FILES.get(name, b"")).hexdigest(), **part}
+    return {
+        "url": f"{server}/{name}",
+        "sha256": hashlib.sha256(FILES.get(name, b"")).hexdigest(),
+        **part,
+    }
 
 
 def x(folder, downloads, **files):
@@ -76,7 +87,11 @@ def x(folder, downloads, **files):
 
 
 def files_in(folder):
-    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file() and path.suffix != ".lock")
+    return sorted(
+        str(path.relative_to(folder))
+        for path in folder.rglob("*")
+        if path.is_file() and path.suffix != ".lock"
+    )
 
 
 @pytest.mark.parametrize("earlier", [None, b"earlier"])
@@ -110,7 +125,10 @@ def test_a_folder_is_whole_and_the_first_stays(tmp_path):
 
 
 def test_no_folder_to_write_to(tmp_path):
-    with pytest.raises(FileNotFoundError, match="nowhere"), atomic(tmp_path / "nowhere" / "figures.json"):
+    with (
+        pytest.raises(FileNotFoundError, match="nowhere"),
+        atomic(tmp_path / "nowhere" / "figures.json"),
+    ):
         pass
 
 
@@ -137,7 +155,9 @@ def test_several_at_once_download_once(server, requests, tmp_path):
         fetched = {*pool.map(lambda _: fetch(f"{server}/slow.bin", folder=str(tmp_path)), range(4))}
         parts = {"train": "x/train", "dev": "x/dev"}
         downloads = {path: source(server, "lines.txt", lines=[1, 2]) for path in parts.values()}
-        found = [*pool.map(lambda _: corpus(parts, data_dir=tmp_path, downloads=downloads), range(4))]
+        found = [
+            *pool.map(lambda _: corpus(parts, data_dir=tmp_path, downloads=downloads), range(4))
+        ]
     assert len(fetched) == 1
     assert found[0]["dev"].read_text() == "one\ntwo\n"
     assert sorted(requests) == ["/lines.txt", "/slow.bin"]
@@ -151,7 +171,9 @@ def test_wrong_checksum_leaves_nothing(server, tmp_path):
 
 @pytest.mark.parametrize("name", ["missing.bin", "cut.bin"])
 def test_broken_transfer_says_where_to_put_the_file(server, tmp_path, name):
-    with pytest.raises(FileNotFoundError, match=rf"could not download .*{name}.*put it at {tmp_path}/.*/{name}"):
+    with pytest.raises(
+        FileNotFoundError, match=rf"could not download .*{name}.*put it at {tmp_path}/.*/{name}"
+    ):
         fetch(f"{server}/{name}", folder=str(tmp_path))
     assert not files_in(tmp_path)
 
@@ -178,14 +200,23 @@ def test_a_path_that_the_user_gives_is_taken_as_it_stands(tmp_path, monkeypatch,
     found = corpus({"train": "subset/eng.train"}, data_dir="../data", given=given)["train"]
     assert found == Path("subset/eng.train" if given else "../data/subset/eng.train")
     (tmp_path / "here" / "subset" / "eng.train").unlink()
-    assert corpus({"train": "subset/eng.train"}, data_dir="../data", given=given)["train"] == Path("../data/subset/eng.train")
+    assert corpus({"train": "subset/eng.train"}, data_dir="../data", given=given)["train"] == Path(
+        "../data/subset/eng.train"
+    )
 
 
 def test_a_missing_corpus(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"data.files.train: no file .*ner/x.train.*Ask the authors"):
+    with pytest.raises(
+        FileNotFoundError, match=r"data.files.train: no file .*ner/x.train.*Ask the authors"
+    ):
         corpus({"train": "ner/x.train"}, data_dir=tmp_path, origin="Ask the authors.")
-    with pytest.raises(FileNotFoundError, match=r"no file ner/x.train or .*A path is taken as it stands, or below data_dir$"):
-        corpus({"train": "ner/x.train"}, data_dir=tmp_path, given=["train"], origin="Ask the authors.")
+    with pytest.raises(
+        FileNotFoundError,
+        match=r"no file ner/x.train or .*A path is taken as it stands, or below data_dir$",
+    ):
+        corpus(
+            {"train": "ner/x.train"}, data_dir=tmp_path, given=["train"], origin="Ask the authors."
+        )
 
 
 def test_a_corpus_is_downloaded_once(server, requests, tmp_path):
@@ -202,7 +233,10 @@ def test_a_corpus_is_downloaded_once(server, requests, tmp_path):
 def test_the_users_file_wins(server, requests, tmp_path, there):
     (tmp_path / "ner").mkdir()
     (tmp_path / there).write_bytes(b"the user's own")
-    assert x(tmp_path, {"ner/x.train": source(server, "good.bin")}, train="ner/x.train")["train"] == tmp_path / there
+    assert (
+        x(tmp_path, {"ner/x.train": source(server, "good.bin")}, train="ner/x.train")["train"]
+        == tmp_path / there
+    )
     assert not requests
 
 
@@ -216,7 +250,8 @@ def test_another_file_is_never_downloaded(server, requests, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "what"), [("missing.bin", "HTTPError: 404"), ("cut.bin", "ConnectionError|ChunkedEncodingError")]
+    ("name", "what"),
+    [("missing.bin", "HTTPError: 404"), ("cut.bin", "ConnectionError|ChunkedEncodingError")],
 )
 def test_what_a_failed_download_says(server, tmp_path, name, what):
     message = rf"could not download {server}/{name} \(({what}).*put it at {tmp_path}/ner/x.train. Ask the authors"
@@ -227,8 +262,14 @@ def test_what_a_failed_download_says(server, tmp_path, name, what):
 
 @pytest.mark.parametrize("part", [{}, {"member": "trees/train.txt"}])
 def test_a_wrong_checksum_leaves_nothing(server, tmp_path, part):
-    with pytest.raises(ValueError, match=r"trees.zip is not the file it should be: .*Ask the authors"):
-        x(tmp_path, {"ner/x.train": source(server, "trees.zip", **part) | {"sha256": "0" * 64}}, train="ner/x.train")
+    with pytest.raises(
+        ValueError, match=r"trees.zip is not the file it should be: .*Ask the authors"
+    ):
+        x(
+            tmp_path,
+            {"ner/x.train": source(server, "trees.zip", **part) | {"sha256": "0" * 64}},
+            train="ner/x.train",
+        )
     assert files_in(tmp_path) == ["there.txt"]
 
 
@@ -239,21 +280,38 @@ def test_parts_of_one_download(server, requests, tmp_path):
         "ner/x.test": source(server, "lines.txt", lines=[4, 4]),
     }
     found = x(tmp_path, downloads, train="ner/x.train", dev="ner/x.dev", test="ner/x.test")
-    assert [found[split].read_text() for split in found] == ["what is in trees/train.txt\n", "one\ntwo\nthree\n", "four\n"]
+    assert [found[split].read_text() for split in found] == [
+        "what is in trees/train.txt\n",
+        "one\ntwo\nthree\n",
+        "four\n",
+    ]
     assert requests == ["/trees.zip", "/lines.txt"]
-    assert files_in(tmp_path) == ["ner/lines.txt", "ner/trees.zip", "ner/x.dev", "ner/x.test", "ner/x.train", "there.txt"]
+    assert files_in(tmp_path) == [
+        "ner/lines.txt",
+        "ner/trees.zip",
+        "ner/x.dev",
+        "ner/x.test",
+        "ner/x.train",
+        "there.txt",
+    ]
 
 
 @pytest.mark.parametrize("member", ["../outside.txt", "/tmp/absolute.txt", "trees/../../dots.txt"])
 def test_a_members_name_is_never_a_path(server, tmp_path, member):
-    found = x(tmp_path, {"ner/x.train": source(server, "trees.zip", member=member)}, train="ner/x.train")
+    found = x(
+        tmp_path, {"ner/x.train": source(server, "trees.zip", member=member)}, train="ner/x.train"
+    )
     assert found["train"].read_text() == f"what is in {member}\n"
     assert files_in(tmp_path) == ["ner/trees.zip", "ner/x.train", "there.txt"]
 
 
-@pytest.mark.parametrize(("name", "what"), [("trees.zip", "no item named 'a.txt'"), ("good.bin", "not a zip file")])
+@pytest.mark.parametrize(
+    ("name", "what"), [("trees.zip", "no item named 'a.txt'"), ("good.bin", "not a zip file")]
+)
 def test_an_archive_without_the_member(server, tmp_path, name, what):
-    with pytest.raises(ValueError, match=rf"cannot read 'a.txt' in .*{name}: .*{what}.*Ask the authors"):
+    with pytest.raises(
+        ValueError, match=rf"cannot read 'a.txt' in .*{name}: .*{what}.*Ask the authors"
+    ):
         x(tmp_path, {"ner/x.train": source(server, name, member="a.txt")}, train="ner/x.train")
     assert files_in(tmp_path) == [f"ner/{name}", "there.txt"]
 
@@ -264,16 +322,26 @@ def test_which_corpora_are_downloaded(option, tmp_path):
     with initialize_config_dir(str(CONF), version_base="1.3"):
         data = compose("config", [f"data={option}", f"data_dir={tmp_path}"]).data
     downloads, files = data.get("downloads", {}), data.files
-    assert set(downloads) == ({files.train, files.dev, files.test} if option in DOWNLOADED else set())
-    assert all(each.url.startswith("https://") and len(each.sha256) == 64 for each in downloads.values())
+    assert set(downloads) == (
+        {files.train, files.dev, files.test} if option in DOWNLOADED else set()
+    )
+    assert all(
+        each.url.startswith("https://") and len(each.sha256) == 64 for each in downloads.values()
+    )
 
 
 def test_an_override_keeps_the_other_files(tmp_path):
     for name in ("part.txt", "dev.txt", "test.txt"):
         (tmp_path / name).touch()
     with initialize_config_dir(str(CONF), version_base="1.3"):
-        cfg = compose("config", ["data=sst", f"data_dir={tmp_path}", f"data.files.train={tmp_path}/part.txt"])
+        cfg = compose(
+            "config", ["data=sst", f"data_dir={tmp_path}", f"data.files.train={tmp_path}/part.txt"]
+        )
     (tmp_path / "sst").mkdir()
     for name in ("dev.txt", "test.txt"):
         (tmp_path / name).rename(tmp_path / "sst" / name)
-    assert [path.name for path in inputs.corpus(cfg).values()] == ["part.txt", "dev.txt", "test.txt"]
+    assert [path.name for path in inputs.corpus(cfg).values()] == [
+        "part.txt",
+        "dev.txt",
+        "test.txt",
+    ]

@@ -1,4 +1,6 @@
-"""Datasets in the hub's layout, as a folder on this machine: converted once, read by the tasks' own readers."""
+"""Datasets in the hub's layout, as a folder on this machine: converted once, read by the tasks' own
+readers.
+"""
 
 import json
 import sys
@@ -9,8 +11,8 @@ import pytest
 from hydra import compose, initialize_config_dir
 from pyarrow import parquet
 
+from elmo_bench.build import instantiate
 from elmo_bench.hub import pairs, questions
-from elmo_bench.jobs.build import instantiate
 from tasks.snli.data import read as read_pairs
 from tasks.squad.data import read as read_questions
 
@@ -32,9 +34,14 @@ QUESTIONS = [
 
 def questions_table():
     names = ("id", "title", "context", "question")
-    rows = [dict(zip(names, row, strict=False)) | {"answers": {"text": row[4], "answer_start": row[5]}} for row in QUESTIONS]
+    rows = [
+        dict(zip(names, row, strict=False)) | {"answers": {"text": row[4], "answer_start": row[5]}}
+        for row in QUESTIONS
+    ]
     answers = pa.struct({"text": pa.list_(pa.string()), "answer_start": pa.list_(pa.int32())})
-    return pa.Table.from_pylist(rows, pa.schema({name: pa.string() for name in names} | {"answers": answers}))
+    return pa.Table.from_pylist(
+        rows, pa.schema({name: pa.string() for name in names} | {"answers": answers})
+    )
 
 
 def pairs_table(rows=PAIRS):
@@ -49,7 +56,15 @@ def write(folder, table, *splits):
 
 def files(data, tmp_path, *overrides):
     with initialize_config_dir(str(CONF), version_base="1.3"):
-        cfg = compose("config", [f"data={data}", f"cache_dir={tmp_path}/cache", f"data.source={tmp_path}/hub", *overrides])
+        cfg = compose(
+            "config",
+            [
+                f"data={data}",
+                f"cache_dir={tmp_path}/cache",
+                f"data.source={tmp_path}/hub",
+                *overrides,
+            ],
+        )
     return instantiate(cfg.data.files)
 
 
@@ -68,7 +83,9 @@ def test_pairs(tmp_path, caplog):
     written = len(caplog.records)
     assert files("snli_hub", tmp_path) == found
     assert len(caplog.records) == written  # they are there already
-    assert sorted((tmp_path / "cache" / "hub").iterdir()) == sorted(found.values())  # and nothing beside them
+    assert sorted((tmp_path / "cache" / "hub").iterdir()) == sorted(
+        found.values()
+    )  # and nothing beside them
 
 
 def test_questions(tmp_path):
@@ -92,7 +109,9 @@ def test_questions(tmp_path):
 def test_a_changed_file_is_converted_anew(tmp_path):
     write(tmp_path / "hub", pairs_table(), "train", "validation", "test")
     before = files("snli_hub", tmp_path)
-    parquet.write_table(pairs_table(PAIRS[:1]), tmp_path / "hub" / "plain_text" / "test-00000-of-00001.parquet")
+    parquet.write_table(
+        pairs_table(PAIRS[:1]), tmp_path / "hub" / "plain_text" / "test-00000-of-00001.parquet"
+    )
     after = files("snli_hub", tmp_path)
     assert after["train"] == before["train"]
     assert [len(found["test"].read_text().splitlines()) for found in (before, after)] == [4, 1]
@@ -112,14 +131,33 @@ def test_one_file_may_be_another(tmp_path):
             pairs_table([{"premise": "a", "label": 0}]),
             r"it has premise \(string\), label \(int64\); but premise .* hypothesis",
         ),
-        (pairs, pairs_table([{**PAIRS[0], "label": "neutral"}]), r"label \(string\); but .* label \(int64\) belong here"),
-        (pairs, pairs_table([{**PAIRS[0], "label": 3}]), r"row 0: label 3, but it is one of \[-1, 0, 1, 2\]"),
-        (pairs, pairs_table([PAIRS[0], {**PAIRS[0], "premise": None}]), r"'premise' has no value in 1 rows"),
-        (questions, questions_table().drop_columns("answers"), r"question \(string\); but .* answers \(struct<text"),
+        (
+            pairs,
+            pairs_table([{**PAIRS[0], "label": "neutral"}]),
+            r"label \(string\); but .* label \(int64\) belong here",
+        ),
+        (
+            pairs,
+            pairs_table([{**PAIRS[0], "label": 3}]),
+            r"row 0: label 3, but it is one of \[-1, 0, 1, 2\]",
+        ),
+        (
+            pairs,
+            pairs_table([PAIRS[0], {**PAIRS[0], "premise": None}]),
+            r"'premise' has no value in 1 rows",
+        ),
         (
             questions,
-            questions_table().drop_columns("answers").append_column("answers", pa.array([{"text": ["a"]}] * 4)),
-            r"answers \(struct<text: list<\w+: string>>\); but .*answer_start: list|question a: as many texts",
+            questions_table().drop_columns("answers"),
+            r"question \(string\); but .* answers \(struct<text",
+        ),
+        (
+            questions,
+            questions_table()
+            .drop_columns("answers")
+            .append_column("answers", pa.array([{"text": ["a"]}] * 4)),
+            r"answers \(struct<text: list<\w+: string>>\); but .*answer_start: list|question a: "
+            r"as many texts",
         ),
         (
             questions,
@@ -137,7 +175,13 @@ def test_other_columns(tmp_path, convert, table, message):
 
 
 def test_nothing_half_written_is_left(tmp_path):
-    write(tmp_path / "hub", pairs_table([*PAIRS, {**PAIRS[0], "label": 3}]), "train", "validation", "test")
+    write(
+        tmp_path / "hub",
+        pairs_table([*PAIRS, {**PAIRS[0], "label": 3}]),
+        "train",
+        "validation",
+        "test",
+    )
     with pytest.raises(ValueError, match="row 4: label 3"):
         files("snli_hub", tmp_path)
     assert not list((tmp_path / "cache" / "hub").iterdir())
@@ -151,7 +195,10 @@ def test_not_parquet(tmp_path):
 
 def test_a_file_that_is_not_in_the_folder(tmp_path):
     write(tmp_path / "hub", pairs_table(), "train")
-    with pytest.raises(FileNotFoundError, match=r"no file .*validation-00000-of-00001.parquet \(data.source=.*hub\)"):
+    with pytest.raises(
+        FileNotFoundError,
+        match=r"no file .*validation-00000-of-00001.parquet \(data.source=.*hub\)",
+    ):
         files("snli_hub", tmp_path)
 
 
@@ -164,14 +211,26 @@ def test_from_the_hub(tmp_path, monkeypatch):
         return str(tmp_path / "there" / file)
 
     monkeypatch.setattr("huggingface_hub.hf_hub_download", download)
-    assert len(list(read_pairs(files("snli_hub", tmp_path, "data.source=stanfordnlp/snli", "data.revision=v1")["train"]))) == 3
+    assert (
+        len(
+            list(
+                read_pairs(
+                    files("snli_hub", tmp_path, "data.source=stanfordnlp/snli", "data.revision=v1")[
+                        "train"
+                    ]
+                )
+            )
+        )
+        == 3
+    )
     assert set(asked) == {("stanfordnlp/snli", "dataset", "v1")}
 
 
 def test_no_network(tmp_path, monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     with pytest.raises(
-        FileNotFoundError, match=r"no folder some/thing, and no plain_text/train.* from the hub .*data.source=FOLDER"
+        FileNotFoundError,
+        match=r"no folder some/thing, and no plain_text/train.* from the hub .*data.source=FOLDER",
     ):
         files("snli_hub", tmp_path, "data.source=some/thing")
 

@@ -8,13 +8,22 @@ from elmo_bench.text import tags_to_spans
 
 def test_golden(fixtures):
     golden = json.loads((fixtures / "derived" / "span_f1.json").read_text())
-    types = {label for case in golden["cases"] for side in ("gold_spans", "pred_spans") for label, _, _ in case[side]}
+    types = {
+        label
+        for case in golden["cases"]
+        for side in ("gold_spans", "pred_spans")
+        for label, _, _ in case[side]
+    }
     metric = SpanF1(types)
     for case in golden["cases"]:
         metric.update([case["pred"]], [case["gold"]])
     figures = metric.compute()
-    assert {name: figures[name].item() for name in golden["micro"]} == pytest.approx(golden["micro"], abs=1e-12)
-    assert metric.counts.sum(0).tolist() == [sum(case[key] for case in golden["cases"]) for key in ("tp", "n_pred", "n_gold")]
+    assert {name: figures[name].item() for name in golden["micro"]} == pytest.approx(
+        golden["micro"], abs=1e-12
+    )
+    assert metric.counts.sum(0).tolist() == [
+        sum(case[key] for case in golden["cases"]) for key in ("tp", "n_pred", "n_gold")
+    ]
 
 
 def test_by_type():
@@ -31,7 +40,11 @@ def test_types_that_are_neither_in_gold_nor_predicted_are_not_listed():
     """Conlleval lists those that are in either."""
     metric = SpanF1(["PER", "LOC", "ORG", "MISC"])
     metric.update([["B-PER", "B-LOC"]], [["B-PER", "B-ORG"]])
-    assert {name.partition("/")[0] for name in metric.compute() if "/" in name} == {"PER", "LOC", "ORG"}
+    assert {name.partition("/")[0] for name in metric.compute() if "/" in name} == {
+        "PER",
+        "LOC",
+        "ORG",
+    }
 
 
 def test_nothing_to_find():

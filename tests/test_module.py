@@ -37,7 +37,9 @@ def module(monkeypatch):
     monkeypatch.setattr(TaskModule, "global_step", property(lambda self: self.steps))
 
     def build(*losses):
-        module = TaskModule(Model(losses), MeanMetric(), torch.optim.SGD, monitor="val/f1", bilm_lr=0.1)
+        module = TaskModule(
+            Model(losses), MeanMetric(), torch.optim.SGD, monitor="val/f1", encoder_lr=0.1
+        )
         module.steps = 0
         return module
 
@@ -53,7 +55,9 @@ def train(module, steps):
 def test_losses_are_looked_at_now_and_then(module, monkeypatch):
     """A look waits for the GPU: not at each step."""
     looks = []
-    monkeypatch.setattr(TaskModule, "check_losses", lambda self: looks.append(self.steps) or self.losses.clear())
+    monkeypatch.setattr(
+        TaskModule, "check_losses", lambda self: looks.append(self.steps) or self.losses.clear()
+    )
     for read in ("item", "tolist", "__bool__", "__float__"):
         monkeypatch.setattr(torch.Tensor, read, lambda *_: pytest.fail("a step waits for the GPU"))
     train(module(*[1.0] * 2 * CHECK_EVERY), 2 * CHECK_EVERY)
@@ -64,5 +68,7 @@ def test_losses_are_looked_at_now_and_then(module, monkeypatch):
 def test_the_step_of_a_loss_that_is_no_number_is_named(module, bad):
     trained = module(1.0, 2.0, bad, math.nan)
     train(trained, 4)
-    with pytest.raises(FloatingPointError, match=rf"the loss is {bad} at step 2; try a lower task.optimizer.lr"):
+    with pytest.raises(
+        FloatingPointError, match=rf"the loss is {bad} at step 2; try a lower task.optimizer.lr"
+    ):
         trained.on_validation_epoch_start()

@@ -1,4 +1,6 @@
-"""The seventh task of docs/new_task.md, exactly as it is printed there, put into a copy of the project and trained."""
+"""The seventh task of docs/new_task.md, exactly as it is printed there, put into a copy of the
+project and trained.
+"""
 
 import json
 import os
@@ -50,10 +52,15 @@ def test_the_seventh_task(tmp_path):
         "task=pos",
         "data=ud",
         f"data_dir={tmp_path}",
-        "elmo=none",
+        "encoder=none",
         "fit.max_epochs=15",
     ]
-    command += ["encoder.hidden_size=8", "encoder.dropout=0", "task.optimizer.lr=0.02", f"hydra.run.dir={tmp_path}/run"]
+    command += [
+        "rnn.hidden_size=8",
+        "rnn.dropout=0",
+        "task.optimizer.lr=0.02",
+        f"hydra.run.dir={tmp_path}/run",
+    ]
     done = subprocess.run(
         command,
         cwd=project,

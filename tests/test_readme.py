@@ -6,11 +6,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from elmo_bench import Elmo
-from elmo_bench.elmo import char_ids
+from elmo_bench import Elmo, encode, load_encoder
 
 ROOT = Path(__file__).parents[1]
-BLOCKS = re.findall(r"^```python\n(.*?)^```$", (ROOT / "README.md").read_text(encoding="utf-8"), re.M | re.S)
+BLOCKS = re.findall(
+    r"^```python\n(.*?)^```$", (ROOT / "README.md").read_text(encoding="utf-8"), re.M | re.S
+)
 
 
 def test_the_code_of_the_readme():
@@ -25,24 +26,21 @@ def test_the_code_of_the_readme():
 
 
 def test_a_sentence_does_not_depend_on_its_neighbours():
-    elmo = Elmo.load("mini")
+    mini = load_encoder("mini")
     sentences = [["a"], [], ["", "two", "x" * 99], ["a"]]
-    for sentence, layers in zip(sentences, elmo.embed(sentences), strict=True):
+    for sentence, layers in zip(sentences, encode(mini, sentences), strict=True):
         assert layers.shape == (3, len(sentence), 128)
-        torch.testing.assert_close(layers, elmo.layers(char_ids([sentence]))[0][:, 0])
-    assert elmo.embed([]) == []
+        torch.testing.assert_close(layers, mini(mini.prepare([sentence]))[:, 0])
+    assert encode(mini, []) == []
 
 
 def test_loading():
-    mini = ROOT / "elmo_bench" / "elmo" / "mini"
-    by_name, by_folder, by_files = (
-        Elmo.load(*names) for names in (["mini"], [mini], [mini / "options.json", mini / "weights.safetensors"])
-    )
-    vectors = [elmo.embed([["word"]])[0] for elmo in (by_name, by_folder, by_files)]
+    mini = ROOT / "elmo_bench" / "encoders" / "bilm" / "mini"
+    vectors = [encode(load_encoder(name), [["word"]])[0] for name in ("mini", mini, str(mini))]
     assert torch.equal(vectors[0], vectors[1])
     assert torch.equal(vectors[0], vectors[2])
-    assert Elmo.load("mini", mix="top", at=["output"]).dim("output") == 128
-    with pytest.raises(FileNotFoundError, match=r"huge: no such folder, and no biLM that ships \(.*mini.*\)"):
-        Elmo.load("huge")
-    with pytest.raises(ValueError, match="without a biLM"):
-        Elmo(None).embed([["a"]])
+    assert Elmo(load_encoder("mini"), mix="top", at=["output"]).dim("output") == 128
+    with pytest.raises(
+        FileNotFoundError, match=r"huge: no such folder, and no biLM that ships \(.*mini.*\)"
+    ):
+        load_encoder("huge")

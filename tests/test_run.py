@@ -1,4 +1,6 @@
-"""The command itself, in a process of its own: what it prints, its exit status, how soon it answers."""
+"""The command itself, in a process of its own: what it prints, its exit status, how soon it
+answers.
+"""
 
 import json
 import os
@@ -16,12 +18,23 @@ from elmo_bench.jobs.train import train
 from elmo_bench.report import as_json, collect, report
 
 ROOT = Path(__file__).parents[1]
-SMALL = ["elmo=none", "data.size=4", "encoder.hidden_size=4", "task.model.hidden_size=4", "fit.batch_size=4"]
+SMALL = [
+    "encoder=none",
+    "data.size=4",
+    "rnn.hidden_size=4",
+    "task.model.hidden_size=4",
+    "fit.batch_size=4",
+]
 
 
 def run(*arguments, cwd=ROOT, **more):
     return subprocess.run(
-        [sys.executable, str(ROOT / "run.py"), *arguments], capture_output=True, text=True, cwd=cwd, timeout=300, **more
+        [sys.executable, str(ROOT / "run.py"), *arguments],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        timeout=300,
+        **more,
     )
 
 
@@ -34,7 +47,13 @@ def test_answers_without_torch(arguments):
         "heavy = {'torch', 'pytorch_lightning', 'wandb', 'h5py'} & set(sys.modules)\n"
         "sys.exit(f'imported {heavy}' if heavy else 0)"
     )
-    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, cwd=ROOT, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        timeout=60,
+    )
     assert done.returncode == 0, done.stderr
     assert "elmo" in done.stdout
 
@@ -48,8 +67,15 @@ def test_help_is_what_hydra_prints():
 @pytest.mark.parametrize(
     ("argument", "key"),
     [
-        *(("elmo.mxi=all", "mxi"), ("task=net", "net"), ("elmo=files", "elmo.options is empty")),
-        *(("elmo.layer_norm=true", "elmo.norm=batch"), ("model=FOLDER", "elmo=files elmo.dir=FOLDER")),
+        *(
+            ("elmo.mxi=all", "mxi"),
+            ("task=net", "net"),
+            ("encoder=files", "encoder.options is empty"),
+        ),
+        *(
+            ("elmo.layer_norm=true", "elmo.norm=batch"),
+            ("model=FOLDER", "encoder=files encoder.dir=FOLDER"),
+        ),
         ("job=evaluate", "checkpoint is missing: give checkpoint=VALUE"),
     ],
 )
@@ -61,7 +87,13 @@ def test_a_typo(tmp_path, argument, key):
 
 
 def test_a_failed_run_says_why_and_leaves_it(tmp_path):
-    done = run("elmo=none", "fraction=7", f"hydra.run.dir={tmp_path}/run", f"cache_dir={tmp_path}", "data.size=2")
+    done = run(
+        "encoder=none",
+        "fraction=7",
+        f"hydra.run.dir={tmp_path}/run",
+        f"cache_dir={tmp_path}",
+        "data.size=2",
+    )
     assert done.returncode != 0
     assert "fraction=7, but it may be more than 0 and at most 1" in done.stderr
     assert "Traceback" not in done.stderr
@@ -71,7 +103,12 @@ def test_a_failed_run_says_why_and_leaves_it(tmp_path):
 
 def test_a_folder_that_is_not_there_is_made_and_an_error_does_not_outlive_success(tmp_path):
     folder = tmp_path / "a" / "run"
-    settings = [f"run_dir={folder}", f"hydra.run.dir={tmp_path}/hydra", "elmo=mini", f"output={tmp_path}/weights.hdf5"]
+    settings = [
+        f"run_dir={folder}",
+        f"hydra.run.dir={tmp_path}/hydra",
+        "encoder=mini",
+        f"output={tmp_path}/weights.hdf5",
+    ]
     done = run("job=export", *settings, "dtype=float8")
     assert done.returncode != 0
     assert (folder / "error.txt").is_file()
@@ -83,16 +120,22 @@ def test_a_folder_that_is_not_there_is_made_and_an_error_does_not_outlive_succes
 @pytest.mark.slow
 def test_a_sweep_and_its_report(tmp_path):
     settings = [
-        "elmo=none",
+        "encoder=none",
         "data.size=2",
-        "encoder.hidden_size=4",
+        "rnn.hidden_size=4",
         "task.model.hidden_size=4",
         "fit.max_epochs=1",
         f"cache_dir={tmp_path}",
     ]
     sweep = ["sweep=seeds", "seed=1,2", "fraction=0.5,1.0", f"outputs_dir={tmp_path}/outputs"]
     for expected in ("done", "finished before"):
-        done = run(*settings, *sweep, f"hydra.sweep.dir={tmp_path}/sweep", "hydra.launcher.n_jobs=2", "resume=true")
+        done = run(
+            *settings,
+            *sweep,
+            f"hydra.sweep.dir={tmp_path}/sweep",
+            "hydra.launcher.n_jobs=2",
+            "resume=true",
+        )
         assert done.returncode == 0, done.stderr
         assert done.stdout.count(expected) == 4
         assert len(list(tmp_path.rglob("result.json"))) == 4
@@ -103,15 +146,23 @@ def test_a_sweep_and_its_report(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not [*Path("/proc/self/task").glob("*/children")], reason="asks /proc for the sweep's processes")
+@pytest.mark.skipif(
+    not [*Path("/proc/self/task").glob("*/children")], reason="asks /proc for the sweep's processes"
+)
 def test_a_killed_sweep_goes_on(tmp_path):
-    """Kill -9 of it and of its run: given again, it leaves alone what was finished, and the report is the undisturbed one's."""
+    """Kill -9 of it and of its run: given again, it leaves alone what was finished, and the report
+    is the undisturbed one's.
+    """
     settings = [*SMALL, f"cache_dir={tmp_path}", "fit.max_epochs=1"]
     sweep = ["-m", *settings, "seed=1,2", f"outputs_dir={tmp_path}/killed", "resume=true"]
     killed = subprocess.Popen([sys.executable, str(ROOT / "run.py"), *sweep], cwd=ROOT)
     while len([*tmp_path.glob("killed/*/*/?/.hydra/config.yaml")]) < 2 and killed.poll() is None:
         time.sleep(0.05)
-    (second,) = [word for path in Path(f"/proc/{killed.pid}/task").glob("*/children") for word in path.read_text().split()]
+    (second,) = [
+        word
+        for path in Path(f"/proc/{killed.pid}/task").glob("*/children")
+        for word in path.read_text().split()
+    ]
     for process in (killed.pid, int(second)):
         os.kill(process, signal.SIGKILL)
     killed.wait()
@@ -124,8 +175,15 @@ def test_a_killed_sweep_goes_on(tmp_path):
     for seed in (1, 2):
         (tmp_path / "undisturbed" / str(seed)).mkdir(parents=True)
         with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
-            train(compose("config", [*settings, f"seed={seed}", f"run_dir={tmp_path}/undisturbed/{seed}"]))
-    killed, undisturbed = (as_json([report(collect([tmp_path / name]), None, ["elmo"])]) for name in ("killed", "undisturbed"))
+            train(
+                compose(
+                    "config", [*settings, f"seed={seed}", f"run_dir={tmp_path}/undisturbed/{seed}"]
+                )
+            )
+    killed, undisturbed = (
+        as_json([report(collect([tmp_path / name]), None, ["encoder"])])
+        for name in ("killed", "undisturbed")
+    )
     assert '"runs": 2' in killed
     assert '"mean": 0.0,' not in killed
     assert killed == undisturbed
@@ -133,7 +191,9 @@ def test_a_killed_sweep_goes_on(tmp_path):
 
 @pytest.mark.slow
 def test_three_ways_to_fail(tmp_path):
-    """One run raises, one is killed, one has a loss that is no number: the others finish, and a table names the three."""
+    """One run raises, one is killed, one has a loss that is no number: the others finish, and a
+    table names the three.
+    """
     kinds = {
         "raises": "fraction: 7",
         "killed": "task: {callbacks: [{_target_: signal.raise_signal, _args_: [9]}]}",
@@ -144,8 +204,19 @@ def test_three_ways_to_fail(tmp_path):
     for name, content in kinds.items():
         (tmp_path / "experiment" / f"{name}.yaml").write_text(f"# @package _global_\n{content}\n")
     (tmp_path / "mine.yaml").write_text("defaults: [config, _self_]\nfit: {max_epochs: 1}\n")
-    sweep = ["--config-dir", str(tmp_path), "--config-name", "mine", "-m", f"experiment={','.join(kinds)}"]
-    folders = [f"hydra.sweep.dir={tmp_path}/sweep", f"cache_dir={tmp_path}", "hydra.launcher.n_jobs=2"]
+    sweep = [
+        "--config-dir",
+        str(tmp_path),
+        "--config-name",
+        "mine",
+        "-m",
+        f"experiment={','.join(kinds)}",
+    ]
+    folders = [
+        f"hydra.sweep.dir={tmp_path}/sweep",
+        f"cache_dir={tmp_path}",
+        "hydra.launcher.n_jobs=2",
+    ]
     done = run(*sweep, *SMALL, *folders, env=os.environ | {"COLUMNS": "300"})
     assert done.returncode != 0
     assert "3 of 4 runs did not finish; the same command with resume=true runs these" in done.stderr
@@ -154,7 +225,9 @@ def test_three_ways_to_fail(tmp_path):
         for line in done.stdout.splitlines()
         if len(row := [*map(str.strip, line.split("│"))]) > 5
     }
-    assert {name: row[0] for name, row in table.items()} == {name: "done" if name == "fine" else "failed" for name in kinds}
+    assert {name: row[0] for name, row in table.items()} == {
+        name: "done" if name == "fine" else "failed" for name in kinds
+    }
     assert "fraction=7, but it may be more than 0 and at most 1" in table["raises"][2]
     assert "killed by signal 9, as the system does where memory runs out" in table["killed"][2]
     assert "the loss is nan at step 1; try a lower task.optimizer.lr" in table["diverges"][2]
@@ -163,11 +236,27 @@ def test_three_ways_to_fail(tmp_path):
 
 @pytest.mark.slow
 def test_several_devices_alone_and_in_a_sweep(tmp_path):
-    """One and two processes measure in a sweep what they do alone; two of them read every sentence of test once."""
-    settings = [*SMALL, "trainer=ddp", "trainer.accelerator=cpu", f"cache_dir={tmp_path}", "fit.max_epochs=1"]
-    commands = [[f"trainer.devices={number}", f"hydra.run.dir={tmp_path}/alone/{number}"] for number in (1, 2)]
-    commands += [["trainer.devices=1,2", "hydra.mode=MULTIRUN", f"hydra.sweep.dir={tmp_path}/sweep"]]
-    started = [subprocess.Popen([sys.executable, str(ROOT / "run.py"), *settings, *more], cwd=ROOT) for more in commands]
+    """One and two processes measure in a sweep what they do alone; two of them read every sentence
+    of test once.
+    """
+    settings = [
+        *SMALL,
+        "trainer=ddp",
+        "trainer.accelerator=cpu",
+        f"cache_dir={tmp_path}",
+        "fit.max_epochs=1",
+    ]
+    commands = [
+        [f"trainer.devices={number}", f"hydra.run.dir={tmp_path}/alone/{number}"]
+        for number in (1, 2)
+    ]
+    commands += [
+        ["trainer.devices=1,2", "hydra.mode=MULTIRUN", f"hydra.sweep.dir={tmp_path}/sweep"]
+    ]
+    started = [
+        subprocess.Popen([sys.executable, str(ROOT / "run.py"), *settings, *more], cwd=ROOT)
+        for more in commands
+    ]
     assert [process.wait(timeout=300) for process in started] == [0, 0, 0]
     for number, devices in enumerate((1, 2)):
         alone, swept = tmp_path / "alone" / str(devices), tmp_path / "sweep" / str(number)
@@ -177,9 +266,15 @@ def test_several_devices_alone_and_in_a_sweep(tmp_path):
             == json.loads((swept / "result.json").read_text())["metrics"]
         )
     (gold,) = tmp_path.glob("sample-*/ner/test.txt")
-    left = (tmp_path / "alone" / "2" / "predictions" / "test.conll").read_text().strip().split("\n\n")
+    left = (
+        (tmp_path / "alone" / "2" / "predictions" / "test.conll").read_text().strip().split("\n\n")
+    )
     words = [[line.split(" ")[0] for line in block.split("\n")] for block in left]
-    blocks = [block for block in gold.read_text().strip().split("\n\n") if not block.startswith("-DOCSTART-")]
+    blocks = [
+        block
+        for block in gold.read_text().strip().split("\n\n")
+        if not block.startswith("-DOCSTART-")
+    ]
     assert words == [[line.split(" ")[0] for line in block.split("\n")] for block in blocks]
 
 
@@ -191,24 +286,49 @@ def test_the_first_of_two_processes_says_why_they_failed(tmp_path):
     (tmp_path / "failing.py").write_text(fails)
     (tmp_path / "error.txt").write_text("of yesterday")
     os.utime(tmp_path / "error.txt", (0, 0))
-    settings = [*SMALL, "trainer=ddp", "trainer.accelerator=cpu", "+task.callbacks=[{_target_: failing.Fails}]"]
+    settings = [
+        *SMALL,
+        "trainer=ddp",
+        "trainer.accelerator=cpu",
+        "+task.callbacks=[{_target_: failing.Fails}]",
+    ]
     path = f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
-    done = run(*settings, f"cache_dir={tmp_path}", f"hydra.run.dir={tmp_path}", env=os.environ | {"PYTHONPATH": path})
+    done = run(
+        *settings,
+        f"cache_dir={tmp_path}",
+        f"hydra.run.dir={tmp_path}",
+        env=os.environ | {"PYTHONPATH": path},
+    )
     assert done.returncode != 0
-    assert (tmp_path / "error.txt").read_text().endswith("ValueError: the second process says why\n")
+    assert (
+        (tmp_path / "error.txt").read_text().endswith("ValueError: the second process says why\n")
+    )
 
 
 @pytest.mark.slow
 def test_a_search(tmp_path):
-    """Optuna is told the figure on dev, and finds its best where the runs' results have it; one run that fails is passed over."""
+    """Optuna is told the figure on dev, and finds its best where the runs' results have it; one run
+    that fails is passed over.
+    """
     pytest.importorskip("hydra_plugins.hydra_optuna_sweeper")
-    folders = [f"hydra.sweep.dir={tmp_path}/search", f"outputs_dir={tmp_path}", f"cache_dir={tmp_path}"]
-    settings = ["elmo=mini", "fit.max_epochs=1", "task.optimizer.lr=tag(log, interval(1e-3, 1e-1))", "hydra.sweeper.n_trials=3"]
+    folders = [
+        f"hydra.sweep.dir={tmp_path}/search",
+        f"outputs_dir={tmp_path}",
+        f"cache_dir={tmp_path}",
+    ]
+    settings = [
+        "encoder=mini",
+        "fit.max_epochs=1",
+        "task.optimizer.lr=tag(log, interval(1e-3, 1e-1))",
+        "hydra.sweeper.n_trials=3",
+    ]
     (tmp_path / "search" / "0" / "run.json").mkdir(parents=True)  # a folder where a file belongs
     done = run("sweep=optuna", *settings, *SMALL[1:], *folders, env=os.environ | {"COLUMNS": "300"})
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "search" / "0" / "error.txt").is_file()
-    results = [json.loads((tmp_path / "search" / str(k) / "result.json").read_text()) for k in (1, 2)]
+    results = [
+        json.loads((tmp_path / "search" / str(k) / "result.json").read_text()) for k in (1, 2)
+    ]
     found = yaml.safe_load((tmp_path / "search" / "optimization_results.yaml").read_text())
     assert set(found["best_params"]) == {"elmo.dropout", "elmo.l2", "task.optimizer.lr"}
     assert found["best_value"] == max(result["metrics"]["val/f1"] for result in results)
@@ -228,7 +348,10 @@ def test_a_model_of_files_of_ones_own_is_evaluated_on_them(tmp_path):
     command = ["job=evaluate", f"checkpoint={tmp_path}/run/best.ckpt", "data.labels={PER: PER}"]
     again = run(*command, f"{folder}/again")
     assert again.returncode == 0, again.stderr
-    metrics = [json.loads((tmp_path / name / "result.json").read_text())["metrics"] for name in ("run", "again")]
+    metrics = [
+        json.loads((tmp_path / name / "result.json").read_text())["metrics"]
+        for name in ("run", "again")
+    ]
     assert metrics[1]["test/f1"] == metrics[0]["test/f1"]
     (tmp_path / "test.txt").unlink()
     gone = run(*command, f"{folder}/gone")

@@ -1,4 +1,6 @@
-"""Sweeps: every run a process of its own; what fails leaves the others alone; what is finished is not run again."""
+"""Sweeps: every run a process of its own; what fails leaves the others alone; what is finished is
+not run again.
+"""
 
 import json
 import os
@@ -15,7 +17,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import CompactHydraException
 from omegaconf import OmegaConf
 
-from elmo_bench.jobs import inputs
+from elmo_bench import inputs
 from elmo_bench.runs import Identity, Result, begin, finished, write_result
 from hydra_plugins import processes
 from hydra_plugins.processes import Processes
@@ -42,7 +44,12 @@ def sweep(tmp_path):
     def build(n_jobs=1, resume=False, given=(), **codes):
         def command(overrides, run_dir):
             (name,) = overrides
-            facts = {"name": name, "run_dir": run_dir, "folder": tmp_path, "identity": str(Identity.of(named(name), {}))}
+            facts = {
+                "name": name,
+                "run_dir": run_dir,
+                "folder": tmp_path,
+                "identity": str(Identity.of(named(name), {})),
+            }
             return [sys.executable, "-c", codes[name].format(**facts)]
 
         launcher = Processes(n_jobs)
@@ -54,8 +61,12 @@ def sweep(tmp_path):
         )
         hydra = {"sweep": {"dir": str(tmp_path / "sweep")}, "hydra_logging": None, "verbose": False}
         hydra["overrides"] = {"hydra": [*given]}
-        config = OmegaConf.create({"hydra": hydra, "outputs_dir": str(tmp_path / "outputs"), "resume": resume})
-        launcher.setup(hydra_context=SimpleNamespace(config_loader=loader), task_function=None, config=config)
+        config = OmegaConf.create(
+            {"hydra": hydra, "outputs_dir": str(tmp_path / "outputs"), "resume": resume}
+        )
+        launcher.setup(
+            hydra_context=SimpleNamespace(config_loader=loader), task_function=None, config=config
+        )
         jobs = launcher.launch([[name] for name in codes], 0)
         return [job.return_value for job in jobs]  # as Hydra's own sweeper looks at them
 
@@ -69,7 +80,9 @@ def no_logging(monkeypatch):
 
 
 def test_what_fails_leaves_the_others_alone(sweep, tmp_path, capsys):
-    with pytest.raises(CompactHydraException, match="2 of 4 runs did not finish; the same command with resume=true"):
+    with pytest.raises(
+        CompactHydraException, match="2 of 4 runs did not finish; the same command with resume=true"
+    ):
         sweep(first=DONE, second=RAISES, third=KILLED, fourth=DONE)
     assert (tmp_path / "log").read_text() == "first fourth "
     told = " ".join(capsys.readouterr().out.split())
@@ -110,7 +123,9 @@ def test_a_job_returns_its_figure_on_dev(sweep):
 def test_side_by_side(sweep, tmp_path):
     wait = "import pathlib, time\nwhile not pathlib.Path('{folder}/{other}').exists(): time.sleep(0.01)"
     meet = "open('{folder}/{name}', 'w').close()\n" + wait
-    sweep(n_jobs=2, a=meet.replace("{other}", "b"), b=meet.replace("{other}", "a"))  # each waits for the other
+    sweep(
+        n_jobs=2, a=meet.replace("{other}", "b"), b=meet.replace("{other}", "a")
+    )  # each waits for the other
 
 
 def test_a_stopped_sweep_leaves_nothing_behind(sweep, tmp_path):
@@ -170,16 +185,36 @@ def test_environment(monkeypatch):
 
 
 def test_a_run_gets_the_configs_of_its_sweep(monkeypatch):
-    sources = {"hydra": "hydra.conf", "main": "/mine/conf", "command-line": "/more/conf", "schema": ""}
+    sources = {
+        "hydra": "hydra.conf",
+        "main": "/mine/conf",
+        "command-line": "/more/conf",
+        "schema": "",
+    }
     hydra = {
-        "runtime": {"config_sources": [{"provider": provider, "path": path} for provider, path in sources.items()]},
+        "runtime": {
+            "config_sources": [
+                {"provider": provider, "path": path} for provider, path in sources.items()
+            ]
+        },
         "job": {"config_name": "small"},
-        "overrides": {"hydra": ["hydra.launcher.n_jobs=2", "hydra.job.chdir=false", "hydra.mode=MULTIRUN"]},
+        "overrides": {
+            "hydra": ["hydra.launcher.n_jobs=2", "hydra.job.chdir=false", "hydra.mode=MULTIRUN"]
+        },
     }
     launcher = Processes(1, "nice -n 5")
-    launcher.setup(hydra_context=None, task_function=None, config=OmegaConf.create({"hydra": hydra}))
+    launcher.setup(
+        hydra_context=None, task_function=None, config=OmegaConf.create({"hydra": hydra})
+    )
     monkeypatch.setattr(sys, "argv", ["/mine/run.py"])
-    configs = ["--config-path", "/mine/conf", "--config-dir", "/more/conf", "--config-name", "small"]
+    configs = [
+        "--config-path",
+        "/mine/conf",
+        "--config-dir",
+        "/more/conf",
+        "--config-name",
+        "small",
+    ]
     overrides = ["seed=2", "hydra.job.chdir=false", "hydra.run.dir='/out/it\\'s'", "hydra.mode=RUN"]
     script = ["nice", "-n", "5", sys.executable, "/mine/run.py"]
     assert launcher.command(["seed=2"], Path("/out/it's")) == [*script, *configs, *overrides]
@@ -207,14 +242,22 @@ def test_gpus(monkeypatch):
 
 
 def test_settings_that_cannot_be(sweep):
-    with pytest.raises(CompactHydraException, match=r"hydra.sweep.subdir: the folders of our runs are their numbers"):
+    with pytest.raises(
+        CompactHydraException,
+        match=r"hydra.sweep.subdir: the folders of our runs are their numbers",
+    ):
         sweep(given=["hydra.sweep.subdir=${hydra.job.override_dirname}"], one=DONE)
-    with pytest.raises(CompactHydraException, match=r"hydra.launcher.n_jobs=0, but it may be 1 or more"):
+    with pytest.raises(
+        CompactHydraException, match=r"hydra.launcher.n_jobs=0, but it may be 1 or more"
+    ):
         Processes(0).check()
     no_quote = r"^hydra.launcher.prefix='srun: No closing quotation; it is read as a shell reads it"
     with pytest.raises(CompactHydraException, match=no_quote):
         Processes(1, "'srun").check()
-    with pytest.raises(CompactHydraException, match=r"^hydra.launcher.prefix=nowhere -n 1, but there is no command nowhere here"):
+    with pytest.raises(
+        CompactHydraException,
+        match=r"^hydra.launcher.prefix=nowhere -n 1, but there is no command nowhere here",
+    ):
         Processes(1, "nowhere -n 1").check()
 
 
@@ -224,7 +267,9 @@ def composed(*overrides, **more):
 
 
 def test_other_files_are_another_run(tmp_path, monkeypatch):
-    """Another data_dir with the same settings, or overwritten files, run again; the same contents elsewhere do not."""
+    """Another data_dir with the same settings, or overwritten files, run again; the same contents
+    elsewhere do not.
+    """
     monkeypatch.undo()
     bilm = tmp_path / "bilm"
     bilm.mkdir()
@@ -234,8 +279,14 @@ def test_other_files_are_another_run(tmp_path, monkeypatch):
         (tmp_path / folder / "conll2003").mkdir(parents=True)
         for name in ("eng.train", "eng.testa", "eng.testb"):
             (tmp_path / folder / "conll2003" / name).write_text(text)
-    weights = [f"elmo.options={bilm}/options.json", f"elmo.weights={bilm}/weights.hdf5"]
-    cfg = composed("data=conll2003", "elmo=files", *weights, f"data_dir={tmp_path}/a", f"cache_dir={tmp_path}")
+    weights = [f"encoder.options={bilm}/options.json", f"encoder.weights={bilm}/weights.hdf5"]
+    cfg = composed(
+        "data=conll2003",
+        "encoder=files",
+        *weights,
+        f"data_dir={tmp_path}/a",
+        f"cache_dir={tmp_path}",
+    )
     cfg.run_dir = str(tmp_path / "run")
     begin(cfg, inputs.files(cfg))
     write_result(Result("ner", 1, {}, {}, {}, {}, 1, 1.0, "cpu"), cfg)
@@ -259,7 +310,10 @@ def test_every_sweep(name):
         if isinstance(values, str):
             assert override.is_sweep_override()
             sweep = override.value()
-            ends = override.is_interval_sweep() and [sweep.start, sweep.end]  # a search goes between them
+            ends = override.is_interval_sweep() and [
+                sweep.start,
+                sweep.end,
+            ]  # a search goes between them
             for value in ends or override.sweep_string_iterator():
                 composed(f"{key}={value}")
 

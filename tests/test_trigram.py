@@ -18,7 +18,9 @@ def trigram():
 def test_probabilities_of_a_history_sum_to_one(trigram):
     for first in range(7):
         for second in range(7):
-            keys = np.array([first << 2 * BITS | second << BITS | word for word in range(1, 7)])  # all but the beginning
+            keys = np.array(
+                [first << 2 * BITS | second << BITS | word for word in range(1, 7)]
+            )  # all but the beginning
             found = trigram.probabilities(keys)
             assert (found > 0).all()
             assert found.sum() == pytest.approx(1)
@@ -45,18 +47,26 @@ def test_by_hand(trigram):
         lower = probability(gram[1:])
         if not same:
             return lower
-        return (max(counts.get(gram, 0) - discount, 0) + discount * len(same) * lower) / sum(same.values())
+        return (max(counts.get(gram, 0) - discount, 0) + discount * len(same) * lower) / sum(
+            same.values()
+        )
 
     for gram in [(3, 4, 5), (0, 0, 3), (5, 4, 3), (4, 5, 1), (2, 6, 6), (0, 4, 3)]:
         key = np.array([gram[0] << 2 * BITS | gram[1] << BITS | gram[2]])
         assert trigram.probabilities(key)[0] == pytest.approx(probability(gram))
     assert trigram.perplexity([np.array([3, 4, 2])]) == pytest.approx(
-        np.prod([probability(gram) for gram in [(0, 0, 3), (0, 3, 4), (3, 4, 2), (4, 2, 1)]]) ** (-1 / 4)
+        np.prod([probability(gram) for gram in [(0, 0, 3), (0, 3, 4), (3, 4, 2), (4, 2, 1)]])
+        ** (-1 / 4)
     )
 
 
 def test_command(tmp_path, capsys):
     (tmp_path / "vocabulary.txt").write_text("<S>\n</S>\n<UNK>\na\nb\n")
     (tmp_path / "text").write_text("a b a\nb a\n\na c\n")
-    main([*("--train", f"{tmp_path}/text", "--vocabulary", f"{tmp_path}/vocabulary.txt"), f"{tmp_path}/text"])
+    main(
+        [
+            *("--train", f"{tmp_path}/text", "--vocabulary", f"{tmp_path}/vocabulary.txt"),
+            f"{tmp_path}/text",
+        ]
+    )
     assert 1 < json.loads(capsys.readouterr().out)[f"{tmp_path}/text"] < 5

@@ -30,9 +30,14 @@ def chosen_layers(choice: Choice, num_layers: int) -> list[int]:
         return [num_layers - 1]
     layers = [choice] if isinstance(choice, int) else choice
     if isinstance(layers, str) or not layers or not all(isinstance(layer, int) for layer in layers):
-        raise ValueError(f"elmo.mix={choice}, but it may be all, top, uniform, a layer such as 0, or a list such as [0,1]")
+        raise ValueError(
+            f"elmo.mix={choice}, but it may be all, top, uniform, a layer such as 0, or a list "
+            "such as [0,1]"
+        )
     if unknown := [layer for layer in layers if not 0 <= layer < num_layers]:
-        raise ValueError(f"elmo.mix={choice} names layers {unknown}, but the biLM has layers 0..{num_layers - 1}")
+        raise ValueError(
+            f"elmo.mix={choice} names layers {unknown}, but the biLM has layers 0..{num_layers - 1}"
+        )
     if len(set(layers)) != len(layers):
         raise ValueError(f"elmo.mix={choice} names a layer twice")
     return list(layers)
@@ -41,11 +46,11 @@ def chosen_layers(choice: Choice, num_layers: int) -> list[int]:
 class ScalarMix(nn.Module):
     """One task-specific vector per token out of the layers of a biLM.
 
-    `weights` are the logits of s_j over the chosen layers, `gamma` scales the whole; "uniform" keeps
-    s_j equal and trains gamma alone. `norm` says how each layer is normalised first, without
+    `weights` are the logits of s_j over the chosen layers, `gamma` scales the whole; "uniform"
+    keeps s_j equal and trains gamma alone. `norm` says how each layer is normalised first, without
     parameters: "none"; "word", each vector by its own mean and variance; "batch", by one mean and
-    variance over all words of the batch (bilm-tf), and in evaluation by those that training met
-    on average, so that a vector does not depend on its batch.
+    variance over all words of the batch (bilm-tf), and in evaluation by those that training met on
+    average, so that a vector does not depend on its batch.
     """
 
     def __init__(self, num_layers: int, choice: Choice = "all", *, norm: str = "none") -> None:
@@ -53,13 +58,23 @@ class ScalarMix(nn.Module):
         if norm not in NORMS:
             raise ValueError(f"elmo.norm={norm}, but it may be {', '.join(NORMS)}")
         self.layers = chosen_layers(choice, num_layers)
-        self.norm: Norm | None = {"none": None, "batch": BatchNorm(len(self.layers)), "word": norm_each_word}[norm]
-        self.weights = nn.Parameter(torch.zeros(len(self.layers)), requires_grad=choice != "uniform")
+        self.norm: Norm | None = {
+            "none": None,
+            "batch": BatchNorm(len(self.layers)),
+            "word": norm_each_word,
+        }[norm]
+        self.weights = nn.Parameter(
+            torch.zeros(len(self.layers)), requires_grad=choice != "uniform"
+        )
         self.gamma = nn.Parameter(torch.ones(()))
 
-    def forward(self, chosen: Float[Tensor, "L B T D"], mask: Bool[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
+    def forward(
+        self, chosen: Float[Tensor, "L B T D"], mask: Bool[Tensor, "B T"]
+    ) -> Float[Tensor, "B T D"]:
         """The mix of the layers `self.layers`, in that order."""
-        with torch.autocast(chosen.device.type, enabled=False):  # sums over a batch, and over layers
+        with torch.autocast(
+            chosen.device.type, enabled=False
+        ):  # sums over a batch, and over layers
             chosen = chosen.to(self.weights.dtype)
             if self.norm is not None:
                 chosen = self.norm(chosen, mask)
@@ -93,7 +108,9 @@ class BatchNorm(nn.Module):
         self.register_buffer("variance", torch.ones(num_layers))
         self.register_buffer("num_batches", torch.zeros(()))
 
-    def forward(self, layers: Float[Tensor, "L B T D"], mask: Bool[Tensor, "B T"]) -> Float[Tensor, "L B T D"]:
+    def forward(
+        self, layers: Float[Tensor, "L B T D"], mask: Bool[Tensor, "B T"]
+    ) -> Float[Tensor, "L B T D"]:
         mean, variance = self.mean, self.variance
         if self.training or not self.num_batches:
             mean, variance = moments(layers, mask)
@@ -109,7 +126,9 @@ class BatchNorm(nn.Module):
         self.variance.lerp_(variance, rate)
 
 
-def moments(layers: Float[Tensor, "L B T D"], mask: Bool[Tensor, "B T"]) -> tuple[Float[Tensor, " L"], Float[Tensor, " L"]]:
+def moments(
+    layers: Float[Tensor, "L B T D"], mask: Bool[Tensor, "B T"]
+) -> tuple[Float[Tensor, " L"], Float[Tensor, " L"]]:
     """The mean and the variance of each layer over all values of all words, without padding."""
     keep = mask[None, :, :, None].to(layers)
     count = keep.sum().clamp(min=1) * layers.shape[-1]
@@ -118,6 +137,8 @@ def moments(layers: Float[Tensor, "L B T D"], mask: Bool[Tensor, "B T"]) -> tupl
     return mean, variance
 
 
-def norm_each_word(layers: Float[Tensor, "L B T D"], mask: Bool[Tensor, "B T"]) -> Float[Tensor, "L B T D"]:
+def norm_each_word(
+    layers: Float[Tensor, "L B T D"], mask: Bool[Tensor, "B T"]
+) -> Float[Tensor, "L B T D"]:
     """Each vector minus its mean, over its deviation; `mask` changes nothing."""
     return F.layer_norm(layers, layers.shape[-1:], eps=EPSILON)

@@ -1,4 +1,6 @@
-"""`job=adapt`: a pretrained biLM reads a task's own training text for an epoch, without labels (paper, section 3.4)."""
+"""`job=adapt`: a pretrained biLM reads a task's own training text for an epoch, without labels
+(paper, section 3.4).
+"""
 
 import dataclasses
 import hashlib
@@ -13,91 +15,138 @@ import torch
 from omegaconf import DictConfig, OmegaConf
 from rich.progress import track
 
+from elmo_bench import build
 from elmo_bench.data import TaskData
-from elmo_bench.elmo import Corpus, LanguageModel, Trainer, Training, digest, load, load_language_model, save, save_softmax
-from elmo_bench.elmo.softmax import SOFTMAX
+from elmo_bench.encoders.bilm import load, save
 from elmo_bench.files import alone, atomic
-
-from . import build
+from elmo_bench.lm import (
+    Corpus,
+    LanguageModel,
+    Trainer,
+    Training,
+    load_language_model,
+    save_softmax,
+)
+from elmo_bench.lm.softmax import SOFTMAX
 
 log = logging.getLogger(__name__)
 Sentences = Sequence[Sequence[str]]
 
 
 def adapt(cfg: DictConfig) -> dict[str, float]:
-    """Write the adapted biLM to `cfg.out`: the dev text's perplexity before and after, forward and backward."""
+    """Write the adapted biLM to `cfg.out`: the dev text's perplexity before and after, forward and
+    backward.
+    """
     return adapt_to(cfg, whole_sentences(cfg), Path(cfg.out))
 
 
 def adapted(cfg: DictConfig) -> DictConfig:
-    """The config with an adapted biLM; runs with the same biLM, text and settings share one below cache_dir."""
+    """The config with an adapted biLM; runs with the same biLM, text and settings share one below
+    cache_dir.
+    """
     options, weights = pretrained(cfg)
     data = whole_sentences(cfg)
     softmax = Path(weights).with_name(SOFTMAX)
-    facts = [digest(load(options, weights)), softmax.read_bytes() if softmax.is_file() else b""]
+    facts = [
+        load(options, weights).fingerprint(),
+        softmax.read_bytes() if softmax.is_file() else b"",
+    ]
     facts += [Corpus(text(data, "train")).digest(), text(data, "dev"), sorted(cfg.adapt.items())]
-    folder = Path(cfg.cache_dir).expanduser() / "adapted" / hashlib.sha256(repr(facts).encode()).hexdigest()[:16]
+    folder = (
+        Path(cfg.cache_dir).expanduser()
+        / "adapted"
+        / hashlib.sha256(repr(facts).encode()).hexdigest()[:16]
+    )
     folder.parent.mkdir(parents=True, exist_ok=True)
     with alone(folder, "another run adapts the biLM to this text: waiting for it"):
         if not (folder / "adaptation.json").is_file():
             adapt_to(cfg, data, folder)
     log.info("elmo.adapt=true: the biLM is %s", folder)
-    files = {"options": str(folder / "options.json"), "weights": str(folder / "weights.safetensors")}
-    return OmegaConf.merge(cfg, {"elmo": files})  # type: ignore[return-value]
+    files = {
+        "options": str(folder / "options.json"),
+        "weights": str(folder / "weights.safetensors"),
+    }
+    return OmegaConf.merge(cfg, {"encoder": files})  # type: ignore[return-value]
 
 
 def adapt_to(cfg: DictConfig, data: TaskData, folder: Path) -> dict[str, float]:
-    """Adapt the biLM of `cfg.elmo` and save it; `adaptation.json`, the last file, holds the figures that this returns."""
+    """Adapt the biLM of `cfg.encoder` and save it; `adaptation.json`, the last file, holds the
+    figures that this returns.
+    """
     train, dev = text(data, "train"), text(data, "dev")
     corpus = Corpus(train)
     model = language_model(cfg, corpus).to(build.device(cfg))
     if not is_known(cfg):
-        log.info("the biLM has no softmax beside its weights: one for %s words learns first", f"{len(model.vocabulary):,}")
+        log.info(
+            "the biLM has no softmax beside its weights: one for %s words learns first",
+            f"{len(model.vocabulary):,}",
+        )
         model.start_from(corpus)
         model.bilm.requires_grad_(False)
         read(cfg, model, corpus, "a new softmax")
         model.bilm.requires_grad_(True)
     watch = partial(track, description="perplexity")
-    figures = dict(zip(("before/forward", "before/backward"), model.perplexity(dev, watch), strict=True))
+    figures = dict(
+        zip(("before/forward", "before/backward"), model.perplexity(dev, watch), strict=True)
+    )
     read(cfg, model, corpus, "adapting")
-    figures |= dict(zip(("after/forward", "after/backward"), model.perplexity(dev, watch), strict=True))
+    figures |= dict(
+        zip(("after/forward", "after/backward"), model.perplexity(dev, watch), strict=True)
+    )
     folder.mkdir(parents=True, exist_ok=True)
     save(model.bilm, folder / "weights.safetensors")
     save_softmax(model, folder, dtype=torch.float32)
-    about: dict[str, Any] = {"task": cfg.task.name, "data": cfg.data.name, "elmo": cfg.elmo.name}
+    about: dict[str, Any] = {
+        "task": cfg.task.name,
+        "data": cfg.data.name,
+        "encoder": cfg.encoder.name,
+    }
     about |= {"settings": OmegaConf.to_container(cfg.adapt), "train_tokens": corpus.num_tokens}
     about |= {"dev_tokens": sum(map(len, dev)), "perplexity": figures}
     with atomic(folder / "adaptation.json") as part:
         part.write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
-    log.info("dev perplexity, forward and backward: %.2f and %.2f before, %.2f and %.2f after; %s", *figures.values(), folder)
+    log.info(
+        "dev perplexity, forward and backward: %.2f and %.2f before, %.2f and %.2f after; %s",
+        *figures.values(),
+        folder,
+    )
     return figures
 
 
 def whole_sentences(cfg: DictConfig) -> TaskData:
-    """The task's data, the training file read as dev is: of SST, sentences without their phrases."""
+    """The task's data, the training file read as dev is: of SST, sentences without their
+    phrases.
+    """
     read = build.reader(cfg, "dev")
     return build.data(cfg, read={"train": read, "dev": read, "test": read})
 
 
 def text(data: TaskData, split: str) -> Sentences:
-    """A split's sentences without repetition: a premise with three hypotheses, a passage with five questions, is read once."""
+    """A split's sentences without repetition: a premise with three hypotheses, a passage with five
+    questions, is read once.
+    """
     return list(dict.fromkeys(tuple(sentence) for sentence in data.sentences(split) if sentence))
 
 
 def pretrained(cfg: DictConfig) -> tuple[str, str]:
     """The biLM's two files; ValueError where its weights are not to be used."""
-    if cfg.elmo.pretrained is False:
-        raise ValueError("elmo.pretrained=false: there is nothing to adapt; job=pretrain trains a biLM from scratch")
-    return build.elmo_files(cfg)
+    if not build.is_pretrained(cfg):
+        raise ValueError(
+            "encoder.pretrained=false: there is nothing to adapt; job=pretrain trains a biLM from "
+            "scratch"
+        )
+    return build.bilm_files(cfg)
 
 
 def is_known(cfg: DictConfig) -> bool:
     """Whether the biLM's own softmax lies beside its weights."""
-    return Path(build.elmo_files(cfg)[1]).with_name(SOFTMAX).is_file()
+    return Path(build.bilm_files(cfg)[1]).with_name(SOFTMAX).is_file()
 
 
 def language_model(cfg: DictConfig, corpus: Corpus) -> LanguageModel:
-    """The biLM of `cfg.elmo` with its own softmax or, where it has none, an untrained one of the words that occur twice."""
+    """The biLM of `cfg.encoder` with its own softmax or, where it has none, an untrained one of the
+    words that occur twice.
+    """
     options, weights = pretrained(cfg)
     if is_known(cfg):
         model = load_language_model(options, weights)
@@ -110,11 +159,19 @@ def language_model(cfg: DictConfig, corpus: Corpus) -> LanguageModel:
 def read(cfg: DictConfig, model: LanguageModel, corpus: Corpus, description: str) -> None:
     """Train on all of the text, `adapt.epochs` times."""
     chosen: dict[str, Any] = {
-        field.name: cfg.adapt[field.name] for field in dataclasses.fields(Training) if field.name in cfg.adapt
+        field.name: cfg.adapt[field.name]
+        for field in dataclasses.fields(Training)
+        if field.name in cfg.adapt
     }
     chosen |= {key: float(cfg.adapt[key]) for key in ("lr", "gradient_clip")}
-    chosen["samples"] = cfg.adapt.samples if len(model.vocabulary) > max(cfg.adapt.full_up_to, cfg.adapt.samples) else None
+    chosen["samples"] = (
+        cfg.adapt.samples
+        if len(model.vocabulary) > max(cfg.adapt.full_up_to, cfg.adapt.samples)
+        else None
+    )
     adam = {"dense": torch.optim.Adam, "sparse": torch.optim.SparseAdam}
     trainer = Trainer(model, corpus, Training(**chosen), **adam)
-    for _ in track(trainer.run(), f"{description}, {corpus.num_tokens:,} tokens", trainer.num_steps):
+    for _ in track(
+        trainer.run(), f"{description}, {corpus.num_tokens:,} tokens", trainer.num_steps
+    ):
         pass

@@ -1,4 +1,6 @@
-"""`job=cache`: what lies below `cache_dir`, with sizes; a run makes or fetches again what is cleared."""
+"""`job=cache`: what lies below `cache_dir`, with sizes; a run makes or fetches again what is
+cleared.
+"""
 
 import logging
 import shutil
@@ -12,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from elmo_bench.elmo import remove_store
+from elmo_bench.encoders import remove_store
 
 log = logging.getLogger(__name__)
 KINDS = {
@@ -28,7 +30,9 @@ KINDS = {
 
 
 class Entry(NamedTuple):
-    """A file or a folder below `cache_dir`; `used` is when it was last read or written, as far as it says."""
+    """A file or a folder below `cache_dir`; `used` is when it was last read or written, as far as
+    it says.
+    """
 
     kind: str
     path: Path
@@ -37,7 +41,9 @@ class Entry(NamedTuple):
 
 
 def cache(cfg: DictConfig) -> None:
-    """Remove the kinds that `clear` names, but for stores that a run reads, and print what is left."""
+    """Remove the kinds that `clear` names, but for stores that a run reads, and print what is
+    left.
+    """
     clear = cfg["clear"]  # a DictConfig has a method of that name
     chosen = {clear} if isinstance(clear, str) else {str(kind) for kind in clear}
     if unknown := sorted(chosen - {*KINDS, "all"}):
@@ -48,23 +54,36 @@ def cache(cfg: DictConfig) -> None:
             _remove(entry)
     entries = [*_entries(folder)]
     table = Table("kind", "", "name", "MB", "last used", show_footer=True, title=str(folder))
-    table.columns[3].justify, table.columns[3].footer = "right", f"{sum(entry.size for entry in entries) / 1e6:,.1f}"
+    table.columns[3].justify, table.columns[3].footer = (
+        "right",
+        f"{sum(entry.size for entry in entries) / 1e6:,.1f}",
+    )
     for entry in entries:
         when = f"{datetime.fromtimestamp(entry.used):%Y-%m-%d %H:%M}"
         # A download's folder is a key; its one file says more.
-        name = next((path.name for path in entry.path.glob("*") if entry.kind == "elmo"), entry.path.name)
+        name = next(
+            (path.name for path in entry.path.glob("*") if entry.kind == "elmo"), entry.path.name
+        )
         table.add_row(entry.kind, KINDS[entry.kind], Text(name), f"{entry.size / 1e6:,.1f}", when)
     Console(markup=False, emoji=False).print(table)
 
 
 def _entries(folder: Path) -> Iterator[Entry]:
-    """What we have made below the folder, kind by kind, the least recently used first; others' files are not ours to list."""
+    """What we have made below the folder, kind by kind, the least recently used first; others'
+    files are not ours to list.
+    """
     for kind in KINDS:
         paths = folder.glob("sample-*") if kind == "sample" else (folder / kind).glob("*")
         found = []
         for path in (path for path in paths if path.suffix != ".lock"):
-            files = [file.stat() for file in (path.rglob("*") if path.is_dir() else (path,)) if file.is_file()]
-            found.append(Entry(kind, path, sum(file.st_size for file in files), path.stat().st_mtime))
+            files = [
+                file.stat()
+                for file in (path.rglob("*") if path.is_dir() else (path,))
+                if file.is_file()
+            ]
+            found.append(
+                Entry(kind, path, sum(file.st_size for file in files), path.stat().st_mtime)
+            )
         yield from sorted(found, key=lambda entry: entry.used)
 
 

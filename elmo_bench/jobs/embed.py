@@ -1,6 +1,6 @@
-"""`job=embed`: the vectors of a biLM for every sentence of a file, to HDF5 or safetensors.
+"""`job=embed`: the vectors of an encoder for every sentence of a file, to HDF5 or safetensors.
 
-Axes: L layers, T tokens of a sentence, D biLM.
+Axes: L layers, T tokens of a sentence, D encoder.
 """
 
 import dataclasses
@@ -16,15 +16,21 @@ import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from omegaconf import DictConfig, OmegaConf
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    TaskProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from torch import Tensor
 
-from elmo_bench.elmo import BiLm, ScalarMix, chunks, digest
-from elmo_bench.elmo import embed as embedded
-from elmo_bench.text import read_sentences
-
-from . import build
-from .vectors import HDF5, SAFETENSORS, VectorFile
+from elmo_bench import build
+from elmo_bench.elmo import ScalarMix
+from elmo_bench.encoders import Encoder, encode_each
+from elmo_bench.layer_file import HDF5, SAFETENSORS, VectorFile
+from elmo_bench.text import chunks, read_sentences
 
 log = logging.getLogger(__name__)
 Take = Callable[[Float[Tensor, "L T D"]], Tensor]
@@ -35,29 +41,35 @@ DTYPES = {"float32": torch.float32, "float16": torch.float16}
 def embed(cfg: DictConfig) -> None:
     """Write an array for each line of `cfg.input` to `cfg.output`, whole or not at all.
 
-    Line 1 is array "0", as AllenNLP names them; all else that speaks of lines counts them from 1. HDF5 has the layout of
-    `allennlp elmo` and of bilm-tf's `dump_bilm_embeddings`: a dataset a line, (layers, tokens, dim) or (tokens, dim), and
-    `sentence_to_index`. A blank line has no tokens: (layers, 0, dim), as in bilm-tf. A killed run goes on where it stopped.
+    Line 1 is array "0", as AllenNLP names them; all else that speaks of lines counts them from 1.
+    HDF5 has the layout of `allennlp elmo` and of bilm-tf's `dump_bilm_embeddings`: a dataset a
+    line, (layers, tokens, dim) or (tokens, dim), and `sentence_to_index`. A blank line has no
+    tokens: (layers, 0, dim), as in bilm-tf. A killed run goes on where it stopped.
     """
     output = Path(cfg.output)
     _check(cfg, output)
-    bilm = build.bilm(cfg)
-    take, recipe = taker(cfg, bilm)
+    encoder = build.encoder(cfg)
+    take, recipe = taker(cfg, encoder)
     found = survey(cfg.input, with_index=cfg.sentence_to_index and output.suffix in HDF5)
     purpose = {
         "input": found.digest,
-        "biLM": digest(bilm),
+        "encoder": encoder.fingerprint(),
         "layers": recipe,
-        "dtype": [cfg.dtype, cfg.elmo.precision],
+        "dtype": cfg.dtype,
         "layout": found.layout,
     }
-    rows = (bilm.num_layers,) if cfg.layers == "all" else ()
-    shapes = [(*rows, length, bilm.dim) for length in found.lengths]
+    rows = (encoder.num_layers,) if cfg.layers == "all" else ()
+    shapes = [(*rows, length, encoder.dim) for length in found.lengths]
     file = VectorFile(output, shapes, DTYPES[cfg.dtype], purpose, found.index)
     if file.done:
-        log.info("%s has %s of %s sentences: going on from there", file.part, f"{file.done:,}", f"{len(shapes):,}")
-    bilm.to(build.device(cfg))
-    fill(file, bilm, take, cfg.input, found.lengths, cfg.batch_tokens)
+        log.info(
+            "%s has %s of %s sentences: going on from there",
+            file.part,
+            f"{file.done:,}",
+            f"{len(shapes):,}",
+        )
+    encoder.to(build.device(cfg))
+    fill(file, encoder, take, cfg.input, found.lengths, cfg.batch_tokens)
     file.close()
     log.info("%s sentences, %s tokens: %s", f"{len(shapes):,}", f"{sum(found.lengths):,}", output)
 
@@ -74,27 +86,32 @@ def _check(cfg: DictConfig, output: Path) -> None:
         raise ValueError(f"batch_tokens={cfg.batch_tokens}, but it may be 1 or more")
 
 
-def taker(cfg: DictConfig, bilm: BiLm) -> tuple[Take, str]:
+def taker(cfg: DictConfig, encoder: Encoder) -> tuple[Take, str]:
     """What becomes of a sentence's layers, and its description.
 
-    `mix` is gamma sum_j s_j h_j over the layers that `elmo.mix` chooses, all s_j equal and gamma 1; with `result`, the mix that a
-    finished run has learned at `place`.
+    `mix` is gamma sum_j s_j h_j over the layers that `elmo.mix` chooses, all s_j equal and gamma 1;
+    with `result`, the mix that a finished run has learned at `place`.
     """
     if cfg.layers == "all":
         return lambda layers: layers, "all"
     if cfg.layers == "top":
         return lambda layers: layers[-1], "top"
-    shares, gamma = torch.full((bilm.num_layers,), 1 / bilm.num_layers), 1.0
+    shares, gamma = torch.full((encoder.num_layers,), 1 / encoder.num_layers), 1.0
     if cfg.layers == "mix":
         learned = _learned(Path(cfg.result), cfg.place) if cfg.result else None
-        shares, gamma = learned or _equal(cfg, bilm.num_layers)
-        if len(shares) > bilm.num_layers:
+        shares, gamma = learned or _equal(cfg, encoder.num_layers)
+        if len(shares) > encoder.num_layers:
             raise ValueError(
-                f"result={cfg.result} mixes layers up to {len(shares) - 1}, but this biLM has 0..{bilm.num_layers - 1}"
+                f"result={cfg.result} mixes layers up to {len(shares) - 1}, but this encoder has "
+                f"0..{encoder.num_layers - 1}"
             )
-        shares = F.pad(shares, (0, bilm.num_layers - len(shares)))  # a run may mix the lower layers only
+        shares = F.pad(
+            shares, (0, encoder.num_layers - len(shares))
+        )  # a run may mix the lower layers only
     weights = gamma * shares
-    return lambda layers: torch.einsum("l,ltd->td", weights.to(layers), layers), f"mix {weights.tolist()}"
+    return lambda layers: torch.einsum(
+        "l,ltd->td", weights.to(layers), layers
+    ), f"mix {weights.tolist()}"
 
 
 def _equal(cfg: DictConfig, num_layers: int) -> tuple[Tensor, float]:
@@ -112,18 +129,33 @@ def _learned(path: Path, place: str) -> tuple[Tensor, float]:
         mix, elmo = content["mix"], content["config"]["elmo"]
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"result={path}: not the result.json of a run") from error
-    if elmo.get("layer_norm") or elmo.get("norm", "none") != "none":  # `layer_norm` is the earlier name
-        raise ValueError(f"result={path}: its run mixed normalised layers (elmo.norm), and layers=mix has no norm")
+    if (
+        elmo.get("layer_norm") or elmo.get("norm", "none") != "none"
+    ):  # `layer_norm` is the earlier name
+        raise ValueError(
+            f"result={path}: its run mixed normalised layers (elmo.norm), and layers=mix has no "
+            "norm"
+        )
     start = f"elmo/{place}/s"
-    shares = {int(name.removeprefix(start)): value for name, value in mix.items() if name.startswith(start)}
+    shares = {
+        int(name.removeprefix(start)): value
+        for name, value in mix.items()
+        if name.startswith(start)
+    }
     if not shares:
-        raise ValueError(f"result={path} has no mix at place={place}; it has {sorted(mix) or 'none'}")
-    return torch.tensor([shares.get(layer, 0.0) for layer in range(max(shares) + 1)]), mix[f"elmo/{place}/gamma"]
+        raise ValueError(
+            f"result={path} has no mix at place={place}; it has {sorted(mix) or 'none'}"
+        )
+    return torch.tensor([shares.get(layer, 0.0) for layer in range(max(shares) + 1)]), mix[
+        f"elmo/{place}/gamma"
+    ]
 
 
 @dataclasses.dataclass(frozen=True)
 class Survey:
-    """What is to be known of an input before its first vector: the sizes, which text it is, and AllenNLP's index of it."""
+    """What is to be known of an input before its first vector: the sizes, which text it is, and
+    AllenNLP's index of it.
+    """
 
     lengths: list[int]
     digest: str
@@ -135,7 +167,9 @@ class Survey:
 
 
 def survey(path: str | Path, *, with_index: bool) -> Survey:
-    """Read and check all of the input once. The index is JSON, from a sentence (tokens with blanks between) to its last line."""
+    """Read and check all of the input once. The index is JSON, from a sentence (tokens with blanks
+    between) to its last line.
+    """
     lengths, found, lines = [], hashlib.sha256(), {}
     for number, tokens in enumerate(read_sentences(path)):
         lengths.append(len(tokens))
@@ -145,13 +179,27 @@ def survey(path: str | Path, *, with_index: bool) -> Survey:
     return Survey(lengths, found.hexdigest(), json.dumps(lines) if with_index else None)
 
 
-def fill(file: VectorFile, bilm: BiLm, take: Take, source: str | Path, lengths: Sequence[int], batch_tokens: int) -> None:
-    """Compute what the file lacks, a piece of the input after the other; memory is that of a piece."""
-    columns = [TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TextColumn("{task.fields[speed]}")]
+def fill(
+    file: VectorFile,
+    encoder: Encoder,
+    take: Take,
+    source: str | Path,
+    lengths: Sequence[int],
+    batch_tokens: int,
+) -> None:
+    """Compute what the file lacks, a piece of the input after the other; memory is that of a
+    piece.
+    """
+    columns = [
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TextColumn("{task.fields[speed]}"),
+    ]
     with file.filling(), Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn()) as progress:
         bar = progress.add_task("embedding", total=sum(lengths[file.done :]), speed="")
         for piece in chunks(islice(read_sentences(source), file.done, None), 8 * batch_tokens):
-            for place, layers in embedded(bilm, piece, batch_tokens=batch_tokens):
+            for place, layers in encode_each(encoder, piece, batch_tokens=batch_tokens):
                 file.write(file.done + place, take(layers))
                 progress.update(bar, advance=len(piece[place]))
             file.keep(file.done + len(piece))

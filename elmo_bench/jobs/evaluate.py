@@ -1,4 +1,6 @@
-"""`job=evaluate`: a trained model on a split of any data set of its task; leaves `result.json`, predictions and counts."""
+"""`job=evaluate`: a trained model on a split of any data set of its task; leaves `result.json`,
+predictions and counts.
+"""
 
 import logging
 import time
@@ -9,31 +11,45 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
+from elmo_bench import build, inputs
+from elmo_bench.checkpoint import KEY, MODEL, check_plain, extend, restore
 from elmo_bench.data import Example, TaskData
 from elmo_bench.module import TaskModule
+from elmo_bench.report.result import print_line, print_metrics
 from elmo_bench.runs import Result, begin, corpus_of, hash_files, result_of, write_result
 from elmo_bench.text import Vocab, kinds, label_map, types
 
-from . import build, inputs
-from .checkpoint import KEY, MODEL, check_plain, extend, restore
-from .result import print_line, print_metrics
-from .train import choices, count_parameters, device_name, is_first, write_counts, write_predictions
+from .train import choices, count_parameters, device_name, write_counts, write_predictions
 
 Read = Callable[[Path], Iterator[Example]]
 log = logging.getLogger(__name__)
-SPLITS = {"train": "train", "dev": "val", "test": "test"}  # and what `result.json` calls their figures
+SPLITS = {
+    "train": "train",
+    "dev": "val",
+    "test": "test",
+}  # and what `result.json` calls their figures
 
 
 def evaluate(cfg: DictConfig) -> dict[str, float]:
-    """The figures of `cfg.checkpoint` on `cfg.split` of `cfg.data`, as fractions of 1: those that training printed."""
+    """The figures of `cfg.checkpoint` on `cfg.split` of `cfg.data`, as fractions of 1: those that
+    training printed.
+    """
     if cfg.split not in SPLITS:
         raise ValueError(f"split={cfg.split}, but it may be one of {', '.join(SPLITS)}")
     started, asked = time.perf_counter(), cfg
     cfg, module, vocab = restore(cfg)
-    if Path(cfg.run_dir).resolve() in (Path(cfg.checkpoint).parent.resolve(), Path(cfg.checkpoint).resolve().parent):
-        raise ValueError(f"run_dir={cfg.run_dir} holds the checkpoint's own run: choose another folder for what is measured")
-    if is_first():
-        asked = cfg if asked.data.name == "checkpoint" else asked  # whose corpus only the checkpoint knows
+    if Path(cfg.run_dir).resolve() in (
+        Path(cfg.checkpoint).parent.resolve(),
+        Path(cfg.checkpoint).resolve().parent,
+    ):
+        raise ValueError(
+            f"run_dir={cfg.run_dir} holds the checkpoint's own run: choose another folder for "
+            "what is measured"
+        )
+    if build.is_first():
+        asked = (
+            cfg if asked.data.name == "checkpoint" else asked
+        )  # whose corpus only the checkpoint knows
         begin(asked, inputs.files(asked))
     file = inputs.corpus(cfg, [cfg.split])[cfg.split]
     cfg.data.name = cfg.data.name or str(file)  # data=files calls a corpus by its training file
@@ -50,12 +66,16 @@ def evaluate(cfg: DictConfig) -> dict[str, float]:
         vocab=vocab,
     )
     extend(cfg, module, vocab, data.all_sentences)
-    data.store = build.stored(cfg, module.elmo, data)
+    data.store, data.prepare = build.stored(cfg, module.elmo, data), module.elmo.prepare
     trainer = build.trainer(cfg, [])
     begun = time.perf_counter()
     measured = trainer.test(module, data, verbose=False)[0]
     ended = time.perf_counter()
-    metrics = {name.replace("test/", f"{cfg.split}/", 1): value for name, value in measured.items() if name.startswith("test/")}
+    metrics = {
+        name.replace("test/", f"{cfg.split}/", 1): value
+        for name, value in measured.items()
+        if name.startswith("test/")
+    }
     if left_out:
         log.info("data.labels: of the predictions are left out: %s", _listed(left_out))
     if trainer.is_global_zero:
@@ -63,40 +83,63 @@ def evaluate(cfg: DictConfig) -> dict[str, float]:
         write_counts(cfg, data.examples["test"], module, cfg.split)
         speed = len(data.examples["test"]) / (ended - begun)
         _write(cfg, file, module, metrics, seconds=ended - started, speed=speed)
-        print_metrics(metrics, cfg.split, f"{cfg.task.name} on {cfg.data.name}, {cfg.checkpoint}: {cfg.split}")
+        print_metrics(
+            metrics, cfg.split, f"{cfg.task.name} on {cfg.data.name}, {cfg.checkpoint}: {cfg.split}"
+        )
         print_line(f"{cfg.run_dir}/result.json")
     return metrics
 
 
-def _write(cfg: DictConfig, file: Path, module: TaskModule, metrics: dict[str, float], *, seconds: float, speed: float) -> None:
-    """`result.json`: the figures of this split, and the config and the inputs of the training run, tested on this file.
+def _write(
+    cfg: DictConfig,
+    file: Path,
+    module: TaskModule,
+    metrics: dict[str, float],
+    *,
+    seconds: float,
+    speed: float,
+) -> None:
+    """`result.json`: the figures of this split, and the config and the inputs of the training run,
+    tested on this file.
 
-    `trained_on` is the training run's `data`. A checkpoint of an earlier version does not know its run, which may lie beside it.
+    `trained_on` is the training run's `data`. A checkpoint of an earlier version does not know its
+    run, which may lie beside it.
     """
-    unknown: Any = {"config": OmegaConf.to_container(cfg, resolve=True) | {"data": {"name": "unknown"}}}  # type: ignore[operator]
+    config: Any = OmegaConf.to_container(cfg, resolve=True)
+    unknown: Any = {"config": config | {"data": {"name": "unknown"}}}
     run = module.content[KEY].get("run") or result_of(Path(cfg.checkpoint).parent) or unknown
     check_plain(run, Path(cfg.checkpoint))
     config = _config(cfg, run["config"])
     result = Result(
         task=cfg.task.name,
         seed=config.seed,
-        metrics={name.replace(f"{cfg.split}/", f"{SPLITS[cfg.split]}/", 1): float(value) for name, value in metrics.items()},
+        metrics={
+            name.replace(f"{cfg.split}/", f"{SPLITS[cfg.split]}/", 1): float(value)
+            for name, value in metrics.items()
+        },
         mix=module.mix(),
-        parameters=run.get("parameters") or count_parameters(module),  # what training moved: `module` has no frozen vectors
+        parameters=run.get("parameters")
+        or count_parameters(module),  # what training moved: `module` has no frozen vectors
         seconds={"total": seconds, "training": 0.0},
         epochs=0,
         examples_per_second=speed,
         device=device_name(module),
     )
-    hashes = hash_files({f"data.{cfg.split}": file, "checkpoint": Path(cfg.checkpoint)}, cfg.cache_dir)
+    hashes = hash_files(
+        {f"data.{cfg.split}": file, "checkpoint": Path(cfg.checkpoint)}, cfg.cache_dir
+    )
     write_result(result, config, choices(), run.get("inputs", {}) | hashes)
 
 
 def _config(cfg: DictConfig, trained: dict[str, Any]) -> DictConfig:
-    """The config of the training run with the model as it is measured (single settings may differ) and the data of this one."""
+    """The config of the training run with the model as it is measured (single settings may differ)
+    and the data of this one.
+    """
     measured: Any = OmegaConf.to_container(cfg, resolve=True)
     task = measured["task"] | {
-        key: value for key, value in trained["task"].items() if key in ("optimizer", "scheduler", "callbacks")
+        key: value
+        for key, value in trained["task"].items()
+        if key in ("optimizer", "scheduler", "callbacks")
     }
     own = {key: measured[key] for key in ("job", "checkpoint", "split", "data", "run_dir", *MODEL)}
     config = trained | own | {"task": task, "trained_on": corpus_of(trained["data"])}
@@ -104,20 +147,33 @@ def _config(cfg: DictConfig, trained: dict[str, Any]) -> DictConfig:
     return OmegaConf.create(config)
 
 
-def renamed(cfg: DictConfig, vocab: Vocab, read: Read, left_out: Counter[str]) -> tuple[Read, Callable[[Any], Any]]:
-    """The task's `read` with the corpus's labels by the model's names (`data.labels`), and what renames a prediction.
+def renamed(
+    cfg: DictConfig, vocab: Vocab, read: Read, left_out: Counter[str]
+) -> tuple[Read, Callable[[Any], Any]]:
+    """The task's `read` with the corpus's labels by the model's names (`data.labels`), and what
+    renames a prediction.
 
-    Labels that the map does not name are left out of the gold annotation, with the whole example where that
-    is its only label, and counted. So are predicted chunks of other types (in `left_out`); a class that is
-    predicted stays, and is wrong.
+    Labels that the map does not name are left out of the gold annotation, with the whole example
+    where that is its only label, and counted. So are predicted chunks of other types (in
+    `left_out`); a class that is predicted stays, and is wrong.
     """
     task = build.task_files(cfg)
     relabel = getattr(task, "relabel", None)
     if relabel is None:
-        raise ValueError(f"data.labels: task={cfg.task.name} has no labels that another corpus could call otherwise")
+        raise ValueError(
+            f"data.labels: task={cfg.task.name} has no labels that another corpus could call "
+            "otherwise"
+        )
     labels: Any = OmegaConf.to_container(cfg.data.labels, resolve=True)
-    if unknown := [label for label in labels if not any(f"-{known}".endswith(f"-{label}") for known in vocab.labels)]:
-        raise ValueError(f"data.labels: the model has no {', '.join(unknown)}; its labels are {', '.join(types(vocab.labels))}")
+    if unknown := [
+        label
+        for label in labels
+        if not any(f"-{known}".endswith(f"-{label}") for known in vocab.labels)
+    ]:
+        raise ValueError(
+            f"data.labels: the model has no {', '.join(unknown)}; its labels are "
+            f"{', '.join(types(vocab.labels))}"
+        )
     asked = label_map(labels).gold
     names = label_map(getattr(task, "complete_labels", dict)(labels))
 
@@ -128,9 +184,18 @@ def renamed(cfg: DictConfig, vocab: Vocab, read: Read, left_out: Counter[str]) -
             if (same := relabel(example, names.gold)) is not None:
                 yield same
         if missing := asked.keys() - counts.keys():
-            raise ValueError(f"data.labels: {path} has no {', '.join(sorted(missing))}; it has {', '.join(sorted(counts))}")
-        others = Counter({label: count for label, count in counts.items() if label not in names.gold})
-        log.info("data.labels: of %d gold labels are left out: %s", counts.total(), _listed(others) or "none")
+            raise ValueError(
+                f"data.labels: {path} has no {', '.join(sorted(missing))}; it has "
+                f"{', '.join(sorted(counts))}"
+            )
+        others = Counter(
+            {label: count for label, count in counts.items() if label not in names.gold}
+        )
+        log.info(
+            "data.labels: of %d gold labels are left out: %s",
+            counts.total(),
+            _listed(others) or "none",
+        )
 
     def rename(prediction: Any) -> Any:
         left_out.update(kind for kind in kinds(prediction) if kind not in names.predicted)

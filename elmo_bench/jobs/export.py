@@ -1,4 +1,6 @@
-"""`job=export`: a biLM in another format, the official HDF5 that every reader of ELMo takes or safetensors."""
+"""`job=export`: a biLM in another format, the official HDF5 that every reader of ELMo takes or
+safetensors.
+"""
 
 import logging
 from pathlib import Path
@@ -6,9 +8,8 @@ from pathlib import Path
 import torch
 from omegaconf import DictConfig
 
-from elmo_bench.elmo import Options, save
-
-from . import build
+from elmo_bench import build
+from elmo_bench.encoders.bilm import Options, save
 
 log = logging.getLogger(__name__)
 SUFFIXES = (".hdf5", ".h5", ".safetensors")
@@ -16,7 +17,9 @@ DTYPES = {"float32": torch.float32, "float16": torch.float16}
 
 
 def export(cfg: DictConfig) -> None:
-    """Write the biLM to `cfg.output`, in the format of its suffix, and its `options.json` beside it."""
+    """Write the biLM to `cfg.output`, in the format of its suffix, and its `options.json` beside
+    it.
+    """
     output = Path(cfg.output)
     if output.suffix not in SUFFIXES:
         raise ValueError(f"output={output}: its name may end in {', '.join(SUFFIXES)}")

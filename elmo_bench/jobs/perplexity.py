@@ -9,27 +9,29 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from elmo_bench.elmo import LanguageModel, load_language_model, sentence_likelihoods, text_likelihoods
+from elmo_bench import build
 from elmo_bench.files import atomic
+from elmo_bench.lm import LanguageModel, load_language_model, sentence_likelihoods, text_likelihoods
 from elmo_bench.text import read_sentences
 
-from . import build
-
 Line = tuple[int, Sequence[str]]  # its number from 1, its tokens
-Scored = tuple[int, Sequence[str], np.ndarray, np.ndarray]  # a line, and log p of its predictions forward and backward
+Scored = tuple[
+    int, Sequence[str], np.ndarray, np.ndarray
+]  # a line, and log p of its predictions forward and backward
 STATES = ("zero", "carried")
 
 
 def perplexity(cfg: DictConfig) -> dict[str, float]:
     """Print one JSON object; nothing else goes to standard output.
 
-    `forward`, `backward`: exp of the mean negative log likelihood (nats) of each direction's predictions, which are the words
-    and one boundary a sentence, with the full softmax; `mean`: that of both together. `unknown`: the share of the words that
-    the vocabulary lacks; these are predicted as <UNK>, so that texts with many look easier. Blank lines are passed over.
+    `forward`, `backward`: exp of the mean negative log likelihood (nats) of each direction's
+    predictions, which are the words and one boundary a sentence, with the full softmax; `mean`:
+    that of both together. `unknown`: the share of the words that the vocabulary lacks; these are
+    predicted as <UNK>, so that texts with many look easier. Blank lines are passed over.
     """
     if cfg.state not in STATES:
         raise ValueError(f"state={cfg.state}, but it may be one of {', '.join(STATES)}")
@@ -51,29 +53,44 @@ def perplexity(cfg: DictConfig) -> dict[str, float]:
         if not sentences:
             raise ValueError(f"input={cfg.input} contains only blank lines")
     figures: dict[str, Any] = perplexities(float(totals[0]), float(totals[1]), words + sentences)
-    figures |= {"tokens": words, "sentences": sentences, "unknown": unknown / max(words, 1), "state": cfg.state}
+    figures |= {
+        "tokens": words,
+        "sentences": sentences,
+        "unknown": unknown / max(words, 1),
+        "state": cfg.state,
+    }
     Console(soft_wrap=True, highlight=False, markup=False, emoji=False).print(json.dumps(figures))
     return figures
 
 
 def language_model(cfg: DictConfig) -> LanguageModel:
-    """The biLM of `cfg.elmo` with the softmax that lies beside its weights."""
-    files = build.elmo_files(cfg)
-    for key, wanted in (("pretrained", True), ("adapt", False)):
-        if cfg.elmo[key] != wanted:
+    """The biLM of `cfg.encoder` with the softmax that lies beside its weights."""
+    files = build.bilm_files(cfg)
+    for key, wanted in (("encoder.pretrained", True), ("elmo.adapt", False)):
+        if (value := OmegaConf.select(cfg, key)) != wanted:
             raise ValueError(
-                f"elmo.{key}={cfg.elmo[key]} is for runs with a task: job=perplexity reads a biLM's files as they are"
+                f"{key}={value} is for runs with a task: job=perplexity reads a biLM's files as "
+                "they are"
             )
     return load_language_model(*files)
 
 
 def likelihoods(model: LanguageModel, cfg: DictConfig) -> Iterator[Scored]:
     """Every sentence of the input; a carried state needs the whole text in memory."""
-    lines = ((number, tokens) for number, tokens in enumerate(read_sentences(cfg.input), 1) if tokens)
+    lines = (
+        (number, tokens) for number, tokens in enumerate(read_sentences(cfg.input), 1) if tokens
+    )
     if cfg.state == "carried":
         once: dict[str, str] = {}
-        whole = [(number, [once.setdefault(token, token) for token in tokens]) for number, tokens in lines]
-        scores = text_likelihoods(model, [tokens for _, tokens in whole], streams=cfg.streams) if whole else iter(())
+        whole = [
+            (number, [once.setdefault(token, token) for token in tokens])
+            for number, tokens in lines
+        ]
+        scores = (
+            text_likelihoods(model, [tokens for _, tokens in whole], streams=cfg.streams)
+            if whole
+            else iter(())
+        )
         yield from ((*line, *pair) for line, pair in zip(whole, scores, strict=True))
         return
     ahead: deque[Line] = deque()  # what the scores below have taken and not yet given back
@@ -88,9 +105,15 @@ def _noted(lines: Iterable[Line], ahead: deque[Line]) -> Iterator[Sequence[str]]
 
 
 def describe(
-    number: int, tokens: Sequence[str], unknown: Sequence[int], forward: np.ndarray, backward: np.ndarray
+    number: int,
+    tokens: Sequence[str],
+    unknown: Sequence[int],
+    forward: np.ndarray,
+    backward: np.ndarray,
 ) -> dict[str, Any]:
-    """A sentence of the per-token file: log p (nats) in the order of the tokens, those of the boundaries apart."""
+    """A sentence of the per-token file: log p (nats) in the order of the tokens, those of the
+    boundaries apart.
+    """
     return {
         "line": number,
         "tokens": tokens,
@@ -109,7 +132,11 @@ def _rounded(values: np.ndarray) -> list[float]:
 
 def perplexities(forward: float, backward: float, count: int) -> dict[str, float]:
     """From the sums of log p of each direction, over so many predictions each."""
-    means = {"forward": forward / count, "backward": backward / count, "mean": (forward + backward) / (2 * count)}
+    means = {
+        "forward": forward / count,
+        "backward": backward / count,
+        "mean": (forward + backward) / (2 * count),
+    }
     return {name: math.exp(-value) for name, value in means.items()}
 
 

@@ -10,12 +10,11 @@ from typing import Any
 
 from omegaconf import DictConfig
 
+from elmo_bench import build
+from elmo_bench.checkpoint import extend, restore
 from elmo_bench.data import TaskData
 from elmo_bench.files import atomic
 from elmo_bench.text import read_lines, read_objects
-
-from . import build
-from .checkpoint import extend, restore
 
 log = logging.getLogger(__name__)
 Parse = Callable[[dict[str, Any], str], Any]
@@ -26,9 +25,10 @@ _TAGGED = re.compile(r"\S+\s(.*\s)?(O|[BI]-\S+)\s*")  # a word, its tag last
 def predict(cfg: DictConfig) -> None:
     """Write a labelled record for each record of `cfg.input` to `cfg.output`, whole or not at all.
 
-    A file with `.jsonl` (or `.json`) in its name has a JSON object a line, with the keys that the task's `parse` asks for;
-    any other is text, a line an example. What a line becomes stands in the same line, blank lines stay blank; `line` is its
-    number, and a record's `id`, where it has one, is kept.
+    A file with `.jsonl` (or `.json`) in its name has a JSON object a line, with the keys that the
+    task's `parse` asks for; any other is text, a line an example. What a line becomes stands in the
+    same line, blank lines stay blank; `line` is its number, and a record's `id`, where it has one,
+    is kept.
     """
     if not Path(cfg.output).absolute().parent.is_dir():
         raise FileNotFoundError(f"output={cfg.output}: there is no such folder")
@@ -44,11 +44,14 @@ def predict(cfg: DictConfig) -> None:
         vocab=vocab,
     )
     extend(cfg, module, vocab, data.all_sentences)
-    data.store = build.stored(cfg, module.elmo, data)
+    data.store, data.prepare = build.stored(cfg, module.elmo, data), module.elmo.prepare
     trainer = build.trainer(cfg, [])
     trainer.predict(module, data, return_predictions=False)
     if trainer.is_global_zero:
-        rendered = [task.render(example, module.predictions[k]) for k, example in enumerate(data.examples["test"])]
+        rendered = [
+            task.render(example, module.predictions[k])
+            for k, example in enumerate(data.examples["test"])
+        ]
         _write(records, rendered, cfg.output)
         log.info("%d examples of %s labelled: %s", len(records), cfg.input, cfg.output)
 
@@ -59,7 +62,10 @@ def _parse(parse: Parse, records: Records, path: Path) -> Iterator[Any]:
 
 def _write(records: Records, rendered: Sequence[dict[str, Any]], output: str) -> None:
     # Half a surrogate pair stays as JSON writes it.
-    with atomic(output) as part, part.open("w", encoding="utf-8", errors="backslashreplace") as file:
+    with (
+        atomic(output) as part,
+        part.open("w", encoding="utf-8", errors="backslashreplace") as file,
+    ):
         last = 0
         for (line, record), labelled in zip(records, rendered, strict=True):
             identity = {"id": record["id"]} if "id" in record else {}
@@ -74,14 +80,17 @@ def _records(path: Path) -> Records:
     lines = [(number, line) for number, line in read_lines(path) if line.strip()]
     if columns := _columns([line for _, line in lines[:50]]):
         raise ValueError(
-            f"input={path} has {columns}, but job=predict reads text, an example a line, or JSON lines (.jsonl); "
+            f"input={path} has {columns}, but job=predict reads text, an example a line, or JSON "
+            "lines (.jsonl); "
             f"job=evaluate data.files.test=FILE measures a model on an annotated file"
         )
     return [(number, {"text": line}) for number, line in lines]
 
 
 def _columns(lines: Sequence[str]) -> str:
-    """What tells that a file holds columns, a word a line, instead of text; "" where nothing does."""
+    """What tells that a file holds columns, a word a line, instead of text; "" where nothing
+    does.
+    """
     if lines and lines[0].startswith(("#begin document", "-DOCSTART-")):
         return f"{lines[0].split()[0]!r} in its first line"
     rows = [line for line in lines if not line.startswith("#")]

@@ -1,4 +1,6 @@
-"""`job=pretrain`: a biLM from scratch on a text, and its model card; the same command again goes on where it was stopped."""
+"""`job=pretrain`: a biLM from scratch on a text, and its model card; the same command again goes on
+where it was stopped.
+"""
 
 import hashlib
 import logging
@@ -18,16 +20,31 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from omegaconf import DictConfig, OmegaConf
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn, track
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+    track,
+)
 
-from elmo_bench.elmo import BiLm, Corpus, LanguageModel, Trainer, Training, load_language_model, save, save_softmax
-from elmo_bench.elmo.softmax import SOFTMAX, VOCABULARY
+from elmo_bench.build import device as device_kind
+from elmo_bench.build import instantiate
+from elmo_bench.encoders.bilm import BiLm, save
 from elmo_bench.files import atomic
+from elmo_bench.lm import (
+    Corpus,
+    LanguageModel,
+    Trainer,
+    Training,
+    load_language_model,
+    save_softmax,
+)
+from elmo_bench.lm.softmax import SOFTMAX, VOCABULARY
 from elmo_bench.report import escape
 from elmo_bench.text import read_text, text_files
-
-from .build import device as device_kind
-from .build import instantiate
 
 log = logging.getLogger(__name__)
 ASIDE = ("save_every", "validate_every", "resume")  # settings that change no weight
@@ -35,7 +52,9 @@ LENGTH = ("epochs", "max_steps")  # settings that may change when a run goes on,
 
 
 def pretrain(cfg: DictConfig) -> dict[str, float]:
-    """Train, keep what is best on the dev text: options, weights and softmax (fp16), and a model card."""
+    """Train, keep what is best on the dev text: options, weights and softmax (fp16), and a model
+    card.
+    """
     for key in ("batch_size", "unroll", "epochs", "max_steps", "save_every", "validate_every"):
         if cfg.pretrain[key] is not None and cfg.pretrain[key] < 1:
             raise ValueError(f"pretrain.{key}={cfg.pretrain[key]}, but it may be 1 or more")
@@ -52,7 +71,9 @@ def pretrain(cfg: DictConfig) -> dict[str, float]:
             return {}
         figures = {"dev": run.best} if dev else {}
         if test := held_out(cfg, files["test"]):
-            best = load_language_model(Path(cfg.out, "options.json"), Path(cfg.out, "weights.safetensors"))
+            best = load_language_model(
+                Path(cfg.out, "options.json"), Path(cfg.out, "weights.safetensors")
+            )
             tested = best.to(device).perplexity(test, partial(track, description="test perplexity"))
             figures |= {"test/forward": tested[0], "test/backward": tested[1]}
             log.info("test perplexity forward %.2f, backward %.2f", *tested)
@@ -80,7 +101,9 @@ def processes(cfg: DictConfig) -> Iterator[torch.device]:
 
 
 def encoded(cfg: DictConfig, pattern: str | Path) -> Corpus:
-    """The training text as numbers, encoded below cache_dir when it is first read; the first process does it for all."""
+    """The training text as numbers, encoded below cache_dir when it is first read; the first
+    process does it for all.
+    """
     files = text_files(pattern)
     facts = [(str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns) for path in files]
     name = hashlib.sha256(repr((facts, bool(cfg.text.tokenize))).encode()).hexdigest()[:16]
@@ -94,7 +117,11 @@ def encoded(cfg: DictConfig, pattern: str | Path) -> Corpus:
 
 def _watched(sentences: Iterator[Sequence[str]]) -> Iterator[Sequence[str]]:
     """The same sentences, with a line of progress."""
-    with Progress(TextColumn("reading the text: {task.completed:,.0f} tokens"), TimeElapsedColumn(), transient=True) as progress:
+    with Progress(
+        TextColumn("reading the text: {task.completed:,.0f} tokens"),
+        TimeElapsedColumn(),
+        transient=True,
+    ) as progress:
         bar, tokens = progress.add_task(""), 0
         for number, sentence in enumerate(sentences):
             tokens += len(sentence)
@@ -111,18 +138,29 @@ def held_out(cfg: DictConfig, pattern: str | Path | None) -> list[Sequence[str]]
 def build(cfg: DictConfig, corpus: Corpus, device: torch.device) -> Trainer:
     """A new language model, and what trains it."""
     settings = cfg.pretrain
-    choices = {"softmax": ("auto", "full", "sampled"), "start": ("frequencies", "random"), "precision": (32, "bf16")}
+    choices = {
+        "softmax": ("auto", "full", "sampled"),
+        "start": ("frequencies", "random"),
+        "precision": (32, "bf16"),
+    }
     for key, allowed in (choices | {"resume": ("auto", "never")}).items():
         if settings[key] not in allowed:
-            raise ValueError(f"pretrain.{key}={settings[key]}, but it may be {', '.join(map(str, allowed))}")
+            raise ValueError(
+                f"pretrain.{key}={settings[key]}, but it may be {', '.join(map(str, allowed))}"
+            )
     vocabulary = corpus.vocabulary(settings.vocabulary, min_count=settings.min_count)
     is_large = len(vocabulary) > settings.full_up_to
     is_sampled = settings.softmax == "sampled" or (settings.softmax == "auto" and is_large)
     torch.manual_seed(cfg.seed)
-    model = LanguageModel(BiLm(instantiate(cfg.bilm), dropout=settings.dropout), vocabulary).to(device)
+    model = LanguageModel(BiLm(instantiate(cfg.bilm), dropout=settings.dropout), vocabulary).to(
+        device
+    )
     if settings.start == "frequencies":
         model.start_from(corpus)
-    chosen: dict[str, Any] = {key: settings[key] for key in ("epochs", "batch_size", "unroll", "max_steps", "warmup", "cosine")}
+    chosen: dict[str, Any] = {
+        key: settings[key]
+        for key in ("epochs", "batch_size", "unroll", "max_steps", "warmup", "cosine")
+    }
     chosen |= {key: float(settings[key]) for key in ("lr", "gradient_clip", "loss_scale")}
     plan = Training(
         **chosen,
@@ -146,7 +184,9 @@ def size(model: LanguageModel) -> int:
 
 
 class _Run:
-    """Training with all that surrounds it: progress, dev text, checkpoints, and being asked to stop."""
+    """Training with all that surrounds it: progress, dev text, checkpoints, and being asked to
+    stop.
+    """
 
     def __init__(self, cfg: DictConfig, trainer: Trainer, dev: list[Sequence[str]]) -> None:
         self.cfg, self.trainer, self.dev = cfg, trainer, dev
@@ -158,15 +198,30 @@ class _Run:
         self.identity = identity(cfg, trainer.corpus)
         if cfg.pretrain.resume == "auto" and self.last.is_file():
             self._resume()
-        elif self.is_first and cfg.pretrain.resume == "never":  # or what an earlier training left would pass for this one's
-            for name in ("last.ckpt", "options.json", "weights.safetensors", SOFTMAX, VOCABULARY, "README.md"):
+        elif (
+            self.is_first and cfg.pretrain.resume == "never"
+        ):  # or what an earlier training left would pass for this one's
+            for name in (
+                "last.ckpt",
+                "options.json",
+                "weights.safetensors",
+                SOFTMAX,
+                VOCABULARY,
+                "README.md",
+            ):
                 (self.out / name).unlink(missing_ok=True)
 
     def train(self) -> None:
         """Run to the end; SystemExit where the process was asked to stop, when all is saved."""
         trainer, settings = self.trainer, self.cfg.pretrain
         self.out.mkdir(parents=True, exist_ok=True)
-        columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn()
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+        )
         begun, tokens, first, earlier = time.perf_counter(), 0, trainer.step, self.seconds
         with Progress(*columns, disable=not self.is_first) as progress, _asked_to_stop(trainer):
             bar = progress.add_task("pretraining", total=trainer.num_steps, completed=trainer.step)
@@ -176,27 +231,48 @@ class _Run:
                 left = spent * (trainer.num_steps - trainer.step) / (trainer.step - first)
                 self.seconds = earlier + spent
                 status = f"loss {step.loss:.3f}  {tokens / spent:,.0f} tokens/s"
-                progress.update(bar, completed=trainer.step, description=f"epoch {trainer.epoch}  {status}")
-                at_end = trainer.step % trainer.epoch_steps == 0 or trainer.step == trainer.num_steps
-                if at_end or (settings.validate_every and trainer.step % settings.validate_every == 0):
+                progress.update(
+                    bar, completed=trainer.step, description=f"epoch {trainer.epoch}  {status}"
+                )
+                at_end = (
+                    trainer.step % trainer.epoch_steps == 0 or trainer.step == trainer.num_steps
+                )
+                if at_end or (
+                    settings.validate_every and trainer.step % settings.validate_every == 0
+                ):
                     self._validate()
                 if at_end or step.stop or trainer.step % settings.save_every == 0:
                     self._save()
-                    log.info("step %d of %d: %s, %.0f minutes left", trainer.step, trainer.num_steps, status, left / 60)
+                    log.info(
+                        "step %d of %d: %s, %.0f minutes left",
+                        trainer.step,
+                        trainer.num_steps,
+                        status,
+                        left / 60,
+                    )
                 if step.stop:
-                    log.warning("stopped after step %d; the same command goes on from there", trainer.step)
+                    log.warning(
+                        "stopped after step %d; the same command goes on from there", trainer.step
+                    )
                     raise SystemExit(1)
         if self.looked != trainer.step:  # a run that was shortened to where it was stopped
             self._validate()
             self._save()
 
     def _validate(self) -> None:
-        """Keep the language model where it is better on the dev text than it was; without one, always."""
+        """Keep the language model where it is better on the dev text than it was; without one,
+        always.
+        """
         found = math.inf
         if self.dev:
             forward, backward = self.trainer.model.perplexity(self.dev)
             found = math.sqrt(forward * backward)
-            log.info("step %d: dev perplexity forward %.2f, backward %.2f", self.trainer.step, forward, backward)
+            log.info(
+                "step %d: dev perplexity forward %.2f, backward %.2f",
+                self.trainer.step,
+                forward,
+                backward,
+            )
         if found < self.best or not self.dev or self.looked is None:
             self.best = found
             self._keep()
@@ -208,8 +284,14 @@ class _Run:
             save_softmax(self.trainer.model, self.out)
 
     def _save(self) -> None:
-        """Write last.ckpt; the old one stays until the new one is whole. Before the first look at dev, keep the model too."""
-        content = self.trainer.state_dict() | {"best": self.best, "seconds": self.seconds, "identity": self.identity}
+        """Write last.ckpt; the old one stays until the new one is whole. Before the first look at
+        dev, keep the model too.
+        """
+        content = self.trainer.state_dict() | {
+            "best": self.best,
+            "seconds": self.seconds,
+            "identity": self.identity,
+        }
         content |= {"looked": self.looked, "num_steps": self.trainer.num_steps}
         if not self.is_first:
             return
@@ -222,7 +304,8 @@ class _Run:
                 os.fsync(file.fileno())
         except (OSError, RuntimeError) as error:  # torch's word for a write that failed
             raise OSError(
-                f"{self.last} could not be written after step {self.trainer.step}: {error}; the last one stays"
+                f"{self.last} could not be written after step {self.trainer.step}: {error}; the "
+                "last one stays"
             ) from error
 
     def _resume(self) -> None:
@@ -231,31 +314,50 @@ class _Run:
             theirs = saved["identity"]
         except Exception as error:  # whatever unpickling meets in a file that is none of ours
             raise ValueError(
-                f"{self.last}: not the state of a training, or a damaged one; pretrain.resume=never begins anew"
+                f"{self.last}: not the state of a training, or a damaged one; "
+                "pretrain.resume=never begins anew"
             ) from error
         lengths = {f"pretrain.{key}" for key in LENGTH}  # an earlier version's identity had them
         keys = sorted({*theirs, *self.identity} - lengths)
         different = [key for key in keys if theirs.get(key) != self.identity.get(key)]
         if different:
-            said = "; ".join(f"{key} was {theirs.get(key)} and is now {self.identity.get(key)}" for key in different)
-            raise ValueError(f"{self.last} is of another training: {said}. Choose another out=, or pretrain.resume=never")
+            said = "; ".join(
+                f"{key} was {theirs.get(key)} and is now {self.identity.get(key)}"
+                for key in different
+            )
+            raise ValueError(
+                f"{self.last} is of another training: {said}. Choose another out=, or "
+                "pretrain.resume=never"
+            )
         self.trainer.load_state_dict(saved)
         self.best, self.seconds = saved["best"], saved["seconds"]
         # An earlier version did not say when it last looked: at the end of an epoch, at least.
-        self.looked = saved.get("looked", self.trainer.step if math.isfinite(self.best) or not self.dev else None)
+        self.looked = saved.get(
+            "looked", self.trainer.step if math.isfinite(self.best) or not self.dev else None
+        )
         step, num_steps = self.trainer.step, self.trainer.num_steps
         log.info("going on after step %d of %d", step, num_steps)
         if (before := saved.get("num_steps", num_steps)) != num_steps:
             rate = self.trainer.settings.lr_at(min(step, num_steps), num_steps)
             log.info(
-                "it was to have %d steps: from here the learning rate is that of a training of %d, %.2g", before, num_steps, rate
+                "it was to have %d steps: from here the learning rate is that of a training of "
+                "%d, %.2g",
+                before,
+                num_steps,
+                rate,
             )
         if step > num_steps:
-            log.warning("step %d is beyond step %d, where this training is to end: it stays as it is", step, num_steps)
+            log.warning(
+                "step %d is beyond step %d, where this training is to end: it stays as it is",
+                step,
+                num_steps,
+            )
 
 
 def identity(cfg: DictConfig, corpus: Corpus) -> dict[str, Any]:
-    """All settings and the text, by key, that make a training what it is but for its length: who goes on must have the same."""
+    """All settings and the text, by key, that make a training what it is but for its length: who
+    goes on must have the same.
+    """
 
     def flat(node: Any, prefix: str) -> Iterator[tuple[str, Any]]:
         for key, value in node.items():
@@ -264,8 +366,13 @@ def identity(cfg: DictConfig, corpus: Corpus) -> dict[str, Any]:
             else:
                 yield f"{prefix}{key}", value
 
-    parts: Any = {part: OmegaConf.to_container(cfg[part], resolve=True) for part in ("bilm", "bilm_optimizer", "pretrain")}
-    parts["pretrain"] = {key: value for key, value in parts["pretrain"].items() if key not in ASIDE + LENGTH}
+    parts: Any = {
+        part: OmegaConf.to_container(cfg[part], resolve=True)
+        for part in ("bilm", "bilm_optimizer", "pretrain")
+    }
+    parts["pretrain"] = {
+        key: value for key, value in parts["pretrain"].items() if key not in ASIDE + LENGTH
+    }
     return dict(flat(parts, "")) | {"seed": cfg.seed, "text": corpus.digest()[:16]}
 
 
@@ -279,7 +386,9 @@ def _from_first(value: str) -> str:
 
 @contextmanager
 def _asked_to_stop(trainer: Trainer) -> Iterator[None]:
-    """SIGTERM and Ctrl-C let the step end, so that it can be saved; a second one is obeyed at once."""
+    """SIGTERM and Ctrl-C let the step end, so that it can be saved; a second one is obeyed at
+    once.
+    """
     before: dict[int, Any] = {}
 
     def stop(number: int, _: Any) -> None:
@@ -295,11 +404,18 @@ def _asked_to_stop(trainer: Trainer) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def write_card(cfg: DictConfig, trainer: Trainer, figures: dict[str, float], seconds: float) -> None:
+def write_card(
+    cfg: DictConfig, trainer: Trainer, figures: dict[str, float], seconds: float
+) -> None:
     """The model card: what this biLM is, how it was made, how well it predicts."""
     corpus, plan = trainer.corpus, trainer.settings
-    counts = f"{corpus.num_tokens:,} tokens, {corpus.num_sentences:,} sentences, {len(corpus.words) - 2:,} word types"
-    settings = ", ".join(f"{key} {value}" for key, value in cfg.pretrain.items() if key not in ASIDE)
+    types = len(corpus.words) - 2
+    counts = (
+        f"{corpus.num_tokens:,} tokens, {corpus.num_sentences:,} sentences, {types:,} word types"
+    )
+    settings = ", ".join(
+        f"{key} {value}" for key, value in cfg.pretrain.items() if key not in ASIDE
+    )
     device = trainer.device.type
     threads = f", {torch.get_num_threads()} threads" if device == "cpu" else ""
     seen = trainer.step / trainer.epoch_steps
@@ -311,16 +427,30 @@ def write_card(cfg: DictConfig, trainer: Trainer, figures: dict[str, float], sec
         "training": f"optimizer {cfg.bilm_optimizer.name}, {settings}; seed {cfg.seed}",
         "seen": f"{seen:.2f} epochs, {trainer.step:,} steps",
         "softmax": f"{softmax}, {len(trainer.model.vocabulary):,} words to predict",
-        "time": f"{seconds / 60:.1f} minutes on {trainer.num_processes} x {device}{threads}; torch {torch.__version__}",
+        "time": f"{seconds / 60:.1f} minutes on {trainer.num_processes} x {device}{threads}; "
+        f"torch {torch.__version__}",
     }
     how = "full softmax, zero state at each sentence, all unknown words are one word"
     if "dev" in figures:
-        rows["perplexity on dev text"] = f"{figures['dev']:.2f} (geometric mean of both directions; {how})"
+        rows["perplexity on dev text"] = (
+            f"{figures['dev']:.2f} (geometric mean of both directions; {how})"
+        )
     if "test/forward" in figures:
-        said = f"forward {figures['test/forward']:.2f}, backward {figures['test/backward']:.2f} ({how})"
+        forward, backward = figures["test/forward"], figures["test/backward"]
+        said = f"forward {forward:.2f}, backward {backward:.2f} ({how})"
         rows["perplexity on held-out text"] = said
-    lines = ["# A biLM of elmo-bench", "", "| | |", "|---|---|", *(f"| {key} | {value} |" for key, value in rows.items())]
-    lines += ["", "Sizes are in `options.json`, in the form that every reader of ELMo knows. `softmax.safetensors` and"]
+    lines = [
+        "# A biLM of elmo-bench",
+        "",
+        "| | |",
+        "|---|---|",
+        *(f"| {key} | {value} |" for key, value in rows.items()),
+    ]
+    lines += [
+        "",
+        "Sizes are in `options.json`, in the form that every reader of ELMo knows. "
+        "`softmax.safetensors` and",
+    ]
     lines += ["`vocabulary.txt` are for predicting words alone.", ""]
     with atomic(Path(cfg.out, "README.md")) as part:
         part.write_text("\n".join(lines), encoding="utf-8")

@@ -9,9 +9,8 @@ from rich.console import Console
 from rich.text import Text
 
 from elmo_bench import report as reports
+from elmo_bench import wandb_logger
 from elmo_bench.files import atomic
-
-from . import wandb_logger
 
 log = logging.getLogger(__name__)
 FORMATS = {
@@ -22,7 +21,14 @@ FORMATS = {
     ".csv": reports.as_csv,
     ".json": reports.as_json,
 }
-SETTINGS = ("where", "rows", "columns", "baseline", "split", "metric")  # what each of several tables may say for itself
+SETTINGS = (
+    "where",
+    "rows",
+    "columns",
+    "baseline",
+    "split",
+    "metric",
+)  # what each of several tables may say for itself
 
 
 def report(cfg: DictConfig) -> None:
@@ -31,20 +37,32 @@ def report(cfg: DictConfig) -> None:
     outputs = [Path(path) for path in _list(settings["output"])]
     for path in outputs:
         if path.suffix not in FORMATS:
-            raise ValueError(f"output={path}: the formats are {', '.join(f'FILE{suffix}' for suffix in FORMATS)}")
+            raise ValueError(
+                f"output={path}: the formats are {', '.join(f'FILE{suffix}' for suffix in FORMATS)}"
+            )
         if not path.absolute().parent.is_dir():
             raise FileNotFoundError(f"output={path}: there is no such folder")
     loggers = settings.get("logger") or {}
     if "wandb" in loggers and not outputs:
-        raise ValueError("logger=wandb keeps the files of a report, but output is empty: output=report.html")
+        raise ValueError(
+            "logger=wandb keeps the files of a report, but output is empty: output=report.html"
+        )
     runs = reports.collect(_list(settings["runs"]))
-    tables = {title: _settings(settings, title, own) for title, own in (settings["tables"] or {"": {}}).items()}
+    tables = {
+        title: _settings(settings, title, own)
+        for title, own in (settings["tables"] or {"": {}}).items()
+    }
     chosen = {title: reports.where(runs, table["where"] or {}) for title, table in tables.items()}
     if not any(chosen.values()):
-        raise ValueError(f"runs={settings['runs']}: no run is as `where` says: {[table['where'] for table in tables.values()]}")
+        raise ValueError(
+            f"runs={settings['runs']}: no run is as `where` says: "
+            f"{[table['where'] for table in tables.values()]}"
+        )
     for title in (title for title in tables if not chosen[title]):
         log.info("no run is as `where` says: %s is left out", title)
-    found = [_report(chosen[title], title, table) for title, table in tables.items() if chosen[title]]
+    found = [
+        _report(chosen[title], title, table) for title, table in tables.items() if chosen[title]
+    ]
     console = Console(emoji=False)
     for grid in (grid for one in found for grid in reports.grids(one)):
         console.print(reports.terminal(grid))
@@ -52,7 +70,9 @@ def report(cfg: DictConfig) -> None:
         console.print(Text(reports.plain(note)))
     for path in outputs:
         with atomic(path) as part:
-            part.write_text(FORMATS[path.suffix](found), encoding="utf-8", errors="backslashreplace")
+            part.write_text(
+                FORMATS[path.suffix](found), encoding="utf-8", errors="backslashreplace"
+            )
         log.info("written: %s", path)
     if "wandb" in loggers:
         kept = {key: value for key, value in loggers["wandb"].items() if key != "_target_"}
@@ -63,7 +83,9 @@ def _settings(settings: dict[str, Any], title: str, own: dict[str, Any] | None) 
     """A table's own settings, and the report's for what it does not say."""
     own = own or {}
     if unknown := own.keys() - {*SETTINGS}:
-        raise ValueError(f"tables.{title}: there is no {sorted(unknown)}; a table may have {', '.join(SETTINGS)}")
+        raise ValueError(
+            f"tables.{title}: there is no {sorted(unknown)}; a table may have {', '.join(SETTINGS)}"
+        )
     return {key: own.get(key, settings[key]) for key in SETTINGS}
 
 

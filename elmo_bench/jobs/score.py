@@ -1,4 +1,6 @@
-"""`job=score`: the official metric of a task on a file of gold annotation and a file of predictions."""
+"""`job=score`: the official metric of a task on a file of gold annotation and a file of
+predictions.
+"""
 
 import json
 from pathlib import Path
@@ -6,15 +8,19 @@ from pathlib import Path
 from omegaconf import DictConfig
 from rich.console import Console
 
-from . import build
+from elmo_bench import build
 
 
 def score(cfg: DictConfig) -> dict[str, float]:
-    """Print one JSON object, figure by name, as fractions of 1; nothing else goes to standard output."""
+    """Print one JSON object, figure by name, as fractions of 1; nothing else goes to standard
+    output.
+    """
     gold = list(build.reader(cfg, "test")(Path(cfg.gold)))
     predicted = build.task_files(cfg).read_predictions(Path(cfg.predicted), gold)
     labels = {label for example in gold for label in example.labels}
-    labels |= {tag for tags in predicted if isinstance(tags, list) for tag in tags if isinstance(tag, str)}
+    labels |= {
+        tag for tags in predicted if isinstance(tags, list) for tag in tags if isinstance(tag, str)
+    }
     metric = build.instantiate(cfg.task.metric)(sorted(labels))
     metric.update(predicted, [example.gold for example in gold])
     figures = {name: float(value) for name, value in metric.compute().items()}

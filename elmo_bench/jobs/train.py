@@ -1,4 +1,6 @@
-"""`job=train`: train a task's model, test its best epoch, leave `result.json`, predictions, checkpoint and curves."""
+"""`job=train`: train a task's model, test its best epoch, leave `result.json`, predictions,
+checkpoint and curves.
+"""
 
 import hashlib
 import json
@@ -14,28 +16,37 @@ import pytorch_lightning as pl
 import torch
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
-from pytorch_lightning.callbacks import Callback, EarlyStopping, LearningRateMonitor, ModelCheckpoint
-from pytorch_lightning.plugins.environments import LightningEnvironment
-from pytorch_lightning.utilities import rank_zero_only
+from pytorch_lightning.callbacks import (
+    Callback,
+    EarlyStopping,
+    LearningRateMonitor,
+    ModelCheckpoint,
+)
 
+from elmo_bench import again, build, checkpoint, inputs, wandb_logger
 from elmo_bench.data import Example, TaskData
 from elmo_bench.files import alone, atomic
 from elmo_bench.module import TaskModule
+from elmo_bench.report.result import print_result
 from elmo_bench.resume import Last
 from elmo_bench.runs import GOES_ON, Result, about, begin, goes_on_from, write_result
 
-from . import adapt, again, build, checkpoint, inputs, wandb_logger
-from .result import print_result
+from . import adapt
 
 log = logging.getLogger(__name__)
 
 
 class EpochLines(Callback):
-    """A line of text for each epoch, for people and for log files; `seconds` is the time spent on training batches."""
+    """A line of text for each epoch, for people and for log files; `seconds` is the time spent on
+    training batches.
+    """
 
     def __init__(self, monitor: str, started: float) -> None:
         self.monitor, self.best, self.seconds = monitor, float("-inf"), 0.0
-        self.started, self.earlier = started, 0.0  # this process; the seconds of those before it, which were killed
+        self.started, self.earlier = (
+            started,
+            0.0,
+        )  # this process; the seconds of those before it, which were killed
         self.start: float | None = None  # of this epoch's batches, while they are read
 
     @property
@@ -58,13 +69,21 @@ class EpochLines(Callback):
     def state_dict(self) -> dict[str, float]:
         return {"best": self.best, "seconds": self._spent(), "total": self.total}
 
-    def on_load_checkpoint(self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]) -> None:
-        if trainer.training:  # and not where the best epoch is measured, whose time is not the run's
+    def on_load_checkpoint(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]
+    ) -> None:
+        if (
+            trainer.training
+        ):  # and not where the best epoch is measured, whose time is not the run's
             state = checkpoint["callbacks"][self.state_key]
-            self.best, self.seconds, self.earlier = (state[key] for key in ("best", "seconds", "total"))
+            self.best, self.seconds, self.earlier = (
+                state[key] for key in ("best", "seconds", "total")
+            )
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        loss, value = (float(trainer.callback_metrics[name]) for name in ("train/loss", self.monitor))
+        loss, value = (
+            float(trainer.callback_metrics[name]) for name in ("train/loss", self.monitor)
+        )
         mark = "  best so far" if value > self.best else ""
         self.best = max(value, self.best)
         log.info(
@@ -77,36 +96,47 @@ class EpochLines(Callback):
 def train(cfg: DictConfig) -> dict[str, float]:
     """Run the experiment that the config describes; the metrics of dev and test, as fractions of 1.
 
-    With `resume=true` a run that was killed goes on, in its own folder, and one that is finished is not run again.
+    With `resume=true` a run that was killed goes on, in its own folder, and one that is finished is
+    not run again.
     """
     started = time.perf_counter()
     if cfg.fit.max_epochs < 1:
         raise ValueError(f"fit.max_epochs={cfg.fit.max_epochs}, but it may be 1 or more")
-    if cfg.elmo.layers is None and cfg.elmo.mix != "none":
-        log.info("elmo=%s is the baseline: elmo.mix=%s does nothing", cfg.elmo.name, cfg.elmo.mix)
+    if "_target_" not in cfg.encoder and cfg.elmo.mix != "none":
+        log.info(
+            "encoder=%s is the baseline: elmo.mix=%s does nothing", cfg.encoder.name, cfg.elmo.mix
+        )
         cfg.elmo.mix = "none"
     if cfg.resume:
         again.move(cfg)
     Path(cfg.run_dir).mkdir(parents=True, exist_ok=True)
-    with alone(Path(cfg.run_dir, "run"), "another process is at this run: waiting for it") if is_first() else nullcontext():
+    with (
+        alone(Path(cfg.run_dir, "run"), "another process is at this run: waiting for it")
+        if build.is_first()
+        else nullcontext()
+    ):
         if cfg.resume and (metrics := again.finished_figures(cfg)):
             return metrics
         return _train(cfg, started)
 
 
 def _train(cfg: DictConfig, started: float) -> dict[str, float]:
-    last = (begin if is_first() else goes_on_from)(cfg, inputs.files(cfg))
+    last = (begin if build.is_first() else goes_on_from)(cfg, inputs.files(cfg))
     pl.seed_everything(cfg.seed, workers=True, verbose=False)
     asked = cfg
     if cfg.elmo.adapt and cfg.elmo.mix != "none":  # a baseline has nothing to adapt
         cfg = adapt.adapted(cfg)
-        pl.seed_everything(cfg.seed, workers=True, verbose=False)  # whether the biLM was adapted now or before
+        pl.seed_everything(
+            cfg.seed, workers=True, verbose=False
+        )  # whether the biLM was adapted now or before
     elmo, data = build.elmo(cfg), build.data(cfg)
     data.vocab, vectors = build.vocab(cfg, data)
     module = build.module(cfg, build.model(cfg, data.vocab, vectors, elmo), data.vocab)
     parameters = count_parameters(module)
     run = about(asked) | {"parameters": parameters}
-    module.content = {checkpoint.KEY: checkpoint.describe(cfg, data.vocab, vectors, module) | {"run": run}}
+    module.content = {
+        checkpoint.KEY: checkpoint.describe(cfg, data.vocab, vectors, module) | {"run": run}
+    }
     sizes = ", ".join(f"{len(examples)} {split}" for split, examples in data.examples.items())
     log.info(
         "%s on %s: %s examples; %s trainable parameters",
@@ -120,14 +150,20 @@ def _train(cfg: DictConfig, started: float) -> dict[str, float]:
     exit_code = 1
     try:
         trainer = build.trainer(cfg, [*_callbacks(cfg), lines])
-        data.store = build.store(cfg, elmo, data)
+        data.store, data.prepare = build.store(cfg, elmo, data), elmo.prepare
         settings: Any = OmegaConf.to_container(cfg, resolve=True)
         for logger in trainer.loggers:
             logger.log_hyperparams(settings)
         trainer.fit(module, data, ckpt_path=last, weights_only=True)
-        loggers, trainer.loggers = trainer.loggers, []  # the best epoch's figures on dev are no point of the curve
+        loggers, trainer.loggers = (
+            trainer.loggers,
+            [],
+        )  # the best epoch's figures on dev are no point of the curve
         metrics = measure(cfg, trainer, module, data)
-        best = {key if key.startswith("test/") else f"best/{key}": value for key, value in (metrics | module.mix()).items()}
+        best = {
+            key if key.startswith("test/") else f"best/{key}": value
+            for key, value in (metrics | module.mix()).items()
+        }
         for logger in loggers:
             logger.log_metrics(best, step=trainer.global_step)
         exit_code = 0
@@ -155,10 +191,14 @@ def _train(cfg: DictConfig, started: float) -> dict[str, float]:
 
 
 def _callbacks(cfg: DictConfig) -> list[Callback]:
-    """What keeps the best epoch and the last step, stops where dev no longer rises, and tells the loggers the learning rates."""
+    """What keeps the best epoch and the last step, stops where dev no longer rises, and tells the
+    loggers the learning rates.
+    """
     monitor = f"val/{cfg.task.monitor}"
     return [
-        ModelCheckpoint(cfg.run_dir, "best", monitor=monitor, mode="max", enable_version_counter=False),
+        ModelCheckpoint(
+            cfg.run_dir, "best", monitor=monitor, mode="max", enable_version_counter=False
+        ),
         EarlyStopping(monitor, patience=cfg.fit.patience, mode="max"),
         Last(Path(cfg.run_dir, GOES_ON), minutes=cfg.fit.save_minutes),
         *([LearningRateMonitor("step")] if cfg.get("logger") else []),
@@ -175,11 +215,6 @@ def device_name(module: pl.LightningModule) -> str:
     return str(module.device) if module.device.type == "cpu" else torch.cuda.get_device_name()
 
 
-def is_first() -> bool:
-    """Whether this is the run's only process, or the first of several; where each node was started by hand, of the first node."""
-    return not (getattr(rank_zero_only, "rank", 0) or LightningEnvironment().node_rank())
-
-
 def count_parameters(module: pl.LightningModule) -> dict[str, int]:
     """How many numbers training moves, and how many stay as they are (a frozen biLM's)."""
     counts = {True: 0, False: 0}
@@ -188,7 +223,9 @@ def count_parameters(module: pl.LightningModule) -> dict[str, int]:
     return {"trainable": counts[True], "frozen": counts[False]}
 
 
-def measure(cfg: DictConfig, trainer: pl.Trainer, module: TaskModule, data: TaskData) -> dict[str, float]:
+def measure(
+    cfg: DictConfig, trainer: pl.Trainer, module: TaskModule, data: TaskData
+) -> dict[str, float]:
     """The best epoch's figures on dev (`val/...`) and, where there is one, test (`test/...`).
 
     Leaves the counts of both, and the predictions of test; without a test file, those of dev.
@@ -203,10 +240,14 @@ def measure(cfg: DictConfig, trainer: pl.Trainer, module: TaskModule, data: Task
         if trainer.is_global_zero:
             write_predictions(cfg, data.examples["test"], module, "test")
             write_counts(cfg, data.examples["test"], module, "test")
-    return {name: float(value) for name, value in figures.items() if name.startswith(("val/", "test/"))}
+    return {
+        name: float(value) for name, value in figures.items() if name.startswith(("val/", "test/"))
+    }
 
 
-def write_predictions(cfg: DictConfig, examples: Sequence[Example], module: TaskModule, split: str) -> None:
+def write_predictions(
+    cfg: DictConfig, examples: Sequence[Example], module: TaskModule, split: str
+) -> None:
     """What the module predicted last, in the order and the official format of the file it read."""
     folder = Path(cfg.run_dir, "predictions")
     folder.mkdir(exist_ok=True)
@@ -214,12 +255,15 @@ def write_predictions(cfg: DictConfig, examples: Sequence[Example], module: Task
         build.task_files(cfg).write(*_measured(examples, module), part)
 
 
-def write_counts(cfg: DictConfig, examples: Sequence[Example], module: TaskModule, split: str) -> None:
-    """What the metric counted of each example, as `counts/SPLIT.npz`: from these a report tells whether a difference is real.
+def write_counts(
+    cfg: DictConfig, examples: Sequence[Example], module: TaskModule, split: str
+) -> None:
+    """What the metric counted of each example, as `counts/SPLIT.npz`: from these a report tells
+    whether a difference is real.
 
-    An array "N S 4" for each figure (`elmo_bench.metrics`), its rows in the order of the file, `sentences`, a number for what
-    each example consists of, and `groups`, the number of its largest group (premise, tree, document, article). A metric
-    without `by_example` leaves no such file.
+    An array "N S 4" for each figure (`elmo_bench.metrics`), its rows in the order of the file,
+    `sentences`, a number for what each example consists of, and `groups`, the number of its largest
+    group (premise, tree, document, article). A metric without `by_example` leaves no such file.
     """
     metric = module.metrics["test"]
     if not hasattr(metric, "by_example"):
@@ -230,16 +274,23 @@ def write_counts(cfg: DictConfig, examples: Sequence[Example], module: TaskModul
     folder = Path(cfg.run_dir, "counts")
     folder.mkdir(exist_ok=True)
     arrays["sentences"] = np.array([_number(example) for example in examples], dtype=np.uint64)
-    numbers = {group: number for number, group in enumerate(dict.fromkeys(example.group[0] for example in examples))}
+    numbers = {
+        group: number
+        for number, group in enumerate(dict.fromkeys(example.group[0] for example in examples))
+    }
     arrays["groups"] = np.array([numbers[example.group[0]] for example in examples])
     with atomic(folder / f"{split}.npz") as part:
         np.savez_compressed(part, **arrays)
 
 
 def _measured(examples: Sequence[Example], module: TaskModule) -> tuple[list[Example], list[Any]]:
-    """The examples that the module saw last (all of them, but for trainer=smoke) and its predictions."""
+    """The examples that the module saw last (all of them, but for trainer=smoke) and its
+    predictions.
+    """
     measured = sorted(module.predictions)
-    return [examples[number] for number in measured], [module.predictions[number] for number in measured]
+    return [examples[number] for number in measured], [
+        module.predictions[number] for number in measured
+    ]
 
 
 def _number(example: Example) -> int:

@@ -3,8 +3,8 @@ from .backbone import Backbone
 from .crf import Crf
 from .dropout import variational_dropout
 from .embed import Characters, Words, WordsChars
-from .encoders import BiGru, BiLstm, ReluBiLstm
 from .highway_lstm import AlternatingHighwayLstm, HighwayLstm
+from .rnn import BiGru, BiLstm, ReluBiLstm
 from .scores import Scores
 from .tokens import Tokens, tokens
 from .viterbi import barrier, viterbi

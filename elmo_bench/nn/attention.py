@@ -1,4 +1,5 @@
-"""What a model takes from a whole sequence: attention over its tokens, their mean, their maximum; never from padding.
+"""What a model takes from a whole sequence: attention over its tokens, their mean, their maximum;
+never from padding.
 
 Axes: B batch, N tokens that look, M tokens that are looked at, H features.
 """
@@ -8,8 +9,11 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 
-def masked_softmax(scores: Float[Tensor, "*N M"], mask: Bool[Tensor, "*#N M"]) -> Float[Tensor, "*N M"]:
-    """Softmax over the last axis where `mask` is true, 0 elsewhere; all 0, and no gradient, where nothing is true.
+def masked_softmax(
+    scores: Float[Tensor, "*N M"], mask: Bool[Tensor, "*#N M"]
+) -> Float[Tensor, "*N M"]:
+    """Softmax over the last axis where `mask` is true, 0 elsewhere; all 0, and no gradient, where
+    nothing is true.
 
     >>> masked_softmax(torch.tensor([[1.0, 1.0, 9.0]]), torch.tensor([[True, True, False]]))
     tensor([[0.5000, 0.5000, 0.0000]])
@@ -22,7 +26,8 @@ def attend(
 ) -> Float[Tensor, "B N H"]:
     """For each of N tokens the mean of the values, weighted by the softmax of its scores.
 
-    `mask` says which values may be looked at: by all tokens alike ("B 1 M", so `mask[:, None]`), or by each of its own.
+    `mask` says which values may be looked at: by all tokens alike ("B 1 M", so `mask[:, None]`), or
+    by each of its own.
     """
     return masked_softmax(scores, mask) @ values
 
@@ -40,6 +45,8 @@ def masked_mean(x: Float[Tensor, "B M H"], mask: Bool[Tensor, "B M"]) -> Float[T
 
 
 def masked_max(x: Float[Tensor, "B M H"], mask: Bool[Tensor, "B M"]) -> Float[Tensor, "B H"]:
-    """Each feature's maximum over a sentence's words, 0 for one without any; the minimum is `-masked_max(-x, mask)`."""
+    """Each feature's maximum over a sentence's words, 0 for one without any; the minimum is
+    `-masked_max(-x, mask)`.
+    """
     highest = x.masked_fill(~mask[..., None], torch.finfo(x.dtype).min).amax(1)
     return highest.masked_fill(~mask.any(1, keepdim=True), 0)

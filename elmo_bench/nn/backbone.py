@@ -1,4 +1,5 @@
-"""How a task reads ELMo (paper, section 3.3): [x_k; ELMo_k] -> the task's lowest RNN -> [h_k; ELMo_k].
+"""How a task reads ELMo (paper, section 3.3): [x_k; ELMo_k] -> the task's lowest RNN -> [h_k;
+ELMo_k].
 
 Axes: B batch, T tokens, H features.
 """
@@ -10,25 +11,37 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from elmo_bench.elmo import Elmo
+from elmo_bench.elmo import Elmo, ElmoVectors
 
 from .tokens import Tokens
 
 
 class Backbone(nn.Module):
-    """The part of every task's model that is the same for all: embeddings, ELMo, the lowest encoder.
+    """The part of every task's model that is the same for all: embeddings, ELMo, the lowest RNN.
 
-    A task's model is given everything but `num_features`, the width of input vectors of its own, and makes its backbone itself.
+    A task's model is given everything but `num_features`, the width of input vectors of its own,
+    and makes its backbone itself.
     """
 
-    def __init__(self, embed: Any, elmo: Elmo, encoder: Callable[..., Any], *, num_features: int = 0) -> None:
+    def __init__(
+        self, embed: Any, elmo: Elmo, rnn: Callable[..., Any], *, num_features: int = 0
+    ) -> None:
         super().__init__()
         self.embed, self.elmo = embed, elmo
-        self.encoder = encoder(input_size=embed.dim + elmo.dim("input") + num_features)
-        self.dim: int = self.encoder.dim + elmo.dim("output")
+        self.rnn = rnn(input_size=embed.dim + elmo.dim("input") + num_features)
+        self.dim: int = self.rnn.dim + elmo.dim("output")
 
     def forward(self, tokens: Tokens, *features: Float[Tensor, "B T _"]) -> Float[Tensor, "B T H"]:
-        """The encoded tokens; `features` are a task's own input vectors (SRL's predicate indicator, say)."""
-        elmo = self.elmo(tokens.chars, tokens.mask, tokens.layers)
+        """The tokens in context; `features` are a task's own input vectors (SRL's predicate
+        indicator, say).
+        """
+        elmo = self.read_elmo(tokens)
         x = torch.cat([self.embed(tokens), elmo.input, *features], -1)
-        return torch.cat([self.encoder(x, tokens.mask), elmo.output], -1)
+        return torch.cat([self.rnn(x, tokens.mask), elmo.output], -1)
+
+    def read_elmo(self, tokens: Tokens) -> ElmoVectors:
+        """ELMo_k for both places, from whatever the batch has of it."""
+        inputs = tokens.inputs
+        if inputs is None and tokens.layers is None and tokens.sentences is not None:
+            inputs = self.elmo.prepare(tokens.sentences)
+        return self.elmo(tokens.mask, inputs, tokens.layers)

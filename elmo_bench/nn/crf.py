@@ -1,4 +1,5 @@
-"""A linear-chain conditional random field (Lafferty et al. 2001) over whole batches: the only loop is over time.
+"""A linear-chain conditional random field (Lafferty et al. 2001) over whole batches: the only loop
+is over time.
 
 Axes: B batch, T tokens, K labels.
 """
@@ -11,19 +12,30 @@ from .viterbi import barrier, viterbi
 
 
 class Crf(nn.Module):
-    """Transition scores between labels; the likelihood is over all label sequences, constraints hold when decoding only.
+    """Transition scores between labels; the likelihood is over all label sequences, constraints
+    hold when decoding only.
 
-    `moves[j][k]`, `starts[k]` and `ends[k]` say what decoding may do. `boundaries` adds learned start and end scores.
+    `moves[j][k]`, `starts[k]` and `ends[k]` say what decoding may do. `boundaries` adds learned
+    start and end scores.
     """
 
     _moves: Tensor
     _starts: Tensor
     _ends: Tensor
 
-    def __init__(self, moves: list[list[bool]], starts: list[bool], ends: list[bool], *, boundaries: bool = False) -> None:
+    def __init__(
+        self,
+        moves: list[list[bool]],
+        starts: list[bool],
+        ends: list[bool],
+        *,
+        boundaries: bool = False,
+    ) -> None:
         super().__init__()
         size = len(starts)
-        self.transitions = nn.Parameter(nn.init.xavier_normal_(torch.empty(size, size)))  # from row to column
+        self.transitions = nn.Parameter(
+            nn.init.xavier_normal_(torch.empty(size, size))
+        )  # from row to column
         self.start = nn.Parameter(torch.zeros(size), requires_grad=boundaries)
         self.end = nn.Parameter(torch.zeros(size), requires_grad=boundaries)
         for name, allowed in (("moves", moves), ("starts", starts), ("ends", ends)):
@@ -57,5 +69,9 @@ class Crf(nn.Module):
     @torch.no_grad()
     def decode(self, scores: Float[Tensor, "B T K"], mask: Bool[Tensor, "B T"]) -> list[list[int]]:
         """The best allowed label sequence of each sentence."""
-        moves, starts, ends = self.transitions + self._moves, self.start + self._starts, self.end + self._ends
+        moves, starts, ends = (
+            self.transitions + self._moves,
+            self.start + self._starts,
+            self.end + self._ends,
+        )
         return viterbi(scores, moves, starts, ends, mask)

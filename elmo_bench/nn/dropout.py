@@ -9,7 +9,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 
-def variational_dropout(x: Float[Tensor, "B T H"], p: float, training: bool) -> Float[Tensor, "B T H"]:
+def variational_dropout(
+    x: Float[Tensor, "B T H"], p: float, training: bool
+) -> Float[Tensor, "B T H"]:
     """Drop the same features at every step of a sequence."""
     if not training or p == 0:
         return x

@@ -11,19 +11,20 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from elmo_bench.elmo.chars import NUM_CHARACTERS, PAD
 from elmo_bench.text import PADDING, UNKNOWN, Vocab
 
-from .tokens import Tokens
+from .tokens import NUM_CHARACTERS, PAD, Tokens
 
 
 class Words(nn.Module):
     """One vector a word: pretrained where `vectors` has it, else random; trained further.
 
-    `freeze` keeps pretrained vectors as they are, and all other words at zero; without `vectors` there is nothing to freeze.
+    `freeze` keeps pretrained vectors as they are, and all other words at zero; without `vectors`
+    there is nothing to freeze.
 
-    While training, a word without a pretrained vector is taken for unknown with probability `unknown_rate`: else the vector of
-    the unknown word, which is what most names of new text get, would hardly be trained.
+    While training, a word without a pretrained vector is taken for unknown with probability
+    `unknown_rate`: else the vector of the unknown word, which is what most names of new text get,
+    would hardly be trained.
     """
 
     _pretrained: Tensor
@@ -44,12 +45,15 @@ class Words(nn.Module):
         known = [word in vectors for word in vocab.words]
         self.register_buffer("_pretrained", torch.tensor([True, True, *known]), persistent=False)
         self.embedding = nn.Embedding(vocab.num_words, word_dim, padding_idx=PADDING)
-        nn.init.normal_(self.embedding.weight, std=0.1 if not vectors else float(np.std(list(vectors.values()))))
+        nn.init.normal_(
+            self.embedding.weight, std=0.1 if not vectors else float(np.std(list(vectors.values())))
+        )
         frozen = freeze and bool(vectors)
         with torch.no_grad():
             self.embedding.weight[PADDING] = 0
             if frozen:
-                self.embedding.weight.zero_()  # what has no pretrained vector would stay random for ever
+                # what has no pretrained vector would stay random for ever
+                self.embedding.weight.zero_()
             for word, vector in vectors.items():
                 self.embedding.weight[vocab.word_id(word)] = torch.from_numpy(vector)
         self.embedding.weight.requires_grad_(not frozen)
@@ -61,7 +65,10 @@ class Words(nn.Module):
         """
         more = torch.from_numpy(np.stack(list(vectors.values()))).to(self.embedding.weight)
         if more.shape[1] != self.dim:
-            raise ValueError(f"vocab.vectors: vectors of {more.shape[1]} numbers, but the model was trained with {self.dim}")
+            raise ValueError(
+                f"vocab.vectors: vectors of {more.shape[1]} numbers, but the model was trained "
+                f"with {self.dim}"
+            )
         weight = self.embedding.weight
         self.embedding = nn.Embedding.from_pretrained(
             torch.cat([weight.detach(), more]), freeze=not weight.requires_grad, padding_idx=PADDING
@@ -71,16 +78,19 @@ class Words(nn.Module):
     def forward(self, tokens: Tokens) -> Float[Tensor, "B T X"]:
         words = tokens.words
         if self.training and self.unknown_rate:
-            forgotten = (torch.rand(words.shape, device=words.device) < self.unknown_rate) & ~self._pretrained[words]
+            forgotten = (
+                torch.rand(words.shape, device=words.device) < self.unknown_rate
+            ) & ~self._pretrained[words]
             words = words.masked_fill(forgotten, UNKNOWN)
         return self.embedding(words)
 
 
 class Characters(nn.Module):
-    """A convolution over a word's characters and the maximum over its places, pad characters left out.
+    """A convolution over a word's characters and the maximum over its places, pad characters left
+    out.
 
-    `dropout` is on the characters' vectors, before the convolution; they start from a uniform distribution between
-    minus and plus `scale`, or, without it, from a standard normal one.
+    `dropout` is on the characters' vectors, before the convolution; they start from a uniform
+    distribution between minus and plus `scale`, or, without it, from a standard normal one.
     """
 
     def __init__(
@@ -102,11 +112,15 @@ class Characters(nn.Module):
     def forward(self, chars: Int[Tensor, "B T C"]) -> Float[Tensor, "B T X"]:
         chars = chars.masked_fill(chars == PAD, 0)
         lengths = (chars > 0).sum(-1)
-        chars = chars[..., : max(int(lengths.amax()), 1)] if chars.numel() else chars  # the longest word
+        chars = (
+            chars[..., : max(int(lengths.amax()), 1)] if chars.numel() else chars
+        )  # the longest word
         characters = F.dropout(self.embedding(chars.flatten(0, 1)), self.dropout, self.training)
         features = torch.relu(self.convolution(characters.transpose(1, 2)))
         places = torch.arange(features.shape[-1], device=chars.device)
-        outside = places >= lengths.flatten()[:, None, None] + self.width - 1  # a longer word of the batch reaches there alone
+        outside = (
+            places >= lengths.flatten()[:, None, None] + self.width - 1
+        )  # a longer word of the batch reaches there alone
         return features.masked_fill(outside, 0).amax(-1).unflatten(0, chars.shape[:2])
 
 
@@ -128,7 +142,13 @@ class WordsChars(nn.Module):
         char_scale: float | None = None,
     ) -> None:
         super().__init__()
-        self.words = Words(vocab=vocab, vectors=vectors, word_dim=word_dim, freeze=freeze, unknown_rate=unknown_rate)
+        self.words = Words(
+            vocab=vocab,
+            vectors=vectors,
+            word_dim=word_dim,
+            freeze=freeze,
+            unknown_rate=unknown_rate,
+        )
         self.characters = Characters(
             char_dim=char_dim,
             num_filters=num_filters,

@@ -1,8 +1,9 @@
 """Deep LSTMs with highway connections and alternating directions (He et al. 2017, section 2.1).
 
-A batch is packed once: its sentences sorted by length, the longest first, its tokens ordered by step. The sentences
-that have a step t are then the first n_t rows of any state: padding costs nothing, and a backward layer walks the steps
-from the last to the first while sentences join, so that nothing is ever reversed.
+A batch is packed once: its sentences sorted by length, the longest first, its tokens ordered by
+step. The sentences that have a step t are then the first n_t rows of any state: padding costs
+nothing, and a backward layer walks the steps from the last to the first while sentences join, so
+that nothing is ever reversed.
 
 Axes: B batch, T tokens, N tokens of the whole batch, I input features, H output features.
 """
@@ -17,9 +18,11 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 
 class HighwayLstm(nn.Module):
-    """One layer, in one direction: h = r * (o * tanh c) + (1 - r) * x', where x' is another projection of the input.
+    """One layer, in one direction: h = r * (o * tanh c) + (1 - r) * x', where x' is another
+    projection of the input.
 
-    The rows of both weights are those of i, f, o, r and the candidate g; those of x' come last in `input`.
+    The rows of both weights are those of i, f, o, r and the candidate g; those of x' come last in
+    `input`.
     """
 
     def __init__(
@@ -45,17 +48,23 @@ class HighwayLstm(nn.Module):
         self.state.bias.zero_()
         self.state.bias[self.dim : 2 * self.dim] = 1  # forget nothing, to begin with
 
-    def forward(self, x: Float[Tensor, "N I"], sizes: Sequence[int], kept: Float[Tensor, "B H"]) -> Float[Tensor, "N H"]:
-        """The outputs at the tokens; `sizes` counts the sentences at each step, `kept` is each sentence's dropout mask.
+    def forward(
+        self, x: Float[Tensor, "N I"], sizes: Sequence[int], kept: Float[Tensor, "B H"]
+    ) -> Float[Tensor, "N H"]:
+        """The outputs at the tokens; `sizes` counts the sentences at each step, `kept` is each
+        sentence's dropout mask.
 
-        A step hands its masked output to the next one; the layer's output is masked too, unless `drop_output` is off. Under
-        autocast only the products are taken in its type: the cell adds up small changes over a whole sentence.
+        A step hands its masked output to the next one; the layer's output is masked too, unless
+        `drop_output` is off. Under autocast only the products are taken in its type: the cell adds
+        up small changes over a whole sentence.
         """
         projected = self.input(x)  # all steps at once
         with torch.autocast(x.device.type, enabled=False):
             return self._run(projected, sizes, kept.to(self.state.bias))
 
-    def _run(self, projected: Float[Tensor, "N _"], sizes: Sequence[int], kept: Float[Tensor, "B H"]) -> Float[Tensor, "N H"]:
+    def _run(
+        self, projected: Float[Tensor, "N _"], sizes: Sequence[int], kept: Float[Tensor, "B H"]
+    ) -> Float[Tensor, "N H"]:
         gates, skip = projected.to(kept).split([5 * self.dim, self.dim], 1)
         steps = list(zip((gates + self.state.bias).split(sizes), skip.split(sizes), strict=True))
         weight = self.state.weight.t().to(projected.dtype)
@@ -78,11 +87,12 @@ def _resize(state: Float[Tensor, "_ H"], size: int) -> Float[Tensor, "_ H"]:
 
 
 class AlternatingHighwayLstm(nn.Module):
-    """Highway LSTMs, one upon the other, reading forward, backward, forward ...; 0 past a sentence's end.
+    """Highway LSTMs, one upon the other, reading forward, backward, forward ...; 0 past a
+    sentence's end.
 
-    `dropout` is recurrent and variational: one mask a sentence and layer. It falls on what a step hands to the next one
-    and, with `drop_output`, on what the layer above reads (He et al. 2017, and AllenNLP when the paper was written;
-    from 0.8.2 on AllenNLP spares the latter).
+    `dropout` is recurrent and variational: one mask a sentence and layer. It falls on what a step
+    hands to the next one and, with `drop_output`, on what the layer above reads (He et al. 2017,
+    and AllenNLP when the paper was written; from 0.8.2 on AllenNLP spares the latter).
     """
 
     def __init__(
@@ -108,12 +118,16 @@ class AlternatingHighwayLstm(nn.Module):
             for k in range(num_layers)
         )
 
-    def forward(self, x: Float[Tensor, "B T I"], mask: Bool[Tensor, "B T"]) -> Float[Tensor, "B T H"]:
+    def forward(
+        self, x: Float[Tensor, "B T I"], mask: Bool[Tensor, "B T"]
+    ) -> Float[Tensor, "B T H"]:
         lengths = mask.sum(1).clamp(min=1).cpu()  # a sentence without words reads one padding
         packed = pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
         h, sizes = packed.data, packed.batch_sizes.tolist()
         for layer in self.layers:
             kept = F.dropout(h.new_ones(len(x), self.dim), self.dropout, self.training)
             h = layer(h, sizes, kept)
-        padded, _ = pad_packed_sequence(packed._replace(data=h), batch_first=True, total_length=mask.shape[1])
+        padded, _ = pad_packed_sequence(
+            packed._replace(data=h), batch_first=True, total_length=mask.shape[1]
+        )
         return padded * mask[..., None]

@@ -12,7 +12,8 @@ from torch import Tensor, nn
 class Scores(nn.Linear):
     """A linear layer that computes in its weights' own type under autocast too.
 
-    Scores are compared and added up: the 8 bits of a bfloat16 leave a few dozen different ones, and ties decide.
+    Scores are compared and added up: the 8 bits of a bfloat16 leave a few dozen different ones, and
+    ties decide.
     """
 
     def forward(self, x: Float[Tensor, "*N I"]) -> Float[Tensor, "*N K"]:

@@ -1,11 +1,14 @@
-"""A user's text (a name of a run, a value of its config) in each format of a report, so that it is shown and nothing else."""
+"""A user's text (a name of a run, a value of its config) in each format of a report, so that it is
+shown and nothing else.
+"""
 
 import html
 import re
 
 # Control characters, line breaks, and what XML and UTF-8 cannot hold.
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufffe\uffff]")
-# Characters that mark up text in GitHub's Markdown: everywhere, at the edge of a word, in a link, at the start of a line.
+# Characters that mark up text in GitHub's Markdown: everywhere, at the edge of a word, in a link,
+# at the start of a line.
 _MARKDOWN = re.compile(r"[\\`*<&|~$]|(?<![^\W_])_|_(?![^\W_])|\](?=[(\[:])|^[#>]")
 _TEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
 _TEX |= {"±": r"$\pm$", "<": "$<$", ">": "$>$", "|": "$|$"} | {c: f"\\{c}" for c in "_%&#${}"}

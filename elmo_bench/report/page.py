@@ -1,4 +1,6 @@
-"""Reports as one page of HTML, or one picture: tables and plots, without scripts, without anything from elsewhere."""
+"""Reports as one page of HTML, or one picture: tables and plots, without scripts, without anything
+from elsewhere.
+"""
 
 import csv
 import logging
@@ -17,9 +19,14 @@ from .write import Grid, footnotes, grids, heads, score, settings, short
 
 log = logging.getLogger(__name__)
 
-# The keys that make a curve: what the axis is called, and where a value stands on it; None: one after the other.
+# The keys that make a curve: what the axis is called, and where a value stands on it; None: one
+# after the other.
 CURVES: dict[str, tuple[str, str, Callable[[float], float] | None]] = {
-    "fraction": ("Sample efficiency (the paper's Figure 1)", "share of the training set", math.log10),
+    "fraction": (
+        "Sample efficiency (the paper's Figure 1)",
+        "share of the training set",
+        math.log10,
+    ),
     "elmo.l2": ("The penalty on the mix", "λ (elmo.l2)", None),
     "elmo.dropout": ("Dropout on ELMo's vectors", "elmo.dropout", float),
 }
@@ -34,26 +41,36 @@ def page(reports: Sequence[Report]) -> str:
     links = "".join(_links(*chapter) for chapter in chapters)
     bodies = "".join(_chapter(*chapter) for chapter in chapters)
     return (
-        '<!DOCTYPE html>\n<html lang="en">\n<head><meta charset="utf-8"/><title>elmo-bench: report</title>'
-        '<meta name="viewport" content="width=device-width, initial-scale=1"/><link rel="icon" href="data:,"/>'
-        f"<style>\n{STYLE.read_text(encoding='utf-8')}</style></head>\n<body><header><h1>elmo-bench: report</h1>"
-        f'<nav aria-label="Sections"><ul>{links}</ul></nav></header>\n<main>{bodies}</main></body>\n</html>\n'
+        '<!DOCTYPE html>\n<html lang="en">\n<head><meta charset="utf-8"/><title>elmo-bench: '
+        "report</title>"
+        '<meta name="viewport" content="width=device-width, initial-scale=1"/><link rel="icon" '
+        'href="data:,"/>'
+        f"<style>\n{STYLE.read_text(encoding='utf-8')}</style></head>\n"
+        "<body><header><h1>elmo-bench: report</h1>"
+        "<nav "
+        f'aria-label="Sections"><ul>{links}</ul></nav></header>\n<main>{bodies}</main></body>\n</html>\n'
     )
 
 
 def _sections(name: str, report: Report) -> Sections:
-    """What follows a chapter's tables, by its anchor: titles and bodies; what its runs have no data for is left out."""
+    """What follows a chapter's tables, by its anchor: titles and bodies; what its runs have no data
+    for is left out.
+    """
     sections = {
         "Layer weights (the paper's Figure 2)": weights(report),
         **{title: curves(report, key) for key, (title, _, _) in CURVES.items()},
         "Learning curves": learning(report),
         "Cost": table(costs) if (costs := cost(report)).rows else "",
     }
-    return {f"{name}-{k}": (title, body) for k, (title, body) in enumerate(sections.items()) if body}
+    return {
+        f"{name}-{k}": (title, body) for k, (title, body) in enumerate(sections.items()) if body
+    }
 
 
 def _links(name: str, report: Report, sections: Sections) -> str:
-    inner = (f'<li><a href="#{anchor}">{xml(title)}</a></li>' for anchor, (title, _) in sections.items())
+    inner = (
+        f'<li><a href="#{anchor}">{xml(title)}</a></li>' for anchor, (title, _) in sections.items()
+    )
     return f'<li><a href="#{name}">{xml(report.title or RESULTS)}</a><ul>{"".join(inner)}</ul></li>'
 
 
@@ -63,22 +80,33 @@ def _chapter(name: str, report: Report, sections: Sections) -> str:
         tables += figure(f"{report.split} figure, percent", *by_row(report))
     notes = "".join(f"<p>{xml(note)}</p>" for note in footnotes([report]))
     inner = "".join(
-        f'<section id="{anchor}"><h3>{xml(title)}</h3>{body}</section>\n' for anchor, (title, body) in sections.items()
+        f'<section id="{anchor}"><h3>{xml(title)}</h3>{body}</section>\n'
+        for anchor, (title, body) in sections.items()
     )
-    return f'<section id="{name}"><h2>{xml(report.title or RESULTS)}</h2>{tables}{notes}{inner}</section>\n'
+    title = xml(report.title or RESULTS)
+    return f'<section id="{name}"><h2>{title}</h2>{tables}{notes}{inner}</section>\n'
 
 
 def table(grid: Grid, shares: bool = False) -> str:
-    """A grid that scrolls by itself where the window is narrow; with `shares`, figures from 0 to 1 are shaded."""
+    """A grid that scrolls by itself where the window is narrow; with `shares`, figures from 0 to 1
+    are shaded.
+    """
     kinds = ["" if k < grid.left else ' class="figure"' for k in range(len(grid.heads))]
-    heads = "".join(f'<th scope="col"{kind}>{xml(head)}</th>' for kind, head in zip(kinds, grid.heads, strict=True))
+    heads = "".join(
+        f'<th scope="col"{kind}>{xml(head)}</th>'
+        for kind, head in zip(kinds, grid.heads, strict=True)
+    )
     rows = []
     for r, row in enumerate(grid.rows):
         cells = []
         for c, text in enumerate(row):
             shown = f"<b>{xml(text)}</b>" if (r, c) in grid.bold else xml(text)
-            shade = f' class="share" style="--s:{text}"' if shares and text and c < len(row) - 1 else ""
-            cells.append(f'<th scope="row">{shown}</th>' if c < grid.left else f"<td{shade}>{shown}</td>")
+            shade = (
+                f' class="share" style="--s:{text}"' if shares and text and c < len(row) - 1 else ""
+            )
+            cells.append(
+                f'<th scope="row">{shown}</th>' if c < grid.left else f"<td{shade}>{shown}</td>"
+            )
         rows.append(f"<tr>{''.join(cells)}</tr>")
     return (
         f"<figure><figcaption>{xml(grid.title)}</figcaption>"
@@ -88,27 +116,47 @@ def table(grid: Grid, shares: bool = False) -> str:
 
 
 def by_row(report: Report) -> tuple[str, list[Series]]:
-    """A plot of the overview: the rows along the x axis, a mark for each column, as far as a standard deviation up and down."""
+    """A plot of the overview: the rows along the x axis, a mark for each column, as far as a
+    standard deviation up and down.
+    """
     rows = list(dict.fromkeys(cell.row for cell in report.cells))
     columns = heads(report)
     step = 0.5 / len(columns)  # side by side
     series = []
     for k, column in enumerate(columns):
         shift = step * (k - (len(columns) - 1) / 2)
-        points = [_point(rows.index(cell.row) + shift, cell) for cell in report.cells if cell.column == column]
+        points = [
+            _point(rows.index(cell.row) + shift, cell)
+            for cell in report.cells
+            if cell.column == column
+        ]
         series.append(Series(settings(report.columns, column), [[point] for point in points]))
     marks = [(float(place), " ".join(row)) for place, row in enumerate(rows)]
-    return chart(series, x=" ".join(map(short, report.rows)), y=f"{report.split} figure, percent", marks=marks), series
+    return chart(
+        series,
+        x=" ".join(map(short, report.rows)),
+        y=f"{report.split} figure, percent",
+        marks=marks,
+    ), series
 
 
 def picture(reports: Sequence[Report]) -> str:
-    """A plot of each report, two side by side, as an SVG for a document: a curve where a row is a quantity, else the rows.
+    """A plot of each report, two side by side, as an SVG for a document: a curve where a row is a
+    quantity, else the rows.
 
-    A report without columns to compare, among others, is left out. ValueError where none has anything to draw.
+    A report without columns to compare, among others, is left out. ValueError where none has
+    anything to draw.
     """
     plots = []
     for report in reports:
-        curve = next(((key, lines) for key in CURVES if key in report.rows and (lines := _lines(report, key))), None)
+        curve = next(
+            (
+                (key, lines)
+                for key in CURVES
+                if key in report.rows and (lines := _lines(report, key))
+            ),
+            None,
+        )
         if curve:
             plots.append((report.title, *_curve(report, *curve)))
         elif len(report.rows) == 1 and (len(heads(report)) > 1 or len(reports) == 1):
@@ -116,12 +164,16 @@ def picture(reports: Sequence[Report]) -> str:
         else:
             log.info("not in the picture, only in tables: %s", report.title or RESULTS)
     if not plots:
-        raise ValueError("output=FILE.svg: a picture has a single config key along its x axis: rows=task")
+        raise ValueError(
+            "output=FILE.svg: a picture has a single config key along its x axis: rows=task"
+        )
     return arrange(plots, STYLE.read_text(encoding="utf-8"))
 
 
 def weights(report: Report) -> str:
-    """The softmax-normalised weights of each mix, mean over seeds, and its γ; a darker cell is a larger share."""
+    """The softmax-normalised weights of each mix, mean over seeds, and its γ; a darker cell is a
+    larger share.
+    """
     mixes: dict[tuple[str, ...], dict[str, float]] = {}
     for cell in report.cells:
         places: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
@@ -130,30 +182,53 @@ def weights(report: Report) -> str:
                 _, place, weight = name.split("/")
                 places[place][weight].append(value)
         for place, found in places.items():
-            mixes[(*cell.row, *cell.column, place)] = {name: statistics.fmean(values) for name, values in found.items()}
+            mixes[(*cell.row, *cell.column, place)] = {
+                name: statistics.fmean(values) for name, values in found.items()
+            }
     if not mixes:
         return ""
     layers = sorted({int(name[1:]) for mix in mixes.values() for name in mix if name != "gamma"})
     names = [*(f"s{layer}" for layer in layers), "gamma"]
-    rows = [[*key, *(f"{mix[name]:.3f}" if name in mix else "" for name in names)] for key, mix in mixes.items()]
+    rows = [
+        [*key, *(f"{mix[name]:.3f}" if name in mix else "" for name in names)]
+        for key, mix in mixes.items()
+    ]
     keys = [*map(short, [*report.rows, *report.columns]), "place"]
     heads = [*keys, *(f"layer {layer}" for layer in layers), "γ"]
-    return table(Grid("share of each layer in ELMo's vector, mean over seeds", heads, rows, set(), len(keys)), shares=True)
+    return table(
+        Grid(
+            "share of each layer in ELMo's vector, mean over seeds", heads, rows, set(), len(keys)
+        ),
+        shares=True,
+    )
 
 
 def curves(report: Report, key: str) -> str:
-    """The figure by the values of a config key as a chart and a table; nothing where it does not vary."""
+    """The figure by the values of a config key as a chart and a table; nothing where it does not
+    vary.
+    """
     lines = _lines(report, key)
     if not lines:
         return ""
     texts = _values(lines)
-    rows = [[setting, *(score(cells[text]) if text in cells else "" for text in texts)] for setting, cells in lines.items()]
-    grid = Grid("mean ± standard deviation (runs)", ["", *(f"{short(key)}={text}" for text in texts)], rows, set(), 1)
+    rows = [
+        [setting, *(score(cells[text]) if text in cells else "" for text in texts)]
+        for setting, cells in lines.items()
+    ]
+    grid = Grid(
+        "mean ± standard deviation (runs)",
+        ["", *(f"{short(key)}={text}" for text in texts)],
+        rows,
+        set(),
+        1,
+    )
     return figure(f"{report.split} figure, percent", *_curve(report, key, lines)) + table(grid)
 
 
 def _lines(report: Report, key: str) -> dict[str, dict[str, Cell]]:
-    """For each setting of the other keys, the cells by the value of one; settings that have a single value are left out."""
+    """For each setting of the other keys, the cells by the value of one; settings that have a
+    single value are left out.
+    """
     keys = [*report.rows, *report.columns]
     lines: dict[str, dict[str, Cell]] = defaultdict(dict)
     for cell in report.cells if key in keys else ():
@@ -168,12 +243,15 @@ def _values(lines: Mapping[str, Mapping[str, Cell]]) -> list[str]:
     return sorted({text for cells in lines.values() for text in cells}, key=float)
 
 
-def _curve(report: Report, key: str, lines: Mapping[str, Mapping[str, Cell]]) -> tuple[str, list[Series]]:
+def _curve(
+    report: Report, key: str, lines: Mapping[str, Mapping[str, Cell]]
+) -> tuple[str, list[Series]]:
     _, axis, scale = CURVES[key]
     texts = _values(lines)
     places = {text: scale(float(text)) if scale else float(rank) for rank, text in enumerate(texts)}
     series = [
-        Series(name, [[_point(places[text], found[text]) for text in texts if text in found]]) for name, found in lines.items()
+        Series(name, [[_point(places[text], found[text]) for text in texts if text in found]])
+        for name, found in lines.items()
     ]
     marks = [(place, text) for text, place in places.items()]
     return chart(series, x=axis, y=f"{report.split} figure, percent", marks=marks), series
@@ -184,7 +262,9 @@ def _point(place: float, cell: Cell) -> Point:
 
 
 def learning(report: Report) -> str:
-    """The figure on dev after each epoch, a chart for each row and a line for each run, from the runs' metrics.csv."""
+    """The figure on dev after each epoch, a chart for each row and a line for each run, from the
+    runs' metrics.csv.
+    """
     rows: dict[Key, list[Series]] = defaultdict(list)
     for cell in report.cells:
         lines = [line for run in cell.runs if (line := _epochs(run, report.metric))]
@@ -205,7 +285,11 @@ def _epochs(run: Run, metric: str | None) -> list[Point]:
         return []
     name = f"val/{metric or run['config']['task']['monitor']}"
     with path.open(encoding="utf-8", newline="") as file:
-        rows = [(int(row["epoch"]), float(row[name])) for row in csv.DictReader(file) if row.get("epoch") and row.get(name)]
+        rows = [
+            (int(row["epoch"]), float(row[name]))
+            for row in csv.DictReader(file)
+            if row.get("epoch") and row.get(name)
+        ]
     # What stands beyond the last epoch is the best one, measured once more.
     return [Point(epoch + 1.0, 100 * value) for epoch, value in rows if epoch < run["epochs"]]
 
@@ -213,17 +297,30 @@ def _epochs(run: Run, metric: str | None) -> list[Point]:
 def figure(caption: str, drawn: str, series: Sequence[Series]) -> str:
     """A chart with its caption and legend."""
     legend = "".join(
-        f'<li><svg viewBox="0 0 36 10" aria-hidden="true"><path class="line{k % KINDS}" d="M0 5H36" '
+        f'<li><svg viewBox="0 0 36 10" aria-hidden="true"><path class="line{k % KINDS}" d="M0 '
+        '5H36" '
         f'stroke-dasharray="{dashes(k)}"/></svg>{xml(one.name)}</li>'
         for k, one in enumerate(series)
     )
-    return f'<figure><figcaption>{xml(caption)}</figcaption>{drawn}<ul class="legend">{legend}</ul></figure>'
+    legend = f'<ul class="legend">{legend}</ul>'
+    return f"<figure><figcaption>{xml(caption)}</figcaption>{drawn}{legend}</figure>"
 
 
 def cost(report: Report) -> Grid:
-    """What each cell took: means over its runs; job=evaluate, which trains for no epoch, says nothing of that."""
+    """What each cell took: means over its runs; job=evaluate, which trains for no epoch, says
+    nothing of that.
+    """
     keys = [*map(short, [*report.rows, *report.columns])]
-    heads = [*keys, "training, s", "in all, s", "epochs", "examples/s", "trained parameters", "frozen", "device"]
+    heads = [
+        *keys,
+        "training, s",
+        "in all, s",
+        "epochs",
+        "examples/s",
+        "trained parameters",
+        "frozen",
+        "device",
+    ]
     rows = []
     for cell in report.cells:
         if not (runs := [run for run in cell.runs if run["epochs"]]):
@@ -233,5 +330,13 @@ def cost(report: Report) -> Grid:
         means = [statistics.fmean(values) for values in (*seconds, *speed)]
         figures = [f"{mean:,.1f}" if mean >= 1 or not mean else f"{mean:.2g}" for mean in means]
         sizes = [f"{runs[0]['parameters'][kind]:,}" for kind in ("trainable", "frozen")]
-        rows.append([*cell.row, *cell.column, *figures, *sizes, ", ".join(sorted({run["device"] for run in runs}))])
+        rows.append(
+            [
+                *cell.row,
+                *cell.column,
+                *figures,
+                *sizes,
+                ", ".join(sorted({run["device"] for run in runs})),
+            ]
+        )
     return Grid("means over the runs of a cell", heads, rows, set(), len(keys))

@@ -28,7 +28,9 @@ class Series(NamedTuple):
 
 
 def chart(series: Sequence[Series], *, x: str, y: str, marks: Sequence[tuple[float, str]]) -> str:
-    """An SVG element with a title to be read aloud. `marks` are places on the x axis and their texts."""
+    """An SVG element with a title to be read aloud. `marks` are places on the x axis and their
+    texts.
+    """
     points = [point for one in series for line in one.lines for point in line]
     places = [*(place for place, _ in marks), *(point.x for point in points)]
     room = 0.06 * (max(places) - min(places)) or 1.0
@@ -47,17 +49,30 @@ def chart(series: Sequence[Series], *, x: str, y: str, marks: Sequence[tuple[flo
         parts.append(f'<path class="grid" d="M{LEFT} {height:.1f}H{WIDTH - RIGHT}"/>')
         parts.append(f'<text x="{LEFT - 6}" y="{height + 4:.1f}" text-anchor="end">{tick:g}</text>')
     for place, text in marks:
-        parts.append(f'<text x="{at(place, up[0])[0]:.1f}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle">{xml(text)}</text>')
-    parts.append(f'<text x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 6}" text-anchor="middle">{xml(x)}</text>')
+        parts.append(
+            f'<text x="{at(place, up[0])[0]:.1f}" y="{HEIGHT - BOTTOM + 18}" '
+            f'text-anchor="middle">{xml(text)}</text>'
+        )
+    parts.append(
+        f'<text x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 6}" '
+        f'text-anchor="middle">{xml(x)}</text>'
+    )
     for number, one in enumerate(series):
-        parts.append(f'<g class="line{number % KINDS}" stroke-dasharray="{dashes(number)}"><title>{xml(one.name)}</title>')
+        parts.append(
+            f'<g class="line{number % KINDS}" '
+            f'stroke-dasharray="{dashes(number)}"><title>{xml(one.name)}</title>'
+        )
         for line in one.lines:
             corners = [at(point.x, point.y) for point in line]
-            parts.append(f'<polyline points="{" ".join(f"{px:.1f},{py:.1f}" for px, py in corners)}"/>')
+            parts.append(
+                f'<polyline points="{" ".join(f"{px:.1f},{py:.1f}" for px, py in corners)}"/>'
+            )
             for point, (px, py) in zip(line, corners, strict=True):
                 if point.spread:
                     ends = [at(point.x, point.y + sign * point.spread)[1] for sign in (1, -1)]
-                    parts.append(f'<path d="M{px:.1f} {ends[0]:.1f}V{ends[1]:.1f}" stroke-dasharray="none"/>')
+                    parts.append(
+                        f'<path d="M{px:.1f} {ends[0]:.1f}V{ends[1]:.1f}" stroke-dasharray="none"/>'
+                    )
                 parts.append(f'<circle cx="{px:.1f}" cy="{py:.1f}" r="2.5"/>')
         parts.append("</g>")
     return "".join([*parts, "</svg>"])
@@ -70,7 +85,8 @@ def arrange(plots: Sequence[tuple[str, str, Sequence[Series]]], style: str) -> s
     across = min(2, len(plots))
     whole = across * width, -(-len(plots) // 2) * height
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{whole[0]}" height="{whole[1]}" viewBox="0 0 {whole[0]} {whole[1]}" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{whole[0]}" height="{whole[1]}" '
+        f'viewBox="0 0 {whole[0]} {whole[1]}" '
         'style="font: 14px system-ui, sans-serif">'
         f'<style>{style}</style><rect width="100%" height="100%" style="fill: var(--paper)"/>'
     ]
@@ -81,13 +97,18 @@ def arrange(plots: Sequence[tuple[str, str, Sequence[Series]]], style: str) -> s
         for place, one in enumerate(series):
             y = HEIGHT + 30 + 20 * place
             line = f'class="line{place % KINDS}" stroke-dasharray="{dashes(place)}"'
-            parts.append(f'<path {line} d="M{LEFT} {y + 10}h36"/><text x="{LEFT + 46}" y="{y + 15}">{xml(one.name)}</text>')
+            parts.append(
+                f'<path {line} d="M{LEFT} {y + 10}h36"/><text x="{LEFT + 46}" '
+                f'y="{y + 15}">{xml(one.name)}</text>'
+            )
         parts.append("</g>")
     return "".join([*parts, "</svg>\n"])
 
 
 def dashes(number: int) -> str:
-    """How a series is dashed: so that no two of the same colour look alike, nor any two neighbours in print."""
+    """How a series is dashed: so that no two of the same colour look alike, nor any two neighbours
+    in print.
+    """
     return DASHES[(number + number // KINDS) % len(DASHES)]
 
 

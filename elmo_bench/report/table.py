@@ -1,4 +1,6 @@
-"""Runs side by side: rows and columns by config keys, mean and standard deviation over seeds, differences to a baseline."""
+"""Runs side by side: rows and columns by config keys, mean and standard deviation over seeds,
+differences to a baseline.
+"""
 
 import math
 import statistics
@@ -20,10 +22,14 @@ SPLITS = {"dev": "val", "test": "test"}
 
 
 class Comparison(NamedTuple):
-    """A cell against its row's baseline, in fractions of 1; the last five are None where examples cannot be compared."""
+    """A cell against its row's baseline, in fractions of 1; the last five are None where examples
+    cannot be compared.
+    """
 
     difference: float
-    error_reduction: float | None  # the share of the baseline's errors that are gone; None where it made none
+    error_reduction: (
+        float | None
+    )  # the share of the baseline's errors that are gone; None where it made none
     interval: tuple[float, float] | None = None  # 95 %, over examples and seeds
     p_examples: float | None = None
     p_seeds: float | None = None  # None also with a single run
@@ -47,7 +53,9 @@ class Cell:
 
 @dataclass(frozen=True)
 class Report:
-    """Cells in the order of rows and columns; `rows` and `columns` are config keys, `baseline` a column."""
+    """Cells in the order of rows and columns; `rows` and `columns` are config keys, `baseline` a
+    column.
+    """
 
     rows: list[str]
     columns: list[str]
@@ -71,33 +79,51 @@ def report(
 ) -> Report:
     """All cells, and how each differs from the cell of its row in the column `baseline`.
 
-    `metric` None is what each run's task monitors. Without `rows` there is a row for whatever differs between the runs beside
-    the columns and the seed; with them, runs that differ in anything else are an error: their mean would mean nothing.
+    `metric` None is what each run's task monitors. Without `rows` there is a row for whatever
+    differs between the runs beside the columns and the seed; with them, runs that differ in
+    anything else are an error: their mean would mean nothing.
     """
     place = f"tables.{title}." if title else ""
     if split not in SPLITS:
         raise ValueError(f"{place}split={split}, but it may be dev or test")
-    measured = [run for run in runs if any(name.startswith(f"{SPLITS[split]}/") for name in run["metrics"])]
+    measured = [
+        run for run in runs if any(name.startswith(f"{SPLITS[split]}/") for name in run["metrics"])
+    ]
     if not measured:
         other = "; split=dev reads dev's figures" if split == "test" else ""
-        raise ValueError(f"{place}split={split}: none of {len(runs)} runs was measured on it{other}")
-    left_out = [f"left out: {len(runs) - len(measured)} runs that were not measured on {split}"] if measured != runs else []
+        raise ValueError(
+            f"{place}split={split}: none of {len(runs)} runs was measured on it{other}"
+        )
+    left_out = (
+        [f"left out: {len(runs) - len(measured)} runs that were not measured on {split}"]
+        if measured != runs
+        else []
+    )
     runs = measured
     columns = full_keys(runs, columns, f"{place}columns")
     rows = distinguishing(runs, columns) if rows is None else full_keys(runs, rows, f"{place}rows")
     known = [*rows, *columns]
-    if hidden := [key for key in distinguishing(runs, known) if key != "task.name" or varies(runs, known, key)]:
-        raise ValueError(f"{place}rows={rows} {place}columns={columns}: some runs in a cell differ in {hidden}; add it to one")
+    if hidden := [
+        key for key in distinguishing(runs, known) if key != "task.name" or varies(runs, known, key)
+    ]:
+        raise ValueError(
+            f"{place}rows={rows} {place}columns={columns}: some runs in a cell differ in "
+            f"{hidden}; add it to one"
+        )
     groups = _groups(runs, rows, columns)
     heads = sorted({column for group in groups.values() for column in group}, key=order)
     if baseline is not None and baseline not in heads:
         raise ValueError(
-            f"{place}baseline={list(baseline)}: no such column; by {columns} there are {[list(head) for head in heads]}"
+            f"{place}baseline={list(baseline)}: no such column; by {columns} there are "
+            f"{[list(head) for head in heads]}"
         )
     comparisons, notes = _comparisons(groups, baseline, metric, split)
     cells = []
     for row, group in sorted(groups.items(), key=lambda item: order(item[0])):
-        figures = {column: [figure_of(run, metric, split) for run in found] for column, found in group.items()}
+        figures = {
+            column: [figure_of(run, metric, split) for run in found]
+            for column, found in group.items()
+        }
         means = {column: statistics.fmean(values) for column, values in figures.items()}
         for column in sorted(group, key=lambda column: (column != baseline, order(column))):
             cells.append(
@@ -106,48 +132,80 @@ def report(
                     column=column,
                     runs=group[column],
                     mean=means[column],
-                    deviation=statistics.stdev(figures[column]) if len(figures[column]) > 1 else None,
+                    deviation=statistics.stdev(figures[column])
+                    if len(figures[column]) > 1
+                    else None,
                     best=len(group) > 1 and means[column] == max(means.values()),
                     published=_published(group[column][0], metric, split),
                     comparison=comparisons.get((row, column)),
                 )
             )
-    return Report(list(rows), columns, metric, split, baseline, cells, [*left_out, *notes, *_mixed(groups)], title)
+    return Report(
+        list(rows),
+        columns,
+        metric,
+        split,
+        baseline,
+        cells,
+        [*left_out, *notes, *_mixed(groups)],
+        title,
+    )
 
 
-def _groups(runs: Sequence[Run], rows: Sequence[str], columns: Sequence[str]) -> dict[Key, dict[Key, list[Run]]]:
-    """Row -> column -> the runs of the cell. The same experiment twice, with the same seed, counts once: the last finished."""
+def _groups(
+    runs: Sequence[Run], rows: Sequence[str], columns: Sequence[str]
+) -> dict[Key, dict[Key, list[Run]]]:
+    """Row -> column -> the runs of the cell. The same experiment twice, with the same seed, counts
+    once: the last finished.
+    """
     found: dict[Key, dict[Key, dict[str, Run]]] = defaultdict(lambda: defaultdict(dict))
     for run in runs:
         by_seed, seed = found[choice(run, rows)][choice(run, columns)], str(run["seed"])
         by_seed[seed] = max(by_seed.get(seed, run), run, key=lambda one: one["written"])
-    return {row: {column: [*by_seed.values()] for column, by_seed in group.items()} for row, group in found.items()}
+    return {
+        row: {column: [*by_seed.values()] for column, by_seed in group.items()}
+        for row, group in found.items()
+    }
 
 
 def _mixed(groups: dict[Key, dict[Key, list[Run]]]) -> list[str]:
-    """Notes on runs of different code, of different packages, and on runs that do not say which files they read."""
+    """Notes on runs of different code, of different packages, and on runs that do not say which
+    files they read.
+    """
     runs = [run for group in groups.values() for found in group.values() for run in found]
     notes = []
     commits = Counter(run["commit"] for run in runs if run.get("commit"))
     if len(commits) > 1:
-        shown = ", ".join(f"{commit[:10]}{'+' * commit.endswith('+')} ({count})" for commit, count in commits.most_common())
-        notes.append(f"runs of different commits of elmo-bench: {shown}; + marks uncommitted changes")
+        shown = ", ".join(
+            f"{commit[:10]}{'+' * commit.endswith('+')} ({count})"
+            for commit, count in commits.most_common()
+        )
+        notes.append(
+            f"runs of different commits of elmo-bench: {shown}; + marks uncommitted changes"
+        )
     for name in sorted({name for run in runs for name in run.get("versions", {})}):
         versions = Counter(run["versions"][name] for run in runs if name in run.get("versions", {}))
         if len(versions) > 1:
             notes.append(
-                f"runs with different versions of {name}: {', '.join(f'{v} ({n})' for v, n in sorted(versions.items()))}"
+                f"runs with different versions of {name}: "
+                f"{', '.join(f'{v} ({n})' for v, n in sorted(versions.items()))}"
             )
     unknown = sum("inputs" not in run for run in runs)
     if 0 < unknown < len(runs):
-        notes.append(f"{unknown} of {len(runs)} runs, of an earlier version, do not say which files they read")
+        notes.append(
+            f"{unknown} of {len(runs)} runs, of an earlier version, do not say which files they "
+            "read"
+        )
     return notes
 
 
 def order(key: Key) -> list[tuple[float, str]]:
     """Numbers by size, before words."""
     numbers = map(number, key)
-    return [(math.inf, text) if value is None else (value, "") for text, value in zip(key, numbers, strict=True)]
+    return [
+        (math.inf, text) if value is None else (value, "")
+        for text, value in zip(key, numbers, strict=True)
+    ]
 
 
 def _name(run: Run, metric: str | None) -> str:
@@ -172,7 +230,8 @@ def _comparisons(
             continue
         if baseline not in group:
             notes.append(
-                f"{' '.join(row)}: no comparison, since no run of the baseline is in this row (what it lacks, move to columns)"
+                f"{' '.join(row)}: no comparison, since no run of the baseline is in this row "
+                "(what it lacks, move to columns)"
             )
             continue
         for column in group.keys() - {baseline}:
@@ -184,25 +243,46 @@ def _comparisons(
     return compared, sorted(notes)
 
 
-def _compare(runs: list[Run], base: list[Run], metric: str | None, split: str) -> tuple[Comparison, str]:
+def _compare(
+    runs: list[Run], base: list[Run], metric: str | None, split: str
+) -> tuple[Comparison, str]:
     """The comparison, and why it is without a test if it is."""
-    means = [statistics.fmean(figure_of(run, metric, split) for run in group) for group in (runs, base)]
+    means = [
+        statistics.fmean(figure_of(run, metric, split) for run in group) for group in (runs, base)
+    ]
     difference, errors = means[0] - means[1], 1 - means[1]
     plain = Comparison(difference, difference / errors if errors else None)
     found = [_counts(run, metric, split) for run in (*runs, *base)]
     for run, (sentences, _) in zip((*runs, *base), found, strict=True):
         if not len(sentences):
-            return plain, f"no test, since {run['folder']}/counts/{split}.npz is not there or does not have the figure"
+            return (
+                plain,
+                f"no test, since {run['folder']}/counts/{split}.npz is not there or does not have "
+                "the figure",
+            )
         if not np.array_equal(sentences, found[0][0]):
-            return plain, f"no test, since {run['folder']} and {runs[0]['folder']} were measured on other {split} examples"
-    ours, theirs = (np.stack([counts for _, counts in part]) for part in (found[: len(runs)], found[len(runs) :]))
+            return (
+                plain,
+                f"no test, since {run['folder']} and {runs[0]['folder']} were measured on other "
+                f"{split} examples",
+            )
+    ours, theirs = (
+        np.stack([counts for _, counts in part])
+        for part in (found[: len(runs)], found[len(runs) :])
+    )
     over_examples, over_seeds = randomisation(ours, theirs), seeds(ours, theirs)
     p = max(over_examples, over_seeds or 0)
-    return plain._replace(interval=bootstrap(ours, theirs), p_examples=over_examples, p_seeds=over_seeds, p=p), ""
+    return plain._replace(
+        interval=bootstrap(ours, theirs), p_examples=over_examples, p_seeds=over_seeds, p=p
+    ), ""
 
 
-def _counts(run: Run, metric: str | None, split: str) -> tuple[UInt[np.ndarray, " N"], Float[np.ndarray, "N S 4"]]:
-    """Which sentences, and their counts; what was counted on the same sentences (a predicate each, say) is one example."""
+def _counts(
+    run: Run, metric: str | None, split: str
+) -> tuple[UInt[np.ndarray, " N"], Float[np.ndarray, "N S 4"]]:
+    """Which sentences, and their counts; what was counted on the same sentences (a predicate each,
+    say) is one example.
+    """
     path, name = run["folder"] / "counts" / f"{split}.npz", _name(run, metric)
     nothing = np.zeros(0, dtype=np.uint64), np.zeros((0, 1, 4))
     if not path.is_file():
@@ -216,23 +296,36 @@ def _counts(run: Run, metric: str | None, split: str) -> tuple[UInt[np.ndarray, 
             counts = np.zeros((len(sentences), *arrays[name].shape[1:]))
             np.add.at(counts, places, arrays[name])
     except (ValueError, KeyError, BadZipFile) as error:
-        raise ValueError(f"{path}: not the counts of examples that a run leaves: {error!r}") from error
+        raise ValueError(
+            f"{path}: not the counts of examples that a run leaves: {error!r}"
+        ) from error
     return sentences, counts
 
 
 def _published(run: Run, metric: str | None, split: str) -> float | None:
-    """The paper's figure: that of the experiment, else, on test, the task's for the baseline and for ELMo as the paper has it."""
+    """The paper's figure: that of the experiment, else, on test, the task's for the baseline and
+    for ELMo as the paper has it.
+    """
     config, name = run["config"], _name(run, metric)
-    task, elmo = config["task"], config["elmo"]
-    is_baseline = "none" in (elmo["name"], elmo["mix"])
+    task, elmo, encoder = config["task"], config["elmo"], config["encoder"]
+    is_baseline = "none" in (encoder["name"], elmo["mix"])
     if name in (given := config.get("published") or {}):
-        holds = given.get("split", "test") == split and given.get("baseline", is_baseline) == is_baseline
+        holds = (
+            given.get("split", "test") == split
+            and given.get("baseline", is_baseline) == is_baseline
+        )
         return given[name] if holds else None
     if split != "test":
         return None
-    changed = any(elmo.get(key) for key in ("adapt", "finetune", "mix_lr")) or not elmo.get("pretrained", True)
+    changed = any(elmo.get(key) for key in ("adapt", "finetune", "mix_lr")) or not encoder.get(
+        "pretrained", True
+    )
     papers = {"norm": "none"} | task.get("elmo", {})
-    as_in_paper = elmo["mix"] == "all" and not changed and all(elmo.get(key, "none") == value for key, value in papers.items())
+    as_in_paper = (
+        elmo["mix"] == "all"
+        and not changed
+        and all(elmo.get(key, "none") == value for key, value in papers.items())
+    )
     if config.get("fraction", 1) != 1 or not (is_baseline or as_in_paper):
         return None
     return (task.get("published") or {}).get("baseline" if is_baseline else "elmo", {}).get(name)

@@ -1,4 +1,6 @@
-"""Reports as text: one or two tables each for the terminal, Markdown and LaTeX, one record a cell for CSV and JSON."""
+"""Reports as text: one or two tables each for the terminal, Markdown and LaTeX, one record a cell
+for CSV and JSON.
+"""
 
 import csv
 import io
@@ -15,14 +17,19 @@ from .table import Cell, Key, Report, order
 
 LEVEL = 0.05
 ABOUT = (
-    "p: the larger of two, from paired approximate randomisation over examples (Noreen 1989) and, with several seeds, Welch's "
-    "t-test over them; p (Holm): corrected for all comparisons of its table, * below 0.05 where both tests were made (with a "
-    "single seed p says nothing of other seeds). Interval: 95 %, bootstrap over examples and seeds (Sellam et al. 2022)."
+    "p: the larger of two, from paired approximate randomisation over examples (Noreen 1989) and, "
+    "with several seeds, Welch's "
+    "t-test over them; p (Holm): corrected for all comparisons of its table, * below 0.05 where "
+    "both tests were made (with a "
+    "single seed p says nothing of other seeds). Interval: 95 %, bootstrap over examples and "
+    "seeds (Sellam et al. 2022)."
 )
 
 
 class Grid(NamedTuple):
-    """A table as it is shown: heads, rows of text, and which of these are bold, as (row, column); `left` columns are names."""
+    """A table as it is shown: heads, rows of text, and which of these are bold, as (row, column);
+    `left` columns are names.
+    """
 
     title: str
     heads: list[str]
@@ -32,7 +39,9 @@ class Grid(NamedTuple):
 
 
 def grids(report: Report) -> list[Grid]:
-    """Means side by side; and, where there is a baseline, each cell with all that is known of it."""
+    """Means side by side; and, where there is a baseline, each cell with all that is known of
+    it.
+    """
     return [overview(report), *([details(report)] if report.baseline is not None else [])]
 
 
@@ -45,7 +54,8 @@ def overview(report: Report) -> Grid:
         row, column = places.index(cell.row), len(report.rows) + columns.index(cell.column)
         rows[row][column] = score(cell)
         bold |= {(row, column)} if cell.best else set()
-    title = f"{report.split} {report.metric or 'figure that each task monitors'}, percent: mean ± standard deviation (runs)"
+    figure = report.metric or "figure that each task monitors"
+    title = f"{report.split} {figure}, percent: mean ± standard deviation (runs)"
     title = f"{report.title}; {title}" if report.title else title
     names = [settings(report.columns, column) for column in columns]
     return Grid(title, [*map(short, report.rows), *names], rows, bold, len(report.rows))
@@ -53,21 +63,50 @@ def overview(report: Report) -> Grid:
 
 def heads(report: Report) -> list[Key]:
     """The columns in their order, the baseline first."""
-    return sorted({cell.column for cell in report.cells}, key=lambda column: (column != report.baseline, order(column)))
+    return sorted(
+        {cell.column for cell in report.cells},
+        key=lambda column: (column != report.baseline, order(column)),
+    )
 
 
 def details(report: Report) -> Grid:
     """A row for each cell: its mean, its difference to the baseline, what the paper has."""
     keys = [*report.rows, *report.columns]
-    heads = [*map(short, keys), "mean", "diff.", "95 % interval", "p (Holm)", "errors less", "paper", "paper's errors less"]
+    heads = [
+        *map(short, keys),
+        "mean",
+        "diff.",
+        "95 % interval",
+        "p (Holm)",
+        "errors less",
+        "paper",
+        "paper's errors less",
+    ]
     bases = {cell.row: cell.published for cell in report.cells if cell.column == report.baseline}
     rows = []
     for cell in report.cells:
         base = bases.get(cell.row) if cell.comparison else None
-        gone = None if base is None or cell.published is None else (cell.published - base) / (1 - base)
-        rows.append([*cell.row, *cell.column, score(cell), *comparison(cell), percent(cell.published), percent(gone)])
+        gone = (
+            None if base is None or cell.published is None else (cell.published - base) / (1 - base)
+        )
+        rows.append(
+            [
+                *cell.row,
+                *cell.column,
+                score(cell),
+                *comparison(cell),
+                percent(cell.published),
+                percent(gone),
+            ]
+        )
     bold = {(number, len(keys)) for number, cell in enumerate(report.cells) if cell.best}
-    return Grid("cell by cell, percent; paper: its published figures, on its own data", heads, rows, bold, len(keys))
+    return Grid(
+        "cell by cell, percent; paper: its published figures, on its own data",
+        heads,
+        rows,
+        bold,
+        len(keys),
+    )
 
 
 def short(key: str) -> str:
@@ -75,7 +114,7 @@ def short(key: str) -> str:
 
 
 def settings(keys: Sequence[str], values: Sequence[str]) -> str:
-    """As on the command line: `elmo=mini elmo.mix=all`."""
+    """As on the command line: `encoder=mini elmo.mix=all`."""
     return " ".join(f"{short(key)}={value}" for key, value in zip(keys, values, strict=True))
 
 
@@ -89,8 +128,16 @@ def comparison(cell: Cell) -> list[str]:
     found = cell.comparison
     if found is None:
         return [""] * 4
-    interval = "" if found.interval is None else "{:+.2f} to {:+.2f}".format(*(100 * end for end in found.interval))
-    star = "*" if found.p_holm is not None and found.p_seeds is not None and found.p_holm < LEVEL else ""
+    interval = (
+        ""
+        if found.interval is None
+        else "{:+.2f} to {:+.2f}".format(*(100 * end for end in found.interval))
+    )
+    star = (
+        "*"
+        if found.p_holm is not None and found.p_seeds is not None and found.p_holm < LEVEL
+        else ""
+    )
     return [
         f"{100 * found.difference:+.2f}",
         interval,
@@ -117,7 +164,9 @@ def terminal(grid: Grid) -> Table:
         table.add_column(Text(escape.plain(texts[0])), justify=justify, min_width=width)
     for r, row in enumerate(grid.rows):
         styles = ("bold" if (r, c) in grid.bold else "" for c in range(len(row)))
-        table.add_row(*(Text(escape.plain(text), style) for text, style in zip(row, styles, strict=True)))
+        table.add_row(
+            *(Text(escape.plain(text), style) for text, style in zip(row, styles, strict=True))
+        )
     return table
 
 
@@ -126,7 +175,10 @@ def markdown(reports: Sequence[Report]) -> str:
     parts = []
     for grid in (grid for report in reports for grid in grids(report)):
         heads, *rows = ([escape.markdown(text) for text in row] for row in (grid.heads, *grid.rows))
-        shown = [[f"**{text}**" if (r, c) in grid.bold else text for c, text in enumerate(row)] for r, row in enumerate(rows)]
+        shown = [
+            [f"**{text}**" if (r, c) in grid.bold else text for c, text in enumerate(row)]
+            for r, row in enumerate(rows)
+        ]
         rule = ["---"] * grid.left + ["--:"] * (len(heads) - grid.left)
         lines = (f"| {' | '.join(row)} |" for row in (heads, rule, *shown))
         parts.append("\n".join([f"{escape.markdown(grid.title)}\n", *lines]))
@@ -141,14 +193,19 @@ def latex(reports: Sequence[Report]) -> str:
         lines = [f"% {escape.plain(grid.title)}", rf"\begin{{tabular}}{{{kinds}}}", r"\toprule"]
         lines += [" & ".join(map(_tex, grid.heads)) + r" \\", r"\midrule"]
         for r, row in enumerate(grid.rows):
-            cells = (rf"\textbf{{{_tex(text)}}}" if (r, c) in grid.bold else _tex(text) for c, text in enumerate(row))
+            cells = (
+                rf"\textbf{{{_tex(text)}}}" if (r, c) in grid.bold else _tex(text)
+                for c, text in enumerate(row)
+            )
             lines.append(" & ".join(cells) + r" \\")
         parts.append("\n".join([*lines, r"\bottomrule", r"\end{tabular}"]))
     return "\n\n".join([*parts, *(f"% {escape.plain(line)}" for line in footnotes(reports))]) + "\n"
 
 
 def _tex(text: str) -> str:
-    start = "{}" if text.startswith(("[", "*")) else ""  # or the \\ or rule above takes it for its own argument
+    start = (
+        "{}" if text.startswith(("[", "*")) else ""
+    )  # or the \\ or rule above takes it for its own argument
     return start + escape.latex(text)
 
 
@@ -168,7 +225,12 @@ def records(report: Report) -> list[dict[str, Any]]:
         found.append(
             ({"table": report.title} if report.title else {})
             | keys
-            | {"mean": cell.mean, "deviation": cell.deviation, "runs": len(cell.runs), "best": cell.best}
+            | {
+                "mean": cell.mean,
+                "deviation": cell.deviation,
+                "runs": len(cell.runs),
+                "best": cell.best,
+            }
             | (compared | {"low": low, "high": high} if cell.comparison else {})
             | {"published": cell.published, "baseline": cell.column == report.baseline}
         )
@@ -196,7 +258,9 @@ def as_csv(reports: Sequence[Report]) -> str:
     """The records, all with all columns."""
     rows: Sequence[dict[str, Any]] = [row for report in reports for row in records(report)]
     file = io.StringIO()
-    writer = csv.DictWriter(file, list(dict.fromkeys(key for row in rows for key in row)), lineterminator="\n")
+    writer = csv.DictWriter(
+        file, list(dict.fromkeys(key for row in rows for key in row)), lineterminator="\n"
+    )
     writer.writeheader()
     writer.writerows(rows)
     return file.getvalue()

@@ -1,4 +1,17 @@
-from .collect import EARLIER, Run, as_text, choice, collect, corpus_of, distinguishing, full_keys, number, varies, where
+from .collect import (
+    EARLIER,
+    Run,
+    as_text,
+    choice,
+    collect,
+    corpus_of,
+    distinguishing,
+    full_keys,
+    number,
+    varies,
+    where,
+)
+from .earlier import today
 from .folder import (
     GOES_ON,
     Result,
@@ -36,6 +49,7 @@ __all__ = [
     "hash_files",
     "number",
     "result_of",
+    "today",
     "unfinished",
     "varies",
     "where",

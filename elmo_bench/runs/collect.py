@@ -7,17 +7,19 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from .earlier import today
 from .identity import ASIDE, acting, below, idle, leaves
 
 Run = dict[str, Any]
 
 # What may differ between runs of one experiment, beside what changes no figure.
-WITHIN = ("seed", "job", "split", "elmo.layers", "inputs.checkpoint")  # elmo.layers follows from other keys
-# Keys that name files: a user may name others, such as a part of a training set. And what these files are among the inputs.
+WITHIN = ("seed", "job", "split", "encoder._target_", "inputs.checkpoint")
+# Keys that name files: a user may name others, such as a part of a training set. And what these
+# files are among the inputs.
 FILES = {f"data.files.{split}": f"data.{split}" for split in ("train", "dev", "test")} | {
-    key: key for key in ("vocab.vectors", "elmo.options", "elmo.weights")
+    key: key for key in ("vocab.vectors", "encoder.options", "encoder.weights")
 }
-NAMES = ("task.name", "data.name", "elmo.name")
+NAMES = ("task.name", "data.name", "encoder.name")
 INPUTS = "inputs."  # before the name of a file that the run read: its hash
 SHORT = 12  # digits of a hash that a table shows
 EARLIER = {"exact_match": "exact"}  # figures that had another name in an earlier version
@@ -26,7 +28,8 @@ EARLIER = {"exact_match": "exact"}  # figures that had another name in an earlie
 def collect(folders: Iterable[str | Path]) -> list[Run]:
     """Every finished run at or below the folders, in the order of their paths.
 
-    Raises FileNotFoundError where a folder does not exist or holds no result, ValueError for a damaged file.
+    Raises FileNotFoundError where a folder does not exist or holds no result, ValueError for a
+    damaged file.
     """
     runs: list[Run] = []
     for folder in folders:
@@ -38,20 +41,32 @@ def collect(folders: Iterable[str | Path]) -> list[Run]:
 
 
 def _read(path: Path) -> Run:
-    """A run, with its `choices` (every key of the config, as text), which of them are `acting` and which `idle`, its folder and
-    when it was `written`.
+    """A run, with its `choices` (every key of the config, as text), which of them are `acting` and
+    which `idle`, its folder and when it was `written`.
     """
     try:
         run = json.loads(path.read_text(encoding="utf-8"))
         _rename(run)
-        inputs = {f"{INPUTS}{name}": digest[:SHORT] for name, digest in run.get("inputs", {}).items()}
+        inputs = {
+            f"{INPUTS}{name}": digest[:SHORT] for name, digest in run.get("inputs", {}).items()
+        }
         trained_on = corpus_of(run["config"].get("data", {}))
-        config = {"trained_on": trained_on} | run["config"]  # job=evaluate says another, where it is another
+        config = {"trained_on": trained_on} | run[
+            "config"
+        ]  # job=evaluate says another, where it is another
         choices = {key: as_text(value) for key, value in leaves(config)} | inputs
         act = {*acting(config), *inputs, *(key for key in FILES if key in choices)}
         # A result of an earlier version does not say when it was finished.
-        written = datetime.fromisoformat(run["finished"]).timestamp() if "finished" in run else path.stat().st_mtime
-        about = {"choices": choices, "acting": act, "idle": {key for key in choices if below(key, tuple(idle(config)))}}
+        written = (
+            datetime.fromisoformat(run["finished"]).timestamp()
+            if "finished" in run
+            else path.stat().st_mtime
+        )
+        about = {
+            "choices": choices,
+            "acting": act,
+            "idle": {key for key in choices if below(key, tuple(idle(config)))},
+        }
         return run | about | {"folder": path.parent, "written": written}
     except (ValueError, KeyError, AttributeError, TypeError) as error:
         raise ValueError(f"{path}: not a result of elmo-bench: {error!r}") from error
@@ -64,10 +79,15 @@ def corpus_of(data: Mapping[str, Any]) -> dict[str, Any]:
 
 def _rename(run: Run) -> None:
     """Call the settings and figures of an earlier version by today's names."""
-    elmo, metrics = run["config"]["elmo"], run["metrics"]
-    if "layer_norm" in elmo:
-        elmo["norm"] = "batch" if elmo.pop("layer_norm") else "none"
-    for now, before in ((f"{split}/{now}", f"{split}/{before}") for split in ("val", "test") for now, before in EARLIER.items()):
+    today(run["config"])
+    metrics, inputs = run["metrics"], run.get("inputs", {})
+    for name in [name for name in inputs if name.startswith("elmo.")]:
+        inputs[name.replace("elmo.", "encoder.", 1)] = inputs.pop(name)
+    for now, before in (
+        (f"{split}/{now}", f"{split}/{before}")
+        for split in ("val", "test")
+        for now, before in EARLIER.items()
+    ):
         if before in metrics:
             metrics[now] = metrics.pop(before)
 
@@ -87,18 +107,23 @@ def number(text: str) -> float | None:
 
 
 def full_keys(runs: Sequence[Run], keys: Sequence[str], option: str) -> list[str]:
-    """The dotted keys meant: `elmo` is short for `elmo.name`. Raises ValueError for one that no run has."""
+    """The dotted keys meant: `encoder` is short for `encoder.name`. Raises ValueError for one that
+    no run has.
+    """
     known = {key for run in runs for key in run["choices"]}
     full = [f"{key}.name" if f"{key}.name" in known else key for key in keys]
     if unknown := [key for key in full if key not in known]:
         raise ValueError(
-            f"{option}={list(keys)}: no run's config has {unknown}; it has keys such as elmo, elmo.mix, task, data.size"
+            f"{option}={list(keys)}: no run's config has {unknown}; it has keys such as encoder, "
+            "elmo.mix, task, data.size"
         )
     return full
 
 
 def choice(run: Run, keys: Sequence[str]) -> tuple[str, ...]:
-    """What a run's config says under dotted keys; "-" where it has no such key, or the key does nothing in this run."""
+    """What a run's config says under dotted keys; "-" where it has no such key, or the key does
+    nothing in this run.
+    """
     return tuple("-" if key in run["idle"] else run["choices"].get(key, "-") for key in keys)
 
 
@@ -115,14 +140,23 @@ def where(runs: Iterable[Run], values: Mapping[str, object]) -> list[Run]:
 
 
 def distinguishing(runs: Sequence[Run], given: Sequence[str]) -> list[str]:
-    """The task, and the further config keys that tell apart runs which differ in more than their seed.
+    """The task, and the further config keys that tell apart runs which differ in more than their
+    seed.
 
-    A key that follows from those before it (a task's batch size, once the task is known) is left out. The last are the hashes
-    of the files that the runs read, such as `inputs.data.train`.
+    A key that follows from those before it (a task's batch size, once the task is known) is left
+    out. The last are the hashes of the files that the runs read, such as `inputs.data.train`.
     """
     keys = {key for run in runs for key in run["acting"] if not below(key, WITHIN)}
     chosen = ["task.name"]
-    for key in sorted(keys, key=lambda key: (key not in NAMES, not key.startswith("elmo."), key.startswith(INPUTS), key)):
+    for key in sorted(
+        keys,
+        key=lambda key: (
+            key not in NAMES,
+            not key.startswith("elmo."),
+            key.startswith(INPUTS),
+            key,
+        ),
+    ):
         if varies(runs, [*given, *chosen], key):
             chosen.append(key)
     return [key for key in chosen if key not in given]
@@ -131,8 +165,9 @@ def distinguishing(runs: Sequence[Run], given: Sequence[str]) -> list[str]:
 def varies(runs: Sequence[Run], known: Sequence[str], key: str) -> bool:
     """Whether runs that agree on the known keys differ in another.
 
-    A run for which the key does nothing is no difference, nor is one of an earlier version that has no hash of a file; and it
-    is the content of a file that counts, where its hash is known, as well as its name.
+    A run for which the key does nothing is no difference, nor is one of an earlier version that has
+    no hash of a file; and it is the content of a file that counts, where its hash is known, as well
+    as its name.
     """
     if key.startswith(INPUTS):
         runs = [run for run in runs if key in run["choices"]]
@@ -140,6 +175,10 @@ def varies(runs: Sequence[Run], known: Sequence[str], key: str) -> bool:
         runs = [run for run in runs if key in run["acting"] or key not in run["choices"]]
     ways = [lambda run: choice(run, [key])]
     if key in FILES:
-        ways.append(lambda run: choice(run, [f"{INPUTS}{FILES[key]}" if f"{INPUTS}{FILES[key]}" in run["choices"] else key]))
+        ways.append(
+            lambda run: choice(
+                run, [f"{INPUTS}{FILES[key]}" if f"{INPUTS}{FILES[key]}" in run["choices"] else key]
+            )
+        )
     agreed = len({choice(run, known) for run in runs})
     return all(agreed < len({(choice(run, known), way(run)) for run in runs}) for way in ways)

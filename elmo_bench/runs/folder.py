@@ -20,7 +20,16 @@ from .identity import Identity, hash_files
 log = logging.getLogger(__name__)
 BEGUN, ENDED, GOES_ON = "run.json", "result.json", "last.ckpt"
 # What a run leaves, and the next one in its folder must not find.
-LEFT = (ENDED, "evaluation.json", "metrics.csv", "best.ckpt", GOES_ON, "predictions", "counts", "tensorboard")
+LEFT = (
+    ENDED,
+    "evaluation.json",
+    "metrics.csv",
+    "best.ckpt",
+    GOES_ON,
+    "predictions",
+    "counts",
+    "tensorboard",
+)
 PACKAGES = ("torch", "pytorch-lightning", "hydra-core", "elmo-bench")
 
 
@@ -40,16 +49,22 @@ class Result:
 
 
 def begin(cfg: DictConfig, files: Mapping[str, Path]) -> Path | None:
-    """Make `run_dir` ready for a run that reads these files, and write its `run.json`; the checkpoint that it goes on from.
+    """Make `run_dir` ready for a run that reads these files, and write its `run.json`; the
+    checkpoint that it goes on from.
 
-    With `resume=true` an unfinished run of the same identity goes on from its `last.ckpt`. Otherwise there is None to go on
-    from, and what an earlier run left in the folder is removed. One process of a run calls this, before it writes anything.
+    With `resume=true` an unfinished run of the same identity goes on from its `last.ckpt`.
+    Otherwise there is None to go on from, and what an earlier run left in the folder is removed.
+    One process of a run calls this, before it writes anything.
     """
     folder = Path(cfg.run_dir)
     folder.mkdir(parents=True, exist_ok=True)
-    for stale in (path for name in (BEGUN, *LEFT) for path in folder.glob(f".{name}-*")):  # written when a process was killed
+    for stale in (
+        path for name in (BEGUN, *LEFT) for path in folder.glob(f".{name}-*")
+    ):  # written when a process was killed
         shutil.rmtree(stale)
-    for left in folder.glob("hpc_ckpt_*.ckpt"):  # Lightning's under SLURM: it would test these weights, or go on from them
+    for left in folder.glob(
+        "hpc_ckpt_*.ckpt"
+    ):  # Lightning's under SLURM: it would test these weights, or go on from them
         left.unlink()
     inputs = hash_files(files, cfg.cache_dir)
     identity = str(Identity.of(cfg, inputs))
@@ -67,7 +82,9 @@ def begin(cfg: DictConfig, files: Mapping[str, Path]) -> Path | None:
 
 
 def goes_on_from(cfg: DictConfig, files: Mapping[str, Path]) -> Path | None:
-    """The `last.ckpt` in `run_dir` that a run with `resume=true` goes on from: one of the same identity."""
+    """The `last.ckpt` in `run_dir` that a run with `resume=true` goes on from: one of the same
+    identity.
+    """
     if not cfg.resume:
         return None
     return checkpoint(Path(cfg.run_dir), str(Identity.of(cfg, hash_files(files, cfg.cache_dir))))
@@ -76,7 +93,11 @@ def goes_on_from(cfg: DictConfig, files: Mapping[str, Path]) -> Path | None:
 def checkpoint(folder: Path, identity: str) -> Path | None:
     """The `last.ckpt` of an unfinished run of this identity in the folder, if there is one."""
     last = folder / GOES_ON
-    if not last.is_file() or (folder / ENDED).exists() or _read(folder / BEGUN).get("identity") != identity:
+    if (
+        not last.is_file()
+        or (folder / ENDED).exists()
+        or _read(folder / BEGUN).get("identity") != identity
+    ):
         return None
     return last
 
@@ -87,11 +108,16 @@ def about(cfg: DictConfig) -> dict[str, Any]:
 
 
 def write_result(
-    result: Result, cfg: DictConfig, choices: Mapping[str, str] | None = None, inputs: Mapping[str, str] | None = None
+    result: Result,
+    cfg: DictConfig,
+    choices: Mapping[str, str] | None = None,
+    inputs: Mapping[str, str] | None = None,
 ) -> None:
-    """Write `result.json`, whole or not at all: the figures, the config, the versions and the commit.
+    """Write `result.json`, whole or not at all: the figures, the config, the versions and the
+    commit.
 
-    `choices` are the options of the config groups. Identity, start and, where they are not given, inputs are what `begin` wrote.
+    `choices` are the options of the config groups. Identity, start and, where they are not given,
+    inputs are what `begin` wrote.
     """
     content = dataclasses.asdict(result) | {
         "choices": dict(choices or {}),
@@ -110,11 +136,17 @@ def finished(folders: Iterable[Path]) -> dict[str, Path]:
 
 
 def unfinished(folders: Iterable[Path]) -> dict[str, Path]:
-    """The folders, at or below some folders, of runs that can go on: they have a `last.ckpt` and no result. By identity."""
-    return _by_identity(folders, BEGUN, lambda folder, identity: checkpoint(folder, identity) is not None)
+    """The folders, at or below some folders, of runs that can go on: they have a `last.ckpt` and no
+    result. By identity.
+    """
+    return _by_identity(
+        folders, BEGUN, lambda folder, identity: checkpoint(folder, identity) is not None
+    )
 
 
-def _by_identity(folders: Iterable[Path], name: str, counts: Callable[[Path, str], bool] = lambda *_: True) -> dict[str, Path]:
+def _by_identity(
+    folders: Iterable[Path], name: str, counts: Callable[[Path, str], bool] = lambda *_: True
+) -> dict[str, Path]:
     """The first folder of each identity that has a file of this name, and that `counts`."""
     run_folders: dict[str, Path] = {}
     earlier = 0
@@ -128,7 +160,11 @@ def _by_identity(folders: Iterable[Path], name: str, counts: Callable[[Path, str
         elif counts(path.parent, content["identity"]):
             run_folders.setdefault(content["identity"], path.parent)
     if earlier:
-        log.warning("resume: %d results of an earlier version do not say which files they read; they are not reused", earlier)
+        log.warning(
+            "resume: %d results of an earlier version do not say which files they read; they are "
+            "not reused",
+            earlier,
+        )
     return run_folders
 
 
@@ -138,9 +174,13 @@ def result_of(folder: Path) -> dict[str, Any]:
 
 
 def dev_figure(folder: Path) -> float | None:
-    """What a finished run's task monitors, on dev, as a fraction of 1; None where no model was trained."""
+    """What a finished run's task monitors, on dev, as a fraction of 1; None where no model was
+    trained.
+    """
     content = _read(folder / ENDED)
-    return content["metrics"].get(f"val/{content['config']['task']['monitor']}") if content else None
+    return (
+        content["metrics"].get(f"val/{content['config']['task']['monitor']}") if content else None
+    )
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -162,10 +202,24 @@ def _now() -> str:
 
 
 def _commit() -> str | None:
-    """The commit of the code that ran, with a + if it was changed since; None outside a checkout."""
+    """The commit of the code that ran, with a + if it was changed since; None outside a
+    checkout.
+    """
     here = Path(__file__).parent
-    command = ["git", "--no-optional-locks", "-C", str(here), "describe", "--always", "--abbrev=40", "--dirty=+", "--exclude=*"]
+    command = [
+        "git",
+        "--no-optional-locks",
+        "-C",
+        str(here),
+        "describe",
+        "--always",
+        "--abbrev=40",
+        "--dirty=+",
+        "--exclude=*",
+    ]
     try:
-        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
+        return subprocess.run(
+            command, capture_output=True, text=True, check=True, timeout=10
+        ).stdout.strip()
     except (OSError, subprocess.SubprocessError):
         return None

@@ -1,4 +1,6 @@
-"""When are two runs the same? When the settings that act are, and the contents of the files that they read."""
+"""When are two runs the same? When the settings that act are, and the contents of the files that
+they read.
+"""
 
 import hashlib
 import json
@@ -13,12 +15,19 @@ from elmo_bench.files import atomic
 DIGITS = 16  # of a sha256, in hex
 LARGE = 1_000_000  # bytes; the digest of a larger file is kept
 ELSEWHERE = ("run_dir", "outputs_dir", "data_dir", "cache_dir", "resume", "num_workers", "logger")
-# Settings that change no figure: where and how a run is, what other settings repeat, and names of files (their contents count).
+# Settings that change no figure: where and how a run is, what other settings repeat, and names of
+# files (their contents count).
 ASIDE = (
     *ELSEWHERE,
     *(
         f"trainer.{key}"
-        for key in ("accelerator", "enable_progress_bar", "enable_model_summary", "log_every_n_steps", "profiler")
+        for key in (
+            "accelerator",
+            "enable_progress_bar",
+            "enable_model_summary",
+            "log_every_n_steps",
+            "profiler",
+        )
     ),
     *("published", "task.published", "task.suffix"),
     *(
@@ -32,13 +41,22 @@ ASIDE = (
         "task.elmo",
     ),
     *("data.files", "data.origin", "data.downloads"),
-    *("elmo.dir", "elmo.options", "elmo.weights", "elmo.layers.options", "elmo.layers.weights", "vocab.vectors", "checkpoint"),
+    *(
+        "encoder.dir",
+        "encoder.options",
+        "encoder.weights",
+        "encoder.vectors",
+        "vocab.vectors",
+        "checkpoint",
+    ),
     *("elmo.cache", "cache"),
 )
 
 
 class Identity(NamedTuple):
-    """Two digests: of the settings that act, and of the contents of the files that the run reads."""
+    """Two digests: of the settings that act, and of the contents of the files that the run
+    reads.
+    """
 
     settings: str
     inputs: str
@@ -58,8 +76,10 @@ def plain(cfg: DictConfig) -> dict[str, Any]:
     OmegaConf.set_struct(content, False)
     content.update(dict.fromkeys(ELSEWHERE))
     resolved: Any = OmegaConf.to_container(content, resolve=True)
-    if "layers" in (elmo := resolved.get("elmo") or {}) and elmo["layers"] is None:
-        elmo["mix"] = "none"  # the baseline, as a sweep over elmo and elmo.mix asks for it
+    if "elmo" in resolved and "_target_" not in resolved["encoder"]:
+        resolved["elmo"]["mix"] = (
+            "none"  # the baseline, as a sweep over encoder and elmo.mix asks for it
+        )
     return resolved
 
 
@@ -77,9 +97,16 @@ def idle(config: Mapping[str, Any]) -> Iterator[str]:
         yield "adapt"
     if not finetune or mix == "none":
         yield "elmo.lr"
-    if mix != "all" and not (isinstance(mix, list) and len(mix) > 1):  # a single share is 1 whatever its logit
+    if mix != "all" and not (
+        isinstance(mix, list) and len(mix) > 1
+    ):  # a single share is 1 whatever its logit
         yield "elmo.mix_lr"
-    if finetune or mix == "none" or elmo.get("cache") == "off" or elmo.get("cache_dtype") == "float32":
+    if (
+        finetune
+        or mix == "none"
+        or elmo.get("cache") == "off"
+        or elmo.get("cache_dtype") == "float32"
+    ):
         yield "elmo.cache_dtype"
     if (config.get("vocab") or {}).get("vectors"):
         yield "embed.word_dim"
@@ -102,13 +129,20 @@ def below(key: str, keys: tuple[str, ...]) -> bool:
 
 
 def _digest(content: Mapping[str, Any]) -> str:
-    values = {key: float(value) if type(value) is int else value for key, value in content.items()}  # 1 is 1.0
+    values = {
+        key: float(value) if type(value) is int else value for key, value in content.items()
+    }  # 1 is 1.0
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:DIGITS]
 
 
 def hash_files(files: Mapping[str, Path], cache_dir: str | Path) -> dict[str, str]:
-    """The sha256 of each file; that of a large one is kept below `cache_dir` until the file's size or time changes."""
-    return {name: _sha256(Path(path), Path(cache_dir).expanduser() / "hashes") for name, path in files.items()}
+    """The sha256 of each file; that of a large one is kept below `cache_dir` until the file's size
+    or time changes.
+    """
+    return {
+        name: _sha256(Path(path), Path(cache_dir).expanduser() / "hashes")
+        for name, path in files.items()
+    }
 
 
 def _sha256(path: Path, cache: Path) -> str:

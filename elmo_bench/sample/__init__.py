@@ -1,4 +1,6 @@
-"""A generated miniature corpus: one small world, one grammar, six tasks' official file formats and raw text."""
+"""A generated miniature corpus: one small world, one grammar, six tasks' official file formats and
+raw text.
+"""
 
 from elmo_bench.sample.corpus import files
 

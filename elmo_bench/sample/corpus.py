@@ -1,4 +1,6 @@
-"""Where a generated corpus lies, and the writing of it: once, whole, whoever else is writing it too."""
+"""Where a generated corpus lies, and the writing of it: once, whole, whoever else is writing it
+too.
+"""
 
 from collections.abc import Iterator
 from functools import cache
@@ -29,14 +31,19 @@ def fingerprint() -> str:
 def stories(*, task: str, split: str, size: int, seed: int) -> Iterator[tuple[str, Story, Random]]:
     """The stories of a split with their identities and the random streams that told them.
 
-    Tasks share their stories; raw text (`lm`) has streams and names of its own. Each story is a function of its
-    identity and of the split's names alone. Every fifth is a conversation; for `squad`, which asks about what is told,
-    none is.
+    Tasks share their stories; raw text (`lm`) has streams and names of its own. Each story is a
+    function of its identity and of the split's names alone. Every fifth is a conversation; for
+    `squad`, which asks about what is told, none is.
     """
     raw = task == "lm"
     number = size if split == "train" else max(size // 4, _SMALLEST)
     origin = f"{seed}/{'raw' if raw else 'tasks'}/{split}"
-    pool = names(count=max(_NAMES_PER_STORY * number, _FEWEST_NAMES), rng=Random(origin), split=split, raw=raw)
+    pool = names(
+        count=max(_NAMES_PER_STORY * number, _FEWEST_NAMES),
+        rng=Random(origin),
+        split=split,
+        raw=raw,
+    )
     for index in range(number):
         rng = Random(f"{origin}/{index}")
         talks = index % 5 == 4 and task != "squad"
@@ -48,13 +55,21 @@ def _write(path: Path, *, task: str, size: int, seed: int) -> None:
     form = FORMATS[task]
     with path.open("w", encoding="utf-8", newline="\n") as file:
         file.write(form.opening)
-        for index, (identity, story, rng) in enumerate(stories(task=task, split=path.stem, size=size, seed=seed)):
-            file.write((form.between if index else "") + form.part(story, rng, identity, path.stem != "train"))
+        for index, (identity, story, rng) in enumerate(
+            stories(task=task, split=path.stem, size=size, seed=seed)
+        ):
+            file.write(
+                (form.between if index else "")
+                + form.part(story, rng, identity, path.stem != "train")
+            )
         file.write(form.closing)
 
 
-def files(*, task: str, root: str | Path, size: int, seed: int, **given: str | None) -> dict[str, Path]:
-    """Paths of the train, dev and test file of a task's generated corpus, which is written first if it is not there.
+def files(
+    *, task: str, root: str | Path, size: int, seed: int, **given: str | None
+) -> dict[str, Path]:
+    """Paths of the train, dev and test file of a task's generated corpus, which is written first if
+    it is not there.
 
     Args:
         task: one of ner, srl, coref, snli, squad, sst5, lm.
@@ -68,9 +83,15 @@ def files(*, task: str, root: str | Path, size: int, seed: int, **given: str | N
 
     """
     for split in (split for split in given if given[split]):
-        raise ValueError(f"data.files.{split}={given[split]}, but data=sample is generated here: choose data=files")
+        raise ValueError(
+            f"data.files.{split}={given[split]}, but data=sample is generated here: choose "
+            "data=files"
+        )
     if task not in FORMATS:
-        raise ValueError(f"there is no sample corpus for task {task!r}: choose one of {', '.join(sorted(FORMATS))}")
+        raise ValueError(
+            f"there is no sample corpus for task {task!r}: choose one of "
+            f"{', '.join(sorted(FORMATS))}"
+        )
     if size < 1:
         raise ValueError(f"data.size is {size}, but a sample corpus needs at least one story")
     folder = Path(root).expanduser() / f"sample-{size}-{seed}-{fingerprint()}" / task

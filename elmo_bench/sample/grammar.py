@@ -1,7 +1,7 @@
 """The grammar: from events of the small world to sentences, and from sentences to stories.
 
-A rule is a method of `Narrator` that returns a tree; the narrator remembers who is known and who was mentioned last,
-which is all that pronouns and definite descriptions need.
+A rule is a method of `Narrator` that returns a tree; the narrator remembers who is known and who
+was mentioned last, which is all that pronouns and definite descriptions need.
 """
 
 from collections.abc import Callable
@@ -74,15 +74,29 @@ def pp(prep: str, np: Phrase) -> Phrase:
 def described(noun: str, adjective: str, *, definite: bool, tag: str = "NN") -> Phrase:
     """`a rusty lamp`, `the lamp`, or without article if plural or mass."""
     first = adjective or noun
-    determiner = [leaf("DT", "the" if definite else article(first))] if definite or tag == "NN" else []
-    return phrase("NP", *determiner, *([leaf("JJ", adjective)] if adjective else []), leaf(tag, noun))
+    determiner = (
+        [leaf("DT", "the" if definite else article(first))] if definite or tag == "NN" else []
+    )
+    return phrase(
+        "NP", *determiner, *([leaf("JJ", adjective)] if adjective else []), leaf(tag, noun)
+    )
 
 
 def thing_np(it: Thing, *, definite: bool = False) -> Phrase:
     """A participant without a name."""
     if it.sort in MASS or it.sort == "topic":
-        return phrase("NP", *words(*([f"{it.adjective}/JJ"] if it.adjective else []), it.noun + "/NN" + "S" * it.plural))
-    return described(it.noun, it.adjective, definite=definite or it.sort == "weather", tag="NNS" if it.plural else "NN")
+        return phrase(
+            "NP",
+            *words(
+                *([f"{it.adjective}/JJ"] if it.adjective else []), it.noun + "/NN" + "S" * it.plural
+            ),
+        )
+    return described(
+        it.noun,
+        it.adjective,
+        definite=definite or it.sort == "weather",
+        tag="NNS" if it.plural else "NN",
+    )
 
 
 def main_frame(clause: Phrase) -> int:
@@ -91,9 +105,15 @@ def main_frame(clause: Phrase) -> int:
 
 
 def willing(what: Event) -> bool:
-    """Whether the subject acts on purpose, so that manner and aim make sense: mostly people and organisations do."""
+    """Whether the subject acts on purpose, so that manner and aim make sense: mostly people and
+    organisations do.
+    """
     subject = what.subject
-    acts = subject.type in (PER, ORG) if isinstance(subject, Entity) else getattr(subject, "sort", "people") == "people"
+    acts = (
+        subject.type in (PER, ORG)
+        if isinstance(subject, Entity)
+        else getattr(subject, "sort", "people") == "people"
+    )
     return acts and what.frame.subject_role == "ARG0"
 
 
@@ -130,7 +150,8 @@ class Narrator:
         self.told: list[tuple[Event, int]] = []
         self._frames = count()
 
-    # -- mentions ----------------------------------------------------------------------------------------------------
+    # -- mentions
+    # ----------------------------------------------------------------------------------------------------
 
     def chance(self, probability: float) -> bool:
         return self.rng.random() < probability
@@ -139,11 +160,17 @@ class Narrator:
         return self.rng.choice(options)
 
     def _pronoun(self, entity: Entity) -> str:
-        return "I" if entity is self.speaker else "you" if entity is self.addressee else entity.pronoun
+        return (
+            "I" if entity is self.speaker else "you" if entity is self.addressee else entity.pronoun
+        )
 
     def _clear(self, entity: Entity, *, clued: bool) -> bool:
         """Whether a pronoun would be understood: it has no rival, or the verb rules its rivals out."""
-        rivals = [each for each in (*self.recent, *self.here) if each.pronoun == entity.pronoun and each != entity]
+        rivals = [
+            each
+            for each in (*self.recent, *self.here)
+            if each.pronoun == entity.pronoun and each != entity
+        ]
         return not rivals or (clued and all(each.type != entity.type for each in rivals))
 
     def pronoun(self, entity: Entity, case: int) -> Phrase:
@@ -155,14 +182,33 @@ class Narrator:
 
     def name(self, entity: Entity) -> Phrase:
         """A name, whole at first, and a person's surname afterwards."""
-        short = entity.number in self.known and len(entity.name) > 1 and self.chance(0.7 if entity.type == PER else 0.2)
-        used = entity.name[-1:] if entity.type == PER and short else entity.name[:1] if short else entity.name
-        return replace(phrase("NP", *(leaf("NNP", token) for token in used)), entity=entity.type, referent=entity.number)
+        short = (
+            entity.number in self.known
+            and len(entity.name) > 1
+            and self.chance(0.7 if entity.type == PER else 0.2)
+        )
+        used = (
+            entity.name[-1:]
+            if entity.type == PER and short
+            else entity.name[:1]
+            if short
+            else entity.name
+        )
+        return replace(
+            phrase("NP", *(leaf("NNP", token) for token in used)),
+            entity=entity.type,
+            referent=entity.number,
+        )
 
     def definite(self, entity: Entity) -> Phrase:
         """`the sculptor`, `the artist`, `her brother`."""
         general = KINDS[entity.type][entity.kind]
-        if entity.number == 1 and self.cast.kin and self.cast.entities[0] in self.recent and self.chance(0.6):
+        if (
+            entity.number == 1
+            and self.cast.kin
+            and self.cast.entities[0] in self.recent
+            and self.chance(0.6)
+        ):
             possessor = self.pronoun(self.cast.entities[0], _POSSESSIVE)
             np = phrase("NP", possessor, leaf("NN", self.cast.kin))
         else:
@@ -170,23 +216,33 @@ class Narrator:
         return replace(np, referent=entity.number)
 
     def mention(self, entity: Entity, case: int = _OBJECT, *, clued: bool = True) -> Phrase:
-        """Refer to an entity as the discourse allows; a name the verb gives no clue about brings its own."""
+        """Refer to an entity as the discourse allows; a name the verb gives no clue about brings
+        its own.
+        """
         if entity in (self.speaker, self.addressee):
             return self.pronoun(entity, case)
         just_mentioned = entity in self.recent or entity in self.here
-        if just_mentioned and self._clear(entity, clued=clued) and self.chance(0.6 if case == _SUBJECT else 0.4):
+        if (
+            just_mentioned
+            and self._clear(entity, clued=clued)
+            and self.chance(0.6 if case == _SUBJECT else 0.4)
+        ):
             return self.pronoun(entity, case)
         known = entity.number in self.known
         if known and self.chance(0.22):
             np = self.definite(entity)
         else:
-            np = self._clue(entity, self.name(entity), wanted=1.0 if not clued else 0.12 if known else 0.4)
+            np = self._clue(
+                entity, self.name(entity), wanted=1.0 if not clued else 0.12 if known else 0.4
+            )
         self.here.append(entity)
         self.known.add(entity.number)
         return np
 
     def _clue(self, entity: Entity, name: Phrase, *, wanted: float) -> Phrase:
-        """Say with the given probability what a name is the name of: before it, after it, or in a relative clause."""
+        """Say with the given probability what a name is the name of: before it, after it, or in a
+        relative clause.
+        """
         if not self.chance(wanted):
             return name
         self.known.add(entity.number)
@@ -194,7 +250,12 @@ class Narrator:
         if choice < 0.3:
             kind = self._kind(entity)
             return replace(
-                phrase("NP", leaf("DT", "the"), leaf("NN", kind), replace(name, label="NX", referent=None)),
+                phrase(
+                    "NP",
+                    leaf("DT", "the"),
+                    leaf("NN", kind),
+                    replace(name, label="NX", referent=None),
+                ),
                 referent=entity.number,
             )
         if choice < 0.45 and wanted < 1:
@@ -212,8 +273,14 @@ class Narrator:
             return np
         if self.chance(0.5):
             return phrase("NP", np, pp(zipf(self.rng, PLACE_PREPS), self.place_np()))
-        prep, sort = {PER: self.rng.choice((("from", LOC), ("at", ORG))), MISC: ("by", PER)}.get(entity.type, ("in", LOC))
-        others = [each for each in self.cast.of(sort) if each not in (entity, self.speaker, self.addressee)]
+        prep, sort = {PER: self.rng.choice((("from", LOC), ("at", ORG))), MISC: ("by", PER)}.get(
+            entity.type, ("in", LOC)
+        )
+        others = [
+            each
+            for each in self.cast.of(sort)
+            if each not in (entity, self.speaker, self.addressee)
+        ]
         if not others:
             return np
         other = self.rng.choice(others)
@@ -226,8 +293,16 @@ class Narrator:
         if what.frame.subject == "ANY" or owner(what.object) in self.here:
             return name
         self.here.append(entity)
-        frame, vp = self.vp(what, tense=self.one("past", "past", "present"), agreement="he", adjuncts=self.chance(0.3))
-        pronoun = phrase("WHNP", leaf("WP" if entity.type == PER else "WDT", "who" if entity.type == PER else "which"))
+        frame, vp = self.vp(
+            what,
+            tense=self.one("past", "past", "present"),
+            agreement="he",
+            adjuncts=self.chance(0.3),
+        )
+        pronoun = phrase(
+            "WHNP",
+            leaf("WP" if entity.type == PER else "WDT", "who" if entity.type == PER else "which"),
+        )
         role = what.frame.subject_role
         relative = phrase("SBAR", pronoun.playing((frame, "R-" + role)), phrase("S", vp))
         return phrase("NP", name.playing((frame, role)), COMMA, relative, COMMA)
@@ -254,7 +329,11 @@ class Narrator:
     def _plain(self, entity: Entity) -> Phrase:
         if entity in (self.speaker, self.addressee):
             return self.pronoun(entity, _OBJECT)
-        np = self.definite(entity) if entity.number in self.known and self.chance(0.15) else self.name(entity)
+        np = (
+            self.definite(entity)
+            if entity.number in self.known and self.chance(0.15)
+            else self.name(entity)
+        )
         self.here.append(entity)
         self.known.add(entity.number)
         return np
@@ -264,10 +343,15 @@ class Narrator:
             return self._pronoun(it)
         return "they" if it.plural else "he"
 
-    # -- verbs -------------------------------------------------------------------------------------------------------
+    # -- verbs
+    # -------------------------------------------------------------------------------------------------------
 
-    def verbs(self, it: Verb, tense: str, agreement: str, *, negated: bool = False) -> tuple[int, list[Phrase]]:
-        """The verb group of a predicate, and its number: `did n't buy`, `could buy`, `was buying`, `to buy`."""
+    def verbs(
+        self, it: Verb, tense: str, agreement: str, *, negated: bool = False
+    ) -> tuple[int, list[Phrase]]:
+        """The verb group of a predicate, and its number: `did n't buy`, `could buy`, `was buying`,
+        `to buy`.
+        """
         frame = next(self._frames)
 
         head = partial(Phrase, frame=frame, lemma=it.lemma)
@@ -280,7 +364,9 @@ class Narrator:
             case "infinitive":
                 return frame, [*no, leaf("TO", "to"), head("VB", word=it.lemma)]
             case "modal":
-                modal = leaf("MD", self.one("could", "might", "would", "should", "must")).playing((frame, "ARGM-MOD"))
+                modal = leaf("MD", self.one("could", "might", "would", "should", "must")).playing(
+                    (frame, "ARGM-MOD")
+                )
                 return frame, [modal, *no, head("VB", word=it.lemma)]
             case "future":
                 return frame, [
@@ -296,7 +382,11 @@ class Narrator:
                 return frame, [was, *no, head("VBN", word=it.participle)]
             case "present":
                 if negated and self.chance(0.5):
-                    return frame, [leaf("VBZ", "does") if single else leaf("VBP", "do"), *no, head("VB", word=it.lemma)]
+                    return frame, [
+                        leaf("VBZ", "does") if single else leaf("VBP", "do"),
+                        *no,
+                        head("VB", word=it.lemma),
+                    ]
                 return frame, [*never, present]
             case _:
                 if negated and self.chance(0.5):
@@ -304,15 +394,28 @@ class Narrator:
                 return frame, [*never, head("VBD", word=it.past)]
 
     def tense(self) -> str:
-        return self.rng.choices(("past", "present", "modal", "future", "perfect", "progressive"), weights=(60, 14, 8, 5, 8, 5))[0]
+        return self.rng.choices(
+            ("past", "present", "modal", "future", "perfect", "progressive"),
+            weights=(60, 14, 8, 5, 8, 5),
+        )[0]
 
     def vp(
-        self, what: Event, *, tense: str, agreement: str, adjuncts: bool | int = 0, negated: bool | None = None
+        self,
+        what: Event,
+        *,
+        tense: str,
+        agreement: str,
+        adjuncts: bool | int = 0,
+        negated: bool | None = None,
     ) -> tuple[int, Phrase]:
-        """The verb phrase of an event and its predicate's number; the caller gives the subject its role."""
+        """The verb phrase of an event and its predicate's number; the caller gives the subject its
+        role.
+        """
         said_no = self.chance(0.1) if negated is None else negated
         frame, children = self.verbs(what.verb, tense, agreement, negated=said_no)
-        self.told.append((what, -1 - frame if said_no or tense in ("modal", "infinitive") else frame))
+        self.told.append(
+            (what, -1 - frame if said_no or tense in ("modal", "infinitive") else frame)
+        )
         if self.chance(0.1):
             manner = willing(what) and self.chance(0.5)
             adverb = phrase("ADVP", leaf("RB", zipf(self.rng, MANNER if manner else STANCE)))
@@ -326,22 +429,33 @@ class Narrator:
         children += self.adjuncts(what, frame, int(adjuncts))
         return frame, phrase("VP", *children)
 
-    def clause(self, what: Event, *, adjuncts: int | None = None, passive: bool = False, tense: str = "") -> Phrase:
+    def clause(
+        self, what: Event, *, adjuncts: int | None = None, passive: bool = False, tense: str = ""
+    ) -> Phrase:
         """Subject and verb phrase of an event, active or passive."""
         number = self.rng.choice((0, 0, 1, 1, 1, 2)) if adjuncts is None else adjuncts
         if passive and what.object is not None:
             subject = self.filler(what.object, _SUBJECT, clued=what.clued)
-            frame, children = self.verbs(what.verb, "passive", self.agreement(what.object), negated=self.chance(0.08))
+            frame, children = self.verbs(
+                what.verb, "passive", self.agreement(what.object), negated=self.chance(0.08)
+            )
             self.told.append((what, frame if len(children) == 2 else -1 - frame))
-            agent = pp("by", self.filler(what.subject, clued=what.clued)).playing((frame, what.frame.subject_role))
+            agent = pp("by", self.filler(what.subject, clued=what.clued)).playing(
+                (frame, what.frame.subject_role)
+            )
             children += [agent, *self.adjuncts(what, frame, min(number, 1))]
-            return phrase("S", subject.playing((frame, what.frame.object_role)), phrase("VP", *children))
+            return phrase(
+                "S", subject.playing((frame, what.frame.object_role)), phrase("VP", *children)
+            )
         subject = self.filler(what.subject, _SUBJECT, clued=what.frame.subject != "ANY")
         chosen = tense or self.tense()
-        frame, vp = self.vp(what, tense=chosen, agreement=self.agreement(what.subject), adjuncts=number)
+        frame, vp = self.vp(
+            what, tense=chosen, agreement=self.agreement(what.subject), adjuncts=number
+        )
         return phrase("S", subject.playing((frame, what.frame.subject_role)), vp)
 
-    # -- adjuncts ----------------------------------------------------------------------------------------------------
+    # -- adjuncts
+    # ----------------------------------------------------------------------------------------------------
 
     def adjuncts(self, what: Event, frame: int, number: int) -> list[Phrase]:
         """Some adjuncts of a predicate, no two of the same role."""
@@ -350,7 +464,11 @@ class Narrator:
 
     def adjunct(self, what: Event | None = None) -> tuple[Phrase, str]:
         """Something about when, where, how or why, and its role."""
-        options = [self.time] * 4 + [self.where] * 3 + ([self.manner] * 3 + [self.cause]) * (what is None or willing(what))
+        options = (
+            [self.time] * 4
+            + [self.where] * 3
+            + ([self.manner] * 3 + [self.cause]) * (what is None or willing(what))
+        )
         return self.rng.choice(options)()
 
     def time(self) -> tuple[Phrase, str]:
@@ -359,7 +477,9 @@ class Narrator:
         if choice == 0:
             return phrase("ADVP", leaf("RB", zipf(rng, TIME_ADVERBS))), "ARGM-TMP"
         if choice == 1:
-            return pp(self.one("at", "before", "after", "around"), simple_np(zipf(rng, TIMES) + "/NN")), "ARGM-TMP"
+            return pp(
+                self.one("at", "before", "after", "around"), simple_np(zipf(rng, TIMES) + "/NN")
+            ), "ARGM-TMP"
         if choice == 2:
             return pp("on", simple_np(rng.choice(DAYS) + "/NNP")), "ARGM-TMP"
         if choice == 3:
@@ -368,10 +488,14 @@ class Narrator:
         if choice == 4:
             unit = self.one("week", "month", "year", "night", "summer", "winter", *DAYS[:1])
             tag = "NNP" if unit in DAYS else "NN"
-            return phrase("NP", *words(self.one("last/JJ", "that/DT", "one/CD"), f"{unit}/{tag}")), "ARGM-TMP"
+            return phrase(
+                "NP", *words(self.one("last/JJ", "that/DT", "one/CD"), f"{unit}/{tag}")
+            ), "ARGM-TMP"
         if choice == 5:
             prep = self.one("for", "within", "for")
-            return pp(prep, simple_np(f"{rng.choice(NUMBERS)}/CD {rng.choice(UNITS)}/NNS")), "ARGM-TMP"
+            return pp(
+                prep, simple_np(f"{rng.choice(NUMBERS)}/CD {rng.choice(UNITS)}/NNS")
+            ), "ARGM-TMP"
         prep = self.one("during", "after", "before", "until", "at")
         return pp(prep, simple_np(f"the/DT {zipf(rng, EVENTS)}/NN")), "ARGM-TMP"
 
@@ -384,23 +508,34 @@ class Narrator:
             degree = self.one("", "great/JJ ", "some/DT ", "little/JJ ")
             return pp("with", simple_np(f"{degree}{zipf(rng, MOODS)}/NN")), "ARGM-MNR"
         tools = tuple(THINGS["tool"])
-        return pp("with", simple_np(f"a/DT {self.one('new', 'heavy', 'small')}/JJ {zipf(rng, tools)}/NN")), "ARGM-MNR"
+        return pp(
+            "with", simple_np(f"a/DT {self.one('new', 'heavy', 'small')}/JJ {zipf(rng, tools)}/NN")
+        ), "ARGM-MNR"
 
     def where(self) -> tuple[Phrase, str]:
         places = [each for each in self.cast.of(LOC) if each not in self.here]
         if places and self.chance(0.3):
             near = self.chance(0.3)
-            return pp("near" if near else "in", self.mention(self.rng.choice(places), clued=False)), "ARGM-LOC"
+            return pp(
+                "near" if near else "in", self.mention(self.rng.choice(places), clued=False)
+            ), "ARGM-LOC"
         return pp(zipf(self.rng, PLACE_PREPS), self.place_np()), "ARGM-LOC"
 
     def cause(self) -> tuple[Phrase, str]:
         if self.chance(0.6):
-            prep = phrase("PP", leaf("IN", "because"), pp("of", simple_np(f"the/DT {zipf(self.rng, CAUSES)}/NN")))
+            prep = phrase(
+                "PP",
+                leaf("IN", "because"),
+                pp("of", simple_np(f"the/DT {zipf(self.rng, CAUSES)}/NN")),
+            )
             return prep, "ARGM-CAU"
         base, _, noun = zipf(self.rng, AIMS).partition(":")
-        return phrase("S", phrase("VP", *words("to/TO", f"{base}/VB"), simple_np(f"{noun}/NN"))), "ARGM-PRP"
+        return phrase(
+            "S", phrase("VP", *words("to/TO", f"{base}/VB"), simple_np(f"{noun}/NN"))
+        ), "ARGM-PRP"
 
-    # -- sentences: each rule returns what stands before the stop -----------------------------------------------------
+    # -- sentences: each rule returns what stands before the stop
+    # -----------------------------------------------------
 
     def pick(self, about: Entity | None = None) -> Event:
         return event(self.rng, self.cast, about=about)
@@ -429,11 +564,19 @@ class Narrator:
     def _same_subject(self, subject: Filler, clued: bool) -> Event | None:
         """Another event for a subject, of the same sort of verb."""
         if isinstance(subject, Entity):
-            return next((e for e in (self.pick(subject) for _ in range(5)) if e.frame.subject != "ANY"), None)
+            return next(
+                (e for e in (self.pick(subject) for _ in range(5)) if e.frame.subject != "ANY"),
+                None,
+            )
         if isinstance(subject, Owned) and subject.person:
             people = self.cast.of(PER)
-            other = next((e for e in (self.pick(people[0]) for _ in range(9)) if e.frame.subject == PER), None)
-            return other and (None if owner(other.object) is subject.owner else replace(other, subject=subject))
+            other = next(
+                (e for e in (self.pick(people[0]) for _ in range(9)) if e.frame.subject == PER),
+                None,
+            )
+            return other and (
+                None if owner(other.object) is subject.owner else replace(other, subject=subject)
+            )
         return None
 
     def coordinated(self, what: Event) -> Phrase:
@@ -443,8 +586,12 @@ class Narrator:
             return self.clause(what)
         subject = self.filler(what.subject, _SUBJECT, clued=what.frame.subject != "ANY")
         agreement, tense = self.agreement(what.subject), self.one("past", "past", "present")
-        one, first = self.vp(what, tense=tense, agreement=agreement, adjuncts=self.rng.randrange(2), negated=False)
-        two, second = self.vp(other, tense=tense, agreement=agreement, adjuncts=self.rng.randrange(2), negated=False)
+        one, first = self.vp(
+            what, tense=tense, agreement=agreement, adjuncts=self.rng.randrange(2), negated=False
+        )
+        two, second = self.vp(
+            other, tense=tense, agreement=agreement, adjuncts=self.rng.randrange(2), negated=False
+        )
         subject = subject.playing((one, what.frame.subject_role), (two, other.frame.subject_role))
         conjunction = leaf("CC", self.one("and", "and", "but"))
         return phrase("S", subject, phrase("VP", first, conjunction, second))
@@ -467,12 +614,20 @@ class Narrator:
         tag = "WRB" if word == "when" else "IN"
         sub = phrase("SBAR", leaf(tag, word), first if fronted else second)
         sub = sub.playing((frame, "ARGM-" + role))
-        return phrase("S", sub, COMMA, *second.children) if fronted else phrase("S", *first.children, sub)
+        return (
+            phrase("S", sub, COMMA, *second.children)
+            if fronted
+            else phrase("S", *first.children, sub)
+        )
 
     def controlled(self, what: Event) -> Phrase:
         """`X refused to merge with Y`: the clue to X is beyond the main verb."""
         for _ in range(20):
-            if what.frame.subject in (PER, ORG) and willing(what) and isinstance(what.subject, Entity):
+            if (
+                what.frame.subject in (PER, ORG)
+                and willing(what)
+                and isinstance(what.subject, Entity)
+            ):
                 break
             what = self.pick()
         else:
@@ -480,9 +635,15 @@ class Narrator:
         subject = self.filler(what.subject, _SUBJECT)
         matrix, children = self.verbs(zipf(self.rng, CONTROL), self.tense(), self.agreement(what.subject),
                                       negated=self.chance(0.1))  # fmt: skip
-        inner, vp = self.vp(what, tense="infinitive", agreement="he", adjuncts=self.rng.randrange(2), negated=False)
+        inner, vp = self.vp(
+            what, tense="infinitive", agreement="he", adjuncts=self.rng.randrange(2), negated=False
+        )
         complement = phrase("S", vp).playing((matrix, "ARG1"))
-        return phrase("S", subject.playing((matrix, "ARG0"), (inner, "ARG0")), phrase("VP", *children, complement))
+        return phrase(
+            "S",
+            subject.playing((matrix, "ARG0"), (inner, "ARG0")),
+            phrase("VP", *children, complement),
+        )
 
     def copular(self, what: Event) -> Phrase:
         """`X is a brewery near the canal`, `X was insolvent`."""
@@ -495,14 +656,20 @@ class Narrator:
               ("VBP", "are") if self._pronoun(entity) == "you" else ("VBZ", "is")}[tense]  # fmt: skip
         children[-1] = replace(children[-1], label=be[0], word=be[1])
         if self.chance(0.15):
-            children.append(leaf("RB", self.one("not", "n't") if be[1] != "am" else "not").playing((frame, "ARGM-NEG")))
+            children.append(
+                leaf("RB", self.one("not", "n't") if be[1] != "am" else "not").playing(
+                    (frame, "ARGM-NEG")
+                )
+            )
         if self.chance(0.5):
             predicate = self._apposition(entity)
         else:
             predicate = phrase("ADJP", leaf("JJ", zipf(self.rng, ADJECTIVES[entity.type])))
             if self.chance(0.3):
                 second = zipf(self.rng, ADJECTIVES[entity.type])
-                predicate = phrase("ADJP", *predicate.children, leaf("CC", "and"), leaf("JJ", second))
+                predicate = phrase(
+                    "ADJP", *predicate.children, leaf("CC", "and"), leaf("JJ", second)
+                )
         children.append(predicate.playing((frame, "ARG2")))
         return phrase("S", subject.playing((frame, "ARG1")), phrase("VP", *children))
 
@@ -516,8 +683,12 @@ class Narrator:
         subject = phrase("NP", self.name(one), leaf("CC", "and"), self.name(two))
         if self.chance(0.5):
             nouns = plural(zipf(self.rng, tuple(KINDS[one.type])))
-            adjective = self.one(zipf(self.rng, ADJECTIVES[one.type]), "rival", "neighbouring", "famous")
-            subject = phrase("NP", subject, COMMA, simple_np(f"two/CD {adjective}/JJ {nouns}/NNS"), COMMA)
+            adjective = self.one(
+                zipf(self.rng, ADJECTIVES[one.type]), "rival", "neighbouring", "famous"
+            )
+            subject = phrase(
+                "NP", subject, COMMA, simple_np(f"two/CD {adjective}/JJ {nouns}/NNS"), COMMA
+            )
             frames = tuple(frame for frame in FRAMES if frame.subject in (one.type, "ANY"))
         else:
             frames = tuple(frame for frame in FRAMES if frame.subject == one.type)
@@ -526,7 +697,12 @@ class Narrator:
         what = event(self.rng, self.cast, about=one, frames=frames)
         if owner(what.object) in (one, two):
             return self.clause(what)
-        frame, vp = self.vp(what, tense=self.one("past", "past", "present"), agreement="they", adjuncts=self.rng.randrange(2))
+        frame, vp = self.vp(
+            what,
+            tense=self.one("past", "past", "present"),
+            agreement="they",
+            adjuncts=self.rng.randrange(2),
+        )
         self.told.pop()
         return phrase("S", subject.playing((frame, what.frame.subject_role)), vp)
 
@@ -549,11 +725,14 @@ class Narrator:
         pronominal = bool(subject.children) and subject.children[0].label == "PRP"
         speech = [subject.playing((frame, "ARG0")), phrase("VP", *said)]
         if second is None:
-            return phrase("S", *start, *(speech if pronominal or self.chance(0.5) else speech[::-1]))
+            return phrase(
+                "S", *start, *(speech if pronominal or self.chance(0.5) else speech[::-1])
+            )
         rest = phrase("S", leaf("CC", self.one("and", "but")), second).playing((frame, "C-ARG1"))
         return phrase("S", *start, *speech, COMMA, opening, rest, STOP, closing)
 
-    # -- stories -----------------------------------------------------------------------------------------------------
+    # -- stories
+    # -----------------------------------------------------------------------------------------------------
 
     def about(self) -> Event:
         """What happens next: mostly something to whom the last sentence was about."""
@@ -565,11 +744,15 @@ class Narrator:
     def sentence(self, speaker: str = "-") -> Sentence:
         """Tell one more sentence."""
         self.here = []
-        rule: Callable[[Narrator, Event], Phrase] = self.rng.choices(_RULES, cum_weights=_WEIGHTS)[0]
+        rule: Callable[[Narrator, Event], Phrase] = self.rng.choices(_RULES, cum_weights=_WEIGHTS)[
+            0
+        ]
         tree = rule(self, self.about())
         closed = tree.children[-1].label == "''"
         finished = annotate(finish(tree if closed else phrase("S", *tree.children, STOP)), speaker)
-        self.recent = list(dict.fromkeys(each for each in self.here if each not in (self.speaker, self.addressee)))
+        self.recent = list(
+            dict.fromkeys(each for each in self.here if each not in (self.speaker, self.addressee))
+        )
         return finished
 
 
@@ -599,7 +782,9 @@ def narrate(rng: Random, cast: Cast) -> Story:
 
 
 def converse(rng: Random, cast: Cast) -> Story:
-    """A story in which the first two people talk, each sentence with its speaker, so that I and you are somebody."""
+    """A story in which the first two people talk, each sentence with its speaker, so that I and you
+    are somebody.
+    """
     narrator = Narrator(rng, cast)
     one, two = cast.of(PER)[:2]
     sentences = [narrator.sentence()]

@@ -1,7 +1,8 @@
 """Opinions, and the sentiment of every phrase of one by composition.
 
-A sentence is composed from a wanted grade downwards (`opinion`) and judged from its words upwards (`sentiment`); the
-labels in the files are the judged ones, so that each node of a tree is labelled by the same rules.
+A sentence is composed from a wanted grade downwards (`opinion`) and judged from its words upwards
+(`sentiment`); the labels in the files are the judged ones, so that each node of a tree is labelled
+by the same rules.
 """
 
 from random import Random
@@ -51,11 +52,11 @@ def _first(node: Phrase) -> str:
 def sentiment(node: Phrase) -> int:
     """The sentiment of a binary tree, from -2 to 2.
 
-    1. A word has its grade in the lexicon; names and all other words are neutral.
-    2. A negator turns its sister round and weakens it: 2 and 1 become -1, -2 and -1 become 1.
-    3. An intensifier brings its sister to the grade 2 (-2), a downtoner to 1 (-1).
-    4. Where clauses are contrasted, what follows `but`, and the main clause beside `although`, decides unless neutral.
-    5. Otherwise two sisters add up, within -2 and 2.
+    1. A word has its grade in the lexicon; names and all other words are neutral. 2. A negator
+    turns its sister round and weakens it: 2 and 1 become -1, -2 and -1 become 1. 3. An intensifier
+    brings its sister to the grade 2 (-2), a downtoner to 1 (-1). 4. Where clauses are contrasted,
+    what follows `but`, and the main clause beside `although`, decides unless neutral. 5. Otherwise
+    two sisters add up, within -2 and 2.
 
     >>> sentiment(phrase("ADJP", leaf("RB", "not"), phrase("ADJP", leaf("RB", "very"), leaf("JJ", "dull"))))
     1
@@ -77,7 +78,9 @@ def sentiment(node: Phrase) -> int:
 
 
 def labelled(node: Phrase) -> str:
-    """A binary tree with labels from 0 (very negative) to 4 (very positive), as the Sentiment Treebank has it."""
+    """A binary tree with labels from 0 (very negative) to 4 (very positive), as the Sentiment
+    Treebank has it.
+    """
     inside = node.word or " ".join(map(labelled, node.children))
     return f"({sentiment(node) + 2} {inside})"
 
@@ -94,14 +97,18 @@ class Critic:
         return self.rng.random() < probability
 
     def adjective(self, grade: int) -> Phrase:
-        """An adjective phrase of a grade: `superb`, `utterly superb`, `very dull`, `rather dull`, `not bad`."""
+        """An adjective phrase of a grade: `superb`, `utterly superb`, `very dull`, `rather dull`,
+        `not bad`.
+        """
         if grade == 0:
             return phrase("ADJP", leaf("JJ", zipf(self.rng, NEUTRAL_ADJECTIVES)))
         strong = abs(grade) == 2
         if strong and self.chance(0.3):
             return phrase("ADJP", leaf("RB", zipf(self.rng, RAISING)), self._bare(_sign(grade)))
         if not strong and self.chance(0.2):
-            return phrase("ADJP", leaf("RB", "not"), self.adjective(-grade * self.rng.choice((1, 1, 2))))
+            return phrase(
+                "ADJP", leaf("RB", "not"), self.adjective(-grade * self.rng.choice((1, 1, 2)))
+            )
         degrees = STRONG_DEGREES if strong else LOWERING
         first = self._bare(grade)
         if self.chance(0.4):
@@ -123,7 +130,11 @@ class Critic:
 
     def _be(self, subject: Phrase, negated: bool, complement: Phrase) -> Phrase:
         heads = [token.word for token in subject.leaves()]
-        plural = subject.children[0].label == "NP" and len(subject.children[0].children) == 2 and heads[1].endswith("s")
+        plural = (
+            subject.children[0].label == "NP"
+            and len(subject.children[0].children) == 2
+            and heads[1].endswith("s")
+        )
         past = self.chance(0.5)
         form = ("were" if past else "are") if plural else ("was" if past else "is")
         no = [leaf("RB", self.rng.choice(("n't", "not")))] if negated else []
@@ -132,7 +143,9 @@ class Critic:
     def being(self, entity: Entity, grade: int) -> Phrase:
         """`X was n't very dull`, `the plot of X is superb`."""
         if abs(grade) == 1 and self.chance(0.25):
-            return self._be(self.target(entity), True, self.adjective(-grade * self.rng.choice((1, 2))))
+            return self._be(
+                self.target(entity), True, self.adjective(-grade * self.rng.choice((1, 2)))
+            )
         return self._be(self.target(entity), False, self.adjective(grade))
 
     def kind(self, entity: Entity, grade: int) -> Phrase:
@@ -153,7 +166,9 @@ class Critic:
         negated = abs(grade) == 1 and self.chance(0.3)
         inner = -grade * self.rng.choice((1, 2)) if negated else grade
         chosen: Verb = zipf(self.rng, OPINION_VERBS[inner]) if inner else verb("discuss")
-        _, group = self.narrator.verbs(chosen, "past" if self.chance(0.7) else "present", "they", negated=negated)
+        _, group = self.narrator.verbs(
+            chosen, "past" if self.chance(0.7) else "present", "they", negated=negated
+        )
         np = self.narrator.mention(entity, clued=False)
         return phrase("S", people, phrase("VP", *group, np))
 
@@ -163,18 +178,30 @@ class Critic:
         subject = self.narrator.mention(entity, 0)
         good = leaf("NN", zipf(self.rng, VIRTUES[grade]))
         if self.chance(0.5):
-            return phrase("S", subject, phrase("VP", leaf("VB", self.rng.choice(("has", "had", "shows"))), good))
+            return phrase(
+                "S",
+                subject,
+                phrase("VP", leaf("VB", self.rng.choice(("has", "had", "shows"))), good),
+            )
         bad = leaf("NN", zipf(self.rng, VIRTUES[-grade]))
         if self.chance(0.5):
-            return phrase("S", subject, phrase("VP", leaf("VB", self.rng.choice(("lacks", "lacked"))), bad))
-        return phrase("S", subject, phrase("VP", leaf("VB", "has"), phrase("NP", leaf("DT", "no"), bad)))
+            return phrase(
+                "S", subject, phrase("VP", leaf("VB", self.rng.choice(("lacks", "lacked"))), bad)
+            )
+        return phrase(
+            "S", subject, phrase("VP", leaf("VB", "has"), phrase("NP", leaf("DT", "no"), bad))
+        )
 
     def doing(self, entity: Entity, grade: int) -> Phrase:
         """`X ended brilliantly`."""
         adverbs = [leaf("RB", zipf(self.rng, OPINION_ADVERBS[grade]))] if grade else []
         if abs(grade) == 1 and self.chance(0.3):
             adverbs = [leaf("RB", zipf(self.rng, LOWERING)), *adverbs]
-        told = phrase("VP", leaf("VBD", zipf(self.rng, _DOES).past), *([phrase("ADVP", *adverbs)] if adverbs else []))
+        told = phrase(
+            "VP",
+            leaf("VBD", zipf(self.rng, _DOES).past),
+            *([phrase("ADVP", *adverbs)] if adverbs else []),
+        )
         return phrase("S", self.narrator.mention(entity, 0), told)
 
     def fact(self, entity: Entity, grade: int) -> Phrase:
@@ -188,7 +215,9 @@ class Critic:
         rules = [self.being, self.being, self.kind, self.reception, self.doing]
         if abs(grade) == 1:
             rules.append(self.virtue)
-        return self.rng.choice([self.fact, self.fact, self.being, self.reception] if grade == 0 else rules)(entity, grade)
+        return self.rng.choice(
+            [self.fact, self.fact, self.being, self.reception] if grade == 0 else rules
+        )(entity, grade)
 
     def sentence(self, entity: Entity, grade: int) -> Phrase:
         """A sentence with or without a contrast or an agreeing second clause."""

@@ -1,13 +1,15 @@
 """Premises and hypotheses whose label follows from one small logic.
 
-Where a special statement Q implies a general one P (a special verb or noun, one more adjective or adjunct), labels are
+Where a special statement Q implies a general one P (a special verb or noun, one more adjective or
+adjunct), labels are
 
     entailment     Q to P        not P to not Q    Q to Q'       not Q to not Q'
     contradiction  Q to not P    not P to Q        Q to not Q'   not Q to Q'
     neutral        P to Q        not Q to not P    P to not Q    not Q to P
 
-with Q' a paraphrase of Q. Antonyms, what kind of thing somebody is, and exchanged roles add three more such squares. In
-each of them every label has negated and plain hypotheses, so that a hypothesis alone gives little away.
+with Q' a paraphrase of Q. Antonyms, what kind of thing somebody is, and exchanged roles add three
+more such squares. In each of them every label has negated and plain hypotheses, so that a
+hypothesis alone gives little away.
 """
 
 from collections.abc import Callable
@@ -16,7 +18,17 @@ from random import Random
 from typing import no_type_check
 
 from .grammar import STOP, Narrator, described, pp, willing
-from .lexicon import ADJECTIVES, ANTONYMS, GENERALISES, HYPERNYM, KINDS, PLACE_PREPS, listed, verb, zipf
+from .lexicon import (
+    ADJECTIVES,
+    ANTONYMS,
+    GENERALISES,
+    HYPERNYM,
+    KINDS,
+    PLACE_PREPS,
+    listed,
+    verb,
+    zipf,
+)
 from .tree import Phrase, finish, leaf, phrase
 from .world import Entity, Event, Filler, Thing, event
 
@@ -24,7 +36,8 @@ LABELS = ("entailment", "contradiction", "neutral")
 _ONE_WAY = frozenset(
     verb(base)
     for base in listed(
-        "outlive tutor coach adopt nurse rescue acquire outbid swallow subsidise absorb outperform bankroll "
+        "outlive tutor coach adopt nurse rescue acquire outbid swallow subsidise absorb "
+        "outperform bankroll "
         "predate dwarf encircle outgrow outsell precede teach insure"
     )
 )
@@ -72,14 +85,19 @@ class Logician:
     def chance(self, probability: float) -> bool:
         return self.rng.random() < probability
 
-    # -- saying it ---------------------------------------------------------------------------------------------------
+    # -- saying it
+    # ---------------------------------------------------------------------------------------------------
 
     def denote(self, it: Filler) -> Phrase:
-        """What a participant is called: the same in both sentences of a pair, unless `pair` shortens it."""
+        """What a participant is called: the same in both sentences of a pair, unless `pair`
+        shortens it.
+        """
         if isinstance(it, Thing):
             tag = "NNS" if it.plural else "NN"
             if it.sort in ("goods", "topic") or tag == "NNS":
-                return phrase("NP", *([leaf("JJ", it.adjective)] if it.adjective else []), leaf(tag, it.noun))
+                return phrase(
+                    "NP", *([leaf("JJ", it.adjective)] if it.adjective else []), leaf(tag, it.noun)
+                )
             return described(it.noun, it.adjective, definite=it.sort == "weather")
         assert isinstance(it, Entity)
         style = self.styles.setdefault(it.number, self.rng.choice(("named", "titled", "definite")))
@@ -95,14 +113,21 @@ class Logician:
         subject = self.denote(what.subject)
         complement = [] if what.object is None else [self.denote(what.object)]
         if it.passive and complement:
-            _, group = narrator.verbs(what.verb, "passive", narrator.agreement(what.object or what.subject), negated=it.negated)
+            _, group = narrator.verbs(
+                what.verb,
+                "passive",
+                narrator.agreement(what.object or what.subject),
+                negated=it.negated,
+            )
             vp = phrase("VP", *group, phrase("PP", leaf("IN", "by"), subject))
             subject = complement[0]
         else:
             if complement and what.frame.prep:
                 tag = "TO" if what.frame.prep == "to" else "IN"
                 complement = [phrase("PP", leaf(tag, what.frame.prep), *complement)]
-            _, group = narrator.verbs(what.verb, "past", narrator.agreement(what.subject), negated=it.negated)
+            _, group = narrator.verbs(
+                what.verb, "past", narrator.agreement(what.subject), negated=it.negated
+            )
             vp = phrase("VP", *group, *complement)
         if it.fronted and it.adjuncts:
             return finish(phrase("S", it.adjuncts[0], leaf(",", ","), subject, vp, STOP))
@@ -112,18 +137,26 @@ class Logician:
         """Both sentences; who is introduced with kind and name may go by either afterwards."""
         first = self.say(premise)
         shorter = ("named", "titled", "definite")
-        self.styles = {number: self.rng.choice(shorter) if style == "titled" else style for number, style in self.styles.items()}
+        self.styles = {
+            number: self.rng.choice(shorter) if style == "titled" else style
+            for number, style in self.styles.items()
+        }
         second = self.say(hypothesis)
         same = [token.word for token in first.leaves()] == [token.word for token in second.leaves()]
         return None if same else Pair(first, second, label)
 
-    # -- what can be said --------------------------------------------------------------------------------------------
+    # -- what can be said
+    # --------------------------------------------------------------------------------------------
 
     def happening(self, wanted: Callable[[Event], bool]) -> Event | None:
         """An event without parts of entities, of a wanted kind."""
         for _ in range(40):
             what = event(self.rng, self.narrator.cast)
-            plain = all(isinstance(each, Entity | Thing) for each in (what.subject, what.object) if each is not None)
+            plain = all(
+                isinstance(each, Entity | Thing)
+                for each in (what.subject, what.object)
+                if each is not None
+            )
             if plain and what.clued and wanted(what):
                 return what
         return None
@@ -170,7 +203,8 @@ class Logician:
         extra = extra if general is what or self.chance(0.2) else ()
         return Statement(what, adjuncts=shared + extra), Statement(general, adjuncts=shared)
 
-    # -- the squares of labels ---------------------------------------------------------------------------------------
+    # -- the squares of labels
+    # ---------------------------------------------------------------------------------------
 
     def monotone(self, label: str) -> Pair | None:
         """More and less special statements."""
@@ -180,8 +214,18 @@ class Logician:
         q, p = found
         also = self.paraphrase(q)
         options = {
-            "entailment": ((q, p), (p.denied(), q.denied()), (q, also), (q.denied(), also.denied())),
-            "contradiction": ((q, p.denied()), (p.denied(), q), (q, also.denied()), (q.denied(), also)),
+            "entailment": (
+                (q, p),
+                (p.denied(), q.denied()),
+                (q, also),
+                (q.denied(), also.denied()),
+            ),
+            "contradiction": (
+                (q, p.denied()),
+                (p.denied(), q),
+                (q, also.denied()),
+                (q.denied(), also),
+            ),
             "neutral": ((p, q), (q.denied(), p.denied()), (p, q.denied()), (q.denied(), p)),
         }
         return self.pair(*self.rng.choice(options[label]), label)
@@ -202,15 +246,21 @@ class Logician:
 
     def exchanged(self, label: str) -> Pair | None:
         """Who did it to whom."""
-        what = self.happening(lambda each: _reversible(each) and (label == "neutral") == (each.verb not in _ONE_WAY))
+        what = self.happening(
+            lambda each: _reversible(each) and (label == "neutral") == (each.verb not in _ONE_WAY)
+        )
         if what is None or what.object is None:
             return None
         turned = Statement(replace(what, subject=what.object, object=what.subject))
         if label == "neutral":
-            return self.pair(Statement(what), turned.denied() if self.chance(0.5) else turned, label)
+            return self.pair(
+                Statement(what), turned.denied() if self.chance(0.5) else turned, label
+            )
         passive = Statement(what, passive=True)
         agrees = label == "entailment"
-        chosen = self.rng.choice((turned.denied(), passive) if agrees else (turned, passive.denied()))
+        chosen = self.rng.choice(
+            (turned.denied(), passive) if agrees else (turned, passive.denied())
+        )
         return self.pair(Statement(what), chosen, label)
 
     def kind(self, label: str) -> Pair | None:
@@ -234,7 +284,9 @@ class Logician:
         name = phrase("NP", *(leaf("NNP", token) for token in entity.name))
         no = [leaf("RB", self.rng.choice(("not", "n't")))] if negated else []
         be = leaf("VBZ", "is") if self.chance(0.5) else leaf("VBD", "was")
-        return Pair(premise, finish(phrase("S", name, phrase("VP", be, *no, predicate), STOP)), label)
+        return Pair(
+            premise, finish(phrase("S", name, phrase("VP", be, *no, predicate), STOP)), label
+        )
 
     def unrelated(self, label: str) -> Pair | None:
         """Two things that may both be true."""
@@ -244,7 +296,11 @@ class Logician:
         related = {one.verb.lemma, _ANTONYMS.get(one.verb.lemma), GENERALISES.get(one.verb.lemma)}
         if two.verb.lemma in related or GENERALISES.get(two.verb.lemma) == one.verb.lemma:
             return None
-        two = replace(two, subject=one.subject) if two.frame.subject == one.frame.subject and one.subject != two.object else two
+        two = (
+            replace(two, subject=one.subject)
+            if two.frame.subject == one.frame.subject and one.subject != two.object
+            else two
+        )
         return self.pair(Statement(one), Statement(two, negated=self.chance(0.5)), label)
 
     def draw(self, label: str) -> Pair:

@@ -75,7 +75,9 @@ class Examiner:
         return spans[0] if len(spans) == 1 else None
 
     def _answers(self, fact: Fact, filler: Filler, role: str) -> tuple[Span, ...]:
-        """Where a participant is named, and within the sentence also all that is said there to describe it."""
+        """Where a participant is named, and within the sentence also all that is said there to
+        describe it.
+        """
         if isinstance(filler, Entity):
             name = self._name(filler, fact.sentence)
             if name is None:
@@ -121,11 +123,15 @@ class Examiner:
         return self.rng.choice((["what"], ["which", self.rng.choice(general)], ["which", kind]))
 
     def _only(self, fact: Fact, given: Filler | None, asked: str) -> bool:
-        """Whether no other event of the story has the same verb and the same given participant, but another answer."""
+        """Whether no other event of the story has the same verb and the same given participant, but
+        another answer.
+        """
         for other in self.story.facts:
             same_given = given is None or given in (other.event.subject, other.event.object)
             rival = other is not fact and other.event.verb == fact.event.verb and same_given
-            if rival and (asked == "when" or getattr(other.event, asked) != getattr(fact.event, asked)):
+            if rival and (
+                asked == "when" or getattr(other.event, asked) != getattr(fact.event, asked)
+            ):
                 return False
         return True
 
@@ -133,7 +139,12 @@ class Examiner:
         what = fact.event
         wh, given = self._wh(what.subject), self._given(what.object, fact) if what.object else []
         answers = self._answers(fact, what.subject, what.frame.subject_role)
-        if wh is None or given is None or not answers or not self._only(fact, what.object, "subject"):
+        if (
+            wh is None
+            or given is None
+            or not answers
+            or not self._only(fact, what.object, "subject")
+        ):
             return None
         prep = [what.frame.prep] if what.frame.prep else []
         if what.object is not None and not prep and wh[0] == "what" and self.rng.random() < 0.3:
@@ -146,32 +157,59 @@ class Examiner:
             return None
         wh, given = self._wh(what.object), self._given(what.subject, fact)
         answers = self._answers(fact, what.object, what.frame.object_role)
-        if wh is None or given is None or not answers or not self._only(fact, what.subject, "object"):
+        if (
+            wh is None
+            or given is None
+            or not answers
+            or not self._only(fact, what.subject, "object")
+        ):
             return None
         prep = [what.frame.prep] if what.frame.prep else []
-        if isinstance(what.object, Entity) and what.object.type == LOC and prep in (["in"], ["at"], ["to"]):
+        if (
+            isinstance(what.object, Entity)
+            and what.object.type == LOC
+            and prep in (["in"], ["at"], ["to"])
+        ):
             wh, prep = ["where"], []
         return Question((*wh, "did", *given, what.verb.lemma, *prep, "?"), answers)
 
     def _about_time(self, fact: Fact) -> Question | None:
         what, span = fact.event, self._within(fact, "ARGM-TMP")
         given = self._given(what.subject, fact)
-        if span is None or given is None or span[1] - span[0] > 5 or not self._only(fact, what.subject, "when"):
+        if (
+            span is None
+            or given is None
+            or span[1] - span[0] > 5
+            or not self._only(fact, what.subject, "when")
+        ):
             return None
         start, end = span
         tags = self.story.sentences[fact.sentence].tags
-        wh = "how long" if self.story.sentences[fact.sentence].words[start].lower() == "for" else "when"
+        wh = (
+            "how long"
+            if self.story.sentences[fact.sentence].words[start].lower() == "for"
+            else "when"
+        )
         inner = start + 1 if tags[start] == "IN" else start
         other = [] if what.object is None else self._given(what.object, fact) or []
         if what.object is not None and not other:
             return None
         prep = [what.frame.prep] if what.frame.prep and other else []
         wider = [(fact.sentence, start, end)] if inner != start else []
-        return Question((*wh.split(), "did", *given, what.verb.lemma, *prep, *other, "?"), ((fact.sentence, inner, end), *wider))
+        return Question(
+            (*wh.split(), "did", *given, what.verb.lemma, *prep, *other, "?"),
+            ((fact.sentence, inner, end), *wider),
+        )
 
     def questions(self, count: int) -> Iterator[Question]:
         """At most so many questions, on different facts first."""
-        makers = (self._about_subject, self._about_object, self._about_object, self._about_time, self._about_time)
+        makers = (
+            self._about_subject,
+            self._about_object,
+            self._about_object,
+            self._about_time,
+            self._about_time,
+        )
         seen: set[tuple[str, ...]] = set()
         facts = [fact for fact in self.story.facts if self._spoken(fact)]
         self.rng.shuffle(facts)
@@ -179,11 +217,15 @@ class Examiner:
             question = self.rng.choice(makers)(fact)
             if question is not None and question.words not in seen:
                 seen.add(question.words)
-                yield Question((question.words[0].capitalize(), *question.words[1:]), question.answers)
+                yield Question(
+                    (question.words[0].capitalize(), *question.words[1:]), question.answers
+                )
             if len(seen) == count:
                 return
 
     def _spoken(self, fact: Fact) -> bool:
-        """Whether the fact's predicate stands in its sentence (a rule may drop what it has composed)."""
+        """Whether the fact's predicate stands in its sentence (a rule may drop what it has
+        composed).
+        """
         sentence: Sentence = self.story.sentences[fact.sentence]
         return any(predicate.frame == fact.frame for predicate in sentence.predicates)

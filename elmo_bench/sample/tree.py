@@ -10,10 +10,12 @@ _CLOSING = frozenset({",", ".", ";", "?", ":"})
 @no_type_check  # at run time: millions are made, and pytest's checks would take minutes
 @dataclass(frozen=True, slots=True)
 class Phrase:
-    """A constituent or, where `word` is set, a token; what a span means to a task hangs on its constituent.
+    """A constituent or, where `word` is set, a token; what a span means to a task hangs on its
+    constituent.
 
-    `entity` is the type of a name, `referent` the entity a mention stands for, `roles` the (frame, role) pairs it
-    fills, `frame` the number a predicate's arguments refer to, `lemma` the predicate's lemma.
+    `entity` is the type of a name, `referent` the entity a mention stands for, `roles` the (frame,
+    role) pairs it fills, `frame` the number a predicate's arguments refer to, `lemma` the
+    predicate's lemma.
     """
 
     label: str
@@ -59,7 +61,11 @@ class Phrase:
         """The tree with its tokens replaced, or left out, from left to right."""
         if self.word:
             return next(leaves)
-        kept = tuple(child for child in [child.rebuilt(leaves) for child in self.children] if child is not None)
+        kept = tuple(
+            child
+            for child in [child.rebuilt(leaves) for child in self.children]
+            if child is not None
+        )
         return replace(self, children=kept) if kept else None
 
     def brackets(self) -> str:
@@ -68,7 +74,9 @@ class Phrase:
         >>> phrase("NP", leaf("DT", "the"), leaf("NN", "lamp")).brackets()
         '(NP (DT the) (NN lamp))'
         """
-        return f"({self.label} {self.word or ' '.join(child.brackets() for child in self.children)})"
+        return (
+            f"({self.label} {self.word or ' '.join(child.brackets() for child in self.children)})"
+        )
 
     def binary(self) -> "Phrase":
         """The same words under nodes of two children, peeled off one by one from the left.
@@ -106,7 +114,9 @@ def finish(tree: Phrase) -> Phrase:
 
 @dataclass(frozen=True, slots=True)
 class Predicate:
-    """A predicate of a sentence with its arguments (start, end, role); ends are exclusive throughout this package."""
+    """A predicate of a sentence with its arguments (start, end, role); ends are exclusive
+    throughout this package.
+    """
 
     frame: int
     index: int
@@ -144,7 +154,8 @@ def annotate(tree: Phrase, speaker: str = "-") -> Sentence:
         for frame, role in node.roles:
             arguments.setdefault(frame, []).append((start, end, role))
     predicates = tuple(
-        Predicate(frame, index, lemma, tuple(sorted(arguments.get(frame, ())))) for index, frame, lemma in sorted(heads)
+        Predicate(frame, index, lemma, tuple(sorted(arguments.get(frame, ()))))
+        for index, frame, lemma in sorted(heads)
     )
     words, tags = tuple(token.word for token in leaves), tuple(token.label for token in leaves)
     return Sentence(tree, words, tags, tuple(entities), tuple(mentions), predicates, speaker)

@@ -40,22 +40,29 @@ _ENGLISH = {
     *(verb.lemma for frame in FRAMES for verb in frame.verbs),
     *(verb.past for frame in FRAMES for verb in frame.verbs),
     *(word for table in (PARTS, HEADS, ADJECTIVES) for words in table.values() for word in words),
-    *listed("in on at by to of no so we it he she the a an me do did was man men port new mr all but and for not"),
+    *listed("in on at by to of no so we it he she the a an me do did was man men port new mr all "
+            "but and for not"),
 }  # fmt: skip
 _BUCKETS = {"train": range(0, 3), "dev": range(3, 5), "test": range(5, 7)}
 _LM_BUCKETS = {"train": range(7, 13), "dev": range(13, 14), "test": range(14, 16)}
 
 
 def _syllables(rng: Random) -> str:
-    return "".join(rng.choice(_ONSETS) + rng.choice(_NUCLEI) for _ in range(rng.choice((1, 1, 1, 2)))) + (
-        rng.choice(_ONSETS) + rng.choice("aeiou") + rng.choice(_CODAS) if rng.random() < 0.8 else rng.choice(_CODAS)
+    return "".join(
+        rng.choice(_ONSETS) + rng.choice(_NUCLEI) for _ in range(rng.choice((1, 1, 1, 2)))
+    ) + (
+        rng.choice(_ONSETS) + rng.choice("aeiou") + rng.choice(_CODAS)
+        if rng.random() < 0.8
+        else rng.choice(_CODAS)
     )
 
 
 def names(*, count: int, rng: Random, split: str, raw: bool = False) -> tuple[str, ...]:
-    """Draw distinct invented names that belong to one split alone (a checksum of the name decides which).
+    """Draw distinct invented names that belong to one split alone (a checksum of the name decides
+    which).
 
-    Names are what an open vocabulary looks like: those of `dev`, of `test` and of raw text never occur in `train`.
+    Names are what an open vocabulary looks like: those of `dev`, of `test` and of raw text never
+    occur in `train`.
     """
     buckets = (_LM_BUCKETS if raw else _BUCKETS)[split]
     found: dict[str, None] = {}
@@ -87,12 +94,16 @@ class Thing:
 
     @property
     def plural(self) -> bool:
-        return self.sort == "people" or (self.sort == "goods" and self.noun.endswith("s") and self.noun != "glass")
+        return self.sort == "people" or (
+            self.sort == "goods" and self.noun.endswith("s") and self.noun != "glass"
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Owned:
-    """A part of an entity ('X 's plot') or a person known by it ('the treasurer of X', where `person`)."""
+    """A part of an entity ('X 's plot') or a person known by it ('the treasurer of X', where
+    `person`).
+    """
 
     owner: Entity
     noun: str
@@ -108,14 +119,20 @@ Filler = Entity | Thing | Owned
 
 @dataclass(frozen=True, slots=True)
 class Cast:
-    """The few entities a story is about; `kin` says that the second person is, say, the first one's sister."""
+    """The few entities a story is about; `kin` says that the second person is, say, the first one's
+    sister.
+    """
 
     entities: tuple[Entity, ...]
     kin: str = ""
 
     def of(self, sort: str) -> tuple[Entity, ...]:
         """The entities of a type, or all of them for `ANY`."""
-        return self.entities if sort == "ANY" else tuple(each for each in self.entities if each.type == sort)
+        return (
+            self.entities
+            if sort == "ANY"
+            else tuple(each for each in self.entities if each.type == sort)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +159,9 @@ def _gender(rng: Random, kind: str) -> str:
 
 
 def cast(rng: Random, pool: tuple[str, ...]) -> Cast:
-    """Draw a story's entities; any name may name any type, and now and then two entities of one story share it."""
+    """Draw a story's entities; any name may name any type, and now and then two entities of one
+    story share it.
+    """
     entities: list[Entity] = []
     for sort in TYPES:
         fields: set[str] = set()
@@ -165,7 +184,9 @@ def cast(rng: Random, pool: tuple[str, ...]) -> Cast:
 def _by_subject() -> dict[str, tuple[tuple[Frame, ...], tuple[float, ...]]]:
     table = {}
     for sort in (*TYPES, "people", "weather"):
-        frames = tuple(frame for frame in FRAMES if frame.subject in (sort, "ANY" if sort in TYPES else sort))
+        frames = tuple(
+            frame for frame in FRAMES if frame.subject in (sort, "ANY" if sort in TYPES else sort)
+        )
         table[sort] = frames, tuple(accumulate(frame.weight for frame in frames))
     return table
 
@@ -188,7 +209,13 @@ def owned(rng: Random, owner: Entity, *, person: bool = False) -> Owned:
 
 def owner(filler: Filler | None) -> Entity | None:
     """The entity a participant is or belongs to."""
-    return filler if isinstance(filler, Entity) else filler.owner if isinstance(filler, Owned) else None
+    return (
+        filler
+        if isinstance(filler, Entity)
+        else filler.owner
+        if isinstance(filler, Owned)
+        else None
+    )
 
 
 def _object(rng: Random, cast: Cast, sort: str, subject: Filler) -> Filler | None:
@@ -201,15 +228,21 @@ def _object(rng: Random, cast: Cast, sort: str, subject: Filler) -> Filler | Non
     return owned(rng, chosen) if sort == "ANY" and rng.random() < 0.4 else chosen
 
 
-def event(rng: Random, cast: Cast, *, about: Entity | None = None, frames: tuple[Frame, ...] = ()) -> Event:
-    """Let something happen among a cast, to a given subject or to anyone, with a verb that selects them."""
+def event(
+    rng: Random, cast: Cast, *, about: Entity | None = None, frames: tuple[Frame, ...] = ()
+) -> Event:
+    """Let something happen among a cast, to a given subject or to anyone, with a verb that selects
+    them.
+    """
     while True:
         sort = about.type if about else rng.choices(_SUBJECTS[0], weights=_SUBJECTS[1])[0]
         options, weights = _FRAMES[sort]
         frame = rng.choices(options, cum_weights=weights)[0]
         if frames and (frame := rng.choice(frames)).subject not in (sort, "ANY"):
             continue
-        subject: Filler = (about or rng.choice(cast.of(sort))) if sort in TYPES else thing(rng, sort)
+        subject: Filler = (
+            (about or rng.choice(cast.of(sort))) if sort in TYPES else thing(rng, sort)
+        )
         if isinstance(subject, Entity) and about is None:
             if frame.subject == "ANY" and rng.random() < 0.5:
                 subject = owned(rng, subject)

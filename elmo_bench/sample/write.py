@@ -20,13 +20,16 @@ _QUESTIONS = 5
 
 
 def iob1(labels: list[str], starts: set[int]) -> list[str]:
-    """IOB1 tags: `I-X` inside a span, `B-X` only where a span directly follows another of the same type.
+    """IOB1 tags: `I-X` inside a span, `B-X` only where a span directly follows another of the same
+    type.
 
     >>> iob1(["ORG", "ORG", "ORG", "O", "PER"], starts={0, 2, 4})
     ['I-ORG', 'I-ORG', 'B-ORG', 'O', 'I-PER']
     """
     return [
-        "O" if label == "O" else ("B-" if i and i in starts and labels[i - 1] == label else "I-") + label
+        "O"
+        if label == "O"
+        else ("B-" if i and i in starts and labels[i - 1] == label else "I-") + label
         for i, label in enumerate(labels)
     ]
 
@@ -43,7 +46,14 @@ def _chunks(sentence: Sentence) -> list[str]:
     """Base phrases by tag; a determiner, possessive or preposition opens a new one."""
     labels = [_chunk(tag) for tag in sentence.tags]
     opens = ("DT", "PRP$", "IN")
-    return iob1(labels, {i for i, tag in enumerate(sentence.tags) if tag in opens or labels[i - 1 : i] != [labels[i]]})
+    return iob1(
+        labels,
+        {
+            i
+            for i, tag in enumerate(sentence.tags)
+            if tag in opens or labels[i - 1 : i] != [labels[i]]
+        },
+    )
 
 
 def ner(story: Story, rng: Random, identity: str, heldout: bool) -> str:
@@ -54,12 +64,15 @@ def ner(story: Story, rng: Random, identity: str, heldout: bool) -> str:
         for start, end, label in sentence.entities:
             labels[start:end] = [label] * (end - start)
         tags = iob1(labels, {start for start, _, _ in sentence.entities})
-        lines += map(" ".join, zip(sentence.words, sentence.tags, _chunks(sentence), tags, strict=True))
+        lines += map(
+            " ".join, zip(sentence.words, sentence.tags, _chunks(sentence), tags, strict=True)
+        )
         lines.append("")
     return "\n".join(lines) + "\n"
 
 
-# -- CoNLL-2012 ------------------------------------------------------------------------------------------------------
+# -- CoNLL-2012
+# ------------------------------------------------------------------------------------------------------
 
 _ONTONOTES = {"PER": "PERSON", "ORG": "ORG", "LOC": "GPE", "MISC": "WORK_OF_ART"}
 
@@ -107,29 +120,56 @@ def _coreference(length: int, mentions: list[tuple[int, int, int]]) -> list[str]
 
 
 def ontonotes(story: Story, rng: Random, identity: str, heldout: bool) -> str:
-    """CoNLL-2012: a document with parse, predicates and their arguments, speakers, names and coreference."""
+    """CoNLL-2012: a document with parse, predicates and their arguments, speakers, names and
+    coreference.
+    """
     counts = Counter(number for sentence in story.sentences for _, _, number in sentence.mentions)
-    clusters = {number: i for i, number in enumerate(number for number, times in counts.items() if times > 1)}
+    clusters = {
+        number: i
+        for i, number in enumerate(number for number, times in counts.items() if times > 1)
+    }
     lines = [f"#begin document ({identity}); part 000"]
     for sentence in story.sentences:
         length = len(sentence.words)
         heads = {predicate.index: predicate for predicate in sentence.predicates}
-        names = _bracketed(length, [(start, end, _ONTONOTES[label]) for start, end, label in sentence.entities])
+        names = _bracketed(
+            length, [(start, end, _ONTONOTES[label]) for start, end, label in sentence.entities]
+        )
         roles = [
             _bracketed(length, [*predicate.arguments, (predicate.index, predicate.index + 1, "V")])
             for predicate in sentence.predicates
         ]
-        mentions = [(start, end, clusters[number]) for start, end, number in sentence.mentions if number in clusters]
-        coreference, bits = _coreference(length, mentions), _parse_bits(Phrase("TOP", (sentence.tree,)))
+        mentions = [
+            (start, end, clusters[number])
+            for start, end, number in sentence.mentions
+            if number in clusters
+        ]
+        coreference, bits = (
+            _coreference(length, mentions),
+            _parse_bits(Phrase("TOP", (sentence.tree,))),
+        )
         for i, (word, tag) in enumerate(zip(sentence.words, sentence.tags, strict=True)):
             lemma, frameset = (heads[i].lemma, "01") if i in heads else ("-", "-")
-            cells = [identity, "0", str(i), word, tag, bits[i], lemma, frameset, "-", sentence.speaker, names[i]]
+            cells = [
+                identity,
+                "0",
+                str(i),
+                word,
+                tag,
+                bits[i],
+                lemma,
+                frameset,
+                "-",
+                sentence.speaker,
+                names[i],
+            ]
             lines.append(" ".join([*cells, *(column[i] for column in roles), coreference[i]]))
         lines.append("")
     return "\n".join([*lines, "#end document"]) + "\n"
 
 
-# -- sentences and pairs ---------------------------------------------------------------------------------------------
+# -- sentences and pairs
+# ---------------------------------------------------------------------------------------------
 
 
 def _plain(tree: Phrase) -> str:
@@ -138,7 +178,10 @@ def _plain(tree: Phrase) -> str:
 
 def sst5(story: Story, rng: Random, identity: str, heldout: bool) -> str:
     """Stanford Sentiment Treebank: one binary tree a line, a label from 0 to 4 at every node."""
-    return "".join(labelled(tree.binary()) + "\n" for tree in opinions(rng, Narrator(rng, story.cast), _OPINIONS))
+    return "".join(
+        labelled(tree.binary()) + "\n"
+        for tree in opinions(rng, Narrator(rng, story.cast), _OPINIONS)
+    )
 
 
 def _unlabelled(tree: Phrase) -> str:
@@ -147,7 +190,11 @@ def _unlabelled(tree: Phrase) -> str:
 
 def _record(pair: Pair, rng: Random, identity: str) -> dict[str, object]:
     """One line of SNLI; now and then the annotators do not agree on a label, which then is `-`."""
-    votes = [pair.label] * 5 if rng.random() < 0.7 else [pair.label, pair.label, pair.label, *rng.choices(LABELS, k=2)]
+    votes = (
+        [pair.label] * 5
+        if rng.random() < 0.7
+        else [pair.label, pair.label, pair.label, *rng.choices(LABELS, k=2)]
+    )
     label = pair.label
     if rng.random() < 0.02:
         votes, label = ["entailment", "entailment", "neutral", "neutral", "contradiction"], "-"
@@ -157,19 +204,29 @@ def _record(pair: Pair, rng: Random, identity: str) -> dict[str, object]:
         "gold_label": label,
         "pairID": identity,
         **{f"sentence{i}": _plain(tree) for i, tree in ((1, pair.premise), (2, pair.hypothesis))},
-        **{f"sentence{i}_binary_parse": _unlabelled(t.binary()) for i, t in ((1, pair.premise), (2, pair.hypothesis))},
-        **{f"sentence{i}_parse": f"(ROOT {t.brackets()})" for i, t in ((1, pair.premise), (2, pair.hypothesis))},
+        **{
+            f"sentence{i}_binary_parse": _unlabelled(t.binary())
+            for i, t in ((1, pair.premise), (2, pair.hypothesis))
+        },
+        **{
+            f"sentence{i}_parse": f"(ROOT {t.brackets()})"
+            for i, t in ((1, pair.premise), (2, pair.hypothesis))
+        },
     }
 
 
 def snli(story: Story, rng: Random, identity: str, heldout: bool) -> str:
     """SNLI: one JSON object a line."""
     told = pairs(Narrator(rng, story.cast), _PAIRS)
-    return "".join(json.dumps(_record(pair, rng, f"{identity}#{i}")) + "\n" for i, pair in enumerate(told))
+    return "".join(
+        json.dumps(_record(pair, rng, f"{identity}#{i}")) + "\n" for i, pair in enumerate(told)
+    )
 
 
 def squad(story: Story, rng: Random, identity: str, heldout: bool) -> str:
-    """SQuAD 1.1: a story as one paragraph; held-out questions have every acceptable answer, training questions one."""
+    """SQuAD 1.1: a story as one paragraph; held-out questions have every acceptable answer,
+    training questions one.
+    """
     tokens = [word for sentence in story.sentences for word in sentence.words]
     context, starts = spell(tokens)
     before = list(accumulate((len(sentence.words) for sentence in story.sentences), initial=0))
@@ -178,13 +235,23 @@ def squad(story: Story, rng: Random, identity: str, heldout: bool) -> str:
         answers = []
         for sentence, first, end in question.answers[: None if heldout else 1]:
             start, last = starts[before[sentence] + first], before[sentence] + end - 1
-            answers.append({"text": context[start : starts[last] + len(tokens[last])], "answer_start": start})
-        qas.append({"answers": answers, "question": spell(list(question.words))[0], "id": f"{identity}#{i}"})
+            answers.append(
+                {"text": context[start : starts[last] + len(tokens[last])], "answer_start": start}
+            )
+        qas.append(
+            {
+                "answers": answers,
+                "question": spell(list(question.words))[0],
+                "id": f"{identity}#{i}",
+            }
+        )
     return json.dumps({"title": identity, "paragraphs": [{"context": context, "qas": qas}]})
 
 
 def lm(story: Story, rng: Random, identity: str, heldout: bool) -> str:
-    """Raw text: one tokenised sentence a line; after the story what people think, what follows, what one may ask."""
+    """Raw text: one tokenised sentence a line; after the story what people think, what follows,
+    what one may ask.
+    """
     narrator = Narrator(rng, story.cast)
     lines = [sentence.words for sentence in story.sentences]
     trees = [*reviews(rng, narrator, 2), *opinions(rng, narrator, 1)]
@@ -197,7 +264,9 @@ def lm(story: Story, rng: Random, identity: str, heldout: bool) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """How the file of a task is written: its suffix, a story's part, and what stands before, between and after."""
+    """How the file of a task is written: its suffix, a story's part, and what stands before,
+    between and after.
+    """
 
     suffix: str
     part: Callable[[Story, Random, str, bool], str]

@@ -4,7 +4,7 @@ from .conllu import read_conllu
 from .labels import LabelMap, kinds, label_map, types
 from .lines import read_lines, read_objects
 from .records import check_same, is_predicted, paired, tags_of
-from .sentences import part_sentences, read_sentences, read_text, text_files
+from .sentences import chunks, part_sentences, read_sentences, read_text, text_files
 from .spans import Span, bio_moves, bioul_moves, spans_to_bioul, spans_to_iob2, tags_to_spans
 from .tokenize import tokenize, tokenize_with_offsets, words_of
 from .vectors import read_vectors, side_by_side
@@ -24,6 +24,7 @@ __all__ = [
     "bioul_moves",
     "bracket_spans",
     "check_same",
+    "chunks",
     "forms",
     "is_predicted",
     "kinds",

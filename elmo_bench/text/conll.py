@@ -15,10 +15,11 @@ class Row(NamedTuple):
 
 
 def read_blocks(path: str | Path) -> Iterator[list[Row]]:
-    """Yield each block of lines between empty lines (spaces and tabs are nothing); `-DOCSTART-` and empty blocks are left out.
+    """Yield each block of lines between empty lines (spaces and tabs are nothing); `-DOCSTART-` and
+    empty blocks are left out.
 
-    Columns stand between tabs if the line holds one (so that a word may be empty or hold a space), else between spaces.
-    Raises ValueError for a line that has not as many columns as the first one.
+    Columns stand between tabs if the line holds one (so that a word may be empty or hold a space),
+    else between spaces. Raises ValueError for a line that has not as many columns as the first one.
     """
     width = None
     block: list[Row] = []
@@ -32,7 +33,10 @@ def read_blocks(path: str | Path) -> Iterator[list[Row]]:
         columns = columns if "\t" in line else [column for column in columns if column]
         width = width or len(columns)
         if len(columns) != width or width < 2:
-            raise ValueError(f"{path}:{number}: {len(columns)} columns, but this file has {max(width, 2)}: {line!r}")
+            raise ValueError(
+                f"{path}:{number}: {len(columns)} columns, but this file has {max(width, 2)}: "
+                f"{line!r}"
+            )
         block.append(Row(number, columns))
     if block:
         yield block

@@ -1,7 +1,8 @@
-"""The CoNLL-2012 format (OntoNotes): documents in parts, sentences of rows, one argument column for each predicate.
+"""The CoNLL-2012 format (OntoNotes): documents in parts, sentences of rows, one argument column for
+each predicate.
 
-Columns: document, part, word number, word, POS, parse, lemma, frame set, sense, speaker, name, then a column for the
-arguments of each predicate, last coreference.
+Columns: document, part, word number, word, POS, parse, lemma, frame set, sense, speaker, name, then
+a column for the arguments of each predicate, last coreference.
 """
 
 import re
@@ -29,10 +30,12 @@ class Document(NamedTuple):
 
 
 def read_documents(path: str | Path, *, min_columns: int = MIN_COLUMNS) -> Iterator[Document]:
-    """Yield a file's documents, plain or .gz; spaces or tabs separate columns, empty lines separate sentences.
+    """Yield a file's documents, plain or .gz; spaces or tabs separate columns, empty lines separate
+    sentences.
 
-    Raises ValueError, with file and line, where `#begin document` and `#end document` do not take turns, where a
-    document comes again, for a row with fewer than `min_columns` columns or not as many as the first of its sentence.
+    Raises ValueError, with file and line, where `#begin document` and `#end document` do not take
+    turns, where a document comes again, for a row with fewer than `min_columns` columns or not as
+    many as the first of its sentence.
     """
     document: Document | None = None
     sentence: list[Row] = []
@@ -44,7 +47,9 @@ def read_documents(path: str | Path, *, min_columns: int = MIN_COLUMNS) -> Itera
                 document = _begin(line, where)
                 name = f"{document.id} part {document.part}"
                 if name in begun:
-                    raise ValueError(f"{where}: {name} stands here again, line {begun[name]} has it")
+                    raise ValueError(
+                        f"{where}: {name} stands here again, line {begun[name]} has it"
+                    )
                 begun[name] = number
         elif line.strip() and not line.startswith("#"):
             sentence.append(Row(number, _GAP.split(line.strip(" \t"))))
@@ -65,23 +70,31 @@ def read_documents(path: str | Path, *, min_columns: int = MIN_COLUMNS) -> Itera
 def _begin(line: str, where: str) -> Document:
     found = _BEGIN.fullmatch(line)
     if found is None:
-        raise ValueError(f"{where}: {line!r}, but a document begins with '#begin document (ID); part NUMBER'")
+        raise ValueError(
+            f"{where}: {line!r}, but a document begins with '#begin document (ID); part NUMBER'"
+        )
     return Document(found["id"], int(found["part"] or 0), [])
 
 
 def _check_width(sentence: Sequence[Row], min_columns: int, where: str) -> None:
     first, row = sentence[0], sentence[-1]
     if len(row.columns) < min_columns:
-        raise ValueError(f"{where}: {len(row.columns)} columns, but a row has {min_columns} or more")
+        raise ValueError(
+            f"{where}: {len(row.columns)} columns, but a row has {min_columns} or more"
+        )
     if len(row.columns) != len(first.columns):
-        raise ValueError(f"{where}: {len(row.columns)} columns, but line {first.line}, of its sentence, has {len(first.columns)}")
+        raise ValueError(
+            f"{where}: {len(row.columns)} columns, but line {first.line}, of its sentence, has "
+            f"{len(first.columns)}"
+        )
 
 
 def bracket_spans(sentence: Sequence[Row], column: int, path: str | Path) -> list[Span]:
-    """The labelled spans of a column of `(X*`, `*`, `*)` and `(X*)`: a predicate's arguments, or names.
+    """The labelled spans of a column of `(X*`, `*`, `*)` and `(X*)`: a predicate's arguments, or
+    names.
 
-    Raises ValueError, with file and line, for any other cell, for brackets that do not match, and for a span that
-    begins within another (tags could not hold both).
+    Raises ValueError, with file and line, for any other cell, for brackets that do not match, and
+    for a span that begins within another (tags could not hold both).
     """
     spans: list[Span] = []
     label, start = None, 0
@@ -92,17 +105,27 @@ def bracket_spans(sentence: Sequence[Row], column: int, path: str | Path) -> lis
         found = _CELL.fullmatch(cell)
         if found is None:
             number = column % len(row.columns) + 1
-            raise ValueError(f"{where}: {cell!r} in column {number}, but a cell is (X* or * or *) or (X*)")
+            raise ValueError(
+                f"{where}: {cell!r} in column {number}, but a cell is (X* or * or *) or (X*)"
+            )
         if found["label"]:
             if label is not None:
-                raise ValueError(f"{where}: {cell!r} begins within {label}, open since line {sentence[start].line}")
+                raise ValueError(
+                    f"{where}: {cell!r} begins within {label}, open since line "
+                    f"{sentence[start].line}"
+                )
             label, start = found["label"], place
         if found["end"]:
             if label is None:
-                raise ValueError(f"{where}: {cell!r} closes a bracket that its sentence has not opened")
+                raise ValueError(
+                    f"{where}: {cell!r} closes a bracket that its sentence has not opened"
+                )
             spans.append(Span(label, start, place))
             label = None
     if label is not None:
         end = sentence[-1].line
-        raise ValueError(f"{path}:{sentence[start].line}: ({label}* is never closed, but its sentence ends at line {end}")
+        raise ValueError(
+            f"{path}:{sentence[start].line}: ({label}* is never closed, but its sentence ends at "
+            f"line {end}"
+        )
     return spans

@@ -7,7 +7,9 @@ Labelled = str | list[str]  # a class, or IOB2 tags
 
 
 class LabelMap(NamedTuple):
-    """What becomes of a corpus's labels and of a model's predictions: both get names of the model's."""
+    """What becomes of a corpus's labels and of a model's predictions: both get names of the
+    model's.
+    """
 
     gold: dict[str, str]
     predicted: dict[str, str]
@@ -31,10 +33,11 @@ class LabelMap(NamedTuple):
 
 
 def label_map(labels: Mapping[str, str | Sequence[str]]) -> LabelMap:
-    """The map that `data.labels` says: for each of the model's labels one or several of the corpus's.
+    """The map that `data.labels` says: for each of the model's labels one or several of the
+    corpus's.
 
-    Several labels of the model that have one name in the corpus are one label here, the first of them.
-    Raises ValueError where that leaves open which label a corpus's is.
+    Several labels of the model that have one name in the corpus are one label here, the first of
+    them. Raises ValueError where that leaves open which label a corpus's is.
 
     >>> label_map({"PER": "person", "ORG": ["group", "firm"]}).gold
     {'person': 'PER', 'group': 'ORG', 'firm': 'ORG'}
@@ -47,7 +50,10 @@ def label_map(labels: Mapping[str, str | Sequence[str]]) -> LabelMap:
         theirs = [names] if isinstance(names, str) else list(names)
         images = {gold.setdefault(name, ours) for name in theirs}
         if len(images) != 1:
-            raise ValueError(f"data.labels: {ours} is {theirs}, of which one has been given to another label already")
+            raise ValueError(
+                f"data.labels: {ours} is {theirs}, of which one has been given to another label "
+                "already"
+            )
         predicted[ours] = images.pop()
     return LabelMap(gold, predicted)
 
@@ -58,7 +64,9 @@ def types(labels: Iterable[str]) -> list[str]:
     >>> types(["B-PER", "U-PER", "O", "B-ARG0", "I-ARG0"]), types(["neutral"])
     (['ARG0', 'O', 'PER'], ['neutral'])
     """
-    return sorted({label[2:] if label[:2] in ("B-", "I-", "L-", "U-") else label for label in labels})
+    return sorted(
+        {label[2:] if label[:2] in ("B-", "I-", "L-", "U-") else label for label in labels}
+    )
 
 
 def kinds(labelled: Labelled) -> Iterable[str]:

@@ -11,13 +11,16 @@ from typing import Any
 def read_lines(path: str | Path) -> Iterator[tuple[int, str]]:
     """Yield (line number from 1, line without its end).
 
-    Raises FileNotFoundError, and ValueError for an empty file, a damaged archive or bytes that are not UTF-8.
+    Raises FileNotFoundError, and ValueError for an empty file, a damaged archive or bytes that are
+    not UTF-8.
     """
     return ((number, decode(line, f"{path}:{number}")) for number, line in read_bytes(path))
 
 
 def decode(line: bytes, source: str) -> str:
-    """A line as text, without its end. Raises ValueError, with the file and line of `source`, where it is not UTF-8."""
+    """A line as text, without its end. Raises ValueError, with the file and line of `source`, where
+    it is not UTF-8.
+    """
     try:
         return line.decode("utf-8").rstrip("\r\n")
     except UnicodeDecodeError as error:
@@ -25,7 +28,9 @@ def decode(line: bytes, source: str) -> str:
 
 
 def read_bytes(path: str | Path) -> Iterator[tuple[int, bytes]]:
-    """Yield (line number from 1, line with its end); raises FileNotFoundError, and ValueError for an empty or damaged file."""
+    """Yield (line number from 1, line with its end); raises FileNotFoundError, and ValueError for
+    an empty or damaged file.
+    """
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"{path}: no such file")
@@ -41,7 +46,8 @@ def read_bytes(path: str | Path) -> Iterator[tuple[int, bytes]]:
 
 
 def read_objects(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield (line number from 1, JSON object) of a file with an object a line; blank lines are passed over.
+    """Yield (line number from 1, JSON object) of a file with an object a line; blank lines are
+    passed over.
 
     Raises ValueError, with file and line, for any other line, and what `read_lines` raises.
     """
@@ -50,7 +56,9 @@ def read_objects(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
             try:
                 record = json.loads(line)
             except json.JSONDecodeError as error:
-                raise ValueError(f"{path}:{number}: not JSON, from character {error.pos + 1}: {error.msg}") from error
+                raise ValueError(
+                    f"{path}:{number}: not JSON, from character {error.pos + 1}: {error.msg}"
+                ) from error
             if not isinstance(record, dict):
                 raise ValueError(f"{path}:{number}: {line[:50]!r}, but a line is a JSON object")
             yield number, record

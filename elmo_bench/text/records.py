@@ -12,7 +12,9 @@ _TAG = re.compile("O|[BI]-.+")
 
 
 def is_predicted(path: Path, *keys: str) -> bool:
-    """Whether the first line that is not blank is a JSON object with these keys; errors are those of `read_lines`."""
+    """Whether the first line that is not blank is a JSON object with these keys; errors are those
+    of `read_lines`.
+    """
     first = next((line for _, line in read_lines(path) if line.strip()), "")
     try:
         record = json.loads(first)
@@ -22,15 +24,21 @@ def is_predicted(path: Path, *keys: str) -> bool:
 
 
 def paired(path: Path, examples: Sequence[Any]) -> Iterator[tuple[dict[str, Any], str, Any]]:
-    """Each record, the file and line it stands at, and its example; ValueError where they are not as many."""
+    """Each record, the file and line it stands at, and its example; ValueError where they are not
+    as many.
+    """
     records = list(read_objects(path))
     if len(records) != len(examples):
-        raise ValueError(f"{path}: {len(records)} records, but the gold file has {len(examples)} examples")
+        raise ValueError(
+            f"{path}: {len(records)} records, but the gold file has {len(examples)} examples"
+        )
     for (number, record), example in zip(records, examples, strict=True):
         yield record, f"{path}:{number}", example
 
 
-def check_same(record: dict[str, Any], key: str, wanted: Any, source: str, gold_source: str) -> None:
+def check_same(
+    record: dict[str, Any], key: str, wanted: Any, source: str, gold_source: str
+) -> None:
     """Raise ValueError where a record is not about the example that it is compared with."""
     if record.get(key) != wanted:
         raise ValueError(f"{source}: {key} {record.get(key)!r}, but {gold_source} has {wanted!r}")
@@ -39,6 +47,9 @@ def check_same(record: dict[str, Any], key: str, wanted: Any, source: str, gold_
 def tags_of(record: dict[str, Any], count: int, source: str) -> list[str]:
     """A record's IOB2 tags, one for each of its words; ValueError for anything else."""
     tags = record.get("tags")
-    if not isinstance(tags, list) or [bool(_TAG.fullmatch(str(tag))) for tag in tags] != [True] * count:
+    if (
+        not isinstance(tags, list)
+        or [bool(_TAG.fullmatch(str(tag))) for tag in tags] != [True] * count
+    ):
         raise ValueError(f"{source}: tags {tags!r}, but tags are {count} of O, B-TYPE and I-TYPE")
     return tags

@@ -1,7 +1,7 @@
 """Chunks as tags and tags as chunks, by conlleval's rules; pure functions.
 
-IOB1 writes B- only where a chunk follows another of its type, IOB2 at every chunk's first token; BIOUL also marks the Last
-token of a chunk and a chunk of one Unit.
+IOB1 writes B- only where a chunk follows another of its type, IOB2 at every chunk's first token;
+BIOUL also marks the Last token of a chunk and a chunk of one Unit.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,8 @@ class Span(NamedTuple):
 
 
 def tags_to_spans(tags: Sequence[str]) -> list[Span]:
-    """The chunks of IOB1, IOB2 or BIOUL tags: one begins at B- and U-, and wherever the type changes.
+    """The chunks of IOB1, IOB2 or BIOUL tags: one begins at B- and U-, and wherever the type
+    changes.
 
     >>> tags_to_spans(["I-ORG", "B-ORG", "O"])
     [Span(label='ORG', start=0, end=0), Span(label='ORG', start=1, end=1)]
@@ -60,7 +61,9 @@ def spans_to_iob2(spans: Sequence[Span], length: int) -> list[str]:
 
 
 def bioul_moves(labels: Sequence[str]) -> tuple[list[list[bool]], list[bool], list[bool]]:
-    """What BIOUL allows over these tags: from one (row) to the next (column), at the start, at the end."""
+    """What BIOUL allows over these tags: from one (row) to the next (column), at the start, at the
+    end.
+    """
 
     def begins(tag: str) -> bool:
         return tag[0] in "OBU"
@@ -69,7 +72,11 @@ def bioul_moves(labels: Sequence[str]) -> tuple[list[list[bool]], list[bool], li
         return tag[0] in "OLU"
 
     moves = [
-        [begins(after) if ends(before) else after[0] in "IL" and before[1:] == after[1:] for after in labels] for before in labels
+        [
+            begins(after) if ends(before) else after[0] in "IL" and before[1:] == after[1:]
+            for after in labels
+        ]
+        for before in labels
     ]
     return moves, [begins(tag) for tag in labels], [ends(tag) for tag in labels]
 
@@ -78,7 +85,8 @@ def bio_moves(labels: Sequence[str]) -> tuple[list[list[bool]], list[bool], list
     """What BIO (IOB2) allows over these tags: I-X only after B-X or I-X, so never at the start.
 
     >>> bio_moves(["O", "B-X", "I-X"])
-    ([[True, True, False], [True, True, True], [True, True, True]], [True, True, False], [True, True, True])
+    ([[True, True, False], [True, True, True], [True, True, True]], [True, True, False], [True,
+    True, True])
     """
     moves = [[after[0] != "I" or before[1:] == after[1:] for after in labels] for before in labels]
     return moves, [tag[0] != "I" for tag in labels], [True] * len(labels)

@@ -1,4 +1,6 @@
-"""Plain text to the tokens of the Penn Treebank and their places in it; the rules are NLTK's and need no data."""
+"""Plain text to the tokens of the Penn Treebank and their places in it; the rules are NLTK's and
+need no data.
+"""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -8,14 +10,33 @@ from typing import Any, NamedTuple
 # One character for one, so that places hold: NLTK then knows these as the quotes they are.
 _STRAIGHT = str.maketrans("“”„‟‘’‚‛", '""""' + "''''")
 _FINE = re.compile(r"""(-|[‐-―−]|[£€¥¢₹]|[/~"“”„‟]|``|''|['‘’](?!\w))""")
-# An address up to its last letter, digit or slash: what ends a sentence or closes a bracket is no part of it.
+# An address up to its last letter, digit or slash: what ends a sentence or closes a bracket is no
+# part of it.
 _ADDRESS = re.compile(r"""(?:https?://|www\.)[^\s<>"]*[\w/]""", re.IGNORECASE)
-# NLTK parts the last full stop of a text only, since it expects single sentences: these words keep theirs anywhere.
+# NLTK parts the last full stop of a text only, since it expects single sentences: these words keep
+# theirs anywhere.
 _INITIALS = re.compile(r"(?:[^\W\d_]\.)+")
 _ABBREVIATIONS = frozenset(
     f"{word}."
     for word in (
-        *("Mr", "Mrs", "Ms", "Dr", "Prof", "St", "Jr", "Sr", "Rev", "Gen", "Col", "Lt", "Sgt", "Capt", "Gov", "Ph.D"),
+        *(
+            "Mr",
+            "Mrs",
+            "Ms",
+            "Dr",
+            "Prof",
+            "St",
+            "Jr",
+            "Sr",
+            "Rev",
+            "Gen",
+            "Col",
+            "Lt",
+            "Sgt",
+            "Capt",
+            "Gov",
+            "Ph.D",
+        ),
         *("Inc", "Ltd", "Co", "Corp", "Bros", "vs", "etc", "ca", "al"),
         *("Jan", "Feb", "Mar", "Apr", "Aug", "Sept", "Oct", "Nov", "Dec"),
     )
@@ -40,7 +61,8 @@ def tokenize(text: str) -> list[str]:
 
 
 def words_of(record: Mapping[str, Any], source: str) -> list[str]:
-    """The words of an unlabelled sentence: its `tokens`, or its `text` tokenised; ValueError where it has no words.
+    """The words of an unlabelled sentence: its `tokens`, or its `text` tokenised; ValueError where
+    it has no words.
 
     >>> words_of({"text": "It rains."}, "file:1")
     ['It', 'rains', '.']
@@ -48,21 +70,29 @@ def words_of(record: Mapping[str, Any], source: str) -> list[str]:
     words = record.get("tokens")
     if words is None and isinstance(record.get("text"), str):
         words = tokenize(record["text"])
-    if not isinstance(words, list) or not words or not all(isinstance(word, str) and word for word in words):
+    if (
+        not isinstance(words, list)
+        or not words
+        or not all(isinstance(word, str) and word for word in words)
+    ):
         raise ValueError(
-            f"{source}: a record needs 'tokens', a list of words, or 'text', neither of them empty; it has {dict(record)}"
+            f"{source}: a record needs 'tokens', a list of words, or 'text', neither of them "
+            f"empty; it has {dict(record)}"
         )
     return words
 
 
 def tokenize_with_offsets(text: str, *, fine: bool = False) -> list[Token]:
-    """The tokens of a text as they stand in it; together they hold every character but white space, in order.
+    """The tokens of a text as they stand in it; together they hold every character but white space,
+    in order.
 
-    An address such as `https://a.org/b?c=d` is one token. `fine` parts it, and words at hyphens and dashes, currency
-    signs, slashes, tildes and quotes, where an answer may begin or end (Clark and Gardner 2018).
+    An address such as `https://a.org/b?c=d` is one token. `fine` parts it, and words at hyphens and
+    dashes, currency signs, slashes, tildes and quotes, where an answer may begin or end (Clark and
+    Gardner 2018).
 
     >>> tokenize_with_offsets("a well-kept “house”", fine=True)[-3:]
-    [Token(text='“', start=12, end=13), Token(text='house', start=13, end=18), Token(text='”', start=18, end=19)]
+    [Token(text='“', start=12, end=13), Token(text='house', start=13, end=18), Token(text='”',
+    start=18, end=19)]
     """
     tokens = []
     straight = text.translate(_STRAIGHT)
@@ -75,31 +105,45 @@ def tokenize_with_offsets(text: str, *, fine: bool = False) -> list[Token]:
 
 
 def _places_with_addresses(text: str) -> Iterator[tuple[int, int]]:
-    """Where the tokens stand, an address of the web one of them: NLTK would part it at colons and the like."""
+    """Where the tokens stand, an address of the web one of them: NLTK would part it at colons and
+    the like.
+    """
     done = 0
     for address in _ADDRESS.finditer(text):
-        yield from ((done + start, done + end) for start, end in _places(text[done : address.start()]))
+        yield from (
+            (done + start, done + end) for start, end in _places(text[done : address.start()])
+        )
         yield address.span()
         done = address.end()
     yield from ((done + start, done + end) for start, end in _places(text[done:]))
 
 
 def _places(text: str) -> Iterator[tuple[int, int]]:
-    """Where NLTK's tokens stand; it changes nothing of a text but the shape of its double quotes."""
+    """Where NLTK's tokens stand; it changes nothing of a text but the shape of its double
+    quotes.
+    """
     end = 0
     for token in _treebank().tokenize(text):
         start = end
         while text[start].isspace():
             start += 1
         length = len(token)
-        if not text.startswith(token, start):  # `` or '' here, and in the text " or the other of the two
+        if not text.startswith(
+            token, start
+        ):  # `` or '' here, and in the text " or the other of the two
             length = 1 if text[start] == '"' else 2
         end = start + length
         yield start, end
 
 
 def _part_full_stop(word: str) -> list[str]:
-    if len(word) < 2 or word[-1] != "." or word[-2] == "." or word in _ABBREVIATIONS or _INITIALS.fullmatch(word):
+    if (
+        len(word) < 2
+        or word[-1] != "."
+        or word[-2] == "."
+        or word in _ABBREVIATIONS
+        or _INITIALS.fullmatch(word)
+    ):
         return [word] if word else []
     return [word[:-1], "."]
 

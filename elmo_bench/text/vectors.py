@@ -1,4 +1,6 @@
-"""Pretrained word vectors in GloVe's text format: a word and its numbers a line, between spaces; plain or .gz."""
+"""Pretrained word vectors in GloVe's text format: a word and its numbers a line, between spaces;
+plain or .gz.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
@@ -9,15 +11,19 @@ from .lines import decode, read_bytes
 
 
 def read_vectors(path: str | Path, wanted: Collection[str]) -> dict[str, np.ndarray]:
-    """The vectors (float32) of the wanted words; a word2vec-style first line "count width" is skipped.
+    """The vectors (float32) of the wanted words; a word2vec-style first line "count width" is
+    skipped.
 
-    Raises ValueError, with file and line, for a wanted vector that is not as wide as the first or not numbers.
+    Raises ValueError, with file and line, for a wanted vector that is not as wide as the first or
+    not numbers.
     """
     vectors: dict[str, np.ndarray] = {}
     beginnings = {word.partition(" ")[0].encode("utf-8", "surrogatepass") for word in wanted}
     width = None
     for number, line in read_bytes(path):
-        if width and line[: line.find(b" ")] not in beginnings:  # to split each of two million lines takes half a minute
+        if (
+            width and line[: line.find(b" ")] not in beginnings
+        ):  # to split each of two million lines takes half a minute
             continue
         word, *values = decode(line, f"{path}:{number}").rstrip(" ").split(" ")
         if number == 1 and len(values) == 1:
@@ -26,7 +32,9 @@ def read_vectors(path: str | Path, wanted: Collection[str]) -> dict[str, np.ndar
         if len(values) > width:  # glove.840B holds words with spaces
             word, values = " ".join([word, *values[:-width]]), values[-width:]
         if len(values) < width:
-            raise ValueError(f"{path}:{number}: a vector of {len(values)} numbers, but the first has {width}")
+            raise ValueError(
+                f"{path}:{number}: a vector of {len(values)} numbers, but the first has {width}"
+            )
         if word in wanted:
             try:
                 vectors[word] = np.array([*map(float, values)], dtype=np.float32)
@@ -35,7 +43,9 @@ def read_vectors(path: str | Path, wanted: Collection[str]) -> dict[str, np.ndar
     return vectors
 
 
-def side_by_side(files: Sequence[Mapping[str, np.ndarray]], *, unit: bool = False) -> dict[str, np.ndarray]:
+def side_by_side(
+    files: Sequence[Mapping[str, np.ndarray]], *, unit: bool = False
+) -> dict[str, np.ndarray]:
     """Each word's vectors of several files as one vector, 0 where a file lacks the word.
 
     `unit` first scales each file's vectors to length 1. A file without any vector is an error.

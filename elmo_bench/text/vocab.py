@@ -23,7 +23,9 @@ def forms(word: str, lowercase: Case) -> tuple[str, ...]:
 class Vocab:
     """Words (0 is padding, 1 every unknown word) and labels, in a fixed order."""
 
-    def __init__(self, words: Sequence[str], labels: Sequence[str], *, lowercase: Case = True) -> None:
+    def __init__(
+        self, words: Sequence[str], labels: Sequence[str], *, lowercase: Case = True
+    ) -> None:
         self.words, self.labels, self.lowercase = list(words), list(labels), lowercase
         self._word_ids = {word: number for number, word in enumerate(self.words, 2)}
         self._label_ids = {label: number for number, label in enumerate(self.labels)}
@@ -38,7 +40,9 @@ class Vocab:
         keep: Collection[str] = (),
         lowercase: Case = True,
     ) -> "Vocab":
-        """Words that occur at least `min_count` times, and those of `keep` (they have a vector); labels sorted, O first."""
+        """Words that occur at least `min_count` times, and those of `keep` (they have a vector);
+        labels sorted, O first.
+        """
 
         def form(word: str) -> str:
             *vectors, last = forms(word, lowercase)
@@ -47,7 +51,9 @@ class Vocab:
         counts = Counter(form(word) for sentence in sentences for word in sentence)
         frequent = {word for word, count in counts.items() if count >= min_count}
         words = sorted(frequent | set(keep), key=lambda word: (-counts[word], word))
-        return cls(words, sorted(set(labels), key=lambda label: (label != "O", label)), lowercase=lowercase)
+        return cls(
+            words, sorted(set(labels), key=lambda label: (label != "O", label)), lowercase=lowercase
+        )
 
     @property
     def num_words(self) -> int:
@@ -62,7 +68,9 @@ class Vocab:
         return UNKNOWN
 
     def extend(self, words: Iterable[str]) -> None:
-        """Number further words, in the form in which words are looked up, after those that are there."""
+        """Number further words, in the form in which words are looked up, after those that are
+        there.
+        """
         for word in words:
             self._word_ids[word] = self.num_words
             self.words.append(word)
@@ -70,7 +78,9 @@ class Vocab:
     def label_id(self, label: str) -> int:
         """The number of a label; ValueError for one that training did not show."""
         if label not in self._label_ids:
-            raise ValueError(f"label {label!r} does not occur in the training data, which has {self.labels}")
+            raise ValueError(
+                f"label {label!r} does not occur in the training data, which has {self.labels}"
+            )
         return self._label_ids[label]
 
     def state(self) -> dict[str, Any]:

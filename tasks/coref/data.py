@@ -19,16 +19,34 @@ from jaxtyping import Int
 from torch import Tensor
 
 from elmo_bench.nn import Tokens, tokens
-from elmo_bench.text import MIN_COLUMNS, Row, Vocab, check_same, is_predicted, paired, read_documents
+from elmo_bench.text import (
+    MIN_COLUMNS,
+    Row,
+    Vocab,
+    check_same,
+    is_predicted,
+    paired,
+    read_documents,
+)
 
 log = logging.getLogger(__name__)
 
 Mention = tuple[int, int]
 Clusters = Sequence[Sequence[Mention]]
 
-GENRES = ("bc", "bn", "mz", "nw", "pt", "tc", "wb")  # of OntoNotes; any other has the number after the last
+GENRES = (
+    "bc",
+    "bn",
+    "mz",
+    "nw",
+    "pt",
+    "tc",
+    "wb",
+)  # of OntoNotes; any other has the number after the last
 WORD, SPEAKER, COREFERENCE = 3, 9, -1  # columns
-FEWEST_COLUMNS = 5  # document, part, number, word and coreference: what the official scorer's own tests have
+FEWEST_COLUMNS = (
+    5  # document, part, number, word and coreference: what the official scorer's own tests have
+)
 _BRACKET = re.compile(r"\(\d+\)?|\d+\)")
 _CELL = re.compile(rf"(?:{_BRACKET.pattern})(?:\|?(?:{_BRACKET.pattern}))*")
 _ENDING, _CLOSING = (".", "!", "?"), ('"', "'", "''", "”", "’", ")", "]")
@@ -68,7 +86,9 @@ class Example:
 
 
 class Document(NamedTuple):
-    """What a model knows of one document beside its words; `mentions` are rows of start, end, cluster (1 or more)."""
+    """What a model knows of one document beside its words; `mentions` are rows of start, end,
+    cluster (1 or more).
+    """
 
     num_sentences: int
     speakers: Int[Tensor, " N"]
@@ -87,9 +107,9 @@ class Batch(NamedTuple):
 def read(path: Path) -> Iterator[Example]:
     """Yield a file's documents, part by part.
 
-    Clusters that share a mention are merged; how often is counted, and the count is logged. Raises ValueError, with file
-    and line, for a cell of the last column that is not of brackets, and for brackets that do not match within their
-    sentence.
+    Clusters that share a mention are merged; how often is counted, and the count is logged. Raises
+    ValueError, with file and line, for a cell of the last column that is not of brackets, and for
+    brackets that do not match within their sentence.
     """
     repeated = 0
     for document in read_documents(path, min_columns=FEWEST_COLUMNS):
@@ -112,7 +132,11 @@ def read(path: Path) -> Iterator[Example]:
             source=f"{path}:{document.sentences[0][0].line}",
         )
     if repeated:
-        log.warning("%s: %d times a mention stands in a second cluster; such clusters are merged", path, repeated)
+        log.warning(
+            "%s: %d times a mention stands in a second cluster; such clusters are merged",
+            path,
+            repeated,
+        )
 
 
 def _word(row: Row) -> str:
@@ -126,9 +150,11 @@ def _speaker(row: Row) -> str:
 
 
 def _mentions(rows: Sequence[Row], path: Path) -> Iterator[tuple[str, int, int]]:
-    """Cluster, first and last word of a sentence's mentions: `(12`, `12)`, `(12)`, several with or without `|`, `-` for none.
+    """Cluster, first and last word of a sentence's mentions: `(12`, `12)`, `(12)`, several with or
+    without `|`, `-` for none.
 
-    As in the official scorer a word's brackets open before they close, and close what the same cluster opened last.
+    As in the official scorer a word's brackets open before they close, and close what the same
+    cluster opened last.
     """
     opened: dict[str, list[int]] = defaultdict(list)
     for place, row in enumerate(rows):
@@ -136,7 +162,9 @@ def _mentions(rows: Sequence[Row], path: Path) -> Iterator[tuple[str, int, int]]
         where = f"{path}:{row.line}"
         parts: list[str] = _BRACKET.findall(cell)
         if not (cell in ("-", "_") or _CELL.fullmatch(cell)):
-            raise ValueError(f"{where}: coreference {cell!r}, but it is - or of (12 and 12) and (12) joined by |")
+            raise ValueError(
+                f"{where}: coreference {cell!r}, but it is - or of (12 and 12) and (12) joined by |"
+            )
         for part in parts:
             if part.startswith("("):
                 opened[part.strip("()")].append(place)
@@ -144,12 +172,16 @@ def _mentions(rows: Sequence[Row], path: Path) -> Iterator[tuple[str, int, int]]
             if part.endswith(")"):
                 cluster = part.strip("()")
                 if not opened[cluster]:
-                    raise ValueError(f"{where}: {cluster}) ends a mention that does not begin in this sentence")
+                    raise ValueError(
+                        f"{where}: {cluster}) ends a mention that does not begin in this sentence"
+                    )
                 yield cluster, opened[cluster].pop(), place
     for cluster, places in opened.items():
         if places:
             where = f"{path}:{rows[places[0]].line}"
-            raise ValueError(f"{where}: ({cluster} begins a mention that does not end in its sentence")
+            raise ValueError(
+                f"{where}: ({cluster} begins a mention that does not end in its sentence"
+            )
 
 
 def merge(clusters: Iterable[Iterable[Mention]]) -> tuple[tuple[Mention, ...], ...]:
@@ -161,7 +193,10 @@ def merge(clusters: Iterable[Iterable[Mention]]) -> tuple[tuple[Mention, ...], .
     merged: list[set[Mention]] = []
     for cluster in map(set, clusters):
         apart = [other for other in merged if other.isdisjoint(cluster)]
-        merged = [*apart, cluster.union(*(other for other in merged if not other.isdisjoint(cluster)))]
+        merged = [
+            *apart,
+            cluster.union(*(other for other in merged if not other.isdisjoint(cluster))),
+        ]
     return tuple(sorted(tuple(sorted(cluster)) for cluster in merged))
 
 
@@ -177,13 +212,21 @@ def genre(document: str) -> int:
 def collate(examples: Sequence[Example], vocab: Vocab) -> Batch:
     """A batch of documents (the paper takes one at a time)."""
     sentences = [sentence for example in examples for sentence in example.sentences]
-    return Batch(tokens(sentences, vocab), [_document(example) for example in examples], [e.gold for e in examples])
+    return Batch(
+        tokens(sentences, vocab),
+        [_document(example) for example in examples],
+        [e.gold for e in examples],
+    )
 
 
 def _document(example: Example) -> Document:
     speakers = [speaker for sentence in example.speakers for speaker in sentence]
     numbers = {speaker: number for number, speaker in enumerate(dict.fromkeys(speakers))}
-    rows = [(*mention, number) for number, cluster in enumerate(example.clusters, 1) for mention in cluster]
+    rows = [
+        (*mention, number)
+        for number, cluster in enumerate(example.clusters, 1)
+        for mention in cluster
+    ]
     return Document(
         num_sentences=len(example.sentences),
         speakers=torch.tensor([numbers[speaker] for speaker in speakers]),
@@ -193,7 +236,9 @@ def _document(example: Example) -> Document:
 
 
 def truncate(batch: Batch, limit: int) -> Batch:
-    """Of each document at most `limit` sentences, from a random one on; mentions elsewhere are left out."""
+    """Of each document at most `limit` sentences, from a random one on; mentions elsewhere are left
+    out.
+    """
     lengths: list[int] = batch.tokens.mask.sum(1).tolist()
     rows: list[int] = []
     documents, first = [], 0
@@ -206,22 +251,25 @@ def truncate(batch: Batch, limit: int) -> Batch:
         first += document.num_sentences
     if len(rows) == len(lengths):
         return batch
-    words, chars, mask, layers = batch.tokens
-    kept, longest = torch.tensor(rows, device=words.device), max(lengths[row] for row in rows)
-    words, chars, mask = (part[kept, :longest] for part in (words, chars, mask))
-    layers = None if layers is None else tuple(layer[kept, :longest] for layer in layers)
-    return Batch(Tokens(words, chars, mask, layers), documents, batch.gold)
+    kept = torch.tensor(rows, device=batch.tokens.mask.device)
+    return Batch(batch.tokens.cut(kept, max(lengths[row] for row in rows)), documents, batch.gold)
 
 
 def _cut(document: Document, num_sentences: int, start: int, stop: int) -> Document:
     """A document's words from `start` to before `stop`."""
     inside = (document.mentions[:, 0] >= start) & (document.mentions[:, 1] < stop)
     shift = torch.tensor([start, start, 0], device=document.mentions.device)
-    return Document(num_sentences, document.speakers[start:stop], document.genre, document.mentions[inside] - shift)
+    return Document(
+        num_sentences,
+        document.speakers[start:stop],
+        document.genre,
+        document.mentions[inside] - shift,
+    )
 
 
 def write(examples: Sequence[Example], predictions: Sequence[Clusters], path: Path) -> None:
-    """Write what the official scorer takes as response: CoNLL-2012 columns, the predicted clusters in the last.
+    """Write what the official scorer takes as response: CoNLL-2012 columns, the predicted clusters
+    in the last.
 
     Between tabs, because the scorer looks for brackets in the whole line where there are none.
     """
@@ -231,7 +279,9 @@ def write(examples: Sequence[Example], predictions: Sequence[Clusters], path: Pa
             cells, name = iter(_cells(example, clusters)), f"{example.document}\t{example.part}"
             for words, speakers in zip(example.sentences, example.speakers, strict=True):
                 for number, (word, speaker) in enumerate(zip(words, speakers, strict=True)):
-                    file.write(f"{name}\t{number}\t{word}\t-\t*\t-\t-\t-\t{speaker}\t*\t{next(cells)}\n")
+                    file.write(
+                        f"{name}\t{number}\t{word}\t-\t*\t-\t-\t-\t{speaker}\t*\t{next(cells)}\n"
+                    )
                 file.write("\n")
             file.write("#end document\n")
 
@@ -242,7 +292,10 @@ def _cells(example: Example, clusters: Clusters) -> list[str]:
         for (start, end), (other_start, other_end) in combinations(sorted(cluster), 2):
             if start < other_start <= end < other_end:
                 both = f"{(start, end)} and {(other_start, other_end)}"
-                raise ValueError(f"{example.source}: mentions {both} of one cluster cross, and brackets cannot say so")
+                raise ValueError(
+                    f"{example.source}: mentions {both} of one cluster cross, and brackets cannot "
+                    "say so"
+                )
         for start, end in cluster:
             cells[start].append(f"({number})" if start == end else f"({number}")
             if start < end:
@@ -251,10 +304,11 @@ def _cells(example: Example, clusters: Clusters) -> list[str]:
 
 
 def read_predictions(path: Path, examples: Sequence[Example]) -> list[list[list[Mention]]]:
-    """The clusters of a file that `write` wrote, whose order is free, or that job=predict wrote, in the order of the examples.
+    """The clusters of a file that `write` wrote, whose order is free, or that job=predict wrote, in
+    the order of the examples.
 
-    Raises ValueError, with file and line, for a document that is missing or not among the examples, or whose sentences are
-    not as long.
+    Raises ValueError, with file and line, for a document that is missing or not among the examples,
+    or whose sentences are not as long.
     """
     if is_predicted(path, "sentences", "clusters"):
         return [_predicted(*pair) for pair in paired(path, examples)]
@@ -267,16 +321,30 @@ def read_predictions(path: Path, examples: Sequence[Example]) -> list[list[list[
         ours, theirs = (list(map(len, each.sentences)) for each in (found[example.name], example))
         if ours != theirs:
             where = found[example.name].source
-            raise ValueError(f"{where}: sentences of {ours} words, but those at {example.source} have {theirs}")
+            raise ValueError(
+                f"{where}: sentences of {ours} words, but those at {example.source} have {theirs}"
+            )
     return [found[example.name].gold for example in examples]
 
 
 def _predicted(record: dict[str, Any], source: str, example: Example) -> list[list[Mention]]:
-    check_same(record, "sentences", [list(sentence) for sentence in example.sentences], source, example.source)
+    check_same(
+        record,
+        "sentences",
+        [list(sentence) for sentence in example.sentences],
+        source,
+        example.source,
+    )
     count, clusters = sum(map(len, example.sentences)), record["clusters"]
-    if not (isinstance(clusters, list) and all(_is_list(c) and all(_is_mention(m, count) for m in c) for c in clusters)):
+    if not (
+        isinstance(clusters, list)
+        and all(_is_list(c) and all(_is_mention(m, count) for m in c) for c in clusters)
+    ):
         raise ValueError(f"{source}: clusters are lists of [first, last] word, 0 to {count - 1}")
-    return [list(cluster) for cluster in merge([tuple(mention) for mention in cluster] for cluster in clusters)]
+    return [
+        list(cluster)
+        for cluster in merge([tuple(mention) for mention in cluster] for cluster in clusters)
+    ]
 
 
 def _is_mention(value: object, count: int) -> bool:
@@ -287,27 +355,44 @@ def _is_mention(value: object, count: int) -> bool:
 
 
 def parse(record: dict[str, Any], source: str) -> Example:
-    """An unlabelled example from `{"sentences": [["Ann", "left", "."], ...]}` or from `{"text": "Ann left. ..."}`.
+    """An unlabelled example from `{"sentences": [["Ann", "left", "."], ...]}` or from `{"text":
+    "Ann left. ..."}`.
 
-    A text's sentences end with its lines and with `.`, `!` or `?`, and the quotes and brackets right after these.
-    A record may also have `"speakers"`, a name for each sentence, and `"id"`, which may begin with a genre. ValueError, with
-    `source`, for anything else.
+    A text's sentences end with its lines and with `.`, `!` or `?`, and the quotes and brackets
+    right after these. A record may also have `"speakers"`, a name for each sentence, and `"id"`,
+    which may begin with a genre. ValueError, with `source`, for anything else.
     """
     if unknown := sorted(record.keys() - {"sentences", "text", "speakers", "id"}):
-        raise ValueError(f"{source}: unknown keys {unknown}, but a record has sentences or text, and speakers and id")
+        raise ValueError(
+            f"{source}: unknown keys {unknown}, but a record has sentences or text, and speakers "
+            "and id"
+        )
     if ("sentences" in record) == ("text" in record):
-        raise ValueError(f"{source}: keys {sorted(record)}, but a record has either sentences or text")
+        raise ValueError(
+            f"{source}: keys {sorted(record)}, but a record has either sentences or text"
+        )
     sentences = record["sentences"] if "sentences" in record else _sentences(record["text"], source)
-    if not (_is_list(sentences) and all(_is_list(s) and all(isinstance(w, str) and w for w in s) for s in sentences)):
+    if not (
+        _is_list(sentences)
+        and all(_is_list(s) and all(isinstance(w, str) and w for w in s) for s in sentences)
+    ):
         raise ValueError(f"{source}: sentences must be lists of words, at least one in each")
     speakers = record.get("speakers", ["-"] * len(sentences))
-    if not (_is_list(speakers) and len(speakers) == len(sentences) and all(isinstance(s, str) for s in speakers)):
-        raise ValueError(f"{source}: speakers must be {len(sentences)} names, one for each sentence")
+    if not (
+        _is_list(speakers)
+        and len(speakers) == len(sentences)
+        and all(isinstance(s, str) for s in speakers)
+    ):
+        raise ValueError(
+            f"{source}: speakers must be {len(sentences)} names, one for each sentence"
+        )
     return Example(
         document=str(record.get("id", "")),
         part=0,
         sentences=tuple(map(tuple, sentences)),
-        speakers=tuple((name,) * len(sentence) for name, sentence in zip(speakers, sentences, strict=True)),
+        speakers=tuple(
+            (name,) * len(sentence) for name, sentence in zip(speakers, sentences, strict=True)
+        ),
         clusters=(),
         source=source,
     )
@@ -335,7 +420,8 @@ def _sentences(text: object, source: str) -> list[list[str]]:
 
 
 def render(example: Example, prediction: Clusters) -> dict[str, Any]:
-    """A prediction as `{"sentences": ..., "clusters": [[[first word, last word], ...], ...], "mentions": [[text, ...], ...]}`.
+    """A prediction as `{"sentences": ..., "clusters": [[[first word, last word], ...], ...],
+    "mentions": [[text, ...], ...]}`.
 
     Words are counted from 0 through the document; `mentions` are the words of `clusters`.
     """
@@ -343,5 +429,7 @@ def render(example: Example, prediction: Clusters) -> dict[str, Any]:
     return {
         "sentences": [list(sentence) for sentence in example.sentences],
         "clusters": [[list(mention) for mention in cluster] for cluster in prediction],
-        "mentions": [[" ".join(words[first : last + 1]) for first, last in cluster] for cluster in prediction],
+        "mentions": [
+            [" ".join(words[first : last + 1]) for first, last in cluster] for cluster in prediction
+        ],
     }

@@ -1,7 +1,9 @@
-"""MUC, B-cubed and CEAF-e as the official CoNLL scorer counts them (version 8.01), singletons included.
+"""MUC, B-cubed and CEAF-e as the official CoNLL scorer counts them (version 8.01), singletons
+included.
 
-Each score is a function of (key, response) that counts recall; precision is the same function of (response, key). A
-mention is the place of its first and of its last word; the clusters of one side share no mention.
+Each score is a function of (key, response) that counts recall; precision is the same function of
+(response, key). A mention is the place of its first and of its last word; the clusters of one side
+share no mention.
 
 Axes: N documents, S scores.
 """
@@ -26,13 +28,16 @@ def _homes(clusters: Clusters) -> dict[Mention, int]:
 
 
 def _overlaps(key: Clusters, response: Clusters) -> list[Counter[int]]:
-    """For each cluster of the key, how many of its mentions lie in which cluster of the response."""
+    """For each cluster of the key, how many of its mentions lie in which cluster of the
+    response.
+    """
     homes = _homes(response)
     return [Counter(homes[mention] for mention in cluster if mention in homes) for cluster in key]
 
 
 def muc(key: Clusters, response: Clusters) -> Count:
-    """Links of the key that the response keeps (Vilain et al. 1995); a mention that it lacks is a part of its own.
+    """Links of the key that the response keeps (Vilain et al. 1995); a mention that it lacks is a
+    part of its own.
 
     >>> muc([[(0, 0), (1, 1), (2, 2)]], [[(0, 0), (1, 1)]])
     (1.0, 2.0)
@@ -42,7 +47,8 @@ def muc(key: Clusters, response: Clusters) -> Count:
 
 
 def b3(key: Clusters, response: Clusters) -> Count:
-    """For each mention of the key, the share of its cluster that the response puts with it (Bagga and Baldwin 1998).
+    """For each mention of the key, the share of its cluster that the response puts with it (Bagga
+    and Baldwin 1998).
 
     >>> b3([[(0, 0), (1, 1)]], [[(0, 0)]])
     (0.5, 2.0)
@@ -53,7 +59,8 @@ def b3(key: Clusters, response: Clusters) -> Count:
 
 
 def ceafe(key: Clusters, response: Clusters) -> Count:
-    """The best one-to-one match of clusters (Luo 2005), each match worth phi4 = 2|K & R| / (|K| + |R|).
+    """The best one-to-one match of clusters (Luo 2005), each match worth phi4 = 2|K & R| / (|K| +
+    |R|).
 
     >>> ceafe([[(0, 0), (1, 1)]], [[(0, 0)], [(1, 1), (2, 2)]])
     (0.6666666666666666, 1.0)
@@ -84,14 +91,18 @@ def count(key: Clusters, response: Clusters) -> list[list[float]]:
 
 
 class CorefScores(Metric):
-    """Recall, precision and F1 of each score over all documents, and `f1`, the mean F1 of MUC, B3 and CEAF-e."""
+    """Recall, precision and F1 of each score over all documents, and `f1`, the mean F1 of MUC, B3
+    and CEAF-e.
+    """
 
     full_state_update = False
 
     def __init__(self, labels: Iterable[str] = ()) -> None:
         super().__init__()
         self.counts: torch.Tensor  # scores x (recall's and precision's numerator and denominator)
-        self.add_state("counts", torch.zeros(len(SCORES), 4, dtype=torch.double), dist_reduce_fx="sum")
+        self.add_state(
+            "counts", torch.zeros(len(SCORES), 4, dtype=torch.double), dist_reduce_fx="sum"
+        )
 
     def update(self, predicted: Sequence[Clusters], gold: Sequence[Clusters]) -> None:
         """Count some documents."""
@@ -109,10 +120,15 @@ class CorefScores(Metric):
         return torch.tensor(rows, dtype=torch.double).reshape(-1, len(SCORES), 4)
 
     def compute(self) -> dict[str, torch.Tensor]:
-        """`f1`, and of each score `muc/recall`, `muc/precision`, `muc/f1`; fractions of 1, 0 if nothing was counted."""
+        """`f1`, and of each score `muc/recall`, `muc/precision`, `muc/f1`; fractions of 1, 0 if
+        nothing was counted.
+        """
         figures = {}
         for name, counts in zip(SCORES, self.counts.double(), strict=True):
-            recall, precision = (torch.where(whole > 0, part / whole, 0.0) for part, whole in (counts[:2], counts[2:]))
+            recall, precision = (
+                torch.where(whole > 0, part / whole, 0.0)
+                for part, whole in (counts[:2], counts[2:])
+            )
             both = recall + precision
             figures[f"{name}/precision"], figures[f"{name}/recall"] = precision, recall
             figures[f"{name}/f1"] = torch.where(both > 0, 2 * recall * precision / both, 0.0)

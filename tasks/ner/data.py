@@ -50,7 +50,9 @@ class Example:
 
     @property
     def labels(self) -> list[str]:
-        """Every tag that the entities' types may need: a type seen once may be of any length elsewhere."""
+        """Every tag that the entities' types may need: a type seen once may be of any length
+        elsewhere.
+        """
         return ["O", *(f"{prefix}-{entity.label}" for entity in self.entities for prefix in "BILU")]
 
     @property
@@ -68,38 +70,60 @@ class Batch(NamedTuple):
 
 
 def read(path: Path) -> Iterator[Example]:
-    """Yield a file's sentences; ValueError, with file and line, for a tag that is neither O nor B-TYPE nor I-TYPE."""
+    """Yield a file's sentences; ValueError, with file and line, for a tag that is neither O nor
+    B-TYPE nor I-TYPE.
+    """
     for rows in read_blocks(path):
         _check(path, rows)
         entities = tags_to_spans([row.columns[-1] for row in rows])
-        yield Example(tuple(row.columns[0] for row in rows), tuple(entities), f"{path}:{rows[0].line}")
+        yield Example(
+            tuple(row.columns[0] for row in rows), tuple(entities), f"{path}:{rows[0].line}"
+        )
 
 
 def _check(path: Path, rows: Sequence[Row]) -> None:
     for row in rows:
         if not row.columns[0] or " " in row.columns[0]:  # `write` could not write it
-            raise ValueError(f"{path}:{row.line}: word {row.columns[0]!r}, but a word is not empty and has no space")
+            raise ValueError(
+                f"{path}:{row.line}: word {row.columns[0]!r}, but a word is not empty and has no "
+                "space"
+            )
         if not re.fullmatch("O|[BI]-.+", row.columns[-1]):
-            raise ValueError(f"{path}:{row.line}: tag {row.columns[-1]!r}, but a tag is O, B-TYPE or I-TYPE")
+            raise ValueError(
+                f"{path}:{row.line}: tag {row.columns[-1]!r}, but a tag is O, B-TYPE or I-TYPE"
+            )
 
 
 def relabel(example: Example, names: Mapping[str, str]) -> Example:
-    """An example by the labels of a model of another corpus; entities without a name there are left out."""
-    return replace(example, entities=tuple(s._replace(label=names[s.label]) for s in example.entities if s.label in names))
+    """An example by the labels of a model of another corpus; entities without a name there are left
+    out.
+    """
+    return replace(
+        example,
+        entities=tuple(
+            s._replace(label=names[s.label]) for s in example.entities if s.label in names
+        ),
+    )
 
 
 def collate(examples: Sequence[Example], vocab: Vocab) -> Batch:
     """A batch of sentences."""
     tags = [
-        torch.tensor([vocab.label_id(tag) for tag in spans_to_bioul(example.entities, len(example.words))])
+        torch.tensor(
+            [vocab.label_id(tag) for tag in spans_to_bioul(example.entities, len(example.words))]
+        )
         for example in examples
     ]
     sentences = [example.words for example in examples]
-    return Batch(tokens(sentences, vocab), pad_sequence(tags, True), [example.gold for example in examples])
+    return Batch(
+        tokens(sentences, vocab), pad_sequence(tags, True), [example.gold for example in examples]
+    )
 
 
 def read_predictions(path: Path, examples: Sequence[Example]) -> list[list[str]]:
-    """The predicted tags of a file of `write` (its last column) or of job=predict; ValueError where it is about others."""
+    """The predicted tags of a file of `write` (its last column) or of job=predict; ValueError where
+    it is about others.
+    """
     if is_predicted(path, "tokens", "tags"):
         return [_predicted(*pair) for pair in paired(path, examples)]
     blocks = list(read_blocks(path))
@@ -109,7 +133,8 @@ def read_predictions(path: Path, examples: Sequence[Example]) -> list[list[str]]
         words = tuple(row.columns[0] for row in rows)
         if words != example.words:
             raise ValueError(
-                f"{path}:{rows[0].line}: the sentence {' '.join(words)!r}, but {example.source} has {' '.join(example.words)!r}"
+                f"{path}:{rows[0].line}: the sentence {' '.join(words)!r}, but {example.source} "
+                f"has {' '.join(example.words)!r}"
             )
         _check(path, rows)
     return [[row.columns[-1] for row in rows] for rows in blocks]
@@ -130,7 +155,9 @@ def write(examples: Sequence[Example], predictions: Sequence[Sequence[str]], pat
 
 
 def parse(record: dict[str, Any], source: str) -> Example:
-    """An unlabelled sentence from `{"tokens": list}` or `{"text": text}`; ValueError for anything else or no word."""
+    """An unlabelled sentence from `{"tokens": list}` or `{"text": text}`; ValueError for anything
+    else or no word.
+    """
     return Example(tuple(words_of(record, source)), (), source)
 
 

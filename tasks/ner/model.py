@@ -1,4 +1,5 @@
-"""The NER model of Peters et al. (2018): the shared lower BiLSTM, a second BiLSTM, a CRF over BIOUL tags.
+"""The NER model of Peters et al. (2018): the shared lower BiLSTM, a second BiLSTM, a CRF over BIOUL
+tags.
 
 Axes: B batch, T tokens, K labels.
 """
@@ -17,7 +18,14 @@ from .data import Batch
 class BiLstmCrf(nn.Module):
     """Backbone -> BiLSTM -> linear -> CRF; variational dropout before the BiLSTM."""
 
-    def __init__(self, backbone: Callable[..., Backbone], labels: Sequence[str], *, hidden_size: int, dropout: float) -> None:
+    def __init__(
+        self,
+        backbone: Callable[..., Backbone],
+        labels: Sequence[str],
+        *,
+        hidden_size: int,
+        dropout: float,
+    ) -> None:
         super().__init__()
         self.backbone, self.labels = backbone(), list(labels)
         self.upper = BiLstm(input_size=self.backbone.dim, hidden_size=hidden_size, dropout=dropout)
@@ -28,10 +36,15 @@ class BiLstmCrf(nn.Module):
         return self.output(self.upper(self.backbone(batch.tokens), batch.tokens.mask))
 
     def loss(self, scores: Float[Tensor, "B T K"], batch: Batch) -> Float[Tensor, ""]:
-        """Minus the log likelihood, summed over the batch as the original does (lambda is weighed against that)."""
+        """Minus the log likelihood, summed over the batch as the original does (lambda is weighed
+        against that).
+        """
         return -self.crf.log_likelihood(scores, batch.tags, batch.tokens.mask).sum()
 
     def decode(self, scores: Float[Tensor, "B T K"], batch: Batch) -> list[list[str]]:
         """The best tags of each sentence, as IOB2."""
         rows = self.crf.decode(scores, batch.tokens.mask)
-        return [spans_to_iob2(tags_to_spans([self.labels[label] for label in row]), len(row)) for row in rows]
+        return [
+            spans_to_iob2(tags_to_spans([self.labels[label] for label in row]), len(row))
+            for row in rows
+        ]

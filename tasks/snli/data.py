@@ -28,7 +28,9 @@ ESCAPES = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{",
 
 @dataclass(frozen=True)
 class Example:
-    """A premise, a hypothesis, and what the first says about the second, `-` where that is not known."""
+    """A premise, a hypothesis, and what the first says about the second, `-` where that is not
+    known.
+    """
 
     premise: tuple[str, ...]
     hypothesis: tuple[str, ...]
@@ -67,14 +69,17 @@ class Batch(NamedTuple):
 def read(path: Path) -> Iterator[Example]:
     """Yield a file's pairs that have a gold label; the others are counted, and the count is logged.
 
-    Tokens are the leaves of the binary parse, or the tokenised sentence where a record has none. Raises ValueError,
-    with file and line, for a line that is not a JSON object, a missing or malformed sentence, or an unknown label.
+    Tokens are the leaves of the binary parse, or the tokenised sentence where a record has none.
+    Raises ValueError, with file and line, for a line that is not a JSON object, a missing or
+    malformed sentence, or an unknown label.
     """
     left_out = 0
     for number, record in read_objects(path):
         label, source = record.get("gold_label"), f"{path}:{number}"
         if label not in (*LABELS, UNLABELLED):
-            raise ValueError(f"{source}: gold_label {label!r}, but it is one of {[*LABELS, UNLABELLED]}")
+            raise ValueError(
+                f"{source}: gold_label {label!r}, but it is one of {[*LABELS, UNLABELLED]}"
+            )
         if label == UNLABELLED:
             left_out += 1
         else:
@@ -91,8 +96,8 @@ def _example(record: dict[str, Any], label: str, source: str, identity: str) -> 
 def _words(record: dict[str, Any], key: str, source: str) -> tuple[str, ...]:
     """A sentence's tokens.
 
-    An empty sentence is one word without characters: the official score is over every labelled pair, so that none may
-    be left out, and models need not know of sentences without words.
+    An empty sentence is one word without characters: the official score is over every labelled
+    pair, so that none may be left out, and models need not know of sentences without words.
     """
     sentence, tree = record.get(key), record.get(f"{key}_binary_parse")
     if isinstance(tree, str) and tree:
@@ -112,14 +117,18 @@ def _tokenize(text: str) -> list[str]:
 
 
 def leaves(tree: str, source: str) -> list[str]:
-    """The words of a binary parse, brackets that the parser had to escape as themselves; ValueError if it is cut short.
+    """The words of a binary parse, brackets that the parser had to escape as themselves; ValueError
+    if it is cut short.
 
     >>> leaves("( ( A lamp ) ( shines . ) )", "here")
     ['A', 'lamp', 'shines', '.']
     """
     pieces = tree.split(" ")  # not at other white space: "5 1/2" may be one word
     if pieces.count("(") != pieces.count(")"):
-        raise ValueError(f"{source}: {pieces.count('(')} '(' but {pieces.count(')')} ')' in the binary parse {tree!r}")
+        raise ValueError(
+            f"{source}: {pieces.count('(')} '(' but {pieces.count(')')} ')' in the binary parse "
+            f"{tree!r}"
+        )
     return [_unescape(piece) for piece in pieces if piece not in ("", "(", ")")]
 
 
@@ -128,14 +137,21 @@ def _unescape(word: str) -> str:
 
 
 def relabel(example: Example, names: Mapping[str, str]) -> Example | None:
-    """An example by the labels of a model of another corpus; None for one whose label has no name there."""
+    """An example by the labels of a model of another corpus; None for one whose label has no name
+    there.
+    """
     return replace(example, label=names[example.label]) if example.label in names else None
 
 
 def collate(examples: Sequence[Example], vocab: Vocab) -> Batch:
     """A batch of pairs."""
-    labels = [NO_CLASS if example.label == UNLABELLED else vocab.label_id(example.label) for example in examples]
-    premise, hypothesis = (tokens([example.sentences[k] for example in examples], vocab) for k in (0, 1))
+    labels = [
+        NO_CLASS if example.label == UNLABELLED else vocab.label_id(example.label)
+        for example in examples
+    ]
+    premise, hypothesis = (
+        tokens([example.sentences[k] for example in examples], vocab) for k in (0, 1)
+    )
     return Batch(premise, hypothesis, torch.tensor(labels), [example.gold for example in examples])
 
 
@@ -143,32 +159,46 @@ def write(examples: Sequence[Example], predictions: Sequence[str], path: Path) -
     """Write `{"pairID": ..., "gold_label": ..., "predicted_label": ...}` a line."""
     with path.open("w", encoding="utf-8") as file:
         for example, predicted in zip(examples, predictions, strict=True):
-            record = {"pairID": example.identity, "gold_label": example.gold, "predicted_label": predicted}
+            record = {
+                "pairID": example.identity,
+                "gold_label": example.gold,
+                "predicted_label": predicted,
+            }
             file.write(json.dumps(record) + "\n")
 
 
 def read_predictions(path: Path, examples: Sequence[Example]) -> list[str]:
-    """The predicted labels of a file that `write` or job=predict wrote, in the order of the examples; its own order is free.
+    """The predicted labels of a file that `write` or job=predict wrote, in the order of the
+    examples; its own order is free.
 
-    A record of job=predict is that of its pairID or, without one, of the gold file's same line; pairs without a gold label
-    may have one too. Raises ValueError, with file and line, for a pairID that the examples have not, or that has no
-    prediction, or several.
+    A record of job=predict is that of its pairID or, without one, of the gold file's same line;
+    pairs without a gold label may have one too. Raises ValueError, with file and line, for a pairID
+    that the examples have not, or that has no prediction, or several.
     """
     from_predict = is_predicted(path, "sentence1", "sentence2", "label")
     labels: dict[str, str] = {}
     known = {example.identity: example for example in examples}
     if len(known) < len(examples):
-        raise ValueError(f"{examples[0].source}: {len(examples)} pairs, but only {len(known)} pairIDs")
+        raise ValueError(
+            f"{examples[0].source}: {len(examples)} pairs, but only {len(known)} pairIDs"
+        )
     for number, record in read_objects(path):
-        identity, label = str(record.get("pairID")), record.get("label" if from_predict else "predicted_label")
+        identity, label = (
+            str(record.get("pairID")),
+            record.get("label" if from_predict else "predicted_label"),
+        )
         if from_predict:
             identity = identity if identity in known else str(record.get("line"))
             if identity not in known:
                 continue
-            for key, words in zip(("sentence1", "sentence2"), known[identity].sentences, strict=True):
+            for key, words in zip(
+                ("sentence1", "sentence2"), known[identity].sentences, strict=True
+            ):
                 check_same(record, key, list(words), f"{path}:{number}", known[identity].source)
         if label not in LABELS:
-            raise ValueError(f"{path}:{number}: predicted_label {label!r}, but it is one of {list(LABELS)}")
+            raise ValueError(
+                f"{path}:{number}: predicted_label {label!r}, but it is one of {list(LABELS)}"
+            )
         if identity not in known:
             raise ValueError(f"{path}:{number}: pairID {identity!r} is not in the gold file")
         if identity in labels:
@@ -176,20 +206,30 @@ def read_predictions(path: Path, examples: Sequence[Example]) -> list[str]:
         labels[identity] = label
     for example in examples:
         if example.identity not in labels:
-            raise ValueError(f"{path}: no prediction for pairID {example.identity!r} of {example.source}")
+            raise ValueError(
+                f"{path}: no prediction for pairID {example.identity!r} of {example.source}"
+            )
     return [labels[example.identity] for example in examples]
 
 
 def parse(record: dict[str, Any], source: str) -> Example:
-    """An unlabelled example from `{"sentence1": premise, "sentence2": hypothesis}`, each text or a list of tokens.
+    """An unlabelled example from `{"sentence1": premise, "sentence2": hypothesis}`, each text or a
+    list of tokens.
 
-    A record of SNLI itself will do; `pairID` may name the pair, else its place does. ValueError, with `source`, for anything
-    else.
+    A record of SNLI itself will do; `pairID` may name the pair, else its place does. ValueError,
+    with `source`, for anything else.
     """
     return _example(record, UNLABELLED, source, source)
 
 
 def render(example: Example, prediction: str) -> dict[str, Any]:
-    """A prediction as `{"pairID": ..., "sentence1": tokens, "sentence2": tokens, "label": label}`."""
+    """A prediction as `{"pairID": ..., "sentence1": tokens, "sentence2": tokens, "label":
+    label}`.
+    """
     premise, hypothesis = (list(sentence) for sentence in example.sentences)
-    return {"pairID": example.identity, "sentence1": premise, "sentence2": hypothesis, "label": prediction}
+    return {
+        "pairID": example.identity,
+        "sentence1": premise,
+        "sentence2": hypothesis,
+        "label": prediction,
+    }

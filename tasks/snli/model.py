@@ -16,10 +16,12 @@ from .data import Batch
 
 
 class Esim(nn.Module):
-    """Backbone -> each sentence's attention to the other -> ReLU -> BiLSTM -> mean and maximum -> ReLU -> labels.
+    """Backbone -> each sentence's attention to the other -> ReLU -> BiLSTM -> mean and maximum ->
+    ReLU -> labels.
 
-    `dropout` is before the BiLSTM (variational) and each layer of the classifier, `attention_dropout` after attention;
-    `l2` weighs the squares of all recurrent and feed-forward weights (not biases, embeddings or the biLM) in the loss.
+    `dropout` is before the BiLSTM (variational) and each layer of the classifier,
+    `attention_dropout` after attention; `l2` weighs the squares of all recurrent and feed-forward
+    weights (not biases, embeddings or the biLM) in the loss.
     """
 
     def __init__(
@@ -34,7 +36,9 @@ class Esim(nn.Module):
     ) -> None:
         super().__init__()
         self.backbone, self.labels, self.l2 = backbone(), list(labels), l2
-        self.projection = nn.Sequential(nn.Dropout(attention_dropout), nn.Linear(4 * self.backbone.dim, hidden_size), nn.ReLU())
+        self.projection = nn.Sequential(
+            nn.Dropout(attention_dropout), nn.Linear(4 * self.backbone.dim, hidden_size), nn.ReLU()
+        )
         self.composition = BiLstm(input_size=hidden_size, hidden_size=hidden_size, dropout=dropout)
         self.classifier = nn.Sequential(
             nn.Dropout(dropout),
@@ -48,10 +52,10 @@ class Esim(nn.Module):
     def _initialise(self) -> None:
         """Start as AllenNLP's configuration of the model does.
 
-        Weights are Glorot and Bengio's uniform, an LSTM's from step to step orthogonal; biases are 0,
-        those of the forget gates 1.
+        Weights are Glorot and Bengio's uniform, an LSTM's from step to step orthogonal; biases are
+        0, those of the forget gates 1.
         """
-        for part in (self.backbone.encoder, self.composition):
+        for part in (self.backbone.rnn, self.composition):
             for lstm in (module for module in part.modules() if isinstance(module, nn.LSTM)):
                 for name, weight in lstm.named_parameters():
                     if name.startswith("bias"):
@@ -80,18 +84,24 @@ class Esim(nn.Module):
     def _compose(
         self, x: Float[Tensor, "B T H"], context: Float[Tensor, "B T H"], mask: Bool[Tensor, "B T"]
     ) -> Float[Tensor, "B _"]:
-        """One sentence beside what it found in the other, read again and pooled (Chen et al., sections 3.2 and 3.3)."""
+        """One sentence beside what it found in the other, read again and pooled (Chen et al.,
+        sections 3.2 and 3.3).
+        """
         x = self.projection(torch.cat([x, context, x - context, x * context], -1))
         x = self.composition(x, mask)
         return torch.cat([masked_mean(x, mask), masked_max(x, mask)], -1)
 
     def loss(self, scores: Float[Tensor, "B K"], batch: Batch) -> Float[Tensor, ""]:
         """Cross-entropy, averaged over the batch, and the penalty on the weights."""
-        return F.cross_entropy(scores, batch.labels) + self.l2 * sum(w.square().sum() for w in self._matrices())
+        return F.cross_entropy(scores, batch.labels) + self.l2 * sum(
+            w.square().sum() for w in self._matrices()
+        )
 
     def _matrices(self) -> list[nn.Parameter]:
-        parts = self.backbone.encoder, self.projection, self.composition, self.classifier
-        return [parameter for part in parts for parameter in part.parameters() if parameter.ndim > 1]
+        parts = self.backbone.rnn, self.projection, self.composition, self.classifier
+        return [
+            parameter for part in parts for parameter in part.parameters() if parameter.ndim > 1
+        ]
 
     def decode(self, scores: Float[Tensor, "B K"], batch: Batch) -> list[str]:
         """Each pair's best label."""

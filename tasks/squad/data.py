@@ -1,4 +1,5 @@
-"""Questions about a paragraph and the words of it that answer them: SQuAD 1.1 (Rajpurkar et al. 2016).
+"""Questions about a paragraph and the words of it that answer them: SQuAD 1.1 (Rajpurkar et al.
+2016).
 
 Axes: B batch, T tokens of the paragraph, Q tokens of the question, N answers.
 """
@@ -33,7 +34,9 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True)
 class Paragraph:
-    """A text, its words as a model reads them, and the characters each of them stands for, end exclusive."""
+    """A text, its words as a model reads them, and the characters each of them stands for, end
+    exclusive.
+    """
 
     text: str
     words: tuple[str, ...]
@@ -41,7 +44,9 @@ class Paragraph:
 
 
 class Answer(NamedTuple):
-    """An answer and where its paragraph has it, in characters, end exclusive; a prediction file does not tell where."""
+    """An answer and where its paragraph has it, in characters, end exclusive; a prediction file
+    does not tell where.
+    """
 
     text: str
     start: int | None = None
@@ -50,7 +55,9 @@ class Answer(NamedTuple):
 
 @dataclass(frozen=True)
 class Example:
-    """A question, its paragraph (one object for all its questions), the answers' texts, their first and last tokens."""
+    """A question, its paragraph (one object for all its questions), the answers' texts, their first
+    and last tokens.
+    """
 
     identity: str
     paragraph: Paragraph
@@ -75,7 +82,9 @@ class Example:
 
 
 class Batch(NamedTuple):
-    """Paragraphs, questions, first and last token of each answer (the most frequent first), and what decoding needs."""
+    """Paragraphs, questions, first and last token of each answer (the most frequent first), and
+    what decoding needs.
+    """
 
     context: Tokens
     question: Tokens
@@ -88,10 +97,10 @@ class Batch(NamedTuple):
 def read(path: Path) -> Iterator[Example]:
     """Yield a file's questions; a paragraph is one sequence, whatever its length.
 
-    An answer that begins or ends within a token is taken to the token's borders, and one whose text is not what stands
-    at its offset is kept too; both are counted, the counts logged, and the first of the latter is shown. Raises
-    ValueError, with file and question, for a file that is not SQuAD 1.1, an answer outside the text, a text or question
-    without words, an id that comes twice.
+    An answer that begins or ends within a token is taken to the token's borders, and one whose text
+    is not what stands at its offset is kept too; both are counted, the counts logged, and the first
+    of the latter is shown. Raises ValueError, with file and question, for a file that is not SQuAD
+    1.1, an answer outside the text, a text or question without words, an id that comes twice.
     """
     counts: Counter[str] = Counter()
     seen: set[str] = set()
@@ -99,45 +108,65 @@ def read(path: Path) -> Iterator[Example]:
         identity = _field(record, "id", str, where)
         source = f"{path}: question {identity}"
         if identity in seen:
-            raise ValueError(f"{source}: this id comes twice, but it names the question's prediction")
+            raise ValueError(
+                f"{source}: this id comes twice, but it names the question's prediction"
+            )
         seen.add(identity)
         yield _example(record, context, identity, source, group, counts)
     log.info(
-        "%s: %d questions, %d answers; %d begin or end within a token, %d differ from the text at their offset",
+        "%s: %d questions, %d answers; %d begin or end within a token, %d differ from the text at "
+        "their offset",
         *(path, len(seen), counts["answers"], counts["within"], counts["differ"]),
     )
 
 
 def _records(path: Path) -> Iterator[tuple[Any, Paragraph, str, tuple[str, str]]]:
-    """Every question's record, with its paragraph, its place in the file, and the places of its article and paragraph."""
+    """Every question's record, with its paragraph, its place in the file, and the places of its
+    article and paragraph.
+    """
     for a, article in enumerate(_field(_load(path), "data", list, f"{path}")):
         for p, paragraph in enumerate(_field(article, "paragraphs", list, f"{path}: data[{a}]")):
             where = f"{path}: data[{a}].paragraphs[{p}]"
             context = _paragraph(_field(paragraph, "context", str, where))
             for q, record in enumerate(_field(paragraph, "qas", list, where)):
-                yield record, context, f"{where}.qas[{q}]", (f"data[{a}]", f"data[{a}].paragraphs[{p}]")
+                yield (
+                    record,
+                    context,
+                    f"{where}.qas[{q}]",
+                    (f"data[{a}]", f"data[{a}].paragraphs[{p}]"),
+                )
 
 
 def _load(path: Path) -> Any:
     try:
         return json.loads("\n".join(line for _, line in read_lines(path)))
     except json.JSONDecodeError as error:
-        raise ValueError(f"{path}:{error.lineno}: not JSON: {error.msg} at character {error.colno}") from error
+        raise ValueError(
+            f"{path}:{error.lineno}: not JSON: {error.msg} at character {error.colno}"
+        ) from error
 
 
 def _field(record: Any, key: str, kind: type, where: str) -> Any:
     """A record's value; ValueError where there is none or it is of another kind."""
     if not isinstance(record, dict) or key not in record:
-        came = f"an object without {key!r}: it has {sorted(record)}" if isinstance(record, dict) else repr(record)[:60]
+        came = (
+            f"an object without {key!r}: it has {sorted(record)}"
+            if isinstance(record, dict)
+            else repr(record)[:60]
+        )
         raise ValueError(f"{where}: an object with {key!r} belongs here, but there is {came}")
     if not isinstance(record[key], kind):
-        raise ValueError(f"{where}: {key!r} is {KINDS[kind]}, but here it is {repr(record[key])[:60]}")
+        raise ValueError(
+            f"{where}: {key!r} is {KINDS[kind]}, but here it is {repr(record[key])[:60]}"
+        )
     return record[key]
 
 
 def _paragraph(text: str) -> Paragraph:
     found = tokenize_with_offsets(text, fine=True)
-    return Paragraph(text, tuple(_as_read(token.text) for token in found), tuple((t.start, t.end) for t in found))
+    return Paragraph(
+        text, tuple(_as_read(token.text) for token in found), tuple((t.start, t.end) for t in found)
+    )
 
 
 def _as_read(word: str) -> str:
@@ -145,7 +174,12 @@ def _as_read(word: str) -> str:
 
 
 def _example(
-    record: Any, context: Paragraph, identity: str, source: str, group: tuple[str, ...], counts: Counter[str]
+    record: Any,
+    context: Paragraph,
+    identity: str,
+    source: str,
+    group: tuple[str, ...],
+    counts: Counter[str],
 ) -> Example:
     question = _question(_field(record, "question", str, source), context, source)
     answers = _field(record, "answers", list, source)
@@ -153,7 +187,10 @@ def _example(
         raise ValueError(f"{source}: no answers, but in SQuAD 1.1 every question has one")
     texts = tuple(_field(answer, "text", str, source) for answer in answers)
     starts = [_field(answer, "answer_start", int, source) for answer in answers]
-    spans = tuple(_span(context, start, text, source, counts) for start, text in zip(starts, texts, strict=True))
+    spans = tuple(
+        _span(context, start, text, source, counts)
+        for start, text in zip(starts, texts, strict=True)
+    )
     return Example(identity, context, question, texts, spans, source, group)
 
 
@@ -171,19 +208,27 @@ def _span(context: Paragraph, start: int, text: str, source: str, counts: Counte
     first, last = token_span(context.places, start, end)
     if not 0 <= start < len(context.text) or last < first:
         raise ValueError(
-            f"{source}: the answer {text!r} at {start} holds no word of the context's {len(context.text)} characters"
+            f"{source}: the answer {text!r} at {start} holds no word of the context's "
+            f"{len(context.text)} characters"
         )
     counts["answers"] += 1
     counts["within"] += (context.places[first][0], context.places[last][1]) != (start, end)
     if context.text[start:end] != text:
         if not counts["differ"]:  # the first one speaks for all
-            log.warning("%s: the answer %r, but at %d the context has %r", source, text, start, context.text[start:end])
+            log.warning(
+                "%s: the answer %r, but at %d the context has %r",
+                source,
+                text,
+                start,
+                context.text[start:end],
+            )
         counts["differ"] += 1
     return first, last
 
 
 def token_span(places: Sequence[Span], start: int, end: int) -> Span:
-    """First and last token that hold one of the characters from start to end (exclusive); last < first for none.
+    """First and last token that hold one of the characters from start to end (exclusive); last <
+    first for none.
 
     >>> token_span([(0, 3), (4, 8), (9, 12)], 5, 11)
     (1, 2)
@@ -209,13 +254,19 @@ def collate(examples: Sequence[Example], vocab: Vocab) -> Batch:
 
 
 def write(examples: Sequence[Example], predictions: Sequence[Answer], path: Path) -> None:
-    """Write what the official evaluate-v1.1.py reads: one JSON object, from question ids to answers."""
-    answers = {example.identity: predicted.text for example, predicted in zip(examples, predictions, strict=True)}
+    """Write what the official evaluate-v1.1.py reads: one JSON object, from question ids to
+    answers.
+    """
+    answers = {
+        example.identity: predicted.text
+        for example, predicted in zip(examples, predictions, strict=True)
+    }
     path.write_text(json.dumps(answers, ensure_ascii=False, indent=0) + "\n", encoding="utf-8")
 
 
 def read_predictions(path: Path, examples: Sequence[Example]) -> list[Answer]:
-    """The answers of a file that `write` wrote, whose order is free, or that job=predict wrote, in the order of the examples.
+    """The answers of a file that `write` wrote, whose order is free, or that job=predict wrote, in
+    the order of the examples.
 
     Raises ValueError, with the file, where its ids are not the examples'.
     """
@@ -223,13 +274,19 @@ def read_predictions(path: Path, examples: Sequence[Example]) -> list[Answer]:
         return [_predicted(*pair) for pair in paired(path, examples)]
     found = _load(path)
     if not isinstance(found, dict):
-        raise ValueError(f"{path}: predictions are an object, from question ids to answers, but here is {repr(found)[:60]}")
+        raise ValueError(
+            f"{path}: predictions are an object, from question ids to answers, but here is "
+            f"{repr(found)[:60]}"
+        )
     ids = {example.identity: None for example in examples}
     if missing := ids.keys() - found.keys():
-        raise ValueError(f"{path}: no answer to {len(missing)} of {len(ids)} questions, such as {min(missing)!r}")
+        raise ValueError(
+            f"{path}: no answer to {len(missing)} of {len(ids)} questions, such as {min(missing)!r}"
+        )
     if unknown := found.keys() - ids.keys():
         raise ValueError(
-            f"{path}: answers to {len(unknown)} questions that the gold file does not have, such as {min(unknown)!r}"
+            f"{path}: answers to {len(unknown)} questions that the gold file does not have, such "
+            f"as {min(unknown)!r}"
         )
     return [Answer(_field(found, identity, str, f"{path}")) for identity in ids]
 
@@ -243,8 +300,8 @@ def _predicted(record: dict[str, Any], source: str, example: Example) -> Answer:
 def parse(record: dict[str, Any], source: str) -> Example:
     """An unlabelled example from `{"question": text, "context": text}`.
 
-    Both are plain text, never lists of tokens: an answer is cut out of the text as it stands. ValueError, with `source`, for
-    anything else or no words.
+    Both are plain text, never lists of tokens: an answer is cut out of the text as it stands.
+    ValueError, with `source`, for anything else or no words.
     """
     context = _paragraph(_field(record, "context", str, source))
     question = _question(_field(record, "question", str, source), context, source)
@@ -252,5 +309,7 @@ def parse(record: dict[str, Any], source: str) -> Example:
 
 
 def render(example: Example, prediction: Answer) -> dict[str, Any]:
-    """A prediction as `{"answer": text, "start": number, "end": number}`: `context[start:end]` is the answer."""
+    """A prediction as `{"answer": text, "start": number, "end": number}`: `context[start:end]` is
+    the answer.
+    """
     return {"answer": prediction.text, "start": prediction.start, "end": prediction.end}

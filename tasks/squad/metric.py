@@ -1,4 +1,5 @@
-"""Exact match and F1 as the official evaluate-v1.1.py counts them, after the same clean-up of the answers.
+"""Exact match and F1 as the official evaluate-v1.1.py counts them, after the same clean-up of the
+answers.
 
 Axes: N questions.
 """
@@ -26,7 +27,9 @@ def normalise(answer: str) -> str:
     >>> normalise("The  rock-and-roll, a U.S. “music”")
     'rockandroll us “music”'
     """
-    return " ".join(re.sub(r"\b(a|an|the)\b", " ", answer.lower().translate(_NO_PUNCTUATION)).split())
+    return " ".join(
+        re.sub(r"\b(a|an|the)\b", " ", answer.lower().translate(_NO_PUNCTUATION)).split()
+    )
 
 
 def exact_match(predicted: str, gold: Sequence[str]) -> bool:
@@ -35,12 +38,16 @@ def exact_match(predicted: str, gold: Sequence[str]) -> bool:
 
 
 def f1(predicted: str, gold: Sequence[str]) -> float:
-    """The F1 of a prediction's words, as a bag, against the nearest gold answer; 0 where no word is shared.
+    """The F1 of a prediction's words, as a bag, against the nearest gold answer; 0 where no word is
+    shared.
 
     >>> f1("this is the best span", ["this is a good span", "something else"])
     0.75
     """
-    return max((_bag_f1(normalise(predicted).split(), normalise(answer).split()) for answer in gold), default=0.0)
+    return max(
+        (_bag_f1(normalise(predicted).split(), normalise(answer).split()) for answer in gold),
+        default=0.0,
+    )
 
 
 def _bag_f1(predicted: list[str], gold: list[str]) -> float:
@@ -65,11 +72,17 @@ class AnswerScores(Metric):
     def by_example(self, predicted: Sequence[Answer], gold: Sequence[Sequence[str]]) -> ByExample:
         """The scores of each answer, for `exact_match` and `f1`."""
         one, exact, total = self._count(predicted, gold).unbind(1)
-        return {name: torch.stack([score, one] * 2, 1)[:, None] for name, score in (("exact_match", exact), ("f1", total))}
+        return {
+            name: torch.stack([score, one] * 2, 1)[:, None]
+            for name, score in (("exact_match", exact), ("f1", total))
+        }
 
     @staticmethod
     def _count(predicted: Sequence[Answer], gold: Sequence[Sequence[str]]) -> Float[Tensor, "N 3"]:
-        rows = [(1, exact_match(ours.text, theirs), f1(ours.text, theirs)) for ours, theirs in zip(predicted, gold, strict=True)]
+        rows = [
+            (1, exact_match(ours.text, theirs), f1(ours.text, theirs))
+            for ours, theirs in zip(predicted, gold, strict=True)
+        ]
         return torch.tensor(rows, dtype=torch.double).reshape(-1, 3)
 
     def compute(self) -> dict[str, torch.Tensor]:

@@ -1,7 +1,9 @@
-"""The reader of Clark and Gardner (2018) with ELMo at both places: BiDAF, a residual self-attention, two pointers.
+"""The reader of Clark and Gardner (2018) with ELMo at both places: BiDAF, a residual
+self-attention, two pointers.
 
-Unlike the original's, the recurrent layers never read padding: an answer does not depend on its batch.
-Axes: B batch, T tokens of the paragraph, Q tokens of the question, H features, N answers, W lengths of an answer.
+Unlike the original's, the recurrent layers never read padding: an answer does not depend on its
+batch. Axes: B batch, T tokens of the paragraph, Q tokens of the question, H features, N answers, W
+lengths of an answer.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,7 +13,15 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from elmo_bench.nn import Backbone, BiGru, Scores, Tokens, attend, masked_softmax, variational_dropout
+from elmo_bench.nn import (
+    Backbone,
+    BiGru,
+    Scores,
+    Tokens,
+    attend,
+    masked_softmax,
+    variational_dropout,
+)
 
 from .data import NONE, Answer, Batch
 
@@ -19,12 +29,14 @@ TARGETS = ("random", "frequent")
 
 
 class BiDafPlus(nn.Module):
-    """Attention between paragraph and question, self-attention in the paragraph, an answer's first and last token.
+    """Attention between paragraph and question, self-attention in the paragraph, an answer's first
+    and last token.
 
-    `target` says which of several answers training aims at: one drawn at random each time, or the most frequent.
-    `max_answer_length` bounds decoding (tokens; null: no bound). A paragraph is one sequence, and memory grows with the
-    square of its length, times the batch; batches hold paragraphs of like length, so that little of it is padding.
-    `max_train_length` bounds it: in training, longer paragraphs are cut off there, and answers beyond do not count.
+    `target` says which of several answers training aims at: one drawn at random each time, or the
+    most frequent. `max_answer_length` bounds decoding (tokens; null: no bound). A paragraph is one
+    sequence, and memory grows with the square of its length, times the batch; batches hold
+    paragraphs of like length, so that little of it is padding. `max_train_length` bounds it: in
+    training, longer paragraphs are cut off there, and answers beyond do not count.
     """
 
     def __init__(
@@ -41,7 +53,10 @@ class BiDafPlus(nn.Module):
         super().__init__()
         if target not in TARGETS:
             raise ValueError(f"task.model.target={target}, but it may be one of {list(TARGETS)}")
-        for name, value in (("max_answer_length", max_answer_length), ("max_train_length", max_train_length)):
+        for name, value in (
+            ("max_answer_length", max_answer_length),
+            ("max_train_length", max_train_length),
+        ):
             if value is not None and value < 1:
                 raise ValueError(f"task.model.{name}={value}, but it may be null, or 1 and more")
         self.target, self.dropout = target, dropout
@@ -53,13 +68,19 @@ class BiDafPlus(nn.Module):
         self.merge = dense(self.attention.dim, size)
         self.first = BiGru(input_size=size, hidden_size=hidden_size)
         self.last = BiGru(input_size=size + self.first.dim, hidden_size=hidden_size)
-        self.first_score, self.last_score = (dense(part.dim, 1, Scores) for part in (self.first, self.last))
+        self.first_score, self.last_score = (
+            dense(part.dim, 1, Scores) for part in (self.first, self.last)
+        )
 
     def forward(self, batch: Batch) -> Float[Tensor, "B 2 T"]:
-        """For each token of the paragraph the scores of being the answer's first and its last; -inf at padding."""
+        """For each token of the paragraph the scores of being the answer's first and its last; -inf
+        at padding.
+        """
         context = cut(batch.context, self.max_train_length) if self.training else batch.context
         mask = context.mask
-        merged = self.attention(self.backbone(context), self.backbone(batch.question), mask, batch.question.mask)
+        merged = self.attention(
+            self.backbone(context), self.backbone(batch.question), mask, batch.question.mask
+        )
         x = torch.relu(self.merge(merged))
         x = variational_dropout(x + self.residual(x, mask), self.dropout, self.training)
         first = self.first(x, mask)
@@ -68,10 +89,14 @@ class BiDafPlus(nn.Module):
         return scores.masked_fill(~mask[:, None], -torch.inf)
 
     def loss(self, scores: Float[Tensor, "B 2 T"], batch: Batch) -> Float[Tensor, ""]:
-        """Cross-entropy of the first plus that of the last token, the mean over the batch's questions."""
+        """Cross-entropy of the first plus that of the last token, the mean over the batch's
+        questions.
+        """
         spans = self._targets(batch.answers)
         spans = spans.masked_fill((spans >= scores.shape[-1]).any(-1, keepdim=True), NONE)
-        total = F.cross_entropy(scores.flatten(0, 1), spans.flatten(), ignore_index=NONE, reduction="sum")
+        total = F.cross_entropy(
+            scores.flatten(0, 1), spans.flatten(), ignore_index=NONE, reduction="sum"
+        )
         return total / (spans[:, 0] != NONE).sum().clamp(min=1)
 
     def _targets(self, answers: Int[Tensor, "B N 2"]) -> Int[Tensor, "B 2"]:
@@ -87,7 +112,9 @@ class BiDafPlus(nn.Module):
         first, last = best_spans(scores, self.max_answer_length).T
         rows = torch.arange(len(first), device=first.device)
         starts, ends = batch.places[rows, first, 0].tolist(), batch.places[rows, last, 1].tolist()
-        return [Answer(text[a:b], a, b) for text, a, b in zip(batch.texts, starts, ends, strict=True)]
+        return [
+            Answer(text[a:b], a, b) for text, a, b in zip(batch.texts, starts, ends, strict=True)
+        ]
 
 
 class TriLinear(nn.Module):
@@ -98,16 +125,20 @@ class TriLinear(nn.Module):
         self.weight = nn.Parameter(nn.init.xavier_uniform_(torch.empty(3, size)))
         self.bias = nn.Parameter(torch.zeros(()))
 
-    def forward(self, x: Float[Tensor, "B T H"], y: Float[Tensor, "B Q H"]) -> Float[Tensor, "B T Q"]:
+    def forward(
+        self, x: Float[Tensor, "B T H"], y: Float[Tensor, "B Q H"]
+    ) -> Float[Tensor, "B T Q"]:
         of_x, of_y, of_both = self.weight
         return (x @ of_x)[:, :, None] + (y @ of_y)[:, None] + (x * of_both) @ y.mT + self.bias
 
 
 class BiAttention(nn.Module):
-    """Each token of the paragraph, with what it finds in the question and what the question finds in the paragraph.
+    """Each token of the paragraph, with what it finds in the question and what the question finds
+    in the paragraph.
 
-    [x; q; x * q; x * c] for a token x: q is the mean of the question as x weighs it; c that of the paragraph, whose
-    tokens weigh by their best match in the question (Clark and Gardner 2018; Seo et al. 2017, section 2).
+    [x; q; x * q; x * c] for a token x: q is the mean of the question as x weighs it; c that of the
+    paragraph, whose tokens weigh by their best match in the question (Clark and Gardner 2018; Seo
+    et al. 2017, section 2).
     """
 
     def __init__(self, size: int) -> None:
@@ -130,28 +161,38 @@ class BiAttention(nn.Module):
 
 
 class SelfAttention(nn.Module):
-    """The paragraph's attention to itself, which the residual block adds to its input (Clark and Gardner 2018).
+    """The paragraph's attention to itself, which the residual block adds to its input (Clark and
+    Gardner 2018).
 
-    A token looks at the others, never at itself, or at nothing: that has a learned score beside theirs.
+    A token looks at the others, never at itself, or at nothing: that has a learned score beside
+    theirs.
     """
 
     def __init__(self, hidden_size: int, *, dropout: float) -> None:
         super().__init__()
         self.dim = 2 * hidden_size
-        self.encoder = BiGru(input_size=self.dim, hidden_size=hidden_size, dropout=dropout, output_dropout=dropout)
+        self.encoder = BiGru(
+            input_size=self.dim, hidden_size=hidden_size, dropout=dropout, output_dropout=dropout
+        )
         self.similarity = TriLinear(self.dim)
         self.nothing = nn.Parameter(torch.tensor(-1.0))
         self.output = dense(3 * self.dim, self.dim)
 
-    def forward(self, x: Float[Tensor, "B T H"], mask: Bool[Tensor, "B T"]) -> Float[Tensor, "B T H"]:
+    def forward(
+        self, x: Float[Tensor, "B T H"], mask: Bool[Tensor, "B T"]
+    ) -> Float[Tensor, "B T H"]:
         r = self.encoder(x, mask)
         seen = self.weights(r, mask) @ r
         return torch.relu(self.output(torch.cat([r, seen, r * seen], -1)))
 
-    def weights(self, r: Float[Tensor, "B T H"], mask: Bool[Tensor, "B T"]) -> Float[Tensor, "B T T"]:
+    def weights(
+        self, r: Float[Tensor, "B T H"], mask: Bool[Tensor, "B T"]
+    ) -> Float[Tensor, "B T T"]:
         """How much each token looks at each other: at most 1 in all, 0 at itself and at padding."""
         others = mask[:, None] & ~torch.eye(mask.shape[1], dtype=torch.bool, device=mask.device)
-        scores = F.pad(self.similarity(r, r), (0, 1)) + F.pad(self.nothing.expand(1), (mask.shape[1], 0))
+        scores = F.pad(self.similarity(r, r), (0, 1)) + F.pad(
+            self.nothing.expand(1), (mask.shape[1], 0)
+        )
         return masked_softmax(scores, F.pad(others, (0, 1), value=True))[..., :-1]
 
 
@@ -167,12 +208,12 @@ def cut(tokens: Tokens, length: int | None) -> Tokens:
     """The first `length` tokens of each sequence of a batch; null: all."""
     if length is None or length >= tokens.mask.shape[1]:
         return tokens
-    layers = None if tokens.layers is None else tuple(layer[:, :length] for layer in tokens.layers)
-    return Tokens(tokens.words[:, :length], tokens.chars[:, :length], tokens.mask[:, :length], layers)
+    return tokens.cut(slice(None), length)
 
 
 def best_spans(scores: Float[Tensor, "B 2 T"], max_length: int | None = None) -> Int[Tensor, "B 2"]:
-    """First and last token with the highest sum of scores, last >= first, of at most `max_length` tokens.
+    """First and last token with the highest sum of scores, last >= first, of at most `max_length`
+    tokens.
 
     >>> best_spans(torch.tensor([[[0.0, 5.0, 1.0], [4.0, 0.0, 3.0]]]), 2)
     tensor([[1, 2]])

@@ -38,7 +38,9 @@ WORD, LEMMA, ROLESET, FIRST_PREDICATE = 3, 6, 7, 11  # columns
 
 @dataclass(frozen=True)
 class Example:
-    """A sentence, the places of one predicate's words (none: it has no predicate) and the arguments, V among them."""
+    """A sentence, the places of one predicate's words (none: it has no predicate) and the
+    arguments, V among them.
+    """
 
     words: tuple[str, ...]
     predicate: tuple[int, ...]
@@ -57,10 +59,16 @@ class Example:
 
     @property
     def labels(self) -> list[str]:
-        """Every tag that the roles may need: elsewhere one may be longer, continued (C-) or referred to (R-)."""
+        """Every tag that the roles may need: elsewhere one may be longer, continued (C-) or
+        referred to (R-).
+        """
         roles = {argument.label for argument in self.arguments}
         bare = {role.removeprefix("C-").removeprefix("R-") for role in roles}
-        roles |= {f"{prefix}{role}" for role in bare for prefix in (("", "C-") if role == "V" else ("", "C-", "R-"))}
+        roles |= {
+            f"{prefix}{role}"
+            for role in bare
+            for prefix in (("", "C-") if role == "V" else ("", "C-", "R-"))
+        }
         return ["O", *(f"{prefix}-{role}" for role in sorted(roles) for prefix in "BI")]
 
     @property
@@ -79,11 +87,12 @@ class Batch(NamedTuple):
 
 
 def read(path: Path) -> Iterator[Example]:
-    """Yield an example for each predicate of each sentence, and one, all O, for a sentence that has none.
+    """Yield an example for each predicate of each sentence, and one, all O, for a sentence that has
+    none.
 
-    A sentence with more rolesets than columns of arguments lacks predicates: such sentences are counted, and the count is
-    logged. Raises ValueError, with file and line, for what CoNLL-2012 does not allow, and for a predicate's column
-    without `(V*`.
+    A sentence with more rolesets than columns of arguments lacks predicates: such sentences are
+    counted, and the count is logged. Raises ValueError, with file and line, for what CoNLL-2012
+    does not allow, and for a predicate's column without `(V*`.
     """
     lacking = 0
     for document in read_documents(path):
@@ -94,18 +103,27 @@ def read(path: Path) -> Iterator[Example]:
             for column in columns:
                 arguments = tuple(bracket_spans(rows, column, path))
                 if all(argument.label != "V" for argument in arguments):
-                    raise ValueError(f"{source}: column {column + 1}, the arguments of a predicate, has no (V*")
+                    raise ValueError(
+                        f"{source}: column {column + 1}, the arguments of a predicate, has no (V*"
+                    )
                 predicate = _predicate(arguments)
                 yield Example(words, predicate, _lemma(rows, predicate), arguments, source)
             if not columns:
                 yield Example(words, (), "-", (), source)
     if lacking:
-        log.warning("%s: %d sentences have more rolesets (column %d) than columns of arguments", path, lacking, ROLESET + 1)
+        log.warning(
+            "%s: %d sentences have more rolesets (column %d) than columns of arguments",
+            path,
+            lacking,
+            ROLESET + 1,
+        )
 
 
 def _predicate(arguments: Sequence[Span]) -> tuple[int, ...]:
     """The places of V and its continuations."""
-    return tuple(k for role, start, end in arguments if role in ("V", "C-V") for k in range(start, end + 1))
+    return tuple(
+        k for role, start, end in arguments if role in ("V", "C-V") for k in range(start, end + 1)
+    )
 
 
 def _lemma(rows: Sequence[Row], predicate: Sequence[int]) -> str:
@@ -115,19 +133,33 @@ def _lemma(rows: Sequence[Row], predicate: Sequence[int]) -> str:
 
 
 def complete_labels(labels: Mapping[str, str | Sequence[str]]) -> dict[str, str | Sequence[str]]:
-    """`data.labels` with what goes along with it: the predicate's own V, and with each role its C- and R-.
+    """`data.labels` with what goes along with it: the predicate's own V, and with each role its C-
+    and R-.
 
     >>> complete_labels({"ARG0": ["A0", "A9"]})["C-ARG0"]
     ['C-A0', 'C-A9']
     """
-    listed = {ours: [names] if isinstance(names, str) else list(names) for ours, names in labels.items()}
-    along = {f"{prefix}-{ours}": [f"{prefix}-{name}" for name in names] for ours, names in listed.items() for prefix in "CR"}
+    listed = {
+        ours: [names] if isinstance(names, str) else list(names) for ours, names in labels.items()
+    }
+    along = {
+        f"{prefix}-{ours}": [f"{prefix}-{name}" for name in names]
+        for ours, names in listed.items()
+        for prefix in "CR"
+    }
     return {"V": "V", "C-V": "C-V", **along, **labels}
 
 
 def relabel(example: Example, names: Mapping[str, str]) -> Example:
-    """An example by the labels of a model of another corpus; arguments without a name there are left out."""
-    return replace(example, arguments=tuple(s._replace(label=names[s.label]) for s in example.arguments if s.label in names))
+    """An example by the labels of a model of another corpus; arguments without a name there are
+    left out.
+    """
+    return replace(
+        example,
+        arguments=tuple(
+            s._replace(label=names[s.label]) for s in example.arguments if s.label in names
+        ),
+    )
 
 
 def collate(examples: Sequence[Example], vocab: Vocab) -> Batch:
@@ -142,9 +174,11 @@ def collate(examples: Sequence[Example], vocab: Vocab) -> Batch:
 
 
 def write(examples: Sequence[Example], predictions: Sequence[Sequence[str]], path: Path) -> None:
-    """Write what srl-eval.pl reads (CoNLL-2005): lemmas at the predicates, then each one's arguments in a column.
+    """Write what srl-eval.pl reads (CoNLL-2005): lemmas at the predicates, then each one's
+    arguments in a column.
 
-    `write(examples, [example.gold for example in examples], path)` makes the gold file that it wants as well.
+    `write(examples, [example.gold for example in examples], path)` makes the gold file that it
+    wants as well.
     """
     cells = iter([_brackets(tags) for _, tags in zip(examples, predictions, strict=True)])
     with path.open("w", encoding="utf-8") as file:
@@ -162,8 +196,8 @@ def write(examples: Sequence[Example], predictions: Sequence[Sequence[str]], pat
 def _sentences(examples: Sequence[Example]) -> Iterator[list[Example]]:
     """Examples that follow each other and share a sentence, their predicates in order.
 
-    srl-eval.pl finds predicates by the first column, so a second predicate that begins at the same word (EWT has two
-    xray at "x - rays") must be given the sentence once more.
+    srl-eval.pl finds predicates by the first column, so a second predicate that begins at the same
+    word (EWT has two xray at "x - rays") must be given the sentence once more.
     """
     together: list[Example] = []
     for example in examples:
@@ -189,11 +223,19 @@ def read_predictions(path: Path, examples: Sequence[Example]) -> list[list[str]]
     """The predicted tags of a file that `write` or job=predict wrote, in the order of the examples.
 
     The latter has no records of sentences without a predicate, and so no arguments there. Raises
-    ValueError, with file and line, where words, predicates or their number are not those of the examples.
+    ValueError, with file and line, where words, predicates or their number are not those of the
+    examples.
     """
     if is_predicted(path, "tokens", "predicate", "tags"):
-        asked = iter([_predicted(*pair) for pair in paired(path, [example for example in examples if example.predicate])])
-        return [next(asked) if example.predicate else ["O"] * len(example.words) for example in examples]
+        asked = iter(
+            [
+                _predicted(*pair)
+                for pair in paired(path, [example for example in examples if example.predicate])
+            ]
+        )
+        return [
+            next(asked) if example.predicate else ["O"] * len(example.words) for example in examples
+        ]
     blocks, predictions = _blocks(path), []
     for sentence in _sentences(examples):
         rows = next(blocks, None)
@@ -230,24 +272,33 @@ def _check_fit(rows: Sequence[Row], sentence: Sequence[Example], path: Path) -> 
     """Raise unless these rows hold predictions for these predicates of one sentence."""
     example, where = sentence[0], f"{path}:{rows[0].line}"
     if len(rows) != len(example.words):
-        raise ValueError(f"{where}: a sentence of {len(rows)} words, but {example.source} has {len(example.words)}")
+        raise ValueError(
+            f"{where}: a sentence of {len(rows)} words, but {example.source} has "
+            f"{len(example.words)}"
+        )
     expected = [other.predicate[0] for other in sentence if other.predicate]
     for row in rows:
         if len(row.columns) != 1 + len(expected):
             raise ValueError(
-                f"{path}:{row.line}: {len(row.columns)} columns, but {example.source} has {len(expected)} predicates, "
+                f"{path}:{row.line}: {len(row.columns)} columns, but {example.source} has "
+                f"{len(expected)} predicates, "
                 f"so {1 + len(expected)} columns"
             )
     found = [place for place, row in enumerate(rows) if row.columns[0] != "-"]
     if found != expected:
-        raise ValueError(f"{where}: predicates at words {found}, but {example.source} has them at {expected} (from 0)")
+        raise ValueError(
+            f"{where}: predicates at words {found}, but {example.source} has them at {expected} "
+            "(from 0)"
+        )
 
 
 def parse(record: dict[str, Any], source: str) -> Example:
-    """An unlabelled example from `{"tokens": list, "predicate": place}`, or `"text"` instead of `"tokens"`.
+    """An unlabelled example from `{"tokens": list, "predicate": place}`, or `"text"` instead of
+    `"tokens"`.
 
-    `predicate` is the place of the predicate's word (from 0), a list of places, or a word that occurs once; it has no
-    default, for a sentence has as many answers as predicates. ValueError, with `source`, for anything else.
+    `predicate` is the place of the predicate's word (from 0), a list of places, or a word that
+    occurs once; it has no default, for a sentence has as many answers as predicates. ValueError,
+    with `source`, for anything else.
     """
     words = words_of(record, source)
     predicate = _places(record.get("predicate"), words, source)
@@ -259,14 +310,24 @@ def _places(predicate: object, words: Sequence[str], source: str) -> tuple[int, 
     if isinstance(predicate, str):
         places = [place for place, word in enumerate(words) if word == predicate]
         if len(places) != 1:
-            raise ValueError(f"{source}: predicate {predicate!r} stands at {places} of {list(words)}, not at one place")
+            raise ValueError(
+                f"{source}: predicate {predicate!r} stands at {places} of {list(words)}, not at "
+                "one place"
+            )
     if not places or not all(type(place) is int and 0 <= place < len(words) for place in places):
         raise ValueError(
-            f"{source}: predicate {predicate!r}, but it is a place, 0 to {len(words) - 1}, a list of places, or a word"
+            f"{source}: predicate {predicate!r}, but it is a place, 0 to {len(words) - 1}, a list "
+            "of places, or a word"
         )
     return tuple(sorted(places))
 
 
 def render(example: Example, prediction: Sequence[str]) -> dict[str, Any]:
-    """A prediction as `{"tokens": ..., "predicate": places of its words, "tags": an IOB2 tag for each word}`."""
-    return {"tokens": list(example.words), "predicate": list(example.predicate), "tags": list(prediction)}
+    """A prediction as `{"tokens": ..., "predicate": places of its words, "tags": an IOB2 tag for
+    each word}`.
+    """
+    return {
+        "tokens": list(example.words),
+        "predicate": list(example.predicate),
+        "tags": list(prediction),
+    }

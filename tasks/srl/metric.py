@@ -20,9 +20,11 @@ Argument = tuple[str, frozenset[tuple[int, int]]]
 def arguments(tags: Tags) -> set[Argument]:
     """The arguments of BIO tags: a role and its phrases, first and last token each.
 
-    A C-X is one more phrase of the X that began last; without any X before it, it is an X itself. R-X is its own role.
+    A C-X is one more phrase of the X that began last; without any X before it, it is an X itself.
+    R-X is its own role.
 
-    >>> arguments(["B-A1", "B-V", "B-C-A1"]) == {("A1", frozenset({(0, 0), (2, 2)})), ("V", frozenset({(1, 1)}))}
+    >>> roles = {("A1", frozenset({(0, 0), (2, 2)})), ("V", frozenset({(1, 1)}))}
+    >>> arguments(["B-A1", "B-V", "B-C-A1"]) == roles
     True
     """
     found: list[tuple[str, list[tuple[int, int]]]] = []
@@ -38,10 +40,11 @@ def arguments(tags: Tags) -> set[Argument]:
 
 
 class ArgumentF1(Metric):
-    """Precision, recall and F1 over all arguments but the predicates themselves (V), and role by role.
+    """Precision, recall and F1 over all arguments but the predicates themselves (V), and role by
+    role.
 
-    `labels` are the tags that may occur; a role that none of them names counts in the totals only. A sentence whose
-    gold tags have no V is no proposition: it does not count.
+    `labels` are the tags that may occur; a role that none of them names counts in the totals only.
+    A sentence whose gold tags have no V is no proposition: it does not count.
     """
 
     full_state_update = False
@@ -50,14 +53,18 @@ class ArgumentF1(Metric):
         super().__init__()
         self.roles = sorted({label.partition("-")[2].removeprefix("C-") for label in labels} - {""})
         self.counts: torch.Tensor  # roles, last the unknown ones, x (right, predicted, gold)
-        self.add_state("counts", torch.zeros(len(self.roles) + 1, 3, dtype=torch.long), dist_reduce_fx="sum")
+        self.add_state(
+            "counts", torch.zeros(len(self.roles) + 1, 3, dtype=torch.long), dist_reduce_fx="sum"
+        )
 
     def update(self, predicted: Sequence[Tags], gold: Sequence[Tags]) -> None:
         """Count the arguments of some propositions."""
         self.counts += self._count(predicted, gold).sum(0).to(self.counts.device)
 
     def by_example(self, predicted: Sequence[Tags], gold: Sequence[Tags]) -> ByExample:
-        """The counts of each proposition, for `precision`, `recall` and `f1` over all roles but V."""
+        """The counts of each proposition, for `precision`, `recall` and `f1` over all roles but
+        V.
+        """
         return chunks_by_example(self._count(predicted, gold)[:, self._scored].sum(1))
 
     @property
@@ -77,7 +84,9 @@ class ArgumentF1(Metric):
         return counts
 
     def compute(self) -> dict[str, torch.Tensor]:
-        """`precision`, `recall`, `f1`, and the three as `ARG0/f1` for each role that gold or predictions have."""
+        """`precision`, `recall`, `f1`, and the three as `ARG0/f1` for each role that gold or
+        predictions have.
+        """
         figures = precision_recall_f1("", self.counts[self._scored].sum(0))
         for role, counts in zip(self.roles, self.counts, strict=False):
             if counts.any():

@@ -1,4 +1,5 @@
-"""Sentiment: a tree in brackets a line, with a label from 0 (very negative) to 4 (very positive) at every phrase (SST).
+"""Sentiment: a tree in brackets a line, with a label from 0 (very negative) to 4 (very positive) at
+every phrase (SST).
 
 Axes: B batch, T tokens.
 """
@@ -16,7 +17,8 @@ from torch import Tensor
 from elmo_bench.nn import Tokens, tokens
 from elmo_bench.text import Span, Vocab, check_same, is_predicted, paired, read_lines, words_of
 
-# What becomes of the treebank's five labels where fewer are asked for; a label that is not there is left out.
+# What becomes of the treebank's five labels where fewer are asked for; a label that is not there is
+# left out.
 CLASSES = {
     5: {label: label for label in "01234"},
     3: {"0": "negative", "1": "negative", "2": "neutral", "3": "positive", "4": "positive"},
@@ -65,15 +67,19 @@ class Batch(NamedTuple):
 
 
 def read(path: Path, *, classes: int = 5, min_tokens: int | None = None) -> Iterator[Example]:
-    """Yield a file's sentences or, with `min_tokens`, every phrase (and sentence) of at least so many tokens.
+    """Yield a file's sentences or, with `min_tokens`, every phrase (and sentence) of at least so
+    many tokens.
 
-    `classes=3` merges 0 with 1 and 3 with 4; `classes=2` leaves the neutral ones out too. Raises ValueError, with file
-    and line, for a line that is not one tree or a label that is not one of 0 to 4.
+    `classes=3` merges 0 with 1 and 3 with 4; `classes=2` leaves the neutral ones out too. Raises
+    ValueError, with file and line, for a line that is not one tree or a label that is not one of 0
+    to 4.
     """
     if classes not in CLASSES:
         raise ValueError(f"classes={classes}, but it may be one of {sorted(CLASSES)}")
     if min_tokens is not None and min_tokens < 1:
-        raise ValueError(f"min_tokens={min_tokens}, but it may be 1 or more, or null (whole sentences only)")
+        raise ValueError(
+            f"min_tokens={min_tokens}, but it may be 1 or more, or null (whole sentences only)"
+        )
     for number, line in read_lines(path):
         if not line.strip(" "):
             continue
@@ -85,9 +91,11 @@ def read(path: Path, *, classes: int = 5, min_tokens: int | None = None) -> Iter
 
 
 def parse_tree(line: str, source: str) -> tuple[tuple[str, ...], list[Span]]:
-    r"""The words of a tree in brackets, and its phrases, the whole sentence first, each before its parts.
+    r"""The words of a tree in brackets, and its phrases, the whole sentence first, each before its
+    parts.
 
-    Brackets and slashes that the treebank had to escape (`-LRB-`, `\/`) come back as the characters they stand for.
+    Brackets and slashes that the treebank had to escape (`-LRB-`, `\/`) come back as the characters
+    they stand for.
 
     >>> parse_tree("(3 (2 Very) (3 good))", "file:1")[0]
     ('Very', 'good')
@@ -111,13 +119,17 @@ def parse_tree(line: str, source: str) -> tuple[tuple[str, ...], list[Span]]:
             phrases[place] = phrases[place]._replace(end=len(words) - 1)
             continue
         if piece["label"] not in CLASSES[5]:
-            raise ValueError(f"{source}: label {piece['label']!r}, but a label is one of {sorted(CLASSES[5])}")
+            raise ValueError(
+                f"{source}: label {piece['label']!r}, but a label is one of {sorted(CLASSES[5])}"
+            )
         if piece["word"] is None:
             unclosed.append(len(phrases))
         phrases.append(Span(piece["label"], len(words), len(words)))
         words += [_unescape(piece["word"])] if piece["word"] else []
     if unclosed:
-        raise ValueError(f"{source}: {len(unclosed)} brackets are not closed; the line ends with {line[-30:]!r}")
+        raise ValueError(
+            f"{source}: {len(unclosed)} brackets are not closed; the line ends with {line[-30:]!r}"
+        )
     return tuple(words), phrases
 
 
@@ -126,19 +138,25 @@ def _unescape(word: str) -> str:
 
 
 def relabel(example: Example, names: Mapping[str, str]) -> Example | None:
-    """An example by the labels of a model of another corpus; None for one whose label has no name there."""
+    """An example by the labels of a model of another corpus; None for one whose label has no name
+    there.
+    """
     return replace(example, label=names[example.label]) if example.label in names else None
 
 
 def collate(examples: Sequence[Example], vocab: Vocab) -> Batch:
     """A batch of phrases."""
-    labels = [NO_CLASS if example.label == UNLABELLED else vocab.label_id(example.label) for example in examples]
+    labels = [
+        NO_CLASS if example.label == UNLABELLED else vocab.label_id(example.label)
+        for example in examples
+    ]
     gold = [example.gold for example in examples]
     return Batch(tokens([example.words for example in examples], vocab), torch.tensor(labels), gold)
 
 
 def write(examples: Sequence[Example], predictions: Sequence[str], path: Path) -> None:
-    r"""Write gold label, predicted label and sentence a line, between tabs; the treebank has no scorer of its own.
+    r"""Write gold label, predicted label and sentence a line, between tabs; the treebank has no
+    scorer of its own.
 
     The accuracy is `awk -F'\t' '$1 == $2 {n++} END {print n / NR}' FILE`.
     """
@@ -148,9 +166,11 @@ def write(examples: Sequence[Example], predictions: Sequence[str], path: Path) -
 
 
 def read_predictions(path: Path, examples: Sequence[Example]) -> list[str]:
-    """The predicted labels of a file that `write` or job=predict wrote, in the order of the examples.
+    """The predicted labels of a file that `write` or job=predict wrote, in the order of the
+    examples.
 
-    Raises ValueError, with file and line, where its sentences or their gold labels are not the examples'.
+    Raises ValueError, with file and line, where its sentences or their gold labels are not the
+    examples'.
     """
     if is_predicted(path, "tokens", "label"):
         return [_predicted(*pair) for pair in paired(path, examples)]
@@ -159,17 +179,27 @@ def read_predictions(path: Path, examples: Sequence[Example]) -> list[str]:
     for (number, line), example in zip(lines, examples, strict=False):
         columns = line.split("\t")
         if len(columns) != 3:
-            raise ValueError(f"{path}:{number}: {len(columns)} columns, but there are three: gold, predicted, sentence")
+            raise ValueError(
+                f"{path}:{number}: {len(columns)} columns, but there are three: gold, predicted, "
+                "sentence"
+            )
         if columns[2] != " ".join(example.words):
-            raise ValueError(f"{path}:{number}: {columns[2]!r}, but {example.source} is {' '.join(example.words)!r}")
+            raise ValueError(
+                f"{path}:{number}: {columns[2]!r}, but {example.source} is "
+                f"{' '.join(example.words)!r}"
+            )
         if columns[0] != example.gold:
             came = f"gold label {columns[0]!r}, but {example.source} has {example.gold!r}"
             raise ValueError(f"{path}:{number}: {came}; is task.classes as in the run?")
         if columns[1] not in LABELS:
-            raise ValueError(f"{path}:{number}: label {columns[1]!r}, but a label is one of {LABELS}")
+            raise ValueError(
+                f"{path}:{number}: label {columns[1]!r}, but a label is one of {LABELS}"
+            )
         predictions.append(columns[1])
     if len(lines) != len(examples):
-        raise ValueError(f"{path}: {len(lines)} predictions, but there are {len(examples)} sentences")
+        raise ValueError(
+            f"{path}: {len(lines)} predictions, but there are {len(examples)} sentences"
+        )
     return predictions
 
 
@@ -181,7 +211,9 @@ def _predicted(record: dict[str, Any], source: str, example: Example) -> str:
 
 
 def parse(record: dict[str, Any], source: str) -> Example:
-    """An unlabelled sentence from `{"tokens": list}` or `{"text": text}`; ValueError for anything else or no word."""
+    """An unlabelled sentence from `{"tokens": list}` or `{"text": text}`; ValueError for anything
+    else or no word.
+    """
     return Example(tuple(words_of(record, source)), UNLABELLED, source)
 
 

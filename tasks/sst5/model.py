@@ -1,4 +1,5 @@
-"""The biattentive classification network (BCN) of McCann et al. (2017) over one sentence, which attends to itself.
+"""The biattentive classification network (BCN) of McCann et al. (2017) over one sentence, which
+attends to itself.
 
 Axes: B batch, T tokens, H features, I and O a layer's inputs and outputs, K labels.
 """
@@ -11,13 +12,23 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from elmo_bench.nn import Backbone, BiLstm, Scores, dot_attention, masked_max, masked_mean, masked_softmax
+from elmo_bench.nn import (
+    Backbone,
+    BiLstm,
+    Scores,
+    dot_attention,
+    masked_max,
+    masked_mean,
+    masked_softmax,
+)
 
 from .data import Batch
 
 
 class Maxout(Scores):
-    """Each output is the maximum of `pool` linear functions of the input (Goodfellow et al. 2013)."""
+    """Each output is the maximum of `pool` linear functions of the input (Goodfellow et al.
+    2013).
+    """
 
     def __init__(self, input_size: int, output_size: int, *, pool: int) -> None:
         super().__init__(input_size, output_size * pool)
@@ -40,10 +51,12 @@ class SelfAttentivePool(nn.Module):
 
 
 class Bcn(nn.Module):
-    """Backbone -> attention of the sentence to itself -> BiLSTM -> maximum, minimum, mean, attentive mean -> layers.
+    """Backbone -> attention of the sentence to itself -> BiLSTM -> maximum, minimum, mean,
+    attentive mean -> layers.
 
-    The layers are ReLU as in Peters et al. (2018), or maxout over `maxout` units as in McCann et al.; `dropouts` has
-    the share dropped from the pooled vector and after each of the `layer_sizes`.
+    The layers are ReLU as in Peters et al. (2018), or maxout over `maxout` units as in McCann et
+    al.; `dropouts` has the share dropped from the pooled vector and after each of the
+    `layer_sizes`.
     """
 
     def __init__(
@@ -68,7 +81,12 @@ class Bcn(nn.Module):
         x = self.backbone(batch.tokens)
         context = dot_attention(x, x, mask)
         x = self.integrator(torch.cat([x, x - context, x * context], -1), mask)
-        pooled = [masked_max(x, mask), -masked_max(-x, mask), masked_mean(x, mask), self.attentive_pool(x, mask)]
+        pooled = [
+            masked_max(x, mask),
+            -masked_max(-x, mask),
+            masked_mean(x, mask),
+            self.attentive_pool(x, mask),
+        ]
         return self.classifier(torch.cat(pooled, -1))
 
     def loss(self, scores: Float[Tensor, "B K"], batch: Batch) -> Float[Tensor, ""]:
@@ -80,12 +98,18 @@ class Bcn(nn.Module):
         return [self.labels[number] for number in scores.argmax(-1).tolist()]
 
 
-def _classifier(sizes: Sequence[int], dropouts: Sequence[float], maxout: int | None) -> nn.Sequential:
+def _classifier(
+    sizes: Sequence[int], dropouts: Sequence[float], maxout: int | None
+) -> nn.Sequential:
     """Dropout and a layer in turn; the last one of ReLU layers is linear."""
     if len(dropouts) != len(sizes) - 1:
-        raise ValueError(f"dropouts={list(dropouts)}, but each of {len(sizes) - 1} layers has one before it")
+        raise ValueError(
+            f"dropouts={list(dropouts)}, but each of {len(sizes) - 1} layers has one before it"
+        )
     layers: list[nn.Module] = []
     for (before, after), dropout in zip(pairwise(sizes), dropouts, strict=True):
         layers.append(nn.Dropout(dropout))
-        layers += [Maxout(before, after, pool=maxout)] if maxout else [Scores(before, after), nn.ReLU()]
+        layers += (
+            [Maxout(before, after, pool=maxout)] if maxout else [Scores(before, after), nn.ReLU()]
+        )
     return nn.Sequential(*(layers if maxout else layers[:-1]))

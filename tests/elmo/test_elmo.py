@@ -1,7 +1,8 @@
 import pytest
 import torch
 
-from elmo_bench.elmo import BiLm, Elmo, Options, char_ids
+from elmo_bench.elmo import Elmo
+from elmo_bench.encoders.bilm import BiLm, Chars, Options, char_ids
 
 OPTIONS = Options(cell_size=6, projection_size=4, filters=((1, 3),))
 CHARS = char_ids([["a", "b", "c"], ["d"]])
@@ -9,11 +10,12 @@ MASK = (CHARS > 0).any(-1)
 
 
 @pytest.mark.parametrize(
-    ("at", "widths"), [(["input"], (8, 0)), (["output"], (0, 8)), (["input", "output"], (8, 8)), ([], (0, 0))]
+    ("at", "widths"),
+    [(["input"], (8, 0)), (["output"], (0, 8)), (["input", "output"], (8, 8)), ([], (0, 0))],
 )
 def test_places(at, widths):
     elmo = Elmo(BiLm(OPTIONS), at=at)
-    vectors = elmo(CHARS, MASK)
+    vectors = elmo(MASK, Chars(CHARS))
     assert tuple(v.shape for v in vectors) == ((2, 3, widths[0]), (2, 3, widths[1]))
     assert (elmo.dim("input"), elmo.dim("output")) == widths
     assert len({id(mix.weights) for mix in elmo.mixes.values()}) == len(at)  # separate mixes
@@ -21,24 +23,24 @@ def test_places(at, widths):
 
 def test_baseline_is_a_null_object():
     elmo = Elmo(None, mix="none", at=["input", "output"])
-    assert [v.shape[-1] for v in elmo(CHARS, MASK)] == [0, 0]
+    assert [v.shape[-1] for v in elmo(MASK, Chars(CHARS))] == [0, 0]
     assert not list(elmo.parameters())
     assert elmo.penalty() == 0
 
 
 def test_known_layers_give_the_same():
     elmo = Elmo(BiLm(OPTIONS)).eval()
-    layers, _ = elmo.layers(CHARS)
-    torch.testing.assert_close(elmo(CHARS, MASK).input, elmo(CHARS, MASK, tuple(layers)).input)
+    layers = elmo.encoder(Chars(CHARS))
+    torch.testing.assert_close(elmo(MASK, Chars(CHARS)).input, elmo(MASK, layers=layers).input)
 
 
 @pytest.mark.parametrize("finetune", [False, True])
 def test_gradients(finetune):
     elmo = Elmo(BiLm(OPTIONS, dropout=0.5), finetune=finetune, dropout=0.0).train()
-    assert elmo.layers.training is finetune
-    elmo(CHARS, MASK).input.sum().backward()
+    assert elmo.encoder.training is finetune
+    elmo(MASK, Chars(CHARS)).input.sum().backward()
     assert elmo.mixes["input"].gamma.grad is not None
-    assert all((p.grad is not None) is finetune for p in elmo.layers.directions.parameters())
+    assert all((p.grad is not None) is finetune for p in elmo.encoder.directions.parameters())
 
 
 def test_penalty_adds_up_over_places():
@@ -51,13 +53,17 @@ def test_penalty_adds_up_over_places():
 
 def test_dropout_only_in_training():
     elmo = Elmo(BiLm(OPTIONS), dropout=0.9)
-    assert (elmo.train()(CHARS, MASK).input[MASK] == 0).float().mean() > 0.5
-    assert (elmo.eval()(CHARS, MASK).input[MASK] != 0).all()
+    assert (elmo.train()(MASK, Chars(CHARS)).input[MASK] == 0).float().mean() > 0.5
+    assert (elmo.eval()(MASK, Chars(CHARS)).input[MASK] != 0).all()
 
 
 @pytest.mark.parametrize(
     ("wrong", "message"),
-    [({"at": ["middle"]}, "elmo.at"), ({"dropout": 1.5}, "elmo.dropout"), ({"l2": -1.0}, "elmo.l2")],
+    [
+        ({"at": ["middle"]}, "elmo.at"),
+        ({"dropout": 1.5}, "elmo.dropout"),
+        ({"l2": -1.0}, "elmo.l2"),
+    ],
 )
 def test_wrong_settings(wrong, message):
     with pytest.raises(ValueError, match=message):

@@ -88,7 +88,9 @@ def test_choices(choice, shares):
     layers = torch.randn(3, 2, 4, 5)
     mix = ScalarMix(3, choice)
     expected = sum(share * layer for share, layer in zip(shares, layers, strict=True))
-    torch.testing.assert_close(mix(layers[mix.layers], torch.ones(2, 4, dtype=torch.bool)), expected)
+    torch.testing.assert_close(
+        mix(layers[mix.layers], torch.ones(2, 4, dtype=torch.bool)), expected
+    )
 
 
 def test_what_learns():
@@ -107,7 +109,9 @@ def test_penalty_is_on_the_logits_alone():
 
 @pytest.mark.parametrize("choice", [7, -1, [0, 3]])
 def test_a_layer_that_is_not_there(choice):
-    with pytest.raises(ValueError, match=r"elmo.mix=.* names layers \[.*\], but the biLM has layers 0..2"):
+    with pytest.raises(
+        ValueError, match=r"elmo.mix=.* names layers \[.*\], but the biLM has layers 0..2"
+    ):
         ScalarMix(3, choice)
 
 

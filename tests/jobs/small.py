@@ -1,13 +1,18 @@
 """Overrides that make each task's model small enough to train in a second."""
 
 SMALL = {
-    "ner": ["embed.num_filters=8", "encoder.hidden_size=8", "task.model.hidden_size=8"],
+    "ner": ["embed.num_filters=8", "rnn.hidden_size=8", "task.model.hidden_size=8"],
     "sst5": [
-        *("encoder.projection_size=8", "encoder.hidden_size=8", "task.model.hidden_size=8"),
+        *("rnn.projection_size=8", "rnn.hidden_size=8", "task.model.hidden_size=8"),
         *("task.model.layer_sizes=[8,8]", "task.phrases=null"),
     ],
-    "snli": ["encoder.hidden_size=8", "task.model.hidden_size=8"],
-    "squad": ["embed.word_dim=8", "embed.num_filters=8", "encoder.hidden_size=8", "task.model.hidden_size=8"],
-    "srl": ["data.size=20", "encoder.hidden_size=8", "encoder.num_layers=2", "task.model.indicator_dim=4"],
-    "coref": ["embed.num_filters=8", "encoder.hidden_size=8", "task.model.hidden_size=8"],
+    "snli": ["rnn.hidden_size=8", "task.model.hidden_size=8"],
+    "squad": [
+        "embed.word_dim=8",
+        "embed.num_filters=8",
+        "rnn.hidden_size=8",
+        "task.model.hidden_size=8",
+    ],
+    "srl": ["data.size=20", "rnn.hidden_size=8", "rnn.num_layers=2", "task.model.indicator_dim=4"],
+    "coref": ["embed.num_filters=8", "rnn.hidden_size=8", "task.model.hidden_size=8"],
 }

@@ -7,12 +7,13 @@ import pytest
 import torch
 from hydra import compose, initialize_config_dir
 
-from elmo_bench.elmo import Corpus, LanguageModel, load_language_model
-from elmo_bench.jobs import adapt, build
+from elmo_bench import build
+from elmo_bench.jobs import adapt
 from elmo_bench.jobs.evaluate import evaluate
 from elmo_bench.jobs.perplexity import perplexity
 from elmo_bench.jobs.pretrain import pretrain
 from elmo_bench.jobs.train import train
+from elmo_bench.lm import Corpus, LanguageModel, load_language_model
 from tests.jobs.small import SMALL
 
 CONF = str(Path(__file__).parents[2] / "conf")
@@ -42,9 +43,11 @@ def config(tmp_path, tmp_path_factory):
 
 @pytest.fixture
 def bilm(config, tmp_path):
-    """elmo=files with a small biLM, trained on other stories of the sample, and its softmax."""
-    pretrain(config("job=pretrain", "text.size=100", f"out={tmp_path}/bilm", "pretrain.epochs=2", *TINY))
-    return ["elmo=files", f"elmo.dir={tmp_path}/bilm"]
+    """encoder=files with a small biLM, trained on other stories of the sample, and its softmax."""
+    pretrain(
+        config("job=pretrain", "text.size=100", f"out={tmp_path}/bilm", "pretrain.epochs=2", *TINY)
+    )
+    return ["encoder=files", f"encoder.dir={tmp_path}/bilm"]
 
 
 def test_perplexity_falls(config, bilm, tmp_path, capsys):
@@ -58,17 +61,31 @@ def test_perplexity_falls(config, bilm, tmp_path, capsys):
     assert about["dev_tokens"] == sum(map(len, dev))
     (tmp_path / "dev.jsonl").write_text("".join(json.dumps(sentence) + "\n" for sentence in dev))
     for folder, when in ((tmp_path / "bilm", "before"), (tmp_path / "out", "after")):
-        found = perplexity(config("job=perplexity", "elmo=files", f"elmo.dir={folder}", f"input={tmp_path}/dev.jsonl"))
-        assert {f"{when}/forward": found["forward"], f"{when}/backward": found["backward"]} == pytest.approx(
+        found = perplexity(
+            config(
+                "job=perplexity",
+                "encoder=files",
+                f"encoder.dir={folder}",
+                f"input={tmp_path}/dev.jsonl",
+            )
+        )
+        assert {
+            f"{when}/forward": found["forward"],
+            f"{when}/backward": found["backward"],
+        } == pytest.approx(
             {key: value for key, value in figures.items() if key.startswith(when)}, rel=1e-4
         )
 
 
 def test_a_biLM_without_a_softmax_gets_one(config, bilm, tmp_path):  # noqa: N802
     (tmp_path / "bilm" / "softmax.safetensors").unlink()
-    figures = adapt.adapt(config("job=adapt", "task=ner", f"out={tmp_path}/out", "adapt.epochs=2", *bilm))
+    figures = adapt.adapt(
+        config("job=adapt", "task=ner", f"out={tmp_path}/out", "adapt.epochs=2", *bilm)
+    )
     assert figures["after/forward"] < figures["before/forward"]
-    model = load_language_model(tmp_path / "out" / "options.json", tmp_path / "out" / "weights.safetensors")
+    model = load_language_model(
+        tmp_path / "out" / "options.json", tmp_path / "out" / "weights.safetensors"
+    )
     data = adapt.whole_sentences(config("task=ner"))
     assert model.vocabulary == Corpus(adapt.text(data, "train")).vocabulary(min_count=2)
 
@@ -83,12 +100,21 @@ def test_on_the_way_of_a_run(config, bilm, tmp_path, monkeypatch):
     assert metrics[0] == metrics[1]
     train(config(*settings, "elmo.adapt=true", "adapt.epochs=2"))
     assert len(calls) == 2
-    results = [json.loads((tmp_path / f"run{number}" / "result.json").read_text()) for number in (1, 2, 3, 4)]
-    assert {result["config"]["elmo"]["dir"] for result in results} == {f"{tmp_path}/bilm"}  # as asked for
-    assert all(result["config"]["elmo"]["weights"]["path"] == f"{tmp_path}/bilm" for result in results)
+    results = [
+        json.loads((tmp_path / f"run{number}" / "result.json").read_text())
+        for number in (1, 2, 3, 4)
+    ]
+    assert {result["config"]["encoder"]["dir"] for result in results} == {
+        f"{tmp_path}/bilm"
+    }  # as asked for
+    assert all(
+        result["config"]["encoder"]["weights"]["path"] == f"{tmp_path}/bilm" for result in results
+    )
     mixes = [result["mix"] for result in results]
     assert mixes[0] != mixes[1] == mixes[2] != mixes[3]
-    figures = evaluate(config("job=evaluate", "data=sample", f"checkpoint={tmp_path}/run2/best.ckpt", "split=test"))
+    figures = evaluate(
+        config("job=evaluate", "data=sample", f"checkpoint={tmp_path}/run2/best.ckpt", "split=test")
+    )
     assert figures["test/f1"] == pytest.approx(metrics[0]["test/f1"])
     assert plain.keys() == metrics[0].keys()
 
@@ -104,12 +130,15 @@ def test_it_runs_where_the_run_does(config, monkeypatch):
 
     monkeypatch.setattr(LanguageModel, "to", to)
     with pytest.raises(InterruptedError, match=r"^cpu$"):
-        adapt.adapt(config("job=adapt", "task=ner", "elmo=mini", "out=nowhere"))
+        adapt.adapt(config("job=adapt", "task=ner", "encoder=mini", "out=nowhere"))
 
 
 def test_a_text_is_read_once(config):
     data = adapt.whole_sentences(config("task=squad"))  # a passage has several questions
-    every, text = [tuple(sentence) for sentence in data.sentences("train")], adapt.text(data, "train")
+    every, text = (
+        [tuple(sentence) for sentence in data.sentences("train")],
+        adapt.text(data, "train"),
+    )
     assert len(every) > len(text) == len(set(text))
     assert set(every) == set(text)
 
@@ -123,9 +152,12 @@ def test_phrases_are_no_text(config):
 @pytest.mark.parametrize(
     ("overrides", "said"),
     [
-        (["elmo=none"], "elmo=none has no files of a biLM"),
-        (["elmo=mini", "elmo.pretrained=false"], "elmo.pretrained=false: there is nothing to adapt"),
-        (["elmo=files"], "elmo.options is empty"),
+        (["encoder=none"], "encoder=none has no files of a biLM"),
+        (
+            ["encoder=mini", "encoder.pretrained=false"],
+            "encoder.pretrained=false: there is nothing to adapt",
+        ),
+        (["encoder=files"], "encoder.options is empty"),
     ],
 )
 def test_nothing_to_adapt(config, tmp_path, overrides, said):

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 from hydra import compose, initialize_config_dir
 
-from elmo_bench.elmo import BiLm, Options, build_store
+from elmo_bench.encoders import build_store
+from elmo_bench.encoders.bilm import BiLm, Options
 from elmo_bench.jobs.cache import cache
 
 CONF = str(Path(__file__).parents[2] / "conf")
@@ -18,8 +19,15 @@ def composed(*overrides):
 
 @pytest.fixture
 def store(tmp_path):
-    """A cache with a store that this process reads, a generated corpus, a download, and a file of somebody else."""
-    for path in ("sample-2-0-abc/ner/train.conll", "elmo/0123/options.json", "mine/notes.txt", "vectors/0.npz.lock"):
+    """A cache with a store that this process reads, a generated corpus, a download, and a file of
+    somebody else.
+    """
+    for path in (
+        "sample-2-0-abc/ner/train.conll",
+        "elmo/0123/options.json",
+        "mine/notes.txt",
+        "vectors/0.npz.lock",
+    ):
         (tmp_path / path).parent.mkdir(parents=True)
         (tmp_path / path).write_bytes(b"0" * 1_500_000)
     bilm = BiLm(Options(cell_size=8, projection_size=4, filters=((1, 4),))).eval()
@@ -50,5 +58,7 @@ def test_what_is_cleared(store, tmp_path, caplog):
 
 
 def test_a_kind_that_is_none(tmp_path):
-    with pytest.raises(ValueError, match="clear=layer, but it may be all or some of layers, sample"):
+    with pytest.raises(
+        ValueError, match="clear=layer, but it may be all or some of layers, sample"
+    ):
         cache(composed(f"cache_dir={tmp_path}", "clear=layer"))

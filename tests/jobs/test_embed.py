@@ -1,4 +1,6 @@
-"""Vectors in files: those of the original, in its layout, whatever the batches; and a run that is killed goes on."""
+"""Vectors in files: those of the original, in its layout, whatever the batches; and a run that is
+killed goes on.
+"""
 
 import gzip
 import json
@@ -17,9 +19,9 @@ import torch
 from hydra import compose, initialize_config_dir
 from safetensors.numpy import load_file
 
-from elmo_bench.elmo import BiLm, Options, char_ids, load, save
+from elmo_bench import layer_file
+from elmo_bench.encoders.bilm import BiLm, Options, char_ids, load, save
 from elmo_bench.jobs import embed as job
-from elmo_bench.jobs import vectors
 
 ROOT = Path(__file__).parents[2]
 TEXT = "the dog barks .\n\na  cat\tpurrs\nthe dog barks .\n" + "word " * 40 + "\nx\n"
@@ -28,8 +30,14 @@ TEXT = "the dog barks .\n\na  cat\tpurrs\nthe dog barks .\n" + "word " * 40 + "\
 @pytest.fixture
 def files(tmp_path):
     """Overrides that name a small random biLM by its two files."""
-    save(BiLm(Options(cell_size=8, projection_size=4, filters=((1, 4), (3, 4)))), tmp_path / "bilm" / "weights.safetensors")
-    return [f"elmo.options={tmp_path}/bilm/options.json", f"elmo.weights={tmp_path}/bilm/weights.safetensors"]
+    save(
+        BiLm(Options(cell_size=8, projection_size=4, filters=((1, 4), (3, 4)))),
+        tmp_path / "bilm" / "weights.safetensors",
+    )
+    return [
+        f"encoder.options={tmp_path}/bilm/options.json",
+        f"encoder.weights={tmp_path}/bilm/weights.safetensors",
+    ]
 
 
 @pytest.fixture
@@ -40,7 +48,9 @@ def source(tmp_path):
 
 
 def embed(*overrides):
-    elmo = [] if any(override.startswith("elmo=") for override in overrides) else ["elmo=files"]
+    elmo = (
+        [] if any(override.startswith("encoder=") for override in overrides) else ["encoder=files"]
+    )
     with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
         job.embed(compose("config", ["job=embed", *elmo, *overrides, "run_dir=here"]))
 
@@ -49,7 +59,7 @@ def expected(files, lines):
     """All layers of each line, computed one by one."""
     bilm = load(*(path.partition("=")[2] for path in files)).eval()
     with torch.no_grad():
-        return [bilm(char_ids([tokens]))[0][:, 0].numpy() for tokens in lines]
+        return [bilm.read(char_ids([tokens]))[0][:, 0].numpy() for tokens in lines]
 
 
 def read(path):
@@ -79,7 +89,11 @@ def test_the_index_of_allennlp(files, source, tmp_path):
     with h5py.File(tmp_path / "o.hdf5") as file:
         assert file["sentence_to_index"].shape == (1,)
         index = json.loads(file["sentence_to_index"][0])
-    assert (index["the dog barks ."], index["a cat purrs"], index[""]) == ("3", "2", "1")  # of two equal lines the last
+    assert (index["the dog barks ."], index["a cat purrs"], index[""]) == (
+        "3",
+        "2",
+        "1",
+    )  # of two equal lines the last
     embed(*files, f"input={source}", f"output={tmp_path}/o.hdf5", "sentence_to_index=false")
     with h5py.File(tmp_path / "o.hdf5") as file:
         assert "sentence_to_index" not in file
@@ -105,7 +119,14 @@ def test_one_vector_a_token(files, source, tmp_path, layers, take, suffix):
 
 def test_the_mix_of_a_run_that_took_lower_layers_only(files, source, tmp_path):
     result = tmp_path / "result.json"
-    result.write_text(json.dumps({"mix": {"elmo/input/s0": 1.0, "elmo/input/gamma": 0.5}, "config": {"elmo": {"norm": "none"}}}))
+    result.write_text(
+        json.dumps(
+            {
+                "mix": {"elmo/input/s0": 1.0, "elmo/input/gamma": 0.5},
+                "config": {"elmo": {"norm": "none"}},
+            }
+        )
+    )
     embed(*files, "layers=mix", f"result={result}", f"input={source}", f"output={tmp_path}/o.hdf5")
     (wanted,) = expected(files, [["the", "dog", "barks", "."]])
     np.testing.assert_allclose(read(tmp_path / "o.hdf5")["0"], 0.5 * wanted[0], atol=1e-6)
@@ -118,11 +139,21 @@ def test_the_mix_of_a_run(files, source, tmp_path):
     }
     result = tmp_path / "result.json"
     result.write_text(json.dumps(content))
-    settings = [*files, "layers=mix", f"result={result}", f"input={source}", f"output={tmp_path}/o.hdf5"]
+    settings = [
+        *files,
+        "layers=mix",
+        f"result={result}",
+        f"input={source}",
+        f"output={tmp_path}/o.hdf5",
+    ]
     embed(*settings, "place=output")
     (wanted,) = expected(files, [["the", "dog", "barks", "."]])
-    np.testing.assert_allclose(read(tmp_path / "o.hdf5")["0"], 0.5 * wanted[0] + 1.5 * wanted[2], atol=1e-6)
-    with pytest.raises(ValueError, match=r"result.json has no mix at place=input; it has \['elmo/output/gamma'"):
+    np.testing.assert_allclose(
+        read(tmp_path / "o.hdf5")["0"], 0.5 * wanted[0] + 1.5 * wanted[2], atol=1e-6
+    )
+    with pytest.raises(
+        ValueError, match=r"result.json has no mix at place=input; it has \['elmo/output/gamma'"
+    ):
         embed(*settings)
     for normed in ({"norm": "word"}, {"layer_norm": True}):
         result.write_text(json.dumps(content | {"config": {"elmo": normed}}))
@@ -147,19 +178,27 @@ def test_half_precision(files, source, tmp_path, suffix):
 
 @pytest.mark.parametrize("which", ["allennlp", "bilm_tf"])
 def test_the_values_of_the_original(fixtures, tmp_path, which):
-    """Zero state, all layers: the golden vectors, without the rows of the boundaries; and again from JSON lines."""
+    """Zero state, all layers: the golden vectors, without the rows of the boundaries; and again
+    from JSON lines.
+    """
     folder = fixtures / ("elmo" if which == "allennlp" else "bilm_tf/model")
     golden = np.load(fixtures / "derived" / f"elmo_stateless_{which}.npz")
-    lists = json.loads((folder / ("sentences.json" if which == "allennlp" else "lm_embeddings_sentences.json")).read_text())
+    lists = json.loads(
+        (
+            folder / ("sentences.json" if which == "allennlp" else "lm_embeddings_sentences.json")
+        ).read_text()
+    )
     sentences = []
     for key in golden.files:
         row, place = key[1:].split("_")
         sentence = lists[int(row)][int(place)]
         sentences.append(sentence.split() if isinstance(sentence, str) else sentence)
-    (tmp_path / "in.txt").write_text("".join(" ".join(sentence) + "\n" for sentence in sentences), encoding="utf-8")
+    (tmp_path / "in.txt").write_text(
+        "".join(" ".join(sentence) + "\n" for sentence in sentences), encoding="utf-8"
+    )
     with gzip.open(tmp_path / "in.jsonl.gz", "wt", encoding="utf-8") as file:
         file.writelines(json.dumps(sentence) + "\n" for sentence in sentences)
-    names = [f"elmo.options={folder}/options.json", f"elmo.weights={folder}/lm_weights.hdf5"]
+    names = [f"encoder.options={folder}/options.json", f"encoder.weights={folder}/lm_weights.hdf5"]
     for name in ("in.txt", "in.jsonl.gz"):
         embed(*names, f"input={tmp_path}/{name}", f"output={tmp_path}/o.hdf5")
         found = read(tmp_path / "o.hdf5")
@@ -188,9 +227,13 @@ def test_a_very_long_sentence_and_many_short_ones(files, tmp_path):
 
 @pytest.mark.parametrize("suffix", ["hdf5", "safetensors"])
 def test_a_broken_run_goes_on_where_it_stopped(files, tmp_path, caplog, monkeypatch, suffix):
-    """As in one go, but for rounding, since words meet in other batches; another purpose starts afresh and says so."""
+    """As in one go, but for rounding, since words meet in other batches; another purpose starts
+    afresh and says so.
+    """
     caplog.set_level(logging.INFO)
-    (tmp_path / "in.txt").write_text("".join(f"w{number} " * (number % 7) + "\n" for number in range(200)))
+    (tmp_path / "in.txt").write_text(
+        "".join(f"w{number} " * (number % 7) + "\n" for number in range(200))
+    )
     names = [*files, f"input={tmp_path}/in.txt", "batch_tokens=16"]
     embed(*names, f"output={tmp_path}/whole.{suffix}")
     output, calls, real = tmp_path / f"o.{suffix}", [], job.embedded
@@ -231,7 +274,9 @@ def test_a_broken_run_goes_on_where_it_stopped(files, tmp_path, caplog, monkeypa
 
 
 def test_another_run_of_the_same_output(files, source, tmp_path, monkeypatch):
-    """It has begun the file anew: what this one goes on to write would be lost, and must not be taken for done."""
+    """It has begun the file anew: what this one goes on to write would be lost, and must not be
+    taken for done.
+    """
     real = job.embedded
 
     def meanwhile(*arguments, **settings):
@@ -247,11 +292,22 @@ def test_another_run_of_the_same_output(files, source, tmp_path, monkeypatch):
 
 def test_killed(files, tmp_path):
     """SIGKILL in the middle of a file, in a process of its own."""
-    (tmp_path / "in.txt").write_text("".join(f"w{number} " * (number % 9) + "\n" for number in range(4000)))
+    (tmp_path / "in.txt").write_text(
+        "".join(f"w{number} " * (number % 9) + "\n" for number in range(4000))
+    )
     output = tmp_path / "o.hdf5"
-    names = [*files, "job=embed", "elmo=files", f"input={tmp_path}/in.txt", f"output={output}", "batch_tokens=32"]
+    names = [
+        *files,
+        "job=embed",
+        "encoder=files",
+        f"input={tmp_path}/in.txt",
+        f"output={output}",
+        "batch_tokens=32",
+    ]
     command = [sys.executable, str(ROOT / "run.py"), *names, f"hydra.run.dir={tmp_path}/run"]
-    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     journal, until = tmp_path / "o.hdf5.part.json", time.time() + 60
     while not journal.exists() and process.poll() is None and time.time() < until:
         time.sleep(0.01)
@@ -271,36 +327,67 @@ def test_killed(files, tmp_path):
     [
         ("in.txt", "", [], r"in.txt: the file is empty"),
         ("in.txt", None, [], r"in.txt: no such file"),
-        ("in.jsonl", '["a"]\n{"a": 1}\n', [], r"in.jsonl:2: .*but a line is a JSON list of strings"),
+        (
+            "in.jsonl",
+            '["a"]\n{"a": 1}\n',
+            [],
+            r"in.jsonl:2: .*but a line is a JSON list of strings",
+        ),
         ("in.jsonl", '["a", 1]\n', [], r"in.jsonl:1: .*but a line is a JSON list of strings"),
         ("in.jsonl", '["a"]\n\n', [], r"in.jsonl:2: not a JSON list of tokens"),
         ("in.jsonl", '["a"\n', [], r"in.jsonl:1: not a JSON list of tokens"),
-        ("in.txt", "a\n", ["output=o.npz"], r"output=o.npz: its name may end in .hdf5, .h5, .safetensors"),
-        ("in.txt", "a\n", ["output=nowhere/o.hdf5"], r"output=nowhere/o.hdf5: there is no such folder"),
-        ("in.txt", "a\n", ["elmo=none"], r"elmo=none has no layers"),
-        ("in.txt", "a\n", ["layers=last"], r"layers=last, but it may be one of all, top, mix, average"),
+        (
+            "in.txt",
+            "a\n",
+            ["output=o.npz"],
+            r"output=o.npz: its name may end in .hdf5, .h5, .safetensors",
+        ),
+        (
+            "in.txt",
+            "a\n",
+            ["output=nowhere/o.hdf5"],
+            r"output=nowhere/o.hdf5: there is no such folder",
+        ),
+        ("in.txt", "a\n", ["encoder=none"], r"encoder=none has no layers"),
+        (
+            "in.txt",
+            "a\n",
+            ["layers=last"],
+            r"layers=last, but it may be one of all, top, mix, average",
+        ),
         ("in.txt", "a\n", ["dtype=int8"], r"dtype=int8, but it may be"),
         ("in.txt", "a\n", ["batch_tokens=0"], r"batch_tokens=0, but it may be 1 or more"),
-        ("in.txt", "a\n", ["layers=mix", "result=nowhere.json"], r"result=nowhere.json: no such file"),
+        (
+            "in.txt",
+            "a\n",
+            ["layers=mix", "result=nowhere.json"],
+            r"result=nowhere.json: no such file",
+        ),
     ],
 )
 def test_what_it_says_of_bad_input(files, tmp_path, name, content, overrides, message):
     if content is not None:
         (tmp_path / name).write_text(content)
-    names = [] if "elmo=none" in overrides else files
-    output = [] if any(override.startswith("output=") for override in overrides) else [f"output={tmp_path}/o.hdf5"]
+    names = [] if "encoder=none" in overrides else files
+    output = (
+        []
+        if any(override.startswith("output=") for override in overrides)
+        else [f"output={tmp_path}/o.hdf5"]
+    )
     with pytest.raises((ValueError, OSError), match=message):
         embed(*names, f"input={tmp_path / name}", *output, *overrides)
     assert not list(tmp_path.glob("o.*"))
 
 
 def test_no_room(files, source, tmp_path, monkeypatch):
-    monkeypatch.setattr(vectors.shutil, "disk_usage", lambda _: type("Usage", (), {"free": 10})())
+    monkeypatch.setattr(
+        layer_file.shutil, "disk_usage", lambda _: type("Usage", (), {"free": 10})()
+    )
     with pytest.raises(OSError, match=r"its vectors take .* GB, but 0.0 GB are free there"):
         embed(*files, f"input={source}", f"output={tmp_path}/o.hdf5")
 
 
 def test_more_sentences_than_safetensors_can_name(files, source, tmp_path, monkeypatch):
-    monkeypatch.setattr(vectors, "HEADER_LIMIT", 100)
+    monkeypatch.setattr(layer_file, "HEADER_LIMIT", 100)
     with pytest.raises(ValueError, match=r"6 sentences are more than a safetensors file can name"):
         embed(*files, f"input={source}", f"output={tmp_path}/o.safetensors")

@@ -1,4 +1,6 @@
-"""The perplexity of a text under a biLM with its softmax: by hand, word by word, from a zero or a carried state."""
+"""The perplexity of a text under a biLM with its softmax: by hand, word by word, from a zero or a
+carried state.
+"""
 
 import json
 import math
@@ -12,20 +14,29 @@ import pytest
 import torch
 from hydra import compose, initialize_config_dir
 
-from elmo_bench.elmo import BiLm, LanguageModel, Options, char_ids, load_language_model, save, save_softmax
-from elmo_bench.elmo import lm as lm_module
+from elmo_bench.encoders.bilm import BiLm, Options, char_ids, save
 from elmo_bench.jobs.perplexity import perplexity
+from elmo_bench.lm import LanguageModel, load_language_model, save_softmax
+from elmo_bench.lm import lm as lm_module
 
 ROOT = Path(__file__).parents[2]
 VOCABULARY = ["<S>", "</S>", "<UNK>", "the", "dog", "cat", "barks", "."]
-LINES = [["the", "dog", "barks", "."], [], ["a", "cat"], ["the"], ["the", "cat", "barks", ".", "the", "unicorn", "."]]
+LINES = [
+    ["the", "dog", "barks", "."],
+    [],
+    ["a", "cat"],
+    ["the"],
+    ["the", "cat", "barks", ".", "the", "unicorn", "."],
+]
 SENTENCES = [line for line in LINES if line]
 
 
 @pytest.fixture
 def folder(tmp_path):
     """What job=pretrain leaves, of random weights that are large enough to tell words apart."""
-    model = LanguageModel(BiLm(Options(cell_size=8, projection_size=4, filters=((1, 4), (3, 4)))), VOCABULARY)
+    model = LanguageModel(
+        BiLm(Options(cell_size=8, projection_size=4, filters=((1, 4), (3, 4)))), VOCABULARY
+    )
     with torch.no_grad():
         for parameter in model.softmax.parameters():
             parameter.copy_(torch.randn_like(parameter))
@@ -35,7 +46,7 @@ def folder(tmp_path):
 
 
 def files(folder):
-    return "elmo=files", f"elmo.dir={folder}"
+    return "encoder=files", f"encoder.dir={folder}"
 
 
 @pytest.fixture
@@ -56,7 +67,9 @@ def measured(*overrides):
 
 @torch.no_grad()
 def by_hand(folder, carried):
-    """The log p of all predictions of each sentence: (forward: words, </S>), (backward: <S>, words), a word at a time."""
+    """The log p of all predictions of each sentence: (forward: words, </S>), (backward: <S>,
+    words), a word at a time.
+    """
     model = load_language_model(folder / "options.json", folder / "weights.safetensors")
     found = []
     for direction, (first, last) in enumerate((("<S>", "</S>"), ("</S>", "<S>"))):
@@ -67,17 +80,27 @@ def by_hand(folder, carried):
             scores = []
             for word, target in zip(read, [*read[1:], last], strict=True):
                 x = model.bilm.token_encoder(char_ids([[word]]))
-                outputs, after = model.bilm.run(direction, x, torch.ones(1, 1, dtype=torch.bool), state)
+                outputs, after = model.bilm.run(
+                    direction, x, torch.ones(1, 1, dtype=torch.bool), state
+                )
                 state = type(state)(*(torch.stack([part, part]) for part in after))
-                scores.append(model.softmax(outputs[-1])[0, 0].log_softmax(-1)[model.number(target)].item())
+                scores.append(
+                    model.softmax(outputs[-1])[0, 0].log_softmax(-1)[model.number(target)].item()
+                )
             rows.append(scores if direction == 0 else scores[::-1])
         found.append(rows)
     return list(zip(*found, strict=True))
 
 
-@pytest.mark.parametrize("settings", [["state=zero"], ["state=zero", "batch_tokens=1"], ["state=carried", "streams=1"]], ids=str)
+@pytest.mark.parametrize(
+    "settings",
+    [["state=zero"], ["state=zero", "batch_tokens=1"], ["state=carried", "streams=1"]],
+    ids=str,
+)
 def test_word_by_word(folder, text, tmp_path, settings):
-    figures = measured(*files(folder), f"input={text}", f"per_token={tmp_path}/tokens.jsonl", *settings)
+    figures = measured(
+        *files(folder), f"input={text}", f"per_token={tmp_path}/tokens.jsonl", *settings
+    )
     wanted = by_hand(folder, carried="state=carried" in settings)
     records = [json.loads(line) for line in (tmp_path / "tokens.jsonl").read_text().splitlines()]
     assert [record["tokens"] for record in records] == SENTENCES
@@ -86,9 +109,13 @@ def test_word_by_word(folder, text, tmp_path, settings):
     for record, (forward, backward) in zip(records, wanted, strict=True):
         assert [*record["forward"], record["end"]] == pytest.approx(forward, abs=1e-4)
         assert [record["begin"], *record["backward"]] == pytest.approx(backward, abs=1e-4)
-        assert record["perplexity"]["mean"] == pytest.approx(math.exp(-np.mean([forward, backward])), rel=1e-4)
+        assert record["perplexity"]["mean"] == pytest.approx(
+            math.exp(-np.mean([forward, backward])), rel=1e-4
+        )
     for direction, name in enumerate(("forward", "backward")):
-        assert figures[name] == pytest.approx(math.exp(-np.mean([v for pair in wanted for v in pair[direction]])), rel=1e-4)
+        assert figures[name] == pytest.approx(
+            math.exp(-np.mean([v for pair in wanted for v in pair[direction]])), rel=1e-4
+        )
     assert figures["mean"] == pytest.approx(math.sqrt(figures["forward"] * figures["backward"]))
     assert (figures["tokens"], figures["sentences"], figures["unknown"]) == (14, 4, 2 / 14)
 
@@ -110,44 +137,99 @@ def test_the_softmax_in_pieces(folder, text, monkeypatch, state):
 
 
 def test_standard_output_is_json_alone(folder, text):
-    command = [sys.executable, str(ROOT / "run.py"), "job=perplexity", *files(folder), f"input={text}"]
+    command = [
+        sys.executable,
+        str(ROOT / "run.py"),
+        "job=perplexity",
+        *files(folder),
+        f"input={text}",
+    ]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=120)
-    assert json.loads(done.stdout).keys() == {"forward", "backward", "mean", "tokens", "sentences", "unknown", "state"}, (
-        done.stderr
-    )
+    assert json.loads(done.stdout).keys() == {
+        "forward",
+        "backward",
+        "mean",
+        "tokens",
+        "sentences",
+        "unknown",
+        "state",
+    }, done.stderr
 
 
 def test_what_pretraining_leaves(tmp_path, text):
-    """Its files are all that the job needs, and the figure is that of the model card (fp16 on disk, fp32 in training)."""
+    """Its files are all that the job needs, and the figure is that of the model card (fp16 on disk,
+    fp32 in training).
+    """
     text.write_text("".join(" ".join(line) + "\n" for line in SENTENCES))
     texts = [f"text.files.{split}={text}" for split in ("train", "dev", "test")]
-    sizes = ["bilm.cell_size=8", "bilm.projection_size=4", "bilm.filters=[[1,4]]", "pretrain.epochs=1"]
-    small = ["pretrain.batch_size=2", "pretrain.unroll=2", "pretrain.vocabulary=6", f"out={tmp_path}/out"]
-    settings = ["job=pretrain", "text=files", *texts, *sizes, *small, f"hydra.run.dir={tmp_path}/run"]
+    sizes = [
+        "bilm.cell_size=8",
+        "bilm.projection_size=4",
+        "bilm.filters=[[1,4]]",
+        "pretrain.epochs=1",
+    ]
+    small = [
+        "pretrain.batch_size=2",
+        "pretrain.unroll=2",
+        "pretrain.vocabulary=6",
+        f"out={tmp_path}/out",
+    ]
+    settings = [
+        "job=pretrain",
+        "text=files",
+        *texts,
+        *sizes,
+        *small,
+        f"hydra.run.dir={tmp_path}/run",
+    ]
     done = subprocess.run(
-        [sys.executable, str(ROOT / "run.py"), *settings], capture_output=True, text=True, cwd=ROOT, timeout=120
+        [sys.executable, str(ROOT / "run.py"), *settings],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        timeout=120,
     )
     assert done.returncode == 0, done.stderr
-    assert (tmp_path / "out" / "vocabulary.txt").read_text().splitlines()[:3] == ["<S>", "</S>", "<UNK>"]
+    assert (tmp_path / "out" / "vocabulary.txt").read_text().splitlines()[:3] == [
+        "<S>",
+        "</S>",
+        "<UNK>",
+    ]
     figures = measured(*files(tmp_path / "out"), f"input={text}")
-    card = re.search(r"forward ([\d.]+), backward ([\d.]+)", (tmp_path / "out" / "README.md").read_text())
-    assert [figures["forward"], figures["backward"]] == pytest.approx([float(figure) for figure in card.groups()], abs=0.02)
+    card = re.search(
+        r"forward ([\d.]+), backward ([\d.]+)", (tmp_path / "out" / "README.md").read_text()
+    )
+    assert [figures["forward"], figures["backward"]] == pytest.approx(
+        [float(figure) for figure in card.groups()], abs=0.02
+    )
 
 
 @pytest.mark.parametrize(
     ("break_it", "message"),
     [
-        (lambda folder: (folder / "softmax.safetensors").unlink(), r"softmax.safetensors: no such file. .*job=pretrain out="),
+        (
+            lambda folder: (folder / "softmax.safetensors").unlink(),
+            r"softmax.safetensors: no such file. .*job=pretrain out=",
+        ),
         (lambda folder: (folder / "vocabulary.txt").unlink(), r"vocabulary.txt: no such file"),
-        (lambda folder: (folder / "vocabulary.txt").write_text("a\nb\nc\n"), r"its first lines are \['a', 'b', 'c'\]"),
+        (
+            lambda folder: (folder / "vocabulary.txt").write_text("a\nb\nc\n"),
+            r"its first lines are \['a', 'b', 'c'\]",
+        ),
         (lambda folder: (folder / "vocabulary.txt").write_text(""), r"its first lines are \[\]"),
-        (lambda folder: (folder / "vocabulary.txt").write_text("<S>\n</S>\n<UNK>\na\na\n"), r"'a' stands there 2 times"),
+        (
+            lambda folder: (folder / "vocabulary.txt").write_text("<S>\n</S>\n<UNK>\na\na\n"),
+            r"'a' stands there 2 times",
+        ),
         (
             lambda folder: (folder / "vocabulary.txt").write_text("<S>\n</S>\n<UNK>\na\n"),
             r"'weight': \(8, 4\)}, but vocabulary.txt",
         ),
         (lambda folder: (folder / "vocabulary.txt").write_bytes(b"\xff\n"), r"not UTF-8 text"),
-        (lambda folder: (folder / "softmax.safetensors").write_bytes(b"x"), r"not a safetensors file"),
+        (
+            lambda folder: (folder / "softmax.safetensors").write_bytes(b"x"),
+            r"not a safetensors file",
+        ),
     ],
 )
 def test_files_that_do_not_fit(folder, text, break_it, message):
@@ -159,13 +241,23 @@ def test_files_that_do_not_fit(folder, text, break_it, message):
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        (["elmo=mini"], r"mini/softmax.safetensors: no such file. .*the shipped mini have not kept.*job=pretrain"),
-        (["elmo=none"], r"elmo=none has no files of a biLM"),
-        (["elmo=files"], r"elmo.options is empty"),
-        (["elmo=mini", "elmo.pretrained=false"], r"elmo.pretrained=False is for runs with a task"),
-        (["elmo=mini", "elmo.adapt=true"], r"elmo.adapt=True is for runs with a task"),
-        (["elmo=files", "elmo.dir=nowhere"], r"elmo.dir=nowhere: no such folder"),
-        (["elmo=mini", "elmo.dir=somewhere"], r"elmo.dir=somewhere is for elmo=files, but elmo=mini"),
+        (
+            ["encoder=mini"],
+            r"mini/softmax.safetensors: no such file. .*the shipped mini have not "
+            r"kept.*job=pretrain",
+        ),
+        (["encoder=none"], r"encoder=none has no files of a biLM"),
+        (["encoder=files"], r"encoder.options is empty"),
+        (
+            ["encoder=mini", "encoder.pretrained=false"],
+            r"encoder.pretrained=False is for runs with a task",
+        ),
+        (["encoder=mini", "elmo.adapt=true"], r"elmo.adapt=True is for runs with a task"),
+        (["encoder=files", "encoder.dir=nowhere"], r"encoder.dir=nowhere: no such folder"),
+        (
+            ["encoder=mini", "encoder.dir=somewhere"],
+            r"encoder.dir=somewhere is for encoder=files, but encoder=mini",
+        ),
         (["state=warm"], r"state=warm, but it may be one of zero, carried"),
         (["streams=0"], r"streams=0, but it may be 1 or more"),
         (["per_token=nowhere/x.jsonl"], r"per_token=nowhere/x.jsonl: there is no such folder"),
@@ -180,5 +272,10 @@ def test_what_it_says_of_bad_settings(text, overrides, message):
 def test_a_text_of_blank_lines(folder, tmp_path, state):
     (tmp_path / "in.txt").write_text("\n \n")
     with pytest.raises(ValueError, match=r"in.txt contains only blank lines"):
-        measured(*files(folder), f"input={tmp_path}/in.txt", f"state={state}", f"per_token={tmp_path}/t.jsonl")
+        measured(
+            *files(folder),
+            f"input={tmp_path}/in.txt",
+            f"state={state}",
+            f"per_token={tmp_path}/t.jsonl",
+        )
     assert not (tmp_path / "t.jsonl").exists()

@@ -1,4 +1,6 @@
-"""`job=pretrain` as the command line runs it: what it leaves, that it goes on after a kill, and what it says of bad input."""
+"""`job=pretrain` as the command line runs it: what it leaves, that it goes on after a kill, and
+what it says of bad input.
+"""
 
 import errno
 import gzip
@@ -14,11 +16,16 @@ import pytest
 import torch
 from hydra import compose, initialize_config_dir
 
-from elmo_bench.elmo import Trainer, load_language_model
 from elmo_bench.jobs.pretrain import pretrain
+from elmo_bench.lm import Trainer, load_language_model
 
 ROOT = Path(__file__).parents[2]
-LINES = [f"the {a} {verb} a {b} ." for a in ("cat", "dog", "owl", "fox") for b in ("cat", "dog") for verb in ("sees", "hears")]
+LINES = [
+    f"the {a} {verb} a {b} ."
+    for a in ("cat", "dog", "owl", "fox")
+    for b in ("cat", "dog")
+    for verb in ("sees", "hears")
+]
 TINY = [
     "bilm.cell_size=12",
     "bilm.projection_size=6",
@@ -50,7 +57,12 @@ def config(tmp_path, text):
 
 
 def command(folder, text):
-    where = [f"text.files.train={text}", f"text.files.dev={text}", f"cache_dir={folder}/cache", f"out={folder}/out"]
+    where = [
+        f"text.files.train={text}",
+        f"text.files.dev={text}",
+        f"cache_dir={folder}/cache",
+        f"out={folder}/out",
+    ]
     return ["job=pretrain", "text=files", *where, *TINY]
 
 
@@ -64,7 +76,14 @@ def test_what_it_leaves(config, tmp_path, text):
     assert set(figures) == {"dev", "test/forward", "test/backward"}
     out = tmp_path / "out"
     assert {path.name for path in out.iterdir()} == {
-        *("options.json", "weights.safetensors", "softmax.safetensors", "vocabulary.txt", "README.md", "last.ckpt")
+        *(
+            "options.json",
+            "weights.safetensors",
+            "softmax.safetensors",
+            "vocabulary.txt",
+            "README.md",
+            "last.ckpt",
+        )
     }
     model = language_model(out)
     assert model.vocabulary[:3] == ["<S>", "</S>", "<UNK>"]
@@ -82,7 +101,12 @@ def test_a_folder_a_glob_gzip_and_raw_text(config, tmp_path):
     (folder / "a.txt").write_text("A dog barks. The cat sleeps.\n\n" * 20)
     (folder / "more" / "b.txt.gz").write_bytes(gzip.compress(b"It's a house.\n" * 20))
     for pattern, sentences in ((folder, 60), (f"{folder}/*.txt", 40), (f"{folder}/**/*.gz", 20)):
-        cfg = config(f"text.files.train='{pattern}'", "text.files.dev=null", "text.tokenize=true", "pretrain.resume=never")
+        cfg = config(
+            f"text.files.train='{pattern}'",
+            "text.files.dev=null",
+            "text.tokenize=true",
+            "pretrain.resume=never",
+        )
         assert pretrain(cfg) == {}  # no dev text, no figure
         assert f"{sentences} sentences" in (tmp_path / "out" / "README.md").read_text()
     assert "n't" not in (words := (tmp_path / "out" / "vocabulary.txt").read_text().split())
@@ -90,15 +114,29 @@ def test_a_folder_a_glob_gzip_and_raw_text(config, tmp_path):
 
 
 def test_paper_settings(config):
-    cfg = config("bilm_optimizer=adagrad", "pretrain.lr=0.2", "pretrain.warmup=0", "pretrain.precision=bf16")
-    assert (cfg.pretrain.loss_scale, cfg.pretrain.gradient_clip, cfg.pretrain.cosine) == (5, 10.0, False)
+    cfg = config(
+        "bilm_optimizer=adagrad", "pretrain.lr=0.2", "pretrain.warmup=0", "pretrain.precision=bf16"
+    )
+    assert (cfg.pretrain.loss_scale, cfg.pretrain.gradient_clip, cfg.pretrain.cosine) == (
+        5,
+        10.0,
+        False,
+    )
     assert pretrain(cfg)["dev"] < 20
 
 
 def run(folder, text, *overrides, **more):
-    args = [sys.executable, "run.py", *command(folder, text), f"hydra.run.dir={folder}/run", *overrides]
+    args = [
+        sys.executable,
+        "run.py",
+        *command(folder, text),
+        f"hydra.run.dir={folder}/run",
+        *overrides,
+    ]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    return subprocess.Popen(args, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment, **more)
+    return subprocess.Popen(
+        args, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment, **more
+    )
 
 
 def wait_for(path, process):
@@ -123,7 +161,9 @@ def test_killed_in_the_middle_of_an_epoch(tmp_path, text, config, sent):
     assert ("goes on from there" in said) == (sent == signal.SIGTERM)
     pretrain(config(*more))
     pretrain(config(*more, f"out={tmp_path}/whole"))
-    interrupted, whole = (torch.load(path, weights_only=True) for path in (last, tmp_path / "whole" / "last.ckpt"))
+    interrupted, whole = (
+        torch.load(path, weights_only=True) for path in (last, tmp_path / "whole" / "last.ckpt")
+    )
     assert interrupted["step"] == whole["step"]
     for name, value in whole["model"].items():
         assert torch.equal(value, interrupted["model"][name]), name
@@ -144,12 +184,17 @@ def test_a_longer_training_of_the_same_folder(config, tmp_path, caplog):
         second = pretrain(config("pretrain.epochs=3"))
     assert second["dev"] < first["dev"]
     assert torch.load(tmp_path / "out" / "last.ckpt", weights_only=True)["step"] == 3 * 23
-    assert "it was to have 23 steps: from here the learning rate is that of a training of 69, 0.015" in caplog.text
+    assert (
+        "it was to have 23 steps: from here the learning rate is that of a training of 69, 0.015"
+        in caplog.text
+    )
     assert "epochs 3" in (tmp_path / "out" / "README.md").read_text()
 
 
 def test_stopped_before_the_first_look_at_dev(config, tmp_path, monkeypatch):
-    """There is a biLM already; and a training that is to end there looks at dev, and trains no more."""
+    """There is a biLM already; and a training that is to end there looks at dev, and trains no
+    more.
+    """
     step = Trainer._step
 
     def stopping(trainer, windows):
@@ -169,7 +214,9 @@ def test_stopped_before_the_first_look_at_dev(config, tmp_path, monkeypatch):
 
 def test_beginning_anew_leaves_no_old_model(config, tmp_path, monkeypatch):
     pretrain(config("pretrain.epochs=1"))
-    monkeypatch.setattr(Trainer, "_losses", lambda *_: [torch.tensor(float("nan"), requires_grad=True)] * 2)
+    monkeypatch.setattr(
+        Trainer, "_losses", lambda *_: [torch.tensor(float("nan"), requires_grad=True)] * 2
+    )
     with pytest.raises(FloatingPointError, match="step 1"):
         pretrain(config("pretrain.epochs=1", "pretrain.resume=never"))
     assert not [*(tmp_path / "out").iterdir()]
@@ -187,7 +234,9 @@ def test_beginning_anew_leaves_no_old_model(config, tmp_path, monkeypatch):
 def test_going_on_with_another_config(config, tmp_path, override, said):
     (tmp_path / "other.txt").write_text("another text\n" * 40)
     pretrain(config())
-    with pytest.raises(ValueError, match=f"last.ckpt is of another training: {said}.*pretrain.resume=never"):
+    with pytest.raises(
+        ValueError, match=f"last.ckpt is of another training: {said}.*pretrain.resume=never"
+    ):
         pretrain(config(override.format(other=tmp_path / "other.txt")))
 
 
@@ -204,7 +253,9 @@ def test_a_vocabulary_of_another_model(config, tmp_path):
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
 def test_a_full_disk(config, tmp_path):
-    """The old state survives a write that fails, and the run goes on from it when there is space again."""
+    """The old state survives a write that fails, and the run goes on from it when there is space
+    again.
+    """
     whole = pretrain(config(f"out={tmp_path}/whole"))
     cfg = config("pretrain.save_every=10")
     save, saves = torch.save, []
@@ -218,7 +269,11 @@ def test_a_full_disk(config, tmp_path):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("torch.save", full)
-        with pytest.raises(OSError, match=r"last.ckpt could not be written after step 20: .*No space left.*the last one stays"):
+        with pytest.raises(
+            OSError,
+            match=r"last.ckpt could not be written after step 20: .*No space left.*the last one "
+            r"stays",
+        ):
             pretrain(cfg)
     assert torch.load(tmp_path / "out" / "last.ckpt", weights_only=True)["step"] == 10
     assert not list((tmp_path / "out").glob(".*"))
@@ -286,7 +341,16 @@ def test_a_damaged_state(config, tmp_path):
 
 @pytest.mark.parametrize(
     "override",
-    ["softmax=half", "precision=16", "resume=maybe", "batch_size=0", "unroll=0", "save_every=0", "epochs=0", "max_steps=0"],
+    [
+        "softmax=half",
+        "precision=16",
+        "resume=maybe",
+        "batch_size=0",
+        "unroll=0",
+        "save_every=0",
+        "epochs=0",
+        "max_steps=0",
+    ],
 )
 def test_a_value_that_is_none(config, override):
     with pytest.raises(ValueError, match=f"pretrain.{override}, but it may be"):

@@ -8,8 +8,8 @@ import pytest
 import torch
 from hydra import compose, initialize_config_dir
 
+from elmo_bench.inputs import same
 from elmo_bench.jobs.evaluate import evaluate
-from elmo_bench.jobs.inputs import same
 from elmo_bench.jobs.report import report
 from elmo_bench.jobs.train import train
 from elmo_bench.runs import Result, begin, finished, write_result
@@ -30,15 +30,23 @@ def reported(*overrides):
 
 
 def test_trained_and_compared(tiny, tmp_path, capsys):
-    runs = [tiny(*overrides) for overrides in (["elmo=none"], ["elmo=none", "seed=2"], [])]
+    runs = [tiny(*overrides) for overrides in (["encoder=none"], ["encoder=none", "seed=2"], [])]
     metrics = [train(cfg) for cfg in runs]
     outputs = [tmp_path / f"report.{suffix}" for suffix in ("html", "md", "tex", "csv", "json")]
     folders = ",".join(cfg.run_dir for cfg in runs)
-    reported(f"runs=[{folders}]", "rows=task", "columns=elmo", "baseline=none", f"output=[{','.join(map(str, outputs))}]")
+    reported(
+        f"runs=[{folders}]",
+        "rows=task",
+        "columns=encoder",
+        "baseline=none",
+        f"output=[{','.join(map(str, outputs))}]",
+    )
     assert all(path.stat().st_size for path in outputs)
     base, ours = json.loads(outputs[-1].read_text())["cells"]
     assert (base["runs"], base["baseline"], base["published"]) == (2, True, 0.9015)
-    assert ours["difference"] == pytest.approx(metrics[2]["test/f1"] - (metrics[0]["test/f1"] + metrics[1]["test/f1"]) / 2)
+    assert ours["difference"] == pytest.approx(
+        metrics[2]["test/f1"] - (metrics[0]["test/f1"] + metrics[1]["test/f1"]) / 2
+    )
     assert 0 < ours["p_holm"] == ours["p_examples"] <= 1
     assert ours["p_seeds"] is None
     assert ours["low"] <= ours["high"]
@@ -46,13 +54,22 @@ def test_trained_and_compared(tiny, tmp_path, capsys):
 
 
 def test_trained_on_one_corpus_and_tested_on_another(tiny, tmp_path):
-    """`job=evaluate` leaves what fills the table beside the training runs' own cells; dev figures stand apart."""
+    """`job=evaluate` leaves what fills the table beside the training runs' own cells; dev figures
+    stand apart.
+    """
     other = ["data.name=other", "data.size=8", "data.seed=7"]
-    systems = {"sample": tiny("elmo=none", "seed=2", "task.optimizer.lr=0.02"), "other": tiny("elmo=none", *other)}
+    systems = {
+        "sample": tiny("encoder=none", "seed=2", "task.optimizer.lr=0.02"),
+        "other": tiny("encoder=none", *other),
+    }
     own = {name: train(cfg)["test/f1"] for name, cfg in systems.items()}
-    crossed = tiny("job=evaluate", f"checkpoint={systems['sample'].run_dir}/best.ckpt", "data=sample", *other)
+    crossed = tiny(
+        "job=evaluate", f"checkpoint={systems['sample'].run_dir}/best.ckpt", "data=sample", *other
+    )
     figure = evaluate(crossed)["test/f1"]
-    assert same(crossed, finished([Path(crossed.run_dir)])) == Path(crossed.run_dir)  # for resume=true of several evaluations
+    assert same(crossed, finished([Path(crossed.run_dir)])) == Path(
+        crossed.run_dir
+    )  # for resume=true of several evaluations
     evaluate(tiny("job=evaluate", f"checkpoint={systems['sample'].run_dir}/best.ckpt", "split=dev"))
     result = json.loads(Path(crossed.run_dir, "result.json").read_text())
     assert (result["seed"], result["config"]["task"]["optimizer"]["lr"]) == (2, 0.02)
@@ -71,52 +88,82 @@ def test_trained_on_one_corpus_and_tested_on_another(tiny, tmp_path):
 
 def test_an_evaluation_leaves_the_run_alone(tiny, tmp_path):
     """A checkpoint of an earlier version does not know its run: the one in its folder, or none."""
-    cfg = tiny("elmo=none", "seed=3")
+    cfg = tiny("encoder=none", "seed=3")
     train(cfg)
     content = torch.load(f"{cfg.run_dir}/best.ckpt", weights_only=True)
     del content["elmo_bench"]["run"]
     for folder, expected in ((cfg.run_dir, ("sample", 3)), (tmp_path, ("unknown", 1))):
         torch.save(content, f"{folder}/earlier.ckpt")
-        again = tiny("job=evaluate", "data=sample", "data.size=2", f"checkpoint={folder}/earlier.ckpt")
+        again = tiny(
+            "job=evaluate", "data=sample", "data.size=2", f"checkpoint={folder}/earlier.ckpt"
+        )
         evaluate(again)
         result = json.loads(Path(again.run_dir, "result.json").read_text())
         assert (result["config"]["trained_on"]["name"], result["seed"]) == expected
     (tmp_path / "latest").symlink_to(cfg.run_dir)
     for folder in (cfg.run_dir, f"{cfg.run_dir}/../{Path(cfg.run_dir).name}", tmp_path / "latest"):
-        with pytest.raises(ValueError, match=r"run_dir=.* holds the checkpoint's own run: choose another folder"):
-            evaluate(tiny("job=evaluate", f"checkpoint={cfg.run_dir}/best.ckpt", f"run_dir={folder}"))
+        with pytest.raises(
+            ValueError, match=r"run_dir=.* holds the checkpoint's own run: choose another folder"
+        ):
+            evaluate(
+                tiny("job=evaluate", f"checkpoint={cfg.run_dir}/best.ckpt", f"run_dir={folder}")
+            )
     assert Path(cfg.run_dir, "best.ckpt").is_file()
 
 
 def test_the_papers_tables_and_figures(tmp_path):
-    """All its experiments on one page, made-up results: who stands in which table, and what the paper has for it."""
+    """All its experiments on one page, made-up results: who stands in which table, and what the
+    paper has for it.
+    """
     for number, name in enumerate(EXPERIMENTS):
-        points = itertools.product(["fraction=0.1", "fraction=1"], ["elmo.mix=none", "elmo.mix=all"])
+        points = itertools.product(
+            ["fraction=0.1", "fraction=1"], ["elmo.mix=none", "elmo.mix=all"]
+        )
         for place, point in enumerate(points if name.startswith("figure1") else [()]):
             folder = tmp_path / "runs" / name / str(place)
             folder.mkdir(parents=True)
-            cfg = composed(f"experiment={name}", "data=sample", "elmo=mini", *point, f"run_dir={folder}")
-            metrics = {f"{split}/{cfg.task.monitor}": 0.5 + number / 1000 for split in ("val", "test")}
+            cfg = composed(
+                f"experiment={name}", "data=sample", "encoder=mini", *point, f"run_dir={folder}"
+            )
+            metrics = {
+                f"{split}/{cfg.task.monitor}": 0.5 + number / 1000 for split in ("val", "test")
+            }
             mix = {} if cfg.elmo.mix == "none" else {"elmo/input/s0": 1.0, "elmo/input/gamma": 1.0}
             sizes, seconds = {"trainable": 1, "frozen": 1}, {"training": 1.0, "total": 1.0}
             begin(cfg, {})
-            write_result(Result(cfg.task.name, cfg.seed, metrics, mix, sizes, seconds, 1, 1.0, "cpu"), cfg)
-    report(composed("job=paper", f"runs={tmp_path}/runs", f"output=[{tmp_path}/paper.json,{tmp_path}/paper.html]"))
+            write_result(
+                Result(cfg.task.name, cfg.seed, metrics, mix, sizes, seconds, 1, 1.0, "cpu"), cfg
+            )
+    report(
+        composed(
+            "job=paper",
+            f"runs={tmp_path}/runs",
+            f"output=[{tmp_path}/paper.json,{tmp_path}/paper.html]",
+        )
+    )
     found = json.loads((tmp_path / "paper.json").read_text())
     shapes = {title.partition(":")[0]: table_of(part) for title, part in found.items()}
     assert [*shapes] == ["Table 1", "Table 2", "Table 3", "Figure 1", "Figure 2"]
     tasks = {"coref", "ner", "snli", "squad", "srl", "sst5"}
     assert shapes["Table 1"] == {(task, mix) for task in tasks for mix in ("none", "all")}
     settings = [("none", "0.001"), ("top", "0.001"), ("all", "1.0"), ("all", "0.001")]
-    assert shapes["Table 2"] == {(task, *setting) for task in ("snli", "squad", "srl") for setting in settings}
-    assert shapes["Table 3"] == {(t, at) for t in ("snli", "squad", "srl") for at in ("[input]", "[output]", "[input,output]")}
+    assert shapes["Table 2"] == {
+        (task, *setting) for task in ("snli", "squad", "srl") for setting in settings
+    }
+    assert shapes["Table 3"] == {
+        (t, at)
+        for t in ("snli", "squad", "srl")
+        for at in ("[input]", "[output]", "[input,output]")
+    }
     points = itertools.product(("snli", "srl"), ("0.1", "1"), ("none", "all"))
     assert shapes["Figure 1"] == {*points}
     assert shapes["Figure 2"] == {(task, "all") for task in tasks}
     for title, part in found.items():
         for cell in part["cells"]:
             assert cell["published"] or title.startswith("Figure")
-            assert ("difference" in cell) == (not title.startswith("Figure 2") and not cell["baseline"])
+            assert ("difference" in cell) == (
+                not title.startswith("Figure 2") and not cell["baseline"]
+            )
 
 
 def table_of(part):
@@ -126,22 +173,42 @@ def table_of(part):
 
 def test_a_part_of_the_runs(tiny, tmp_path):
     for fraction in (0.5, 1.0):
-        train(tiny("elmo=none", f"fraction={fraction}"))
+        train(tiny("encoder=none", f"fraction={fraction}"))
     found = tmp_path / "report.json"
-    reported(f"runs={tmp_path}", "columns=elmo", "where={fraction:0.5,elmo.mix:none}", f"output={found}")
+    reported(
+        f"runs={tmp_path}",
+        "columns=encoder",
+        "where={fraction:0.5,elmo.mix:none}",
+        f"output={found}",
+    )
     assert [cell["runs"] for cell in json.loads(found.read_text())["cells"]] == [1]
     with pytest.raises(ValueError, match=r"no run is as `where` says: \[{'seed': 7}\]"):
-        reported(f"runs={tmp_path}", "columns=elmo", "where={seed:7}")
-    with pytest.raises(ValueError, match=r"tables.mine: there is no \['colums'\]; a table may have where, rows, columns"):
+        reported(f"runs={tmp_path}", "columns=encoder", "where={seed:7}")
+    with pytest.raises(
+        ValueError,
+        match=r"tables.mine: there is no \['colums'\]; a table may have where, rows, columns",
+    ):
         reported(f"runs={tmp_path}", "tables={mine:{colums:elmo}}")
 
 
 @pytest.mark.parametrize(
     ("override", "error", "message"),
     [
-        ("output=report.pdf", ValueError, r"output=report.pdf: the formats are FILE.html, .*FILE.json"),
-        ("output=nowhere/report.html", FileNotFoundError, "output=nowhere/report.html: there is no such folder"),
-        ("logger=wandb", ValueError, r"logger=wandb keeps the files of a report, but output is empty: output=report.html"),
+        (
+            "output=report.pdf",
+            ValueError,
+            r"output=report.pdf: the formats are FILE.html, .*FILE.json",
+        ),
+        (
+            "output=nowhere/report.html",
+            FileNotFoundError,
+            "output=nowhere/report.html: there is no such folder",
+        ),
+        (
+            "logger=wandb",
+            ValueError,
+            r"logger=wandb keeps the files of a report, but output is empty: output=report.html",
+        ),
         ("runs=nowhere", FileNotFoundError, "runs=nowhere: no result.json at or below it"),
     ],
 )

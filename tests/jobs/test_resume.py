@@ -1,4 +1,6 @@
-"""A run that was killed goes on, and ends as if it had not been: the same figures, curves and predictions, bit for bit."""
+"""A run that was killed goes on, and ends as if it had not been: the same figures, curves and
+predictions, bit for bit.
+"""
 
 import json
 from pathlib import Path
@@ -21,7 +23,11 @@ MORE = {  # what draws random numbers, keeps a state or moves between steps
     "snli": ["embed.unknown_rate=0.3", "elmo.finetune=true", "fit.batch_size=10"],
     "squad": ["task.model.target=random", "fit.batch_size=4"],
     "srl": ["fit.batch_size=80"],
-    "coref": ["task.model.max_sentences=2", "task.scheduler.step_size=1", "task.scheduler.gamma=0.9"],
+    "coref": [
+        "task.model.max_sentences=2",
+        "task.scheduler.step_size=1",
+        "task.scheduler.gamma=0.9",
+    ],
 }
 
 
@@ -34,7 +40,9 @@ def kill(*_):
 
 
 def until(step):
-    """A training step that ends the process where it is of this number, counted from 0 over all processes."""
+    """A training step that ends the process where it is of this number, counted from 0 over all
+    processes.
+    """
     training_step = TaskModule.training_step
 
     def until(self, *arguments):
@@ -59,7 +67,14 @@ def left(cfg):
     weights = torch.load(folder / "best.ckpt", weights_only=True)["state_dict"]
     assert not (folder / "last.ckpt").exists()
     curves = (folder / "metrics.csv").read_text()
-    return result["metrics"], result["mix"], result["epochs"], predictions, curves, {n: w.tolist() for n, w in weights.items()}
+    return (
+        result["metrics"],
+        result["mix"],
+        result["epochs"],
+        predictions,
+        curves,
+        {n: w.tolist() for n, w in weights.items()},
+    )
 
 
 @pytest.fixture
@@ -69,7 +84,12 @@ def composed(tmp_path, tmp_path_factory):
     def composed(name, *overrides):
         (tmp_path / name).mkdir(exist_ok=True)
         folders = [f"run_dir={tmp_path / name}", f"cache_dir={tmp_path_factory.getbasetemp()}"]
-        small = ["trainer=cpu", "trainer.enable_progress_bar=false", "fit.max_epochs=2", "data.size=3"]
+        small = [
+            "trainer=cpu",
+            "trainer.enable_progress_bar=false",
+            "fit.max_epochs=2",
+            "data.size=3",
+        ]
         with initialize_config_dir(CONF, version_base="1.3"):
             return compose("config", [*small, *overrides, *folders])
 
@@ -129,5 +149,7 @@ def test_a_folder_that_has_moved(composed, tmp_path):
 
 
 def test_a_setting_that_cannot_be(composed):
-    with pytest.raises(ValueError, match=r"fit.save_minutes=-1, but it may be 0 \(after every step\) or more"):
+    with pytest.raises(
+        ValueError, match=r"fit.save_minutes=-1, but it may be 0 \(after every step\) or more"
+    ):
         train(composed("run", *SMALL["ner"], "fit.save_minutes=-1"))

@@ -1,4 +1,6 @@
-"""The official metric on two files: the figures of the run that wrote them, and nothing but JSON on standard output."""
+"""The official metric on two files: the figures of the run that wrote them, and nothing but JSON on
+standard output.
+"""
 
 import json
 import subprocess
@@ -9,7 +11,7 @@ from pathlib import Path
 import pytest
 from hydra import compose, initialize_config_dir
 
-from elmo_bench.jobs import build
+from elmo_bench import build
 from elmo_bench.jobs.score import score
 from elmo_bench.jobs.train import train
 
@@ -18,7 +20,9 @@ ROOT = Path(__file__).parents[2]
 
 def scored(gold, predicted):
     with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
-        return score(compose("config", ["job=score", "task=ner", f"gold={gold}", f"predicted={predicted}"]))
+        return score(
+            compose("config", ["job=score", "task=ner", f"gold={gold}", f"predicted={predicted}"])
+        )
 
 
 def test_the_figures_of_the_run(tiny):
@@ -58,7 +62,14 @@ def test_predictions_that_do_not_fit(tmp_path, predicted, message):
 
 def test_standard_output_is_json_alone(tmp_path):
     gold, predicted = files(tmp_path, "a B-PER\nb O\n", "a B-PER B-PER\nb O O\n")
-    command = [sys.executable, str(ROOT / "run.py"), "job=score", "task=ner", f"gold={gold}", f"predicted={predicted}"]
+    command = [
+        sys.executable,
+        str(ROOT / "run.py"),
+        "job=score",
+        "task=ner",
+        f"gold={gold}",
+        f"predicted={predicted}",
+    ]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=120)
     assert json.loads(done.stdout)["f1"] == 1, done.stderr
 
@@ -68,25 +79,48 @@ GOLD = {
     "srl": "".join(
         f"#begin document (nw/{name}); part 000\n{rows}\n#end document\n"
         for name, rows in (
-            ("a", "nw/a 0 0 Ann NN * - - - - * (ARG0*) -\nnw/a 0 1 runs VB * run 01 - - * (V*) -\n"),
+            (
+                "a",
+                "nw/a 0 0 Ann NN * - - - - * (ARG0*) -\nnw/a 0 1 runs VB * run 01 - - * (V*) -\n",
+            ),
             ("b", "nw/b 0 0 Rain NN * - - - - * -\n"),
         )
     ),
-    "coref": "#begin document (nw/a); part 000\nnw/a 0 0 Ann (0)\nnw/a 0 1 and -\nnw/a 0 2 she (0)\n\n#end document\n",
-    "squad": '{"data": [{"paragraphs": [{"context": "Ann ran", "qas": [{"id": "q", "question": "Who",'
+    "coref": "#begin document (nw/a); part 000\nnw/a 0 0 Ann (0)\nnw/a 0 1 and -\nnw/a 0 2 she "
+    "(0)\n\n#end document\n",
+    "squad": '{"data": [{"paragraphs": [{"context": "Ann ran", "qas": [{"id": "q", "question": '
+    '"Who",'
     ' "answers": [{"text": "Ann", "answer_start": 0}]}]}]}]}',
     "snli": "".join(
-        json.dumps({"gold_label": label, "sentence1": "Rain", "sentence2": "Snow"}) + "\n" for label in ("-", "neutral")
+        json.dumps({"gold_label": label, "sentence1": "Rain", "sentence2": "Snow"}) + "\n"
+        for label in ("-", "neutral")
     ),
     "sst5": "(3 Bravo)\n",
 }
 PREDICTED = {  # as job=predict writes them
-    "ner": [{"line": 1, "tokens": ["Ann", "slept"], "tags": ["B-PER", "O"]}, {"line": 3, "tokens": ["Rain"], "tags": ["O"]}],
+    "ner": [
+        {"line": 1, "tokens": ["Ann", "slept"], "tags": ["B-PER", "O"]},
+        {"line": 3, "tokens": ["Rain"], "tags": ["O"]},
+    ],
     "srl": [{"line": 1, "tokens": ["Ann", "runs"], "predicate": [1], "tags": ["B-ARG0", "B-V"]}],
-    "coref": [{"line": 1, "sentences": [["Ann", "and", "she"]], "clusters": [[[0, 0], [2, 2]]], "mentions": [["Ann", "she"]]}],
+    "coref": [
+        {
+            "line": 1,
+            "sentences": [["Ann", "and", "she"]],
+            "clusters": [[[0, 0], [2, 2]]],
+            "mentions": [["Ann", "she"]],
+        }
+    ],
     "squad": [{"line": 1, "id": "q", "answer": "Ann", "start": 0, "end": 3}],
     "snli": [
-        {"line": k, "pairID": f"in.jsonl:{k}", "sentence1": ["Rain"], "sentence2": ["Snow"], "label": "neutral"} for k in (1, 2)
+        {
+            "line": k,
+            "pairID": f"in.jsonl:{k}",
+            "sentence1": ["Rain"],
+            "sentence2": ["Snow"],
+            "label": "neutral",
+        }
+        for k in (1, 2)
     ],
     "sst5": [{"line": 1, "tokens": ["Bravo"], "label": "3"}],
 }
@@ -113,7 +147,11 @@ def test_what_predict_wrote_of_something_else(tmp_path, task, change):
     if change == "fewer":
         records = [*records, *records[:1]] if task != "snli" else records[:1]
     else:
-        keys = {"tokens", "sentences", "sentence1", "id"} if change == "other words" else {"tags", "clusters", "label", "answer"}
+        keys = (
+            {"tokens", "sentences", "sentence1", "id"}
+            if change == "other words"
+            else {"tags", "clusters", "label", "answer"}
+        )
         records[-1] |= dict.fromkeys(keys & records[-1].keys(), 7)
     write_records(tmp_path, task, records)
     files = import_module(f"tasks.{task}.data")

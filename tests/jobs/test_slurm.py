@@ -1,4 +1,6 @@
-"""SLURM's tasks and the run's devices must be as many; what SLURM tells a task stands in its environment."""
+"""SLURM's tasks and the run's devices must be as many; what SLURM tells a task stands in its
+environment.
+"""
 
 import os
 import subprocess
@@ -6,7 +8,7 @@ import sys
 
 import pytest
 
-from elmo_bench.jobs import build
+from elmo_bench import build
 from tests.test_run import ROOT, SMALL
 
 
@@ -15,7 +17,13 @@ def task(monkeypatch):
     """A task of `srun --nodes=N --ntasks-per-node=K`, in a job of some name."""
 
     def start(nodes, per_node, job="train"):
-        told = {"NTASKS": nodes * per_node, "NTASKS_PER_NODE": per_node, "NNODES": nodes, "JOB_NAME": job, "JOB_ID": os.getpid()}
+        told = {
+            "NTASKS": nodes * per_node,
+            "NTASKS_PER_NODE": per_node,
+            "NNODES": nodes,
+            "JOB_NAME": job,
+            "JOB_ID": os.getpid(),
+        }
         told |= {"PROCID": 0, "LOCALID": 0, "NODEID": 0, "NODELIST": "localhost"}
         for name, value in told.items():
             monkeypatch.setenv(f"SLURM_{name}", str(value))
@@ -28,7 +36,9 @@ def test_tasks_that_are_not_the_devices(tiny, task, nodes, per_node):
     """Without it, a run with too few tasks waits for ever, and one with too many is so many runs."""
     task(nodes, per_node)
     with pytest.raises(
-        ValueError, match=rf"this is a job of SLURM with {nodes * per_node} tasks, but trainer.devices=2 on trainer.num_nodes"
+        ValueError,
+        match=rf"this is a job of SLURM with {nodes * per_node} tasks, but trainer.devices=2 on "
+        r"trainer.num_nodes",
     ):
         build.trainer(tiny("trainer=ddp", "trainer.accelerator=cpu"), [])
 
@@ -43,7 +53,9 @@ def test_one_device(tiny, task):
     task(1, 1)
     build.trainer(tiny(), [])
     task(1, 2)
-    with pytest.raises(ValueError, match=r"this is a job of SLURM with 2 tasks, but trainer.devices=1"):
+    with pytest.raises(
+        ValueError, match=r"this is a job of SLURM with 2 tasks, but trainer.devices=1"
+    ):
         build.trainer(tiny(), [])
 
 
@@ -54,7 +66,9 @@ def test_a_shell_of_slurm_is_no_task(tiny, task):
 
 @pytest.mark.slow
 def test_two_tasks_are_one_run(task, tmp_path):
-    """Two processes as `srun --ntasks-per-node=2` starts them, in one folder: they find each other and leave one result."""
+    """Two processes as `srun --ntasks-per-node=2` starts them, in one folder: they find each other
+    and leave one result.
+    """
     task(1, 2)
     folders = [f"cache_dir={tmp_path}", f"hydra.run.dir={tmp_path}/run"]
     command = [
@@ -71,6 +85,10 @@ def test_two_tasks_are_one_run(task, tmp_path):
     assert [process.wait(timeout=300) for process in tasks] == [0, 0]
     assert (tmp_path / "run" / "result.json").is_file()
     (gold,) = tmp_path.glob("sample-*/ner/test.txt")
-    sentences = [block for block in gold.read_text().strip().split("\n\n") if not block.startswith("-DOCSTART-")]
+    sentences = [
+        block
+        for block in gold.read_text().strip().split("\n\n")
+        if not block.startswith("-DOCSTART-")
+    ]
     predicted = (tmp_path / "run" / "predictions" / "test.conll").read_text().strip().split("\n\n")
     assert len(predicted) == len(sentences)

@@ -1,4 +1,6 @@
-"""Training with the layers on disk: for every task the biLM reads a sentence once, and the figures are those without a store."""
+"""Training with the layers on disk: for every task the biLM reads a sentence once, and the figures
+are those without a store.
+"""
 
 import json
 from collections import Counter
@@ -7,8 +9,7 @@ from pathlib import Path
 import pytest
 from hydra import compose, initialize_config_dir
 
-from elmo_bench.elmo import BiLm
-from elmo_bench.elmo.store import sentence_key
+from elmo_bench.encoders.bilm import BiLm
 from elmo_bench.jobs.train import train
 from tests.jobs.small import SMALL
 
@@ -20,9 +21,9 @@ def reads(monkeypatch):
     """How often the biLM has read each sentence."""
     counts, forward = Counter(), BiLm.forward
 
-    def counting(bilm, chars, *args, **kwargs):
-        counts.update(sentence_key(row[: int((row > 0).any(-1).sum())]) for row in chars)
-        return forward(bilm, chars, *args, **kwargs)
+    def counting(bilm, inputs, *args, **kwargs):
+        counts.update(row[row.any(-1)].numpy().tobytes() for row in inputs.chars)
+        return forward(bilm, inputs, *args, **kwargs)
 
     monkeypatch.setattr(BiLm, "forward", counting)
     return counts
@@ -32,7 +33,12 @@ def run(tmp_path, *overrides):
     run_dir = tmp_path / f"run{len(list(tmp_path.glob('run*')))}"
     run_dir.mkdir()
     with initialize_config_dir(CONF, version_base="1.3"):
-        settings = ["trainer=cpu", "trainer.enable_progress_bar=false", f"cache_dir={tmp_path}", f"run_dir={run_dir}"]
+        settings = [
+            "trainer=cpu",
+            "trainer.enable_progress_bar=false",
+            f"cache_dir={tmp_path}",
+            f"run_dir={run_dir}",
+        ]
         return train(compose("config", [*settings, "data.size=2", "fit.max_epochs=2", *overrides]))
 
 
@@ -43,14 +49,20 @@ def test_every_task_reads_the_store(tmp_path, reads, task):
 
 
 def test_a_sweep_reads_each_sentence_once(tmp_path, reads):
-    for overrides in (["seed=1"], ["seed=2"], ["elmo.mix=top"], ["elmo.l2=0.5", "elmo.at=[input,output]"], ["fraction=0.5"]):
+    for overrides in (
+        ["seed=1"],
+        ["seed=2"],
+        ["elmo.mix=top"],
+        ["elmo.l2=0.5", "elmo.at=[input,output]"],
+        ["fraction=0.5"],
+    ):
         run(tmp_path, "task=ner", *SMALL["ner"], *overrides)
     assert set(reads.values()) == {1}
 
 
 def test_an_untrained_biLM_has_layers_too(tmp_path, reads):  # noqa: N802
     """But they are not kept: another seed has others."""
-    run(tmp_path, "task=ner", *SMALL["ner"], "elmo.pretrained=false")
+    run(tmp_path, "task=ner", *SMALL["ner"], "encoder.pretrained=false")
     assert set(reads.values()) == {1}
     assert not [path for path in (tmp_path / "layers").iterdir() if path.is_dir()]
 
@@ -60,17 +72,22 @@ def test_the_figures_are_those_without(tmp_path, reads):
     computed = run(tmp_path, "task=ner", *SMALL["ner"], "elmo.cache=off")
     assert max(reads.values()) == 4  # two epochs, twice measured
     assert stored == pytest.approx(computed, abs=1e-4)
-    mixes = [json.loads((tmp_path / name / "result.json").read_text())["mix"] for name in ("run0", "run1")]
+    mixes = [
+        json.loads((tmp_path / name / "result.json").read_text())["mix"]
+        for name in ("run0", "run1")
+    ]
     assert mixes[0] == pytest.approx(mixes[1], abs=1e-4)
 
 
-@pytest.mark.parametrize("overrides", [["elmo=none"], ["elmo.finetune=true"], ["trainer=smoke"]])
+@pytest.mark.parametrize("overrides", [["encoder=none"], ["elmo.finetune=true"], ["trainer=smoke"]])
 def test_what_needs_no_store(tmp_path, overrides):
     run(tmp_path, "task=ner", *SMALL["ner"], *overrides)
     assert not (tmp_path / "layers").exists()
 
 
-@pytest.mark.parametrize("override", ["elmo.cache=on", "elmo.cache_dtype=bfloat16", "cache.max_bytes=50GB"])
+@pytest.mark.parametrize(
+    "override", ["elmo.cache=on", "elmo.cache_dtype=bfloat16", "cache.max_bytes=50GB"]
+)
 def test_wrong_settings(tmp_path, override):
     with pytest.raises(ValueError, match=override):
         run(tmp_path, "task=ner", *SMALL["ner"], override)

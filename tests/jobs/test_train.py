@@ -1,4 +1,6 @@
-"""A whole run, small: what it leaves, that it repeats, and what it says of bad input before any training."""
+"""A whole run, small: what it leaves, that it repeats, and what it says of bad input before any
+training.
+"""
 
 import json
 import time
@@ -10,9 +12,10 @@ import torch
 from pytorch_lightning.loggers import Logger
 from seqeval.metrics import f1_score
 
-from elmo_bench.elmo import BiLm, Options, save
-from elmo_bench.jobs import build, wandb_logger
-from elmo_bench.jobs.train import is_first, train
+from elmo_bench import build, wandb_logger
+from elmo_bench.build import is_first
+from elmo_bench.encoders.bilm import BiLm, Options, save
+from elmo_bench.jobs.train import train
 from elmo_bench.module import TaskModule
 from elmo_bench.report.page import _epochs
 from elmo_bench.runs import Identity
@@ -37,9 +40,13 @@ def test_what_a_run_leaves(tiny):
     assert (Path(cfg.run_dir) / "metrics.csv").read_text().count("\n") > 2
 
 
-@pytest.mark.parametrize(("told", "expected"), [({}, True), ({"NODE_RANK": "0"}, True), ({"NODE_RANK": "1"}, False)])
+@pytest.mark.parametrize(
+    ("told", "expected"), [({}, True), ({"NODE_RANK": "0"}, True), ({"NODE_RANK": "1"}, False)]
+)
 def test_which_process_is_the_first(monkeypatch, told, expected):
-    """Two that both were would wait for each other: one for the run's folder, one for the other's connection."""
+    """Two that both were would wait for each other: one for the run's folder, one for the other's
+    connection.
+    """
     for name, value in told.items():
         monkeypatch.setenv(name, value)
     assert is_first() is expected
@@ -55,7 +62,7 @@ def test_the_times_are_those_of_the_whole_run(tiny, monkeypatch):
         return training_step(self, numbered, batch_idx)
 
     monkeypatch.setattr(TaskModule, "training_step", slow)
-    cfg, begun = tiny("elmo=none", "task.optimizer.lr=0"), time.perf_counter()
+    cfg, begun = tiny("encoder=none", "task.optimizer.lr=0"), time.perf_counter()
     train(cfg)
     seconds = result(cfg)["seconds"]
     assert 0.5 < seconds["training"] < seconds["total"] < time.perf_counter() - begun
@@ -65,7 +72,12 @@ def test_predictions_are_what_was_scored(tiny):
     """Conlleval's format: an outside scorer finds the same F1 in the file."""
     cfg = tiny()
     metrics = train(cfg)
-    blocks = Path(cfg.run_dir, "predictions", "test.conll").read_text(encoding="utf-8").strip().split("\n\n")
+    blocks = (
+        Path(cfg.run_dir, "predictions", "test.conll")
+        .read_text(encoding="utf-8")
+        .strip()
+        .split("\n\n")
+    )
     rows = [[line.split(" ") for line in block.split("\n")] for block in blocks]
     gold, predicted = ([[row[column] for row in block] for block in rows] for column in (1, 2))
     assert metrics["test/f1"] == pytest.approx(f1_score(gold, predicted), abs=1e-6)
@@ -82,7 +94,11 @@ def result_without_time(cfg):
     train(cfg)
     checkpoint = torch.load(Path(cfg.run_dir, "best.ckpt"), weights_only=True)
     left = result(cfg)
-    weights = {name: value.tolist() for name, value in checkpoint["state_dict"].items() if "metrics" not in name}
+    weights = {
+        name: value.tolist()
+        for name, value in checkpoint["state_dict"].items()
+        if "metrics" not in name
+    }
     return left["metrics"], left["mix"], weights
 
 
@@ -91,7 +107,7 @@ def test_checkpoint_does_not_hold_a_frozen_bilm(tiny):
     train(cfg)
     names = torch.load(Path(cfg.run_dir, "best.ckpt"), weights_only=True)["state_dict"]
     assert any("elmo.mixes" in name for name in names)
-    assert not any("elmo.layers" in name for name in names)
+    assert not any("elmo.encoder" in name for name in names)
 
 
 def test_finetuning_moves_the_bilm(tiny):
@@ -99,7 +115,11 @@ def test_finetuning_moves_the_bilm(tiny):
     train(cfg)
     names = torch.load(Path(cfg.run_dir, "best.ckpt"), weights_only=True)["state_dict"]
     before = build.elmo(cfg).layers.state_dict()
-    moved = {name for name, value in before.items() if not torch.equal(value, names[f"model.backbone.elmo.layers.{name}"])}
+    moved = {
+        name
+        for name, value in before.items()
+        if not torch.equal(value, names[f"model.backbone.elmo.encoder.{name}"])
+    }
     assert {name for name in before if "weight" in name} <= moved
 
 
@@ -116,26 +136,28 @@ def test_the_mix_may_learn_faster(tiny):
 
 @pytest.mark.parametrize("key", ["elmo.lr", "elmo.mix_lr"])
 def test_a_learning_rate_that_cannot_be(tiny, key):
-    with pytest.raises(ValueError, match=rf"{key}=-1.0, but a learning rate is a number, 0 or more"):
+    with pytest.raises(
+        ValueError, match=rf"{key}=-1.0, but a learning rate is a number, 0 or more"
+    ):
         train(tiny(f"{key}=-1.0"))
 
 
 def test_a_baseline_mixes_nothing(tiny):
-    """Whatever `elmo.mix` says beside `elmo=none`: a sweep over both has such runs."""
-    cfg = tiny("elmo=none", "elmo.mix=all")
+    """Whatever `elmo.mix` says beside `encoder=none`: a sweep over both has such runs."""
+    cfg = tiny("encoder=none", "elmo.mix=all")
     asked = Identity.of(cfg, {})
     train(cfg)
     assert result(cfg)["config"]["elmo"]["mix"] == "none"
-    assert asked == Identity.of(tiny("elmo=none"), {})
+    assert asked == Identity.of(tiny("encoder=none"), {})
 
 
 @pytest.mark.parametrize(
     "overrides",
     [
-        ["elmo=none"],
-        ["elmo.pretrained=false"],
-        ["elmo.precision=bfloat16"],
-        ["elmo.precision=bfloat16", "elmo.finetune=true"],
+        ["encoder=none"],
+        ["encoder.pretrained=false"],
+        ["encoder.precision=bfloat16"],
+        ["encoder.precision=bfloat16", "elmo.finetune=true"],
         ["trainer.precision=bf16-mixed"],
         ["trainer=smoke"],
         ["num_workers=1"],
@@ -145,7 +167,7 @@ def test_a_baseline_mixes_nothing(tiny):
 def test_variants_run(tiny, overrides):
     cfg = tiny(*overrides)
     assert 0 <= train(cfg)["test/f1"] <= 1
-    assert bool(result(cfg)["mix"]) == (cfg.elmo.name != "none")
+    assert bool(result(cfg)["mix"]) == (cfg.encoder.name != "none")
 
 
 def corpus(tmp_path, **splits):
@@ -153,7 +175,10 @@ def corpus(tmp_path, **splits):
     good = "John B-PER\nSmith I-PER\nslept O\n\nParis B-LOC\n"
     for split in ("train", "dev", "test"):
         (tmp_path / f"{split}.txt").write_bytes(splits.get(split, good.encode()))
-    return ["data=wikigold", *(f"data.files.{split}={tmp_path}/{split}.txt" for split in ("train", "dev", "test"))]
+    return [
+        "data=wikigold",
+        *(f"data.files.{split}={tmp_path}/{split}.txt" for split in ("train", "dev", "test")),
+    ]
 
 
 def test_files_of_ones_own(tiny, tmp_path):
@@ -165,9 +190,17 @@ def test_files_of_ones_own(tiny, tmp_path):
     [
         ("train", b"", "train.txt: the file is empty"),
         ("train", b"a O\nb O O\n", "train.txt:2: 3 columns, but this file has 2"),
-        ("dev", b"New York\tO\n", "dev.txt:1: word 'New York', but a word is not empty and has no space"),
+        (
+            "dev",
+            b"New York\tO\n",
+            "dev.txt:1: word 'New York', but a word is not empty and has no space",
+        ),
         ("dev", b"a O\nb X-PER\n", "dev.txt:2: tag 'X-PER', but a tag is O, B-TYPE or I-TYPE"),
-        ("dev", b"a B-NEW\n", r"dev.txt:1: labels \['NEW'\] of the dev file do not occur in the training file"),
+        (
+            "dev",
+            b"a B-NEW\n",
+            r"dev.txt:1: labels \['NEW'\] of the dev file do not occur in the training file",
+        ),
         ("test", b"\xe9 O\n", "test.txt:1: byte 0xe9 is not UTF-8 text"),
         ("test", b"\n\n", "test.txt: no examples in the test file"),
     ],
@@ -197,7 +230,10 @@ def test_bad_settings(tiny, override, message):
 def test_devices_that_are_not_there(tiny, monkeypatch):
     """It says so before the biLM reads a sentence."""
     monkeypatch.setattr(build, "store", pytest.fail)
-    with pytest.raises(ValueError, match=r"trainer.accelerator=gpu trainer.devices=1: .*; trainer=auto takes what there is"):
+    with pytest.raises(
+        ValueError,
+        match=r"trainer.accelerator=gpu trainer.devices=1: .*; trainer=auto takes what there is",
+    ):
         train(tiny("trainer.accelerator=gpu"))
 
 
@@ -206,7 +242,9 @@ def test_a_logger_that_is_not_installed(tiny, monkeypatch):
         raise ModuleNotFoundError("no tensorboard")
 
     monkeypatch.setattr(pytorch_lightning.loggers, "TensorBoardLogger", missing)
-    with pytest.raises(ValueError, match=r"logger=tensorboard needs a package that is not here: no tensorboard"):
+    with pytest.raises(
+        ValueError, match=r"logger=tensorboard needs a package that is not here: no tensorboard"
+    ):
         train(tiny("logger=tensorboard"))
 
 
@@ -228,9 +266,13 @@ class Recorder(Logger):
 
 
 def test_a_logger_gets_curves(tiny, monkeypatch):
-    """Loss and learning rates by step, dev by epoch; the best epoch's figures have names of their own and overwrite nothing."""
+    """Loss and learning rates by step, dev by epoch; the best epoch's figures have names of their
+    own and overwrite nothing.
+    """
     monkeypatch.setattr(pytorch_lightning.loggers, "TensorBoardLogger", Recorder)
-    cfg = tiny("logger=tensorboard", "trainer.log_every_n_steps=1", "elmo.mix_lr=0.5", "fit.batch_size=2")
+    cfg = tiny(
+        "logger=tensorboard", "trainer.log_every_n_steps=1", "elmo.mix_lr=0.5", "fit.batch_size=2"
+    )
     metrics = train(cfg)
     curves = {}
     for step, figures in Recorder.latest.told:
@@ -257,16 +299,26 @@ def test_wandb_is_told_of_a_failure(tiny, monkeypatch):
     codes = []
     monkeypatch.setattr(wandb_logger, "logger", Recorder)
     monkeypatch.setattr(wandb_logger, "finish", codes.append)
-    train(tiny("logger=wandb", "elmo=none"))
+    train(tiny("logger=wandb", "encoder=none"))
     with pytest.raises(FloatingPointError):
-        train(tiny("logger=wandb", "elmo=none", "task.optimizer.lr=inf"))
+        train(tiny("logger=wandb", "encoder=none", "task.optimizer.lr=inf"))
     assert codes == [0, 1]
 
 
 def test_a_bilm_of_other_words(tiny, tmp_path):
-    save(BiLm(Options(cell_size=4, projection_size=2, filters=((1, 2),), max_characters=40)), tmp_path / "narrow.safetensors")
-    with pytest.raises(ValueError, match=r"elmo.options: a biLM of 40 characters a word, but tasks read 50"):
-        train(tiny(f"elmo.options={tmp_path}/options.json", f"elmo.weights={tmp_path}/narrow.safetensors"))
+    save(
+        BiLm(Options(cell_size=4, projection_size=2, filters=((1, 2),), max_characters=40)),
+        tmp_path / "narrow.safetensors",
+    )
+    with pytest.raises(
+        ValueError, match=r"encoder.options: a biLM of 40 characters a word, but tasks read 50"
+    ):
+        train(
+            tiny(
+                f"encoder.options={tmp_path}/options.json",
+                f"encoder.weights={tmp_path}/narrow.safetensors",
+            )
+        )
 
 
 def test_missing_corpus_says_where_it_comes_from(tiny, tmp_path):

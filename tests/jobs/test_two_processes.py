@@ -1,4 +1,6 @@
-"""Two processes measure what one measures, exactly: every example once, corpus-level figures from summed counts."""
+"""Two processes measure what one measures, exactly: every example once, corpus-level figures from
+summed counts.
+"""
 
 import json
 import os
@@ -29,9 +31,18 @@ def test_every_task(tmp_path):
     alone = {}
     for task, settings in SMALL.items():
         (tmp_path / task / "two").mkdir(parents=True)
-        run = [f"task={task}", "data.size=3", *settings, "fit.max_epochs=2", "trainer=cpu", "trainer.enable_progress_bar=false"]
+        run = [
+            f"task={task}",
+            "data.size=3",
+            *settings,
+            "fit.max_epochs=2",
+            "trainer=cpu",
+            "trainer.enable_progress_bar=false",
+        ]
         with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
-            alone[task] = train(compose("config", [*run, f"run_dir={tmp_path / task}", f"cache_dir={tmp_path}"]))
+            alone[task] = train(
+                compose("config", [*run, f"run_dir={tmp_path / task}", f"cache_dir={tmp_path}"])
+            )
     script = tmp_path / "evaluate_all.py"
     script.write_text(EVALUATE)
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=2", "--standalone"]
@@ -45,6 +56,10 @@ def test_every_task(tmp_path):
     assert done.returncode == 0, done.stderr
     for task, metrics in alone.items():
         found = json.loads((tmp_path / task / "two" / "result.json").read_text())["metrics"]
-        assert found == {name: value for name, value in metrics.items() if name.startswith("test/")}, task
-        (one,), (two,) = ((tmp_path / folder / "predictions").iterdir() for folder in (task, f"{task}/two"))
+        assert found == {
+            name: value for name, value in metrics.items() if name.startswith("test/")
+        }, task
+        (one,), (two,) = (
+            (tmp_path / folder / "predictions").iterdir() for folder in (task, f"{task}/two")
+        )
         assert one.read_bytes() == two.read_bytes()

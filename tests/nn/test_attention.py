@@ -46,7 +46,9 @@ def test_softmax_of_any_number_of_axes(mask, values):
 def test_softmax_of_huge_scores_and_of_rubbish_outside_the_mask(dtype):
     mask = torch.tensor([True, True, False, False])
     scores = torch.tensor([6e4, -6e4, float("nan"), float("inf")], dtype=dtype)
-    torch.testing.assert_close(masked_softmax(scores, mask), torch.tensor([1.0, 0, 0, 0], dtype=dtype))
+    torch.testing.assert_close(
+        masked_softmax(scores, mask), torch.tensor([1.0, 0, 0, 0], dtype=dtype)
+    )
 
 
 def test_softmax_of_nothing_is_zero_and_has_no_gradient():
@@ -73,7 +75,9 @@ def test_attention_against_loops(mask, values, queries):
 
 
 def test_each_token_may_have_a_mask_of_its_own(mask, values):
-    others = mask[:, None] & ~torch.eye(4, dtype=torch.bool)  # every word but itself, as in self-attention
+    others = mask[:, None] & ~torch.eye(
+        4, dtype=torch.bool
+    )  # every word but itself, as in self-attention
     context = attend(values @ values.mT, values, others)
     alone = dot_attention(values[2:, :1], values[2:, 1:], mask[2:, 1:])
     torch.testing.assert_close(context[2:, :1], alone)
@@ -86,11 +90,17 @@ def test_padding_changes_nothing(mask, values, queries):
     torch.testing.assert_close(masked_max(spoilt, mask), masked_max(values, mask))
     wider = torch.cat([values, torch.ones(3, 2, 5)], 1)
     longer = torch.cat([mask, torch.zeros(3, 2, dtype=torch.bool)], 1)
-    torch.testing.assert_close(dot_attention(queries, wider, longer), dot_attention(queries, values, mask))
+    torch.testing.assert_close(
+        dot_attention(queries, wider, longer), dot_attention(queries, values, mask)
+    )
 
 
 def test_pooling_against_loops(mask, values):
-    mean, highest, lowest = masked_mean(values, mask), masked_max(values, mask), -masked_max(-values, mask)
+    mean, highest, lowest = (
+        masked_mean(values, mask),
+        masked_max(values, mask),
+        -masked_max(-values, mask),
+    )
     for b, length in enumerate(LENGTHS):
         torch.testing.assert_close(mean[b], values[b, :length].mean(0))
         torch.testing.assert_close(highest[b], values[b, :length].amax(0))

@@ -6,7 +6,8 @@ import torch
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from elmo_bench.elmo import BiLm, Elmo, Options
+from elmo_bench.elmo import Elmo
+from elmo_bench.encoders.bilm import BiLm, Options
 from elmo_bench.nn import Backbone, BiLstm, Words, WordsChars, tokens, variational_dropout
 from elmo_bench.text import Vocab
 
@@ -21,7 +22,9 @@ def backbone(at, **more):
     return Backbone(embed, elmo, partial(BiLstm, hidden_size=5), **more)
 
 
-@pytest.mark.parametrize(("at", "dim"), [([], 10), (["input"], 10), (["output"], 18), (["input", "output"], 18)])
+@pytest.mark.parametrize(
+    ("at", "dim"), [([], 10), (["input"], 10), (["output"], 18), (["input", "output"], 18)]
+)
 def test_widths(at, dim):
     built = backbone(at)
     out = built(tokens(SENTENCES, VOCAB))
@@ -37,8 +40,8 @@ def test_features_of_the_task():
 def test_layers_from_elsewhere_give_the_same():
     built = backbone(["input", "output"]).eval()
     batch = tokens(SENTENCES, VOCAB)
-    layers, _ = built.elmo.layers(batch.chars)
-    torch.testing.assert_close(built(batch), built(batch._replace(layers=tuple(layers))))
+    layers = built.elmo.encoder(built.elmo.prepare(SENTENCES))
+    torch.testing.assert_close(built(batch), built(batch._replace(layers=layers)))
 
 
 def test_padding_changes_nothing():
@@ -58,9 +61,13 @@ def test_pretrained_vectors():
     embed = Words(vocab=VOCAB, vectors=vectors, word_dim=50, freeze=True)
     assert embed.dim == 2
     assert embed(tokens([["Cat"]], VOCAB)).tolist() == [[[1.0, 2.0]]]
-    assert embed(tokens([["the", "dog"]], VOCAB)).abs().sum() == 0  # frozen: what has no vector is zero
+    assert (
+        embed(tokens([["the", "dog"]], VOCAB)).abs().sum() == 0
+    )  # frozen: what has no vector is zero
     assert not embed.embedding.weight.requires_grad
-    assert Words(vocab=VOCAB, vectors={}, word_dim=5, freeze=True).embedding.weight.requires_grad  # nothing to freeze
+    assert Words(
+        vocab=VOCAB, vectors={}, word_dim=5, freeze=True
+    ).embedding.weight.requires_grad  # nothing to freeze
 
 
 def test_lstm_equals_torch_on_packed_sequences():

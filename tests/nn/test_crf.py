@@ -29,7 +29,9 @@ def path_score(crf, scores, path):
 
 def allowed(path, labels=LABELS):
     moves, starts, ends = bioul_moves(labels)
-    return starts[path[0]] and ends[path[-1]] and all(moves[a][b] for a, b in itertools.pairwise(path))
+    return (
+        starts[path[0]] and ends[path[-1]] and all(moves[a][b] for a, b in itertools.pairwise(path))
+    )
 
 
 @torch.no_grad()
@@ -47,7 +49,10 @@ def test_equals_brute_force():
         assert likelihoods[row].item() == pytest.approx(
             path_score(crf, scores[row], gold[row, :length].tolist()) - partition, abs=1e-4
         )
-        best = max((path for path in paths if allowed(path)), key=lambda path: path_score(crf, scores[row], path))
+        best = max(
+            (path for path in paths if allowed(path)),
+            key=lambda path: path_score(crf, scores[row], path),
+        )
         assert decoded[row] == list(best)
 
 
@@ -56,7 +61,9 @@ def test_golden(fixtures):
     golden = json.loads((fixtures / "derived" / "crf.json").read_text())
     moves, starts, ends = bioul_moves(golden["labels"])
     size = len(golden["labels"])
-    assert [[a, b] for a in range(size) for b in range(size) if moves[a][b]] == golden["allowed_transitions"]
+    assert [[a, b] for a in range(size) for b in range(size) if moves[a][b]] == golden[
+        "allowed_transitions"
+    ]
     assert [k for k in range(size) if starts[k]] == golden["allowed_start"]
     assert [k for k in range(size) if ends[k]] == golden["allowed_end"]
 
@@ -73,16 +80,22 @@ def test_golden(fixtures):
                 crf.start.copy_(tensor(case["start"]))
                 crf.end.copy_(tensor(case["end"]))
         scores, rows = tensor(case["logits"]), case["rows"]
-        mask = torch.arange(scores.shape[1]) < torch.tensor([row["length"] for row in rows])[:, None]
+        mask = (
+            torch.arange(scores.shape[1]) < torch.tensor([row["length"] for row in rows])[:, None]
+        )
         tags = torch.zeros(mask.shape, dtype=torch.long)
         for place, row in enumerate(rows):
             tags[place, : len(row["tags"])] = torch.tensor(row["tags"])
         likelihoods = constrained.log_likelihood(scores, tags, mask)
         for likelihood, row in zip(likelihoods, rows, strict=True):
-            assert likelihood.item() == pytest.approx(row["gold_score"] - row["log_partition"], abs=1e-4)
+            assert likelihood.item() == pytest.approx(
+                row["gold_score"] - row["log_partition"], abs=1e-4
+            )
         assert likelihoods.sum().item() == pytest.approx(case["sum_log_likelihood"], abs=1e-4)
         assert constrained.decode(scores, mask) == [row["viterbi_bioul"][0] for row in rows]
-        assert unconstrained.decode(scores, mask) == [row["viterbi_unconstrained"][0] for row in rows]
+        assert unconstrained.decode(scores, mask) == [
+            row["viterbi_unconstrained"][0] for row in rows
+        ]
 
 
 @torch.no_grad()

@@ -2,13 +2,15 @@
 
 import torch
 
-from elmo_bench.elmo import char_ids
+from elmo_bench.encoders.bilm import char_ids
 from elmo_bench.nn.embed import Characters
 
 
 def test_a_word_is_the_same_beside_a_longer_one():
     characters = Characters(char_dim=4, num_filters=64, width=3)
-    alone, beside = (characters(char_ids([words]))[0, 0] for words in (["a"], ["a", "internationalisation"]))
+    alone, beside = (
+        characters(char_ids([words]))[0, 0] for words in (["a"], ["a", "internationalisation"])
+    )
     torch.testing.assert_close(alone, beside)
 
 

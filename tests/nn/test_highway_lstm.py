@@ -1,4 +1,6 @@
-"""The highway LSTM against a loop over sentences and steps, the reference's golden numbers, and its dropout."""
+"""The highway LSTM against a loop over sentences and steps, the reference's golden numbers, and its
+dropout.
+"""
 
 import json
 
@@ -9,7 +11,9 @@ from torch.nn.utils.rnn import pack_padded_sequence
 from elmo_bench.nn import AlternatingHighwayLstm, HighwayLstm
 
 
-def one_sentence(layer: HighwayLstm, x: torch.Tensor, kept: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def one_sentence(
+    layer: HighwayLstm, x: torch.Tensor, kept: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
     """He et al. (2017), equations 3 to 10, a token at a time: the outputs and the last cell state."""
     h = c = x.new_zeros(layer.dim)
     outputs = {}
@@ -17,7 +21,9 @@ def one_sentence(layer: HighwayLstm, x: torch.Tensor, kept: torch.Tensor) -> tup
         projected = layer.input(x[t])
         i, f, o, r, g = (projected[: 5 * layer.dim] + layer.state(h)).chunk(5)
         c = i.sigmoid() * g.tanh() + f.sigmoid() * c
-        output = r.sigmoid() * (o.sigmoid() * c.tanh()) + (1 - r.sigmoid()) * projected[5 * layer.dim :]
+        output = (
+            r.sigmoid() * (o.sigmoid() * c.tanh()) + (1 - r.sigmoid()) * projected[5 * layer.dim :]
+        )
         h = output * kept
         outputs[t] = h if layer.drop_output else output
     return torch.stack([outputs[t] for t in range(len(x))]), c
@@ -40,7 +46,9 @@ def mask_of(*lengths: int) -> torch.Tensor:
 
 def small(**settings) -> AlternatingHighwayLstm:
     torch.manual_seed(3)
-    return AlternatingHighwayLstm(**{"input_size": 5, "hidden_size": 4, "num_layers": 4} | settings).double()
+    return AlternatingHighwayLstm(
+        **{"input_size": 5, "hidden_size": 4, "num_layers": 4} | settings
+    ).double()
 
 
 @pytest.mark.parametrize("lengths", [(3, 6, 1, 6, 2), (4, 4, 4), (7,)])
@@ -62,7 +70,9 @@ def test_equals_a_loop_over_sentences_and_steps_outputs_and_gradients(lengths, i
 @pytest.mark.parametrize("backward", [False, True])
 def test_a_dropout_mask_falls_where_it_should(drop_output, backward):
     torch.manual_seed(5)
-    layer = HighwayLstm(input_size=3, hidden_size=6, backward=backward, drop_output=drop_output).double()
+    layer = HighwayLstm(
+        input_size=3, hidden_size=6, backward=backward, drop_output=drop_output
+    ).double()
     lengths = [5, 3, 2]  # sorted, so the rows of the masks are those of the packed batch
     x, kept = torch.randn(3, 5, 3).double(), 1.5 * torch.randint(2, (3, 6)).double()
     packed = pack_padded_sequence(x, torch.tensor(lengths), batch_first=True)
@@ -89,7 +99,9 @@ def test_without_drop_output_no_output_is_dropped_but_the_recurrence_is():
     x, mask = torch.randn(8, 6, 5).double(), mask_of(*[6] * 8)
     trained, evaluated = stack(x, mask), stack.eval()(x, mask)
     assert not (trained == 0).any()
-    torch.testing.assert_close(trained[:, 0], evaluated[:, 0])  # nothing was handed to the first step
+    torch.testing.assert_close(
+        trained[:, 0], evaluated[:, 0]
+    )  # nothing was handed to the first step
     assert (trained[:, 1:] != evaluated[:, 1:]).any(-1).all()
 
 
@@ -114,7 +126,9 @@ def test_the_cell_adds_up_small_changes_under_autocast():
     """Each of 600 steps adds a thousandth; in bfloat16 a cell of 0.5 no longer moves by that."""
     layer = HighwayLstm(input_size=1, hidden_size=1)
     with torch.no_grad():
-        layer.input.weight.copy_(torch.tensor([[0.0], [10], [10], [10], [1], [0]]))  # i, f, o, r, g, x'
+        layer.input.weight.copy_(
+            torch.tensor([[0.0], [10], [10], [10], [1], [0]])
+        )  # i, f, o, r, g, x'
         layer.state.weight.zero_()
         layer.state.bias.copy_(torch.tensor([-6.9, 0, 0, 0, 20]))
     x, kept = torch.ones(600, 1), torch.ones(1, 1)
@@ -146,7 +160,9 @@ def test_golden_numbers(fixtures):
         }
         x, lengths = arrays["x"], torch.tensor(case["lengths"])
         size = arrays["outputs"].shape[-1]
-        layer = HighwayLstm(input_size=x.shape[-1], hidden_size=size, backward=not case["forward"]).double()
+        layer = HighwayLstm(
+            input_size=x.shape[-1], hidden_size=size, backward=not case["forward"]
+        ).double()
         ours = (layer.input.weight, layer.state.weight, layer.state.bias)
         names = ("input_weight_6H_i_f_g_o_r_x", "state_weight_5H_i_f_g_o_r", "state_bias")
         with torch.no_grad():
@@ -160,5 +176,9 @@ def test_golden_numbers(fixtures):
         for row, length in enumerate(case["lengths"]):
             outputs, cell = one_sentence(layer, x[row, :length], x.new_ones(size))
             last = outputs[0 if layer.backward else -1]
-            torch.testing.assert_close(last, arrays["final_h"].flatten(0, -2)[row], atol=1e-6, rtol=0)
-            torch.testing.assert_close(cell, arrays["final_c"].flatten(0, -2)[row], atol=1e-6, rtol=0)
+            torch.testing.assert_close(
+                last, arrays["final_h"].flatten(0, -2)[row], atol=1e-6, rtol=0
+            )
+            torch.testing.assert_close(
+                cell, arrays["final_c"].flatten(0, -2)[row], atol=1e-6, rtol=0
+            )

@@ -17,7 +17,9 @@ def best_of_all(scores, moves, starts, ends):
 
     def value(path):
         steps = sum(moves[a][b] for a, b in itertools.pairwise(path))
-        return starts[path[0]] + ends[path[-1]] + steps + sum(scores[t][k] for t, k in enumerate(path))
+        return (
+            starts[path[0]] + ends[path[-1]] + steps + sum(scores[t][k] for t, k in enumerate(path))
+        )
 
     return list(max(itertools.product(range(len(ends)), repeat=len(scores)), key=value))
 
@@ -32,7 +34,10 @@ def test_equals_the_best_of_all_sequences(seed, constrained):
         moves, starts, ends = (barrier(allowed) for allowed in bio_moves(LABELS))
     lengths = [4, 1, 3]
     mask = torch.arange(4) < torch.tensor(lengths)[:, None]
-    expected = [best_of_all(row[:length], moves, starts, ends) for row, length in zip(scores, lengths, strict=True)]
+    expected = [
+        best_of_all(row[:length], moves, starts, ends)
+        for row, length in zip(scores, lengths, strict=True)
+    ]
     assert viterbi(scores, moves, starts, ends, mask) == expected
 
 
@@ -40,9 +45,13 @@ def test_equals_the_best_of_all_sequences(seed, constrained):
 def test_no_sequence_is_decoded_that_the_scheme_forbids(moves_of):
     labels = LABELS if moves_of is bio_moves else ["O", "B-X", "I-X", "L-X", "U-X"]
     moves, starts, ends = moves_of(labels)
-    inside = [10.0 if label[0] == "I" else 0.0 for label in labels]  # what no sequence can have throughout
+    inside = [
+        10.0 if label[0] == "I" else 0.0 for label in labels
+    ]  # what no sequence can have throughout
     scores = torch.tensor(inside).repeat(4, 6, 1) + torch.randn(4, 6, len(labels))
-    for path in viterbi(scores, *map(barrier, (moves, starts, ends)), torch.ones(4, 6, dtype=torch.bool)):
+    for path in viterbi(
+        scores, *map(barrier, (moves, starts, ends)), torch.ones(4, 6, dtype=torch.bool)
+    ):
         assert starts[path[0]]
         assert ends[path[-1]]
         assert all(moves[a][b] for a, b in itertools.pairwise(path))

@@ -1,4 +1,6 @@
-"""The page and the picture in a real browser: what is laid out, at a phone's width and in the dark, and reached by keyboard."""
+"""The page and the picture in a real browser: what is laid out, at a phone's width and in the dark,
+and reached by keyboard.
+"""
 
 import json
 import re
@@ -12,8 +14,13 @@ from elmo_bench.report import page, picture, report
 from elmo_bench.runs import collect
 from tests.report.test_page import run
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-pytestmark = [pytest.mark.browser, pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium on this machine")]
+CHROMIUM = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium on this machine"),
+]
 MEASURE = """<script>
 const all = (what) => [...document.querySelectorAll(what)];
 parent.document.title = JSON.stringify({
@@ -31,9 +38,11 @@ PHONE = 375  # pixels; a window of headless chromium is wider, a frame in it nee
 
 @pytest.fixture
 def reported(tmp_path):
-    for number, (name, fraction) in enumerate([("none", 0.1), ("none", 1.0), ("mini", 0.1), ("mini", 1.0)]):
+    for number, (name, fraction) in enumerate(
+        [("none", 0.1), ("none", 1.0), ("mini", 0.1), ("mini", 1.0)]
+    ):
         run(tmp_path / "runs" / str(number), 0.2 + 0.1 * number, name=name, fraction=fraction)
-    return report(collect([tmp_path / "runs"]), ["fraction"], ["elmo"], baseline=("none",))
+    return report(collect([tmp_path / "runs"]), ["fraction"], ["encoder"], baseline=("none",))
 
 
 @pytest.fixture(scope="session")
@@ -42,9 +51,21 @@ def chromium(tmp_path_factory):
     folder = tmp_path_factory.mktemp("chromium")
 
     def call(*arguments):
-        options = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars"]
-        options += ["--disable-background-networking", "--disable-sync", f"--user-data-dir={folder}/profile"]
-        return subprocess.run([CHROMIUM, *options, *arguments], capture_output=True, text=True, timeout=120)
+        options = [
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-dev-shm-usage",
+            "--hide-scrollbars",
+        ]
+        options += [
+            "--disable-background-networking",
+            "--disable-sync",
+            f"--user-data-dir={folder}/profile",
+        ]
+        return subprocess.run(
+            [CHROMIUM, *options, *arguments], capture_output=True, text=True, timeout=120
+        )
 
     (folder / "tiny.html").write_text("<p>It starts.</p>")
     tried = call("--dump-dom", f"file://{folder}/tiny.html")
@@ -59,7 +80,9 @@ def measured(reported, chromium, tmp_path):
 
     def measure(*options):
         inner = page([reported]).replace("</body>", MEASURE)
-        (tmp_path / "phone.html").write_text(f'<iframe width="{PHONE}" srcdoc="{escape(inner)}"></iframe>', encoding="utf-8")
+        (tmp_path / "phone.html").write_text(
+            f'<iframe width="{PHONE}" srcdoc="{escape(inner)}"></iframe>', encoding="utf-8"
+        )
         found = chromium("--dump-dom", *options, f"file://{tmp_path}/phone.html")
         return json.loads(re.search("<title>(.*?)</title>", found.stdout)[1])
 

@@ -1,4 +1,6 @@
-"""The page is one well-formed file that needs nothing else, and shows what there is, in the right places."""
+"""The page is one well-formed file that needs nothing else, and shows what there is, in the right
+places.
+"""
 
 import json
 import re
@@ -11,16 +13,32 @@ from elmo_bench.report.page import cost
 from elmo_bench.report.plot import HEIGHT, WIDTH, Point, Series, chart
 
 
-def run(folder, f1, *, seed=1, name="mini", l2=0.1, dropout=0.5, fraction=1.0, epochs=(0.1, 0.3, 0.2)):
+def run(
+    folder, f1, *, seed=1, name="mini", l2=0.1, dropout=0.5, fraction=1.0, epochs=(0.1, 0.3, 0.2)
+):
     """A finished run as job=train leaves it; its best epoch is measured once more, after the last."""
     elmo = {"name": name, "mix": "none" if name == "none" else "all", "l2": l2, "dropout": dropout}
-    mix = {} if name == "none" else {"elmo/input/s0": 0.2, "elmo/input/s1": 0.5, "elmo/input/s2": 0.3, "elmo/input/gamma": 1.25}
+    mix = (
+        {}
+        if name == "none"
+        else {
+            "elmo/input/s0": 0.2,
+            "elmo/input/s1": 0.5,
+            "elmo/input/s2": 0.3,
+            "elmo/input/gamma": 1.25,
+        }
+    )
     content = {
         "task": "ner",
         "seed": seed,
         "metrics": {"test/f1": f1, "val/f1": max(epochs)},
         "mix": mix,
-        "config": {"task": {"name": "ner", "monitor": "f1"}, "elmo": elmo, "fraction": fraction, "seed": seed},
+        "config": {
+            "task": {"name": "ner", "monitor": "f1"},
+            "elmo": elmo,
+            "fraction": fraction,
+            "seed": seed,
+        },
         "seconds": {"training": 10.0 * seed, "total": 20.0},
         "epochs": len(epochs),
         "examples_per_second": 1234.5,
@@ -30,7 +48,9 @@ def run(folder, f1, *, seed=1, name="mini", l2=0.1, dropout=0.5, fraction=1.0, e
     folder.mkdir(parents=True)
     (folder / "result.json").write_text(json.dumps(content))
     rows = [f"{epoch},{value},\n{epoch},,0.5" for epoch, value in enumerate(epochs)]
-    (folder / "metrics.csv").write_text("\n".join(["epoch,val/f1,train/loss", *rows, f"{len(epochs)},{max(epochs)},", ",0.9,"]))
+    (folder / "metrics.csv").write_text(
+        "\n".join(["epoch,val/f1,train/loss", *rows, f"{len(epochs)},{max(epochs)},", ",0.9,"])
+    )
 
 
 def shown(folder, rows, columns, **settings):
@@ -42,12 +62,19 @@ def shown(folder, rows, columns, **settings):
 
 def sections(body):
     """Those below the tables, by their titles."""
-    return {section.find("h3").text: section for section in body.iter("section") if section.find("h3") is not None}
+    return {
+        section.find("h3").text: section
+        for section in body.iter("section")
+        if section.find("h3") is not None
+    }
 
 
 def lines(svg):
     """Each line of a plot, as the corners that are drawn."""
-    return [[tuple(map(float, corner.split(","))) for corner in line.get("points").split()] for line in svg.iter("polyline")]
+    return [
+        [tuple(map(float, corner.split(","))) for corner in line.get("points").split()]
+        for line in svg.iter("polyline")
+    ]
 
 
 @pytest.fixture
@@ -66,37 +93,54 @@ def sweep(tmp_path):
 
 
 def test_it_needs_nothing_but_itself(sweep):
-    text, body, _ = shown(sweep, ["task", "fraction"], ["elmo"], baseline=("none",))
+    text, body, _ = shown(sweep, ["task", "fraction"], ["encoder"], baseline=("none",))
     assert not re.search(r"<script|@import|url\(|src=|https?:", text)
-    assert {link.get("href")[1:] for link in body.iter("a")} == {section.get("id") for section in body.iter("section")}
+    assert {link.get("href")[1:] for link in body.iter("a")} == {
+        section.get("id") for section in body.iter("section")
+    }
     assert "prefers-color-scheme: dark" in text
     assert 'name="viewport"' in text
     tables = [figure for figure in body.iter("figure") if figure.find("div/table") is not None]
     assert tables
     for table in tables:
         scroll = table.find("div")  # it is reached by keyboard, and has a name
-        assert (scroll.get("class"), scroll.get("tabindex"), scroll.get("role")) == ("scroll", "0", "region")
+        assert (scroll.get("class"), scroll.get("tabindex"), scroll.get("role")) == (
+            "scroll",
+            "0",
+            "region",
+        )
         assert scroll.get("aria-label") == table.find("figcaption").text
         assert len({len(row) for row in table.iter("tr")}) == 1
     assert all(svg.find("title").text for svg in body.iter("svg") if not svg.get("aria-hidden"))
-    used, styled = set(re.findall(r'class="(line\d)"', text)), set(re.findall(r"\.(line\d) {", text))
+    used, styled = (
+        set(re.findall(r'class="(line\d)"', text)),
+        set(re.findall(r"\.(line\d) {", text)),
+    )
     assert used <= styled
 
 
 def test_sections_for_which_there_are_data(sweep, tmp_path):
-    everything = ["Results", "Layer weights (the paper's Figure 2)", "Sample efficiency (the paper's Figure 1)"]
-    assert shown(sweep, ["fraction"], ["elmo"])[2] == [*everything, "Learning curves", "Cost"]
+    everything = [
+        "Results",
+        "Layer weights (the paper's Figure 2)",
+        "Sample efficiency (the paper's Figure 1)",
+    ]
+    assert shown(sweep, ["fraction"], ["encoder"])[2] == [*everything, "Learning curves", "Cost"]
     run(tmp_path / "alone" / "one", 0.5, name="none")
     (tmp_path / "alone" / "one" / "metrics.csv").unlink()
-    assert shown(tmp_path / "alone", None, ["elmo"])[2] == ["Results", "Cost"]
+    assert shown(tmp_path / "alone", None, ["encoder"])[2] == ["Results", "Cost"]
     for number, (l2, dropout) in enumerate([(0, 0.5), (0.001, 0.5), (0, 0.1)]):
         run(tmp_path / "mix" / str(number), 0.5, l2=l2, dropout=dropout)
-    assert {"The penalty on the mix", "Dropout on ELMo's vectors"} <= {*shown(tmp_path / "mix", None, ["elmo.l2"])[2]}
+    assert {"The penalty on the mix", "Dropout on ELMo's vectors"} <= {
+        *shown(tmp_path / "mix", None, ["elmo.l2"])[2]
+    }
 
 
 def test_sample_efficiency(sweep):
-    """Two lines on a logarithmic axis; the higher figure stands higher, and a table has the numbers."""
-    _, body, _ = shown(sweep, ["fraction"], ["elmo"])
+    """Two lines on a logarithmic axis; the higher figure stands higher, and a table has the
+    numbers.
+    """
+    _, body, _ = shown(sweep, ["fraction"], ["encoder"])
     section = sections(body)["Sample efficiency (the paper's Figure 1)"]
     mini, none = lines(section.find("figure/svg"))
     xs = [x for x, _ in mini]
@@ -110,10 +154,14 @@ def test_sample_efficiency(sweep):
 
 
 def test_the_overview_is_drawn(tmp_path):
-    """A mark for each cell, the rows from left to right, a row's columns side by side, the higher figure higher."""
-    for number, (l2, name, f1) in enumerate([(0, "none", 0.2), (0, "mini", 0.4), (1, "none", 0.3), (1, "mini", 0.1)]):
+    """A mark for each cell, the rows from left to right, a row's columns side by side, the higher
+    figure higher.
+    """
+    for number, (l2, name, f1) in enumerate(
+        [(0, "none", 0.2), (0, "mini", 0.4), (1, "none", 0.3), (1, "mini", 0.1)]
+    ):
         run(tmp_path / str(number), f1, name=name, l2=l2)
-    _, body, _ = shown(tmp_path, ["elmo.l2"], ["elmo"], baseline=("none",))
+    _, body, _ = shown(tmp_path, ["elmo.l2"], ["encoder"], baseline=("none",))
     none, mini = (
         [(float(c.get("cx")), float(c.get("cy"))) for c in g.iter("circle")]
         for g in body.find("main/section/figure/svg").iter("g")
@@ -123,24 +171,36 @@ def test_the_overview_is_drawn(tmp_path):
 
 
 def test_a_picture_for_a_document(sweep):
-    """The same plots with their titles and legends, nothing outside the frame, nothing from elsewhere."""
+    """The same plots with their titles and legends, nothing outside the frame, nothing from
+    elsewhere.
+    """
     runs = collect([sweep])
-    parts = [report(runs, ["fraction"], ["elmo"], title=title) for title in ("First", "Second & last", "Third")]
+    parts = [
+        report(runs, ["fraction"], ["encoder"], title=title)
+        for title in ("First", "Second & last", "Third")
+    ]
     text = picture(parts)
     svg = ElementTree.fromstring(text)
     assert not re.search(r"<script|@import|url\(|href|https?:(?!//www.w3.org/2000/svg)", text)
     width, height = map(float, svg.get("viewBox").split()[2:])
-    places = [tuple(map(float, re.findall(r"\d+", group.get("transform")))) for group in svg if group.get("transform")]
+    places = [
+        tuple(map(float, re.findall(r"\d+", group.get("transform"))))
+        for group in svg
+        if group.get("transform")
+    ]
     assert len(places) == len({*places}) == 3
     assert all(x + WIDTH <= width and y + HEIGHT + 30 <= height for x, y in places)
     texts = [text.text for text in svg.iter("{http://www.w3.org/2000/svg}text")]
-    assert {"First", "Second & last", "Third", "elmo=mini", "elmo=none"} <= {*texts}
-    with pytest.raises(ValueError, match=r"output=FILE.svg: a picture has a single config key along its x axis: rows=task"):
-        picture([report(runs, ["task", "elmo.mix"], ["elmo", "fraction"])])
+    assert {"First", "Second & last", "Third", "encoder=mini", "encoder=none"} <= {*texts}
+    with pytest.raises(
+        ValueError,
+        match=r"output=FILE.svg: a picture has a single config key along its x axis: rows=task",
+    ):
+        picture([report(runs, ["task", "elmo.mix"], ["encoder", "fraction"])])
 
 
 def test_weights_and_cost(sweep):
-    _, body, _ = shown(sweep, ["fraction"], ["elmo"])
+    _, body, _ = shown(sweep, ["fraction"], ["encoder"])
     found = sections(body)
     weights = list(found["Layer weights (the paper's Figure 2)"].find(".//tbody/tr").iter("td"))
     assert [cell.text for cell in weights] == ["0.200", "0.500", "0.300", "1.250"]
@@ -152,7 +212,7 @@ def test_weights_and_cost(sweep):
 
 def test_learning_curves(sweep):
     """A line for each run, a point for each epoch, and not the measurement after the last."""
-    _, body, _ = shown(sweep, ["fraction"], ["elmo"])
+    _, body, _ = shown(sweep, ["fraction"], ["encoder"])
     section = sections(body)["Learning curves"]
     drawn = [lines(svg) for svg in section.iter("svg") if not svg.get("aria-hidden")]
     assert [len(plot) for plot in drawn] == [4, 4, 4]
@@ -165,16 +225,22 @@ def test_a_chart_stays_in_its_frame():
     """Whatever the numbers: all the same, a single point, far apart, with bars."""
     for values in ([0.0], [5.0, 5.0], [-3.0, 0.001, 9e5], [1e-9, 2e-9]):
         series = [Series("a", [[Point(float(x), y, abs(y) / 10) for x, y in enumerate(values)]])]
-        svg = ElementTree.fromstring(chart(series, x="x", y="y", marks=[(float(x), str(x)) for x in range(len(values))]))
+        svg = ElementTree.fromstring(
+            chart(series, x="x", y="y", marks=[(float(x), str(x)) for x in range(len(values))])
+        )
         assert all(0 <= x <= WIDTH and 0 <= y <= HEIGHT for line in lines(svg) for x, y in line)
-        heights = [float(end) for bar in svg.findall("g/path") for end in re.findall(r"[\d.]+", bar.get("d"))[1:]]
+        heights = [
+            float(end)
+            for bar in svg.findall("g/path")
+            for end in re.findall(r"[\d.]+", bar.get("d"))[1:]
+        ]
         assert all(0 <= height <= HEIGHT for height in heights)
         assert 2 <= len(svg.findall("path")) <= 7
 
 
 def test_names_are_escaped(tmp_path):
     run(tmp_path / "a", 0.5, name="<b>&")
-    text, _, _ = shown(tmp_path, ["task"], ["elmo"])
+    text, _, _ = shown(tmp_path, ["task"], ["encoder"])
     assert "&lt;b&gt;&amp;" in text
     assert "<b>&" not in text
 
@@ -182,13 +248,18 @@ def test_names_are_escaped(tmp_path):
 def test_several_reports_are_chapters_of_one_page(sweep):
     """Each with its title, its own tables and anchors, and its captions named after it."""
     runs = collect([sweep])
-    parts = [report(runs, ["fraction"], ["elmo"], title="First"), report(runs, ["fraction"], ["elmo"], title="Second & last")]
+    parts = [
+        report(runs, ["fraction"], ["encoder"], title="First"),
+        report(runs, ["fraction"], ["encoder"], title="Second & last"),
+    ]
     body = ElementTree.fromstring(page(parts)).find("body")
     assert [head.text for head in body.iter("h2")] == ["First", "Second & last"]
     anchors = [section.get("id") for section in body.iter("section")]
     assert len({*anchors}) == len(anchors)
     assert [link.get("href") for link in body.iter("a")] == [f"#{anchor}" for anchor in anchors]
-    captions = [body.find(f".//section[@id='s{number}']/figure/figcaption").text for number in (0, 1)]
+    captions = [
+        body.find(f".//section[@id='s{number}']/figure/figcaption").text for number in (0, 1)
+    ]
     assert [caption.partition(";")[0] for caption in captions] == ["First", "Second & last"]
 
 
@@ -198,7 +269,7 @@ def test_names_with_markup_and_control_characters(tmp_path):
     for number, other in enumerate(("plain", name)):
         for l2 in (0, 1):
             run(tmp_path / f"{number}{l2}", 0.5, name=other, l2=l2)
-    found = report(collect([tmp_path]), ["elmo.l2"], ["elmo"], title=name)
+    found = report(collect([tmp_path]), ["elmo.l2"], ["encoder"], title=name)
     for whole in (page([found]), picture([found])):
         assert "<script" not in whole
         texts = "".join(ElementTree.fromstring(whole.encode()).itertext())
@@ -211,5 +282,8 @@ def test_an_evaluation_says_nothing_of_the_cost_of_training(tmp_path):
     evaluated = json.loads((tmp_path / "2" / "result.json").read_text())
     evaluated |= {"epochs": 0, "seconds": {"training": 0.0, "total": 1.0}}
     (tmp_path / "2" / "result.json").write_text(json.dumps(evaluated))
-    assert cost(report(collect([tmp_path]), None, ["elmo"])).rows == cost(report(collect([tmp_path / "1"]), None, ["elmo"])).rows
-    assert "Cost" not in shown(tmp_path / "2", None, ["elmo"])[2]
+    assert (
+        cost(report(collect([tmp_path]), None, ["encoder"])).rows
+        == cost(report(collect([tmp_path / "1"]), None, ["encoder"])).rows
+    )
+    assert "Cost" not in shown(tmp_path / "2", None, ["encoder"])[2]

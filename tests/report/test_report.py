@@ -8,8 +8,18 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from elmo_bench.jobs.result import print_metrics, rate
-from elmo_bench.report import as_csv, as_json, collect, grids, latex, markdown, report, terminal, where
+from elmo_bench.report import (
+    as_csv,
+    as_json,
+    collect,
+    grids,
+    latex,
+    markdown,
+    report,
+    terminal,
+    where,
+)
+from elmo_bench.report.result import print_metrics, rate
 from elmo_bench.report.significance import bootstrap, randomisation, seeds
 from elmo_bench.report.table import _counts, _published
 
@@ -17,7 +27,8 @@ PUBLISHED = {"baseline": {"f1": 0.9015}, "elmo": {"f1": 0.9222}}
 
 
 def result(folder, f1, seed=1, right=None, sentences=None, more=(), **choices):
-    """A run's folder; `right` are the examples, of one chunk each, that it has right, so that F1 is their share.
+    """A run's folder; `right` are the examples, of one chunk each, that it has right, so that F1 is
+    their share.
 
     `more` stands in its `result.json` too.
     """
@@ -31,12 +42,19 @@ def result(folder, f1, seed=1, right=None, sentences=None, more=(), **choices):
         group, _, name = key.partition("_")
         config[group][name] = value
     (folder / "counts").mkdir(parents=True)
-    content = {"task": "ner", "seed": seed, "metrics": {"test/f1": f1, "test/recall": f1 / 2, "val/f1": f1 / 4}, "config": config}
+    content = {
+        "task": "ner",
+        "seed": seed,
+        "metrics": {"test/f1": f1, "test/recall": f1 / 2, "val/f1": f1 / 4},
+        "config": config,
+    }
     (folder / "result.json").write_text(json.dumps(content | dict(more)))
     if right is not None:
         rows = np.stack([right, np.ones_like(right)] * 2, 1)[:, None].astype(float)
         numbers = np.arange(len(right)) if sentences is None else sentences
-        np.savez(folder / "counts" / "test.npz", sentences=np.asarray(numbers, dtype=np.uint64), f1=rows)
+        np.savez(
+            folder / "counts" / "test.npz", sentences=np.asarray(numbers, dtype=np.uint64), f1=rows
+        )
 
 
 @pytest.fixture
@@ -56,9 +74,14 @@ def compared(tmp_path):
         for seed in (1, 2, 3):
             right = rng.random(100) < chance
             result(
-                tmp_path / f"{mix}{seed}", right.mean(), seed, right, elmo_name="none" if mix == "none" else "mini", elmo_mix=mix
+                tmp_path / f"{mix}{seed}",
+                right.mean(),
+                seed,
+                right,
+                elmo_name="none" if mix == "none" else "mini",
+                elmo_mix=mix,
             )
-    return report(collect([tmp_path]), None, ["elmo", "elmo.mix"], baseline=("none", "none"))
+    return report(collect([tmp_path]), None, ["encoder", "elmo.mix"], baseline=("none", "none"))
 
 
 def by_column(found):
@@ -77,13 +100,23 @@ def test_means_and_deviations_over_seeds(runs):
     assert cells["all"].mean == pytest.approx(0.55)
     assert cells["all"].deviation == pytest.approx(0.0707, abs=1e-4)
     assert cells["top"].deviation == 0
-    assert (cells["[0,1]"].mean, cells["[0,1]"].deviation, len(cells["[0,1]"].runs)) == (0.3, None, 1)
+    assert (cells["[0,1]"].mean, cells["[0,1]"].deviation, len(cells["[0,1]"].runs)) == (
+        0.3,
+        None,
+        1,
+    )
     assert [mix for mix, cell in cells.items() if cell.best] == ["all"]
 
 
 def test_table(runs):
     shown = text(report(collect([runs]), None, ["elmo.mix"]))
-    for expected in ("elmo.mix=all", "elmo.mix=top", "elmo.mix=[0,1]", "55.00 ± 7.07 (2)", "30.00 (1)"):
+    for expected in (
+        "elmo.mix=all",
+        "elmo.mix=top",
+        "elmo.mix=[0,1]",
+        "55.00 ± 7.07 (2)",
+        "30.00 (1)",
+    ):
         assert expected in shown
 
 
@@ -99,16 +132,26 @@ def test_another_metric_and_split(runs):
 def test_runs_that_differ_in_more_stand_apart(runs):
     result(runs / "other", 0.9, 1, elmo_name="none")
     assert "none" in text(report(collect([runs]), None, ["elmo.mix"]))
-    with pytest.raises(ValueError, match=r"some runs in a cell differ in \['elmo.name'\]"):
+    with pytest.raises(ValueError, match=r"some runs in a cell differ in \['encoder.name'\]"):
         report(collect([runs]), ["task"], ["elmo.mix"])
 
 
 @pytest.mark.parametrize("key", ["task.name", "data.files.train"])
 def test_no_mean_over_tasks_or_training_sets(tmp_path, key):
-    """What follows from them (a task's figure, where a corpus lies) does not tell runs apart; they themselves do."""
+    """What follows from them (a task's figure, where a corpus lies) does not tell runs apart; they
+    themselves do.
+    """
     for number, value in enumerate(["one", "other"]):
-        task, train = (value if key == name else "same" for name in ("task.name", "data.files.train"))
-        result(tmp_path / str(number), 0.5, number, task_name=task, data_files={"train": train, "data_dir": str(number)})
+        task, train = (
+            value if key == name else "same" for name in ("task.name", "data.files.train")
+        )
+        result(
+            tmp_path / str(number),
+            0.5,
+            number,
+            task_name=task,
+            data_files={"train": train, "data_dir": str(number)},
+        )
     with pytest.raises(ValueError, match=rf"some runs in a cell differ in \['{key}'\]"):
         report(collect([tmp_path]), ["data"], ["elmo.mix"])
     assert len(report(collect([tmp_path]), None, ["elmo.mix"]).cells) == 2
@@ -134,42 +177,76 @@ def test_of_two_results_the_one_finished_last_counts(tmp_path):
 
 
 def test_no_mean_over_other_contents_of_files(tmp_path):
-    """Runs on data_dir=A and data_dir=B, or before and after the weights were overwritten, look the same but for their inputs."""
+    """Runs on data_dir=A and data_dir=B, or before and after the weights were overwritten, look the
+    same but for their inputs.
+    """
     for number, train in enumerate(["one", "one", "other"]):
-        result(tmp_path / str(number), 0.5, number, more={"inputs": {"data.train": train * 10, "elmo.weights": "w" * 64}})
+        result(
+            tmp_path / str(number),
+            0.5,
+            number,
+            more={"inputs": {"data.train": train * 10, "encoder.weights": "w" * 64}},
+        )
     runs = collect([tmp_path])
-    with pytest.raises(ValueError, match=r"some runs in a cell differ in \['inputs.data.train'\]; add it to one"):
+    with pytest.raises(
+        ValueError, match=r"some runs in a cell differ in \['inputs.data.train'\]; add it to one"
+    ):
         report(runs, ["task"], ["elmo.mix"])
     found = report(runs, None, ["elmo.mix"])
     assert found.rows == ["task.name", "inputs.data.train"]
-    assert [(cell.row[1], len(cell.runs)) for cell in found.cells] == [("oneoneoneone", 2), ("otherotherot", 1)]
+    assert [(cell.row[1], len(cell.runs)) for cell in found.cells] == [
+        ("oneoneoneone", 2),
+        ("otherotherot", 1),
+    ]
     assert len(where(runs, {"inputs.data.train": "oneoneoneone"})) == 2
 
 
 def test_names_of_files_do_not_part_runs_of_the_same_contents(tmp_path):
     for number, train in enumerate(["here/train.txt", "there/train.txt"]):
-        result(tmp_path / str(number), 0.5, number, data_files={"train": train}, more={"inputs": {"data.train": "0" * 64}})
+        result(
+            tmp_path / str(number),
+            0.5,
+            number,
+            data_files={"train": train},
+            more={"inputs": {"data.train": "0" * 64}},
+        )
     (cell,) = report(collect([tmp_path]), None, ["elmo.mix"]).cells
     assert len(cell.runs) == 2
 
 
 def test_settings_that_do_nothing_do_not_part_runs(tmp_path):
     """`elmo.lr` of a frozen biLM, say; of one that is fine-tuned it does."""
-    for number, (lr, finetune) in enumerate([(1e-4, False), (1e-3, False), (1e-4, True), (1e-3, True)]):
-        result(tmp_path / str(number), 0.5, number, elmo_lr=lr, elmo_finetune=finetune, elmo_cache=str(number))
+    for number, (lr, finetune) in enumerate(
+        [(1e-4, False), (1e-3, False), (1e-4, True), (1e-3, True)]
+    ):
+        result(
+            tmp_path / str(number),
+            0.5,
+            number,
+            elmo_lr=lr,
+            elmo_finetune=finetune,
+            elmo_cache=str(number),
+        )
     cells = report(collect([tmp_path]), ["task"], ["elmo.finetune", "elmo.lr"]).cells
-    assert {cell.column: len(cell.runs) for cell in cells} == {("False", "-"): 2, ("True", "0.0001"): 1, ("True", "0.001"): 1}
+    assert {cell.column: len(cell.runs) for cell in cells} == {
+        ("False", "-"): 2,
+        ("True", "0.0001"): 1,
+        ("True", "0.001"): 1,
+    }
     cells = report(where(collect([tmp_path]), {"elmo.finetune": False}), None, ["elmo.mix"]).cells
     assert [len(cell.runs) for cell in cells] == [2]
 
 
 def test_mixed_code_is_noted(tmp_path):
-    for number, (commit, torch) in enumerate([("a" * 40, "2.4"), ("a" * 40, "2.4"), ("b" * 40 + "+", "2.5")]):
+    for number, (commit, torch) in enumerate(
+        [("a" * 40, "2.4"), ("a" * 40, "2.4"), ("b" * 40 + "+", "2.5")]
+    ):
         more = {"commit": commit, "versions": {"torch": torch}} | ({"inputs": {}} if number else {})
         result(tmp_path / str(number), 0.5, number, more=more)
     found = report(collect([tmp_path]), None, ["elmo.mix"])
     assert found.notes == [
-        "runs of different commits of elmo-bench: aaaaaaaaaa (2), bbbbbbbbbb+ (1); + marks uncommitted changes",
+        "runs of different commits of elmo-bench: aaaaaaaaaa (2), bbbbbbbbbb+ (1); + marks "
+        "uncommitted changes",
         "runs with different versions of torch: 2.4 (2), 2.5 (1)",
         "1 of 3 runs, of an earlier version, do not say which files they read",
     ]
@@ -181,7 +258,11 @@ def test_mixed_code_is_noted(tmp_path):
     [
         ({"rows": ["elmo.mux"]}, r"rows=\['elmo.mux'\]: no run's config has"),
         ({"columns": ["layers"]}, r"columns=\['layers'\]: no run's config has"),
-        ({"baseline": ("none",)}, r"baseline=\['none'\]: no such column; by \['elmo.mix'\] there are \[\['\[0,1\]'\], \['all'\]"),
+        (
+            {"baseline": ("none",)},
+            r"baseline=\['none'\]: no such column; by \['elmo.mix'\] there are \[\['\[0,1\]'\], "
+            r"\['all'\]",
+        ),
     ],
 )
 def test_keys_and_baselines_that_are_not_there(runs, settings, message):
@@ -205,7 +286,10 @@ def test_the_differences_to_the_baseline(compared, tmp_path):
     """Each number is that of the plain functions on the counts, averaged and corrected as they say."""
     cells = by_column(compared)
     counts = {
-        mix: np.stack([np.load(tmp_path / f"{mix}{seed}" / "counts" / "test.npz")["f1"] for seed in (1, 2, 3)]) for mix in cells
+        mix: np.stack(
+            [np.load(tmp_path / f"{mix}{seed}" / "counts" / "test.npz")["f1"] for seed in (1, 2, 3)]
+        )
+        for mix in cells
     }
     assert cells["none"].comparison is None
     for mix in ("all", "top"):
@@ -225,14 +309,25 @@ def test_the_differences_to_the_baseline(compared, tmp_path):
 
 
 def test_published_figures(compared):
-    """For ELMo as the paper has it and for the baseline, and their error reduction: 21.0 %, as in Table 1 (NER, to its 21 %)."""
-    assert {mix: cell.published for mix, cell in by_column(compared).items()} == {"none": 0.9015, "all": 0.9222, "top": None}
+    """For ELMo as the paper has it and for the baseline, and their error reduction: 21.0 %, as in
+    Table 1 (NER, to its 21 %).
+    """
+    assert {mix: cell.published for mix, cell in by_column(compared).items()} == {
+        "none": 0.9015,
+        "all": 0.9222,
+        "top": None,
+    }
     assert grids(compared)[1].rows[1][-2:] == ["92.22", "21.02"]
 
 
 def test_what_the_paper_did_not_publish(tmp_path):
     result(tmp_path / "none", 0.4, elmo_mix="none")
-    others = {"elmo_at": ["output"], "elmo_pretrained": False, "elmo_adapt": True, "elmo_mix_lr": 0.1}
+    others = {
+        "elmo_at": ["output"],
+        "elmo_pretrained": False,
+        "elmo_adapt": True,
+        "elmo_mix_lr": 0.1,
+    }
     for number, (key, value) in enumerate(others.items()):
         result(tmp_path / str(number), 0.5, **{key: value}, task_elmo={"at": ["input"]})
     found = report(collect([tmp_path]), None, ["elmo.mix"])
@@ -241,10 +336,15 @@ def test_what_the_paper_did_not_publish(tmp_path):
 
 
 def test_a_baseline_never_stands_beside_the_figure_of_elmo(tmp_path):
-    """Whatever elmo.mix says beside elmo=none, and whichever row of a table of the paper was asked for."""
+    """Whatever elmo.mix says beside encoder=none, and whichever row of a table of the paper was
+    asked for.
+    """
     for number, published in enumerate((None, {"f1": 0.9222, "baseline": False})):
         result(tmp_path / f"{number}", 0.4, elmo_name="none")
-        change(tmp_path / f"{number}", lambda content, it=published: content["config"].update(published=it))
+        change(
+            tmp_path / f"{number}",
+            lambda content, it=published: content["config"].update(published=it),
+        )
     result(tmp_path / "snli", 0.4, elmo_norm="batch", task_elmo={"norm": "batch"}, task_name="snli")
     found = {run["folder"].name: _published(run, None, "test") for run in collect([tmp_path])}
     assert found == {"0": 0.9015, "1": None, "snli": 0.9222}
@@ -254,7 +354,11 @@ def test_figures_have_todays_names(tmp_path):
     """Results of an earlier version called SQuAD's exact match `exact`."""
     result(tmp_path / "run", 0.4, task_monitor="exact_match")
     change(tmp_path / "run", lambda content: content["metrics"].update({"test/exact": 0.3}))
-    np.savez(tmp_path / "run" / "counts" / "test.npz", sentences=np.arange(3, dtype=np.uint64), exact=np.ones((3, 1, 4)))
+    np.savez(
+        tmp_path / "run" / "counts" / "test.npz",
+        sentences=np.arange(3, dtype=np.uint64),
+        exact=np.ones((3, 1, 4)),
+    )
     (run,) = collect([tmp_path])
     assert report([run], ["task"], ["elmo.mix"]).cells[0].mean == 0.3
     assert len(_counts(run, None, "test")[0]) == 3
@@ -272,51 +376,64 @@ def test_all_formats_say_the_same(compared):
     mean = f"{100 * cell.mean:.2f} ± {100 * cell.deviation:.2f} (3)"
     assert f"**{mean}**" in markdown([compared])
     assert r"\textbf{" + mean.replace("±", r"$\pm$") + "}" in latex([compared])
-    assert r"elmo=none elmo.mix=none" in latex([compared])
+    assert r"encoder=none elmo.mix=none" in latex([compared])
     assert mean in text(compared)
     read = json.loads(as_json([compared]))["cells"]
     assert [record["elmo.mix"] for record in read if record["best"]] == ["all"]
     rows = list(csv.DictReader(io.StringIO(as_csv([compared]))))
     for record, row in zip(read, rows, strict=True):
-        assert {key: "" if value is None else str(value) for key, value in record.items()}.items() <= row.items()
+        assert {
+            key: "" if value is None else str(value) for key, value in record.items()
+        }.items() <= row.items()
     assert float(rows[1]["p_holm"]) == cell.comparison.p_holm
     for line in markdown([compared]).splitlines():
         assert not line.startswith("|") or line.count("|") in (5, 11)
 
 
 def test_several_reports_in_every_format(runs, tmp_path):
-    found = [report(collect([runs]), None, ["elmo.mix"], split=split, title=split.upper()) for split in ("test", "dev")]
+    found = [
+        report(collect([runs]), None, ["elmo.mix"], split=split, title=split.upper())
+        for split in ("test", "dev")
+    ]
     assert re.findall(r"^(DEV|TEST); ", markdown(found), re.M) == ["TEST", "DEV"]
     assert re.findall(r"^% (DEV|TEST); ", latex(found), re.M) == ["TEST", "DEV"]
     read = json.loads(as_json(found))
     assert {title: part["split"] for title, part in read.items()} == {"TEST": "test", "DEV": "dev"}
     rows = list(csv.DictReader(io.StringIO(as_csv(found))))
     assert [row["table"] for row in rows] == ["TEST"] * 3 + ["DEV"] * 3
-    assert [float(row["mean"]) for row in rows] == [cell["mean"] for part in read.values() for cell in part["cells"]]
+    assert [float(row["mean"]) for row in rows] == [
+        cell["mean"] for part in read.values() for cell in part["cells"]
+    ]
 
 
 def test_the_runs_that_are_as_they_should(runs):
     found = collect([runs])
-    assert [run["config"]["elmo"]["mix"] for run in where(found, {"elmo": "mini", "elmo.mix": [0, 1]})] == [[0, 1]]
+    assert [
+        run["config"]["elmo"]["mix"]
+        for run in where(found, {"encoder": "mini", "elmo.mix": [0, 1]})
+    ] == [[0, 1]]
     assert len(where(found, {"task": "ner", "seed": 2})) == 2
     assert where(found, {}) == found
     assert where(found, {"elmo.mux": "all"}) == []
 
 
 def test_a_row_without_the_baseline_says_so(compared, tmp_path):
-    found = report(collect([tmp_path]), ["elmo.mix"], ["elmo"], baseline=("none",))
+    found = report(collect([tmp_path]), ["elmo.mix"], ["encoder"], baseline=("none",))
     assert all(cell.comparison is None for cell in found.cells)
-    assert [note.partition(",")[0] for note in found.notes] == ["all: no comparison", "top: no comparison"]
+    assert [note.partition(",")[0] for note in found.notes] == [
+        "all: no comparison",
+        "top: no comparison",
+    ]
 
 
 def test_latex_takes_no_cell_for_an_argument(tmp_path):
     result(tmp_path / "0", 0.5, elmo_mix=[0, 1])
-    assert "\n{}[0,1] &" in latex([report(collect([tmp_path]), ["elmo.mix"], ["elmo.name"])])
+    assert "\n{}[0,1] &" in latex([report(collect([tmp_path]), ["elmo.mix"], ["encoder.name"])])
 
 
 def test_latex_is_escaped(tmp_path):
     result(tmp_path / "run", 0.5, data_name="a_b&50%")
-    assert r"a\_b\&50\%" in latex([report(collect([tmp_path]), ["data"], ["elmo"])])
+    assert r"a\_b\&50\%" in latex([report(collect([tmp_path]), ["data"], ["encoder"])])
 
 
 def test_runs_without_counts_or_on_other_examples_have_no_test(tmp_path):
@@ -342,7 +459,10 @@ def test_what_is_counted_on_the_same_sentence_is_exchanged_together(tmp_path):
         result(tmp_path / mix, right.mean(), 1, right, sentences=np.arange(10) // 2, elmo_mix=mix)
     found = report(collect([tmp_path]), None, ["elmo.mix"], baseline=("none",)).cells[1].comparison
     sums = [
-        np.stack([rights[mix].reshape(5, 2).sum(1), np.full(5, 2)] * 2, 1)[None, :, None].astype(float) for mix in ("all", "none")
+        np.stack([rights[mix].reshape(5, 2).sum(1), np.full(5, 2)] * 2, 1)[None, :, None].astype(
+            float
+        )
+        for mix in ("all", "none")
     ]
     assert (found.p_examples, found.p_seeds) == (randomisation(*sums), None)
 
@@ -365,7 +485,9 @@ def test_nothing_there(tmp_path):
             collect([tmp_path])
 
 
-NASTY = "x\n\\input{secret} [/b] [dev] :x: <script>alert(1)</script> a|b\x08\x1b[0m `c` \ud800 *_d_* ]("
+NASTY = (
+    "x\n\\input{secret} [/b] [dev] :x: <script>alert(1)</script> a|b\x08\x1b[0m `c` \ud800 *_d_* ]("
+)
 
 
 @pytest.fixture
@@ -378,9 +500,13 @@ def nasty(tmp_path):
 
 
 def test_a_name_is_shown_and_nothing_else(nasty):
-    """Line breaks, markup of LaTeX, Markdown, HTML and rich, control characters: each format shows them as they were given."""
+    """Line breaks, markup of LaTeX, Markdown, HTML and rich, control characters: each format shows
+    them as they were given.
+    """
     assert nasty.notes
-    comments = [line for line in latex([nasty]).splitlines() if "input" in line and not line.startswith("%")]
+    comments = [
+        line for line in latex([nasty]).splitlines() if "input" in line and not line.startswith("%")
+    ]
     assert comments
     assert all(r"\input" not in line for line in comments)
     rendered = markdown([nasty])
@@ -393,7 +519,7 @@ def test_a_name_is_shown_and_nothing_else(nasty):
 
 def test_a_latex_row_is_no_starred_line_break(tmp_path):
     result(tmp_path / "run", 0.5, data_name="*")
-    assert "\n{}* &" in latex([report(collect([tmp_path]), ["data"], ["elmo"])])
+    assert "\n{}* &" in latex([report(collect([tmp_path]), ["data"], ["encoder"])])
 
 
 def test_the_tables_of_a_run_show_names_as_they_are(capsys):
@@ -406,10 +532,21 @@ def test_the_tables_of_a_run_show_names_as_they_are(capsys):
 def test_the_columns_of_a_mean_over_scores_stand_in_their_order(capsys):
     """Coreference's F1 is the mean of three scores', each with a precision and a recall."""
     kinds = ("precision", "recall", "f1")
-    print_metrics({"test/f1": 0.6} | {f"test/{score}/{kind}": 0.5 for score in ("muc", "b3") for kind in kinds}, "test", "title")
+    print_metrics(
+        {"test/f1": 0.6}
+        | {f"test/{score}/{kind}": 0.5 for score in ("muc", "b3") for kind in kinds},
+        "test",
+        "title",
+    )
     head = next(line for line in capsys.readouterr().out.splitlines() if "f1" in line)
     assert [word for word in head.split() if word.isalnum()] == [*kinds]
 
 
 def test_documents_a_second():
-    assert [rate(value) for value in (0.0312, 0.31, 7.25, 114.4, 12345.6)] == ["0.031", "0.31", "7.2", "114", "12,346"]
+    assert [rate(value) for value in (0.0312, 0.31, 7.25, 114.4, 12345.6)] == [
+        "0.031",
+        "0.31",
+        "7.2",
+        "114",
+        "12,346",
+    ]

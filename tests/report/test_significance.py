@@ -10,13 +10,17 @@ from elmo_bench.report.significance import bootstrap, figure, holm, randomisatio
 
 
 def system(rng, examples, *, runs=1, spread=0.0, ease=None):
-    """Right, gold, right and predicted chunks of some runs of one way to train; its runs differ in skill by `spread`."""
+    """Right, gold, right and predicted chunks of some runs of one way to train; its runs differ in
+    skill by `spread`.
+    """
     gold = examples
     skill = rng.normal(0, spread, runs)[:, None]
     chance = 1 / (1 + np.exp(-(0.8 + skill + (0 if ease is None else ease))))
     right = rng.binomial(gold, np.broadcast_to(chance, (runs, len(gold))))
     wrong = rng.binomial(2, 0.3 * (1 - np.broadcast_to(chance, right.shape)))
-    return np.stack([right, np.broadcast_to(gold, right.shape), right, right + wrong], -1)[:, :, None].astype(float)
+    return np.stack([right, np.broadcast_to(gold, right.shape), right, right + wrong], -1)[
+        :, :, None
+    ].astype(float)
 
 
 def pair(seed, count=60, **settings):
@@ -42,7 +46,11 @@ def test_randomisation_agrees_with_scipy():
 
     places = np.arange(60)
     expected = stats.permutation_test(
-        *((places, places + 60), difference), permutation_type="samples", n_resamples=9999, vectorized=True, rng=1
+        *((places, places + 60), difference),
+        permutation_type="samples",
+        n_resamples=9999,
+        vectorized=True,
+        rng=1,
     )
     assert 0.05 < expected.pvalue < 0.95
     assert randomisation(ours, theirs) == pytest.approx(expected.pvalue, abs=0.02)
@@ -56,7 +64,9 @@ def test_randomisation_against_every_exchange():
     observed, extreme = abs(figure(left.sum(0)) - figure(right.sum(0))), 0
     for swap in itertools.product([0, 1], repeat=8):
         chosen = np.array(swap, dtype=bool)[:, None, None]
-        moved = figure(np.where(chosen, right, left).sum(0)) - figure(np.where(chosen, left, right).sum(0))
+        moved = figure(np.where(chosen, right, left).sum(0)) - figure(
+            np.where(chosen, left, right).sum(0)
+        )
         extreme += abs(moved) >= observed - 1e-12
     assert randomisation(ours, theirs, resamples=20_000) == pytest.approx(extreme / 256, abs=0.015)
 
@@ -65,9 +75,13 @@ def test_bootstrap_agrees_with_scipy():
     ours, theirs = pair(4, count=80)
 
     def difference(places, axis):
-        return figure(ours[0][places].sum(places.ndim - 1)) - figure(theirs[0][places].sum(places.ndim - 1))
+        return figure(ours[0][places].sum(places.ndim - 1)) - figure(
+            theirs[0][places].sum(places.ndim - 1)
+        )
 
-    expected = stats.bootstrap((np.arange(80),), difference, method="percentile", vectorized=True, rng=1).confidence_interval
+    expected = stats.bootstrap(
+        (np.arange(80),), difference, method="percentile", vectorized=True, rng=1
+    ).confidence_interval
     assert bootstrap(ours, theirs) == pytest.approx((expected.low, expected.high), abs=0.006)
 
 
@@ -79,7 +93,9 @@ def test_bootstrap_over_seeds():
     assert (low, high) == pytest.approx((-0.15, 0.15))
     rng = np.random.default_rng(1)
     draws = right.ravel()[rng.integers(3, size=(40_000, 2))].mean(1)
-    assert np.var(draws) == pytest.approx(np.var(right, ddof=1) / 3, rel=0.05)  # the variance of a mean of three
+    assert np.var(draws) == pytest.approx(
+        np.var(right, ddof=1) / 3, rel=0.05
+    )  # the variance of a mean of three
 
 
 def test_seeds_is_welchs_t():
@@ -104,7 +120,11 @@ def rate(test, times, **settings):
 
 def test_error_rate_over_examples():
     """Two models that are equally good."""
-    assert 0.035 <= rate(lambda a, b, seed: randomisation(a, b, resamples=999, seed=seed), 2000, count=100) <= 0.065
+    assert (
+        0.035
+        <= rate(lambda a, b, seed: randomisation(a, b, resamples=999, seed=seed), 2000, count=100)
+        <= 0.065
+    )
 
 
 def test_error_rate_over_seeds():
@@ -115,11 +135,16 @@ def test_error_rate_over_seeds():
 
     settings = {"runs": 5, "spread": 0.5, "count": 100}
     assert 0.035 <= rate(both, 1500, **settings) <= 0.065
-    assert rate(lambda a, b, seed: randomisation(a, b, resamples=999, seed=seed), 200, **settings) > 0.3
+    assert (
+        rate(lambda a, b, seed: randomisation(a, b, resamples=999, seed=seed), 200, **settings)
+        > 0.3
+    )
 
 
 def test_the_interval_covers():
-    """Between two runs, over examples: 95 % of the time the truth, which is no difference, lies in it."""
+    """Between two runs, over examples: 95 % of the time the truth, which is no difference, lies in
+    it.
+    """
     found = (bootstrap(*pair(seed, count=200), resamples=999, seed=seed) for seed in range(1000))
     missed = [not low <= 0 <= high for low, high in found]
     assert 0.035 <= np.mean(missed) <= 0.065

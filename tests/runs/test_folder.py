@@ -7,7 +7,16 @@ from pathlib import Path
 import pytest
 from hydra import compose, initialize_config_dir
 
-from elmo_bench.runs import Identity, Result, begin, checkpoint, finished, hash_files, unfinished, write_result
+from elmo_bench.runs import (
+    Identity,
+    Result,
+    begin,
+    checkpoint,
+    finished,
+    hash_files,
+    unfinished,
+    write_result,
+)
 
 CONF = Path(__file__).parents[2] / "conf"
 FIGURES = Result("ner", 3, {"val/f1": 0.5}, {}, {}, {}, 1, 1.0, "cpu")
@@ -84,7 +93,9 @@ def test_a_run_that_can_go_on_is_found_beside_one_that_cannot(config, tmp_path):
     for name in ("run", "run2"):  # the first was killed before it could write a checkpoint
         begin(config(run_dir=str(tmp_path / name)), {})
     (tmp_path / "run2" / "last.ckpt").write_text("state")
-    assert unfinished([tmp_path, tmp_path / "run2"]) == {str(Identity.of(config(), {})): tmp_path / "run2"}
+    assert unfinished([tmp_path, tmp_path / "run2"]) == {
+        str(Identity.of(config(), {})): tmp_path / "run2"
+    }
 
 
 @pytest.mark.parametrize("resume", [True, False])
@@ -115,4 +126,7 @@ def test_a_result_of_an_earlier_version_is_not_reused(tmp_path, caplog):
     (tmp_path / "below").mkdir()
     (tmp_path / "below" / "result.json").write_text('{"identity": "0"}')
     assert finished([tmp_path / "below", tmp_path]) == {}
-    assert "2 results of an earlier version do not say which files they read; they are not reused" in caplog.text
+    assert (
+        "2 results of an earlier version do not say which files they read; they are not reused"
+        in caplog.text
+    )

@@ -26,7 +26,11 @@ def identity():
     default = composed()
 
     def build(*overrides, inputs=()):
-        cfg = composed(*overrides) if any(o.partition("=")[0] in GROUPS for o in overrides) else default.copy()
+        cfg = (
+            composed(*overrides)
+            if any(o.partition("=")[0] in GROUPS for o in overrides)
+            else default.copy()
+        )
         for key, _, value in (override.partition("=") for override in overrides):
             if key not in GROUPS:
                 OmegaConf.update(cfg, key, yaml.safe_load(value))
@@ -38,7 +42,15 @@ def identity():
 @pytest.mark.parametrize(
     "overrides",
     [
-        ["run_dir=here", "outputs_dir=there", "data_dir=data", "cache_dir=cache", "resume=true", "num_workers=2", "logger=wandb"],
+        [
+            "run_dir=here",
+            "outputs_dir=there",
+            "data_dir=data",
+            "cache_dir=cache",
+            "resume=true",
+            "num_workers=2",
+            "logger=wandb",
+        ],
         ["trainer=cpu", "trainer.enable_progress_bar=false"],
         ["elmo.cache='off'"],
         ["elmo.cache='off'", "elmo.cache_dtype=float16"],

@@ -1,4 +1,6 @@
-"""The generated corpora: official formats, nothing given away, and the same bytes from the same seed."""
+"""The generated corpora: official formats, nothing given away, and the same bytes from the same
+seed.
+"""
 
 import json
 import re
@@ -18,15 +20,23 @@ SIZE, LARGE = 16, 48
 
 @pytest.fixture(scope="module")
 def roots(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """Two folders of corpora: one written job by job, one by processes that write the same files at once.
+    """Two folders of corpora: one written job by job, one by processes that write the same files at
+    once.
 
     The writers are fresh processes, free of the type checks pytest adds to every call in this one.
     """
     alone, together = tmp_path_factory.mktemp("alone"), tmp_path_factory.mktemp("together")
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
         jobs = [(task, root, SIZE, 1) for task in TASKS for root in (together, together)]
-        jobs += [(task, alone, size, seed) for task in TASKS for size, seed in ((SIZE, 1), (SIZE, 2), (LARGE, 1), (1, 1))]
-        for run in [pool.submit(files, task=task, root=root, size=size, seed=seed) for task, root, size, seed in jobs]:
+        jobs += [
+            (task, alone, size, seed)
+            for task in TASKS
+            for size, seed in ((SIZE, 1), (SIZE, 2), (LARGE, 1), (1, 1))
+        ]
+        for run in [
+            pool.submit(files, task=task, root=root, size=size, seed=seed)
+            for task, root, size, seed in jobs
+        ]:
             run.result()
     return alone, together
 
@@ -37,13 +47,21 @@ def root(roots: tuple[Path, Path]) -> Path:
 
 
 def written(root: Path, task: str, *, size: int = SIZE, seed: int = 1) -> dict[str, str]:
-    return {split: path.read_text() for split, path in files(task=task, root=root, size=size, seed=seed).items()}
+    return {
+        split: path.read_text()
+        for split, path in files(task=task, root=root, size=size, seed=seed).items()
+    }
 
 
 def documents(text: str) -> list[list[list[list[str]]]]:
     """Documents of a CoNLL-2012 file as sentences of rows."""
-    bodies = re.findall(r"#begin document \(\S+\); part 000\n(.*?)#end document\n", text, flags=re.DOTALL)
-    return [[[row.split() for row in block.splitlines()] for block in body.strip().split("\n\n")] for body in bodies]
+    bodies = re.findall(
+        r"#begin document \(\S+\); part 000\n(.*?)#end document\n", text, flags=re.DOTALL
+    )
+    return [
+        [[row.split() for row in block.splitlines()] for block in body.strip().split("\n\n")]
+        for body in bodies
+    ]
 
 
 def entities(text: str) -> list[tuple[tuple[str, ...], str]]:
@@ -94,7 +112,12 @@ def test_ner_columns_and_iob1(root: Path) -> None:
         for before, row in zip([[""], *rows], rows, strict=False):
             if row[-1].startswith("B-"):
                 assert before[-1][1:] == row[-1][1:]
-        assert {row[-1][2:] for row in rows if row[-1].startswith(("I-", "B-"))} == {"PER", "ORG", "LOC", "MISC"}
+        assert {row[-1][2:] for row in rows if row[-1].startswith(("I-", "B-"))} == {
+            "PER",
+            "ORG",
+            "LOC",
+            "MISC",
+        }
 
 
 def test_iob1_begins_only_beside_its_like() -> None:
@@ -102,8 +125,16 @@ def test_iob1_begins_only_beside_its_like() -> None:
 
 
 def test_names_are_unseen(root: Path) -> None:
-    tokens = {split: {word for name, _ in entities(text) for word in name} for split, text in written(root, "ner").items()}
-    raw = {word for text in written(root, "lm").values() for line in text.splitlines() for word in line.split()}
+    tokens = {
+        split: {word for name, _ in entities(text) for word in name}
+        for split, text in written(root, "ner").items()
+    }
+    raw = {
+        word
+        for text in written(root, "lm").values()
+        for line in text.splitlines()
+        for word in line.split()
+    }
     for split in ("dev", "test"):
         assert len(tokens[split] - tokens["train"]) >= 0.9 * len(tokens[split])
         assert len(tokens[split] - raw) >= 0.9 * len(tokens[split])
@@ -116,7 +147,9 @@ def test_names_are_ambiguous(root: Path) -> None:
             types[name[-1]][label] += 1
     common = {name: seen for name, seen in types.items() if seen.total() > 2}
     assert sum(len(seen) > 1 for seen in common.values()) > 0.9 * len(common)
-    assert sum(max(seen.values()) for seen in common.values()) < 0.6 * sum(seen.total() for seen in common.values())
+    assert sum(max(seen.values()) for seen in common.values()) < 0.6 * sum(
+        seen.total() for seen in common.values()
+    )
 
 
 @pytest.mark.parametrize("task", ["srl", "coref"])
@@ -131,7 +164,9 @@ def test_conll_2012(task: str, root: Path) -> None:
                 predicates = columns[11:-1]
                 assert len(predicates) == sum(lemma != "-" for lemma in columns[6])
                 for column in (columns[10], *predicates):
-                    assert all(re.fullmatch(r"(\([A-Z0-9_-]+)?\*\)?", cell) for cell in column)  # flat: no nesting
+                    assert all(
+                        re.fullmatch(r"(\([A-Z0-9_-]+)?\*\)?", cell) for cell in column
+                    )  # flat: no nesting
                     assert re.fullmatch(r"(\*|\([^()*]+\**\*\))*", "".join(column))
                 for column in predicates:
                     heads = [i for i, cell in enumerate(column) if cell == "(V*)"]
@@ -159,13 +194,25 @@ def test_speakers_are_who_says_i(root: Path) -> None:
                 clusters[row[9]].add(row[-1])
                 said[i] += 1
         assert all(len(own) == 1 for own in clusters.values())
-        assert len(set.union(set(), *clusters.values()) - {"-"}) == len([own for own in clusters.values() if own != {"-"}])
+        assert len(set.union(set(), *clusters.values()) - {"-"}) == len(
+            [own for own in clusters.values() if own != {"-"}]
+        )
     assert len(said) > 3
 
 
 def test_srl_has_continued_and_relative_arguments(root: Path) -> None:
     text = written(root, "srl", size=LARGE)["train"]
-    for label in ("ARG0", "ARG1", "ARG2", "ARGM-TMP", "ARGM-LOC", "ARGM-MNR", "ARGM-NEG", "R-ARG0", "C-ARG1"):
+    for label in (
+        "ARG0",
+        "ARG1",
+        "ARG2",
+        "ARGM-TMP",
+        "ARGM-LOC",
+        "ARGM-MNR",
+        "ARGM-NEG",
+        "R-ARG0",
+        "C-ARG1",
+    ):
         assert f"({label}*" in text
 
 
@@ -220,7 +267,9 @@ def test_squad_offsets(root: Path) -> None:
     for split, text in written(root, "squad", size=LARGE).items():
         corpus = json.loads(text)
         assert corpus["version"] == "1.1"
-        paragraphs = [paragraph for article in corpus["data"] for paragraph in article["paragraphs"]]
+        paragraphs = [
+            paragraph for article in corpus["data"] for paragraph in article["paragraphs"]
+        ]
         identities = [qa["id"] for paragraph in paragraphs for qa in paragraph["qas"]]
         assert len(identities) == len(set(identities)) > 3 * len(paragraphs)
         for paragraph in paragraphs:
@@ -230,7 +279,10 @@ def test_squad_offsets(root: Path) -> None:
                 several += split != "train" and len(qa["answers"]) > 1
                 assert split != "train" or len(qa["answers"]) == 1
                 for answer in qa["answers"]:
-                    start, end = answer["answer_start"], answer["answer_start"] + len(answer["text"])
+                    start, end = (
+                        answer["answer_start"],
+                        answer["answer_start"] + len(answer["text"]),
+                    )
                     assert context[start:end] == answer["text"] != ""
                     assert not context[start - 1 : start].isalnum()
                     assert not context[end : end + 1].isalnum()

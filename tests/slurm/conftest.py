@@ -1,4 +1,6 @@
-"""A real SLURM on this machine, for as long as the tests here: a controller and two nodes, in a folder of their own."""
+"""A real SLURM on this machine, for as long as the tests here: a controller and two nodes, in a
+folder of their own.
+"""
 
 import os
 import pwd
@@ -38,7 +40,9 @@ PartitionName=all Nodes=n1,n2 Default=YES State=UP
 def free_ports(number: int) -> list[int]:
     """Ports of this machine that nobody listens on."""
     with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(number)]
+        sockets = [
+            stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(number)
+        ]
         return [found.getsockname()[1] for found in sockets]
 
 
@@ -60,10 +64,21 @@ def cluster(tmp_path_factory):
     key.write_bytes(os.urandom(1024))
     key.chmod(0o600)
     (folder / "state").mkdir()
-    # The nodes have no addresses outside this cluster, by which the processes of a run would find each other.
-    own = {name: value for name, value in os.environ.items() if not name.startswith(("SLURM_", "SBATCH_", "SRUN_"))}
+    # The nodes have no addresses outside this cluster, by which the processes of a run would find
+    # each other.
+    own = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("SLURM_", "SBATCH_", "SRUN_"))
+    }
     environment = own | {"SLURM_CONF": str(config), "MASTER_ADDR": "127.0.0.1"}
-    files = {"key-file": "key", "socket": "socket", "pid-file": "pid", "log-file": "log", "seed-file": "seed"}
+    files = {
+        "key-file": "key",
+        "socket": "socket",
+        "pid-file": "pid",
+        "log-file": "log",
+        "seed-file": "seed",
+    }
     munge = [f"--{option}={folder}/munge.{suffix}" for option, suffix in files.items()]
     daemons = {
         "munged": [programs["munged"], "--foreground", "--force", *munge],
@@ -75,7 +90,9 @@ def cluster(tmp_path_factory):
         running = {}
         for name, command in daemons.items():
             log = stack.enter_context((folder / f"{name}.log").open("w"))
-            running[name] = stack.enter_context(subprocess.Popen(command, stdout=log, stderr=log, env=environment))
+            running[name] = stack.enter_context(
+                subprocess.Popen(command, stdout=log, stderr=log, env=environment)
+            )
             stack.callback(running[name].terminate)
         wait_until(lambda: states(environment) == ["idle", "idle"], folder, running)
         yield environment
@@ -88,8 +105,12 @@ def wait_until(reached, folder, running) -> None:
     deadline = time.monotonic() + 60
     while not reached():
         ended = [name for name, daemon in running.items() if daemon.poll() is not None]
-        assert not ended, f"{ended[0]} ended: {(folder / ended[0]).with_suffix('.log').read_text()[-1000:]}"
-        assert time.monotonic() < deadline, f"the nodes are not idle after a minute; see the logs in {folder}"
+        assert not ended, (
+            f"{ended[0]} ended: {(folder / ended[0]).with_suffix('.log').read_text()[-1000:]}"
+        )
+        assert time.monotonic() < deadline, (
+            f"the nodes are not idle after a minute; see the logs in {folder}"
+        )
         time.sleep(0.2)
 
 

@@ -8,7 +8,11 @@ import pytest
 
 from tests.test_run import ROOT, SMALL
 
-pytestmark = [pytest.mark.slurm, pytest.mark.slow, pytest.mark.xdist_group("slurm")]  # one cluster for all
+pytestmark = [
+    pytest.mark.slurm,
+    pytest.mark.slow,
+    pytest.mark.xdist_group("slurm"),
+]  # one cluster for all
 DDP = ["trainer=ddp", "trainer.accelerator=cpu"]
 
 
@@ -32,12 +36,21 @@ def figures(folder):
 
 def test_a_sweep_as_a_job_array(command, tmp_path):
     pytest.importorskip("hydra_plugins.hydra_submitit_launcher")
-    sweep = ["-m", "fraction=0.5,1.0", "seed=1,2,3", "hydra/launcher=submitit_slurm", f"hydra.sweep.dir={tmp_path}/sweep"]
+    sweep = [
+        "-m",
+        "fraction=0.5,1.0",
+        "seed=1,2,3",
+        "hydra/launcher=submitit_slurm",
+        f"hydra.sweep.dir={tmp_path}/sweep",
+    ]
     done = command(*sweep, "hydra.launcher.cpus_per_task=1")
     assert done.returncode == 0, done.stderr
     (jobs,) = {path.name.rpartition("_")[0] for path in tmp_path.glob("sweep/.submitit/*_?")}
     assert len([*tmp_path.glob(f"sweep/.submitit/{jobs}_?")]) == 6  # of one array
-    config = [json.loads((tmp_path / "sweep" / str(k) / "result.json").read_text())["config"] for k in range(6)]
+    config = [
+        json.loads((tmp_path / "sweep" / str(k) / "result.json").read_text())["config"]
+        for k in range(6)
+    ]
     points = [(one["fraction"], one["seed"]) for one in config]
     assert points == [(fraction, seed) for fraction in (0.5, 1.0) for seed in (1, 2, 3)]
     alone = command("fraction=1.0", "seed=3", f"hydra.run.dir={tmp_path}/alone")
@@ -46,8 +59,16 @@ def test_a_sweep_as_a_job_array(command, tmp_path):
 
 
 def test_a_sweep_that_srun_spreads(command, tmp_path):
-    """With our own launcher: a run that fails leaves the other alone, and is what `resume=true` runs again."""
-    sweep = ["-m", "seed=1,2", f"hydra.sweep.dir={tmp_path}/sweep", "hydra.launcher.n_jobs=2", "resume=true"]
+    """With our own launcher: a run that fails leaves the other alone, and is what `resume=true`
+    runs again.
+    """
+    sweep = [
+        "-m",
+        "seed=1,2",
+        f"hydra.sweep.dir={tmp_path}/sweep",
+        "hydra.launcher.n_jobs=2",
+        "resume=true",
+    ]
     sweep.append("hydra.launcher.prefix='srun --ntasks=1 --label'")
     broken = tmp_path / "sweep" / "1" / "run.json"
     broken.mkdir(parents=True)  # a folder where a file belongs
@@ -64,7 +85,9 @@ def test_a_sweep_that_srun_spreads(command, tmp_path):
 
 
 def test_two_nodes_are_one_run(command, tmp_path):
-    """One task on each of two nodes leaves the figures of two processes on one machine, bit for bit."""
+    """One task on each of two nodes leaves the figures of two processes on one machine, bit for
+    bit.
+    """
     two = ["trainer.num_nodes=2", "trainer.devices=1", f"hydra.run.dir={tmp_path}/two"]
     run = command(*DDP, *two, before=["srun", "--nodes=2", "--ntasks-per-node=1"], COLUMNS="300")
     assert run.returncode == 0, run.stderr
@@ -76,13 +99,17 @@ def test_two_nodes_are_one_run(command, tmp_path):
 
 def test_one_task_for_two_devices(command, tmp_path):
     """Without the check it would wait for ever."""
-    run = command(*DDP, "trainer.devices=2", f"hydra.run.dir={tmp_path}/run", before=["srun", "--ntasks=1"])
+    run = command(
+        *DDP, "trainer.devices=2", f"hydra.run.dir={tmp_path}/run", before=["srun", "--ntasks=1"]
+    )
     assert run.returncode != 0
     assert "this is a job of SLURM with 1 tasks, but trainer.devices=2" in run.stderr
 
 
 def test_a_sweep_in_one_job(command, tmp_path):
-    """Its runs do not take themselves for tasks of SLURM: two devices are two processes of the run's own."""
+    """Its runs do not take themselves for tasks of SLURM: two devices are two processes of the
+    run's own.
+    """
     sweep = ["-m", "seed=1", *DDP, "trainer.devices=2", f"hydra.sweep.dir={tmp_path}/sweep"]
     done = command(*sweep, before=["srun", "--ntasks=1", "--cpus-per-task=2"])
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,6 @@
-"""What a model says of a record does not depend on the records beside it: alone and in a batch of 64, all six tasks."""
+"""What a model says of a record does not depend on the records beside it: alone and in a batch of
+64, all six tasks.
+"""
 
 from itertools import islice
 from pathlib import Path
@@ -7,7 +9,7 @@ import pytest
 import torch
 from hydra import compose, initialize_config_dir
 
-from elmo_bench.jobs import build
+from elmo_bench import build
 from elmo_bench.sample import files as sample
 from elmo_bench.text import Vocab
 from tests.jobs.small import SMALL
@@ -31,7 +33,9 @@ def test_alone_and_in_a_batch_of_64(tmp_path_factory, task):
     files, examples = build.task_files(cfg), list(islice(build.reader(cfg, "test")(path), 64))
     assert len(examples) == 64
     labels = [label for example in examples for label in example.labels]
-    vocab = Vocab.build([sentence for example in examples for sentence in example.sentences], labels)
+    vocab = Vocab.build(
+        [sentence for example in examples for sentence in example.sentences], labels
+    )
     model, batch = build.model(cfg, vocab, {}, build.elmo(cfg)), files.collate(examples, vocab)
     with torch.no_grad():
         model(files.collate(examples[::2], vocab))  # a training batch, whose statistics stay

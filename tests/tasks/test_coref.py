@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from elmo_bench.elmo import BiLm, Elmo, Options
+from elmo_bench.elmo import Elmo
+from elmo_bench.encoders.bilm import BiLm, Options
 from elmo_bench.nn import Backbone, BiLstm, WordsChars
 from elmo_bench.text import Vocab
 from tasks.coref import model as ranker
@@ -39,7 +40,10 @@ def conll(*sentences, name="nw/owls", part=0):
     lines = [f"#begin document ({name}); part {part:03d}"]
     for sentence in sentences:
         for number, (word, cell, *speaker) in enumerate(sentence):
-            lines.append(f"{name}  {part}  {number}  {word}  NN  *  -  -  -  {(speaker or ['-'])[0]}  *  {cell}")
+            lines.append(
+                f"{name}  {part}  {number}  {word}  NN  *  -  -  -  {(speaker or ['-'])[0]}  *  "
+                f"{cell}"
+            )
         lines.append("")
     return "\n".join([*lines, "#end document"]) + "\n"
 
@@ -57,16 +61,25 @@ def example(*sentences, clusters=(), speakers=None, name="nw/owls", part=0):
         document=name,
         part=part,
         sentences=words,
-        speakers=tuple((name,) * len(sentence) for name, sentence in zip(names, words, strict=True)),
+        speakers=tuple(
+            (name,) * len(sentence) for name, sentence in zip(names, words, strict=True)
+        ),
         clusters=tuple(tuple(cluster) for cluster in clusters),
         source="here:1",
     )
 
 
-# -- the file ----------------------------------------------------------------------------------------------------------
+# -- the file
+# ----------------------------------------------------------------------------------------------------------
 
 TALK = conll(
-    [("An", "(0|(3", "Ann"), ("owl", "0)", "Ann"), ("'s", "-", "Ann"), ("nest", "3)", "Ann"), ("/.", "-", "Ann")],
+    [
+        ("An", "(0|(3", "Ann"),
+        ("owl", "0)", "Ann"),
+        ("'s", "-", "Ann"),
+        ("nest", "3)", "Ann"),
+        ("/.", "-", "Ann"),
+    ],
     [("Her", "(3|(0)", "Bob"), ("own", "-", "Bob"), ("one", "3)", "Bob"), ("/?", "_", "Bob")],
 )
 
@@ -77,7 +90,11 @@ def test_read(tmp_path):
     assert talk.sentences == (("An", "owl", "'s", "nest", "."), ("Her", "own", "one", "?"))
     assert talk.speakers == (("Ann",) * 5, ("Bob",) * 4)
     assert talk.gold == [[(0, 1), (5, 5)], [(0, 3), (5, 7)]]
-    assert (talk.document, talk.part, talk.source) == ("nw/owls", 0, f"{tmp_path}/some.gold_conll:2")
+    assert (talk.document, talk.part, talk.source) == (
+        "nw/owls",
+        0,
+        f"{tmp_path}/some.gold_conll:2",
+    )
     assert (it.document, it.part, it.gold) == ("pt/nt/41", 12, [[(0, 0), (2, 2)]])
     assert talk.labels == []
 
@@ -92,7 +109,9 @@ def test_brackets_open_before_they_close_and_close_the_latest(tmp_path):
 
 
 def test_five_columns_and_brackets_side_by_side(tmp_path):
-    """As in the official scorer's own tests: no part in the first line, tabs, one of them at a row's end."""
+    """As in the official scorer's own tests: no part in the first line, tabs, one of them at a
+    row's end.
+    """
     cells = ["(0", "0)", "(1(2", "(3(3", "3)3)", "1)2)", "(0)(4", "(4)4)", "-\t"]
     rows = "".join(f"test\t0\t{k}\tw{k}\t{cell}\n" for k, cell in enumerate(cells))
     path = tmp_path / "some.key"
@@ -106,11 +125,23 @@ def test_five_columns_and_brackets_side_by_side(tmp_path):
 @pytest.mark.parametrize(
     ("sentences", "line", "message"),
     [
-        ([[("a", "(1")], [("b", "1)")]], 2, r"\(1 begins a mention that does not end in its sentence"),
+        (
+            [[("a", "(1")], [("b", "1)")]],
+            2,
+            r"\(1 begins a mention that does not end in its sentence",
+        ),
         ([[("a", "(1"), ("b", "-")]], 2, r"\(1 begins a mention that does not end"),
-        ([[("a", "-"), ("b", "1)")]], 3, r"1\) ends a mention that does not begin in this sentence"),
+        (
+            [[("a", "-"), ("b", "1)")]],
+            3,
+            r"1\) ends a mention that does not begin in this sentence",
+        ),
         ([[("a", "(1"), ("b", "2)")]], 3, r"2\) ends a mention that does not begin"),
-        ([[("a", "(1)"), ("b", "(1")], [("c", "(1)")]], 3, r"\(1 begins a mention that does not end"),
+        (
+            [[("a", "(1)"), ("b", "(1")], [("c", "(1)")]],
+            3,
+            r"\(1 begins a mention that does not end",
+        ),
         ([[("a", "1")]], 2, r"coreference '1', but it is"),
         ([[("a", "(1)|")]], 2, r"coreference '\(1\)\|', but it is"),
         ([[("a", "(1)2")]], 2, r"coreference '\(1\)2', but it is"),
@@ -128,7 +159,9 @@ def test_a_document_without_words(tmp_path):
 
 
 def test_clusters_that_share_a_mention_are_merged(tmp_path, caplog):
-    path = file(tmp_path, conll([("a", "(1)"), ("b", "(1)|(2)"), ("c", "(2)"), ("d", "(4)"), ("e", "(4)")]))
+    path = file(
+        tmp_path, conll([("a", "(1)"), ("b", "(1)|(2)"), ("c", "(2)"), ("d", "(4)"), ("e", "(4)")])
+    )
     with caplog.at_level(logging.WARNING):
         (document,) = read(path)
     assert document.gold == [[(0, 0), (1, 1), (2, 2)], [(3, 3), (4, 4)]]
@@ -139,7 +172,9 @@ def test_clusters_that_share_a_mention_are_merged(tmp_path, caplog):
 
 
 def test_merge_makes_chains_one():
-    assert merge([[(0, 0), (1, 1)], [(2, 2), (3, 3)], [(1, 1), (2, 2)]]) == (((0, 0), (1, 1), (2, 2), (3, 3)),)
+    assert merge([[(0, 0), (1, 1)], [(2, 2), (3, 3)], [(1, 1), (2, 2)]]) == (
+        ((0, 0), (1, 1), (2, 2), (3, 3)),
+    )
 
 
 def test_genre():
@@ -149,12 +184,21 @@ def test_genre():
 
 @st.composite
 def documents(draw):
-    """Sentences, and clusters whose mentions stay within sentences, do not repeat, and do not cross in a cluster."""
+    """Sentences, and clusters whose mentions stay within sentences, do not repeat, and do not cross
+    in a cluster.
+    """
     lengths = draw(st.lists(st.integers(1, 6), min_size=1, max_size=4))
     starts = list(itertools.accumulate(lengths, initial=0))
-    spans = [(a, b) for i, n in enumerate(lengths) for a in range(starts[i], starts[i] + n) for b in range(a, starts[i] + n)]
+    spans = [
+        (a, b)
+        for i, n in enumerate(lengths)
+        for a in range(starts[i], starts[i] + n)
+        for b in range(a, starts[i] + n)
+    ]
     clusters: list[list] = [[] for _ in range(draw(st.integers(0, 4)))]
-    for span in draw(st.lists(st.sampled_from(spans), unique=True, max_size=12)) if clusters else []:
+    for span in (
+        draw(st.lists(st.sampled_from(spans), unique=True, max_size=12)) if clusters else []
+    ):
         home = clusters[draw(st.integers(0, len(clusters) - 1))]
         if not any(crosses(span, other) for other in home):
             home.append(span)
@@ -184,11 +228,23 @@ def test_the_written_file(tmp_path):
     lines = [line.split("\t") for line in path.read_text().splitlines()]
     assert lines[0] == ["#begin document (nw/owls); part 003"]
     assert lines[1] == ["nw/owls", "3", "0", "Ann", "-", "*", "-", "-", "-", "Ann", "*", "(0)|(1"]
-    assert [line[-1] for line in lines] == [lines[0][0], "(0)|(1", "-", "1)", "", "(0)", "-", "", "#end document"]
+    assert [line[-1] for line in lines] == [
+        lines[0][0],
+        "(0)|(1",
+        "-",
+        "1)",
+        "",
+        "(0)",
+        "-",
+        "",
+        "#end document",
+    ]
 
 
 def test_mentions_of_a_cluster_may_not_cross(tmp_path):
-    with pytest.raises(ValueError, match=r"here:1: mentions \(0, 1\) and \(1, 2\) of one cluster cross"):
+    with pytest.raises(
+        ValueError, match=r"here:1: mentions \(0, 1\) and \(1, 2\) of one cluster cross"
+    ):
         write([example("a b c")], [[[(0, 1), (1, 2)]]], tmp_path / "p.conll")
     write([example("a b c")], [[[(0, 1)], [(1, 2)]]], tmp_path / "p.conll")
     assert read_predictions(tmp_path / "p.conll", [example("a b c")]) == [[[(0, 1)], [(1, 2)]]]
@@ -213,7 +269,11 @@ def test_predictions_come_in_the_order_of_the_gold(tmp_path):
             [example("a")],
             "p.conll:6: nw/owls part 1 is not among the gold documents",
         ),
-        ([example("a b", "c")], [example("a", "b c")], r"p.conll:2: sentences of \[2, 1\] words, but .* have \[1, 2\]"),
+        (
+            [example("a b", "c")],
+            [example("a", "b c")],
+            r"p.conll:2: sentences of \[2, 1\] words, but .* have \[1, 2\]",
+        ),
     ],
 )
 def test_predictions_that_do_not_fit(tmp_path, written, gold, message):
@@ -222,11 +282,16 @@ def test_predictions_that_do_not_fit(tmp_path, written, gold, message):
         read_predictions(tmp_path / "p.conll", gold)
 
 
-# -- JSON --------------------------------------------------------------------------------------------------------------
+# -- JSON
+# --------------------------------------------------------------------------------------------------------------
 
 
 def test_parse_sentences():
-    record = {"sentences": [["Ann", "left"], ["She", "ran"]], "speakers": ["Bob", "Cy"], "id": "tc/1"}
+    record = {
+        "sentences": [["Ann", "left"], ["She", "ran"]],
+        "speakers": ["Bob", "Cy"],
+        "id": "tc/1",
+    }
     document = parse(record, "in.jsonl:4")
     assert document.sentences == (("Ann", "left"), ("She", "ran"))
     assert document.speakers == (("Bob", "Bob"), ("Cy", "Cy"))
@@ -275,7 +340,8 @@ def test_render():
     }
 
 
-# -- the scores --------------------------------------------------------------------------------------------------------
+# -- the scores
+# --------------------------------------------------------------------------------------------------------
 
 
 def score(*pairs):
@@ -295,14 +361,24 @@ A, B, C, D, E, X, Y = ((place, place) for place in range(7))
         ([[A, B], [C]], [[A, B], [X]], [[1, 1, 1, 1], [2, 3, 2, 3], [1, 2, 1, 2]]),
         ([[A, B, C]], [[A, B, X]], [[1, 2, 1, 2], [4 / 3, 3, 4 / 3, 3], [2 / 3, 1, 2 / 3, 1]]),
         ([[A, B, C]], [[A], [B], [C]], [[0, 2, 0, 0], [1, 3, 3, 3], [1 / 2, 1, 1 / 2, 3]]),
-        ([[A, B], [C, D]], [[A, B, C, D, X]], [[2, 2, 2, 4], [4, 4, 8 / 5, 5], [4 / 7, 2, 4 / 7, 1]]),
-        ([[A, B, C, D, E]], [[A, B], [C, D], [X, Y]], [[2, 4, 2, 3], [8 / 5, 5, 4, 6], [4 / 7, 1, 4 / 7, 3]]),
+        (
+            [[A, B], [C, D]],
+            [[A, B, C, D, X]],
+            [[2, 2, 2, 4], [4, 4, 8 / 5, 5], [4 / 7, 2, 4 / 7, 1]],
+        ),
+        (
+            [[A, B, C, D, E]],
+            [[A, B], [C, D], [X, Y]],
+            [[2, 4, 2, 3], [8 / 5, 5, 4, 6], [4 / 7, 1, 4 / 7, 3]],
+        ),
         ([[A, B]], [], [[0, 1, 0, 0], [0, 2, 0, 0], [0, 1, 0, 0]]),
         ([], [], [[0, 0, 0, 0]] * 3),
     ],
 )
 def test_counts(key, response, expected):
-    torch.testing.assert_close(torch.tensor(count(key, response)[:3]), torch.tensor(expected, dtype=torch.float))
+    torch.testing.assert_close(
+        torch.tensor(count(key, response)[:3]), torch.tensor(expected, dtype=torch.float)
+    )
 
 
 def test_names_and_mean():
@@ -312,7 +388,10 @@ def test_names_and_mean():
     assert figures["f1"] == pytest.approx((1 + 0.8 + 2 / 3) / 3)
     assert (figures["mentions/recall"], figures["mentions/precision"]) == (pytest.approx(2 / 3), 1)
     parts = ("recall", "precision", "f1")
-    assert set(figures) == {"f1", *(f"{name}/{part}" for name in ("muc", "b3", "ceafe", "mentions") for part in parts)}
+    assert set(figures) == {
+        "f1",
+        *(f"{name}/{part}" for name in ("muc", "b3", "ceafe", "mentions") for part in parts),
+    }
 
 
 def test_two_documents_one_of_them_wrong():
@@ -324,23 +403,36 @@ def test_two_documents_one_of_them_wrong():
 
 
 def test_official_scorer(fixtures):
-    """Numerators and denominators of the Perl scorer; it prints percentages cut off after two places."""
+    """Numerators and denominators of the Perl scorer; it prints percentages cut off after two
+    places.
+    """
     cases = json.loads((fixtures / "derived" / "coref_scores.json").read_text())["cases"]
     assert len(cases) == 25
     for case in cases:
         metric = CorefScores()
-        sides = ([[[tuple(m) for m in c] for c in d["clusters"]] for d in case[side]] for side in ("response", "key"))
+        sides = (
+            [[[tuple(m) for m in c] for c in d["clusters"]] for d in case[side]]
+            for side in ("response", "key")
+        )
         metric.update(*sides)
         figures = metric.compute()
-        for counts, ours, theirs in zip(metric.counts, ("muc", "b3", "ceafe"), ("muc", "bcub", "ceafe"), strict=False):
+        for counts, ours, theirs in zip(
+            metric.counts, ("muc", "b3", "ceafe"), ("muc", "bcub", "ceafe"), strict=False
+        ):
             official = case["official"][theirs]
             expected = [official[name] for name in ("r_num", "r_den", "p_num", "p_den")]
             assert counts.tolist() == pytest.approx(expected, abs=1e-12)
-            assert official["f1_percent"] == pytest.approx(100 * float(figures[f"{ours}/f1"]), abs=0.0101)
-        assert case["official"]["avg_f1_percent"] == pytest.approx(100 * float(figures["f1"]), abs=0.0101)
+            assert official["f1_percent"] == pytest.approx(
+                100 * float(figures[f"{ours}/f1"]), abs=0.0101
+            )
+        assert case["official"]["avg_f1_percent"] == pytest.approx(
+            100 * float(figures["f1"]), abs=0.0101
+        )
 
 
-places = st.tuples(st.integers(0, 5), st.integers(0, 2)).map(lambda pair: (pair[0], pair[0] + pair[1]))
+places = st.tuples(st.integers(0, 5), st.integers(0, 2)).map(
+    lambda pair: (pair[0], pair[0] + pair[1])
+)
 
 
 @st.composite
@@ -403,10 +495,13 @@ def test_processes_add_up():
     whole = CorefScores()
     whole.update([], [])
     whole.counts = parts[0].counts + parts[1].counts
-    assert {name: float(value) for name, value in whole.compute().items()} == pytest.approx(score(*pairs))
+    assert {name: float(value) for name, value in whole.compute().items()} == pytest.approx(
+        score(*pairs)
+    )
 
 
-# -- the model ---------------------------------------------------------------------------------------------------------
+# -- the model
+# ---------------------------------------------------------------------------------------------------------
 
 OWLS = example(
     "the old owl saw a mouse",
@@ -432,9 +527,13 @@ SIZES = {
 
 def build(at=("input", "output"), vocab=VOCAB, word_dim=6, rnn_size=5, **changes):
     torch.manual_seed(0)
-    embed = WordsChars(vocab=vocab, vectors={}, word_dim=word_dim, char_dim=3, num_filters=4, width=3)
+    embed = WordsChars(
+        vocab=vocab, vectors={}, word_dim=word_dim, char_dim=3, num_filters=4, width=3
+    )
     layers = BiLm(Options(cell_size=6, projection_size=4, filters=((1, 3),))) if at else None
-    backbone = partial(Backbone, embed, Elmo(layers, at=at, dropout=0.0), partial(BiLstm, hidden_size=rnn_size))
+    backbone = partial(
+        Backbone, embed, Elmo(layers, at=at, dropout=0.0), partial(BiLstm, hidden_size=rnn_size)
+    )
     return SpanRanker(backbone, [], **SIZES | changes)
 
 
@@ -444,7 +543,11 @@ def test_collate():
     owls, cats = batch.documents
     assert owls.speakers.tolist() == [0] * 6 + [1] * 3 + [0] * 3
     assert owls.mentions.tolist() == [[0, 2, 1], [6, 6, 1], [10, 10, 1], [4, 5, 2], [8, 8, 2]]
-    assert (owls.num_sentences, int(owls.genre), int(cats.genre)) == (3, GENRES.index("nw"), GENRES.index("wb"))
+    assert (owls.num_sentences, int(owls.genre), int(cats.genre)) == (
+        3,
+        GENRES.index("nw"),
+        GENRES.index("wb"),
+    )
     assert batch.gold == [OWLS.gold, CATS.gold]
     assert collate([example("alone")], VOCAB).documents[0].mentions.shape == (0, 3)
 
@@ -453,17 +556,20 @@ def test_truncate():
     batch = collate([OWLS, CATS], VOCAB)
     assert truncate(batch, 3) is batch
     layers = torch.arange(5)[None, :, None, None].expand(2, -1, 6, 3).float()
-    batch = batch._replace(tokens=batch.tokens._replace(layers=tuple(layers)))
+    batch = batch._replace(tokens=batch.tokens._replace(layers=layers))
     seen = set()
     for _ in range(20):
         cut = truncate(batch, 1)
         owls = cut.documents[0]
-        row = int(cut.tokens.layers[0][0, 0, 0])
+        row = int(cut.tokens.layers[0, 0, 0, 0])
         seen.add(row)
-        assert cut.tokens.words.shape == cut.tokens.mask.shape == cut.tokens.layers[0].shape[:2]
+        assert cut.tokens.words.shape == cut.tokens.mask.shape == cut.tokens.layers.shape[1:3]
         assert cut.tokens.words[0, :3].tolist() == batch.tokens.words[row, :3].tolist()
         assert owls.speakers.tolist() == [[0] * 6, [1] * 3, [0] * 3][row]
-        assert owls.mentions.tolist() == [[[0, 2, 1], [4, 5, 2]], [[0, 0, 1], [2, 2, 2]], [[1, 1, 1]]][row]
+        assert (
+            owls.mentions.tolist()
+            == [[[0, 2, 1], [4, 5, 2]], [[0, 0, 1], [2, 2, 2]], [[1, 1, 1]]][row]
+        )
         assert owls.num_sentences == 1
     assert seen == {0, 1, 2}
     two = {tuple(truncate(batch, 2).documents[0].speakers.tolist()) for _ in range(20)}
@@ -480,7 +586,9 @@ def test_documents_are_cut_in_training_only():
 @settings(max_examples=50, deadline=None)
 @given(lengths=st.lists(st.integers(1, 5), min_size=1, max_size=4), width=st.integers(1, 4))
 def test_candidates(lengths, width):
-    sentence = torch.tensor([number for number, length in enumerate(lengths) for _ in range(length)])
+    sentence = torch.tensor(
+        [number for number, length in enumerate(lengths) for _ in range(length)]
+    )
     starts, after = candidates(sentence, width).nonzero(as_tuple=True)
     every = itertools.combinations_with_replacement(range(len(sentence)), 2)
     expected = [(a, b) for a, b in every if b - a < width and sentence[a] == sentence[b]]
@@ -491,10 +599,14 @@ def test_candidates(lengths, width):
 @given(length=st.integers(1, 9), width=st.integers(1, 5), most=st.integers(0, 12), data=st.data())
 def test_prune_as_a_naive_loop(length, width, most, data):
     spans = [(a, b) for a in range(length) for b in range(a, min(a + width, length))]
-    scores = torch.tensor(data.draw(st.lists(st.integers(0, 5), min_size=len(spans), max_size=len(spans)))).float()
+    scores = torch.tensor(
+        data.draw(st.lists(st.integers(0, 5), min_size=len(spans), max_size=len(spans)))
+    ).float()
     accepted: list[int] = []
     for place in sorted(range(len(spans)), key=lambda place: -scores[place]):
-        if len(accepted) < most and not any(crosses(spans[place], spans[other]) for other in accepted):
+        if len(accepted) < most and not any(
+            crosses(spans[place], spans[other]) for other in accepted
+        ):
             accepted.append(place)
     starts, ends = zip(*spans, strict=True)
     assert prune(starts, ends, scores, most).tolist() == sorted(accepted)
@@ -503,7 +615,9 @@ def test_prune_as_a_naive_loop(length, width, most, data):
 def test_encode_is_what_the_backbone_does():
     """The model takes the backbone's steps itself; should the backbone change, this is to say so."""
     model, batch = build().eval(), collate([OWLS], VOCAB)
-    torch.testing.assert_close(model.encode(batch.tokens)[1], model.backbone(batch.tokens)[batch.tokens.mask])
+    torch.testing.assert_close(
+        model.encode(batch.tokens)[1], model.backbone(batch.tokens)[batch.tokens.mask]
+    )
 
 
 @pytest.mark.parametrize("head_elmo", [False, True])
@@ -537,7 +651,9 @@ def test_scores_differ_under_autocast():
     assert len(mention.unique()) == len(mention)
     pairs = found.scores[:, 1:][found.scores[:, 1:].isfinite()]
     assert len(pairs.unique()) == len(pairs)
-    torch.testing.assert_close(model.loss([found], tokens), model.loss([exact], tokens), rtol=0.05, atol=0)
+    torch.testing.assert_close(
+        model.loss([found], tokens), model.loss([exact], tokens), rtol=0.05, atol=0
+    )
 
 
 @pytest.mark.parametrize("sizes", [(1, 1, 1), (13, 2, 3)])
@@ -546,8 +662,8 @@ def test_blocks_change_nothing(monkeypatch, sizes, from_store):
     """However few tokens, words and pairs are in memory at a time."""
     model, batch = build(spans_per_word=2.0).eval(), collate([OWLS, CATS], VOCAB)
     if from_store:
-        layers, _ = model.backbone.elmo.layers(batch.tokens.chars)
-        batch = batch._replace(tokens=batch.tokens._replace(layers=tuple(layers)))
+        layers = model.backbone.elmo.encoder(model.backbone.elmo.prepare(batch.tokens.sentences))
+        batch = batch._replace(tokens=batch.tokens._replace(layers=layers))
     whole = model(batch)
     for name, size in zip(("TOKENS", "WORDS", "BLOCK"), sizes, strict=True):
         monkeypatch.setattr(ranker, name, size)
@@ -558,12 +674,19 @@ def test_blocks_change_nothing(monkeypatch, sizes, from_store):
 
 def naive_scores(model, vectors, mention, speakers, genre):
     """The table of antecedent scores, pair by pair, with the first layer in one piece."""
-    bins = {1: 1, 2: 2, 3: 3, 4: 4, 5: 5, 6: 5, 7: 5} | dict.fromkeys(range(8, 16), 6) | dict.fromkeys(range(16, 32), 7)
+    bins = (
+        {1: 1, 2: 2, 3: 3, 4: 4, 5: 5, 6: 5, 7: 5}
+        | dict.fromkeys(range(8, 16), 6)
+        | dict.fromkeys(range(16, 32), 7)
+    )
     table = torch.full((len(vectors), 1 + min(model.max_antecedents, len(vectors) - 1)), -torch.inf)
     table[:, 0] = 0
     for i, j in itertools.combinations(range(len(vectors)), 2):
         if j - i <= model.max_antecedents:
-            features = [model.speaker.weight[int(speakers[i] == speakers[j])], model.genre.weight[genre]]
+            features = [
+                model.speaker.weight[int(speakers[i] == speakers[j])],
+                model.genre.weight[genre],
+            ]
             features.append(model.distance.weight[bins[j - i]])
             pair = torch.cat([vectors[j], vectors[i], vectors[j] * vectors[i], *features])
             table[j, j - i] = model.pair(pair[None])[0] + mention[i] + mention[j]
@@ -581,7 +704,9 @@ def test_antecedents_as_a_naive_loop(monkeypatch, near, block):
     expected = naive_scores(model, vectors, mention, speakers, genre)
     torch.testing.assert_close(scores, expected, rtol=1e-4, atol=1e-5)
     weight = model.pair.first.weight
-    ours, theirs = (torch.autograd.grad(table.logsumexp(1).sum(), weight)[0] for table in (scores, expected))
+    ours, theirs = (
+        torch.autograd.grad(table.logsumexp(1).sum(), weight)[0] for table in (scores, expected)
+    )
     torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4)
 
 
@@ -594,13 +719,17 @@ def test_dropout_is_the_same_when_pairs_are_scored_again(monkeypatch):
         return model.pair.first.weight.grad
 
     once = gradient()
-    monkeypatch.setattr(ranker, "checkpoint", lambda function, *arguments, use_reentrant: function(*arguments))
+    monkeypatch.setattr(
+        ranker, "checkpoint", lambda function, *arguments, use_reentrant: function(*arguments)
+    )
     torch.testing.assert_close(gradient(), once)
 
 
 def test_distances_of_the_paper():
     table = torch.tensor(ranker.DISTANCES)
-    bins = torch.bucketize(torch.tensor([1, 4, 5, 7, 8, 15, 16, 31, 32, 63, 64, 249]), table, right=True)
+    bins = torch.bucketize(
+        torch.tensor([1, 4, 5, 7, 8, 15, 16, 31, 32, 63, 64, 249]), table, right=True
+    )
     assert bins.tolist() == [1, 4, 5, 5, 6, 6, 7, 7, 8, 8, 9, 9]
     assert build().distance.num_embeddings == 10
 
@@ -609,14 +738,21 @@ def test_loss_as_a_naive_loop():
     model, batch = build().eval(), collate([OWLS], VOCAB)
     with torch.no_grad():
         (ranking,) = model(batch)
-    clusters = {mention: number for number, cluster in enumerate(OWLS.clusters, 1) for mention in cluster}
-    names = [clusters.get(span, 0) for span in zip(ranking.starts.tolist(), ranking.ends.tolist(), strict=True)]
+    clusters = {
+        mention: number for number, cluster in enumerate(OWLS.clusters, 1) for mention in cluster
+    }
+    names = [
+        clusters.get(span, 0)
+        for span in zip(ranking.starts.tolist(), ranking.ends.tolist(), strict=True)
+    ]
     assert names == ranking.clusters.tolist()
     assert sorted(filter(None, names))
     expected = 0.0
     for i, row in enumerate(ranking.scores):
         shares = row.softmax(0)
-        right = [d for d in range(1, len(row)) if i - d >= 0 and names[i] and names[i - d] == names[i]]
+        right = [
+            d for d in range(1, len(row)) if i - d >= 0 and names[i] and names[i - d] == names[i]
+        ]
         expected -= float(shares[right or [0]].sum().log())
     assert float(model.loss([ranking], batch)) == pytest.approx(expected, rel=1e-4)
     assert expected > 0
@@ -626,7 +762,9 @@ def test_decode_follows_chains():
     spans = [(1, 2), (3, 4), (3, 7), (14, 56), (17, 80)]
     scores = torch.full((5, 5), -torch.inf)
     scores[:, 0] = 0
-    scores[1, 1] = scores[3, 1] = scores[4, 3] = 2.0  # (3, 4) -> (1, 2), (14, 56) -> (3, 7), (17, 80) -> (3, 4)
+    scores[1, 1] = scores[3, 1] = scores[4, 3] = (
+        2.0  # (3, 4) -> (1, 2), (14, 56) -> (3, 7), (17, 80) -> (3, 4)
+    )
     scores[2, 2] = -1.0  # worse than none
     starts, ends = torch.tensor(spans).unbind(1)
     ranking = Ranking(starts, ends, torch.zeros(5, dtype=torch.long), scores)
@@ -651,7 +789,9 @@ def test_the_shortest_documents(words, spans_per_word):
     loss.backward()
     assert torch.isfinite(loss)
     (clusters,) = model.eval().decode(model(batch), batch)
-    assert {place for cluster in clusters for mention in cluster for place in mention} <= set(range(len(words.split())))
+    assert {place for cluster in clusters for mention in cluster for place in mention} <= set(
+        range(len(words.split()))
+    )
 
 
 def test_a_document_without_mentions_learns_to_say_nothing():
@@ -684,7 +824,13 @@ def stories():
         second = f"then {one} left and {other} slept ."
         third = [f"nobody woke {other}"] if number % 2 else []
         last = [(15, 15)] if third else []
-        yield example(first, second, *third, clusters=[[(0, 2), (7, 7)], [(4, 4), (10, 10), *last]], part=number)
+        yield example(
+            first,
+            second,
+            *third,
+            clusters=[[(0, 2), (7, 7)], [(4, 4), (10, 10), *last]],
+            part=number,
+        )
 
 
 def test_overfits_ten_documents():
@@ -703,7 +849,8 @@ def test_overfits_ten_documents():
     assert float(metric.compute()["f1"]) == 1
 
 
-# -- the settings and the real corpus ----------------------------------------------------------------------------------
+# -- the settings and the real corpus
+# ----------------------------------------------------------------------------------
 
 
 def composed(*overrides):
@@ -713,9 +860,16 @@ def composed(*overrides):
 
 def test_settings_of_the_paper():
     cfg = composed()
-    assert (cfg.encoder.hidden_size, cfg.encoder.dropout, cfg.elmo.dropout, cfg.elmo.l2) == (200, 0.0, 0.5, 0.0)
+    assert (cfg.rnn.hidden_size, cfg.rnn.dropout, cfg.elmo.dropout, cfg.elmo.l2) == (
+        200,
+        0.0,
+        0.5,
+        0.0,
+    )
     assert (list(cfg.elmo.at), cfg.embed.char_dim, cfg.task.batch_size) == (["input"], 8, 1)
-    assert {name: cfg.task.model[name] for name in ("max_width", "spans_per_word", "max_antecedents")} == {
+    assert {
+        name: cfg.task.model[name] for name in ("max_width", "spans_per_word", "max_antecedents")
+    } == {
         "max_width": 10,
         "spans_per_word": 0.4,
         "max_antecedents": 250,
@@ -723,10 +877,10 @@ def test_settings_of_the_paper():
 
 
 def test_the_command_line_wins():
-    cfg = composed("embed=words", "encoder.dropout=0.25", "task.model.head_elmo=true", "data=ontogum")
+    cfg = composed("embed=words", "rnn.dropout=0.25", "task.model.head_elmo=true", "data=ontogum")
     assert cfg.embed._target_.endswith(".Words")
     assert "num_filters" not in cfg.embed
-    assert (cfg.encoder.dropout, cfg.task.model.head_elmo, cfg.data.name) == (0.25, True, "ontogum")
+    assert (cfg.rnn.dropout, cfg.task.model.head_elmo, cfg.data.name) == (0.25, True, "ontogum")
 
 
 def test_ontogum(corpora, tmp_path):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hydra import compose, initialize_config_dir
 
-from elmo_bench.jobs import build
+from elmo_bench import build
 from elmo_bench.jobs.score import score
 from elmo_bench.text import read_lines
 from tasks.coref import data as coref
@@ -28,7 +28,8 @@ FILES = [
     *(("snli", f"snli/snli_1.0_{name}.jsonl.gz") for name in ("train.subset", "dev", "test")),
     *(("sst5", f"sst/{split}.txt") for split in SPLITS),
 ]
-# How much of a large training file: articles of SQuAD, lines of the others. All of each has been tried, but takes a minute.
+# How much of a large training file: articles of SQuAD, lines of the others. All of each has been
+# tried, but takes a minute.
 PART = {
     "squad/train-v1.1.subset.json.gz": 10,
     "snli/snli_1.0_train.subset.jsonl.gz": 10_000,
@@ -54,12 +55,16 @@ def test_gold_against_gold(corpora, tmp_path, monkeypatch, task, name):
     if name in PART:
         gold = beginning(gold, PART[name], tmp_path)
     with initialize_config_dir(str(CONF), version_base="1.3"):
-        cfg = compose("config", ["job=score", f"task={task}", f"gold={gold}", f"predicted={predicted}"])
+        cfg = compose(
+            "config", ["job=score", f"task={task}", f"gold={gold}", f"predicted={predicted}"]
+        )
     examples, files = list(build.reader(cfg, "test")(gold)), build.task_files(cfg)
     answers = [Answer(example.gold[0]) if task == "squad" else example.gold for example in examples]
     files.write(examples, answers, predicted)
     assert files.read_predictions(predicted, examples) == answers
-    monkeypatch.setattr(build, "reader", lambda cfg, split: lambda path: examples)  # gold need not be read twice
+    monkeypatch.setattr(
+        build, "reader", lambda cfg, split: lambda path: examples
+    )  # gold need not be read twice
     figures = score(cfg)
     assert figures[cfg.task.monitor] == 1
     assert set(figures.values()) == {1.0}
@@ -67,13 +72,19 @@ def test_gold_against_gold(corpora, tmp_path, monkeypatch, task, name):
 
 @pytest.mark.parametrize("name", [f"srl/ewt.{split}.gold_conll.gz" for split in ("dev", "test")])
 def test_the_columns_of_arguments_come_back(corpora, tmp_path, name):
-    """Cell by cell, without our reader's help: each predicate's column of the file is a column of what we write."""
+    """Cell by cell, without our reader's help: each predicate's column of the file is a column of
+    what we write.
+    """
     examples = list(srl.read(corpora / name))
     srl.write(examples, [example.gold for example in examples], tmp_path / "gold.props")
     lines = [line for _, line in read_lines(corpora / name) if not line.startswith("#")]
-    theirs = Counter(column for block in blocks(lines) for column in list(zip(*block, strict=True))[11:-1])
+    theirs = Counter(
+        column for block in blocks(lines) for column in list(zip(*block, strict=True))[11:-1]
+    )
     written = (line for _, line in read_lines(tmp_path / "gold.props"))
-    ours = Counter(column for block in blocks(written) for column in list(zip(*block, strict=True))[1:])
+    ours = Counter(
+        column for block in blocks(written) for column in list(zip(*block, strict=True))[1:]
+    )
     assert ours == theirs
 
 
@@ -84,12 +95,18 @@ def blocks(lines):
             yield [line.split() for line in block]
 
 
-@pytest.mark.parametrize("name", [f"coref/ontogum.{split}.gold_conll.gz" for split in ("dev", "test")])
+@pytest.mark.parametrize(
+    "name", [f"coref/ontogum.{split}.gold_conll.gz" for split in ("dev", "test")]
+)
 def test_documents_come_back(corpora, tmp_path, name):
     examples = list(coref.read(corpora / name))
     coref.write(examples, [example.gold for example in examples], tmp_path / "gold.conll")
     for ours, theirs in zip(coref.read(tmp_path / "gold.conll"), examples, strict=True):
-        assert (ours.name, ours.sentences, ours.speakers) == (theirs.name, theirs.sentences, theirs.speakers)
+        assert (ours.name, ours.sentences, ours.speakers) == (
+            theirs.name,
+            theirs.sentences,
+            theirs.speakers,
+        )
         assert ours.clusters == theirs.clusters
 
 
@@ -99,7 +116,10 @@ def test_two_and_four_columns_are_the_same_corpus(corpora, split):
     from tasks.ner.data import read
 
     official, columns = (
-        [(example.words, example.entities) for example in read(corpora / "ner" / f"wnut17.{split}.{name}")]
+        [
+            (example.words, example.entities)
+            for example in read(corpora / "ner" / f"wnut17.{split}.{name}")
+        ]
         for name in ("official.conll", "txt")
     )
     assert official == columns

@@ -1,4 +1,6 @@
-"""`job=score` of a file of predictions that is not about the gold file: an error that names the file and what is wrong."""
+"""`job=score` of a file of predictions that is not about the gold file: an error that names the
+file and what is wrong.
+"""
 
 import json
 from pathlib import Path
@@ -6,7 +8,7 @@ from pathlib import Path
 import pytest
 from hydra import compose, initialize_config_dir
 
-from elmo_bench.jobs import build
+from elmo_bench import build
 from elmo_bench.jobs.score import score
 from elmo_bench.sample import files as sample
 from tasks.squad.data import Answer
@@ -22,14 +24,23 @@ def root(tmp_path_factory):
 
 @pytest.fixture
 def scored(tmp_path, root):
-    """Give a task (and what changes its file of predictions), take the figures of gold against gold."""
+    """Give a task (and what changes its file of predictions), take the figures of gold against
+    gold.
+    """
 
     def scored(task, change=str):
-        gold, predicted = sample(task=task, root=root, size=2, seed=0)["dev"], tmp_path / "predicted"
+        gold, predicted = (
+            sample(task=task, root=root, size=2, seed=0)["dev"],
+            tmp_path / "predicted",
+        )
         with initialize_config_dir(str(CONF), version_base="1.3"):
-            cfg = compose("config", ["job=score", f"task={task}", f"gold={gold}", f"predicted={predicted}"])
+            cfg = compose(
+                "config", ["job=score", f"task={task}", f"gold={gold}", f"predicted={predicted}"]
+            )
         examples = list(build.reader(cfg, "test")(gold))
-        answers = [Answer(example.gold[0]) if task == "squad" else example.gold for example in examples]
+        answers = [
+            Answer(example.gold[0]) if task == "squad" else example.gold for example in examples
+        ]
         build.task_files(cfg).write(examples, answers, predicted)
         before = predicted.read_text()
         predicted.write_text(change(before))
@@ -101,14 +112,26 @@ def half(text):
         ("srl", lines(all_but_second), r":1: a sentence of \d+ words, but .*:\d+ has \d+"),
         ("coref", fewer_documents, r": no .* part \d+, which stands at .*:\d+"),
         ("coref", another_document, r":\d+: .* part \d+ is not among the gold documents"),
-        ("coref", lines(all_but_second), r":2: sentences of \[.*\] words, but those at .*:\d+ have \[.*\]"),
+        (
+            "coref",
+            lines(all_but_second),
+            r":2: sentences of \[.*\] words, but those at .*:\d+ have \[.*\]",
+        ),
         ("coref", half, r":\d+: (\d+ columns, but |.* has no #end document)"),
         ("squad", answers(without_first_id), r": no answer to 1 of \d+ questions, such as '.*'"),
-        ("squad", answers(lambda found: found | {"new": "x"}), r": answers to 1 question.* such as 'new'"),
+        (
+            "squad",
+            answers(lambda found: found | {"new": "x"}),
+            r": answers to 1 question.* such as 'new'",
+        ),
         ("squad", half, r":\d+: not JSON"),
         ("snli", lines(all_but_last), r": no prediction for pairID '.*' of .*:\d+"),
         ("snli", lines(last_twice), r":\d+: pairID '.*' has a prediction already"),
-        ("snli", lambda text: text.replace('"pairID": "', '"pairID": "new', 1), r":1: pairID 'new.*' is not in the gold file"),
+        (
+            "snli",
+            lambda text: text.replace('"pairID": "', '"pairID": "new', 1),
+            r":1: pairID 'new.*' is not in the gold file",
+        ),
         ("snli", half, r":\d+: not JSON"),
         ("sst5", lines(all_but_last), r": \d+ predictions, but there are \d+ sentences"),
         ("sst5", lines(last_twice), r": \d+ predictions, but there are \d+ sentences"),

@@ -5,8 +5,15 @@ import pytest
 from tasks.ner.data import read
 
 
-@pytest.mark.parametrize(("split", "sentences", "entities"), [("train", 3394, 1975), ("dev", 1009, 836), ("test", 1287, 1079)])
+@pytest.mark.parametrize(
+    ("split", "sentences", "entities"),
+    [("train", 3394, 1975), ("dev", 1009, 836), ("test", 1287, 1079)],
+)
 def test_official_wnut17(corpora, split, sentences, entities):
-    official, ours = (list(read(corpora / "ner" / f"wnut17.{split}.{end}")) for end in ("official.conll", "txt"))
-    assert [(each.words, each.entities) for each in official] == [(each.words, each.entities) for each in ours]
+    official, ours = (
+        list(read(corpora / "ner" / f"wnut17.{split}.{end}")) for end in ("official.conll", "txt")
+    )
+    assert [(each.words, each.entities) for each in official] == [
+        (each.words, each.entities) for each in ours
+    ]
     assert (len(official), sum(len(each.entities) for each in official)) == (sentences, entities)

@@ -1,4 +1,6 @@
-"""The shortest example of every task, one word, goes all the way: read, batch, model, prediction file, score."""
+"""The shortest example of every task, one word, goes all the way: read, batch, model, prediction
+file, score.
+"""
 
 from pathlib import Path
 
@@ -7,7 +9,7 @@ import torch
 from hydra import compose, initialize_config_dir
 from torch.utils._pytree import tree_leaves
 
-from elmo_bench.jobs import build
+from elmo_bench import build
 from elmo_bench.text import Vocab
 
 CONF = Path(__file__).parents[2] / "conf"
@@ -26,7 +28,9 @@ ONE_WORD = {
 def composed(folder, task, elmo):
     (folder / "gold").write_text(ONE_WORD[task])
     with initialize_config_dir(str(CONF), version_base="1.3"):
-        return compose("config", [f"task={task}", f"elmo={elmo}", "encoder.hidden_size=8", "run_dir=here"])
+        return compose(
+            "config", [f"task={task}", f"encoder={elmo}", "rnn.hidden_size=8", "run_dir=here"]
+        )
 
 
 @pytest.mark.parametrize("elmo", ["none", "mini"])
@@ -37,7 +41,9 @@ def test_one_word(tmp_path, task, elmo):
     examples = list(build.reader(cfg, "test")(tmp_path / "gold"))
     assert {len(sentence) for example in examples for sentence in example.sentences} == {1}
     labels = [label for example in examples for label in example.labels]
-    vocab = Vocab.build([sentence for example in examples for sentence in example.sentences], labels)
+    vocab = Vocab.build(
+        [sentence for example in examples for sentence in example.sentences], labels
+    )
     model, batch = build.model(cfg, vocab, {}, build.elmo(cfg)), files.collate(examples, vocab)
     loss = model.loss(model(batch), batch)
     loss.backward()
@@ -56,8 +62,13 @@ def test_scores_and_loss_are_float32_under_autocast(tmp_path, task):
     cfg = composed(tmp_path, task, "mini")
     examples = list(build.reader(cfg, "test")(tmp_path / "gold")) * 2
     labels = ["O", "U-PER", "B-V", "neutral", "entailment", "1", "3"]
-    vocab = Vocab.build([sentence for example in examples for sentence in example.sentences], labels)
-    model, batch = build.model(cfg, vocab, {}, build.elmo(cfg)), build.task_files(cfg).collate(examples, vocab)
+    vocab = Vocab.build(
+        [sentence for example in examples for sentence in example.sentences], labels
+    )
+    model, batch = (
+        build.model(cfg, vocab, {}, build.elmo(cfg)),
+        build.task_files(cfg).collate(examples, vocab),
+    )
     with torch.autocast("cpu", torch.bfloat16):
         scores = model(batch)
         loss = model.loss(scores, batch)

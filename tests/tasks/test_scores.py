@@ -1,4 +1,6 @@
-"""What every task's metric owes, on random annotation: fractions, whatever the order; 1 for gold, less for any error."""
+"""What every task's metric owes, on random annotation: fractions, whatever the order; 1 for gold,
+less for any error.
+"""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -20,7 +22,8 @@ one_of = st.sampled_from
 PER_TASK = settings(max_examples=60, deadline=None)
 
 
-# Gold annotation of one example, a prediction that is right, one that may be anything, and one with an error.
+# Gold annotation of one example, a prediction that is right, one that may be anything, and one with
+# an error.
 
 
 @st.composite
@@ -35,7 +38,9 @@ def chunks(draw, labels):
 
 
 def iob2(spans, length):
-    """The tags of chunks, their ends exclusive (ours is checked by beartype, which draws random numbers: strategies may not)."""
+    """The tags of chunks, their ends exclusive (ours is checked by beartype, which draws random
+    numbers: strategies may not).
+    """
     tags = ["O"] * length
     for label, start, end in spans:
         tags[start:end] = [f"B-{label}"] + [f"I-{label}"] * (end - start - 1)
@@ -67,7 +72,9 @@ def any_tags(draw, gold):
 @st.composite
 def wrong_tags(draw, gold):
     """One chunk (never V, which does not count) has another label, another end, or is not there."""
-    start = draw(one_of([place for place, tag in enumerate(gold) if tag[0] == "B" and tag != "B-V"]))
+    start = draw(
+        one_of([place for place, tag in enumerate(gold) if tag[0] == "B" and tag != "B-V"])
+    )
     end = start + 1
     while gold[end] == f"I-{gold[start][2:]}":
         end += 1
@@ -81,7 +88,9 @@ def wrong_tags(draw, gold):
     return tags
 
 
-places = st.tuples(st.integers(0, 9), st.integers(0, 2)).map(lambda pair: (pair[0], pair[0] + pair[1]))
+places = st.tuples(st.integers(0, 9), st.integers(0, 2)).map(
+    lambda pair: (pair[0], pair[0] + pair[1])
+)
 
 
 @st.composite
@@ -95,14 +104,18 @@ def clusterings(draw, smallest=1):
 
 @st.composite
 def coreferent(draw):
-    """Clusters of two mentions or more, at least one of them (without any, MUC has nothing to count)."""
+    """Clusters of two mentions or more, at least one of them (without any, MUC has nothing to
+    count).
+    """
     clusters = [cluster for cluster in draw(clusterings(2)) if len(cluster) > 1]
     return clusters or [[(0, 0), (1, 1)]]
 
 
 @st.composite
 def wrong_clusters(draw, gold):
-    """A mention is not there, elsewhere or in a cluster of its own; a cluster is not there or one with another."""
+    """A mention is not there, elsewhere or in a cluster of its own; a cluster is not there or one
+    with another.
+    """
     clusters = [list(cluster) for cluster in gold]
     kinds = ["drop", "move", "split", "drop cluster", *(["link"] if len(gold) > 1 else [])]
     kind, chosen = draw(one_of(kinds)), clusters[draw(st.integers(0, len(gold) - 1))]
@@ -116,7 +129,9 @@ def wrong_clusters(draw, gold):
     return [*clusters, [mention]] if kind == "split" else clusters
 
 
-words = st.lists(one_of(["the", "old", "mill", "1893", "U.S."]), min_size=1, max_size=4).map(" ".join)
+words = st.lists(one_of(["the", "old", "mill", "1893", "U.S."]), min_size=1, max_size=4).map(
+    " ".join
+)
 answers = st.lists(words.filter(normalise), min_size=1, max_size=3)
 
 
@@ -145,13 +160,21 @@ LABELS = ["contradiction", "entailment", "neutral"]
 def classes(labels):
     """Accuracy over labels: SNLI, SST-5."""
     other = lambda gold: one_of([label for label in labels if label != gold])  # noqa: E731
-    return Task(lambda golds: Accuracy(labels), "accuracy", one_of(labels), lambda gold: one_of(labels), other)
+    return Task(
+        lambda golds: Accuracy(labels),
+        "accuracy",
+        one_of(labels),
+        lambda gold: one_of(labels),
+        other,
+    )
 
 
 TASKS = {
     "ner": Task(tag_metric(SpanF1), "f1", entities(), any_tags, wrong_tags),
     "srl": Task(tag_metric(ArgumentF1), "f1", propositions(), any_tags, wrong_tags),
-    "coref": Task(lambda golds: CorefScores(), "f1", coreferent(), lambda gold: clusterings(0), wrong_clusters),
+    "coref": Task(
+        lambda golds: CorefScores(), "f1", coreferent(), lambda gold: clusterings(0), wrong_clusters
+    ),
     "squad": Task(
         lambda golds: AnswerScores(),
         "f1",
@@ -189,14 +212,21 @@ def test_figures_are_fractions_whatever_the_order(task, data):
 @PER_TASK
 @given(data=st.data())
 def test_the_counts_of_examples_add_up_to_the_figures(task, data):
-    """One by one or all at once, on one process or two, for the headline and all else that is counted by example."""
+    """One by one or all at once, on one process or two, for the headline and all else that is
+    counted by example.
+    """
     golds = data.draw(st.lists(task.gold, max_size=4))
     predicted = [data.draw(task.anything(gold)) for gold in golds]
     metric = task.metric(golds)
     counts = metric.by_example(predicted, golds)
     half = len(golds) // 2
-    shares = [metric.by_example(predicted[part], golds[part]) for part in (slice(half), slice(half, None))]
-    assert all((torch.cat([share[name] for share in shares]) == rows).all() for name, rows in counts.items())
+    shares = [
+        metric.by_example(predicted[part], golds[part]) for part in (slice(half), slice(half, None))
+    ]
+    assert all(
+        (torch.cat([share[name] for share in shares]) == rows).all()
+        for name, rows in counts.items()
+    )
     found = figures(task, golds, predicted)
     sums = {name: float(figure(rows.sum(0).numpy())) for name, rows in counts.items()}
     assert task.headline in sums

@@ -13,7 +13,8 @@ from hydra import compose, initialize_config_dir
 from hydra.utils import instantiate
 from torch import nn
 
-from elmo_bench.elmo import BiLm, Elmo, Options
+from elmo_bench.elmo import Elmo
+from elmo_bench.encoders.bilm import BiLm, Options
 from elmo_bench.nn import Backbone, BiLstm, Words
 from elmo_bench.text import Vocab
 from tasks.snli.data import Example, collate, leaves, parse, read, read_predictions, render, write
@@ -22,7 +23,12 @@ from tasks.snli.model import Esim
 CONF = Path(__file__).parents[2] / "conf"
 
 
-def record(label="entailment", identity="boat#1", premise="( ( Two boats ) ( race . ) )", hypothesis="( Boats race )"):
+def record(
+    label="entailment",
+    identity="boat#1",
+    premise="( ( Two boats ) ( race . ) )",
+    hypothesis="( Boats race )",
+):
     return {
         "annotator_labels": [label],
         "captionID": "boat",
@@ -46,7 +52,8 @@ def save(tmp_path):
     return save
 
 
-# -- reading ---------------------------------------------------------------------------------------------------------
+# -- reading
+# ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["pairs.jsonl", "pairs.jsonl.gz"])
@@ -88,7 +95,9 @@ def test_a_pair_without_pair_id_is_named_by_its_line(save):
 
 
 def test_an_empty_premise_is_one_word_without_characters(save):
-    """The official accuracy counts every labelled pair, so that such a one is scored like any other."""
+    """The official accuracy counts every labelled pair, so that such a one is scored like any
+    other.
+    """
     nothing = {"gold_label": "neutral", "pairID": "x", "sentence1": "", "sentence2": "Boats race"}
     for pair in (nothing, record("neutral", premise="( )"), {**nothing, "sentence1": []}):
         (example,) = read(save(pair))
@@ -105,11 +114,21 @@ def test_an_empty_premise_is_one_word_without_characters(save):
         (json.dumps(record())[:100], "not JSON, from character"),
         ("premise\thypothesis", "not JSON, from character 1"),
         ("[1, 2]", r"'\[1, 2\]', but a line is a JSON object"),
-        (record("maybe"), r"gold_label 'maybe', but it is one of \['contradiction', 'entailment', 'neutral', '-'\]"),
+        (
+            record("maybe"),
+            r"gold_label 'maybe', but it is one of \['contradiction', 'entailment', 'neutral', "
+            r"'-'\]",
+        ),
         (record(1), "gold_label 1"),
         ({"sentence1": "a", "sentence2": "b"}, "gold_label None"),
-        ({"gold_label": "neutral", "sentence1": "a"}, "'sentence2' is text or a list of tokens, but it is None"),
-        ({"gold_label": "neutral", "sentence1": ["a", 2], "sentence2": "b"}, r"'sentence1' .* \['a', 2\]"),
+        (
+            {"gold_label": "neutral", "sentence1": "a"},
+            "'sentence2' is text or a list of tokens, but it is None",
+        ),
+        (
+            {"gold_label": "neutral", "sentence1": ["a", 2], "sentence2": "b"},
+            r"'sentence1' .* \['a', 2\]",
+        ),
         (record(premise="( ( Two boats ) ( race . )"), "3 '\\(' but 2 '\\)'"),
     ],
 )
@@ -137,16 +156,23 @@ def test_official_dev(corpora):
     assert words > 211_101  # its words between white space: punctuation comes on top
 
 
-# -- predictions -----------------------------------------------------------------------------------------------------
+# -- predictions
+# -----------------------------------------------------------------------------------------------------
 
 
 def test_predictions_make_a_round_trip(save, tmp_path):
-    examples = list(read(save(record(), record("neutral", "boat#2"), record("contradiction", "boat#3"))))
+    examples = list(
+        read(save(record(), record("neutral", "boat#2"), record("contradiction", "boat#3")))
+    )
     predictions = ["entailment", "contradiction", "neutral"]
     path = tmp_path / "test.jsonl"
     write(examples, predictions, path)
     first = json.loads(path.read_text().splitlines()[0])
-    assert first == {"pairID": "boat#1", "gold_label": "entailment", "predicted_label": "entailment"}
+    assert first == {
+        "pairID": "boat#1",
+        "gold_label": "entailment",
+        "predicted_label": "entailment",
+    }
     assert read_predictions(path, examples) == predictions
     path.write_text("\n".join(reversed(path.read_text().splitlines())) + "\n")
     assert read_predictions(path, examples) == predictions
@@ -183,15 +209,24 @@ def test_parse_and_render():
     example = parse({"sentence1": ["Two", "boats"], "sentence2": "Boats race."}, "in.jsonl:4")
     assert example.sentences == [("Two", "boats"), ("Boats", "race", ".")]
     assert (example.labels, example.identity, example.source) == ([], "in.jsonl:4", "in.jsonl:4")
-    rendered = {"sentence1": ["Two", "boats"], "sentence2": ["Boats", "race", "."], "label": "neutral"}
+    rendered = {
+        "sentence1": ["Two", "boats"],
+        "sentence2": ["Boats", "race", "."],
+        "label": "neutral",
+    }
     assert render(example, "neutral") == {"pairID": "in.jsonl:4", **rendered}
     official = parse(record("-"), "in.jsonl:5")
-    assert (official.premise, official.labels, official.identity) == (("Two", "boats", "race", "."), [], "boat#1")
+    assert (official.premise, official.labels, official.identity) == (
+        ("Two", "boats", "race", "."),
+        [],
+        "boat#1",
+    )
     with pytest.raises(ValueError, match=r"in\.jsonl:6: 'sentence1'"):
         parse({"premise": "a", "hypothesis": "b"}, "in.jsonl:6")
 
 
-# -- the model -------------------------------------------------------------------------------------------------------
+# -- the model
+# -------------------------------------------------------------------------------------------------------
 
 TINY = Options(cell_size=8, projection_size=4, filters=((1, 4), (2, 4)), char_dim=4)
 
@@ -204,16 +239,33 @@ def build(examples, *, at=("input", "output"), dropout=0.0, l2=0.0):
     elmo = Elmo(BiLm(TINY), at=at, dropout=dropout)
     embed = Words(vocab=vocab, vectors={}, word_dim=20)
     backbone = partial(Backbone, embed, elmo, partial(BiLstm, hidden_size=20, dropout=dropout))
-    model = Esim(backbone, vocab.labels, hidden_size=20, dropout=dropout, attention_dropout=dropout, l2=l2)
+    model = Esim(
+        backbone, vocab.labels, hidden_size=20, dropout=dropout, attention_dropout=dropout, l2=l2
+    )
     return model, vocab
 
 
 PAIRS = [
-    *(("entailment", "two boats race", "boats race"), ("contradiction", "two boats race", "nobody races")),
-    *(("neutral", "two boats race", "two boats race for a cup"), ("entailment", "a red boat", "a boat")),
-    *(("contradiction", "a red boat sinks", "a red boat wins"), ("neutral", "a boat", "a red boat")),
-    *(("entailment", "a boat sinks in a lake", "a boat sinks"), ("contradiction", "nobody swims", "a man swims")),
-    *(("neutral", "a man swims", "a man swims in a lake"), ("contradiction", "boats race", "no boats race")),
+    *(
+        ("entailment", "two boats race", "boats race"),
+        ("contradiction", "two boats race", "nobody races"),
+    ),
+    *(
+        ("neutral", "two boats race", "two boats race for a cup"),
+        ("entailment", "a red boat", "a boat"),
+    ),
+    *(
+        ("contradiction", "a red boat sinks", "a red boat wins"),
+        ("neutral", "a boat", "a red boat"),
+    ),
+    *(
+        ("entailment", "a boat sinks in a lake", "a boat sinks"),
+        ("contradiction", "nobody swims", "a man swims"),
+    ),
+    *(
+        ("neutral", "a man swims", "a man swims in a lake"),
+        ("contradiction", "boats race", "no boats race"),
+    ),
 ]
 EXAMPLES = [
     Example(tuple(premise.split()), tuple(hypothesis.split()), label, str(k), f"here:{k}")
@@ -264,9 +316,11 @@ def test_the_network_against_loops():
 
 
 def test_it_starts_as_allennlps():
-    """The initialisers of its configuration: uniform after Glorot and Bengio, orthogonal, and no forgetting."""
+    """The initialisers of its configuration: uniform after Glorot and Bengio, orthogonal, and no
+    forgetting.
+    """
     model, _ = build(EXAMPLES)
-    for lstm in (*model.backbone.encoder.layers[0], *model.composition.layers[0]):
+    for lstm in (*model.backbone.rnn.layers[0], *model.composition.layers[0]):
         size = lstm.hidden_size
         bias = (lstm.bias_ih_l0 + lstm.bias_hh_l0).detach()
         assert bias.tolist() == [0.0] * size + [1.0] * size + [0.0] * 2 * size
@@ -290,16 +344,21 @@ def test_the_penalty_is_on_the_matrices_of_the_tasks_own_layers():
         if "weight" in name and not name.startswith(("backbone.embed.", "backbone.elmo."))
     )
     scores = plain(batch)
-    assert (fined.loss(scores, batch) - plain.loss(scores, batch)).item() == pytest.approx(0.5 * squares, rel=1e-4)
+    assert (fined.loss(scores, batch) - plain.loss(scores, batch)).item() == pytest.approx(
+        0.5 * squares, rel=1e-4
+    )
 
 
 def test_unlabelled_pairs_are_decoded():
     model, vocab = build(EXAMPLES)
-    batch = collate([parse({"sentence1": ["never"], "sentence2": ["seen", "this"]}, "here:1")], vocab)
+    batch = collate(
+        [parse({"sentence1": ["never"], "sentence2": ["seen", "this"]}, "here:1")], vocab
+    )
     assert model.decode(model(batch), batch)[0] in ("contradiction", "entailment", "neutral")
 
 
-# -- the config ------------------------------------------------------------------------------------------------------
+# -- the config
+# ------------------------------------------------------------------------------------------------------
 
 
 def composed(*overrides):
@@ -314,16 +373,22 @@ class Wide(nn.Module):
 
 
 @pytest.mark.parametrize(
-    ("layers", "word_dim", "expected"), [(None, 300, 4_331_103), (Wide(), 0, 6_068_703)], ids=["baseline", "elmo"]
+    ("layers", "word_dim", "expected"),
+    [(None, 300, 4_331_103), (Wide(), 0, 6_068_703)],
+    ids=["baseline", "elmo"],
 )
 def test_as_many_parameters_as_allennlp(layers, word_dim, expected):
-    """The task's layers of AllenNLP's configs (with ELMo they have no word vectors), counted by hand."""
+    """The task's layers of AllenNLP's configs (with ELMo they have no word vectors), counted by
+    hand.
+    """
     cfg = composed("task.elmo.at=[input]")
     vocab = Vocab(["word"], ["contradiction", "entailment", "neutral"])
     with torch.device("meta"):
         embed = Words(vocab=vocab, vectors={}, word_dim=word_dim)
         elmo = Elmo(layers, at=list(cfg.elmo.at))
-        model = instantiate(cfg.task.model)(partial(Backbone, embed, elmo, instantiate(cfg.encoder)), vocab.labels)
+        model = instantiate(cfg.task.model)(
+            partial(Backbone, embed, elmo, instantiate(cfg.rnn)), vocab.labels
+        )
     left_out = {*embed.parameters(), *elmo.parameters()}
     assert sum(p.numel() for p in model.parameters() if p not in left_out) == expected
 
@@ -335,18 +400,20 @@ def test_output_elmo_widens_what_the_attention_reads():
     with torch.device("meta"):
         elmo = Elmo(Wide(), at=list(cfg.elmo.at))
         embed = Words(vocab=vocab, vectors={}, word_dim=300)
-        model = instantiate(cfg.task.model)(partial(Backbone, embed, elmo, instantiate(cfg.encoder)), vocab.labels)
+        model = instantiate(cfg.task.model)(
+            partial(Backbone, embed, elmo, instantiate(cfg.rnn)), vocab.labels
+        )
     assert model.projection[1].in_features == 6496
 
 
 def test_what_the_command_line_may_override():
     cfg = composed()
     assert cfg.elmo.norm == "batch"
-    assert cfg.encoder.hidden_size == 300
+    assert cfg.rnn.hidden_size == 300
     assert cfg.embed._target_.endswith("Words")
-    cfg = composed("elmo.norm=none", "encoder=bilstm", "embed=words_chars", "task.model.l2=0")
+    cfg = composed("elmo.norm=none", "rnn=bilstm", "embed=words_chars", "task.model.l2=0")
     assert cfg.elmo.norm == "none"
-    assert cfg.encoder.hidden_size == 200
+    assert cfg.rnn.hidden_size == 200
     assert cfg.embed._target_.endswith("WordsChars")
     assert cfg.task.model.l2 == 0
 

@@ -20,11 +20,21 @@ from torch import nn
 
 from elmo_bench.average import WeightAverage
 from elmo_bench.data import TaskData
-from elmo_bench.elmo import BiLm, Elmo, Options
+from elmo_bench.elmo import Elmo
+from elmo_bench.encoders.bilm import BiLm, Options
 from elmo_bench.module import TaskModule
 from elmo_bench.nn import Backbone, BiGru, Words
 from elmo_bench.text import Vocab
-from tasks.squad.data import Answer, collate, parse, read, read_predictions, render, token_span, write
+from tasks.squad.data import (
+    Answer,
+    collate,
+    parse,
+    read,
+    read_predictions,
+    render,
+    token_span,
+    write,
+)
 from tasks.squad.metric import AnswerScores, exact_match, f1, normalise
 from tasks.squad.model import BiAttention, BiDafPlus, SelfAttention, TriLinear, best_spans, cut
 
@@ -35,11 +45,18 @@ PIER = "A pier stands near the mill."
 def ask(identity, question, *answers, context=MILL):
     """A question; an answer is a text that the context has, or a text and an offset."""
     pairs = [(text, context.index(text)) if isinstance(text, str) else text for text in answers]
-    return {"id": identity, "question": question, "answers": [{"text": t, "answer_start": s} for t, s in pairs]}
+    return {
+        "id": identity,
+        "question": question,
+        "answers": [{"text": t, "answer_start": s} for t, s in pairs],
+    }
 
 
 def document(*questions, context=MILL):
-    return {"version": "1.1", "data": [{"title": "Mill", "paragraphs": [{"context": context, "qas": list(questions)}]}]}
+    return {
+        "version": "1.1",
+        "data": [{"title": "Mill", "paragraphs": [{"context": context, "qas": list(questions)}]}],
+    }
 
 
 @pytest.fixture
@@ -57,10 +74,13 @@ def example(*answers, identity="q", question="When did it burn?"):
     record = ask(identity, question, *answers)
     parsed = parse({"question": question, "context": MILL}, "here:1")
     spans = tuple(
-        token_span(parsed.paragraph.places, a["answer_start"], a["answer_start"] + len(a["text"])) for a in record["answers"]
+        token_span(parsed.paragraph.places, a["answer_start"], a["answer_start"] + len(a["text"]))
+        for a in record["answers"]
     )
     texts = tuple(a["text"] for a in record["answers"])
-    return type(parsed)(identity, parsed.paragraph, parsed.question, texts, spans, "here:1", parsed.group)
+    return type(parsed)(
+        identity, parsed.paragraph, parsed.question, texts, spans, "here:1", parsed.group
+    )
 
 
 def vocab_of(examples):
@@ -72,8 +92,12 @@ def build(examples, *, at=("input", "output"), **settings):
     vocab = vocab_of(examples)
     layers = BiLm(Options(cell_size=6, projection_size=4, filters=((1, 4),))) if at else None
     embed = Words(vocab=vocab, vectors={}, word_dim=12)
-    backbone = partial(Backbone, embed, Elmo(layers, at=at, dropout=0.0), partial(BiGru, hidden_size=8))
-    model = BiDafPlus(backbone, [], **{"hidden_size": 8, "dropout": 0.0, "max_answer_length": 17} | settings)
+    backbone = partial(
+        Backbone, embed, Elmo(layers, at=at, dropout=0.0), partial(BiGru, hidden_size=8)
+    )
+    model = BiDafPlus(
+        backbone, [], **{"hidden_size": 8, "dropout": 0.0, "max_answer_length": 17} | settings
+    )
     return model, vocab
 
 
@@ -82,7 +106,10 @@ def build(examples, *, at=("input", "output"), **settings):
 
 @pytest.mark.parametrize("name", ["squad.json", "squad.json.gz"])
 def test_read(save, name):
-    path = save(document(ask("a", "When?", "1893", "in 1893"), ask("b", "Who rebuilt it?", "Mrs. O'Dell")), name)
+    path = save(
+        document(ask("a", "When?", "1893", "in 1893"), ask("b", "Who rebuilt it?", "Mrs. O'Dell")),
+        name,
+    )
     first, second = read(path)
     assert first.identity == "a"
     assert first.source == f"{path}: question a"
@@ -92,7 +119,9 @@ def test_read(save, name):
     assert first.sentences == [first.paragraph.words, first.question]
     assert first.paragraph is second.paragraph  # tokenised and kept once
     (start, end) = second.spans[0]
-    assert MILL[second.paragraph.places[start][0] : second.paragraph.places[end][1]] == "Mrs. O'Dell"
+    assert (
+        MILL[second.paragraph.places[start][0] : second.paragraph.places[end][1]] == "Mrs. O'Dell"
+    )
 
 
 def test_words_are_read_with_one_kind_of_quote_and_dash_but_answers_are_cut_from_the_text():
@@ -114,14 +143,21 @@ def test_words_are_read_with_one_kind_of_quote_and_dash_but_answers_are_cut_from
 
 
 def test_answers_off_the_tokens_are_kept_and_counted(save, caplog):
-    path = save(document(ask("a", "What?", "1893", ("89", MILL.index("893")), ("mills", 8), ("1893", 30))))
+    path = save(
+        document(ask("a", "What?", "1893", ("89", MILL.index("893")), ("mills", 8), ("1893", 30)))
+    )
     with caplog.at_level(logging.INFO):
         (one,) = read(path)
     year = one.paragraph.words.index("1893")
     assert one.spans == ((year, year), (year, year), (2, 2), (year, year + 1))
-    assert f"{path}: question a: the answer 'mills', but at 8 the context has 'mill '" in caplog.text
+    assert (
+        f"{path}: question a: the answer 'mills', but at 8 the context has 'mill '" in caplog.text
+    )
     assert [record.levelname for record in caplog.records] == ["WARNING", "INFO"]
-    assert "1 questions, 4 answers; 3 begin or end within a token, 2 differ from the text at their offset" in caplog.text
+    assert (
+        "1 questions, 4 answers; 3 begin or end within a token, 2 differ from the text at their "
+        "offset" in caplog.text
+    )
 
 
 def test_token_span():
@@ -141,7 +177,9 @@ def test_token_span():
 @settings(max_examples=200, deadline=None)
 @given(st.data())
 def test_token_span_holds_the_tokens_that_share_a_character(data):
-    lengths = data.draw(st.lists(st.tuples(st.integers(0, 2), st.integers(1, 4)), min_size=1, max_size=8))
+    lengths = data.draw(
+        st.lists(st.tuples(st.integers(0, 2), st.integers(1, 4)), min_size=1, max_size=8)
+    )
     places, end = [], 0
     for gap, length in lengths:
         places.append((end + gap, end + gap + length))
@@ -159,27 +197,55 @@ ERRORS = [
     ("[]", r": an object with 'data' belongs here, but there is \[\]"),
     (
         {"version": "1.1"},
-        r": an object with 'data' belongs here, but there is an object without 'data': it has \['version'\]",
+        r": an object with 'data' belongs here, but there is an object without 'data': it has "
+        r"\['version'\]",
     ),
     ({"data": 3}, r": 'data' is a list, but here it is 3"),
     ({"data": [{"title": "T"}]}, r"data\[0\]: an object with 'paragraphs' belongs here"),
-    ({"data": [{"paragraphs": [{"qas": []}]}]}, r"data\[0\].paragraphs\[0\]: an object with 'context' belongs here"),
-    (document({"question": "Why?"}), r"data\[0\].paragraphs\[0\].qas\[0\]: an object with 'id' belongs here"),
+    (
+        {"data": [{"paragraphs": [{"qas": []}]}]},
+        r"data\[0\].paragraphs\[0\]: an object with 'context' belongs here",
+    ),
+    (
+        document({"question": "Why?"}),
+        r"data\[0\].paragraphs\[0\].qas\[0\]: an object with 'id' belongs here",
+    ),
     (document(BROKEN | {"question": 5}), r": question x7: 'question' is text, but here it is 5"),
     (document(BROKEN | {"question": " \n"}), r": question x7: the question has no words: ' \\n'"),
-    (document(BROKEN | {"answers": []}), r": question x7: no answers, but in SQuAD 1.1 every question has one"),
-    (document({"id": "x7", "question": "Why?"}), r": question x7: an object with 'answers' belongs here"),
+    (
+        document(BROKEN | {"answers": []}),
+        r": question x7: no answers, but in SQuAD 1.1 every question has one",
+    ),
+    (
+        document({"id": "x7", "question": "Why?"}),
+        r": question x7: an object with 'answers' belongs here",
+    ),
     (
         document(BROKEN | {"answers": ["mill"]}),
         r": question x7: an object with 'text' belongs here, but there is 'mill'",
     ),
-    (document(BROKEN | {"answers": [{"text": "mill"}]}), r": question x7: an object with 'answer_start' belongs here"),
-    (document(BROKEN | {"answers": [{"text": "mill", "answer_start": "8"}]}), r"'answer_start' is a whole number.*'8'"),
-    (document(ask("x7", "Why?", ("mill", 900))), r": question x7: the answer 'mill' at 900 holds no word"),
-    (document(ask("x7", "Why?", ("mill", -2))), r": question x7: the answer 'mill' at -2 holds no word"),
+    (
+        document(BROKEN | {"answers": [{"text": "mill"}]}),
+        r": question x7: an object with 'answer_start' belongs here",
+    ),
+    (
+        document(BROKEN | {"answers": [{"text": "mill", "answer_start": "8"}]}),
+        r"'answer_start' is a whole number.*'8'",
+    ),
+    (
+        document(ask("x7", "Why?", ("mill", 900))),
+        r": question x7: the answer 'mill' at 900 holds no word",
+    ),
+    (
+        document(ask("x7", "Why?", ("mill", -2))),
+        r": question x7: the answer 'mill' at -2 holds no word",
+    ),
     (document(ask("x7", "Why?", ("", 4))), r": question x7: the answer '' at 4 holds no word"),
     (document(BROKEN, BROKEN), r": question x7: this id comes twice"),
-    (document(ask("x7", "Why?", ("mill", 0)), context=" "), r": question x7: the context has no words: ' '"),
+    (
+        document(ask("x7", "Why?", ("mill", 0)), context=" "),
+        r": question x7: the context has no words: ' '",
+    ),
 ]
 
 
@@ -192,7 +258,9 @@ def test_errors_name_file_and_question(save, content, message):
 
 
 def test_golden_answer_ranges(fixtures):
-    expected = json.loads((fixtures / "derived" / "expected_parse.json").read_text())["squad_answers"]
+    expected = json.loads((fixtures / "derived" / "expected_parse.json").read_text())[
+        "squad_answers"
+    ]
     examples = list(read(fixtures / "tasks" / "squad" / "squad.json"))
     assert len(examples) == 5
     spans = [(one, one.paragraph.places[a : b + 1]) for one in examples for a, b in one.spans]
@@ -225,10 +293,17 @@ def test_official_dev(corpora):
 
 
 def test_collate():
-    some = [example("1893", "in 1893", "1893"), example("burned down", identity="r", question="What happened?")]
+    some = [
+        example("1893", "in 1893", "1893"),
+        example("burned down", identity="r", question="What happened?"),
+    ]
     batch = collate(some, vocab_of(some))
     year = some[0].paragraph.words.index("1893")
-    assert batch.answers[0].tolist() == [[year, year], [year, year], [year - 1, year]]  # the most frequent first
+    assert batch.answers[0].tolist() == [
+        [year, year],
+        [year, year],
+        [year - 1, year],
+    ]  # the most frequent first
     assert batch.answers[1, 1:].tolist() == [[-1, -1]] * 2
     assert batch.question.mask.sum(1).tolist() == [5, 3]
     assert batch.gold == [["1893", "in 1893", "1893"], ["burned down"]]
@@ -247,7 +322,10 @@ def test_predictions_make_a_round_trip(tmp_path):
     ("content", "message"),
     [
         ({"a": "x"}, "no answer to 1 of 2 questions, such as 'b'"),
-        ({"a": "x", "b": "y", "c": "z"}, "answers to 1 questions that the gold file does not have, such as 'c'"),
+        (
+            {"a": "x", "b": "y", "c": "z"},
+            "answers to 1 questions that the gold file does not have, such as 'c'",
+        ),
         ({"a": "x", "b": None}, "'b' is text, but here it is None"),
         (["a"], r"predictions are an object, from question ids to answers, but here is \['a'\]"),
         ("{'a'}", ":1: not JSON"),
@@ -304,8 +382,12 @@ def test_best_span_cases(first, last, span):
 def test_best_spans_equal_brute_force(max_length):
     scores, lengths = torch.randn(20, 2, 9), torch.arange(20) % 9 + 1
     scores.masked_fill_(torch.arange(9) >= lengths[:, None, None], -torch.inf)
-    for row, length, span in zip(scores, lengths.tolist(), best_spans(scores, max_length).tolist(), strict=True):
-        pairs = [(a, b) for a in range(length) for b in range(a, min(length, a + (max_length or length)))]
+    for row, length, span in zip(
+        scores, lengths.tolist(), best_spans(scores, max_length).tolist(), strict=True
+    ):
+        pairs = [
+            (a, b) for a in range(length) for b in range(a, min(length, a + (max_length or length)))
+        ]
         assert tuple(span) == max(pairs, key=lambda pair: row[0, pair[0]] + row[1, pair[1]])
 
 
@@ -323,8 +405,16 @@ def test_bi_attention_equals_its_definition():
     layer = BiAttention(4)
     x, y = torch.randn(1, 3, 4), torch.randn(1, 2, 4)
     scores = layer.similarity(x, y)[0]
-    padded_x, padded_y = torch.cat([x, torch.randn(1, 2, 4)], 1), torch.cat([y, torch.randn(1, 1, 4)], 1)
-    out = layer(padded_x, padded_y, torch.tensor([[True] * 3 + [False] * 2]), torch.tensor([[True] * 2 + [False]]))
+    padded_x, padded_y = (
+        torch.cat([x, torch.randn(1, 2, 4)], 1),
+        torch.cat([y, torch.randn(1, 1, 4)], 1),
+    )
+    out = layer(
+        padded_x,
+        padded_y,
+        torch.tensor([[True] * 3 + [False] * 2]),
+        torch.tensor([[True] * 2 + [False]]),
+    )
     context = sum(weight * x[0, t] for t, weight in enumerate(scores.amax(1).softmax(0)))
     for t in range(3):
         question = sum(weight * y[0, q] for q, weight in enumerate(scores[t].softmax(0)))
@@ -349,7 +439,10 @@ def test_self_attention_looks_at_others_or_at_nothing():
 
 
 def test_the_batch_changes_nothing():
-    short, long = parse({"question": "Where is the pier?", "context": PIER}, "here:1"), example("1893")
+    short, long = (
+        parse({"question": "Where is the pier?", "context": PIER}, "here:1"),
+        example("1893"),
+    )
     model, vocab = build([short, long])
     model.eval()
     together, alone = model(collate([long, short], vocab)), model(collate([short], vocab))
@@ -368,7 +461,11 @@ def test_loss_is_the_mean_over_questions_of_two_cross_entropies():
         expected -= row[0].log_softmax(0)[first] + row[1].log_softmax(0)[last]
     torch.testing.assert_close(model.loss(scores, batch), expected / 2)
     model.loss(scores, batch).backward()
-    assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters() if p.requires_grad)
+    assert all(
+        p.grad is not None and p.grad.isfinite().all()
+        for p in model.parameters()
+        if p.requires_grad
+    )
 
 
 def test_targets():
@@ -396,15 +493,21 @@ def test_long_training_paragraphs_are_cut():
     loss.backward()
     assert loss.item() == 0
     assert model.eval()(batch).shape[-1] == batch.context.mask.shape[1]
-    layers = tuple(torch.randn(3, 2, batch.context.mask.shape[1], 8))
-    assert [layer.shape for layer in cut(batch.context._replace(layers=layers), 6).layers] == [(2, 6, 8)] * 3
+    layers = torch.randn(3, 2, batch.context.mask.shape[1], 8)
+    assert cut(batch.context._replace(layers=layers), 6).layers.shape == (3, 2, 6, 8)
 
 
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
-        ({"target": "first"}, r"task.model.target=first, but it may be one of \['random', 'frequent'\]"),
-        ({"max_train_length": 0}, "task.model.max_train_length=0, but it may be null, or 1 and more"),
+        (
+            {"target": "first"},
+            r"task.model.target=first, but it may be one of \['random', 'frequent'\]",
+        ),
+        (
+            {"max_train_length": 0},
+            "task.model.max_train_length=0, but it may be null, or 1 and more",
+        ),
         ({"max_answer_length": -1}, "task.model.max_answer_length=-1"),
     ],
 )
@@ -414,9 +517,23 @@ def test_wrong_settings(setting, message):
 
 
 def test_overfits_ten_questions():
-    asked = {"When?": "1893", "Who?": "Mrs. O'Dell", "How?": "burned", "Worth?": "£500", "Loan?": "a £500 loan"}
-    asked |= {"Old?": "mill", "Age?": "old", "Owner?": "Its owner", "Half?": "half of it", "Sign?": "borrowed"}
-    some = [example(answer, identity=question, question=question) for question, answer in asked.items()]
+    asked = {
+        "When?": "1893",
+        "Who?": "Mrs. O'Dell",
+        "How?": "burned",
+        "Worth?": "£500",
+        "Loan?": "a £500 loan",
+    }
+    asked |= {
+        "Old?": "mill",
+        "Age?": "old",
+        "Owner?": "Its owner",
+        "Half?": "half of it",
+        "Sign?": "borrowed",
+    }
+    some = [
+        example(answer, identity=question, question=question) for question, answer in asked.items()
+    ]
     model, vocab = build(some, at=())
     batch = collate(some, vocab)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.03)
@@ -437,7 +554,10 @@ def test_gru_equals_torch_and_ignores_padding():
     forward, backward = layer.directions
     for row, length in enumerate((5, 2)):
         words = x[row, :length]
-        torch.testing.assert_close(out[row, :length], torch.cat([forward(words)[0], backward(words.flip(0))[0].flip(0)], -1))
+        torch.testing.assert_close(
+            out[row, :length],
+            torch.cat([forward(words)[0], backward(words.flip(0))[0].flip(0)], -1),
+        )
     assert out[1, 2:].eq(0).all()
     assert all(p.abs().max() <= (0.1 if p.dim() > 1 else 0) for p in layer.parameters())
 
@@ -460,7 +580,8 @@ def test_golden_scores(fixtures):
         predicted, gold = case["prediction"], case["golds"]
         assert normalise(predicted) == case["normalised_prediction"]
         assert exact_match(predicted, gold) == case["em"]
-        # The golden figures are those of version 2 where both sides are empty; version 1.1 has 0 there.
+        # The golden figures are those of version 2 where both sides are empty; version 1.1 has 0
+        # there.
         assert f1(predicted, gold) == pytest.approx(case["f1"] if normalise(predicted) else 0.0)
 
 
@@ -487,7 +608,9 @@ def test_metric_adds_up():
     predicted = [Answer("the mill"), Answer("in 1893"), Answer("loan")]
     gold = [["mill"], ["1893", "year 1893"], ["fire"]]
     metric.update(predicted, gold)
-    assert {name: value.item() for name, value in metric.compute().items()} == pytest.approx({"exact_match": 1 / 3, "f1": 5 / 9})
+    assert {name: value.item() for name, value in metric.compute().items()} == pytest.approx(
+        {"exact_match": 1 / 3, "f1": 5 / 9}
+    )
     halves[0].update(predicted[:1], gold[:1])
     halves[1].update(predicted[1:], gold[1:])
     torch.testing.assert_close(halves[0].sums + halves[1].sums, metric.sums)
@@ -501,7 +624,10 @@ QUIET = pytest.mark.filterwarnings("ignore::UserWarning", "ignore:.*LeafSpec")
 
 def fit(tmp_path, save, *, callbacks, epochs=3, **fitting):
     """Train a small reader with Lightning; the trainer, the module and the data."""
-    questions = [ask(f"{k}", question, answer) for k, (question, answer) in enumerate([("When?", "1893"), ("Who?", "owner")] * 2)]
+    questions = [
+        ask(f"{k}", question, answer)
+        for k, (question, answer) in enumerate([("When?", "1893"), ("Who?", "owner")] * 2)
+    ]
     path = save(document(*questions))
     data = TaskData(
         dict.fromkeys(("train", "dev", "test"), path),
@@ -511,8 +637,17 @@ def fit(tmp_path, save, *, callbacks, epochs=3, **fitting):
     )
     model, data.vocab = build(data.examples["train"], dropout=0.2)
     optimizer = partial(torch.optim.Adam, lr=0.01)
-    module = TaskModule(model, AnswerScores([]), optimizer, monitor="val/f1", bilm_lr=0.0, bilm_is_elsewhere=True)
-    best = ModelCheckpoint(tmp_path, "best", monitor="val/f1", mode="max", enable_version_counter=False)
+    module = TaskModule(
+        model,
+        AnswerScores([]),
+        optimizer,
+        monitor="val/f1",
+        encoder_lr=0.0,
+        encoder_is_elsewhere=True,
+    )
+    best = ModelCheckpoint(
+        tmp_path, "best", monitor="val/f1", mode="max", enable_version_counter=False
+    )
     trainer = pl.Trainer(
         max_epochs=epochs, callbacks=[*callbacks, best], logger=False, enable_progress_bar=False, accelerator="cpu",
         enable_model_summary=False, num_sanity_val_steps=0,
@@ -528,7 +663,9 @@ class Record(pl.Callback):
         self.steps, self.measured = [], {}
 
     def weights(self, module):
-        return {name: p.detach().clone() for name, p in module.named_parameters() if p.requires_grad}
+        return {
+            name: p.detach().clone() for name, p in module.named_parameters() if p.requires_grad
+        }
 
     def on_train_start(self, trainer, pl_module):
         self.steps.append(self.weights(pl_module))
@@ -546,7 +683,9 @@ class Record(pl.Callback):
 @QUIET
 def test_dev_test_and_checkpoint_have_the_averaged_weights(tmp_path, save):
     record = Record()
-    trainer, module, data = fit(tmp_path, save, callbacks=[WeightAverage(decay=0.5), record], epochs=1)
+    trainer, module, data = fit(
+        tmp_path, save, callbacks=[WeightAverage(decay=0.5), record], epochs=1
+    )
     average = record.steps[0]
     for n, weights in enumerate(record.steps[1:], 1):
         decay = min(0.5, (1 + n) / (10 + n))
@@ -559,7 +698,11 @@ def test_dev_test_and_checkpoint_have_the_averaged_weights(tmp_path, save):
     checkpoint = torch.load(tmp_path / "best.ckpt", weights_only=True)
     torch.testing.assert_close({name: checkpoint["state_dict"][name] for name in average}, average)
     torch.testing.assert_close(checkpoint["current_weights"], record.steps[-1])
-    assert not any(".elmo.layers." in name for part in ("state_dict", "current_weights") for name in checkpoint[part])
+    assert not any(
+        ".elmo.encoder." in name
+        for part in ("state_dict", "current_weights")
+        for name in checkpoint[part]
+    )
 
 
 @QUIET
@@ -582,9 +725,17 @@ def test_resuming_takes_up_both(tmp_path, save):
     class Watched(WeightAverage):
         def on_train_start(self, trainer, pl_module):
             super().on_train_start(trainer, pl_module)
-            started.update({name: value.clone() for name, value in self.average.items()}, steps=self.steps)
+            started.update(
+                {name: value.clone() for name, value in self.average.items()}, steps=self.steps
+            )
 
-    fit(tmp_path, save, callbacks=[Watched(decay=0.9), record], epochs=2, ckpt_path=tmp_path / "best.ckpt")
+    fit(
+        tmp_path,
+        save,
+        callbacks=[Watched(decay=0.9), record],
+        epochs=2,
+        ckpt_path=tmp_path / "best.ckpt",
+    )
     assert started.pop("steps") == before["global_step"] == 2
     torch.testing.assert_close(started, {name: before["state_dict"][name] for name in started})
     torch.testing.assert_close(record.steps[0], before["current_weights"])
@@ -607,17 +758,24 @@ def composed(*overrides):
 
 def test_the_task_chooses_embeddings_and_encoder_and_the_command_line_wins():
     cfg = composed()
-    assert cfg.encoder._target_ == "elmo_bench.nn.BiGru"
-    assert (cfg.embed.char_dim, cfg.embed.num_filters, cfg.embed.width, cfg.embed.freeze) == (20, 100, 5, True)
+    assert cfg.rnn._target_ == "elmo_bench.nn.BiGru"
+    assert (cfg.embed.char_dim, cfg.embed.num_filters, cfg.embed.width, cfg.embed.freeze) == (
+        20,
+        100,
+        5,
+        True,
+    )
     assert list(cfg.elmo.at) == ["input", "output"]
-    assert composed("encoder=bilstm").encoder._target_ == "elmo_bench.nn.BiLstm"
+    assert composed("rnn=bilstm").rnn._target_ == "elmo_bench.nn.BiLstm"
     assert composed("embed.freeze=false", "elmo.at=[input]").embed.freeze is False
     callback = instantiate(composed("task.callbacks.0.decay=0.9").task.callbacks[0])
     assert (type(callback), callback.decay) == (WeightAverage, 0.9)
 
 
 def test_parameters_of_the_paper():
-    """The sizes of Clark and Gardner with ELMo at both places, counted by hand; words and biLM left out."""
+    """The sizes of Clark and Gardner with ELMo at both places, counted by hand; words and biLM left
+    out.
+    """
     cfg = composed()
     x, bilm, gru = 300 + 100, 1024, 90
     h = 2 * gru
@@ -628,7 +786,9 @@ def test_parameters_of_the_paper():
     merged = h + bilm
     expected = 262 * 20 + 5 * 20 * 100 + 100  # characters
     expected += 2 * (3 + 1)  # two mixes of three layers
-    expected += bi_gru(x + bilm) + (3 * merged + 1) + (4 * merged * h + h)  # encoder, attention, merge
+    expected += (
+        bi_gru(x + bilm) + (3 * merged + 1) + (4 * merged * h + h)
+    )  # encoder, attention, merge
     expected += bi_gru(h) + (3 * h + 1) + 1 + (3 * h * h + h)  # self-attention
     expected += bi_gru(h) + bi_gru(2 * h) + 2 * (h + 1)  # pointers
     layers = BiLm(Options(cell_size=8, projection_size=512, filters=((1, 4),)))
@@ -636,7 +796,7 @@ def test_parameters_of_the_paper():
         Backbone,
         instantiate(cfg.embed)(vocab=Vocab([], []), vectors={}),
         Elmo(layers, at=tuple(cfg.elmo.at)),
-        instantiate(cfg.encoder),
+        instantiate(cfg.rnn),
     )
     model = instantiate(cfg.task.model)(backbone, [])
     words = model.backbone.embed.words.embedding.weight

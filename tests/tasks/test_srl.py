@@ -11,7 +11,8 @@ import torch.nn.functional as F
 from hydra import compose, initialize_config_dir
 from hydra.utils import instantiate
 
-from elmo_bench.elmo import BiLm, Elmo, Options
+from elmo_bench.elmo import Elmo
+from elmo_bench.encoders.bilm import BiLm, Options
 from elmo_bench.nn import AlternatingHighwayLstm, Backbone, Words
 from elmo_bench.text import Span, Vocab
 from tasks.srl.data import Example, collate, parse, read, read_predictions, render, write
@@ -20,7 +21,8 @@ from tasks.srl.model import PredicateTagger
 
 CONF = Path(__file__).parents[2] / "conf"
 
-# The seventh column has lemmas. "wound ... up" is one predicate, "Nothing ." has none, at "x - rays" begin two.
+# The seventh column has lemmas. "wound ... up" is one predicate, "Nothing ." has none, at "x -
+# rays" begin two.
 FILE = """\
 #begin document (nw/clock); part 000
 nw/clock 0 0 Ada     NNP * -     -  - - * (ARG0*)  (ARG0* *        -
@@ -68,13 +70,20 @@ def test_an_example_for_each_predicate_and_one_without(save, name):
         *(("xray", (0, 2)), ("x", (0,))),  # a lemma may stand at a later word, or nowhere
     ]
     assert found[0].words == ("Ada", "wound", "clocks", "up", "and", "left")
-    assert found[0].arguments == (Span("ARG0", 0, 0), Span("V", 1, 1), Span("ARG1", 2, 2), Span("C-V", 3, 3))
+    assert found[0].arguments == (
+        Span("ARG0", 0, 0),
+        Span("V", 1, 1),
+        Span("ARG1", 2, 2),
+        Span("C-V", 3, 3),
+    )
     assert [example.gold for example in found[1:4]] == [
         ["B-ARG0", "I-ARG0", "O", "O", "O", "B-V"],
         ["O", "O", "B-R-ARG0", "I-R-ARG0", "O", "B-V"],
         ["O", "O"],
     ]
-    assert [example.source for example in found] == [f"{path}:{line}" for line in (2, 2, 2, 9, 12, 12)]
+    assert [example.source for example in found] == [
+        f"{path}:{line}" for line in (2, 2, 2, 9, 12, 12)
+    ]
 
 
 def test_labels_foresee_length_continuation_and_reference(examples):
@@ -92,10 +101,20 @@ def test_labels_foresee_length_continuation_and_reference(examples):
         ("(ARG1*) -", "(ARG1* -", 15, r"\(ARG1\* is never closed"),
         ("*)       -", "(ARG1*)  -", 5, r"'\(ARG1\*\)' begins within R-ARG0, open since line 4"),
         ("(R-ARG0*", "((ARG2*", 4, r"'\(\(ARG2\*' in column 14"),
-        ("(V*)     -\n", "*        -\n", 2, r"column 14, the arguments of a predicate, has no \(V\*"),
+        (
+            "(V*)     -\n",
+            "*        -\n",
+            2,
+            r"column 14, the arguments of a predicate, has no \(V\*",
+        ),
         ("- - * -\n", "- - * * -\n", 9, r"column 12, the arguments of a predicate, has no \(V\*"),
         ("(R-ARG0* -", "(R-ARG0* * -", 4, "16 columns, but line 2, of its sentence, has 15"),
-        ("- - * *      *      -", "- - * *      *", 13, "13 columns, but line 12, of its sentence, has 14"),
+        (
+            "- - * *      *      -",
+            "- - * *      *",
+            13,
+            "13 columns, but line 12, of its sentence, has 14",
+        ),
         ("#end document\n", "", 1, "has no #end document"),
     ],
 )
@@ -112,7 +131,10 @@ def test_a_sentence_with_fewer_columns_than_predicates_is_counted(save, caplog):
     assert not caplog.records
     path = save(FILE.replace("Nothing NN  * -     - ", "Nothing NN  * nothing 01"))
     list(read(path))
-    assert f"{path}: 1 sentences have more rolesets (column 8) than columns of arguments" in caplog.text
+    assert (
+        f"{path}: 1 sentences have more rolesets (column 8) than columns of arguments"
+        in caplog.text
+    )
 
 
 # -- the score
@@ -177,8 +199,14 @@ def test_golden_scores_of_the_official_script(fixtures):
         for name in ("precision", "recall", "f1"):
             assert round(100 * found[name], 2) == case[name], case["name"]
         counts = dict(zip(metric.roles, metric.counts.tolist(), strict=False))
-        right, predicted, gold = (metric.counts.sum(0) - torch.tensor(counts.get("V", [0, 0, 0]))).tolist()
-        assert [right, predicted - right, gold - right] == [case["correct"], case["excess"], case["missed"]], case["name"]
+        right, predicted, gold = (
+            metric.counts.sum(0) - torch.tensor(counts.get("V", [0, 0, 0]))
+        ).tolist()
+        assert [right, predicted - right, gold - right] == [
+            case["correct"],
+            case["excess"],
+            case["missed"],
+        ], case["name"]
         by_role = {role: [r, p - r, g - r] for role, (r, p, g) in counts.items() if p or g}
         assert by_role == case["per_role_correct_excess_missed"], case["name"]
 
@@ -238,12 +266,19 @@ def test_predictions_differ_from_gold_and_come_back(examples, tmp_path):
     [
         ("- * *\nleave", "leave", 1, r"5 words, but .*:2 has 6"),
         ("leave * (V*)", "leave *", 6, r"2 columns, but .*:2 has 2 predicates, so 3 columns"),
-        ("wind (V*) *)\n- ", "- (V*) *)\nwind ", 1, r"predicates at words \[2, 5\], but .*:2 has them at \[1, 5\]"),
+        (
+            "wind (V*) *)\n- ",
+            "- (V*) *)\nwind ",
+            1,
+            r"predicates at words \[2, 5\], but .*:2 has them at \[1, 5\]",
+        ),
         ("(ARG1*) *\n", "ARG1 *\n", 3, r"'ARG1' in column 2"),
         ("- (ARG1*)\n\n", "- (ARG1*)\n\n- *\n", 28, "a sentence more"),
     ],
 )
-def test_predictions_that_do_not_fit_are_named_with_their_line(examples, tmp_path, old, new, line, message):
+def test_predictions_that_do_not_fit_are_named_with_their_line(
+    examples, tmp_path, old, new, line, message
+):
     path = tmp_path / "test.props"
     path.write_text(PROPS.replace(old, new))
     assert path.read_text() != PROPS
@@ -266,7 +301,11 @@ def test_records(predicate, places):
     example = parse({"tokens": ["Ada", "wound", "clocks", "up"], "predicate": predicate}, "in:1")
     assert example == Example(("Ada", "wound", "clocks", "up"), places, "wound", (), "in:1")
     tags = ["B-ARG0", "B-V", "B-ARG1", "B-C-V"]
-    assert render(example, tags) == {"tokens": list(example.words), "predicate": list(places), "tags": tags}
+    assert render(example, tags) == {
+        "tokens": list(example.words),
+        "predicate": list(places),
+        "tags": tags,
+    }
 
 
 def test_a_record_of_text():
@@ -303,7 +342,9 @@ def build(examples, *, elmo=True, **settings):
     bilm = BiLm(Options(cell_size=6, projection_size=4, filters=((1, 4),))) if elmo else None
     encoder = partial(AlternatingHighwayLstm, hidden_size=48, num_layers=2)
     embed = Words(vocab=vocab, vectors={}, word_dim=16)
-    backbone = partial(Backbone, embed, Elmo(bilm, at=["input"] if elmo else [], dropout=0.0), encoder)
+    backbone = partial(
+        Backbone, embed, Elmo(bilm, at=["input"] if elmo else [], dropout=0.0), encoder
+    )
     return PredicateTagger(backbone, vocab.labels, indicator_dim=8, **settings), vocab
 
 
@@ -317,7 +358,15 @@ def test_the_indicator_starts_short(examples):
 def test_shapes_loss_and_gradients(examples, elmo):
     model, vocab = build(examples, elmo=elmo)
     batch = collate(examples, vocab)
-    assert batch.predicate.nonzero().tolist() == [[0, 1], [0, 3], [1, 5], [2, 5], [4, 0], [4, 2], [5, 0]]
+    assert batch.predicate.nonzero().tolist() == [
+        [0, 1],
+        [0, 3],
+        [1, 5],
+        [2, 5],
+        [4, 0],
+        [4, 2],
+        [5, 0],
+    ]
     scores = model(batch)
     assert scores.shape == (6, 6, len(vocab.labels))
     loss = model.loss(scores, batch)
@@ -339,16 +388,23 @@ def test_what_a_sentence_gets_does_not_depend_on_its_batch(examples):
 
 def test_the_predicate_makes_the_difference(examples):
     model, vocab = build(examples)
-    one, other = (parse({"tokens": ["Ada", "wound"], "predicate": place}, "in:1") for place in (0, 1))
+    one, other = (
+        parse({"tokens": ["Ada", "wound"], "predicate": place}, "in:1") for place in (0, 1)
+    )
     scores = model(batch := collate([one, other], vocab))
     assert not torch.allclose(scores[0], scores[1])
-    assert [len(tags) for tags in model.decode(scores, batch)] == [2, 2]  # unlabelled examples are enough
+    assert [len(tags) for tags in model.decode(scores, batch)] == [
+        2,
+        2,
+    ]  # unlabelled examples are enough
 
 
 def test_decodes_allowed_tags_and_nothing_without_a_predicate(examples):
     model, vocab = build(examples)
     batch = collate(examples, vocab)
-    scores = torch.tensor([5.0 if label[0] == "I" else 0.0 for label in vocab.labels]).expand(6, 6, -1)
+    scores = torch.tensor([5.0 if label[0] == "I" else 0.0 for label in vocab.labels]).expand(
+        6, 6, -1
+    )
     for example, tags in zip(examples, model.decode(scores, batch), strict=True):
         assert len(tags) == len(example.words)
         assert (set(tags) == {"O"}) == (not example.predicate)
@@ -374,7 +430,13 @@ def test_learns_ten_examples_by_heart():
     for word, verb in enumerate(("sees", "hears", "finds", "likes", "takes")):
         words = ("she", "and", f"he{word}", verb, "an", f"owl{word}", "and", "sleeps")
         examples += [
-            Example(words, (3,), verb, (Span("ARG0", 0, 2), Span("V", 3, 3), Span("ARG1", 4, 5)), f"f:{word}"),
+            Example(
+                words,
+                (3,),
+                verb,
+                (Span("ARG0", 0, 2), Span("V", 3, 3), Span("ARG1", 4, 5)),
+                f"f:{word}",
+            ),
             Example(words, (7,), "sleep", (Span("ARG0", 0, 2), Span("V", 7, 7)), f"f:{word}"),
         ]
     model, vocab = build(examples)
@@ -399,21 +461,23 @@ def composed(*overrides):
 
 def test_the_task_chooses_its_encoder_and_the_command_line_wins():
     cfg = composed()
-    encoder = instantiate(cfg.encoder)(input_size=1124)
+    encoder = instantiate(cfg.rnn)(input_size=1124)
     assert isinstance(encoder, AlternatingHighwayLstm)
     assert sum(parameter.numel() for parameter in encoder.parameters()) == 9_415_200
     assert cfg.embed._target_ == "elmo_bench.nn.Words"
     assert cfg.elmo.l2 == 0.001
     assert cfg.trainer.gradient_clip_algorithm == "value"
     assert "num_filters" in composed("embed=words_chars").embed
-    assert composed("encoder=bilstm").encoder._target_ == "elmo_bench.nn.BiLstm"
-    assert composed("encoder.num_layers=2").encoder.num_layers == 2
+    assert composed("rnn=bilstm").rnn._target_ == "elmo_bench.nn.BiLstm"
+    assert composed("rnn.num_layers=2").rnn.num_layers == 2
 
 
 def test_the_biLM_alone_without_word_vectors(examples):  # noqa: N802
     vocab = Vocab.build([example.words for example in examples], ["O"])
     embed = instantiate(composed("embed.word_dim=0").embed)(vocab=vocab, vectors={})
-    assert embed(collate([parse({"tokens": ["a"], "predicate": 0}, "in:1")], vocab).tokens).shape == (1, 1, 0)
+    assert embed(
+        collate([parse({"tokens": ["a"], "predicate": 0}, "in:1")], vocab).tokens
+    ).shape == (1, 1, 0)
 
 
 # -- real files

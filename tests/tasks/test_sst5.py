@@ -1,4 +1,6 @@
-"""SST-5: trees and their phrases, the accuracy, and the network against loops, golden numbers and published sizes."""
+"""SST-5: trees and their phrases, the accuracy, and the network against loops, golden numbers and
+published sizes.
+"""
 
 import gzip
 import inspect
@@ -15,11 +17,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from elmo_bench.elmo import BiLm, Elmo, Options
+from elmo_bench.elmo import Elmo
+from elmo_bench.encoders.bilm import BiLm, Options
 from elmo_bench.metrics import Accuracy
 from elmo_bench.nn import Backbone, ReluBiLstm, Words
 from elmo_bench.text import Vocab
-from tasks.sst5.data import Example, collate, parse, parse_tree, read, read_predictions, render, write
+from tasks.sst5.data import (
+    Example,
+    collate,
+    parse,
+    parse_tree,
+    read,
+    read_predictions,
+    render,
+    write,
+)
 from tasks.sst5.model import Bcn, Maxout, SelfAttentivePool
 
 CONF = Path(__file__).parents[2] / "conf"
@@ -42,14 +54,19 @@ def summary(examples):
     return [(example.label, " ".join(example.words)) for example in examples]
 
 
-# -- reading ---------------------------------------------------------------------------------------------------------
+# -- reading
+# ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["trees.txt", "trees.txt.gz"])
 def test_whole_sentences(save, name):
     path = save(f"{SOUP}\n\n{QUEUE}\r\n(4 Bravo)", name)
     examples = list(read(path))
-    assert summary(examples) == [("3", "This soup is delicious"), ("1", "Nobody loved the queue ."), ("4", "Bravo")]
+    assert summary(examples) == [
+        ("3", "This soup is delicious"),
+        ("1", "Nobody loved the queue ."),
+        ("4", "Bravo"),
+    ]
     assert [example.source for example in examples] == [f"{path}:1", f"{path}:3", f"{path}:4"]
     first = examples[0]
     assert (first.sentences, first.labels, first.gold) == ([first.words], ["3"], "3")
@@ -60,7 +77,11 @@ def test_phrases(save):
     every = summary(read(path, min_tokens=1))
     assert len(every) == 7 + 9
     assert every[:3] == [("3", "This soup is delicious"), ("2", "This soup"), ("2", "This")]
-    assert every[7:10] == [("1", "Nobody loved the queue ."), ("2", "Nobody"), ("1", "loved the queue .")]
+    assert every[7:10] == [
+        ("1", "Nobody loved the queue ."),
+        ("2", "Nobody"),
+        ("1", "loved the queue ."),
+    ]
     assert summary(read(path, min_tokens=4)) == [every[0], every[7], every[9]]
     assert list(read(path, min_tokens=6)) == []
 
@@ -86,7 +107,9 @@ def test_fewer_classes(save):
     assert not any(words == "Nobody" for _, words in phrases)  # neutral
 
 
-@pytest.mark.parametrize(("settings", "message"), [({"classes": 4}, "classes=4"), ({"min_tokens": 0}, "min_tokens=0")])
+@pytest.mark.parametrize(
+    ("settings", "message"), [({"classes": 4}, "classes=4"), ({"min_tokens": 0}, "min_tokens=0")]
+)
 def test_wrong_settings(save, settings, message):
     with pytest.raises(ValueError, match=message):
         list(read(save(SOUP), **settings))
@@ -138,10 +161,16 @@ LABELLED = st.recursive(
 @given(LABELLED)
 def test_any_tree(tree):
     def spell(node):
-        return f"({node[0]} {node[1] if isinstance(node[1], str) else ' '.join(map(spell, node[1]))})"
+        return (
+            f"({node[0]} {node[1] if isinstance(node[1], str) else ' '.join(map(spell, node[1]))})"
+        )
 
     def leaves(node):
-        return [node[1]] if isinstance(node[1], str) else [word for child in node[1] for word in leaves(child)]
+        return (
+            [node[1]]
+            if isinstance(node[1], str)
+            else [word for child in node[1] for word in leaves(child)]
+        )
 
     def nodes(node):
         yield node
@@ -157,28 +186,42 @@ def test_any_tree(tree):
 
 
 def test_golden_nodes(fixtures):
-    golden = json.loads((fixtures / "derived" / "expected_parse.json").read_text())["sst_all_subtrees"]
+    golden = json.loads((fixtures / "derived" / "expected_parse.json").read_text())[
+        "sst_all_subtrees"
+    ]
     found = read(fixtures / "tasks" / "sst" / "sst.txt", min_tokens=1)
-    assert [(e.label, list(e.words)) for e in found] == [(node["label"], node["tokens"]) for node in golden]
+    assert [(e.label, list(e.words)) for e in found] == [
+        (node["label"], node["tokens"]) for node in golden
+    ]
 
 
 def test_official_dev(corpora):
     path = corpora / "sst" / "dev.txt"
     examples = list(read(path))
-    assert Counter(example.label for example in examples) == {"0": 139, "1": 289, "2": 229, "3": 279, "4": 165}
+    assert Counter(example.label for example in examples) == {
+        "0": 139,
+        "1": 289,
+        "2": 229,
+        "3": 279,
+        "4": 165,
+    }
     assert sum(len(example.words) for example in examples) == 21274
     assert sum(1 for _ in read(path, min_tokens=1)) == 41447
     assert sum(1 for _ in read(path, classes=2)) == 872
 
 
-# -- predictions -----------------------------------------------------------------------------------------------------
+# -- predictions
+# -----------------------------------------------------------------------------------------------------
 
 
 def test_predictions_make_a_round_trip(save, tmp_path):
     examples = list(read(save(f"{SOUP}\n{QUEUE}\n{MENU}\n")))
     path = tmp_path / "test.tsv"
     write(examples, ["3", "0", "4"], path)
-    assert path.read_text().splitlines()[:2] == ["3\t3\tThis soup is delicious", "1\t0\tNobody loved the queue ."]
+    assert path.read_text().splitlines()[:2] == [
+        "3\t3\tThis soup is delicious",
+        "1\t0\tNobody loved the queue .",
+    ]
     assert read_predictions(path, examples) == ["3", "0", "4"]
 
 
@@ -186,11 +229,20 @@ def test_predictions_make_a_round_trip(save, tmp_path):
     ("text", "message"),
     [
         ("3\t3\tThis soup is delicious\n", "1 predictions, but there are 2 sentences"),
-        ("3\t3\tThis soup is delicious\n1\t0\tNobody loved the queue .\n1\t0\tNobody\n", "3 predictions"),
-        ("3\t3\tThis soup is delicious\n1\t0\tNobody\n", ":2: 'Nobody', but .*:2 is 'Nobody loved the queue .'"),
+        (
+            "3\t3\tThis soup is delicious\n1\t0\tNobody loved the queue .\n1\t0\tNobody\n",
+            "3 predictions",
+        ),
+        (
+            "3\t3\tThis soup is delicious\n1\t0\tNobody\n",
+            ":2: 'Nobody', but .*:2 is 'Nobody loved the queue .'",
+        ),
         ("3\t3\tThis soup is delicious\n1\t7\tNobody loved the queue .\n", ":2: label '7'"),
         ("3\t3\n", ":1: 2 columns"),
-        ("positive\tpositive\tThis soup is delicious\n", ":1: gold label 'positive', but .*:1 has '3'; is task.classes"),
+        (
+            "positive\tpositive\tThis soup is delicious\n",
+            ":1: gold label 'positive', but .*:1 has '3'; is task.classes",
+        ),
     ],
 )
 def test_wrong_prediction_files(save, text, message):
@@ -201,18 +253,25 @@ def test_wrong_prediction_files(save, text, message):
 
 def test_parse_and_render():
     example = parse({"tokens": ["Good", "soup", "!"], "id": 7}, "in.jsonl:1")
-    assert (example.words, example.labels, example.source) == (("Good", "soup", "!"), [], "in.jsonl:1")
+    assert (example.words, example.labels, example.source) == (
+        ("Good", "soup", "!"),
+        [],
+        "in.jsonl:1",
+    )
     assert render(example, "4") == {"tokens": ["Good", "soup", "!"], "label": "4"}
     assert parse({"text": "Good soup!"}, "in.jsonl:2").words == example.words
 
 
-@pytest.mark.parametrize("record", [{}, {"tokens": None}, {"tokens": [1]}, {"tokens": []}, {"text": " "}])
+@pytest.mark.parametrize(
+    "record", [{}, {"tokens": None}, {"tokens": [1]}, {"tokens": []}, {"text": " "}]
+)
 def test_wrong_records(record):
     with pytest.raises(ValueError, match=r"in\.jsonl:3: a record needs 'tokens'"):
         parse(record, "in.jsonl:3")
 
 
-# -- the metric ------------------------------------------------------------------------------------------------------
+# -- the metric
+# ------------------------------------------------------------------------------------------------------
 
 
 def test_accuracy():
@@ -240,28 +299,48 @@ def test_accuracy_adds_up_over_processes():
     assert whole.compute()["accuracy"] == 0.5
 
 
-# -- the model -------------------------------------------------------------------------------------------------------
+# -- the model
+# -------------------------------------------------------------------------------------------------------
 
 TINY = Options(cell_size=8, projection_size=4, filters=((1, 4), (2, 4)), char_dim=4)
 
 
 def build(examples, *, at=("input", "output"), maxout=None, dropout=0.0):
-    vocab = Vocab.build((e.words for e in examples), [label for e in examples for label in e.labels])
+    vocab = Vocab.build(
+        (e.words for e in examples), [label for e in examples for label in e.labels]
+    )
     elmo = Elmo(BiLm(TINY), at=at, dropout=dropout)
     embed = Words(vocab=vocab, vectors={}, word_dim=20)
-    encoder = partial(ReluBiLstm, projection_size=20, hidden_size=20, input_dropout=dropout, dropout=dropout)
+    encoder = partial(
+        ReluBiLstm, projection_size=20, hidden_size=20, input_dropout=dropout, dropout=dropout
+    )
     backbone = partial(Backbone, embed, elmo, encoder)
     dropouts = [dropout] * 2
-    model = Bcn(backbone, vocab.labels, hidden_size=20, layer_sizes=[30], dropouts=dropouts, maxout=maxout)
+    model = Bcn(
+        backbone, vocab.labels, hidden_size=20, layer_sizes=[30], dropouts=dropouts, maxout=maxout
+    )
     return model, vocab
 
 
 SENTENCES = [
-    *(("0", "the worst soup ever"), ("0", "a terrible terrible queue"), ("1", "not good"), ("1", "a dull place .")),
-    *(("2", "the soup"), ("2", "they serve soup on Mondays"), ("3", "good soup"), ("3", "not a dull place at all")),
+    *(
+        ("0", "the worst soup ever"),
+        ("0", "a terrible terrible queue"),
+        ("1", "not good"),
+        ("1", "a dull place ."),
+    ),
+    *(
+        ("2", "the soup"),
+        ("2", "they serve soup on Mondays"),
+        ("3", "good soup"),
+        ("3", "not a dull place at all"),
+    ),
     *(("4", "superb !"), ("4", "the best soup ever served in any place")),
 ]
-EXAMPLES = [Example(tuple(words.split()), label, f"here:{line}") for line, (label, words) in enumerate(SENTENCES, 1)]
+EXAMPLES = [
+    Example(tuple(words.split()), label, f"here:{line}")
+    for line, (label, words) in enumerate(SENTENCES, 1)
+]
 
 
 @pytest.mark.parametrize(("at", "maxout"), [(("input", "output"), None), ((), 3)])
@@ -332,7 +411,9 @@ def test_golden_maxout(fixtures):
         return torch.tensor(entry["data"]).view(entry["shape"])
 
     x = tensor(golden["x"])
-    for width, pool, weight, bias in zip(*(golden[key] for key in ("width", "pool", "W", "b")), strict=True):
+    for width, pool, weight, bias in zip(
+        *(golden[key] for key in ("width", "pool", "W", "b")), strict=True
+    ):
         layer = Maxout(x.shape[1], width, pool=pool)
         layer.load_state_dict({"weight": tensor(weight), "bias": tensor(bias)})
         x = layer(x)
@@ -355,10 +436,17 @@ def test_attentive_pool_without_preference_is_the_mean():
 
 def test_dropouts_must_fit_the_layers():
     with pytest.raises(ValueError, match=r"dropouts=\[0.1\]"):
-        Bcn(lambda: build(EXAMPLES)[0].backbone, ["a", "b"], hidden_size=2, layer_sizes=[4], dropouts=[0.1])
+        Bcn(
+            lambda: build(EXAMPLES)[0].backbone,
+            ["a", "b"],
+            hidden_size=2,
+            layer_sizes=[4],
+            dropouts=[0.1],
+        )
 
 
-# -- the config ------------------------------------------------------------------------------------------------------
+# -- the config
+# ------------------------------------------------------------------------------------------------------
 
 
 def composed(*overrides):
@@ -372,15 +460,21 @@ class Wide(nn.Module):
     num_layers, dim = 3, 1024
 
 
-@pytest.mark.parametrize(("layers", "expected"), [(None, 20_999_721), (Wide(), 21_306_921)], ids=["baseline", "elmo"])
+@pytest.mark.parametrize(
+    ("layers", "expected"), [(None, 20_999_721), (Wide(), 21_306_921)], ids=["baseline", "elmo"]
+)
 def test_as_many_parameters_as_allennlp(layers, expected):
-    """The task's layers of AllenNLP's configs without and with ELMo, counted by hand; no word vectors, no biLM."""
+    """The task's layers of AllenNLP's configs without and with ELMo, counted by hand; no word
+    vectors, no biLM.
+    """
     cfg = composed("task.model.maxout=4", "task.elmo.at=[input]")
     vocab = Vocab(["word"], list("01234"))
     with torch.device("meta"):
         embed = Words(vocab=vocab, vectors={}, word_dim=300)
         elmo = Elmo(layers, at=list(cfg.elmo.at))
-        model = instantiate(cfg.task.model)(partial(Backbone, embed, elmo, instantiate(cfg.encoder)), vocab.labels)
+        model = instantiate(cfg.task.model)(
+            partial(Backbone, embed, elmo, instantiate(cfg.rnn)), vocab.labels
+        )
     left_out = {*embed.parameters(), *elmo.parameters()}
     assert sum(p.numel() for p in model.parameters() if p not in left_out) == expected
 
@@ -390,10 +484,13 @@ def test_what_is_read_and_what_the_command_line_may_override():
     assert dict(cfg.task.read.train) == {"classes": 5, "min_tokens": 4}
     assert dict(cfg.task.read.test) == {"classes": 5}
     assert cfg.embed._target_.endswith("Words")
-    assert cfg.encoder._target_.endswith("ReluBiLstm")
-    cfg = composed("task.classes=2", "task.phrases=null", "encoder=bilstm", "encoder.hidden_size=7")
+    assert cfg.rnn._target_.endswith("ReluBiLstm")
+    cfg = composed("task.classes=2", "task.phrases=null", "rnn=bilstm", "rnn.hidden_size=7")
     for split in ("train", "dev", "test"):
-        assert inspect.signature(read).bind(Path("here"), **cfg.task.read[split]).arguments["classes"] == 2
+        assert (
+            inspect.signature(read).bind(Path("here"), **cfg.task.read[split]).arguments["classes"]
+            == 2
+        )
     assert cfg.task.read.train.min_tokens is None
-    assert (cfg.encoder._target_, cfg.encoder.hidden_size) == ("elmo_bench.nn.BiLstm", 7)
+    assert (cfg.rnn._target_, cfg.rnn.hidden_size) == ("elmo_bench.nn.BiLstm", 7)
     assert composed("embed=words_chars").embed._target_.endswith("WordsChars")

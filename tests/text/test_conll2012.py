@@ -37,19 +37,29 @@ def write(folder: Path, text: str) -> Path:
 def test_documents_parts_and_sentences(tmp_path):
     first, second = read_documents(write(tmp_path, FILE))
     assert (first.id, first.part) == ("nw/tale", 0)
-    assert [[row.columns[3] for row in sentence] for sentence in first.sentences] == [["Owls", "sing"], ["Why", "?"]]
+    assert [[row.columns[3] for row in sentence] for sentence in first.sentences] == [
+        ["Owls", "sing"],
+        ["Why", "?"],
+    ]
     assert [[row.line for row in sentence] for sentence in first.sentences] == [[2, 3], [5, 6]]
     assert (second.id, second.part, len(second.sentences)) == ("nw/tale", 12, 1)
 
 
 def test_gzip_and_a_first_line_without_a_part(tmp_path):
     path = tmp_path / "some.gold_conll.gz"
-    path.write_bytes(gzip.compress(FILE.replace("; part 012", "2;").replace("(nw/tale)2", "(nw/tale2)").encode()))
-    assert [(document.id, document.part) for document in read_documents(path)] == [("nw/tale", 0), ("nw/tale2", 0)]
+    path.write_bytes(
+        gzip.compress(FILE.replace("; part 012", "2;").replace("(nw/tale)2", "(nw/tale2)").encode())
+    )
+    assert [(document.id, document.part) for document in read_documents(path)] == [
+        ("nw/tale", 0),
+        ("nw/tale2", 0),
+    ]
 
 
 def test_tabs_separate_and_a_word_may_hold_a_no_break_space(tmp_path):
-    (document,) = read_documents(write(tmp_path, FILE.partition("\n#b")[0].replace("  ", "\t").replace("Owls", "2\u00a0000")))
+    (document,) = read_documents(
+        write(tmp_path, FILE.partition("\n#b")[0].replace("  ", "\t").replace("Owls", "2\u00a0000"))
+    )
     assert [row.columns[3] for row in document.sentences[0]] == ["2\u00a0000", "sing"]
 
 
@@ -58,7 +68,11 @@ def test_tabs_separate_and_a_word_may_hold_a_no_break_space(tmp_path):
     [
         ("nonsense\n" + FILE, 1, "a document begins with"),
         (FILE + OWLS, 15, "a document begins with"),
-        (FILE.replace("#end document\n\n#b", "#b"), 7, r"'#begin document .* awaits its #end document"),
+        (
+            FILE.replace("#end document\n\n#b", "#b"),
+            7,
+            r"'#begin document .* awaits its #end document",
+        ),
         (FILE.removesuffix("#end document\n"), 9, "nw/tale part 12 has no #end document"),
         (FILE.replace("012", "000"), 9, "stands here again, line 1 has it"),
         (FILE.replace("  (V*)", "", 1), 3, "12 columns, but line 2, of its sentence, has 13"),
@@ -77,7 +91,11 @@ def sentence(*cells: str) -> list[Row]:
 
 def test_brackets():
     cells = sentence("(ARG1*", "*", "*)", "(V*)", "*", "(C-ARG1*", "*)")
-    assert bracket_spans(cells, 1, "f") == [Span("ARG1", 0, 2), Span("V", 3, 3), Span("C-ARG1", 5, 6)]
+    assert bracket_spans(cells, 1, "f") == [
+        Span("ARG1", 0, 2),
+        Span("V", 3, 3),
+        Span("C-ARG1", 5, 6),
+    ]
     assert bracket_spans(sentence("*", "*"), -2, "f") == []
 
 
@@ -99,7 +117,10 @@ def test_bad_brackets_are_named_with_their_line(cells, message):
         bracket_spans(sentence(*cells), 1, "f")
 
 
-@pytest.mark.parametrize(("name", "counts"), [("srl/ewt.dev", (297, 1973, 24966)), ("coref/ontogum.dev", (12, 438, 10631))])
+@pytest.mark.parametrize(
+    ("name", "counts"),
+    [("srl/ewt.dev", (297, 1973, 24966)), ("coref/ontogum.dev", (12, 438, 10631))],
+)
 def test_real_corpora_read_whole(corpora, name, counts):
     documents = list(read_documents(corpora / f"{name}.gold_conll.gz"))
     sentences = [sentence for document in documents for sentence in document.sentences]

@@ -14,7 +14,9 @@ def test_a_class_that_is_not_named_stays_and_is_wrong():
 
 
 def test_a_label_has_one_image():
-    with pytest.raises(ValueError, match=r"data.labels: ORG is \['firm', 'person'\], of which one has been given"):
+    with pytest.raises(
+        ValueError, match=r"data.labels: ORG is \['firm', 'person'\], of which one has been given"
+    ):
         label_map({"PER": "person", "ORG": ["firm", "person"]})
 
 
@@ -22,10 +24,19 @@ def test_examples_by_a_models_labels():
     names = {"person": "PER", "A0": "ARG0", "yes": "entailment"}
     entity = ner.Example(("Ann", "in", "Rome"), (Span("person", 0, 0), Span("place", 2, 2)), "here")
     assert ner.relabel(entity, names).gold == ["B-PER", "O", "O"]
-    argument = srl.Example(("Ann", "ran", "home"), (1,), "run", (Span("A0", 0, 0), Span("V", 1, 1), Span("A4", 2, 2)), "here")
+    argument = srl.Example(
+        ("Ann", "ran", "home"),
+        (1,),
+        "run",
+        (Span("A0", 0, 0), Span("V", 1, 1), Span("A4", 2, 2)),
+        "here",
+    )
     complete = label_map(srl.complete_labels({"ARG0": "A0"}))
     assert srl.relabel(argument, complete.gold).gold == ["B-ARG0", "B-V", "O"]
     continued = ["B-ARG0", "B-V", "B-C-ARG0", "B-C-V", "B-ARG4", "B-R-ARG0"]
     assert complete.rename(continued) == ["B-ARG0", "B-V", "B-C-ARG0", "B-C-V", "O", "B-R-ARG0"]
     pairs = [snli.Example(("a",), ("b",), label, "1", "here") for label in ("yes", "no")]
-    assert [same and same.gold for same in (snli.relabel(pair, names) for pair in pairs)] == ["entailment", None]
+    assert [same and same.gold for same in (snli.relabel(pair, names) for pair in pairs)] == [
+        "entailment",
+        None,
+    ]

@@ -39,7 +39,9 @@ def test_schemes(tags, bioul):
 
 
 def test_golden_iob1_to_bioul(fixtures):
-    for case in json.loads((fixtures / "derived" / "expected_parse.json").read_text())["iob1_to_bioul"]:
+    for case in json.loads((fixtures / "derived" / "expected_parse.json").read_text())[
+        "iob1_to_bioul"
+    ]:
         assert spans_to_bioul(tags_to_spans(case["iob1"]), len(case["iob1"])) == case["bioul"]
 
 
@@ -57,7 +59,11 @@ def test_columns(tmp_path):
             "-DOCSTART- -X- O\n\na _ O\nb  c   d\n\n\n-DOCSTART-\n\ne\tf\tg h\n\t\tO\n\t\nh\ti\tj\n"
         )  # WNUT-17 ends sentences by tabs
     blocks = [[row.columns for row in block] for block in read_blocks(path)]
-    assert blocks == [[["a", "_", "O"], ["b", "c", "d"]], [["e", "f", "g h"], ["", "", "O"]], [["h", "i", "j"]]]
+    assert blocks == [
+        [["a", "_", "O"], ["b", "c", "d"]],
+        [["e", "f", "g h"], ["", "", "O"]],
+        [["h", "i", "j"]],
+    ]
 
 
 @pytest.mark.parametrize("blank", ["", " ", "\t", "\t \t"])
@@ -99,7 +105,9 @@ def test_missing_and_damaged_files(tmp_path):
 
 def test_vectors(tmp_path):
     path = write(tmp_path / "v.txt", b"3 2\nthe 1 2\n. . 3 4\ncat 5 6\n")
-    assert {word: vector.tolist() for word, vector in read_vectors(path, {"the", ". .", "dog"}).items()} == {
+    assert {
+        word: vector.tolist() for word, vector in read_vectors(path, {"the", ". .", "dog"}).items()
+    } == {
         "the": [1, 2],
         ". .": [3, 4],
     }
@@ -113,7 +121,10 @@ def test_the_lines_of_other_words_are_not_split(tmp_path):
     """Nor decoded: of two million lines a corpus wants some thousand."""
     path = write(tmp_path / "v.txt", b"the 1 2\n\xff x y\nat . com 3 4\n\xc3\xa9t\xc3\xa9 5 6\n")
     vectors = read_vectors(path, {"at . com", "\u00e9t\u00e9", "at", "half \ud83d"})
-    assert {word: vector.tolist() for word, vector in vectors.items()} == {"at . com": [3, 4], "\u00e9t\u00e9": [5, 6]}
+    assert {word: vector.tolist() for word, vector in vectors.items()} == {
+        "at . com": [3, 4],
+        "\u00e9t\u00e9": [5, 6],
+    }
 
 
 def test_vocab():
@@ -150,8 +161,17 @@ def test_quotes_and_sentences():
     def parted(line):
         return [" ".join(sentence) for sentence in part_sentences(tokenize(line))]
 
-    assert parted('He left. "No," she said. "Stay."') == ["He left .", '" No , " she said .', '" Stay . "']
-    assert parted('"He is tall!" "What?" (So he is.) Yes') == ['" He is tall ! "', '" What ? "', "( So he is . )", "Yes"]
+    assert parted('He left. "No," she said. "Stay."') == [
+        "He left .",
+        '" No , " she said .',
+        '" Stay . "',
+    ]
+    assert parted('"He is tall!" "What?" (So he is.) Yes') == [
+        '" He is tall ! "',
+        '" What ? "',
+        "( So he is . )",
+        "Yes",
+    ]
 
 
 def test_an_empty_file_of_a_folder_is_passed_over(tmp_path):

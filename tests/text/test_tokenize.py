@@ -11,7 +11,22 @@ pytest.importorskip("nltk")
 from elmo_bench.text.tokenize import Token, tokenize, tokenize_with_offsets
 
 TRICKY = "\"'`“”‘’„«».,;:!?-–—−/~()[]{}<>$£€%&*@#_ \t\n\u00a0\u2009\u200b\x1c\x85aBnt0é字🙂"
-PIECES = ["can't", "cannot", "''", "``", '"', "'", "'tis", "gonna", "U.S.", "Mr.", "a.", "...", "--", " "]
+PIECES = [
+    "can't",
+    "cannot",
+    "''",
+    "``",
+    '"',
+    "'",
+    "'tis",
+    "gonna",
+    "U.S.",
+    "Mr.",
+    "a.",
+    "...",
+    "--",
+    " ",
+]
 TEXTS = st.one_of(
     st.text(max_size=60),
     st.text(alphabet=TRICKY, max_size=40),
@@ -42,10 +57,16 @@ def test_fine_tokens_only_part_the_others_further(text: str) -> None:
     ("text", "tokens"),
     [
         ('She didn\'t say: "Go!"', 'She|did|n\'t|say|:|"|Go|!|"'),
-        ("It rained. Mr. J. Fox, of the U.S. Navy, left.", "It|rained|.|Mr.|J.|Fox|,|of|the|U.S.|Navy|,|left|."),
+        (
+            "It rained. Mr. J. Fox, of the U.S. Navy, left.",
+            "It|rained|.|Mr.|J.|Fox|,|of|the|U.S.|Navy|,|left|.",
+        ),
         ("Ann’s “dog” (old) cost $3.50...", "Ann|’s|“|dog|”|(|old|)|cost|$|3.50|..."),
         ("1,200 at 10:30; 5% of well-kept A/B", "1,200|at|10:30|;|5|%|of|well-kept|A/B"),
-        ("See https://a.org/b?c=d&e#f, or (www.b.com).", "See|https://a.org/b?c=d&e#f|,|or|(|www.b.com|)|."),
+        (
+            "See https://a.org/b?c=d&e#f, or (www.b.com).",
+            "See|https://a.org/b?c=d&e#f|,|or|(|www.b.com|)|.",
+        ),
         ("It's at HTTP://A.org/~x/. Go!", "It|'s|at|HTTP://A.org/~x/|.|Go|!"),
     ],
 )

@@ -1,0 +1,76 @@
+"""`resume=true` of a single run: where it was begun or finished, it is not begun anew."""
+
+import contextlib
+import json
+import logging
+import os
+import shutil
+import sys
+from pathlib import Path
+
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import DictConfig
+
+from elmo_bench.runs import finished, unfinished
+
+from .inputs import same
+
+log = logging.getLogger(__name__)
+OWN = (".hydra", "run.lock")  # what a run's folder has before anything is trained, beside its log
+
+
+def move(cfg: DictConfig) -> None:
+    """Where a run of this identity was begun below `outputs_dir`, give the command again in that
+    folder: this does not return.
+
+    Not where the folder was chosen: a sweep does so for its runs, Lightning for the further
+    processes of a run.
+    """
+    if _is_chosen(cfg) or same(cfg, finished(_folders(cfg))):
+        return
+    if begun := same(cfg, unfinished(_folders(cfg))):
+        log.info("going on in %s", begun)
+        _leave(Path(cfg.run_dir))
+        logging.shutdown()
+        command = [
+            sys.executable,
+            *sys.orig_argv[1:],
+            "hydra.run.dir='{}'".format(str(begun.absolute()).replace("'", "\\'")),
+        ]
+        os.execv(sys.executable, command)
+
+
+def finished_figures(cfg: DictConfig) -> dict[str, float] | None:
+    """What a finished run of this identity measured; where it lies is said."""
+    if (folder := same(cfg, finished(_folders(cfg)))) is None:
+        return None
+    log.info("finished already: %s", folder / "result.json")
+    if not _is_chosen(cfg):
+        _leave(Path(cfg.run_dir))
+    figures: dict[str, float] = json.loads((folder / "result.json").read_text(encoding="utf-8"))[
+        "metrics"
+    ]
+    return figures
+
+
+def _folders(cfg: DictConfig) -> list[Path]:
+    return [Path(cfg.run_dir if _is_chosen(cfg) else cfg.outputs_dir)]
+
+
+def _is_chosen(cfg: DictConfig) -> bool:
+    """Whether the run's folder is other than the new one that each command has by itself."""
+    if not HydraConfig.initialized():
+        return True
+    hydra = HydraConfig.get()
+    given = any(override.startswith("hydra.run.dir=") for override in hydra.overrides.hydra)
+    return given or Path(cfg.run_dir) != Path(hydra.runtime.output_dir)
+
+
+def _leave(folder: Path) -> None:
+    """Remove the folder that this command has made, if nothing else is in it, and that of its
+    day.
+    """
+    if all(path.name in OWN or path.suffix == ".log" for path in folder.iterdir()):
+        shutil.rmtree(folder)
+        with contextlib.suppress(OSError):  # other runs of that day
+            folder.parent.rmdir()

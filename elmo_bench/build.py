@@ -1,0 +1,372 @@
+"""From a config to objects: every config group is instantiated once, here, in a function of a few
+lines.
+"""
+
+import hashlib
+import logging
+import math
+import os
+import warnings
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytorch_lightning as pl
+import torch
+from hydra.errors import InstantiationException
+from hydra.utils import instantiate as hydra_instantiate
+from omegaconf import DictConfig, OmegaConf
+from pytorch_lightning.callbacks import Callback
+from pytorch_lightning.plugins.environments import LightningEnvironment, SLURMEnvironment
+from pytorch_lightning.utilities import rank_zero_only
+from pytorch_lightning.utilities.exceptions import MisconfigurationException
+
+from elmo_bench import inputs
+from elmo_bench.data import Example, TaskData
+from elmo_bench.elmo import Elmo
+from elmo_bench.encoders import Encoder, LayerStore, build_store, find_store
+from elmo_bench.encoders.bilm import BiLm
+from elmo_bench.files import alone, atomic
+from elmo_bench.module import TaskModule
+from elmo_bench.nn import Backbone
+from elmo_bench.resume import AtomicCheckpoints
+from elmo_bench.text import FALLBACK, Vocab, forms, read_vectors, side_by_side
+
+log = logging.getLogger(__name__)
+logging.getLogger("pytorch_lightning").setLevel(logging.WARNING)
+for _chatter in (
+    *(
+        "does not have many workers",
+        "number of training batches",
+        "exists and is not empty",
+        "LeafSpec",
+    ),
+    "dataloader is not resumable",  # ours is, in another way: elmo_bench/resume.py
+    *("using a custom batch sampler", "predict returned None", "`srun` command is available"),
+):
+    warnings.filterwarnings("ignore", f".*{_chatter}.*")
+
+
+def instantiate(node: Any, **more: Any) -> Any:
+    """Hydra's `instantiate`; what a constructor says against its arguments reaches the user as it
+    was said.
+    """
+    try:
+        return hydra_instantiate(node, **more)
+    except InstantiationException as error:
+        if isinstance(
+            error.__cause__, ValueError | OSError | MisconfigurationException | ImportError
+        ):
+            raise error.__cause__ from None
+        raise
+
+
+def elmo(cfg: DictConfig) -> Elmo:
+    """The encoder under its mixes; `encoder=none` has no layers, and `elmo.mix=none` takes none."""
+    chosen = {key: cfg.elmo[key] for key in ("mix", "at", "dropout", "l2", "norm", "finetune")}
+    settings: Any = OmegaConf.to_container(OmegaConf.create(chosen))
+    return Elmo(None if cfg.elmo.mix == "none" else _encoder(cfg), **settings)
+
+
+def encoder(cfg: DictConfig) -> Any:
+    """What gives layers, for a job that has no task."""
+    if cfg.elmo.adapt:
+        raise ValueError(
+            "elmo.adapt=true is for runs with a task: write an adapted biLM with job=adapt "
+            "out=DIR, then choose it with "
+            "encoder=files encoder.dir=DIR"
+        )
+    if (built := _encoder(cfg)) is None:
+        raise ValueError(
+            f"encoder={cfg.encoder.name} has no layers: choose an encoder, such as encoder=mini"
+        )
+    return built
+
+
+def _encoder(cfg: DictConfig) -> Encoder | None:
+    """All settings of `cfg.encoder` but `inputs.ABOUT` are arguments; without a `_target_` it is
+    the baseline.
+    """
+    built: Encoder | None = None
+    if "_target_" in cfg.encoder:
+        settings: Any = OmegaConf.to_container(cfg.encoder, resolve=True)
+        built = instantiate(
+            {key: value for key, value in settings.items() if key not in inputs.ABOUT}
+        )
+        if not isinstance(built, torch.nn.Module) or not isinstance(built, Encoder):
+            raise ValueError(
+                f"encoder={cfg.encoder.name}: {cfg.encoder._target_} gave a "
+                f"{type(built).__name__}, which is no encoder: "
+                "elmo_bench/encoders/contract.py says what one has"
+            )
+    return built
+
+
+def bilm(cfg: DictConfig) -> BiLm:
+    """The encoder, where only a biLM will do."""
+    built = encoder(cfg)
+    if not isinstance(built, BiLm):
+        raise ValueError(f"encoder={cfg.encoder.name} is no biLM: choose one, such as encoder=mini")
+    return built
+
+
+def bilm_files(cfg: DictConfig) -> tuple[str, str]:
+    """The options.json and the weights of the biLM, downloaded if need be."""
+    if not {"options", "weights"} <= cfg.encoder.keys():
+        raise ValueError(
+            f"encoder={cfg.encoder.name} has no files of a biLM: choose a biLM, such as "
+            "encoder=mini"
+        )
+    paths = []
+    for key in ("options", "weights"):
+        value = cfg.encoder[key]
+        paths.append(value if value is None or isinstance(value, str) else instantiate(value))
+        if paths[-1] is None:
+            raise ValueError(
+                f"encoder.{key} is empty: give a folder, as job=pretrain out=FOLDER writes it: "
+                "encoder.dir=FOLDER"
+            )
+    return str(paths[0]), str(paths[1])
+
+
+def is_pretrained(cfg: DictConfig) -> bool:
+    """Whether the encoder's weights are those of its files; random ones are another seed's next
+    time.
+    """
+    return bool(cfg.encoder.get("pretrained", True))
+
+
+def task_files(cfg: DictConfig) -> ModuleType:
+    """The task's `read`, `collate` and `write`."""
+    return import_module(cfg.task.data)
+
+
+def reader(cfg: DictConfig, split: str) -> Callable[[Path], Iterator[Example]]:
+    """The task's `read`, with what `task.read.SPLIT` says for this split."""
+    options = OmegaConf.select(cfg, f"task.read.{split}") or {}
+    return partial(task_files(cfg).read, **options)
+
+
+def data(
+    cfg: DictConfig, read: Mapping[str, Callable[[Path], Iterator[Example]]] | None = None
+) -> TaskData:
+    """All examples, read and checked; each split with its own options where no `read` is given."""
+    task = task_files(cfg)
+    return TaskData(
+        inputs.corpus(cfg),
+        read=read or {split: reader(cfg, split) for split in ("train", "dev", "test")},
+        collate=task.collate,
+        **batches(cfg),
+        fraction=cfg.fraction,
+        seed=cfg.seed,
+        num_workers=cfg.num_workers,
+    )
+
+
+def batches(cfg: DictConfig) -> dict[str, Any]:
+    """How large a batch may be."""
+    return {key: cfg.fit[key] for key in ("batch_size", "batch_tokens", "batch_scores")}
+
+
+def device(cfg: DictConfig) -> str:
+    """Where an encoder runs outside of training: on the GPU, if there is one and `trainer` does not
+    say otherwise.
+    """
+    return "cuda" if torch.cuda.is_available() and cfg.trainer.accelerator != "cpu" else "cpu"
+
+
+def store(cfg: DictConfig, elmo: Elmo, data: TaskData) -> LayerStore | None:
+    """The layers of all sentences, also of those that `fraction` leaves out; None where the encoder
+    had better run on each batch.
+    """
+    if cfg.elmo.cache not in ("auto", "off"):
+        raise ValueError(f"elmo.cache={cfg.elmo.cache}, but it may be auto or off")
+    if cfg.elmo.cache_dtype not in ("float32", "float16"):
+        raise ValueError(
+            f"elmo.cache_dtype={cfg.elmo.cache_dtype}, but it may be float32 or float16"
+        )
+    limit = cfg.cache.max_bytes
+    if limit is not None and (not isinstance(limit, int | float) or limit < 0):
+        raise ValueError(
+            f"cache.max_bytes={limit}, but it may be a number of bytes such as 50e9, or null"
+        )
+    few_steps = "limit_train_batches" in cfg.trainer
+    if cfg.elmo.cache == "off" or not elmo.mixes or elmo.finetune or few_steps:
+        return None
+    folder = Path(cfg.cache_dir, "layers").expanduser()
+    found = build_store(
+        elmo.encoder.to(device(cfg)),
+        data.all_sentences,
+        elmo.chosen,
+        folder,
+        dtype=cfg.elmo.cache_dtype,
+        max_bytes=math.inf if limit is None else float(limit),
+        keep=is_pretrained(cfg),
+    )
+    elmo.encoder.cpu()
+    return found
+
+
+def stored(cfg: DictConfig, elmo: Elmo, data: TaskData) -> LayerStore | None:
+    """The layers that an earlier run has kept for the sentences of `data`; None where it kept
+    none.
+    """
+    if cfg.elmo.cache == "off" or not elmo.mixes or elmo.finetune:
+        return None
+    folder = Path(cfg.cache_dir, "layers").expanduser()
+    return find_store(
+        elmo.encoder, data.all_sentences, elmo.chosen, folder, dtype=cfg.elmo.cache_dtype
+    )
+
+
+def vocab(cfg: DictConfig, data: TaskData) -> tuple[Vocab, Mapping[str, np.ndarray]]:
+    """The words of the training examples, and every word of any split that has a pretrained
+    vector.
+    """
+    seen = {
+        word for split in data.examples for sentence in data.sentences(split) for word in sentence
+    }
+    known = vectors(cfg, seen)
+    built = Vocab.build(
+        data.sentences("train"),
+        data.labels,
+        min_count=cfg.vocab.min_count,
+        keep=known,
+        lowercase=cfg.vocab.lowercase if known else True,
+    )
+    return built, known
+
+
+def vectors(cfg: DictConfig, words: Iterable[str]) -> dict[str, np.ndarray]:
+    """What the files of `vocab.vectors` have for some words; nothing where there is no such
+    file.
+    """
+    lowercase, files = cfg.vocab.lowercase, inputs.vector_files(cfg)
+    if lowercase not in (True, False, FALLBACK):
+        raise ValueError(f"vocab.lowercase={lowercase}, but it may be true, false or {FALLBACK}")
+    wanted = {form for word in words for form in forms(word, lowercase)}
+    parts = [
+        _kept_vectors(path, wanted, Path(cfg.cache_dir, "vectors").expanduser()) for path in files
+    ]
+    for path, part in zip(files, parts, strict=True):
+        if not part:
+            raise ValueError(f"vocab.vectors={path}: it has a vector for no word of the data")
+        if lowercase is False and all(map(_is_lower, part)) and not all(map(_is_lower, wanted)):
+            log.warning(
+                "vocab.vectors=%s has no capitals, so that words with some find no vector: "
+                "vocab.lowercase=fallback looks these up in lower case",
+                path,
+            )
+    return side_by_side(parts, unit=cfg.vocab.get("unit_vectors", False))
+
+
+def _is_lower(word: str) -> bool:
+    return word == word.lower()
+
+
+def _kept_vectors(file: str, wanted: Collection[str], folder: Path) -> dict[str, np.ndarray]:
+    """The vectors of the wanted words, read from the file once and kept in `folder` for the other
+    runs of a sweep.
+    """
+    path = Path(file).expanduser()
+    if not path.is_file():
+        raise FileNotFoundError(f"vocab.vectors={file}: no such file")
+    about = path.stat()
+    text = "\n".join([f"{path.resolve()} {about.st_size} {about.st_mtime_ns}", *sorted(wanted)])
+    kept = folder / f"{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}.npz"
+    folder.mkdir(parents=True, exist_ok=True)
+    with alone(kept, f"another run reads {file}: waiting for it"):
+        if not kept.is_file():
+            vectors = read_vectors(path, wanted)
+            with atomic(kept) as part:
+                np.savez(
+                    part,
+                    words=np.array([*vectors], dtype=str),
+                    vectors=np.array([*vectors.values()], dtype=np.float32),
+                )
+    with np.load(kept) as arrays:
+        os.utime(kept)
+        return dict(zip(arrays["words"].tolist(), arrays["vectors"], strict=True))
+
+
+def model(cfg: DictConfig, vocab: Vocab, vectors: Mapping[str, np.ndarray], elmo: Elmo) -> Any:
+    """The task's model on its backbone."""
+    embed = instantiate(cfg.embed)(vocab=vocab, vectors=vectors)
+    backbone = partial(Backbone, embed, elmo, instantiate(cfg.rnn))
+    return instantiate(cfg.task.model)(backbone, vocab.labels)
+
+
+def module(cfg: DictConfig, model: Any, vocab: Vocab) -> TaskModule:
+    """The model with its metric and optimizer; an argument of the optimizer that is null is not
+    given.
+    """
+    return TaskModule(
+        model,
+        instantiate(cfg.task.metric)(vocab.labels),
+        instantiate({key: value for key, value in cfg.task.optimizer.items() if value is not None}),
+        monitor=f"val/{cfg.task.monitor}",
+        encoder_lr=cfg.elmo.lr,
+        mix_lr=cfg.elmo.mix_lr,
+        scheduler=instantiate(cfg.task.get("scheduler")),
+        encoder_is_elsewhere=model.backbone.elmo.encoder is not None
+        and is_pretrained(cfg)
+        and not cfg.elmo.finetune,
+    )
+
+
+def trainer(cfg: DictConfig, callbacks: list[Callback]) -> pl.Trainer:
+    """Lightning's Trainer with the chosen loggers, and the callbacks that the task asks for beside
+    ours.
+
+    Raises ValueError for devices that this machine does not have, or a logger that is not
+    installed.
+    """
+    callbacks = callbacks + [instantiate(callback) for callback in cfg.task.get("callbacks", ())]
+    loggers = []
+    for name, logger in (cfg.get("logger") or {}).items():  # evaluate and predict have none
+        try:
+            loggers.append(instantiate(logger))
+        except ImportError as error:
+            raise ValueError(f"logger={name} needs a package that is not here: {error}") from error
+    settings: dict[str, Any] = {
+        "default_root_dir": cfg.run_dir,
+        "enable_model_summary": False,
+        "use_distributed_sampler": False,
+    }
+    try:
+        built = instantiate(cfg.trainer, callbacks=callbacks, logger=loggers, **settings)
+    except MisconfigurationException as error:
+        asked = (
+            f"trainer.accelerator={cfg.trainer.accelerator} trainer.devices={cfg.trainer.devices}"
+        )
+        raise ValueError(f"{asked}: {error}; trainer=auto takes what there is") from error
+    built.strategy.checkpoint_io = AtomicCheckpoints()
+    check_slurm(built)
+    return built
+
+
+def check_slurm(trainer: pl.Trainer) -> None:
+    """Under `srun` each process is a task of SLURM. Raises ValueError where they are not as many as
+    the run's devices: it would wait for the missing ones for ever, or be run twice. (How many each
+    node has, Lightning itself compares.)
+    """
+    if not SLURMEnvironment.detect():
+        return
+    tasks, devices, nodes = int(os.environ["SLURM_NTASKS"]), trainer.num_devices, trainer.num_nodes
+    if tasks != devices * nodes:
+        raise ValueError(
+            f"this is a job of SLURM with {tasks} tasks, but trainer.devices={devices} on "
+            f"trainer.num_nodes={nodes} is "
+            f"{devices * nodes} processes: give srun --ntasks-per-node and --nodes these two values"
+        )
+
+
+def is_first() -> bool:
+    """Whether this is the run's only process, or the first of several; where each node was started
+    by hand, of the first node.
+    """
+    return not (getattr(rank_zero_only, "rank", 0) or LightningEnvironment().node_rank())

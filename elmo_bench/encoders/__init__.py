@@ -1,0 +1,17 @@
+from .contract import Encoder
+from .encode import BATCH_TOKENS, batches, encode, encode_each
+from .load import load_encoder
+from .store import LayerStore, build_store, find_store, remove_store
+
+__all__ = [
+    "BATCH_TOKENS",
+    "Encoder",
+    "LayerStore",
+    "batches",
+    "build_store",
+    "encode",
+    "encode_each",
+    "find_store",
+    "load_encoder",
+    "remove_store",
+]

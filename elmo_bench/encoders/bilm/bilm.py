@@ -1,0 +1,414 @@
+"""The bidirectional language model of ELMo (Peters et al. 2018, section 3.1), complete and top to
+bottom.
+
+Characters of a word -> convolutions, max over time, highway layers, projection -> two directions of
+LSTMs with projection, which never mix. The result is every layer: layer 0 is the token vector
+twice, layer j the two directions side by side.
+
+Axes: B batch, T tokens, C characters, L layers, R directions, D biLM (all directions), P one
+direction.
+"""
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from elmo_bench.files import atomic
+
+from .chars import NUM_CHARACTERS, PAD, WIDTH, char_ids, word_frame
+
+DIRECTIONS = ("forward", "backward")
+UNSEEN = (
+    "activation",
+    "cell_clip",
+    "projection_clip",
+    "skip_connections",
+    "max_characters",
+    "directions",
+)  # by no parameter
+FORGET_BIAS = 1.0  # TensorFlow adds it at run time; weight files do not hold it.
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """The sizes of a biLM: what the original's `options.json` says, under names of our own."""
+
+    cell_size: int
+    projection_size: int
+    filters: Sequence[Sequence[int]]  # (width in characters, number of filters)
+    num_layers: int = 2
+    num_highway: int = 1
+    char_dim: int = 16
+    activation: str = "relu"
+    cell_clip: float = 3.0
+    projection_clip: float = 3.0
+    skip_connections: bool = True
+    max_characters: int = WIDTH
+    directions: Sequence[str] = DIRECTIONS
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "filters", tuple((width, count) for width, count in self.filters))
+        object.__setattr__(self, "directions", tuple(self.directions))
+        if self.directions not in (DIRECTIONS, *((one,) for one in DIRECTIONS)):
+            raise ValueError(
+                f"directions={[*self.directions]}, but they may be [forward], [backward] or "
+                "[forward,backward]"
+            )
+        if self.activation not in ("relu", "tanh"):
+            raise ValueError(
+                f"char_cnn.activation={self.activation!r}, but it may be 'relu' or 'tanh'"
+            )
+        if max(width for width, _ in self.filters) > self.max_characters:
+            raise ValueError(
+                f"a filter of {self.filters} is wider than "
+                f"max_characters_per_token={self.max_characters}"
+            )
+
+    @classmethod
+    def read(cls, path: str | Path) -> "Options":
+        """Read the original's `options.json`; keys that only its training used are ignored."""
+        try:
+            raw = json.loads(Path(path).read_text(encoding="utf-8"))
+            lstm, cnn = raw["lstm"], raw["char_cnn"]
+            options = cls(
+                cell_size=int(lstm["dim"]),
+                projection_size=int(lstm["projection_dim"]),
+                num_layers=int(lstm["n_layers"]),
+                cell_clip=float(lstm["cell_clip"]),
+                projection_clip=float(lstm["proj_clip"]),
+                skip_connections=bool(lstm["use_skip_connections"]),
+                char_dim=int(cnn["embedding"]["dim"]),
+                filters=tuple((int(width), int(count)) for width, count in cnn["filters"]),
+                num_highway=int(cnn["n_highway"]),
+                activation=str(cnn.get("activation", "relu")),
+                max_characters=int(cnn["max_characters_per_token"]),
+                directions=raw.get(
+                    "directions", DIRECTIONS if raw.get("bidirectional", True) else DIRECTIONS[:1]
+                ),
+            )
+        except KeyError as error:
+            raise ValueError(f"{path}: no key {error} in these biLM options") from error
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{path}: not the options of a biLM: {error}") from error
+        # 261 is what the original trains with, 262 what it predicts with: the same model.
+        if cnn.get("n_characters", NUM_CHARACTERS) not in (NUM_CHARACTERS - 1, NUM_CHARACTERS):
+            raise ValueError(
+                f"{path}: char_cnn.n_characters={cnn['n_characters']}, but it may be 261 or 262"
+            )
+        return options
+
+    def write(self, path: str | Path) -> None:
+        """Write an `options.json` that the original and every reader of it takes."""
+        raw: dict[str, Any] = {
+            "lstm": {
+                "dim": self.cell_size,
+                "projection_dim": self.projection_size,
+                "n_layers": self.num_layers,
+                "cell_clip": self.cell_clip,
+                "proj_clip": self.projection_clip,
+                "use_skip_connections": self.skip_connections,
+            },
+            "char_cnn": {
+                "embedding": {"dim": self.char_dim},
+                "filters": [list(pair) for pair in self.filters],
+                "n_highway": self.num_highway,
+                "activation": self.activation,
+                "max_characters_per_token": self.max_characters,
+                "n_characters": NUM_CHARACTERS,
+            },
+            "bidirectional": self.directions == DIRECTIONS,
+        }
+        if (
+            self.directions != DIRECTIONS
+        ):  # a word of ours: the original's readers know both directions alone
+            raw["directions"] = [*self.directions]
+        with atomic(path) as part:
+            part.write_text(json.dumps(raw, indent=2) + "\n", encoding="utf-8")
+
+
+class Highway(nn.Module):
+    """y = g * relu(W_t x + b_t) + (1 - g) * x with g = sigmoid(W_c x + b_c): the gate opens the
+    *transformed* branch.
+    """
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.carry = nn.Linear(size, size)
+        self.transform = nn.Linear(size, size)
+        for layer in (self.carry, self.transform):
+            nn.init.normal_(layer.weight, std=size**-0.5)
+        nn.init.constant_(self.carry.bias, -2.0)
+        nn.init.zeros_(self.transform.bias)
+
+    def forward(self, x: Float[Tensor, "*N F"]) -> Float[Tensor, "*N F"]:
+        gate = torch.sigmoid(self.carry(x))
+        return gate * F.relu(self.transform(x)) + (1 - gate) * x
+
+
+class CharCnn(nn.Module):
+    """The token encoder: characters of a word -> its context-independent vector.
+
+    The maximum runs over the whole frame, pad characters (which have a learned embedding) included:
+    the original does so.
+    """
+
+    def __init__(self, options: Options) -> None:
+        super().__init__()
+        self.activation = torch.relu if options.activation == "relu" else torch.tanh
+        self.embedding = nn.Embedding(NUM_CHARACTERS, options.char_dim, padding_idx=0)
+        self.convolutions: Any = nn.ModuleList(
+            nn.Conv1d(options.char_dim, count, width) for width, count in options.filters
+        )
+        size = sum(count for _, count in options.filters)
+        self.highways = nn.ModuleList(Highway(size) for _ in range(options.num_highway))
+        self.projection = nn.Linear(size, options.projection_size)
+        self._initialise(options, size)
+
+    def _initialise(self, options: Options, size: int) -> None:
+        """Start as bilm-tf does."""
+        nn.init.uniform_(self.embedding.weight[1:], -1.0, 1.0)
+        for convolution, (width, _) in zip(self.convolutions, options.filters, strict=True):
+            if options.activation == "relu":
+                nn.init.uniform_(convolution.weight, -0.05, 0.05)
+            else:
+                nn.init.normal_(convolution.weight, std=(width * options.char_dim) ** -0.5)
+            nn.init.zeros_(convolution.bias)
+        nn.init.normal_(self.projection.weight, std=size**-0.5)
+        nn.init.zeros_(self.projection.bias)
+
+    def forward(self, chars: Int[Tensor, "B T C"]) -> Float[Tensor, "B T P"]:
+        # All windows of pad characters give the same value: past the longest word, one of the
+        # widest filter's is enough.
+        used = int(((chars > 0) & (chars != PAD)).sum(-1).amax())
+        chars = chars[..., : used + max(conv.kernel_size[0] for conv in self.convolutions)]
+        characters = self.embedding(chars.flatten(0, 1)).transpose(1, 2)  # (B T) char_dim C
+        x = torch.cat(
+            [self.activation(_highest(conv(characters))) for conv in self.convolutions], -1
+        )
+        for highway in self.highways:
+            x = highway(x)
+        return self.projection(x).unflatten(0, chars.shape[:2])
+
+
+def _highest(x: Float[Tensor, "N F C"]) -> Float[Tensor, "N F"]:
+    """The maximum over the last axis. `amax` is faster but for its gradient, which it shares among
+    equals: five times slower.
+    """
+    return x.max(-1).values if x.requires_grad else x.amax(-1)
+
+
+class ProjectedLstm(nn.Module):
+    """One layer and direction: an LSTM whose output and recurrent state is a clipped projection of
+    its cell's output.
+
+    z = W_x x_t + W_h h_{t-1} + b, in blocks i, j, f, o (the order of the weight files); c_t =
+    clip(sigmoid(f + 1) c_{t-1} + sigmoid(i) tanh(j));  h_t = clip(W_p (sigmoid(o) tanh(c_t))).
+    """
+
+    def __init__(self, input_size: int, options: Options) -> None:
+        super().__init__()
+        cell, projection = options.cell_size, options.projection_size
+        self.cell_clip, self.projection_clip = options.cell_clip, options.projection_clip
+        self.weight = nn.Parameter(torch.empty(4 * cell, input_size + projection))  # [W_x, W_h]
+        self.bias = nn.Parameter(torch.zeros(4 * cell))
+        self.projection_weight = nn.Parameter(torch.empty(projection, cell))
+        nn.init.xavier_uniform_(self.weight)
+        nn.init.xavier_uniform_(self.projection_weight)
+
+    def forward(
+        self,
+        x: Float[Tensor, "B T I"],
+        mask: Bool[Tensor, "B T"],
+        h: Float[Tensor, "B P"],
+        c: Float[Tensor, "B Z"],
+    ) -> tuple[Float[Tensor, "B T P"], Float[Tensor, "B P"], Float[Tensor, "B Z"]]:
+        """Read x from left to right; where the mask is off, the output is 0 and the state stays as
+        it was.
+        """
+        input_weight, state_weight = self.weight.split((x.shape[-1], h.shape[-1]), dim=1)
+        from_input = F.linear(x, input_weight, self.bias)
+        outputs = []
+        for t in range(x.shape[1]):
+            i, j, f, o = (from_input[:, t] + F.linear(h, state_weight)).chunk(4, -1)
+            new_c = torch.sigmoid(f + FORGET_BIAS) * c + torch.sigmoid(i) * torch.tanh(j)
+            new_c = new_c.clamp(-self.cell_clip, self.cell_clip)
+            new_h = F.linear(torch.sigmoid(o) * torch.tanh(new_c), self.projection_weight)
+            new_h = new_h.clamp(-self.projection_clip, self.projection_clip)
+            here = mask[:, t, None]
+            outputs.append(torch.where(here, new_h, 0))
+            h, c = torch.where(here, new_h, h), torch.where(here, new_c, c)
+        return torch.stack(outputs, 1), h, c
+
+
+class State(NamedTuple):
+    """What an LSTM carries: `h[direction][layer]` is "B P", `c[direction][layer]` is "B cell"."""
+
+    h: Float[Tensor, "R N B P"]
+    c: Float[Tensor, "R N B Z"]
+
+
+class Chars(NamedTuple):
+    """What a biLM reads of a batch: character ids, 0 past a sentence's end."""
+
+    chars: Int[Tensor, "B T C"]
+
+
+def reverse(x: Float[Tensor, "B T *F"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B T *F"]:
+    """Turn each sequence around within its own length; what lies past the end stays where it is."""
+    time = torch.arange(x.shape[1], device=x.device)
+    index = torch.where(time < lengths[:, None], lengths[:, None] - 1 - time, time)
+    return x[torch.arange(x.shape[0], device=x.device)[:, None], index]
+
+
+class BiLm(nn.Module):
+    """An encoder: the token layer, and the LSTM layers of both directions side by side (or of the
+    one that it has).
+
+    Called, it reads every sentence from a zero state, so that its vectors depend on nothing but the
+    sentence. Whoever wants the original's habit (state carried from batch to batch, row by row)
+    passes the state that `read` returns in again.
+    """
+
+    def __init__(self, options: Options, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.options = options
+        self.dropout = dropout  # on the input of every LSTM layer, while training the biLM itself
+        self.token_encoder = CharCnn(options)
+        self.directions: Any = nn.ModuleList(
+            nn.ModuleList(
+                ProjectedLstm(options.projection_size, options) for _ in range(options.num_layers)
+            )
+            for _ in options.directions
+        )
+
+    @property
+    def num_layers(self) -> int:
+        """How many layers come out: the LSTM layers and the token layer."""
+        return self.options.num_layers + 1
+
+    @property
+    def dim(self) -> int:
+        """D, the width of a layer: that of its directions."""
+        return len(self.directions) * self.options.projection_size
+
+    def fingerprint(self) -> str:
+        """A sha256 of all parameters, and of options that are not the original's: which biLM this
+        is, wherever its files lie.
+        """
+        sha256 = hashlib.sha256()
+        for name in UNSEEN:
+            value = getattr(self.options, name)
+            if value != getattr(Options, name):
+                sha256.update(f"{name}={value}".encode())
+        for name, value in sorted(self.state_dict().items()):
+            sha256.update(name.encode())
+            sha256.update(value.cpu().contiguous().numpy())
+        return sha256.hexdigest()
+
+    def prepare(self, sentences: Sequence[Sequence[str]]) -> Chars:
+        """The characters of a batch of sentences."""
+        return Chars(char_ids(sentences, self.options.max_characters))
+
+    def parameter_groups(self) -> list[list[nn.Parameter]]:
+        """Those of each LSTM layer, the top one first, and those of the token layer."""
+        layers = [
+            [p for lstms in self.directions for p in lstms[k].parameters()]
+            for k in range(self.options.num_layers)
+        ]
+        return [*reversed(layers), [*self.token_encoder.parameters()]]
+
+    def forward(
+        self, inputs: Chars, layers: Sequence[int] | None = None
+    ) -> Float[Tensor, "L B T D"]:
+        """The layers asked for, or all; 0 past a sentence's end."""
+        all_layers, _ = self.read(inputs.chars)
+        return all_layers if layers is None else all_layers[list(layers)]
+
+    def zero_state(self, batch_size: int) -> State:
+        """The state before the first token."""
+        weight = self.directions[0][0].bias
+        shape = len(self.directions), self.options.num_layers, batch_size
+        return State(
+            weight.new_zeros(*shape, self.options.projection_size),
+            weight.new_zeros(*shape, self.options.cell_size),
+        )
+
+    def token_layer(self, chars: Int[Tensor, "B T C"]) -> Float[Tensor, "B T P"]:
+        """The token vectors, one direction wide."""
+        return self.token_encoder(chars)
+
+    def run(
+        self,
+        direction: int,
+        x: Float[Tensor, "B T P"],
+        mask: Bool[Tensor, "B T"] | None,
+        state: State,
+    ) -> tuple[list[Float[Tensor, "B T P"]], State]:
+        """One direction's LSTM layers over token vectors *in the order in which it reads them*,
+        from its part of the state.
+
+        No mask means a stream of text: every place holds a token.
+        """
+        mask = x.new_ones(x.shape[:2], dtype=torch.bool) if mask is None else mask
+        outputs, hs, cs = [], [], []
+        for layer, lstm in enumerate(self.directions[direction]):
+            x = F.dropout(x, self.dropout, self.training)
+            out, h, c = lstm(x, mask, state.h[direction, layer], state.c[direction, layer])
+            x = out + x if layer and self.options.skip_connections else out
+            outputs.append(x)
+            hs.append(h)
+            cs.append(c)
+        return outputs, State(torch.stack(hs), torch.stack(cs))
+
+    def read(
+        self, chars: Int[Tensor, "B T C"], state: State | None = None, *, boundaries: bool = False
+    ) -> tuple[Float[Tensor, "L B S D"], State]:
+        """All layers, and the state after the last token; 0 past a sentence's end. `boundaries`
+        keeps the rows of <S> and </S>, so that S is T + 2, else T.
+        """
+        if chars.shape[-1] != self.options.max_characters:
+            raise ValueError(
+                f"this biLM reads {self.options.max_characters} characters a word, not "
+                f"{chars.shape[-1]}"
+            )
+        framed, lengths = add_boundaries(chars)
+        mask = torch.arange(framed.shape[1], device=chars.device) < lengths[:, None]
+        x = self.token_layer(framed) * mask[..., None]
+        state = state or self.zero_state(len(chars))
+        outputs, states = [], []  # of each direction
+        for number, direction in enumerate(self.options.directions):
+            if direction == "forward":
+                read, after = self.run(number, x, mask, state)
+            else:
+                read, after = self.run(number, reverse(x, lengths), mask, state)
+                read = [reverse(layer, lengths) for layer in read]
+            outputs.append([x, *read])
+            states.append(after)
+        layers = torch.stack(
+            [torch.cat(sides, -1) * mask[..., None] for sides in zip(*outputs, strict=True)]
+        )
+        if not boundaries:
+            layers = layers[:, :, 1:-1] * (chars > 0).any(-1)[None, ..., None]
+        return layers, State(
+            torch.stack([after.h for after in states]), torch.stack([after.c for after in states])
+        )
+
+
+def add_boundaries(chars: Int[Tensor, "B T C"]) -> tuple[Int[Tensor, "B S C"], Int[Tensor, " B"]]:
+    """Put <S> before and </S> after every sentence; also the new lengths."""
+    lengths = (chars > 0).any(-1).sum(-1) + 2
+    framed = F.pad(chars, (0, 0, 1, 1))
+    width = chars.shape[-1]
+    framed[:, 0] = torch.tensor(word_frame("<S>", width), device=chars.device)
+    framed[torch.arange(len(chars), device=chars.device), lengths - 1] = torch.tensor(
+        word_frame("</S>", width), device=chars.device
+    )
+    return framed, lengths

@@ -1,0 +1,56 @@
+"""Words to character ids, as the original biLM reads them (bilm-tf's `UnicodeCharsVocabulary`).
+
+Axes: B batch, T tokens, C characters.
+
+A word is a frame of 50 ids: begin-word, at most 48 UTF-8 bytes, end-word, then pad-character. Ids
+are shifted by one, so that 0 is left for "no token here" and `mask = (chars > 0).any(-1)`. A word
+without characters is still a word.
+"""
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+WIDTH = 50
+NUM_CHARACTERS = 262  # 256 bytes, 5 special characters, and 0 for "no token"
+BEGIN_SENTENCE, END_SENTENCE, BEGIN_WORD, END_WORD, PAD = 257, 258, 259, 260, 261
+
+
+def _frame(content: Sequence[int], width: int) -> np.ndarray:
+    frame = np.full(width, PAD, dtype=np.int64)
+    frame[: len(content) + 2] = [BEGIN_WORD, *content, END_WORD]
+    frame.setflags(write=False)
+    return frame
+
+
+@lru_cache(maxsize=1 << 17)
+def word_frame(word: str, width: int = WIDTH) -> Int[np.ndarray, " C"]:
+    """The character ids of one word; bytes past `width - 2` are cut off, as in the original.
+
+    >>> word_frame("a")[:4].tolist()
+    [259, 98, 260, 261]
+    """
+    if word == "<S>":
+        return _frame([BEGIN_SENTENCE], width)
+    if word == "</S>":
+        return _frame([END_SENTENCE], width)
+    return _frame([byte + 1 for byte in word.encode("utf-8", "replace")[: width - 2]], width)
+
+
+def char_ids(sentences: Sequence[Sequence[str]], width: int = WIDTH) -> Int[Tensor, "B T C"]:
+    """The character ids of a batch of sentences, without boundary tokens; rows past a sentence's
+    end are zeros.
+
+    >>> char_ids([["Hi", "."], ["!"]]).shape
+    torch.Size([2, 2, 50])
+    """
+    longest = max((len(sentence) for sentence in sentences), default=0)
+    ids = np.zeros((len(sentences), longest, width), dtype=np.int64)
+    for row, sentence in zip(ids, sentences, strict=True):
+        for place, word in enumerate(sentence):
+            row[place] = word_frame(word, width)
+    return torch.from_numpy(ids)

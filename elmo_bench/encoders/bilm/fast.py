@@ -1,0 +1,277 @@
+"""The biLM to use: the numbers of `bilm.py`, which defines them, many times faster on a CPU and in
+training.
+
+- A word type goes through the character CNN once; on a CPU, without gradients, a table remembers it
+for the batches to come.
+- Sentences are read in order of length, and a step computes only those that still have a token.
+- Input weights are multiplied for several steps at a time, the first layer's once for each word
+type.
+- Weights are packed once, as oneDNN multiplies fastest: with few rows that more than doubles the
+speed of a product.
+- Where a gradient is wanted, `scan.py` has it, written by hand.
+
+Axes: B batch, T tokens, C characters, P one direction, Z cell, G gates (4 Z), I input of a layer, N
+rows of a product.
+"""
+
+import copy
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from . import bilm
+from .bilm import FORGET_BIAS, CharCnn, ProjectedLstm, State
+from .chars import PAD
+from .packed import PackedLinear
+from .scan import Scan
+
+CNN_TYPES = 256  # word types that go through the character CNN at a time
+KNOWN_TYPES = 1 << 15  # word types whose vectors are remembered
+INPUT_ROWS = 512  # tokens whose input weights are multiplied at a time
+
+
+class BiLm(bilm.BiLm):
+    """The biLM, fast: on a CPU without gradients with packed weights, with gradients by `Scan`,
+    else as it is defined.
+
+    What packing needs besides the parameters is made anew when one of them has changed, and is
+    neither saved nor copied. A change in place through `parameter.data` is one that torch does not
+    count, and so goes unnoticed.
+    """
+
+    # whether it runs under autocast to bfloat16: the LSTMs' products in bfloat16, all else in
+    # float32
+    bf16 = False
+    _packed: "Packed | None" = None
+
+    def read(
+        self, chars: Int[Tensor, "B T C"], state: State | None = None, *, boundaries: bool = False
+    ) -> tuple[Float[Tensor, "L B S D"], State]:
+        with torch.autocast(chars.device.type, torch.bfloat16) if self.bf16 else nullcontext():
+            layers, state = super().read(chars, state, boundaries=boundaries)
+        return layers.to(state.c.dtype), state  # without packed weights bfloat16 is what came out
+
+    def fingerprint(self) -> str:
+        """As that of the definition, and what it multiplies in."""
+        return super().fingerprint() + ("-bfloat16" if self.bf16 else "")
+
+    def token_layer(self, chars: Int[Tensor, "B T C"]) -> Float[Tensor, "B T P"]:
+        packed = self._pack()
+        with torch.autocast(chars.device.type, enabled=False):
+            if not chars.numel() or torch.compiler.is_compiling():
+                return super().token_layer(chars)
+            if packed:
+                return packed.types(chars)
+            frames, places = chars.flatten(0, 1).unique(dim=0, return_inverse=True)
+            return super().token_layer(frames[None])[0][places].unflatten(0, chars.shape[:2])
+
+    def run(
+        self,
+        direction: int,
+        x: Float[Tensor, "B T P"],
+        mask: Bool[Tensor, "B T"] | None,
+        state: State,
+    ) -> tuple[list[Float[Tensor, "B T P"]], State]:
+        mask = x.new_ones(x.shape[:2], dtype=torch.bool) if mask is None else mask
+        packed, trains = self._pack(x, *state), self._trains(x, *state)
+        order = mask.sum(1).argsort(descending=True, stable=True)
+        here = mask[order].T
+        rows = [count for count in here.sum(1).tolist() if count]
+        if not (packed or trains) or not rows or (mask[:, 1:] > mask[:, :-1]).any():
+            return super().run(direction, x, mask, state)
+        back, x, outputs, hs, cs = order.argsort(), x[order].transpose(0, 1)[here], [], [], []
+        for layer, lstm in enumerate(self.directions[direction]):
+            before = state.h[direction, layer, order], state.c[direction, layer, order]
+            x = F.dropout(x, self.dropout, self.training)
+            if packed:
+                out, h, c = packed.directions[direction][layer](x, rows, *before, types=not layer)
+            else:
+                out, h, c = scan(lstm, x, rows, *before)
+            x = out + x if layer and self.options.skip_connections else out
+            outputs.append(
+                x.new_zeros(*here.shape, x.shape[1]).index_put((here,), x).transpose(0, 1)[back]
+            )
+            hs.append(h[back])
+            cs.append(c[back])
+        return outputs, State(torch.stack(hs), torch.stack(cs))
+
+    def _trains(self, *given: Tensor) -> bool:
+        """Whether a gradient is wanted."""
+        return torch.is_grad_enabled() and any(
+            tensor.requires_grad for tensor in (*given, *self.parameters())
+        )
+
+    def _pack(self, *given: Tensor) -> "Packed | None":
+        """The parameters as they are now, packed; None where the definition or `Scan` has to do."""
+        weights = list(self.parameters())
+        unfit = any(weight.device.type != "cpu" or weight.is_inference() for weight in weights)
+        dtype = _dtype(weights[0])
+        if self.training or unfit or self._trains(*given) or torch.compiler.is_compiling():
+            self._packed = None
+        elif self._packed is None or not self._packed.is_of(weights, dtype):
+            self._packed = None  # its memory first
+            self._packed = Packed(self, dtype)
+        return self._packed
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_packed"}
+
+
+class Packed:
+    """A biLM's parameters as they were when this was made, and the word types that it has met."""
+
+    def __init__(self, bilm: bilm.BiLm, dtype: torch.dtype) -> None:
+        self.dtype = dtype  # of the LSTMs' products
+        self.made_of = [(weight.detach(), weight._version) for weight in bilm.parameters()]
+        self.types = WordTypes(bilm.token_encoder)
+        self.directions = [
+            [PackedLstm(lstm, dtype) for lstm in direction] for direction in bilm.directions
+        ]
+
+    def is_of(self, weights: Sequence[Tensor], dtype: torch.dtype) -> bool:
+        """Whether these are the parameters still: in the same memory, and not written to."""
+        pairs = zip(weights, self.made_of, strict=True)
+        same = all(
+            now.data_ptr() == then.data_ptr() and now._version == version
+            for now, (then, version) in pairs
+        )
+        return same and dtype == self.dtype
+
+
+class WordTypes:
+    """The token encoder with a memory, which begins anew when it would hold too much."""
+
+    def __init__(self, encoder: CharCnn) -> None:
+        self.encoder = copy.deepcopy(encoder).requires_grad_(False)
+        for module in list(self.encoder.modules()):
+            for name, child in module.named_children():
+                if isinstance(child, nn.Linear):
+                    setattr(module, name, PackedLinear(child.weight, child.bias))
+        self.lock = threading.Lock()
+        self.numbers: dict[bytes, int] = {}
+        self.vectors = encoder.projection.weight.new_empty(0, encoder.projection.out_features)
+
+    def __call__(self, chars: Int[Tensor, "B T C"]) -> Float[Tensor, "B T P"]:
+        """A vector for every frame, also for those past a sentence's end."""
+        frames = chars.flatten(0, 1)
+        keys = [frame.tobytes() for frame in frames.numpy().astype(np.int16)]
+        with self.lock:
+            new = {key: place for place, key in enumerate(keys) if key not in self.numbers}
+            if len(self.numbers) + len(new) > KNOWN_TYPES:
+                self.numbers, self.vectors = {}, self.vectors[:0]
+                new = {key: place for place, key in enumerate(keys)}
+            if new:
+                lengths = (frames != PAD).sum(1).tolist()
+                places = sorted(
+                    new.values(), key=lambda place: lengths[place]
+                )  # the CNN reads as far as the longest
+                found = [self.encoder(part[None])[0] for part in frames[places].split(CNN_TYPES)]
+                self.vectors = torch.cat([self.vectors, *found])
+                self.numbers |= {
+                    keys[place]: number for number, place in enumerate(places, len(self.numbers))
+                }
+            numbers = torch.tensor([self.numbers[key] for key in keys])
+            return self.vectors[numbers].unflatten(0, chars.shape[:2])
+
+
+class PackedLstm:
+    """`bilm.ProjectedLstm` over sentences that come longest first.
+
+    torch computes sigmoids ten times faster than tanh, and tanh(x) = 2 (sigmoid(2 x) - 1/2). So j
+    and c stand doubled here, one sigmoid squashes all gates of a step, and the last 2 is in the
+    projection's weights.
+    """
+
+    def __init__(self, lstm: ProjectedLstm, dtype: torch.dtype) -> None:
+        weight, bias, projection = (parameter.detach().clone() for parameter in lstm.parameters())
+        bias.chunk(4)[2].add_(FORGET_BIAS)
+        for block in (weight.chunk(4)[1], bias.chunk(4)[1], projection):
+            block.mul_(2)
+        input_weight, state_weight = weight.split(
+            [weight.shape[1] - len(projection), len(projection)], dim=1
+        )
+        self.from_input = PackedLinear(input_weight.to(dtype), bias)
+        self.from_state, self.project = (
+            PackedLinear(state_weight.to(dtype)),
+            PackedLinear(projection.to(dtype)),
+        )
+        self.cell_clip, self.projection_clip = 2 * lstm.cell_clip, lstm.projection_clip
+
+    def __call__(
+        self,
+        x: Float[Tensor, "N I"],
+        rows: Sequence[int],
+        h: Float[Tensor, "B P"],
+        c: Float[Tensor, "B Z"],
+        *,
+        types: bool,
+    ) -> tuple[Float[Tensor, "N P"], Float[Tensor, "B P"], Float[Tensor, "B Z"]]:
+        """`rows` says how many sentences have a token at each step; x has one step after the other,
+        with `types` many the same.
+
+        h and c are overwritten with the state after the last step.
+        """
+        outputs = []
+        c.mul_(2)
+        for n, given in zip(rows, self._inputs(x, rows, types), strict=True):
+            i, j, f, o = self.from_state(h[:n], given).sigmoid_().chunk(4, 1)
+            cell = (
+                c[:n]
+                .mul_(f)
+                .addcmul_(i, j.sub_(0.5), value=4)
+                .clamp_(-self.cell_clip, self.cell_clip)
+            )
+            gated = cell.sigmoid().sub_(0.5).mul_(o)
+            outputs.append(self.project(gated).clamp_(-self.projection_clip, self.projection_clip))
+            h[:n] = outputs[-1]
+        return torch.cat(outputs), h, c.div_(2)
+
+    def _inputs(
+        self, x: Float[Tensor, "N I"], rows: Sequence[int], types: bool
+    ) -> Iterator[Float[Tensor, "N G"]]:
+        """W_x x_t + b of each step, computed for as many steps at a time as have `INPUT_ROWS`
+        tokens.
+        """
+        ends = np.cumsum(rows)
+        for _, steps in groupby(range(len(rows)), lambda t: ends[t] // INPUT_ROWS):
+            sizes = [rows[t] for t in steps]
+            tokens, x = x.split([sum(sizes), len(x) - sum(sizes)])
+            if types:
+                different, places = tokens.unique(dim=0, return_inverse=True)
+                products = self.from_input(different)
+                yield from (products[place] for place in places.split(sizes))
+            else:
+                yield from self.from_input(tokens).split(sizes)
+
+
+def scan(
+    lstm: ProjectedLstm,
+    x: Float[Tensor, "N I"],
+    rows: Sequence[int],
+    h: Float[Tensor, "B P"],
+    c: Float[Tensor, "B Z"],
+) -> tuple[Float[Tensor, "N P"], Float[Tensor, "B P"], Float[Tensor, "B Z"]]:
+    """`PackedLstm` with gradients, by `Scan`."""
+    dtype = _dtype(h)
+    bias = (
+        lstm.bias.view(4, -1) + lstm.bias.new_tensor([[0.0], [0.0], [FORGET_BIAS], [0.0]])
+    ).flatten()
+    with torch.autocast(x.device.type, enabled=False):
+        clips = lstm.cell_clip, lstm.projection_clip
+        return Scan.apply(
+            x.to(h.dtype), lstm.weight, bias, lstm.projection_weight, h, c, rows, *clips, dtype
+        )
+
+
+def _dtype(tensor: Tensor) -> torch.dtype:
+    """What products are taken in: autocast's choice, or the tensor's own."""
+    device = tensor.device.type
+    return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else tensor.dtype

@@ -1,0 +1,49 @@
+"""A product with a weight that is packed as oneDNN multiplies fastest: with few rows that more than
+doubles its speed on a CPU.
+
+Axes: N rows of a product, I and O the weight's two sides.
+"""
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+LARGE = 1 << 17  # numbers in a weight that is worth packing
+
+
+class PackedLinear(nn.Module):
+    """x -> x W' + b, and more to add, in x's type; the product is taken in W's.
+
+    A large W is packed if it is on a CPU and torch has oneDNN's operators (those that its own
+    compiler calls).
+    """
+
+    def __init__(
+        self, weight: Float[Tensor, "O I"], bias: Float[Tensor, " O"] | None = None
+    ) -> None:
+        super().__init__()
+        self.weight, self.packed = weight, None
+        self.bias = None if bias is None else bias.to(weight.dtype)
+        fit = weight.device.type == "cpu" and weight.dtype in (torch.float32, torch.bfloat16)
+        if fit and weight.numel() >= LARGE and torch.backends.mkldnn.is_available():
+            try:
+                self.packed = torch.ops.mkldnn._reorder_linear_weight(weight)
+                self(weight.new_zeros(1, weight.shape[1]), weight.new_zeros(1, weight.shape[0]))
+            except (AttributeError, RuntimeError, TypeError):  # no such operators, or others
+                self.packed = None
+                return
+            del self.weight
+
+    def forward(
+        self, x: Float[Tensor, "N I"], more: Float[Tensor, "N O"] | None = None
+    ) -> Float[Tensor, "N O"]:
+        if self.packed is None:
+            product = F.linear(x.to(self.weight.dtype), self.weight, self.bias)
+        elif more is not None and self.packed.dtype == x.dtype:
+            return torch.ops.mkldnn._linear_pointwise.binary(x, more, self.packed, self.bias, "add")
+        else:
+            product = torch.ops.mkldnn._linear_pointwise(
+                x.to(self.packed.dtype), self.packed, self.bias, "none", [], ""
+            )
+        return product.to(x.dtype) if more is None else product + more

@@ -1,0 +1,265 @@
+"""Reading and writing biLMs: the original's `options.json` + HDF5, and safetensors under our own
+parameter names.
+
+Axes: as in `bilm.py`. The HDF5 layout is that of bilm-tf's `dump_weights`; its names, shapes and
+orders are in `_hdf5_layout`.
+"""
+
+import dataclasses
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import h5py
+import numpy as np
+import torch
+from safetensors import SafetensorError
+from safetensors.numpy import load_file
+from safetensors.numpy import save as to_bytes
+from torch import Tensor
+
+from elmo_bench.files import atomic
+
+from .bilm import DIRECTIONS, Options
+from .fast import BiLm
+
+log = logging.getLogger(__name__)
+Turn = Callable[[np.ndarray], np.ndarray]
+
+
+def shipped(file: str) -> str:
+    """The path of a file that ships with this package, such as `mini/options.json`."""
+    return str(Path(__file__).parent / file)
+
+
+def in_folder(path: str | Path | None, kind: str) -> str | None:
+    """The "options" or the "weights" of the biLM in a folder: `*options.json`,
+    `*weights.safetensors`, `.hdf5` or `.h5`.
+
+    None without a folder, or where it has no such file. Raises FileNotFoundError where there is no
+    such folder, and ValueError where it has several such files.
+    """
+    if path is None:
+        return None
+    folder = Path(path).expanduser()
+    if not folder.is_dir():
+        raise FileNotFoundError(f"encoder.dir={path}: no such folder")
+    suffixes = (".json",) if kind == "options" else (".safetensors", ".hdf5", ".h5")
+    files = sorted(
+        file for file in folder.iterdir() if file.stem.endswith(kind) and file.suffix in suffixes
+    )
+    if len(files) > 1:
+        names = ", ".join(file.name for file in files)
+        raise ValueError(f"encoder.dir={path} has {names}: choose one with encoder.{kind}=FILE")
+    return str(files[0]) if files else None
+
+
+def load(
+    options: str | Path | None,
+    weights: str | Path | None,
+    *,
+    pretrained: bool = True,
+    precision: str = "float32",
+    directions: Sequence[str] | None = None,
+) -> BiLm:
+    """A biLM from `options.json` and its weights (`.hdf5`, `.h5` or `.safetensors`), in float32.
+
+    `pretrained=False` keeps the random weights of a new model: the control that tells pretraining
+    from capacity. `precision="bfloat16"` multiplies in bfloat16 when it runs.
+    `directions=["forward"]` is the forward language model alone, and half as wide; `["backward"]`
+    the other one. Raises FileNotFoundError and ValueError that name the file, the tensor and both
+    shapes.
+    """
+    if options is None:
+        raise ValueError(
+            "encoder.options is empty: give a folder that has the options.json of a biLM, "
+            "encoder=files encoder.dir=FOLDER"
+        )
+    for key, path in (("encoder.options", options), ("encoder.weights", weights)):
+        if path is not None and not Path(path).is_file():
+            raise FileNotFoundError(f"{key}={path}: no such file")
+    if precision not in ("float32", "bfloat16"):
+        raise ValueError(f"encoder.precision={precision}, but it may be float32 or bfloat16")
+    whole = Options.read(options)
+    chosen = (
+        whole if directions is None else dataclasses.replace(whole, directions=tuple(directions))
+    )
+    if missing := [
+        direction for direction in chosen.directions if direction not in whole.directions
+    ]:
+        raise ValueError(
+            f"encoder.directions: the biLM of {options} has only {[*whole.directions]}, and no "
+            f"{', '.join(missing)}"
+        )
+    bilm = BiLm(chosen)
+    bilm.bf16 = precision == "bfloat16"
+    if not pretrained:
+        log.info("encoder.pretrained=false: the biLM keeps its random weights")
+        return bilm
+    if weights is None:
+        raise ValueError(
+            "encoder.weights is empty: give a folder that has them, encoder.dir=FOLDER, or a "
+            "file, or encoder.pretrained=false"
+        )
+    read = _read_safetensors if Path(weights).suffix == ".safetensors" else _read_hdf5
+    tensors = read(bilm if chosen == whole else BiLm(whole), weights)
+    bilm.load_state_dict(dict(_chosen_directions(tensors, whole.directions, chosen.directions)))
+    return bilm
+
+
+def _chosen_directions(
+    tensors: Mapping[str, Tensor], whole: Sequence[str], chosen: Sequence[str]
+) -> Iterator[tuple[str, Tensor]]:
+    """The tensors of a biLM that one with fewer directions has, by the names that they have
+    there.
+    """
+    for name, tensor in tensors.items():
+        part, number, *rest = name.split(".")
+        if part != "directions":
+            yield name, tensor
+        elif whole[int(number)] in chosen:
+            yield ".".join([part, str(chosen.index(whole[int(number)])), *rest]), tensor
+
+
+def save(
+    bilm: BiLm,
+    weights: str | Path,
+    options: str | Path | None = None,
+    *,
+    dtype: torch.dtype = torch.float32,
+) -> None:
+    """Write a biLM, atomically: the format is that of the suffix; `options` defaults to
+    `options.json` beside the weights.
+
+    An options file that says the same already, and perhaps more (the original's has its
+    training's), stays as it is.
+    """
+    weights = Path(weights)
+    weights.parent.mkdir(parents=True, exist_ok=True)
+    options = Path(options or weights.parent / "options.json")
+    if not options.is_file() or not _says(options, bilm.options):
+        bilm.options.write(options)
+    tensors = {
+        name: tensor.detach().cpu().to(dtype).numpy() for name, tensor in bilm.state_dict().items()
+    }
+    with atomic(weights) as part:
+        if weights.suffix == ".safetensors":
+            arrays = {name: np.ascontiguousarray(array) for name, array in tensors.items()}
+            part.write_bytes(
+                to_bytes(arrays)
+            )  # with the user's own file mode, as `save_file` does not
+        else:
+            with h5py.File(part, "w") as file:
+                for theirs, ours, _, back in _hdf5_layout(bilm.options):
+                    file[theirs] = back(tensors[ours])
+
+
+def _says(path: Path, options: Options) -> bool:
+    try:
+        return Options.read(path) == options
+    except ValueError:  # something else, or what a killed run left of it
+        return False
+
+
+def _read_safetensors(bilm: BiLm, path: str | Path) -> dict[str, Tensor]:
+    try:
+        arrays = load_file(path)
+    except SafetensorError as error:
+        raise ValueError(f"{path}: not a safetensors file, or a damaged one: {error}") from error
+    expected = bilm.state_dict()
+    _check_names(path, arrays.keys(), expected.keys())
+    return {name: _checked(path, name, arrays[name], expected[name]) for name in expected}
+
+
+def _read_hdf5(bilm: BiLm, path: str | Path) -> dict[str, Tensor]:
+    expected, tensors = bilm.state_dict(), {}
+    layout = list(_hdf5_layout(bilm.options))
+    try:
+        with h5py.File(path, "r") as file:
+            found: list[str] = []
+            file.visititems(
+                lambda name, item: found.append(name) if isinstance(item, h5py.Dataset) else None
+            )
+            _check_names(path, found, [theirs for theirs, *_ in layout])
+            arrays = {theirs: file[theirs][()] for theirs in found}
+    except (
+        OSError,
+        RuntimeError,
+    ) as error:  # h5py's words for a file that is cut off or something else
+        raise ValueError(f"{path}: not an HDF5 file, or a damaged one: {error}") from error
+    for theirs, ours, turn, back in layout:
+        shape = back(expected[ours].numpy()).shape
+        if arrays[theirs].shape != shape:
+            raise ValueError(
+                f"{path}: {theirs} has shape {arrays[theirs].shape}, but the options ask for "
+                f"{shape}"
+            )
+        tensors[ours] = _checked(path, theirs, turn(arrays[theirs]), expected[ours])
+    return tensors
+
+
+def _check_names(path: str | Path, found: Iterable[str], expected: Iterable[str]) -> None:
+    missing, unknown = sorted(set(expected) - set(found)), sorted(set(found) - set(expected))
+    if missing or unknown:
+        raise ValueError(
+            f"{path} does not fit the biLM's options: it lacks {missing or 'nothing'}, "
+            f"and has {unknown or 'nothing'} that they do not ask for"
+        )
+
+
+def _checked(path: str | Path, name: str, array: np.ndarray, expected: Tensor) -> Tensor:
+    if array.shape != tuple(expected.shape):
+        raise ValueError(
+            f"{path}: {name} has shape {array.shape}, but the options ask for "
+            f"{tuple(expected.shape)}"
+        )
+    return torch.tensor(array, dtype=torch.float32)
+
+
+def _hdf5_layout(options: Options) -> Iterator[tuple[str, str, Turn, Turn]]:
+    """(name in the file, name in `BiLm`, from the file's array to ours, and back); the file is
+    input-major.
+    """
+
+    def same(array: np.ndarray) -> np.ndarray:
+        return array
+
+    def transpose(array: np.ndarray) -> np.ndarray:
+        return array.T
+
+    def from_filters(array: np.ndarray) -> np.ndarray:
+        return array[0].transpose(
+            2, 1, 0
+        )  # (1, width, char_dim, filters) -> (filters, char_dim, width)
+
+    def to_filters(array: np.ndarray) -> np.ndarray:
+        return array.transpose(2, 1, 0)[None]
+
+    # The file has no row for id 0, "no token".
+    yield (
+        "char_embed",
+        "token_encoder.embedding.weight",
+        lambda a: np.pad(a, ((1, 0), (0, 0))),
+        lambda a: a[1:],
+    )
+    for k in range(len(options.filters)):
+        yield f"CNN/W_cnn_{k}", f"token_encoder.convolutions.{k}.weight", from_filters, to_filters
+        yield f"CNN/b_cnn_{k}", f"token_encoder.convolutions.{k}.bias", same, same
+    for k in range(options.num_highway):
+        for part in ("carry", "transform"):
+            yield (
+                f"CNN_high_{k}/W_{part}",
+                f"token_encoder.highways.{k}.{part}.weight",
+                transpose,
+                transpose,
+            )
+            yield f"CNN_high_{k}/b_{part}", f"token_encoder.highways.{k}.{part}.bias", same, same
+    yield "CNN_proj/W_proj", "token_encoder.projection.weight", transpose, transpose
+    yield "CNN_proj/b_proj", "token_encoder.projection.bias", same, same
+    for number, direction in enumerate(options.directions):
+        for layer in range(options.num_layers):
+            theirs = f"RNN_{DIRECTIONS.index(direction)}/RNN/MultiRNNCell/Cell{layer}/LSTMCell"
+            ours = f"directions.{number}.{layer}"
+            yield f"{theirs}/W_0", f"{ours}.weight", transpose, transpose
+            yield f"{theirs}/B", f"{ours}.bias", same, same
+            yield f"{theirs}/W_P_0", f"{ours}.projection_weight", transpose, transpose

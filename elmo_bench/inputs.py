@@ -1,0 +1,147 @@
+"""Which files a run reads. Importing this is cheap: a sweep asks it for every run that it may leave
+out.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from hydra.core.hydra_config import HydraConfig
+from hydra.errors import InstantiationException
+from hydra.utils import instantiate
+from omegaconf import DictConfig
+
+from elmo_bench.files import corpus as find
+from elmo_bench.runs import Identity, hash_files
+
+SPLITS = ("train", "dev", "test")
+ENCODER_FILES = ("options", "weights", "vectors")  # settings of encoders that name a file
+ABOUT = ("name", "dir")  # settings of an encoder that are no arguments of its constructor
+
+
+def files(cfg: DictConfig) -> dict[str, Path]:
+    """A run's corpus, word vectors, encoder and checkpoint, by what they are to it; downloaded or
+    generated if need be.
+
+    Of a corpus that a checkpoint is measured on, only that split.
+    Raises ValueError and OSError as reading them does.
+    """
+    paths: dict[str, Any] = {
+        f"data.{split}": path
+        for split, path in corpus(cfg, [cfg.split] if cfg.get("split") else SPLITS).items()
+    }
+    paths["checkpoint"] = cfg.get("checkpoint")
+    for number, path in enumerate(vector_files(cfg)):
+        paths[f"vocab.vectors.{number}" if number else "vocab.vectors"] = path
+    if cfg.elmo.mix != "none":
+        chosen = [
+            key for key in ENCODER_FILES if key != "weights" or cfg.encoder.get("pretrained", True)
+        ]
+        paths |= {f"encoder.{key}": _made(cfg.encoder.get(key)) for key in chosen}
+        if cfg.elmo.adapt and paths.get("encoder.weights"):
+            paths["encoder.softmax"] = Path(paths["encoder.weights"]).with_name(
+                "softmax.safetensors"
+            )
+    # A file that is missing is for those who read it to complain of.
+    return {name: Path(path) for name, path in paths.items() if path and Path(path).is_file()}
+
+
+def vector_files(cfg: DictConfig) -> list[str]:
+    """The files of `vocab.vectors`, which may name none, one or several."""
+    chosen = cfg.vocab.vectors
+    return [] if not chosen else [chosen] if isinstance(chosen, str) else list(chosen)
+
+
+def same(cfg: DictConfig, run_folders: Mapping[str, Path]) -> Path | None:
+    """The folder of the run, among these by identity, that a config would repeat with today's
+    files.
+    """
+    settings = Identity.of(cfg, {}).settings if run_folders else ""
+    if not any(identity.startswith(settings) for identity in run_folders):
+        return None
+    try:
+        inputs = hash_files(files(cfg), cfg.cache_dir)
+    except (OSError, ValueError):  # the run itself says what is wrong
+        return None
+    return run_folders.get(str(Identity.of(cfg, inputs)))
+
+
+def corpus(cfg: DictConfig, splits: Sequence[str] = SPLITS) -> dict[str, Path]:
+    """The files of `cfg.data`, by split; a corpus without a test file has none under `test`.
+
+    A corpus is a `name` and `files`: a path for each split, or a `_target_` that makes them. Raises
+    ValueError for one that is neither, and FileNotFoundError for a file that is not there.
+    """
+    data, files = cfg.data, cfg.data.get("files")
+    if not isinstance(files, DictConfig) or "name" not in data:
+        own = (
+            ", ".join(f"{key}={value}" for key, value in data.items() if key != "labels")
+            or "nothing"
+        )
+        raise ValueError(
+            f"data: a corpus has a name and files (train, dev, test), but this one has {own}"
+        )
+    if (
+        unknown := sorted({str(key) for key in files} - {*SPLITS})
+        if "_target_" not in files
+        else []
+    ):
+        raise ValueError(
+            f"data.files: there is no {', '.join(unknown)}; the keys are {', '.join(SPLITS)}"
+        )
+    if wrong := [split for split in SPLITS if not isinstance(files.get(split), str | None)]:
+        raise ValueError(
+            f"data.files.{wrong[0]}={files[wrong[0]]}, but it may be the path of one file"
+        )
+    if "_target_" in files:
+        paths = {split: Path(path) for split, path in _made(files).items() if split in splits}
+    else:
+        chosen = {split: files[split] for split in splits if files.get(split)}
+        given = {
+            key.removeprefix("data.files.")
+            for key in overridden(cfg)
+            if key.startswith("data.files.")
+        }
+        if (
+            "origin" in data
+            and "data.name" not in overridden(cfg)
+            and (other := sorted(given & chosen.keys() - {"train"}))
+        ):
+            raise ValueError(
+                f"data.files.{other[0]}={chosen[other[0]]} is not {data.name}'s, and a figure on "
+                "it would be filed as one on "
+                f"{data.name}: choose data=files, or give the corpus a name of its own with "
+                "data.name=NAME"
+            )
+        more = {key: data[key] for key in ("origin", "downloads") if key in data}
+        paths = find(chosen, data_dir=cfg.data_dir, given=given, **more)
+    if missing := [
+        split for split in splits if split not in paths and (split != "test" or len(splits) == 1)
+    ]:
+        raise ValueError(
+            f"data.files.{missing[0]} is empty: {data.name or 'the corpus'} has no {missing[0]} "
+            "file; give one"
+        )
+    if "train" in splits and not data.name:
+        raise ValueError(
+            "data.name is empty, but it is what tables call the corpus: data.name=NAME"
+        )
+    return paths
+
+
+def overridden(cfg: DictConfig) -> Iterator[str]:
+    """The keys that the command line sets; a run's config in the hands of its sweep says so
+    itself.
+    """
+    hydra = cfg.get("hydra") or (HydraConfig.get() if HydraConfig.initialized() else None)
+    for override in hydra.overrides.task if hydra else ():
+        yield override.lstrip("+~").partition("=")[0]
+
+
+def _made(node: Any) -> Any:
+    try:
+        return instantiate(node) if isinstance(node, DictConfig) else node
+    except InstantiationException as error:
+        if isinstance(error.__cause__, ValueError | OSError | ImportError):
+            raise error.__cause__ from None
+        raise

@@ -1,0 +1,200 @@
+"""A file of vectors, one array a sentence, that is written piece by piece and survives a kill.
+
+The sizes of all arrays are known before the first is computed. So the whole file is laid out first,
+under the name OUTPUT.part, and each array then goes to its place in it: after that a kill can break
+nothing but values that are computed again anyhow. OUTPUT.part.json says what the file is for and
+how many sentences, from the first, are in it.
+
+Axes: N sentences.
+"""
+
+import json
+import logging
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from elmo_bench.files import atomic
+
+log = logging.getLogger(__name__)
+Shapes = Sequence[tuple[int, ...]]
+HDF5, SAFETENSORS = (".hdf5", ".h5"), (".safetensors",)
+HEADER_LIMIT = 100_000_000  # bytes: readers of safetensors refuse a longer one
+
+
+class VectorFile:
+    """The part file of an output: `done` sentences are there, `write` puts a sentence's array in,
+    `close` names it `output`.
+
+    `purpose` is what the values follow from, as plain data. A part file that was left with the same
+    purpose is gone on with; one with another is begun afresh, and the log says why.
+    """
+
+    def __init__(
+        self,
+        output: Path,
+        shapes: Shapes,
+        dtype: torch.dtype,
+        purpose: dict[str, Any],
+        index: str | None,
+    ) -> None:
+        self.output, self.part = output, output.with_name(f"{output.name}.part")
+        self.journal = output.with_name(f"{output.name}.part.json")
+        self.dtype, self.purpose = dtype, purpose
+        item = np.dtype(_name(dtype)).itemsize
+        self._sizes = np.array(
+            [int(np.prod(shape, dtype=np.int64)) * item for shape in shapes], dtype=np.int64
+        )
+        self.done = self._resumable()
+        if not self.done:
+            self.journal.unlink(missing_ok=True)
+            self.part.unlink(missing_ok=True)
+            _room(output, int(self._sizes.sum()))
+            lay_out = lay_out_hdf5 if output.suffix in HDF5 else lay_out_safetensors
+            lay_out(self.part, shapes, dtype, purpose, index)
+        self._places = (
+            places_in_hdf5(self.part, len(shapes))
+            if output.suffix in HDF5
+            else self._places_in_safetensors()
+        )
+
+    def _resumable(self) -> int:
+        """How many sentences a part file of the same purpose has."""
+        if not self.part.is_file() or not self.journal.is_file():
+            return 0
+        try:
+            left = json.loads(self.journal.read_text(encoding="utf-8"))
+            before, done = dict(left["purpose"]), int(left["done"])
+        except (ValueError, KeyError, TypeError):
+            before, done = {}, 0
+        if changed := [key for key, value in self.purpose.items() if before.get(key) != value]:
+            log.info(
+                "%s was left by a run with another %s: starting afresh",
+                self.part,
+                ", ".join(changed),
+            )
+            return 0
+        return done
+
+    def _places_in_safetensors(self) -> Int[np.ndarray, " N"]:
+        with self.part.open("rb") as file:
+            start = 8 + int.from_bytes(file.read(8), "little")
+        return start + np.cumsum(self._sizes) - self._sizes
+
+    @contextmanager
+    def filling(self) -> Iterator["VectorFile"]:
+        """Open for `write` and `keep`."""
+        with self.part.open("r+b") as self._file:
+            yield self
+
+    def write(self, number: int, vectors: Tensor) -> None:
+        """Put the array of a sentence into its place."""
+        if self._sizes[number]:
+            self._file.seek(int(self._places[number]))
+            self._file.write(
+                np.ascontiguousarray(vectors.to(self.dtype).cpu().numpy())
+                .astype(_name(self.dtype))
+                .data
+            )
+
+    def keep(self, done: int) -> None:
+        """From here a killed run goes on: the first `done` sentences are on the disk."""
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        if not self.part.is_file() or not os.path.samestat(
+            self.part.stat(), os.fstat(self._file.fileno())
+        ):
+            raise OSError(
+                f"{self.part}: another run has begun the same output, or it was deleted: this run "
+                "stops"
+            )
+        self.done = done
+        with atomic(self.journal) as part:
+            part.write_text(json.dumps({"purpose": self.purpose, "done": done}), encoding="utf-8")
+
+    def close(self) -> None:
+        """The file is whole: give it its name."""
+        self.part.replace(self.output)
+        self.journal.unlink(missing_ok=True)
+
+
+def _name(dtype: torch.dtype) -> str:
+    return {torch.float32: "<f4", torch.float16: "<f2"}[dtype]
+
+
+def _room(output: Path, size: int) -> None:
+    free = shutil.disk_usage(output.absolute().parent).free
+    if size > free:
+        raise OSError(
+            f"output={output}: its vectors take {size / 1e9:,.1f} GB, but {free / 1e9:,.1f} GB "
+            "are free there "
+            "(layers=top or average takes a third, dtype=float16 half)"
+        )
+
+
+def lay_out_hdf5(
+    path: Path, shapes: Shapes, dtype: torch.dtype, purpose: dict[str, Any], index: str | None
+) -> None:
+    """A dataset "0", "1" ... for each shape, with its place in the file, not yet filled; and the
+    index of AllenNLP's files.
+    """
+    settings = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    settings.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
+    settings.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
+    settings.set_obj_track_times(False)  # the same input, the same bytes
+    kind = h5py.h5t.py_create(np.dtype(_name(dtype)))
+    with h5py.File(path, "w") as file:
+        file.attrs.update(purpose)
+        for number, shape in enumerate(shapes):
+            h5py.h5d.create(
+                file.id, str(number).encode(), kind, h5py.h5s.create_simple(shape), settings
+            )
+        if index is not None:
+            file.create_dataset("sentence_to_index", (1,), dtype=h5py.string_dtype())[0] = index
+
+
+def places_in_hdf5(path: Path, count: int) -> Int[np.ndarray, " N"]:
+    """Where in the file the values of each dataset begin; -1 where it has none."""
+    with h5py.File(path, "r") as file:
+        offsets = (
+            h5py.h5d.open(file.id, str(number).encode()).get_offset() for number in range(count)
+        )
+        return np.array([-1 if offset is None else offset for offset in offsets], dtype=np.int64)
+
+
+def lay_out_safetensors(
+    path: Path, shapes: Shapes, dtype: torch.dtype, purpose: dict[str, Any], index: str | None
+) -> None:
+    """Tensors "0", "1" ... one after the other, not yet filled: the format's header, and as many
+    bytes as it speaks of.
+
+    The library itself writes a file only from tensors that are all in memory.
+    """
+    item, end = np.dtype(_name(dtype)).itemsize, 0
+    header: dict[str, Any] = {"__metadata__": {key: str(value) for key, value in purpose.items()}}
+    for number, shape in enumerate(shapes):
+        start, end = end, end + int(np.prod(shape, dtype=np.int64)) * item
+        header[str(number)] = {
+            "dtype": "F32" if item == 4 else "F16",
+            "shape": shape,
+            "data_offsets": (start, end),
+        }
+    content = json.dumps(header, separators=(",", ":")).encode()
+    content += b" " * (-len(content) % 8)
+    if len(content) > HEADER_LIMIT:
+        raise ValueError(
+            f"{len(shapes):,} sentences are more than a safetensors file can name: take "
+            "output=FILE.hdf5"
+        )
+    with path.open("wb") as file:
+        file.write(len(content).to_bytes(8, "little") + content)
+        file.truncate(8 + len(content) + end)

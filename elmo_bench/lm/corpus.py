@@ -1,0 +1,219 @@
+"""A text as numbers of word types, in memory or, when it is larger than that, in files that are
+mapped into memory.
+
+An epoch is one stream: all sentences in an order of its own, joined without padding, cut into
+`batch_size` streams that run side by side with carried state, as in the original's training. Where
+a token of that stream lies in the text is computed when it is needed, so that no epoch is ever
+copied, and training goes on from any place at no cost.
+
+Axes: B batch, T tokens, C characters, U different words, N all tokens, S sentences.
+"""
+
+import hashlib
+import itertools
+import json
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Int
+
+from elmo_bench.encoders.bilm.chars import word_frame
+from elmo_bench.files import atomic
+
+BEGIN, END, UNKNOWN = "<S>", "</S>", "<UNK>"
+NO_TARGET = (
+    -1
+)  # past the end of the text, where the last row of a batch may be shorter than the others
+Sentences = Sequence[Sequence[str]]
+_CHUNK = 1 << 20  # tokens that are encoded before they are written
+
+
+class Corpus:
+    """Tokenised sentences as numbers of word types (0 and 1 are <S> and </S>), how often each
+    occurs, and its characters.
+    """
+
+    def __init__(self, sentences: Iterable[Sequence[str]]) -> None:
+        """Hold the sentences in memory; ValueError where there is none that has a word."""
+        types = _types()
+        chunks = list(_encode(sentences, types))
+        tokens, lengths = (np.concatenate([chunk[k] for chunk in chunks]) for k in range(2))
+        self._set(tokens, _offsets(lengths), list(types), np.bincount(tokens, minlength=len(types)))
+
+    def _set(
+        self, tokens: np.ndarray, offsets: np.ndarray, words: list[str], counts: np.ndarray
+    ) -> None:
+        self.tokens: Int[np.ndarray, " N"] = tokens
+        self.offsets: Int[np.ndarray, " S_and_1"] = (
+            offsets  # sentence k is tokens[offsets[k] : offsets[k + 1]]
+        )
+        self.words, self.counts = words, counts
+        self.num_tokens, self.num_sentences = len(tokens), len(offsets) - 1
+
+    @classmethod
+    def open(cls, folder: str | Path) -> "Corpus":
+        """A corpus that `encode` has written; its tokens stay on disk."""
+        folder = Path(folder)
+        tokens = np.memmap(folder / "tokens.int32", np.int32, "r")
+        offsets = _offsets(np.fromfile(folder / "lengths.int32", np.int32))
+        corpus = cls.__new__(cls)
+        corpus._set(
+            tokens,
+            offsets,
+            json.loads((folder / "words.json").read_text("utf-8")),
+            np.fromfile(folder / "counts.int64", np.int64),
+        )
+        return corpus
+
+    @classmethod
+    def encode(cls, sentences: Iterable[Sequence[str]], folder: str | Path) -> "Corpus":
+        """Read the sentences once, write their numbers and counts into `folder`, which appears when
+        all of it is there.
+        """
+        folder, types = Path(folder), _types()
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        counts = np.zeros(0, np.int64)
+        with atomic(folder) as part:
+            part.mkdir()
+            with (
+                (part / "tokens.int32").open("wb") as tokens_file,
+                (part / "lengths.int32").open("wb") as lengths_file,
+            ):
+                for tokens, lengths in _encode(sentences, types):
+                    tokens.tofile(tokens_file)
+                    lengths.tofile(lengths_file)
+                    counts = np.bincount(tokens, minlength=len(types)) + np.pad(
+                        counts, (0, len(types) - len(counts))
+                    )
+            counts.tofile(part / "counts.int64")
+            (part / "words.json").write_text(json.dumps(list(types)), encoding="utf-8")
+        return cls.open(folder)
+
+    def digest(self) -> str:
+        """Which text this is, wherever its files lie: a sha256 of its words and how often each of
+        them occurs.
+        """
+        found = hashlib.sha256("\n".join(self.words).encode("utf-8", "surrogatepass"))
+        found.update(
+            np.asarray(self.counts, dtype=np.int64).tobytes() + str(self.num_sentences).encode()
+        )
+        return found.hexdigest()
+
+    def vocabulary(self, size: int | None = None, *, min_count: int = 1) -> list[str]:
+        """<S>, </S>, <UNK> and the most frequent words, `size` in all: the first lines that the
+        original asks for.
+        """
+        special, counts = {BEGIN, END, UNKNOWN}, self.counts.tolist()
+        enough = (number for number, count in enumerate(counts) if count >= min_count)
+        order = sorted(enough, key=lambda number: (-counts[number], self.words[number]))
+        frequent = [
+            word
+            for number in order
+            if (word := self.words[number]) not in special and _fits_a_line(word)
+        ]
+        return [BEGIN, END, UNKNOWN, *frequent[: None if size is None else max(0, size - 3)]]
+
+    def frames(self, width: int) -> Int[np.ndarray, "U C"]:
+        """The character ids of every word type."""
+        frames = np.empty((len(self.words), width), dtype=np.int16)
+        for frame, word in zip(frames, self.words, strict=True):
+            frame[:] = word_frame(word, width)
+        return frames
+
+    def windows(
+        self,
+        direction: int,
+        *,
+        batch_size: int,
+        unroll: int,
+        rng: np.random.Generator,
+        start: int = 0,
+    ) -> Iterator[tuple[Int[np.ndarray, "B T"], Int[np.ndarray, "B T"]]]:
+        """One epoch of (inputs, targets) from window `start` on, as word types in the order in
+        which the direction reads them.
+
+        The sentences, in a random order, are one stream cut into `batch_size` streams that run side
+        by side: row b of a window goes on where row b of the last one ended. Every token is in
+        exactly one window; the last window may have fewer tokens, and fewer rows than `batch_size`
+        may reach its end: there, targets are `NO_TARGET`.
+        """
+        order = rng.permutation(self.num_sentences)
+        ends = np.cumsum(
+            np.diff(self.offsets)[order] + 1
+        )  # of each sentence, with its <S>, in the stream
+        length = math.ceil(ends[-1] / batch_size)
+        if length < unroll:
+            raise ValueError(
+                f"{ends[-1]} tokens do not fill one window of batch_size={batch_size} x "
+                f"unroll={unroll}: choose smaller ones"
+            )
+        rows = length * np.arange(batch_size)[:, None]
+        for first in range(start * unroll, length, unroll):
+            places = rows + np.arange(first, min(first + unroll, length))
+            yield self._look_up(
+                direction, np.minimum(places, ends[-1] - 1), order, ends, places >= ends[-1]
+            )
+
+    def _look_up(
+        self,
+        direction: int,
+        places: np.ndarray,
+        order: np.ndarray,
+        ends: np.ndarray,
+        is_past: np.ndarray,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The tokens to read and to predict at places of the stream."""
+        which = np.searchsorted(ends, places, "right")
+        start, stop = self.offsets[order[which]], self.offsets[order[which] + 1]
+        seen = places - (
+            ends[which] - (stop - start) - 1
+        )  # how many words of its sentence come before: 0 is <S> itself
+        last = self.num_tokens - 1
+        if direction == 0:
+            inputs = np.where(seen == 0, 0, self.tokens[np.maximum(start + seen - 1, 0)])
+            targets = np.where(seen == stop - start, 1, self.tokens[np.minimum(start + seen, last)])
+        else:
+            inputs = np.where(seen == 0, 1, self.tokens[np.minimum(stop - seen, last)])
+            targets = np.where(seen == stop - start, 0, self.tokens[np.maximum(stop - 1 - seen, 0)])
+        return inputs, np.where(is_past, NO_TARGET, targets)
+
+    def num_windows(self, *, batch_size: int, unroll: int) -> int:
+        """How many windows an epoch has."""
+        return math.ceil(math.ceil((self.num_tokens + self.num_sentences) / batch_size) / unroll)
+
+
+def _fits_a_line(word: str) -> bool:
+    """Whether `vocabulary.txt`, UTF-8 with a word a line, can hold a word; JSON lines may have any
+    string.
+    """
+    return "\n" not in word and word.encode("utf-8", "ignore").decode() == word
+
+
+def _types() -> dict[str, int]:
+    """Numbers words as they come."""
+    return defaultdict(itertools.count(2).__next__, {BEGIN: 0, END: 1})
+
+
+def _encode(
+    sentences: Iterable[Sequence[str]], types: dict[str, int]
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """(tokens, lengths of their sentences) of many sentences at a time."""
+    tokens: list[int] = []
+    lengths: list[int] = []
+    for sentence in sentences:
+        if sentence:
+            tokens.extend(map(types.__getitem__, sentence))
+            lengths.append(len(sentence))
+        if len(tokens) >= _CHUNK:
+            yield np.array(tokens, dtype=np.int32), np.array(lengths, dtype=np.int32)
+            tokens, lengths = [], []
+    if len(types) == 2:
+        raise ValueError("the corpus has no sentences")
+    yield np.array(tokens, dtype=np.int32), np.array(lengths, dtype=np.int32)
+
+
+def _offsets(lengths: np.ndarray) -> np.ndarray:
+    return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])

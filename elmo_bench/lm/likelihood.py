@@ -1,0 +1,135 @@
+"""How likely a text is under a language model, word by word: each sentence by itself, or as one
+text that goes on.
+
+Axes: B streams, T tokens, P one direction.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+
+from elmo_bench.encoders import BATCH_TOKENS, batches
+from elmo_bench.encoders.bilm import State, char_ids
+from elmo_bench.text import chunks
+
+from .lm import BEGIN, END, LanguageModel
+
+Likelihoods = tuple[Float[np.ndarray, " N"], Float[np.ndarray, " N"]]
+
+
+def sentence_likelihoods(
+    model: LanguageModel, sentences: Iterable[Sequence[str]], *, batch_tokens: int = BATCH_TOKENS
+) -> Iterator[Likelihoods]:
+    """Yield the log p (nats) of every prediction of each sentence, forward and backward, each
+    sentence from a zero state.
+
+    Both have one value for each word, in the order of the text; forward has that of </S> after
+    them, backward that of <S> before.
+    """
+    for chunk in chunks(sentences, 8 * batch_tokens):
+        found: dict[int, Likelihoods] = {}
+        for places in batches([len(sentence) for sentence in chunk], batch_tokens):
+            forward, backward = (
+                scores.cpu().numpy()
+                for scores in model.log_likelihoods([chunk[place] for place in places])
+            )
+            for row, place in enumerate(places):
+                count = len(chunk[place]) + 1
+                found[place] = forward[row, :count], backward[row, :count]
+        yield from (found[place] for place in range(len(chunk)))
+
+
+def text_likelihoods(
+    model: LanguageModel, sentences: Sequence[Sequence[str]], *, streams: int = 64, unroll: int = 32
+) -> Iterator[Likelihoods]:
+    """What `sentence_likelihoods` yields, but with the state carried on from sentence to sentence,
+    as the original tests.
+
+    The text is cut between sentences into `streams` parts that run side by side, each from a zero
+    state; with one stream every sentence follows on the one before. The backward direction reads
+    the sentences in the same order, each from its end.
+    """
+    words = {BEGIN: 0, END: 1}
+    numbers = [
+        np.array([words.setdefault(word, len(words)) for word in sentence], dtype=np.int64)
+        for sentence in sentences
+    ]
+    parts = [
+        numbers[start:end] for start, end in pairwise(_cuts([len(n) + 1 for n in numbers], streams))
+    ]
+    stacked = [_stack(parts, direction) for direction in range(2)]
+    scores = _run(model, list(words), stacked, unroll)
+    for row, part in enumerate(parts):
+        start = 0
+        for sentence in part:
+            end = start + len(sentence) + 1
+            yield scores[0][row, start:end], scores[1][row, start:end][::-1]
+            start = end
+
+
+def _cuts(sizes: Sequence[int], streams: int) -> list[int]:
+    """Where to cut a row of things of these sizes into at most so many parts, none empty, of about
+    one size.
+    """
+    ends = np.cumsum(sizes)
+    wanted = ends[-1] * np.arange(1, streams) / streams
+    inner = np.searchsorted(ends, wanted) + 1
+    return sorted({0, *inner.tolist(), len(sizes)})
+
+
+def _stack(
+    parts: Sequence[Sequence[np.ndarray]], direction: int
+) -> tuple[Int[np.ndarray, "B T"], Int[np.ndarray, "B T"]]:
+    """(inputs, targets) of each stream in the order in which a direction reads them; targets are -1
+    past a stream's end.
+    """
+    first, last, step = ([0], [1], 1) if direction == 0 else ([1], [0], -1)
+    length = max(sum(len(sentence) + 1 for sentence in part) for part in parts)
+    inputs, targets = np.zeros((len(parts), length), np.int64), np.full((len(parts), length), -1)
+    for row, part in enumerate(parts):
+        read = np.concatenate([piece for sentence in part for piece in (first, sentence[::step])])
+        predicted = np.concatenate(
+            [piece for sentence in part for piece in (sentence[::step], last)]
+        )
+        inputs[row, : len(read)], targets[row, : len(read)] = read, predicted
+    return inputs, targets
+
+
+@torch.no_grad()
+def _run(
+    model: LanguageModel,
+    words: list[str],
+    stacked: Sequence[tuple[np.ndarray, np.ndarray]],
+    unroll: int,
+) -> list[Float[np.ndarray, "B T"]]:
+    """Log p of all targets, for each direction, window after window with the state carried on."""
+    device = model.softmax.weight.device
+    rows_of = np.array([model.number(word) for word in words])
+    count, length = stacked[0][0].shape
+    state, scores = (
+        model.bilm.zero_state(count),
+        [np.zeros((count, length), np.float32) for _ in range(2)],
+    )
+    for start in range(0, length, unroll):
+        after = []
+        for direction, (inputs, targets) in enumerate(stacked):
+            types, places = np.unique(inputs[:, start : start + unroll], return_inverse=True)
+            wanted = targets[:, start : start + unroll]
+            frames = char_ids(
+                [[words[number] for number in types]], model.bilm.options.max_characters
+            ).to(device)
+            x = model.bilm.token_encoder(frames)[0][
+                torch.from_numpy(places.reshape(wanted.shape)).to(device)
+            ]
+            mask = torch.from_numpy(wanted >= 0).to(device)
+            outputs, now = model.bilm.run(direction, x, mask, state)
+            rows = torch.from_numpy(rows_of[wanted.clip(0)]).to(device)
+            scores[direction][:, start : start + unroll] = (
+                model.log_probabilities(outputs[-1], rows).cpu().numpy()
+            )
+            after.append(now)
+        state = State(*(torch.stack(parts) for parts in zip(*after, strict=True)))
+    return scores

@@ -1,0 +1,168 @@
+"""The language model around a biLM (paper, section 3.1): two softmaxes over words that share their
+weights.
+
+The forward direction reads <S> w_1 ... w_n and predicts w_1 ... w_n </S>; the backward one reads
+</S> w_n ... w_1 and predicts w_n ... w_1 <S>. Words are read by their characters, so any word can
+be read; only what is predicted needs a vocabulary.
+
+Axes: B batch, T tokens, C characters, P one direction, V vocabulary, U different words.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from elmo_bench.encoders import BATCH_TOKENS, batches
+from elmo_bench.encoders.bilm import BiLm, State
+from elmo_bench.encoders.bilm.bilm import reverse
+from elmo_bench.encoders.bilm.chars import word_frame
+
+from .corpus import BEGIN, END, NO_TARGET, UNKNOWN, Corpus, Sentences
+
+SCORES = 1 << 24  # scores (tokens x vocabulary) that are held at once when perplexity is measured
+_TYPES = 1 << 12  # words that are encoded at once
+
+
+class LanguageModel(nn.Module):
+    """A biLM and the softmax that both of its directions predict words with."""
+
+    def __init__(self, bilm: BiLm, vocabulary: Sequence[str]) -> None:
+        super().__init__()
+        self.bilm, self.vocabulary = bilm, list(vocabulary)
+        self.numbers = {word: number for number, word in enumerate(self.vocabulary)}
+        size = bilm.options.projection_size
+        self.softmax = nn.Linear(size, len(self.vocabulary))
+        nn.init.normal_(self.softmax.weight, std=1 / math.sqrt(size))
+        nn.init.zeros_(self.softmax.bias)
+
+    def number(self, word: str) -> int:
+        """A word's place in the vocabulary, or that of <UNK>."""
+        return self.numbers.get(word, self.numbers[UNKNOWN])
+
+    @torch.no_grad()
+    def start_from(self, corpus: Corpus) -> None:
+        """Begin with a softmax that knows how frequent words are, and nothing else.
+
+        A sampled softmax needs that: it meets a rare word too seldom to undo what a random row says
+        of it, and the sum over a large vocabulary would long be made of such words.
+        """
+        counts = np.bincount([*map(self.number, corpus.words)], corpus.counts, len(self.vocabulary))
+        counts[[self.number(BEGIN), self.number(END)]] = corpus.num_sentences
+        self.softmax.bias.copy_(torch.from_numpy(np.log((counts + 1) / (counts + 1).sum())))
+        self.softmax.weight.mul_(0.01)
+
+    def top(
+        self, direction: int, frames: Int[Tensor, "U C"], inputs: Int[Tensor, "B T"], state: State
+    ) -> tuple[Float[Tensor, "B T P"], State]:
+        """The top layer, dropped out, that words are predicted from, and the state to go on from.
+
+        `inputs` are rows of `frames`: a word that occurs twice in a batch is encoded once.
+        """
+        x = self.bilm.token_encoder(frames[None])[0][inputs]
+        outputs, after = self.bilm.run(direction, x, None, state)
+        return F.dropout(outputs[-1], self.bilm.dropout, self.training), after
+
+    def loss(
+        self,
+        direction: int,
+        frames: Int[Tensor, "U C"],
+        inputs: Int[Tensor, "B T"],
+        targets: Int[Tensor, "B T"],
+        state: State,
+    ) -> tuple[Float[Tensor, ""], State]:
+        """The mean negative log likelihood of the targets, in nats, with the full softmax; and the
+        state to go on from.
+        """
+        top, after = self.top(direction, frames, inputs, state)
+        return F.cross_entropy(
+            self.softmax(top).flatten(0, 1), targets.flatten(), ignore_index=NO_TARGET
+        ), after
+
+    @torch.no_grad()
+    def log_likelihoods(
+        self, sentences: Sentences
+    ) -> tuple[Float[Tensor, "B T"], Float[Tensor, "B T"]]:
+        """Log p of every prediction, forward and backward, each sentence from a zero state; 0 past
+        its end.
+
+        Column t is word t in both (from 0); the forward direction ends with </S>, the backward one
+        has <S> before the words, so that there T is the longest sentence and one.
+        """
+        device = self.softmax.weight.device
+        framed = [[BEGIN, *sentence, END] for sentence in sentences]
+        types = {
+            word: number
+            for number, word in enumerate(dict.fromkeys(word for row in framed for word in row))
+        }
+        places = _padded([[types[word] for word in row] for row in framed], 0).to(device)
+        lengths = torch.tensor([len(row) for row in framed], device=device)
+        mask = torch.arange(places.shape[1], device=device) < lengths[:, None]
+        x, state = (
+            self._encode(list(types))[places] * mask[..., None],
+            self.bilm.zero_state(len(framed)),
+        )
+        forward = self.bilm.run(0, x, mask, state)[0][-1]
+        backward = reverse(self.bilm.run(1, reverse(x, lengths), mask, state)[0][-1], lengths)
+        return (
+            self._scores(forward[:, :-1], [row[1:] for row in framed]),
+            self._scores(backward[:, 1:], [row[:-1] for row in framed]),
+        )
+
+    def _encode(self, words: Sequence[str]) -> Float[Tensor, "U P"]:
+        """The token vectors of different words."""
+        width, device = self.bilm.options.max_characters, self.softmax.weight.device
+        frames = torch.from_numpy(np.stack([word_frame(word, width) for word in words])).to(device)
+        return torch.cat([self.bilm.token_encoder(part[None])[0] for part in frames.split(_TYPES)])
+
+    def _scores(self, top: Float[Tensor, "B T P"], words: Sentences) -> Float[Tensor, "B T"]:
+        """Log p of words, with the full softmax, some tokens at a time; 0 past a row's end."""
+        targets = _padded([[self.number(word) for word in row] for row in words], NO_TARGET).to(
+            top.device
+        )
+        here = targets != NO_TARGET
+        return torch.zeros_like(top[..., 0]).masked_scatter(
+            here, self.log_probabilities(top[here], targets[here])
+        )
+
+    def log_probabilities(
+        self, top: Float[Tensor, "*N P"], targets: Int[Tensor, "*N"]
+    ) -> Float[Tensor, "*N"]:
+        """Log p of each target under the full softmax, for as many places at a time as `SCORES`
+        allows.
+        """
+        size = max(1, SCORES // len(self.vocabulary))
+        pairs = zip(top.flatten(0, -2).split(size), targets.flatten().split(size), strict=True)
+        parts = [-F.cross_entropy(self.softmax(x), target, reduction="none") for x, target in pairs]
+        return torch.cat(parts).view_as(targets)
+
+    def perplexity(
+        self,
+        sentences: Sentences,
+        watch: Callable[[Sequence[list[int]]], Iterable[list[int]]] = iter,
+        *,
+        batch_tokens: int = BATCH_TOKENS,
+    ) -> tuple[float, float]:
+        """Exp of the mean negative log likelihood, forward and backward, with the full softmax and
+        zero states.
+
+        `watch` is given the batches and hands them on, so that it may show how far this is.
+        """
+        training = self.training
+        self.eval()
+        totals = torch.zeros(2, dtype=torch.double)
+        for places in watch([*batches([len(sentence) for sentence in sentences], batch_tokens)]):
+            scores = self.log_likelihoods([sentences[place] for place in places])
+            totals += torch.stack([part.double().sum().cpu() for part in scores])
+        self.train(training)
+        count = sum(len(sentence) + 1 for sentence in sentences)
+        forward, backward = (-totals / count).exp().tolist()
+        return forward, backward
+
+
+def _padded(rows: Sequence[Sequence[int]], value: int) -> Int[Tensor, "B T"]:
+    return nn.utils.rnn.pad_sequence([torch.tensor(row) for row in rows], True, value)

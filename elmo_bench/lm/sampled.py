@@ -1,0 +1,166 @@
+"""Sampled softmax for a large vocabulary, as the original's: TensorFlow's `sampled_softmax_loss`
+over log-uniform candidates.
+
+Word number k (the vocabulary is sorted by frequency) is drawn with probability log((k + 2) / (k +
+1)) / log(V + 1), near to what Zipf's law says of real text. The score of every candidate, the
+target too, is lowered by the logarithm of how often it was to be expected among the candidates
+(Jean et al. 2015; Bengio and Senecal 2008), so that training finds what the full softmax would.
+
+Axes: N tokens, S samples, P one direction, V vocabulary, R candidates (of all tokens: targets and
+samples, each once).
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+_SCORES = (
+    1 << 20,
+    1 << 26,
+)  # scores (tokens x samples) that are held at once, on a CPU (what its caches hold) and on a GPU
+
+
+def log_uniform(numbers: Int[np.ndarray, "*K"], size: int) -> Float[np.ndarray, "*K"]:
+    """The probability of word numbers in one draw from a vocabulary of `size`."""
+    return np.log1p(1.0 / (numbers + 1.0)) / math.log(size + 1)
+
+
+def draw(samples: int, size: int, rng: np.random.Generator) -> tuple[Int[np.ndarray, " S"], int]:
+    """Draw until there are `samples` different words; also how many draws that took. ValueError
+    where there are not so many.
+    """
+    if samples >= size:
+        raise ValueError(
+            f"samples={samples} is not less than the vocabulary's {size} words: use the full "
+            "softmax"
+        )
+    drawn = np.empty(0, dtype=np.int64)
+    while True:
+        more = (
+            np.exp(rng.random(max(samples, len(drawn))) * math.log(size + 1)).astype(np.int64) - 1
+        )
+        drawn = np.concatenate([drawn, np.minimum(more, size - 1)])
+        first = np.sort(np.unique(drawn, return_index=True)[1])
+        if len(first) >= samples:
+            return drawn[first[:samples]], int(first[samples - 1]) + 1
+
+
+class Candidates(NamedTuple):
+    """What one direction's tokens of a step choose from, and the logarithms of how often each was
+    to be expected.
+    """
+
+    targets: Int[Tensor, " N"]  # places in the rows that were gathered
+    samples: Int[Tensor, " S"]
+    log_target_counts: Float[Tensor, " N"]
+    log_sample_counts: Float[Tensor, " S"]
+
+    def of(self, here: Bool[Tensor, " N"]) -> "Candidates":
+        """The same for some of the tokens."""
+        return self._replace(
+            targets=self.targets[here], log_target_counts=self.log_target_counts[here]
+        )
+
+    def to(self, device: torch.device) -> "Candidates":
+        """The same on a device."""
+        return Candidates(*(tensor.to(device) for tensor in self))
+
+
+def candidates(
+    targets: list[Int[np.ndarray, " N"]], samples: int, size: int, rng: np.random.Generator
+) -> tuple[Int[Tensor, " R"], list[Candidates]]:
+    """The rows of the softmax that a step touches, in order, and each direction's candidates among
+    them.
+    """
+    draws = [draw(samples, size, rng) for _ in targets]
+    rows = np.unique(np.concatenate([*targets, *(sampled for sampled, _ in draws)]))
+    found = []
+    for goal, (sampled, tries) in zip(targets, draws, strict=True):
+        places = (torch.from_numpy(np.searchsorted(rows, numbers)) for numbers in (goal, sampled))
+        counts = (
+            torch.from_numpy(_log_count(numbers, tries, size)).float()
+            for numbers in (goal, sampled)
+        )
+        found.append(Candidates(*places, *counts))
+    return torch.from_numpy(rows), found
+
+
+def _log_count(numbers: np.ndarray, tries: int, size: int) -> np.ndarray:
+    """log(1 - (1 - p)^tries): how likely a word is to be among different words that took so many
+    draws.
+    """
+    return np.log(-np.expm1(tries * np.log1p(-log_uniform(numbers, size))))
+
+
+def sampled_loss(
+    x: Float[Tensor, "N P"],
+    weight: Float[Tensor, "R P"],
+    bias: Float[Tensor, " R"],
+    chosen: Candidates,
+) -> Float[Tensor, ""]:
+    """The summed negative log likelihood of each target among itself and the samples, in nats.
+
+    A sample that is a token's own target (an accidental hit) does not count for that token.
+    """
+    targets, samples, log_target_counts, log_sample_counts = chosen
+    right = (x * weight[targets]).sum(-1).to(bias.dtype) + bias[targets] - log_target_counts
+    place = targets.new_full((len(weight),), -1)
+    place[samples] = torch.arange(len(samples), device=targets.device)
+    device = x.device.type
+    dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x.dtype
+    with torch.autocast(device, enabled=False):
+        others = weight.index_select(0, samples), bias.index_select(0, samples) - log_sample_counts
+        return _Sampled.apply(x, *others, right, place[targets], dtype)
+
+
+class _Sampled(torch.autograd.Function):
+    """(x, weights of the samples, their biases, scores of the targets, each target's place among
+    the samples or -1) -> the loss.
+
+    The gradient is taken on the way, some tokens at a time: nothing is ever as large as tokens x
+    samples.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: Float[Tensor, "N P"],
+        weight: Float[Tensor, "S P"],
+        bias: Float[Tensor, " S"],
+        right: Float[Tensor, " N"],
+        hits: Int[Tensor, " N"],
+        dtype: torch.dtype,
+    ) -> Float[Tensor, ""]:
+        x_low, weight_low, loss = x.to(dtype), weight.to(dtype), right.new_zeros(())
+        grads = (
+            torch.empty_like(x),
+            torch.zeros_like(weight),
+            torch.zeros_like(bias),
+            torch.empty_like(right),
+        )
+        size = max(1, _SCORES[x.device.type == "cuda"] // len(weight))
+        for start in range(0, len(x), size):
+            part = slice(start, start + size)
+            scores = (x_low[part] @ weight_low.T).to(bias.dtype).add_(bias)
+            hit = (hits[part] >= 0).nonzero()[:, 0]
+            scores[hit, hits[part][hit]] = -math.inf
+            highest = torch.maximum(scores.amax(1), right[part])
+            own, shares = (right[part] - highest).exp(), scores.sub_(highest[:, None]).exp_()
+            total = shares.sum(1) + own
+            loss += (total.log() + highest - right[part]).sum()
+            shares.div_(total[:, None])
+            low = shares.to(dtype)
+            grads[0][part] = low @ weight_low
+            grads[1].add_(low.T @ x_low[part])
+            grads[2].add_(shares.sum(0))
+            grads[3][part] = own / total - 1
+        ctx.save_for_backward(*grads)
+        return loss
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        return *(grad * grads[0] for grad in ctx.saved_tensors), None, None

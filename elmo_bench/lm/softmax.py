@@ -1,0 +1,99 @@
+"""The softmax of a biLM on disk: what a language model has beside the biLM, `softmax.safetensors`
+and `vocabulary.txt`.
+
+The vocabulary has a word a line, <S>, </S> and <UNK> first, as the original asks; row n of the
+softmax is the word of line n.
+"""
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors import SafetensorError
+from safetensors.numpy import load_file
+from safetensors.numpy import save as to_bytes
+
+from elmo_bench.encoders.bilm import load
+from elmo_bench.files import atomic
+
+from .lm import BEGIN, END, UNKNOWN, LanguageModel
+
+SOFTMAX, VOCABULARY = "softmax.safetensors", "vocabulary.txt"
+SPECIAL = [BEGIN, END, UNKNOWN]
+
+
+def save_softmax(
+    model: LanguageModel, folder: str | Path, *, dtype: torch.dtype = torch.float16
+) -> None:
+    """Write `softmax.safetensors` ("weight" V P, "bias" V) and `vocabulary.txt`, each whole or not
+    at all, beside the biLM.
+    """
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    with atomic(folder / VOCABULARY) as part:
+        part.write_text(
+            "".join(f"{word}\n" for word in model.vocabulary), encoding="utf-8", newline="\n"
+        )
+    tensors = {"weight": model.softmax.weight, "bias": model.softmax.bias}
+    arrays = {
+        name: np.ascontiguousarray(tensor.detach().cpu().to(dtype).numpy())
+        for name, tensor in tensors.items()
+    }
+    with atomic(folder / SOFTMAX) as part:
+        part.write_bytes(to_bytes(arrays))
+
+
+def load_language_model(options: str | Path, weights: str | Path) -> LanguageModel:
+    """A biLM with the softmax and the vocabulary that lie beside its weights, in float32 and
+    without dropout.
+
+    Raises as `load`, FileNotFoundError where there is no softmax, ValueError where softmax,
+    vocabulary and biLM do not fit.
+    """
+    bilm, folder = load(options, weights), Path(weights).parent
+    for path in (folder / SOFTMAX, folder / VOCABULARY):
+        if not path.is_file():
+            raise FileNotFoundError(
+                f"{path}: no such file. A biLM predicts words with its softmax, which the "
+                "published biLMs and the shipped mini "
+                "have not kept; job=pretrain out=FOLDER writes one beside the biLM that it trains"
+            )
+    vocabulary = _read_vocabulary(folder / VOCABULARY)
+    try:
+        arrays = load_file(folder / SOFTMAX)
+    except SafetensorError as error:
+        raise ValueError(
+            f"{folder / SOFTMAX}: not a safetensors file, or a damaged one: {error}"
+        ) from error
+    shapes = {name: array.shape for name, array in sorted(arrays.items())}
+    expected = {
+        "bias": (len(vocabulary),),
+        "weight": (len(vocabulary), bilm.options.projection_size),
+    }
+    if shapes != expected:
+        raise ValueError(
+            f"{folder / SOFTMAX} has {shapes}, but {VOCABULARY} and the biLM's options ask for "
+            f"{expected}"
+        )
+    model = LanguageModel(bilm, vocabulary).eval()
+    model.softmax.load_state_dict(
+        {name: torch.tensor(array, dtype=torch.float32) for name, array in arrays.items()}
+    )
+    return model
+
+
+def _read_vocabulary(path: Path) -> list[str]:
+    try:
+        with path.open(
+            encoding="utf-8", newline="\n"
+        ) as file:  # a word may hold what Python takes for the end of a line
+            words = [line.removesuffix("\n") for line in file]
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}: not UTF-8 text: {error}") from error
+    if words[:3] != SPECIAL:
+        raise ValueError(f"{path}: its first lines are {words[:3]}, but they must be {SPECIAL}")
+    word, count = Counter(words).most_common(1)[0]
+    if count > 1:
+        raise ValueError(f"{path}: {word!r} stands there {count} times")
+    return words

@@ -1,0 +1,291 @@
+"""Training a language model on one process or several: truncated backpropagation with carried state
+(paper, section 3.1).
+
+A step is a function of (seed, step number, process) and of what `state_dict` holds: the order of
+the sentences, dropout and the sampled words are drawn from generators made of those numbers. So a
+run that was killed goes on to the same bits.
+
+Several processes (`torch.distributed`) share a batch by rows; its loss is the mean over all of
+them, as if there were one.
+
+Axes: B batch, T tokens, N tokens in all, P one direction, R rows of the softmax.
+"""
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from elmo_bench.encoders.bilm import State
+
+from .corpus import NO_TARGET, Corpus
+from .lm import LanguageModel
+from .sampled import Candidates, candidates, sampled_loss
+
+Window = tuple[np.ndarray, np.ndarray]  # what is read, what is predicted: "B T"
+MakeOptimizer = Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Training:
+    """How a language model is trained; `conf/job/pretrain.yaml` says what each setting means."""
+
+    epochs: int
+    batch_size: int
+    unroll: int
+    lr: float
+    gradient_clip: float
+    max_steps: int | None = None
+    warmup: int = 0
+    cosine: bool = True
+    loss_scale: float = 1.0
+    samples: int | None = None  # None: the full softmax
+    bf16: bool = False
+    seed: int = 1
+
+    def lr_at(self, step: int, num_steps: int) -> float:
+        """The learning rate of a step: it rises in a straight line, then stays or falls to 0 along
+        half a cosine.
+        """
+        fall = 0.5 * (1 + math.cos(math.pi * step / num_steps)) if self.cosine else 1.0
+        return self.lr * fall * min(1.0, (step + 1) / (self.warmup + 1))
+
+
+class Step(NamedTuple):
+    """What a step leaves to report."""
+
+    loss: float  # nats a prediction, mean of both directions
+    num_tokens: int
+    stop: bool  # whether some process was asked to stop
+
+
+class Trainer:
+    """A language model, its text, its optimizers, and how far training has come."""
+
+    def __init__(
+        self,
+        model: LanguageModel,
+        corpus: Corpus,
+        settings: Training,
+        *,
+        dense: MakeOptimizer,
+        sparse: MakeOptimizer,
+    ) -> None:
+        """`dense` makes the optimizer of all weights that every step changes, `sparse` that of a
+        sampled softmax.
+        """
+        self.model, self.corpus, self.settings = model, corpus, settings
+        self.rank, self.num_processes = (
+            (dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else (0, 1)
+        )
+        if settings.batch_size % self.num_processes:
+            raise ValueError(
+                f"batch_size={settings.batch_size} is not divisible by the number of processes, "
+                f"{self.num_processes}"
+            )
+        self.dense = list((model.bilm if settings.samples else model).parameters())
+        self.optimizers = [dense(self.dense)]
+        if settings.samples:
+            self.optimizers.append(sparse(model.softmax.parameters()))
+        self.epoch_steps = corpus.num_windows(
+            batch_size=settings.batch_size, unroll=settings.unroll
+        )
+        self.num_steps = settings.epochs * self.epoch_steps
+        if settings.max_steps is not None:
+            self.num_steps = min(self.num_steps, settings.max_steps)
+        self.step, self.stop = 0, False
+        self.device = model.softmax.weight.device
+        self.state = self._zero_state()
+        self._mine = slice(
+            *(settings.batch_size * k // self.num_processes for k in (self.rank, self.rank + 1))
+        )
+        self._rows, self._gathered = (
+            torch.empty(0),
+            list[Tensor](),
+        )  # of a sampled softmax: the rows of this step, their weights
+        self._frames = corpus.frames(model.bilm.options.max_characters)
+        # The last is what NO_TARGET (-1) finds.
+        self._numbers = np.array([*map(model.number, corpus.words), NO_TARGET])
+
+    @property
+    def epoch(self) -> int:
+        """Which epoch the last step was of, from 1."""
+        return max(0, self.step - 1) // self.epoch_steps + 1
+
+    def run(self) -> Iterator[Step]:
+        """Train from where it stands to the end. FloatingPointError names the step whose loss or
+        gradient is not finite.
+        """
+        self.model.train()
+        shape = {"batch_size": self.settings.batch_size, "unroll": self.settings.unroll}
+        while self.step < self.num_steps:
+            epoch, start = divmod(self.step, self.epoch_steps)
+            if not start:
+                self.state = self._zero_state()
+            streams = [
+                self.corpus.windows(
+                    d,
+                    **shape,
+                    rng=np.random.default_rng((self.settings.seed, epoch, d)),
+                    start=start,
+                )
+                for d in range(2)
+            ]
+            for forward, backward in zip(*streams, strict=True):
+                if self.step == self.num_steps:
+                    return
+                yield self._step((forward, backward))
+
+    def _step(self, windows: tuple[Window, Window]) -> Step:
+        parts = self._losses(windows)
+        loss = (parts[0] + parts[1]) / 2
+        for parameter in self._parameters():
+            parameter.grad = None
+        (loss * self.settings.loss_scale).backward()
+        report = torch.stack([loss.detach(), loss.new_tensor(float(self.stop))])
+        self._sum(
+            [
+                report,
+                *(parameter.grad for parameter in self._parameters() if parameter.grad is not None),
+            ]
+        )
+        norm = nn.utils.clip_grad_norm_(self._parameters(), self.settings.gradient_clip)
+        if not torch.isfinite(report[0] + norm):
+            raise FloatingPointError(
+                f"step {self.step + 1}: the loss is {report[0].item()}, its gradient's norm "
+                f"{norm.item()}; "
+                f"try a lower lr than {self.settings.lr}"
+            )
+        self._update()
+        self.step += 1
+        return Step(report[0].item(), windows[0][0].size, bool(report[1] > 0))
+
+    def _losses(self, windows: tuple[Window, Window]) -> list[Tensor]:
+        """Each direction's mean loss, of which this process has a part; the state goes on."""
+        seed = np.random.SeedSequence((self.settings.seed, self.step, self.rank))
+        torch.manual_seed(int(seed.generate_state(1)[0]))
+        wanted = [self._numbers[targets] for _, targets in windows]  # of all processes
+        chosen = self._gather(wanted) if self.settings.samples else [None, None]
+        losses, after = [], []
+        for direction, (inputs, _) in enumerate(windows):
+            targets = wanted[direction]
+            with torch.autocast(self.device.type, torch.bfloat16, enabled=self.settings.bf16):
+                top, now = self._top(direction, inputs[self._mine])
+                loss = self._loss(top, targets, chosen[direction])
+            losses.append(loss / int((targets != NO_TARGET).sum()))
+            after.append(now)
+        self.state = State(*(torch.stack(both).detach() for both in zip(*after, strict=True)))
+        return losses
+
+    def _gather(self, wanted: list[np.ndarray]) -> list[Candidates]:
+        """Draw the samples, which all processes share, and take the rows of the softmax that the
+        step touches.
+        """
+        goals = [targets[targets != NO_TARGET] for targets in wanted]
+        rng = np.random.default_rng((self.settings.seed, self.step))
+        rows, chosen = candidates(
+            goals, self.settings.samples or 0, len(self.model.vocabulary), rng
+        )
+        self._rows = rows.to(self.device)
+        self._gathered = [
+            parameter.detach()[self._rows].requires_grad_()
+            for parameter in self.model.softmax.parameters()
+        ]
+        return chosen
+
+    def _loss(self, top: Tensor, targets: np.ndarray, chosen: Candidates | None) -> Tensor:
+        """The summed negative log likelihood of this process's rows of the targets."""
+        if chosen is None:
+            goal = torch.from_numpy(targets[self._mine]).to(self.device)
+            return F.cross_entropy(
+                self.model.softmax(top).flatten(0, 1),
+                goal.flatten(),
+                ignore_index=NO_TARGET,
+                reduction="sum",
+            )
+        here = targets != NO_TARGET
+        rows = np.zeros_like(here)
+        rows[self._mine] = True
+        mine = chosen.of(torch.from_numpy(rows[here])).to(self.device)
+        weight, bias = self._gathered
+        return sampled_loss(
+            top[torch.from_numpy(here[self._mine]).to(self.device)], weight, bias, mine
+        )
+
+    def _top(self, direction: int, inputs: np.ndarray) -> tuple[Tensor, State]:
+        """The top layer of a window; each word type is encoded once."""
+        types, places = np.unique(inputs, return_inverse=True)
+        arrays = self._frames[types].astype(np.int64), places.reshape(inputs.shape)
+        frames, rows = (torch.from_numpy(array).to(self.device) for array in arrays)
+        return self.model.top(direction, frames, rows, self.state)
+
+    def _parameters(self) -> list[Tensor]:
+        """What has a gradient in this step: of a sampled softmax, only the rows that it
+        gathered.
+        """
+        return [*self.dense, *self._gathered]
+
+    def _update(self) -> None:
+        """One step of each optimizer; a sampled softmax's gradient is sparse, and rows without a
+        gradient cost nothing.
+        """
+        with torch.sparse.check_sparse_tensor_invariants(
+            False
+        ):  # said here, or torch warns that nobody did
+            for parameter, gathered in zip(
+                self.model.softmax.parameters(), self._gathered, strict=False
+            ):
+                gradient = cast(Tensor, gathered.grad)
+                parameter.grad = torch.sparse_coo_tensor(
+                    self._rows[None], gradient, parameter.shape, is_coalesced=True
+                )
+            for optimizer in self.optimizers:
+                for group in optimizer.param_groups:
+                    group["lr"] = self.settings.lr_at(self.step, self.num_steps)
+                optimizer.step()
+
+    def _sum(self, tensors: list[Tensor]) -> None:
+        """Add up over all processes, in place."""
+        if self.num_processes > 1:
+            flat = torch.cat([tensor.flatten() for tensor in tensors])
+            dist.all_reduce(flat)
+            for tensor, summed in zip(
+                tensors, flat.split([tensor.numel() for tensor in tensors]), strict=True
+            ):
+                tensor.copy_(summed.view_as(tensor))
+
+    def _zero_state(self) -> State:
+        return self.model.bilm.zero_state(self.settings.batch_size // self.num_processes)
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that goes on from here needs; to be called by every process, since each holds the
+        state of its own rows.
+        """
+        rows = list(self.state)
+        if self.num_processes > 1:
+            parts = [[torch.empty_like(x) for _ in range(self.num_processes)] for x in rows]
+            for found, x in zip(parts, rows, strict=True):
+                dist.all_gather(found, x.contiguous())
+            rows = [torch.cat(found, 2) for found in parts]
+        return {
+            "step": self.step,
+            "model": self.model.state_dict(),
+            "optimizers": [optimizer.state_dict() for optimizer in self.optimizers],
+            "state": rows,
+        }
+
+    def load_state_dict(self, saved: dict[str, Any]) -> None:
+        """Go on from what `state_dict` gave, with as many processes as before or not."""
+        self.model.load_state_dict(saved["model"])
+        for optimizer, state in zip(self.optimizers, saved["optimizers"], strict=True):
+            optimizer.load_state_dict(state)
+        self.step = saved["step"]
+        self.state = State(
+            *(x.chunk(self.num_processes, 2)[self.rank].to(self.device) for x in saved["state"])
+        )

@@ -1,0 +1,73 @@
+"""A run's figures as tables on the terminal."""
+
+from collections.abc import Mapping
+
+from omegaconf import DictConfig
+from rich.console import Console
+from rich.table import Table
+
+from elmo_bench.runs import Result
+
+
+def print_result(result: Result, cfg: DictConfig) -> None:
+    """The test figures (without a test file those of dev) by type and overall, the mix, the
+    time.
+    """
+    split, name = (
+        ("test", "test")
+        if any(key.startswith("test/") for key in result.metrics)
+        else ("val", "dev")
+    )
+    title = (
+        f"{result.task} on {cfg.data.name}, encoder={cfg.encoder.name}, seed {result.seed}: {name}"
+    )
+    print_metrics(result.metrics, split, title)
+    if result.mix:
+        print_line(
+            "mix: "
+            + "   ".join(
+                f"{name.removeprefix('elmo/')} {value:.3f}" for name, value in result.mix.items()
+            )
+        )
+    print_line(
+        f"{result.epochs} epoch{'' if result.epochs == 1 else 's'} in "
+        f"{result.seconds['training']:.0f} s of training "
+        f"({rate(result.examples_per_second)} examples/s), {result.seconds['total']:.0f} s in "
+        f"all; {cfg.run_dir}/result.json"
+    )
+
+
+def print_line(line: str) -> None:
+    """Print a line as it stands: a path in it is never broken."""
+    Console(markup=False, emoji=False).print(line, soft_wrap=True, highlight=False)
+
+
+def rate(value: float) -> str:
+    """A number of examples a second; whole documents are less than one."""
+    return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
+
+
+def print_metrics(metrics: Mapping[str, float], split: str, title: str) -> None:
+    """A table of a split's figures in percent: a row for each type, and one for all."""
+    names = [name.removeprefix(f"{split}/") for name in metrics if name.startswith(f"{split}/")]
+    groups = list(dict.fromkeys(name.rpartition("/")[0] for name in names))
+    columns = {
+        group: [name.rpartition("/")[2] for name in names if name.rpartition("/")[0] == group]
+        for group in groups
+    }
+    # A group with many figures says their order: the mean over some scores may have only its own.
+    kinds = list(
+        dict.fromkeys(
+            kind for figures in sorted(columns.values(), key=len, reverse=True) for kind in figures
+        )
+    )
+    table = Table()
+    table.add_column("")
+    for kind in kinds:
+        table.add_column(kind, justify="right")
+    for group in sorted(groups, key=lambda group: (group == "", group)):
+        figures = (metrics.get("/".join(filter(None, (split, group, kind)))) for kind in kinds)
+        cells = ("" if figure is None else f"{100 * figure:.2f}" for figure in figures)
+        table.add_row(group or "all", *cells, style="" if group else "bold")
+    print_line(f"\n{title}, in percent")
+    Console(markup=False, emoji=False).print(table)

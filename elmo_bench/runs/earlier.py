@@ -1,0 +1,30 @@
+"""The settings of earlier versions, by today's names: results and checkpoints hold them."""
+
+from typing import Any
+
+ENCODERS_OWN = (
+    "name",
+    "dir",
+    "options",
+    "weights",
+    "precision",
+    "pretrained",
+)  # these stood in the group elmo
+
+
+def today(config: dict[str, Any]) -> None:
+    """Rename the settings of a config in place; one of today stays as it is."""
+    elmo = config.get("elmo")
+    if not isinstance(elmo, dict):
+        return
+    if "layer_norm" in elmo:
+        elmo["norm"] = "batch" if elmo.pop("layer_norm") else "none"
+    if "name" not in elmo:
+        return
+    config["rnn"] = config.pop("encoder", {})
+    encoder = {key: elmo.pop(key) for key in ENCODERS_OWN if key in elmo}
+    if elmo.pop("layers", None) is not None:
+        encoder["_target_"] = "elmo_bench.encoders.bilm.load"
+    else:
+        encoder = {"name": encoder["name"]}
+    config["encoder"] = encoder

@@ -1,0 +1,74 @@
+"""Weights & Biases that never asks, hangs or stops a run: online where it is configured and
+answers, else offline.
+"""
+
+import hashlib
+import logging
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+log = logging.getLogger(__name__)
+
+
+def logger(*, save_dir: str, init_timeout: int, **settings: Any) -> Any:
+    """Lightning's WandbLogger in the best mode there is: WANDB_MODE if it is set, else online, else
+    offline.
+
+    A run that goes on goes on in its W&B run too, whose id follows from the `run.json` in
+    `save_dir`. An offline run lies under `save_dir` and is sent by `wandb sync` whenever there is a
+    network. Of several processes only the first has a run.
+    """
+    import wandb
+    from pytorch_lightning.loggers import WandbLogger
+    from pytorch_lightning.loggers.logger import DummyLogger
+
+    from elmo_bench.build import is_first
+
+    if not is_first():
+        return DummyLogger()
+    mode: Any
+    mode, reason = os.environ.get("WANDB_MODE"), "WANDB_MODE says so"
+    options = settings | {"dir": save_dir, "settings": wandb.Settings(init_timeout=init_timeout)}
+    if (begun := Path(save_dir, "run.json")).is_file():  # its identity, and when it was begun
+        options |= {"id": hashlib.sha256(begun.read_bytes()).hexdigest()[:16], "resume": "allow"}
+    try:
+        if mode is None:
+            known = wandb.login(prompt=False, verify=False)
+            mode, reason = (
+                ("online", "it is configured") if known else ("offline", "no key is configured")
+            )
+        run = wandb.init(mode=mode, **options)
+    except (
+        wandb.errors.CommError,
+        wandb.errors.AuthenticationError,
+        wandb.errors.UsageError,
+    ) as error:
+        mode, reason = "offline", f"online failed: {str(error).splitlines()[0]}"
+        run = wandb.init(mode=mode, **options)
+    log.info("wandb: %s (%s)", mode, reason)
+    return WandbLogger(experiment=run, save_dir=save_dir)
+
+
+def keep(files: Sequence[Path], **settings: Any) -> None:
+    """A report's files as the artifact `report` of a W&B run of its own, which shows its page."""
+    import wandb
+
+    run = logger(**settings).experiment
+    artifact = wandb.Artifact("report", "report")
+    for path in files:
+        artifact.add_file(str(path))
+        if path.suffix == ".html":
+            run.log({"report": wandb.Html(path.read_text(encoding="utf-8"), inject=False)})
+    run.log_artifact(artifact)
+    finish()
+
+
+def finish(exit_code: int = 0) -> None:
+    """End the W&B run, so that the next one of a sweep gets its own; it failed where the exit code
+    is not 0.
+    """
+    import wandb
+
+    wandb.finish(exit_code=exit_code)

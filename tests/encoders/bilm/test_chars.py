@@ -1,0 +1,25 @@
+import json
+
+from elmo_bench.encoders.bilm import char_ids
+from elmo_bench.encoders.bilm.chars import word_frame
+
+
+def test_golden(fixtures):
+    for case in json.loads((fixtures / "derived" / "char_ids.json").read_text())["cases"]:
+        assert word_frame(case["token"]).tolist() == case["ids"], case["token"]
+
+
+def test_frames():
+    pad = [261] * 50
+    assert word_frame("").tolist() == [259, 260, *pad][:50]
+    assert word_frame("é").tolist() == [259, 0xC3 + 1, 0xA9 + 1, 260, *pad][:50]
+    assert word_frame("<S>").tolist() == [259, 257, 260, *pad][:50]
+    assert word_frame("</S>").tolist() == [259, 258, 260, *pad][:50]
+    assert word_frame("é" * 5_000).tolist() == [259, *[0xC3 + 1, 0xA9 + 1] * 24, 260]
+
+
+def test_padding_is_zero():
+    ids = char_ids([["a", "b"], ["c"], []])
+    assert ids.shape == (3, 2, 50)
+    assert (ids > 0).any(-1).tolist() == [[True, True], [True, False], [False, False]]
+    assert char_ids([]).shape == (0, 0, 50)

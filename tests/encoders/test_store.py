@@ -1,0 +1,220 @@
+"""The layers on disk against the biLM itself: the same numbers, computed once, by one process, and
+never half there.
+"""
+
+import multiprocessing
+import os
+import pickle
+import shutil
+from collections import namedtuple
+
+import numpy as np
+import pytest
+import torch
+
+from elmo_bench.elmo import Elmo
+from elmo_bench.encoders import LayerStore, build_store, find_store
+from elmo_bench.encoders.bilm import BiLm, Options, char_ids
+
+OPTIONS = Options(cell_size=8, projection_size=4, filters=((1, 4), (3, 4)))
+SENTENCES = [
+    ["It", "rains", "."],
+    ["No"],
+    ["It", "rains", "."],
+    ["Ann", "sleeps", "and", "Bob", "sings"],
+    [""],
+]
+
+
+@pytest.fixture
+def bilm():
+    return BiLm(OPTIONS).eval()
+
+
+@pytest.fixture
+def calls(bilm):
+    """The sentences that the biLM has read, counted by their keys."""
+    seen = []
+    bilm.register_forward_hook(
+        lambda _, args, __: seen.extend(sentence(row) for row in args[0].chars)
+    )
+    return seen
+
+
+def sentence(chars):
+    """The words that a row of characters is of, as something that can be counted."""
+    return tuple(bytes(c - 1 for c in word.tolist() if 0 < c < 257) for word in chars if word.any())
+
+
+def batch(*sentences):
+    return sentences, (char_ids(sentences) > 0).any(-1)
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 1e-6), ("float16", 1e-3)])
+def test_the_layers_of_the_bilm(bilm, tmp_path, dtype, tolerance):
+    store = build_store(bilm, SENTENCES, [0, 1, 2], tmp_path, dtype=dtype)
+    sentences, mask = batch(SENTENCES[3], SENTENCES[0], SENTENCES[4], [])
+    layers = store(sentences, mask)
+    assert layers.dtype == getattr(torch, dtype)
+    expected = bilm(bilm.prepare(sentences)).detach()
+    torch.testing.assert_close(layers.float(), expected, rtol=0, atol=tolerance)
+
+
+def test_nothing_but_the_chosen_layers(bilm, tmp_path):
+    elmo = Elmo(bilm, mix=[2, 0])
+    layers = build_store(bilm, SENTENCES, elmo.chosen, tmp_path, dtype="float16")(
+        *batch(*SENTENCES)
+    )
+    assert layers.shape == (2, 5, 5, 8)
+
+
+def test_every_sentence_is_read_once(bilm, calls, tmp_path):
+    build_store(bilm, SENTENCES, [0, 1, 2], tmp_path)
+    assert len(calls) == len(set(calls)) == 4
+    build_store(bilm, reversed(SENTENCES), [2], tmp_path)
+    assert len(calls) == 4
+
+
+def test_only_the_layers_asked_for_and_others_later(bilm, calls, tmp_path):
+    top = build_store(bilm, SENTENCES, [2], tmp_path)
+    assert sorted(path.name for path in top.folder.iterdir()) == [
+        "keys.npy",
+        "layer2.npy",
+        "starts.npy",
+    ]
+    everything = build_store(bilm, SENTENCES, [0, 1, 2], tmp_path)
+    assert everything.folder == top.folder
+    assert np.load(top.folder / "layer0.npy").shape == (10, 8)
+    assert np.load(top.folder / "layer1.npy").shape == (10, 8)
+    assert len(calls) == 8
+    sentences, mask = batch(*SENTENCES)
+    torch.testing.assert_close(everything(sentences, mask)[2:], top(sentences, mask))
+
+
+def test_another_bilm_another_store(bilm, tmp_path):
+    folder = build_store(bilm, SENTENCES, [2], tmp_path).folder
+    assert folder != build_store(BiLm(OPTIONS), SENTENCES, [2], tmp_path).folder
+    bilm.bf16 = True
+    assert folder != build_store(bilm, SENTENCES, [2], tmp_path).folder
+
+
+def test_a_sentence_that_is_not_there(bilm, tmp_path):
+    store = build_store(bilm, SENTENCES, [2], tmp_path)
+    assert store(*batch(["Unheard", "of"])) is None
+
+
+def test_a_worker_maps_the_files_itself(bilm, tmp_path):
+    store = build_store(bilm, SENTENCES, [0, 1, 2], tmp_path)
+    expected = store(*batch(*SENTENCES))
+    sent = pickle.dumps(store)
+    assert len(sent) < 1000
+    torch.testing.assert_close(pickle.loads(sent)(*batch(*SENTENCES)), expected)
+
+
+@pytest.mark.parametrize("mix", ["all", "top", 0, "uniform", [2, 0], [2, 1, 0]])
+def test_elmo_cannot_tell_the_difference(bilm, tmp_path, mix):
+    elmo = Elmo(bilm, mix=mix, at=["input", "output"], dropout=0.0)
+    for one in elmo.mixes.values():
+        torch.nn.init.normal_(one.weights)  # a share of its own for each layer
+    store = build_store(bilm, SENTENCES, elmo.chosen, tmp_path)
+    sentences, mask = batch(*SENTENCES)
+    for stored, computed in zip(
+        elmo(mask, layers=store(sentences, mask)), elmo(mask, elmo.prepare(sentences)), strict=True
+    ):
+        torch.testing.assert_close(stored, computed, rtol=0, atol=1e-6)
+
+
+def test_a_killed_run_leaves_nothing_that_counts(bilm, tmp_path, monkeypatch):
+    def killed(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("elmo_bench.encoders.store.encode_each", killed)
+    with pytest.raises(KeyboardInterrupt):
+        build_store(bilm, SENTENCES, [2], tmp_path)
+    monkeypatch.undo()
+    (folder,) = (path for path in tmp_path.iterdir() if path.is_dir())
+    (folder / ".left").mkdir()  # by kill -9
+    assert build_store(bilm, SENTENCES, [2], tmp_path)(*batch(*SENTENCES)) is not None
+    assert not (folder / ".left").exists()
+
+
+def test_no_room(bilm, tmp_path, monkeypatch, caplog):
+    caplog.set_level("INFO")
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: namedtuple("usage", "free")(100))
+    assert build_store(bilm, SENTENCES, [0, 1, 2], tmp_path) is None
+    assert "the encoder runs on every batch: its layers for this data would take" in caplog.text
+
+
+def _build(folder, queue):
+    torch.manual_seed(0)
+    bilm, read = BiLm(OPTIONS).eval(), []
+    bilm.register_forward_hook(lambda _, args, __: read.append(len(args[0].chars)))
+    build_store(bilm, SENTENCES, [0, 1, 2], folder)
+    queue.put(sum(read))
+
+
+def test_several_at_once_build_it_once(tmp_path):
+    context = multiprocessing.get_context("spawn")
+    queue = context.Queue()
+    processes = [context.Process(target=_build, args=(tmp_path, queue)) for _ in range(8)]
+    for process in processes:
+        process.start()
+    read = sorted(queue.get(timeout=120) for _ in processes)
+    for process in processes:
+        process.join()
+    assert read == [0] * 7 + [4]
+
+
+def test_the_least_recently_used_make_room(bilm, tmp_path, caplog):
+    caplog.set_level("INFO")
+    stores = [build_store(bilm, [[f"w{number}"] * 100], [1], tmp_path) for number in range(3)]
+    assert "1 sentences once, 100 tokens; layers 1 take 0.00 GB of" in caplog.text
+    for number, store in enumerate((stores[1], stores[0], stores[2])):
+        os.utime(store.folder, (number, number))
+        store.close()
+    size = sum(path.stat().st_size for path in stores[0].folder.iterdir())
+    build_store(bilm, [["w3"] * 100], [1], tmp_path, max_bytes=3.0 * size)
+    assert [store.folder.is_dir() for store in stores] == [True, False, True]
+    stores[0].hold()
+    assert build_store(bilm, [["w4"] * 100], [1], tmp_path, max_bytes=3.0 * size) is not None
+    assert [store.folder.is_dir() for store in stores] == [
+        True,
+        False,
+        False,
+    ]  # a process reads the first, and the new one
+    assert build_store(bilm, [["w5"] * 1000], [1], tmp_path, max_bytes=3.0 * size) is None
+    assert (
+        len([path for path in tmp_path.iterdir() if path.is_dir()]) == 3
+    )  # nothing went for a store that cannot fit
+
+
+def test_a_store_takes_a_share_of_the_disk(bilm, tmp_path, monkeypatch):
+    size = 100 * 8 * 4
+    for free, fits in ((int(1.9 * size), False), (int(2.1 * size), True)):
+        monkeypatch.setattr(
+            shutil, "disk_usage", lambda _, free=free: namedtuple("usage", "free")(free)
+        )
+        assert (build_store(bilm, [["w"] * 100], [1], tmp_path) is not None) is fits
+
+
+def test_a_store_that_is_not_kept(bilm, tmp_path):
+    """It goes with its last reader."""
+    first, second = (build_store(bilm, SENTENCES, [2], tmp_path, keep=False) for _ in range(2))
+    first.close()
+    assert second(*batch(*SENTENCES)) is not None
+    second.close()
+    assert not second.folder.exists()
+
+
+def test_a_store_that_goes_while_it_is_looked_for(bilm, tmp_path, monkeypatch):
+    store = build_store(bilm, SENTENCES, [2], tmp_path)
+    store.close()
+    hold = LayerStore.hold
+
+    def late(self):
+        shutil.rmtree(store.folder)
+        return hold(self)
+
+    monkeypatch.setattr(LayerStore, "hold", late)
+    assert find_store(bilm, SENTENCES, [2], tmp_path) is None
+    assert not store.folder.exists()

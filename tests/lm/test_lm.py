@@ -1,0 +1,143 @@
+"""Pretraining: what a stream of text is, what is predicted, and that a biLM learns."""
+
+import numpy as np
+import pytest
+import torch
+
+from elmo_bench.encoders.bilm import BiLm, Options
+from elmo_bench.lm import Corpus, LanguageModel
+
+TEXT = [["a", "b", "c"], ["b", "a"], ["c", "c", "a", "b"]]
+OPTIONS = Options(cell_size=12, projection_size=6, filters=((1, 4), (2, 4)))
+
+
+def words(corpus, numbers):
+    return [corpus.words[number] for number in numbers.reshape(-1)]
+
+
+@pytest.mark.parametrize(("direction", "first", "last"), [(0, "<S>", "</S>"), (1, "</S>", "<S>")])
+def test_one_stream(direction, first, last):
+    """Cut into windows and put together again, the inputs are the sentences, and the targets are
+    one word ahead.
+    """
+    corpus = Corpus(TEXT)
+    windows = list(corpus.windows(direction, batch_size=1, unroll=1, rng=np.random.default_rng(0)))
+    inputs, targets = ([words(corpus, window[k])[0] for window in windows] for k in range(2))
+    sentences, current = [], []
+    for word, target in zip(inputs, targets, strict=True):
+        if word == first:
+            current = []
+        else:
+            current.append(word)
+        if target == last:
+            sentences.append(current[:: 1 if direction == 0 else -1])
+    assert sorted(sentences) == sorted(TEXT)
+    assert all(t == i for t, i in zip(targets, inputs[1:], strict=False) if t != last)
+
+
+def test_streams_side_by_side():
+    corpus = Corpus(TEXT * 10)
+    shape = {"batch_size": 4, "unroll": 5}
+    windows = list(corpus.windows(0, **shape, rng=np.random.default_rng(0)))
+    assert len(windows) == corpus.num_windows(**shape)
+    whole = next(
+        corpus.windows(0, batch_size=4, unroll=5 * len(windows), rng=np.random.default_rng(0))
+    )
+    assert (np.concatenate([inputs for inputs, _ in windows], 1) == whole[0]).all()
+    with pytest.raises(ValueError, match="do not fill one window of batch_size=400"):
+        list(corpus.windows(0, batch_size=400, unroll=5, rng=np.random.default_rng(0)))
+
+
+def test_vocabulary():
+    assert Corpus(TEXT).vocabulary(5) == ["<S>", "</S>", "<UNK>", "a", "b"]
+    with pytest.raises(ValueError, match="no sentences"):
+        Corpus([])
+
+
+@torch.no_grad()
+def test_log_likelihoods_are_what_training_minimises():
+    """One sentence as a stream from a zero state: the same figures as the batch with boundaries."""
+    model = LanguageModel(BiLm(OPTIONS), Corpus(TEXT).vocabulary(10)).eval()
+    sentence = ["c", "a", "b"]
+    batched = model.log_likelihoods([sentence, ["a"]])
+    corpus = Corpus([sentence])
+    numbers = np.array([model.number(word) for word in corpus.words])
+    frames = torch.from_numpy(corpus.frames(50).astype(np.int64))
+    for direction in range(2):
+        ((inputs, targets),) = corpus.windows(
+            direction, batch_size=1, unroll=4, rng=np.random.default_rng(0)
+        )
+        loss, _ = model.loss(
+            direction,
+            frames,
+            torch.from_numpy(inputs).long(),
+            torch.from_numpy(numbers[targets]),
+            model.bilm.zero_state(1),
+        )
+        assert -batched[direction][0].sum().item() / 4 == pytest.approx(loss.item(), abs=1e-5)
+        assert not batched[direction][1, 2:].any()
+
+
+@torch.no_grad()
+def test_perplexity_of_a_model_that_knows_nothing():
+    model = LanguageModel(BiLm(OPTIONS), Corpus(TEXT).vocabulary(6))
+    model.softmax.weight.zero_()
+    assert model.perplexity(TEXT) == pytest.approx((6.0, 6.0), rel=1e-5)
+
+
+def test_it_learns():
+    torch.manual_seed(0)
+    corpus = Corpus([["the", "dog", "barks", "."], ["the", "cat", "purrs", "."]] * 40)
+    model = LanguageModel(BiLm(OPTIONS), corpus.vocabulary(20))
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
+    numbers = np.array([model.number(word) for word in corpus.words])
+    frames = torch.from_numpy(corpus.frames(50).astype(np.int64))
+    for epoch in range(6):
+        state = model.bilm.zero_state(4)
+        for pair in zip(
+            *(
+                corpus.windows(d, batch_size=4, unroll=10, rng=np.random.default_rng(epoch))
+                for d in range(2)
+            ),
+            strict=True,
+        ):
+            losses = [
+                model.loss(
+                    d, frames, torch.from_numpy(i).long(), torch.from_numpy(numbers[t]), state
+                )[0]
+                for d, (i, t) in enumerate(pair)
+            ]
+            optimizer.zero_grad()
+            sum(losses).backward()
+            optimizer.step()
+    # One choice of two in five predictions: 2 ** (1 / 5) = 1.15 at best.
+    assert all(
+        perplexity < 1.4
+        for perplexity in model.perplexity(
+            [["the", "dog", "barks", "."], ["the", "cat", "purrs", "."]]
+        )
+    )
+
+
+@torch.no_grad()
+def test_a_softmax_that_knows_frequencies():
+    """Its perplexity is that of the unigrams (with one more of each word, as it counts them)."""
+    text = [["a", "a", "a", "b", "c"]] * 100
+    corpus = Corpus(text)
+    model = LanguageModel(BiLm(OPTIONS), corpus.vocabulary(5))  # c is unknown
+    model.start_from(corpus)
+    counts = np.array([300, 100, 100, 100])  # a, b, unknown, and the end of a sentence
+    ideal = np.exp(-(counts / 600 * np.log((counts + 1) / (counts.sum() + 100 + 5))).sum())
+    assert model.perplexity(text) == pytest.approx((ideal, ideal), rel=0.02)
+
+
+def test_held_out_text_in_pieces(monkeypatch):
+    """Neither the sizes of batches nor how many scores are held at once change a figure; one
+    sentence may be very long.
+    """
+    sentences = [["a"] * length for length in (1, 2, 3, 700)]
+    model = LanguageModel(BiLm(OPTIONS), Corpus(TEXT).vocabulary(6))
+    whole = model.perplexity(sentences)
+    monkeypatch.setattr("elmo_bench.lm.lm.SCORES", 30)
+    monkeypatch.setattr("elmo_bench.lm.lm._TYPES", 1)
+    assert model.perplexity(sentences, batch_tokens=12) == pytest.approx(whole, rel=1e-5)

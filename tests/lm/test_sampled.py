@@ -1,0 +1,114 @@
+"""Sampled against full softmax: the sampler draws as often as it says, and training has the same
+goal.
+"""
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+
+from elmo_bench.lm.sampled import Candidates, candidates, draw, log_uniform, sampled_loss
+
+
+def test_log_uniform():
+    probabilities = log_uniform(np.arange(50), 50)
+    assert probabilities.sum() == pytest.approx(1)
+    assert (np.diff(probabilities) < 0).all()
+
+
+def test_samples_are_different_and_as_frequent_as_expected():
+    rng, size, samples, times = np.random.default_rng(0), 30, 8, 4000
+    seen, expected = np.zeros(size), np.zeros(size)
+    for _ in range(times):
+        drawn, tries = draw(samples, size, rng)
+        assert len(set(drawn.tolist())) == samples
+        seen[drawn] += 1
+        expected += 1 - (1 - log_uniform(np.arange(size), size)) ** tries
+    np.testing.assert_allclose(expected / times, seen / times, atol=0.025)
+    with pytest.raises(ValueError, match=r"samples=30 is not less than the vocabulary's 30 words"):
+        draw(30, 30, rng)
+
+
+def test_all_words_as_samples_is_the_full_softmax(monkeypatch):
+    monkeypatch.setattr("elmo_bench.lm.sampled._SCORES", (10, 10))  # two tokens at a time
+    x, weight, bias = torch.randn(7, 3), torch.randn(5, 3), torch.randn(5)
+    parameters = [tensor.requires_grad_() for tensor in (x, weight, bias)]
+    targets, samples = torch.tensor([0, 1, 2, 3, 4, 4, 0]), torch.tensor([3, 0, 4, 1, 2])
+    losses = (
+        sampled_loss(x, weight, bias, Candidates(targets, samples, torch.zeros(7), torch.zeros(5))),
+        torch.nn.functional.cross_entropy(x @ weight.T + bias, targets, reduction="sum"),
+    )
+    torch.testing.assert_close(*losses)
+    for ours, full in zip(
+        *(torch.autograd.grad(3 * loss, parameters) for loss in losses), strict=True
+    ):
+        torch.testing.assert_close(ours, full)
+
+
+def test_the_expected_gradient_is_the_full_softmaxs():
+    """Exactly, over all sets of samples: where targets come from the model itself, both gradients
+    are zero.
+    """
+    size = 5
+    x, weight, bias = (
+        torch.randn(1, 3).double(),
+        torch.randn(size, 3).double(),
+        torch.randn(size).double(),
+    )
+    for parameter in (x, weight, bias):
+        parameter.requires_grad_()
+    truth = (x @ weight.T + bias).softmax(-1).detach()[0]
+    often = torch.tensor(
+        [0.9, 0.6, 0.5, 0.3, 0.2]
+    ).double()  # how likely each word is to be among the samples
+    total = torch.zeros(()).double()
+    for chosen in itertools.product([False, True], repeat=size):
+        mask = torch.tensor(chosen)
+        samples = mask.nonzero()[:, 0]
+        share = torch.where(mask, often, 1 - often).prod()
+        for word in range(size) if any(chosen) else ():  # a target that is alone has no gradient
+            targets = torch.tensor([word])
+            loss = sampled_loss(
+                x,
+                weight,
+                bias,
+                Candidates(targets, samples, often.log()[targets], often.log()[samples]),
+            )
+            total = total + share * truth[word] * loss
+    for gradient in torch.autograd.grad(total, [x, weight, bias]):
+        torch.testing.assert_close(gradient, torch.zeros_like(gradient), atol=1e-6, rtol=0)
+
+
+def test_gradients_agree_on_average():
+    """With targets of another distribution than the model's, over many draws: much the same
+    direction and size.
+    """
+    rng, size, samples = np.random.default_rng(0), 12, 8
+    logits = torch.linspace(1, -1, size).double().requires_grad_()
+    data = torch.softmax(torch.tensor(rng.normal(size=size)), -1)
+    total = torch.zeros(size).double()
+    targets = rng.choice(size, 200, p=data.numpy())
+    seen = torch.from_numpy(np.bincount(targets, minlength=size) / 200)
+    (full,) = torch.autograd.grad(-(seen * logits.log_softmax(-1)).sum(), logits)
+    for _ in range(1000):
+        rows, (chosen,) = candidates([targets], samples, size, rng)
+        loss = sampled_loss(
+            torch.ones(200, 1).double(),
+            logits[rows][:, None],
+            torch.zeros(len(rows)).double(),
+            chosen,
+        )
+        total += torch.autograd.grad(loss / 200, logits)[0] / 1000
+    assert torch.cosine_similarity(total, full, 0) > 0.98
+    assert total.norm() / full.norm() == pytest.approx(1, abs=0.1)
+
+
+def test_candidates_are_places_among_the_gathered_rows():
+    goals = [np.array([7, 3, 7]), np.array([99, 0, 3])]
+    rows, chosen = candidates(goals, 10, 100, np.random.default_rng(0))
+    assert rows.tolist() == sorted(set(rows.tolist()))
+    for goal, part in zip(goals, chosen, strict=True):
+        assert rows[part.targets].tolist() == goal.tolist()
+        assert len(set(rows[part.samples].tolist())) == 10
+        assert (part.log_target_counts <= 0).all()

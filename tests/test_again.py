@@ -1,0 +1,65 @@
+"""`resume=true` of a single run, in processes of their own: kill -9, and the same command goes on
+in the same folder.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from elmo_bench.jobs.train import train
+from tests.jobs.small import SMALL
+
+ROOT = Path(__file__).parents[1]
+
+
+def run(*arguments):
+    return subprocess.run(
+        [sys.executable, str(ROOT / "run.py"), *arguments],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        timeout=300,
+    )
+
+
+@pytest.mark.slow
+def test_the_same_command_goes_on_in_the_same_folder(tmp_path, tiny):
+    settings = [
+        "task=ner",
+        *SMALL["ner"],
+        "encoder=none",
+        "data.size=2",
+        "fit.max_epochs=2",
+        "trainer=cpu",
+        "fit.save_minutes=0",
+    ]
+    command = [*settings, f"outputs_dir={tmp_path}/outputs", f"cache_dir={tmp_path}", "resume=true"]
+    killed = subprocess.Popen([sys.executable, str(ROOT / "run.py"), *command], cwd=ROOT)
+    while not [*tmp_path.glob("outputs/*/*/last.ckpt")] and killed.poll() is None:
+        time.sleep(0.02)
+    os.kill(killed.pid, signal.SIGKILL)
+    killed.wait()
+    (folder,) = tmp_path.glob("outputs/*/*")
+    assert not (folder / "result.json").exists()
+    done = run(*command)
+    assert done.returncode == 0, done.stderr
+    assert f"going on in {folder}" in done.stdout
+    assert [*tmp_path.glob("outputs/*/*")] == [folder]
+    assert not (folder / "last.ckpt").exists()
+    undisturbed = tiny(*settings)
+    assert json.loads((folder / "result.json").read_text())["metrics"] == train(undisturbed)
+    assert (folder / "metrics.csv").read_text() == Path(
+        undisturbed.run_dir, "metrics.csv"
+    ).read_text()
+    written = (folder / "result.json").stat().st_mtime_ns
+    again = run(*command)
+    assert again.returncode == 0, again.stderr
+    assert f"finished already: {folder}/result.json" in again.stdout
+    assert [*tmp_path.glob("outputs/*/*")] == [folder]
+    assert (folder / "result.json").stat().st_mtime_ns == written

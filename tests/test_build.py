@@ -1,0 +1,50 @@
+"""What is made from a config."""
+
+from pathlib import Path
+
+import pytest
+from hydra import compose, initialize_config_dir
+
+from elmo_bench import build
+
+CONF = str(Path(__file__).parents[1] / "conf")
+
+
+def composed(*overrides):
+    with initialize_config_dir(CONF, version_base="1.3"):
+        return compose("config", [*overrides])
+
+
+def test_word_vectors_are_read_once(tmp_path, monkeypatch):
+    """By all runs that want the same words of the same file; of a changed file again."""
+    path, reads, read = tmp_path / "v.txt", [], build.read_vectors
+    path.write_text("the 1 2\n. 3 4\n\u00e9t\u00e9 5 6\n")
+    monkeypatch.setattr(build, "read_vectors", lambda *args: reads.append(1) or read(*args))
+    cfg = composed(f"vocab.vectors={path}", f"cache_dir={tmp_path}", "vocab.lowercase=true")
+    for _ in range(2):
+        vectors = build.vectors(cfg, ["The", "\u00c9t\u00e9", "half \ud83d"])
+        assert {word: vector.tolist() for word, vector in vectors.items()} == {
+            "the": [1, 2],
+            "\u00e9t\u00e9": [5, 6],
+        }
+        assert {vector.dtype.name for vector in vectors.values()} == {"float32"}
+    assert len(reads) == 1
+    build.vectors(cfg, ["The", "."])
+    path.write_text("the 7 8\n")
+    assert build.vectors(cfg, ["The", "."])["the"].tolist() == [7, 8]
+    assert len(reads) == 3
+
+
+def test_no_file_of_word_vectors(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"vocab.vectors=nowhere.txt: no such file"):
+        build.vectors(composed("vocab.vectors=nowhere.txt", f"cache_dir={tmp_path}"), ["the"])
+
+
+@pytest.mark.parametrize(("words", "said"), [(["The", "dog"], True), (["the", "dog"], False)])
+def test_vectors_without_capitals_for_a_task_that_looks_words_up_as_they_stand(
+    tmp_path, caplog, words, said
+):
+    (tmp_path / "v.txt").write_text("the 3 4\ndog 0 2\n")
+    settings = [f"vocab.vectors={tmp_path}/v.txt", f"cache_dir={tmp_path}"]
+    build.vectors(composed("task=sst5", *settings), words)
+    assert ("v.txt has no capitals" in caplog.text) == said

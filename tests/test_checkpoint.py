@@ -1,0 +1,577 @@
+"""A trained model again, from its checkpoint alone: the same figures, labels for new text; and what
+a stranger's may not do.
+"""
+
+import json
+import logging
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hydra import compose, initialize_config_dir
+from omegaconf import open_dict
+
+from elmo_bench import build, inputs
+from elmo_bench.checkpoint import extend, restore
+from elmo_bench.encoders.bilm import BiLm, Options, save
+from elmo_bench.jobs.evaluate import evaluate
+from elmo_bench.jobs.predict import predict
+from elmo_bench.jobs.train import train
+from elmo_bench.nn import tokens
+from elmo_bench.report.significance import figure
+from elmo_bench.text import UNKNOWN
+from tasks.srl import data as srl
+from tests.jobs.small import SMALL
+
+CONF = str(Path(__file__).parents[1] / "conf")
+RECORDS = {
+    "ner": [
+        {"id": 7, "tokens": ["Ann", "slept", "."]},
+        {"text": "Bob Smith sings."},
+        {"text": "half a pair: \ud83d"},
+    ],
+    "sst5": [{"id": 7, "text": "Very good."}, {"tokens": ["Bad"]}],
+    "snli": [{"id": 7, "sentence1": "A man sleeps.", "sentence2": "A man runs."}],
+    "squad": [{"id": 7, "question": "Who sings?", "context": "Bob Smith sings, and Ann sleeps."}],
+    "srl": [
+        {"id": 7, "text": "Bob sings.", "predicate": 1},
+        {"tokens": ["Ann", "slept"], "predicate": "slept"},
+    ],
+    "coref": [
+        {"id": "nw/7", "text": "Bob sings. He smiles."},
+        {"sentences": [["Ann", "slept"], ["She", "smiled"]]},
+    ],
+}
+
+
+def composed(*overrides):
+    size = ["data.size=2"] if "job=evaluate" not in overrides else []  # the checkpoint's
+    with initialize_config_dir(CONF, version_base="1.3"):
+        return compose(
+            "config", ["trainer=cpu", "trainer.enable_progress_bar=false", *size, *overrides]
+        )
+
+
+@pytest.fixture
+def folder(tmp_path, tmp_path_factory):
+    """A new folder's override, each time it is asked for, and where generated corpora lie."""
+
+    def folder(name):
+        (tmp_path / name).mkdir()
+        return [f"run_dir={tmp_path / name}", f"cache_dir={tmp_path_factory.getbasetemp()}"]
+
+    return folder
+
+
+def trained(folder, task, *overrides):
+    cfg = composed(f"task={task}", *SMALL[task], "fit.max_epochs=1", *folder("trained"), *overrides)
+    return Path(cfg.run_dir, "best.ckpt"), train(cfg)
+
+
+@pytest.fixture(scope="module")
+def entities(tmp_path_factory):
+    """The checkpoint of a small NER model on mini, and its figures; for tests that only read it."""
+    run_dir = tmp_path_factory.mktemp("entities")
+    cache = f"cache_dir={tmp_path_factory.getbasetemp()}"
+    cfg = composed("task=ner", *SMALL["ner"], "fit.max_epochs=1", f"run_dir={run_dir}", cache)
+    return run_dir / "best.ckpt", train(cfg)
+
+
+def test_a_bilm_of_a_folder_that_moved(folder, tmp_path, monkeypatch):
+    """It is named in the checkpoint, and again on the command line where it lies elsewhere."""
+    save(
+        BiLm(Options(cell_size=8, projection_size=4, filters=((1, 4),))),
+        tmp_path / "bilm" / "weights.hdf5",
+    )
+    checkpoint, _ = trained(folder, "ner", "encoder=files", f"encoder.dir={tmp_path}/bilm")
+    (tmp_path / "bilm").rename(tmp_path / "moved")
+    again = ["job=evaluate", f"checkpoint={checkpoint}"]
+    with pytest.raises(FileNotFoundError, match=r"encoder.dir=.*bilm: no such folder"):
+        restore(composed(*again))
+    monkeypatch.setattr(inputs, "overridden", lambda _: ["encoder", "encoder.dir"])
+    _, module, _ = restore(composed(*again, "encoder=files", f"encoder.dir={tmp_path}/moved"))
+    assert module.elmo.encoder.dim == 8
+
+
+@pytest.mark.parametrize("task", SMALL)
+def test_the_figures_of_training_again_and_labels_for_new_text(folder, tmp_path, task):
+    checkpoint, metrics = trained(folder, task)
+    for split, name in (("dev", "val"), ("test", "test")):
+        cfg = composed("job=evaluate", f"checkpoint={checkpoint}", f"split={split}", *folder(split))
+        figures = {key.removeprefix(f"{split}/"): value for key, value in evaluate(cfg).items()}
+        assert figures == pytest.approx(
+            {k.removeprefix(f"{name}/"): v for k, v in metrics.items() if k.startswith(f"{name}/")}
+        )
+        assert (
+            json.loads(Path(cfg.run_dir, "result.json").read_text())["config"]["trained_on"]["name"]
+            == "sample"
+        )
+        counts = [
+            np.load(Path(left, "counts", f"{split}.npz"))
+            for left in (cfg.run_dir, checkpoint.parent)
+        ]
+        assert all((counts[0][key] == counts[1][key]).all() for key in counts[1])
+        sums = {
+            key: figure(counts[1][key].sum(0))
+            for key in counts[1]
+            if key not in ("sentences", "groups")
+        }
+        assert sums == pytest.approx({key: figures[key] for key in sums}, abs=1e-6)
+        assert {"accuracy", "f1"} & sums.keys()
+    written = list((tmp_path / "test" / "predictions").iterdir())
+    assert [path.read_text() for path in written] == [
+        (checkpoint.parent / "predictions" / path.name).read_text() for path in written
+    ]
+
+    source, output = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+    source.write_text("".join(json.dumps(record) + "\n\n" for record in RECORDS[task]))
+    predict(
+        composed(
+            "job=predict",
+            f"checkpoint={checkpoint}",
+            f"input={source}",
+            f"output={output}",
+            *folder("predicted"),
+        )
+    )
+    lines = output.read_text().splitlines()  # every other one is blank, as in the input
+    labelled = [json.loads(line) for line in lines[::2]]
+    assert [record["line"] for record in labelled] == [2 * k + 1 for k in range(len(RECORDS[task]))]
+    assert set(lines[1::2]) <= {""}
+    assert [record.get("id") for record in labelled] == [
+        record.get("id") for record in RECORDS[task]
+    ]
+    assert all(record.keys() & {"tags", "label", "answer", "clusters"} for record in labelled)
+
+
+@pytest.mark.parametrize("task", ["ner", "sst5", "coref"])
+def test_raw_text(folder, tmp_path, task):
+    checkpoint, _ = trained(folder, task)
+    (tmp_path / "in.txt").write_text("Bob sings well.\nAnn slept.\n")
+    output = tmp_path / "out.jsonl"
+    predict(
+        composed(
+            "job=predict",
+            f"checkpoint={checkpoint}",
+            f"input={tmp_path}/in.txt",
+            f"output={output}",
+            *folder("p"),
+        )
+    )
+    assert [("Bob" in line, "Ann" in line) for line in output.read_text().splitlines()] == [
+        (True, False),
+        (False, True),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("in.jsonl", '{"text": "a"}\n{"text": "b', "in.jsonl:2: not JSON, from character 10"),
+        ("in.jsonl", '["a"]\n', "in.jsonl:1: .*but a line is a JSON object"),
+        ("in.jsonl", '{"words": ["a"]}\n', "in.jsonl:1: a record needs 'tokens'"),
+        ("in.txt", "", "in.txt: the file is empty"),
+        ("in.txt", "\n\n", "in.txt: no examples"),
+        (
+            "in.txt",
+            "Ann I-PER\nslept O\n\nRain O\n",
+            "in.txt has a word and its tag a line, but job=predict reads text",
+        ),
+        (
+            "in.txt",
+            "#begin document (nw/x); part 000\nnw/x 0 0 Run -\n",
+            "in.txt has '#begin' in its first line",
+        ),
+        (
+            "in.txt",
+            "# text = Rain\n1\tRain\train\n\n1\tSnow\tsnow\n",
+            "in.txt has 3 columns between tabs",
+        ),
+    ],
+)
+def test_input_that_is_not_what_it_should_be(entities, folder, tmp_path, name, content, message):
+    checkpoint, _ = entities
+    (tmp_path / name).write_text(content)
+    cfg = composed(
+        "job=predict",
+        f"checkpoint={checkpoint}",
+        f"input={tmp_path / name}",
+        f"output={tmp_path}/o",
+        *folder("p"),
+    )
+    with pytest.raises(ValueError, match=message):
+        predict(cfg)
+    assert not (tmp_path / "o").exists()
+
+
+def test_without_the_vectors_it_was_trained_with(folder, tmp_path):
+    vectors = tmp_path / "vectors.txt"
+    vectors.write_text("the 1 2 3\n. 4 5 6\n")
+    checkpoint, metrics = trained(
+        folder, "ner", f"vocab.vectors={vectors}", "embed.freeze=true", "elmo.finetune=true"
+    )
+    vectors.unlink()
+    cfg = composed("job=evaluate", f"checkpoint={checkpoint}", *folder("test"))
+    assert evaluate(cfg)["test/f1"] == metrics["test/f1"]
+    results = [
+        json.loads(Path(left, "result.json").read_text())
+        for left in (checkpoint.parent, cfg.run_dir)
+    ]
+    assert results[0]["parameters"] == results[1]["parameters"]
+    assert results[0]["parameters"]["frozen"]
+
+
+def test_a_frozen_bilm_without_a_file_is_in_the_checkpoint(folder):
+    checkpoint, metrics = trained(folder, "sst5", "encoder.pretrained=false")
+    torch.manual_seed(99)
+    figures = evaluate(composed("job=evaluate", f"checkpoint={checkpoint}", *folder("test")))
+    assert figures["test/accuracy"] == metrics["test/accuracy"]
+
+
+def edited(checkpoint, tmp_path, edit, *overrides):
+    content = torch.load(checkpoint, weights_only=True)
+    edit(content)
+    torch.save(content, tmp_path / "edited.ckpt")
+    return composed(
+        "job=evaluate", f"checkpoint={tmp_path}/edited.ckpt", f"run_dir={tmp_path}", *overrides
+    )
+
+
+def nested(key, value):
+    """Set elmo_bench -> config -> key to value."""
+
+    def edit(content):
+        node = content["elmo_bench"]["config"]
+        *path, last = key.split(".")
+        for part in path:
+            node = node[part]
+        node[last] = value
+
+    return edit
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("embed._target_", "os.system", "names 'os.system'"),
+        (
+            "embed",
+            {"a": {"_target_": "elmo_bench.runs.folder.subprocess.run"}},
+            "names 'elmo_bench.runs.folder.subprocess.run'",
+        ),
+        ("rnn", {"a": [{"optimizer": {"_target_": "os.system"}}]}, "names 'os.system'"),
+        ("rnn", ["${oc.env:HOME}"], "may only refer to its own keys"),
+        ("embed", "a", "has no settings of embed"),
+        ("embed", "${oc.create:{_target_:os.system}}", "may only refer to its own keys"),
+        ("encoder.weights", "https://host/${oc.env:HOME}", "may only refer to its own keys"),
+        (
+            "task.data",
+            "outputs.theirs",
+            "names task.data=outputs.theirs, which is no module of tasks",
+        ),
+        ("task.suffix", "/../x", "names task.suffix=/../x, which is no end of a file's name"),
+        ("task.name", "../x", r"names task.name=../x, which is no name of a task"),
+        ("encoder.name", "../evil", "reads encoder=../evil, but conf/encoder has books, files"),
+        (
+            "elmo.dropout",
+            {"_target_": "elmo_bench.files.fetch", "url": "u", "folder": "/etc"},
+            "names 'elmo_bench.files.fetch'",
+        ),
+        ("vocab.smuggle", ("${oc.env:HOME}",), "holds a tuple"),
+        ("vocab.vectors", "${hydra:runtime.cwd}", "may only refer to its own keys"),
+        ("vocab.vectors", "${job}", "may only refer to its own keys"),
+        ("task.suffix", "${vocab.nothing}", "refers to what is not there"),
+        (
+            "data.option",
+            "../evil",
+            "was trained on data=../evil, which is no option of conf/data: give data=NAME",
+        ),
+        ("data.root", "/etc", "was trained with data=sample data.root=/etc: give data=NAME"),
+        ("data.name", "${oc.env:HOME}", "may only refer to its own keys"),
+        (
+            "data.files.test",
+            "nowhere.txt",
+            "data.files.test=nowhere.txt, which is not here: give data=NAME",
+        ),
+    ],
+)
+def test_a_stranger_s_checkpoint_calls_nothing_but_ours(entities, tmp_path, key, value, message):
+    with pytest.raises(ValueError, match=message):
+        restore(edited(entities[0], tmp_path, nested(key, value)))
+
+
+@pytest.mark.parametrize("whole", ["{oc.env:HOME}", "{oc.create:{_target_:os.getcwd}}"])
+@pytest.mark.parametrize("key", ["task.model", "encoder.weights", "data.name"])
+def test_plain_parts_do_not_add_up_to_a_reference(entities, tmp_path, key, whole):
+    """They once did: one was resolved into the text of another, which the next config resolved
+    again.
+    """
+
+    def edit(content):
+        content["elmo_bench"]["config"]["task"] |= {"a": "$", "b": whole}
+        nested(key, "${task.a}${task.b}")(content)
+
+    with pytest.raises(ValueError, match="may only refer to its own keys"):
+        restore(edited(entities[0], tmp_path, edit))
+
+
+def test_the_result_beside_a_checkpoint_is_plain_data(entities, folder, tmp_path):
+    """Of an earlier version's checkpoint the run is read from there; it may be a stranger's as
+    well.
+    """
+    result = json.loads((entities[0].parent / "result.json").read_text())
+    result["config"]["task"]["published"] = {"f1": "${oc.env:HOME}"}
+    (tmp_path / "result.json").write_text(json.dumps(result))
+    cfg = edited(
+        entities[0], tmp_path, lambda content: content["elmo_bench"].pop("run"), *folder("again")
+    )
+    with pytest.raises(ValueError, match="may only refer to its own keys"):
+        evaluate(cfg)
+
+
+def test_what_is_fetched_is_what_conf_lists(entities, folder, tmp_path):
+    checkpoint, metrics = entities
+    theirs = {
+        "_target_": "elmo_bench.download.fetch",
+        "url": "https://host/weights",
+        "folder": "/etc",
+    }
+    figures = evaluate(
+        edited(checkpoint, tmp_path, nested("encoder.weights", theirs), *folder("again"))
+    )
+    assert figures["test/f1"] == metrics["test/f1"]
+
+
+def test_a_checkpoint_that_does_not_say_its_corpus(entities, tmp_path):
+    cfg = edited(entities[0], tmp_path, lambda content: content["elmo_bench"]["config"].pop("data"))
+    with pytest.raises(
+        ValueError, match="does not say which corpus it was trained on: give data=NAME"
+    ):
+        restore(cfg)
+
+
+def test_layers_that_training_kept_are_read(entities, folder, tmp_path, monkeypatch):
+    checkpoint, metrics = entities
+    (tmp_path / "in.txt").write_text("Zork xyzzy .\n")
+
+    def refuse(*arguments):
+        raise AssertionError("the biLM ran")
+
+    monkeypatch.setattr(BiLm, "forward", refuse)
+    assert (
+        evaluate(composed("job=evaluate", f"checkpoint={checkpoint}", *folder("e")))["test/f1"]
+        == metrics["test/f1"]
+    )
+    files = [f"input={tmp_path}/in.txt", f"output={tmp_path}/out.jsonl"]
+    with pytest.raises(AssertionError, match="the biLM ran"):  # for words that no run has met
+        predict(composed("job=predict", f"checkpoint={checkpoint}", *files, *folder("p")))
+
+
+@pytest.mark.parametrize("embed", ["words", "words_chars"])
+def test_words_that_training_did_not_see_have_their_vectors(folder, tmp_path, caplog, embed):
+    vectors = tmp_path / "vectors.txt"
+    vectors.write_text("the 1 2 3\nzork 4 5 6\nfoo 7 8 9\n")
+    narrow = ["rnn.hidden_size=8", "task.model.hidden_size=8", "fit.max_epochs=1"]
+    cfg = composed(
+        "encoder=none", f"embed={embed}", *narrow, f"vocab.vectors={vectors}", *folder("trained")
+    )
+    train(cfg)
+    restored, module, vocab = restore(
+        composed("job=predict", f"checkpoint={cfg.run_dir}/best.ckpt", *folder("p"))
+    )
+    num_words = vocab.num_words
+    with caplog.at_level(logging.INFO):
+        extend(restored, module, vocab, [["Zork", "the", "xyzzy", "xyzzy"]])
+    assert (
+        "training did not see 2 of 3 words, 75.0 % of the text; vocab.vectors has 1 of them"
+        in caplog.text
+    )
+    assert "and 50.0 % stay unknown" in caplog.text
+    assert (vocab.word_id("Zork"), vocab.num_words, vocab.word_id("xyzzy")) == (
+        num_words,
+        num_words + 1,
+        UNKNOWN,
+    )
+    embedded = module.model.backbone.embed(tokens([["Zork", "the"]], vocab))
+    assert embedded[0, 0, :3].tolist() == [4, 5, 6]
+    vectors.unlink()
+    with caplog.at_level(logging.WARNING):
+        extend(restored, module, vocab, [["bar"]])
+    assert (
+        "vectors.txt is not there: all 1 of 1 words that training did not see (100.0 % of the text)"
+        in caplog.text
+    )
+    vectors.write_text("the 1 2\nbar 1 2\n")
+    with pytest.raises(ValueError, match=r"vectors of 2 numbers, but the model was trained with 3"):
+        extend(restored, module, vocab, [["bar"]])
+
+
+def test_a_corpus_with_other_names_for_its_labels(entities, folder, tmp_path, caplog):
+    """The figures are those of the same file under the model's own names, without what these do not
+    name.
+    """
+    checkpoint, _ = entities
+    content = torch.load(checkpoint, weights_only=True)["elmo_bench"]
+    ours = sorted({label[2:] for label in content["vocab"]["labels"]} - {""})
+    names = dict(zip(ours, ("person", "place", "group"), strict=False))
+    rows = [f"w{k} B-{kind}" for k, kind in enumerate([*names.values(), "firm", "song"])]
+    (tmp_path / "theirs.txt").write_text("\n".join([*rows, "x O"]) + "\n")
+    back = {theirs: mine for mine, theirs in names.items()} | {"firm": ours[0]}
+    tags = [f"w{k} B-{back[kind]}" for k, kind in enumerate([*names.values(), "firm"])]
+    (tmp_path / "ours.txt").write_text("\n".join([*tags, "w4 O", "x O"]) + "\n")
+
+    def figures(name, *more):
+        files = [f"data.files.{split}={tmp_path}/{name}.txt" for split in ("train", "dev", "test")]
+        return evaluate(
+            composed(
+                "job=evaluate",
+                f"checkpoint={checkpoint}",
+                "data=wikigold",
+                *files,
+                *more,
+                *folder(name),
+            )
+        )
+
+    listed = ",".join(f"{mine}:{theirs}" for mine, theirs in list(names.items())[1:])
+    with caplog.at_level(logging.INFO):
+        found = figures("theirs", f"data.labels={{{ours[0]}:[person,firm],{listed}}}")
+    assert found == figures("ours")
+    assert "of 5 gold labels are left out: 1 song" in caplog.text
+
+
+def test_a_predicate_is_no_label_that_a_map_leaves_out(folder, tmp_path, caplog):
+    """V is the same in every corpus; a map of all roles to themselves changes no figure."""
+    checkpoint, metrics = trained(folder, "srl")
+    corpus = inputs.corpus(composed("task=srl", *folder("corpus")), ["test"])
+    roles = {span.label for example in srl.read(corpus["test"]) for span in example.arguments} - {
+        "V"
+    }
+    cfg = composed("job=evaluate", f"checkpoint={checkpoint}", *folder("named"))
+    with open_dict(cfg):
+        cfg.data.labels = {role: role for role in roles if role[1] != "-"}
+    with caplog.at_level(logging.INFO):
+        found = evaluate(cfg)
+    assert found == {key: figure for key, figure in metrics.items() if key.startswith("test/")}
+    assert "gold labels are left out: none" in caplog.text
+
+
+def test_a_checkpoint_from_before_a_setting(entities, folder, tmp_path):
+    checkpoint, figures = entities
+
+    def edit(content):
+        for key in ("mix_lr", "norm"):
+            del content["elmo_bench"]["config"]["elmo"][key]
+        del content["elmo_bench"]["config"]["encoder"]["precision"]
+
+    again = evaluate(edited(checkpoint, tmp_path, edit, *folder("again")))
+    assert again["test/f1"] == figures["test/f1"]
+
+
+def test_a_checkpoint_from_before_other_encoders(entities, folder, tmp_path):
+    """Its group elmo held what encoder holds now, encoder what rnn holds, and its weights had these
+    names.
+    """
+    checkpoint, figures = entities
+
+    def edit(content):
+        about = content["elmo_bench"]
+        about["bilm"] = about.pop("encoder")
+        config = about["config"]
+        encoder, config["encoder"] = config["encoder"], config.pop("rnn")
+        config["elmo"] |= {
+            key: encoder[key] for key in ("name", "options", "weights", "pretrained", "precision")
+        }
+        config["elmo"]["layers"] = {"_target_": "elmo_bench.elmo.load"}
+        for name in [*content["state_dict"]]:
+            before = name.replace("backbone.rnn.", "backbone.encoder.")
+            content["state_dict"][before] = content["state_dict"].pop(name)
+
+    again = evaluate(edited(checkpoint, tmp_path, edit, *folder("again")))
+    assert again["test/f1"] == figures["test/f1"]
+
+
+def test_a_checkpoint_from_before_running_statistics(folder, tmp_path, caplog):
+    checkpoint, _ = trained(folder, "ner", "elmo.norm=batch")
+
+    def edit(content):
+        elmo = content["elmo_bench"]["config"]["elmo"]
+        del elmo["norm"]
+        elmo["layer_norm"] = True
+        for name in [name for name in content["state_dict"] if ".norm." in name]:
+            del content["state_dict"][name]
+
+    with caplog.at_level(logging.WARNING):
+        _, module, _ = restore(edited(checkpoint, tmp_path, edit))
+    assert "without running statistics its answers depend on their batches" in caplog.text
+    assert not module.elmo.mixes["input"].norm.num_batches
+
+
+def test_another_bilm(entities, tmp_path):
+    checkpoint, _ = entities
+
+    def edit(content):
+        content["elmo_bench"]["encoder"] = "0" * 64
+
+    with pytest.raises(
+        ValueError, match=r"was trained with another encoder than encoder=mini is now"
+    ):
+        evaluate(edited(checkpoint, tmp_path, edit))
+
+
+@pytest.mark.parametrize("content", [b"", b"text", None])
+def test_not_a_checkpoint(tmp_path, content):
+    path = tmp_path / "x.ckpt"
+    if content is None:
+        torch.save({"state_dict": {}}, path)
+    else:
+        path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"x.ckpt: not a checkpoint"):
+        evaluate(composed("job=evaluate", f"checkpoint={path}"))
+
+
+@pytest.mark.parametrize("part", ["config", "vocab", "encoder", "state_dict"])
+def test_a_checkpoint_that_lacks_a_part(entities, tmp_path, part):
+    cfg = edited(
+        entities[0],
+        tmp_path,
+        lambda content: (content if part == "state_dict" else content["elmo_bench"]).pop(part),
+    )
+    with pytest.raises(ValueError, match=r"edited.ckpt: not a checkpoint of elmo-bench"):
+        restore(cfg)
+
+
+def test_a_split_that_is_none(tmp_path):
+    with pytest.raises(ValueError, match="split=val, but it may be one of train, dev, test"):
+        evaluate(composed("job=evaluate", f"checkpoint={tmp_path}", "split=val"))
+
+
+def test_labels_that_the_model_does_not_know(entities, folder, tmp_path):
+    checkpoint, _ = entities
+    (tmp_path / "x.txt").write_text("a B-NEW\n")
+    files = [f"data.files.{split}={tmp_path}/x.txt" for split in ("train", "dev", "test")]
+    with initialize_config_dir(CONF, version_base="1.3"):
+        cfg = compose(
+            "config",
+            [
+                "trainer=cpu",
+                "job=evaluate",
+                f"checkpoint={checkpoint}",
+                "data=wikigold",
+                *files,
+                *folder("e"),
+            ],
+        )
+    with pytest.raises(
+        ValueError, match=r"x.txt:1: labels \['NEW'\] of the test file .*, which has \['LOC', "
+    ):
+        evaluate(cfg)
+
+
+def test_the_checkpoint_is_plain_data(folder):
+    checkpoint, _ = trained(folder, "ner", "encoder=none")
+    content = torch.load(checkpoint, weights_only=True)["elmo_bench"]
+    assert content["encoder"] is None
+    assert content["config"]["task"]["name"] == "ner"
+    assert build.Vocab(**content["vocab"]).labels[0] == "O"

@@ -1,0 +1,212 @@
+"""A corpus is a name and a path for each split: what is taken, and what is said of one that is
+none.
+"""
+
+import json
+from pathlib import Path
+
+import pytest
+from hydra import compose, initialize_config_dir
+from omegaconf import open_dict
+
+from elmo_bench import inputs
+from elmo_bench.jobs.evaluate import evaluate
+from elmo_bench.jobs.report import report
+from elmo_bench.jobs.train import train
+
+CONF = str(Path(__file__).parents[1] / "conf")
+TEXT = "Ann B-PER\nsleeps O\n\nBob B-PER\nsings O\n\n"
+
+
+def composed(*overrides):
+    with initialize_config_dir(CONF, version_base="1.3"):
+        return compose("config", ["data=files", *overrides])
+
+
+@pytest.fixture
+def paths(tmp_path):
+    for split in inputs.SPLITS:
+        (tmp_path / f"{split}.txt").write_text(TEXT)
+    return [f"data.files.{split}={tmp_path}/{split}.txt" for split in inputs.SPLITS]
+
+
+@pytest.fixture
+def overridden(monkeypatch):
+    """Says which keys the command line sets, where Hydra has not composed the config itself."""
+    return lambda *keys: monkeypatch.setattr(inputs, "overridden", lambda _: iter(keys))
+
+
+def test_files_without_a_yaml(tmp_path, paths):
+    cfg = composed(*paths)
+    assert inputs.corpus(cfg) == {split: tmp_path / f"{split}.txt" for split in inputs.SPLITS}
+    assert cfg.data.name == f"{tmp_path}/train.txt"
+    assert composed(*paths, "data.name=mine").data.name == "mine"
+
+
+@pytest.mark.parametrize(
+    "how", [[], ["data=wikigold", "data.files.test=null"], ["data=wikigold", "~data.files.test"]]
+)
+def test_a_corpus_without_a_test_file(paths, how):
+    cfg = composed(*how, *paths[:2])
+    assert [*inputs.corpus(cfg)] == ["train", "dev"]
+    with pytest.raises(ValueError, match=r"data.files.test is empty: .* has no test file"):
+        inputs.corpus(cfg, ["test"])
+
+
+@pytest.mark.parametrize("split", ["train", "dev"])
+def test_any_other_gap_is_told(paths, split):
+    with pytest.raises(ValueError, match=f"data.files.{split} is empty"):
+        inputs.corpus(composed(*(path for path in paths if f".{split}=" not in path)))
+
+
+def test_only_what_is_asked_for_must_be_there(paths):
+    assert [*inputs.corpus(composed(paths[2], "data.files.train=nowhere.txt"), ["test"])] == [
+        "test"
+    ]
+
+
+def edited(cfg, edit):
+    with open_dict(cfg):
+        edit(cfg.data)
+    return cfg
+
+
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        (
+            lambda data: data.files.update(valid=data.files.pop("dev")),
+            "data.files: there is no valid; the keys are train, dev",
+        ),
+        (
+            lambda data: data.pop("name"),
+            "a corpus has a name and files .*, but this one has files=",
+        ),
+        (
+            lambda data: data.pop("files"),
+            "a corpus has a name and files .*, but this one has name=mine$",
+        ),
+        (
+            lambda data: data.update(files="train.txt"),
+            "a corpus has a name and files .*, but this one has name=mine, files=train.txt",
+        ),
+        (
+            lambda data: data.update(files=None),
+            "a corpus has a name and files .*, but this one has name=mine, files=None",
+        ),
+        (
+            lambda data: data.files.update(dev=["a", "b"]),
+            r"data.files.dev=\['a', 'b'\], but it may be the path of one file",
+        ),
+        (
+            lambda data: data.update(name=None),
+            "data.name is empty, but it is what tables call the corpus",
+        ),
+    ],
+)
+def test_what_is_no_corpus(paths, edit, message):
+    with pytest.raises(ValueError, match=message):
+        inputs.corpus(edited(composed(*paths, "data.name=mine"), edit))
+
+
+def test_the_generated_corpus_takes_no_files(paths, tmp_path):
+    with pytest.raises(
+        ValueError,
+        match=r"data.files.train=.*, but data=sample is generated here: choose data=files",
+    ):
+        inputs.corpus(composed("data=sample", paths[0], f"cache_dir={tmp_path}"))
+
+
+def test_other_files_are_not_filed_as_a_known_corpus(paths, overridden):
+    keys = [path.partition("=")[0] for path in paths]
+    overridden("data", *keys)
+    with pytest.raises(
+        ValueError, match=r"data.files.dev=.*dev.txt is not wikigold's.*choose data=files"
+    ):
+        inputs.corpus(composed("data=wikigold", *paths))
+    overridden("data", "data.name", *keys)
+    assert len(inputs.corpus(composed("data=wikigold", "data.name=mine", *paths))) == 3
+
+
+def test_a_sweep_finds_the_files_that_its_run_will(paths, tmp_path):
+    """Whether a run is finished is asked where Hydra has composed no run yet."""
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "train.txt").write_text(TEXT)
+    cfg = composed(*paths, f"data_dir={tmp_path}/data")
+    with pytest.MonkeyPatch.context() as patch, open_dict(cfg):
+        patch.chdir(tmp_path)
+        cfg.data.files.train = "train.txt"
+        assert inputs.corpus(cfg, ["train"])["train"] == tmp_path / "data" / "train.txt"
+        cfg.hydra = {"overrides": {"task": ["data.files.train=train.txt"]}}
+        assert inputs.corpus(cfg, ["train"])["train"] == Path("train.txt")
+
+
+def test_a_part_of_a_training_set_may_be_given(paths, overridden, tmp_path):
+    """Measured on the corpus's own dev and test, the figure is one on this corpus."""
+    overridden("data", "data.files.train")
+    (tmp_path / "ner").mkdir()
+    for split in ("dev", "test"):
+        (tmp_path / "ner" / f"wikigold.{split}.txt").write_text(TEXT)
+    assert (
+        inputs.corpus(composed("data=wikigold", paths[0], f"data_dir={tmp_path}"))["train"]
+        == tmp_path / "train.txt"
+    )
+    with pytest.raises(
+        FileNotFoundError,
+        match=r"data.files.train: no file mine.txt or .*A path is taken as it stands",
+    ):
+        inputs.corpus(
+            composed("data=wikigold", "data.files.train=mine.txt", f"data_dir={tmp_path}")
+        )
+
+
+def test_a_run_without_a_test_file(tmp_path, paths, capsys):
+    """It leaves the figures of dev, and a report reads them."""
+    (tmp_path / "run").mkdir()
+    small = [
+        "embed.num_filters=8",
+        "rnn.hidden_size=8",
+        "task.model.hidden_size=8",
+        "fit.max_epochs=1",
+        "encoder=mini",
+    ]
+    where = [
+        "trainer=cpu",
+        "trainer.enable_progress_bar=false",
+        f"run_dir={tmp_path}/run",
+        f"cache_dir={tmp_path}/cache",
+    ]
+    metrics = train(composed("task=ner", *paths[:2], *small, *where))
+    assert {key.partition("/")[0] for key in metrics} == {"val"}
+    assert json.loads((tmp_path / "run" / "result.json").read_text())["metrics"] == metrics
+    assert [path.name for path in (tmp_path / "run" / "predictions").iterdir()] == ["dev.conll"]
+    assert "dev, in percent" in capsys.readouterr().out
+    with pytest.raises(
+        ValueError,
+        match="split=test: none of 1 runs was measured on it; split=dev reads dev's figures",
+    ):
+        report(composed("job=report", f"runs={tmp_path}"))
+    (tmp_path / "test").mkdir()
+    chosen = [
+        f"checkpoint={tmp_path}/run/best.ckpt",
+        paths[2],
+        "trainer=cpu",
+        f"run_dir={tmp_path}/test",
+        *where[3:],
+    ]
+    assert "test/f1" in evaluate(composed("job=evaluate", *chosen))
+    assert f"{tmp_path}/test/result.json\n" in capsys.readouterr().out
+    assert (
+        json.loads((tmp_path / "test" / "result.json").read_text())["config"]["data"]["name"]
+        == f"{tmp_path}/test.txt"
+    )
+
+
+@pytest.mark.parametrize(
+    ("data", "bilm"),
+    [("sample", "mini"), ("wikigold", "books"), ("files", "books"), ("snli_hub", "books")],
+)
+def test_real_english_has_a_bilm_of_real_english(data, bilm):
+    assert composed(f"data={data}").encoder.name == bilm
+    assert composed(f"data={data}", "encoder=none").encoder.name == "none"
+    assert composed(f"data={data}", "experiment=table1_ner_elmo").encoder.name == "original"
