@@ -4,24 +4,39 @@ from pathlib import Path
 from typing import Any
 
 from . import bilm
+from .transformer import Transformer
 
 
 def load_encoder(name: str | Path, **settings: Any) -> Any:
-    """An encoder, frozen and ready to use: "mini" or "books" (biLMs that ship), or the folder of a
-    biLM.
+    """An encoder, frozen and ready to use: "mini" or "books" (biLMs that ship), the folder of a
+    biLM, or a model of transformers, by its folder or by its name on the hub, such as
+    "bert-base-cased".
 
-    `settings` are those of its constructor, such as `precision="bfloat16"` of a biLM. Raises
-    FileNotFoundError and ValueError that say what is missing.
+    `settings` are those of its constructor, such as `precision="bfloat16"` of a biLM or
+    `pooling="mean"` of a model of transformers. Raises FileNotFoundError and ValueError that say
+    what is missing.
     """
     folder = Path(name) if Path(name).is_dir() else Path(bilm.shipped(str(name)))
-    if not folder.is_dir():
-        names = sorted(path.parent.name for path in Path(bilm.shipped("")).glob("*/options.json"))
+    options = bilm.in_folder(folder, "options") if folder.is_dir() else None
+    weights = bilm.in_folder(folder, "weights") if options else None
+    if options and weights:
+        encoder: Any = bilm.load(options, weights, **settings)
+    elif options:
+        raise FileNotFoundError(f"{folder}: no weights of a biLM in this folder")
+    elif folder.is_dir() and not (folder / "config.json").is_file():
         raise FileNotFoundError(
-            f"{name}: no such folder, and no biLM that ships ({', '.join(names)})"
+            f"{folder}: no options.json of a biLM in this folder, nor a transformer's config.json"
         )
-    options, weights = bilm.in_folder(folder, "options"), bilm.in_folder(folder, "weights")
-    if options is None or weights is None:
-        raise FileNotFoundError(
-            f"{folder}: no {'weights' if options else 'options.json'} of a biLM in this folder"
-        )
-    return bilm.load(options, weights, **settings).requires_grad_(False).eval()
+    elif folder.is_dir():
+        encoder = Transformer(model=name, **settings)
+    else:
+        try:
+            encoder = Transformer(model=name, **settings)
+        except OSError as error:
+            names = sorted(
+                path.parent.name for path in Path(bilm.shipped("")).glob("*/options.json")
+            )
+            raise FileNotFoundError(
+                f"{name}: no biLM that ships ({', '.join(names)}), and {error}"
+            ) from error
+    return encoder.requires_grad_(False).eval()

@@ -1,0 +1,825 @@
+"""Any text encoder of Hugging Face's transformers under the contract: a vector a word and layer.
+
+A sentence is tokenised once, as raw text: its words with one space between them, so that each word
+has the pieces that it has in running text (byte-level BPE writes " word" and "word" in different
+ways). A word's vector is its first, its last or the mean of its pieces' vectors. A sentence that is
+longer than the model's window is read in several that overlap by half; of each word, the copy with
+the most context is kept.
+
+Axes: L layers, B batch, T tokens (words), P pieces of a sentence, W windows of a sentence, D
+encoder, N windows that the model reads at once, S pieces of a window with its special ones.
+"""
+
+import hashlib
+import json
+import logging
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+log = logging.getLogger(__name__)
+POOLINGS = ("first", "last", "mean")
+DTYPES = ("float32", "bfloat16", "float16")
+UNBOUNDED = 512  # pieces of a window, where neither model nor tokenizer has a bound
+BATCH_PIECES = 8192  # that the model reads at once, with padding
+SPACES = ("▁", "Ġ", " ")  # pieces that are a space and nothing else
+VOLATILE = (
+    "_name_or_path",
+    "transformers_version",
+    "architectures",
+    "dtype",
+    "torch_dtype",
+    "use_cache",
+)  # of a config
+
+
+class Pieces(NamedTuple):
+    """A batch of sentences in the tokenizer's pieces; without special ones."""
+
+    ids: Int[Tensor, "B P"]
+    words: Int[Tensor, "B P"]  # the word that a piece is of; -1 past the sentence's last piece
+    shares: Float[Tensor, "B P"]  # how much of its word's vector a piece is: 1/n in a mean
+    homes: Int[Tensor, "B P"]  # the window whose copy of a piece is kept
+    windows: Int[Tensor, "B W 2"]  # its first piece, and the one after its last; 0, 0: none
+    mask: Bool[Tensor, "B T"]  # which words there are
+
+
+class Transformer(nn.Module):
+    """The layers of a model: layer 0 is the embeddings' output, layer j the output of block j.
+
+    `model` is a folder or a name on the hub, at `revision`. Of an encoder-decoder it is the
+    encoder. Weights are read from safetensors alone, and no code that comes with a model is ever
+    run. `pretrained=False` keeps random weights of the same sizes.
+
+    `pooling` is first, last or mean; None means first, and last for a model that reads from left to
+    right alone, whose first piece has not read the word. `first` takes the first piece that is not
+    merely a space. A word without pieces (an empty one, control characters) has zeros.
+
+    `window` is how many pieces the model reads at once, special ones included; None is what it can
+    read. Windows begin and end at words; a word of more pieces than fit is cut between pieces, and
+    pooled over the windows that hold them.
+
+    `final_norm=False` gives the top layer before the model's final norm, as the layers below are,
+    for models that have one (ModernBERT, GPT-2, T5, Llama ...); others give the same either way.
+
+    Raises ImportError without transformers, OSError for a model that cannot be had, and ValueError
+    for one that is no encoder of text, that would run code of its own, whose weights do not fit, or
+    for a setting that it does not have.
+    """
+
+    def __init__(
+        self,
+        *,
+        model: str | Path | None,
+        revision: str | None = None,
+        pooling: str | None = None,
+        dtype: str = "float32",
+        window: int | None = None,
+        final_norm: bool = True,
+        pretrained: bool = True,
+        gradient_checkpointing: bool = False,
+        attention: str | None = None,
+    ) -> None:
+        super().__init__()
+        if pooling is not None and pooling not in POOLINGS:
+            raise ValueError(
+                f"encoder.pooling={pooling}, but it may be {', '.join(POOLINGS)} or null"
+            )
+        if dtype not in DTYPES:
+            raise ValueError(f"encoder.dtype={dtype}, but it may be {', '.join(DTYPES)}")
+        if not model:
+            raise ValueError(
+                "encoder.model is empty: give a name on the hub or a folder, such as "
+                "encoder.model=bert-base-cased"
+            )
+        self.tokenizer, self.model = _load(
+            str(model), revision, getattr(torch, dtype), attention, pretrained
+        )
+        self._prefix, self._suffix = _specials(self.tokenizer, model)
+        self._spaces = _space_ids(self.tokenizer)
+        self._between = " " if self.tokenizer.is_fast else _between(self.tokenizer)
+        self._pad = _padding_id(self.model, self.tokenizer)
+        self.window = _window(
+            self.model, self.tokenizer, window, len(self._prefix) + len(self._suffix)
+        )
+        about = _anatomy(self.model, model, self._pad)
+        self.num_layers, self.dim, self._blocks = about.num_layers, about.dim, about.blocks
+        self.causal, self._pads = about.causal, about.pads
+        self.pooling = pooling or ("last" if self.causal else "first")
+        self.final_norm = final_norm
+        if not final_norm and not self._blocks:
+            raise ValueError(
+                f"encoder.final_norm=false: the blocks of encoder.model={model} "
+                f"({type(self.model).__name__}) cannot be told apart, so its top layer is to be "
+                "had as the model gives it alone"
+            )
+        self.gradient_checkpointing = gradient_checkpointing
+        if gradient_checkpointing:
+            enable = getattr(
+                self.model,
+                "activation_checkpointing_enable",
+                self.model.gradient_checkpointing_enable,
+            )
+            _saying(model, enable, {"use_reentrant": False})
+        self._said = False  # that some words have no piece
+        self.eval()
+
+    def fingerprint(self) -> str:
+        """A sha256 of the weights, of the config and the tokenizer, and of every setting that
+        changes a number.
+        """
+        sha256 = hashlib.sha256()
+        config = {
+            key: value for key, value in self.model.config.to_dict().items() if key not in VOLATILE
+        }
+        settings = (
+            self.pooling,
+            self.window,
+            self.final_norm,
+            self.model.config._attn_implementation,
+        )
+        for part in (config, settings, _tokenizer_text(self.tokenizer), self._prefix, self._suffix):
+            sha256.update(json.dumps(part, sort_keys=True, default=str).encode())
+        for name, value in sorted(self.model.state_dict().items()):
+            sha256.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
+            sha256.update(value.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
+        return sha256.hexdigest()
+
+    def parameter_groups(self) -> list[list[nn.Parameter]]:
+        """Those of each block, the top one first and with whatever comes after it (a final norm),
+        and last all others: the embeddings and what the blocks share. One group for a model
+        whose blocks cannot be told apart.
+        """
+        if not self._blocks:
+            return [[*self.model.parameters()]]
+        in_blocks = {parameter for block in self._blocks for parameter in block.parameters()}
+        above = _run_after(self.model, self._blocks[-1]) - in_blocks
+        groups = [[*block.parameters()] for block in reversed(self._blocks)]
+        groups[0] += [parameter for parameter in self.model.parameters() if parameter in above]
+        return [*groups, [p for p in self.model.parameters() if p not in in_blocks | above]]
+
+    # Words to pieces.
+
+    def prepare(self, sentences: Sequence[Sequence[str]]) -> Pieces:
+        """The pieces of a batch, in the windows that the model will read. Raises ValueError for a
+        piece that it does not embed.
+        """
+        rows = (
+            self._split_as_text(sentences)
+            if self.tokenizer.is_fast
+            else self._split_words(sentences)
+        )
+        capacity = self.window - len(self._prefix) - len(self._suffix)
+        framed = [_windows(words, capacity, left_only=self.causal) for _, words in rows]
+        count, length = len(rows), max((len(ids) for ids, _ in rows), default=0)
+        ids, homes = np.zeros((2, count, length), dtype=np.int64)
+        words, shares = np.full((count, length), -1), np.zeros((count, length), dtype=np.float32)
+        windows = np.zeros(
+            (count, max((len(spans) for spans, _ in framed), default=0), 2), dtype=np.int64
+        )
+        for row, ((row_ids, row_words), (spans, row_homes)) in enumerate(
+            zip(rows, framed, strict=True)
+        ):
+            size = len(row_ids)
+            ids[row, :size], words[row, :size], homes[row, :size] = row_ids, row_words, row_homes
+            shares[row, :size] = self._shares(row_ids, row_words)
+            windows[row, : len(spans)] = spans
+        self._check(sentences, ids, words, shares)
+        lengths = torch.tensor([len(sentence) for sentence in sentences], dtype=torch.int64)
+        mask = torch.arange(int(lengths.max()) if count else 0) < lengths[:, None]
+        arrays = [torch.from_numpy(array) for array in (ids, words, shares, homes, windows)]
+        return Pieces._make([*arrays, mask])
+
+    def _split_as_text(
+        self, sentences: Sequence[Sequence[str]]
+    ) -> list[tuple[np.ndarray, np.ndarray]]:
+        """The pieces of each sentence and the word of each, by a fast tokenizer, which says where
+        in the text a piece begins.
+        """
+        numbers = [
+            np.array([n for n, word in enumerate(words) if word and not word.isspace()], int)
+            for words in sentences
+        ]
+        texts = [
+            _valid(" ".join(words[n] for n in kept))
+            for words, kept in zip(sentences, numbers, strict=True)
+        ]
+        if not texts:
+            return []
+        encoded = self.tokenizer(texts, **_BARE, return_offsets_mapping=True)
+        rows = []
+        for words, kept, ids, offsets in zip(
+            sentences, numbers, encoded["input_ids"], encoded["offset_mapping"], strict=True
+        ):
+            if not len(kept) or not ids:
+                rows.append((np.empty(0, int), np.empty(0, int)))
+                continue
+            starts = np.cumsum([0, *(len(words[n]) + 1 for n in kept[:-1])])
+            begins = np.fromiter((begin for begin, _ in offsets), int, len(ids))
+            # + 1: a space belongs to the word after it
+            order = np.searchsorted(starts, begins + 1, side="right") - 1
+            rows.append((np.array(ids), kept[np.maximum.accumulate(order)]))
+        return rows
+
+    def _split_words(
+        self, sentences: Sequence[Sequence[str]]
+    ) -> list[tuple[np.ndarray, np.ndarray]]:
+        """The same by a slow tokenizer, a word at a time; the space before it belongs to it where
+        the tokenizer has spaces.
+        """
+        rows = []
+        for sentence in sentences:
+            pieces: list[int] = []
+            words: list[int] = []
+            for number, word in enumerate(sentence):
+                if word and not word.isspace():
+                    ids = _ids(self.tokenizer, (self._between if pieces else "") + word)
+                    pieces += ids
+                    words += [number] * len(ids)
+            rows.append((np.array(pieces, int), np.array(words, int)))
+        return rows
+
+    def _shares(self, ids: np.ndarray, words: np.ndarray) -> np.ndarray:
+        """How much of its word's vector each piece of a sentence is."""
+        if not len(ids):
+            return np.empty(0, np.float32)
+        if self.pooling == "mean":
+            return (1 / np.bincount(words)[words]).astype(np.float32)
+        changes = words[1:] != words[:-1]
+        if self.pooling == "last":
+            return np.append(changes, True).astype(np.float32)
+        first = np.insert(changes, 0, True)
+        spaces = np.isin(ids, self._spaces)
+        for number in np.flatnonzero(first & spaces):
+            rest = number + np.flatnonzero((words[number:] == words[number]) & ~spaces[number:])
+            if len(rest):
+                first[number], first[rest[0]] = False, True
+        return first.astype(np.float32)
+
+    def _check(
+        self,
+        sentences: Sequence[Sequence[str]],
+        ids: np.ndarray,
+        words: np.ndarray,
+        shares: np.ndarray,
+    ) -> None:
+        """Say once that some words have no piece, and at once that a piece has no embedding."""
+        size = _num_embeddings(self.model)
+        if ids.size and ids.max() >= size:
+            piece = self.tokenizer.convert_ids_to_tokens(int(ids.max()))
+            raise ValueError(
+                f"the tokenizer gives piece {piece!r} number {ids.max()}, but the model of "
+                f"encoder.model embeds {size}: the two do not belong together"
+            )
+        if not self._said and round(shares.sum(dtype=float)) < sum(map(len, sentences)):
+            without = [
+                word
+                for sentence, row in zip(sentences, words, strict=True)
+                for word in (sentence[n] for n in sorted({*range(len(sentence))} - {*row.tolist()}))
+            ]
+            self._said = True
+            log.warning(
+                "%d words of this batch have no piece in the tokenizer, such as %.40r: these, and "
+                "others like them, have zeros in all layers",
+                *(len(without), without[0]),
+            )
+
+    # Pieces to layers.
+
+    def forward(
+        self, inputs: Pieces, layers: Sequence[int] | None = None
+    ) -> Float[Tensor, "L B T D"]:
+        """The layers asked for, in that order, or all, in the model's dtype; blocks above the
+        highest one do not run.
+        """
+        chosen = list(range(self.num_layers)) if layers is None else list(layers)
+        count, length = inputs.mask.shape
+        starts, ends = inputs.windows.unbind(-1)
+        sentence, window = (ends > starts).nonzero(as_tuple=True)  # of each window that there is
+        start, size = starts[sentence, window], (ends - starts)[sentence, window]
+        order = size.argsort(stable=True)  # shortest first: little padding
+        sentence, window, start, size = (x[order] for x in (sentence, window, start, size))
+        number = torch.zeros_like(starts).index_put(
+            (sentence, window), torch.arange(len(order), device=order.device)
+        )
+
+        row, piece = (inputs.shares > 0).nonzero(as_tuple=True)  # of each piece that counts
+        home = number[row, inputs.homes[row, piece]]
+        column = piece - start[home] + len(self._prefix)
+        word, share = row * length + inputs.words[row, piece], inputs.shares[row, piece, None]
+
+        words: list[Tensor] = []
+        vectors: list[list[Tensor]] = [[] for _ in chosen]
+        bounds = [*self._batches(size.tolist())]
+        for first, last in bounds:
+            ids, mask = self._frame(
+                inputs.ids, sentence[first:last], start[first:last], size[first:last]
+            )
+            here = (
+                slice(None)
+                if len(bounds) == 1
+                else ((home >= first) & (home < last)).nonzero(as_tuple=True)[0]
+            )
+            words.append(word[here])
+            for kept, hidden in zip(vectors, self._hidden(ids, mask, chosen), strict=True):
+                kept.append(hidden[home[here] - first, column[here]] * share[here])
+        dtype = next(self.model.parameters()).dtype
+        if not words:
+            return torch.zeros(
+                len(chosen), count, length, self.dim, dtype=dtype, device=inputs.ids.device
+            )
+        pooled = [torch.cat(kept) for kept in vectors]
+        zeros = pooled[0].new_zeros(count * length, self.dim)
+        return (
+            torch.stack([zeros.index_add(0, torch.cat(words), x) for x in pooled])
+            .unflatten(1, (count, length))
+            .to(dtype)
+        )
+
+    def _batches(self, sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
+        """The windows, shortest first, in batches of at most `BATCH_PIECES`: the first one, and the
+        one after the last.
+
+        Those of a batch have one size where padding would change the model's layers.
+        """
+        first, special = 0, len(self._prefix) + len(self._suffix)
+        for number, size in enumerate(sizes):
+            full = (number + 1 - first) * (size + special) > BATCH_PIECES
+            if number > first and (full or (not self._pads and size > sizes[first])):
+                yield first, number
+                first = number
+        if sizes:
+            yield first, len(sizes)
+
+    def _frame(
+        self,
+        ids: Int[Tensor, "B P"],
+        sentence: Int[Tensor, " N"],
+        start: Int[Tensor, " N"],
+        size: Int[Tensor, " N"],
+    ) -> tuple[Int[Tensor, "N S"], Int[Tensor, "N S"]]:
+        """Some windows as the model reads them: special pieces around, padding after; and which are
+        no padding.
+        """
+        prefix, suffix = len(self._prefix), len(self._suffix)
+        longest = int(size[-1])
+        column = torch.arange(prefix + longest + suffix, device=ids.device) - prefix
+        size = size[:, None]
+        framed = ids[sentence[:, None], (start[:, None] + column).clamp(0, ids.shape[1] - 1)]
+        framed = framed.masked_fill(column >= size, self._pad)
+        for number, special in enumerate(self._prefix):
+            framed[:, number] = special
+        for number, special in enumerate(self._suffix):
+            framed = framed.masked_fill(column == size + number, special)
+        return framed, (column < size + suffix).long()
+
+    def _hidden(
+        self, ids: Int[Tensor, "N S"], mask: Int[Tensor, "N S"], layers: Sequence[int]
+    ) -> list[Float[Tensor, "N S D"]]:
+        """The model's hidden states asked for: what a block is given is the layer below it, so that
+        the model may stop there.
+        """
+        if not self._blocks:
+            states = self.model(
+                input_ids=ids, attention_mask=mask, output_hidden_states=True, return_dict=True
+            ).hidden_states
+            return [states[layer] for layer in layers]
+        top = len(self._blocks)
+        kept: dict[int, Tensor] = {}
+        # What is stopped while activations are checkpointed would leave torch in the middle of it.
+        stop = None if self.gradient_checkpointing and self.model.training else max(layers)
+
+        def keep(layer: int) -> Callable[..., None]:
+            def hook(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+                kept[layer] = _given(args, kwargs)
+                if layer == stop:
+                    raise _Enough
+
+            return hook
+
+        hooks = [
+            self._blocks[k].register_forward_pre_hook(keep(k), with_kwargs=True)
+            for k in {*layers} - {top}
+        ]
+        if not self.final_norm and top in layers:
+            hooks.append(
+                self._blocks[-1].register_forward_hook(
+                    lambda *about: kept.update({top: _first(about[-1])})
+                )
+            )
+        try:
+            out = self.model(
+                input_ids=ids, attention_mask=mask, output_hidden_states=False, return_dict=True
+            )
+            kept.setdefault(top, out.last_hidden_state)
+        except _Enough:
+            pass
+        finally:
+            for hook in hooks:
+                hook.remove()
+        return [kept[layer] for layer in layers]
+
+
+class _Enough(Exception):  # noqa: N818
+    """The highest layer asked for is there: no error, but the way out of a model's forward."""
+
+
+# Loading, and what a model says of itself.
+
+_BARE: dict[str, Any] = {  # how a tokenizer is called: pieces alone, all of them
+    **{"add_special_tokens": False, "padding": False, "truncation": False, "verbose": False},
+    **{"return_attention_mask": False, "return_token_type_ids": False},
+}
+
+
+def _load(
+    model: str, revision: str | None, dtype: torch.dtype, attention: str | None, pretrained: bool
+) -> tuple[Any, Any]:
+    """The tokenizer and the model, without a pooler; of an encoder-decoder its encoder."""
+    transformers = _transformers()
+    source = str(Path(model).expanduser())
+    folder = Path(source) if Path(source).is_dir() else None
+    if folder is None and (model.startswith((".", "/", "~")) or model.count("/") > 1):
+        raise FileNotFoundError(f"encoder.model={model}: no such folder")
+    if folder and not (folder / "config.json").is_file():
+        raise FileNotFoundError(f"encoder.model={model}: this folder has no config.json")
+    where: dict[str, Any] = {"revision": revision or "main", "trust_remote_code": False}
+    with _quiet(transformers):
+        config = _saying(model, transformers.AutoConfig.from_pretrained, source, **where)
+        config.use_cache = False
+        if not hasattr(config, "vocab_size"):
+            raise ValueError(
+                f"encoder.model={model} is no encoder of text: its type is {config.model_type}"
+            )
+        if folder and not any(folder.glob("*token*")) and not any(folder.glob("vocab*")):
+            raise FileNotFoundError(
+                f"encoder.model={model}: this folder has no tokenizer (tokenizer.json)"
+            )
+        tokenizer = _saying(model, transformers.AutoTokenizer.from_pretrained, source, **where)
+        text_encoding = transformers.AutoModelForTextEncoding
+        two_halves = bool(getattr(config, "is_encoder_decoder", False))
+        auto = (
+            text_encoding
+            if two_halves and type(config) in text_encoding._model_mapping
+            else transformers.AutoModel
+        )
+        how = {"dtype": dtype, "trust_remote_code": False} | (
+            {"attn_implementation": attention} if attention else {}
+        )
+        if pretrained:
+            if folder and not any(folder.glob("*.safetensors")):
+                raise FileNotFoundError(
+                    f"encoder.model={model}: this folder has no weights in safetensors; those in "
+                    "pickle (pytorch_model.bin) are not read, since to read them is to run them: "
+                    "save the model again with save_pretrained"
+                )
+            how |= {
+                "config": config,
+                "use_safetensors": True,
+                "output_loading_info": True,
+                "revision": where["revision"],
+            }
+            whole, about = _saying(model, auto.from_pretrained, source, **how)
+        else:
+            whole, about = _saying(model, auto.from_config, config, **how), {}
+            log.info("encoder.pretrained=false: %s keeps its random weights", model)
+    built = whole.get_encoder() if two_halves and auto is not text_encoding else whole
+    if isinstance(getattr(built, "pooler", None), nn.Module):
+        built.pooler = nn.Identity()  # many checkpoints have none, and no layer comes from it
+    used = {id(tensor) for tensor in built.state_dict(keep_vars=True).values()}
+    names = {
+        name for name, tensor in whole.state_dict(keep_vars=True).items() if id(tensor) in used
+    }
+    keys = [*about.get("missing_keys", ()), *about.get("mismatched_keys", ())]
+    random = sorted(names & {key if isinstance(key, str) else key[0] for key in keys})
+    if random:
+        raise ValueError(
+            f"encoder.model={model}: its files have no weights for {', '.join(random[:3])}"
+            f"{' ...' if len(random) > 3 else ''} ({len(random)} of {len(names)} tensors), which "
+            "would stay random: is its config.json that of these weights?"
+        )
+    return tokenizer, built.float().to(dtype) if not pretrained else built
+
+
+def _transformers() -> Any:
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # a loader's workers are forks
+    try:
+        import transformers
+    except ImportError as error:
+        raise ImportError(
+            "encoder=transformer needs a package: pip install 'elmo-bench[transformers]'"
+        ) from error
+    return transformers
+
+
+@contextmanager
+def _quiet(transformers: Any) -> Iterator[None]:
+    """Without bars, and lists of the heads that were left out: what matters is an error here."""
+    logging_ = transformers.utils.logging
+    verbosity, bars = logging_.get_verbosity(), logging_.is_progress_bar_enabled()
+    logging_.set_verbosity_error()
+    logging_.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging_.set_verbosity(verbosity)
+        if bars:
+            logging_.enable_progress_bar()
+
+
+def _saying(model: Any, function: Callable[..., Any], *args: Any, **settings: Any) -> Any:
+    """Call a function of transformers; what it raises is said in terms of `encoder.model`."""
+    try:
+        return function(*args, **settings)
+    except Exception as error:
+        said = f"{error}".strip()
+        if "trust_remote_code" in said:
+            raise ValueError(
+                f"encoder.model={model} needs code that comes with it, and remote code is never "
+                "run: choose a model of an architecture that transformers has itself"
+            ) from error
+        if isinstance(error, OSError):
+            raise OSError(
+                f"encoder.model={model} cannot be had: no such folder here, and the hub has "
+                "no such model, or one that needs a login or has no weights in safetensors, or it "
+                f"cannot be reached. {said}"
+            ) from error
+        if isinstance(error, ImportError):
+            raise
+        raise ValueError(
+            f"encoder.model={model} cannot be used as an encoder of text: "
+            f"{said or type(error).__name__}"
+        ) from error
+
+
+class Anatomy(NamedTuple):
+    """What a few pieces tell of a model."""
+
+    num_layers: int
+    dim: int
+    blocks: list[nn.Module]  # none where they cannot be told apart
+    causal: bool  # it reads from left to right alone
+    pads: bool  # padding changes nothing: not so where convolutions read it
+
+
+def _anatomy(model: Any, name: Any, pad: int) -> Anatomy:
+    """Let a model read four pieces, the same ones with another last one, and the same ones with
+    padding after them.
+
+    The blocks are those of the one list of modules of which each is given a layer, and returns what
+    the next one is given.
+    """
+    ids = torch.arange(4)[None] + max(_num_embeddings(model) // 2 - 2, 0)
+    other, padded = ids.clone(), nn.functional.pad(ids, (0, 8), value=pad)
+    other[0, -1] -= 2
+
+    def states(ids: Tensor, size: int = 4) -> Sequence[Tensor]:
+        mask = (torch.arange(ids.shape[1]) < size).long()[None]
+        return model(
+            input_ids=ids, attention_mask=mask, output_hidden_states=True, return_dict=True
+        ).hidden_states
+
+    def change(x: Tensor, y: Tensor) -> float:
+        return float((x.float() - y.float()).norm())
+
+    model.eval()
+    with torch.no_grad(), _hooks_as_they_were(model):
+        layers = _saying(name, states, ids)
+        if not layers or any(
+            layer is None or layer.shape != (1, 4, layers[0].shape[-1]) for layer in layers
+        ):
+            raise ValueError(
+                f"encoder.model={name} ({type(model).__name__}) gives no vector for each piece"
+            )
+        top, same = (
+            states(other)[-1],
+            max(1e-4, 4 * torch.finfo(layers[0].dtype).eps),
+        )  # same: but for rounding
+        causal = change(top[:, :-1], layers[-1][:, :-1]) < 1e-3 * change(
+            top[:, -1], layers[-1][:, -1]
+        )
+        pads = all(
+            change(x[:, :4], y) <= same * float(y.float().norm())
+            for x, y in zip(states(padded), layers, strict=True)
+        )
+        lists = [
+            m for m in model.modules() if isinstance(m, nn.ModuleList) and len(m) == len(layers) - 1
+        ]
+        blocks = next(
+            (list(blocks) for blocks in lists if _are_blocks(blocks, lambda: states(ids))), []
+        )
+    return Anatomy(len(layers), layers[0].shape[-1], blocks, causal, pads)
+
+
+@contextmanager
+def _hooks_as_they_were(model: Any) -> Iterator[None]:
+    """Without those that transformers leaves behind once it was asked for hidden states: they
+    cannot be sent to a worker.
+    """
+    before = {module: {*module._forward_hooks} for module in model.modules()}
+    yield
+    for module, kept in before.items():
+        for key in {*module._forward_hooks} - kept:
+            del module._forward_hooks[key]
+        if hasattr(module, "_output_capturing_hooks_installed"):
+            module._output_capturing_hooks_installed = False  # it will install them again
+
+
+def _are_blocks(modules: nn.ModuleList, states: Callable[[], Sequence[Tensor]]) -> bool:
+    given: list[Tensor] = []
+    returned: list[Tensor] = []
+
+    def hook(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
+        given.append(_given(args, kwargs))
+        returned.append(_first(output))
+
+    hooks = [module.register_forward_hook(hook, with_kwargs=True) for module in modules]
+    try:
+        layers = states()
+    except (IndexError, KeyError):  # not called as a block is
+        return False
+    finally:
+        for handle in hooks:
+            handle.remove()
+
+    def same(xs: Sequence[Tensor], ys: Sequence[Tensor]) -> bool:
+        return len(xs) == len(ys) and all(
+            isinstance(x, Tensor) and torch.equal(x, y) for x, y in zip(xs, ys, strict=True)
+        )
+
+    return same(given, layers[:-1]) and same(returned[:-1], given[1:])
+
+
+def _run_after(model: Any, block: nn.Module) -> set[nn.Parameter]:
+    """The parameters of the modules that run after a block has."""
+    inside = {*block.modules()}
+    done = False
+    after: set[nn.Parameter] = set()
+
+    def hook(module: nn.Module, *_: Any) -> None:
+        nonlocal done
+        if done and module not in inside:
+            after.update(module.parameters(recurse=False))
+        done = done or module is block
+
+    hooks = [module.register_forward_hook(hook) for module in model.modules()]
+    training = model.training
+    device = next(model.parameters()).device
+    try:
+        with torch.no_grad():
+            model.eval()(
+                input_ids=torch.arange(4, device=device)[None] + _num_embeddings(model) // 2 - 2
+            )
+    finally:
+        model.train(training)
+        for handle in hooks:
+            handle.remove()
+    return after
+
+
+def _given(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+    """What a block reads."""
+    return args[0] if args else kwargs["hidden_states"]
+
+
+def _first(output: Any) -> Tensor:
+    """What a block gives."""
+    return output[0] if isinstance(output, tuple) else output
+
+
+def _num_embeddings(model: Any) -> int:
+    try:
+        return int(model.get_input_embeddings().num_embeddings)
+    except (AttributeError, NotImplementedError):
+        return int(model.config.vocab_size)
+
+
+def _padding_id(model: Any, tokenizer: Any) -> int:
+    """The model's own, from which some count positions; else any, since the mask says what is
+    padding.
+    """
+    ids = (getattr(model.config, "pad_token_id", None), tokenizer.pad_token_id, 0)
+    return next(
+        number for number in ids if isinstance(number, int) and 0 <= number < _num_embeddings(model)
+    )
+
+
+def _window(model: Any, tokenizer: Any, asked: int | None, special: int) -> int:
+    """How many pieces the model reads at once, special ones included."""
+    positions = getattr(model.config, "max_position_embeddings", None)
+    bound = positions if isinstance(positions, int) and positions > 0 else None
+    for name, module in model.named_modules():
+        offset = getattr(module, "padding_idx", None)
+        if bound and name.endswith("position_embeddings") and offset is not None:
+            # RoBERTa counts from the one after padding
+            bound = module.num_embeddings - offset - 1
+    usual = min(
+        bound or UNBOUNDED if tokenizer.model_max_length > 1e9 else tokenizer.model_max_length,
+        bound or 10**9,
+    )
+    if asked is not None and (asked <= special or (bound and asked > bound)):
+        raise ValueError(
+            f"encoder.window={asked}, but this model has {special} special pieces in each window "
+            f"and reads {f'at most {bound}' if bound else 'any number'}"
+        )
+    return int(asked or usual)
+
+
+def _specials(tokenizer: Any, model: Any) -> tuple[list[int], list[int]]:
+    """The special pieces that the tokenizer puts before and after a text."""
+    inner, whole = _ids(tokenizer, "a b"), _ids(tokenizer, "a b", add_special_tokens=True)
+    for number in range(len(whole) - len(inner) + 1):
+        if inner and whole[number : number + len(inner)] == inner:
+            return whole[:number], whole[number + len(inner) :]
+    raise ValueError(
+        f"encoder.model={model}: its tokenizer gives no pieces for 'a b': are its files whole?"
+    )
+
+
+def _ids(tokenizer: Any, text: str, **settings: Any) -> list[int]:
+    return list(tokenizer(_valid(text), **(_BARE | settings))["input_ids"])
+
+
+def _valid(text: str) -> str:
+    """Half a surrogate pair, which no tokenizer reads, becomes "?"."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _space_ids(tokenizer: Any) -> list[int]:
+    ids = tokenizer.convert_tokens_to_ids([*SPACES])
+    return [
+        number for number in ids if isinstance(number, int) and number != tokenizer.unk_token_id
+    ]
+
+
+def _between(tokenizer: Any) -> str:
+    """What stands before a word in mid-sentence for a slow tokenizer that reads a word at a time: a
+    space, or nothing.
+    """
+    text, first, word = _ids(tokenizer, "a b"), _ids(tokenizer, "a"), _ids(tokenizer, "b")
+    return " " if text != first + word and text == first + _ids(tokenizer, " b") else ""
+
+
+def _tokenizer_text(tokenizer: Any) -> Any:
+    """What tells a tokenizer from others."""
+    if tokenizer.is_fast:
+        state = json.loads(tokenizer.backend_tokenizer.to_str())
+        # Calls change the other two.
+        return {key: value for key, value in state.items() if key not in ("truncation", "padding")}
+    return [type(tokenizer).__name__, sorted(tokenizer.get_vocab().items()), tokenizer.init_kwargs]
+
+
+# Windows.
+
+
+def _windows(words: np.ndarray, capacity: int, *, left_only: bool) -> tuple[np.ndarray, np.ndarray]:
+    """The windows of a sentence, [first piece, the one after the last], and for each piece the one
+    whose copy is kept.
+
+    They begin and end at words, or between the pieces of a word that is larger than a window, and
+    each begins half a window after the one before. Of a word the copy is kept that is farthest from
+    its window's ends; for a model that reads from left to right alone (`left_only`), farthest from
+    its beginning.
+
+    >>> _windows(np.array([0, 1, 1, 2, 3, 4]), 4, left_only=False)
+    (array([[0, 4],
+           [1, 5],
+           [3, 6]]), array([0, 0, 0, 1, 2, 2]))
+    """
+    size = len(words)
+    if size <= capacity:
+        return np.array([[0, size]] * (size > 0)).reshape(-1, 2), np.zeros(size, int)
+    starts = np.flatnonzero(np.insert(words[1:] != words[:-1], 0, True))
+    sizes = np.diff(starts, append=size)
+    large = np.repeat(sizes > capacity, sizes)
+    # Where a unit begins: a word, or a piece of a large one.
+    cuts = np.union1d(starts, np.flatnonzero(large))
+    ends = np.append(cuts[1:], size)
+    spans, begin = [], 0
+    while True:
+        last = size - begin <= capacity
+        if last:
+            # With as much before it as fits.
+            begin = int(cuts[np.searchsorted(cuts, size - capacity)])
+        end = size if last else int(ends[np.searchsorted(ends, begin + capacity, side="right") - 1])
+        spans.append((begin, end))
+        if last:
+            break
+        half = int(cuts[np.searchsorted(cuts, begin + max(capacity // 2, 1), side="right") - 1])
+        begin = half if half > begin else int(cuts[np.searchsorted(cuts, begin, side="right")])
+    best, homes = np.full(len(cuts), -1), np.zeros(len(cuts), int)
+    for number, (begin, end) in enumerate(spans):
+        units = slice(np.searchsorted(cuts, begin), np.searchsorted(ends, end, side="right"))
+        context = cuts[units] - begin
+        if not left_only:
+            context = np.minimum(context, end - ends[units])
+        better = context > best[units]
+        best[units][better], homes[units][better] = context[better], number
+    return np.array(spans), np.repeat(homes, ends - cuts)

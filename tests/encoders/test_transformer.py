@@ -1,0 +1,653 @@
+"""Encoders of transformers against a plain computation from transformers' own hidden states: one
+sentence, one window, one word at a time.
+"""
+
+import copy
+import functools
+import itertools
+import json
+import logging
+import pickle
+import shutil
+import sys
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from safetensors.torch import load_file, save_file
+
+from elmo_bench.encoders import Encoder, build_store, encode, load_encoder
+from elmo_bench.encoders.transformer import Transformer, _windows
+from tests.encoders import tiny
+
+ODD = [
+    ["Ann", "did", "n't", "eat", "``", "10,000", "''", "(", "naïve", "café", ")", "—", "ﬁne", "…"],
+    ["Go"],
+    ["Filirn", ",", "Skahakrat", "'s", "lyrics", "!"],
+]
+NAMES = [*tiny.ARCHITECTURES]
+SLOW = [
+    *(f"{name}/byt5" for name in NAMES if name != "modernbert"),
+    "bert/prophetnet",
+]  # ModernBERT may have none
+WINDOW = 14  # of a small one
+
+
+@pytest.fixture(scope="session")
+def lines(tmp_path_factory):
+    return tiny.text(tmp_path_factory.mktemp("text"))
+
+
+@pytest.fixture(scope="session")
+def sentences(lines):
+    return [*(line.split() for line in lines[:4]), *ODD, " ".join(lines[4:8]).split()]
+
+
+@pytest.fixture(scope="session")
+def folders(lines, tmp_path_factory):
+    """The folder of each small model, written when a test asks for it; `NAME/TOKENIZER` has another
+    tokenizer.
+    """
+    root = tmp_path_factory.mktemp("tiny")
+
+    class Folders(dict):
+        def __missing__(self, name):
+            architecture, _, slow = name.partition("/")
+            tokens = {
+                "": None,
+                "byt5": transformers.ByT5Tokenizer,
+                "prophetnet": prophetnet(root, lines),
+            }[slow]
+            changes = (
+                {"sep_token_id": None, "cls_token_id": None} if architecture == "modernbert" else {}
+            )
+            self[name] = tiny.save(
+                architecture,
+                root / name.replace("/", "_"),
+                lines,
+                tokens=tokens and tokens(),
+                **changes,
+            )
+            return self[name]
+
+    return Folders()
+
+
+def prophetnet(root, lines):
+    """BERT's tokenizer in Python, with the vocabulary of the fast one."""
+
+    def build():
+        vocab = tiny.tokenizer("BertTokenizer", lines).get_vocab()
+        (root / "vocab.txt").write_text("\n".join(sorted(vocab, key=vocab.get)), encoding="utf-8")
+        return transformers.ProphetNetTokenizer(str(root / "vocab.txt"), x_sep_token="[SEP]")
+
+    return build
+
+
+@pytest.fixture(scope="session")
+def encoders(folders):
+    """One encoder for each folder and settings."""
+    kept = {}
+
+    def encoder(name, **settings):
+        key = (name, *sorted(settings.items()))
+        if key not in kept:
+            kept[key] = Transformer(model=folders[name], **settings)
+        return kept[key]
+
+    return encoder
+
+
+# The plain computation.
+
+
+def spans(tokenizer, sentence):
+    """The ids of a sentence's raw text, and the pieces [begin, end) of each word: how many more it
+    makes after the one before.
+    """
+
+    def ids(words):
+        return tokenizer(" ".join(words), add_special_tokens=False).input_ids if words else []
+
+    pairs = [sentence[max(number - 1, 0) : number + 1] for number in range(len(sentence))]
+    ends = np.cumsum([len(ids(pair)) - len(ids(pair[:-1])) for pair in pairs]).tolist()
+    assert ends[-1] == len(ids(sentence))
+    return ids(sentence), list(zip([0, *ends[:-1]], ends, strict=True))
+
+
+def windows(words, capacity):
+    """All windows [begin, end) of a sentence whose words are pieces [begin, end), each at most
+    `capacity` pieces.
+    """
+    size = words[-1][1]
+    cuts = {0, size}
+    for begin, end in words:
+        cuts |= {begin, end} | (set(range(begin, end)) if end - begin > capacity else set())
+    begin, result = 0, []
+    while size - begin > capacity:
+        result.append((begin, max(cut for cut in cuts if cut <= begin + capacity)))
+        half = max(cut for cut in cuts if cut <= begin + max(capacity // 2, 1))
+        begin = half if half > begin else min(cut for cut in cuts if cut > begin)
+    return [*result, (min(cut for cut in cuts if cut >= size - capacity and cut <= size), size)]
+
+
+def choose(spans_, begin, end, causal):
+    """The first of the windows with the most context around some pieces."""
+    inside = [span for span in spans_ if span[0] <= begin and end <= span[1]]
+    return max(
+        inside, key=lambda span: begin - span[0] if causal else min(begin - span[0], span[1] - end)
+    )
+
+
+@functools.cache
+def loaded(folder, t5, **config):
+    """The tokenizer and the model as transformers gives them."""
+    about = transformers.AutoConfig.from_pretrained(folder)
+    for key, value in config.items():
+        setattr(about, key, value)
+    auto = transformers.T5EncoderModel if t5 else transformers.AutoModel
+    model = auto.from_pretrained(folder, config=about, dtype=torch.float32).eval()
+    return transformers.AutoTokenizer.from_pretrained(folder), model
+
+
+def plain(folder, sentence, pooling, window=None, *, causal=False, t5=False, **config):
+    """[L][T][D] by loops over windows and words."""
+    tokenizer, model = loaded(folder, t5, **config)
+    ids, words = spans(tokenizer, sentence)
+    special = tokenizer("a b").input_ids
+    inner = tokenizer("a b", add_special_tokens=False).input_ids
+    before = next(k for k in range(len(special)) if special[k : k + len(inner)] == inner)
+    capacity = (window or 512) - (len(special) - len(inner))
+    hidden = {}  # of each window
+    for begin, end in windows(words, capacity):
+        row = [*special[:before], *ids[begin:end], *special[before + len(inner) :]]
+        with torch.no_grad():
+            states = model(input_ids=torch.tensor([row]), output_hidden_states=True).hidden_states
+        hidden[begin, end] = torch.cat(states)[:, before : before + end - begin]
+
+    def piece(number, around):
+        span = choose(hidden, *around, causal)
+        return hidden[span][:, number - span[0]]
+
+    vectors = []
+    for begin, end in words:
+        whole = end - begin <= capacity
+        pieces = [piece(k, (begin, end) if whole else (k, k + 1)) for k in range(begin, end)]
+        spaces = [tokenizer.convert_ids_to_tokens(i) in ("▁", "Ġ", " ") for i in ids[begin:end]]
+        first = spaces.index(False) if False in spaces else 0
+        vectors.append(
+            {"first": pieces[first], "last": pieces[-1], "mean": sum(pieces) / len(pieces)}[pooling]
+        )
+    return torch.stack(vectors, 1)
+
+
+def equal(layers, expected, tolerance=1e-5):
+    torch.testing.assert_close(layers, expected, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize(
+    ("name", "pooling"),
+    [
+        *itertools.product(NAMES, ("first", "last", "mean")),
+        *itertools.product(SLOW, ("first", "mean")),
+    ],
+)
+def test_every_word_and_layer(encoders, folders, sentences, name, pooling):
+    """Alone, in a batch, over windows, and some layers alone."""
+    chosen = sentences if pooling == "first" else sentences[-3:]
+    about = {"t5": name.startswith("t5"), "causal": name.startswith("gpt2")}
+    expected = [plain(folders[name], sentence, pooling, **about) for sentence in chosen]
+    encoder = encoders(name, pooling=pooling)
+    assert isinstance(encoder, Encoder)
+    assert (encoder.num_layers, encoder.dim, encoder.causal) == (4, 32, about["causal"])
+    assert encoder.tokenizer.is_fast == ("/" not in name)
+    batch = encoder(encoder.prepare(chosen)).detach()
+    for row, (sentence, vectors) in enumerate(zip(chosen, expected, strict=True)):
+        equal(batch[:, row, : len(sentence)], vectors)
+        assert not batch[:, row, len(sentence) :].any()
+        equal(encode(encoder, [sentence])[0], vectors)
+    for layers in ([0], [2], [3, 1], [3]):
+        equal(encoder(encoder.prepare(chosen), layers).detach(), batch[layers])
+    narrow = encoders(name, pooling=pooling, window=WINDOW)
+    for sentence, vectors in zip(chosen, encode(narrow, chosen), strict=True):
+        equal(vectors, plain(folders[name], sentence, pooling, WINDOW, **about))
+
+
+@pytest.mark.parametrize("name", [*NAMES, "t5/byt5"])
+def test_the_store_has_the_same(encoders, sentences, name, tmp_path):
+    encoder = encoders(name)
+    store = build_store(encoder, sentences, [3, 1], tmp_path)
+    inputs = encoder.prepare(sentences)
+    equal(store(sentences, inputs.mask), encoder(inputs, [3, 1]).detach())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_word_has_the_pieces_of_raw_text(encoders, sentences, name):
+    encoder = encoders(name)
+    inputs = encoder.prepare(sentences)
+    for row, sentence in enumerate(sentences):
+        ids = encoder.tokenizer(" ".join(sentence), add_special_tokens=False).input_ids
+        assert inputs.ids[row, : len(ids)].tolist() == ids
+        assert (inputs.words[row, len(ids) :] == -1).all()
+
+
+def test_a_batch_may_be_cut(encoders, sentences):
+    encoder = encoders("bert", window=WINDOW)
+    inputs = encoder.prepare(sentences)
+    whole = encoder(inputs)
+    for part in (slice(0, 3), slice(5, None), slice(4, 4)):
+        cut = type(inputs)(*(tensor[part] for tensor in inputs))
+        equal(encoder(cut), whole[:, part])
+    assert encoder(encoder.prepare([])).shape == (4, 0, 0, 32)
+    assert encoder(encoder.prepare([[], []])).shape == (4, 2, 0, 32)
+
+
+@pytest.mark.parametrize("name", ["bert", "gpt2", "deberta_v2", "t5/byt5"])
+def test_words_without_pieces(folders, name, caplog):
+    """They are zeros and change nothing of the others; one line says so."""
+    encoder = Transformer(model=folders[name])
+    with caplog.at_level(logging.WARNING):
+        layers = encode(encoder, [["", "Ann", " ", "sings", ""], [""], ["Go"]])
+        encode(encoder, [[""]])
+    assert [record.message.split(" words")[0] for record in caplog.records] == ["4"]
+    assert not layers[0][:, [0, 2, 4]].any()
+    assert not layers[1].any()
+    equal(layers[0][:, [1, 3]], encode(encoder, [["Ann", "sings"]])[0])
+
+
+def test_control_characters(encoders):
+    layers = encode(encoders("bert"), [["\x00", "Ann", "\u200b", "\ufffd"]])[0]
+    assert not layers[:, [0, 2, 3]].any()
+    equal(layers[:, [1]], encode(encoders("bert"), [["Ann"]])[0])
+
+
+@pytest.mark.parametrize(
+    ("name", "pooling"),
+    [("gpt2", "mean"), ("roberta", "first"), ("t5/byt5", "last"), ("bert", "mean")],
+)
+def test_a_word_of_10_000_characters(encoders, folders, name, pooling):
+    """Its pieces are read in windows of their own, and those around it too."""
+    about = {"t5": name.startswith("t5"), "causal": name.startswith("gpt2")}
+    sentence = ["Ann", "said", "ab" * 5000, "and", "slept"]
+    encoder = encoders(name, pooling=pooling)
+    equal(
+        encode(encoder, [sentence])[0],
+        plain(folders[name], sentence, pooling, encoder.window, **about),
+    )
+
+
+def test_a_sentence_of_thousands_of_words(encoders, folders, lines):
+    sentence = (" ".join(lines) * 2).split()[:5000]
+    encoder = encoders("distilbert", pooling="last")
+    layers = encode(encoder, [sentence, ["Go"]])
+    assert layers[0].shape == (4, 5000, 32)
+    assert layers[0].any(-1).all()
+    equal(layers[0], plain(folders["distilbert"], sentence, "last"))
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=40), st.integers(1, 12), st.booleans())
+def test_windows_lose_nothing(sizes, capacity, causal):
+    words = np.repeat(np.arange(len(sizes)), sizes)
+    ends = np.cumsum(sizes)
+    runs, homes = _windows(words, capacity, left_only=causal)
+    pieces = list(zip((ends - sizes).tolist(), ends.tolist(), strict=True))
+    assert [tuple(run) for run in runs.tolist()] == windows(pieces, capacity)
+    assert ((runs[:, 1] - runs[:, 0]) <= capacity).all()
+    for begin, end in pieces:
+        units = (
+            [(begin, end)] if end - begin <= capacity else [(k, k + 1) for k in range(begin, end)]
+        )
+        for unit in units:
+            assert {tuple(runs[home]) for home in homes[slice(*unit)]} == {
+                choose(windows(pieces, capacity), *unit, causal)
+            }
+
+
+def test_left_to_right(encoders):
+    """What comes later changes nothing under GPT-2, whose words are therefore their last piece."""
+    encoder = encoders("gpt2")
+    assert encoder.pooling == "last"
+    one, other = encode(
+        encoder, [["Ann", "surprises", "Bob"], ["Ann", "surprises", "the", "refugees"]]
+    )
+    equal(one[:, :2], other[:, :2])
+    one, other = encode(
+        encoders("bert"), [["Ann", "surprises", "Bob"], ["Ann", "surprises", "the", "refugees"]]
+    )
+    assert (one[1:, :2] - other[1:, :2]).abs().max() > 1e-2
+
+
+@pytest.mark.parametrize("name", ["modernbert", "gpt2", "bert", "t5"])
+def test_the_final_norm(encoders, folders, sentences, name):
+    raw, normed = (
+        encode(encoders(name, final_norm=value), sentences[:1])[0] for value in (False, True)
+    )
+    equal(raw[:-1], normed[:-1])
+    if name == "bert":  # has none
+        equal(raw[-1], normed[-1])
+    else:
+        assert (raw[-1] - normed[-1]).abs().max() > 0.1
+    if name in ("modernbert", "gpt2"):
+        about = {"causal": name == "gpt2", "tie_last_hidden_states": False}
+        equal(
+            raw, plain(folders[name], sentences[0], "last" if name == "gpt2" else "first", **about)
+        )
+
+
+def test_a_model_of_which_no_blocks_can_be_told(lines, tmp_path):
+    """ALBERT has one block for all layers: all of it runs, and is one group."""
+    tokens = tiny.tokenizer("BertTokenizer", lines)
+    config = transformers.AlbertConfig(
+        **(tiny.SIZES | tiny.SPREAD), embedding_size=16, pad_token_id=tokens.pad_token_id
+    )
+    tiny.write(config, tokens, tmp_path)
+    encoder = Transformer(model=tmp_path, pooling="last")
+    layers = encoder(encoder.prepare([ODD[2]]), [2, 0])[:, 0].detach()
+    equal(layers, plain(tmp_path, ODD[2], "last")[[2, 0]])
+    assert len(encoder.parameter_groups()) == 1
+    with pytest.raises(ValueError, match=r"encoder.final_norm=false"):
+        Transformer(model=tmp_path, final_norm=False)
+
+
+def test_a_model_that_reads_padding(lines, sentences, tmp_path):
+    """ConvBERT's convolutions do: sentences of several lengths are no batch."""
+    tokens = tiny.tokenizer("BertTokenizer", lines)
+    config = transformers.ConvBertConfig(
+        **(tiny.SIZES | tiny.SPREAD), embedding_size=32, pad_token_id=tokens.pad_token_id
+    )
+    tiny.write(config, tokens, tmp_path)
+    encoder = Transformer(model=tmp_path)
+    assert not encoder._pads
+    batch = encoder(encoder.prepare(sentences)).detach()
+    for row, sentence in enumerate(sentences):
+        equal(batch[:, row, : len(sentence)], plain(tmp_path, sentence, "first"))
+
+
+def test_half_a_surrogate_pair(encoders):
+    for name in ("bert", "t5/byt5"):
+        equal(*(encode(encoders(name), [["a", word]])[0] for word in ("b\ud800", "b?")))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_fine_tuning(folders, sentences, name):
+    """The gradient reaches every layer below the highest one, with and without checkpoints; groups
+    go from the top down.
+    """
+    encoders = [
+        Transformer(model=folders[name], gradient_checkpointing=value) for value in (False, True)
+    ]
+    chosen = sentences[:3]
+    gradients = []
+    for encoder in encoders:
+        encoder.train()
+        for module in encoder.modules():
+            if isinstance(module, torch.nn.Dropout):
+                module.p = 0.0
+            for key, value in vars(module).items():
+                if "dropout" in key and isinstance(value, float):
+                    setattr(module, key, 0.0)
+        encoder(encoder.prepare(chosen), [0, 2]).square().mean().backward()
+        gradients.append([parameter.grad for parameter in encoder.parameters()])
+    for one, other in zip(*gradients, strict=True):
+        assert (one is None or not one.any()) == (other is None or not other.any())
+        if one is not None and other is not None:
+            equal(one, other, 1e-4)
+    groups = encoders[0].parameter_groups()
+    assert len(groups) == 4
+    assert sorted(map(id, (p for group in groups for p in group))) == sorted(
+        map(id, encoders[0].parameters())
+    )
+    reached = [any(p.grad is not None and p.grad.any() for p in group) for group in groups]
+    assert reached == [False, True, True, True]
+    assert groups[-1][0] is encoders[0].model.get_input_embeddings().weight
+
+
+def test_a_final_norm_is_of_the_top_group(encoders):
+    names = {id(parameter): name for name, parameter in encoders("gpt2").named_parameters()}
+    groups = [
+        [names[id(parameter)] for parameter in group]
+        for group in encoders("gpt2").parameter_groups()
+    ]
+    assert "model.ln_f.weight" in groups[0]
+    assert groups[-1] == ["model.wte.weight", "model.wpe.weight"]
+
+
+def test_blocks_above_do_not_run(encoders, sentences):
+    encoder = encoders("bert")
+    runs = []
+    handles = [
+        block.register_forward_hook(lambda *_: runs.append(1))
+        for block in encoder.model.encoder.layer
+    ]
+    for layers, expected in (([0], 0), ([1], 1), ([2, 0], 2), ([3], 3), (None, 3)):
+        runs.clear()
+        encoder(encoder.prepare(sentences), layers)
+        assert len(runs) == expected
+    for handle in handles:
+        handle.remove()
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_low_precision(folders, encoders, sentences, name, dtype):
+    encoder = Transformer(model=folders[name], dtype=dtype, window=WINDOW)
+    layers = encoder(encoder.prepare(sentences))
+    assert layers.dtype == getattr(torch, dtype)
+    assert layers.isfinite().all()
+    exact = encoders(name, window=WINDOW)
+    near = exact(exact.prepare(sentences))
+    assert (layers.float() - near).norm() < 0.1 * near.norm()
+
+
+def test_a_fingerprint(folders, lines, tmp_path):
+    """Another with whatever changes a number; the same for the same files, wherever they are and
+    whatever was read.
+    """
+    base = Transformer(model=folders["bert"])
+    first = base.fingerprint()
+    encode(base, [["Ann", "sings"]])
+    copied = shutil.copytree(folders["bert"], tmp_path / "copy")
+    assert (
+        first
+        == base.fingerprint()
+        == Transformer(model=copied).fingerprint()
+        == copy.deepcopy(base).fingerprint()
+    )
+    others = [
+        {"pooling": "mean"},
+        {"dtype": "bfloat16"},
+        {"window": 32},
+        {"final_norm": False},
+        {"attention": "eager"},
+    ]
+    prints = {Transformer(model=folders["bert"], **settings).fingerprint() for settings in others}
+    prints |= {
+        Transformer(model=folders[name]).fingerprint()
+        for name in ("electra", "bert/byt5", "bert/prophetnet")
+    }
+    torch.manual_seed(0)
+    prints.add(Transformer(model=folders["bert"], pretrained=False).fingerprint())
+    with torch.no_grad():
+        base.model.encoder.layer[0].output.dense.bias[0] += 1
+    prints.add(base.fingerprint())
+    assert len(prints | {first}) == len(others) + 6
+
+
+def test_it_may_be_copied_and_sent(encoders, sentences):
+    """With its blocks: a copy stops early too, and keeps no layer of the model that it was copied
+    from.
+    """
+    encoder = encoders("modernbert", pooling="mean")
+    expected = encoder(encoder.prepare(sentences), [1])
+    for other in (copy.deepcopy(encoder), pickle.loads(pickle.dumps(encoder))):
+        equal(other(other.prepare(sentences), [1]), expected)
+        assert other._blocks[0] is other.model.layers[0]
+        assert other._blocks[0] is not encoder._blocks[0]
+
+
+def test_load_encoder(folders, sentences):
+    encoder = load_encoder(folders["bert"], pooling="mean")
+    assert isinstance(encoder, Transformer)
+    assert encoder.pooling == "mean"
+    assert not encoder.training
+    assert not any(parameter.requires_grad for parameter in encoder.parameters())
+    assert load_encoder("mini").num_layers == 3
+
+
+# Bad input.
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"model": None}, r"encoder\.model is empty"),
+        ({"pooling": "max"}, r"encoder\.pooling=max, but it may be first, last, mean"),
+        ({"dtype": "auto"}, r"encoder\.dtype=auto, but it may be float32"),
+        ({"window": 2}, r"encoder\.window=2, but this model has 2 special pieces .* at most 512"),
+        ({"window": 513}, r"encoder\.window=513, .* at most 512"),
+        ({"attention": "best"}, r"encoder\.model=.*best"),
+    ],
+)
+def test_settings_that_it_does_not_have(folders, settings, message):
+    with pytest.raises(ValueError, match=message):
+        Transformer(**({"model": folders["bert"]} | settings))
+
+
+def test_a_model_that_is_not_there(tmp_path):
+    for name in (tmp_path / "nothing", "./nothing", "~/nothing/at/all", "a/b/c"):
+        with pytest.raises(FileNotFoundError, match=r"encoder\.model=.*no such folder"):
+            Transformer(model=name)
+    with pytest.raises(FileNotFoundError, match=r"no config\.json"):
+        Transformer(model=tmp_path)
+
+
+def test_no_network(monkeypatch):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with pytest.raises(
+        OSError, match=r"encoder\.model=nobody/nothing cannot be had: .*it cannot be reached"
+    ):
+        Transformer(model="nobody/nothing")
+    with pytest.raises(
+        FileNotFoundError, match=r"minni: no biLM that ships \(books, mini\), and encoder"
+    ):
+        load_encoder("minni")
+
+
+@pytest.fixture
+def broken(folders, tmp_path):
+    """A copy of the small BERT, to be broken."""
+    return shutil.copytree(folders["bert"], tmp_path / "broken")
+
+
+def change(folder, **settings):
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | settings))
+
+
+def test_a_config_that_is_not_of_these_weights(broken):
+    for wrong in (
+        {"hidden_size": 64},
+        {"hidden_size": 33},
+        {"num_hidden_layers": 5},
+        {"vocab_size": 999},
+    ):
+        change(
+            broken,
+            **({"hidden_size": 32, "num_hidden_layers": 3, "vocab_size": tiny.ENTRIES} | wrong),
+        )
+        with pytest.raises(ValueError, match=r"encoder\.model=.*broken"):
+            Transformer(model=broken)
+
+
+def test_weights_that_are_missing(broken):
+    weights = load_file(broken / "model.safetensors")
+    del weights["encoder.layer.1.output.dense.weight"]
+    save_file(weights, broken / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(
+        ValueError, match=r"no weights for encoder\.layer\.1\.output\.dense\.weight \(1 of"
+    ):
+        Transformer(model=broken)
+
+
+def test_heads_may_be_missing_or_left_over(broken, encoders, lines):
+    weights = load_file(broken / "model.safetensors")
+    kept = {f"bert.{name}": value for name, value in weights.items() if "pooler" not in name}
+    save_file(
+        kept | {"cls.predictions.bias": torch.zeros(3)},
+        broken / "model.safetensors",
+        metadata={"format": "pt"},
+    )
+    sentence = lines[0].split()
+    equal(encode(Transformer(model=broken), [sentence])[0], encode(encoders("bert"), [sentence])[0])
+
+
+def test_pickle_is_not_read(broken):
+    torch.save(load_file(broken / "model.safetensors"), broken / "pytorch_model.bin")
+    (broken / "model.safetensors").unlink()
+    with pytest.raises(OSError, match=r"no weights in safetensors"):
+        Transformer(model=broken)
+
+
+def test_remote_code_is_never_run(broken):
+    (broken / "theirs.py").write_text("raise SystemExit('their code ran')\n")
+    change(
+        broken,
+        model_type="theirs",
+        auto_map={"AutoConfig": "theirs.Config", "AutoModel": "theirs.Model"},
+    )
+    with pytest.raises(ValueError, match=r"remote code is never run"):
+        Transformer(model=broken)
+    (broken / "config.json").write_text('{"model_type": "nobody_knows"}')
+    with pytest.raises(ValueError, match=r"encoder\.model=.*nobody_knows"):
+        Transformer(model=broken)
+
+
+def test_a_folder_without_a_tokenizer(broken):
+    for path in broken.glob("*token*"):
+        path.unlink()
+    with pytest.raises(FileNotFoundError, match="no tokenizer"):
+        Transformer(model=broken)
+
+
+def test_a_tokenizer_of_another_model(broken, folders, lines):
+    large = transformers.GPT2Tokenizer().train_new_from_iterator(
+        [*lines, "zzz 999"], vocab_size=900, show_progress=False
+    )
+    large.save_pretrained(broken)
+    encoder = Transformer(model=broken)
+    with pytest.raises(ValueError, match=r"piece .* number \d+, but the model .* embeds 384"):
+        encoder.prepare([line.split() for line in lines])
+
+
+def test_no_encoder_of_text(tmp_path, folders):
+    transformers.ViTModel(
+        transformers.ViTConfig(
+            hidden_size=8,
+            num_hidden_layers=1,
+            num_attention_heads=1,
+            intermediate_size=8,
+            image_size=32,
+        )
+    ).save_pretrained(tmp_path)
+    for path in folders["bert"].glob("token*"):
+        shutil.copy(path, tmp_path)
+    with pytest.raises(ValueError, match=r"encoder\.model="):
+        Transformer(model=tmp_path)
+
+
+def test_without_the_package(monkeypatch):
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    with pytest.raises(ImportError, match=r"pip install 'elmo-bench\[transformers\]'"):
+        Transformer(model="anything")
+
+
+def test_random_weights(folders, sentences):
+    torch.manual_seed(0)
+    one = Transformer(model=folders["t5"], pretrained=False)
+    assert one.num_layers == 4
+    assert one.fingerprint() != Transformer(model=folders["t5"]).fingerprint()
+    assert encode(one, sentences[:1])[0].isfinite().all()

@@ -1,0 +1,148 @@
+"""Small random models of eight architectures in folders, with tokenizers trained on the sample's
+text.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+
+from elmo_bench.sample import files
+
+ENTRIES = (
+    384  # of a vocabulary; as many as ByT5's has, which is then a slow tokenizer for each model
+)
+SIZES = {
+    "vocab_size": ENTRIES,
+    "hidden_size": 32,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "intermediate_size": 48,
+}
+POSITIONS = {"max_position_embeddings": 512}
+SPREAD = {"initializer_range": 0.3}  # wide: layers and contexts differ
+ARCHITECTURES: dict[str, tuple[str, str, dict[str, Any]]] = {  # config, tokenizer, settings
+    "bert": ("BertConfig", "BertTokenizer", SIZES | POSITIONS | SPREAD),
+    "roberta": (
+        "RobertaConfig",
+        "RobertaTokenizer",
+        SIZES | SPREAD | {"max_position_embeddings": 514},
+    ),
+    "deberta_v2": (
+        "DebertaV2Config",
+        "DebertaV2Tokenizer",
+        SIZES
+        | POSITIONS
+        | SPREAD
+        | {
+            "relative_attention": True,
+            "position_buckets": 16,
+            "norm_rel_ebd": "layer_norm",
+            "share_att_key": True,
+        }
+        | {"pos_att_type": ["p2c", "c2p"], "position_biased_input": False, "type_vocab_size": 0},
+    ),
+    "modernbert": (
+        "ModernBertConfig",
+        "neox",
+        SIZES | POSITIONS | SPREAD | {"local_attention": 16, "global_attn_every_n_layers": 2},
+    ),
+    "gpt2": (
+        "GPT2Config",
+        "GPT2Tokenizer",
+        SPREAD
+        | {"vocab_size": ENTRIES, "n_embd": 32, "n_layer": 3, "n_head": 4, "n_positions": 512},
+    ),
+    "t5": (
+        "T5Config",
+        "T5Tokenizer",
+        {
+            "vocab_size": ENTRIES,
+            "d_model": 32,
+            "d_kv": 8,
+            "d_ff": 48,
+            "num_layers": 3,
+            "num_heads": 4,
+            "initializer_factor": 0.3,
+        },
+    ),
+    "distilbert": (
+        "DistilBertConfig",
+        "BertTokenizer",
+        SPREAD
+        | POSITIONS
+        | {"vocab_size": ENTRIES, "dim": 32, "n_layers": 3, "n_heads": 4, "hidden_dim": 48},
+    ),
+    "electra": (
+        "ElectraConfig",
+        "BertTokenizer",
+        SIZES | POSITIONS | SPREAD | {"embedding_size": 16},
+    ),
+}
+
+
+def text(root: Path) -> list[str]:
+    """Sentences of the sample's raw text."""
+    return (
+        files(task="lm", root=root, size=60, seed=1)["train"]
+        .read_text(encoding="utf-8")
+        .splitlines()
+    )
+
+
+def tokenizer(name: str, lines: list[str]) -> Any:
+    """A tokenizer of that class with a vocabulary of these lines; `neox` is a byte-level one
+    without a class of its own.
+    """
+    if name != "neox":
+        return getattr(transformers, name)().train_new_from_iterator(
+            lines, vocab_size=ENTRIES - 16, show_progress=False
+        )
+    bpe = Tokenizer(models.BPE(unk_token=None))
+    bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    bpe.decoder = decoders.ByteLevel()
+    specials = ["[UNK]", "[CLS]", "[SEP]", "[PAD]", "[MASK]"]
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    bpe.train_from_iterator(
+        lines,
+        trainers.BpeTrainer(
+            vocab_size=ENTRIES - 16,
+            special_tokens=specials,
+            initial_alphabet=alphabet,
+            show_progress=False,
+        ),
+    )
+    bpe.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 1), ("[SEP]", 2)]
+    )
+    names = ("unk_token", "cls_token", "sep_token", "pad_token", "mask_token")
+    return transformers.PreTrainedTokenizerFast(
+        tokenizer_object=bpe, **dict(zip(names, specials, strict=True))
+    )
+
+
+def save(name: str, folder: Path, lines: list[str], *, tokens: Any = None, **changes: Any) -> Path:
+    """Write the model of an architecture, with its own tokenizer or another, into a folder."""
+    config_name, tokenizer_name, settings = ARCHITECTURES[name]
+    tokens = tokens or tokenizer(tokenizer_name, lines)
+    special = {
+        "pad_token_id": tokens.pad_token_id,
+        "bos_token_id": tokens.bos_token_id,
+        "eos_token_id": tokens.eos_token_id,
+    }
+    config = getattr(transformers, config_name)(**(settings | special | changes))
+    return write(config, tokens, folder)
+
+
+def write(config: Any, tokens: Any, folder: Path) -> Path:
+    """Write a random model of this config, with a tokenizer, into a folder."""
+    torch.manual_seed(1)
+    model = transformers.AutoModel.from_config(config)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.05 * torch.randn_like(parameter))  # norms and biases that do something
+    model.save_pretrained(folder)
+    tokens.save_pretrained(folder)
+    return folder
