@@ -88,7 +88,6 @@ ONLY = {
     "wandb": {"elmo_bench/wandb_logger.py"},
     "pyarrow": {"elmo_bench/hub.py"},
     "huggingface_hub": {"elmo_bench/hub.py"},
-    "transformers": {"elmo_bench/encoders/transformer.py"},
 }
 
 

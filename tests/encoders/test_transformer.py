@@ -10,6 +10,7 @@ import logging
 import pickle
 import shutil
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,14 +22,15 @@ from safetensors.torch import load_file, save_file
 
 from elmo_bench.encoders import Encoder, build_store, encode, load_encoder
 from elmo_bench.encoders.transformer import Transformer, _windows
-from tests.encoders import tiny
+from elmo_bench.jobs.train import train
+from tests.encoders import tiny as models
 
 ODD = [
     ["Ann", "did", "n't", "eat", "``", "10,000", "''", "(", "naïve", "café", ")", "—", "ﬁne", "…"],
     ["Go"],
     ["Filirn", ",", "Skahakrat", "'s", "lyrics", "!"],
 ]
-NAMES = [*tiny.ARCHITECTURES]
+NAMES = [*models.ARCHITECTURES]
 SLOW = [
     *(f"{name}/byt5" for name in NAMES if name != "modernbert"),
     "bert/prophetnet",
@@ -38,7 +40,7 @@ WINDOW = 14  # of a small one
 
 @pytest.fixture(scope="session")
 def lines(tmp_path_factory):
-    return tiny.text(tmp_path_factory.mktemp("text"))
+    return models.text(tmp_path_factory.mktemp("text"))
 
 
 @pytest.fixture(scope="session")
@@ -64,7 +66,7 @@ def folders(lines, tmp_path_factory):
             changes = (
                 {"sep_token_id": None, "cls_token_id": None} if architecture == "modernbert" else {}
             )
-            self[name] = tiny.save(
+            self[name] = models.save(
                 architecture,
                 root / name.replace("/", "_"),
                 lines,
@@ -80,7 +82,7 @@ def prophetnet(root, lines):
     """BERT's tokenizer in Python, with the vocabulary of the fast one."""
 
     def build():
-        vocab = tiny.tokenizer("BertTokenizer", lines).get_vocab()
+        vocab = models.tokenizer("BertTokenizer", lines).get_vocab()
         (root / "vocab.txt").write_text("\n".join(sorted(vocab, key=vocab.get)), encoding="utf-8")
         return transformers.ProphetNetTokenizer(str(root / "vocab.txt"), x_sep_token="[SEP]")
 
@@ -340,11 +342,11 @@ def test_the_final_norm(encoders, folders, sentences, name):
 
 def test_a_model_of_which_no_blocks_can_be_told(lines, tmp_path):
     """ALBERT has one block for all layers: all of it runs, and is one group."""
-    tokens = tiny.tokenizer("BertTokenizer", lines)
+    tokens = models.tokenizer("BertTokenizer", lines)
     config = transformers.AlbertConfig(
-        **(tiny.SIZES | tiny.SPREAD), embedding_size=16, pad_token_id=tokens.pad_token_id
+        **(models.SIZES | models.SPREAD), embedding_size=16, pad_token_id=tokens.pad_token_id
     )
-    tiny.write(config, tokens, tmp_path)
+    models.write(config, tokens, tmp_path)
     encoder = Transformer(model=tmp_path, pooling="last")
     layers = encoder(encoder.prepare([ODD[2]]), [2, 0])[:, 0].detach()
     equal(layers, plain(tmp_path, ODD[2], "last")[[2, 0]])
@@ -355,11 +357,11 @@ def test_a_model_of_which_no_blocks_can_be_told(lines, tmp_path):
 
 def test_a_model_that_reads_padding(lines, sentences, tmp_path):
     """ConvBERT's convolutions do: sentences of several lengths are no batch."""
-    tokens = tiny.tokenizer("BertTokenizer", lines)
+    tokens = models.tokenizer("BertTokenizer", lines)
     config = transformers.ConvBertConfig(
-        **(tiny.SIZES | tiny.SPREAD), embedding_size=32, pad_token_id=tokens.pad_token_id
+        **(models.SIZES | models.SPREAD), embedding_size=32, pad_token_id=tokens.pad_token_id
     )
-    tiny.write(config, tokens, tmp_path)
+    models.write(config, tokens, tmp_path)
     encoder = Transformer(model=tmp_path)
     assert not encoder._pads
     batch = encoder(encoder.prepare(sentences)).detach()
@@ -557,7 +559,7 @@ def test_a_config_that_is_not_of_these_weights(broken):
     ):
         change(
             broken,
-            **({"hidden_size": 32, "num_hidden_layers": 3, "vocab_size": tiny.ENTRIES} | wrong),
+            **({"hidden_size": 32, "num_hidden_layers": 3, "vocab_size": models.ENTRIES} | wrong),
         )
         with pytest.raises(ValueError, match=r"encoder\.model=.*broken"):
             Transformer(model=broken)
@@ -651,3 +653,41 @@ def test_random_weights(folders, sentences):
     assert one.num_layers == 4
     assert one.fingerprint() != Transformer(model=folders["t5"]).fingerprint()
     assert encode(one, sentences[:1])[0].isfinite().all()
+
+
+# A whole run.
+
+
+@pytest.mark.parametrize("cache", ["auto", "off"])
+def test_a_frozen_run(tiny, folders, cache):
+    """The store changes nothing, and the checkpoint holds no encoder."""
+    cfg = tiny("encoder=transformer", f"encoder.model={folders['bert']}", f"elmo.cache={cache}")
+    assert 0 <= train(cfg)["test/f1"] <= 1
+    result = json.loads(Path(cfg.run_dir, "result.json").read_text())
+    assert sum(result["mix"][f"elmo/input/s{layer}"] for layer in range(4)) == pytest.approx(1)
+    state = torch.load(Path(cfg.run_dir, "best.ckpt"), weights_only=True)["state_dict"]
+    assert not [name for name in state if "encoder.model" in name]
+
+
+def test_a_fine_tuned_run(tiny, folders):
+    cfg = tiny(
+        *("encoder=transformer", f"encoder.model={folders['gpt2']}", "elmo.finetune=true"),
+        *("elmo.lr=0.01", "encoder.gradient_checkpointing=true"),
+    )
+    train(cfg)
+    state = torch.load(Path(cfg.run_dir, "best.ckpt"), weights_only=True)["state_dict"]
+    before = Transformer(model=folders["gpt2"]).state_dict()
+    prefix = "model.backbone.elmo.encoder."
+    assert all(prefix + name in state for name in before)
+    moved = [name for name, value in before.items() if not torch.equal(value, state[prefix + name])]
+    assert {"model.wte.weight", "model.h.0.mlp.c_fc.weight", "model.ln_f.weight"} <= set(moved)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"), [("transformer", r"encoder\.model is empty"), ("bert_base", "cannot be had")]
+)
+def test_a_run_says_at_once_what_it_lacks(tiny, monkeypatch, name, message):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    cfg = tiny(f"encoder={name}")
+    with pytest.raises((ValueError, OSError), match=message):
+        train(cfg)
