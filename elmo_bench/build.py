@@ -45,6 +45,7 @@ for _chatter in (
         "exists and is not empty",
         "LeafSpec",
     ),
+    "in eval mode at the start of training",  # a frozen encoder
     "dataloader is not resumable",  # ours is, in another way: elmo_bench/resume.py
     *("using a custom batch sampler", "predict returned None", "`srun` command is available"),
 ):

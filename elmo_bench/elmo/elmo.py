@@ -57,7 +57,9 @@ class Elmo(nn.Module):
         self.encoder, self.dropout, self.l2, self.finetune = encoder, dropout, l2, finetune
         self.mixes: Any = nn.ModuleDict()
         if encoder is not None:
-            encoder.requires_grad_(finetune)
+            encoder.requires_grad_(finetune).train(
+                finetune
+            )  # Lightning keeps the modes that it meets
             self.mixes.update(
                 {
                     place: ScalarMix(encoder.num_layers, mix, norm=norm)

@@ -20,6 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
+from elmo_bench.elmo import Elmo
 from elmo_bench.encoders import Encoder, build_store, encode, load_encoder
 from elmo_bench.encoders.transformer import Transformer, _windows
 from elmo_bench.jobs.train import train
@@ -658,6 +659,12 @@ def test_random_weights(folders, sentences):
 # A whole run.
 
 
+@pytest.mark.parametrize("finetune", [True, False])
+def test_dropout_is_of_fine_tuning_alone(folders, finetune):
+    elmo = Elmo(Transformer(model=folders["bert"]), finetune=finetune)
+    assert all(module.training == finetune for module in elmo.encoder.modules())
+
+
 @pytest.mark.parametrize("cache", ["auto", "off"])
 def test_a_frozen_run(tiny, folders, cache):
     """The store changes nothing, and the checkpoint holds no encoder."""
@@ -684,7 +691,8 @@ def test_a_fine_tuned_run(tiny, folders):
 
 
 @pytest.mark.parametrize(
-    ("name", "message"), [("transformer", r"encoder\.model is empty"), ("bert_base", "cannot be had")]
+    ("name", "message"),
+    [("transformer", r"encoder\.model is empty"), ("bert_base", "cannot be had")],
 )
 def test_a_run_says_at_once_what_it_lacks(tiny, monkeypatch, name, message):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
