@@ -26,6 +26,7 @@ from pytorch_lightning.utilities import rank_zero_only
 from pytorch_lightning.utilities.exceptions import MisconfigurationException
 
 from elmo_bench import inputs
+from elmo_bench.checks import one_of
 from elmo_bench.data import Example, TaskData
 from elmo_bench.elmo import Elmo
 from elmo_bench.encoders import Encoder, LayerStore, build_store, find_store
@@ -184,12 +185,8 @@ def store(cfg: DictConfig, elmo: Elmo, data: TaskData) -> LayerStore | None:
     """The layers of all sentences, also of those that `fraction` leaves out; None where the encoder
     had better run on each batch.
     """
-    if cfg.elmo.cache not in ("auto", "off"):
-        raise ValueError(f"elmo.cache={cfg.elmo.cache}, but it may be auto or off")
-    if cfg.elmo.cache_dtype not in ("float32", "float16"):
-        raise ValueError(
-            f"elmo.cache_dtype={cfg.elmo.cache_dtype}, but it may be float32 or float16"
-        )
+    one_of("elmo.cache", cfg.elmo.cache, ("auto", "off"))
+    one_of("elmo.cache_dtype", cfg.elmo.cache_dtype, ("float32", "float16"))
     limit = cfg.cache.max_bytes
     if limit is not None and (not isinstance(limit, int | float) or limit < 0):
         raise ValueError(
@@ -247,8 +244,7 @@ def vectors(cfg: DictConfig, words: Iterable[str]) -> dict[str, np.ndarray]:
     file.
     """
     lowercase, files = cfg.vocab.lowercase, inputs.vector_files(cfg)
-    if lowercase not in (True, False, FALLBACK):
-        raise ValueError(f"vocab.lowercase={lowercase}, but it may be true, false or {FALLBACK}")
+    one_of("vocab.lowercase", lowercase, (True, False, FALLBACK))
     wanted = {form for word in words for form in forms(word, lowercase)}
     parts = [
         _kept_vectors(path, wanted, Path(cfg.cache_dir, "vectors").expanduser()) for path in files

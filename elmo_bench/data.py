@@ -12,6 +12,7 @@ import torch
 import torch.distributed as dist
 from torch.utils.data import DataLoader, Sampler
 
+from elmo_bench.checks import at_least
 from elmo_bench.encoders import LayerStore
 from elmo_bench.nn import Tokens
 from elmo_bench.text import Vocab, types
@@ -157,10 +158,8 @@ class TaskData(pl.LightningDataModule):
             "batch_scores": batch_scores,
         }
         for key, value in bounds.items():
-            if value is not None and value < 1:
-                raise ValueError(f"fit.{key}={value}, but it may be 1 or more")
-        if num_workers < 0:
-            raise ValueError(f"num_workers={num_workers}, but it may be 0 or more")
+            at_least(f"fit.{key}", value, 1)
+        at_least("num_workers", num_workers, 0)
         self.collate, self.bounds, self.seed, self.num_workers = collate, bounds, seed, num_workers
         self.start = 0, 0  # the epoch, and how many of its batches are done, where training begins
         self.examples = {split: list(read[split](path)) for split, path in files.items()}

@@ -543,7 +543,7 @@ def test_a_checkpoint_that_lacks_a_part(entities, tmp_path, part):
 
 
 def test_a_split_that_is_none(tmp_path):
-    with pytest.raises(ValueError, match="split=val, but it may be one of train, dev, test"):
+    with pytest.raises(ValueError, match="split=val, but it may be train, dev or test"):
         evaluate(composed("job=evaluate", f"checkpoint={tmp_path}", "split=val"))
 
 

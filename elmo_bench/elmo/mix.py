@@ -11,6 +11,8 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from elmo_bench.checks import one_of
+
 Choice = str | int | Sequence[int]  # "all" | "top" | "uniform" | j | [i, j, ...]
 Norm = Callable[[Tensor, Tensor], Tensor]
 NORMS = ("none", "batch", "word")
@@ -55,8 +57,7 @@ class ScalarMix(nn.Module):
 
     def __init__(self, num_layers: int, choice: Choice = "all", *, norm: str = "none") -> None:
         super().__init__()
-        if norm not in NORMS:
-            raise ValueError(f"elmo.norm={norm}, but it may be {', '.join(NORMS)}")
+        one_of("elmo.norm", norm, NORMS)
         self.layers = chosen_layers(choice, num_layers)
         self.norm: Norm | None = {
             "none": None,

@@ -27,6 +27,7 @@ from rich.progress import (
 from torch import Tensor
 
 from elmo_bench import build
+from elmo_bench.checks import at_least, one_of
 from elmo_bench.elmo import ScalarMix
 from elmo_bench.encoders import Encoder, encode_each
 from elmo_bench.layer_file import HDF5, SAFETENSORS, VectorFile
@@ -76,14 +77,12 @@ def embed(cfg: DictConfig) -> None:
 
 def _check(cfg: DictConfig, output: Path) -> None:
     for key, choices in (("layers", CHOICES), ("dtype", tuple(DTYPES))):
-        if cfg[key] not in choices:
-            raise ValueError(f"{key}={cfg[key]}, but it may be one of {', '.join(choices)}")
+        one_of(key, cfg[key], choices)
     if output.suffix not in HDF5 + SAFETENSORS:
         raise ValueError(f"output={output}: its name may end in {', '.join(HDF5 + SAFETENSORS)}")
     if not output.absolute().parent.is_dir():
         raise FileNotFoundError(f"output={output}: there is no such folder")
-    if cfg.batch_tokens < 1:
-        raise ValueError(f"batch_tokens={cfg.batch_tokens}, but it may be 1 or more")
+    at_least("batch_tokens", cfg.batch_tokens, 1)
 
 
 def taker(cfg: DictConfig, encoder: Encoder) -> tuple[Take, str]:

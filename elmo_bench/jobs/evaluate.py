@@ -13,6 +13,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from elmo_bench import build, inputs
 from elmo_bench.checkpoint import KEY, MODEL, check_plain, extend, restore
+from elmo_bench.checks import one_of
 from elmo_bench.data import Example, TaskData
 from elmo_bench.module import TaskModule
 from elmo_bench.report.result import print_line, print_metrics
@@ -34,8 +35,7 @@ def evaluate(cfg: DictConfig) -> dict[str, float]:
     """The figures of `cfg.checkpoint` on `cfg.split` of `cfg.data`, as fractions of 1: those that
     training printed.
     """
-    if cfg.split not in SPLITS:
-        raise ValueError(f"split={cfg.split}, but it may be one of {', '.join(SPLITS)}")
+    one_of("split", cfg.split, SPLITS)
     started, asked = time.perf_counter(), cfg
     cfg, module, vocab = restore(cfg)
     if Path(cfg.run_dir).resolve() in (

@@ -9,6 +9,7 @@ import torch
 from omegaconf import DictConfig
 
 from elmo_bench import build
+from elmo_bench.checks import one_of
 from elmo_bench.encoders.bilm import Options, save
 
 log = logging.getLogger(__name__)
@@ -23,8 +24,7 @@ def export(cfg: DictConfig) -> None:
     output = Path(cfg.output)
     if output.suffix not in SUFFIXES:
         raise ValueError(f"output={output}: its name may end in {', '.join(SUFFIXES)}")
-    if cfg.dtype not in DTYPES:
-        raise ValueError(f"dtype={cfg.dtype}, but it may be one of {', '.join(DTYPES)}")
+    one_of("dtype", cfg.dtype, DTYPES)
     bilm = build.bilm(cfg)
     options = output.parent / "options.json"
     if options.is_file() and Options.read(options) != bilm.options:

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from elmo_bench import build
+from elmo_bench.checks import at_least, one_of
 from elmo_bench.files import atomic
 from elmo_bench.lm import LanguageModel, load_language_model, sentence_likelihoods, text_likelihoods
 from elmo_bench.text import read_sentences
@@ -33,11 +34,9 @@ def perplexity(cfg: DictConfig) -> dict[str, float]:
     that of both together. `unknown`: the share of the words that the vocabulary lacks; these are
     predicted as <UNK>, so that texts with many look easier. Blank lines are passed over.
     """
-    if cfg.state not in STATES:
-        raise ValueError(f"state={cfg.state}, but it may be one of {', '.join(STATES)}")
+    one_of("state", cfg.state, STATES)
     for key in ("streams", "batch_tokens"):
-        if cfg[key] < 1:
-            raise ValueError(f"{key}={cfg[key]}, but it may be 1 or more")
+        at_least(key, cfg[key], 1)
     if cfg.per_token and not Path(cfg.per_token).absolute().parent.is_dir():
         raise FileNotFoundError(f"per_token={cfg.per_token}: there is no such folder")
     model = language_model(cfg).to(build.device(cfg))

@@ -32,6 +32,7 @@ from rich.progress import (
 
 from elmo_bench.build import device as device_kind
 from elmo_bench.build import instantiate
+from elmo_bench.checks import at_least, one_of
 from elmo_bench.encoders.bilm import BiLm, save
 from elmo_bench.files import atomic
 from elmo_bench.lm import (
@@ -56,8 +57,7 @@ def pretrain(cfg: DictConfig) -> dict[str, float]:
     card.
     """
     for key in ("batch_size", "unroll", "epochs", "max_steps", "save_every", "validate_every"):
-        if cfg.pretrain[key] is not None and cfg.pretrain[key] < 1:
-            raise ValueError(f"pretrain.{key}={cfg.pretrain[key]}, but it may be 1 or more")
+        at_least(f"pretrain.{key}", cfg.pretrain[key], 1)
     with processes(cfg) as device:
         files = instantiate(cfg.text.files)
         for pattern in filter(None, (files["dev"], files["test"])):  # test is read when all is done
@@ -144,10 +144,7 @@ def build(cfg: DictConfig, corpus: Corpus, device: torch.device) -> Trainer:
         "precision": (32, "bf16"),
     }
     for key, allowed in (choices | {"resume": ("auto", "never")}).items():
-        if settings[key] not in allowed:
-            raise ValueError(
-                f"pretrain.{key}={settings[key]}, but it may be {', '.join(map(str, allowed))}"
-            )
+        one_of(f"pretrain.{key}", settings[key], allowed)
     vocabulary = corpus.vocabulary(settings.vocabulary, min_count=settings.min_count)
     is_large = len(vocabulary) > settings.full_up_to
     is_sampled = settings.softmax == "sampled" or (settings.softmax == "auto" and is_large)

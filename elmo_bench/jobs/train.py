@@ -24,6 +24,7 @@ from pytorch_lightning.callbacks import (
 )
 
 from elmo_bench import again, build, checkpoint, inputs, wandb_logger
+from elmo_bench.checks import at_least
 from elmo_bench.data import Example, TaskData
 from elmo_bench.files import alone, atomic
 from elmo_bench.module import TaskModule
@@ -100,8 +101,7 @@ def train(cfg: DictConfig) -> dict[str, float]:
     not run again.
     """
     started = time.perf_counter()
-    if cfg.fit.max_epochs < 1:
-        raise ValueError(f"fit.max_epochs={cfg.fit.max_epochs}, but it may be 1 or more")
+    at_least("fit.max_epochs", cfg.fit.max_epochs, 1)
     if "_target_" not in cfg.encoder and cfg.elmo.mix != "none":
         log.info(
             "encoder=%s is the baseline: elmo.mix=%s does nothing", cfg.encoder.name, cfg.elmo.mix

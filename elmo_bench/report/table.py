@@ -13,6 +13,7 @@ from zipfile import BadZipFile
 import numpy as np
 from jaxtyping import Float, UInt
 
+from elmo_bench.checks import one_of
 from elmo_bench.runs import EARLIER, Run, choice, distinguishing, full_keys, number, varies
 
 from .significance import bootstrap, holm, randomisation, seeds
@@ -84,8 +85,7 @@ def report(
     anything else are an error: their mean would mean nothing.
     """
     place = f"tables.{title}." if title else ""
-    if split not in SPLITS:
-        raise ValueError(f"{place}split={split}, but it may be dev or test")
+    one_of(f"{place}split", split, SPLITS)
     measured = [
         run for run in runs if any(name.startswith(f"{SPLITS[split]}/") for name in run["metrics"])
     ]

@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from elmo_bench.checks import at_least, one_of
 from elmo_bench.nn import (
     Backbone,
     BiGru,
@@ -51,14 +52,12 @@ class BiDafPlus(nn.Module):
         max_train_length: int | None = None,
     ) -> None:
         super().__init__()
-        if target not in TARGETS:
-            raise ValueError(f"task.model.target={target}, but it may be one of {list(TARGETS)}")
+        one_of("task.model.target", target, TARGETS)
         for name, value in (
             ("max_answer_length", max_answer_length),
             ("max_train_length", max_train_length),
         ):
-            if value is not None and value < 1:
-                raise ValueError(f"task.model.{name}={value}, but it may be null, or 1 and more")
+            at_least(f"task.model.{name}", value, 1)
         self.target, self.dropout = target, dropout
         self.max_answer_length, self.max_train_length = max_answer_length, max_train_length
         self.backbone = backbone()

@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from elmo_bench.checks import one_of
 from elmo_bench.nn import Tokens, tokens
 from elmo_bench.text import Span, Vocab, check_same, is_predicted, paired, read_lines, words_of
 
@@ -74,8 +75,7 @@ def read(path: Path, *, classes: int = 5, min_tokens: int | None = None) -> Iter
     ValueError, with file and line, for a line that is not one tree or a label that is not one of 0
     to 4.
     """
-    if classes not in CLASSES:
-        raise ValueError(f"classes={classes}, but it may be one of {sorted(CLASSES)}")
+    one_of("classes", classes, CLASSES)
     if min_tokens is not None and min_tokens < 1:
         raise ValueError(
             f"min_tokens={min_tokens}, but it may be 1 or more, or null (whole sentences only)"

@@ -18,6 +18,7 @@ from safetensors.numpy import load_file
 from safetensors.numpy import save as to_bytes
 from torch import Tensor
 
+from elmo_bench.checks import one_of
 from elmo_bench.files import atomic
 
 from .bilm import DIRECTIONS, Options
@@ -78,8 +79,7 @@ def load(
     for key, path in (("encoder.options", options), ("encoder.weights", weights)):
         if path is not None and not Path(path).is_file():
             raise FileNotFoundError(f"{key}={path}: no such file")
-    if precision not in ("float32", "bfloat16"):
-        raise ValueError(f"encoder.precision={precision}, but it may be float32 or bfloat16")
+    one_of("encoder.precision", precision, ("float32", "bfloat16"))
     whole = Options.read(options)
     chosen = (
         whole if directions is None else dataclasses.replace(whole, directions=tuple(directions))
