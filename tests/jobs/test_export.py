@@ -125,7 +125,7 @@ def test_the_original_s_own_options_stay(fixtures, tmp_path):
     [
         (["output=w.bin"], r"output=w.bin: its name may end in .hdf5, .h5, .safetensors"),
         (["output=w.h5", "dtype=int8"], r"dtype=int8, but it may be float32 or float16"),
-        (["output=w.h5", "encoder=none"], r"encoder=none has no layers: choose a biLM"),
+        (["output=w.h5", "encoder=none"], r"encoder=none has no layers: choose an encoder"),
     ],
 )
 def test_what_it_says_of_bad_settings(overrides, message):
