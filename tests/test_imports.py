@@ -23,7 +23,7 @@ MAY = {
     "hub": {"files"},
     "average": set(),
     "layer_file": {"files"},
-    "encoders": {"files"},
+    "encoders": {"files", "text"},
     "elmo": set(),
     "nn": {"elmo", "text"},
     "metrics": {"text"},

@@ -3,19 +3,21 @@
 from pathlib import Path
 from typing import Any
 
-from . import bilm
+from . import bilm, static
 from .transformer import Transformer
 
 
 def load_encoder(name: str | Path, **settings: Any) -> Any:
     """An encoder, frozen and ready to use: "mini" or "books" (biLMs that ship), the folder of a
-    biLM, or a model of transformers, by its folder or by its name on the hub, such as
-    "bert-base-cased".
+    biLM, a file of word vectors, or a model of transformers, by its folder or by its name on the
+    hub, such as "bert-base-cased".
 
     `settings` are those of its constructor, such as `precision="bfloat16"` of a biLM or
     `pooling="mean"` of a model of transformers. Raises FileNotFoundError and ValueError that say
     what is missing.
     """
+    if Path(name).is_file():
+        return static.load(name, **settings).eval()
     folder = Path(name) if Path(name).is_dir() else Path(bilm.shipped(str(name)))
     options = bilm.in_folder(folder, "options") if folder.is_dir() else None
     weights = bilm.in_folder(folder, "weights") if options else None

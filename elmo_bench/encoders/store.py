@@ -297,6 +297,7 @@ def _write(
             for layer in layers
         }
         bar = progress.add_task("encoder", total=int(starts[-1]))
+        empty: list[str] = []  # the words that the encoder has nothing for
         for number, vectors in encode_each(encoder, sentences, layers):
             kept = vectors.to(getattr(torch, dtype)).cpu()
             if not kept.isfinite().all():
@@ -304,9 +305,16 @@ def _write(
                     f"the encoder's layers of {' '.join(sentences[number])[:80]!r} are no finite "
                     f"numbers in {dtype}"
                 )
+            empty += itertools.compress(sentences[number], (kept == 0).all(-1).all(0).tolist())
             for array, layer in zip(arrays.values(), kept.numpy(), strict=True):
                 array[starts[number] : starts[number + 1]] = layer
             progress.update(bar, advance=vectors.shape[1])
+        if empty:
+            log.info(
+                "the encoder gives zeros for %s of %s words, such as %s",
+                *(f"{len(empty):,}", f"{starts[-1]:,}"),
+                ", ".join(repr(word) for word in dict.fromkeys(empty[:5])),
+            )
         np.save(
             Path(scratch, "keys.npy"),
             np.frombuffer(b"".join(keys), dtype=np.uint8).reshape(len(keys), KEY_BYTES),

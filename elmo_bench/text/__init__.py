@@ -7,14 +7,15 @@ from .records import check_same, is_predicted, paired, tags_of
 from .sentences import chunks, part_sentences, read_sentences, read_text, text_files
 from .spans import Span, bio_moves, bioul_moves, spans_to_bioul, spans_to_iob2, tags_to_spans
 from .tokenize import tokenize, tokenize_with_offsets, words_of
-from .vectors import read_vectors, side_by_side
-from .vocab import FALLBACK, PADDING, UNKNOWN, Vocab, forms
+from .vectors import read_table, read_vectors, side_by_side
+from .vocab import FALLBACK, PADDING, UNKNOWN, Case, Vocab, forms
 
 __all__ = [
     "FALLBACK",
     "MIN_COLUMNS",
     "PADDING",
     "UNKNOWN",
+    "Case",
     "Document",
     "LabelMap",
     "Row",
@@ -37,6 +38,7 @@ __all__ = [
     "read_lines",
     "read_objects",
     "read_sentences",
+    "read_table",
     "read_text",
     "read_vectors",
     "side_by_side",

@@ -1,13 +1,26 @@
 """Pretrained word vectors in GloVe's text format: a word and its numbers a line, between spaces;
-plain or .gz.
+plain or .gz. A whole file of them may also be in word2vec's binary format.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+import gzip
+import re
+import warnings
+import zlib
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from io import BufferedIOBase
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
 
 from .lines import decode, read_bytes
+
+LINES = 1000  # whose numbers are read at once
+BLOCK = 1 << 22  # bytes of a binary file that are read at once
+WORD_BYTES, WIDTH = 10_000, 100_000  # more than any word and vector of a binary file has
+FASTTEXT = b"\xba\x16\x4f\x2f"  # the first bytes of fastText's .bin
+NUMBER = re.compile(rb"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?", re.IGNORECASE)
+Block = tuple[list[str], np.ndarray]  # some words, and their vectors, "words width"
 
 
 def read_vectors(path: str | Path, wanted: Collection[str]) -> dict[str, np.ndarray]:
@@ -66,3 +79,134 @@ def side_by_side(
         )
         for word in dict.fromkeys(word for vectors in files for word in vectors)
     }
+
+
+def read_table(path: str | Path) -> tuple[dict[str, int], np.ndarray]:
+    """Each word's row, and the rows (float32), of which row 0 is zeros: all vectors of a file.
+
+    A name that ends in .bin or .bin.gz is word2vec's binary format, any other one is text; of a
+    repeated word the last vector counts. The file is read as a stream: memory is the table's and
+    that of its words. Raises FileNotFoundError, and ValueError, with file and line, for what is no
+    vector, or a vector that is not as wide as the first.
+    """
+    path = Path(path)
+    is_binary = path.name.removesuffix(".gz").endswith(".bin")
+    rows: dict[str, int] = {}
+    table, count = np.zeros((1, 1), dtype=np.float32), 1
+    for words, vectors in _binary_blocks(path) if is_binary else _text_blocks(path):
+        if not (finite := np.isfinite(vectors).all(1)).all():
+            word = words[int(finite.argmin())]
+            raise ValueError(f"{path}: the vector of {word!r} holds a number that is not finite")
+        end = count + len(words)
+        if not rows:
+            table = np.zeros((end, vectors.shape[1]), dtype=np.float32)
+        elif end > len(table):  # in place, where the system can: there are never two tables
+            table.resize((end + len(table) // 4, table.shape[1]), refcheck=False)
+        table[count:end] = vectors
+        rows.update(zip(words, range(count, end), strict=True))
+        count = end
+    if not rows:
+        raise ValueError(f"{path}: no vectors in this file")
+    table.resize((count, table.shape[1]), refcheck=False)
+    return rows, table
+
+
+def _text_blocks(path: Path) -> Iterator[Block]:
+    width, owner = 0, "the first has"
+    words: list[str] = []
+    fields: list[bytes] = []  # the numbers of each word, as they stand
+    number = 0
+    for number, line in read_bytes(path):
+        word, _, values = line.rstrip(b" \r\n").partition(b" ")
+        if number == 1 and word.isdigit() and values.isdigit():  # "count width", as word2vec has it
+            width, owner = int(values), "its first line says"
+            continue
+        more = (values.count(b" ") + 1 if values else 0) - width
+        if not width:
+            width, more = more, 0
+        if more > 0:  # glove.840B holds words with spaces
+            *beginning, values = values.split(b" ", more)
+            word = b" ".join([word, *beginning])
+        if more < 0 or not width or (more and all(map(NUMBER.fullmatch, beginning))):
+            raise ValueError(
+                f"{path}:{number}: a vector of {width + more} numbers, but "
+                + (f"{owner} {width}" if width else "a line is a word and its numbers")
+            )
+        words.append(decode(word, f"{path}:{number}"))
+        fields.append(values)
+        if len(words) == LINES:
+            yield words, _numbers(fields, width, f"{path}", number)
+            words, fields = [], []
+    if words:
+        yield words, _numbers(fields, width, f"{path}", number)
+
+
+def _numbers(fields: Sequence[bytes], width: int, source: str, last: int) -> np.ndarray:
+    """The vectors of some lines, of which the last is line `last`."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", DeprecationWarning)  # of what is no number
+            numbers = np.fromstring(b" ".join(fields), dtype=np.float32, sep=" ")
+        return numbers.reshape(len(fields), width)
+    except (DeprecationWarning, ValueError):
+        vectors = np.empty((len(fields), width), dtype=np.float32)
+        first = last - len(fields) + 1
+        for row, values in enumerate(fields):
+            try:
+                vectors[row] = [*map(float, values.split(b" "))]
+            except ValueError as error:
+                raise ValueError(f"{source}:{first + row}: {error}") from error
+        return vectors
+
+
+def _binary_blocks(path: Path) -> Iterator[Block]:
+    """word2vec's binary format: a line "count width"; each word, a blank, its numbers as float32
+    and, of some writers, the end of a line.
+    """
+    if not path.is_file():
+        raise FileNotFoundError(f"{path}: no such file")
+    try:
+        with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
+            count, width = _binary_sizes(file, path)
+            vectors = _binary_vectors(file, path, count, width)
+            while block := list(islice(vectors, LINES)):
+                yield [word for word, _ in block], np.stack([vector for _, vector in block])
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise ValueError(f"{path}: a damaged gzip file: {error}") from error
+
+
+def _binary_sizes(file: BufferedIOBase, path: Path) -> tuple[int, int]:
+    header = file.readline(100)
+    if header.startswith(FASTTEXT):
+        raise ValueError(f"{path}: a model of fastText; give the .vec file beside it")
+    sizes = header.split()
+    if len(sizes) != 2 or not all(map(bytes.isdigit, sizes)) or not 0 < int(sizes[1]) <= WIDTH:
+        raise ValueError(
+            f"{path}: not word2vec's binary format, which begins with a line of two numbers, how "
+            "many words and how wide (a file of text has a name without .bin)"
+        )
+    return int(sizes[0]), int(sizes[1])
+
+
+def _binary_vectors(
+    file: BufferedIOBase, path: Path, count: int, width: int
+) -> Iterator[tuple[str, np.ndarray]]:
+    """Each word and its vector; ValueError where they are not as many, or not as wide, as the first
+    line says.
+    """
+    lie = f"{path}: its first line says {count} words and vectors of {width} numbers, but"
+    rest, start = b"", 0
+    for number in range(1, count + 1):
+        while (blank := rest.find(b" ", start, start + WORD_BYTES)) < 0 or (
+            len(rest) <= blank + 4 * width
+        ):
+            if blank < 0 and len(rest) - start >= WORD_BYTES:
+                raise ValueError(f"{lie} word {number} does not end")
+            if not (more := file.read(BLOCK)):
+                raise ValueError(f"{lie} the file ends in vector {number}")
+            rest, start = rest[start:] + more, 0
+        word = rest[start:blank].lstrip(b"\n")
+        yield decode(word, f"{path}, word {number}"), np.frombuffer(rest, "<f4", width, blank + 1)
+        start = blank + 1 + 4 * width
+    if (rest[start:] + file.read(WORD_BYTES)).strip():
+        raise ValueError(f"{lie} the file goes on after these")

@@ -1,0 +1,198 @@
+"""Word vectors as an encoder: every format to the same numbers, what no file may hold, and a task
+that reads them.
+"""
+
+import gzip
+import logging
+
+import numpy as np
+import pytest
+import torch
+
+from elmo_bench.encoders import encode, load_encoder
+from elmo_bench.encoders.static import load
+from elmo_bench.jobs.train import train
+from elmo_bench.text import read_vectors
+
+WORDS = {"the": [0.5, -1.0, 2.0], "Ann": [1e-3, 0.0, 3.5], "naïve": [4.0, 5.0, -6.25]}
+TEXT = "".join(f"{word} {' '.join(map(str, v))}\n" for word, v in WORDS.items()).encode()
+
+
+def binary(end=b"", header=b"3 3\n"):
+    vectors = (np.array(v, dtype="<f4").tobytes() for v in WORDS.values())
+    pairs = zip(WORDS, vectors, strict=True)
+    return header + b"".join(word.encode() + b" " + vector + end for word, vector in pairs)
+
+
+def write(path, content):
+    path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
+    return path
+
+
+@pytest.mark.parametrize("gz", ["", ".gz"])
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("glove.txt", TEXT),
+        ("word2vec.txt", b"3 3\n" + TEXT),
+        ("fasttext.vec", b"3 3\n" + TEXT.replace(b"\n", b" \n")),
+        ("windows.txt", TEXT.replace(b"\n", b"\r\n")),
+        ("word2vec.bin", binary(b"\n")),
+        ("gensim.bin", binary()),
+    ],
+)
+def test_formats(tmp_path, name, content, gz):
+    encoder = load_encoder(write(tmp_path / f"{name}{gz}", content))
+    (layers,) = encode(encoder, [["the", "Ann", "naïve"]])
+    assert layers.tolist() == [[[*map(np.float32, vector)] for vector in WORDS.values()]]
+    assert (encoder.num_layers, encoder.dim) == (1, 3)
+
+
+@pytest.mark.parametrize(
+    ("lowercase", "rows"), [(True, [2, 0, 2]), (False, [1, 0, 2]), ("fallback", [1, 0, 2])]
+)
+def test_lowercase(tmp_path, lowercase, rows):
+    encoder = load(write(tmp_path / "v.txt", b"Us 1 1\nus 2 2\n"), lowercase=lowercase)
+    assert encoder.prepare([["Us", "Ann", "us"], []]).rows.tolist() == [rows, [0, 0, 0]]
+    assert encoder.prepare([["US"]]).rows.item() == (0 if lowercase is False else 2)
+
+
+def test_words_without_vector_and_past_the_end_are_zeros_also_after_training(tmp_path):
+    encoder = load(write(tmp_path / "v.txt", TEXT)).requires_grad_(True)
+    inputs = encoder.prepare([["xyzzy", "the"], ["Ann"]])
+    optimizer = torch.optim.Adam(p for group in encoder.parameter_groups() for p in group)
+    before = encoder.fingerprint()
+    encoder(inputs).sum().backward()
+    optimizer.step()
+    layers = encoder(inputs, [0])
+    assert layers.shape == (1, 2, 2, 3)
+    assert not layers[0, 0, 0].any()
+    assert not layers[0, 1, 1].any()
+    assert layers[0, 0, 1].tolist() != WORDS["the"]
+    assert encoder.fingerprint() != before
+
+
+def test_fingerprint(tmp_path):
+    path = write(tmp_path / "v.txt", TEXT)
+    prints = [load(path).fingerprint() for _ in range(2)]
+    prints += [load(write(tmp_path / "w.bin", binary())).fingerprint()]
+    assert len(set(prints)) == 1  # whatever the format
+    others = [load(path, lowercase=True), load(path, pretrained=False)]
+    others += [load(write(tmp_path / "w.txt", TEXT.replace(b"Ann", b"Bob")))]
+    assert len({*prints, *(other.fingerprint() for other in others)}) == 4
+
+
+def test_random_vectors_of_the_same_words(tmp_path):
+    path = write(tmp_path / "v.txt", b"".join(b"w%d 3 -3\n" % n for n in range(2000)))
+    first, second = load(path, pretrained=False), load(path, pretrained=False)
+    assert first.words == second.words
+    assert not torch.equal(first.embedding.weight, second.embedding.weight)
+    assert first.embedding.weight[1:].std().item() == pytest.approx(3, rel=0.05)
+    assert not first.embedding.weight[0].any()
+    torch.manual_seed(7)
+    again = load(path, pretrained=False)
+    torch.manual_seed(7)
+    assert load(path, pretrained=False).fingerprint() == again.fingerprint()
+
+
+def test_a_long_file_with_repeated_words_and_words_with_blanks_as_read_vectors_reads_it(tmp_path):
+    lines = [f"w{n % 2500} {n} {-n}.5e-1\n" for n in range(3100)] + [". . . 1 2\n", "a b.c 3 4\n"]
+    path = write(tmp_path / "v.txt", "".join(lines).encode())
+    encoder = load(path)
+    expected = read_vectors(path, [*encoder.words])
+    assert len(expected) == 2502
+    for word, row in encoder.words.items():
+        assert encoder.embedding.weight[row].tolist() == expected[word].tolist(), word
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("v.txt", b"a 1 2\nb 1\n", r"v\.txt:2: a vector of 1 numbers, but the first has 2"),
+        ("v.txt", b"a 1 2\nb 1 2 3\n", r"v\.txt:2: a vector of 3 numbers, but the first has 2"),
+        ("v.txt", b"2 3\na 1 2\n", r"v\.txt:2: a vector of 2 numbers, but its first line says 3"),
+        ("v.txt", b"a 1 2\nb\n", r"v\.txt:2: a vector of 0 numbers, but the first has 2"),
+        ("v.txt", b"a\t1\t2\n", r"v\.txt:1: a vector of 0 numbers, but a line is a word and"),
+        ("v.txt", b"a 1 2\nb 1 x\nc 1 2\n", r"v\.txt:2: could not convert string to float: b?'x'"),
+        ("v.txt", b"a 1 2\nb 1 2x\n", r"v\.txt:2: could not convert"),
+        ("v.txt", b"a 1 2\nb 1 nan\n", r"v\.txt: the vector of 'b' holds a number that is not fin"),
+        ("v.txt", b"a 1 2\n\xff 1 2\n", r"v\.txt:2: byte 0xff is not UTF-8"),
+        ("v.txt", b"", r"v\.txt: the file is empty"),
+        ("v.txt", b"0 3\n", r"v\.txt: no vectors"),
+        ("v.bin", b"0 3\n", r"v\.bin: no vectors"),
+        ("v.bin", b"\xba\x16\x4f\x2f\x0c\0\0\0", r"a model of fastText; give the \.vec"),
+        ("v.bin", TEXT, r"v\.bin: not word2vec's binary format"),
+        ("v.bin", b"3 999999999\n" + TEXT, r"v\.bin: not word2vec's binary format"),
+        ("v.bin", binary(header=b"4 3\n"), r"says 4 words .* but the file ends in vector 4"),
+        ("v.bin", binary(header=b"2 3\n"), r"says 2 words .* but the file goes on after these"),
+        ("v.bin", binary()[:-1], r"the file ends in vector 3"),
+        ("v.bin", b"2 2\n" + b"x" * 20_000, r"word 1 does not end"),
+        ("v.bin", b"1 1\n\xff \0\0\0\0", r"v\.bin, word 1: byte 0xff is not UTF-8"),
+        ("v.bin.gz", None, r"v\.bin\.gz: a damaged gzip file"),
+        ("v.txt.gz", None, r"v\.txt\.gz: a damaged gzip file"),
+    ],
+)
+def test_what_no_file_may_hold(tmp_path, name, content, message):
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(binary())[:-12] if content is None else content)
+    with pytest.raises(ValueError, match=message):
+        load(path)
+
+
+def test_settings_that_may_not_be(tmp_path):
+    with pytest.raises(ValueError, match=r"encoder\.vectors is empty.*encoder\.vectors=FILE"):
+        load(None)
+    with pytest.raises(FileNotFoundError, match=r"v\.bin: no such file"):
+        load(tmp_path / "v.bin")
+    with pytest.raises(ValueError, match=r"encoder\.lowercase=upper, but it may be true, false or"):
+        load(write(tmp_path / "v.txt", TEXT), lowercase="upper")
+
+
+def vectors_of_words(path):
+    rng = np.random.default_rng(0)
+    words = [
+        "the",
+        "a",
+        "in",
+        "of",
+        "and",
+        "was",
+        "to",
+        "on",
+        "The",
+        "In",
+        ".",
+        ",",
+        "said",
+        "is",
+        "he",
+        "She",
+        "from",
+        "with",
+    ]
+    return write(
+        path, "".join(f"{w} {' '.join(map(str, rng.normal(size=5)))}\n" for w in words).encode()
+    )
+
+
+def test_a_task_reads_them_through_the_store_and_fine_tunes_them(tiny, tmp_path, caplog):
+    path = vectors_of_words(tmp_path / "v.txt")
+    chosen = [
+        "task=ner",
+        "encoder=static",
+        f"encoder.vectors={path}",
+        f"cache_dir={tmp_path}/cache",
+    ]
+    with caplog.at_level(logging.INFO):
+        stored = train(tiny(*chosen))
+    assert len([*(tmp_path / "cache" / "layers").glob("*-float32")]) == 1
+    zeros = [line for line in caplog.messages if "gives zeros for" in line]
+    assert len(zeros) == 1
+    assert train(tiny(*chosen, "elmo.cache=off")) == pytest.approx(stored)
+    assert train(tiny(*chosen, "elmo.finetune=true", "elmo.lr=0.1")).keys() == stored.keys()
+    weights = torch.load(next(tmp_path.glob("run2/best.ckpt")), weights_only=True)["state_dict"]
+    (trained,) = [
+        value for name, value in weights.items() if name.endswith("elmo.encoder.embedding.weight")
+    ]
+    assert not torch.equal(trained, load(path).embedding.weight)
+    assert not trained[0].any()
