@@ -28,7 +28,7 @@ from pytorch_lightning.utilities.exceptions import MisconfigurationException
 from elmo_bench import inputs
 from elmo_bench.checks import one_of
 from elmo_bench.data import Example, TaskData
-from elmo_bench.elmo import Elmo
+from elmo_bench.elmo import Elmo, FineTuning
 from elmo_bench.encoders import Encoder, LayerStore, build_store, find_store
 from elmo_bench.encoders.bilm import BiLm
 from elmo_bench.files import alone, atomic
@@ -72,6 +72,26 @@ def elmo(cfg: DictConfig) -> Elmo:
     chosen = {key: cfg.elmo[key] for key in ("mix", "at", "dropout", "l2", "norm", "finetune")}
     settings: Any = OmegaConf.to_container(OmegaConf.create(chosen))
     return Elmo(None if cfg.elmo.mix == "none" else _encoder(cfg), **settings)
+
+
+def finetuning(cfg: DictConfig) -> FineTuning:
+    """How the encoder is trained; ValueError for a setting that does nothing, as it is frozen."""
+    for key, default in (("lr_decay", 1.0), ("unfreeze", "all")):
+        if not cfg.elmo.finetune and cfg.elmo[key] != default:
+            raise ValueError(
+                f"elmo.{key}={cfg.elmo[key]} is for an encoder that is trained: give "
+                "elmo.finetune=true too"
+            )
+    return FineTuning(cfg.elmo.lr, cfg.elmo.lr_decay, cfg.elmo.unfreeze)
+
+
+def schedule(cfg: DictConfig) -> Callable[[torch.optim.Optimizer, int], Any] | None:
+    """What moves the learning rates, by the optimizer and the number of steps; None where the task
+    says it.
+    """
+    if "_target_" not in cfg.schedule:
+        return None
+    return instantiate({key: value for key, value in cfg.schedule.items() if key != "name"})
 
 
 def encoder(cfg: DictConfig) -> Any:
@@ -304,15 +324,21 @@ def module(cfg: DictConfig, model: Any, vocab: Vocab) -> TaskModule:
     return TaskModule(
         model,
         instantiate(cfg.task.metric)(vocab.labels),
-        instantiate({key: value for key, value in cfg.task.optimizer.items() if value is not None}),
+        _optimizer(cfg),
         monitor=f"val/{cfg.task.monitor}",
-        encoder_lr=cfg.elmo.lr,
+        finetuning=finetuning(cfg),
         mix_lr=cfg.elmo.mix_lr,
         scheduler=instantiate(cfg.task.get("scheduler")),
+        schedule=schedule(cfg),
         encoder_is_elsewhere=model.backbone.elmo.encoder is not None
         and is_pretrained(cfg)
         and not cfg.elmo.finetune,
     )
+
+
+def _optimizer(cfg: DictConfig) -> Any:
+    given = {key: value for key, value in cfg.task.optimizer.items() if value is not None}
+    return instantiate(given | {"_convert_": "all"})  # a checkpoint holds its plain lists alone
 
 
 def trainer(cfg: DictConfig, callbacks: list[Callback]) -> pl.Trainer:
@@ -334,6 +360,9 @@ def trainer(cfg: DictConfig, callbacks: list[Callback]) -> pl.Trainer:
         "enable_model_summary": False,
         "use_distributed_sampler": False,
     }
+    if cfg.trainer.get("strategy") == "ddp" and cfg.elmo.finetune:
+        # an encoder's layers that are not mixed, or not trained yet, have no gradients
+        settings["strategy"] = "ddp_find_unused_parameters_true"
     try:
         built = instantiate(cfg.trainer, callbacks=callbacks, logger=loggers, **settings)
     except MisconfigurationException as error:

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torchmetrics import MeanMetric, Metric
 
 from elmo_bench.data import Numbered
+from elmo_bench.elmo import FineTuning
 from elmo_bench.nn import Backbone
 
 CHECK_EVERY = 50  # steps between two looks at the losses: a look waits for the GPU
@@ -31,12 +32,14 @@ class TaskModule(pl.LightningModule):
     """Scores -> loss and the mix's penalty when training; scores -> decoded predictions -> metric
     on dev and test.
 
-    `optimizer` takes parameter groups; an encoder that is trained too has a group of its own with
-    `encoder_lr`, and so have the mixes' logits, if there is a `mix_lr`; ValueError where one is
-    negative. After dev, a test or a prediction the predictions lie in `predictions`, by the
-    example's place in its file. `scheduler` takes the optimizer. With `encoder_is_elsewhere`
-    (frozen, and in files of its own) checkpoints leave the encoder out; they hold `content` beside
-    the weights.
+    `optimizer` takes parameter groups; an encoder that is trained too has groups of its own, as
+    `finetuning` says, and so have the mixes' logits, if there is a `mix_lr`; ValueError where it is
+    negative. Weights decay, if the optimizer has it so, but for parameters with fewer than two
+    axes: norms, biases, the mix. `scheduler`, the task's own, takes the optimizer; a `schedule`
+    takes its place, and the number of steps of the whole run beside the optimizer. After dev, a
+    test or a prediction the predictions lie in `predictions`, by the example's place in its file.
+    With `encoder_is_elsewhere` (frozen, and in files of its own) checkpoints leave the encoder out;
+    they hold `content` beside the weights.
     """
 
     def __init__(
@@ -46,18 +49,20 @@ class TaskModule(pl.LightningModule):
         optimizer: Callable[[Iterable[dict[str, Any]]], torch.optim.Optimizer],
         *,
         monitor: str,
-        encoder_lr: float,
+        finetuning: FineTuning | None = None,
         mix_lr: float | None = None,
         scheduler: Callable[[torch.optim.Optimizer], Any] | None = None,
+        schedule: Callable[[torch.optim.Optimizer, int], Any] | None = None,
         encoder_is_elsewhere: bool = False,
     ) -> None:
         super().__init__()
         self.model: Any = model
-        self.optimizer, self.scheduler = optimizer, scheduler
-        for key, lr in (("elmo.lr", encoder_lr), ("elmo.mix_lr", mix_lr)):
-            if lr is not None and (not isinstance(lr, int | float) or lr < 0):
-                raise ValueError(f"{key}={lr}, but a learning rate is a number, 0 or more")
-        self.monitor, self.encoder_lr, self.mix_lr = monitor, encoder_lr, mix_lr
+        self.optimizer, self.scheduler, self.schedule = optimizer, scheduler, schedule
+        if mix_lr is not None and (not isinstance(mix_lr, int | float) or mix_lr < 0):
+            raise ValueError(f"elmo.mix_lr={mix_lr}, but a learning rate is a number, 0 or more")
+        self.monitor, self.mix_lr = monitor, mix_lr
+        self.finetuning = finetuning or FineTuning()
+        self.encoder_groups: list[list[nn.Parameter]] = []  # that train, the top layer's first
         self.metrics: Any = nn.ModuleDict({"val": metric, "test": metric.clone()})
         self.mean_loss = MeanMetric(nan_strategy="disable")  # of the epoch so far
         self.losses: list[tuple[int, Tensor]] = []  # the latest steps', not looked at yet
@@ -78,6 +83,10 @@ class TaskModule(pl.LightningModule):
             dist.is_initialized()
         ):  # a dropout of its own for each process: all were seeded alike, to build the same model
             torch.manual_seed(torch.initial_seed() + dist.get_rank())
+        self.on_train_epoch_start()  # which a run that goes on within an epoch does not meet
+
+    def on_train_epoch_start(self) -> None:
+        self.finetuning.freeze(self.encoder_groups, self.current_epoch)
 
     def training_step(self, numbered: Numbered, batch_idx: int) -> Tensor:
         batch = numbered.batch
@@ -169,31 +178,42 @@ class TaskModule(pl.LightningModule):
         return figures
 
     def configure_optimizers(self) -> Any:
-        elmo = self.elmo
-        encoder = (
-            set(elmo.encoder.parameters()) if elmo.finetune and elmo.encoder is not None else set()
-        )
-        logits = {mix.weights for mix in elmo.mixes.values()} if self.mix_lr is not None else set()
-        trained = [p for p in self.parameters() if p.requires_grad]
-        groups: list[dict[str, Any]] = [
-            {"params": [p for p in trained if p not in encoder | logits], "name": "model"}
-        ]
-        for name, chosen, lr in (
-            ("encoder", encoder, self.encoder_lr),
-            ("mix", logits, self.mix_lr),
-        ):
-            if some := [p for p in trained if p in chosen]:
-                groups.append({"params": some, "lr": lr, "name": name})
+        groups = self._parameter_groups()
         optimizer = self.optimizer(groups)
-        if self.scheduler is None:
+        if optimizer.defaults.get("weight_decay"):
+            optimizer = self.optimizer([part for group in groups for part in decaying(group)])
+        if self.schedule is not None:
+            num_steps = int(self.trainer.estimated_stepping_batches)
+            scheduler = self.schedule(optimizer, num_steps)
+        elif self.scheduler is not None:
+            scheduler = self.scheduler(optimizer)
+        else:
             return {"optimizer": optimizer}
         # A schedule that watches dev moves once an epoch, any other once a step.
-        scheduler = self.scheduler(optimizer)
         interval = (
             "epoch" if isinstance(scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau) else "step"
         )
-        schedule = {"scheduler": scheduler, "interval": interval, "monitor": self.monitor}
-        return {"optimizer": optimizer, "lr_scheduler": schedule}
+        settings = {"scheduler": scheduler, "interval": interval, "monitor": self.monitor}
+        return {"optimizer": optimizer, "lr_scheduler": settings}
+
+    def _parameter_groups(self) -> list[dict[str, Any]]:
+        """The task's own parameters, the encoder's, the mixes' logits: those that train."""
+        elmo = self.elmo
+        if elmo.finetune and elmo.encoder is not None:
+            self.encoder_groups = self.finetuning.groups(elmo.encoder)
+        lrs = self.finetuning.lrs(len(self.encoder_groups))
+        rates = {p: lr for group, lr in zip(self.encoder_groups, lrs, strict=True) for p in group}
+        logits = {mix.weights for mix in elmo.mixes.values()} if self.mix_lr is not None else set()
+        trained = [p for p in self.parameters() if p.requires_grad]
+        own = [p for p in trained if p not in logits and p not in rates]
+        groups: list[dict[str, Any]] = [{"params": own, "name": "model"}]
+        for below, lr in enumerate(dict.fromkeys(lrs)):
+            name = "encoder" if self.finetuning.lr_decay == 1 else f"encoder-{below}"
+            some = [p for p in trained if rates.get(p) == lr]
+            groups.append({"params": some, "lr": lr, "name": name})
+        if some := [p for p in trained if p in logits]:
+            groups.append({"params": some, "lr": self.mix_lr, "name": "mix"})
+        return groups
 
     def _elsewhere(self) -> dict[str, Tensor]:
         if not self.encoder_is_elsewhere:
@@ -213,3 +233,14 @@ class TaskModule(pl.LightningModule):
         checkpoint["state_dict"].update(self._elsewhere())
         for name, value in checkpoint.get("mean_loss", {}).items():
             getattr(self.mean_loss, name).copy_(value)
+
+
+def decaying(group: dict[str, Any]) -> list[dict[str, Any]]:
+    """A parameter group as two: weights with two axes or more, which decay, and all others (norms,
+    biases, the mix), which do not.
+    """
+    weights = [p for p in group["params"] if p.ndim > 1]
+    others = [p for p in group["params"] if p.ndim < 2]
+    exempt = {"weight_decay": 0.0, "name": f"{group['name']} without decay"}
+    parts = [group | {"params": weights}, group | {"params": others} | exempt]
+    return [part for part in parts if part["params"]]

@@ -50,8 +50,14 @@ ADADELTA = {
     "lr": 1.0,
     "rho": 0.95,
     "eps": 1e-6,
+    "betas": None,
+    "weight_decay": None,
 }
-ADAM = {"_target_": "torch.optim.Adam", "_partial_": True, "lr": 0.001, "rho": None, "eps": None}
+ADAM = {
+    **{"_target_": "torch.optim.Adam", "_partial_": True, "lr": 0.001},
+    **dict.fromkeys(("rho", "eps", "betas", "weight_decay")),
+}
+ADAMW = ADAM | {"_target_": "torch.optim.AdamW", "weight_decay": 0.01}
 
 
 @pytest.mark.parametrize(
@@ -68,6 +74,7 @@ ADAM = {"_target_": "torch.optim.Adam", "_partial_": True, "lr": 0.001, "rho": N
         (["task=srl"], ADAM),
         (["task=srl", "~recipe"], ADADELTA),
         (["task=srl", "optimizer=adadelta"], ADADELTA),
+        (["task=srl", "optimizer=adamw"], ADAMW),
         (["task=squad"], ADAM | {"lr": 0.002}),
         (["task=squad", "optimizer=adadelta"], ADADELTA),
         (["task=squad", "data=squad1"], ADADELTA | {"eps": 1e-8}),

@@ -37,9 +37,7 @@ def module(monkeypatch):
     monkeypatch.setattr(TaskModule, "global_step", property(lambda self: self.steps))
 
     def build(*losses):
-        module = TaskModule(
-            Model(losses), MeanMetric(), torch.optim.SGD, monitor="val/f1", encoder_lr=0.1
-        )
+        module = TaskModule(Model(losses), MeanMetric(), torch.optim.SGD, monitor="val/f1")
         module.steps = 0
         return module
 

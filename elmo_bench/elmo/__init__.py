@@ -1,4 +1,5 @@
 from .elmo import Elmo, ElmoVectors
+from .finetune import FineTuning
 from .mix import ScalarMix
 
-__all__ = ["Elmo", "ElmoVectors", "ScalarMix"]
+__all__ = ["Elmo", "ElmoVectors", "FineTuning", "ScalarMix"]

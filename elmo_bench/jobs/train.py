@@ -102,6 +102,7 @@ def train(cfg: DictConfig) -> dict[str, float]:
     """
     started = time.perf_counter()
     at_least("fit.max_epochs", cfg.fit.max_epochs, 1)
+    build.finetuning(cfg), build.schedule(cfg)  # whose errors come before any file is read
     if "_target_" not in cfg.encoder and cfg.elmo.mix != "none":
         log.info(
             "encoder=%s is the baseline: elmo.mix=%s does nothing", cfg.encoder.name, cfg.elmo.mix

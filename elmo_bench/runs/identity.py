@@ -96,7 +96,7 @@ def idle(config: Mapping[str, Any]) -> Iterator[str]:
     if not elmo.get("adapt") or mix == "none":
         yield "adapt"
     if not finetune or mix == "none":
-        yield "elmo.lr"
+        yield from ("elmo.lr", "elmo.lr_decay", "elmo.unfreeze")
     if mix != "all" and not (
         isinstance(mix, list) and len(mix) > 1
     ):  # a single share is 1 whatever its logit
@@ -108,6 +108,10 @@ def idle(config: Mapping[str, Any]) -> Iterator[str]:
         or elmo.get("cache_dtype") == "float32"
     ):
         yield "elmo.cache_dtype"
+    optimizer = (config.get("task") or {}).get("optimizer") or {}
+    yield from (f"task.optimizer.{key}" for key, value in optimizer.items() if value is None)
+    schedule = config.get("schedule") or {}
+    yield "task.scheduler" if "_target_" in schedule else "schedule"
     if (config.get("vocab") or {}).get("vectors"):
         yield "embed.word_dim"
     else:

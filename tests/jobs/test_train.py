@@ -114,7 +114,7 @@ def test_finetuning_moves_the_bilm(tiny):
     cfg = tiny("elmo.finetune=true", "elmo.lr=0.01")
     train(cfg)
     names = torch.load(Path(cfg.run_dir, "best.ckpt"), weights_only=True)["state_dict"]
-    before = build.elmo(cfg).layers.state_dict()
+    before = build.elmo(cfg).encoder.state_dict()
     moved = {
         name
         for name, value in before.items()

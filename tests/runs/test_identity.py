@@ -12,7 +12,7 @@ from omegaconf import OmegaConf
 from elmo_bench.runs import Identity, hash_files
 
 CONF = Path(__file__).parents[2] / "conf"
-GROUPS = ("trainer", "logger", "job")
+GROUPS = ("trainer", "logger", "job", "schedule")
 
 
 @pytest.fixture(scope="module")
@@ -76,6 +76,9 @@ def test_settings_that_change_no_figure(identity, overrides):
         ["elmo.cache_dtype=float16"],
         ["elmo.finetune=true"],
         ["elmo.finetune=true", "elmo.lr=0.5"],
+        ["elmo.finetune=true", "elmo.unfreeze=gradual"],
+        ["schedule=linear_warmup"],
+        ["task.optimizer.weight_decay=0.1"],
         ["elmo.mix_lr=0.1"],
         ["elmo.mix=top"],
         ["trainer.precision=bf16-mixed"],

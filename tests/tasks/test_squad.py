@@ -642,7 +642,6 @@ def fit(tmp_path, save, *, callbacks, epochs=3, **fitting):
         AnswerScores([]),
         optimizer,
         monitor="val/f1",
-        encoder_lr=0.0,
         encoder_is_elsewhere=True,
     )
     best = ModelCheckpoint(

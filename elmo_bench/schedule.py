@@ -1,0 +1,58 @@
+"""Learning rates that change from step to step: shares of each parameter group's own rate."""
+
+import math
+from dataclasses import dataclass
+
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LambdaLR
+
+
+@dataclass(frozen=True)
+class LinearWarmup:
+    """From 0 up in a line during the first `warmup` share of all steps, then down to 0 in another
+    (Devlin et al. 2019); step by step as transformers' `get_linear_schedule_with_warmup`.
+    """
+
+    warmup: int | float = 0.1
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.warmup, int | float) or not 0 <= self.warmup < 1:
+            raise ValueError(f"schedule.warmup={self.warmup}, but it may be 0 to less than 1")
+
+    def __call__(self, optimizer: Optimizer, num_steps: int) -> LambdaLR:
+        return LambdaLR(optimizer, lambda step: self.share(step, num_steps))
+
+    def share(self, step: int, num_steps: int) -> float:
+        """How much of its learning rate a group has at a step, counted from 0."""
+        rise = math.ceil(self.warmup * num_steps)
+        if step < rise:
+            return step / rise
+        return max(0.0, (num_steps - step) / max(1, num_steps - rise))
+
+
+@dataclass(frozen=True)
+class SlantedTriangular:
+    """From 1/`ratio` up to the whole during the first `cut_frac` of all steps, then down again
+    (Howard and Ruder 2018, equation 3).
+    """
+
+    cut_frac: int | float = 0.1
+    ratio: int | float = 32
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.cut_frac, int | float) or not 0 < self.cut_frac < 1:
+            raise ValueError(
+                f"schedule.cut_frac={self.cut_frac}, but it may be more than 0 and less than 1"
+            )
+        if not isinstance(self.ratio, int | float) or self.ratio < 1:
+            raise ValueError(f"schedule.ratio={self.ratio}, but it may be 1 or more")
+
+    def __call__(self, optimizer: Optimizer, num_steps: int) -> LambdaLR:
+        return LambdaLR(optimizer, lambda step: self.share(step, num_steps))
+
+    def share(self, step: int, num_steps: int) -> float:
+        """How much of its learning rate a group has at a step, counted from 0."""
+        cut = max(1, math.floor(num_steps * self.cut_frac))
+        fall = max(1, num_steps - cut)  # the paper's cut * (1 / cut_frac - 1), but for rounding
+        height = step / cut if step < cut else max(0.0, 1 - (step - cut) / fall)
+        return (1 + height * (self.ratio - 1)) / self.ratio

@@ -1,0 +1,83 @@
+"""How an encoder is trained with its task."""
+
+import pytest
+from torch import nn
+
+from elmo_bench.elmo import FineTuning
+from elmo_bench.encoders.bilm import BiLm, Options
+
+TINY = Options(cell_size=8, projection_size=4, filters=((1, 4), (3, 4)), num_layers=3)
+
+
+def test_the_groups_of_a_bilm_and_their_rates():
+    bilm = BiLm(TINY)
+    names = {parameter: name for name, parameter in bilm.named_parameters()}
+    tuning = FineTuning(lr=0.1, lr_decay=0.5)
+    groups = tuning.groups(bilm)
+    table = [
+        (lr, {names[p].rpartition(".")[0] for p in group})
+        for lr, group in zip(tuning.lrs(len(groups)), groups, strict=True)
+    ]
+    lstms = [
+        (rate, {f"directions.{d}.{k}" for d in range(2)})
+        for rate, k in ((0.1, 2), (0.05, 1), (0.025, 0))
+    ]
+    assert table[:3] == lstms
+    assert table[3][0] == 0.0125
+    assert all(name.startswith("token_encoder.") for name in table[3][1])
+
+
+@pytest.mark.parametrize(("unfreeze", "counts"), [("gradual", [1, 2, 3, 4, 4]), ("all", [4] * 5)])
+def test_one_more_group_in_each_epoch(unfreeze, counts):
+    bilm = BiLm(TINY)
+    tuning = FineTuning(unfreeze=unfreeze)
+    groups = tuning.groups(bilm)
+    for epoch, count in enumerate(counts):
+        tuning.freeze(groups, epoch)
+        assert [all(p.requires_grad for p in group) for group in groups] == [
+            below < count for below in range(4)
+        ]
+        assert {p for p in bilm.parameters() if p.requires_grad} == {
+            p for group in groups[:count] for p in group
+        }
+
+
+def test_what_is_frozen_for_good_stays_so():
+    """As what LoRA has adapters beside; a group of nothing else is no group."""
+    bilm = BiLm(TINY)
+    bilm.token_encoder.requires_grad_(False)
+    bilm.directions[0][2].bias.requires_grad_(False)
+    tuning = FineTuning()
+    groups = tuning.groups(bilm)
+    assert len(groups) == 3
+    tuning.freeze(groups, 9)
+    assert not bilm.directions[0][2].bias.requires_grad
+    assert bilm.directions[0][2].weight.requires_grad
+
+
+def test_an_encoder_that_leaves_a_parameter_out():
+    class Partly(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.top, self.embeddings = nn.Linear(2, 2), nn.Embedding(3, 2)
+
+        def parameter_groups(self):
+            return [[*self.top.parameters()]]
+
+    with pytest.raises(ValueError, match=r"Partly.parameter_groups\(\) names 2 .* 3, each once; it "
+                       "leaves out embeddings.weight"):  # fmt: skip
+        FineTuning().groups(Partly())
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"lr": -1.0}, "elmo.lr=-1.0, but a learning rate is a number, 0 or more"),
+        ({"lr_decay": 0.0}, "elmo.lr_decay=0.0, but it may be more than 0 and at most 1"),
+        ({"lr_decay": 2.6}, "elmo.lr_decay=2.6, but"),
+        ({"unfreeze": "slowly"}, "elmo.unfreeze=slowly, but it may be all or gradual"),
+    ],
+)
+def test_a_setting_that_cannot_be(settings, message):
+    with pytest.raises(ValueError, match=message):
+        FineTuning(**settings)

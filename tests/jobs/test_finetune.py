@@ -1,0 +1,143 @@
+"""An encoder that is trained with its task: what each group's learning rate is at each step, what
+trains when, what decays; from the files again, and after a kill.
+"""
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+import torch
+
+from elmo_bench.jobs.train import train
+from elmo_bench.module import TaskModule
+from tests.jobs.test_resume import left, train_and_kill, until
+
+GRADUAL = [
+    "elmo.finetune=true",
+    "elmo.unfreeze=gradual",
+    "elmo.lr_decay=0.5",
+    "elmo.lr=0.02",
+    "schedule=slanted_triangular",
+    "optimizer=adamw",
+    "fit.batch_size=1",
+    "fit.max_epochs=4",
+]
+
+
+def watched(monkeypatch):
+    """What a run's optimizer is given before each step: the rates, and the gradients' presence."""
+    steps = []
+
+    def look(self, optimizer):
+        steps.append(
+            {
+                "epoch": self.current_epoch,
+                "groups": {
+                    group["name"]: (
+                        group["lr"],
+                        group["weight_decay"],
+                        all(p.grad is not None for p in group["params"]),
+                        any(p in optimizer.state for p in group["params"]),
+                    )
+                    for group in optimizer.param_groups
+                },
+            }
+        )
+
+    monkeypatch.setattr(TaskModule, "on_before_optimizer_step", look)
+    return steps
+
+
+def test_rates_and_what_trains(tiny, monkeypatch):
+    """By a plain loop: discriminative rates, one more layer each epoch, a slanted triangle; what is
+    frozen has neither gradient nor state.
+    """
+    steps = watched(monkeypatch)
+    train(tiny(*GRADUAL))
+    total = len(steps)
+    cut = math.floor(0.1 * total)
+    assert steps[-1]["epoch"] == 3
+    for step, seen in enumerate(steps):
+        share = step / cut if step < cut else 1 - (step - cut) / (total - cut)
+        share = (1 + share * 31) / 32
+        for name, (lr, decay, has_gradient, has_state) in seen["groups"].items():
+            own = {"model": 0.001, "encoder-0": 0.02, "encoder-1": 0.01, "encoder-2": 0.005}
+            group = name.removesuffix(" without decay")
+            assert lr == pytest.approx(share * own[group])
+            assert decay == (0.0 if "without" in name else 0.01)
+            below = int(group[-1]) if group != "model" else 0
+            assert has_gradient == (below <= seen["epoch"]), (name, seen["epoch"])
+            if below > seen["epoch"]:
+                assert not has_state
+
+
+def test_a_gradual_run_goes_on_as_if_it_had_not_been_killed(tiny):
+    """In the middle of epochs, and between two."""
+    undisturbed = tiny(*GRADUAL)
+    train(undisturbed)
+    killed = tiny(*GRADUAL, "fit.save_minutes=0", "resume=true")
+    epoch = json.loads(Path(undisturbed.run_dir, "result.json").read_text())["epochs"]
+    assert epoch == 4
+    for step in (2, 5, 7, 12):
+        train_and_kill(killed, TaskModule, "training_step", until(step))
+    train(killed)
+    for ours, theirs in zip(left(killed), left(undisturbed), strict=True):
+        assert ours == theirs
+
+
+def test_decay_falls_on_matrices_alone(tiny, monkeypatch):
+    """Without gradients, only what decays moves: nothing with fewer than two axes does."""
+    before = {}
+
+    def no_gradients(self, optimizer):
+        if not before:
+            before.update({name: p.detach().clone() for name, p in self.named_parameters()})
+        for parameter in self.parameters():
+            if parameter.grad is not None:
+                parameter.grad.zero_()
+
+    monkeypatch.setattr(TaskModule, "on_before_optimizer_step", no_gradients)
+    cfg = tiny("optimizer=adamw", "elmo.finetune=true", "fit.max_epochs=1", "elmo.lr=0.001")
+    train(cfg)
+    after = torch.load(Path(cfg.run_dir, "best.ckpt"), weights_only=True)["state_dict"]
+    moved = {name for name, value in before.items() if not torch.equal(value, after[name])}
+    assert moved == {name for name, value in before.items() if value.ndim > 1 and value.any()}
+    assert any("elmo.encoder" in name for name in moved)
+    assert any("mixes" in name for name in before)
+
+
+def test_a_schedule_takes_the_place_of_the_tasks_own(tiny, monkeypatch):
+    rates = []
+
+    def look(self, optimizer):
+        rates.append(optimizer.param_groups[0]["lr"])
+
+    monkeypatch.setattr(TaskModule, "on_before_optimizer_step", look)
+    half = "{_target_: torch.optim.lr_scheduler.StepLR, _partial_: true, step_size: 1, gamma: 0.5}"
+    own = ["fit.max_epochs=1", "fit.batch_size=4", f"+task.scheduler={half}"]
+    train(tiny(*own))
+    assert rates == [0.001 * 0.5**step for step in range(len(rates))]
+    rates.clear()
+    train(tiny(*own, "schedule=linear_warmup", "schedule.warmup=0"))
+    count = len(rates)
+    assert rates == pytest.approx([0.001 * (count - step) / count for step in range(count)])
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["elmo.unfreeze=gradual"], "elmo.unfreeze=gradual is for an encoder that is trained"),
+        (["elmo.lr_decay=0.5"], "elmo.lr_decay=0.5 is .* give elmo.finetune=true too"),
+        (["elmo.finetune=true", "elmo.lr_decay=2.0"], "elmo.lr_decay=2.0, but it may be more"),
+        (
+            ["elmo.finetune=true", "elmo.unfreeze=slowly"],
+            "elmo.unfreeze=slowly, but it may be all or",
+        ),
+        (["schedule=linear_warmup", "schedule.warmup=1.5"], "schedule.warmup=1.5, but it may be"),
+    ],
+)
+def test_what_cannot_be_is_said_before_data_is_read(tiny, overrides, message):
+    cfg = tiny(*overrides, "data=conll2003", "data_dir=.")
+    with pytest.raises(ValueError, match=message):
+        train(cfg)

@@ -1,0 +1,70 @@
+"""Learning rates from step to step."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+from transformers import get_linear_schedule_with_warmup
+
+from elmo_bench.schedule import LinearWarmup, SlantedTriangular
+
+LRS = 0.5, 0.02
+
+
+def rates(schedule, steps):
+    """The learning rates of two groups at each step."""
+    optimizer = torch.optim.SGD([{"params": [nn.Parameter(torch.ones(1))], "lr": lr} for lr in LRS])
+    scheduler = schedule(optimizer)
+    found = []
+    for _ in range(steps):
+        found.append([group["lr"] for group in optimizer.param_groups])
+        optimizer.step()
+        scheduler.step()
+    return found
+
+
+@pytest.mark.parametrize(("warmup", "steps"), [(0.1, 30), (0.25, 7), (0.0, 5), (0.1, 1)])
+def test_linear_warmup_is_that_of_transformers(warmup, steps):
+    expected = rates(
+        lambda optimizer: get_linear_schedule_with_warmup(
+            optimizer, math.ceil(warmup * steps), steps
+        ),
+        steps,
+    )
+    ours = rates(lambda optimizer: LinearWarmup(warmup)(optimizer, steps), steps)
+    assert torch.allclose(torch.tensor(ours), torch.tensor(expected))
+
+
+def test_slanted_triangular_is_the_papers():
+    """Equation 3, worked out step by step."""
+    steps, cut_frac, ratio = 50, 0.1, 32
+    cut = 5
+    expected = []
+    for t in range(steps):
+        p = t / cut if t < cut else 1 - (t - cut) / (cut * (1 / cut_frac - 1))
+        expected.append([lr * (1 + p * (ratio - 1)) / ratio for lr in LRS])
+    ours = rates(lambda optimizer: SlantedTriangular()(optimizer, steps), steps)
+    assert torch.allclose(torch.tensor(ours), torch.tensor(expected))
+    assert ours[cut] == list(LRS)
+    assert ours[0] == [lr / ratio for lr in LRS]
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3, 9, 19])
+@pytest.mark.parametrize("schedule", [LinearWarmup(), SlantedTriangular()])
+def test_few_steps(schedule, steps):
+    """No share is negative or more than the whole, also past the end."""
+    assert all(0 <= schedule.share(step, steps) <= 1 for step in range(2 * steps))
+
+
+@pytest.mark.parametrize(
+    ("schedule", "settings", "message"),
+    [
+        (LinearWarmup, {"warmup": 1}, "schedule.warmup=1, but it may be 0 to less than 1"),
+        (SlantedTriangular, {"cut_frac": 0}, "schedule.cut_frac=0, but it may be more than 0"),
+        (SlantedTriangular, {"ratio": 0.5}, "schedule.ratio=0.5, but it may be 1 or more"),
+    ],
+)
+def test_a_setting_that_cannot_be(schedule, settings, message):
+    with pytest.raises(ValueError, match=message):
+        schedule(**settings)
