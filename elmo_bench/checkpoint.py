@@ -351,7 +351,7 @@ def _encoder(
     settings = {
         key: value
         for key, value in stored.items()
-        if key != "_target_" and not isinstance(value, dict)
+        if key not in ("_target_", "defaults") and not isinstance(value, dict)
     }
     name, options = settings.get("name"), _options("encoder")
     if "encoder" in inputs.overridden(cfg):
@@ -361,10 +361,28 @@ def _encoder(
     if name not in options:
         raise ValueError(
             f"checkpoint={path} reads encoder={name}, but conf/encoder has "
-            f"{', '.join(sorted(options))}; give encoder=NAME, if "
-            "it is one of yours, and --config-dir"
+            f"{', '.join(sorted(options))}; give encoder=NAME, if it is one of yours, and "
+            "--config-dir"
         )
-    return options[name], settings
+    option = options[name]
+    for parent in option.pop("defaults", ()):
+        option = ({} if parent == "_self_" else options[parent]) | option
+    _check_model(cfg, option, settings, path)
+    return option, settings
+
+
+def _check_model(
+    cfg: DictConfig, option: dict[str, Any], settings: dict[str, Any], path: Path
+) -> None:
+    """Raise ValueError where a checkpoint would have a model fetched that conf/ does not name."""
+    own = [settings.get(key, option.get(key)) for key in ("model", "revision")]
+    if own == [option.get(key) for key in ("model", "revision")]:
+        return
+    if "encoder.model" not in inputs.overridden(cfg) and not Path(str(own[0])).is_dir():
+        raise ValueError(
+            f"checkpoint={path} reads encoder.model={own[0]}, which is no folder here: if you "
+            f"trust it, say encoder={settings['name']} encoder.model={own[0]}"
+        )
 
 
 def _data(cfg: DictConfig, stored: Any, path: Path) -> DictConfig:

@@ -78,3 +78,12 @@ def tiny(tmp_path, tmp_path_factory):
             return compose("config", [*base, *chosen, *overrides])
 
     return build
+
+
+@pytest.fixture(scope="session")
+def bert(tmp_path_factory) -> Path:
+    """The folder of a small random BERT, with a tokenizer trained on the sample's text."""
+    from tests.encoders import tiny as models
+
+    root = tmp_path_factory.mktemp("bert")
+    return models.save("bert", root / "model", models.text(root))

@@ -272,7 +272,7 @@ def nested(key, value):
         ),
         ("task.suffix", "/../x", "names task.suffix=/../x, which is no end of a file's name"),
         ("task.name", "../x", r"names task.name=../x, which is no name of a task"),
-        ("encoder.name", "../evil", "reads encoder=../evil, but conf/encoder has books, files"),
+        ("encoder.name", "../evil", "reads encoder=../evil, but conf/encoder has bert_base"),
         (
             "elmo.dropout",
             {"_target_": "elmo_bench.files.fetch", "url": "u", "folder": "/etc"},
@@ -575,3 +575,14 @@ def test_the_checkpoint_is_plain_data(folder):
     assert content["encoder"] is None
     assert content["config"]["task"]["name"] == "ner"
     assert build.Vocab(**content["vocab"]).labels[0] == "O"
+
+
+def test_a_model_of_transformers(folder, tmp_path, bert):
+    """It is evaluated from the folder that the checkpoint names, or from one that the user names;
+    nothing is fetched that neither conf/ nor the user names.
+    """
+    checkpoint, figures = trained(folder, "ner", "encoder=transformer", f"encoder.model={bert}")
+    again = evaluate(composed("job=evaluate", f"checkpoint={checkpoint}", *folder("again")))
+    assert again["test/f1"] == figures["test/f1"]
+    with pytest.raises(ValueError, match=r"encoder.model=somebody/evil, which is no folder here"):
+        restore(edited(checkpoint, tmp_path, nested("encoder.model", "somebody/evil")))

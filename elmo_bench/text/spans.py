@@ -84,9 +84,11 @@ def bioul_moves(labels: Sequence[str]) -> tuple[list[list[bool]], list[bool], li
 def bio_moves(labels: Sequence[str]) -> tuple[list[list[bool]], list[bool], list[bool]]:
     """What BIO (IOB2) allows over these tags: I-X only after B-X or I-X, so never at the start.
 
-    >>> bio_moves(["O", "B-X", "I-X"])
-    ([[True, True, False], [True, True, True], [True, True, True]], [True, True, False], [True,
-    True, True])
+    >>> moves, first, last = bio_moves(["O", "B-X", "I-X"])
+    >>> moves
+    [[True, True, False], [True, True, True], [True, True, True]]
+    >>> first, last
+    ([True, True, False], [True, True, True])
     """
     moves = [[after[0] != "I" or before[1:] == after[1:] for after in labels] for before in labels]
     return moves, [tag[0] != "I" for tag in labels], [True] * len(labels)

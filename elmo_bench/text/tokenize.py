@@ -90,9 +90,8 @@ def tokenize_with_offsets(text: str, *, fine: bool = False) -> list[Token]:
     dashes, currency signs, slashes, tildes and quotes, where an answer may begin or end (Clark and
     Gardner 2018).
 
-    >>> tokenize_with_offsets("a well-kept “house”", fine=True)[-3:]
-    [Token(text='“', start=12, end=13), Token(text='house', start=13, end=18), Token(text='”',
-    start=18, end=19)]
+    >>> tokenize_with_offsets("a well-kept “house”", fine=True)[-2:]
+    [Token(text='house', start=13, end=18), Token(text='”', start=18, end=19)]
     """
     tokens = []
     straight = text.translate(_STRAIGHT)

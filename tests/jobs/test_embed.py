@@ -164,7 +164,7 @@ def test_the_mix_of_a_run(files, source, tmp_path):
         "config": {"elmo": {"layer_norm": 0}},
     }
     result.write_text(json.dumps(content))
-    with pytest.raises(ValueError, match=r"mixes layers up to 4, but this biLM has 0..2"):
+    with pytest.raises(ValueError, match=r"mixes layers up to 4, but this encoder has 0..2"):
         embed(*settings)
 
 
@@ -236,7 +236,7 @@ def test_a_broken_run_goes_on_where_it_stopped(files, tmp_path, caplog, monkeypa
     )
     names = [*files, f"input={tmp_path}/in.txt", "batch_tokens=16"]
     embed(*names, f"output={tmp_path}/whole.{suffix}")
-    output, calls, real = tmp_path / f"o.{suffix}", [], job.embedded
+    output, calls, real = tmp_path / f"o.{suffix}", [], job.encode_each
 
     def counted(bilm, sentences, **settings):
         calls.append(len(sentences))
@@ -245,7 +245,7 @@ def test_a_broken_run_goes_on_where_it_stopped(files, tmp_path, caplog, monkeypa
                 raise KeyboardInterrupt
             yield pair
 
-    monkeypatch.setattr(job, "embedded", counted)
+    monkeypatch.setattr(job, "encode_each", counted)
     with pytest.raises(KeyboardInterrupt):
         embed(*names, f"output={output}")
     assert not output.exists()
@@ -277,14 +277,14 @@ def test_another_run_of_the_same_output(files, source, tmp_path, monkeypatch):
     """It has begun the file anew: what this one goes on to write would be lost, and must not be
     taken for done.
     """
-    real = job.embedded
+    real = job.encode_each
 
     def meanwhile(*arguments, **settings):
         (tmp_path / "o.hdf5.part").unlink()
         (tmp_path / "o.hdf5.part").write_bytes(b"theirs")
         yield from real(*arguments, **settings)
 
-    monkeypatch.setattr(job, "embedded", meanwhile)
+    monkeypatch.setattr(job, "encode_each", meanwhile)
     with pytest.raises(OSError, match=r"o.hdf5.part: another run has begun the same output"):
         embed(*files, f"input={source}", f"output={tmp_path}/o.hdf5")
     assert [path.name for path in tmp_path.glob("o.*")] == ["o.hdf5.part"]

@@ -305,20 +305,17 @@ def test_wandb_is_told_of_a_failure(tiny, monkeypatch):
     assert codes == [0, 1]
 
 
-def test_a_bilm_of_other_words(tiny, tmp_path):
+def test_a_bilm_of_shorter_words(tiny, tmp_path):
+    """It reads its own characters; those of x_k are others."""
     save(
         BiLm(Options(cell_size=4, projection_size=2, filters=((1, 2),), max_characters=40)),
         tmp_path / "narrow.safetensors",
     )
-    with pytest.raises(
-        ValueError, match=r"encoder.options: a biLM of 40 characters a word, but tasks read 50"
-    ):
-        train(
-            tiny(
-                f"encoder.options={tmp_path}/options.json",
-                f"encoder.weights={tmp_path}/narrow.safetensors",
-            )
-        )
+    files = [
+        f"encoder.options={tmp_path}/options.json",
+        f"encoder.weights={tmp_path}/narrow.safetensors",
+    ]
+    assert train(tiny(*files))["test/f1"] >= 0
 
 
 def test_missing_corpus_says_where_it_comes_from(tiny, tmp_path):

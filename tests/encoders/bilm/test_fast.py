@@ -148,7 +148,7 @@ def test_changed_weights(change):
         model.requires_grad_(False).eval()
     expected = defined(model, CHARS)
     assert_same(model.read(CHARS), expected)
-    assert_same(model.double()(CHARS), defined(model, CHARS), 1e-12)
+    assert_same(model.double().read(CHARS), defined(model, CHARS), 1e-12)
 
 
 def test_nothing_of_it_is_saved_or_copied():
