@@ -4,7 +4,7 @@ from .crf import Crf
 from .dropout import variational_dropout
 from .embed import Characters, Words, WordsChars
 from .highway_lstm import AlternatingHighwayLstm, HighwayLstm
-from .rnn import BiGru, BiLstm, ReluBiLstm
+from .rnn import BiGru, BiLstm, Identity, ReluBiLstm
 from .scores import Scores
 from .tokens import Tokens, tokens
 from .viterbi import barrier, viterbi
@@ -17,6 +17,7 @@ __all__ = [
     "Characters",
     "Crf",
     "HighwayLstm",
+    "Identity",
     "ReluBiLstm",
     "Scores",
     "Tokens",

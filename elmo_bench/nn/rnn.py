@@ -7,10 +7,26 @@ from collections.abc import Iterable
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from .dropout import variational_dropout
+
+
+class Identity(nn.Module):
+    """No RNN: its input, with dropout; 0 past a sentence's end. The `sizes` of an RNN, which a
+    recipe may have set, do nothing.
+    """
+
+    def __init__(self, *, input_size: int, dropout: float = 0.0, **sizes: Any) -> None:
+        super().__init__()
+        self.dim, self.dropout = input_size, dropout
+
+    def forward(
+        self, x: Float[Tensor, "B T I"], mask: Bool[Tensor, "B T"]
+    ) -> Float[Tensor, "B T I"]:
+        return F.dropout(x, self.dropout, self.training) * mask[..., None]
 
 
 class BiLstm(nn.Module):

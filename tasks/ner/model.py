@@ -5,30 +5,35 @@ Axes: B batch, T tokens, K labels.
 """
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from elmo_bench.nn import Backbone, BiLstm, Crf, Scores
+from elmo_bench.nn import Backbone, BiLstm, Crf, Identity, Scores
 from elmo_bench.text import bioul_moves, spans_to_iob2, tags_to_spans
 
 from .data import Batch
 
 
 class BiLstmCrf(nn.Module):
-    """Backbone -> BiLSTM -> linear -> CRF; variational dropout before the BiLSTM."""
+    """Backbone -> BiLSTM -> linear -> CRF; variational dropout before the BiLSTM.
+
+    With `hidden_size=None` there is no upper BiLSTM: backbone -> dropout -> linear -> CRF.
+    """
 
     def __init__(
         self,
         backbone: Callable[..., Backbone],
         labels: Sequence[str],
         *,
-        hidden_size: int,
+        hidden_size: int | None,
         dropout: float,
     ) -> None:
         super().__init__()
         self.backbone, self.labels = backbone(), list(labels)
-        self.upper = BiLstm(input_size=self.backbone.dim, hidden_size=hidden_size, dropout=dropout)
+        kind: Any = BiLstm if hidden_size else Identity
+        self.upper = kind(input_size=self.backbone.dim, hidden_size=hidden_size, dropout=dropout)
         self.output = Scores(self.upper.dim, len(self.labels))
         self.crf = Crf(*bioul_moves(self.labels))
 

@@ -56,7 +56,8 @@ class Bcn(nn.Module):
 
     The layers are ReLU as in Peters et al. (2018), or maxout over `maxout` units as in McCann et
     al.; `dropouts` has the share dropped from the pooled vector and after each of the
-    `layer_sizes`.
+    `layer_sizes`. With `hidden_size=None` there is nothing between but the first dropout: backbone
+    -> mean -> linear.
     """
 
     def __init__(
@@ -64,13 +65,17 @@ class Bcn(nn.Module):
         backbone: Callable[..., Backbone],
         labels: Sequence[str],
         *,
-        hidden_size: int,
+        hidden_size: int | None,
         layer_sizes: Sequence[int],
         dropouts: Sequence[float],
         maxout: int | None = None,
     ) -> None:
         super().__init__()
         self.backbone, self.labels = backbone(), list(labels)
+        self.is_linear = hidden_size is None
+        if hidden_size is None:
+            self.classifier = _classifier([self.backbone.dim, len(labels)], dropouts[:1], None)
+            return
         self.integrator = BiLstm(input_size=3 * self.backbone.dim, hidden_size=hidden_size)
         self.attentive_pool = SelfAttentivePool(self.integrator.dim)
         sizes = [4 * self.integrator.dim, *layer_sizes, len(self.labels)]
@@ -79,6 +84,13 @@ class Bcn(nn.Module):
     def forward(self, batch: Batch) -> Float[Tensor, "B K"]:
         mask = batch.tokens.mask
         x = self.backbone(batch.tokens)
+        pooled = masked_mean(x, mask) if self.is_linear else self._integrated(x, mask)
+        return self.classifier(pooled)
+
+    def _integrated(
+        self, x: Float[Tensor, "B T H"], mask: Bool[Tensor, "B T"]
+    ) -> Float[Tensor, "B _"]:
+        """The sentence beside what it found in itself, read again and pooled in four ways."""
         context = dot_attention(x, x, mask)
         x = self.integrator(torch.cat([x, x - context, x * context], -1), mask)
         pooled = [
@@ -87,7 +99,7 @@ class Bcn(nn.Module):
             masked_mean(x, mask),
             self.attentive_pool(x, mask),
         ]
-        return self.classifier(torch.cat(pooled, -1))
+        return torch.cat(pooled, -1)
 
     def loss(self, scores: Float[Tensor, "B K"], batch: Batch) -> Float[Tensor, ""]:
         """Cross-entropy, averaged over the batch."""
