@@ -29,7 +29,7 @@ from elmo_bench import inputs
 from elmo_bench.checks import one_of
 from elmo_bench.data import Example, TaskData
 from elmo_bench.elmo import Elmo, FineTuning
-from elmo_bench.encoders import Encoder, LayerStore, build_store, find_store
+from elmo_bench.encoders import Encoder, LayerStore, add_adapters, build_store, find_store
 from elmo_bench.encoders.bilm import BiLm
 from elmo_bench.files import alone, atomic
 from elmo_bench.module import TaskModule
@@ -71,12 +71,15 @@ def elmo(cfg: DictConfig) -> Elmo:
     """The encoder under its mixes; `encoder=none` has no layers, and `elmo.mix=none` takes none."""
     chosen = {key: cfg.elmo[key] for key in ("mix", "at", "dropout", "l2", "norm", "finetune")}
     settings: Any = OmegaConf.to_container(OmegaConf.create(chosen))
-    return Elmo(None if cfg.elmo.mix == "none" else _encoder(cfg), **settings)
+    built = Elmo(None if cfg.elmo.mix == "none" else _encoder(cfg), **settings)
+    if cfg.elmo.lora is not None and built.encoder is not None:
+        add_adapters(built.encoder, cfg.elmo.lora)
+    return built
 
 
 def finetuning(cfg: DictConfig) -> FineTuning:
     """How the encoder is trained; ValueError for a setting that does nothing, as it is frozen."""
-    for key, default in (("lr_decay", 1.0), ("unfreeze", "all")):
+    for key, default in (("lr_decay", 1.0), ("unfreeze", "all"), ("lora", None)):
         if not cfg.elmo.finetune and cfg.elmo[key] != default:
             raise ValueError(
                 f"elmo.{key}={cfg.elmo[key]} is for an encoder that is trained: give "

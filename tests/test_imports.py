@@ -87,6 +87,7 @@ ONLY = {
     },
     "h5py": {"elmo_bench/encoders/bilm/weights.py", "elmo_bench/layer_file.py"},
     "transformers": {"elmo_bench/encoders/transformer.py"},
+    "peft": {"elmo_bench/encoders/lora.py"},
     "wandb": {"elmo_bench/wandb_logger.py"},
     "pyarrow": {"elmo_bench/hub.py"},
     "huggingface_hub": {"elmo_bench/hub.py"},

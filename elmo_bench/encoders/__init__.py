@@ -1,12 +1,14 @@
 from .contract import Encoder
 from .encode import BATCH_TOKENS, batches, encode, encode_each
 from .load import load_encoder
+from .lora import add_adapters
 from .store import LayerStore, build_store, find_store, remove_store
 
 __all__ = [
     "BATCH_TOKENS",
     "Encoder",
     "LayerStore",
+    "add_adapters",
     "batches",
     "build_store",
     "encode",

@@ -96,7 +96,7 @@ def idle(config: Mapping[str, Any]) -> Iterator[str]:
     if not elmo.get("adapt") or mix == "none":
         yield "adapt"
     if not finetune or mix == "none":
-        yield from ("elmo.lr", "elmo.lr_decay", "elmo.unfreeze")
+        yield from ("elmo.lr", "elmo.lr_decay", "elmo.unfreeze", "elmo.lora")
     if mix != "all" and not (
         isinstance(mix, list) and len(mix) > 1
     ):  # a single share is 1 whatever its logit

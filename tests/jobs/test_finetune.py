@@ -8,9 +8,14 @@ from pathlib import Path
 
 import pytest
 import torch
+from hydra import compose, initialize_config_dir
 
+from elmo_bench.jobs.evaluate import evaluate
+from elmo_bench.jobs.predict import predict
 from elmo_bench.jobs.train import train
 from elmo_bench.module import TaskModule
+from tests.conftest import CONF
+from tests.encoders import tiny as models
 from tests.jobs.test_resume import left, train_and_kill, until
 
 GRADUAL = [
@@ -128,6 +133,7 @@ def test_a_schedule_takes_the_place_of_the_tasks_own(tiny, monkeypatch):
     ("overrides", "message"),
     [
         (["elmo.unfreeze=gradual"], "elmo.unfreeze=gradual is for an encoder that is trained"),
+        (["elmo.lora=8"], "elmo.lora=8 is for an encoder that is trained: give elmo.finetune=true"),
         (["elmo.lr_decay=0.5"], "elmo.lr_decay=0.5 is .* give elmo.finetune=true too"),
         (["elmo.finetune=true", "elmo.lr_decay=2.0"], "elmo.lr_decay=2.0, but it may be more"),
         (
@@ -141,3 +147,44 @@ def test_what_cannot_be_is_said_before_data_is_read(tiny, overrides, message):
     cfg = tiny(*overrides, "data=conll2003", "data_dir=.")
     with pytest.raises(ValueError, match=message):
         train(cfg)
+
+
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("bert")
+    return models.save("bert", folder / "bert", models.text(folder))
+
+
+def again(cfg, job, *overrides):
+    """The config of a job on a run's best checkpoint."""
+    given = [f"job={job}", f"checkpoint={cfg.run_dir}/best.ckpt", f"cache_dir={cfg.cache_dir}"]
+    given += [f"run_dir={cfg.run_dir}/{job}", "trainer=cpu", "trainer.enable_progress_bar=false"]
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        return compose("config", [*given, *overrides])
+
+
+@pytest.mark.parametrize(
+    "overrides", [["elmo.lora=2", "optimizer=adamw"], ["elmo.unfreeze=gradual"]], ids=" ".join
+)
+def test_a_transformer_from_its_checkpoint(tiny, bert, tmp_path, overrides):
+    """What was trained is in the checkpoint: evaluation and prediction give what training gave."""
+    cfg = tiny(
+        *("encoder=transformer", f"encoder.model={bert}", "elmo.finetune=true", "elmo.lr=0.05"),
+        *("elmo.lr_decay=0.5", "schedule=linear_warmup", "fit.batch_size=8"),
+        *overrides,
+    )
+    metrics = train(cfg)
+    assert (
+        evaluate(again(cfg, "evaluate", "split=test", "data=checkpoint"))["test/f1"]
+        == (metrics["test/f1"])
+    )
+    (tmp_path / "input.txt").write_text("Ann runs .\n")
+    output = tmp_path / "output.conll"
+    predict(again(cfg, "predict", f"input={tmp_path}/input.txt", f"output={output}"))
+    assert output.is_file()
+    if "elmo.lora=2" in overrides:
+        result = json.loads(Path(cfg.run_dir, "result.json").read_text())["parameters"]
+        names = torch.load(Path(cfg.run_dir, "best.ckpt"), weights_only=True)["state_dict"]
+        adapters = [value.numel() for name, value in names.items() if "lora_" in name]
+        encoder = [value.numel() for name, value in names.items() if ".encoder.model." in name]
+        assert 0 < result["frozen"] == sum(encoder) - sum(adapters)

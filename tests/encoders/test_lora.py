@@ -1,0 +1,73 @@
+"""Adapters beside a frozen model's linear layers."""
+
+import sys
+
+import pytest
+import torch
+
+from elmo_bench.elmo import FineTuning
+from elmo_bench.encoders import add_adapters
+from elmo_bench.encoders.bilm import BiLm, Options
+from elmo_bench.encoders.transformer import Transformer
+from tests.encoders import tiny as models
+
+SENTENCES = [["Ann", "runs"], ["No", "one", "slept"]]
+
+
+@pytest.fixture(scope="module")
+def lines(tmp_path_factory):
+    return models.text(tmp_path_factory.mktemp("text"))
+
+
+@pytest.mark.filterwarnings("ignore:fan_in_fan_out")  # GPT-2's weights lie the other way round
+@pytest.mark.parametrize("name", ["bert", "gpt2", "t5"])
+def test_adapters_alone_train(lines, tmp_path, name):
+    """They add nothing before the first step; afterwards every block's have moved, and no weight."""
+    encoder = Transformer(model=models.save(name, tmp_path / name, lines))
+    inputs = encoder.prepare(SENTENCES)
+    before = encoder(inputs).detach()
+    weights = {name: p.detach().clone() for name, p in encoder.named_parameters()}
+    add_adapters(encoder, 2)
+    torch.testing.assert_close(encoder(inputs), before)
+
+    groups = FineTuning().groups(encoder)
+    assert len(groups) == 3  # blocks, the embeddings have none
+    trained = {p for group in groups for p in group}
+    assert trained == {p for p in encoder.parameters() if p.requires_grad}
+    assert all(2 in p.shape for p in trained)
+    assert len(trained) == 2 * len(
+        [
+            weight
+            for name, weight in weights.items()
+            if weight.ndim == 2 and "embed" not in name and "wte" not in name
+            and "wpe" not in name and "shared" not in name and "bias" not in name
+        ]
+    )  # fmt: skip
+
+    optimizer = torch.optim.SGD(trained, lr=0.1)
+    for _ in range(2):  # the second factor starts from 0, so the first has no gradient yet
+        optimizer.zero_grad()
+        encoder(inputs).square().sum().backward()
+        optimizer.step()
+    assert all(p.grad is not None and p.grad.any() for p in trained)
+    after = {name.replace("base_layer.", ""): p for name, p in encoder.named_parameters()}
+    assert all(torch.equal(after[name], weight) for name, weight in weights.items())
+
+
+def test_an_encoder_without_a_model_of_transformers():
+    bilm = BiLm(Options(cell_size=8, projection_size=4, filters=((1, 4),)))
+    with pytest.raises(ValueError, match=r"elmo.lora=8, but a BiLm has no model of transformers"):
+        add_adapters(bilm, 8)
+
+
+@pytest.mark.parametrize("rank", [0, 0.5, "eight"])
+def test_a_rank_that_cannot_be(rank):
+    with pytest.raises(ValueError, match=rf"elmo.lora={rank}, but it may be null, or a rank of 1"):
+        add_adapters(None, rank)
+
+
+def test_without_peft(lines, tmp_path, monkeypatch):
+    encoder = Transformer(model=models.save("bert", tmp_path / "bert", lines))
+    monkeypatch.setitem(sys.modules, "peft", None)
+    with pytest.raises(ImportError, match=r"elmo.lora=4 .* pip install 'elmo-bench\[transformers"):
+        add_adapters(encoder, 4)
