@@ -19,7 +19,7 @@ class WeightAverage(Callback):
 
     It starts at random weights, so early steps count for more: after n of them the decay is the
     smaller of `decay` and (1 + n) / (10 + n). Lightning's own EMAWeightAveraging would copy a
-    frozen biLM too, write it into every checkpoint, and measure test with the last weights, not
+    frozen encoder too, write it into every checkpoint, and measure test with the last weights, not
     with the averaged ones of the best epoch.
     """
 

@@ -90,9 +90,9 @@ def restore(cfg: DictConfig) -> tuple[DictConfig, TaskModule, Vocab]:
 
     What the model is comes from the checkpoint, what is done with it (data, trainer ...) from the
     command line, which may also change single settings of the model: `encoder.weights=FILE`, say,
-    where a biLM has moved. With `data=checkpoint` the corpus is the checkpoint's, too. Raises
+    where its files have moved. With `data=checkpoint` the corpus is the checkpoint's, too. Raises
     ValueError for a file that is not a checkpoint of ours, asks for code or files that it should
-    not, or was trained with another biLM.
+    not, or was trained with another encoder.
     """
     path = Path(cfg.checkpoint)
     checkpoint = _load(path)

@@ -1,7 +1,7 @@
-"""The task-specific mix of the biLM's layers (paper, equation 1): gamma * sum_j softmax(w)_j h_j.
+"""The task-specific mix of an encoder's layers (paper, equation 1): gamma * sum_j softmax(w)_j h_j.
 
 An ablation is the same module with a shorter weight vector: the softmax of one weight is 1.
-Axes: L layers, B batch, T tokens, D biLM.
+Axes: L layers, B batch, T tokens, D encoder.
 """
 
 from collections.abc import Callable, Sequence
@@ -38,7 +38,8 @@ def chosen_layers(choice: Choice, num_layers: int) -> list[int]:
         )
     if unknown := [layer for layer in layers if not 0 <= layer < num_layers]:
         raise ValueError(
-            f"elmo.mix={choice} names layers {unknown}, but the biLM has layers 0..{num_layers - 1}"
+            f"elmo.mix={choice} names layers {unknown}, but the encoder has layers "
+            f"0..{num_layers - 1}"
         )
     if len(set(layers)) != len(layers):
         raise ValueError(f"elmo.mix={choice} names a layer twice")
@@ -46,7 +47,7 @@ def chosen_layers(choice: Choice, num_layers: int) -> list[int]:
 
 
 class ScalarMix(nn.Module):
-    """One task-specific vector per token out of the layers of a biLM.
+    """One task-specific vector per token out of the layers of an encoder.
 
     `weights` are the logits of s_j over the chosen layers, `gamma` scales the whole; "uniform"
     keeps s_j equal and trains gamma alone. `norm` says how each layer is normalised first, without

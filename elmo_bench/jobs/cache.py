@@ -18,7 +18,7 @@ from elmo_bench.encoders import remove_store
 
 log = logging.getLogger(__name__)
 KINDS = {
-    "layers": "layers of frozen biLMs",
+    "layers": "layers of frozen encoders",
     "sample": "generated corpora",
     "hub": "converted corpora",
     "corpora": "encoded text",

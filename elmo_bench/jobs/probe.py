@@ -1,5 +1,5 @@
-"""`job=probe`: what each layer of a biLM knows of syntax and of meaning (paper, section 5.3, tables
-5 and 6).
+"""`job=probe`: what each layer of an encoder knows of syntax and of meaning (paper, section 5.3,
+tables 5 and 6).
 """
 
 import json
@@ -67,7 +67,7 @@ def probe(cfg: DictConfig) -> dict[str, float]:
     sense of all (table 5). `baseline` is what needs no vectors: the most frequent tag of a word,
     the most frequent sense of a lemma.
     """
-    torch.manual_seed(cfg.seed)  # of a biLM with random weights, too
+    torch.manual_seed(cfg.seed)  # of an encoder with random weights, too
     encoder = build.encoder(cfg)
     given = {split: cfg.probe[split] for split in ("train", "test")}
     files = {

@@ -129,7 +129,7 @@ def _train(cfg: DictConfig, started: float) -> dict[str, float]:
         cfg = adapt.adapted(cfg)
         pl.seed_everything(
             cfg.seed, workers=True, verbose=False
-        )  # whether the biLM was adapted now or before
+        )  # whether the encoder was adapted now or before
     elmo, data = build.elmo(cfg), build.data(cfg)
     data.vocab, vectors = build.vocab(cfg, data)
     module = build.module(cfg, build.model(cfg, data.vocab, vectors, elmo), data.vocab)
@@ -217,7 +217,7 @@ def device_name(module: pl.LightningModule) -> str:
 
 
 def count_parameters(module: pl.LightningModule) -> dict[str, int]:
-    """How many numbers training moves, and how many stay as they are (a frozen biLM's)."""
+    """How many numbers training moves, and how many stay as they are (a frozen encoder's)."""
     counts = {True: 0, False: 0}
     for parameter in module.parameters():
         counts[parameter.requires_grad] += parameter.numel()

@@ -21,7 +21,7 @@ class Esim(nn.Module):
 
     `dropout` is before the BiLSTM (variational) and each layer of the classifier,
     `attention_dropout` after attention; `l2` weighs the squares of all recurrent and feed-forward
-    weights (not biases, embeddings or the biLM) in the loss.
+    weights (not biases, embeddings or the encoder) in the loss.
     """
 
     def __init__(

@@ -110,7 +110,7 @@ def test_penalty_is_on_the_logits_alone():
 @pytest.mark.parametrize("choice", [7, -1, [0, 3]])
 def test_a_layer_that_is_not_there(choice):
     with pytest.raises(
-        ValueError, match=r"elmo.mix=.* names layers \[.*\], but the biLM has layers 0..2"
+        ValueError, match=r"elmo.mix=.* names layers \[.*\], but the encoder has layers 0..2"
     ):
         ScalarMix(3, choice)
 
