@@ -164,7 +164,8 @@ def _training(setting: Setting, size: str, chars: Tensor) -> dict[str, Callable[
 
     def ours() -> None:
         sum(
-            language_model.top(direction, types, inputs, state)[0].sum() for direction in range(2)
+            language_model.top(direction, types, inputs, state)[0].sum()
+            for direction in language_model.directions
         ).backward()  # type: ignore
 
     def definition() -> None:

@@ -34,8 +34,8 @@ Sentences = Sequence[Sequence[str]]
 
 
 def adapt(cfg: DictConfig) -> dict[str, float]:
-    """Write the adapted biLM to `cfg.out`: the dev text's perplexity before and after, forward and
-    backward.
+    """Write the adapted biLM to `cfg.out`: the dev text's perplexity of each direction before and
+    after.
     """
     return adapt_to(cfg, whole_sentences(cfg), Path(cfg.out))
 
@@ -48,7 +48,7 @@ def adapted(cfg: DictConfig) -> DictConfig:
     data = whole_sentences(cfg)
     softmax = Path(weights).with_name(SOFTMAX)
     facts = [
-        load(options, weights).fingerprint(),
+        load(options, weights, directions=cfg.encoder.get("directions")).fingerprint(),
         softmax.read_bytes() if softmax.is_file() else b"",
     ]
     facts += [Corpus(text(data, "train")).digest(), text(data, "dev"), sorted(cfg.adapt.items())]
@@ -86,13 +86,11 @@ def adapt_to(cfg: DictConfig, data: TaskData, folder: Path) -> dict[str, float]:
         read(cfg, model, corpus, "a new softmax")
         model.bilm.requires_grad_(True)
     watch = partial(track, description="perplexity")
-    figures = dict(
-        zip(("before/forward", "before/backward"), model.perplexity(dev, watch), strict=True)
-    )
+    before = model.perplexity(dev, watch)
     read(cfg, model, corpus, "adapting")
-    figures |= dict(
-        zip(("after/forward", "after/backward"), model.perplexity(dev, watch), strict=True)
-    )
+    after = model.perplexity(dev, watch)
+    figures = {f"before/{direction}": value for direction, value in before.items()}
+    figures |= {f"after/{direction}": value for direction, value in after.items()}
     folder.mkdir(parents=True, exist_ok=True)
     save(model.bilm, folder / "weights.safetensors")
     save_softmax(model, folder, dtype=torch.float32)
@@ -105,11 +103,8 @@ def adapt_to(cfg: DictConfig, data: TaskData, folder: Path) -> dict[str, float]:
     about |= {"dev_tokens": sum(map(len, dev)), "perplexity": figures}
     with atomic(folder / "adaptation.json") as part:
         part.write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
-    log.info(
-        "dev perplexity, forward and backward: %.2f and %.2f before, %.2f and %.2f after; %s",
-        *figures.values(),
-        folder,
-    )
+    changes = [f"{d} {before[d]:.2f} before, {after[d]:.2f} after" for d in before]
+    log.info("dev perplexity: %s; %s", "; ".join(changes), folder)
     return figures
 
 
@@ -147,11 +142,12 @@ def language_model(cfg: DictConfig, corpus: Corpus) -> LanguageModel:
     """The biLM of `cfg.encoder` with its own softmax or, where it has none, an untrained one of the
     words that occur twice.
     """
-    options, weights = pretrained(cfg)
+    (options, weights), directions = pretrained(cfg), cfg.encoder.get("directions")
     if is_known(cfg):
-        model = load_language_model(options, weights)
+        model = load_language_model(options, weights, directions=directions)
     else:
-        model = LanguageModel(load(options, weights), corpus.vocabulary(min_count=2))
+        bilm = load(options, weights, directions=directions)
+        model = LanguageModel(bilm, corpus.vocabulary(min_count=2))
     model.bilm.dropout = cfg.adapt.dropout
     return model
 

@@ -10,7 +10,7 @@ from omegaconf import DictConfig
 
 from elmo_bench import build
 from elmo_bench.checks import one_of
-from elmo_bench.encoders.bilm import Options, save
+from elmo_bench.encoders.bilm import DIRECTIONS, Options, save
 
 log = logging.getLogger(__name__)
 SUFFIXES = (".hdf5", ".h5", ".safetensors")
@@ -30,4 +30,10 @@ def export(cfg: DictConfig) -> None:
     if options.is_file() and Options.read(options) != bilm.options:
         raise ValueError(f"{options} is of another biLM: choose another folder for output={output}")
     save(bilm, output, dtype=DTYPES[cfg.dtype])
+    if output.suffix != ".safetensors" and bilm.options.directions != DIRECTIONS:
+        log.warning(
+            "%s has the %s LSTMs alone, as options.json says: other readers of ELMo ask for both "
+            "directions, elmo-bench does not",
+            *(output, *bilm.options.directions),
+        )
     log.info("%s and %s", output, options)

@@ -3,7 +3,7 @@
 import json
 import math
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -16,13 +16,17 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from elmo_bench import build
 from elmo_bench.checks import at_least, one_of
 from elmo_bench.files import atomic
-from elmo_bench.lm import LanguageModel, load_language_model, sentence_likelihoods, text_likelihoods
+from elmo_bench.lm import (
+    LanguageModel,
+    Likelihoods,
+    load_language_model,
+    sentence_likelihoods,
+    text_likelihoods,
+)
 from elmo_bench.text import read_sentences
 
 Line = tuple[int, Sequence[str]]  # its number from 1, its tokens
-Scored = tuple[
-    int, Sequence[str], np.ndarray, np.ndarray
-]  # a line, and log p of its predictions forward and backward
+Scored = tuple[int, Sequence[str], Likelihoods]  # a line, and log p of its predictions
 STATES = ("zero", "carried")
 
 
@@ -31,8 +35,9 @@ def perplexity(cfg: DictConfig) -> dict[str, float]:
 
     `forward`, `backward`: exp of the mean negative log likelihood (nats) of each direction's
     predictions, which are the words and one boundary a sentence, with the full softmax; `mean`:
-    that of both together. `unknown`: the share of the words that the vocabulary lacks; these are
-    predicted as <UNK>, so that texts with many look easier. Blank lines are passed over.
+    that of both together. A biLM of one direction has its own figure alone. `unknown`: the share of
+    the words that the vocabulary lacks; these are predicted as <UNK>, so that texts with many look
+    easier. Blank lines are passed over.
     """
     one_of("state", cfg.state, STATES)
     for key in ("streams", "batch_tokens"):
@@ -40,18 +45,20 @@ def perplexity(cfg: DictConfig) -> dict[str, float]:
     if cfg.per_token and not Path(cfg.per_token).absolute().parent.is_dir():
         raise FileNotFoundError(f"per_token={cfg.per_token}: there is no such folder")
     model = language_model(cfg).to(build.device(cfg))
-    totals, words, unknown, sentences = np.zeros(2), 0, 0, 0
+    totals, words, unknown, sentences = dict.fromkeys(model.directions, 0.0), 0, 0, 0
     with _writing(cfg.per_token) as file:
-        for number, tokens, forward, backward in _watched(likelihoods(model, cfg)):
+        for number, tokens, scores in _watched(likelihoods(model, cfg)):
             missing = [place for place, token in enumerate(tokens) if token not in model.numbers]
-            totals += forward.sum(dtype=np.float64), backward.sum(dtype=np.float64)
+            totals = {
+                d: totals[d] + float(part.sum(dtype=np.float64)) for d, part in scores.items()
+            }
             words, unknown, sentences = words + len(tokens), unknown + len(missing), sentences + 1
             if file:
-                record = describe(number, tokens, missing, forward, backward)
+                record = describe(number, tokens, missing, scores)
                 file.write(json.dumps(record, ensure_ascii=False) + "\n")
         if not sentences:
             raise ValueError(f"input={cfg.input} contains only blank lines")
-    figures: dict[str, Any] = perplexities(float(totals[0]), float(totals[1]), words + sentences)
+    figures: dict[str, Any] = perplexities(totals, words + sentences)
     figures |= {
         "tokens": words,
         "sentences": sentences,
@@ -71,7 +78,7 @@ def language_model(cfg: DictConfig) -> LanguageModel:
                 f"{key}={value} is for runs with a task: job=perplexity reads a biLM's files as "
                 "they are"
             )
-    return load_language_model(*files)
+    return load_language_model(*files, directions=cfg.encoder.get("directions"))
 
 
 def likelihoods(model: LanguageModel, cfg: DictConfig) -> Iterator[Scored]:
@@ -90,11 +97,11 @@ def likelihoods(model: LanguageModel, cfg: DictConfig) -> Iterator[Scored]:
             if whole
             else iter(())
         )
-        yield from ((*line, *pair) for line, pair in zip(whole, scores, strict=True))
+        yield from ((*line, parts) for line, parts in zip(whole, scores, strict=True))
         return
     ahead: deque[Line] = deque()  # what the scores below have taken and not yet given back
-    for pair in sentence_likelihoods(model, _noted(lines, ahead), batch_tokens=cfg.batch_tokens):
-        yield (*ahead.popleft(), *pair)
+    for parts in sentence_likelihoods(model, _noted(lines, ahead), batch_tokens=cfg.batch_tokens):
+        yield (*ahead.popleft(), parts)
 
 
 def _noted(lines: Iterable[Line], ahead: deque[Line]) -> Iterator[Sequence[str]]:
@@ -104,38 +111,33 @@ def _noted(lines: Iterable[Line], ahead: deque[Line]) -> Iterator[Sequence[str]]
 
 
 def describe(
-    number: int,
-    tokens: Sequence[str],
-    unknown: Sequence[int],
-    forward: np.ndarray,
-    backward: np.ndarray,
+    number: int, tokens: Sequence[str], unknown: Sequence[int], scores: Likelihoods
 ) -> dict[str, Any]:
     """A sentence of the per-token file: log p (nats) in the order of the tokens, those of the
     boundaries apart.
     """
-    return {
-        "line": number,
-        "tokens": tokens,
-        "unknown": unknown,
-        "forward": _rounded(forward[:-1]),
-        "end": _rounded(forward[-1:])[0],
-        "backward": _rounded(backward[1:]),
-        "begin": _rounded(backward[:1])[0],
-        "perplexity": perplexities(float(forward.sum()), float(backward.sum()), len(forward)),
-    }
+    record: dict[str, Any] = {"line": number, "tokens": tokens, "unknown": unknown}
+    if "forward" in scores:
+        *values, record["end"] = _rounded(scores["forward"])
+        record["forward"] = values
+    if "backward" in scores:
+        record["begin"], *values = _rounded(scores["backward"])
+        record["backward"] = values
+    totals = {direction: float(part.sum()) for direction, part in scores.items()}
+    return record | {"perplexity": perplexities(totals, len(tokens) + 1)}
 
 
 def _rounded(values: np.ndarray) -> list[float]:
     return [round(value, 6) for value in values.tolist()]
 
 
-def perplexities(forward: float, backward: float, count: int) -> dict[str, float]:
-    """From the sums of log p of each direction, over so many predictions each."""
-    means = {
-        "forward": forward / count,
-        "backward": backward / count,
-        "mean": (forward + backward) / (2 * count),
-    }
+def perplexities(totals: Mapping[str, float], count: int) -> dict[str, float]:
+    """From the sums of log p of each direction, over so many predictions each; "mean" where there
+    are two.
+    """
+    means = {direction: total / count for direction, total in totals.items()}
+    if len(means) > 1:
+        means["mean"] = sum(means.values()) / len(means)
     return {name: math.exp(-value) for name, value in means.items()}
 
 

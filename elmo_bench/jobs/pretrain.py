@@ -8,9 +8,10 @@ import math
 import os
 import shlex
 import signal
+import statistics
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
@@ -33,7 +34,7 @@ from rich.progress import (
 from elmo_bench.build import device as device_kind
 from elmo_bench.build import instantiate
 from elmo_bench.checks import at_least, one_of
-from elmo_bench.encoders.bilm import BiLm, save
+from elmo_bench.encoders.bilm import DIRECTIONS, BiLm, save
 from elmo_bench.files import atomic
 from elmo_bench.lm import (
     Corpus,
@@ -75,8 +76,8 @@ def pretrain(cfg: DictConfig) -> dict[str, float]:
                 Path(cfg.out, "options.json"), Path(cfg.out, "weights.safetensors")
             )
             tested = best.to(device).perplexity(test, partial(track, description="test perplexity"))
-            figures |= {"test/forward": tested[0], "test/backward": tested[1]}
-            log.info("test perplexity forward %.2f, backward %.2f", *tested)
+            figures |= {f"test/{direction}": value for direction, value in tested.items()}
+            log.info("test perplexity %s", each(tested))
         write_card(cfg, trainer, figures, run.seconds)
         log.info("%s", Path(cfg.out, "weights.safetensors"))
         return figures
@@ -175,6 +176,11 @@ def build(cfg: DictConfig, corpus: Corpus, device: torch.device) -> Trainer:
     return Trainer(model, corpus, plan, **optimizers)
 
 
+def each(perplexities: Mapping[str, float]) -> str:
+    """The perplexity of each direction, in words."""
+    return ", ".join(f"{direction} {value:.2f}" for direction, value in perplexities.items())
+
+
 def size(model: LanguageModel) -> int:
     """How many parameters the biLM has, without its softmax."""
     return sum(parameter.numel() for parameter in model.bilm.parameters())
@@ -262,14 +268,9 @@ class _Run:
         """
         found = math.inf
         if self.dev:
-            forward, backward = self.trainer.model.perplexity(self.dev)
-            found = math.sqrt(forward * backward)
-            log.info(
-                "step %d: dev perplexity forward %.2f, backward %.2f",
-                self.trainer.step,
-                forward,
-                backward,
-            )
+            perplexities = self.trainer.model.perplexity(self.dev)
+            found = statistics.geometric_mean(perplexities.values())
+            log.info("step %d: dev perplexity %s", self.trainer.step, each(perplexities))
         if found < self.best or not self.dev or self.looked is None:
             self.best = found
             self._keep()
@@ -367,6 +368,8 @@ def identity(cfg: DictConfig, corpus: Corpus) -> dict[str, Any]:
         part: OmegaConf.to_container(cfg[part], resolve=True)
         for part in ("bilm", "bilm_optimizer", "pretrain")
     }
+    if tuple(parts["bilm"].get("directions", DIRECTIONS)) == DIRECTIONS:
+        parts["bilm"].pop("directions", None)  # as in an earlier version's identity
     parts["pretrain"] = {
         key: value for key, value in parts["pretrain"].items() if key not in ASIDE + LENGTH
     }
@@ -428,16 +431,15 @@ def write_card(
         f"torch {torch.__version__}",
     }
     how = "full softmax, zero state at each sentence, all unknown words are one word"
+    directions = trainer.model.directions
     if "dev" in figures:
-        rows["perplexity on dev text"] = (
-            f"{figures['dev']:.2f} (geometric mean of both directions; {how})"
-        )
-    if "test/forward" in figures:
-        forward, backward = figures["test/forward"], figures["test/backward"]
-        said = f"forward {forward:.2f}, backward {backward:.2f} ({how})"
-        rows["perplexity on held-out text"] = said
+        whose = "geometric mean of both directions" if len(directions) > 1 else directions[0]
+        rows["perplexity on dev text"] = f"{figures['dev']:.2f} ({whose}; {how})"
+    if tested := {d: figures[f"test/{d}"] for d in directions if f"test/{d}" in figures}:
+        rows["perplexity on held-out text"] = f"{each(tested)} ({how})"
+    what = "A biLM" if len(directions) > 1 else f"The {directions[0]} half of a biLM"
     lines = [
-        "# A biLM of elmo-bench",
+        f"# {what} of elmo-bench",
         "",
         "| | |",
         "|---|---|",

@@ -125,7 +125,7 @@ class Corpus:
 
     def windows(
         self,
-        direction: int,
+        direction: str,
         *,
         batch_size: int,
         unroll: int,
@@ -159,7 +159,7 @@ class Corpus:
 
     def _look_up(
         self,
-        direction: int,
+        direction: str,
         places: np.ndarray,
         order: np.ndarray,
         ends: np.ndarray,
@@ -172,7 +172,7 @@ class Corpus:
             ends[which] - (stop - start) - 1
         )  # how many words of its sentence come before: 0 is <S> itself
         last = self.num_tokens - 1
-        if direction == 0:
+        if direction == "forward":
             inputs = np.where(seen == 0, 0, self.tokens[np.maximum(start + seen - 1, 0)])
             targets = np.where(seen == stop - start, 1, self.tokens[np.minimum(start + seen, last)])
         else:

@@ -4,7 +4,7 @@ text that goes on.
 Axes: B streams, T tokens, P one direction.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -17,28 +17,28 @@ from elmo_bench.text import chunks
 
 from .lm import BEGIN, END, LanguageModel
 
-Likelihoods = tuple[Float[np.ndarray, " N"], Float[np.ndarray, " N"]]
+Likelihoods = dict[str, Float[np.ndarray, " N"]]  # by direction
 
 
 def sentence_likelihoods(
     model: LanguageModel, sentences: Iterable[Sequence[str]], *, batch_tokens: int = BATCH_TOKENS
 ) -> Iterator[Likelihoods]:
-    """Yield the log p (nats) of every prediction of each sentence, forward and backward, each
-    sentence from a zero state.
+    """Yield the log p (nats) of every prediction of each sentence, by direction, each sentence from
+    a zero state.
 
-    Both have one value for each word, in the order of the text; forward has that of </S> after
+    Each has one value for each word, in the order of the text; forward has that of </S> after
     them, backward that of <S> before.
     """
     for chunk in chunks(sentences, 8 * batch_tokens):
         found: dict[int, Likelihoods] = {}
         for places in batches([len(sentence) for sentence in chunk], batch_tokens):
-            forward, backward = (
-                scores.cpu().numpy()
-                for scores in model.log_likelihoods([chunk[place] for place in places])
-            )
+            scores = {
+                direction: part.cpu().numpy()
+                for direction, part in model.log_likelihoods([chunk[k] for k in places]).items()
+            }
             for row, place in enumerate(places):
                 count = len(chunk[place]) + 1
-                found[place] = forward[row, :count], backward[row, :count]
+                found[place] = {direction: part[row, :count] for direction, part in scores.items()}
         yield from (found[place] for place in range(len(chunk)))
 
 
@@ -60,13 +60,16 @@ def text_likelihoods(
     parts = [
         numbers[start:end] for start, end in pairwise(_cuts([len(n) + 1 for n in numbers], streams))
     ]
-    stacked = [_stack(parts, direction) for direction in range(2)]
+    stacked = {direction: _stack(parts, direction) for direction in model.directions}
     scores = _run(model, list(words), stacked, unroll)
     for row, part in enumerate(parts):
         start = 0
         for sentence in part:
             end = start + len(sentence) + 1
-            yield scores[0][row, start:end], scores[1][row, start:end][::-1]
+            yield {
+                direction: part[row, start:end][:: 1 if direction == "forward" else -1]
+                for direction, part in scores.items()
+            }
             start = end
 
 
@@ -81,12 +84,12 @@ def _cuts(sizes: Sequence[int], streams: int) -> list[int]:
 
 
 def _stack(
-    parts: Sequence[Sequence[np.ndarray]], direction: int
+    parts: Sequence[Sequence[np.ndarray]], direction: str
 ) -> tuple[Int[np.ndarray, "B T"], Int[np.ndarray, "B T"]]:
     """(inputs, targets) of each stream in the order in which a direction reads them; targets are -1
     past a stream's end.
     """
-    first, last, step = ([0], [1], 1) if direction == 0 else ([1], [0], -1)
+    first, last, step = ([0], [1], 1) if direction == "forward" else ([1], [0], -1)
     length = max(sum(len(sentence) + 1 for sentence in part) for part in parts)
     inputs, targets = np.zeros((len(parts), length), np.int64), np.full((len(parts), length), -1)
     for row, part in enumerate(parts):
@@ -102,20 +105,18 @@ def _stack(
 def _run(
     model: LanguageModel,
     words: list[str],
-    stacked: Sequence[tuple[np.ndarray, np.ndarray]],
+    stacked: Mapping[str, tuple[np.ndarray, np.ndarray]],
     unroll: int,
-) -> list[Float[np.ndarray, "B T"]]:
+) -> dict[str, Float[np.ndarray, "B T"]]:
     """Log p of all targets, for each direction, window after window with the state carried on."""
     device = model.softmax.weight.device
     rows_of = np.array([model.number(word) for word in words])
-    count, length = stacked[0][0].shape
-    state, scores = (
-        model.bilm.zero_state(count),
-        [np.zeros((count, length), np.float32) for _ in range(2)],
-    )
+    count, length = next(iter(stacked.values()))[0].shape
+    state = model.bilm.zero_state(count)
+    scores = {direction: np.zeros((count, length), np.float32) for direction in stacked}
     for start in range(0, length, unroll):
         after = []
-        for direction, (inputs, targets) in enumerate(stacked):
+        for number, (direction, (inputs, targets)) in enumerate(stacked.items()):
             types, places = np.unique(inputs[:, start : start + unroll], return_inverse=True)
             wanted = targets[:, start : start + unroll]
             frames = char_ids(
@@ -125,7 +126,7 @@ def _run(
                 torch.from_numpy(places.reshape(wanted.shape)).to(device)
             ]
             mask = torch.from_numpy(wanted >= 0).to(device)
-            outputs, now = model.bilm.run(direction, x, mask, state)
+            outputs, now = model.bilm.run(number, x, mask, state)
             rows = torch.from_numpy(rows_of[wanted.clip(0)]).to(device)
             scores[direction][:, start : start + unroll] = (
                 model.log_probabilities(outputs[-1], rows).cpu().numpy()

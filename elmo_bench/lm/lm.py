@@ -1,5 +1,5 @@
 """The language model around a biLM (paper, section 3.1): two softmaxes over words that share their
-weights.
+weights; or one, where the biLM has one direction.
 
 The forward direction reads <S> w_1 ... w_n and predicts w_1 ... w_n </S>; the backward one reads
 </S> w_n ... w_1 and predicts w_n ... w_1 <S>. Words are read by their characters, so any word can
@@ -29,11 +29,12 @@ _TYPES = 1 << 12  # words that are encoded at once
 
 
 class LanguageModel(nn.Module):
-    """A biLM and the softmax that both of its directions predict words with."""
+    """A biLM and the softmax that its directions predict words with."""
 
     def __init__(self, bilm: BiLm, vocabulary: Sequence[str]) -> None:
         super().__init__()
         self.bilm, self.vocabulary = bilm, list(vocabulary)
+        self.directions: Sequence[str] = bilm.options.directions
         self.numbers = {word: number for number, word in enumerate(self.vocabulary)}
         size = bilm.options.projection_size
         self.softmax = nn.Linear(size, len(self.vocabulary))
@@ -57,19 +58,19 @@ class LanguageModel(nn.Module):
         self.softmax.weight.mul_(0.01)
 
     def top(
-        self, direction: int, frames: Int[Tensor, "U C"], inputs: Int[Tensor, "B T"], state: State
+        self, direction: str, frames: Int[Tensor, "U C"], inputs: Int[Tensor, "B T"], state: State
     ) -> tuple[Float[Tensor, "B T P"], State]:
         """The top layer, dropped out, that words are predicted from, and the state to go on from.
 
         `inputs` are rows of `frames`: a word that occurs twice in a batch is encoded once.
         """
         x = self.bilm.token_encoder(frames[None])[0][inputs]
-        outputs, after = self.bilm.run(direction, x, None, state)
+        outputs, after = self.bilm.run(self.directions.index(direction), x, None, state)
         return F.dropout(outputs[-1], self.bilm.dropout, self.training), after
 
     def loss(
         self,
-        direction: int,
+        direction: str,
         frames: Int[Tensor, "U C"],
         inputs: Int[Tensor, "B T"],
         targets: Int[Tensor, "B T"],
@@ -84,11 +85,9 @@ class LanguageModel(nn.Module):
         ), after
 
     @torch.no_grad()
-    def log_likelihoods(
-        self, sentences: Sentences
-    ) -> tuple[Float[Tensor, "B T"], Float[Tensor, "B T"]]:
-        """Log p of every prediction, forward and backward, each sentence from a zero state; 0 past
-        its end.
+    def log_likelihoods(self, sentences: Sentences) -> dict[str, Float[Tensor, "B T"]]:
+        """Log p of every prediction of each direction, each sentence from a zero state; 0 past its
+        end.
 
         Column t is word t in both (from 0); the forward direction ends with </S>, the backward one
         has <S> before the words, so that there T is the longest sentence and one.
@@ -106,12 +105,16 @@ class LanguageModel(nn.Module):
             self._encode(list(types))[places] * mask[..., None],
             self.bilm.zero_state(len(framed)),
         )
-        forward = self.bilm.run(0, x, mask, state)[0][-1]
-        backward = reverse(self.bilm.run(1, reverse(x, lengths), mask, state)[0][-1], lengths)
-        return (
-            self._scores(forward[:, :-1], [row[1:] for row in framed]),
-            self._scores(backward[:, 1:], [row[:-1] for row in framed]),
-        )
+        scores = {}
+        for number, direction in enumerate(self.directions):
+            if direction == "forward":
+                top = self.bilm.run(number, x, mask, state)[0][-1]
+                scores[direction] = self._scores(top[:, :-1], [row[1:] for row in framed])
+            else:
+                top = self.bilm.run(number, reverse(x, lengths), mask, state)[0][-1]
+                words = [row[:-1] for row in framed]
+                scores[direction] = self._scores(reverse(top, lengths)[:, 1:], words)
+        return scores
 
     def _encode(self, words: Sequence[str]) -> Float[Tensor, "U P"]:
         """The token vectors of different words."""
@@ -146,22 +149,22 @@ class LanguageModel(nn.Module):
         watch: Callable[[Sequence[list[int]]], Iterable[list[int]]] = iter,
         *,
         batch_tokens: int = BATCH_TOKENS,
-    ) -> tuple[float, float]:
-        """Exp of the mean negative log likelihood, forward and backward, with the full softmax and
-        zero states.
+    ) -> dict[str, float]:
+        """Exp of the mean negative log likelihood of each direction, with the full softmax and zero
+        states.
 
         `watch` is given the batches and hands them on, so that it may show how far this is.
         """
         training = self.training
         self.eval()
-        totals = torch.zeros(2, dtype=torch.double)
+        totals = dict.fromkeys(self.directions, 0.0)
         for places in watch([*batches([len(sentence) for sentence in sentences], batch_tokens)]):
             scores = self.log_likelihoods([sentences[place] for place in places])
-            totals += torch.stack([part.double().sum().cpu() for part in scores])
+            for direction, part in scores.items():
+                totals[direction] += part.double().sum().item()
         self.train(training)
         count = sum(len(sentence) + 1 for sentence in sentences)
-        forward, backward = (-totals / count).exp().tolist()
-        return forward, backward
+        return {direction: math.exp(-total / count) for direction, total in totals.items()}
 
 
 def _padded(rows: Sequence[Sequence[int]], value: int) -> Int[Tensor, "B T"]:

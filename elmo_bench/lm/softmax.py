@@ -6,6 +6,7 @@ softmax is the word of line n.
 """
 
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -44,14 +45,16 @@ def save_softmax(
         part.write_bytes(to_bytes(arrays))
 
 
-def load_language_model(options: str | Path, weights: str | Path) -> LanguageModel:
-    """A biLM with the softmax and the vocabulary that lie beside its weights, in float32 and
-    without dropout.
+def load_language_model(
+    options: str | Path, weights: str | Path, *, directions: Sequence[str] | None = None
+) -> LanguageModel:
+    """A biLM, or some `directions` of it, with the softmax and the vocabulary that lie beside its
+    weights, in float32 and without dropout.
 
     Raises as `load`, FileNotFoundError where there is no softmax, ValueError where softmax,
     vocabulary and biLM do not fit.
     """
-    bilm, folder = load(options, weights), Path(weights).parent
+    bilm, folder = load(options, weights, directions=directions), Path(weights).parent
     for path in (folder / SOFTMAX, folder / VOCABULARY):
         if not path.is_file():
             raise FileNotFoundError(

@@ -13,7 +13,7 @@ Axes: B batch, T tokens, N tokens in all, P one direction, R rows of the softmax
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -22,7 +22,7 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from elmo_bench.encoders.bilm import State
+from elmo_bench.encoders.bilm import DIRECTIONS, State
 
 from .corpus import NO_TARGET, Corpus
 from .lm import LanguageModel
@@ -60,7 +60,7 @@ class Training:
 class Step(NamedTuple):
     """What a step leaves to report."""
 
-    loss: float  # nats a prediction, mean of both directions
+    loss: float  # nats a prediction, mean of the directions
     num_tokens: int
     stop: bool  # whether some process was asked to stop
 
@@ -132,19 +132,19 @@ class Trainer:
                 self.corpus.windows(
                     d,
                     **shape,
-                    rng=np.random.default_rng((self.settings.seed, epoch, d)),
+                    rng=np.random.default_rng((self.settings.seed, epoch, DIRECTIONS.index(d))),
                     start=start,
                 )
-                for d in range(2)
+                for d in self.model.directions
             ]
-            for forward, backward in zip(*streams, strict=True):
+            for windows in zip(*streams, strict=True):
                 if self.step == self.num_steps:
                     return
-                yield self._step((forward, backward))
+                yield self._step(windows)
 
-    def _step(self, windows: tuple[Window, Window]) -> Step:
-        parts = self._losses(windows)
-        loss = (parts[0] + parts[1]) / 2
+    def _step(self, windows: Sequence[Window]) -> Step:
+        """A step on each direction's window."""
+        loss = torch.stack(self._losses(windows)).mean()
         for parameter in self._parameters():
             parameter.grad = None
         (loss * self.settings.loss_scale).backward()
@@ -166,21 +166,21 @@ class Trainer:
         self.step += 1
         return Step(report[0].item(), windows[0][0].size, bool(report[1] > 0))
 
-    def _losses(self, windows: tuple[Window, Window]) -> list[Tensor]:
+    def _losses(self, windows: Sequence[Window]) -> list[Tensor]:
         """Each direction's mean loss, of which this process has a part; the state goes on."""
         seed = np.random.SeedSequence((self.settings.seed, self.step, self.rank))
         torch.manual_seed(int(seed.generate_state(1)[0]))
         wanted = [self._numbers[targets] for _, targets in windows]  # of all processes
-        chosen = self._gather(wanted) if self.settings.samples else [None, None]
+        chosen = self._gather(wanted) if self.settings.samples else [None] * len(wanted)
         losses, after = [], []
-        for direction, (inputs, _) in enumerate(windows):
-            targets = wanted[direction]
+        steps = zip(self.model.directions, windows, wanted, chosen, strict=True)
+        for direction, (inputs, _), targets, among in steps:
             with torch.autocast(self.device.type, torch.bfloat16, enabled=self.settings.bf16):
                 top, now = self._top(direction, inputs[self._mine])
-                loss = self._loss(top, targets, chosen[direction])
+                loss = self._loss(top, targets, among)
             losses.append(loss / int((targets != NO_TARGET).sum()))
             after.append(now)
-        self.state = State(*(torch.stack(both).detach() for both in zip(*after, strict=True)))
+        self.state = State(*(torch.stack(parts).detach() for parts in zip(*after, strict=True)))
         return losses
 
     def _gather(self, wanted: list[np.ndarray]) -> list[Candidates]:
@@ -218,7 +218,7 @@ class Trainer:
             top[torch.from_numpy(here[self._mine]).to(self.device)], weight, bias, mine
         )
 
-    def _top(self, direction: int, inputs: np.ndarray) -> tuple[Tensor, State]:
+    def _top(self, direction: str, inputs: np.ndarray) -> tuple[Tensor, State]:
         """The top layer of a window; each word type is encoded once."""
         types, places = np.unique(inputs, return_inverse=True)
         arrays = self._frames[types].astype(np.int64), places.reshape(inputs.shape)

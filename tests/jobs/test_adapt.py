@@ -119,6 +119,28 @@ def test_on_the_way_of_a_run(config, bilm, tmp_path, monkeypatch):
     assert plain.keys() == metrics[0].keys()
 
 
+def test_one_direction_adapted_measured_and_read_by_a_task(config, tmp_path, capsys):
+    """One that was trained alone, and half of one with two."""
+    lengths = ["job=pretrain", "text.size=50", "pretrain.epochs=1", *TINY]
+    pretrain(config(*lengths, "bilm.directions=[backward]", f"out={tmp_path}/alone"))
+    pretrain(config(*lengths, f"out={tmp_path}/both"))
+    (tmp_path / "in.txt").write_text("Ann sleeps .\n")
+    encoder = ["encoder=files", "encoder.directions=[backward]"]
+    for folder, state in (("alone", "zero"), ("both", "carried")):
+        bilm = [*encoder, f"encoder.dir={tmp_path}/{folder}"]
+        figures = adapt.adapt(config("job=adapt", "task=ner", f"out={tmp_path}/out", *bilm))
+        assert figures.keys() == {"before/backward", "after/backward"}
+        assert figures["after/backward"] < figures["before/backward"]
+        tokens = [f"input={tmp_path}/in.txt", f"per_token={tmp_path}/tokens.jsonl"]
+        found = perplexity(config("job=perplexity", f"state={state}", *tokens, *bilm))
+        assert found.keys() == {"backward", "tokens", "sentences", "unknown", "state"}
+        record = json.loads((tmp_path / "tokens.jsonl").read_text())
+        assert record["perplexity"] == pytest.approx({"backward": found["backward"]})
+        assert (len(record["backward"]), "end" in record) == (3, False)
+    alone = ["encoder=files", f"encoder.dir={tmp_path}/alone", "elmo.adapt=true"]
+    train(config("task=ner", *SMALL["ner"], "fit.max_epochs=1", *alone, data_size=5))
+
+
 def test_it_runs_where_the_run_does(config, monkeypatch):
     """On the CPU, where `trainer` says so, even beside a GPU."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)

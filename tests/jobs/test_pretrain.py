@@ -88,11 +88,36 @@ def test_what_it_leaves(config, tmp_path, text):
     model = language_model(out)
     assert model.vocabulary[:3] == ["<S>", "</S>", "<UNK>"]
     assert model.perplexity([line.split() for line in LINES * 4]) == pytest.approx(
-        (figures["test/forward"], figures["test/backward"]), rel=1e-5
+        {name: figures[f"test/{name}"] for name in ("forward", "backward")}, rel=1e-5
     )
     card = (out / "README.md").read_text("utf-8")
     assert "384 tokens, 64 sentences" in card
     assert "sampled" in card
+
+
+@pytest.mark.parametrize("direction", ["forward", "backward"])
+def test_one_direction_alone(config, tmp_path, text, caplog, direction):
+    """Its figures, its card and its log lines say nothing of the other."""
+    other = {"forward": "backward", "backward": "forward"}[direction]
+    overrides = [f"bilm.directions=[{direction}]", f"text.files.test={text}"]
+    with caplog.at_level("INFO"):
+        figures = pretrain(config(*overrides))
+    assert figures.keys() == {"dev", f"test/{direction}"}
+    assert figures["dev"] == pytest.approx(figures[f"test/{direction}"], rel=1e-2)  # fp16
+    assert f"dev perplexity {direction} " in caplog.text
+    card = (tmp_path / "out" / "README.md").read_text("utf-8")
+    assert card.startswith(f"# The {direction} half of a biLM")
+    assert other not in card + caplog.text
+    assert language_model(tmp_path / "out").directions == (direction,)
+    with pytest.raises(ValueError, match=r"another training: bilm.directions was \['"):
+        pretrain(config(*overrides, "bilm.directions=[forward,backward]"))
+
+
+def test_a_training_from_before_there_were_directions_goes_on(config, tmp_path):
+    pretrain(config("pretrain.epochs=1"))
+    last = tmp_path / "out" / "last.ckpt"
+    assert "bilm.directions" not in torch.load(last, weights_only=True)["identity"]
+    pretrain(config("pretrain.epochs=2"))
 
 
 def test_a_folder_a_glob_gzip_and_raw_text(config, tmp_path):
@@ -207,8 +232,9 @@ def test_stopped_before_the_first_look_at_dev(config, tmp_path, monkeypatch):
     stopped = language_model(tmp_path / "out")
     monkeypatch.setattr(Trainer, "_step", lambda *_: pytest.fail("it trained"))
     figures = pretrain(config("pretrain.max_steps=5"))
-    forward, backward = stopped.perplexity([line.split() for line in LINES * 4])
-    assert figures["dev"] == pytest.approx((forward * backward) ** 0.5, rel=1e-2)  # fp16
+    found = stopped.perplexity([line.split() for line in LINES * 4])
+    mean = (found["forward"] * found["backward"]) ** 0.5
+    assert figures["dev"] == pytest.approx(mean, rel=1e-2)  # fp16
     assert "5 steps" in (tmp_path / "out" / "README.md").read_text()
 
 

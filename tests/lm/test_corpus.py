@@ -3,13 +3,14 @@
 import numpy as np
 import pytest
 
+from elmo_bench.encoders.bilm import DIRECTIONS
 from elmo_bench.lm import Corpus
 
 TEXT = [["a", "b", "c"], ["b", "a"], [], ["c", "c", "a", "b"], ["é"]]
 SHAPE = {"batch_size": 3, "unroll": 4}
 
 
-def windows(corpus, direction=0, seed=0, start=0, **shape):
+def windows(corpus, direction="forward", seed=0, start=0, **shape):
     return list(
         corpus.windows(direction, **(shape or SHAPE), rng=np.random.default_rng(seed), start=start)
     )
@@ -39,7 +40,7 @@ def test_nothing_is_left_of_an_encoding_that_fails(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("direction", [0, 1])
+@pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("batch_size", [1, 2, 3])
 def test_every_token_once_an_epoch(direction, batch_size):
     """Whatever the shapes: all words and one end a sentence are targets, in an order that is
@@ -53,13 +54,13 @@ def test_every_token_once_an_epoch(direction, batch_size):
         assert len(targets) == corpus.num_windows(**shape)
         stream = np.concatenate(targets, 1)
         found = stream[stream >= 0].tolist()
-        expected = [*corpus.tokens.tolist(), *[1 - direction] * corpus.num_sentences]
+        expected = [*corpus.tokens.tolist(), *[int(direction == "forward")] * corpus.num_sentences]
         assert sorted(found) == sorted(expected)
         epochs.append(found)
     assert epochs[0] != epochs[1]
 
 
-@pytest.mark.parametrize("direction", [0, 1])
+@pytest.mark.parametrize("direction", DIRECTIONS)
 def test_from_any_place(direction):
     corpus = Corpus(TEXT * 9)
     whole = windows(corpus, direction)

@@ -2,14 +2,22 @@
 losses that are not numbers.
 """
 
+import dataclasses
 from functools import partial
 
 import pytest
 import torch
 import torch.multiprocessing as mp
 
-from elmo_bench.encoders.bilm import BiLm, Options
-from elmo_bench.lm import Corpus, LanguageModel, Trainer, Training
+from elmo_bench.encoders.bilm import DIRECTIONS, BiLm, Options
+from elmo_bench.lm import (
+    Corpus,
+    LanguageModel,
+    Trainer,
+    Training,
+    sentence_likelihoods,
+    text_likelihoods,
+)
 
 OPTIONS = Options(cell_size=12, projection_size=6, filters=((1, 4), (2, 4)))
 TEXT = [[word, other, "."] for word in "abcdefgh" for other in "ijklmnop"]
@@ -19,11 +27,12 @@ KINDS = {
 }
 
 
-def trainer(kind="adam", dropout=0.0, text=TEXT, **settings):
+def trainer(kind="adam", dropout=0.0, text=TEXT, directions=DIRECTIONS, **settings):
     defaults = {"epochs": 2, "batch_size": 4, "unroll": 5, "lr": 0.02, "gradient_clip": 1.0}
     torch.manual_seed(3)
     corpus = Corpus(text)
-    model = LanguageModel(BiLm(OPTIONS, dropout), corpus.vocabulary())
+    options = dataclasses.replace(OPTIONS, directions=directions)
+    model = LanguageModel(BiLm(options, dropout), corpus.vocabulary())
     dense, sparse = KINDS[kind]
     return Trainer(model, corpus, Training(**defaults | settings), dense=dense, sparse=sparse)
 
@@ -42,8 +51,8 @@ def test_truncated_equals_full_backpropagation_where_the_window_covers_the_text(
     truncated = {name: parameter.grad for name, parameter in found.model.named_parameters()}
     model = found.model
     model.zero_grad()
-    forward, backward = LanguageModel.log_likelihoods.__wrapped__(model, [sentence])
-    loss = -(forward.sum() + backward.sum()) / 10
+    scores = LanguageModel.log_likelihoods.__wrapped__(model, [sentence])
+    loss = -(scores["forward"].sum() + scores["backward"].sum()) / 10
     loss.backward()
     assert step.loss == pytest.approx(loss.item(), abs=1e-6)
     for name, parameter in model.named_parameters():
@@ -71,6 +80,50 @@ def test_it_goes_on_to_the_same_bits(kind, samples, tmp_path):
         assert torch.equal(value, weights(again)[name]), name
 
 
+@pytest.mark.parametrize("samples", [None, 8])
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_one_direction(direction, samples, tmp_path):
+    """It learns as one of two does, its figures are its own alone, and it goes on to the same
+    bits.
+    """
+    make = partial(trainer, directions=(direction,), samples=samples, dropout=0.1, epochs=4)
+    found = make()
+    for _ in found.run():
+        if found.step == found.epoch_steps + 3:
+            torch.save(found.state_dict(), tmp_path / "last.ckpt")
+    perplexities = found.model.perplexity(TEXT)
+    assert perplexities.keys() == {direction}
+    assert (
+        2 < perplexities[direction] < 13
+    )  # of 20 words; 2 choices of 8 in 4 predictions: 2.8 at best
+    again = make()
+    again.load_state_dict(torch.load(tmp_path / "last.ckpt", weights_only=True))
+    for _ in again.run():
+        pass
+    for name, value in weights(found).items():
+        assert torch.equal(value, weights(again)[name]), name
+
+
+@torch.no_grad()
+def test_a_half_predicts_as_it_does_beside_the_other():
+    whole = trainer().model.eval()
+    for number, direction in enumerate(DIRECTIONS):
+        half = trainer(directions=(direction,)).model.eval()
+        weights_of = whole.state_dict()
+        half.load_state_dict(
+            {
+                name.replace(f"directions.{number}.", "directions.0."): value
+                for name, value in weights_of.items()
+                if f"directions.{1 - number}." not in name
+            }
+        )
+        for measure in (sentence_likelihoods, partial(text_likelihoods, streams=3)):
+            pairs = zip(measure(whole, TEXT), measure(half, TEXT), strict=True)
+            for both, one in pairs:
+                assert one.keys() == {direction}
+                assert one[direction] == pytest.approx(both[direction], abs=1e-5)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_sampled_and_full_softmax_learn_alike(kind):
     how = {"adam": {"lr": 0.01}, "adagrad": {"lr": 0.2, "loss_scale": 5.0, "gradient_clip": 10.0}}[
@@ -81,7 +134,7 @@ def test_sampled_and_full_softmax_learn_alike(kind):
         found = trainer(kind, epochs=8, samples=samples, **how)
         for _ in found.run():
             pass
-        perplexities.append(sum(found.model.perplexity(TEXT)) / 2)
+        perplexities.append(sum(found.model.perplexity(TEXT).values()) / 2)
         assert perplexities[-1] < 13
     assert perplexities[1] == pytest.approx(perplexities[0], rel=0.15)
 
@@ -167,4 +220,4 @@ def test_the_originals_tiny_corpus(fixtures):
     found = trainer(text=text, epochs=60, batch_size=2, unroll=20, lr=0.03)
     for _ in found.run():
         pass
-    assert max(found.model.perplexity(text)) < 20
+    assert max(found.model.perplexity(text).values()) < 20

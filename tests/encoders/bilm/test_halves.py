@@ -1,0 +1,77 @@
+"""One direction of a biLM: the left or right half of every layer, from any file and from the store."""
+
+import logging
+
+import pytest
+import torch
+from hydra import compose, initialize_config_dir
+
+from elmo_bench.encoders import build_store, encode
+from elmo_bench.encoders.bilm import DIRECTIONS, BiLm, Options, load, save
+from elmo_bench.jobs.export import export
+from tests.conftest import CONF
+
+SENTENCES = [["It", "rains", "."], ["No"], ["Ann", "sleeps", "and", "Bob", "sings"]]
+PART = {"forward": slice(0, 4), "backward": slice(4, 8)}
+
+
+@pytest.fixture
+def bilm(tmp_path):
+    model = BiLm(Options(cell_size=6, projection_size=4, filters=((1, 3), (3, 5))))
+    save(model, tmp_path / "whole" / "weights.safetensors")
+    return model.requires_grad_(False).eval()
+
+
+def half(folder, direction, weights="weights.safetensors"):
+    model = load(folder / "options.json", folder / weights, directions=[direction])
+    return model.requires_grad_(False).eval()
+
+
+def assert_half(layers, whole, direction):
+    for ours, theirs in zip(layers, whole, strict=True):
+        torch.testing.assert_close(ours, theirs[..., PART[direction]], rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_a_half_is_half_of_every_layer(bilm, tmp_path, direction):
+    whole, one = encode(bilm, SENTENCES), half(tmp_path / "whole", direction)
+    assert (one.dim, one.num_layers) == (4, 3)
+    assert (
+        one.fingerprint()
+        != half(tmp_path / "whole", DIRECTIONS[direction == "forward"]).fingerprint()
+    )
+    assert_half(encode(one, SENTENCES), whole, direction)
+    store = build_store(one, SENTENCES, [2, 0], tmp_path / "store")
+    mask = torch.ones(1, 5, dtype=torch.bool)
+    assert_half([store(SENTENCES[2:], mask)[:, 0]], [whole[2][[2, 0]]], direction)
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("name", ["weights.hdf5", "weights.safetensors"])
+def test_exported_it_is_a_biLM_of_one_direction(bilm, tmp_path, caplog, direction, name):  # noqa: N802
+    whole = [
+        f"encoder.options={tmp_path}/whole/options.json",
+        f"encoder.weights={tmp_path}/whole/weights.safetensors",
+    ]
+    with initialize_config_dir(str(CONF), version_base="1.3"), caplog.at_level(logging.WARNING):
+        export(
+            compose(
+                "config",
+                [
+                    "job=export",
+                    "encoder=files",
+                    *whole,
+                    f"encoder.directions=[{direction}]",
+                    f"output={tmp_path}/half/{name}",
+                    "run_dir=here",
+                ],
+            )
+        )
+    assert ("other readers of ELMo ask for both" in caplog.text) == (name == "weights.hdf5")
+    again = load(tmp_path / "half" / "options.json", tmp_path / "half" / name)
+    assert again.options.directions == (direction,)
+    assert again.fingerprint() == half(tmp_path / "whole", direction).fingerprint()
+    assert half(tmp_path / "half", direction, name).fingerprint() == again.fingerprint()
+    other = DIRECTIONS[direction == "forward"]
+    with pytest.raises(ValueError, match=rf"has only \['{direction}'\], and no {other}"):
+        half(tmp_path / "half", other, name)
