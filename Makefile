@@ -10,7 +10,8 @@ demo: $(READY)  ## the main job, cut short at 8 epochs: NER on a generated corpu
 	$(BIN)/python run.py task=ner elmo.mix=all fit.max_epochs=8
 
 paper: $(READY)  ## the paper's tables on the generated corpus, three seeds, tested, on one page; given again it goes on where it stopped
-	$(BIN)/python run.py -m 'experiment=glob(table*)' data=sample encoder=mini seed=1,2,3 outputs_dir=outputs/paper resume=true hydra.launcher.n_jobs=2
+	for table in 1 2 3; do \
+	  $(BIN)/python run.py sweep=table$$table data=sample encoder=mini seed=1,2,3 outputs_dir=outputs/paper resume=true hydra.launcher.n_jobs=2 || exit 1; done
 	$(BIN)/python run.py job=paper runs=outputs/paper output=outputs/paper/report.html
 
 test: $(READY)  ## all tests, a process a core

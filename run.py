@@ -81,12 +81,13 @@ def help_text() -> str:
     """What Hydra prints for `--help`, of which it takes most of the time to list the same
     folders.
     """
-    groups = sorted(
-        folder for folder in CONF.iterdir() if folder.is_dir() and folder.name != "hydra"
-    )
+    groups: dict[str, list[str]] = {}
+    for path in sorted(CONF.glob("*/**/*.yaml")):
+        groups.setdefault(path.parent.relative_to(CONF).as_posix(), []).append(path.stem)
     lines = [
-        f"{group.name}: {', '.join(sorted(path.stem for path in group.glob('*.yaml')))}\n"
-        for group in groups
+        f"{group}: {', '.join(groups[group])}\n"
+        for group in sorted(groups)
+        if not group.startswith("hydra")
     ]
     template = OmegaConf.load(CONF / "config.yaml").hydra.help.template
     return Template(template).substitute(APP_CONFIG_GROUPS="".join(lines))

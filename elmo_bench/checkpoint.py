@@ -82,6 +82,8 @@ def _corpus(cfg: DictConfig) -> dict[str, Any]:
     option = (
         HydraConfig.get().runtime.choices["data"] if HydraConfig.initialized() else cfg.data.name
     )
+    if "files" not in _options("data").get(option, data):  # data=paper, which chooses another
+        option = cfg.data.name
     return plain | {"option": option, "name": cfg.data.name, "files": files}
 
 

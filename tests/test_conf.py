@@ -11,9 +11,13 @@ CONF = Path(__file__).parents[1] / "conf"
 OPTIONS = sorted(
     (path.parent.name, path.stem)
     for path in CONF.glob("*/*.yaml")
-    if path.parent.name not in ("recipe", "experiment", "sweep")
+    if path.parent.name not in ("recipe", "sweep")
 )
-EXPERIMENTS = sorted(path.stem for path in CONF.glob("experiment/*.yaml"))
+PAPER = {
+    path.stem: OmegaConf.load(path).hydra.sweeper.params.task
+    for path in sorted(CONF.glob("sweep/*[0-9].yaml"))
+}
+TASKS = sorted(path.stem for path in CONF.glob("task/*.yaml"))
 RECIPES = sorted(path.stem for path in CONF.glob("recipe/*.yaml"))
 ONLY_WITH = {
     group: ["job=pretrain"] for group in ("bilm", "text", "bilm_optimizer")
@@ -110,26 +114,53 @@ def test_a_recipe_is_for_one_corpus_and_task(recipe):
     assert without.task == composed("data=wikigold", f"task={task}").task
 
 
-@pytest.mark.parametrize("experiment", EXPERIMENTS)
-def test_an_experiment_is_the_papers(experiment):
-    """It says no more of the model than which biLM it has, and one command runs all on another
-    corpus, with another biLM.
+@pytest.mark.parametrize(
+    ("sweep", "task"), [(sweep, task) for sweep in PAPER for task in PAPER[sweep].split(",")]
+)
+def test_a_sweep_of_the_paper_is_the_papers(sweep, task):
+    """It says no more of the model than which biLM it has, and its corpus; one command runs all on
+    another corpus, with another biLM.
     """
-    place, task, kind = f"{experiment}_".split("_", 2)
-    cfg = composed(f"experiment={experiment}")
-    assert place in (f"table{cfg.published.get('table')}", f"figure{cfg.published.get('figure')}")
-    changed = (
-        ("attention_dropout", "l2") if (task, kind) == ("snli", "baseline_") else ()
-    )  # came with ELMo
-    assert (
-        cfg.task
-        == composed(f"task={task}", "~recipe", *(f"task.model.{key}=0" for key in changed)).task
-    )
-    assert (cfg.encoder.name == "none") == (kind == "baseline_")
-    here = composed(f"experiment={experiment}", "data=sample", "encoder=mini")
-    assert here.encoder.name == "mini"
-    assert (here.elmo.mix == "none") == (kind == "baseline_")
-    assert cfg.published.get("baseline", False) == (kind == "baseline_")
+    cfg = composed(f"sweep={sweep}", f"task={task}")
+    assert cfg.published == {sweep[:-1]: int(sweep[-1])}
+    own = composed(f"task={task}", f"data={cfg.data.name}", "encoder=original")
+    for group in ("data", "encoder", "elmo", "embed", "rnn", "vocab", "fit"):
+        assert cfg[group] == own[group]
+    assert cfg.task.model == own.task.model
+    here = composed("data=sample", "encoder=mini", f"sweep={sweep}", f"task={task}")
+    assert (here.data.name, here.encoder.name) == ("sample", "mini")
+    assert here.fit.max_epochs < cfg.fit.max_epochs  # its recipe's
+
+
+def test_the_corpora_of_the_paper():
+    corpora = {task: composed("data=paper", f"task={task}").data.name for task in TASKS}
+    assert corpora == {
+        "coref": "ontonotes5",
+        "ner": "conll2003",
+        "snli": "snli",
+        "squad": "squad1",
+        "srl": "ontonotes5",
+        "sst5": "sst",
+    }
+
+
+@pytest.mark.parametrize("data", ["data=paper", "data=sample"])
+def test_the_papers_baseline_lacks_what_came_with_elmo(data):
+    """In its own sweeps alone, and where the command line does not say otherwise."""
+
+    def regularisation(*overrides):
+        model = composed("task=snli", data, *overrides).task.model
+        return model.attention_dropout, model.l2
+
+    own = regularisation()
+    assert own == ((0.5, 1e-4) if data == "data=paper" else (0.2, 0.0))
+    for overrides in (
+        ["elmo.mix=none"],
+        *(["sweep=table1", f"elmo.mix={mix}"] for mix in ("all", "top", "0", "[0,1]")),
+    ):
+        assert regularisation(*overrides) == own
+    assert regularisation("sweep=table2", "elmo.mix=none") == (0, 0)
+    assert regularisation("sweep=table2", "elmo.mix=none", "task.model.l2=0.3") == (0, 0.3)
 
 
 def test_published_settings():
@@ -152,24 +183,12 @@ def test_published_settings():
 )
 def test_word_vectors_are_read_as_published(task, freeze, lowercase, unit):
     """By the command of Table 1 alone."""
-    cfg = composed(f"experiment=table1_{task}_elmo", "vocab.vectors=FILE")
+    cfg = composed("sweep=table1", f"task={task}", "vocab.vectors=FILE")
     assert (cfg.embed.freeze, cfg.vocab.lowercase, cfg.vocab.unit_vectors) == (
         freeze,
         lowercase,
         unit,
     )
-
-
-@pytest.mark.parametrize("experiment", [name for name in EXPERIMENTS if name.startswith("table")])
-def test_an_experiment_has_its_published_figure(experiment):
-    """That of Table 1 is the one that the task's own config names."""
-    table, task, kind = experiment.split("_", 2)
-    cfg = composed(f"experiment={experiment}")
-    if table != "table1":
-        assert cfg.published.split == "dev"
-        assert 0.8 < cfg.published[cfg.task.monitor] < 0.9
-    elif task != "squad":  # whose config has the figures on dev, which is what can be measured
-        assert cfg.task.published[kind][cfg.task.monitor] == cfg.published[cfg.task.monitor]
 
 
 def keys(node, prefix=""):

@@ -209,4 +209,4 @@ def test_a_run_without_a_test_file(tmp_path, paths, capsys):
 def test_real_english_has_a_bilm_of_real_english(data, bilm):
     assert composed(f"data={data}").encoder.name == bilm
     assert composed(f"data={data}", "encoder=none").encoder.name == "none"
-    assert composed(f"data={data}", "experiment=table1_ner_elmo").encoder.name == "original"
+    assert composed(f"data={data}", "sweep=table1").encoder.name == "original"

@@ -200,9 +200,9 @@ def test_three_ways_to_fail(tmp_path):
         "diverges": "task: {optimizer: {lr: 1e30}}",
         "fine": "seed: 2",
     }
-    (tmp_path / "experiment").mkdir()
+    (tmp_path / "kind").mkdir()
     for name, content in kinds.items():
-        (tmp_path / "experiment" / f"{name}.yaml").write_text(f"# @package _global_\n{content}\n")
+        (tmp_path / "kind" / f"{name}.yaml").write_text(f"# @package _global_\n{content}\n")
     (tmp_path / "mine.yaml").write_text("defaults: [config, _self_]\nfit: {max_epochs: 1}\n")
     sweep = [
         "--config-dir",
@@ -210,7 +210,7 @@ def test_three_ways_to_fail(tmp_path):
         "--config-name",
         "mine",
         "-m",
-        f"experiment={','.join(kinds)}",
+        f"+kind={','.join(kinds)}",
     ]
     folders = [
         f"hydra.sweep.dir={tmp_path}/sweep",

@@ -28,6 +28,7 @@ SETTINGS = (
     "baseline",
     "split",
     "metric",
+    "paper",
 )  # what each of several tables may say for itself
 
 
@@ -52,14 +53,15 @@ def report(cfg: DictConfig) -> None:
         title: _settings(settings, title, own)
         for title, own in (settings["tables"] or {"": {}}).items()
     }
-    chosen = {title: reports.where(runs, table["where"] or {}) for title, table in tables.items()}
+    chosen = {title: _chosen(runs, table) for title, table in tables.items()}
     if not any(chosen.values()):
-        raise ValueError(
-            f"runs={settings['runs']}: no run is as `where` says: "
-            f"{[table['where'] for table in tables.values()]}"
-        )
+        asked = [
+            {key: table[key] for key in ("where", "paper") if table[key]}
+            for table in tables.values()
+        ]
+        raise ValueError(f"runs={settings['runs']}: no run is as its table asks: {asked}")
     for title in (title for title in tables if not chosen[title]):
-        log.info("no run is as `where` says: %s is left out", title)
+        log.info("no run is as it asks: %s is left out", title)
     found = [
         _report(chosen[title], title, table) for title, table in tables.items() if chosen[title]
     ]
@@ -89,6 +91,12 @@ def _settings(settings: dict[str, Any], title: str, own: dict[str, Any] | None) 
     return {key: own.get(key, settings[key]) for key in SETTINGS}
 
 
+def _chosen(runs: list[reports.Run], table: dict[str, Any]) -> list[reports.Run]:
+    """The runs of a table: those that are as `where` says and, with `paper`, that stand there."""
+    runs, name = reports.where(runs, table["where"] or {}), table["paper"]
+    return [run for run in runs if name is None or reports.stands_in(run, name)]
+
+
 def _report(runs: list[reports.Run], title: str, table: dict[str, Any]) -> reports.Report:
     columns = _list(table["columns"])
     # A single column key has a single value, which may itself be a list: elmo.mix=[0,1].
@@ -102,6 +110,7 @@ def _report(runs: list[reports.Run], title: str, table: dict[str, Any]) -> repor
         split=table["split"],
         baseline=tuple(map(reports.as_text, baseline)) or None,
         title=title,
+        paper=table["paper"],
     )
 
 

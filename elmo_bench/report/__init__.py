@@ -2,6 +2,7 @@ from elmo_bench.runs import Run, as_text, collect, where
 
 from .escape import plain
 from .page import page, picture
+from .published import stands_in
 from .table import Report, report
 from .write import as_csv, as_json, footnotes, grids, latex, markdown, terminal
 
@@ -20,6 +21,7 @@ __all__ = [
     "picture",
     "plain",
     "report",
+    "stands_in",
     "terminal",
     "where",
 ]

@@ -5,7 +5,7 @@ differences to a baseline.
 import math
 import statistics
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 from zipfile import BadZipFile
@@ -16,6 +16,7 @@ from jaxtyping import Float, UInt
 from elmo_bench.checks import one_of
 from elmo_bench.runs import EARLIER, Run, choice, distinguishing, full_keys, number, varies
 
+from .published import published
 from .significance import bootstrap, holm, randomisation, seeds
 
 Key = tuple[str, ...]
@@ -77,12 +78,15 @@ def report(
     split: str = "test",
     baseline: Key | None = None,
     title: str = "",
+    paper: str | None = None,
 ) -> Report:
-    """All cells, and how each differs from the cell of its row in the column `baseline`.
+    """All cells, and how each differs from the baseline: the cell of its row in that column, or of
+    the row that differs by "-" alone, where `rows` do nothing for the baseline.
 
     `metric` None is what each run's task monitors. Without `rows` there is a row for whatever
     differs between the runs beside the columns and the seed; with them, runs that differ in
-    anything else are an error: their mean would mean nothing.
+    anything else are an error: their mean would mean nothing. `paper` is the table of the paper,
+    such as `table2`, whose figures stand beside ours; None: the first that has one.
     """
     place = f"tables.{title}." if title else ""
     one_of(f"{place}split", split, SPLITS)
@@ -136,7 +140,9 @@ def report(
                     if len(figures[column]) > 1
                     else None,
                     best=len(group) > 1 and means[column] == max(means.values()),
-                    published=_published(group[column][0], metric, split),
+                    published=published(
+                        group[column][0], _name(group[column][0], metric), split, paper
+                    ),
                     comparison=comparisons.get((row, column)),
                 )
             )
@@ -200,10 +206,11 @@ def _mixed(groups: dict[Key, dict[Key, list[Run]]]) -> list[str]:
 
 
 def order(key: Key) -> list[tuple[float, str]]:
-    """Numbers by size, before words."""
+    """Numbers by size, before words; "-" before both."""
+    first, last = (-math.inf, ""), math.inf
     numbers = map(number, key)
     return [
-        (math.inf, text) if value is None else (value, "")
+        first if text == "-" else (last, text) if value is None else (value, "")
         for text, value in zip(key, numbers, strict=True)
     ]
 
@@ -228,19 +235,37 @@ def _comparisons(
     for row, group in groups.items():
         if baseline is None:
             continue
-        if baseline not in group:
+        base = base_row([other for other in groups if baseline in groups[other]], row)
+        if base is None:
             notes.append(
                 f"{' '.join(row)}: no comparison, since no run of the baseline is in this row "
                 "(what it lacks, move to columns)"
             )
             continue
         for column in group.keys() - {baseline}:
-            compared[row, column], note = _compare(group[column], group[baseline], metric, split)
+            compared[row, column], note = _compare(
+                group[column], groups[base][baseline], metric, split
+            )
             notes += [f"{' '.join([*row, *column])}: {note}"] if note else []
     tested = {place: found.p for place, found in compared.items() if found.p is not None}
     for place, p in zip(tested, holm([*tested.values()]), strict=True):
         compared[place] = compared[place]._replace(p_holm=p)
     return compared, sorted(notes)
+
+
+def base_row(rows: Iterable[Key], row: Key) -> Key | None:
+    """Of the rows that have a baseline the one that serves a row: its own, else one that differs by
+    "-" alone, where a key does nothing for the baseline.
+
+    >>> base_row([("ner", "-"), ("srl", "0.1")], ("ner", "0.1"))
+    ('ner', '-')
+    """
+    serving = (
+        base
+        for base in rows
+        if all(theirs in (ours, "-") for theirs, ours in zip(base, row, strict=True))
+    )
+    return min(serving, key=lambda base: base.count("-"), default=None)
 
 
 def _compare(
@@ -300,32 +325,3 @@ def _counts(
             f"{path}: not the counts of examples that a run leaves: {error!r}"
         ) from error
     return sentences, counts
-
-
-def _published(run: Run, metric: str | None, split: str) -> float | None:
-    """The paper's figure: that of the experiment, else, on test, the task's for the baseline and
-    for ELMo as the paper has it.
-    """
-    config, name = run["config"], _name(run, metric)
-    task, elmo, encoder = config["task"], config["elmo"], config["encoder"]
-    is_baseline = "none" in (encoder["name"], elmo["mix"])
-    if name in (given := config.get("published") or {}):
-        holds = (
-            given.get("split", "test") == split
-            and given.get("baseline", is_baseline) == is_baseline
-        )
-        return given[name] if holds else None
-    if split != "test":
-        return None
-    changed = any(elmo.get(key) for key in ("adapt", "finetune", "mix_lr")) or not encoder.get(
-        "pretrained", True
-    )
-    papers = {"norm": "none"} | task.get("elmo", {})
-    as_in_paper = (
-        elmo["mix"] == "all"
-        and not changed
-        and all(elmo.get(key, "none") == value for key, value in papers.items())
-    )
-    if config.get("fraction", 1) != 1 or not (is_baseline or as_in_paper):
-        return None
-    return (task.get("published") or {}).get("baseline" if is_baseline else "elmo", {}).get(name)

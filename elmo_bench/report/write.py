@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from . import escape
-from .table import Cell, Key, Report, order
+from .table import Cell, Key, Report, base_row, order
 
 LEVEL = 0.05
 ABOUT = (
@@ -85,7 +85,8 @@ def details(report: Report) -> Grid:
     bases = {cell.row: cell.published for cell in report.cells if cell.column == report.baseline}
     rows = []
     for cell in report.cells:
-        base = bases.get(cell.row) if cell.comparison else None
+        serving = base_row(bases, cell.row) if cell.comparison else None
+        base = None if serving is None else bases[serving]
         gone = (
             None if base is None or cell.published is None else (cell.published - base) / (1 - base)
         )

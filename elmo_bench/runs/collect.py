@@ -130,13 +130,21 @@ def choice(run: Run, keys: Sequence[str]) -> tuple[str, ...]:
 def where(runs: Iterable[Run], values: Mapping[str, object]) -> list[Run]:
     """The runs whose config has these values under dotted keys."""
 
-    def agrees(run: Run, key: str, wanted: str) -> bool:
-        found = {run["choices"][name] for name in (key, f"{key}.name") if name in run["choices"]}
-        value = number(wanted)
-        return wanted in found or (value is not None and value in map(number, found))
+    def agrees(run: Run, key: str, value: object) -> bool:
+        names = (name for name in (key, f"{key}.name") if name in run["choices"])
+        return any(equal(run["choices"][name], value) for name in names)
 
-    wanted = {key: as_text(value) for key, value in values.items()}
-    return [run for run in runs if all(agrees(run, key, value) for key, value in wanted.items())]
+    return [run for run in runs if all(agrees(run, key, values[key]) for key in values)]
+
+
+def equal(text: str, value: object) -> bool:
+    """Whether a config's value, as a table shows it, is this one: 1 is 1.0.
+
+    >>> equal("1.0", 1), equal("[0,1]", [0, 1]), equal("None", None)
+    (True, True, True)
+    """
+    wanted = as_text(value)
+    return text == wanted or (number(wanted) is not None and number(text) == number(wanted))
 
 
 def distinguishing(runs: Sequence[Run], given: Sequence[str]) -> list[str]:

@@ -19,37 +19,33 @@ ELSEWHERE = ("run_dir", "outputs_dir", "data_dir", "cache_dir", "resume", "num_w
 # files (their contents count).
 ASIDE = (
     *ELSEWHERE,
-    *(
-        f"trainer.{key}"
-        for key in (
-            "accelerator",
-            "enable_progress_bar",
-            "enable_model_summary",
-            "log_every_n_steps",
-            "profiler",
-        )
-    ),
-    *("published", "task.published", "task.suffix"),
-    *(
-        "fit.save_minutes",
-        "task.batch_size",
-        "task.batch_scores",
-        "task.max_epochs",
-        "task.patience",
-        "task.gradient_clip",
-        "task.gradient_clip_algorithm",
-        "task.elmo",
-    ),
-    *("data.files", "data.origin", "data.downloads"),
-    *(
-        "encoder.dir",
-        "encoder.options",
-        "encoder.weights",
-        "encoder.vectors",
-        "vocab.vectors",
-        "checkpoint",
-    ),
-    *("elmo.cache", "cache"),
+    "trainer.accelerator",
+    "trainer.enable_progress_bar",
+    "trainer.enable_model_summary",
+    "trainer.log_every_n_steps",
+    "trainer.profiler",
+    "published",
+    "task.published",
+    "task.suffix",
+    "fit.save_minutes",
+    "task.batch_size",
+    "task.batch_scores",
+    "task.max_epochs",
+    "task.patience",
+    "task.gradient_clip",
+    "task.gradient_clip_algorithm",
+    "task.elmo",
+    "data.files",
+    "data.origin",
+    "data.downloads",
+    "encoder.dir",
+    "encoder.options",
+    "encoder.weights",
+    "encoder.vectors",
+    "vocab.vectors",
+    "checkpoint",
+    "elmo.cache",
+    "cache",
 )
 
 
@@ -93,20 +89,17 @@ def idle(config: Mapping[str, Any]) -> Iterator[str]:
     """The keys that do nothing beside the values of others."""
     elmo = config.get("elmo") or {}
     mix, finetune = elmo.get("mix"), elmo.get("finetune")
+    if mix == "none":  # the baseline
+        yield from (f"elmo.{key}" for key in elmo if key != "mix")
     if not elmo.get("adapt") or mix == "none":
         yield "adapt"
-    if not finetune or mix == "none":
+    if not finetune:
         yield from ("elmo.lr", "elmo.lr_decay", "elmo.unfreeze", "elmo.lora")
     if mix != "all" and not (
         isinstance(mix, list) and len(mix) > 1
-    ):  # a single share is 1 whatever its logit
-        yield "elmo.mix_lr"
-    if (
-        finetune
-        or mix == "none"
-        or elmo.get("cache") == "off"
-        or elmo.get("cache_dtype") == "float32"
-    ):
+    ):  # a single share is 1 whatever its logit; equal ones have none
+        yield from ("elmo.mix_lr", "elmo.l2")
+    if finetune or elmo.get("cache") == "off" or elmo.get("cache_dtype") == "float32":
         yield "elmo.cache_dtype"
     optimizer = (config.get("task") or {}).get("optimizer") or {}
     yield from (f"task.optimizer.{key}" for key, value in optimizer.items() if value is None)

@@ -7,17 +7,16 @@ from pathlib import Path
 import pytest
 import torch
 from hydra import compose, initialize_config_dir
+from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from elmo_bench.inputs import same
 from elmo_bench.jobs.evaluate import evaluate
 from elmo_bench.jobs.report import report
 from elmo_bench.jobs.train import train
-from elmo_bench.runs import Result, begin, finished, write_result
+from elmo_bench.runs import Identity, Result, begin, finished, write_result
 
 CONF = str(Path(__file__).parents[2] / "conf")
-
-
-EXPERIMENTS = sorted(path.stem for path in Path(CONF, "experiment").glob("*.yaml"))
+SWEEPS = ("table1", "table2", "table3", "figure1", "figure2")
 
 
 def composed(*overrides):
@@ -111,20 +110,34 @@ def test_an_evaluation_leaves_the_run_alone(tiny, tmp_path):
     assert Path(cfg.run_dir, "best.ckpt").is_file()
 
 
+def points(sweep):
+    """The overrides of each run of a sweep, as Hydra's sweeper makes them; of Figure 1 a part."""
+    with initialize_config_dir(CONF, version_base="1.3"):
+        hydra = compose("config", [f"sweep={sweep}"], return_hydra_config=True).hydra
+    params = dict(hydra.sweeper.params)
+    params |= {"fraction": "0.1,1"} if "fraction" in params else {}
+    overrides = OverridesParser.create().parse_overrides([f"{k}={v}" for k, v in params.items()])
+    axes = (
+        [f"{one.key_or_group}={value}" for value in one.sweep_string_iterator()]
+        for one in overrides
+    )
+    return [list(point) for point in itertools.product(*axes)]
+
+
 def test_the_papers_tables_and_figures(tmp_path):
-    """All its experiments on one page, made-up results: who stands in which table, and what the
-    paper has for it.
+    """All its sweeps on one page, made-up results: who stands in which table, and what the paper
+    has for it. What one sweep has run, the next leaves out, and it stands in its table all the same.
     """
-    for number, name in enumerate(EXPERIMENTS):
-        points = itertools.product(
-            ["fraction=0.1", "fraction=1"], ["elmo.mix=none", "elmo.mix=all"]
-        )
-        for place, point in enumerate(points if name.startswith("figure1") else [()]):
-            folder = tmp_path / "runs" / name / str(place)
+    identities = set()
+    for sweep in SWEEPS:
+        for number, point in enumerate(points(sweep)):
+            folder = tmp_path / "runs" / sweep / str(number)
+            here = ["data=sample", "encoder=mini", f"run_dir={folder}"]
+            cfg = composed(f"sweep={sweep}", *here, *point)
+            if (identity := str(Identity.of(cfg, {}))) in identities:
+                continue
+            identities.add(identity)
             folder.mkdir(parents=True)
-            cfg = composed(
-                f"experiment={name}", "data=sample", "encoder=mini", *point, f"run_dir={folder}"
-            )
             metrics = {
                 f"{split}/{cfg.task.monitor}": 0.5 + number / 1000 for split in ("val", "test")
             }
@@ -134,6 +147,7 @@ def test_the_papers_tables_and_figures(tmp_path):
             write_result(
                 Result(cfg.task.name, cfg.seed, metrics, mix, sizes, seconds, 1, 1.0, "cpu"), cfg
             )
+    assert len(identities) == 12 + 6 + 6 + 4
     report(
         composed(
             "job=paper",
@@ -146,7 +160,7 @@ def test_the_papers_tables_and_figures(tmp_path):
     assert [*shapes] == ["Table 1", "Table 2", "Table 3", "Figure 1", "Figure 2"]
     tasks = {"coref", "ner", "snli", "squad", "srl", "sst5"}
     assert shapes["Table 1"] == {(task, mix) for task in tasks for mix in ("none", "all")}
-    settings = [("none", "0.001"), ("top", "0.001"), ("all", "1.0"), ("all", "0.001")]
+    settings = [("none", "-"), ("top", "-"), ("all", "1.0"), ("all", "0.001")]
     assert shapes["Table 2"] == {
         (task, *setting) for task in ("snli", "squad", "srl") for setting in settings
     }
@@ -155,8 +169,10 @@ def test_the_papers_tables_and_figures(tmp_path):
         for t in ("snli", "squad", "srl")
         for at in ("[input]", "[output]", "[input,output]")
     }
-    points = itertools.product(("snli", "srl"), ("0.1", "1"), ("none", "all"))
-    assert shapes["Figure 1"] == {*points}
+    cells = itertools.product(("snli", "srl"), ("0.1", "1"), ("none", "all"))
+    assert {
+        (task, fraction.removesuffix(".0"), mix) for task, fraction, mix in shapes["Figure 1"]
+    } == {*cells}
     assert shapes["Figure 2"] == {(task, "all") for task in tasks}
     for title, part in found.items():
         for cell in part["cells"]:
@@ -182,7 +198,9 @@ def test_a_part_of_the_runs(tiny, tmp_path):
         f"output={found}",
     )
     assert [cell["runs"] for cell in json.loads(found.read_text())["cells"]] == [1]
-    with pytest.raises(ValueError, match=r"no run is as `where` says: \[{'seed': 7}\]"):
+    with pytest.raises(
+        ValueError, match=r"no run is as its table asks: \[{'where': {'seed': 7}}\]"
+    ):
         reported(f"runs={tmp_path}", "columns=encoder", "where={seed:7}")
     with pytest.raises(
         ValueError,

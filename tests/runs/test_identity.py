@@ -12,7 +12,7 @@ from omegaconf import OmegaConf
 from elmo_bench.runs import Identity, hash_files
 
 CONF = Path(__file__).parents[2] / "conf"
-GROUPS = ("trainer", "logger", "job", "schedule")
+GROUPS = ("trainer", "logger", "job", "schedule", "encoder", "sweep", "task")
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +56,7 @@ def identity():
         ["elmo.cache='off'", "elmo.cache_dtype=float16"],
         ["adapt.epochs=7", "adapt.seed=2"],
         ["elmo.lr=0.5"],
-        ["task.published.elmo.f1=1"],
+        ["task.elmo.at=[output]", "elmo.at=[input]"],
         ["embed.freeze=true"],  # random vectors are never frozen
         ["vocab.lowercase=false", "vocab.unit_vectors=true"],
     ],
@@ -100,6 +100,25 @@ def test_the_way_to_a_setting_does_not_count(identity):
 
 def test_a_mix_of_one_layer_has_no_rate_of_its_own(identity):
     assert identity("elmo.mix=top", "elmo.mix_lr=0.1") == identity("elmo.mix=top")
+
+
+@pytest.mark.parametrize("mix", ["top", "uniform", 0, [2]])
+def test_lambda_does_nothing_where_no_share_is_learned(identity, mix):
+    assert identity(f"elmo.mix={mix}", "elmo.l2=0.1") == identity(f"elmo.mix={mix}", "elmo.l2=1")
+    assert identity(f"elmo.mix={mix}", "elmo.dropout=0.1") != identity(f"elmo.mix={mix}")
+
+
+@pytest.mark.parametrize("baseline", ["encoder=none", "elmo.mix=none"])
+def test_what_stands_below_elmo_does_nothing_in_the_baseline(identity, baseline):
+    changed = ["elmo.at=[output]", "elmo.l2=7", "elmo.norm=word", "elmo.finetune=true"]
+    changed += ["elmo.adapt=true", "elmo.dropout=0", "elmo.lr=1", "adapt.epochs=9"]
+    assert identity(baseline, *changed) == identity(baseline)
+    assert identity(baseline, "fraction=0.5") != identity(baseline)
+
+
+def test_which_table_of_the_paper_a_run_is_for_does_not_count(identity):
+    runs = [f"sweep=table{number}" for number in (1, 2, 3)]
+    assert len({identity(run, "task=srl", "elmo.mix=all", "elmo.l2=0.001") for run in runs}) == 1
 
 
 def test_contents_of_files_count_and_not_their_names(identity, tmp_path):

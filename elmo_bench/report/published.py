@@ -1,0 +1,82 @@
+"""The paper's figures, as `published.yaml` has them, and the runs that may stand beside them."""
+
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from omegaconf import OmegaConf
+
+from elmo_bench.runs import Run, equal
+
+Row = dict[str, Any]
+OWN = ("at", "l2", "dropout", "norm")  # what a task says of ELMo for itself, below task.elmo
+BASELINE = "none"
+
+
+@cache
+def _content() -> dict[str, Any]:
+    content: Any = OmegaConf.to_container(
+        OmegaConf.load(Path(__file__).with_name("published.yaml"))
+    )
+    return content
+
+
+def stands_in(run: Run, name: str) -> bool:
+    """Whether a run of the paper's sweeps stands in a table or figure of the paper.
+
+    It does in the one of its own sweep, and in every other that has its setting: Table 2's baseline
+    is Table 1's, and with `resume=true` it ran for one of them only.
+    """
+    sweep = run["config"].get("published") or {}
+    own = [f"{kind}{sweep[kind]}" for kind in ("table", "figure") if kind in sweep]
+    return bool(own) and (any(_rows(run, name)) or name in own)
+
+
+def published(run: Run, metric: str, split: str, name: str | None = None) -> float | None:
+    """The paper's figure for the setting of a run, from one of its tables, or the first that has
+    one; None where it has none.
+    """
+    settings = _content()["settings"]
+    if not _is_baseline(run) and not all(_has(run, key, settings[key]) for key in settings):
+        return None
+    if not _has(run, "fraction", 1):
+        return None
+    tables = [name] if name else _content()["tables"]
+    rows = (row for one in tables if _table(one)["split"] == split for row in _rows(run, one))
+    return next((row[metric] for row in rows if metric in row), None)
+
+
+def _table(name: str) -> dict[str, Any]:
+    tables = _content()["tables"]
+    if name not in tables:
+        raise ValueError(f"paper={name}, but it may be {', '.join(tables)}")
+    return tables[name]
+
+
+def _rows(run: Run, name: str) -> Iterator[Row]:
+    """The rows of a table that have a run's task and setting."""
+    table = _table(name)
+    if table.get("fractions") or _has(run, "fraction", 1):
+        rows = table["rows"].get(run["config"]["task"]["name"], [])
+        yield from (row for row in rows if _is_of(row["elmo"], run))
+
+
+def _is_of(setting: Row, run: Run) -> bool:
+    """Whether a run has a row's setting: what does nothing in it does not count."""
+    mix = setting.get("mix", "all")
+    if mix == BASELINE or _is_baseline(run):
+        return mix == BASELINE and _is_baseline(run)
+    own = run["config"]["task"].get("elmo", {})
+    wanted = {"norm": "none"} | {key: own[key] for key in OWN if key in own} | setting
+    keys = [key for key in wanted if f"elmo.{key}" not in run["idle"]]
+    return _has(run, "elmo.mix", mix) and all(_has(run, f"elmo.{key}", wanted[key]) for key in keys)
+
+
+def _is_baseline(run: Run) -> bool:
+    return BASELINE in (run["config"]["encoder"]["name"], run["config"]["elmo"]["mix"])
+
+
+def _has(run: Run, key: str, value: Any) -> bool:
+    """Whether a run's config has a value; the settings of earlier versions had no other."""
+    return key not in run["choices"] or equal(run["choices"][key], value)
