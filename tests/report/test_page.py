@@ -158,16 +158,16 @@ def test_the_overview_is_drawn(tmp_path):
     figure higher.
     """
     for number, (l2, name, f1) in enumerate(
-        [(0, "none", 0.2), (0, "mini", 0.4), (1, "none", 0.3), (1, "mini", 0.1)]
+        [(0, "books", 0.2), (0, "mini", 0.4), (1, "books", 0.3), (1, "mini", 0.1)]
     ):
         run(tmp_path / str(number), f1, name=name, l2=l2)
-    _, body, _ = shown(tmp_path, ["elmo.l2"], ["encoder"], baseline=("none",))
-    none, mini = (
+    _, body, _ = shown(tmp_path, ["elmo.l2"], ["encoder"], baseline=("books",))
+    books, mini = (
         [(float(c.get("cx")), float(c.get("cy"))) for c in g.iter("circle")]
         for g in body.find("main/section/figure/svg").iter("g")
     )
-    assert none[0][0] < mini[0][0] < none[1][0] < mini[1][0]
-    assert mini[0][1] < none[1][1] < none[0][1] < mini[1][1]
+    assert books[0][0] < mini[0][0] < books[1][0] < mini[1][0]
+    assert mini[0][1] < books[1][1] < books[0][1] < mini[1][1]
 
 
 def test_a_picture_for_a_document(sweep):
