@@ -11,7 +11,7 @@ CONF = Path(__file__).parents[1] / "conf"
 OPTIONS = sorted(
     (path.parent.name, path.stem)
     for path in CONF.glob("*/*.yaml")
-    if path.parent.name not in ("recipe", "sweep")
+    if path.parent.name not in ("recipe", "sweep", "head")
 )
 PAPER = {
     path.stem: OmegaConf.load(path).hydra.sweeper.params.task
@@ -19,6 +19,7 @@ PAPER = {
 }
 TASKS = sorted(path.stem for path in CONF.glob("task/*.yaml"))
 RECIPES = sorted(path.stem for path in CONF.glob("recipe/*.yaml"))
+FINETUNE = [recipe for recipe in RECIPES if recipe.startswith("finetune_")]
 ONLY_WITH = {
     group: ["job=pretrain"] for group in ("bilm", "text", "bilm_optimizer")
 }  # groups that one job alone brings in
@@ -99,7 +100,7 @@ def test_every_optimizer_names_the_arguments_of_all():
     assert all(option.keys() == options[0].keys() for option in options)
 
 
-@pytest.mark.parametrize("recipe", RECIPES)
+@pytest.mark.parametrize("recipe", [recipe for recipe in RECIPES if recipe not in FINETUNE])
 def test_a_recipe_is_for_one_corpus_and_task(recipe):
     """It changes the task's settings, none of which it invents; `~recipe` and other corpora leave
     them as they are.
@@ -112,6 +113,38 @@ def test_a_recipe_is_for_one_corpus_and_task(recipe):
     assert with_recipe != without
     assert keys(with_recipe) <= keys(without)
     assert without.task == composed("data=wikigold", f"task={task}").task
+
+
+@pytest.mark.parametrize("recipe", FINETUNE)
+@pytest.mark.parametrize("task", TASKS)
+def test_a_recipe_for_fine_tuning_is_for_every_task(recipe, task):
+    """It trains the encoder, by a schedule, and invents no setting; the command line may change it."""
+    cfg, without = composed(f"task={task}", f"recipe={recipe}"), composed(f"task={task}", "~recipe")
+    assert cfg.elmo.finetune
+    assert cfg.elmo.lr < cfg.task.optimizer.lr
+    assert keys(cfg.elmo) <= keys(without.elmo)
+    assert keys(cfg.task) <= keys(without.task)
+    assert keys(cfg.fit) == keys(without.fit)
+    assert "_target_" in cfg.schedule
+    assert cfg.fit.patience >= cfg.fit.max_epochs
+    changed = composed(f"task={task}", f"recipe={recipe}", "schedule=constant", "elmo.lr=0.5")
+    assert changed.elmo.lr == 0.5
+    assert "_target_" not in changed.schedule
+
+
+def test_without_an_rnn_a_linear_layer_is_left():
+    """In the tasks that have an upper RNN, unless its size is given."""
+    for task in TASKS:
+        sizes = (
+            composed(f"task={task}").task.model,
+            composed(f"task={task}", "rnn=identity").task.model,
+        )
+        if task in ("ner", "sst5"):
+            assert sizes[1] == dict(sizes[0]) | {"hidden_size": None}
+        else:
+            assert sizes[1] == sizes[0]
+    kept = composed("task=ner", "rnn=identity", "task.model.hidden_size=50")
+    assert kept.task.model.hidden_size == 50
 
 
 @pytest.mark.parametrize(
