@@ -50,7 +50,7 @@ def main(cfg: DictConfig) -> object:
             raise CompactHydraException(
                 f"{error.full_key} is missing: give {error.full_key}=VALUE"
             ) from error
-        if isinstance(error, ValueError | OSError | FloatingPointError):
+        if isinstance(error, ValueError | OSError | FloatingPointError | ImportError):
             details = f"\n(details: {cfg.run_dir}/error.txt)" if cfg.run_dir else ""
             raise CompactHydraException(f"{error}{details}") from error
         raise
