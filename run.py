@@ -15,7 +15,6 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig, MissingMandatoryValue, OmegaConf
 
 RENAMED = {  # settings of earlier versions
-    "elmo": "encoder=NAME is what elmo=NAME was; elmo.* are the settings of the mix",
     "elmo.layer_norm": "elmo.norm=batch is what elmo.layer_norm=true was, elmo.norm=none what "
     "false was",
     "model": "encoder=files encoder.dir=FOLDER is what model=FOLDER was",
@@ -61,19 +60,14 @@ def renamed(arguments: Sequence[str]) -> list[str]:
     version.
     """
     settings = [argument.lstrip("+~").partition("=") for argument in arguments]
-    advice = [f"{key} has another name: {RENAMED[key]}" for key, _, _ in settings if key in RENAMED]
-    rnns = {path.stem for path in CONF.glob("rnn/*.yaml")}
-    advice += [
-        f"encoder={name} has another name: rnn={name}"
-        for key, _, name in settings
-        if key == "encoder" and name in rnns
-    ]
-    if any(key == "encoder.dir" for key, _, _ in settings) and "files" not in (
-        name for _, _, name in settings
-    ):
-        advice.append(
-            "encoder.dir=FOLDER is for encoder=files: write encoder=files encoder.dir=FOLDER"
-        )
+    given = {key: value for key, _, value in settings}
+    advice = [f"{key} has another name: {RENAMED[key]}" for key in given if key in RENAMED]
+    if name := given.get("elmo"):
+        advice.append(f"elmo={name} is encoder={name} now; elmo.* are the settings of the mix")
+    if (name := given.get("encoder")) and (CONF / "rnn" / f"{name}.yaml").is_file():
+        advice.append(f"encoder={name} is rnn={name} now; encoder=NAME is what gives layers")
+    if "encoder.dir" in given and "encoder" not in given:
+        advice.append("encoder.dir is for encoder=files: write encoder=files encoder.dir=FOLDER")
     return advice
 
 

@@ -67,15 +67,14 @@ def test_help_is_what_hydra_prints():
 @pytest.mark.parametrize(
     ("argument", "key"),
     [
-        *(
-            ("elmo.mxi=all", "mxi"),
-            ("task=net", "net"),
-            ("encoder=files", "encoder.options is empty"),
-        ),
-        *(
-            ("elmo.layer_norm=true", "elmo.norm=batch"),
-            ("model=FOLDER", "encoder=files encoder.dir=FOLDER"),
-        ),
+        ("elmo.mxi=all", "mxi"),
+        ("task=net", "net"),
+        ("encoder=files", "encoder.options is empty"),
+        ("elmo.layer_norm=true", "elmo.norm=batch"),
+        ("model=FOLDER", "encoder=files encoder.dir=FOLDER"),
+        ("elmo=books", "encoder=books"),
+        ("encoder=bigru", "rnn=bigru"),
+        ("encoder.dir=FOLDER", "encoder=files encoder.dir=FOLDER"),
         ("job=evaluate", "checkpoint is missing: give checkpoint=VALUE"),
     ],
 )
