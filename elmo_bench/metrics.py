@@ -5,13 +5,13 @@ What a metric counts of each example it also tells one by one (`by_example`), fo
 significance: a figure is the mean over S scores of the harmonic mean of recall and precision, and
 an example is the numerator and denominator of each.
 
-Axes: N examples, S scores, K types.
+Axes: N examples, S scores, K types; L layers, B batch, T tokens, D encoder.
 """
 
 from collections.abc import Iterable, Sequence
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torchmetrics import Metric
 
@@ -94,6 +94,30 @@ class SpanF1(Metric):
             if counts.any():
                 figures |= precision_recall_f1(f"{name}/", counts)
         return figures
+
+
+class MeanNorms(Metric):
+    """The length of each layer's vectors, the mean over all words: a share of a layer of long
+    vectors is more than the same share of another.
+    """
+
+    full_state_update = False
+
+    def __init__(self, num_layers: int) -> None:
+        super().__init__()
+        self.sums: torch.Tensor
+        self.count: torch.Tensor
+        self.add_state("sums", torch.zeros(num_layers, dtype=torch.double), dist_reduce_fx="sum")
+        self.add_state("count", torch.zeros((), dtype=torch.long), dist_reduce_fx="sum")
+
+    def update(self, layers: Float[Tensor, "L B T D"], mask: Bool[Tensor, "B T"]) -> None:
+        """Add the words of a batch."""
+        self.sums += (layers.norm(dim=-1) * mask).sum((1, 2))
+        self.count += mask.sum()
+
+    def compute(self) -> Float[Tensor, " L"]:
+        """The mean of each layer; 0 where there was no word."""
+        return self.sums / self.count.clamp(min=1)
 
 
 class Accuracy(Metric):

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
 import pytorch_lightning as pl
@@ -12,6 +13,7 @@ from torchmetrics import MeanMetric, Metric
 
 from elmo_bench.data import Numbered
 from elmo_bench.elmo import FineTuning
+from elmo_bench.metrics import MeanNorms
 from elmo_bench.nn import Backbone
 
 CHECK_EVERY = 50  # steps between two looks at the losses: a look waits for the GPU
@@ -64,6 +66,11 @@ class TaskModule(pl.LightningModule):
         self.finetuning = finetuning or FineTuning()
         self.encoder_groups: list[list[nn.Parameter]] = []  # that train, the top layer's first
         self.metrics: Any = nn.ModuleDict({"val": metric, "test": metric.clone()})
+        self.norms: Any = nn.ModuleDict(
+            {place: MeanNorms(len(mix.layers)) for place, mix in self.elmo.mixes.items()}
+        )
+        self.mean_norms: dict[str, list[float]] = {}  # of each place's layers, when dev came last
+        self.watching: list[Any] = []  # hooks, while dev is measured
         self.mean_loss = MeanMetric(nan_strategy="disable")  # of the epoch so far
         self.losses: list[tuple[int, Tensor]] = []  # the latest steps', not looked at yet
         self.encoder_is_elsewhere = encoder_is_elsewhere
@@ -136,12 +143,16 @@ class TaskModule(pl.LightningModule):
     def on_validation_epoch_start(self) -> None:
         self.check_losses()
         self.predictions = {}
+        for place, mix in self.elmo.mixes.items():
+            hook = mix.register_forward_pre_hook(partial(_measure_norms, self.norms[place]))
+            self.watching.append(hook)
 
     def on_test_epoch_start(self) -> None:
         self.predictions = {}
 
     def on_validation_epoch_end(self) -> None:
         self._log_metric("val")
+        self._settle_norms()
         self.log_dict(self.mix(), sync_dist=True)
         if self.trainer.state.fn != "fit":
             self._gather_predictions()
@@ -168,13 +179,24 @@ class TaskModule(pl.LightningModule):
         )
         self.metrics[split].reset()
 
+    def _settle_norms(self) -> None:
+        while self.watching:
+            self.watching.pop().remove()
+        for place, norms in self.norms.items():
+            self.mean_norms[place] = norms.compute().tolist()
+            norms.reset()
+
     def mix(self) -> dict[str, float]:
-        """s_j and gamma of each place's mix, as `elmo/input/s0` and `elmo/input/gamma`."""
+        """s_j and gamma of each place's mix, as `elmo/input/s0` and `elmo/input/gamma`; and, once
+        dev was measured, the mean norm of each layer there, as `elmo/input/norm0`.
+        """
         figures = {}
         for place, mix in self.elmo.mixes.items():
             for layer, share in zip(mix.layers, mix.shares.tolist(), strict=True):
                 figures[f"elmo/{place}/s{layer}"] = share
             figures[f"elmo/{place}/gamma"] = mix.gamma.item()
+            for layer, norm in zip(mix.layers, self.mean_norms.get(place, ()), strict=False):
+                figures[f"elmo/{place}/norm{layer}"] = norm
         return figures
 
     def configure_optimizers(self) -> Any:
@@ -233,6 +255,10 @@ class TaskModule(pl.LightningModule):
         checkpoint["state_dict"].update(self._elsewhere())
         for name, value in checkpoint.get("mean_loss", {}).items():
             getattr(self.mean_loss, name).copy_(value)
+
+
+def _measure_norms(norms: MeanNorms, mix: Any, given: tuple[Tensor, Tensor]) -> None:
+    norms.update(mix.normed(*given), given[1])
 
 
 def decaying(group: dict[str, Any]) -> list[dict[str, Any]]:

@@ -30,7 +30,7 @@ MAY = {
     "lm": {"encoders", "text", "files"},
     "runs": {"files"},
     "data": {"encoders", "text", "nn"},
-    "module": {"elmo", "nn", "data"},
+    "module": {"data", "elmo", "metrics", "nn"},
     "schedule": set(),
     "resume": {"files"},
     "inputs": {"files", "runs"},

@@ -1,8 +1,9 @@
 import json
 
 import pytest
+import torch
 
-from elmo_bench.metrics import SpanF1
+from elmo_bench.metrics import MeanNorms, SpanF1
 from elmo_bench.text import tags_to_spans
 
 
@@ -71,3 +72,18 @@ def test_own_chunks_agree_with_seqeval():
 
     for tags in itertools.product(["O", "B-A", "I-A", "B-B", "I-B"], repeat=4):
         assert [tuple(span) for span in tags_to_spans(tags)] == get_entities(list(tags))
+
+
+def test_mean_norms():
+    """Over words, not over batches nor padding."""
+    layers = [torch.randn(2, 3, 4, 5), torch.randn(2, 1, 2, 5)]
+    masks = [torch.arange(4) < torch.tensor([[1], [4], [0]]), torch.ones(1, 2, dtype=torch.bool)]
+    norms = MeanNorms(2)
+    for batch, mask in zip(layers, masks, strict=True):
+        norms.update(batch, mask)
+    words = torch.cat([batch[:, mask] for batch, mask in zip(layers, masks, strict=True)], 1)
+    assert words.shape == (2, 7, 5)
+    expected = words.square().sum(-1).sqrt().mean(1)
+    torch.testing.assert_close(norms.compute(), expected.double())
+    norms.reset()
+    assert norms.compute().tolist() == [0, 0]

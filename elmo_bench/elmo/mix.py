@@ -77,10 +77,14 @@ class ScalarMix(nn.Module):
         with torch.autocast(
             chosen.device.type, enabled=False
         ):  # sums over a batch, and over layers
-            chosen = chosen.to(self.weights.dtype)
-            if self.norm is not None:
-                chosen = self.norm(chosen, mask)
-            return torch.einsum("l,lbtd->btd", self.gamma * self.shares, chosen)
+            return torch.einsum("l,lbtd->btd", self.gamma * self.shares, self.normed(chosen, mask))
+
+    def normed(
+        self, chosen: Float[Tensor, "L B T D"], mask: Bool[Tensor, "B T"]
+    ) -> Float[Tensor, "L B T D"]:
+        """The layers as they are mixed."""
+        chosen = chosen.to(self.weights.dtype)
+        return chosen if self.norm is None else self.norm(chosen, mask)
 
     @property
     def shares(self) -> Float[Tensor, " L"]:

@@ -87,9 +87,9 @@ def _chapter(name: str, report: Report, sections: Sections) -> str:
     return f'<section id="{name}"><h2>{title}</h2>{tables}{notes}{inner}</section>\n'
 
 
-def table(grid: Grid, shares: bool = False) -> str:
-    """A grid that scrolls by itself where the window is narrow; with `shares`, figures from 0 to 1
-    are shaded.
+def table(grid: Grid, shares: int = 0) -> str:
+    """A grid that scrolls by itself where the window is narrow; so many of its first columns of
+    figures have figures from 0 to 1, and are shaded.
     """
     kinds = ["" if k < grid.left else ' class="figure"' for k in range(len(grid.heads))]
     heads = "".join(
@@ -101,9 +101,7 @@ def table(grid: Grid, shares: bool = False) -> str:
         cells = []
         for c, text in enumerate(row):
             shown = f"<b>{xml(text)}</b>" if (r, c) in grid.bold else xml(text)
-            shade = (
-                f' class="share" style="--s:{text}"' if shares and text and c < len(row) - 1 else ""
-            )
+            shade = f' class="share" style="--s:{text}"' if text and c < grid.left + shares else ""
             cells.append(
                 f'<th scope="row">{shown}</th>' if c < grid.left else f"<td{shade}>{shown}</td>"
             )
@@ -172,14 +170,17 @@ def picture(reports: Sequence[Report]) -> str:
 
 def weights(report: Report) -> str:
     """The softmax-normalised weights of each mix, mean over seeds, and its γ; a darker cell is a
-    larger share.
+    larger share. Beside them each weight times the mean norm of its layer on dev, where a run has
+    it: how much of the mix's length comes from there.
     """
     mixes: dict[tuple[str, ...], dict[str, float]] = {}
     for cell in report.cells:
         places: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
         for run in cell.runs:
             for name, value in run["mix"].items():
-                _, place, weight = name.split("/")
+                start, place, weight = name.split("/")
+                if weight.startswith("norm"):
+                    value *= run["mix"][f"{start}/{place}/s{weight.removeprefix('norm')}"]
                 places[place][weight].append(value)
         for place, found in places.items():
             mixes[(*cell.row, *cell.column, place)] = {
@@ -187,19 +188,22 @@ def weights(report: Report) -> str:
             }
     if not mixes:
         return ""
-    layers = sorted({int(name[1:]) for mix in mixes.values() for name in mix if name != "gamma"})
-    names = [*(f"s{layer}" for layer in layers), "gamma"]
+    names = {name for mix in mixes.values() for name in mix}
+    layers = sorted(int(name[1:]) for name in names if name.startswith("s"))
+    scaled = [layer for layer in layers if f"norm{layer}" in names]
+    columns = [*(f"s{layer}" for layer in layers), "gamma", *(f"norm{layer}" for layer in scaled)]
     rows = [
-        [*key, *(f"{mix[name]:.3f}" if name in mix else "" for name in names)]
+        [*key, *(f"{mix[name]:.3f}" if name in mix else "" for name in columns)]
         for key, mix in mixes.items()
     ]
     keys = [*map(short, [*report.rows, *report.columns]), "place"]
     heads = [*keys, *(f"layer {layer}" for layer in layers), "γ"]
+    heads += [f"layer {layer} × its norm" for layer in scaled]
     return table(
         Grid(
             "share of each layer in ELMo's vector, mean over seeds", heads, rows, set(), len(keys)
         ),
-        shares=True,
+        shares=len(layers),
     )
 
 

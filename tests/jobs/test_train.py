@@ -14,6 +14,7 @@ from seqeval.metrics import f1_score
 
 from elmo_bench import build, wandb_logger
 from elmo_bench.build import is_first
+from elmo_bench.encoders import encode
 from elmo_bench.encoders.bilm import BiLm, Options, save
 from elmo_bench.jobs.train import train
 from elmo_bench.module import TaskModule
@@ -128,10 +129,23 @@ def test_the_mix_may_learn_faster(tiny):
     for lr in (0.0, "null", 0.5):
         cfg = tiny(f"elmo.mix_lr={lr}")
         train(cfg)
-        shares[lr] = [value for name, value in result(cfg)["mix"].items() if "gamma" not in name]
+        shares[lr] = [value for name, value in result(cfg)["mix"].items() if "/s" in name]
     spread = {lr: max(values) - min(values) for lr, values in shares.items()}
     assert spread[0.0] == 0
     assert 0 < 5 * spread["null"] < spread[0.5]
+
+
+@pytest.mark.parametrize("norm", ["none", "word"])
+def test_the_mean_norm_of_each_layer_on_dev(tiny, norm):
+    cfg = tiny(f"elmo.norm={norm}", "elmo.at=[input,output]")
+    train(cfg)
+    mix = result(cfg)["mix"]
+    sentences = [*build.data(cfg).sentences("dev")]
+    layers = torch.cat([*encode(build.elmo(cfg).encoder, sentences)], 1)  # L T D, all words
+    expected = layers.norm(dim=-1).mean(1) if norm == "none" else [layers.shape[-1] ** 0.5] * 3
+    for place in ("input", "output"):
+        norms = [mix[f"elmo/{place}/norm{layer}"] for layer in range(3)]
+        assert norms == pytest.approx([*map(float, expected)], rel=1e-4)
 
 
 @pytest.mark.parametrize("key", ["elmo.lr", "elmo.mix_lr"])

@@ -287,3 +287,24 @@ def test_an_evaluation_says_nothing_of_the_cost_of_training(tmp_path):
         == cost(report(collect([tmp_path / "1"]), None, ["encoder"])).rows
     )
     assert "Cost" not in shown(tmp_path / "2", None, ["encoder"])[2]
+
+
+def test_weights_times_norms(tmp_path):
+    """The mean over seeds of each run's product; a run of an earlier version has no norms."""
+    for seed, norm in ((1, 10.0), (2, 20.0)):
+        run(tmp_path / str(seed), 0.5, seed=seed)
+        path = tmp_path / str(seed) / "result.json"
+        content = json.loads(path.read_text())
+        content["mix"] |= {f"elmo/input/norm{layer}": norm * (layer + 1) for layer in range(3)}
+        path.write_text(json.dumps(content))
+    run(tmp_path / "earlier", 0.5, fraction=0.5)
+    _, body, _ = shown(tmp_path, ["fraction"], ["encoder"])
+    section = sections(body)["Layer weights (the paper's Figure 2)"]
+    assert [head.text for head in section.iter("th") if head.text.startswith("layer")] == [
+        *("layer 0", "layer 1", "layer 2"),
+        *("layer 0 × its norm", "layer 1 × its norm", "layer 2 × its norm"),
+    ]
+    rows = [[cell.text or "" for cell in row.iter("td")] for row in section.findall(".//tbody/tr")]
+    shares = ["0.200", "0.500", "0.300", "1.250"]
+    assert sorted(rows) == [[*shares, "", "", ""], [*shares, "3.000", "15.000", "13.500"]]
+    assert not [cell for cell in section.iter("td") if cell.get("style") == "--s:3.000"]
