@@ -1,0 +1,176 @@
+"""The encoders of docs/new_encoder.md, exactly as they are printed there, in a folder of a user's
+own: under every task, frozen and fine-tuned, and in every job that reads an encoder.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+import torch
+from hydra import compose, initialize_config_dir
+
+from elmo_bench import build, encode, inputs
+from elmo_bench.encoders import Encoder
+from elmo_bench.encoders.bilm import BiLm, Options, save
+from elmo_bench.jobs.embed import embed
+from elmo_bench.jobs.evaluate import evaluate
+from elmo_bench.jobs.neighbours import neighbours
+from elmo_bench.jobs.predict import predict
+from elmo_bench.jobs.probe import probe
+from elmo_bench.jobs.train import train
+from tests.jobs.small import SMALL
+
+ROOT = Path(__file__).parents[1]
+BLOCK = re.compile(r"^```\w+ file=(\S+)\n(.*?)^```$", re.M | re.S)
+SENTENCES = [["Morin", "saw", "the", "play", "."], ["", "x" * 10_000], ["saw"]]
+QUIET = ["trainer=cpu", "trainer.enable_progress_bar=false"]
+
+
+@pytest.fixture(scope="module")
+def mine(tmp_path_factory):
+    """The folder that the document's `mine` lies in; Python and Hydra find what is in it."""
+    folder = tmp_path_factory.mktemp("user")
+    blocks = dict(BLOCK.findall((ROOT / "docs" / "new_encoder.md").read_text(encoding="utf-8")))
+    assert blocks.keys() == {
+        "mine/ngrams.py",
+        "mine/encoder/ngrams.yaml",
+        "mine/encoder/my_bilm.yaml",
+    }
+    for name, content in blocks.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(content, encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(folder))
+        yield folder
+
+
+@pytest.fixture
+def composed(mine, tmp_path, tmp_path_factory, monkeypatch):
+    """compose(*overrides) -> a config with the user's folder; its command line is known to it."""
+
+    def build_config(*overrides):
+        run_dir = tmp_path / f"run{len([*tmp_path.glob('run*')])}"
+        run_dir.mkdir()
+        where = [f"run_dir={run_dir}", f"cache_dir={tmp_path_factory.getbasetemp()}"]
+        search = f"hydra.searchpath=[file://{mine}/mine]"
+        keys = [override.partition("=")[0] for override in overrides]
+        monkeypatch.setattr(inputs, "overridden", lambda _: keys)
+        with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
+            return compose("config", [search, *QUIET, *where, *overrides])
+
+    return build_config
+
+
+def test_it_keeps_the_contract(composed):
+    encoder = build.encoder(composed("encoder=ngrams"))
+    assert isinstance(encoder, Encoder)
+    assert len(composed("encoder=ngrams").encoder) == 3  # lines
+    together = encode(encoder, SENTENCES)
+    for sentence, layers in zip(SENTENCES, together, strict=True):
+        (alone,) = encode(encoder, [sentence], [1, 0])
+        assert alone.shape == (2, len(sentence), 64)
+        torch.testing.assert_close(alone, layers[[1, 0]])
+    assert torch.equal(together[0][:, 1], together[2][:, 0])  # a word is the same everywhere
+    assert not torch.equal(together[0][0, 0], together[0][0, 1])
+    inputs_ = encoder.prepare(SENTENCES)
+    assert not encoder(inputs_)[:, 1, 2:].any()
+    groups = encoder.parameter_groups()
+    assert {p for group in groups for p in group} == set(encoder.parameters())
+    assert groups[0] == [encoder.tables[1].weight]
+    prints = [
+        build.encoder(composed("encoder=ngrams", *more)).fingerprint()
+        for more in ([], ["+encoder.seed=2"])
+    ]
+    assert encoder.fingerprint() == prints[0] != prints[1]
+
+
+@pytest.mark.parametrize("task", SMALL)
+def test_every_task(composed, task):
+    """Frozen, through the store."""
+    size = [] if task == "srl" else ["data.size=2"]
+    cfg = composed(f"task={task}", *size, *SMALL[task], "fit.max_epochs=1", "encoder=ngrams")
+    train(cfg)
+    result = json.loads(Path(cfg.run_dir, "result.json").read_text())
+    assert {"elmo/input/s0", "elmo/input/s1"} <= result["mix"].keys()
+
+
+def test_its_checkpoint(composed, tmp_path):
+    """It gives its figures again, and labels, where the command line names the encoder."""
+    small = ["task=ner", "data.size=2", *SMALL["ner"], "fit.max_epochs=1", "encoder=ngrams"]
+    cfg = composed(*small)
+    figures = train(cfg)
+    assert train(composed(*small, "elmo.cache=off")) == pytest.approx(figures, abs=1e-6)
+    checkpoint = f"checkpoint={cfg.run_dir}/best.ckpt"
+    again = evaluate(composed("job=evaluate", checkpoint, "encoder=ngrams"))
+    assert again == {key: value for key, value in figures.items() if key.startswith("test/")}
+    (tmp_path / "in.txt").write_text("Morin saw Ann .\n")
+    files = [f"input={tmp_path}/in.txt", f"output={tmp_path}/out.jsonl"]
+    predict(composed("job=predict", checkpoint, "encoder=ngrams", *files))
+    assert len(json.loads((tmp_path / "out.jsonl").read_text())["tags"]) == 4
+    with pytest.raises(ValueError, match=r"reads encoder=ngrams, .* give encoder=NAME, if it is"):
+        evaluate(composed("job=evaluate", checkpoint))
+
+
+def test_fine_tuned(composed):
+    small = ["task=ner", "data.size=2", *SMALL["ner"], "fit.max_epochs=2"]
+    cfg = composed(
+        *small, "encoder=ngrams", "elmo.finetune=true", "elmo.lr=0.01", "elmo.lr_decay=0.5"
+    )
+    train(cfg)
+    weights = torch.load(Path(cfg.run_dir, "best.ckpt"), weights_only=True)["state_dict"]
+    before = build.encoder(composed("encoder=ngrams")).state_dict()
+    for layer in range(2):
+        (after,) = (v for k, v in weights.items() if k.endswith(f"encoder.tables.{layer}.weight"))
+        assert not torch.equal(after, before[f"tables.{layer}.weight"])
+        assert not after[0].any()
+
+
+def test_every_job(composed, tmp_path):
+    lines = [" ".join(SENTENCES[0]), "Ann saw a play", ""]
+    (tmp_path / "in.txt").write_text("\n".join(lines) + "\n")
+    text = f"input={tmp_path}/in.txt"
+    embed(composed("job=embed", "encoder=ngrams", text, f"output={tmp_path}/out.hdf5"))
+    (layers,) = encode(build.encoder(composed("encoder=ngrams")), SENTENCES[:1])
+    with h5py.File(tmp_path / "out.hdf5") as file:
+        np.testing.assert_allclose(file["0"], layers, atol=1e-6)
+    asked = ["sentence='It is a playful dog'", "word=playful", "count=2"]
+    near = neighbours(composed("job=neighbours", "encoder=ngrams", text, *asked))
+    assert near[0][1] == "play"
+    figures = probe(composed("job=probe", "encoder=ngrams", "data.size=10", "probe.epochs=1"))
+    assert {"pos/0", "pos/1"} <= figures.keys()
+
+
+def command(mine, *arguments):
+    """What the document's command line prints, from the clone's folder."""
+    return subprocess.run(
+        [sys.executable, "run.py", "--config-dir", f"{mine}/mine", *QUIET, *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**os.environ, "PYTHONPATH": str(mine)},
+    )
+
+
+def test_settings_of_an_encoder_that_there_is_on_the_command_line(mine, tmp_path):
+    """A three-line option trains, and its checkpoint is evaluated beside the option."""
+    assert len((mine / "mine/encoder/my_bilm.yaml").read_text().splitlines()) == 3
+    bilm = BiLm(Options(cell_size=8, projection_size=4, filters=((1, 4), (3, 4))))
+    save(bilm, mine / "bilms" / "news" / "weights.safetensors")
+    where = [f"cache_dir={tmp_path}/cache", f"data_dir={mine}"]
+    small = ["task=ner", "data.size=2", *SMALL["ner"], "fit.max_epochs=1", *where]
+    done = command(mine, *small, "encoder=my_bilm", f"hydra.run.dir={tmp_path}/run")
+    assert done.returncode == 0, done.stderr
+    figures = json.loads((tmp_path / "run" / "result.json").read_text())["metrics"]
+    checkpoint = f"checkpoint={tmp_path}/run/best.ckpt"
+    asked = ["job=evaluate", checkpoint, "encoder=my_bilm", *where]
+    done = command(mine, *asked, f"hydra.run.dir={tmp_path}/again")
+    assert done.returncode == 0, done.stderr
+    again = json.loads((tmp_path / "again" / "result.json").read_text())["metrics"]
+    assert again == {k: v for k, v in figures.items() if k.startswith("test/")}
