@@ -10,6 +10,7 @@ import pytest
 import torch
 from hydra import compose, initialize_config_dir
 
+from elmo_bench import build
 from elmo_bench.jobs.evaluate import evaluate
 from elmo_bench.jobs.predict import predict
 from elmo_bench.jobs.train import train
@@ -148,6 +149,14 @@ def test_what_cannot_be_is_said_before_data_is_read(tiny, overrides, message):
     cfg = tiny(*overrides, "data=conll2003", "data_dir=.")
     with pytest.raises(ValueError, match=message):
         train(cfg)
+
+
+@pytest.mark.parametrize("finetune", [True, False])
+def test_several_processes_expect_parameters_without_gradients(tiny, finetune):
+    """Of layers that are not mixed, or not trained yet; a frozen encoder's need no search."""
+    cfg = tiny("trainer=ddp", "trainer.accelerator=cpu", f"elmo.finetune={finetune}")
+    strategy = build.trainer(cfg, []).strategy
+    assert strategy._ddp_kwargs.get("find_unused_parameters", False) is finetune
 
 
 @pytest.fixture(scope="module")
