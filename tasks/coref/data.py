@@ -34,19 +34,11 @@ log = logging.getLogger(__name__)
 Mention = tuple[int, int]
 Clusters = Sequence[Sequence[Mention]]
 
-GENRES = (
-    "bc",
-    "bn",
-    "mz",
-    "nw",
-    "pt",
-    "tc",
-    "wb",
-)  # of OntoNotes; any other has the number after the last
+# OntoNotes' genres; any other genre has the number after the last.
+GENRES = ("bc", "bn", "mz", "nw", "pt", "tc", "wb")
 WORD, SPEAKER, COREFERENCE = 3, 9, -1  # columns
-FEWEST_COLUMNS = (
-    5  # document, part, number, word and coreference: what the official scorer's own tests have
-)
+# Document, part, number, word and coreference: what the official scorer's own tests have.
+FEWEST_COLUMNS = 5
 _BRACKET = re.compile(r"\(\d+\)?|\d+\)")
 _CELL = re.compile(rf"(?:{_BRACKET.pattern})(?:\|?(?:{_BRACKET.pattern}))*")
 _ENDING, _CLOSING = (".", "!", "?"), ('"', "'", "''", "”", "’", ")", "]")
@@ -86,14 +78,12 @@ class Example:
 
 
 class Document(NamedTuple):
-    """What a model knows of one document beside its words; `mentions` are rows of start, end,
-    cluster (1 or more).
-    """
+    """What a model knows of a document beside its words; `mentions`: start, end, cluster."""
 
     num_sentences: int
     speakers: Int[Tensor, " N"]
     genre: Int[Tensor, ""]
-    mentions: Int[Tensor, "M 3"]
+    mentions: Int[Tensor, "M 3"]  # clusters count from 1
 
 
 class Batch(NamedTuple):
@@ -150,14 +140,15 @@ def _speaker(row: Row) -> str:
 
 
 def _mentions(rows: Sequence[Row], path: Path) -> Iterator[tuple[str, int, int]]:
-    """Cluster, first and last word of a sentence's mentions: `(12`, `12)`, `(12)`, several with or
-    without `|`, `-` for none.
+    """Cluster, first and last word of a sentence's mentions.
+
+    A cell has `(12`, `12)`, `(12)`, several with or without `|`, or `-` for none.
 
     As in the official scorer a word's brackets open before they close, and close what the same
     cluster opened last.
     """
     opened: dict[str, list[int]] = defaultdict(list)
-    for place, row in enumerate(rows):
+    for position, row in enumerate(rows):
         cell = row.columns[COREFERENCE]
         where = f"{path}:{row.line}"
         parts: list[str] = _BRACKET.findall(cell)
@@ -167,7 +158,7 @@ def _mentions(rows: Sequence[Row], path: Path) -> Iterator[tuple[str, int, int]]
             )
         for part in parts:
             if part.startswith("("):
-                opened[part.strip("()")].append(place)
+                opened[part.strip("()")].append(position)
         for part in sorted(parts):  # (12) before 12), for its bracket opened last
             if part.endswith(")"):
                 cluster = part.strip("()")
@@ -175,10 +166,10 @@ def _mentions(rows: Sequence[Row], path: Path) -> Iterator[tuple[str, int, int]]
                     raise ValueError(
                         f"{where}: {cluster}) ends a mention that does not begin in this sentence"
                     )
-                yield cluster, opened[cluster].pop(), place
-    for cluster, places in opened.items():
-        if places:
-            where = f"{path}:{rows[places[0]].line}"
+                yield cluster, opened[cluster].pop(), position
+    for cluster, positions in opened.items():
+        if positions:
+            where = f"{path}:{rows[positions[0]].line}"
             raise ValueError(
                 f"{where}: ({cluster} begins a mention that does not end in its sentence"
             )
@@ -193,10 +184,8 @@ def merge(clusters: Iterable[Iterable[Mention]]) -> tuple[tuple[Mention, ...], .
     merged: list[set[Mention]] = []
     for cluster in map(set, clusters):
         apart = [other for other in merged if other.isdisjoint(cluster)]
-        merged = [
-            *apart,
-            cluster.union(*(other for other in merged if not other.isdisjoint(cluster))),
-        ]
+        sharing = [other for other in merged if not other.isdisjoint(cluster)]
+        merged = [*apart, cluster.union(*sharing)]
     return tuple(sorted(tuple(sorted(cluster)) for cluster in merged))
 
 
@@ -212,11 +201,8 @@ def genre(document: str) -> int:
 def collate(examples: Sequence[Example], vocab: Vocab) -> Batch:
     """A batch of documents (the paper takes one at a time)."""
     sentences = [sentence for example in examples for sentence in example.sentences]
-    return Batch(
-        tokens(sentences, vocab),
-        [_document(example) for example in examples],
-        [e.gold for e in examples],
-    )
+    documents = [_document(example) for example in examples]
+    return Batch(tokens(sentences, vocab), documents, [example.gold for example in examples])
 
 
 def _document(example: Example) -> Document:
@@ -236,9 +222,7 @@ def _document(example: Example) -> Document:
 
 
 def truncate(batch: Batch, limit: int) -> Batch:
-    """Of each document at most `limit` sentences, from a random one on; mentions elsewhere are left
-    out.
-    """
+    """At most `limit` sentences of each document, from a random one on, and their mentions."""
     lengths: list[int] = batch.tokens.mask.sum(1).tolist()
     rows: list[int] = []
     documents, first = [], 0
@@ -268,8 +252,7 @@ def _cut(document: Document, num_sentences: int, start: int, stop: int) -> Docum
 
 
 def write(examples: Sequence[Example], predictions: Sequence[Clusters], path: Path) -> None:
-    """Write what the official scorer takes as response: CoNLL-2012 columns, the predicted clusters
-    in the last.
+    """Write the official scorer's response file: CoNLL-2012 columns, the predicted clusters last.
 
     Between tabs, because the scorer looks for brackets in the whole line where there are none.
     """
@@ -293,8 +276,8 @@ def _cells(example: Example, clusters: Clusters) -> list[str]:
             if start < other_start <= end < other_end:
                 both = f"{(start, end)} and {(other_start, other_end)}"
                 raise ValueError(
-                    f"{example.source}: mentions {both} of one cluster cross, and brackets cannot "
-                    "say so"
+                    f"{example.source}: mentions {both} of one cluster cross, and brackets "
+                    "cannot say so"
                 )
         for start, end in cluster:
             cells[start].append(f"({number})" if start == end else f"({number}")
@@ -304,37 +287,32 @@ def _cells(example: Example, clusters: Clusters) -> list[str]:
 
 
 def read_predictions(path: Path, examples: Sequence[Example]) -> list[list[list[Mention]]]:
-    """The clusters of a file that `write` wrote, whose order is free, or that job=predict wrote, in
-    the order of the examples.
+    """The clusters of a file of `write` (its order is free) or job=predict, in the examples' order.
 
     Raises ValueError, with file and line, for a document that is missing or not among the examples,
     or whose sentences are not as long.
     """
     if is_predicted(path, "sentences", "clusters"):
         return [_predicted(*pair) for pair in paired(path, examples)]
-    found = {example.name: example for example in read(path)}
-    for name in sorted(found.keys() - {example.name for example in examples}):
-        raise ValueError(f"{found[name].source}: {name} is not among the gold documents")
+    documents = {document.name: document for document in read(path)}
+    for name in sorted(documents.keys() - {example.name for example in examples}):
+        raise ValueError(f"{documents[name].source}: {name} is not among the gold documents")
     for example in examples:
-        if example.name not in found:
+        if example.name not in documents:
             raise ValueError(f"{path}: no {example.name}, which stands at {example.source}")
-        ours, theirs = (list(map(len, each.sentences)) for each in (found[example.name], example))
-        if ours != theirs:
-            where = found[example.name].source
+        document = documents[example.name]
+        lengths, expected = (list(map(len, each.sentences)) for each in (document, example))
+        if lengths != expected:
             raise ValueError(
-                f"{where}: sentences of {ours} words, but those at {example.source} have {theirs}"
+                f"{document.source}: sentences of {lengths} words, but those at {example.source} "
+                f"have {expected}"
             )
-    return [found[example.name].gold for example in examples]
+    return [documents[example.name].gold for example in examples]
 
 
 def _predicted(record: dict[str, Any], source: str, example: Example) -> list[list[Mention]]:
-    check_same(
-        record,
-        "sentences",
-        [list(sentence) for sentence in example.sentences],
-        source,
-        example.source,
-    )
+    sentences = [list(sentence) for sentence in example.sentences]
+    check_same(record, "sentences", sentences, source, example.source)
     count, clusters = sum(map(len, example.sentences)), record["clusters"]
     if not (
         isinstance(clusters, list)
@@ -348,15 +326,14 @@ def _predicted(record: dict[str, Any], source: str, example: Example) -> list[li
 
 
 def _is_mention(value: object, count: int) -> bool:
-    if not isinstance(value, list) or [type(place) for place in value] != [int, int]:
+    if not isinstance(value, list) or [type(end) for end in value] != [int, int]:
         return False
     first, last = value
     return bool(0 <= first <= last < count)
 
 
 def parse(record: dict[str, Any], source: str) -> Example:
-    """An unlabelled example from `{"sentences": [["Ann", "left", "."], ...]}` or from `{"text":
-    "Ann left. ..."}`.
+    """An unlabelled example from `{"sentences": [["Ann", "left"], ...]}` or `{"text": "Ann left"}`.
 
     A text's sentences end with its lines and with `.`, `!` or `?`, and the quotes and brackets
     right after these. A record may also have `"speakers"`, a name for each sentence, and `"id"`,
@@ -364,8 +341,8 @@ def parse(record: dict[str, Any], source: str) -> Example:
     """
     if unknown := sorted(record.keys() - {"sentences", "text", "speakers", "id"}):
         raise ValueError(
-            f"{source}: unknown keys {unknown}, but a record has sentences or text, and speakers "
-            "and id"
+            f"{source}: unknown keys {unknown}, but a record has sentences or text, "
+            "and speakers and id"
         )
     if ("sentences" in record) == ("text" in record):
         raise ValueError(
@@ -420,10 +397,10 @@ def _sentences(text: object, source: str) -> list[list[str]]:
 
 
 def render(example: Example, prediction: Clusters) -> dict[str, Any]:
-    """A prediction as `{"sentences": ..., "clusters": [[[first word, last word], ...], ...],
-    "mentions": [[text, ...], ...]}`.
+    """A prediction as `{"sentences": ..., "clusters": ..., "mentions": ...}`.
 
-    Words are counted from 0 through the document; `mentions` are the words of `clusters`.
+    A cluster is a list of `[first word, last word]`, counted from 0 through the document;
+    `mentions` are the words of `clusters`.
     """
     words = [word for sentence in example.sentences for word in sentence]
     return {

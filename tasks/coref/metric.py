@@ -1,9 +1,8 @@
-"""MUC, B-cubed and CEAF-e as the official CoNLL scorer counts them (version 8.01), singletons
-included.
+"""MUC, B-cubed and CEAF-e as the official CoNLL scorer 8.01 counts them, singletons included.
 
 Each score is a function of (key, response) that counts recall; precision is the same function of
-(response, key). A mention is the place of its first and of its last word; the clusters of one side
-share no mention.
+(response, key). A mention is the position of its first and of its last word; the clusters of one
+side share no mention.
 
 Axes: N documents, S scores.
 """
@@ -28,16 +27,15 @@ def _homes(clusters: Clusters) -> dict[Mention, int]:
 
 
 def _overlaps(key: Clusters, response: Clusters) -> list[Counter[int]]:
-    """For each cluster of the key, how many of its mentions lie in which cluster of the
-    response.
-    """
+    """For each cluster of the key: how many of its mentions lie in which response cluster."""
     homes = _homes(response)
     return [Counter(homes[mention] for mention in cluster if mention in homes) for cluster in key]
 
 
 def muc(key: Clusters, response: Clusters) -> Count:
-    """Links of the key that the response keeps (Vilain et al. 1995); a mention that it lacks is a
-    part of its own.
+    """Links of the key that the response keeps (Vilain et al. 1995).
+
+    A mention that the response lacks is a part of its own.
 
     >>> muc([[(0, 0), (1, 1), (2, 2)]], [[(0, 0), (1, 1)]])
     (1.0, 2.0)
@@ -47,20 +45,22 @@ def muc(key: Clusters, response: Clusters) -> Count:
 
 
 def b3(key: Clusters, response: Clusters) -> Count:
-    """For each mention of the key, the share of its cluster that the response puts with it (Bagga
-    and Baldwin 1998).
+    """For each mention of the key, the share of its cluster that the response puts with it.
+
+    Bagga and Baldwin (1998).
 
     >>> b3([[(0, 0), (1, 1)]], [[(0, 0)]])
     (0.5, 2.0)
     """
     pairs = zip(key, _overlaps(key, response), strict=True)
-    found = sum(count**2 / len(cluster) for cluster, overlap in pairs for count in overlap.values())
-    return float(found), float(sum(map(len, key)))
+    kept = sum(count**2 / len(cluster) for cluster, overlap in pairs for count in overlap.values())
+    return float(kept), float(sum(map(len, key)))
 
 
 def ceafe(key: Clusters, response: Clusters) -> Count:
-    """The best one-to-one match of clusters (Luo 2005), each match worth phi4 = 2|K & R| / (|K| +
-    |R|).
+    """The best one-to-one match of clusters (Luo 2005).
+
+    Each match is worth phi4 = 2|K & R| / (|K| + |R|).
 
     >>> ceafe([[(0, 0), (1, 1)]], [[(0, 0)], [(1, 1), (2, 2)]])
     (0.6666666666666666, 1.0)
@@ -77,8 +77,8 @@ def ceafe(key: Clusters, response: Clusters) -> Count:
 
 def mentions(key: Clusters, response: Clusters) -> Count:
     """Mentions of the key that the response has, in whatever cluster."""
-    ours = _homes(key)
-    return float(len(ours.keys() & _homes(response).keys())), float(len(ours))
+    gold, predicted = _homes(key).keys(), _homes(response).keys()
+    return float(len(gold & predicted)), float(len(gold))
 
 
 SCORES = {"muc": muc, "b3": b3, "ceafe": ceafe, "mentions": mentions}
@@ -91,9 +91,7 @@ def count(key: Clusters, response: Clusters) -> list[list[float]]:
 
 
 class CorefScores(Metric):
-    """Recall, precision and F1 of each score over all documents, and `f1`, the mean F1 of MUC, B3
-    and CEAF-e.
-    """
+    """Recall, precision and F1 of each score, and `f1`, the mean F1 of MUC, B3 and CEAF-e."""
 
     full_state_update = False
 
@@ -120,9 +118,7 @@ class CorefScores(Metric):
         return torch.tensor(rows, dtype=torch.double).reshape(-1, len(SCORES), 4)
 
     def compute(self) -> dict[str, torch.Tensor]:
-        """`f1`, and of each score `muc/recall`, `muc/precision`, `muc/f1`; fractions of 1, 0 if
-        nothing was counted.
-        """
+        """`f1`, and for each score `muc/recall`, `muc/precision`, `muc/f1`; 0 for no counts."""
         figures = {}
         for name, counts in zip(SCORES, self.counts.double(), strict=True):
             recall, precision = (

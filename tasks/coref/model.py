@@ -1,5 +1,4 @@
-"""Coreference from end to end (Lee et al. 2017): any span may be a mention, any mention before it
-its antecedent.
+"""Coreference from end to end (Lee et al. 2017): all spans, their scores, their antecedents.
 
 Memory grows with the document, never with its square: whatever is wide is made for a block of
 sentences, words or pairs at a time. Scores are float32, under autocast too.
@@ -29,8 +28,7 @@ BLOCK = 4096  # pairs scored at once, or spans represented
 
 
 class Ranking(NamedTuple):
-    """The spans of a document that were kept, in order; their gold clusters (0: none); a score for
-    each antecedent.
+    """A document's kept spans, in order; their gold clusters (0: none); scores of antecedents.
 
     `scores[i, d]` is that of the span d places before span i; that of d=0, the dummy "no
     antecedent", is 0.
@@ -43,9 +41,7 @@ class Ranking(NamedTuple):
 
 
 class FeedForward(nn.Module):
-    """Two ReLU layers with dropout after each, and one score; apart, so that `first` may be
-    computed in parts.
-    """
+    """Two ReLU layers, each with dropout, and one score; `first` may be computed in parts."""
 
     def __init__(self, input_size: int, *, hidden_size: int, dropout: float) -> None:
         super().__init__()
@@ -88,24 +84,18 @@ class SpanRanker(nn.Module):
     ) -> None:
         super().__init__()
         self.backbone = backbone()
-        self.max_width, self.spans_per_word, self.max_antecedents = (
-            max_width,
-            spans_per_word,
-            max_antecedents,
-        )
-        self.max_sentences, self.lexical_dropout, self.head_elmo = (
-            max_sentences,
-            lexical_dropout,
-            head_elmo,
-        )
+        self.max_width = max_width
+        self.max_antecedents = max_antecedents
+        self.max_sentences = max_sentences
+        self.spans_per_word = spans_per_word
+        self.lexical_dropout = lexical_dropout
+        self.head_elmo = head_elmo
         self.dropout = nn.Dropout(dropout)
-        head_dim = cast(int, self.backbone.embed.dim) + (
-            self.backbone.elmo.dim("input") if head_elmo else 0
-        )
+        elmo_dim = self.backbone.elmo.dim("input") if head_elmo else 0
+        head_dim = cast(int, self.backbone.embed.dim) + elmo_dim
         span_dim = 2 * self.backbone.dim + feature_dim + head_dim
-        self.head = Scores(
-            self.backbone.dim, 1, bias=False
-        )  # a bias would add the same to all words
+        # No bias: it would add the same to all words.
+        self.head = Scores(self.backbone.dim, 1, bias=False)
         self.width = _table(max_width, feature_dim)
         self.mention = FeedForward(span_dim, hidden_size=hidden_size, dropout=dropout)
         self.speaker = _table(2, feature_dim)
@@ -118,35 +108,24 @@ class SpanRanker(nn.Module):
     def forward(self, batch: Batch) -> list[Ranking]:
         if self.training:
             batch = truncate(batch, self.max_sentences)
-        x, h = self.encode(batch.tokens)
-        sentences, lengths = (
-            batch.tokens.mask.nonzero()[:, 0],
-            [len(document.speakers) for document in batch.documents],
-        )
-        parts = zip(
-            x.split(lengths),
-            h.split(lengths),
-            sentences.split(lengths),
-            batch.documents,
-            strict=True,
-        )
-        return [self._rank(*part) for part in parts]
+        x, h = self.word_vectors(batch.tokens)
+        sentences = batch.tokens.mask.nonzero()[:, 0]
+        lengths = [len(document.speakers) for document in batch.documents]
+        split = (part.split(lengths) for part in (x, h, sentences))
+        return [self._rank(*parts) for parts in zip(*split, batch.documents, strict=True)]
 
-    def encode(self, tokens: Tokens) -> tuple[Float[Tensor, "N X"], Float[Tensor, "N H"]]:
-        """The vectors that heads sum, and the encoded words, of all sentences, one after the
-        other.
-        """
+    def word_vectors(self, tokens: Tokens) -> tuple[Float[Tensor, "N X"], Float[Tensor, "N H"]]:
+        """The vectors that heads sum, and the rnn's, of all sentences, one after the other."""
         size = len(tokens.mask) if self.training else max(1, TOKENS // tokens.mask.shape[1])
         parts = [
-            self._encode(rows(tokens, first, size)) for first in range(0, len(tokens.mask), size)
+            self._word_vectors(rows(tokens, first, size))
+            for first in range(0, len(tokens.mask), size)
         ]
         x, h = (torch.cat(part) for part in zip(*parts, strict=True))
         return x, h
 
-    def _encode(self, tokens: Tokens) -> tuple[Float[Tensor, "N X"], Float[Tensor, "N H"]]:
-        """The backbone's own steps: as in the paper one dropout serves the RNN's input and the
-        heads.
-        """
+    def _word_vectors(self, tokens: Tokens) -> tuple[Float[Tensor, "N X"], Float[Tensor, "N H"]]:
+        """The backbone's own steps; as in the paper, one dropout serves the rnn and the heads."""
         backbone = self.backbone
         elmo = backbone.read_elmo(tokens)
         x = F.dropout(backbone.embed(tokens), self.lexical_dropout, self.training)
@@ -165,26 +144,20 @@ class SpanRanker(nn.Module):
         shares = self._shares(h, real)
         mention, features = self._mentions(x, h, real, shares)
         starts, widths = real.nonzero(as_tuple=True)
-        kept = prune(
-            starts.tolist(), (starts + widths).tolist(), mention, int(self.spans_per_word * len(x))
-        )
+        most = int(self.spans_per_word * len(x))
+        kept = prune(starts.tolist(), (starts + widths).tolist(), mention, most)
         starts, widths = starts[kept], widths[kept]
         vectors = self._represent(x, h, starts, widths, shares, features[kept])
-        scores = self._antecedents(
-            vectors, mention[kept], document.speakers[starts], document.genre
-        )
-        return Ranking(
-            starts, starts + widths, _gold(document.mentions, real)[starts, widths], scores
-        )
+        speakers = document.speakers[starts]
+        scores = self._antecedents(vectors, mention[kept], speakers, document.genre)
+        clusters = _gold(document.mentions, real)[starts, widths]
+        return Ranking(starts, starts + widths, clusters, scores)
 
     def _shares(self, h: Float[Tensor, "N H"], real: Bool[Tensor, "N W"]) -> Float[Tensor, "N W W"]:
-        """For each first word and width, how much of the span's head each of its words is (section
-        4.1).
-        """
+        """For each first word and width, each word's share of the span's head (section 4.1)."""
         inside = torch.ones_like(real[0]).expand(real.shape[1], -1).tril().expand(len(h), -1, -1)
-        return masked_softmax(
-            self.head(h).squeeze(-1)[_window(real)][:, None].expand_as(inside), inside
-        )
+        scores = self.head(h).squeeze(-1)[_window(real)]
+        return masked_softmax(scores[:, None].expand_as(inside), inside)
 
     def _mentions(
         self,
@@ -199,24 +172,19 @@ class SpanRanker(nn.Module):
         depends on one word alone is computed once a word, so that no span's vector is ever made.
         """
         first = self.mention.first
-        parts = first.weight.split(
-            [h.shape[1], h.shape[1], self.width.embedding_dim, x.shape[1]], 1
-        )
-        of_start, of_end, of_head = (
-            F.linear(h, parts[0], first.bias),
-            F.linear(h, parts[1]),
-            F.linear(x, parts[3]),
-        )
+        sizes = [h.shape[1], h.shape[1], self.width.embedding_dim, x.shape[1]]
+        w_start, w_end, w_width, w_head = first.weight.split(sizes, 1)
+        of_start = F.linear(h, w_start, first.bias)
+        of_end = F.linear(h, w_end)
+        of_head = F.linear(x, w_head)
         scores, features = [], []
-        for words, spans, share, window in zip(
-            *(part.split(WORDS) for part in (of_start, real, shares, _window(real))), strict=True
-        ):
+        blocks = (table.split(WORDS) for table in (of_start, real, shares, _window(real)))
+        for words, spans, share, window in zip(*blocks, strict=True):
             starts, widths = spans.nonzero(as_tuple=True)
             feature = self.dropout(self.width(widths))
             heads = (share @ of_head[window])[spans]
-            hidden = (
-                words[starts] + of_end[window[starts, widths]] + F.linear(feature, parts[2]) + heads
-            )
+            ends = of_end[window[starts, widths]]
+            hidden = words[starts] + ends + F.linear(feature, w_width) + heads
             scores.append(self.mention.rest(hidden).squeeze(-1))
             features.append(feature)
         return torch.cat(scores), torch.cat(features)
@@ -232,11 +200,8 @@ class SpanRanker(nn.Module):
     ) -> Float[Tensor, "K H2"]:
         """[h at the start; h at the end; width; head] of some spans (section 4.1)."""
         window = starts[:, None] + torch.arange(shares.shape[1], device=starts.device)
-        blocks = zip(
-            shares[starts, widths].split(BLOCK),
-            window.clamp(max=len(x) - 1).split(BLOCK),
-            strict=True,
-        )
+        window = window.clamp(max=len(x) - 1)
+        blocks = zip(shares[starts, widths].split(BLOCK), window.split(BLOCK), strict=True)
         heads = torch.cat([(share[:, None] @ x[words])[:, 0] for share, words in blocks])
         return torch.cat([h[starts], h[starts + widths], features, heads], -1)
 
@@ -247,8 +212,7 @@ class SpanRanker(nn.Module):
         speakers: Int[Tensor, " K"],
         genre: Int[Tensor, ""],
     ) -> Float[Tensor, "K A"]:
-        """Score of each span with each span before it: both mention scores and that of the pair
-        (equation 4).
+        """Score of each span with each span before it: both mentions' and the pair's (equation 4).
 
         The first layer over [span; antecedent; product; features] is taken apart: what depends on
         one span alone is computed once a span. Pairs are scored in blocks, and again for their
@@ -256,11 +220,10 @@ class SpanRanker(nn.Module):
         """
         later, earlier = pairs(len(vectors), self.max_antecedents, vectors.device)
         first, size = self.pair.first, vectors.shape[1]
-        weights = first.weight.split([size, size, size, first.in_features - 3 * size], 1)
-        of_later, of_earlier = (
-            F.linear(vectors, weights[0], first.bias),
-            F.linear(vectors, weights[1]),
-        )
+        sizes = [size, size, size, first.in_features - 3 * size]
+        w_later, w_earlier, w_product, w_features = first.weight.split(sizes, 1)
+        of_later = F.linear(vectors, w_later, first.bias)
+        of_earlier = F.linear(vectors, w_earlier)
         bins = torch.tensor(DISTANCES, device=vectors.device)
 
         def score(i: Tensor, j: Tensor) -> Tensor:
@@ -269,26 +232,22 @@ class SpanRanker(nn.Module):
                 self.genre(genre).expand(len(i), -1),
                 self.distance(torch.bucketize(i - j, bins, right=True)),
             ]
-            product = F.linear(vectors[i] * vectors[j], weights[2])
-            seen = F.linear(self.dropout(torch.cat(features, -1)), weights[3])
-            return self.pair.rest(of_later[i] + of_earlier[j] + product + seen).squeeze(-1)
+            product = F.linear(vectors[i] * vectors[j], w_product)
+            of_features = F.linear(self.dropout(torch.cat(features, -1)), w_features)
+            return self.pair.rest(of_later[i] + of_earlier[j] + product + of_features).squeeze(-1)
 
-        scores = mention.new_full(
-            (len(vectors), 1 + min(self.max_antecedents, max(len(vectors) - 1, 0))), -torch.inf
-        )
+        most = min(self.max_antecedents, max(len(vectors) - 1, 0))
+        scores = mention.new_full((len(vectors), 1 + most), -torch.inf)
         scores[:, 0] = 0
-        # Each block goes straight into the table: small results, kept between large ones that are
-        # freed, leave holes.
+        # Each block goes straight into the table: small results between freed large ones leave
+        # holes in memory.
         for i, j in zip(later.split(BLOCK), earlier.split(BLOCK), strict=True):
-            scores[i, i - j] = (
-                checkpoint(score, i, j, use_reentrant=False) + mention[i] + mention[j]
-            )
+            pair = checkpoint(score, i, j, use_reentrant=False)
+            scores[i, i - j] = pair + mention[i] + mention[j]
         return scores
 
     def loss(self, rankings: list[Ranking], batch: Batch) -> Float[Tensor, ""]:
-        """Minus the log likelihood of each span's correct antecedents, or of the dummy if there are
-        none; summed.
-        """
+        """Minus the log likelihood of each span's correct antecedents, or of the dummy; summed."""
         return torch.stack([_loss(ranking) for ranking in rankings]).sum()
 
     def decode(self, rankings: list[Ranking], batch: Batch) -> list[list[list[Mention]]]:
@@ -322,12 +281,12 @@ def pairs(
 
 
 def _window(grid: Bool[Tensor, "N W"]) -> Int[Tensor, "N W"]:
-    """The word that is w places after word n, or the last."""
-    return _places(grid).clamp(max=len(grid) - 1)
+    """The word that is w words after word n, or the last."""
+    return _ends(grid).clamp(max=len(grid) - 1)
 
 
-def _places(grid: Bool[Tensor, "N W"]) -> Int[Tensor, "N W"]:
-    """The word that is w places after word n."""
+def _ends(grid: Bool[Tensor, "N W"]) -> Int[Tensor, "N W"]:
+    """The word that is w words after word n."""
     first, after = (torch.arange(size, device=grid.device) for size in grid.shape)
     return first[:, None] + after
 
@@ -335,15 +294,14 @@ def _places(grid: Bool[Tensor, "N W"]) -> Int[Tensor, "N W"]:
 def candidates(sentence: Int[Tensor, " N"], max_width: int) -> Bool[Tensor, "N W"]:
     """Which spans of words n to n + w there are: those that end within their sentence."""
     count = len(sentence)
-    ends = _places(sentence.new_ones(count, min(max_width, count), dtype=torch.bool))
+    ends = _ends(sentence.new_ones(count, min(max_width, count), dtype=torch.bool))
     return (ends < count) & (sentence[ends.clamp(max=count - 1)] == sentence[:, None])
 
 
 def prune(
     starts: Sequence[int], ends: Sequence[int], scores: Float[Tensor, " S"], most: int
 ) -> Int[Tensor, " K"]:
-    """The places of the best spans, in order: accepted one by one by score, but none that crosses
-    an accepted one.
+    """The positions of the best spans, in order; none crosses a span of a higher score.
 
     Spans cross if each holds a part of the other. Of the accepted spans it is enough to know how
     far those that begin at a word reach, and from where those that end at a word come: each span
@@ -351,24 +309,21 @@ def prune(
     """
     reach, origin = [-1] * (max(ends) + 1), [len(ends)] * (max(ends) + 1)
     accepted: list[int] = []
-    for place in scores.argsort(descending=True, stable=True).tolist():
+    for span in scores.argsort(descending=True, stable=True).tolist():
         if len(accepted) == most:
             break
-        start, end = starts[place], ends[place]
-        if (
-            max(reach[start + 1 : end + 1], default=-1) > end
-            or min(origin[start:end], default=start) < start
-        ):
+        start, end = starts[span], ends[span]
+        crosses_right = max(reach[start + 1 : end + 1], default=-1) > end
+        crosses_left = min(origin[start:end], default=start) < start
+        if crosses_right or crosses_left:
             continue
         reach[start], origin[end] = max(reach[start], end), min(origin[end], start)
-        accepted.append(place)
+        accepted.append(span)
     return torch.tensor(sorted(accepted), dtype=torch.long, device=scores.device)
 
 
 def _gold(mentions: Int[Tensor, "M 3"], real: Bool[Tensor, "N W"]) -> Int[Tensor, "N W"]:
-    """The gold cluster of each span, 0 for none; mentions that are too wide to be a span are
-    lost.
-    """
+    """The gold cluster of each span, 0 for none; mentions wider than a span are lost."""
     starts, ends, clusters = mentions[mentions[:, 1] - mentions[:, 0] < real.shape[1]].unbind(1)
     grid = torch.zeros_like(real, dtype=torch.long)
     grid[starts, ends - starts] = clusters
@@ -378,12 +333,10 @@ def _gold(mentions: Int[Tensor, "M 3"], real: Bool[Tensor, "N W"]) -> Int[Tensor
 def _loss(ranking: Ranking) -> Float[Tensor, ""]:
     scores, clusters = ranking.scores, ranking.clusters
     count, width = scores.shape
-    back = torch.arange(count, device=scores.device)[:, None] - torch.arange(
-        width, device=scores.device
-    )
-    same = (
-        (clusters[back.clamp(min=0)] == clusters[:, None]) & (clusters[:, None] > 0) & (back >= 0)
-    )
+    spans, distances = (torch.arange(size, device=scores.device) for size in (count, width))
+    antecedents = spans[:, None] - distances
+    cluster = clusters[:, None]
+    same = (clusters[antecedents.clamp(min=0)] == cluster) & (cluster > 0) & (antecedents >= 0)
     correct = torch.cat([~same[:, 1:].any(1, keepdim=True), same[:, 1:]], 1)
     return (scores.logsumexp(1) - scores.masked_fill(~correct, -torch.inf).logsumexp(1)).sum()
 
@@ -392,12 +345,13 @@ def _clusters(ranking: Ranking) -> list[list[Mention]]:
     mentions = list(zip(ranking.starts.tolist(), ranking.ends.tolist(), strict=True))
     clusters: list[list[Mention]] = []
     homes: dict[int, list[Mention]] = {}
-    for place, back in enumerate(ranking.scores.argmax(1).tolist()):
+    for span, back in enumerate(ranking.scores.argmax(1).tolist()):
         if back == 0:
             continue
-        if place - back not in homes:
-            homes[place - back] = [mentions[place - back]]
-            clusters.append(homes[place - back])
-        homes[place] = homes[place - back]
-        homes[place].append(mentions[place])
+        antecedent = span - back
+        if antecedent not in homes:
+            homes[antecedent] = [mentions[antecedent]]
+            clusters.append(homes[antecedent])
+        homes[span] = homes[antecedent]
+        homes[span].append(mentions[span])
     return clusters

@@ -50,9 +50,7 @@ class Example:
 
     @property
     def labels(self) -> list[str]:
-        """Every tag that the entities' types may need: a type seen once may be of any length
-        elsewhere.
-        """
+        """Every tag of the entities' types: an entity may be of any length elsewhere."""
         return ["O", *(f"{prefix}-{entity.label}" for entity in self.entities for prefix in "BILU")]
 
     @property
@@ -70,8 +68,9 @@ class Batch(NamedTuple):
 
 
 def read(path: Path) -> Iterator[Example]:
-    """Yield a file's sentences; ValueError, with file and line, for a tag that is neither O nor
-    B-TYPE nor I-TYPE.
+    """Yield a file's sentences.
+
+    Raises ValueError, with file and line, for a tag that is not O, B-TYPE or I-TYPE.
     """
     for rows in read_blocks(path):
         _check(path, rows)
@@ -85,8 +84,8 @@ def _check(path: Path, rows: Sequence[Row]) -> None:
     for row in rows:
         if not row.columns[0] or " " in row.columns[0]:  # `write` could not write it
             raise ValueError(
-                f"{path}:{row.line}: word {row.columns[0]!r}, but a word is not empty and has no "
-                "space"
+                f"{path}:{row.line}: word {row.columns[0]!r}, but a word is not empty "
+                "and has no space"
             )
         if not re.fullmatch("O|[BI]-.+", row.columns[-1]):
             raise ValueError(
@@ -95,34 +94,26 @@ def _check(path: Path, rows: Sequence[Row]) -> None:
 
 
 def relabel(example: Example, names: Mapping[str, str]) -> Example:
-    """An example by the labels of a model of another corpus; entities without a name there are left
-    out.
-    """
-    return replace(
-        example,
-        entities=tuple(
-            s._replace(label=names[s.label]) for s in example.entities if s.label in names
-        ),
+    """An example by another corpus's labels; entities without a name there are left out."""
+    entities = (
+        span._replace(label=names[span.label]) for span in example.entities if span.label in names
     )
+    return replace(example, entities=tuple(entities))
 
 
 def collate(examples: Sequence[Example], vocab: Vocab) -> Batch:
     """A batch of sentences."""
-    tags = [
-        torch.tensor(
-            [vocab.label_id(tag) for tag in spans_to_bioul(example.entities, len(example.words))]
-        )
-        for example in examples
-    ]
     sentences = [example.words for example in examples]
-    return Batch(
-        tokens(sentences, vocab), pad_sequence(tags, True), [example.gold for example in examples]
-    )
+    tags = [spans_to_bioul(example.entities, len(example.words)) for example in examples]
+    numbers = [torch.tensor([vocab.label_id(tag) for tag in row]) for row in tags]
+    gold = [example.gold for example in examples]
+    return Batch(tokens(sentences, vocab), pad_sequence(numbers, True), gold)
 
 
 def read_predictions(path: Path, examples: Sequence[Example]) -> list[list[str]]:
-    """The predicted tags of a file of `write` (its last column) or of job=predict; ValueError where
-    it is about others.
+    """The predicted tags of a file of `write` (its last column) or of job=predict.
+
+    Raises ValueError, with file and line, where its sentences are not the examples'.
     """
     if is_predicted(path, "tokens", "tags"):
         return [_predicted(*pair) for pair in paired(path, examples)]
@@ -155,9 +146,7 @@ def write(examples: Sequence[Example], predictions: Sequence[Sequence[str]], pat
 
 
 def parse(record: dict[str, Any], source: str) -> Example:
-    """An unlabelled sentence from `{"tokens": list}` or `{"text": text}`; ValueError for anything
-    else or no word.
-    """
+    """An unlabelled sentence from `{"tokens": list}` or `{"text": text}`; else ValueError."""
     return Example(tuple(words_of(record, source)), (), source)
 
 

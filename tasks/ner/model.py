@@ -1,5 +1,4 @@
-"""The NER model of Peters et al. (2018): the shared lower BiLSTM, a second BiLSTM, a CRF over BIOUL
-tags.
+"""The NER model of Peters et al. (2018): the shared BiLSTM, a second one, a CRF over BIOUL tags.
 
 Axes: B batch, T tokens, K labels.
 """
@@ -41,9 +40,7 @@ class BiLstmCrf(nn.Module):
         return self.output(self.upper(self.backbone(batch.tokens), batch.tokens.mask))
 
     def loss(self, scores: Float[Tensor, "B T K"], batch: Batch) -> Float[Tensor, ""]:
-        """Minus the log likelihood, summed over the batch as the original does (lambda is weighed
-        against that).
-        """
+        """Minus the log likelihood, summed over the batch as in the original, which sets lambda."""
         return -self.crf.log_likelihood(scores, batch.tags, batch.tokens.mask).sum()
 
     def decode(self, scores: Float[Tensor, "B T K"], batch: Batch) -> list[list[str]]:

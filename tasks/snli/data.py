@@ -28,9 +28,7 @@ ESCAPES = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{",
 
 @dataclass(frozen=True)
 class Example:
-    """A premise, a hypothesis, and what the first says about the second, `-` where that is not
-    known.
-    """
+    """A premise, a hypothesis, and what the first says about the second (`-`: not known)."""
 
     premise: tuple[str, ...]
     hypothesis: tuple[str, ...]
@@ -117,18 +115,15 @@ def _tokenize(text: str) -> list[str]:
 
 
 def leaves(tree: str, source: str) -> list[str]:
-    """The words of a binary parse, brackets that the parser had to escape as themselves; ValueError
-    if it is cut short.
+    """The words of a binary parse, its escaped brackets restored; ValueError if it is cut short.
 
     >>> leaves("( ( A lamp ) ( shines . ) )", "here")
     ['A', 'lamp', 'shines', '.']
     """
     pieces = tree.split(" ")  # not at other white space: "5 1/2" may be one word
     if pieces.count("(") != pieces.count(")"):
-        raise ValueError(
-            f"{source}: {pieces.count('(')} '(' but {pieces.count(')')} ')' in the binary parse "
-            f"{tree!r}"
-        )
+        brackets = f"{pieces.count('(')} '(' but {pieces.count(')')} ')'"
+        raise ValueError(f"{source}: {brackets} in the binary parse {tree!r}")
     return [_unescape(piece) for piece in pieces if piece not in ("", "(", ")")]
 
 
@@ -137,9 +132,7 @@ def _unescape(word: str) -> str:
 
 
 def relabel(example: Example, names: Mapping[str, str]) -> Example | None:
-    """An example by the labels of a model of another corpus; None for one whose label has no name
-    there.
-    """
+    """An example by another corpus's labels; None if its label has no name there."""
     return replace(example, label=names[example.label]) if example.label in names else None
 
 
@@ -168,8 +161,9 @@ def write(examples: Sequence[Example], predictions: Sequence[str], path: Path) -
 
 
 def read_predictions(path: Path, examples: Sequence[Example]) -> list[str]:
-    """The predicted labels of a file that `write` or job=predict wrote, in the order of the
-    examples; its own order is free.
+    """The predicted labels of a file of `write` or job=predict, in the examples' order.
+
+    The file's own order is free.
 
     A record of job=predict is that of its pairID or, without one, of the gold file's same line;
     pairs without a gold label may have one too. Raises ValueError, with file and line, for a pairID
@@ -177,29 +171,26 @@ def read_predictions(path: Path, examples: Sequence[Example]) -> list[str]:
     """
     from_predict = is_predicted(path, "sentence1", "sentence2", "label")
     labels: dict[str, str] = {}
-    known = {example.identity: example for example in examples}
-    if len(known) < len(examples):
+    pairs = {example.identity: example for example in examples}
+    if len(pairs) < len(examples):
         raise ValueError(
-            f"{examples[0].source}: {len(examples)} pairs, but only {len(known)} pairIDs"
+            f"{examples[0].source}: {len(examples)} pairs, but only {len(pairs)} pairIDs"
         )
     for number, record in read_objects(path):
-        identity, label = (
-            str(record.get("pairID")),
-            record.get("label" if from_predict else "predicted_label"),
-        )
+        identity = str(record.get("pairID"))
+        label = record.get("label" if from_predict else "predicted_label")
         if from_predict:
-            identity = identity if identity in known else str(record.get("line"))
-            if identity not in known:
+            identity = identity if identity in pairs else str(record.get("line"))
+            if identity not in pairs:
                 continue
-            for key, words in zip(
-                ("sentence1", "sentence2"), known[identity].sentences, strict=True
-            ):
-                check_same(record, key, list(words), f"{path}:{number}", known[identity].source)
+            pair = pairs[identity]
+            for key, words in zip(("sentence1", "sentence2"), pair.sentences, strict=True):
+                check_same(record, key, list(words), f"{path}:{number}", pair.source)
         if label not in LABELS:
             raise ValueError(
                 f"{path}:{number}: predicted_label {label!r}, but it is one of {list(LABELS)}"
             )
-        if identity not in known:
+        if identity not in pairs:
             raise ValueError(f"{path}:{number}: pairID {identity!r} is not in the gold file")
         if identity in labels:
             raise ValueError(f"{path}:{number}: pairID {identity!r} has a prediction already")
@@ -213,8 +204,9 @@ def read_predictions(path: Path, examples: Sequence[Example]) -> list[str]:
 
 
 def parse(record: dict[str, Any], source: str) -> Example:
-    """An unlabelled example from `{"sentence1": premise, "sentence2": hypothesis}`, each text or a
-    list of tokens.
+    """An unlabelled example from `{"sentence1": premise, "sentence2": hypothesis}`.
+
+    Each sentence is text or a list of tokens.
 
     A record of SNLI itself will do; `pairID` may name the pair, else its place does. ValueError,
     with `source`, for anything else.
@@ -223,9 +215,7 @@ def parse(record: dict[str, Any], source: str) -> Example:
 
 
 def render(example: Example, prediction: str) -> dict[str, Any]:
-    """A prediction as `{"pairID": ..., "sentence1": tokens, "sentence2": tokens, "label":
-    label}`.
-    """
+    """A prediction as `{"pairID", "sentence1", "sentence2", "label"}`; sentences are tokens."""
     premise, hypothesis = (list(sentence) for sentence in example.sentences)
     return {
         "pairID": example.identity,

@@ -16,8 +16,7 @@ from .data import Batch
 
 
 class Esim(nn.Module):
-    """Backbone -> each sentence's attention to the other -> ReLU -> BiLSTM -> mean and maximum ->
-    ReLU -> labels.
+    """Backbone -> attention to the other sentence -> ReLU -> BiLSTM -> mean, maximum -> labels.
 
     `dropout` is before the BiLSTM (variational) and each layer of the classifier,
     `attention_dropout` after attention; `l2` weighs the squares of all recurrent and feed-forward
@@ -73,29 +72,28 @@ class Esim(nn.Module):
 
     def forward(self, batch: Batch) -> Float[Tensor, "B K"]:
         premise, hypothesis = self.backbone(batch.premise), self.backbone(batch.hypothesis)
-        masks = batch.premise.mask, batch.hypothesis.mask
+        premise_mask, hypothesis_mask = batch.premise.mask, batch.hypothesis.mask
         scores = premise @ hypothesis.mT
+        of_premise = attend(scores, hypothesis, hypothesis_mask[:, None])
+        of_hypothesis = attend(scores.mT, premise, premise_mask[:, None])
         pooled = [
-            self._compose(premise, attend(scores, hypothesis, masks[1][:, None]), masks[0]),
-            self._compose(hypothesis, attend(scores.mT, premise, masks[0][:, None]), masks[1]),
+            self._compose(premise, of_premise, premise_mask),
+            self._compose(hypothesis, of_hypothesis, hypothesis_mask),
         ]
         return self.classifier(torch.cat(pooled, -1))
 
     def _compose(
         self, x: Float[Tensor, "B T H"], context: Float[Tensor, "B T H"], mask: Bool[Tensor, "B T"]
     ) -> Float[Tensor, "B _"]:
-        """One sentence beside what it found in the other, read again and pooled (Chen et al.,
-        sections 3.2 and 3.3).
-        """
+        """A sentence beside its context in the other, composed and pooled (sections 3.2, 3.3)."""
         x = self.projection(torch.cat([x, context, x - context, x * context], -1))
         x = self.composition(x, mask)
         return torch.cat([masked_mean(x, mask), masked_max(x, mask)], -1)
 
     def loss(self, scores: Float[Tensor, "B K"], batch: Batch) -> Float[Tensor, ""]:
         """Cross-entropy, averaged over the batch, and the penalty on the weights."""
-        return F.cross_entropy(scores, batch.labels) + self.l2 * sum(
-            w.square().sum() for w in self._matrices()
-        )
+        penalty = sum(matrix.square().sum() for matrix in self._matrices())
+        return F.cross_entropy(scores, batch.labels) + self.l2 * penalty
 
     def _matrices(self) -> list[nn.Parameter]:
         parts = self.backbone.rnn, self.projection, self.composition, self.classifier

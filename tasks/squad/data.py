@@ -1,5 +1,4 @@
-"""Questions about a paragraph and the words of it that answer them: SQuAD 1.1 (Rajpurkar et al.
-2016).
+"""Questions and the words of a paragraph that answer them: SQuAD 1.1 (Rajpurkar et al. 2016).
 
 Axes: B batch, T tokens of the paragraph, Q tokens of the question, N answers.
 """
@@ -24,7 +23,7 @@ from elmo_bench.text.tokenize import tokenize_with_offsets
 
 log = logging.getLogger(__name__)
 
-NONE = -1  # the place of an answer that is not there
+NONE = -1  # the position of an answer that is not there
 KINDS = {str: "text", list: "a list", dict: "an object", int: "a whole number"}
 # Words as the model reads them: one kind of quote, of minus and of dash (Clark and Gardner 2018).
 PLAIN = str.maketrans("“”„‟‘’‚‛−—", '""""' + "''''-–")
@@ -34,19 +33,15 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True)
 class Paragraph:
-    """A text, its words as a model reads them, and the characters each of them stands for, end
-    exclusive.
-    """
+    """A text, its words as a model reads them, and each word's characters, end exclusive."""
 
     text: str
     words: tuple[str, ...]
-    places: tuple[Span, ...]
+    offsets: tuple[Span, ...]
 
 
 class Answer(NamedTuple):
-    """An answer and where its paragraph has it, in characters, end exclusive; a prediction file
-    does not tell where.
-    """
+    """An answer and its characters in the paragraph, end exclusive; None from predictions."""
 
     text: str
     start: int | None = None
@@ -55,9 +50,7 @@ class Answer(NamedTuple):
 
 @dataclass(frozen=True)
 class Example:
-    """A question, its paragraph (one object for all its questions), the answers' texts, their first
-    and last tokens.
-    """
+    """A question, its paragraph (shared), the answers, their first and last tokens."""
 
     identity: str
     paragraph: Paragraph
@@ -82,14 +75,15 @@ class Example:
 
 
 class Batch(NamedTuple):
-    """Paragraphs, questions, first and last token of each answer (the most frequent first), and
-    what decoding needs.
+    """Paragraphs, questions, each answer's first and last token, and what decoding needs.
+
+    The most frequent answer comes first.
     """
 
     context: Tokens
     question: Tokens
     answers: Int[Tensor, "B N 2"]
-    places: Int[Tensor, "B T 2"]
+    offsets: Int[Tensor, "B T 2"]
     texts: list[str]
     gold: list[list[str]]
 
@@ -114,27 +108,25 @@ def read(path: Path) -> Iterator[Example]:
         seen.add(identity)
         yield _example(record, context, identity, source, group, counts)
     log.info(
-        "%s: %d questions, %d answers; %d begin or end within a token, %d differ from the text at "
-        "their offset",
-        *(path, len(seen), counts["answers"], counts["within"], counts["differ"]),
+        "%s: %d questions, %d answers; %d begin or end within a token, "
+        "%d differ from the text at their offset",
+        path,
+        len(seen),
+        counts["answers"],
+        counts["within"],
+        counts["differ"],
     )
 
 
 def _records(path: Path) -> Iterator[tuple[Any, Paragraph, str, tuple[str, str]]]:
-    """Every question's record, with its paragraph, its place in the file, and the places of its
-    article and paragraph.
-    """
+    """Every question's record, its paragraph, its place in the file, its article and paragraph."""
     for a, article in enumerate(_field(_load(path), "data", list, f"{path}")):
         for p, paragraph in enumerate(_field(article, "paragraphs", list, f"{path}: data[{a}]")):
             where = f"{path}: data[{a}].paragraphs[{p}]"
             context = _paragraph(_field(paragraph, "context", str, where))
             for q, record in enumerate(_field(paragraph, "qas", list, where)):
-                yield (
-                    record,
-                    context,
-                    f"{where}.qas[{q}]",
-                    (f"data[{a}]", f"data[{a}].paragraphs[{p}]"),
-                )
+                group = (f"data[{a}]", f"data[{a}].paragraphs[{p}]")
+                yield record, context, f"{where}.qas[{q}]", group
 
 
 def _load(path: Path) -> Any:
@@ -149,11 +141,9 @@ def _load(path: Path) -> Any:
 def _field(record: Any, key: str, kind: type, where: str) -> Any:
     """A record's value; ValueError where there is none or it is of another kind."""
     if not isinstance(record, dict) or key not in record:
-        came = (
-            f"an object without {key!r}: it has {sorted(record)}"
-            if isinstance(record, dict)
-            else repr(record)[:60]
-        )
+        came = repr(record)[:60]
+        if isinstance(record, dict):
+            came = f"an object without {key!r}: it has {sorted(record)}"
         raise ValueError(f"{where}: an object with {key!r} belongs here, but there is {came}")
     if not isinstance(record[key], kind):
         raise ValueError(
@@ -163,10 +153,9 @@ def _field(record: Any, key: str, kind: type, where: str) -> Any:
 
 
 def _paragraph(text: str) -> Paragraph:
-    found = tokenize_with_offsets(text, fine=True)
-    return Paragraph(
-        text, tuple(_as_read(token.text) for token in found), tuple((t.start, t.end) for t in found)
-    )
+    tokens = tokenize_with_offsets(text, fine=True)
+    words = tuple(_as_read(token.text) for token in tokens)
+    return Paragraph(text, words, tuple((token.start, token.end) for token in tokens))
 
 
 def _as_read(word: str) -> str:
@@ -196,23 +185,24 @@ def _example(
 
 def _question(text: str, context: Paragraph, source: str) -> tuple[str, ...]:
     words = tuple(_as_read(token.text) for token in tokenize_with_offsets(text, fine=True))
-    for name, found, came in (("question", words, text), ("context", context.words, context.text)):
-        if not found:
-            raise ValueError(f"{source}: the {name} has no words: {came!r}")
+    if not words:
+        raise ValueError(f"{source}: the question has no words: {text!r}")
+    if not context.words:
+        raise ValueError(f"{source}: the context has no words: {context.text!r}")
     return words
 
 
 def _span(context: Paragraph, start: int, text: str, source: str, counts: Counter[str]) -> Span:
     """An answer's first and last token."""
     end = start + len(text)
-    first, last = token_span(context.places, start, end)
+    first, last = token_span(context.offsets, start, end)
     if not 0 <= start < len(context.text) or last < first:
         raise ValueError(
             f"{source}: the answer {text!r} at {start} holds no word of the context's "
             f"{len(context.text)} characters"
         )
     counts["answers"] += 1
-    counts["within"] += (context.places[first][0], context.places[last][1]) != (start, end)
+    counts["within"] += (context.offsets[first][0], context.offsets[last][1]) != (start, end)
     if context.text[start:end] != text:
         if not counts["differ"]:  # the first one speaks for all
             log.warning(
@@ -226,19 +216,19 @@ def _span(context: Paragraph, start: int, text: str, source: str, counts: Counte
     return first, last
 
 
-def token_span(places: Sequence[Span], start: int, end: int) -> Span:
-    """First and last token that hold one of the characters from start to end (exclusive); last <
-    first for none.
+def token_span(offsets: Sequence[Span], start: int, end: int) -> Span:
+    """First and last token with a character from start to end (exclusive); last < first for none.
 
     >>> token_span([(0, 3), (4, 8), (9, 12)], 5, 11)
     (1, 2)
     """
-    first = bisect_right(places, start, key=lambda place: place[1])
-    return first, bisect_left(places, end, key=lambda place: place[0]) - 1
+    first = bisect_right(offsets, start, key=lambda token: token[1])
+    return first, bisect_left(offsets, end, key=lambda token: token[0]) - 1
 
 
 def collate(examples: Sequence[Example], vocab: Vocab) -> Batch:
     """A batch of questions."""
+    offsets = [torch.tensor(example.paragraph.offsets) for example in examples]
     answers = []
     for example in examples:
         spans = [span for span, times in Counter(example.spans).most_common() for _ in range(times)]
@@ -247,16 +237,14 @@ def collate(examples: Sequence[Example], vocab: Vocab) -> Batch:
         context=tokens([example.paragraph.words for example in examples], vocab),
         question=tokens([example.question for example in examples], vocab),
         answers=pad_sequence(answers, True, NONE),
-        places=pad_sequence([torch.tensor(example.paragraph.places) for example in examples], True),
+        offsets=pad_sequence(offsets, True),
         texts=[example.paragraph.text for example in examples],
         gold=[example.gold for example in examples],
     )
 
 
 def write(examples: Sequence[Example], predictions: Sequence[Answer], path: Path) -> None:
-    """Write what the official evaluate-v1.1.py reads: one JSON object, from question ids to
-    answers.
-    """
+    """Write the official evaluate-v1.1.py's input: one JSON object, from question id to answer."""
     answers = {
         example.identity: predicted.text
         for example, predicted in zip(examples, predictions, strict=True)
@@ -265,30 +253,29 @@ def write(examples: Sequence[Example], predictions: Sequence[Answer], path: Path
 
 
 def read_predictions(path: Path, examples: Sequence[Example]) -> list[Answer]:
-    """The answers of a file that `write` wrote, whose order is free, or that job=predict wrote, in
-    the order of the examples.
+    """The answers of a file of `write` (its order is free) or job=predict, in the examples' order.
 
     Raises ValueError, with the file, where its ids are not the examples'.
     """
     if is_predicted(path, "answer", "start", "end"):
         return [_predicted(*pair) for pair in paired(path, examples)]
-    found = _load(path)
-    if not isinstance(found, dict):
+    answers = _load(path)
+    if not isinstance(answers, dict):
         raise ValueError(
-            f"{path}: predictions are an object, from question ids to answers, but here is "
-            f"{repr(found)[:60]}"
+            f"{path}: predictions are an object, from question ids to answers, "
+            f"but here is {repr(answers)[:60]}"
         )
     ids = {example.identity: None for example in examples}
-    if missing := ids.keys() - found.keys():
+    if missing := ids.keys() - answers.keys():
         raise ValueError(
             f"{path}: no answer to {len(missing)} of {len(ids)} questions, such as {min(missing)!r}"
         )
-    if unknown := found.keys() - ids.keys():
+    if unknown := answers.keys() - ids.keys():
         raise ValueError(
-            f"{path}: answers to {len(unknown)} questions that the gold file does not have, such "
-            f"as {min(unknown)!r}"
+            f"{path}: answers to {len(unknown)} questions that the gold file does not have, "
+            f"such as {min(unknown)!r}"
         )
-    return [Answer(_field(found, identity, str, f"{path}")) for identity in ids]
+    return [Answer(_field(answers, identity, str, f"{path}")) for identity in ids]
 
 
 def _predicted(record: dict[str, Any], source: str, example: Example) -> Answer:
@@ -309,7 +296,5 @@ def parse(record: dict[str, Any], source: str) -> Example:
 
 
 def render(example: Example, prediction: Answer) -> dict[str, Any]:
-    """A prediction as `{"answer": text, "start": number, "end": number}`: `context[start:end]` is
-    the answer.
-    """
+    """A prediction as `{"answer": text, "start": number, "end": number}`: `context[start:end]`."""
     return {"answer": prediction.text, "start": prediction.start, "end": prediction.end}

@@ -1,5 +1,4 @@
-"""Exact match and F1 as the official evaluate-v1.1.py counts them, after the same clean-up of the
-answers.
+"""Exact match and F1 as the official evaluate-v1.1.py counts them, after its clean-up of answers.
 
 Axes: N questions.
 """
@@ -38,8 +37,7 @@ def exact_match(predicted: str, gold: Sequence[str]) -> bool:
 
 
 def f1(predicted: str, gold: Sequence[str]) -> float:
-    """The F1 of a prediction's words, as a bag, against the nearest gold answer; 0 where no word is
-    shared.
+    """The F1 of a prediction's bag of words against the nearest gold answer.
 
     >>> f1("this is the best span", ["this is a good span", "something else"])
     0.75
@@ -71,10 +69,10 @@ class AnswerScores(Metric):
 
     def by_example(self, predicted: Sequence[Answer], gold: Sequence[Sequence[str]]) -> ByExample:
         """The scores of each answer, for `exact_match` and `f1`."""
-        one, exact, total = self._count(predicted, gold).unbind(1)
+        questions, exact, overlap = self._count(predicted, gold).unbind(1)
         return {
-            name: torch.stack([score, one] * 2, 1)[:, None]
-            for name, score in (("exact_match", exact), ("f1", total))
+            name: torch.stack([score, questions] * 2, 1)[:, None]
+            for name, score in (("exact_match", exact), ("f1", overlap))
         }
 
     @staticmethod

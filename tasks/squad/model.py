@@ -1,5 +1,4 @@
-"""The reader of Clark and Gardner (2018) with ELMo at both places: BiDAF, a residual
-self-attention, two pointers.
+"""The reader of Clark and Gardner (2018): BiDAF, a residual self-attention, two pointers.
 
 Unlike the original's, the recurrent layers never read padding: an answer does not depend on its
 batch. Axes: B batch, T tokens of the paragraph, Q tokens of the question, H features, N answers, W
@@ -30,8 +29,7 @@ TARGETS = ("random", "frequent")
 
 
 class BiDafPlus(nn.Module):
-    """Attention between paragraph and question, self-attention in the paragraph, an answer's first
-    and last token.
+    """Bi-attention, self-attention in the paragraph, an answer's first and last token.
 
     `target` says which of several answers training aims at: one drawn at random each time, or the
     most frequent. `max_answer_length` bounds decoding (tokens; null: no bound). A paragraph is one
@@ -53,11 +51,8 @@ class BiDafPlus(nn.Module):
     ) -> None:
         super().__init__()
         one_of("task.model.target", target, TARGETS)
-        for name, value in (
-            ("max_answer_length", max_answer_length),
-            ("max_train_length", max_train_length),
-        ):
-            at_least(f"task.model.{name}", value, 1)
+        at_least("task.model.max_answer_length", max_answer_length, 1)
+        at_least("task.model.max_train_length", max_train_length, 1)
         self.target, self.dropout = target, dropout
         self.max_answer_length, self.max_train_length = max_answer_length, max_train_length
         self.backbone = backbone()
@@ -67,14 +62,11 @@ class BiDafPlus(nn.Module):
         self.merge = dense(self.attention.dim, size)
         self.first = BiGru(input_size=size, hidden_size=hidden_size)
         self.last = BiGru(input_size=size + self.first.dim, hidden_size=hidden_size)
-        self.first_score, self.last_score = (
-            dense(part.dim, 1, Scores) for part in (self.first, self.last)
-        )
+        self.first_score = dense(self.first.dim, 1, Scores)
+        self.last_score = dense(self.last.dim, 1, Scores)
 
     def forward(self, batch: Batch) -> Float[Tensor, "B 2 T"]:
-        """For each token of the paragraph the scores of being the answer's first and its last; -inf
-        at padding.
-        """
+        """Each token's scores as the answer's first and as its last; -inf at padding."""
         context = cut(batch.context, self.max_train_length) if self.training else batch.context
         mask = context.mask
         merged = self.attention(
@@ -88,9 +80,7 @@ class BiDafPlus(nn.Module):
         return scores.masked_fill(~mask[:, None], -torch.inf)
 
     def loss(self, scores: Float[Tensor, "B 2 T"], batch: Batch) -> Float[Tensor, ""]:
-        """Cross-entropy of the first plus that of the last token, the mean over the batch's
-        questions.
-        """
+        """Cross-entropy of first plus last token, the mean over the batch's questions."""
         spans = self._targets(batch.answers)
         spans = spans.masked_fill((spans >= scores.shape[-1]).any(-1, keepdim=True), NONE)
         total = F.cross_entropy(
@@ -110,9 +100,11 @@ class BiDafPlus(nn.Module):
         """The best answers, cut out of the texts as they stand."""
         first, last = best_spans(scores, self.max_answer_length).T
         rows = torch.arange(len(first), device=first.device)
-        starts, ends = batch.places[rows, first, 0].tolist(), batch.places[rows, last, 1].tolist()
+        starts = batch.offsets[rows, first, 0].tolist()
+        ends = batch.offsets[rows, last, 1].tolist()
         return [
-            Answer(text[a:b], a, b) for text, a, b in zip(batch.texts, starts, ends, strict=True)
+            Answer(text[start:end], start, end)
+            for text, start, end in zip(batch.texts, starts, ends, strict=True)
         ]
 
 
@@ -132,8 +124,7 @@ class TriLinear(nn.Module):
 
 
 class BiAttention(nn.Module):
-    """Each token of the paragraph, with what it finds in the question and what the question finds
-    in the paragraph.
+    """Each token of the paragraph, its mean of the question, and the paragraph's mean.
 
     [x; q; x * q; x * c] for a token x: q is the mean of the question as x weighs it; c that of the
     paragraph, whose tokens weigh by their best match in the question (Clark and Gardner 2018; Seo
@@ -160,8 +151,7 @@ class BiAttention(nn.Module):
 
 
 class SelfAttention(nn.Module):
-    """The paragraph's attention to itself, which the residual block adds to its input (Clark and
-    Gardner 2018).
+    """The paragraph's attention to itself, added to the input (Clark and Gardner 2018).
 
     A token looks at the others, never at itself, or at nothing: that has a learned score beside
     theirs.
@@ -189,9 +179,8 @@ class SelfAttention(nn.Module):
     ) -> Float[Tensor, "B T T"]:
         """How much each token looks at each other: at most 1 in all, 0 at itself and at padding."""
         others = mask[:, None] & ~torch.eye(mask.shape[1], dtype=torch.bool, device=mask.device)
-        scores = F.pad(self.similarity(r, r), (0, 1)) + F.pad(
-            self.nothing.expand(1), (mask.shape[1], 0)
-        )
+        nothing = F.pad(self.nothing.expand(1), (mask.shape[1], 0))
+        scores = F.pad(self.similarity(r, r), (0, 1)) + nothing
         return masked_softmax(scores, F.pad(others, (0, 1), value=True))[..., :-1]
 
 
@@ -211,8 +200,7 @@ def cut(tokens: Tokens, length: int | None) -> Tokens:
 
 
 def best_spans(scores: Float[Tensor, "B 2 T"], max_length: int | None = None) -> Int[Tensor, "B 2"]:
-    """First and last token with the highest sum of scores, last >= first, of at most `max_length`
-    tokens.
+    """First and last token with the best sum of scores; last >= first, at most `max_length` long.
 
     >>> best_spans(torch.tensor([[[0.0, 5.0, 1.0], [4.0, 0.0, 3.0]]]), 2)
     tensor([[1, 2]])

@@ -38,9 +38,7 @@ WORD, LEMMA, ROLESET, FIRST_PREDICATE = 3, 6, 7, 11  # columns
 
 @dataclass(frozen=True)
 class Example:
-    """A sentence, the places of one predicate's words (none: it has no predicate) and the
-    arguments, V among them.
-    """
+    """A sentence, the positions of a predicate's words (maybe none), and the arguments with V."""
 
     words: tuple[str, ...]
     predicate: tuple[int, ...]
@@ -59,9 +57,7 @@ class Example:
 
     @property
     def labels(self) -> list[str]:
-        """Every tag that the roles may need: elsewhere one may be longer, continued (C-) or
-        referred to (R-).
-        """
+        """Every tag of the roles: elsewhere one may be continued (C-) or referred to (R-)."""
         roles = {argument.label for argument in self.arguments}
         bare = {role.removeprefix("C-").removeprefix("R-") for role in roles}
         roles |= {
@@ -87,8 +83,7 @@ class Batch(NamedTuple):
 
 
 def read(path: Path) -> Iterator[Example]:
-    """Yield an example for each predicate of each sentence, and one, all O, for a sentence that has
-    none.
+    """Yield an example for each predicate, and one, all O, for a sentence without predicates.
 
     A sentence with more rolesets than columns of arguments lacks predicates: such sentences are
     counted, and the count is logged. Raises ValueError, with file and line, for what CoNLL-2012
@@ -120,7 +115,7 @@ def read(path: Path) -> Iterator[Example]:
 
 
 def _predicate(arguments: Sequence[Span]) -> tuple[int, ...]:
-    """The places of V and its continuations."""
+    """The positions of V and its continuations."""
     return tuple(
         k for role, start, end in arguments if role in ("V", "C-V") for k in range(start, end + 1)
     )
@@ -128,13 +123,12 @@ def _predicate(arguments: Sequence[Span]) -> tuple[int, ...]:
 
 def _lemma(rows: Sequence[Row], predicate: Sequence[int]) -> str:
     """The lemma, which may stand at any of a predicate's words, or else its first word."""
-    lemmas = [rows[place].columns[LEMMA] for place in predicate]
+    lemmas = [rows[position].columns[LEMMA] for position in predicate]
     return next((lemma for lemma in lemmas if lemma != "-"), rows[predicate[0]].columns[WORD])
 
 
 def complete_labels(labels: Mapping[str, str | Sequence[str]]) -> dict[str, str | Sequence[str]]:
-    """`data.labels` with what goes along with it: the predicate's own V, and with each role its C-
-    and R-.
+    """`data.labels` and what goes along: the predicate's own V, and each role's C- and R-.
 
     >>> complete_labels({"ARG0": ["A0", "A9"]})["C-ARG0"]
     ['C-A0', 'C-A9']
@@ -151,15 +145,11 @@ def complete_labels(labels: Mapping[str, str | Sequence[str]]) -> dict[str, str 
 
 
 def relabel(example: Example, names: Mapping[str, str]) -> Example:
-    """An example by the labels of a model of another corpus; arguments without a name there are
-    left out.
-    """
-    return replace(
-        example,
-        arguments=tuple(
-            s._replace(label=names[s.label]) for s in example.arguments if s.label in names
-        ),
+    """An example by another corpus's labels; arguments without a name there are left out."""
+    arguments = (
+        span._replace(label=names[span.label]) for span in example.arguments if span.label in names
     )
+    return replace(example, arguments=tuple(arguments))
 
 
 def collate(examples: Sequence[Example], vocab: Vocab) -> Batch:
@@ -174,8 +164,7 @@ def collate(examples: Sequence[Example], vocab: Vocab) -> Batch:
 
 
 def write(examples: Sequence[Example], predictions: Sequence[Sequence[str]], path: Path) -> None:
-    """Write what srl-eval.pl reads (CoNLL-2005): lemmas at the predicates, then each one's
-    arguments in a column.
+    """Write what srl-eval.pl reads (CoNLL-2005): lemmas at predicates, a column of arguments each.
 
     `write(examples, [example.gold for example in examples], path)` makes the gold file that it
     wants as well.
@@ -227,14 +216,11 @@ def read_predictions(path: Path, examples: Sequence[Example]) -> list[list[str]]
     examples.
     """
     if is_predicted(path, "tokens", "predicate", "tags"):
-        asked = iter(
-            [
-                _predicted(*pair)
-                for pair in paired(path, [example for example in examples if example.predicate])
-            ]
-        )
+        asked = [example for example in examples if example.predicate]
+        answers = iter([_predicted(*pair) for pair in paired(path, asked)])
         return [
-            next(asked) if example.predicate else ["O"] * len(example.words) for example in examples
+            next(answers) if example.predicate else ["O"] * len(example.words)
+            for example in examples
         ]
     blocks, predictions = _blocks(path), []
     for sentence in _sentences(examples):
@@ -271,61 +257,57 @@ def _blocks(path: Path) -> Iterator[list[Row]]:
 def _check_fit(rows: Sequence[Row], sentence: Sequence[Example], path: Path) -> None:
     """Raise unless these rows hold predictions for these predicates of one sentence."""
     example, where = sentence[0], f"{path}:{rows[0].line}"
-    if len(rows) != len(example.words):
+    length = len(example.words)
+    if len(rows) != length:
         raise ValueError(
-            f"{where}: a sentence of {len(rows)} words, but {example.source} has "
-            f"{len(example.words)}"
+            f"{where}: a sentence of {len(rows)} words, but {example.source} has {length}"
         )
     expected = [other.predicate[0] for other in sentence if other.predicate]
     for row in rows:
         if len(row.columns) != 1 + len(expected):
             raise ValueError(
                 f"{path}:{row.line}: {len(row.columns)} columns, but {example.source} has "
-                f"{len(expected)} predicates, "
-                f"so {1 + len(expected)} columns"
+                f"{len(expected)} predicates, so {1 + len(expected)} columns"
             )
-    found = [place for place, row in enumerate(rows) if row.columns[0] != "-"]
-    if found != expected:
+    predicates = [position for position, row in enumerate(rows) if row.columns[0] != "-"]
+    if predicates != expected:
         raise ValueError(
-            f"{where}: predicates at words {found}, but {example.source} has them at {expected} "
-            "(from 0)"
+            f"{where}: predicates at words {predicates}, but {example.source} has them at "
+            f"{expected} (from 0)"
         )
 
 
 def parse(record: dict[str, Any], source: str) -> Example:
-    """An unlabelled example from `{"tokens": list, "predicate": place}`, or `"text"` instead of
-    `"tokens"`.
+    """An unlabelled example from `{"tokens": list or "text": text, "predicate": position}`.
 
-    `predicate` is the place of the predicate's word (from 0), a list of places, or a word that
-    occurs once; it has no default, for a sentence has as many answers as predicates. ValueError,
-    with `source`, for anything else.
+    `predicate` is the position of the predicate's word (from 0), a list of positions, or a word
+    that occurs once; it has no default, for a sentence has as many answers as predicates.
+    ValueError, with `source`, for anything else.
     """
     words = words_of(record, source)
-    predicate = _places(record.get("predicate"), words, source)
+    predicate = _positions(record.get("predicate"), words, source)
     return Example(tuple(words), predicate, words[predicate[0]], (), source)
 
 
-def _places(predicate: object, words: Sequence[str], source: str) -> tuple[int, ...]:
-    places = predicate if isinstance(predicate, list) else [predicate]
+def _positions(predicate: object, words: Sequence[str], source: str) -> tuple[int, ...]:
+    positions = predicate if isinstance(predicate, list) else [predicate]
     if isinstance(predicate, str):
-        places = [place for place, word in enumerate(words) if word == predicate]
-        if len(places) != 1:
+        positions = [position for position, word in enumerate(words) if word == predicate]
+        if len(positions) != 1:
             raise ValueError(
-                f"{source}: predicate {predicate!r} stands at {places} of {list(words)}, not at "
-                "one place"
+                f"{source}: predicate {predicate!r} stands at {positions} of {list(words)}, "
+                "not at one place"
             )
-    if not places or not all(type(place) is int and 0 <= place < len(words) for place in places):
+    if not positions or any(type(k) is not int or not 0 <= k < len(words) for k in positions):
         raise ValueError(
-            f"{source}: predicate {predicate!r}, but it is a place, 0 to {len(words) - 1}, a list "
-            "of places, or a word"
+            f"{source}: predicate {predicate!r}, but it is a place, 0 to {len(words) - 1}, "
+            "a list of places, or a word"
         )
-    return tuple(sorted(places))
+    return tuple(sorted(positions))
 
 
 def render(example: Example, prediction: Sequence[str]) -> dict[str, Any]:
-    """A prediction as `{"tokens": ..., "predicate": places of its words, "tags": an IOB2 tag for
-    each word}`.
-    """
+    """A prediction as `{"tokens": ..., "predicate": positions, "tags": IOB2 tags}`."""
     return {
         "tokens": list(example.words),
         "predicate": list(example.predicate),

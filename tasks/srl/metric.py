@@ -27,7 +27,7 @@ def arguments(tags: Tags) -> set[Argument]:
     >>> arguments(["B-A1", "B-V", "B-C-A1"]) == roles
     True
     """
-    found: list[tuple[str, list[tuple[int, int]]]] = []
+    spans: list[tuple[str, list[tuple[int, int]]]] = []
     latest: dict[str, list[tuple[int, int]]] = {}
     for role, start, end in tags_to_spans(tags):
         continued = role.removeprefix("C-")
@@ -35,13 +35,12 @@ def arguments(tags: Tags) -> set[Argument]:
             latest[continued].append((start, end))
         else:
             latest[continued] = [(start, end)]
-            found.append((continued, latest[continued]))
-    return {(role, frozenset(phrases)) for role, phrases in found}
+            spans.append((continued, latest[continued]))
+    return {(role, frozenset(phrases)) for role, phrases in spans}
 
 
 class ArgumentF1(Metric):
-    """Precision, recall and F1 over all arguments but the predicates themselves (V), and role by
-    role.
+    """Precision, recall and F1 over all arguments but the predicates (V), and for each role.
 
     `labels` are the tags that may occur; a role that none of them names counts in the totals only.
     A sentence whose gold tags have no V is no proposition: it does not count.
@@ -62,9 +61,7 @@ class ArgumentF1(Metric):
         self.counts += self._count(predicted, gold).sum(0).to(self.counts.device)
 
     def by_example(self, predicted: Sequence[Tags], gold: Sequence[Tags]) -> ByExample:
-        """The counts of each proposition, for `precision`, `recall` and `f1` over all roles but
-        V.
-        """
+        """The counts of each proposition, for `precision`, `recall` and `f1` over all but V."""
         return chunks_by_example(self._count(predicted, gold)[:, self._scored].sum(1))
 
     @property
@@ -75,18 +72,16 @@ class ArgumentF1(Metric):
         numbers = {role: number for number, role in enumerate(self.roles)}
         counts = torch.zeros(len(gold), *self.counts.shape, dtype=torch.long)
         for row, ours, theirs in zip(counts, predicted, gold, strict=True):
-            found, true = arguments(ours), arguments(theirs)
+            guessed, true = arguments(ours), arguments(theirs)
             if not any(role == "V" for role, _ in true):
                 continue
-            for column, kind in enumerate((found & true, found, true)):
-                for role, _ in kind:
+            for column, counted in enumerate((guessed & true, guessed, true)):
+                for role, _ in counted:
                     row[numbers.get(role, -1), column] += 1
         return counts
 
     def compute(self) -> dict[str, torch.Tensor]:
-        """`precision`, `recall`, `f1`, and the three as `ARG0/f1` for each role that gold or
-        predictions have.
-        """
+        """`precision`, `recall`, `f1`, and the three as `ARG0/f1` for each role that occurs."""
         figures = precision_recall_f1("", self.counts[self._scored].sum(0))
         for role, counts in zip(self.roles, self.counts, strict=False):
             if counts.any():

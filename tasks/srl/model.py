@@ -1,5 +1,4 @@
-"""The semantic role labeller of He et al. (2017) as the paper extends it: a tag for each word,
-given one predicate.
+"""The semantic role labeller of He et al. (2017): a tag for each word, given one predicate.
 
 Axes: B batch, T tokens, K labels.
 """
@@ -39,9 +38,8 @@ class PredicateTagger(nn.Module):
         self.backbone, self.labels = backbone(num_features=indicator_dim), list(labels)
         self.sum_probabilities = sum_probabilities
         self.indicator = nn.Embedding(2, indicator_dim)
-        nn.init.xavier_uniform_(
-            self.indicator.weight
-        )  # as AllenNLP: of length 1.4, where torch's would be of 10
+        # As AllenNLP: vectors of length 1.4, where torch's would be of 10.
+        nn.init.xavier_uniform_(self.indicator.weight)
         self.output = Scores(self.backbone.dim, len(self.labels))
         nn.init.orthogonal_(self.output.weight)
         moves, starts, ends = bio_moves(self.labels)
@@ -53,14 +51,11 @@ class PredicateTagger(nn.Module):
         return self.output(self.backbone(batch.tokens, self.indicator(batch.predicate.long())))
 
     def loss(self, scores: Float[Tensor, "B T K"], batch: Batch) -> Float[Tensor, ""]:
-        """The tags' cross entropy, the mean over each sentence's words and then over the
-        sentences.
-        """
+        """The tags' cross entropy, the mean over each sentence's words, then over sentences."""
         mask = batch.tokens.mask
         # One list of words: the kernel for sequences has no deterministic version on GPUs.
-        loss = F.cross_entropy(
-            scores.flatten(0, 1), batch.tags.flatten(), reduction="none"
-        ).view_as(mask)
+        words, tags = scores.flatten(0, 1), batch.tags.flatten()
+        loss = F.cross_entropy(words, tags, reduction="none").view_as(mask)
         return ((loss * mask).sum(1) / mask.sum(1).clamp(min=1)).mean()
 
     def decode(self, scores: Float[Tensor, "B T K"], batch: Batch) -> list[list[str]]:

@@ -1,5 +1,4 @@
-"""Sentiment: a tree in brackets a line, with a label from 0 (very negative) to 4 (very positive) at
-every phrase (SST).
+"""Sentiment: the trees of SST, with a label from 0 (very negative) to 4 at every phrase.
 
 Axes: B batch, T tokens.
 """
@@ -68,8 +67,7 @@ class Batch(NamedTuple):
 
 
 def read(path: Path, *, classes: int = 5, min_tokens: int | None = None) -> Iterator[Example]:
-    """Yield a file's sentences or, with `min_tokens`, every phrase (and sentence) of at least so
-    many tokens.
+    """Yield a file's sentences or, with `min_tokens`, every phrase of at least so many tokens.
 
     `classes=3` merges 0 with 1 and 3 with 4; `classes=2` leaves the neutral ones out too. Raises
     ValueError, with file and line, for a line that is not one tree or a label that is not one of 0
@@ -91,8 +89,7 @@ def read(path: Path, *, classes: int = 5, min_tokens: int | None = None) -> Iter
 
 
 def parse_tree(line: str, source: str) -> tuple[tuple[str, ...], list[Span]]:
-    r"""The words of a tree in brackets, and its phrases, the whole sentence first, each before its
-    parts.
+    r"""The words of a tree in brackets, and its phrases, each before its parts.
 
     Brackets and slashes that the treebank had to escape (`-LRB-`, `\/`) come back as the characters
     they stand for.
@@ -104,7 +101,7 @@ def parse_tree(line: str, source: str) -> tuple[tuple[str, ...], list[Span]]:
     """
     words: list[str] = []
     phrases: list[Span] = []
-    unclosed: list[int] = []  # places in `phrases`
+    unclosed: list[int] = []  # indices of `phrases`
     for piece in PIECE.finditer(line):
         closing = piece[0] == ")"
         finished = phrases and not unclosed
@@ -115,8 +112,8 @@ def parse_tree(line: str, source: str) -> tuple[tuple[str, ...], list[Span]]:
                 " but a line is one phrase, and a phrase (LABEL WORD) or (LABEL PHRASE ...)"
             )
         if closing:
-            place = unclosed.pop()
-            phrases[place] = phrases[place]._replace(end=len(words) - 1)
+            index = unclosed.pop()
+            phrases[index] = phrases[index]._replace(end=len(words) - 1)
             continue
         if piece["label"] not in CLASSES[5]:
             raise ValueError(
@@ -138,9 +135,7 @@ def _unescape(word: str) -> str:
 
 
 def relabel(example: Example, names: Mapping[str, str]) -> Example | None:
-    """An example by the labels of a model of another corpus; None for one whose label has no name
-    there.
-    """
+    """An example by another corpus's labels; None if its label has no name there."""
     return replace(example, label=names[example.label]) if example.label in names else None
 
 
@@ -155,10 +150,10 @@ def collate(examples: Sequence[Example], vocab: Vocab) -> Batch:
 
 
 def write(examples: Sequence[Example], predictions: Sequence[str], path: Path) -> None:
-    r"""Write gold label, predicted label and sentence a line, between tabs; the treebank has no
-    scorer of its own.
+    r"""Write gold label, predicted label and sentence a line, between tabs.
 
-    The accuracy is `awk -F'\t' '$1 == $2 {n++} END {print n / NR}' FILE`.
+    The treebank has no scorer. The accuracy is
+    `awk -F'\t' '$1 == $2 {n++} END {print n / NR}' FILE`.
     """
     with path.open("w", encoding="utf-8") as file:
         for example, predicted in zip(examples, predictions, strict=True):
@@ -166,8 +161,7 @@ def write(examples: Sequence[Example], predictions: Sequence[str], path: Path) -
 
 
 def read_predictions(path: Path, examples: Sequence[Example]) -> list[str]:
-    """The predicted labels of a file that `write` or job=predict wrote, in the order of the
-    examples.
+    """The predicted labels of a file of `write` or job=predict, in the examples' order.
 
     Raises ValueError, with file and line, where its sentences or their gold labels are not the
     examples'.
@@ -180,8 +174,8 @@ def read_predictions(path: Path, examples: Sequence[Example]) -> list[str]:
         columns = line.split("\t")
         if len(columns) != 3:
             raise ValueError(
-                f"{path}:{number}: {len(columns)} columns, but there are three: gold, predicted, "
-                "sentence"
+                f"{path}:{number}: {len(columns)} columns, "
+                "but there are three: gold, predicted, sentence"
             )
         if columns[2] != " ".join(example.words):
             raise ValueError(
@@ -211,9 +205,7 @@ def _predicted(record: dict[str, Any], source: str, example: Example) -> str:
 
 
 def parse(record: dict[str, Any], source: str) -> Example:
-    """An unlabelled sentence from `{"tokens": list}` or `{"text": text}`; ValueError for anything
-    else or no word.
-    """
+    """An unlabelled sentence from `{"tokens": list}` or `{"text": text}`; else ValueError."""
     return Example(tuple(words_of(record, source)), UNLABELLED, source)
 
 

@@ -1,5 +1,4 @@
-"""The biattentive classification network (BCN) of McCann et al. (2017) over one sentence, which
-attends to itself.
+"""The biattentive classification network (BCN, McCann et al. 2017) over a single sentence.
 
 Axes: B batch, T tokens, H features, I and O a layer's inputs and outputs, K labels.
 """
@@ -26,9 +25,7 @@ from .data import Batch
 
 
 class Maxout(Scores):
-    """Each output is the maximum of `pool` linear functions of the input (Goodfellow et al.
-    2013).
-    """
+    """Each output is the maximum of `pool` linear functions (Goodfellow et al. 2013)."""
 
     def __init__(self, input_size: int, output_size: int, *, pool: int) -> None:
         super().__init__(input_size, output_size * pool)
@@ -51,8 +48,7 @@ class SelfAttentivePool(nn.Module):
 
 
 class Bcn(nn.Module):
-    """Backbone -> attention of the sentence to itself -> BiLSTM -> maximum, minimum, mean,
-    attentive mean -> layers.
+    """Backbone -> self-attention -> BiLSTM -> maximum, minimum, mean, attentive mean -> layers.
 
     The layers are ReLU as in Peters et al. (2018), or maxout over `maxout` units as in McCann et
     al.; `dropouts` has the share dropped from the pooled vector and after each of the
@@ -90,7 +86,7 @@ class Bcn(nn.Module):
     def _integrated(
         self, x: Float[Tensor, "B T H"], mask: Bool[Tensor, "B T"]
     ) -> Float[Tensor, "B _"]:
-        """The sentence beside what it found in itself, read again and pooled in four ways."""
+        """The sentence beside its context in itself, integrated and pooled in four ways."""
         context = dot_attention(x, x, mask)
         x = self.integrator(torch.cat([x, x - context, x * context], -1), mask)
         pooled = [
@@ -121,7 +117,8 @@ def _classifier(
     layers: list[nn.Module] = []
     for (before, after), dropout in zip(pairwise(sizes), dropouts, strict=True):
         layers.append(nn.Dropout(dropout))
-        layers += (
-            [Maxout(before, after, pool=maxout)] if maxout else [Scores(before, after), nn.ReLU()]
-        )
+        if maxout:
+            layers.append(Maxout(before, after, pool=maxout))
+        else:
+            layers += [Scores(before, after), nn.ReLU()]
     return nn.Sequential(*(layers if maxout else layers[:-1]))

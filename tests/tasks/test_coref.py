@@ -616,14 +616,14 @@ def test_encode_is_what_the_backbone_does():
     """The model takes the backbone's steps itself; should the backbone change, this is to say so."""
     model, batch = build().eval(), collate([OWLS], VOCAB)
     torch.testing.assert_close(
-        model.encode(batch.tokens)[1], model.backbone(batch.tokens)[batch.tokens.mask]
+        model.word_vectors(batch.tokens)[1], model.backbone(batch.tokens)[batch.tokens.mask]
     )
 
 
 @pytest.mark.parametrize("head_elmo", [False, True])
 def test_spans_as_a_naive_loop(head_elmo):
     model, tokens = build(head_elmo=head_elmo).eval(), collate([OWLS], VOCAB).tokens
-    x, h = model.encode(tokens)
+    x, h = model.word_vectors(tokens)
     assert x.shape[1] == model.backbone.embed.dim + head_elmo * model.backbone.elmo.dim("input")
     real = candidates(tokens.mask.nonzero()[:, 0], 3)
     shares, (starts, widths) = model._shares(h, real), real.nonzero(as_tuple=True)
@@ -643,7 +643,7 @@ def test_scores_differ_under_autocast():
     with torch.no_grad():
         exact, *_ = model(tokens)
         with torch.autocast("cpu", torch.bfloat16):
-            x, h = model.encode(tokens.tokens)
+            x, h = model.word_vectors(tokens.tokens)
             real = candidates(tokens.tokens.mask.nonzero()[:, 0], 3)
             mention, _ = model._mentions(x, h, real, model._shares(h, real))
             found, *_ = model(tokens)

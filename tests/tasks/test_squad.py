@@ -74,7 +74,7 @@ def example(*answers, identity="q", question="When did it burn?"):
     record = ask(identity, question, *answers)
     parsed = parse({"question": question, "context": MILL}, "here:1")
     spans = tuple(
-        token_span(parsed.paragraph.places, a["answer_start"], a["answer_start"] + len(a["text"]))
+        token_span(parsed.paragraph.offsets, a["answer_start"], a["answer_start"] + len(a["text"]))
         for a in record["answers"]
     )
     texts = tuple(a["text"] for a in record["answers"])
@@ -120,7 +120,7 @@ def test_read(save, name):
     assert first.paragraph is second.paragraph  # tokenised and kept once
     (start, end) = second.spans[0]
     assert (
-        MILL[second.paragraph.places[start][0] : second.paragraph.places[end][1]] == "Mrs. O'Dell"
+        MILL[second.paragraph.offsets[start][0] : second.paragraph.offsets[end][1]] == "Mrs. O'Dell"
     )
 
 
@@ -138,7 +138,7 @@ def test_words_are_read_with_one_kind_of_quote_and_dash_but_answers_are_cut_from
     text = "''Yes'' − she said — ‘no’."
     paragraph = parse({"question": "?", "context": text}, "here:1").paragraph
     assert paragraph.words == ('"', "Yes", '"', "-", "she", "said", "–", "'", "no", "'", ".")
-    places = paragraph.places
+    places = paragraph.offsets
     assert "".join(text[a:b] for a, b in places) == text.replace(" ", "")
 
 
@@ -263,7 +263,7 @@ def test_golden_answer_ranges(fixtures):
     ]
     examples = list(read(fixtures / "tasks" / "squad" / "squad.json"))
     assert len(examples) == 5
-    spans = [(one, one.paragraph.places[a : b + 1]) for one in examples for a, b in one.spans]
+    spans = [(one, one.paragraph.offsets[a : b + 1]) for one in examples for a, b in one.spans]
     borders = 0
     for (one, places), row in zip(spans, expected, strict=True):
         assert one.identity == row["id"]
@@ -283,7 +283,7 @@ def test_official_dev(corpora):
     on_borders = answers = 0
     for one in examples:
         for (a, b), text in zip(one.spans, one.answers, strict=True):
-            cut_out = one.paragraph.text[one.paragraph.places[a][0] : one.paragraph.places[b][1]]
+            cut_out = one.paragraph.text[one.paragraph.offsets[a][0] : one.paragraph.offsets[b][1]]
             assert text in cut_out
             answers, on_borders = answers + 1, on_borders + (text == cut_out)
     assert on_borders / answers > 0.98
@@ -307,7 +307,7 @@ def test_collate():
     assert batch.answers[1, 1:].tolist() == [[-1, -1]] * 2
     assert batch.question.mask.sum(1).tolist() == [5, 3]
     assert batch.gold == [["1893", "in 1893", "1893"], ["burned down"]]
-    assert batch.places[0, year].tolist() == [MILL.index("1893"), MILL.index("1893") + 4]
+    assert batch.offsets[0, year].tolist() == [MILL.index("1893"), MILL.index("1893") + 4]
 
 
 def test_predictions_make_a_round_trip(tmp_path):
@@ -506,7 +506,7 @@ def test_long_training_paragraphs_are_cut():
         ),
         (
             {"max_train_length": 0},
-            "task.model.max_train_length=0, but it may be null, or 1 and more",
+            "task.model.max_train_length=0, but it may be 1 or more",
         ),
         ({"max_answer_length": -1}, "task.model.max_answer_length=-1"),
     ],
