@@ -8,22 +8,17 @@ it starts: whatever takes time is imported in a function.
 """
 
 import contextlib
-import itertools
 import logging
-import os
 import queue
 import shlex
 import shutil
-import signal
-import subprocess
 import sys
-import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hydra.core.config_store import ConfigStore
 from hydra.core.utils import JobReturn, JobStatus, configure_log
@@ -32,21 +27,10 @@ from hydra.plugins.launcher import Launcher
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, OmegaConf
 
+if TYPE_CHECKING:
+    from elmo_bench.launch import Outcome, RunFolders
+
 log = logging.getLogger(__name__)
-# What a process of a distributed run knows of it: no run of a sweep is part of one that started the
-# sweep.
-RANKS = (
-    "LOCAL_RANK",
-    "RANK",
-    "WORLD_SIZE",
-    "LOCAL_WORLD_SIZE",
-    "NODE_RANK",
-    "GROUP_RANK",
-    "MASTER_ADDR",
-    "MASTER_PORT",
-    "PL_GLOBAL_SEED",
-    "SLURM_NTASKS",
-)
 OURS = (
     "hydra.mode",
     "hydra.sweep",
@@ -68,19 +52,6 @@ ConfigStore.instance().store(
 )
 
 
-@dataclass
-class Outcome:
-    """What became of a run; `reason` where it failed or was not started; the `folder` of one that
-    has a result.
-    """
-
-    overrides: list[str]
-    status: str
-    seconds: float
-    reason: str = ""
-    folder: Path | None = None
-
-
 class Processes(Launcher):
     """Runs `n_jobs` processes side by side; the threads of the machine are shared out, and its
     GPUs, one for each.
@@ -90,12 +61,14 @@ class Processes(Launcher):
     """
 
     def __init__(self, n_jobs: int, prefix: str = "") -> None:
+        from elmo_bench.launch import Children
+
         self.n_jobs, self.asked = n_jobs, prefix
         self.prefix: list[str] = []
-        self.running: set[subprocess.Popen] = set()
-        self.stopped = False
-        self.lock, self.taken = threading.Lock(), set[Path]()
-        self.outcomes: list[Outcome] = []  # of all launches: a sweeper that searches has several
+        # Of all launches: a sweeper that searches has several.
+        self.children = Children()
+        self.folders: RunFolders | None = None
+        self.outcomes: dict[int, Outcome] = {}
 
     def setup(
         self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig
@@ -131,7 +104,7 @@ class Processes(Launcher):
         One that failed has CompactHydraException in its place, which Hydra's own sweeper raises
         when all are done.
         """
-        from elmo_bench.runs import finished, unfinished
+        from elmo_bench.launch import print_outcomes
 
         if any(override.startswith("hydra.sweep.subdir=") for override in self.overrides()):
             raise CompactHydraException(
@@ -139,117 +112,93 @@ class Processes(Launcher):
                 "hydra.sweep.dir"
             )
         configure_log(self.config.hydra.hydra_logging, self.config.hydra.verbose)
-        folder = Path(self.config.hydra.sweep.dir).absolute()
-        folder.mkdir(parents=True, exist_ok=True)
-        folders = [folder, Path(self.config.outputs_dir).absolute()] if self.config.resume else []
-        done, killed = finished(folders), unfinished(folders)
-        slots: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-        devices = gpus() if self.n_jobs > 1 and not self.prefix else []
-        for number in range(self.n_jobs):
-            slots.put(devices[number % len(devices)] if devices else None)
+        folders, slots = self._folders(), self._slots()
 
-        def run(number: int) -> Outcome:
-            overrides = list(job_overrides[number])
-            if self.stopped:
-                return Outcome(overrides, "not started", 0.0, "the sweep was stopped")
+        def run(number: int, overrides: Sequence[str]) -> "Outcome":
             slot = slots.get()
             try:
-                return self._run(initial_job_idx + number, overrides, folder, done, killed, slot)
+                return self._run(number, [*overrides], folders, slot)
             finally:
                 slots.put(slot)
 
-        log.info("%d runs, %d at a time: %s", len(job_overrides), self.n_jobs, folder)
-        kinds = [
-            kind
-            for kind in (signal.SIGTERM, signal.SIGHUP)
-            if signal.getsignal(kind) is not signal.SIG_IGN
-        ]  # not under nohup
-        before = {kind: signal.signal(kind, self._stop) for kind in kinds}
-        with ThreadPoolExecutor(self.n_jobs) as pool:
-            try:
-                outcomes = list(pool.map(run, range(len(job_overrides))))
-            except BaseException:  # Ctrl-C, SIGTERM: nothing goes on behind the user's back
-                self._stop()
-                raise
-            finally:
-                for kind, handler in before.items():
-                    signal.signal(kind, handler)
-        self.outcomes += outcomes
+        log.info("%d runs, %d at a time: %s", len(job_overrides), self.n_jobs, folders.folder)
+        numbers = range(initial_job_idx, initial_job_idx + len(job_overrides))
+        with ThreadPoolExecutor(self.n_jobs) as pool, self.children.stopped_by_signals():
+            outcomes = dict(zip(numbers, pool.map(run, numbers, job_overrides), strict=True))
+        self.outcomes |= outcomes
+        for outcome in outcomes.values():
+            if outcome.same_as is not None:
+                outcome.share(self.outcomes[outcome.same_as])
         print_outcomes(self.outcomes)
-        failed = sum(outcome.folder is None for outcome in outcomes)
+        failed = sum(outcome.folder is None for outcome in outcomes.values())
         error = CompactHydraException(
             f"{failed} of {len(outcomes)} runs did not finish; the same command with resume=true "
             "runs these"
         )
-        if self.stopped and failed:
+        if self.children.stopped and failed:
             raise error
-        return [returned(outcome, error) for outcome in outcomes]
+        return [returned(outcome, error) for outcome in outcomes.values()]
+
+    def _folders(self) -> "RunFolders":
+        """The folders of all launches; what other runs have left is looked for anew."""
+        from elmo_bench.launch import RunFolders
+
+        if self.folders is None:
+            folder = Path(self.config.hydra.sweep.dir).absolute()
+            folder.mkdir(parents=True, exist_ok=True)
+            outputs = Path(self.config.outputs_dir).absolute()
+            self.folders = RunFolders(folder, outputs, resume=self.config.resume)
+        self.folders.search()
+        return self.folders
+
+    def _slots(self) -> "queue.SimpleQueue[str | None]":
+        """What the runs that go side by side have each: a GPU, or None."""
+        from elmo_bench.launch import gpus
+
+        devices = gpus() if self.n_jobs > 1 and not self.prefix else []
+        slots: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        for number in range(self.n_jobs):
+            slots.put(devices[number % len(devices)] if devices else None)
+        return slots
 
     def _run(
         self,
         number: int,
         overrides: list[str],
-        folder: Path,
-        done: dict[str, Path],
-        killed: dict[str, Path],
+        folders: "RunFolders",
         gpu: str | None,
-    ) -> Outcome:
-        from elmo_bench.inputs import same
+    ) -> "Outcome":
+        """Run one, unless the sweep was stopped, has the same run already, or it is finished."""
+        from elmo_bench.launch import Outcome, exit_status
 
+        if self.children.stopped:
+            return Outcome(overrides, "not started", reason="the sweep was stopped")
         config = self.hydra_context.config_loader.load_sweep_config(self.config, overrides)
-        if (earlier := same(config, done)) is not None:
-            return Outcome(overrides, "finished before", 0.0, str(earlier), earlier)
-        run_dir = self._own_folder(folder, number, same(config, killed))
+        if (first := folders.first(config, number)) != number:
+            return Outcome(overrides, f"same run as #{first}", same_as=first)
+        if earlier := folders.finished(config):
+            return Outcome(overrides, "finished before", reason=str(earlier), folder=earlier)
+        run_dir = folders.own(config, number)
         error = run_dir / "error.txt"
         error.unlink(missing_ok=True)
         log.info("#%d  %s", number, " ".join(overrides))
         begun = time.perf_counter()
         with contextlib.ExitStack() as stack:
-            mode = "a" if (run_dir / "last.ckpt").exists() else "w"
-            output = (
-                None
-                if self.n_jobs == 1
-                else stack.enter_context((run_dir / "output.txt").open(mode))
-            )
+            output = None
+            if self.n_jobs > 1:
+                mode = "a" if (run_dir / "last.ckpt").exists() else "w"
+                output = stack.enter_context((run_dir / "output.txt").open(mode))
             command, environment = self.command(overrides, run_dir), self.environment(gpu)
-            process = subprocess.Popen(
-                command, stdout=output, stderr=output, env=environment, start_new_session=True
-            )
-            self.running.add(process)
-            if self.stopped:  # while it was being composed
-                self._stop()
-            code = process.wait()
-            self.running.discard(process)
+            code = self.children.run(command, environment, output)
         seconds = time.perf_counter() - begun
         if code == 0:
             return Outcome(overrides, "done", seconds, folder=run_dir)
-        reason = (
-            error.read_text(encoding="utf-8").strip().rpartition("\n")[2]
-            if error.is_file()
-            else ended(code)
-        )
-        if self.stopped:
+        reason = exit_status(code)
+        if error.is_file():
+            reason = error.read_text(encoding="utf-8").strip().rpartition("\n")[2]
+        if self.children.stopped:
             reason = "the sweep was stopped"
         return Outcome(overrides, "failed", seconds, f"{reason} ({run_dir})")
-
-    def _own_folder(self, folder: Path, number: int, begun: Path | None) -> Path:
-        """That of the run that goes on, or one by its number, a new one where that already belongs
-        to another run.
-
-        It may have been of another sweep: one that is finished or, where runs go on, has begun.
-        """
-        left = ("result.json", "last.ckpt") if self.config.resume else ("result.json",)
-        with self.lock:
-            numbered = (folder / str(n) for n in itertools.count(number))
-            free = (path for path in numbered if not any((path / name).exists() for name in left))
-            run_dir = next(
-                path
-                for path in itertools.chain([begun] if begun else [], free)
-                if path not in self.taken
-            )
-            self.taken.add(run_dir)
-        run_dir.mkdir(exist_ok=True)
-        return run_dir
 
     def command(self, overrides: list[str], run_dir: Path) -> list[str]:
         """What a person would type for this run alone, after the prefix."""
@@ -284,26 +233,14 @@ class Processes(Launcher):
         return given
 
     def environment(self, gpu: str | None) -> dict[str, str]:
-        """Ours without what ties it to a distributed run; its share of the threads, its GPU, the
-        sweep as its W&B group.
+        """The variables of a run, its share of the machine among them; the sweep is its W&B
+        group.
         """
+        from elmo_bench.launch import environment
+
         folder = Path(self.config.hydra.sweep.dir)
-        found = {"WANDB_RUN_GROUP": f"{folder.parent.name}/{folder.name}"}
-        found |= {name: value for name, value in os.environ.items() if name not in RANKS}
-        if self.n_jobs > 1 and not self.prefix:
-            found.setdefault("OMP_NUM_THREADS", str(max(1, cores() // self.n_jobs)))
-        return found if gpu is None else found | {"CUDA_VISIBLE_DEVICES": gpu}
-
-    def _stop(self, *_: Any) -> None:
-        self.stopped = True
-        for process in list(self.running):
-            with contextlib.suppress(ProcessLookupError):  # it has just ended
-                os.killpg(process.pid, signal.SIGTERM)
-
-
-def cores() -> int:
-    """How many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        shares = 1 if self.prefix else self.n_jobs
+        return environment(shares, gpu, f"{folder.parent.name}/{folder.name}")
 
 
 def quoted(value: str) -> str:
@@ -311,34 +248,7 @@ def quoted(value: str) -> str:
     return "'" + value.replace("'", "\\'") + "'"
 
 
-def gpus() -> list[str]:
-    """The GPUs that runs may have, by number."""
-    if (visible := os.environ.get("CUDA_VISIBLE_DEVICES")) is not None:
-        return [number for number in visible.split(",") if number]
-    try:
-        listed = subprocess.run(
-            ["nvidia-smi", "--query-gpu=index", "--format=csv,noheader"],
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-    except (OSError, subprocess.CalledProcessError):
-        return []
-    return listed.stdout.split()
-
-
-def ended(code: int) -> str:
-    """An exit status in words."""
-    if code > 128:  # a signal, as a shell or srun tells it
-        code = 128 - code
-    hints: dict[int, str] = {
-        signal.SIGKILL: ", as the system does where memory runs out",
-        signal.SIGTERM: ", as SLURM does where time is up",
-    }
-    return f"killed by signal {-code}{hints.get(-code, '')}" if code < 0 else f"exit status {code}"
-
-
-def returned(outcome: Outcome, error: CompactHydraException) -> JobReturn:
+def returned(outcome: "Outcome", error: CompactHydraException) -> JobReturn:
     """What Hydra is told of a run."""
     from elmo_bench.runs import dev_figure
 
@@ -349,28 +259,3 @@ def returned(outcome: Outcome, error: CompactHydraException) -> JobReturn:
         status=JobStatus.COMPLETED,
         _return_value=dev_figure(outcome.folder),
     )
-
-
-def print_outcomes(outcomes: Sequence[Outcome]) -> None:
-    """A row for each run: by which overrides it differs from the others, what became of it, why."""
-    from rich.console import Console
-    from rich.table import Table
-
-    shared = (
-        set.intersection(*({*outcome.overrides} for outcome in outcomes))
-        if len(outcomes) > 1
-        else set()
-    )
-    table = Table("", "run", "", "seconds", "")
-    for number, outcome in enumerate(outcomes):
-        named = " ".join(override for override in outcome.overrides if override not in shared)
-        style = "red" if outcome.status in ("failed", "not started") else ""
-        table.add_row(
-            str(number),
-            named,
-            outcome.status,
-            f"{outcome.seconds:.0f}",
-            outcome.reason,
-            style=style,
-        )
-    Console(markup=False, emoji=False).print(table)

@@ -39,6 +39,7 @@ MAY = {
     "checkpoint": {"build", "inputs", "module", "runs", "text"},
     "wandb_logger": {"build"},
     "report": {"runs"},
+    "launch": {"inputs", "runs"},
     "jobs": {
         *(
             "again",
@@ -73,6 +74,7 @@ ONLY = {
                 "inputs.py",
                 "again.py",
                 "jobs",
+                "launch",
                 "report",
                 "runs",
             )
@@ -186,7 +188,7 @@ def test_init_files_are_shop_windows():
 
 
 def test_a_report_and_a_sweep_do_not_wait_for_torch():
-    code = "import sys, elmo_bench.jobs.report, elmo_bench.inputs; sys.exit('torch' in sys.modules)"
+    code = "import sys, elmo_bench.jobs.report, elmo_bench.launch; sys.exit('torch' in sys.modules)"
     assert not subprocess.run([sys.executable, "-c", code], cwd=ROOT, timeout=60).returncode
 
 

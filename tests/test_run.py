@@ -126,7 +126,13 @@ def test_a_sweep_and_its_report(tmp_path):
         "fit.max_epochs=1",
         f"cache_dir={tmp_path}",
     ]
-    sweep = ["sweep=seeds", "seed=1,2", "fraction=0.5,1.0", f"outputs_dir={tmp_path}/outputs"]
+    sweep = [
+        "sweep=seeds",
+        "seed=1,2",
+        "fraction=0.5,1.0",
+        "elmo.l2=0,1",
+        f"outputs_dir={tmp_path}/outputs",
+    ]
     for expected in ("done", "finished before"):
         done = run(
             *settings,
@@ -137,6 +143,7 @@ def test_a_sweep_and_its_report(tmp_path):
         )
         assert done.returncode == 0, done.stderr
         assert done.stdout.count(expected) == 4
+        assert done.stdout.count("same run as") == 4  # λ does nothing to a baseline
         assert len(list(tmp_path.rglob("result.json"))) == 4
     report = run("job=report", f"runs={tmp_path}/sweep", "columns=fraction", cwd=ROOT)
     assert report.returncode == 0, report.stderr

@@ -18,6 +18,7 @@ from hydra.errors import CompactHydraException
 from omegaconf import OmegaConf
 
 from elmo_bench import inputs
+from elmo_bench.launch import exit_status, gpus, machine
 from elmo_bench.runs import Identity, Result, begin, finished, write_result
 from hydra_plugins import processes
 from hydra_plugins.processes import Processes
@@ -56,7 +57,11 @@ def sweep(tmp_path):
         launcher.command = command
         loader = SimpleNamespace(
             load_sweep_config=lambda config, overrides: OmegaConf.create(
-                {"name": overrides[0], "run_dir": "?", "cache_dir": str(tmp_path)}
+                {
+                    "name": overrides[0].removesuffix("_again"),
+                    "run_dir": "?",
+                    "cache_dir": str(tmp_path),
+                }
             )
         )
         hydra = {"sweep": {"dir": str(tmp_path / "sweep")}, "hydra_logging": None, "verbose": False}
@@ -112,6 +117,19 @@ def test_what_was_killed_goes_on_in_its_folder(sweep, tmp_path):
     assert (tmp_path / "outputs" / "1" / "result.json").is_file()
     assert not (tmp_path / "sweep" / "0" / "result.json").exists()
     assert len([*tmp_path.glob("sweep/*/result.json")]) == 1
+
+
+@pytest.mark.parametrize("n_jobs", [1, 3])
+def test_the_same_run_runs_once(sweep, tmp_path, capsys, n_jobs):
+    """And its figure on dev is returned for both, as is its error."""
+    figures = sweep(n_jobs, first=DONE, second=DONE, first_again=DONE)
+    assert figures == [0.25, 0.25, 0.25]
+    assert sorted((tmp_path / "log").read_text().split())[-1] == "second"
+    assert len([*tmp_path.glob("sweep/*/result.json")]) == 2
+    assert "same run as #" in capsys.readouterr().out
+    with pytest.raises(CompactHydraException, match="2 of 3 runs did not finish"):
+        sweep(n_jobs, third=RAISES, third_again=RAISES, fourth=DONE)
+    assert len([*tmp_path.glob("sweep/*/error.txt")]) == 1
 
 
 def test_a_job_returns_its_figure_on_dev(sweep):
@@ -170,7 +188,7 @@ def test_environment(monkeypatch):
         monkeypatch.setenv(name, "1")
     for name in ("OMP_NUM_THREADS", "WANDB_RUN_GROUP"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(processes, "cores", lambda: 8)
+    monkeypatch.setattr(machine, "cores", lambda: 8)
     found = environment(4, "1")
     assert found["OMP_NUM_THREADS"] == "2"
     assert found["CUDA_VISIBLE_DEVICES"] == "1"
@@ -231,14 +249,14 @@ def test_a_run_gets_the_configs_of_its_sweep(monkeypatch):
     ],
 )
 def test_how_a_run_ended(code, words):
-    assert processes.ended(code) == words
+    assert exit_status(code) == words
 
 
 def test_gpus(monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,5")
-    assert processes.gpus() == ["2", "5"]
+    assert gpus() == ["2", "5"]
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    assert processes.gpus() == []
+    assert gpus() == []
 
 
 def test_settings_that_cannot_be(sweep):

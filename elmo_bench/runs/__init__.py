@@ -26,7 +26,7 @@ from .folder import (
     unfinished,
     write_result,
 )
-from .identity import Identity, acting, hash_files
+from .identity import Identity, acting, hash_files, settings
 
 __all__ = [
     "EARLIER",
@@ -51,6 +51,7 @@ __all__ = [
     "hash_files",
     "number",
     "result_of",
+    "settings",
     "today",
     "unfinished",
     "varies",

@@ -66,11 +66,22 @@ class Identity(NamedTuple):
         return "-".join(self)
 
 
-def plain(cfg: DictConfig) -> dict[str, Any]:
+def settings(cfg: DictConfig) -> str:
+    """A digest of every setting but those that do nothing beside the others, and the run's folder.
+
+    Two runs of a sweep with the same one are one run. It asks for more than identity: a sweep over
+    num_workers, or over files of the same content, is meant.
+    """
+    config = plain(cfg, unknown=("run_dir",))
+    without = tuple(idle(config))
+    return _digest({key: value for key, value in leaves(config) if not below(key, without)})
+
+
+def plain(cfg: DictConfig, unknown: tuple[str, ...] = ELSEWHERE) -> dict[str, Any]:
     """The resolved config; where the run is, which may not be known yet, is left empty."""
     content = OmegaConf.masked_copy(cfg, [str(key) for key in cfg if key != "hydra"])
     OmegaConf.set_struct(content, False)
-    content.update(dict.fromkeys(ELSEWHERE))
+    content.update(dict.fromkeys(unknown))
     resolved: Any = OmegaConf.to_container(content, resolve=True)
     if "elmo" in resolved and "_target_" not in resolved["encoder"]:
         resolved["elmo"]["mix"] = (

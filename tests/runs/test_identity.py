@@ -9,7 +9,7 @@ import yaml
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
-from elmo_bench.runs import Identity, hash_files
+from elmo_bench.runs import Identity, hash_files, settings
 
 CONF = Path(__file__).parents[2] / "conf"
 GROUPS = ("trainer", "logger", "job", "schedule", "encoder", "sweep", "task")
@@ -25,7 +25,7 @@ def identity():
 
     default = composed()
 
-    def build(*overrides, inputs=()):
+    def build(*overrides, inputs=(), digest=None):
         cfg = (
             composed(*overrides)
             if any(o.partition("=")[0] in GROUPS for o in overrides)
@@ -34,7 +34,7 @@ def identity():
         for key, _, value in (override.partition("=") for override in overrides):
             if key not in GROUPS:
                 OmegaConf.update(cfg, key, yaml.safe_load(value))
-        return str(Identity.of(cfg, dict(inputs)))
+        return digest(cfg) if digest else str(Identity.of(cfg, dict(inputs)))
 
     return build
 
@@ -114,6 +114,20 @@ def test_what_stands_below_elmo_does_nothing_in_the_baseline(identity, baseline)
     changed += ["elmo.adapt=true", "elmo.dropout=0", "elmo.lr=1", "adapt.epochs=9"]
     assert identity(baseline, *changed) == identity(baseline)
     assert identity(baseline, "fraction=0.5") != identity(baseline)
+
+
+def test_runs_of_a_sweep_that_are_one(identity):
+    """Those that differ in what does nothing; not those on which somebody compares the speed."""
+
+    def number(*runs):
+        return len({identity(*run, digest=settings) for run in runs})
+
+    assert number(["encoder=none", "elmo.mix=all"], ["encoder=none", "elmo.mix=top"]) == 1
+    assert number(["elmo.mix=none", "run_dir=a"], ["elmo.mix=none", "elmo.l2=7", "run_dir=b"]) == 1
+    assert number(["encoder=mini"], ["encoder=none"]) == 2
+    assert number(["num_workers=0"], ["num_workers=2"]) == 2
+    assert number(["vocab.vectors=a"], ["vocab.vectors=b"]) == 2
+    assert number(["elmo.cache=auto"], ["elmo.cache='off'"]) == 2
 
 
 def test_which_table_of_the_paper_a_run_is_for_does_not_count(identity):

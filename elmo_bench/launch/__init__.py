@@ -1,0 +1,14 @@
+from .children import Children
+from .folders import RunFolders
+from .machine import environment, gpus
+from .outcomes import Outcome, exit_status, print_outcomes
+
+__all__ = [
+    "Children",
+    "Outcome",
+    "RunFolders",
+    "environment",
+    "exit_status",
+    "gpus",
+    "print_outcomes",
+]

@@ -1,0 +1,55 @@
+"""The processes of a sweep: none goes on behind the user's back."""
+
+import contextlib
+import os
+import signal
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from typing import IO, Any
+
+
+class Children:
+    """Processes, each in a session of its own; `stopped` once a signal or Ctrl-C has ended them."""
+
+    def __init__(self) -> None:
+        self.running: set[subprocess.Popen] = set()
+        self.stopped = False
+
+    def run(
+        self, command: Sequence[str], environment: Mapping[str, str], output: IO[str] | None
+    ) -> int:
+        """Start a command and wait for it; its exit status. `output` None: it prints to ours."""
+        process = subprocess.Popen(
+            command, stdout=output, stderr=output, env=environment, start_new_session=True
+        )
+        self.running.add(process)
+        if self.stopped:  # just before it was started
+            self.stop()
+        code = process.wait()
+        self.running.discard(process)
+        return code
+
+    def stop(self, *_: Any) -> None:
+        """End all that run, and what they have started."""
+        self.stopped = True
+        for process in list(self.running):
+            with contextlib.suppress(ProcessLookupError):  # it has just ended
+                os.killpg(process.pid, signal.SIGTERM)
+
+    @contextlib.contextmanager
+    def stopped_by_signals(self) -> Iterator[None]:
+        """Within it SIGTERM and SIGHUP (not under nohup), Ctrl-C and any error end the children."""
+        kinds = [
+            kind
+            for kind in (signal.SIGTERM, signal.SIGHUP)
+            if signal.getsignal(kind) is not signal.SIG_IGN
+        ]
+        before = {kind: signal.signal(kind, self.stop) for kind in kinds}
+        try:
+            yield
+        except BaseException:
+            self.stop()
+            raise
+        finally:
+            for kind, handler in before.items():
+                signal.signal(kind, handler)

@@ -1,0 +1,60 @@
+"""What became of a sweep's runs."""
+
+import signal
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+
+@dataclass
+class Outcome:
+    """What became of a run; `reason` where it failed or was not started; the `folder` of one that
+    has a result; the number of the run that it is the `same_as`.
+    """
+
+    overrides: list[str]
+    status: str
+    seconds: float = 0.0
+    reason: str = ""
+    folder: Path | None = None
+    same_as: int | None = None
+
+    def share(self, first: "Outcome") -> None:
+        """Of a run that is the same as an earlier one: what became of that one."""
+        self.folder, self.reason = first.folder, "" if first.folder else first.reason
+
+
+def exit_status(code: int) -> str:
+    """An exit status in words."""
+    if code > 128:  # a signal, as a shell or srun tells it
+        code = 128 - code
+    hints: dict[int, str] = {
+        signal.SIGKILL: ", as the system does where memory runs out",
+        signal.SIGTERM: ", as SLURM does where time is up",
+    }
+    return f"killed by signal {-code}{hints.get(-code, '')}" if code < 0 else f"exit status {code}"
+
+
+def print_outcomes(outcomes: Mapping[int, Outcome]) -> None:
+    """A row for each run: its number, the overrides in which it differs from the others, what
+    became of it, why.
+    """
+    shared = (
+        set.intersection(*({*outcome.overrides} for outcome in outcomes.values()))
+        if len(outcomes) > 1
+        else set()
+    )
+    table = Table("", "run", "", "seconds", "")
+    for number, outcome in outcomes.items():
+        table.add_row(
+            str(number),
+            " ".join(override for override in outcome.overrides if override not in shared),
+            outcome.status,
+            f"{outcome.seconds:.0f}",
+            outcome.reason,
+            style="" if outcome.folder else "red",
+        )
+    Console(markup=False, emoji=False).print(table)
