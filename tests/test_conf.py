@@ -118,7 +118,7 @@ def test_a_recipe_is_for_one_corpus_and_task(recipe):
 @pytest.mark.parametrize("recipe", FINETUNE)
 @pytest.mark.parametrize("task", TASKS)
 def test_a_recipe_for_fine_tuning_is_for_every_task(recipe, task):
-    """It trains the encoder, by a schedule, and invents no setting; the command line may change it."""
+    """It trains the encoder, by a schedule, and invents no setting."""
     cfg, without = composed(f"task={task}", f"recipe={recipe}"), composed(f"task={task}", "~recipe")
     assert cfg.elmo.finetune
     assert cfg.elmo.lr < cfg.task.optimizer.lr
@@ -127,9 +127,13 @@ def test_a_recipe_for_fine_tuning_is_for_every_task(recipe, task):
     assert keys(cfg.fit) == keys(without.fit)
     assert "_target_" in cfg.schedule
     assert cfg.fit.patience >= cfg.fit.max_epochs
-    changed = composed(f"task={task}", f"recipe={recipe}", "schedule=constant", "elmo.lr=0.5")
-    assert changed.elmo.lr == 0.5
-    assert "_target_" not in changed.schedule
+
+
+def test_the_command_line_may_change_a_recipe_for_fine_tuning():
+    cfg = composed("recipe=finetune_bert", "schedule=constant", "elmo.lr=0.5", "rnn=bilstm")
+    assert cfg.elmo.lr == 0.5
+    assert "_target_" not in cfg.schedule
+    assert cfg.task.model.hidden_size == 100
 
 
 def test_without_an_rnn_a_linear_layer_is_left():

@@ -86,7 +86,7 @@ def test_a_gradual_run_goes_on_as_if_it_had_not_been_killed(tiny):
     killed = tiny(*GRADUAL, "fit.save_minutes=0", "resume=true")
     epoch = json.loads(Path(undisturbed.run_dir, "result.json").read_text())["epochs"]
     assert epoch == 4
-    for step in (2, 5, 7, 12):
+    for step in (5, 14):
         train_and_kill(killed, TaskModule, "training_step", until(step))
     train(killed)
     for ours, theirs in zip(left(killed), left(undisturbed), strict=True):
@@ -202,7 +202,7 @@ def test_a_transformer_from_its_checkpoint(tiny, bert, tmp_path, overrides):
 
 
 @pytest.mark.parametrize(
-    ("recipe", "task"), [("bert", "ner"), ("bert", "sst5"), ("ulmfit", "snli"), ("ulmfit", "srl")]
+    ("recipe", "task"), [("bert", "ner"), ("bert", "sst5"), ("ulmfit", "snli")]
 )
 def test_recipes_train(tmp_path, tmp_path_factory, bert, recipe, task):
     """Two steps of each: a transformer under a linear layer, a biLM under the task's own model."""
