@@ -15,6 +15,7 @@ from elmo_bench.files import corpus as find
 from elmo_bench.runs import Identity, hash_files
 
 SPLITS = ("train", "dev", "test")
+MODEL_SUFFIXES = (".safetensors", ".json", ".txt", ".model")  # weights, config, tokenizer
 ENCODER_FILES = ("options", "weights", "vectors")  # settings of encoders that name a file
 ABOUT = ("name", "dir")  # settings of an encoder that are no arguments of its constructor
 
@@ -38,12 +39,21 @@ def files(cfg: DictConfig) -> dict[str, Path]:
             key for key in ENCODER_FILES if key != "weights" or cfg.encoder.get("pretrained", True)
         ]
         paths |= {f"encoder.{key}": _made(cfg.encoder.get(key)) for key in chosen}
+        paths |= {f"encoder.{path.name}": path for path in _model_files(cfg.encoder.get("model"))}
         if cfg.elmo.adapt and paths.get("encoder.weights"):
             paths["encoder.softmax"] = Path(paths["encoder.weights"]).with_name(
                 "softmax.safetensors"
             )
     # A file that is missing is for those who read it to complain of.
-    return {name: Path(path) for name, path in paths.items() if path and Path(path).is_file()}
+    whole = {name: Path(path).expanduser() for name, path in paths.items() if path}
+    return {name: path for name, path in whole.items() if path.is_file()}
+
+
+def _model_files(model: str | None) -> list[Path]:
+    """What a model of transformers is made of, where it lies in a folder of this machine."""
+    if not model or not (folder := Path(model).expanduser()).is_dir():
+        return []
+    return sorted(path for path in folder.iterdir() if path.suffix in MODEL_SUFFIXES)
 
 
 def vector_files(cfg: DictConfig) -> list[str]:

@@ -210,3 +210,9 @@ def test_real_english_has_a_bilm_of_real_english(data, bilm):
     assert composed(f"data={data}").encoder.name == bilm
     assert composed(f"data={data}", "encoder=none").encoder.name == "none"
     assert composed(f"data={data}", "sweep=table1").encoder.name == "original"
+
+
+def test_a_model_s_files_are_inputs(paths, bert):
+    """Other weights in the same folder are another run."""
+    cfg = composed(*paths, "encoder=transformer", f"encoder.model={bert}")
+    assert {"encoder.model.safetensors", "encoder.config.json"} <= inputs.files(cfg).keys()
