@@ -15,11 +15,11 @@ class Row(NamedTuple):
 
 
 def read_blocks(path: str | Path) -> Iterator[list[Row]]:
-    """Yield each block of lines between empty lines (spaces and tabs are nothing); `-DOCSTART-` and
-    empty blocks are left out.
+    """Yield each block of lines between empty lines, without `-DOCSTART-` and empty blocks.
 
-    Columns stand between tabs if the line holds one (so that a word may be empty or hold a space),
-    else between spaces. Raises ValueError for a line that has not as many columns as the first one.
+    A line of spaces and tabs is empty. Columns stand between tabs if the line holds one (so that a
+    word may be empty or hold a space), else between spaces. Raises ValueError for a line that has
+    not as many columns as the first one.
     """
     width = None
     block: list[Row] = []
@@ -34,8 +34,8 @@ def read_blocks(path: str | Path) -> Iterator[list[Row]]:
         width = width or len(columns)
         if len(columns) != width or width < 2:
             raise ValueError(
-                f"{path}:{number}: {len(columns)} columns, but this file has {max(width, 2)}: "
-                f"{line!r}"
+                f"{path}:{number}: {len(columns)} columns, "
+                f"but this file has {max(width, 2)}: {line!r}"
             )
         block.append(Row(number, columns))
     if block:

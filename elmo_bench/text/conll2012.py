@@ -1,5 +1,4 @@
-"""The CoNLL-2012 format (OntoNotes): documents in parts, sentences of rows, one argument column for
-each predicate.
+"""The CoNLL-2012 format (OntoNotes): documents in parts, of sentences, of rows.
 
 Columns: document, part, word number, word, POS, parse, lemma, frame set, sense, speaker, name, then
 a column for the arguments of each predicate, last coreference.
@@ -30,8 +29,9 @@ class Document(NamedTuple):
 
 
 def read_documents(path: str | Path, *, min_columns: int = MIN_COLUMNS) -> Iterator[Document]:
-    """Yield a file's documents, plain or .gz; spaces or tabs separate columns, empty lines separate
-    sentences.
+    """Yield the documents of a file, plain or .gz.
+
+    Spaces or tabs separate columns, empty lines separate sentences.
 
     Raises ValueError, with file and line, where `#begin document` and `#end document` do not take
     turns, where a document comes again, for a row with fewer than `min_columns` columns or not as
@@ -68,64 +68,65 @@ def read_documents(path: str | Path, *, min_columns: int = MIN_COLUMNS) -> Itera
 
 
 def _begin(line: str, where: str) -> Document:
-    found = _BEGIN.fullmatch(line)
-    if found is None:
+    beginning = _BEGIN.fullmatch(line)
+    if beginning is None:
         raise ValueError(
             f"{where}: {line!r}, but a document begins with '#begin document (ID); part NUMBER'"
         )
-    return Document(found["id"], int(found["part"] or 0), [])
+    return Document(beginning["id"], int(beginning["part"] or 0), [])
 
 
 def _check_width(sentence: Sequence[Row], min_columns: int, where: str) -> None:
     first, row = sentence[0], sentence[-1]
+    width = len(first.columns)
     if len(row.columns) < min_columns:
         raise ValueError(
             f"{where}: {len(row.columns)} columns, but a row has {min_columns} or more"
         )
-    if len(row.columns) != len(first.columns):
+    if len(row.columns) != width:
         raise ValueError(
-            f"{where}: {len(row.columns)} columns, but line {first.line}, of its sentence, has "
-            f"{len(first.columns)}"
+            f"{where}: {len(row.columns)} columns, but line {first.line}, of its sentence, "
+            f"has {width}"
         )
 
 
 def bracket_spans(sentence: Sequence[Row], column: int, path: str | Path) -> list[Span]:
-    """The labelled spans of a column of `(X*`, `*`, `*)` and `(X*)`: a predicate's arguments, or
-    names.
+    """The labelled spans of a column: a predicate's arguments, or names.
 
-    Raises ValueError, with file and line, for any other cell, for brackets that do not match, and
-    for a span that begins within another (tags could not hold both).
+    Its cells are `(X*`, `*`, `*)` and `(X*)`. Raises ValueError, with file and line, for any other
+    cell, for brackets that do not match, and for a span that begins within another (tags could not
+    hold both).
     """
     spans: list[Span] = []
     label, start = None, 0
-    for place, row in enumerate(sentence):
+    for position, row in enumerate(sentence):
         cell, where = row.columns[column], f"{path}:{row.line}"
         if cell == "*":  # nearly all of them
             continue
-        found = _CELL.fullmatch(cell)
-        if found is None:
+        brackets = _CELL.fullmatch(cell)
+        if brackets is None:
             number = column % len(row.columns) + 1
             raise ValueError(
                 f"{where}: {cell!r} in column {number}, but a cell is (X* or * or *) or (X*)"
             )
-        if found["label"]:
+        if brackets["label"]:
             if label is not None:
+                opened = sentence[start].line
                 raise ValueError(
-                    f"{where}: {cell!r} begins within {label}, open since line "
-                    f"{sentence[start].line}"
+                    f"{where}: {cell!r} begins within {label}, open since line {opened}"
                 )
-            label, start = found["label"], place
-        if found["end"]:
+            label, start = brackets["label"], position
+        if brackets["end"]:
             if label is None:
                 raise ValueError(
                     f"{where}: {cell!r} closes a bracket that its sentence has not opened"
                 )
-            spans.append(Span(label, start, place))
+            spans.append(Span(label, start, position))
             label = None
     if label is not None:
         end = sentence[-1].line
         raise ValueError(
-            f"{path}:{sentence[start].line}: ({label}* is never closed, but its sentence ends at "
-            f"line {end}"
+            f"{path}:{sentence[start].line}: ({label}* is never closed, "
+            f"but its sentence ends at line {end}"
         )
     return spans

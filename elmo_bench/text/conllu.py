@@ -1,6 +1,4 @@
-"""CoNLL-U (Universal Dependencies): a word a line, ten columns between tabs, an empty line after a
-sentence.
-"""
+"""CoNLL-U (Universal Dependencies): a word a line, ten columns, empty lines between sentences."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,10 +10,10 @@ COLUMNS = 10
 
 
 def read_conllu(path: str | Path) -> Iterator[list[Row]]:
-    """Yield the words of each sentence, plain or .gz; lines such as 3-4 (a multiword token) and 5.1
-    (an empty node) are no words.
+    """Yield the words of each sentence of a file, plain or .gz.
 
-    Raises ValueError, with file and line, for a line that has not ten columns.
+    Lines such as 3-4 (a multiword token) and 5.1 (an empty node) are no words. Raises
+    ValueError, with file and line, for a line that has not ten columns.
     """
     rows: list[Row] = []
     for number, line in read_lines(path):
@@ -27,8 +25,8 @@ def read_conllu(path: str | Path) -> Iterator[list[Row]]:
             columns = line.split("\t")
             if len(columns) != COLUMNS:
                 raise ValueError(
-                    f"{path}:{number}: {len(columns)} columns, but CoNLL-U has {COLUMNS}, between "
-                    f"tabs: {line[:60]!r}"
+                    f"{path}:{number}: {len(columns)} columns, "
+                    f"but CoNLL-U has {COLUMNS}, between tabs: {line[:60]!r}"
                 )
             if columns[0].isdecimal():
                 rows.append(Row(number, columns))

@@ -7,9 +7,7 @@ Labelled = str | list[str]  # a class, or IOB2 tags
 
 
 class LabelMap(NamedTuple):
-    """What becomes of a corpus's labels and of a model's predictions: both get names of the
-    model's.
-    """
+    """New names, all the model's, for a corpus's labels and for the model's predictions."""
 
     gold: dict[str, str]
     predicted: dict[str, str]
@@ -33,8 +31,7 @@ class LabelMap(NamedTuple):
 
 
 def label_map(labels: Mapping[str, str | Sequence[str]]) -> LabelMap:
-    """The map that `data.labels` says: for each of the model's labels one or several of the
-    corpus's.
+    """The map that `data.labels` says: each of the model's labels, and its names in the corpus.
 
     Several labels of the model that have one name in the corpus are one label here, the first of
     them. Raises ValueError where that leaves open which label a corpus's is.
@@ -46,15 +43,15 @@ def label_map(labels: Mapping[str, str | Sequence[str]]) -> LabelMap:
     """
     gold: dict[str, str] = {}
     predicted: dict[str, str] = {}
-    for ours, names in labels.items():
-        theirs = [names] if isinstance(names, str) else list(names)
-        images = {gold.setdefault(name, ours) for name in theirs}
+    for label, value in labels.items():
+        names = [value] if isinstance(value, str) else list(value)
+        images = {gold.setdefault(name, label) for name in names}
         if len(images) != 1:
             raise ValueError(
-                f"data.labels: {ours} is {theirs}, of which one has been given to another label "
-                "already"
+                f"data.labels: {label} is {names}, "
+                "of which one has been given to another label already"
             )
-        predicted[ours] = images.pop()
+        predicted[label] = images.pop()
     return LabelMap(gold, predicted)
 
 

@@ -18,9 +18,7 @@ def read_lines(path: str | Path) -> Iterator[tuple[int, str]]:
 
 
 def decode(line: bytes, source: str) -> str:
-    """A line as text, without its end. Raises ValueError, with the file and line of `source`, where
-    it is not UTF-8.
-    """
+    """A line as text, without its end; ValueError, naming `source`, where it is not UTF-8."""
     try:
         return line.decode("utf-8").rstrip("\r\n")
     except UnicodeDecodeError as error:
@@ -28,8 +26,9 @@ def decode(line: bytes, source: str) -> str:
 
 
 def read_bytes(path: str | Path) -> Iterator[tuple[int, bytes]]:
-    """Yield (line number from 1, line with its end); raises FileNotFoundError, and ValueError for
-    an empty or damaged file.
+    """Yield (line number from 1, line with its end).
+
+    Raises FileNotFoundError, and ValueError for an empty or damaged file.
     """
     path = Path(path)
     if not path.is_file():
@@ -46,8 +45,7 @@ def read_bytes(path: str | Path) -> Iterator[tuple[int, bytes]]:
 
 
 def read_objects(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield (line number from 1, JSON object) of a file with an object a line; blank lines are
-    passed over.
+    """Yield (line number from 1, JSON object) of each line that is not blank.
 
     Raises ValueError, with file and line, for any other line, and what `read_lines` raises.
     """

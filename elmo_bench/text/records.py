@@ -12,8 +12,9 @@ _TAG = re.compile("O|[BI]-.+")
 
 
 def is_predicted(path: Path, *keys: str) -> bool:
-    """Whether the first line that is not blank is a JSON object with these keys; errors are those
-    of `read_lines`.
+    """Whether the first line that is not blank is a JSON object with these keys.
+
+    Errors are those of `read_lines`.
     """
     first = next((line for _, line in read_lines(path) if line.strip()), "")
     try:
@@ -24,9 +25,7 @@ def is_predicted(path: Path, *keys: str) -> bool:
 
 
 def paired(path: Path, examples: Sequence[Any]) -> Iterator[tuple[dict[str, Any], str, Any]]:
-    """Each record, the file and line it stands at, and its example; ValueError where they are not
-    as many.
-    """
+    """Each record, its file and line, and its example; ValueError for unequal numbers."""
     records = list(read_objects(path))
     if len(records) != len(examples):
         raise ValueError(
@@ -49,7 +48,8 @@ def tags_of(record: dict[str, Any], count: int, source: str) -> list[str]:
     tags = record.get("tags")
     if (
         not isinstance(tags, list)
-        or [bool(_TAG.fullmatch(str(tag))) for tag in tags] != [True] * count
+        or len(tags) != count
+        or not all(_TAG.fullmatch(str(tag)) for tag in tags)
     ):
         raise ValueError(f"{source}: tags {tags!r}, but tags are {count} of O, B-TYPE and I-TYPE")
     return tags

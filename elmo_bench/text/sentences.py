@@ -13,30 +13,28 @@ _STRAIGHT = frozenset("\"'")
 
 
 def text_files(pattern: str | Path) -> list[Path]:
-    """The files that a path, a folder (all files below it, but hidden ones) or a glob names, in
-    order of their names.
+    """The files that a path, a folder (all but hidden ones) or a glob names, in order.
 
     Raises FileNotFoundError where there is none.
     """
     path = Path(pattern).expanduser()
     if path.is_dir():
         inside = ((file, file.relative_to(path).parts) for file in path.rglob("*"))
-        found = [
+        files = [
             file
             for file, parts in inside
             if file.is_file() and not any(part.startswith(".") for part in parts)
         ]
-        found = [
-            file for file in found if file.stat().st_size
-        ]  # an empty one marks that a job is done
+        # An empty file marks that a job is done.
+        files = [file for file in files if file.stat().st_size]
     else:
         matching = Path(path.anchor).glob(str(path.relative_to(path.anchor))) if path.name else ()
-        found = [path] if path.is_file() else [file for file in matching if file.is_file()]
-    if not found:
+        files = [path] if path.is_file() else [file for file in matching if file.is_file()]
+    if not files:
         raise FileNotFoundError(
             f"{pattern}: no such file, no file in such a folder, and no file that matches it"
         )
-    return sorted(found)
+    return sorted(files)
 
 
 def read_sentences(path: str | Path) -> Iterator[list[str]]:
@@ -64,16 +62,13 @@ def _tokens(line: str, source: str) -> list[str]:
 
 
 def read_text(files: Iterable[str | Path], *, raw: bool = False) -> Iterator[Sequence[str]]:
-    """The sentences that are not empty, file after file, as `read_sentences`; `raw` lines are
-    tokenised and parted instead.
-    """
+    """The sentences that are not empty, file after file; `raw` text is tokenised and parted."""
     for path in files:
-        lines = (
-            (part_sentences(tokenize(line)) for _, line in read_lines(path))
-            if raw
-            else [read_sentences(path)]
-        )
-        yield from (sentence for line in lines for sentence in line if sentence)
+        if raw:
+            for _, line in read_lines(path):
+                yield from part_sentences(tokenize(line))
+        else:
+            yield from filter(None, read_sentences(path))
 
 
 def part_sentences(tokens: Sequence[str]) -> Iterator[Sequence[str]]:
@@ -83,29 +78,23 @@ def part_sentences(tokens: Sequence[str]) -> Iterator[Sequence[str]]:
     [['He', 'said', '"', 'no', '.', '"'], ['Dr.', 'Ada', 'left', '!']]
     """
     start = 0
-    for place, token in enumerate(tokens):
-        ended = token in _ENDS or (
-            _closes(tokens, start, place)
-            and any(t in _ENDS for t in tokens[max(start, place - 2) : place])
-        )
-        if ended and not (
-            place + 1 < len(tokens)
-            and (tokens[place + 1] in _ENDS or _closes(tokens, start, place + 1))
-        ):
-            yield tokens[start : place + 1]
-            start = place + 1
+    for k, token in enumerate(tokens):
+        after_end = any(before in _ENDS for before in tokens[max(start, k - 2) : k])
+        ended = token in _ENDS or (after_end and _closes(tokens, start, k))
+        is_last = k + 1 == len(tokens)
+        goes_on = not is_last and (tokens[k + 1] in _ENDS or _closes(tokens, start, k + 1))
+        if ended and not goes_on:
+            yield tokens[start : k + 1]
+            start = k + 1
     if start < len(tokens):
         yield tokens[start:]
 
 
-def _closes(tokens: Sequence[str], start: int, place: int) -> bool:
-    """Whether a token closes a quote or bracket of its sentence; a straight quote does where one is
-    open.
-    """
-    token = tokens[place]
-    return token in _CLOSING and (
-        token not in _STRAIGHT or tokens[start:place].count(token) % 2 == 1
-    )
+def _closes(tokens: Sequence[str], start: int, position: int) -> bool:
+    """Whether a token closes a quote or bracket; a straight quote closes the one before it."""
+    token = tokens[position]
+    is_open = tokens[start:position].count(token) % 2 == 1
+    return token in _CLOSING and (token not in _STRAIGHT or is_open)
 
 
 def chunks(sentences: Iterable[Sequence[str]], tokens: int) -> Iterator[list[Sequence[str]]]:

@@ -17,22 +17,23 @@ class Span(NamedTuple):
 
 
 def tags_to_spans(tags: Sequence[str]) -> list[Span]:
-    """The chunks of IOB1, IOB2 or BIOUL tags: one begins at B- and U-, and wherever the type
-    changes.
+    """The chunks of IOB1, IOB2 or BIOUL tags.
+
+    A chunk begins at B- and U-, and wherever the type changes.
 
     >>> tags_to_spans(["I-ORG", "B-ORG", "O"])
     [Span(label='ORG', start=0, end=0), Span(label='ORG', start=1, end=1)]
     """
     spans: list[Span] = []
     open_label, previous, start = None, "O", 0
-    for place, tag in enumerate([*tags, "O"]):
+    for position, tag in enumerate([*tags, "O"]):
         prefix, _, label = tag.partition("-")
         begins = prefix in ("B", "U") or previous in ("L", "U") or label != open_label
         if open_label is not None and (prefix == "O" or begins):
-            spans.append(Span(open_label, start, place - 1))
+            spans.append(Span(open_label, start, position - 1))
             open_label = None
         if prefix != "O" and open_label is None:
-            open_label, start = label, place
+            open_label, start = label, position
         previous = prefix
     return spans
 
@@ -61,9 +62,7 @@ def spans_to_iob2(spans: Sequence[Span], length: int) -> list[str]:
 
 
 def bioul_moves(labels: Sequence[str]) -> tuple[list[list[bool]], list[bool], list[bool]]:
-    """What BIOUL allows over these tags: from one (row) to the next (column), at the start, at the
-    end.
-    """
+    """What BIOUL allows: from a tag (row) to the next (column), at the start, at the end."""
 
     def begins(tag: str) -> bool:
         return tag[0] in "OBU"

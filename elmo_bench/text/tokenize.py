@@ -1,13 +1,11 @@
-"""Plain text to the tokens of the Penn Treebank and their places in it; the rules are NLTK's and
-need no data.
-"""
+"""Plain text to the Penn Treebank's tokens and their offsets, by NLTK's rules, without data."""
 
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
-# One character for one, so that places hold: NLTK then knows these as the quotes they are.
+# One character for one, so that offsets hold: NLTK then knows these as the quotes they are.
 _STRAIGHT = str.maketrans("“”„‟‘’‚‛", '""""' + "''''")
 _FINE = re.compile(r"""(-|[‐-―−]|[£€¥¢₹]|[/~"“”„‟]|``|''|['‘’](?!\w))""")
 # An address up to its last letter, digit or slash: what ends a sentence or closes a bracket is no
@@ -16,44 +14,9 @@ _ADDRESS = re.compile(r"""(?:https?://|www\.)[^\s<>"]*[\w/]""", re.IGNORECASE)
 # NLTK parts the last full stop of a text only, since it expects single sentences: these words keep
 # theirs anywhere.
 _INITIALS = re.compile(r"(?:[^\W\d_]\.)+")
-_ABBREVIATIONS = frozenset(
-    f"{word}."
-    for word in (
-        "Mr",
-        "Mrs",
-        "Ms",
-        "Dr",
-        "Prof",
-        "St",
-        "Jr",
-        "Sr",
-        "Rev",
-        "Gen",
-        "Col",
-        "Lt",
-        "Sgt",
-        "Capt",
-        "Gov",
-        "Ph.D",
-        "Inc",
-        "Ltd",
-        "Co",
-        "Corp",
-        "Bros",
-        "vs",
-        "etc",
-        "ca",
-        "al",
-        "Jan",
-        "Feb",
-        "Mar",
-        "Apr",
-        "Aug",
-        "Sept",
-        "Oct",
-        "Nov",
-        "Dec",
-    )
+_ABBREVIATIONS = re.compile(
+    r"(?:Mrs?|Ms|Dr|Prof|St|Jr|Sr|Rev|Gen|Col|Lt|Sgt|Capt|Gov|Ph\.D"
+    r"|Inc|Ltd|Co|Corp|Bros|vs|etc|ca|al|Jan|Feb|Mar|Apr|Aug|Sept|Oct|Nov|Dec)\."
 )
 
 
@@ -75,8 +38,7 @@ def tokenize(text: str) -> list[str]:
 
 
 def words_of(record: Mapping[str, Any], source: str) -> list[str]:
-    """The words of an unlabelled sentence: its `tokens`, or its `text` tokenised; ValueError where
-    it has no words.
+    """The words of an unlabelled sentence: its `tokens`, or its `text` tokenised; else ValueError.
 
     >>> words_of({"text": "It rains."}, "file:1")
     ['It', 'rains', '.']
@@ -84,21 +46,16 @@ def words_of(record: Mapping[str, Any], source: str) -> list[str]:
     words = record.get("tokens")
     if words is None and isinstance(record.get("text"), str):
         words = tokenize(record["text"])
-    if (
-        not isinstance(words, list)
-        or not words
-        or not all(isinstance(word, str) and word for word in words)
-    ):
-        raise ValueError(
-            f"{source}: a record needs 'tokens', a list of words, or 'text', neither of them "
-            f"empty; it has {dict(record)}"
-        )
-    return words
+    if isinstance(words, list) and words and all(isinstance(w, str) and w for w in words):
+        return words
+    raise ValueError(
+        f"{source}: a record needs 'tokens', a list of words, or 'text', neither of them "
+        f"empty; it has {dict(record)}"
+    )
 
 
 def tokenize_with_offsets(text: str, *, fine: bool = False) -> list[Token]:
-    """The tokens of a text as they stand in it; together they hold every character but white space,
-    in order.
+    """The tokens of a text as they stand in it; together they hold all but its white space.
 
     An address such as `https://a.org/b?c=d` is one token. `fine` parts it, and words at hyphens and
     dashes, currency signs, slashes, tildes and quotes, where an answer may begin or end (Clark and
@@ -109,7 +66,7 @@ def tokenize_with_offsets(text: str, *, fine: bool = False) -> list[Token]:
     """
     tokens = []
     straight = text.translate(_STRAIGHT)
-    for start, end in _places(straight) if fine else _places_with_addresses(straight):
+    for start, end in _offsets(straight) if fine else _offsets_with_addresses(straight):
         for piece in _FINE.split(text[start:end]) if fine else [text[start:end]]:
             for part in _part_full_stop(piece):
                 tokens.append(Token(part, start, start + len(part)))
@@ -117,48 +74,36 @@ def tokenize_with_offsets(text: str, *, fine: bool = False) -> list[Token]:
     return tokens
 
 
-def _places_with_addresses(text: str) -> Iterator[tuple[int, int]]:
-    """Where the tokens stand, an address of the web one of them: NLTK would part it at colons and
-    the like.
-    """
+def _offsets_with_addresses(text: str) -> Iterator[tuple[int, int]]:
+    """The tokens' start and end; a web address, which NLTK would part, is one token."""
     done = 0
     for address in _ADDRESS.finditer(text):
-        yield from (
-            (done + start, done + end) for start, end in _places(text[done : address.start()])
-        )
+        before = text[done : address.start()]
+        yield from ((done + start, done + end) for start, end in _offsets(before))
         yield address.span()
         done = address.end()
-    yield from ((done + start, done + end) for start, end in _places(text[done:]))
+    yield from ((done + start, done + end) for start, end in _offsets(text[done:]))
 
 
-def _places(text: str) -> Iterator[tuple[int, int]]:
-    """Where NLTK's tokens stand; it changes nothing of a text but the shape of its double
-    quotes.
-    """
+def _offsets(text: str) -> Iterator[tuple[int, int]]:
+    """The start and end of NLTK's tokens, which differ from the text in double quotes only."""
     end = 0
     for token in _treebank().tokenize(text):
         start = end
         while text[start].isspace():
             start += 1
         length = len(token)
-        if not text.startswith(
-            token, start
-        ):  # `` or '' here, and in the text " or the other of the two
+        if not text.startswith(token, start):  # `` or '', where the text has another quote
             length = 1 if text[start] == '"' else 2
         end = start + length
         yield start, end
 
 
 def _part_full_stop(word: str) -> list[str]:
-    if (
-        len(word) < 2
-        or word[-1] != "."
-        or word[-2] == "."
-        or word in _ABBREVIATIONS
-        or _INITIALS.fullmatch(word)
-    ):
-        return [word] if word else []
-    return [word[:-1], "."]
+    ends = len(word) > 1 and word[-1] == "." and word[-2] != "."
+    if ends and not _ABBREVIATIONS.fullmatch(word) and not _INITIALS.fullmatch(word):
+        return [word[:-1], "."]
+    return [word] if word else []
 
 
 @cache

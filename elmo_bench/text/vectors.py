@@ -1,5 +1,6 @@
-"""Pretrained word vectors in GloVe's text format: a word and its numbers a line, between spaces;
-plain or .gz. A whole file of them may also be in word2vec's binary format.
+"""Pretrained word vectors in GloVe's text format, plain or .gz: a word and its numbers a line.
+
+A whole file of them may also be in word2vec's binary format.
 """
 
 import gzip
@@ -24,8 +25,7 @@ Block = tuple[list[str], np.ndarray]  # some words, and their vectors, "words wi
 
 
 def read_vectors(path: str | Path, wanted: Collection[str]) -> dict[str, np.ndarray]:
-    """The vectors (float32) of the wanted words; a word2vec-style first line "count width" is
-    skipped.
+    """The vectors (float32) of the wanted words; a first line "count width" is skipped.
 
     Raises ValueError, with file and line, for a wanted vector that is not as wide as the first or
     not numbers.
@@ -34,9 +34,8 @@ def read_vectors(path: str | Path, wanted: Collection[str]) -> dict[str, np.ndar
     beginnings = {word.partition(" ")[0].encode("utf-8", "surrogatepass") for word in wanted}
     width = None
     for number, line in read_bytes(path):
-        if (
-            width and line[: line.find(b" ")] not in beginnings
-        ):  # to split each of two million lines takes half a minute
+        # Splitting each of two million lines would take half a minute.
+        if width and line[: line.find(b" ")] not in beginnings:
             continue
         word, *values = decode(line, f"{path}:{number}").rstrip(" ").split(" ")
         if number == 1 and len(values) == 1:
@@ -63,8 +62,8 @@ def side_by_side(
 
     `unit` first scales each file's vectors to length 1. A file without any vector is an error.
 
-    >>> found = side_by_side([{"a": np.array([3.0, 4.0])}, {"b": np.array([2.0])}], unit=True)
-    >>> {word: vector.tolist() for word, vector in found.items()}
+    >>> vectors = side_by_side([{"a": np.array([3.0, 4.0])}, {"b": np.array([2.0])}], unit=True)
+    >>> {word: vector.tolist() for word, vector in vectors.items()}
     {'a': [0.6000000238418579, 0.800000011920929, 0.0], 'b': [0.0, 0.0, 1.0]}
     """
     gaps = [np.zeros_like(next(iter(vectors.values())), dtype=np.float32) for vectors in files]
@@ -72,13 +71,13 @@ def side_by_side(
     def scaled(vector: np.ndarray) -> np.ndarray:
         return vector / (np.linalg.norm(vector) or 1) if unit else vector
 
-    return {
-        word: np.concatenate(
-            [scaled(vectors.get(word, gap)) for vectors, gap in zip(files, gaps, strict=True)],
-            dtype=np.float32,
-        )
-        for word in dict.fromkeys(word for vectors in files for word in vectors)
-    }
+    def joined(word: str) -> np.ndarray:
+        pairs = zip(files, gaps, strict=True)
+        parts = [scaled(vectors.get(word, gap)) for vectors, gap in pairs]
+        return np.concatenate(parts, dtype=np.float32)
+
+    words = dict.fromkeys(word for vectors in files for word in vectors)
+    return {word: joined(word) for word in words}
 
 
 def read_table(path: str | Path) -> tuple[dict[str, int], np.ndarray]:
@@ -160,8 +159,9 @@ def _numbers(fields: Sequence[bytes], width: int, source: str, last: int) -> np.
 
 
 def _binary_blocks(path: Path) -> Iterator[Block]:
-    """word2vec's binary format: a line "count width"; each word, a blank, its numbers as float32
-    and, of some writers, the end of a line.
+    """word2vec's binary format: a line "count width"; then words and float32 numbers.
+
+    A blank stands between a word and its numbers; some writers end these with a line's end.
     """
     if not path.is_file():
         raise FileNotFoundError(f"{path}: no such file")
@@ -191,9 +191,7 @@ def _binary_sizes(file: BufferedIOBase, path: Path) -> tuple[int, int]:
 def _binary_vectors(
     file: BufferedIOBase, path: Path, count: int, width: int
 ) -> Iterator[tuple[str, np.ndarray]]:
-    """Each word and its vector; ValueError where they are not as many, or not as wide, as the first
-    line says.
-    """
+    """Each word and its vector; ValueError where the first line says other sizes."""
     lie = f"{path}: its first line says {count} words and vectors of {width} numbers, but"
     rest, start = b"", 0
     for number in range(1, count + 1):

@@ -6,7 +6,7 @@ from typing import Any
 
 PADDING, UNKNOWN = 0, 1
 Case = bool | str  # whether words are looked up in lower case: True, False, or FALLBACK
-FALLBACK = "fallback"  # those alone that have no vector as they stand
+FALLBACK = "fallback"  # only words that have no vector as they stand
 
 
 def forms(word: str, lowercase: Case) -> tuple[str, ...]:
@@ -40,20 +40,17 @@ class Vocab:
         keep: Collection[str] = (),
         lowercase: Case = True,
     ) -> "Vocab":
-        """Words that occur at least `min_count` times, and those of `keep` (they have a vector);
-        labels sorted, O first.
-        """
+        """Words that occur at least `min_count` times, or in `keep`; labels sorted, O first."""
 
         def form(word: str) -> str:
-            *vectors, last = forms(word, lowercase)
-            return next((one for one in vectors if one in keep), last)
+            *earlier, last = forms(word, lowercase)
+            return next((each for each in earlier if each in keep), last)
 
         counts = Counter(form(word) for sentence in sentences for word in sentence)
         frequent = {word for word, count in counts.items() if count >= min_count}
         words = sorted(frequent | set(keep), key=lambda word: (-counts[word], word))
-        return cls(
-            words, sorted(set(labels), key=lambda label: (label != "O", label)), lowercase=lowercase
-        )
+        ordered = sorted(set(labels), key=lambda label: (label != "O", label))
+        return cls(words, ordered, lowercase=lowercase)
 
     @property
     def num_words(self) -> int:
@@ -68,9 +65,7 @@ class Vocab:
         return UNKNOWN
 
     def extend(self, words: Iterable[str]) -> None:
-        """Number further words, in the form in which words are looked up, after those that are
-        there.
-        """
+        """Number further words, in the form in which they are looked up, after the others."""
         for word in words:
             self._word_ids[word] = self.num_words
             self.words.append(word)
