@@ -1,5 +1,4 @@
-"""The layers of a frozen encoder for the sentences of a data set: computed once, kept on disk, read
-by every epoch of every run.
+"""A frozen encoder's layers for a data set's sentences, computed once and kept on disk.
 
 A store is a folder of arrays that are mapped into memory: the sentences' keys, where each begins,
 and a file for each layer that some run has asked for. Its name says whose layers these are and of
@@ -62,22 +61,16 @@ class LayerStore:
         self._held: int | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {
-            name: value
-            for name, value in self.__dict__.items()
-            if name not in ("_starts", "_arrays")
-        } | {"_held": None}
+        mapped = ("_starts", "_arrays")
+        kept = {name: value for name, value in self.__dict__.items() if name not in mapped}
+        return {**kept, "_held": None}
 
     def hold(self) -> "LayerStore":
-        """Let nobody remove the store until this process closes it or ends; it counts as used
-        now.
-        """
+        """Let nobody remove the store until this process closes it or ends; note its use."""
         while self._held is None:
             self.folder.mkdir(parents=True, exist_ok=True)
             held = os.open(self.folder, os.O_RDONLY)
-            with suppress(
-                OSError
-            ):  # of a file system without such locks; there no store is removed
+            with suppress(OSError):  # no such locks on this file system: no store is removed there
                 fcntl.flock(held, fcntl.LOCK_SH)
             if self.folder.is_dir() and os.path.samestat(os.fstat(held), self.folder.stat()):
                 self._held = held
@@ -90,10 +83,8 @@ class LayerStore:
     def close(self) -> None:
         """Let others remove the store; one that is not to be kept goes with its last reader."""
         if self._held is not None:
-            with suppress(OSError):
-                fcntl.flock(
-                    self._held, fcntl.LOCK_UN
-                )  # also for the workers, who have inherited it
+            with suppress(OSError):  # also for the workers, who have inherited it
+                fcntl.flock(self._held, fcntl.LOCK_UN)
             os.close(self._held)
             self._held = None
         if not self.keep and self.folder.is_dir():
@@ -113,9 +104,7 @@ class LayerStore:
     def __call__(
         self, sentences: Sequence[Sequence[str]], mask: Bool[Tensor, "B T"]
     ) -> Float[Tensor, "L B T D"] | None:
-        """The layers of a batch in the store's type, 0 past a sentence's end; None if a sentence of
-        it is not there.
-        """
+        """The layers of a batch, 0 past a sentence's end; None if the store lacks a sentence."""
         starts = [
             self._starts.get(sentence_key(sentence)) if sentence else 0 for sentence in sentences
         ]
@@ -137,8 +126,7 @@ def build_store(
     max_bytes: float = math.inf,
     keep: bool = True,
 ) -> LayerStore | None:
-    """The store of these sentences below `folder`; what it lacks is computed first, by one process
-    while others wait.
+    """The store of these sentences below `folder`; one process computes what it lacks.
 
     All stores below `folder` take at most `max_bytes`: those that were used least recently, and
     that no process reads, make room. None, and a line that says why, where that or the disk is not
@@ -154,32 +142,31 @@ def build_store(
         return store
     with alone(path, "another run computes the encoder's layers for this data: waiting for it"):
         if missing := _missing(store):
-            size = (
-                sum(map(len, unique.values()))
-                * len(missing)
-                * encoder.dim
-                * np.dtype(dtype).itemsize
-            )
+            count = sum(map(len, unique.values()))
+            size = count * len(missing) * encoder.dim * np.dtype(dtype).itemsize
             if not _make_room(size, path, max_bytes):
                 log.info(
-                    "the encoder runs on every batch: its layers for this data would take %.1f "
-                    "GB. Stores may take %s in all "
-                    "(cache.max_bytes), and one of them %.0f %% of the %.1f GB that are free at %s",
-                    *(size / 1e9, f"{max_bytes / 1e9:.1f} GB"),
-                    *(100 * SHARE, shutil.disk_usage(folder).free / 1e9, folder),
+                    "the encoder runs on every batch: its layers for this data would take %.1f GB. "
+                    "Stores may take %.1f GB in all (cache.max_bytes), and one of them %.0f %% of "
+                    "the %.1f GB that are free at %s",
+                    size / 1e9,
+                    max_bytes / 1e9,
+                    100 * SHARE,
+                    shutil.disk_usage(folder).free / 1e9,
+                    folder,
                 )
                 store.keep = any(path.iterdir())
                 store.close()
                 return None
             log.info(
-                "the encoder reads %s sentences once, %s tokens; layers %s take %.2f GB of %.0f "
-                "GB that are free: %s",
-                *(
-                    f"{len(keys):,}",
-                    f"{sum(map(len, unique.values())):,}",
-                    ", ".join(map(str, missing)),
-                ),
-                *(size / 1e9, shutil.disk_usage(folder).free / 1e9, path),
+                "the encoder reads %s sentences once, %s tokens; "
+                "layers %s take %.2f GB of %.0f GB that are free: %s",
+                f"{len(keys):,}",
+                f"{count:,}",
+                ", ".join(map(str, missing)),
+                size / 1e9,
+                shutil.disk_usage(folder).free / 1e9,
+                path,
             )
             _write(store, encoder, [unique[key] for key in keys], keys, missing, dtype)
     return store
@@ -193,8 +180,7 @@ def find_store(
     *,
     dtype: str = "float32",
 ) -> LayerStore | None:
-    """The store below `folder` that holds the most of these sentences; None where no store holds
-    any.
+    """The store below `folder` that holds the most of these sentences; None if none holds any.
 
     Nothing is computed: the encoder runs on a batch with a sentence that is not there.
     """
@@ -225,27 +211,24 @@ def remove_store(folder: Path) -> bool:
     return True
 
 
-def _make_room(size: int, own: Path, max_bytes: float) -> bool:
-    """Whether a store may grow by so many bytes; others go, the least recently used first, where
-    that helps.
-    """
-    others = sorted(
-        (path for path in own.parent.iterdir() if path.is_dir() and path != own),
-        key=lambda p: p.stat().st_mtime,
-    )
+def _make_room(size: int, store: Path, max_bytes: float) -> bool:
+    """Whether a store may grow by `size` bytes; the least recently used others go if that helps."""
+    folder = store.parent
+    others = [path for path in folder.iterdir() if path.is_dir() and path != store]
+    others.sort(key=lambda path: path.stat().st_mtime)
     sizes = {
         path: sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
-        for path in (own, *others)
+        for path in (store, *others)
     }
-    free, used = shutil.disk_usage(own.parent).free, sum(sizes.values())
-    if sizes[own] + size > max_bytes or size > SHARE * (free + used - sizes[own]):
+    free, used = shutil.disk_usage(folder).free, sum(sizes.values())
+    if sizes[store] + size > max_bytes or size > SHARE * (free + used - sizes[store]):
         return False
     for other in others:
         if used + size <= max_bytes and size <= SHARE * free:
             break
         if remove_store(other):
             log.info("%s makes room: %.2f GB", other, sizes[other] / 1e9)
-            free, used = shutil.disk_usage(own.parent).free, used - sizes[other]
+            free, used = shutil.disk_usage(folder).free, used - sizes[other]
     return used + size <= max_bytes and size <= SHARE * free
 
 
@@ -270,9 +253,7 @@ def _write(
     layers: Sequence[int],
     dtype: str,
 ) -> None:
-    """Compute in a scratch folder, then name the files one by one; a layer's file is there only
-    when it is whole.
-    """
+    """Compute in a scratch folder, then move the files, so that each is whole or not there."""
     starts = np.array([0, *itertools.accumulate(map(len, sentences))], dtype=np.int64)
     for stale in store.folder.glob(".*"):  # a killed run's
         shutil.rmtree(stale)
@@ -287,44 +268,34 @@ def _write(
         tempfile.TemporaryDirectory(prefix=".", dir=store.folder) as scratch,
         Progress(*columns) as progress,
     ):
-        arrays = {
-            layer: np.lib.format.open_memmap(
-                _layer_file(Path(scratch), layer),
-                "w+",
-                np.dtype(dtype),
-                (int(starts[-1]), encoder.dim),
-            )
-            for layer in layers
-        }
-        bar = progress.add_task("encoder", total=int(starts[-1]))
+        files = [_layer_file(Path(scratch), layer) for layer in layers]
+        count = int(starts[-1])
+        shape = (count, encoder.dim)
+        arrays = [np.lib.format.open_memmap(file, "w+", np.dtype(dtype), shape) for file in files]
+        bar = progress.add_task("encoder", total=count)
         empty: list[str] = []  # the words that the encoder has nothing for
         for number, vectors in encode_each(encoder, sentences, layers):
-            kept = vectors.to(getattr(torch, dtype)).cpu()
-            if not kept.isfinite().all():
+            stored = vectors.to(getattr(torch, dtype)).cpu()
+            if not stored.isfinite().all():
+                text = " ".join(sentences[number])[:80]
                 raise FloatingPointError(
-                    f"the encoder's layers of {' '.join(sentences[number])[:80]!r} are no finite "
-                    f"numbers in {dtype}"
+                    f"the encoder's layers of {text!r} are no finite numbers in {dtype}"
                 )
-            empty += itertools.compress(sentences[number], (kept == 0).all(-1).all(0).tolist())
-            for array, layer in zip(arrays.values(), kept.numpy(), strict=True):
+            empty += itertools.compress(sentences[number], (stored == 0).all(-1).all(0).tolist())
+            for array, layer in zip(arrays, stored.numpy(), strict=True):
                 array[starts[number] : starts[number + 1]] = layer
             progress.update(bar, advance=vectors.shape[1])
         if empty:
             log.info(
                 "the encoder gives zeros for %s of %s words, such as %s",
-                *(f"{len(empty):,}", f"{starts[-1]:,}"),
+                f"{len(empty):,}",
+                f"{count:,}",
                 ", ".join(repr(word) for word in dict.fromkeys(empty[:5])),
             )
-        np.save(
-            Path(scratch, "keys.npy"),
-            np.frombuffer(b"".join(keys), dtype=np.uint8).reshape(len(keys), KEY_BYTES),
-        )
+        rows = np.frombuffer(b"".join(keys), dtype=np.uint8).reshape(len(keys), KEY_BYTES)
+        np.save(Path(scratch, "keys.npy"), rows)
         np.save(Path(scratch, "starts.npy"), starts[:-1])
-        for array in arrays.values():
+        for array in arrays:
             array.flush()
-        for name in (
-            "keys.npy",
-            "starts.npy",
-            *(_layer_file(Path(), layer).name for layer in layers),
-        ):
+        for name in ("keys.npy", "starts.npy", *(file.name for file in files)):
             Path(scratch, name).replace(store.folder / name)

@@ -1,5 +1,4 @@
-"""The bidirectional language model of ELMo (Peters et al. 2018, section 3.1), complete and top to
-bottom.
+"""The bidirectional language model of ELMo (Peters et al. 2018, section 3.1), complete.
 
 Characters of a word -> convolutions, max over time, highway layers, projection -> two directions of
 LSTMs with projection, which never mix. The result is every layer: layer 0 is the token vector
@@ -26,6 +25,7 @@ from elmo_bench.files import atomic
 from .chars import NUM_CHARACTERS, PAD, WIDTH, char_ids, word_frame
 
 DIRECTIONS = ("forward", "backward")
+# Options that no parameter's shape shows.
 UNSEEN = (
     "activation",
     "cell_clip",
@@ -33,7 +33,7 @@ UNSEEN = (
     "skip_connections",
     "max_characters",
     "directions",
-)  # by no parameter
+)
 FORGET_BIAS = 1.0  # TensorFlow adds it at run time; weight files do not hold it.
 
 
@@ -57,10 +57,10 @@ class Options:
     def __post_init__(self) -> None:
         object.__setattr__(self, "filters", tuple((width, count) for width, count in self.filters))
         object.__setattr__(self, "directions", tuple(self.directions))
-        if self.directions not in (DIRECTIONS, *((one,) for one in DIRECTIONS)):
+        if self.directions not in (DIRECTIONS, *((direction,) for direction in DIRECTIONS)):
             raise ValueError(
-                f"directions={[*self.directions]}, but they may be [forward], [backward] or "
-                "[forward,backward]"
+                f"directions={[*self.directions]}, "
+                "but they may be [forward], [backward] or [forward,backward]"
             )
         if self.activation not in ("relu", "tanh"):
             raise ValueError(
@@ -78,6 +78,7 @@ class Options:
         try:
             raw = json.loads(Path(path).read_text(encoding="utf-8"))
             lstm, cnn = raw["lstm"], raw["char_cnn"]
+            directions = DIRECTIONS if raw.get("bidirectional", True) else DIRECTIONS[:1]
             options = cls(
                 cell_size=int(lstm["dim"]),
                 projection_size=int(lstm["projection_dim"]),
@@ -90,9 +91,7 @@ class Options:
                 num_highway=int(cnn["n_highway"]),
                 activation=str(cnn.get("activation", "relu")),
                 max_characters=int(cnn["max_characters_per_token"]),
-                directions=raw.get(
-                    "directions", DIRECTIONS if raw.get("bidirectional", True) else DIRECTIONS[:1]
-                ),
+                directions=raw.get("directions", directions),
             )
         except KeyError as error:
             raise ValueError(f"{path}: no key {error} in these biLM options") from error
@@ -126,17 +125,16 @@ class Options:
             },
             "bidirectional": self.directions == DIRECTIONS,
         }
-        if (
-            self.directions != DIRECTIONS
-        ):  # a word of ours: the original's readers know both directions alone
+        if self.directions != DIRECTIONS:  # our own key: the original always has both
             raw["directions"] = [*self.directions]
         with atomic(path) as part:
             part.write_text(json.dumps(raw, indent=2) + "\n", encoding="utf-8")
 
 
 class Highway(nn.Module):
-    """y = g * relu(W_t x + b_t) + (1 - g) * x with g = sigmoid(W_c x + b_c): the gate opens the
-    *transformed* branch.
+    """y = g * relu(W_t x + b_t) + (1 - g) * x with g = sigmoid(W_c x + b_c).
+
+    The gate opens the *transformed* branch.
     """
 
     def __init__(self, size: int) -> None:
@@ -190,24 +188,21 @@ class CharCnn(nn.Module):
         used = int(((chars > 0) & (chars != PAD)).sum(-1).amax())
         chars = chars[..., : used + max(conv.kernel_size[0] for conv in self.convolutions)]
         characters = self.embedding(chars.flatten(0, 1)).transpose(1, 2)  # (B T) char_dim C
-        x = torch.cat(
-            [self.activation(_highest(conv(characters))) for conv in self.convolutions], -1
-        )
+        highest = [_highest(convolution(characters)) for convolution in self.convolutions]
+        x = torch.cat([self.activation(features) for features in highest], -1)
         for highway in self.highways:
             x = highway(x)
         return self.projection(x).unflatten(0, chars.shape[:2])
 
 
 def _highest(x: Float[Tensor, "N F C"]) -> Float[Tensor, "N F"]:
-    """The maximum over the last axis. `amax` is faster but for its gradient, which it shares among
-    equals: five times slower.
-    """
+    """The maximum over the last axis."""
+    # `amax` is faster, but its gradient, shared among equals, is five times slower.
     return x.max(-1).values if x.requires_grad else x.amax(-1)
 
 
 class ProjectedLstm(nn.Module):
-    """One layer and direction: an LSTM whose output and recurrent state is a clipped projection of
-    its cell's output.
+    """One layer and direction: an LSTM whose output and state is a clipped projection.
 
     z = W_x x_t + W_h h_{t-1} + b, in blocks i, j, f, o (the order of the weight files); c_t =
     clip(sigmoid(f + 1) c_{t-1} + sigmoid(i) tanh(j));  h_t = clip(W_p (sigmoid(o) tanh(c_t))).
@@ -230,9 +225,7 @@ class ProjectedLstm(nn.Module):
         h: Float[Tensor, "B P"],
         c: Float[Tensor, "B Z"],
     ) -> tuple[Float[Tensor, "B T P"], Float[Tensor, "B P"], Float[Tensor, "B Z"]]:
-        """Read x from left to right; where the mask is off, the output is 0 and the state stays as
-        it was.
-        """
+        """Read x from left to right; where the mask is off, output 0 and keep the state."""
         input_weight, state_weight = self.weight.split((x.shape[-1], h.shape[-1]), dim=1)
         from_input = F.linear(x, input_weight, self.bias)
         outputs = []
@@ -242,9 +235,9 @@ class ProjectedLstm(nn.Module):
             new_c = new_c.clamp(-self.cell_clip, self.cell_clip)
             new_h = F.linear(torch.sigmoid(o) * torch.tanh(new_c), self.projection_weight)
             new_h = new_h.clamp(-self.projection_clip, self.projection_clip)
-            here = mask[:, t, None]
-            outputs.append(torch.where(here, new_h, 0))
-            h, c = torch.where(here, new_h, h), torch.where(here, new_c, c)
+            is_token = mask[:, t, None]
+            outputs.append(torch.where(is_token, new_h, 0))
+            h, c = torch.where(is_token, new_h, h), torch.where(is_token, new_c, c)
         return torch.stack(outputs, 1), h, c
 
 
@@ -269,8 +262,7 @@ def reverse(x: Float[Tensor, "B T *F"], lengths: Int[Tensor, " B"]) -> Float[Ten
 
 
 class BiLm(nn.Module):
-    """An encoder: the token layer, and the LSTM layers of both directions side by side (or of the
-    one that it has).
+    """An encoder: the token layer, and the LSTM layers of all its directions side by side.
 
     Called, it reads every sentence from a zero state, so that its vectors depend on nothing but the
     sentence. Whoever wants the original's habit (state carried from batch to batch, row by row)
@@ -300,9 +292,7 @@ class BiLm(nn.Module):
         return len(self.directions) * self.options.projection_size
 
     def fingerprint(self) -> str:
-        """A sha256 of all parameters, and of options that are not the original's: which biLM this
-        is, wherever its files lie.
-        """
+        """A sha256 of all parameters and of options that differ from the original's."""
         sha256 = hashlib.sha256()
         for name in UNSEEN:
             value = getattr(self.options, name)
@@ -352,10 +342,9 @@ class BiLm(nn.Module):
         mask: Bool[Tensor, "B T"] | None,
         state: State,
     ) -> tuple[list[Float[Tensor, "B T P"]], State]:
-        """One direction's LSTM layers over token vectors *in the order in which it reads them*,
-        from its part of the state.
+        """One direction's LSTM layers over token vectors *in the order in which it reads them*.
 
-        No mask means a stream of text: every place holds a token.
+        `state` is that of all directions. No mask means a stream of text, without padding.
         """
         mask = x.new_ones(x.shape[:2], dtype=torch.bool) if mask is None else mask
         outputs, hs, cs = [], [], []
@@ -371,14 +360,13 @@ class BiLm(nn.Module):
     def read(
         self, chars: Int[Tensor, "B T C"], state: State | None = None, *, boundaries: bool = False
     ) -> tuple[Float[Tensor, "L B S D"], State]:
-        """All layers, and the state after the last token; 0 past a sentence's end. `boundaries`
-        keeps the rows of <S> and </S>, so that S is T + 2, else T.
+        """All layers, 0 past a sentence's end, and the state after the last token.
+
+        `boundaries` keeps the rows of <S> and </S>, so that S is T + 2, else T.
         """
-        if chars.shape[-1] != self.options.max_characters:
-            raise ValueError(
-                f"this biLM reads {self.options.max_characters} characters a word, not "
-                f"{chars.shape[-1]}"
-            )
+        width = self.options.max_characters
+        if chars.shape[-1] != width:
+            raise ValueError(f"this biLM reads {width} characters a word, not {chars.shape[-1]}")
         framed, lengths = add_boundaries(chars)
         mask = torch.arange(framed.shape[1], device=chars.device) < lengths[:, None]
         x = self.token_layer(framed) * mask[..., None]
@@ -392,14 +380,12 @@ class BiLm(nn.Module):
                 read = [reverse(layer, lengths) for layer in read]
             outputs.append([x, *read])
             states.append(after)
-        layers = torch.stack(
-            [torch.cat(sides, -1) * mask[..., None] for sides in zip(*outputs, strict=True)]
-        )
+        sides = zip(*outputs, strict=True)
+        layers = torch.stack([torch.cat(side, -1) * mask[..., None] for side in sides])
         if not boundaries:
             layers = layers[:, :, 1:-1] * (chars > 0).any(-1)[None, ..., None]
-        return layers, State(
-            torch.stack([after.h for after in states]), torch.stack([after.c for after in states])
-        )
+        h, c = (torch.stack(parts) for parts in zip(*states, strict=True))
+        return layers, State(h, c)
 
 
 def add_boundaries(chars: Int[Tensor, "B T C"]) -> tuple[Int[Tensor, "B S C"], Int[Tensor, " B"]]:
@@ -408,7 +394,6 @@ def add_boundaries(chars: Int[Tensor, "B T C"]) -> tuple[Int[Tensor, "B S C"], I
     framed = F.pad(chars, (0, 0, 1, 1))
     width = chars.shape[-1]
     framed[:, 0] = torch.tensor(word_frame("<S>", width), device=chars.device)
-    framed[torch.arange(len(chars), device=chars.device), lengths - 1] = torch.tensor(
-        word_frame("</S>", width), device=chars.device
-    )
+    rows = torch.arange(len(chars), device=chars.device)
+    framed[rows, lengths - 1] = torch.tensor(word_frame("</S>", width), device=chars.device)
     return framed, lengths

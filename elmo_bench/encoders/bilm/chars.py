@@ -42,8 +42,7 @@ def word_frame(word: str, width: int = WIDTH) -> Int[np.ndarray, " C"]:
 
 
 def char_ids(sentences: Sequence[Sequence[str]], width: int = WIDTH) -> Int[Tensor, "B T C"]:
-    """The character ids of a batch of sentences, without boundary tokens; rows past a sentence's
-    end are zeros.
+    """The character ids of a batch of sentences, without boundary tokens; zeros past an end.
 
     >>> char_ids([["Hi", "."], ["!"]]).shape
     torch.Size([2, 2, 50])
@@ -51,6 +50,6 @@ def char_ids(sentences: Sequence[Sequence[str]], width: int = WIDTH) -> Int[Tens
     longest = max((len(sentence) for sentence in sentences), default=0)
     ids = np.zeros((len(sentences), longest, width), dtype=np.int64)
     for row, sentence in zip(ids, sentences, strict=True):
-        for place, word in enumerate(sentence):
-            row[place] = word_frame(word, width)
+        for position, word in enumerate(sentence):
+            row[position] = word_frame(word, width)
     return torch.from_numpy(ids)

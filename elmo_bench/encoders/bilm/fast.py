@@ -1,13 +1,12 @@
-"""The biLM to use: the numbers of `bilm.py`, which defines them, many times faster on a CPU and in
-training.
+"""The biLM to use: the numbers of `bilm.py`, many times faster on a CPU and in training.
 
-- A word type goes through the character CNN once; on a CPU, without gradients, a table remembers it
-for the batches to come.
+- A word type goes through the character CNN once; on a CPU, without gradients, a table remembers
+  it for the batches to come.
 - Sentences are read in order of length, and a step computes only those that still have a token.
 - Input weights are multiplied for several steps at a time, the first layer's once for each word
-type.
+  type.
 - Weights are packed once, as oneDNN multiplies fastest: with few rows that more than doubles the
-speed of a product.
+  speed of a product.
 - Where a gradient is wanted, `scan.py` has it, written by hand.
 
 Axes: B batch, T tokens, C characters, P one direction, Z cell, G gates (4 Z), I input of a layer, N
@@ -39,16 +38,14 @@ INPUT_ROWS = 512  # tokens whose input weights are multiplied at a time
 
 
 class BiLm(bilm.BiLm):
-    """The biLM, fast: on a CPU without gradients with packed weights, with gradients by `Scan`,
-    else as it is defined.
+    """The biLM, fast: packed weights on a CPU, or `Scan` for gradients; else as it is defined.
 
     What packing needs besides the parameters is made anew when one of them has changed, and is
     neither saved nor copied. A change in place through `parameter.data` is one that torch does not
     count, and so goes unnoticed.
     """
 
-    # whether it runs under autocast to bfloat16: the LSTMs' products in bfloat16, all else in
-    # float32
+    # Whether it runs under autocast: the LSTMs' products in bfloat16, all else in float32.
     bf16 = False
     _packed: "Packed | None" = None
 
@@ -70,8 +67,8 @@ class BiLm(bilm.BiLm):
                 return super().token_layer(chars)
             if packed:
                 return packed.types(chars)
-            frames, places = chars.flatten(0, 1).unique(dim=0, return_inverse=True)
-            return super().token_layer(frames[None])[0][places].unflatten(0, chars.shape[:2])
+            types, numbers = chars.flatten(0, 1).unique(dim=0, return_inverse=True)
+            return super().token_layer(types[None])[0][numbers].unflatten(0, chars.shape[:2])
 
     def run(
         self,
@@ -83,11 +80,12 @@ class BiLm(bilm.BiLm):
         mask = x.new_ones(x.shape[:2], dtype=torch.bool) if mask is None else mask
         packed, trains = self._pack(x, *state), self._trains(x, *state)
         order = mask.sum(1).argsort(descending=True, stable=True)
-        here = mask[order].T
-        rows = [count for count in here.sum(1).tolist() if count]
+        steps = mask[order].T  # "T B"
+        rows = [count for count in steps.sum(1).tolist() if count]
         if not (packed or trains) or not rows or (mask[:, 1:] > mask[:, :-1]).any():
             return super().run(direction, x, mask, state)
-        back, x, outputs, hs, cs = order.argsort(), x[order].transpose(0, 1)[here], [], [], []
+        back, x = order.argsort(), x[order].transpose(0, 1)[steps]
+        outputs, hs, cs = [], [], []
         for layer, lstm in enumerate(self.directions[direction]):
             before = state.h[direction, layer, order], state.c[direction, layer, order]
             x = F.dropout(x, self.dropout, self.training)
@@ -96,25 +94,24 @@ class BiLm(bilm.BiLm):
             else:
                 out, h, c = scan(lstm, x, rows, *before)
             x = out + x if layer and self.options.skip_connections else out
-            outputs.append(
-                x.new_zeros(*here.shape, x.shape[1]).index_put((here,), x).transpose(0, 1)[back]
-            )
+            padded = x.new_zeros(*steps.shape, x.shape[1]).index_put((steps,), x)
+            outputs.append(padded.transpose(0, 1)[back])
             hs.append(h[back])
             cs.append(c[back])
         return outputs, State(torch.stack(hs), torch.stack(cs))
 
-    def _trains(self, *given: Tensor) -> bool:
+    def _trains(self, *inputs: Tensor) -> bool:
         """Whether a gradient is wanted."""
         return torch.is_grad_enabled() and any(
-            tensor.requires_grad for tensor in (*given, *self.parameters())
+            tensor.requires_grad for tensor in (*inputs, *self.parameters())
         )
 
-    def _pack(self, *given: Tensor) -> "Packed | None":
+    def _pack(self, *inputs: Tensor) -> "Packed | None":
         """The parameters as they are now, packed; None where the definition or `Scan` has to do."""
         weights = list(self.parameters())
         unfit = any(weight.device.type != "cpu" or weight.is_inference() for weight in weights)
         dtype = _dtype(weights[0])
-        if self.training or unfit or self._trains(*given) or torch.compiler.is_compiling():
+        if self.training or unfit or self._trains(*inputs) or torch.compiler.is_compiling():
             self._packed = None
         elif self._packed is None or not self._packed.is_of(weights, dtype):
             self._packed = None  # its memory first
@@ -138,45 +135,43 @@ class Packed:
 
     def is_of(self, weights: Sequence[Tensor], dtype: torch.dtype) -> bool:
         """Whether these are the parameters still: in the same memory, and not written to."""
-        pairs = zip(weights, self.made_of, strict=True)
         same = all(
             now.data_ptr() == then.data_ptr() and now._version == version
-            for now, (then, version) in pairs
+            for now, (then, version) in zip(weights, self.made_of, strict=True)
         )
         return same and dtype == self.dtype
 
 
 class WordTypes:
-    """The token encoder with a memory, which begins anew when it would hold too much."""
+    """The character CNN with a memory, which begins anew when it would hold too much."""
 
-    def __init__(self, encoder: CharCnn) -> None:
-        self.encoder = copy.deepcopy(encoder).requires_grad_(False)
-        for module in list(self.encoder.modules()):
+    def __init__(self, cnn: CharCnn) -> None:
+        self.cnn = copy.deepcopy(cnn).requires_grad_(False)
+        for module in list(self.cnn.modules()):
             for name, child in module.named_children():
                 if isinstance(child, nn.Linear):
                     setattr(module, name, PackedLinear(child.weight, child.bias))
         self.lock = threading.Lock()
         self.numbers: dict[bytes, int] = {}
-        self.vectors = encoder.projection.weight.new_empty(0, encoder.projection.out_features)
+        self.vectors = cnn.projection.weight.new_empty(0, cnn.projection.out_features)
 
     def __call__(self, chars: Int[Tensor, "B T C"]) -> Float[Tensor, "B T P"]:
         """A vector for every frame, also for those past a sentence's end."""
         frames = chars.flatten(0, 1)
         keys = [frame.tobytes() for frame in frames.numpy().astype(np.int16)]
         with self.lock:
-            new = {key: place for place, key in enumerate(keys) if key not in self.numbers}
+            new = {key: row for row, key in enumerate(keys) if key not in self.numbers}
             if len(self.numbers) + len(new) > KNOWN_TYPES:
                 self.numbers, self.vectors = {}, self.vectors[:0]
-                new = {key: place for place, key in enumerate(keys)}
+                new = {key: row for row, key in enumerate(keys)}
             if new:
                 lengths = (frames != PAD).sum(1).tolist()
-                places = sorted(
-                    new.values(), key=lambda place: lengths[place]
-                )  # the CNN reads as far as the longest
-                found = [self.encoder(part[None])[0] for part in frames[places].split(CNN_TYPES)]
-                self.vectors = torch.cat([self.vectors, *found])
+                # By length: the CNN reads as far as the longest word of a part.
+                rows = sorted(new.values(), key=lambda row: lengths[row])
+                vectors = [self.cnn(part[None])[0] for part in frames[rows].split(CNN_TYPES)]
+                self.vectors = torch.cat([self.vectors, *vectors])
                 self.numbers |= {
-                    keys[place]: number for number, place in enumerate(places, len(self.numbers))
+                    keys[row]: number for number, row in enumerate(rows, len(self.numbers))
                 }
             numbers = torch.tensor([self.numbers[key] for key in keys])
             return self.vectors[numbers].unflatten(0, chars.shape[:2])
@@ -195,14 +190,11 @@ class PackedLstm:
         bias.chunk(4)[2].add_(FORGET_BIAS)
         for block in (weight.chunk(4)[1], bias.chunk(4)[1], projection):
             block.mul_(2)
-        input_weight, state_weight = weight.split(
-            [weight.shape[1] - len(projection), len(projection)], dim=1
-        )
+        size = len(projection)
+        input_weight, state_weight = weight.split([weight.shape[1] - size, size], dim=1)
         self.from_input = PackedLinear(input_weight.to(dtype), bias)
-        self.from_state, self.project = (
-            PackedLinear(state_weight.to(dtype)),
-            PackedLinear(projection.to(dtype)),
-        )
+        self.from_state = PackedLinear(state_weight.to(dtype))
+        self.project = PackedLinear(projection.to(dtype))
         self.cell_clip, self.projection_clip = 2 * lstm.cell_clip, lstm.projection_clip
 
     def __call__(
@@ -214,21 +206,17 @@ class PackedLstm:
         *,
         types: bool,
     ) -> tuple[Float[Tensor, "N P"], Float[Tensor, "B P"], Float[Tensor, "B Z"]]:
-        """`rows` says how many sentences have a token at each step; x has one step after the other,
-        with `types` many the same.
+        """The outputs, and the state after the last step, which overwrites h and c.
 
-        h and c are overwritten with the state after the last step.
+        `rows` says how many sentences have a token at each step; x has one step after the other.
+        `types` says that many rows of x are the same.
         """
         outputs = []
         c.mul_(2)
-        for n, given in zip(rows, self._inputs(x, rows, types), strict=True):
-            i, j, f, o = self.from_state(h[:n], given).sigmoid_().chunk(4, 1)
-            cell = (
-                c[:n]
-                .mul_(f)
-                .addcmul_(i, j.sub_(0.5), value=4)
-                .clamp_(-self.cell_clip, self.cell_clip)
-            )
+        for n, from_input in zip(rows, self._inputs(x, rows, types), strict=True):
+            i, j, f, o = self.from_state(h[:n], from_input).sigmoid_().chunk(4, 1)
+            cell = c[:n].mul_(f).addcmul_(i, j.sub_(0.5), value=4)
+            cell.clamp_(-self.cell_clip, self.cell_clip)
             gated = cell.sigmoid().sub_(0.5).mul_(o)
             outputs.append(self.project(gated).clamp_(-self.projection_clip, self.projection_clip))
             h[:n] = outputs[-1]
@@ -237,17 +225,15 @@ class PackedLstm:
     def _inputs(
         self, x: Float[Tensor, "N I"], rows: Sequence[int], types: bool
     ) -> Iterator[Float[Tensor, "N G"]]:
-        """W_x x_t + b of each step, computed for as many steps at a time as have `INPUT_ROWS`
-        tokens.
-        """
+        """W_x x_t + b of each step, computed for `INPUT_ROWS` tokens or so at a time."""
         ends = np.cumsum(rows)
         for _, steps in groupby(range(len(rows)), lambda t: ends[t] // INPUT_ROWS):
             sizes = [rows[t] for t in steps]
             tokens, x = x.split([sum(sizes), len(x) - sum(sizes)])
             if types:
-                different, places = tokens.unique(dim=0, return_inverse=True)
-                products = self.from_input(different)
-                yield from (products[place] for place in places.split(sizes))
+                distinct, numbers = tokens.unique(dim=0, return_inverse=True)
+                products = self.from_input(distinct)
+                yield from (products[step] for step in numbers.split(sizes))
             else:
                 yield from self.from_input(tokens).split(sizes)
 
@@ -261,9 +247,8 @@ def scan(
 ) -> tuple[Float[Tensor, "N P"], Float[Tensor, "B P"], Float[Tensor, "B Z"]]:
     """`PackedLstm` with gradients, by `Scan`."""
     dtype = _dtype(h)
-    bias = (
-        lstm.bias.view(4, -1) + lstm.bias.new_tensor([[0.0], [0.0], [FORGET_BIAS], [0.0]])
-    ).flatten()
+    forget = lstm.bias.new_tensor([[0.0], [0.0], [FORGET_BIAS], [0.0]])
+    bias = (lstm.bias.view(4, -1) + forget).flatten()
     with torch.autocast(x.device.type, enabled=False):
         clips = lstm.cell_clip, lstm.projection_clip
         return Scan.apply(

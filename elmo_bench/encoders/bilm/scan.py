@@ -1,5 +1,4 @@
-"""One layer and direction of the biLM for training: the numbers of `bilm.ProjectedLstm`, with its
-gradient written by hand.
+"""The numbers of `bilm.ProjectedLstm` for training, with the gradient written by hand.
 
 Autograd keeps and revisits some forty small tensors a step; by hand a step is a dozen products, and
 each weight's gradient is one product over all steps at the end. `tests/elmo/test_scan.py` compares
@@ -21,11 +20,10 @@ from .packed import PackedLinear
 
 
 class Scan(torch.autograd.Function):
-    """(x, W = [W_x, W_h], b with the forget bias, W_p, h_0, c_0, rows, clips) -> (h of all steps,
-    last h, last c).
+    """(x, W, b, W_p, h_0, c_0, rows, clips, dtype) -> (h of all steps, last h, last c).
 
-    `rows` says how many sentences have a token at each step. Products are taken in `dtype`
-    (bfloat16 under autocast), all else in the state's own.
+    W is [W_x, W_h], and b includes the forget bias. `rows` says how many sentences have a token at
+    each step. Products are taken in `dtype` (bfloat16 under autocast), all else in the state's own.
     """
 
     @staticmethod
@@ -46,13 +44,11 @@ class Scan(torch.autograd.Function):
         input_weight, state_weight = weight.split([x.shape[1], h.shape[1]], 1)
         from_state, project = PackedLinear(state_weight), PackedLinear(projection_weight)
         last_h, last_c = h.clone(), c.clone()
-        gates, cells, outputs = (
-            [],
-            [],
-            [],
-        )  # of each step; gates are sigmoid(i), tanh(j), sigmoid(f), sigmoid(o)
-        for n, given in zip(rows, PackedLinear(input_weight, bias)(x).split(rows), strict=True):
-            gate = from_state(last_h[:n], given)
+        # Of each step; gates are sigmoid(i), tanh(j), sigmoid(f), sigmoid(o).
+        gates, cells, outputs = [], [], []
+        inputs = PackedLinear(input_weight, bias)(x).split(rows)
+        for n, from_input in zip(rows, inputs, strict=True):
+            gate = from_state(last_h[:n], from_input)
             i, j, f, o = gate.chunk(4, 1)
             j.mul_(2)
             gate.sigmoid_()
@@ -75,10 +71,8 @@ class Scan(torch.autograd.Function):
         gates, cells, outputs = (saved[k * len(rows) : (k + 1) * len(rows)] for k in range(3))
         input_weight, state_weight = weight.split([x.shape[1], h.shape[1]], 1)
         to_state, to_gated = PackedLinear(state_weight.T), PackedLinear(projection_weight.T)
-        grad_h, grad_c = (
-            grads[1].clone(),
-            grads[2].clone(),
-        )  # of the state after a step, then of that before it
+        # Of the state after a step, then of that before it.
+        grad_h, grad_c = grads[1].clone(), grads[2].clone()
         grad_outputs, grad_gates = grads[0].clone(), x.new_empty(len(x), len(weight))
         gated = x.new_empty(len(x), c.shape[1])  # sigmoid(o) tanh(c)
         parts = [whole.split(rows) for whole in (grad_outputs, grad_gates, gated)]
@@ -90,9 +84,8 @@ class Scan(torch.autograd.Function):
             torch.mul(squashed, o, out=through)
             grad_output.add_(grad_h[:n]).mul_(output.abs() < projection_clip)
             grad_through = to_gated(grad_output)
-            grad_cell = grad_c[:n].addcmul_(
-                grad_through, torch.addcmul(o, through, squashed, value=-1)
-            )
+            slope = torch.addcmul(o, through, squashed, value=-1)
+            grad_cell = grad_c[:n].addcmul_(grad_through, slope)
             grad_cell.mul_(cell.abs() < cell_clip)
             grad_i, grad_j, grad_f, grad_o = grad_gate.chunk(4, 1)
             torch.mul(grad_cell, j, out=grad_i)
@@ -108,24 +101,12 @@ class Scan(torch.autograd.Function):
         grad_x = (grad_gates.to(weight.dtype) @ input_weight).to(x.dtype)
         grad_weight = _outer(grad_gates, torch.cat([x, before], 1), weight.dtype)
         grad_projection_weight = _outer(grad_outputs, gated, weight.dtype)
-        return (
-            grad_x,
-            grad_weight,
-            grad_gates.sum(0),
-            grad_projection_weight,
-            grad_h,
-            grad_c,
-            None,
-            None,
-            None,
-            None,
-        )
+        grads_of_tensors = grad_x, grad_weight, grad_gates.sum(0), grad_projection_weight
+        return *grads_of_tensors, grad_h, grad_c, None, None, None, None
 
 
 def _tanh(x: Tensor) -> Tensor:
-    """By way of the sigmoid, which torch computes ten times faster: tanh(x) = 2 sigmoid(2 x) -
-    1.
-    """
+    """tanh(x) = 2 sigmoid(2 x) - 1: torch computes the sigmoid ten times faster."""
     return torch.mul(x, 2).sigmoid_().mul_(2).sub_(1)
 
 

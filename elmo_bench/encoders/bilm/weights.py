@@ -1,5 +1,4 @@
-"""Reading and writing biLMs: the original's `options.json` + HDF5, and safetensors under our own
-parameter names.
+"""Reading and writing biLMs: the original's `options.json` + HDF5, and our own safetensors.
 
 Axes: as in `bilm.py`. The HDF5 layout is that of bilm-tf's `dump_weights`; its names, shapes and
 orders are in `_hdf5_layout`.
@@ -67,8 +66,8 @@ def load(
 
     `pretrained=False` keeps the random weights of a new model: the control that tells pretraining
     from capacity. `precision="bfloat16"` multiplies in bfloat16 when it runs.
-    `directions=["forward"]` is the forward language model alone, and half as wide; `["backward"]`
-    the other one. Raises FileNotFoundError and ValueError that name the file, the tensor and both
+    `directions=["forward"]` is the forward language model only, half as wide; `["backward"]` the
+    backward one. Raises FileNotFoundError and ValueError that name the file, the tensor and both
     shapes.
     """
     if options is None:
@@ -81,15 +80,14 @@ def load(
             raise FileNotFoundError(f"{key}={path}: no such file")
     one_of("encoder.precision", precision, ("float32", "bfloat16"))
     whole = Options.read(options)
-    chosen = (
-        whole if directions is None else dataclasses.replace(whole, directions=tuple(directions))
-    )
-    if missing := [
-        direction for direction in chosen.directions if direction not in whole.directions
-    ]:
+    chosen = whole
+    if directions is not None:
+        chosen = dataclasses.replace(whole, directions=tuple(directions))
+    missing = [direction for direction in chosen.directions if direction not in whole.directions]
+    if missing:
         raise ValueError(
-            f"encoder.directions: the biLM of {options} has only {[*whole.directions]}, and no "
-            f"{', '.join(missing)}"
+            f"encoder.directions: the biLM of {options} has only {[*whole.directions]}, "
+            f"and no {', '.join(missing)}"
         )
     bilm = BiLm(chosen)
     bilm.bf16 = precision == "bfloat16"
@@ -110,9 +108,7 @@ def load(
 def _chosen_directions(
     tensors: Mapping[str, Tensor], whole: Sequence[str], chosen: Sequence[str]
 ) -> Iterator[tuple[str, Tensor]]:
-    """The tensors of a biLM that one with fewer directions has, by the names that they have
-    there.
-    """
+    """The tensors of the chosen directions, by their names in a biLM of these only."""
     for name, tensor in tensors.items():
         part, number, *rest = name.split(".")
         if part != "directions":
@@ -145,9 +141,8 @@ def save(
     with atomic(weights) as part:
         if weights.suffix == ".safetensors":
             arrays = {name: np.ascontiguousarray(array) for name, array in tensors.items()}
-            part.write_bytes(
-                to_bytes(arrays)
-            )  # with the user's own file mode, as `save_file` does not
+            # With the user's own file mode, unlike `save_file`.
+            part.write_bytes(to_bytes(arrays))
         else:
             with h5py.File(part, "w") as file:
                 for theirs, ours, _, back in _hdf5_layout(bilm.options):
@@ -176,30 +171,24 @@ def _read_hdf5(bilm: BiLm, path: str | Path) -> dict[str, Tensor]:
     layout = list(_hdf5_layout(bilm.options))
     try:
         with h5py.File(path, "r") as file:
-            found: list[str] = []
+            names: list[str] = []
             file.visititems(
-                lambda name, item: found.append(name) if isinstance(item, h5py.Dataset) else None
+                lambda name, item: names.append(name) if isinstance(item, h5py.Dataset) else None
             )
-            _check_names(path, found, [theirs for theirs, *_ in layout])
-            arrays = {theirs: file[theirs][()] for theirs in found}
-    except (
-        OSError,
-        RuntimeError,
-    ) as error:  # h5py's words for a file that is cut off or something else
+            _check_names(path, names, [theirs for theirs, *_ in layout])
+            arrays = {theirs: file[theirs][()] for theirs in names}
+    except (OSError, RuntimeError) as error:  # what h5py raises for a damaged file, or another
         raise ValueError(f"{path}: not an HDF5 file, or a damaged one: {error}") from error
     for theirs, ours, turn, back in layout:
-        shape = back(expected[ours].numpy()).shape
-        if arrays[theirs].shape != shape:
-            raise ValueError(
-                f"{path}: {theirs} has shape {arrays[theirs].shape}, but the options ask for "
-                f"{shape}"
-            )
+        came, shape = arrays[theirs].shape, back(expected[ours].numpy()).shape
+        if came != shape:
+            raise ValueError(f"{path}: {theirs} has shape {came}, but the options ask for {shape}")
         tensors[ours] = _checked(path, theirs, turn(arrays[theirs]), expected[ours])
     return tensors
 
 
-def _check_names(path: str | Path, found: Iterable[str], expected: Iterable[str]) -> None:
-    missing, unknown = sorted(set(expected) - set(found)), sorted(set(found) - set(expected))
+def _check_names(path: str | Path, names: Iterable[str], expected: Iterable[str]) -> None:
+    missing, unknown = sorted(set(expected) - set(names)), sorted(set(names) - set(expected))
     if missing or unknown:
         raise ValueError(
             f"{path} does not fit the biLM's options: it lacks {missing or 'nothing'}, "
@@ -217,9 +206,7 @@ def _checked(path: str | Path, name: str, array: np.ndarray, expected: Tensor) -
 
 
 def _hdf5_layout(options: Options) -> Iterator[tuple[str, str, Turn, Turn]]:
-    """(name in the file, name in `BiLm`, from the file's array to ours, and back); the file is
-    input-major.
-    """
+    """(name in the file, name in `BiLm`, from the file's input-major array to ours, and back)."""
 
     def same(array: np.ndarray) -> np.ndarray:
         return array
@@ -228,32 +215,28 @@ def _hdf5_layout(options: Options) -> Iterator[tuple[str, str, Turn, Turn]]:
         return array.T
 
     def from_filters(array: np.ndarray) -> np.ndarray:
-        return array[0].transpose(
-            2, 1, 0
-        )  # (1, width, char_dim, filters) -> (filters, char_dim, width)
+        """(1, width, char_dim, filters) -> (filters, char_dim, width)."""
+        return array[0].transpose(2, 1, 0)
 
     def to_filters(array: np.ndarray) -> np.ndarray:
         return array.transpose(2, 1, 0)[None]
 
-    # The file has no row for id 0, "no token".
-    yield (
-        "char_embed",
-        "token_encoder.embedding.weight",
-        lambda a: np.pad(a, ((1, 0), (0, 0))),
-        lambda a: a[1:],
-    )
+    def with_padding(array: np.ndarray) -> np.ndarray:
+        """The file has no row for id 0, "no token"."""
+        return np.pad(array, ((1, 0), (0, 0)))
+
+    def without_padding(array: np.ndarray) -> np.ndarray:
+        return array[1:]
+
+    yield "char_embed", "token_encoder.embedding.weight", with_padding, without_padding
     for k in range(len(options.filters)):
         yield f"CNN/W_cnn_{k}", f"token_encoder.convolutions.{k}.weight", from_filters, to_filters
         yield f"CNN/b_cnn_{k}", f"token_encoder.convolutions.{k}.bias", same, same
     for k in range(options.num_highway):
         for part in ("carry", "transform"):
-            yield (
-                f"CNN_high_{k}/W_{part}",
-                f"token_encoder.highways.{k}.{part}.weight",
-                transpose,
-                transpose,
-            )
-            yield f"CNN_high_{k}/b_{part}", f"token_encoder.highways.{k}.{part}.bias", same, same
+            theirs, ours = f"CNN_high_{k}", f"token_encoder.highways.{k}.{part}"
+            yield f"{theirs}/W_{part}", f"{ours}.weight", transpose, transpose
+            yield f"{theirs}/b_{part}", f"{ours}.bias", same, same
     yield "CNN_proj/W_proj", "token_encoder.projection.weight", transpose, transpose
     yield "CNN_proj/b_proj", "token_encoder.projection.bias", same, same
     for number, direction in enumerate(options.directions):
