@@ -1,5 +1,4 @@
-"""What a model takes from a whole sequence: attention over its tokens, their mean, their maximum;
-never from padding.
+"""What a model takes from a sequence: attention over its tokens, their mean, their maximum.
 
 Axes: B batch, N tokens that look, M tokens that are looked at, H features.
 """
@@ -12,8 +11,9 @@ from torch import Tensor
 def masked_softmax(
     scores: Float[Tensor, "*N M"], mask: Bool[Tensor, "*#N M"]
 ) -> Float[Tensor, "*N M"]:
-    """Softmax over the last axis where `mask` is true, 0 elsewhere; all 0, and no gradient, where
-    nothing is true.
+    """Softmax over the last axis where `mask` is true, 0 elsewhere.
+
+    Where nothing is true, all is 0, without a gradient.
 
     >>> masked_softmax(torch.tensor([[1.0, 1.0, 9.0]]), torch.tensor([[True, True, False]]))
     tensor([[0.5000, 0.5000, 0.0000]])
@@ -45,8 +45,6 @@ def masked_mean(x: Float[Tensor, "B M H"], mask: Bool[Tensor, "B M"]) -> Float[T
 
 
 def masked_max(x: Float[Tensor, "B M H"], mask: Bool[Tensor, "B M"]) -> Float[Tensor, "B H"]:
-    """Each feature's maximum over a sentence's words, 0 for one without any; the minimum is
-    `-masked_max(-x, mask)`.
-    """
+    """Each feature's maximum over a sentence's words; 0 for a sentence without any."""
     highest = x.masked_fill(~mask[..., None], torch.finfo(x.dtype).min).amax(1)
     return highest.masked_fill(~mask.any(1, keepdim=True), 0)

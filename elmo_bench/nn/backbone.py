@@ -1,5 +1,4 @@
-"""How a task reads ELMo (paper, section 3.3): [x_k; ELMo_k] -> the task's lowest RNN -> [h_k;
-ELMo_k].
+"""How a task reads ELMo (section 3.3): [x_k; ELMo_k] -> the task's lowest RNN -> [h_k; ELMo_k].
 
 Axes: B batch, T tokens, H features.
 """
@@ -32,9 +31,7 @@ class Backbone(nn.Module):
         self.dim: int = self.rnn.dim + elmo.dim("output")
 
     def forward(self, tokens: Tokens, *features: Float[Tensor, "B T _"]) -> Float[Tensor, "B T H"]:
-        """The tokens in context; `features` are a task's own input vectors (SRL's predicate
-        indicator, say).
-        """
+        """The tokens in context; `features` are a task's own inputs (SRL's indicator, say)."""
         elmo = self.read_elmo(tokens)
         x = torch.cat([self.embed(tokens), elmo.input, *features], -1)
         return torch.cat([self.rnn(x, tokens.mask), elmo.output], -1)

@@ -1,5 +1,4 @@
-"""A linear-chain conditional random field (Lafferty et al. 2001) over whole batches: the only loop
-is over time.
+"""A linear-chain conditional random field (Lafferty et al. 2001); the only loop is over time.
 
 Axes: B batch, T tokens, K labels.
 """
@@ -12,11 +11,10 @@ from .viterbi import barrier, viterbi
 
 
 class Crf(nn.Module):
-    """Transition scores between labels; the likelihood is over all label sequences, constraints
-    hold when decoding only.
+    """Transition scores between labels, for likelihood and decoding.
 
-    `moves[j][k]`, `starts[k]` and `ends[k]` say what decoding may do. `boundaries` adds learned
-    start and end scores.
+    The likelihood is over all label sequences; constraints hold when decoding only: `moves[j][k]`,
+    `starts[k]` and `ends[k]` say what is allowed. `boundaries` adds learned start and end scores.
     """
 
     _moves: Tensor
@@ -33,9 +31,8 @@ class Crf(nn.Module):
     ) -> None:
         super().__init__()
         size = len(starts)
-        self.transitions = nn.Parameter(
-            nn.init.xavier_normal_(torch.empty(size, size))
-        )  # from row to column
+        weight = nn.init.xavier_normal_(torch.empty(size, size))
+        self.transitions = nn.Parameter(weight)  # from row to column
         self.start = nn.Parameter(torch.zeros(size), requires_grad=boundaries)
         self.end = nn.Parameter(torch.zeros(size), requires_grad=boundaries)
         for name, allowed in (("moves", moves), ("starts", starts), ("ends", ends)):
@@ -44,7 +41,7 @@ class Crf(nn.Module):
     def log_likelihood(
         self, scores: Float[Tensor, "B T K"], labels: Int[Tensor, "B T"], mask: Bool[Tensor, "B T"]
     ) -> Float[Tensor, " B"]:
-        """Log p(labels | scores) of each sentence; places outside the mask do not count."""
+        """Log p(labels | scores) of each sentence; tokens outside the mask do not count."""
         scores = scores.float()
         return self._path_score(scores, labels, mask) - self._log_partition(scores, mask)
 
@@ -69,9 +66,6 @@ class Crf(nn.Module):
     @torch.no_grad()
     def decode(self, scores: Float[Tensor, "B T K"], mask: Bool[Tensor, "B T"]) -> list[list[int]]:
         """The best allowed label sequence of each sentence."""
-        moves, starts, ends = (
-            self.transitions + self._moves,
-            self.start + self._starts,
-            self.end + self._ends,
-        )
+        moves = self.transitions + self._moves
+        starts, ends = self.start + self._starts, self.end + self._ends
         return viterbi(scores, moves, starts, ends, mask)

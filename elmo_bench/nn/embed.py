@@ -42,17 +42,16 @@ class Words(nn.Module):
         if vectors:
             word_dim = len(next(iter(vectors.values())))
         self.dim, self.unknown_rate = word_dim, unknown_rate
-        known = [word in vectors for word in vocab.words]
-        self.register_buffer("_pretrained", torch.tensor([True, True, *known]), persistent=False)
+        has_vector = [True, True, *(word in vectors for word in vocab.words)]
+        self.register_buffer("_pretrained", torch.tensor(has_vector), persistent=False)
         self.embedding = nn.Embedding(vocab.num_words, word_dim, padding_idx=PADDING)
-        nn.init.normal_(
-            self.embedding.weight, std=0.1 if not vectors else float(np.std(list(vectors.values())))
-        )
+        deviation = float(np.std(list(vectors.values()))) if vectors else 0.1
+        nn.init.normal_(self.embedding.weight, std=deviation)
         frozen = freeze and bool(vectors)
         with torch.no_grad():
             self.embedding.weight[PADDING] = 0
             if frozen:
-                # what has no pretrained vector would stay random for ever
+                # Words without a pretrained vector would stay random for ever.
                 self.embedding.weight.zero_()
             for word, vector in vectors.items():
                 self.embedding.weight[vocab.word_id(word)] = torch.from_numpy(vector)
@@ -64,10 +63,11 @@ class Words(nn.Module):
         Raises ValueError where they are not as wide as those of training.
         """
         more = torch.from_numpy(np.stack(list(vectors.values()))).to(self.embedding.weight)
-        if more.shape[1] != self.dim:
+        width = more.shape[1]
+        if width != self.dim:
             raise ValueError(
-                f"vocab.vectors: vectors of {more.shape[1]} numbers, but the model was trained "
-                f"with {self.dim}"
+                f"vocab.vectors: vectors of {width} numbers, but the model was trained with "
+                f"{self.dim}"
             )
         weight = self.embedding.weight
         self.embedding = nn.Embedding.from_pretrained(
@@ -78,16 +78,13 @@ class Words(nn.Module):
     def forward(self, tokens: Tokens) -> Float[Tensor, "B T X"]:
         words = tokens.words
         if self.training and self.unknown_rate:
-            forgotten = (
-                torch.rand(words.shape, device=words.device) < self.unknown_rate
-            ) & ~self._pretrained[words]
-            words = words.masked_fill(forgotten, UNKNOWN)
+            drawn = torch.rand(words.shape, device=words.device) < self.unknown_rate
+            words = words.masked_fill(drawn & ~self._pretrained[words], UNKNOWN)
         return self.embedding(words)
 
 
 class Characters(nn.Module):
-    """A convolution over a word's characters and the maximum over its places, pad characters left
-    out.
+    """A convolution over a word's characters, padding left out, and its maximum.
 
     `dropout` is on the characters' vectors, before the convolution; they start from a uniform
     distribution between minus and plus `scale`, or, without it, from a standard normal one.
@@ -112,15 +109,13 @@ class Characters(nn.Module):
     def forward(self, chars: Int[Tensor, "B T C"]) -> Float[Tensor, "B T X"]:
         chars = chars.masked_fill(chars == PAD, 0)
         lengths = (chars > 0).sum(-1)
-        chars = (
-            chars[..., : max(int(lengths.amax()), 1)] if chars.numel() else chars
-        )  # the longest word
+        if chars.numel():
+            chars = chars[..., : max(int(lengths.amax()), 1)]  # as far as the longest word
         characters = F.dropout(self.embedding(chars.flatten(0, 1)), self.dropout, self.training)
         features = torch.relu(self.convolution(characters.transpose(1, 2)))
-        places = torch.arange(features.shape[-1], device=chars.device)
-        outside = (
-            places >= lengths.flatten()[:, None, None] + self.width - 1
-        )  # a longer word of the batch reaches there alone
+        positions = torch.arange(features.shape[-1], device=chars.device)
+        # Only a longer word of the batch reaches there.
+        outside = positions >= lengths.flatten()[:, None, None] + self.width - 1
         return features.masked_fill(outside, 0).amax(-1).unflatten(0, chars.shape[:2])
 
 

@@ -18,11 +18,10 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 
 class HighwayLstm(nn.Module):
-    """One layer, in one direction: h = r * (o * tanh c) + (1 - r) * x', where x' is another
-    projection of the input.
+    """One layer, in one direction: h = r * (o * tanh c) + (1 - r) * x'.
 
-    The rows of both weights are those of i, f, o, r and the candidate g; those of x' come last in
-    `input`.
+    x' is another projection of the input. The rows of both weights are those of i, f, o, r and the
+    candidate g; those of x' come last in `input`.
     """
 
     def __init__(
@@ -51,12 +50,11 @@ class HighwayLstm(nn.Module):
     def forward(
         self, x: Float[Tensor, "N I"], sizes: Sequence[int], kept: Float[Tensor, "B H"]
     ) -> Float[Tensor, "N H"]:
-        """The outputs at the tokens; `sizes` counts the sentences at each step, `kept` is each
-        sentence's dropout mask.
+        """The outputs at the tokens; `sizes` counts the sentences of each step.
 
-        A step hands its masked output to the next one; the layer's output is masked too, unless
-        `drop_output` is off. Under autocast only the products are taken in its type: the cell adds
-        up small changes over a whole sentence.
+        `kept` is each sentence's dropout mask. A step hands its masked output to the next one; the
+        layer's output is masked too, unless `drop_output` is off. Under autocast only the products
+        are taken in its type: the cell adds up small changes over a whole sentence.
         """
         projected = self.input(x)  # all steps at once
         with torch.autocast(x.device.type, enabled=False):
@@ -87,8 +85,7 @@ def _resize(state: Float[Tensor, "_ H"], size: int) -> Float[Tensor, "_ H"]:
 
 
 class AlternatingHighwayLstm(nn.Module):
-    """Highway LSTMs, one upon the other, reading forward, backward, forward ...; 0 past a
-    sentence's end.
+    """Highway LSTMs, one upon the other, reading forward, backward, forward ...; 0 at padding.
 
     `dropout` is recurrent and variational: one mask a sentence and layer. It falls on what a step
     hands to the next one and, with `drop_output`, on what the layer above reads (He et al. 2017,

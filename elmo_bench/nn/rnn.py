@@ -15,8 +15,9 @@ from .dropout import variational_dropout
 
 
 class Identity(nn.Module):
-    """No RNN: its input, with dropout; 0 past a sentence's end. The `sizes` of an RNN, which a
-    recipe may have set, do nothing.
+    """No RNN: its input, with dropout; 0 past a sentence's end.
+
+    The `sizes` of an RNN, which a recipe may have set, do nothing.
     """
 
     def __init__(self, *, input_size: int, dropout: float = 0.0, **sizes: Any) -> None:
@@ -52,8 +53,7 @@ class BiLstm(nn.Module):
 
 
 class BiGru(nn.Module):
-    """A bidirectional GRU with variational dropout on its input and, if need be, its output; 0 past
-    a sentence's end.
+    """A bidirectional GRU with variational dropout on its input and output; 0 at padding.
 
     Starts from a normal distribution cut at two deviations of 0.05, biases from 0 (Clark and
     Gardner 2018).
@@ -88,8 +88,7 @@ class BiGru(nn.Module):
 def _both_ways(
     directions: Iterable[nn.Module], x: Float[Tensor, "B T I"], mask: Bool[Tensor, "B T"]
 ) -> Float[Tensor, "B T H"]:
-    """What one network reads from the left and another from the right, each sentence within its own
-    length.
+    """What one network reads from the left and another from the right of each sentence.
 
     Both go on into the padding, which changes nothing before it: on a CPU torch is nearly twice as
     fast with whole rectangles as with packed sequences.
@@ -103,9 +102,7 @@ def _both_ways(
 
 
 class ReluBiLstm(nn.Module):
-    """A ReLU layer at each token, dropout before and after it, then a BiLSTM: the encoder of McCann
-    et al. (2017).
-    """
+    """Dropout, a ReLU layer, dropout, a BiLSTM: the lowest layers of McCann et al. (2017)."""
 
     def __init__(
         self,

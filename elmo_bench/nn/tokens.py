@@ -21,9 +21,10 @@ BEGIN_WORD, END_WORD, PAD = 259, 260, 261
 
 
 class Tokens(NamedTuple):
-    """Word numbers, character ids for x_k, which places hold a word; and either the layers that the
-    mix takes, in a store's type, or what the encoder makes them of: its inputs, or the sentences
-    themselves.
+    """Word numbers, character ids for x_k, and a mask of words.
+
+    For the mix a batch has the layers, in a store's type, or else the encoder's inputs, or the
+    sentences themselves.
     """
 
     words: Int[Tensor, "B T"]
@@ -47,13 +48,11 @@ class Tokens(NamedTuple):
 
 def tokens(sentences: Sequence[Sequence[str]], vocab: Vocab) -> Tokens:
     """Number the words and characters of a batch of sentences."""
-    words = pad_sequence(
-        [torch.tensor([vocab.word_id(w) for w in s], dtype=torch.long) for s in sentences], True
-    )
+    numbers = [[vocab.word_id(word) for word in sentence] for sentence in sentences]
+    words = pad_sequence([torch.tensor(row, dtype=torch.long) for row in numbers], True)
     lengths = torch.tensor([len(sentence) for sentence in sentences])
-    return Tokens(
-        words, char_ids(sentences), torch.arange(words.shape[1]) < lengths[:, None], sentences
-    )
+    mask = torch.arange(words.shape[1]) < lengths[:, None]
+    return Tokens(words, char_ids(sentences), mask, sentences)
 
 
 @lru_cache(maxsize=1 << 17)
@@ -65,15 +64,13 @@ def _characters(word: str) -> Int[np.ndarray, " C"]:
 
 
 def char_ids(sentences: Sequence[Sequence[str]]) -> Int[Tensor, "B T C"]:
-    """The characters of each word, as UTF-8 bytes between a begin and an end; 0 past a sentence's
-    end.
+    """The characters of each word: UTF-8 bytes between a begin and an end; 0 past a sentence.
 
     >>> char_ids([["a", "bc"], ["d"]])[:, :, :4].tolist()
     [[[259, 98, 260, 261], [259, 99, 100, 260]], [[259, 101, 260, 261], [0, 0, 0, 0]]]
     """
-    ids = np.zeros(
-        (len(sentences), max(map(len, sentences), default=0), WORD_BYTES + 2), dtype=np.int64
-    )
+    longest = max(map(len, sentences), default=0)
+    ids = np.zeros((len(sentences), longest, WORD_BYTES + 2), dtype=np.int64)
     for row, sentence in zip(ids, sentences, strict=True):
         for number, word in enumerate(sentence):
             row[number] = _characters(word)

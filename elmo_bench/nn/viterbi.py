@@ -1,5 +1,4 @@
-"""The best label sequences of a whole batch under given moves (Viterbi 1967): the only loop is over
-time.
+"""The best label sequences of a batch under given moves (Viterbi 1967); the only loop is over time.
 
 Axes: B batch, T tokens, K labels.
 """
@@ -11,9 +10,7 @@ from torch import Tensor
 
 
 def barrier(allowed: list[bool] | list[list[bool]]) -> Float[Tensor, "..."]:
-    """0 where a label or move is allowed, minus infinity where not: what is added to scores to
-    forbid it.
-    """
+    """What to add to scores: 0 where a label or move is allowed, else minus infinity."""
     forbidden = ~torch.tensor(allowed, dtype=torch.bool)
     return torch.zeros(forbidden.shape).masked_fill(forbidden, -torch.inf)
 
@@ -26,31 +23,25 @@ def viterbi(
     ends: Float[Tensor, " K"],
     mask: Bool[Tensor, "B T"],
 ) -> list[list[int]]:
-    """Each sentence's labels whose scores, moves (from row to column), start and end add up to the
-    most.
+    """Each sentence's labels with the highest sum of scores, moves (from row to column) and ends.
 
     Minus infinity forbids; a sentence that has no allowed sequence gets one that is not allowed.
     """
     moves, starts, ends = moves.float(), starts.float(), ends.float()
     steps = scores.float().permute(1, 2, 0).contiguous()  # "T K B": sentences side by side
-    best, into = (
-        starts[:, None] + steps[0],
-        moves[..., None],
-    )  # of all sequences that end at a label, the best one's sum
+    best = starts[:, None] + steps[0]  # the highest sum of all sequences that end at a label
     sums = [best]
     for step in steps[1:]:
-        best = (best[:, None] + into).amax(0) + step
+        best = (best[:, None] + moves[..., None]).amax(0) + step
         sums.append(best)
-    found, origins, lengths = (
-        x.cpu().numpy() for x in (torch.stack(sums).transpose(1, 2), moves.t(), mask.sum(1))
-    )
+    totals = torch.stack(sums).transpose(1, 2).cpu().numpy()
+    into, lengths = moves.t().cpu().numpy(), mask.sum(1).cpu().numpy()
     last = (lengths - 1).clip(min=0)
-    label = ended = (found[last, np.arange(len(last))] + ends.cpu().numpy()).argmax(1)
+    label = ended = (totals[last, np.arange(len(last))] + ends.cpu().numpy()).argmax(1)
     path = [label]
-    for t in range(
-        len(found) - 2, -1, -1
-    ):  # where a label came from is asked of the best path only
-        label = np.where(last > t, (found[t] + origins[label]).argmax(1), ended)
+    # Back from the end: only on the best path is it asked where a label came from.
+    for t in range(len(totals) - 2, -1, -1):
+        label = np.where(last > t, (totals[t] + into[label]).argmax(1), ended)
         path.append(label)
     rows = np.stack(path[::-1], 1).tolist()
     return [row[:length] for row, length in zip(rows, lengths, strict=True)]
