@@ -16,15 +16,15 @@ from elmo_bench.runs import finished, unfinished
 from .inputs import same
 
 log = logging.getLogger(__name__)
-OWN = (".hydra", "run.lock")  # what a run's folder has before anything is trained, beside its log
+# What a run's folder has before anything is trained, beside its log.
+FIRST_FILES = (".hydra", "run.lock")
 
 
 def move(cfg: DictConfig) -> None:
-    """Where a run of this identity was begun below `outputs_dir`, give the command again in that
-    folder: this does not return.
+    """Resume a run of this identity that lies below `outputs_dir`; then this does not return.
 
-    Not where the folder was chosen: a sweep does so for its runs, Lightning for the further
-    processes of a run.
+    The command is given again in that folder. Nothing is done where the folder was chosen: a
+    sweep does so for its runs, Lightning for the further processes of a run.
     """
     if _is_chosen(cfg) or same(cfg, finished(_folders(cfg))):
         return
@@ -32,11 +32,8 @@ def move(cfg: DictConfig) -> None:
         log.info("going on in %s", begun)
         _leave(Path(cfg.run_dir))
         logging.shutdown()
-        command = [
-            sys.executable,
-            *sys.orig_argv[1:],
-            "hydra.run.dir='{}'".format(str(begun.absolute()).replace("'", "\\'")),
-        ]
+        quoted = str(begun.absolute()).replace("'", "\\'")
+        command = [sys.executable, *sys.orig_argv[1:], f"hydra.run.dir='{quoted}'"]
         os.execv(sys.executable, command)
 
 
@@ -47,9 +44,8 @@ def finished_figures(cfg: DictConfig) -> dict[str, float] | None:
     log.info("finished already: %s", folder / "result.json")
     if not _is_chosen(cfg):
         _leave(Path(cfg.run_dir))
-    figures: dict[str, float] = json.loads((folder / "result.json").read_text(encoding="utf-8"))[
-        "metrics"
-    ]
+    result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
+    figures: dict[str, float] = result["metrics"]
     return figures
 
 
@@ -67,10 +63,8 @@ def _is_chosen(cfg: DictConfig) -> bool:
 
 
 def _leave(folder: Path) -> None:
-    """Remove the folder that this command has made, if nothing else is in it, and that of its
-    day.
-    """
-    if all(path.name in OWN or path.suffix == ".log" for path in folder.iterdir()):
+    """Remove the folder that this command made, if nothing else is in it, and its day's."""
+    if all(path.name in FIRST_FILES or path.suffix == ".log" for path in folder.iterdir()):
         shutil.rmtree(folder)
         with contextlib.suppress(OSError):  # other runs of that day
             folder.parent.rmdir()

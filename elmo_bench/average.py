@@ -1,6 +1,4 @@
-"""An exponential moving average of the weights is measured and kept; training goes on with the
-weights themselves.
-"""
+"""An exponential moving average of the weights, which is measured and kept."""
 
 from typing import Any
 
@@ -14,8 +12,7 @@ CURRENT = "current_weights"  # where a checkpoint has the weights that training 
 
 
 class WeightAverage(Callback):
-    """Averages the trained parameters after every step; dev is measured, and checkpoints are
-    written, with the average.
+    """Averages the trained parameters after each step; dev and checkpoints have the average.
 
     It starts at random weights, so early steps count for more: after n of them the decay is the
     smaller of `decay` and (1 + n) / (10 + n). Lightning's own EMAWeightAveraging would copy a
@@ -48,9 +45,8 @@ class WeightAverage(Callback):
             return
         self.steps = trainer.global_step
         decay = min(self.decay, (1 + self.steps) / (10 + self.steps))
-        get_ema_multi_avg_fn(decay)(
-            list(self.average.values()), list(self.weights.values()), self.steps
-        )
+        averages, weights = list(self.average.values()), list(self.weights.values())
+        get_ema_multi_avg_fn(decay)(averages, weights, self.steps)
 
     def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._swap()

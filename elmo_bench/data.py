@@ -17,13 +17,12 @@ from elmo_bench.encoders import LayerStore
 from elmo_bench.nn import Tokens
 from elmo_bench.text import Vocab, types
 
-LENGTH_NOISE = 0.1  # how far a sentence may stray from its place in the order of length
+LENGTH_NOISE = 0.1  # how far a sentence may stray in the order of length
 
 
 @runtime_checkable
 class Example(Protocol):
-    """What every task's example owes: its sentences, the labels it needs, the file and line it
-    stands at, its annotation.
+    """What every task's example has.
 
     `group` names what the example is a part of, the largest first: its tree, its premise, its
     article and paragraph. Examples of a group share text: `fraction` draws whole groups.
@@ -37,7 +36,7 @@ class Example(Protocol):
 
 
 class Numbered(NamedTuple):
-    """A task's batch, and the places of its examples in the data set."""
+    """A task's batch, and the numbers of its examples in the data set."""
 
     numbers: list[int]
     batch: Any
@@ -66,32 +65,28 @@ class LengthBatches(Sampler[list[int]]):
     ) -> None:
         self.lengths, self.shuffle_seed = lengths, shuffle_seed
         self.epoch, self.seen = start
-        self.rank, self.world = (
-            (dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else (0, 1)
-        )
+        self.rank, self.world = 0, 1
+        if dist.is_initialized():
+            self.rank, self.world = dist.get_rank(), dist.get_world_size()
         if shuffle_seed is None:  # a batch for every process
             batch_size = min(batch_size, max(1, len(lengths) // self.world))
-        # The longest that may stand at each place of the order: noise moves the others.
+        # The longest that may stand at each position of the order: noise moves the others.
         stray = 1.0 if shuffle_seed is None else (1 + LENGTH_NOISE) / (1 - LENGTH_NOISE)
-        self.sizes = batch_sizes(
-            [stray * length for length in sorted(lengths)], batch_size, batch_tokens, batch_scores
-        )
+        longest = [stray * length for length in sorted(lengths)]
+        self.sizes = batch_sizes(longest, batch_size, batch_tokens, batch_scores)
 
     def __iter__(self) -> Iterator[list[int]]:
         shuffled = self.shuffle_seed is not None
         rng = random.Random(f"{self.shuffle_seed} {self.epoch}")
-        noise = [
-            rng.uniform(1 - LENGTH_NOISE, 1 + LENGTH_NOISE) if shuffled else 1.0
-            for _ in self.lengths
-        ]
+        spread = LENGTH_NOISE if shuffled else 0.0
+        noise = [rng.uniform(1 - spread, 1 + spread) for _ in self.lengths]
         order = iter(sorted(range(len(self.lengths)), key=lambda k: self.lengths[k] * noise[k]))
         batches = [list(itertools.islice(order, size)) for size in self.sizes]
         if shuffled:
             rng.shuffle(batches)
             batches += itertools.islice(itertools.cycle(batches), -len(batches) % self.world)
         left = batches[self.rank :: self.world][self.seen :]
-        # A loader with workers makes two iterators and uses one: an epoch begins with its first
-        # batch.
+        # An epoch begins with its first batch: a loader with workers makes two iterators, uses one.
         self.epoch, self.seen = self.epoch + 1, 0
         yield from left
 
@@ -104,8 +99,7 @@ class LengthBatches(Sampler[list[int]]):
 def batch_sizes(
     lengths: Sequence[int | float], most: int, tokens: int | None = None, scores: int | None = None
 ) -> list[int]:
-    """How many examples each batch has, of examples in the order of their length, padded to the
-    batch's longest.
+    """The sizes of batches of examples in order of length, padded to each batch's longest.
 
     >>> batch_sizes([1, 1, 1, 2, 5, 9], most=3), batch_sizes([1, 1, 1, 2, 5, 9], most=3, tokens=6)
     ([3, 3], [3, 1, 1, 1])
@@ -113,11 +107,9 @@ def batch_sizes(
     sizes: list[int] = []
     for length in lengths:
         size = sizes[-1] + 1 if sizes else 1
-        is_full = (
-            size > most
-            or (tokens and size * length > tokens)
-            or (scores and size * length**2 > scores)
-        )
+        too_many_tokens = tokens and size * length > tokens
+        too_many_scores = scores and size * length**2 > scores
+        is_full = size > most or too_many_tokens or too_many_scores
         if is_full or not sizes:
             sizes.append(1)
         else:
@@ -163,29 +155,18 @@ class TaskData(pl.LightningDataModule):
         self.collate, self.bounds, self.seed, self.num_workers = collate, bounds, seed, num_workers
         self.start = 0, 0  # the epoch, and how many of its batches are done, where training begins
         self.examples = {split: list(read[split](path)) for split, path in files.items()}
-        self.all_sentences = [
-            s
-            for examples in self.examples.values()
-            for example in examples
-            for s in example.sentences
-        ]
+        self.all_sentences = [s for split in self.examples for s in self.sentences(split)]
         self.vocab = vocab
         self.store: LayerStore | None = None
         self.prepare: Callable[[Sequence[Sequence[str]]], Any] | None = None
-        known = (
-            {label for example in self.examples["train"] for label in example.labels}
-            if vocab is None
-            else set(vocab.labels)
-        )
-        self.labels = sorted(known)
+        if vocab is None:
+            labels = {label for example in self.examples["train"] for label in example.labels}
+            owner = "the training file"
+        else:
+            labels, owner = set(vocab.labels), "the model"
+        self.labels = sorted(labels)
         for split, examples in self.examples.items():
-            _check(
-                split,
-                examples,
-                files[split],
-                known,
-                "the training file" if vocab is None else "the model",
-            )
+            _check(split, examples, files[split], labels, owner)
         if "train" in files:
             self.examples["train"] = _draw(self.examples["train"], fraction, seed)
 
@@ -196,12 +177,11 @@ class TaskData(pl.LightningDataModule):
     def _loader(self, split: str, **order: Any) -> DataLoader:
         examples = self.examples[split]
         lengths = [sum(map(len, example.sentences)) for example in examples]
+        sources = examples, self.vocab, self.store, self.prepare
         return DataLoader(
             range(len(examples)),  # type: ignore[arg-type]
             batch_sampler=LengthBatches(lengths, **self.bounds, **order),
-            collate_fn=partial(
-                _collate, self.collate, examples, self.vocab, self.store, self.prepare
-            ),
+            collate_fn=partial(_collate, self.collate, *sources),
             num_workers=self.num_workers,
             persistent_workers=self.num_workers > 0,
             # Workers are made once a process, and their seed is drawn then: not from the model's
@@ -225,9 +205,7 @@ class TaskData(pl.LightningDataModule):
 
 
 def _draw(examples: Sequence[Example], fraction: float, seed: int) -> list[Example]:
-    """A share of the examples' groups, all examples of each; the examples in an order that follows
-    from the seed.
-    """
+    """All examples of a share of the groups; the seed draws these, and the examples' order."""
     groups = list(dict.fromkeys(example.group for example in examples))
     kept = set(random.Random(seed).sample(groups, max(1, round(fraction * len(groups)))))
     shuffled = random.Random(seed).sample(examples, len(examples))
@@ -245,11 +223,12 @@ def _collate(
     batch = collate([examples[number] for number in numbers], vocab)
     if store is None and prepare is None:
         return Numbered(numbers, batch)
-    parts = {name: part for name, part in batch._asdict().items() if isinstance(part, Tokens)}
-    return Numbered(
-        numbers,
-        batch._replace(**{name: _encodable(part, store, prepare) for name, part in parts.items()}),
-    )
+    encodable = {
+        name: _encodable(part, store, prepare)
+        for name, part in batch._asdict().items()
+        if isinstance(part, Tokens)
+    }
+    return Numbered(numbers, batch._replace(**encodable))
 
 
 def _encodable(
@@ -257,9 +236,7 @@ def _encodable(
     store: LayerStore | None,
     prepare: Callable[[Sequence[Sequence[str]]], Any] | None,
 ) -> Tokens:
-    """Tokens with the layers that a store has, or what the encoder reads, instead of their
-    sentences.
-    """
+    """Tokens with the store's layers or the encoder's inputs, instead of their sentences."""
     sentences = tokens.sentences or ()
     layers = store(sentences, tokens.mask) if store else None
     inputs = prepare(sentences) if prepare and layers is None else None
@@ -273,11 +250,10 @@ def _check(
         raise ValueError(f"{path}: no examples in the {split} file")
     for example in examples:
         if unknown := set(example.labels) - labels:
-            named = (
-                types if set(types(unknown)) - set(types(labels)) else sorted
-            )  # the types say it, unless only a tag is new
+            # The types say it, unless only a tag is new.
+            named = types if set(types(unknown)) - set(types(labels)) else sorted
+            hint = "; see data.labels" if owner == "the model" else ""
             raise ValueError(
                 f"{example.source}: labels {named(unknown)} of the {split} file do not occur in "
-                f"{owner}, "
-                f"which has {named(labels)}" + ("; see data.labels" if owner == "the model" else "")
+                f"{owner}, which has {named(labels)}{hint}"
             )

@@ -1,6 +1,4 @@
-"""Files: written whole or not at all, by one process at a time, and fetched from outside where they
-are not there.
-"""
+"""Files, written whole or not at all, by one process at a time, and downloaded if missing."""
 
 import hashlib
 import logging
@@ -19,8 +17,7 @@ log = logging.getLogger(__name__)
 
 @contextmanager
 def atomic(path: str | Path) -> Iterator[Path]:
-    """A scratch path for what is to be `path`, a file or a small folder: it gets that name when the
-    block has ended well.
+    """A scratch path for the file or small folder `path`, renamed when the block has ended well.
 
     The scratch path has the same name, in a hidden folder beside `path` that is removed in any
     case. A file replaces the one that is there; a folder that is there already stays, as another
@@ -39,9 +36,7 @@ def atomic(path: str | Path) -> Iterator[Path]:
 
 @contextmanager
 def alone(path: str | Path, waiting: str) -> Iterator[None]:
-    """Hold `path`.lock; where another process has it, here or on a machine that shares the disk,
-    log `waiting` once and wait.
-    """
+    """Hold `path`.lock; if another process has it, on any machine, log `waiting` and wait."""
     lock = FileLock(f"{path}.lock")
     try:
         lock.acquire(timeout=0)
@@ -62,8 +57,7 @@ def corpus(
     origin: str = "",
     downloads: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> dict[str, Path]:
-    """The files of a corpus, plain or .gz: as the user has put them, else downloaded to below
-    `data_dir`.
+    """The files of a corpus, plain or .gz: the user's own, else downloaded to below `data_dir`.
 
     Args:
         files: a path for each split; it lies below `data_dir`, or is taken as it stands.
@@ -82,26 +76,21 @@ def corpus(
     """
     folder, downloads, paths = Path(data_dir).expanduser(), downloads or {}, {}
     for split, file in files.items():
-        own, path = split not in given, Path(file).expanduser()
-        places = [folder / path, path] if own else [path, folder / path]
-        there = [
-            one
-            for place in places
-            for one in (place, place.with_name(f"{place.name}.gz"))
-            if one.is_file()
-        ]
-        if there:
-            paths[split] = there[0]
+        is_given, path = split in given, Path(file).expanduser()
+        tried = [path, folder / path] if is_given else [folder / path, path]
+        candidates = [each for plain in tried for each in (plain, Path(f"{plain}.gz"))]
+        if present := [candidate for candidate in candidates if candidate.is_file()]:
+            paths[split] = present[0]
         elif file in downloads:
             try:
                 paths[split] = _download(folder / path, **downloads[file])
             except (FileNotFoundError, ValueError) as error:
                 raise type(error)(f"{error}. {origin}") from error
         else:
-            hint = origin if own else "A path is taken as it stands, or below data_dir"
-            tried = " or ".join(map(str, dict.fromkeys(places)))
+            hint = "A path is taken as it stands, or below data_dir" if is_given else origin
+            names = " or ".join(map(str, dict.fromkeys(tried)))
             raise FileNotFoundError(
-                f"data.files.{split}: no file {tried} (data_dir={folder}). {hint}"
+                f"data.files.{split}: no file {names} (data_dir={folder}). {hint}"
             )
     return paths
 
@@ -114,9 +103,7 @@ def _download(
     member: str | None = None,
     lines: Sequence[int] | None = None,
 ) -> Path:
-    """A file made of what lies at `url`; where it is but a part, the whole stays beside it, for the
-    other parts.
-    """
+    """A file made of a download; if it is only a part, the whole stays for the other parts."""
     log.info("%s is not there: taking it from %s", path, url)
     if member is None and lines is None:
         _retrieve(url, path, sha256)
@@ -143,8 +130,7 @@ def _lines(path: Path, first: int, last: int) -> Iterator[bytes]:
 
 
 def fetch(url: str, *, folder: str, sha256: str | None = None) -> str:
-    """The path of a downloaded file, fetched with progress and checked if it is not below `folder`
-    yet.
+    """The path of a file below `folder`, downloaded and checked first if it is not there.
 
     Another address or another checksum is another file there. Raises FileNotFoundError that says
     where to put the file by hand, and ValueError for a wrong checksum.
@@ -156,33 +142,28 @@ def fetch(url: str, *, folder: str, sha256: str | None = None) -> str:
 
 
 def _retrieve(url: str, path: Path, sha256: str | None) -> None:
-    """Download to `path`, whole or not at all, by one process while others wait; unless that file
-    is there.
-    """
+    """Download to `path` unless the file is there, whole, by one process while others wait."""
     if _is_there(path, sha256):
         return
     import pooch  # a tenth of a second that few commands need
 
-    known = f"sha256:{sha256}" if sha256 else None
+    checksum = f"sha256:{sha256}" if sha256 else None
     path.parent.mkdir(parents=True, exist_ok=True)
     with alone(path, f"another run downloads {path.name}: waiting for it"):
         if _is_there(path, sha256):
             return
         try:
-            pooch.retrieve(url, known, fname=path.name, path=path.parent, progressbar=True)
+            pooch.retrieve(url, checksum, fname=path.name, path=path.parent, progressbar=True)
         except ValueError as error:
             raise ValueError(f"{url} is not the file it should be: {error}") from error
         except Exception as error:  # the many ways in which a network fails
             raise FileNotFoundError(
-                f"could not download {url} ({type(error).__name__}: {error}). Fetch it elsewhere "
-                f"and put it at {path}"
+                f"could not download {url} ({type(error).__name__}: {error}). "
+                f"Fetch it elsewhere and put it at {path}"
             ) from error
     if sha256 is None:
-        log.warning(
-            "%s has no published checksum; what came has sha256 %s",
-            path,
-            pooch.file_hash(str(path)),
-        )
+        came = pooch.file_hash(str(path))
+        log.warning("%s has no published checksum; what came has sha256 %s", path, came)
 
 
 def _is_there(path: Path, sha256: str | None) -> bool:

@@ -1,8 +1,6 @@
-"""Corpora as the Hugging Face hub has them: parquet files, written once in their task's official
-format.
+"""Corpora of the Hugging Face hub: parquet files, written once in their task's official format.
 
-Needs `pip install -e '.[hub]'`. Nothing but data is read from the hub: no code of a dataset is ever
-run.
+Needs `pip install -e '.[hub]'`. Only data is read from the hub: no code of a dataset is ever run.
 """
 
 import hashlib
@@ -21,9 +19,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-Convert = Callable[
-    [Path, str], Iterator[str]
-]  # a parquet file and the name of its split -> the text of the official file
+# A parquet file and the name of its split -> the text of the official file.
+Convert = Callable[[Path, str], Iterator[str]]
 
 LABELS = {0: "entailment", 1: "neutral", 2: "contradiction", -1: "-"}
 
@@ -38,8 +35,7 @@ def corpus(
     convert: Convert,
     test: str | None = None,
 ) -> Mapping[str, Path]:
-    """The files of a corpus in their official format, below `cache_dir`; written there first if
-    need be.
+    """The files of a corpus in their official format, written below `cache_dir` if missing.
 
     Args:
         source: the dataset's name on the hub, or a folder with the same files.
@@ -91,16 +87,14 @@ def _parquet(file: str, source: str, revision: str) -> Path:
     except Exception as error:  # the many ways in which a network fails
         raise FileNotFoundError(
             f"no folder {source}, and no {file} of a dataset of this name, revision {revision}, "
-            "from the hub "
-            f"({type(error).__name__}: {error}). Fetch it elsewhere and name its folder: "
-            "data.source=FOLDER"
+            f"from the hub ({type(error).__name__}: {error}). "
+            "Fetch it elsewhere and name its folder: data.source=FOLDER"
         ) from error
 
 
 def _converted(parquet: Path, split: str, folder: Path, convert: Convert) -> Path:
-    """The official file, named after the bytes it is made from and after this module's: neither is
-    ever stale.
-    """
+    """The official file."""
+    # Named after the bytes it is made from and this module's: it is never stale.
     digest = hashlib.sha256(Path(__file__).read_bytes() + parquet.read_bytes()).hexdigest()[:12]
     path = folder / f"{split}-{digest}.json"
     if not path.is_file():
@@ -122,23 +116,22 @@ def pairs(parquet: Path, split: str) -> Iterator[str]:
     columns = pa.schema({"premise": pa.string(), "hypothesis": pa.string(), "label": pa.int64()})
     for number, row in enumerate(_rows(parquet, columns)):
         if row["label"] not in LABELS:
-            raise ValueError(
-                f"{parquet}: row {number}: label {row['label']!r}, but it is one of "
-                f"{sorted(LABELS)}"
-            )
-        record = {"pairID": f"{split}-{number}", "gold_label": LABELS[row["label"]]}
-        yield (
-            json.dumps(record | {"sentence1": row["premise"], "sentence2": row["hypothesis"]})
-            + "\n"
-        )
+            came = f"row {number}: label {row['label']!r}"
+            raise ValueError(f"{parquet}: {came}, but it is one of {sorted(LABELS)}")
+        record = {
+            "pairID": f"{split}-{number}",
+            "gold_label": LABELS[row["label"]],
+            "sentence1": row["premise"],
+            "sentence2": row["hypothesis"],
+        }
+        yield json.dumps(record) + "\n"
 
 
 def questions(parquet: Path, split: str) -> Iterator[str]:
-    """Yield SQuAD's articles, of the columns id, title, context, question and answers (texts, and
-    their first characters).
+    """Yield SQuAD's articles, of the columns id, title, context, question and answers.
 
-    Rows of one title that follow each other are an article, those of one context a paragraph.
-    ValueError for other columns.
+    Answers are texts and their first characters. Rows of one title that follow each other are an
+    article, those of one context a paragraph. ValueError for other columns.
     """
     import pyarrow as pa
 
@@ -148,9 +141,8 @@ def questions(parquet: Path, split: str) -> Iterator[str]:
         | {"answers": answers}
     )
     yield '{"version": "1.1", "data": ['
-    for i, (title, article) in enumerate(
-        groupby(_rows(parquet, columns), key=lambda row: row["title"])
-    ):
+    articles = groupby(_rows(parquet, columns), key=lambda row: row["title"])
+    for i, (title, article) in enumerate(articles):
         paragraphs = [
             {"context": context, "qas": [_question(row, parquet) for row in rows]}
             for context, rows in groupby(article, key=lambda row: row["context"])
@@ -173,9 +165,7 @@ def _question(row: Mapping[str, Any], parquet: Path) -> dict[str, Any]:
 
 
 def _rows(parquet: Path, columns: "Schema") -> Iterator[dict[str, Any]]:
-    """The rows, with these columns alone; ValueError where they are not there, or have no value
-    somewhere.
-    """
+    """The rows, with these columns only; ValueError for a missing column or value."""
     import pyarrow as pa
     from pyarrow import parquet as pq
 

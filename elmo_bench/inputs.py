@@ -1,5 +1,6 @@
-"""Which files a run reads. Importing this is cheap: a sweep asks it for every run that it may leave
-out.
+"""Which files a run reads.
+
+Importing this is cheap: a sweep asks it for every run that it may leave out.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,29 +22,23 @@ ABOUT = ("name", "dir")  # settings of an encoder that are no arguments of its c
 
 
 def files(cfg: DictConfig) -> dict[str, Path]:
-    """A run's corpus, word vectors, encoder and checkpoint, by what they are to it; downloaded or
-    generated if need be.
+    """A run's corpus, word vectors, encoder and checkpoint, downloaded or generated if need be.
 
-    Of a corpus that a checkpoint is measured on, only that split.
-    Raises ValueError and OSError as reading them does.
+    Of a corpus that a checkpoint is measured on, only that split. Raises ValueError
+    and OSError as reading them does.
     """
-    paths: dict[str, Any] = {
-        f"data.{split}": path
-        for split, path in corpus(cfg, [cfg.split] if cfg.get("split") else SPLITS).items()
-    }
+    splits = [cfg.split] if cfg.get("split") else SPLITS
+    paths: dict[str, Any] = {f"data.{split}": path for split, path in corpus(cfg, splits).items()}
     paths["checkpoint"] = cfg.get("checkpoint")
     for number, path in enumerate(vector_files(cfg)):
         paths[f"vocab.vectors.{number}" if number else "vocab.vectors"] = path
     if cfg.elmo.mix != "none":
-        chosen = [
-            key for key in ENCODER_FILES if key != "weights" or cfg.encoder.get("pretrained", True)
-        ]
+        is_pretrained = cfg.encoder.get("pretrained", True)
+        chosen = [key for key in ENCODER_FILES if key != "weights" or is_pretrained]
         paths |= {f"encoder.{key}": _made(cfg.encoder.get(key)) for key in chosen}
         paths |= {f"encoder.{path.name}": path for path in _model_files(cfg.encoder.get("model"))}
-        if cfg.elmo.adapt and paths.get("encoder.weights"):
-            paths["encoder.softmax"] = Path(paths["encoder.weights"]).with_name(
-                "softmax.safetensors"
-            )
+        if cfg.elmo.adapt and (weights := paths.get("encoder.weights")):
+            paths["encoder.softmax"] = Path(weights).with_name("softmax.safetensors")
     # A file that is missing is for those who read it to complain of.
     whole = {name: Path(path).expanduser() for name, path in paths.items() if path}
     return {name: path for name, path in whole.items() if path.is_file()}
@@ -63,9 +58,7 @@ def vector_files(cfg: DictConfig) -> list[str]:
 
 
 def same(cfg: DictConfig, run_folders: Mapping[str, Path]) -> Path | None:
-    """The folder of the run, among these by identity, that a config would repeat with today's
-    files.
-    """
+    """The folder, among these by identity, of the run that a config would repeat today."""
     settings = Identity.of(cfg, {}).settings if run_folders else ""
     if not any(identity.startswith(settings) for identity in run_folders):
         return None
@@ -84,18 +77,13 @@ def corpus(cfg: DictConfig, splits: Sequence[str] = SPLITS) -> dict[str, Path]:
     """
     data, files = cfg.data, cfg.data.get("files")
     if not isinstance(files, DictConfig) or "name" not in data:
-        own = (
-            ", ".join(f"{key}={value}" for key, value in data.items() if key != "labels")
-            or "nothing"
-        )
+        settings = [f"{key}={value}" for key, value in data.items() if key != "labels"]
         raise ValueError(
-            f"data: a corpus has a name and files (train, dev, test), but this one has {own}"
+            "data: a corpus has a name and files (train, dev, test), but this one has "
+            f"{', '.join(settings) or 'nothing'}"
         )
-    if (
-        unknown := sorted({str(key) for key in files} - {*SPLITS})
-        if "_target_" not in files
-        else []
-    ):
+    unknown = sorted({str(key) for key in files} - {*SPLITS})
+    if unknown and "_target_" not in files:
         raise ValueError(
             f"data.files: there is no {', '.join(unknown)}; the keys are {', '.join(SPLITS)}"
         )
@@ -107,30 +95,23 @@ def corpus(cfg: DictConfig, splits: Sequence[str] = SPLITS) -> dict[str, Path]:
         paths = {split: Path(path) for split, path in _made(files).items() if split in splits}
     else:
         chosen = {split: files[split] for split in splits if files.get(split)}
-        given = {
-            key.removeprefix("data.files.")
-            for key in overridden(cfg)
-            if key.startswith("data.files.")
-        }
-        if (
-            "origin" in data
-            and "data.name" not in overridden(cfg)
-            and (other := sorted(given & chosen.keys() - {"train"}))
-        ):
+        keys = set(overridden(cfg))
+        prefix = "data.files."
+        given = {key.removeprefix(prefix) for key in keys if key.startswith(prefix)}
+        other = sorted(given & chosen.keys() - {"train"})
+        if other and "origin" in data and "data.name" not in keys:
             raise ValueError(
                 f"data.files.{other[0]}={chosen[other[0]]} is not {data.name}'s, and a figure on "
-                "it would be filed as one on "
-                f"{data.name}: choose data=files, or give the corpus a name of its own with "
-                "data.name=NAME"
+                f"it would be filed as one on {data.name}: choose data=files, or give the corpus "
+                "a name of its own with data.name=NAME"
             )
         more = {key: data[key] for key in ("origin", "downloads") if key in data}
         paths = find(chosen, data_dir=cfg.data_dir, given=given, **more)
-    if missing := [
-        split for split in splits if split not in paths and (split != "test" or len(splits) == 1)
-    ]:
+    needed = [split for split in splits if split != "test" or len(splits) == 1]
+    if missing := [split for split in needed if split not in paths]:
         raise ValueError(
-            f"data.files.{missing[0]} is empty: {data.name or 'the corpus'} has no {missing[0]} "
-            "file; give one"
+            f"data.files.{missing[0]} is empty: {data.name or 'the corpus'} has no "
+            f"{missing[0]} file; give one"
         )
     if "train" in splits and not data.name:
         raise ValueError(
@@ -140,9 +121,7 @@ def corpus(cfg: DictConfig, splits: Sequence[str] = SPLITS) -> dict[str, Path]:
 
 
 def overridden(cfg: DictConfig) -> Iterator[str]:
-    """The keys that the command line sets; a run's config in the hands of its sweep says so
-    itself.
-    """
+    """The keys that the command line sets; in a sweep the run's config names them itself."""
     hydra = cfg.get("hydra") or (HydraConfig.get() if HydraConfig.initialized() else None)
     for override in hydra.overrides.task if hydra else ():
         yield override.lstrip("+~").partition("=")[0]

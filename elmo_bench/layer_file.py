@@ -32,11 +32,12 @@ HEADER_LIMIT = 100_000_000  # bytes: readers of safetensors refuse a longer one
 
 
 class VectorFile:
-    """The part file of an output: `done` sentences are there, `write` puts a sentence's array in,
-    `close` names it `output`.
+    """The part file of an output, of which `done` sentences are there.
 
-    `purpose` is what the values follow from, as plain data. A part file that was left with the same
-    purpose is gone on with; one with another is begun afresh, and the log says why.
+    `write` puts a sentence's array in, `close` names the file `output`.
+
+    `purpose` records the inputs, as plain data. A part file of the same purpose is resumed; one of
+    another is begun afresh, and the log says why.
     """
 
     def __init__(
@@ -51,9 +52,8 @@ class VectorFile:
         self.journal = output.with_name(f"{output.name}.part.json")
         self.dtype, self.purpose = dtype, purpose
         item = np.dtype(_name(dtype)).itemsize
-        self._sizes = np.array(
-            [int(np.prod(shape, dtype=np.int64)) * item for shape in shapes], dtype=np.int64
-        )
+        counts = [int(np.prod(shape, dtype=np.int64)) for shape in shapes]
+        self._sizes = np.array(counts, dtype=np.int64) * item
         self.done = self._resumable()
         if not self.done:
             self.journal.unlink(missing_ok=True)
@@ -61,11 +61,10 @@ class VectorFile:
             _room(output, int(self._sizes.sum()))
             lay_out = lay_out_hdf5 if output.suffix in HDF5 else lay_out_safetensors
             lay_out(self.part, shapes, dtype, purpose, index)
-        self._places = (
-            places_in_hdf5(self.part, len(shapes))
-            if output.suffix in HDF5
-            else self._places_in_safetensors()
-        )
+        if output.suffix in HDF5:
+            self._offsets = offsets_in_hdf5(self.part, len(shapes))
+        else:
+            self._offsets = self._offsets_in_safetensors()
 
     def _resumable(self) -> int:
         """How many sentences a part file of the same purpose has."""
@@ -77,15 +76,12 @@ class VectorFile:
         except (ValueError, KeyError, TypeError):
             before, done = {}, 0
         if changed := [key for key, value in self.purpose.items() if before.get(key) != value]:
-            log.info(
-                "%s was left by a run with another %s: starting afresh",
-                self.part,
-                ", ".join(changed),
-            )
+            keys = ", ".join(changed)
+            log.info("%s was left by a run with another %s: starting afresh", self.part, keys)
             return 0
         return done
 
-    def _places_in_safetensors(self) -> Int[np.ndarray, " N"]:
+    def _offsets_in_safetensors(self) -> Int[np.ndarray, " N"]:
         with self.part.open("rb") as file:
             start = 8 + int.from_bytes(file.read(8), "little")
         return start + np.cumsum(self._sizes) - self._sizes
@@ -97,25 +93,21 @@ class VectorFile:
             yield self
 
     def write(self, number: int, vectors: Tensor) -> None:
-        """Put the array of a sentence into its place."""
+        """Write the array of a sentence where it belongs."""
         if self._sizes[number]:
-            self._file.seek(int(self._places[number]))
-            self._file.write(
-                np.ascontiguousarray(vectors.to(self.dtype).cpu().numpy())
-                .astype(_name(self.dtype))
-                .data
-            )
+            array = np.ascontiguousarray(vectors.to(self.dtype).cpu().numpy())
+            self._file.seek(int(self._offsets[number]))
+            self._file.write(array.astype(_name(self.dtype)).data)
 
     def keep(self, done: int) -> None:
-        """From here a killed run goes on: the first `done` sentences are on the disk."""
+        """Put the first `done` sentences on the disk: from here a killed run goes on."""
         self._file.flush()
-        os.fsync(self._file.fileno())
-        if not self.part.is_file() or not os.path.samestat(
-            self.part.stat(), os.fstat(self._file.fileno())
-        ):
+        file = self._file.fileno()
+        os.fsync(file)
+        if not self.part.is_file() or not os.path.samestat(self.part.stat(), os.fstat(file)):
             raise OSError(
-                f"{self.part}: another run has begun the same output, or it was deleted: this run "
-                "stops"
+                f"{self.part}: another run has begun the same output, or it was deleted: "
+                "this run stops"
             )
         self.done = done
         with atomic(self.journal) as part:
@@ -135,8 +127,8 @@ def _room(output: Path, size: int) -> None:
     free = shutil.disk_usage(output.absolute().parent).free
     if size > free:
         raise OSError(
-            f"output={output}: its vectors take {size / 1e9:,.1f} GB, but {free / 1e9:,.1f} GB "
-            "are free there "
+            f"output={output}: its vectors take {size / 1e9:,.1f} GB, "
+            f"but {free / 1e9:,.1f} GB are free there "
             "(layers=top or average takes a third, dtype=float16 half)"
         )
 
@@ -144,9 +136,7 @@ def _room(output: Path, size: int) -> None:
 def lay_out_hdf5(
     path: Path, shapes: Shapes, dtype: torch.dtype, purpose: dict[str, Any], index: str | None
 ) -> None:
-    """A dataset "0", "1" ... for each shape, with its place in the file, not yet filled; and the
-    index of AllenNLP's files.
-    """
+    """A dataset "0", "1" ... for each shape, not yet filled, and the index of AllenNLP's files."""
     settings = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
     settings.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
     settings.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
@@ -155,27 +145,24 @@ def lay_out_hdf5(
     with h5py.File(path, "w") as file:
         file.attrs.update(purpose)
         for number, shape in enumerate(shapes):
-            h5py.h5d.create(
-                file.id, str(number).encode(), kind, h5py.h5s.create_simple(shape), settings
-            )
+            space = h5py.h5s.create_simple(shape)
+            h5py.h5d.create(file.id, str(number).encode(), kind, space, settings)
         if index is not None:
             file.create_dataset("sentence_to_index", (1,), dtype=h5py.string_dtype())[0] = index
 
 
-def places_in_hdf5(path: Path, count: int) -> Int[np.ndarray, " N"]:
+def offsets_in_hdf5(path: Path, count: int) -> Int[np.ndarray, " N"]:
     """Where in the file the values of each dataset begin; -1 where it has none."""
     with h5py.File(path, "r") as file:
-        offsets = (
-            h5py.h5d.open(file.id, str(number).encode()).get_offset() for number in range(count)
-        )
+        names = (str(number).encode() for number in range(count))
+        offsets = (h5py.h5d.open(file.id, name).get_offset() for name in names)
         return np.array([-1 if offset is None else offset for offset in offsets], dtype=np.int64)
 
 
 def lay_out_safetensors(
     path: Path, shapes: Shapes, dtype: torch.dtype, purpose: dict[str, Any], index: str | None
 ) -> None:
-    """Tensors "0", "1" ... one after the other, not yet filled: the format's header, and as many
-    bytes as it speaks of.
+    """Tensors "0", "1" ... not yet filled: the format's header, and as many bytes as it says.
 
     The library itself writes a file only from tensors that are all in memory.
     """
@@ -192,8 +179,8 @@ def lay_out_safetensors(
     content += b" " * (-len(content) % 8)
     if len(content) > HEADER_LIMIT:
         raise ValueError(
-            f"{len(shapes):,} sentences are more than a safetensors file can name: take "
-            "output=FILE.hdf5"
+            f"{len(shapes):,} sentences are more than a safetensors file can name: "
+            "take output=FILE.hdf5"
         )
     with path.open("wb") as file:
         file.write(len(content).to_bytes(8, "little") + content)

@@ -1,9 +1,10 @@
-"""Metrics that several tasks share. Their states are additive counts, so that several processes sum
-to the exact corpus score.
+"""Metrics that several tasks share.
 
-What a metric counts of each example it also tells one by one (`by_example`), for tests of
-significance: a figure is the mean over S scores of the harmonic mean of recall and precision, and
-an example is the numerator and denominator of each.
+Their states are additive counts, so that several processes sum to the exact corpus score.
+
+`by_example` gives the counts of each example, for tests of significance: a figure is the mean over
+S scores of the harmonic mean of recall and precision, and an example is the numerator and
+denominator of each.
 
 Axes: N examples, S scores, K types; L layers, B batch, T tokens, D encoder.
 """
@@ -20,9 +21,7 @@ ByExample = dict[str, Float[Tensor, "N S 4"]]
 
 
 def precision_recall_f1(prefix: str, counts: torch.Tensor) -> dict[str, torch.Tensor]:
-    """Three figures, their names after `prefix`, from how many were right, predicted and gold; 0
-    where there were none.
-    """
+    """Three figures from the counts of right, predicted and gold chunks; 0 for no counts."""
     right, predicted, gold = counts.double()
     return {
         f"{prefix}precision": right / predicted.clamp(min=1),
@@ -32,9 +31,7 @@ def precision_recall_f1(prefix: str, counts: torch.Tensor) -> dict[str, torch.Te
 
 
 def chunks_by_example(counts: Int[Tensor, "N 3"]) -> ByExample:
-    """`by_example` of the three figures of `precision_recall_f1`, from how many were right,
-    predicted and gold.
-    """
+    """The same three figures for `by_example`, from the counts of each example."""
     right, predicted, gold = counts.double().unbind(1)
     columns = {
         "precision": (right, predicted, right, predicted),
@@ -76,15 +73,14 @@ class SpanF1(Metric):
         numbers = {name: number for number, name in enumerate(self.types)}
         counts = torch.zeros(len(gold), *self.counts.shape, dtype=torch.long)
         for row, ours, theirs in zip(counts, predicted, gold, strict=True):
-            found, true = set(get_entities(list(ours))), set(get_entities(list(theirs)))
-            for column, chunks in enumerate((found & true, found, true)):
+            guessed, true = set(get_entities(list(ours))), set(get_entities(list(theirs)))
+            for column, chunks in enumerate((guessed & true, guessed, true)):
                 for name, _, _ in chunks:
                     row[numbers.get(name, -1), column] += 1
         return counts
 
     def compute(self) -> dict[str, torch.Tensor]:
-        """`precision`, `recall`, `f1`, and the three as `PER/f1` for each type that gold or
-        predictions have, as conlleval does.
+        """`precision`, `recall`, `f1`, and the three as `PER/f1` for each type that occurs.
 
         They are fractions of 1, 0 where nothing was counted. A type that is none of the `labels`
         counts in the totals only.
@@ -121,9 +117,7 @@ class MeanNorms(Metric):
 
 
 class Accuracy(Metric):
-    """The share of examples with the right label, over all and of those that have one label (its
-    recall).
-    """
+    """The share of examples with the right label, over all and by gold label (its recall)."""
 
     full_state_update = False
 
@@ -151,9 +145,7 @@ class Accuracy(Metric):
         return {"accuracy": torch.tensor(rows, dtype=torch.double).reshape(-1, 1, 4)}
 
     def compute(self) -> dict[str, torch.Tensor]:
-        """`accuracy`, and that of each gold label as `LABEL/accuracy`; fractions of 1, 0 where
-        nothing was counted.
-        """
+        """`accuracy`, and that of each gold label as `LABEL/accuracy`; 0 to 1, 0 for no counts."""
         right, total = self.counts.double().unbind(1)
         figures = {"accuracy": right.sum() / total.sum().clamp(min=1)}
         return figures | {

@@ -1,8 +1,7 @@
-"""`last.ckpt`: all that going on takes. A run that is killed and goes on ends as if it had not
-been, to the same bits on one CPU.
+"""`last.ckpt`: a run that is killed and resumed ends as one that was not, bit by bit on a CPU.
 
-Lightning's own checkpoints lack the place in the epoch's batches, the random state, the curves, and
-whether training was over; a schedule that watches dev misses a step where a run goes on.
+Lightning's own checkpoints lack the position in the epoch's batches, the random state, the curves,
+and whether training was over; a schedule that watches dev misses a step where a run goes on.
 """
 
 import csv
@@ -37,8 +36,7 @@ class AtomicCheckpoints(TorchCheckpointIO):
 
 
 class Last(Callback):
-    """Writes `path` before each epoch's first step, before any other step where `minutes` have
-    passed, and after the last step.
+    """Writes `path` before each epoch, every `minutes` before a step, and after the last step.
 
     Before a step nothing is half done: the scores of dev, the schedule and the curves are those of
     the steps before. `trainer.fit(ckpt_path=path)` goes on there; its data is a `TaskData`.
@@ -61,19 +59,15 @@ class Last(Callback):
         if self.random is not None:  # only now: making the loader's iterator draws a number
             set_random_state(self.random)
             self.random, self.written = None, time.monotonic()
-            trainer.fit_loop.restarting = (
-                False  # or a schedule that watches dev would miss this epoch
-            )
+            # Or a schedule that watches dev would miss this epoch.
+            trainer.fit_loop.restarting = False
             return
-        if batch_idx % trainer.accumulate_grad_batches == 0 and (
-            batch_idx == 0 or self._is_due(trainer, batch_idx)
-        ):
+        begins_step = batch_idx % trainer.accumulate_grad_batches == 0
+        if begins_step and (batch_idx == 0 or self._is_due(trainer, batch_idx)):
             self._write(trainer, batch_idx)
 
     def _is_due(self, trainer: Trainer, batch_idx: int) -> bool:
-        """By the first process's clock, as all must agree; several processes ask it seldom, for
-        that takes time.
-        """
+        """Whether the first process's clock says so; asking it takes several processes time."""
         due = time.monotonic() - self.written >= 60 * self.minutes
         if trainer.world_size == 1:
             return due
@@ -118,8 +112,9 @@ class Last(Callback):
 
 
 def _settle(loops: dict[str, Any], batches: int) -> None:
-    """Let Lightning's counters say that `batches` of the epoch are done and the next is not begun;
-    0: nor is the epoch.
+    """Set Lightning's counters: `batches` of the epoch are done, and the next is not begun.
+
+    0 says that the epoch is not begun either.
     """
     progress = loops["epoch_loop.batch_progress"]
     for counts in (progress["total"], progress["current"]):
@@ -131,21 +126,17 @@ def _settle(loops: dict[str, Any], batches: int) -> None:
 
 def _relocate(saved: dict[str, Any], best: ModelCheckpoint) -> None:
     """Let the saved state of the best checkpoint name the run's folder as it is called now."""
-    path = (
-        str(Path(str(best.dirpath), Path(saved["best_model_path"]).name))
-        if saved["best_model_path"]
-        else ""
-    )
+    path = saved["best_model_path"]
+    if path:
+        path = str(Path(str(best.dirpath), Path(path).name))
     saved |= {"dirpath": best.dirpath, "best_model_path": path, "kth_best_model_path": path}
     saved["best_k_models"] = dict(zip([path], saved["best_k_models"].values(), strict=False))
 
 
 def _csv_loggers(trainer: Trainer) -> Sequence[CSVLogger]:
-    return (
-        [logger for logger in trainer.loggers if isinstance(logger, CSVLogger)]
-        if trainer.is_global_zero
-        else []
-    )
+    if not trainer.is_global_zero:
+        return []
+    return [logger for logger in trainer.loggers if isinstance(logger, CSVLogger)]
 
 
 def _curves(logger: CSVLogger) -> str:
@@ -175,7 +166,7 @@ def random_state() -> dict[str, Any]:
 
 
 def set_random_state(state: dict[str, Any]) -> None:
-    """Go on as `random_state` found it."""
+    """Restore what `random_state` returned."""
     random.setstate(state["python"])
     np.random.set_state(state["numpy"])
     torch.set_rng_state(state["torch"])
