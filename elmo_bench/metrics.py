@@ -93,9 +93,7 @@ class SpanF1(Metric):
 
 
 class MeanNorms(Metric):
-    """The length of each layer's vectors, the mean over all words: a share of a layer of long
-    vectors is more than the same share of another.
-    """
+    """The mean length of each layer's vectors: a share of long vectors weighs more."""
 
     full_state_update = False
 

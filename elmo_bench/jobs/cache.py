@@ -41,9 +41,7 @@ class Entry(NamedTuple):
 
 
 def cache(cfg: DictConfig) -> None:
-    """Remove the kinds that `clear` names, but for stores that a run reads, and print what is
-    left.
-    """
+    """Remove the kinds that `clear` names, except stores that a run reads; print the rest."""
     clear = cfg["clear"]  # a DictConfig has a method of that name
     chosen = {clear} if isinstance(clear, str) else {str(kind) for kind in clear}
     if unknown := sorted(chosen - {*KINDS, "all"}):
@@ -54,10 +52,8 @@ def cache(cfg: DictConfig) -> None:
             _remove(entry)
     entries = [*_entries(folder)]
     table = Table("kind", "", "name", "MB", "last used", show_footer=True, title=str(folder))
-    table.columns[3].justify, table.columns[3].footer = (
-        "right",
-        f"{sum(entry.size for entry in entries) / 1e6:,.1f}",
-    )
+    size = table.columns[3]
+    size.justify, size.footer = "right", f"{sum(entry.size for entry in entries) / 1e6:,.1f}"
     for entry in entries:
         when = f"{datetime.fromtimestamp(entry.used):%Y-%m-%d %H:%M}"
         # A download's folder is a key; its one file says more.
@@ -74,17 +70,16 @@ def _entries(folder: Path) -> Iterator[Entry]:
     """
     for kind in KINDS:
         paths = folder.glob("sample-*") if kind == "sample" else (folder / kind).glob("*")
-        found = []
+        entries = []
         for path in (path for path in paths if path.suffix != ".lock"):
             files = [
                 file.stat()
                 for file in (path.rglob("*") if path.is_dir() else (path,))
                 if file.is_file()
             ]
-            found.append(
-                Entry(kind, path, sum(file.st_size for file in files), path.stat().st_mtime)
-            )
-        yield from sorted(found, key=lambda entry: entry.used)
+            size = sum(file.st_size for file in files)
+            entries.append(Entry(kind, path, size, path.stat().st_mtime))
+        yield from sorted(entries, key=lambda entry: entry.used)
 
 
 def _remove(entry: Entry) -> None:

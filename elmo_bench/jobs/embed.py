@@ -51,28 +51,25 @@ def embed(cfg: DictConfig) -> None:
     _check(cfg, output)
     encoder = build.encoder(cfg)
     take, recipe = taker(cfg, encoder)
-    found = survey(cfg.input, with_index=cfg.sentence_to_index and output.suffix in HDF5)
+    surveyed = survey(cfg.input, with_index=cfg.sentence_to_index and output.suffix in HDF5)
     purpose = {
-        "input": found.digest,
+        "input": surveyed.digest,
         "encoder": encoder.fingerprint(),
         "layers": recipe,
         "dtype": cfg.dtype,
-        "layout": found.layout,
+        "layout": surveyed.layout,
     }
     rows = (encoder.num_layers,) if cfg.layers == "all" else ()
-    shapes = [(*rows, length, encoder.dim) for length in found.lengths]
-    file = VectorFile(output, shapes, DTYPES[cfg.dtype], purpose, found.index)
+    shapes = [(*rows, length, encoder.dim) for length in surveyed.lengths]
+    file = VectorFile(output, shapes, DTYPES[cfg.dtype], purpose, surveyed.index)
     if file.done:
-        log.info(
-            "%s has %s of %s sentences: going on from there",
-            file.part,
-            f"{file.done:,}",
-            f"{len(shapes):,}",
-        )
+        counts = f"{file.done:,} of {len(shapes):,}"
+        log.info("%s has %s sentences: going on from there", file.part, counts)
     encoder.to(build.device(cfg))
-    fill(file, encoder, take, cfg.input, found.lengths, cfg.batch_tokens)
+    fill(file, encoder, take, cfg.input, surveyed.lengths, cfg.batch_tokens)
     file.close()
-    log.info("%s sentences, %s tokens: %s", f"{len(shapes):,}", f"{sum(found.lengths):,}", output)
+    num_tokens = sum(surveyed.lengths)
+    log.info("%s sentences, %s tokens: %s", f"{len(shapes):,}", f"{num_tokens:,}", output)
 
 
 def _check(cfg: DictConfig, output: Path) -> None:
@@ -104,19 +101,22 @@ def taker(cfg: DictConfig, encoder: Encoder) -> tuple[Take, str]:
                 f"result={cfg.result} mixes layers up to {len(shares) - 1}, but this encoder has "
                 f"0..{encoder.num_layers - 1}"
             )
-        shares = F.pad(
-            shares, (0, encoder.num_layers - len(shares))
-        )  # a run may mix the lower layers only
+        # A run may mix the lower layers only.
+        shares = F.pad(shares, (0, encoder.num_layers - len(shares)))
     weights = gamma * shares
-    return lambda layers: torch.einsum(
-        "l,ltd->td", weights.to(layers), layers
-    ), f"mix {weights.tolist()}"
+
+    def mixed(layers: Float[Tensor, "L T D"]) -> Float[Tensor, "T D"]:
+        return torch.einsum("l,ltd->td", weights.to(layers), layers)
+
+    return mixed, f"mix {weights.tolist()}"
 
 
 def _equal(cfg: DictConfig, num_layers: int) -> tuple[Tensor, float]:
     choice: Any = OmegaConf.to_container(OmegaConf.create({"mix": cfg.elmo.mix}))
     mix = ScalarMix(num_layers, choice["mix"])
-    return torch.zeros(num_layers).index_put_((torch.tensor(mix.layers),), mix.shares.detach()), 1.0
+    shares = torch.zeros(num_layers)
+    shares[list(mix.layers)] = mix.shares.detach()
+    return shares, 1.0
 
 
 def _learned(path: Path, place: str) -> tuple[Tensor, float]:
@@ -128,12 +128,11 @@ def _learned(path: Path, place: str) -> tuple[Tensor, float]:
         mix, elmo = content["mix"], content["config"]["elmo"]
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"result={path}: not the result.json of a run") from error
-    if (
-        elmo.get("layer_norm") or elmo.get("norm", "none") != "none"
-    ):  # `layer_norm` is the earlier name
+    # `layer_norm` is the earlier name.
+    if elmo.get("layer_norm") or elmo.get("norm", "none") != "none":
         raise ValueError(
-            f"result={path}: its run mixed normalised layers (elmo.norm), and layers=mix has no "
-            "norm"
+            f"result={path}: its run mixed normalised layers (elmo.norm), "
+            "and layers=mix has no norm"
         )
     start = f"elmo/{place}/s"
     shares = {
@@ -145,16 +144,13 @@ def _learned(path: Path, place: str) -> tuple[Tensor, float]:
         raise ValueError(
             f"result={path} has no mix at place={place}; it has {sorted(mix) or 'none'}"
         )
-    return torch.tensor([shares.get(layer, 0.0) for layer in range(max(shares) + 1)]), mix[
-        f"elmo/{place}/gamma"
-    ]
+    values = [shares.get(layer, 0.0) for layer in range(max(shares) + 1)]
+    return torch.tensor(values), mix[f"elmo/{place}/gamma"]
 
 
 @dataclasses.dataclass(frozen=True)
 class Survey:
-    """What is to be known of an input before its first vector: the sizes, which text it is, and
-    AllenNLP's index of it.
-    """
+    """An input's sentence lengths, its digest, and AllenNLP's index of it."""
 
     lengths: list[int]
     digest: str
@@ -166,16 +162,17 @@ class Survey:
 
 
 def survey(path: str | Path, *, with_index: bool) -> Survey:
-    """Read and check all of the input once. The index is JSON, from a sentence (tokens with blanks
-    between) to its last line.
+    """Read and check all of the input once.
+
+    The index is JSON, from a sentence (tokens with blanks between) to its last line.
     """
-    lengths, found, lines = [], hashlib.sha256(), {}
+    lengths, digest, lines = [], hashlib.sha256(), {}
     for number, tokens in enumerate(read_sentences(path)):
         lengths.append(len(tokens))
-        found.update(json.dumps(tokens).encode() + b"\n")
+        digest.update(json.dumps(tokens).encode() + b"\n")
         if with_index:
             lines[" ".join(tokens)] = str(number)
-    return Survey(lengths, found.hexdigest(), json.dumps(lines) if with_index else None)
+    return Survey(lengths, digest.hexdigest(), json.dumps(lines) if with_index else None)
 
 
 def fill(
@@ -186,9 +183,7 @@ def fill(
     lengths: Sequence[int],
     batch_tokens: int,
 ) -> None:
-    """Compute what the file lacks, a piece of the input after the other; memory is that of a
-    piece.
-    """
+    """Compute what the file lacks; memory holds one piece of the input at a time."""
     columns = [
         TextColumn("{task.description}"),
         BarColumn(),
@@ -198,9 +193,9 @@ def fill(
     with file.filling(), Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn()) as progress:
         bar = progress.add_task("embedding", total=sum(lengths[file.done :]), speed="")
         for piece in chunks(islice(read_sentences(source), file.done, None), 8 * batch_tokens):
-            for place, layers in encode_each(encoder, piece, batch_tokens=batch_tokens):
-                file.write(file.done + place, take(layers))
-                progress.update(bar, advance=len(piece[place]))
+            for number, layers in encode_each(encoder, piece, batch_tokens=batch_tokens):
+                file.write(file.done + number, take(layers))
+                progress.update(bar, advance=len(piece[number]))
             file.keep(file.done + len(piece))
             speed = progress.tasks[0].speed
             progress.update(bar, speed=f"{speed:,.0f} tokens/s" if speed else "")

@@ -24,11 +24,8 @@ from .train import choices, count_parameters, device_name, write_counts, write_p
 
 Read = Callable[[Path], Iterator[Example]]
 log = logging.getLogger(__name__)
-SPLITS = {
-    "train": "train",
-    "dev": "val",
-    "test": "test",
-}  # and what `result.json` calls their figures
+# The splits, and what `result.json` calls their figures.
+SPLITS = {"train": "train", "dev": "val", "test": "test"}
 
 
 def evaluate(cfg: DictConfig) -> dict[str, float]:
@@ -47,9 +44,8 @@ def evaluate(cfg: DictConfig) -> dict[str, float]:
             "what is measured"
         )
     if build.is_first():
-        asked = (
-            cfg if asked.data.name == "checkpoint" else asked
-        )  # whose corpus only the checkpoint knows
+        if asked.data.name == "checkpoint":  # whose corpus only the checkpoint knows
+            asked = cfg
         begin(asked, inputs.files(asked))
     file = inputs.corpus(cfg, [cfg.split])[cfg.split]
     cfg.data.name = cfg.data.name or str(file)  # data=files calls a corpus by its training file
@@ -141,8 +137,9 @@ def _config(cfg: DictConfig, trained: dict[str, Any]) -> DictConfig:
         for key, value in trained["task"].items()
         if key in ("optimizer", "scheduler", "callbacks")
     }
-    own = {key: measured[key] for key in ("job", "checkpoint", "split", "data", "run_dir", *MODEL)}
-    config = trained | own | {"task": task, "trained_on": corpus_of(trained["data"])}
+    keys = ("job", "checkpoint", "split", "data", "run_dir", *MODEL)
+    today = {key: measured[key] for key in keys}
+    config = trained | today | {"task": task, "trained_on": corpus_of(trained["data"])}
     config["trainer"] = trained["trainer"] | {"precision": measured["trainer"]["precision"]}
     return OmegaConf.create(config)
 

@@ -1,6 +1,4 @@
-"""`job=neighbours`: where a text uses a word most like a given one in its sentence (paper, table
-4).
-"""
+"""`job=neighbours`: where a text uses a word most like a given one (paper, table 4)."""
 
 import heapq
 
@@ -21,8 +19,7 @@ CONTEXT = 8  # words that are shown on each side
 
 
 def neighbours(cfg: DictConfig) -> list[tuple[float, str]]:
-    """Print the words of `cfg.input` whose vectors have the highest cosine with the given one;
-    (cosine, word) of each.
+    """Print the words of `cfg.input` nearest to the given one by cosine; (cosine, word) of each.
 
     Of equal vectors one is shown: with layer 0 a word is the same everywhere.
     """
@@ -32,17 +29,15 @@ def neighbours(cfg: DictConfig) -> list[tuple[float, str]]:
         raise ValueError(f"layer={cfg.layer}, but it may be top or 0 to {encoder.num_layers - 1}")
     at_least("count", cfg.count, 1)
     tokens = str(cfg.sentence).split()
-    place = find(tokens, cfg.word)
+    position = find(tokens, cfg.word)
     encoder.to(build.device(cfg))
-    (own,) = encode(encoder, [tokens], [layer])
-    wanted = F.normalize(own[0, place], dim=0)
-    best: list[
-        tuple[float, int, int, list[str]]
-    ] = []  # cosine, minus the sentence's number, place, sentence
+    (layers,) = encode(encoder, [tokens], [layer])
+    wanted = F.normalize(layers[0, position], dim=0)
+    # The cosine, minus the sentence's number, the word's position, the sentence.
+    best: list[tuple[float, int, int, list[str]]] = []
     seen = set[float]()
-    with Progress(
-        SpinnerColumn(), TextColumn("{task.completed:,} sentences"), TimeElapsedColumn()
-    ) as progress:
+    columns = SpinnerColumn(), TextColumn("{task.completed:,} sentences"), TimeElapsedColumn()
+    with Progress(*columns) as progress:
         bar, first = progress.add_task(""), 0
         for chunk in chunks(read_sentences(cfg.input), CHUNK):
             for number, layers in encode_each(encoder, chunk, [layer]):
@@ -51,15 +46,14 @@ def neighbours(cfg: DictConfig) -> list[tuple[float, str]]:
                     value = round(cosine.item(), 6)
                     if value not in seen and (len(best) < cfg.count or value > best[0][0]):
                         seen.add(value)
-                        heapq.heappush(
-                            best, (value, -(first + number), int(where), list(chunk[number]))
-                        )
+                        sentence = list(chunk[number])
+                        heapq.heappush(best, (value, -(first + number), int(where), sentence))
                         if len(best) > cfg.count:
                             heapq.heappop(best)
                 progress.update(bar, advance=1)
             first += len(chunk)
     table = Table("cosine", "line", "")
-    table.add_row("", "", in_context(tokens, place))
+    table.add_row("", "", in_context(tokens, position))
     for cosine, line, where, sentence in sorted(best, reverse=True):
         table.add_row(f"{cosine:.3f}", str(1 - line), in_context(sentence, where))
     Console().print(table)
@@ -67,24 +61,20 @@ def neighbours(cfg: DictConfig) -> list[tuple[float, str]]:
 
 
 def find(tokens: list[str], word: str | int) -> int:
-    """The place of a word that is given as itself or as its place; ValueError where it is not there
-    once.
-    """
+    """The position of a word, given as a position or a word; ValueError unless it occurs once."""
     if isinstance(word, int):
         if word not in range(len(tokens)):
             raise ValueError(f"word={word}, but the sentence has the places 0 to {len(tokens) - 1}")
         return word
-    if tokens.count(word) != 1:
+    if (count := tokens.count(word)) != 1:
         raise ValueError(
-            f"word={word} occurs {tokens.count(word)} times in {tokens}: give its place, counted "
-            "from 0"
+            f"word={word} occurs {count} times in {tokens}: give its place, counted from 0"
         )
     return tokens.index(word)
 
 
-def in_context(tokens: list[str], place: int) -> Text:
-    """The words around a place, which is bold."""
-    left, right = tokens[max(0, place - CONTEXT) : place], tokens[place + 1 : place + 1 + CONTEXT]
-    return Text.assemble(
-        *(f"{token} " for token in left), (tokens[place], "bold"), *(f" {token}" for token in right)
-    )
+def in_context(tokens: list[str], position: int) -> Text:
+    """A word, in bold, and the words around it."""
+    before = [f"{token} " for token in tokens[max(0, position - CONTEXT) : position]]
+    after = [f" {token}" for token in tokens[position + 1 : position + 1 + CONTEXT]]
+    return Text.assemble(*before, (tokens[position], "bold"), *after)

@@ -201,17 +201,10 @@ class _Run:
         self.identity = identity(cfg, trainer.corpus)
         if cfg.pretrain.resume == "auto" and self.last.is_file():
             self._resume()
-        elif (
-            self.is_first and cfg.pretrain.resume == "never"
-        ):  # or what an earlier training left would pass for this one's
-            for name in (
-                "last.ckpt",
-                "options.json",
-                "weights.safetensors",
-                SOFTMAX,
-                VOCABULARY,
-                "README.md",
-            ):
+        elif self.is_first and cfg.pretrain.resume == "never":
+            # Or what an earlier training left would pass for this one's.
+            weights = ("options.json", "weights.safetensors", SOFTMAX, VOCABULARY)
+            for name in ("last.ckpt", *weights, "README.md"):
                 (self.out / name).unlink(missing_ok=True)
 
     def train(self) -> None:
@@ -263,16 +256,14 @@ class _Run:
             self._save()
 
     def _validate(self) -> None:
-        """Keep the language model where it is better on the dev text than it was; without one,
-        always.
-        """
-        found = math.inf
+        """Keep the language model if it is the best so far on dev; without a dev text, always."""
+        mean = math.inf
         if self.dev:
             perplexities = self.trainer.model.perplexity(self.dev)
-            found = statistics.geometric_mean(perplexities.values())
+            mean = statistics.geometric_mean(perplexities.values())
             log.info("step %d: dev perplexity %s", self.trainer.step, each(perplexities))
-        if found < self.best or not self.dev or self.looked is None:
-            self.best = found
+        if mean < self.best or not self.dev or self.looked is None:
+            self.best = mean
             self._keep()
         self.looked = self.trainer.step
 
@@ -282,9 +273,7 @@ class _Run:
             save_softmax(self.trainer.model, self.out)
 
     def _save(self) -> None:
-        """Write last.ckpt; the old one stays until the new one is whole. Before the first look at
-        dev, keep the model too.
-        """
+        """Write last.ckpt whole or not at all; before the first look at dev, keep the model too."""
         content = self.trainer.state_dict() | {
             "best": self.best,
             "seconds": self.seconds,

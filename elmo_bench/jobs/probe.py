@@ -1,6 +1,4 @@
-"""`job=probe`: what each layer of an encoder knows of syntax and of meaning (paper, section 5.3,
-tables 5 and 6).
-"""
+"""`job=probe`: what each layer of an encoder knows of syntax and meaning (section 5.3)."""
 
 import json
 import logging
@@ -59,8 +57,7 @@ class Predicates(NamedTuple):
 
 
 def probe(cfg: DictConfig) -> dict[str, float]:
-    """Print a table and write `probe.json`: for each layer the accuracy on test (fractions of 1) of
-    two probes.
+    """Print and write to `probe.json` each layer's accuracy on test (fractions of 1) in two probes.
 
     `pos`: a linear classifier of the frozen vectors (table 6). `sense`: of the senses that a lemma
     has in training, that whose mean vector is nearest; a lemma that is new has the most frequent
@@ -80,8 +77,8 @@ def probe(cfg: DictConfig) -> dict[str, float]:
     sentences = {
         split: list(islice(read(path), cfg.probe.max_sentences)) for split, path in paths.items()
     }
-    for split, found in sentences.items():
-        if not found:
+    for split in paths:
+        if not sentences[split]:
             raise ValueError(f"probe.{split}: {paths[split]} has no sentences")
     encoder.to(build.device(cfg))
     train, test = (vectors(encoder, sentences[split], split) for split in ("train", "test"))
@@ -92,29 +89,25 @@ def probe(cfg: DictConfig) -> dict[str, float]:
         figures[f"pos/{layer}"] = linear(
             pair[0], train.tags, pair[1], test.tags, epochs=cfg.probe.epochs, lr=cfg.probe.lr
         )
-    known, asked = predicates(train), predicates(test)
-    if known.senses and asked.senses:
+    learned, asked = predicates(train), predicates(test)
+    if learned.senses and asked.senses:
         figures["sense/baseline"] = most_frequent(
-            known.lemmas, known.senses, asked.lemmas, asked.senses
+            learned.lemmas, learned.senses, asked.lemmas, asked.senses
         )
-        figures |= {
-            f"sense/{layer}": nearest(known, asked, layer) for layer in range(encoder.num_layers)
-        }
-    counts = {split: sum(len(s.words) for s in found) for split, found in sentences.items()}
+        for layer in range(encoder.num_layers):
+            figures[f"sense/{layer}"] = nearest(learned, asked, layer)
+    counts = {"train": len(train.words), "test": len(test.words)}
     about: dict[str, Any] = {
         "encoder": cfg.encoder.name,
         "data": {split: str(path) for split, path in paths.items()},
         "tokens": counts,
     }
+    text = json.dumps(about | {"accuracy": figures}, indent=2)
     with atomic(Path(cfg.run_dir, "probe.json")) as part:
-        part.write_text(
-            json.dumps(about | {"accuracy": figures}, indent=2) + "\n", encoding="utf-8"
-        )
-    print_figures(
-        figures,
-        encoder.num_layers,
-        f"{cfg.encoder.name} on {cfg.data.name if files else paths['test']}: accuracy, in percent",
-    )
+        part.write_text(text + "\n", encoding="utf-8")
+    corpus = cfg.data.name if files else paths["test"]
+    title = f"{cfg.encoder.name} on {corpus}: accuracy, in percent"
+    print_figures(figures, encoder.num_layers, title)
     return figures
 
 
@@ -122,11 +115,8 @@ def read(path: str | Path) -> Iterator[Sentence]:
     """The sentences of a CoNLL-U file, or of a CoNLL-2012 file."""
     if ".conllu" in Path(path).suffixes:
         for rows in read_conllu(path):
-            yield Sentence(
-                [row.columns[1] for row in rows],
-                [row.columns[3] for row in rows],
-                [None] * len(rows),
-            )
+            words, tags = ([row.columns[k] for row in rows] for k in (1, 3))
+            yield Sentence(words, tags, [None] * len(rows))
         return
     for document in read_documents(path):
         for rows in document.sentences:
@@ -139,38 +129,29 @@ def read(path: str | Path) -> Iterator[Sentence]:
 
 def vectors(encoder: Encoder, sentences: Sequence[Sentence], split: str) -> Words:
     """Each word's vector of every layer."""
-    found: dict[int, Tensor] = {}
-    for place, layers in track(
-        encode_each(encoder, [s.words for s in sentences]),
-        f"{split}: the encoder reads",
-        len(sentences),
-    ):
-        found[place] = layers.cpu()
+    encoded = encode_each(encoder, [sentence.words for sentence in sentences])
+    by_number: dict[int, Tensor] = {}
+    for number, layers in track(encoded, f"{split}: the encoder reads", len(sentences)):
+        by_number[number] = layers.cpu()
     words = [word for sentence in sentences for word in sentence.words]
     tags = [tag for sentence in sentences for tag in sentence.tags]
     senses = [sense for sentence in sentences for sense in sentence.senses]
-    return Words(
-        words, tags, senses, torch.cat([found[place] for place in range(len(sentences))], 1)
-    )
+    in_order = [by_number[number] for number in range(len(sentences))]
+    return Words(words, tags, senses, torch.cat(in_order, 1))
 
 
 def predicates(words: Words) -> Predicates:
     """The words that have a sense."""
-    found = [(place, sense) for place, sense in enumerate(words.senses) if sense]
-    places = torch.tensor([place for place, _ in found], dtype=torch.long)
-    return Predicates(
-        [lemma for _, (lemma, _) in found],
-        [sense for _, (_, sense) in found],
-        words.layers[:, places],
-    )
+    positions = [position for position, sense in enumerate(words.senses) if sense]
+    pairs = [sense for sense in words.senses if sense]
+    vectors = words.layers[:, torch.tensor(positions, dtype=torch.long)]
+    return Predicates([lemma for lemma, _ in pairs], [sense for _, sense in pairs], vectors)
 
 
 def most_frequent(
     keys: Sequence[Hashable], labels: Sequence[str], asked: Sequence[Hashable], right: Sequence[str]
 ) -> float:
-    """How often a key's most frequent label is right; a new key has the most frequent label of
-    all.
-    """
+    """How often a key's most frequent label is right; a new key's is that of all keys."""
     counts: Mapping[Hashable, Counter] = defaultdict(Counter)
     for key, label in zip(keys, labels, strict=True):
         counts[key][label] += 1
@@ -188,8 +169,9 @@ def linear(
     epochs: int,
     lr: float,
 ) -> float:
-    """The accuracy of multinomial logistic regression on standardised vectors; a label that
-    training lacks is always wrong.
+    """The accuracy of multinomial logistic regression on standardised vectors.
+
+    A label that training lacks is always wrong.
     """
     kinds = {label: number for number, label in enumerate(sorted(set(labels)))}
     y = torch.tensor([kinds[label] for label in labels])
@@ -204,33 +186,28 @@ def linear(
             optimizer.step()
     with torch.no_grad():
         guesses = model(asked).argmax(1)
-    return float(
-        (guesses == torch.tensor([kinds.get(label, -1) for label in right])).float().mean()
-    )
+    gold = torch.tensor([kinds.get(label, -1) for label in right])
+    return float((guesses == gold).float().mean())
 
 
-def nearest(known: Predicates, asked: Predicates, layer: int) -> float:
-    """The accuracy of the sense whose mean vector has the highest cosine with the predicate's,
-    among those of its lemma.
-    """
-    places: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
-    for place, (lemma, sense) in enumerate(zip(known.lemmas, known.senses, strict=True)):
-        places[lemma][sense].append(place)
-    default = Counter(known.senses).most_common(1)[0][0]
-    vectors = known.layers[layer]
+def nearest(learned: Predicates, asked: Predicates, layer: int) -> float:
+    """The accuracy of the lemma's sense whose mean vector has the highest cosine."""
+    rows: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
+    for row, (lemma, sense) in enumerate(zip(learned.lemmas, learned.senses, strict=True)):
+        rows[lemma][sense].append(row)
+    default = Counter(learned.senses).most_common(1)[0][0]
+    vectors = learned.layers[layer]
     means = {
-        lemma: torch.stack([vectors[found].mean(0) for found in own.values()])
-        for lemma, own in places.items()
+        lemma: torch.stack([vectors[of_sense].mean(0) for of_sense in senses.values()])
+        for lemma, senses in rows.items()
     }
     hits = 0
     for vector, lemma, sense in zip(asked.layers[layer], asked.lemmas, asked.senses, strict=True):
-        own = list(places[lemma]) if lemma in means else [default]
-        guess = (
-            own[int(F.cosine_similarity(means[lemma], vector[None]).argmax())]
-            if len(own) > 1
-            else own[0]
-        )
-        hits += guess == sense
+        senses = list(rows[lemma]) if lemma in means else [default]
+        best = 0
+        if len(senses) > 1:
+            best = int(F.cosine_similarity(means[lemma], vector[None]).argmax())
+        hits += senses[best] == sense
     return hits / len(asked.senses)
 
 

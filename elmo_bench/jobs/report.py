@@ -21,15 +21,8 @@ FORMATS = {
     ".csv": reports.as_csv,
     ".json": reports.as_json,
 }
-SETTINGS = (
-    "where",
-    "rows",
-    "columns",
-    "baseline",
-    "split",
-    "metric",
-    "paper",
-)  # what each of several tables may say for itself
+# What each of several tables may say for itself.
+SETTINGS = ("where", "rows", "columns", "baseline", "split", "metric", "paper")
 
 
 def report(cfg: DictConfig) -> None:
@@ -38,9 +31,8 @@ def report(cfg: DictConfig) -> None:
     outputs = [Path(path) for path in _list(settings["output"])]
     for path in outputs:
         if path.suffix not in FORMATS:
-            raise ValueError(
-                f"output={path}: the formats are {', '.join(f'FILE{suffix}' for suffix in FORMATS)}"
-            )
+            formats = ", ".join(f"FILE{suffix}" for suffix in FORMATS)
+            raise ValueError(f"output={path}: the formats are {formats}")
         if not path.absolute().parent.is_dir():
             raise FileNotFoundError(f"output={path}: there is no such folder")
     loggers = settings.get("logger") or {}
@@ -50,8 +42,8 @@ def report(cfg: DictConfig) -> None:
         )
     runs = reports.collect(_list(settings["runs"]))
     tables = {
-        title: _settings(settings, title, own)
-        for title, own in (settings["tables"] or {"": {}}).items()
+        title: _settings(settings, title, table or {})
+        for title, table in (settings["tables"] or {"": {}}).items()
     }
     chosen = {title: _chosen(runs, table) for title, table in tables.items()}
     if not any(chosen.values()):
@@ -62,33 +54,31 @@ def report(cfg: DictConfig) -> None:
         raise ValueError(f"runs={settings['runs']}: no run is as its table asks: {asked}")
     for title in (title for title in tables if not chosen[title]):
         log.info("no run is as it asks: %s is left out", title)
-    found = [
+    written = [
         _report(chosen[title], title, table) for title, table in tables.items() if chosen[title]
     ]
     console = Console(emoji=False)
-    for grid in (grid for one in found for grid in reports.grids(one)):
+    for grid in (grid for each in written for grid in reports.grids(each)):
         console.print(reports.terminal(grid))
-    for note in reports.footnotes(found):
+    for note in reports.footnotes(written):
         console.print(Text(reports.plain(note)))
     for path in outputs:
+        text = FORMATS[path.suffix](written)
         with atomic(path) as part:
-            part.write_text(
-                FORMATS[path.suffix](found), encoding="utf-8", errors="backslashreplace"
-            )
+            part.write_text(text, encoding="utf-8", errors="backslashreplace")
         log.info("written: %s", path)
     if "wandb" in loggers:
         kept = {key: value for key, value in loggers["wandb"].items() if key != "_target_"}
         wandb_logger.keep(outputs, **kept | {"job_type": "report", "tags": [], "save_dir": "."})
 
 
-def _settings(settings: dict[str, Any], title: str, own: dict[str, Any] | None) -> dict[str, Any]:
-    """A table's own settings, and the report's for what it does not say."""
-    own = own or {}
-    if unknown := own.keys() - {*SETTINGS}:
+def _settings(settings: dict[str, Any], title: str, table: dict[str, Any]) -> dict[str, Any]:
+    """A table's settings, and the report's for what it does not say."""
+    if unknown := table.keys() - {*SETTINGS}:
         raise ValueError(
             f"tables.{title}: there is no {sorted(unknown)}; a table may have {', '.join(SETTINGS)}"
         )
-    return {key: own.get(key, settings[key]) for key in SETTINGS}
+    return {key: table.get(key, settings[key]) for key in SETTINGS}
 
 
 def _chosen(runs: list[reports.Run], table: dict[str, Any]) -> list[reports.Run]:

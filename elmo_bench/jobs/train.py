@@ -38,16 +38,12 @@ log = logging.getLogger(__name__)
 
 
 class EpochLines(Callback):
-    """A line of text for each epoch, for people and for log files; `seconds` is the time spent on
-    training batches.
-    """
+    """Logs a line for each epoch; `seconds` is the time spent on training batches."""
 
     def __init__(self, monitor: str, started: float) -> None:
         self.monitor, self.best, self.seconds = monitor, float("-inf"), 0.0
-        self.started, self.earlier = (
-            started,
-            0.0,
-        )  # this process; the seconds of those before it, which were killed
+        self.started = started  # of this process
+        self.earlier = 0.0  # seconds of the killed processes before it
         self.start: float | None = None  # of this epoch's batches, while they are read
 
     @property
@@ -73,13 +69,10 @@ class EpochLines(Callback):
     def on_load_checkpoint(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]
     ) -> None:
-        if (
-            trainer.training
-        ):  # and not where the best epoch is measured, whose time is not the run's
+        if trainer.training:  # not where the best epoch is measured: its time is not the run's
             state = checkpoint["callbacks"][self.state_key]
-            self.best, self.seconds, self.earlier = (
-                state[key] for key in ("best", "seconds", "total")
-            )
+            self.best, self.seconds = state["best"], state["seconds"]
+            self.earlier = state["total"]
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         loss, value = (
@@ -89,8 +82,13 @@ class EpochLines(Callback):
         self.best = max(value, self.best)
         log.info(
             "epoch %2d of at most %d   train/loss %7.3f   %s %5.2f   %4.1f s%s",
-            *(trainer.current_epoch + 1, trainer.max_epochs, loss, self.monitor, 100 * value),
-            *(time.perf_counter() - self.begun, mark),
+            trainer.current_epoch + 1,
+            trainer.max_epochs,
+            loss,
+            self.monitor,
+            100 * value,
+            time.perf_counter() - self.begun,
+            mark,
         )
 
 
@@ -127,9 +125,8 @@ def _train(cfg: DictConfig, started: float) -> dict[str, float]:
     asked = cfg
     if cfg.elmo.adapt and cfg.elmo.mix != "none":  # a baseline has nothing to adapt
         cfg = adapt.adapted(cfg)
-        pl.seed_everything(
-            cfg.seed, workers=True, verbose=False
-        )  # whether the encoder was adapted now or before
+        # The same numbers whether the encoder was adapted now or before.
+        pl.seed_everything(cfg.seed, workers=True, verbose=False)
     elmo, data = build.elmo(cfg), build.data(cfg)
     data.vocab, vectors = build.vocab(cfg, data)
     module = build.module(cfg, build.model(cfg, data.vocab, vectors, elmo), data.vocab)
@@ -156,10 +153,8 @@ def _train(cfg: DictConfig, started: float) -> dict[str, float]:
         for logger in trainer.loggers:
             logger.log_hyperparams(settings)
         trainer.fit(module, data, ckpt_path=last, weights_only=True)
-        loggers, trainer.loggers = (
-            trainer.loggers,
-            [],
-        )  # the best epoch's figures on dev are no point of the curve
+        # The best epoch's figures on dev are no point of the curve.
+        loggers, trainer.loggers = trainer.loggers, []
         metrics = measure(cfg, trainer, module, data)
         best = {
             key if key.startswith("test/") else f"best/{key}": value
@@ -192,9 +187,7 @@ def _train(cfg: DictConfig, started: float) -> dict[str, float]:
 
 
 def _callbacks(cfg: DictConfig) -> list[Callback]:
-    """What keeps the best epoch and the last step, stops where dev no longer rises, and tells the
-    loggers the learning rates.
-    """
+    """What keeps the best epoch and the last step, stops early, and logs the learning rates."""
     monitor = f"val/{cfg.task.monitor}"
     return [
         ModelCheckpoint(
@@ -259,8 +252,7 @@ def write_predictions(
 def write_counts(
     cfg: DictConfig, examples: Sequence[Example], module: TaskModule, split: str
 ) -> None:
-    """What the metric counted of each example, as `counts/SPLIT.npz`: from these a report tells
-    whether a difference is real.
+    """Write what the metric counted of each example, for tests of significance: `counts/SPLIT.npz`.
 
     An array "N S 4" for each figure (`elmo_bench.metrics`), its rows in the order of the file,
     `sentences`, a number for what each example consists of, and `groups`, the number of its largest
@@ -275,23 +267,18 @@ def write_counts(
     folder = Path(cfg.run_dir, "counts")
     folder.mkdir(exist_ok=True)
     arrays["sentences"] = np.array([_number(example) for example in examples], dtype=np.uint64)
-    numbers = {
-        group: number
-        for number, group in enumerate(dict.fromkeys(example.group[0] for example in examples))
-    }
+    groups = dict.fromkeys(example.group[0] for example in examples)
+    numbers = {group: number for number, group in enumerate(groups)}
     arrays["groups"] = np.array([numbers[example.group[0]] for example in examples])
     with atomic(folder / f"{split}.npz") as part:
         np.savez_compressed(part, **arrays)
 
 
 def _measured(examples: Sequence[Example], module: TaskModule) -> tuple[list[Example], list[Any]]:
-    """The examples that the module saw last (all of them, but for trainer=smoke) and its
-    predictions.
-    """
-    measured = sorted(module.predictions)
-    return [examples[number] for number in measured], [
-        module.predictions[number] for number in measured
-    ]
+    """The examples that the module saw last (all, but for trainer=smoke), and its predictions."""
+    numbers = sorted(module.predictions)
+    predictions = [module.predictions[number] for number in numbers]
+    return [examples[number] for number in numbers], predictions
 
 
 def _number(example: Example) -> int:

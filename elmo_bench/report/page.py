@@ -1,6 +1,4 @@
-"""Reports as one page of HTML, or one picture: tables and plots, without scripts, without anything
-from elsewhere.
-"""
+"""Reports as one page of HTML, or one picture: tables and plots, without scripts."""
 
 import csv
 import logging
@@ -41,21 +39,19 @@ def page(reports: Sequence[Report]) -> str:
     links = "".join(_links(*chapter) for chapter in chapters)
     bodies = "".join(_chapter(*chapter) for chapter in chapters)
     return (
-        '<!DOCTYPE html>\n<html lang="en">\n<head><meta charset="utf-8"/><title>elmo-bench: '
-        "report</title>"
-        '<meta name="viewport" content="width=device-width, initial-scale=1"/><link rel="icon" '
-        'href="data:,"/>'
+        '<!DOCTYPE html>\n<html lang="en">\n<head><meta charset="utf-8"/>'
+        "<title>elmo-bench: report</title>"
+        '<meta name="viewport" content="width=device-width, initial-scale=1"/>'
+        '<link rel="icon" href="data:,"/>'
         f"<style>\n{STYLE.read_text(encoding='utf-8')}</style></head>\n"
         "<body><header><h1>elmo-bench: report</h1>"
-        "<nav "
-        f'aria-label="Sections"><ul>{links}</ul></nav></header>\n<main>{bodies}</main></body>\n</html>\n'
+        f'<nav aria-label="Sections"><ul>{links}</ul></nav></header>\n'
+        f"<main>{bodies}</main></body>\n</html>\n"
     )
 
 
 def _sections(name: str, report: Report) -> Sections:
-    """What follows a chapter's tables, by its anchor: titles and bodies; what its runs have no data
-    for is left out.
-    """
+    """Titles and bodies after a chapter's tables, by anchor; those without data are left out."""
     sections = {
         "Layer weights (the paper's Figure 2)": weights(report),
         **{title: curves(report, key) for key, (title, _, _) in CURVES.items()},
@@ -88,9 +84,7 @@ def _chapter(name: str, report: Report, sections: Sections) -> str:
 
 
 def table(grid: Grid, shares: int = 0) -> str:
-    """A grid that scrolls by itself where the window is narrow; so many of its first columns of
-    figures have figures from 0 to 1, and are shaded.
-    """
+    """A grid that scrolls in a narrow window; the first `shares` columns of figures are shaded."""
     kinds = ["" if k < grid.left else ' class="figure"' for k in range(len(grid.heads))]
     heads = "".join(
         f'<th scope="col"{kind}>{xml(head)}</th>'
@@ -114,9 +108,7 @@ def table(grid: Grid, shares: int = 0) -> str:
 
 
 def by_row(report: Report) -> tuple[str, list[Series]]:
-    """A plot of the overview: the rows along the x axis, a mark for each column, as far as a
-    standard deviation up and down.
-    """
+    """A plot of the overview: rows along the x axis, a mark and deviation for each column."""
     rows = list(dict.fromkeys(cell.row for cell in report.cells))
     columns = heads(report)
     step = 0.5 / len(columns)  # side by side
@@ -129,7 +121,7 @@ def by_row(report: Report) -> tuple[str, list[Series]]:
             if cell.column == column
         ]
         series.append(Series(settings(report.columns, column), [[point] for point in points]))
-    marks = [(float(place), " ".join(row)) for place, row in enumerate(rows)]
+    marks = [(float(k), " ".join(row)) for k, row in enumerate(rows)]
     return chart(
         series,
         x=" ".join(map(short, report.rows)),
@@ -175,16 +167,16 @@ def weights(report: Report) -> str:
     """
     mixes: dict[tuple[str, ...], dict[str, float]] = {}
     for cell in report.cells:
-        places: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+        by_place: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
         for run in cell.runs:
             for name, value in run["mix"].items():
                 start, place, weight = name.split("/")
                 if weight.startswith("norm"):
                     value *= run["mix"][f"{start}/{place}/s{weight.removeprefix('norm')}"]
-                places[place][weight].append(value)
-        for place, found in places.items():
+                by_place[place][weight].append(value)
+        for place, lists in by_place.items():
             mixes[(*cell.row, *cell.column, place)] = {
-                name: statistics.fmean(values) for name, values in found.items()
+                name: statistics.fmean(values) for name, values in lists.items()
             }
     if not mixes:
         return ""
@@ -208,9 +200,7 @@ def weights(report: Report) -> str:
 
 
 def curves(report: Report, key: str) -> str:
-    """The figure by the values of a config key as a chart and a table; nothing where it does not
-    vary.
-    """
+    """The figure by the values of a config key, as chart and table; "" where it does not vary."""
     lines = _lines(report, key)
     if not lines:
         return ""
@@ -252,23 +242,21 @@ def _curve(
 ) -> tuple[str, list[Series]]:
     _, axis, scale = CURVES[key]
     texts = _values(lines)
-    places = {text: scale(float(text)) if scale else float(rank) for rank, text in enumerate(texts)}
+    xs = {text: scale(float(text)) if scale else float(rank) for rank, text in enumerate(texts)}
     series = [
-        Series(name, [[_point(places[text], found[text]) for text in texts if text in found]])
-        for name, found in lines.items()
+        Series(name, [[_point(xs[text], cells[text]) for text in texts if text in cells]])
+        for name, cells in lines.items()
     ]
-    marks = [(place, text) for text, place in places.items()]
+    marks = [(x, text) for text, x in xs.items()]
     return chart(series, x=axis, y=f"{report.split} figure, percent", marks=marks), series
 
 
-def _point(place: float, cell: Cell) -> Point:
-    return Point(place, 100 * cell.mean, 100 * (cell.deviation or 0))
+def _point(x: float, cell: Cell) -> Point:
+    return Point(x, 100 * cell.mean, 100 * (cell.deviation or 0))
 
 
 def learning(report: Report) -> str:
-    """The figure on dev after each epoch, a chart for each row and a line for each run, from the
-    runs' metrics.csv.
-    """
+    """The figure on dev after each epoch: a chart for each row, a line for each run."""
     rows: dict[Key, list[Series]] = defaultdict(list)
     for cell in report.cells:
         lines = [line for run in cell.runs if (line := _epochs(run, report.metric))]
@@ -276,7 +264,7 @@ def learning(report: Report) -> str:
             rows[cell.row].append(Series(settings(report.columns, cell.column), lines))
     figures = []
     for row, series in rows.items():
-        last = max(int(line[-1].x) for one in series for line in one.lines)
+        last = max(int(line[-1].x) for each in series for line in each.lines)
         marks = [(float(epoch), str(epoch)) for epoch in range(1, last + 1, -(-last // 8))]
         caption = f"{settings(report.rows, row)}: dev figure, percent"
         figures.append(figure(caption, chart(series, x="epoch", y=caption, marks=marks), series))
@@ -301,19 +289,17 @@ def _epochs(run: Run, metric: str | None) -> list[Point]:
 def figure(caption: str, drawn: str, series: Sequence[Series]) -> str:
     """A chart with its caption and legend."""
     legend = "".join(
-        f'<li><svg viewBox="0 0 36 10" aria-hidden="true"><path class="line{k % KINDS}" d="M0 '
-        '5H36" '
-        f'stroke-dasharray="{dashes(k)}"/></svg>{xml(one.name)}</li>'
-        for k, one in enumerate(series)
+        '<li><svg viewBox="0 0 36 10" aria-hidden="true">'
+        f'<path class="line{k % KINDS}" d="M0 5H36" stroke-dasharray="{dashes(k)}"/></svg>'
+        f"{xml(each.name)}</li>"
+        for k, each in enumerate(series)
     )
     legend = f'<ul class="legend">{legend}</ul>'
     return f"<figure><figcaption>{xml(caption)}</figcaption>{drawn}{legend}</figure>"
 
 
 def cost(report: Report) -> Grid:
-    """What each cell took: means over its runs; job=evaluate, which trains for no epoch, says
-    nothing of that.
-    """
+    """What each cell took: means over its runs, without those of job=evaluate."""
     keys = [*map(short, [*report.rows, *report.columns])]
     heads = [
         *keys,

@@ -28,13 +28,11 @@ class Series(NamedTuple):
 
 
 def chart(series: Sequence[Series], *, x: str, y: str, marks: Sequence[tuple[float, str]]) -> str:
-    """An SVG element with a title to be read aloud. `marks` are places on the x axis and their
-    texts.
-    """
-    points = [point for one in series for line in one.lines for point in line]
-    places = [*(place for place, _ in marks), *(point.x for point in points)]
-    room = 0.06 * (max(places) - min(places)) or 1.0
-    left, right = min(places) - room, max(places) + room
+    """An SVG element with a title to be read aloud; `marks` are the x axis's, with their texts."""
+    points = [point for each in series for line in each.lines for point in line]
+    xs = [*(mark for mark, _ in marks), *(point.x for point in points)]
+    room = 0.06 * (max(xs) - min(xs)) or 1.0
+    left, right = min(xs) - room, max(xs) + room
     up = _ticks(min(p.y - p.spread for p in points), max(p.y + p.spread for p in points))
 
     def at(px: float, py: float) -> tuple[float, float]:
@@ -48,21 +46,21 @@ def chart(series: Sequence[Series], *, x: str, y: str, marks: Sequence[tuple[flo
         _, height = at(left, tick)
         parts.append(f'<path class="grid" d="M{LEFT} {height:.1f}H{WIDTH - RIGHT}"/>')
         parts.append(f'<text x="{LEFT - 6}" y="{height + 4:.1f}" text-anchor="end">{tick:g}</text>')
-    for place, text in marks:
+    for mark, text in marks:
         parts.append(
-            f'<text x="{at(place, up[0])[0]:.1f}" y="{HEIGHT - BOTTOM + 18}" '
+            f'<text x="{at(mark, up[0])[0]:.1f}" y="{HEIGHT - BOTTOM + 18}" '
             f'text-anchor="middle">{xml(text)}</text>'
         )
     parts.append(
         f'<text x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 6}" '
         f'text-anchor="middle">{xml(x)}</text>'
     )
-    for number, one in enumerate(series):
+    for number, each in enumerate(series):
         parts.append(
             f'<g class="line{number % KINDS}" '
-            f'stroke-dasharray="{dashes(number)}"><title>{xml(one.name)}</title>'
+            f'stroke-dasharray="{dashes(number)}"><title>{xml(each.name)}</title>'
         )
-        for line in one.lines:
+        for line in each.lines:
             corners = [at(point.x, point.y) for point in line]
             parts.append(
                 f'<polyline points="{" ".join(f"{px:.1f},{py:.1f}" for px, py in corners)}"/>'
@@ -94,21 +92,19 @@ def arrange(plots: Sequence[tuple[str, str, Sequence[Series]]], style: str) -> s
         parts.append(f'<g transform="translate({number % 2 * width + 10} {number // 2 * height})">')
         parts.append(f'<text x="{LEFT}" y="20" font-weight="600">{xml(title)}</text>')
         parts.append(drawn.replace("<svg", f'<svg y="30" width="{WIDTH}" height="{HEIGHT}"', 1))
-        for place, one in enumerate(series):
-            y = HEIGHT + 30 + 20 * place
-            line = f'class="line{place % KINDS}" stroke-dasharray="{dashes(place)}"'
+        for k, each in enumerate(series):
+            y = HEIGHT + 30 + 20 * k
+            line = f'class="line{k % KINDS}" stroke-dasharray="{dashes(k)}"'
             parts.append(
                 f'<path {line} d="M{LEFT} {y + 10}h36"/><text x="{LEFT + 46}" '
-                f'y="{y + 15}">{xml(one.name)}</text>'
+                f'y="{y + 15}">{xml(each.name)}</text>'
             )
         parts.append("</g>")
     return "".join([*parts, "</svg>\n"])
 
 
 def dashes(number: int) -> str:
-    """How a series is dashed: so that no two of the same colour look alike, nor any two neighbours
-    in print.
-    """
+    """How a series is dashed: two of one colour, and neighbours in print, look different."""
     return DASHES[(number + number // KINDS) % len(DASHES)]
 
 

@@ -27,9 +27,7 @@ ABOUT = (
 
 
 class Grid(NamedTuple):
-    """A table as it is shown: heads, rows of text, and which of these are bold, as (row, column);
-    `left` columns are names.
-    """
+    """A table as it is shown; `bold` has (row, column), `left` counts the columns of names."""
 
     title: str
     heads: list[str]
@@ -39,19 +37,17 @@ class Grid(NamedTuple):
 
 
 def grids(report: Report) -> list[Grid]:
-    """Means side by side; and, where there is a baseline, each cell with all that is known of
-    it.
-    """
+    """Means side by side and, where there is a baseline, each cell with its comparison."""
     return [overview(report), *([details(report)] if report.baseline is not None else [])]
 
 
 def overview(report: Report) -> Grid:
     """Percent: mean ± standard deviation over seeds (runs), a row's best bold."""
-    places = list(dict.fromkeys(cell.row for cell in report.cells))
+    keys = list(dict.fromkeys(cell.row for cell in report.cells))
     columns = heads(report)
-    rows, bold = [[*row, *([""] * len(columns))] for row in places], set()
+    rows, bold = [[*row, *([""] * len(columns))] for row in keys], set()
     for cell in report.cells:
-        row, column = places.index(cell.row), len(report.rows) + columns.index(cell.column)
+        row, column = keys.index(cell.row), len(report.rows) + columns.index(cell.column)
         rows[row][column] = score(cell)
         bold |= {(row, column)} if cell.best else set()
     figure = report.metric or "figure that each task monitors"
@@ -126,24 +122,19 @@ def score(cell: Cell) -> str:
 
 def comparison(cell: Cell) -> list[str]:
     """Difference, interval, corrected p, error reduction."""
-    found = cell.comparison
-    if found is None:
+    compared = cell.comparison
+    if compared is None:
         return [""] * 4
-    interval = (
-        ""
-        if found.interval is None
-        else "{:+.2f} to {:+.2f}".format(*(100 * end for end in found.interval))
-    )
-    star = (
-        "*"
-        if found.p_holm is not None and found.p_seeds is not None and found.p_holm < LEVEL
-        else ""
-    )
+    interval = ""
+    if compared.interval is not None:
+        interval = "{:+.2f} to {:+.2f}".format(*(100 * end for end in compared.interval))
+    p = None if compared.p_seeds is None else compared.p_holm
+    star = "*" if p is not None and p < LEVEL else ""
     return [
-        f"{100 * found.difference:+.2f}",
+        f"{100 * compared.difference:+.2f}",
         interval,
-        p_value(found.p_holm) + star,
-        percent(found.error_reduction),
+        p_value(compared.p_holm) + star,
+        percent(compared.error_reduction),
     ]
 
 
@@ -204,9 +195,8 @@ def latex(reports: Sequence[Report]) -> str:
 
 
 def _tex(text: str) -> str:
-    start = (
-        "{}" if text.startswith(("[", "*")) else ""
-    )  # or the \\ or rule above takes it for its own argument
+    # Or the \\ or rule above takes it for its own argument.
+    start = "{}" if text.startswith(("[", "*")) else ""
     return start + escape.latex(text)
 
 
@@ -218,12 +208,12 @@ def footnotes(reports: Sequence[Report]) -> list[str]:
 
 def records(report: Report) -> list[dict[str, Any]]:
     """A flat record for each cell; figures are fractions of 1."""
-    found = []
+    cells = []
     for cell in report.cells:
         keys = dict(zip([*report.rows, *report.columns], [*cell.row, *cell.column], strict=True))
         compared = cell.comparison._asdict() if cell.comparison else {}
         low, high = compared.pop("interval", None) or (None, None)
-        found.append(
+        cells.append(
             ({"table": report.title} if report.title else {})
             | keys
             | {
@@ -235,7 +225,7 @@ def records(report: Report) -> list[dict[str, Any]]:
             | (compared | {"low": low, "high": high} if cell.comparison else {})
             | {"published": cell.published, "baseline": cell.column == report.baseline}
         )
-    return found
+    return cells
 
 
 def as_json(reports: Sequence[Report]) -> str:
