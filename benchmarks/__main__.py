@@ -136,9 +136,10 @@ def main() -> None:
                     comparison = dataclasses.replace(
                         comparison, measure=measure, measured="s of CPU"
                     )
-                found = list(measured(comparison, chosen.repeats or (1 if quick else 5)))
-                console.print(table(found))
-                rows += found
+                repeats = chosen.repeats or (1 if quick else 5)
+                measurements = list(measured(comparison, repeats))
+                console.print(table(measurements))
+                rows += measurements
     if chosen.json:
         machine = {
             "torch": torch.__version__,
@@ -158,12 +159,11 @@ def main() -> None:
 def sentences(text: Path | None, scratch: Path) -> list[list[str]]:
     """The sentences of some length of a text, or of the generated one."""
     path = text or files(task="lm", root=scratch, size=100, seed=1)["train"]
-    found = list(
-        islice((sentence for sentence in read_sentences(path) if 3 <= len(sentence) <= 60), 4096)
-    )
-    if not found:
+    fitting = (sentence for sentence in read_sentences(path) if 3 <= len(sentence) <= 60)
+    chosen = list(islice(fitting, 4096))
+    if not chosen:
         raise SystemExit(f"--text {text}: it has no sentence of 3 to 60 tokens")
-    return found
+    return chosen
 
 
 def measured(comparison: Comparison, repeats: int) -> Iterator[dict[str, Any]]:

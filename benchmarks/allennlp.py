@@ -18,15 +18,16 @@ from typing import Any, ClassVar
 from elmo_bench.encoders.bilm import BiLm, save
 
 AS_THEY_ARE = {
-    *(
-        "modules.elmo",
-        "modules.elmo_lstm",
-        "modules.encoder_base",
-        "modules.highway",
-        "modules.scalar_mix",
-    ),
-    *("modules.lstm_cell_with_projection", "nn.util", "nn.initializers", "common.checks"),
+    "common.checks",
     "data.token_indexers.elmo_indexer",
+    "modules.elmo",
+    "modules.elmo_lstm",
+    "modules.encoder_base",
+    "modules.highway",
+    "modules.lstm_cell_with_projection",
+    "modules.scalar_mix",
+    "nn.initializers",
+    "nn.util",
 }
 
 

@@ -183,9 +183,8 @@ def _training(setting: Setting, size: str, chars: Tensor) -> dict[str, Callable[
         ).backward(),  # type: ignore
     }
     if setting.peers:
-        peer = allennlp.load(setting.peers, setting.bilm(size), setting.scratch, train=True).to(
-            setting.device
-        )
+        peer = allennlp.load(setting.peers, setting.bilm(size), setting.scratch, train=True)
+        peer = peer.to(setting.device)
         means["AllenNLP, two boundaries more"] = lambda: (
             peer(chars)["activations"][-1].sum().backward()
         )

@@ -102,7 +102,7 @@ def main() -> None:
             count = len(range(chosen.tasks.index(task), chosen.kills, len(chosen.tasks)))
             return killed_runs(task, count, random.Random(f"{chosen.seed} {task}"), Path(folder))
 
-        outcomes = [outcome for found in pool.map(kills, chosen.tasks) for outcome in found]
+        outcomes = [outcome for of_task in pool.map(kills, chosen.tasks) for outcome in of_task]
     Console(width=100).print(table(outcomes))
     sys.exit(0 if all(outcome.is_equal for outcome in outcomes) else 1)
 

@@ -19,23 +19,16 @@ ROOT = Path(__file__).parents[1]
 
 def compare(setting: Setting) -> Iterator[Comparison]:
     """Start-up, then memory for each size of biLM."""
-    places = [f"cache_dir={setting.scratch}", f"hydra.run.dir={setting.scratch}/run"]
+    folders = [f"cache_dir={setting.scratch}", f"hydra.run.dir={setting.scratch}/run"]
     stop = "+task.callbacks=[{_target_:benchmarks.first_step.Stop}]"
+    first_step = ["run.py", "task=ner", "trainer=cpu", stop, *folders]
     commands = {
         "run.py --help": ["run.py", "--help"],
-        "run.py task=ner, until its first training step": [
-            "run.py",
-            "task=ner",
-            "trainer=cpu",
-            stop,
-            *places,
-        ],
+        "run.py task=ner, until its first training step": first_step,
     }
-    imports = (
-        ("torch",)
-        if setting.quick
-        else ("torch", "pytorch_lightning", "elmo_bench", "elmo_bench.jobs.train")
-    )
+    imports = ["torch"]
+    if not setting.quick:
+        imports += ["pytorch_lightning", "elmo_bench", "elmo_bench.jobs.train"]
     commands |= {f"import {name}": ["-c", f"import {name}"] for name in imports}
     yield Comparison(
         "start-up", {name: partial(_python, *arguments) for name, arguments in commands.items()}
@@ -50,16 +43,10 @@ def compare(setting: Setting) -> Iterator[Comparison]:
             "weights alone",
             *(["AllenNLP"] if setting.peers else []),
         ):
-            arguments = [
-                name,
-                size,
-                file,
-                setting.scratch,
-                *([setting.peers] if setting.peers else []),
-            ]
-            means[name] = cache(
-                partial(_python, "-m", "benchmarks.processes", *map(str, arguments))
-            )  # once says it all
+            peers = [setting.peers] if setting.peers else []
+            arguments = map(str, [name, size, file, setting.scratch, *peers])
+            command = partial(_python, "-m", "benchmarks.processes", *arguments)
+            means[name] = cache(command)  # once says it all
         yield Comparison(
             f"biLM {size}, memory", means, measure=lambda call: float(str(call())), measured="MB"
         )

@@ -44,8 +44,8 @@ def _of(setting: Setting, size: str) -> Iterator[Comparison]:
         build[name] = torch.no_grad()(lambda: [peer(char_ids(batch)) for batch in alike])
     yield Comparison(f"store {size}, build", build, tokens, "tokens")
 
-    found = build_store(model, sentences, layers, next(folders))
-    if found is None:
+    built = build_store(model, sentences, layers, next(folders))
+    if built is None:
         raise OSError(f"{setting.scratch} has no room for the layers of {tokens:,} tokens")
     shuffled = random.Random(0).sample(sentences, len(sentences))
     batches = [
@@ -54,8 +54,8 @@ def _of(setting: Setting, size: str) -> Iterator[Comparison]:
     masks = [(char_ids(batch) > 0).any(-1) for batch in batches]
 
     def read() -> None:
-        _forget(found.folder)
-        store = LayerStore(found.folder, layers)
+        _forget(built.folder)
+        store = LayerStore(built.folder, layers)
         for batch, mask in zip(batches, masks, strict=True):
             store(batch, mask)
 

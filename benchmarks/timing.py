@@ -67,4 +67,4 @@ class Comparison:
         for _ in range(1 + repeats):
             for name, call in self.means.items():
                 figures[name].append(self.measure(call))
-        return {name: statistics.median(found[1:]) for name, found in figures.items()}
+        return {name: statistics.median(values[1:]) for name, values in figures.items()}

@@ -52,10 +52,10 @@ class Trigram:
     def probabilities(self, keys: np.ndarray) -> np.ndarray:
         """P of the last word of each trigram, given the others."""
         words = self.size - 1  # all but `begin`
-        found = np.full(len(keys), 1 / words)
+        values = np.full(len(keys), 1 / words)
         for order, table in reversed(list(enumerate(self.tables))):
-            found = table.interpolate(keys & (1 << BITS * (3 - order)) - 1, found)
-        return found
+            values = table.interpolate(keys & (1 << BITS * (3 - order)) - 1, values)
+        return values
 
     def perplexity(self, sentences: Iterable[np.ndarray]) -> float:
         """Exp of the mean negative log probability of the words and the ends of sentences."""
@@ -75,22 +75,19 @@ class _Table:
         self.totals = np.add.reduceat(counts, starts)
 
     def interpolate(self, keys: np.ndarray, lower: np.ndarray) -> np.ndarray:
-        """Discounted probability, the rest shared out as the lower order says; the lower order
-        alone where a history is new.
-        """
+        """Discounted probability plus the lower order's; for new histories the lower order's only."""
         counts = _find(self.keys, self.counts, keys)
         totals, types = (
             _find(self.histories, values, keys >> BITS) for values in (self.totals, self.types)
         )
-        known = np.maximum(totals, 1)
-        found = (np.maximum(counts - self.discount, 0) + self.discount * types * lower) / known
-        return np.where(totals > 0, found, lower)
+        mass = np.maximum(counts - self.discount, 0) + self.discount * types * lower
+        return np.where(totals > 0, mass / np.maximum(totals, 1), lower)
 
 
 def _find(keys: np.ndarray, values: np.ndarray, wanted: np.ndarray) -> np.ndarray:
     """The values that stand beside some keys, 0 for keys that are not there."""
-    places = np.searchsorted(keys, wanted).clip(max=len(keys) - 1)
-    return np.where(keys[places] == wanted, values[places], 0)
+    rows = np.searchsorted(keys, wanted).clip(max=len(keys) - 1)
+    return np.where(keys[rows] == wanted, values[rows], 0)
 
 
 def numbered(path: str, numbers: dict[str, int]) -> Iterable[np.ndarray]:

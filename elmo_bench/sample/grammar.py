@@ -150,8 +150,7 @@ class Narrator:
         self.told: list[tuple[Event, int]] = []
         self._frames = count()
 
-    # -- mentions
-    # ----------------------------------------------------------------------------------------------------
+    # --- mentions ---
 
     def chance(self, probability: float) -> bool:
         return self.rng.random() < probability
@@ -343,8 +342,7 @@ class Narrator:
             return self._pronoun(it)
         return "they" if it.plural else "he"
 
-    # -- verbs
-    # -------------------------------------------------------------------------------------------------------
+    # --- verbs ---
 
     def verbs(
         self, it: Verb, tense: str, agreement: str, *, negated: bool = False
@@ -454,8 +452,7 @@ class Narrator:
         )
         return phrase("S", subject.playing((frame, what.frame.subject_role)), vp)
 
-    # -- adjuncts
-    # ----------------------------------------------------------------------------------------------------
+    # --- adjuncts ---
 
     def adjuncts(self, what: Event, frame: int, number: int) -> list[Phrase]:
         """Some adjuncts of a predicate, no two of the same role."""
@@ -534,8 +531,7 @@ class Narrator:
             "S", phrase("VP", *words("to/TO", f"{base}/VB"), simple_np(f"{noun}/NN"))
         ), "ARGM-PRP"
 
-    # -- sentences: each rule returns what stands before the stop
-    # -----------------------------------------------------
+    # --- sentences: each rule returns what stands before the stop ---
 
     def pick(self, about: Entity | None = None) -> Event:
         return event(self.rng, self.cast, about=about)
@@ -731,8 +727,7 @@ class Narrator:
         rest = phrase("S", leaf("CC", self.one("and", "but")), second).playing((frame, "C-ARG1"))
         return phrase("S", *start, *speech, COMMA, opening, rest, STOP, closing)
 
-    # -- stories
-    # -----------------------------------------------------------------------------------------------------
+    # --- stories ---
 
     def about(self) -> Event:
         """What happens next: mostly something to whom the last sentence was about."""

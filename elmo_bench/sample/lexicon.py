@@ -35,8 +35,7 @@ def zipf(rng: Random, items: Sequence[T]) -> T:
     return rng.choices(items, cum_weights=_cumulative(len(items)))[0]
 
 
-# -- morphology
-# ------------------------------------------------------------------------------------------------------
+# --- morphology ---
 
 _IRREGULAR = {
     "babysit": "babysat babysat", "be": "was been", "become": "became become", "begin": "began "
@@ -180,8 +179,7 @@ def verb(base: str) -> Verb:
     return Verb(base, past, participle, _third(base), _gerund(base))
 
 
-# -- verbs and what they select
-# --------------------------------------------------------------------------------------
+# --- verbs and what they select ---
 
 
 @dataclass(frozen=True, slots=True)
@@ -419,8 +417,7 @@ SAYING = tuple(
     verb(base) for base in listed("say explain reply insist add claim admit announce recall")
 )
 
-# -- nouns
-# -----------------------------------------------------------------------------------------------------------
+# --- nouns ---
 
 
 def _hypernyms(text: str) -> dict[str, str]:
@@ -628,8 +625,7 @@ AIMS = listed(
     "attract:attention cut:costs keep:warm"
 )
 
-# -- adjectives
-# ------------------------------------------------------------------------------------------------------
+# --- adjectives ---
 
 ADJECTIVES = {
     PER: listed(
@@ -673,8 +669,7 @@ ADJECTIVES = {
     "people": listed("foreign local angry elderly curious wealthy noisy bewildered"),
 }
 
-# -- opinion
-# ---------------------------------------------------------------------------------------------------------
+# --- opinion ---
 
 OPINION_ADJECTIVES = {
     -2: listed(

@@ -85,8 +85,7 @@ class Logician:
     def chance(self, probability: float) -> bool:
         return self.rng.random() < probability
 
-    # -- saying it
-    # ---------------------------------------------------------------------------------------------------
+    # --- saying it ---
 
     def denote(self, it: Filler) -> Phrase:
         """What a participant is called: the same in both sentences of a pair, unless `pair`
@@ -145,8 +144,7 @@ class Logician:
         same = [token.word for token in first.leaves()] == [token.word for token in second.leaves()]
         return None if same else Pair(first, second, label)
 
-    # -- what can be said
-    # --------------------------------------------------------------------------------------------
+    # --- what can be said ---
 
     def happening(self, wanted: Callable[[Event], bool]) -> Event | None:
         """An event without parts of entities, of a wanted kind."""
@@ -203,15 +201,14 @@ class Logician:
         extra = extra if general is what or self.chance(0.2) else ()
         return Statement(what, adjuncts=shared + extra), Statement(general, adjuncts=shared)
 
-    # -- the squares of labels
-    # ---------------------------------------------------------------------------------------
+    # --- the squares of labels ---
 
     def monotone(self, label: str) -> Pair | None:
         """More and less special statements."""
-        found = self.special_and_general()
-        if found is None:
+        statements = self.special_and_general()
+        if statements is None:
             return None
-        q, p = found
+        q, p = statements
         also = self.paraphrase(q)
         options = {
             "entailment": (
@@ -308,9 +305,9 @@ class Logician:
         families = (self.monotone, self.kind, self.antonym, self.exchanged, self.unrelated)
         while True:
             self.styles = {}
-            found = self.rng.choices(families, weights=(60, 15, 12, 8, 5))[0](label)
-            if found is not None:
-                return found
+            pair = self.rng.choices(families, weights=(60, 15, 12, 8, 5))[0](label)
+            if pair is not None:
+                return pair
 
 
 def pairs(narrator: Narrator, count: int) -> list[Pair]:

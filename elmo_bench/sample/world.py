@@ -65,12 +65,12 @@ def names(*, count: int, rng: Random, split: str, raw: bool = False) -> tuple[st
     occur in `train`.
     """
     buckets = (_LM_BUCKETS if raw else _BUCKETS)[split]
-    found: dict[str, None] = {}
-    while len(found) < count:
+    drawn: dict[str, None] = {}
+    while len(drawn) < count:
         name = _syllables(rng)
         if 3 <= len(name) <= 9 and name not in _ENGLISH and crc32(name.encode()) % 16 in buckets:
-            found[name.capitalize()] = None
-    return tuple(found)
+            drawn[name.capitalize()] = None
+    return tuple(drawn)
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,8 +71,7 @@ def ner(story: Story, rng: Random, identity: str, heldout: bool) -> str:
     return "\n".join(lines) + "\n"
 
 
-# -- CoNLL-2012
-# ------------------------------------------------------------------------------------------------------
+# --- CoNLL-2012 ---
 
 _ONTONOTES = {"PER": "PERSON", "ORG": "ORG", "LOC": "GPE", "MISC": "WORK_OF_ART"}
 
@@ -168,8 +167,7 @@ def ontonotes(story: Story, rng: Random, identity: str, heldout: bool) -> str:
     return "\n".join([*lines, "#end document"]) + "\n"
 
 
-# -- sentences and pairs
-# ---------------------------------------------------------------------------------------------
+# --- sentences and pairs ---
 
 
 def _plain(tree: Phrase) -> str:
