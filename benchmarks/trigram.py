@@ -75,7 +75,7 @@ class _Table:
         self.totals = np.add.reduceat(counts, starts)
 
     def interpolate(self, keys: np.ndarray, lower: np.ndarray) -> np.ndarray:
-        """Discounted probability plus the lower order's; for new histories the lower order's only."""
+        """Discounted probability plus the lower order's; for new histories only the latter."""
         counts = _find(self.keys, self.counts, keys)
         totals, types = (
             _find(self.histories, values, keys >> BITS) for values in (self.totals, self.types)
