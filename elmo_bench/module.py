@@ -183,7 +183,8 @@ class TaskModule(pl.LightningModule):
         while self.watching:
             self.watching.pop().remove()
         for place, norms in self.norms.items():
-            self.mean_norms[place] = norms.compute().tolist()
+            # Of a single value torchmetrics makes a number.
+            self.mean_norms[place] = norms.compute().flatten().tolist()
             norms.reset()
 
     def mix(self) -> dict[str, float]:

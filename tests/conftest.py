@@ -5,13 +5,12 @@ that do not change, a tiny run.
 import os
 from pathlib import Path
 
-os.environ.setdefault(
-    "OMP_NUM_THREADS", "1"
-)  # tests are small: threads would only wait for each other
-
-os.environ.pop(
-    "SLURM_NTASKS", None
-)  # a job of SLURM may run the tests; their runs are no tasks of it
+# Tests are small: threads would only wait for each other.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+# A job of SLURM may run the tests; their runs are no tasks of it.
+os.environ.pop("SLURM_NTASKS", None)
+# No test waits for a hub.
+os.environ["HF_HUB_OFFLINE"] = "1"
 
 import pytest
 import torch

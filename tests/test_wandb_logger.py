@@ -76,6 +76,7 @@ def test_a_service_that_does_not_answer(tmp_path, monkeypatch, caplog):
 def test_a_key_that_is_none(tmp_path, monkeypatch, caplog):
     """As the library says so, without asking the service."""
     caplog.set_level(logging.INFO)
+    wandb.teardown()  # what it remembers of the environment, of other tests
     monkeypatch.setenv("WANDB_API_KEY", "abc")
     build(tmp_path)
     assert "wandb: offline (online failed: " in caplog.text
