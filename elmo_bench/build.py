@@ -74,6 +74,12 @@ def elmo(cfg: DictConfig) -> Elmo:
     built = Elmo(None if cfg.elmo.mix == "none" else _encoder(cfg), **settings)
     if cfg.elmo.lora is not None and built.encoder is not None:
         add_adapters(built.encoder, cfg.elmo.lora)
+    weights = () if built.encoder is None else built.encoder.parameters()
+    if any(weight.requires_grad and weight.dtype != torch.float32 for weight in weights):
+        raise ValueError(
+            "elmo.finetune=true trains weights in float32, since a small step is lost in 16 bits: "
+            "leave encoder.dtype=float32 and give trainer.precision=bf16-mixed"
+        )
     return built
 
 
@@ -363,7 +369,9 @@ def trainer(cfg: DictConfig, callbacks: list[Callback]) -> pl.Trainer:
         "enable_model_summary": False,
         "use_distributed_sampler": False,
     }
-    if cfg.trainer.get("strategy") == "ddp" and cfg.elmo.finetune:
+    devices, strategy = cfg.trainer.get("devices"), cfg.trainer.get("strategy")
+    several = strategy == "ddp" or (not strategy and isinstance(devices, int) and devices > 1)
+    if several and cfg.elmo.finetune:
         # an encoder's layers that are not mixed, or not trained yet, have no gradients
         settings["strategy"] = "ddp_find_unused_parameters_true"
     try:

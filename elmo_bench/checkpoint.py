@@ -380,10 +380,14 @@ def _check_model(
     own = [settings.get(key, option.get(key)) for key in ("model", "revision")]
     if own == [option.get(key) for key in ("model", "revision")]:
         return
-    if "encoder.model" not in inputs.overridden(cfg) and not Path(str(own[0])).is_dir():
+    if Path(str(own[0])).expanduser().is_dir():
+        return
+    given = {*inputs.overridden(cfg)}
+    if not {"encoder.model", "encoder.revision"} <= given:
         raise ValueError(
             f"checkpoint={path} reads encoder.model={own[0]}, which is no folder here: if you "
-            f"trust it, say encoder={settings['name']} encoder.model={own[0]}"
+            f"trust it, say encoder={settings['name']} encoder.model={own[0]} "
+            f"encoder.revision={own[1]}"
         )
 
 

@@ -16,9 +16,10 @@ def load_encoder(name: str | Path, **settings: Any) -> Any:
     `pooling="mean"` of a model of transformers. Raises FileNotFoundError and ValueError that say
     what is missing.
     """
-    if Path(name).is_file():
-        return static.load(name, **settings).eval()
-    folder = Path(name) if Path(name).is_dir() else Path(bilm.shipped(str(name)))
+    path = Path(name).expanduser()
+    if path.is_file():
+        return static.load(path, **settings).eval()
+    folder = path if path.is_dir() else Path(bilm.shipped(str(name)))
     options = bilm.in_folder(folder, "options") if folder.is_dir() else None
     weights = bilm.in_folder(folder, "weights") if options else None
     if options and weights:

@@ -16,6 +16,7 @@ import logging
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,9 +25,13 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from elmo_bench.checks import one_of
+
 log = logging.getLogger(__name__)
 POOLINGS = ("first", "last", "mean")
 DTYPES = ("float32", "bfloat16", "float16")
+# Any other name would have transformers fetch a kernel from the hub, which is code.
+ATTENTIONS = (None, "sdpa", "eager", "flash_attention_2")
 UNBOUNDED = 512  # pieces of a window, where neither model nor tokenizer has a bound
 BATCH_PIECES = 8192  # that the model reads at once, with padding
 SPACES = ("▁", "Ġ", " ")  # pieces that are a space and nothing else
@@ -99,6 +104,9 @@ class Transformer(nn.Module):
                 "encoder.model is empty: give a name on the hub or a folder, such as "
                 "encoder.model=bert-base-cased"
             )
+        one_of("encoder.attention", attention, ATTENTIONS)
+        if attention == "flash_attention_2" and not find_spec("flash_attn"):
+            raise ValueError("encoder.attention=flash_attention_2 needs the package flash-attn")
         self.tokenizer, self.model = _load(
             str(model), revision, getattr(torch, dtype), attention, pretrained
         )
@@ -213,7 +221,9 @@ class Transformer(nn.Module):
         ]
         if not texts:
             return []
-        encoded = self.tokenizer(texts, **_BARE, return_offsets_mapping=True)
+        # A word that is written as a special piece, "</s>" say, is a word.
+        how = _BARE | {"split_special_tokens": True, "return_offsets_mapping": True}
+        encoded = self.tokenizer(texts, **how)
         rows = []
         for words, kept, ids, offsets in zip(
             sentences, numbers, encoded["input_ids"], encoded["offset_mapping"], strict=True
@@ -454,6 +464,11 @@ def _load(
     with _quiet(transformers):
         config = _saying(model, transformers.AutoConfig.from_pretrained, source, **where)
         config.use_cache = False
+        if getattr(config, "_attn_implementation", None) not in ATTENTIONS:
+            raise ValueError(
+                f"encoder.model={model}: its config.json asks for attn_implementation="
+                f"{config._attn_implementation}, code from elsewhere, which is never run"
+            )
         if not hasattr(config, "vocab_size"):
             raise ValueError(
                 f"encoder.model={model} is no encoder of text: its type is {config.model_type}"
@@ -773,7 +788,14 @@ def _tokenizer_text(tokenizer: Any) -> Any:
         state = json.loads(tokenizer.backend_tokenizer.to_str())
         # Calls change the other two.
         return {key: value for key, value in state.items() if key not in ("truncation", "padding")}
-    return [type(tokenizer).__name__, sorted(tokenizer.get_vocab().items()), tokenizer.init_kwargs]
+    kwargs = {
+        key: value
+        for key, value in tokenizer.init_kwargs.items()
+        if key not in ("name_or_path", "is_local", "local_files_only") and not key.endswith("_file")
+    }
+    ranks = sorted(map(str, getattr(tokenizer, "bpe_ranks", {}).items()))
+    vocabulary = sorted(tokenizer.get_vocab().items())
+    return [type(tokenizer).__name__, vocabulary, kwargs, ranks]
 
 
 # Windows.

@@ -37,6 +37,8 @@ def published(run: Run, metric: str, split: str, name: str | None = None) -> flo
     """The paper's figure for the setting of a run, from one of its tables, or the first that has
     one; None where it has none.
     """
+    if str(run["choices"].get("rnn._target_")).endswith(".Identity"):
+        return None  # a linear head
     settings = _content()["settings"]
     if not _is_baseline(run) and not all(_has(run, key, settings[key]) for key in settings):
         return None

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+FROM_THEN_ON = {"lr_decay": 1.0, "unfreeze": "all", "lora": None}  # what newer settings do
 ENCODERS_OWN = (
     "name",
     "dir",
@@ -19,12 +20,14 @@ def today(config: dict[str, Any]) -> None:
         return
     if "layer_norm" in elmo:
         elmo["norm"] = "batch" if elmo.pop("layer_norm") else "none"
+    for key, value in FROM_THEN_ON.items():
+        elmo.setdefault(key, value)
     if "name" not in elmo:
         return
     config["rnn"] = config.pop("encoder", {})
     encoder = {key: elmo.pop(key) for key in ENCODERS_OWN if key in elmo}
     if elmo.pop("layers", None) is not None:
-        encoder["_target_"] = "elmo_bench.encoders.bilm.load"
+        encoder |= {"_target_": "elmo_bench.encoders.bilm.load", "directions": None}
     else:
         encoder = {"name": encoder["name"]}
     config["encoder"] = encoder

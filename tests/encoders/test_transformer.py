@@ -699,3 +699,28 @@ def test_a_run_says_at_once_what_it_lacks(tiny, monkeypatch, name, message):
     cfg = tiny(f"encoder={name}")
     with pytest.raises((ValueError, OSError), match=message):
         train(cfg)
+
+
+def test_a_word_is_no_special_piece(folders):
+    """Where the vocabulary lets it be read as something else."""
+    one = Transformer(model=folders["roberta"])
+    pieces = one.prepare([["a", "</s>", "b"]])
+    assert one.tokenizer.eos_token_id not in pieces.ids[0].tolist()
+
+
+@pytest.mark.parametrize("attention", ["kernels-community/flash-attn2", "flash_attention_9"])
+def test_no_kernel_of_the_hub_is_run(folders, tmp_path, attention):
+    with pytest.raises(ValueError, match=r"encoder\.attention=.*, but it may be None, sdpa"):
+        Transformer(model=folders["bert"], attention=attention)
+    shutil.copytree(folders["bert"], tmp_path / "model")
+    config = json.loads((tmp_path / "model" / "config.json").read_text())
+    config["attn_implementation"] = attention
+    (tmp_path / "model" / "config.json").write_text(json.dumps(config))
+    with pytest.raises(ValueError, match="which is never run"):
+        Transformer(model=tmp_path / "model")
+
+
+def test_sixteen_bits_are_not_fine_tuned(tiny, folders):
+    model = ["encoder=transformer", f"encoder.model={folders['bert']}", "encoder.dtype=bfloat16"]
+    with pytest.raises(ValueError, match=r"elmo\.finetune=true trains weights in float32"):
+        train(tiny(*model, "elmo.finetune=true"))
