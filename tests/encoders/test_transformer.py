@@ -512,7 +512,7 @@ def test_load_encoder(folders, sentences):
         ({"dtype": "auto"}, r"encoder\.dtype=auto, but it may be float32"),
         ({"window": 2}, r"encoder\.window=2, but this model has 2 special pieces .* at most 512"),
         ({"window": 513}, r"encoder\.window=513, .* at most 512"),
-        ({"attention": "best"}, r"encoder\.model=.*best"),
+        ({"attention": "best"}, r"encoder\.attention=best"),
     ],
 )
 def test_settings_that_it_does_not_have(folders, settings, message):
