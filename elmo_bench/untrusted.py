@@ -1,0 +1,124 @@
+"""Files that a stranger may have written: how much of one is read, and what is said of a bad one.
+
+Every limit is far above what an honest file needs. Errors are ValueError and begin with the file.
+"""
+
+import gzip
+import json
+import math
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, NoReturn, cast
+
+JSON_BYTES = 1 << 24  # of a JSON file, unless its reader asks for more
+LINE_BYTES = 1 << 24  # of a line of text
+NESTING = 100  # JSON's lists and objects inside each other
+INTEGERS = range(-(2**63), 2**63)  # of JSON
+# Text packs to a fifth, a regular corpus to a fiftieth, and zeros to a thousandth.
+GZIP_RATIO, GZIP_FREE = 200, 1 << 28  # a small archive may hold so many bytes in any case
+BOM = b"\xef\xbb\xbf"
+
+
+def read_json(path: str | Path, kind: type = dict, *, max_bytes: int = JSON_BYTES) -> Any:
+    """What a JSON file holds: an object, or a value of another `kind`; a `.gz` is unpacked.
+
+    Raises OSError where it cannot be read. Raises ValueError, with the file and the line, for a
+    file of more than `max_bytes`, for what is not JSON in UTF-8 (a byte order mark is skipped), and
+    as `parse_json`.
+    """
+    with opened(path) as file:
+        content = file.read(max_bytes + 1)
+    if len(content) > max_bytes:
+        raise ValueError(f"{path}: more than {max_bytes:,} bytes, the limit for such a file")
+    content = content.removeprefix(BOM)
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = 1 + content.count(b"\n", 0, error.start)
+        byte = content[error.start]
+        raise ValueError(f"{path}:{line}: byte {byte:#04x} is not UTF-8 text") from error
+    value = parse_json(text, f"{path}")
+    if not isinstance(value, kind):
+        name = "a JSON object" if kind is dict else "a JSON list"
+        raise ValueError(f"{path}: {text[:50]!r}, but this file holds {name}")
+    return value
+
+
+def parse_json(text: str, source: str) -> Any:
+    """The value that a JSON text has.
+
+    Raises ValueError, which begins with `source`, for what is not JSON, for lists and objects too
+    deep inside each other, and for a number that is not finite or does not fit into 64 bits.
+    """
+    try:
+        value = json.loads(text, parse_int=_integer, parse_float=_real, parse_constant=_real)
+    except json.JSONDecodeError as error:
+        line = f":{error.lineno}" if "\n" in text else ""
+        raise ValueError(
+            f"{source}{line}: not JSON, from character {error.colno}: {error.msg}"
+        ) from error
+    except RecursionError:
+        _refuse_nesting(source)
+    except ValueError as error:
+        raise ValueError(f"{source}: {error}") from error
+    # A short line has too few brackets to look any further.
+    if text.count("[") + text.count("{") > NESTING:
+        _check_nesting(value, source)
+    return value
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > 20 or int(digits) not in INTEGERS:
+        raise ValueError(f"{_short(digits)}, but an integer fits into 64 bits")
+    return int(digits)
+
+
+def _real(digits: str) -> float:
+    if not math.isfinite(value := float(digits)):
+        raise ValueError(f"{_short(digits)}, but a number is finite")
+    return value
+
+
+def _short(digits: str) -> str:
+    return digits if len(digits) <= 30 else f"{digits[:20]}... ({len(digits):,} digits)"
+
+
+def _check_nesting(value: Any, source: str) -> None:
+    inside = [value]
+    for _ in range(NESTING + 1):
+        items = (item.values() if isinstance(item, dict) else item for item in inside)
+        inside = [child for item in items for child in item if isinstance(child, dict | list)]
+        if not inside:
+            return
+    _refuse_nesting(source)
+
+
+def _refuse_nesting(source: str) -> NoReturn:
+    raise ValueError(f"{source}: more than {NESTING} lists and objects inside each other") from None
+
+
+@contextmanager
+def opened(path: str | Path) -> Iterator[IO[bytes]]:
+    """A file to read bytes from, unpacked where its name ends in `.gz`.
+
+    Raises OSError where it cannot be opened, and ValueError, also from the body, for a damaged
+    archive.
+    """
+    try:
+        with gzip.open(path, "rb") if Path(path).suffix == ".gz" else Path(path).open("rb") as file:
+            yield cast("IO[bytes]", file)
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise ValueError(f"{path}: a damaged gzip file: {error}") from error
+
+
+def check_unpacked(path: str | Path, unpacked: int, size: int) -> None:
+    """Raise ValueError where so many bytes came out of a file of `size` bytes that no text packs
+    so well.
+    """
+    if unpacked > max(GZIP_FREE, GZIP_RATIO * size):
+        raise ValueError(
+            f"{path}: {size:,} bytes that unpack to more than {unpacked:,}: unpack it yourself if "
+            "you trust it"
+        )

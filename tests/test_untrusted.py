@@ -1,0 +1,63 @@
+"""What is read of a file that a stranger may have written."""
+
+import gzip
+import re
+
+import pytest
+
+from elmo_bench import untrusted
+from elmo_bench.untrusted import opened, parse_json, read_json
+
+
+def test_reads_an_object_in_utf8_after_a_byte_order_mark_plain_or_packed(tmp_path):
+    content = b'\xef\xbb\xbf{"a": [1, -2.5e3, "\xc3\xa9", null, true]}\n'
+    (tmp_path / "a.json").write_bytes(content)
+    (tmp_path / "a.json.gz").write_bytes(gzip.compress(content))
+    for name in ("a.json", "a.json.gz"):
+        assert read_json(tmp_path / name) == {"a": [1, -2500.0, "é", None, True]}
+    with pytest.raises(ValueError, match="but this file holds a JSON list"):
+        read_json(tmp_path / "a.json", list)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", ": not JSON, from character 1: Expecting value"),
+        (b'{"a": 1,\n "b"}', ":2: not JSON, from character 5: Expecting ':' delimiter"),
+        (b'{"a":\n"\xff"}', ":2: byte 0xff is not UTF-8 text"),
+        (b"[1, 2]", ": '[1, 2]', but this file holds a JSON object"),
+        (b'{"a": NaN}', ": NaN, but a number is finite"),
+        (b'{"a": -Infinity}', ": -Infinity, but a number is finite"),
+        (b'{"a": 1e999}', ": 1e999, but a number is finite"),
+        (b'{"a": 9223372036854775808}', ": 9223372036854775808, but an integer fits into 64 bits"),
+        (b'{"a": %s}' % (b"7" * 5000), ": 77777777777777777777... (5,000 digits), but an integer"),
+        (b'{"a": %s%s}' % (b"[" * 101, b"]" * 101), ": more than 100 lists and objects inside"),
+        (b'{"a":' * 100_000, ": more than 100 lists and objects inside"),
+        (b" " * 1001, ": more than 1,000 bytes, the limit for such a file"),
+    ],
+)
+def test_says_the_file_and_what_is_wrong(tmp_path, content, said):
+    path = tmp_path / "a.json"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=f"^{re.escape(str(path))}{re.escape(said)}"):
+        read_json(path, max_bytes=1000 if said.endswith("such a file") else untrusted.JSON_BYTES)
+
+
+def test_nesting_as_deep_as_the_limit_is_read(tmp_path):
+    assert parse_json("[" * 100 + "]" * 100, "here")
+    assert len(parse_json("[" + "[]," * 1000 + "{}]", "here")) == 1001
+
+
+def test_a_packed_file_is_not_unpacked_past_the_limit(tmp_path):
+    path = tmp_path / "a.json.gz"
+    path.write_bytes(gzip.compress(b" " * 10_000_000))
+    with pytest.raises(ValueError, match=r"a\.json\.gz: more than 1,000 bytes"):
+        read_json(path, max_bytes=1000)
+
+
+@pytest.mark.parametrize("damage", [lambda b: b[:-9], lambda b: b[:30] + b"xx" + b[32:], lambda b: b"PK" + b])  # fmt: skip
+def test_a_damaged_archive_is_named(tmp_path, damage):
+    path = tmp_path / "a.gz"
+    path.write_bytes(damage(gzip.compress(bytes(range(256)) * 9)))
+    with pytest.raises(ValueError, match=r"a\.gz: a damaged gzip file"), opened(path) as file:
+        file.read()
