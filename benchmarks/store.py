@@ -56,6 +56,7 @@ def _of(setting: Setting, size: str) -> Iterator[Comparison]:
     def read() -> None:
         _forget(built.folder)
         store = LayerStore(built.folder, layers)
+        store.check()
         for batch, mask in zip(batches, masks, strict=True):
             store(batch, mask)
 
@@ -70,7 +71,7 @@ def _of(setting: Setting, size: str) -> Iterator[Comparison]:
 
 def _forget(folder: Path) -> None:
     """Ask the system to drop what it remembers of the files, where it can be asked."""
-    for path in folder.glob("*.npy") if hasattr(os, "posix_fadvise") else ():
+    for path in folder.glob("*.bin") if hasattr(os, "posix_fadvise") else ():
         file = os.open(path, os.O_RDONLY)
         os.fsync(file)
         os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)

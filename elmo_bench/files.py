@@ -1,14 +1,16 @@
 """Files, written whole or not at all, by one process at a time, and downloaded if missing."""
 
+import errno
 import hashlib
 import logging
+import os
 import tempfile
 import zipfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from filelock import FileLock, Timeout
 
@@ -32,6 +34,19 @@ def atomic(path: str | Path) -> Iterator[Path]:
         except OSError:
             if not (scratch.is_dir() and path.is_dir()):
                 raise
+
+
+def reserve(file: IO[bytes], size: int) -> None:
+    """Take so many bytes of the disk for a file that is written piece by piece, where the system
+    can; OSError where there are not as many.
+    """
+    try:
+        os.posix_fallocate(file.fileno(), 0, size)
+    except AttributeError:
+        pass  # no such call on this system
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP):  # not on this file system
+            raise
 
 
 @contextmanager

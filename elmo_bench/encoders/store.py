@@ -1,10 +1,14 @@
 """A frozen encoder's layers for a data set's sentences, computed once and kept on disk.
 
 A store is a folder of arrays that are mapped into memory: the sentences' keys, where each begins,
-and a file for each layer that some run has asked for. Its name says whose layers these are and of
-which sentences. The mix is not in it: s_j and gamma stay trainable.
+and a file for each layer that some run has asked for. `store.json` is written last and says of each
+file its shape, type and checksum: a file that it does not name is not there. The folder's name says
+whose layers these are and of which sentences. The mix is not in it: s_j and gamma stay trainable.
 
-Axes: L layers, B batch, T tokens, D encoder.
+Whoever opens a store compares the files that it reads with their checksums. One that is damaged is
+set aside as FILE.damaged and computed again.
+
+Axes: L layers, B batch, T tokens, D encoder, S sentences.
 """
 
 import fcntl
@@ -16,15 +20,17 @@ import math
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from rich.progress import (
     BarColumn,
     Progress,
@@ -35,13 +41,16 @@ from rich.progress import (
 )
 from torch import Tensor
 
-from elmo_bench.files import alone
+from elmo_bench.files import alone, atomic, reserve
+from elmo_bench.untrusted import read_json
 
 from .encode import encode_each
 
 log = logging.getLogger(__name__)
 KEY_BYTES = 16
 SHARE = 0.5  # of the free disk, that a store may take
+HEADER, KEYS, STARTS, ASIDE = "store.json", "keys.bin", "starts.bin", ".damaged"
+BLOCK, THREADS = 1 << 20, 4  # of a checksum; two cores read 3.9 GB a second so, one core 3.0
 
 
 def sentence_key(sentence: Sequence[str]) -> bytes:
@@ -58,6 +67,7 @@ class LayerStore:
 
     def __init__(self, folder: Path, layers: Sequence[int], *, keep: bool = True) -> None:
         self.folder, self.layers, self.keep = folder, list(layers), keep
+        self.files: dict[str, Any] = {}  # what the header says of each sound one
         self._held: int | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -76,7 +86,7 @@ class LayerStore:
                 self._held = held
             else:  # somebody has removed it meanwhile
                 os.close(held)
-        with suppress(PermissionError):
+        with suppress(OSError):  # another user's, or on a disk that is read only
             os.utime(self.folder)
         return self
 
@@ -90,16 +100,48 @@ class LayerStore:
         if not self.keep and self.folder.is_dir():
             remove_store(self.folder)
 
+    def check(self) -> dict[str, str]:
+        """Compare the files that are read here with the header: what is wrong, by file.
+
+        It takes 0.3 s a gigabyte, and what it has read once need not come from the disk again.
+        """
+        try:
+            self.files = _header(self.folder)
+        except FileNotFoundError:  # nothing is whole yet
+            self.files = {}
+        except ValueError as error:
+            self.files = {}
+            return {HEADER: str(error)}
+        faults = {
+            name: fault
+            for name in self.names
+            if name in self.files and (fault := _fault(self.folder / name, self.files[name]))
+        }
+        self.files = {name: about for name, about in self.files.items() if name not in faults}
+        return faults
+
+    @property
+    def names(self) -> list[str]:
+        """The files that are read here."""
+        return [KEYS, STARTS, *map(_layer_file, self.layers)]
+
+    @property
+    def missing(self) -> list[str]:
+        """Those of them that were not there, or not sound, when they were checked."""
+        return [name for name in self.names if name not in self.files]
+
+    def _map(self, name: str) -> np.ndarray:
+        about = self.files[name]
+        return np.memmap(self.folder / name, about["dtype"], "r", shape=tuple(about["shape"]))
+
     @cached_property
     def _starts(self) -> dict[bytes, int]:
-        keys, starts = np.load(self.folder / "keys.npy"), np.load(self.folder / "starts.npy")
+        keys, starts = self._map(KEYS), self._map(STARTS)
         return {key.tobytes(): int(start) for key, start in zip(keys, starts, strict=True)}
 
     @cached_property
     def _arrays(self) -> dict[int, np.ndarray]:
-        return {
-            layer: np.load(_layer_file(self.folder, layer), mmap_mode="r") for layer in self.layers
-        }
+        return {layer: self._map(_layer_file(layer)) for layer in self.layers}
 
     def __call__(
         self, sentences: Sequence[Sequence[str]], mask: Bool[Tensor, "B T"]
@@ -130,46 +172,74 @@ def build_store(
 
     All stores below `folder` take at most `max_bytes`: those that were used least recently, and
     that no process reads, make room. None, and a line that says why, where that or the disk is not
-    enough. The encoder runs where it is. Raises FloatingPointError where it gives something that is
-    no finite number.
+    enough, or where nothing can be written. The encoder runs where it is. Raises FloatingPointError
+    where it gives something that is no finite number.
     """
     unique = {sentence_key(sentence): sentence for sentence in sentences if sentence}
-    keys = sorted(unique)
-    text = hashlib.sha256(b"".join(keys)).hexdigest()
+    if not unique:
+        return None
+    text = hashlib.sha256(b"".join(sorted(unique))).hexdigest()
     path = folder / f"{_name(encoder)}-{text[:12]}-{dtype}"
-    store = LayerStore(path, layers, keep=keep).hold()
-    if not (missing := _missing(store)):
-        return store
-    with alone(path, "another run computes the encoder's layers for this data: waiting for it"):
-        if missing := _missing(store):
-            count = sum(map(len, unique.values()))
-            size = count * len(missing) * encoder.dim * np.dtype(dtype).itemsize
-            if not _make_room(size, path, max_bytes):
-                log.info(
-                    "the encoder runs on every batch: its layers for this data would take %.1f GB. "
-                    "Stores may take %.1f GB in all (cache.max_bytes), and one of them %.0f %% of "
-                    "the %.1f GB that are free at %s",
-                    size / 1e9,
-                    max_bytes / 1e9,
-                    100 * SHARE,
-                    shutil.disk_usage(folder).free / 1e9,
-                    folder,
-                )
-                store.keep = any(path.iterdir())
-                store.close()
-                return None
-            log.info(
-                "the encoder reads %s sentences once, %s tokens; "
-                "layers %s take %.2f GB of %.0f GB that are free: %s",
-                f"{len(keys):,}",
-                f"{count:,}",
-                ", ".join(map(str, missing)),
-                size / 1e9,
-                shutil.disk_usage(folder).free / 1e9,
-                path,
-            )
-            _write(store, encoder, [unique[key] for key in keys], keys, missing, dtype)
-    return store
+    _tell_of_earlier(encoder, folder)
+    store = LayerStore(path, layers, keep=keep)
+    try:
+        store.hold().check()
+        if not store.missing:
+            return store
+        waiting = "another run computes the encoder's layers for this data: waiting for it"
+        with alone(path, waiting):
+            for scratch in path.glob(".*"):  # a killed run's
+                _remove(scratch)
+            _set_aside(path, store.check())  # the other one may have mended it
+            if not store.missing or _complete(store, encoder, unique, dtype, max_bytes):
+                return store
+    except OSError as error:
+        log.warning(
+            "%s cannot be written or read (%s): the encoder runs on every batch",
+            path,
+            error.strerror or error,
+        )
+    store.keep = store.keep and path.is_dir() and any(path.iterdir())
+    store.close()
+    return None
+
+
+def _complete(
+    store: LayerStore,
+    encoder: Any,
+    sentences: Mapping[bytes, Sequence[str]],
+    dtype: str,
+    max_bytes: float,
+) -> bool:
+    """Compute what a store lacks of these sentences, by key; False where there is no room."""
+    folder, count = store.folder.parent, sum(map(len, sentences.values()))
+    layers = [layer for layer in store.layers if _layer_file(layer) in store.missing]
+    size = count * len(layers) * encoder.dim * np.dtype(dtype).itemsize
+    if not _make_room(size, store.folder, max_bytes):
+        log.info(
+            "the encoder runs on every batch: its layers for this data would take %.1f GB. "
+            "Stores may take %.1f GB in all (cache.max_bytes), and one of them %.0f %% of "
+            "the %.1f GB that are free at %s",
+            size / 1e9,
+            max_bytes / 1e9,
+            100 * SHARE,
+            shutil.disk_usage(folder).free / 1e9,
+            folder,
+        )
+        return False
+    if layers:
+        log.info(
+            "the encoder reads %s sentences once, %s tokens; "
+            "layers %s take %.2f GB of %.0f GB that are free: %s",
+            f"{len(sentences):,}",
+            f"{count:,}",
+            ", ".join(map(str, layers)),
+            size / 1e9,
+            shutil.disk_usage(folder).free / 1e9,
+            store.folder,
+        )
+    _write(store, encoder, sentences, layers, dtype)
+    return True
 
 
 def find_store(
@@ -185,41 +255,55 @@ def find_store(
     Nothing is computed: the encoder runs on a batch with a sentence that is not there.
     """
     keys = {sentence_key(sentence) for sentence in sentences if sentence}
-    paths = sorted(folder.glob(f"{_name(encoder)}-*-{dtype}"))
-    stores = [store for path in paths if not _missing(store := LayerStore(path, layers))]
-    counts = [len(keys & store._starts.keys()) for store in stores]
-    if not any(counts):
+    stores = []
+    for path in sorted(folder.glob(f"{_name(encoder)}-*-{dtype}")):
+        # Its sentences first: only of the store that is taken, all of the layers are read.
+        store = LayerStore(path, [])
+        _warn(path, store.check())
+        if not store.missing and set(map(_layer_file, layers)) <= store.files.keys():
+            stores.append((len(keys & store._starts.keys()), path))
+    count, path = max(stores, default=(0, folder), key=lambda counted: counted[0])
+    if not count:
         return None
-    best = stores[counts.index(max(counts))].hold()
-    if _missing(best):  # it made room for another one meanwhile
-        best.keep = False
+    best = LayerStore(path, layers).hold()
+    _warn(path, best.check())
+    if best.missing:  # damaged, or it made room for another one meanwhile
+        best.keep = any(path.iterdir())
         best.close()
         return None
     return best
 
 
+def _warn(folder: Path, faults: Mapping[str, str]) -> None:
+    for name, fault in faults.items():
+        log.warning("%s %s: this store is not used", folder / name, fault)
+
+
 def remove_store(folder: Path) -> bool:
     """Delete a store unless a process reads it; whether it is gone."""
-    held = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        shutil.rmtree(folder)
-    except OSError:
-        return False
-    finally:
-        os.close(held)
+    with ExitStack() as stack:
+        try:
+            held = os.open(folder, os.O_RDONLY)
+            stack.callback(os.close, held)
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(folder)
+        except OSError:
+            return False
     return True
 
 
 def _make_room(size: int, store: Path, max_bytes: float) -> bool:
-    """Whether a store may grow by `size` bytes; the least recently used others go if that helps."""
+    """Whether a store may grow by `size` bytes; what was set aside goes if that helps, and then the
+    least recently used others.
+    """
     folder = store.parent
     others = [path for path in folder.iterdir() if path.is_dir() and path != store]
     others.sort(key=lambda path: path.stat().st_mtime)
-    sizes = {
-        path: sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
-        for path in (store, *others)
-    }
+    sizes = {path: _size(path) for path in (store, *others)}
+    if sum(sizes.values()) + size > max_bytes or size > SHARE * shutil.disk_usage(folder).free:
+        for aside in folder.glob(f"*/*{ASIDE}"):
+            _remove(aside)
+        sizes = {path: _size(path) for path in sizes}
     free, used = shutil.disk_usage(folder).free, sum(sizes.values())
     if sizes[store] + size > max_bytes or size > SHARE * (free + used - sizes[store]):
         return False
@@ -232,31 +316,164 @@ def _make_room(size: int, store: Path, max_bytes: float) -> bool:
     return used + size <= max_bytes and size <= SHARE * free
 
 
-def _layer_file(folder: Path, layer: int) -> Path:
-    return folder / f"layer{layer}.npy"
+def _size(folder: Path) -> int:
+    """Of all its files, those that go meanwhile left out."""
+    size = 0
+    for path in folder.rglob("*"):
+        with suppress(OSError):
+            size += path.lstat().st_size if not path.is_dir() else 0
+    return size
 
 
-def _missing(store: LayerStore) -> list[int]:
-    return [layer for layer in store.layers if not _layer_file(store.folder, layer).is_file()]
+def _remove(path: Path) -> None:
+    """Delete a file or a folder, if it is there."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _layer_file(layer: int) -> str:
+    return f"layer{layer}.bin"
 
 
 def _name(encoder: Any) -> str:
-    """What tells an encoder's stores from those of others."""
+    """What tells an encoder's stores from those of others, and from those of earlier versions."""
+    return f"v2-{_earlier_name(encoder)}"
+
+
+def _earlier_name(encoder: Any) -> str:
     return f"e{hashlib.sha256(encoder.fingerprint().encode()).hexdigest()[:12]}"
+
+
+def _tell_of_earlier(encoder: Any, folder: Path) -> None:
+    """Say that an earlier version's stores are not read: those have no checksums."""
+    for path in folder.glob(f"{_earlier_name(encoder)}-*"):
+        if path.is_dir():
+            log.info(
+                "%s is of an earlier version, without checksums: it is not read; "
+                "job=cache clear=layers removes it",
+                path,
+            )
+
+
+def _header(folder: Path) -> dict[str, Any]:
+    """The shape, type and checksum of each file of a store.
+
+    Raises FileNotFoundError where there is no header yet, and ValueError for a damaged one, or
+    another store's.
+    """
+    try:
+        content = read_json(folder / HEADER)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise ValueError(f"cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise ValueError(f"is damaged: {error}") from error
+    files = content.get("files")
+    if content != _as_header(folder, files):
+        raise ValueError("is damaged, or of another store")
+    return files
+
+
+def _as_header(folder: Path, files: Any) -> dict[str, Any]:
+    text = json.dumps([folder.name, files], sort_keys=True)
+    return {"store": folder.name, "files": files, "crc32": zlib.crc32(text.encode())}
+
+
+def _about(path: Path, shape: Sequence[int], dtype: np.dtype) -> dict[str, Any]:
+    """What the header says of a file that holds such an array."""
+    return {"shape": [*shape], "dtype": dtype.str, "crc32": _crc32(path)}
+
+
+def _fault(path: Path, about: Mapping[str, Any]) -> str | None:
+    """What is wrong with a file of which the header says this."""
+    size = math.prod(about["shape"]) * np.dtype(about["dtype"]).itemsize
+    try:
+        if not path.is_file():
+            return "is not there"
+        if (present := path.stat().st_size) != size:
+            return f"has {present:,} bytes instead of {size:,}"
+        if _crc32(path) != about["crc32"]:
+            return "holds other bytes than were written"
+    except OSError as error:
+        return f"cannot be read: {error.strerror}"
+    return None
+
+
+def _crc32(path: Path) -> int:
+    """The CRC-32 of the CRC-32s of a file's blocks, which threads compute side by side.
+
+    Sums of 64-bit numbers would be twice as fast, but they do not see blocks that change places.
+    """
+    with path.open("rb") as file, ThreadPoolExecutor(THREADS) as pool:
+        starts = range(0, os.fstat(file.fileno()).st_size, BLOCK)
+        sums = pool.map(lambda start: zlib.crc32(os.pread(file.fileno(), BLOCK, start)), starts)
+        return zlib.crc32(np.array([*sums], dtype="<u4").tobytes())
+
+
+def _set_aside(folder: Path, faults: Mapping[str, str]) -> None:
+    """Rename damaged files, over those of the same name that were set aside before."""
+    for name, fault in faults.items():
+        path = folder / name
+        log.warning("%s %s: it is set aside as %s%s and built again", path, fault, name, ASIDE)
+        if path.is_symlink() or path.exists():
+            aside = path.with_name(name + ASIDE)
+            _remove(aside)
+            path.rename(aside)
 
 
 def _write(
     store: LayerStore,
     encoder: Any,
-    sentences: Sequence[Sequence[str]],
-    keys: Sequence[bytes],
+    sentences: Mapping[bytes, Sequence[str]],
     layers: Sequence[int],
     dtype: str,
 ) -> None:
-    """Compute in a scratch folder, then move the files, so that each is whole or not there."""
-    starts = np.array([0, *itertools.accumulate(map(len, sentences))], dtype=np.int64)
-    for stale in store.folder.glob(".*"):  # a killed run's
-        shutil.rmtree(stale)
+    """Compute in a scratch folder, move the files, and only then name them in the header."""
+    folder, keys = store.folder, sorted(sentences)
+    ordered = [sentences[key] for key in keys]
+    ends = np.array([*itertools.accumulate(map(len, ordered))], dtype=np.int64)
+    rows = np.frombuffer(b"".join(keys), dtype=np.uint8).reshape(len(keys), KEY_BYTES)
+    starts = np.array([0, *ends[:-1]], dtype=np.int64)
+    arrays: dict[str, np.ndarray] = {KEYS: rows, STARTS: starts}
+    with tempfile.TemporaryDirectory(prefix=".", dir=folder) as name:
+        scratch = Path(name)
+        for file, array in arrays.items():
+            array.tofile(scratch / file)
+        files = {
+            file: _about(scratch / file, array.shape, array.dtype) for file, array in arrays.items()
+        }
+        if layers:
+            paths = [scratch / _layer_file(layer) for layer in layers]
+            _write_layers(encoder, ordered, starts, layers, paths, dtype)
+            shape = [int(ends[-1]), encoder.dim]
+            files |= {path.name: _about(path, shape, np.dtype(dtype)) for path in paths}
+        for file in files:
+            (scratch / file).replace(folder / file)
+    store.files |= files
+    with atomic(folder / HEADER) as part:
+        part.write_text(json.dumps(_as_header(folder, store.files)), encoding="utf-8")
+    for path in folder.glob("*.bin"):  # of a header that was damaged, or of a killed run
+        if path.name not in store.files:
+            _remove(path)
+
+
+def _write_layers(
+    encoder: Any,
+    sentences: Sequence[Sequence[str]],
+    starts: Int[np.ndarray, " S"],
+    layers: Sequence[int],
+    paths: Sequence[Path],
+    dtype: str,
+) -> None:
+    """Write a file for each layer; sentence k begins at row `starts[k]`.
+
+    Not through a memory map: where the disk is full, that ends the process without a word.
+    """
+    count = sum(map(len, sentences))
+    row = encoder.dim * np.dtype(dtype).itemsize
     columns = [
         TextColumn("{task.description}"),
         BarColumn(),
@@ -264,16 +481,12 @@ def _write(
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     ]
-    with (
-        tempfile.TemporaryDirectory(prefix=".", dir=store.folder) as scratch,
-        Progress(*columns) as progress,
-    ):
-        files = [_layer_file(Path(scratch), layer) for layer in layers]
-        count = int(starts[-1])
-        shape = (count, encoder.dim)
-        arrays = [np.lib.format.open_memmap(file, "w+", np.dtype(dtype), shape) for file in files]
+    empty: list[str] = []  # the words that the encoder has nothing for
+    with ExitStack() as stack, Progress(*columns) as progress:
+        files = [stack.enter_context(path.open("wb")) for path in paths]
+        for file in files:
+            reserve(file, count * row)
         bar = progress.add_task("encoder", total=count)
-        empty: list[str] = []  # the words that the encoder has nothing for
         for number, vectors in encode_each(encoder, sentences, layers):
             stored = vectors.to(getattr(torch, dtype)).cpu()
             if not stored.isfinite().all():
@@ -282,20 +495,14 @@ def _write(
                     f"the encoder's layers of {text!r} are no finite numbers in {dtype}"
                 )
             empty += itertools.compress(sentences[number], (stored == 0).all(-1).all(0).tolist())
-            for array, layer in zip(arrays, stored.numpy(), strict=True):
-                array[starts[number] : starts[number + 1]] = layer
+            for file, layer in zip(files, stored.numpy(), strict=True):
+                file.seek(int(starts[number]) * row)
+                file.write(np.ascontiguousarray(layer).data)
             progress.update(bar, advance=vectors.shape[1])
-        if empty:
-            log.info(
-                "the encoder gives zeros for %s of %s words, such as %s",
-                f"{len(empty):,}",
-                f"{count:,}",
-                ", ".join(repr(word) for word in dict.fromkeys(empty[:5])),
-            )
-        rows = np.frombuffer(b"".join(keys), dtype=np.uint8).reshape(len(keys), KEY_BYTES)
-        np.save(Path(scratch, "keys.npy"), rows)
-        np.save(Path(scratch, "starts.npy"), starts[:-1])
-        for array in arrays:
-            array.flush()
-        for name in ("keys.npy", "starts.npy", *(file.name for file in files)):
-            Path(scratch, name).replace(store.folder / name)
+    if empty:
+        log.info(
+            "the encoder gives zeros for %s of %s words, such as %s",
+            f"{len(empty):,}",
+            f"{count:,}",
+            ", ".join(repr(word) for word in dict.fromkeys(empty[:5])),
+        )

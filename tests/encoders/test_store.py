@@ -2,9 +2,11 @@
 never half there.
 """
 
+import errno
 import multiprocessing
 import os
 import pickle
+import resource
 import shutil
 from collections import namedtuple
 
@@ -78,14 +80,14 @@ def test_every_sentence_is_read_once(bilm, calls, tmp_path):
 def test_only_the_layers_asked_for_and_others_later(bilm, calls, tmp_path):
     top = build_store(bilm, SENTENCES, [2], tmp_path)
     assert sorted(path.name for path in top.folder.iterdir()) == [
-        "keys.npy",
-        "layer2.npy",
-        "starts.npy",
+        "keys.bin",
+        "layer2.bin",
+        "starts.bin",
+        "store.json",
     ]
     everything = build_store(bilm, SENTENCES, [0, 1, 2], tmp_path)
     assert everything.folder == top.folder
-    assert np.load(top.folder / "layer0.npy").shape == (10, 8)
-    assert np.load(top.folder / "layer1.npy").shape == (10, 8)
+    assert {(top.folder / f"layer{layer}.bin").stat().st_size for layer in range(3)} == {320}
     assert len(calls) == 8
     sentences, mask = batch(*SENTENCES)
     torch.testing.assert_close(everything(sentences, mask)[2:], top(sentences, mask))
@@ -218,3 +220,175 @@ def test_a_store_that_goes_while_it_is_looked_for(bilm, tmp_path, monkeypatch):
     monkeypatch.setattr(LayerStore, "hold", late)
     assert find_store(bilm, SENTENCES, [2], tmp_path) is None
     assert not store.folder.exists()
+
+
+def truncated(path):
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def emptied(path):
+    path.write_bytes(b"")
+
+
+def zeroed(path):
+    path.write_bytes(bytes(path.stat().st_size))
+
+
+def flipped(path):
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def swapped(path):
+    content = path.read_bytes()
+    path.write_bytes(content[8:16] + content[:8] + content[16:])
+
+
+def pickled(path):
+    np.save(path.with_suffix(".npy"), np.array([{}]), allow_pickle=True)
+    path.with_suffix(".npy").replace(path)
+
+
+def reshaped(path):
+    path.write_bytes(path.read_bytes() * 2)
+
+
+def deleted(path):
+    path.unlink()
+
+
+def a_folder(path):
+    path.unlink()
+    path.mkdir()
+
+
+def a_broken_link(path):
+    path.unlink()
+    path.symlink_to("nowhere")
+
+
+DAMAGES = [
+    *(truncated, emptied, zeroed, flipped, swapped, pickled, reshaped),
+    *(deleted, a_folder, a_broken_link),
+]
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("file", ["layer1.bin", "keys.bin", "starts.bin", "store.json"])
+def test_a_damaged_store_is_named_set_aside_and_built_again(
+    bilm, calls, tmp_path, caplog, damage, file
+):
+    sentences, mask = batch(*SENTENCES)
+    store = build_store(bilm, SENTENCES, [0, 1, 2], tmp_path)
+    expected = store(sentences, mask)
+    store.close()
+    damage(store.folder / file)
+    left = find_store(bilm, SENTENCES, [0, 1, 2], tmp_path)
+    assert left is None
+    again = build_store(bilm, SENTENCES, [0, 1, 2], tmp_path)
+    torch.testing.assert_close(again(sentences, mask), expected, rtol=0, atol=0)
+    # A store without a header is one that was never finished.
+    if file != "store.json" or damage not in (deleted, a_broken_link):
+        assert f"{store.folder / file} " in caplog.text
+        assert f"it is set aside as {file}.damaged" in caplog.text
+        aside = store.folder / f"{file}.damaged"
+        assert (aside.exists() or aside.is_symlink()) is (damage is not deleted)
+    assert {path.name for path in store.folder.iterdir() if path.suffix != ".damaged"} == {
+        *("keys.bin", "starts.bin", "layer0.bin", "layer1.bin", "layer2.bin", "store.json")
+    }
+    del calls[:]
+    assert find_store(bilm, SENTENCES, [0, 1, 2], tmp_path) is not None
+    build_store(bilm, SENTENCES, [0, 1, 2], tmp_path)
+    assert not calls
+
+
+@pytest.mark.parametrize("files", [["layer1.bin"], ["layer1.bin", "store.json"]])
+def test_files_of_another_store(bilm, tmp_path, files):
+    """Whose layers have the same shape."""
+    torch.manual_seed(1)
+    other = build_store(BiLm(OPTIONS).eval(), SENTENCES, [0, 1, 2], tmp_path / "other")
+    store = build_store(bilm, SENTENCES, [0, 1, 2], tmp_path)
+    expected = store(*batch(*SENTENCES))
+    for file in files:
+        shutil.copy(other.folder / file, store.folder / file)
+    again = build_store(bilm, SENTENCES, [0, 1, 2], tmp_path)
+    torch.testing.assert_close(again(*batch(*SENTENCES)), expected, rtol=0, atol=0)
+
+
+def test_what_is_set_aside_does_not_pile_up(bilm, tmp_path):
+    for _ in range(3):
+        store = build_store(bilm, SENTENCES, [2], tmp_path)
+        flipped(store.folder / "layer2.bin")
+    assert [path.name for path in store.folder.glob("*.damaged")] == ["layer2.bin.damaged"]
+    size = sum(path.stat().st_size for path in store.folder.iterdir())
+    build_store(bilm, [["w"] * 10], [2], tmp_path, max_bytes=size + 10.0)
+    assert store.folder.is_dir()
+    assert not [*store.folder.glob("*.damaged")]
+
+
+def test_a_store_of_an_earlier_version(bilm, calls, tmp_path, caplog):
+    """It has no header; a process of that version may go on reading it."""
+    caplog.set_level("INFO")
+    store = build_store(bilm, SENTENCES, [2], tmp_path)
+    earlier = store.folder.with_name(store.folder.name.removeprefix("v2-"))
+    store.folder.rename(earlier)
+    del calls[:]
+    build_store(bilm, SENTENCES, [2], tmp_path)
+    assert len(calls) == 4
+    assert f"{earlier} is of an earlier version" in caplog.text
+    assert (earlier / "layer2.bin").is_file()
+
+
+@pytest.fixture
+def full_disk():
+    """No file grows beyond 100 kB: as when the disk is full, a write fails."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.mark.parametrize("can_reserve", [True, False])
+def test_a_disk_that_is_full(bilm, tmp_path, caplog, monkeypatch, full_disk, can_reserve):
+    if not can_reserve:
+        monkeypatch.delattr(os, "posix_fallocate")
+    assert build_store(bilm, [["word"] * 5000], [2], tmp_path) is None
+    assert "v2-" in caplog.text
+    assert "cannot be written or read (File too large): the encoder runs on" in caplog.text
+    assert not [path for path in tmp_path.rglob("*") if path.suffix != ".lock"]
+
+
+def test_a_folder_that_is_read_only(bilm, tmp_path, caplog, monkeypatch):
+    whole = build_store(bilm, SENTENCES, [2], tmp_path)
+
+    def refused(*_, **__):
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    for owner, name in ((os, "mkdir"), (os, "utime"), (os, "rename"), (os, "replace")):
+        monkeypatch.setattr(owner, name, refused)
+    assert build_store(bilm, SENTENCES, [2], tmp_path)(*batch(*SENTENCES)) is not None
+    assert not caplog.text
+    assert build_store(bilm, SENTENCES, [1, 2], tmp_path) is None
+    assert build_store(bilm, [["Another"]], [2], tmp_path) is None
+    assert caplog.text.count("(Read-only file system): the encoder runs on every batch") == 2
+    flipped(whole.folder / "layer2.bin")
+    assert build_store(bilm, SENTENCES, [2], tmp_path) is None
+    assert f"{whole.folder / 'layer2.bin'} holds other bytes than were written" in caplog.text
+
+
+def test_a_kill_between_the_files_and_their_header(bilm, calls, tmp_path, monkeypatch):
+    build_store(bilm, SENTENCES, [2], tmp_path)
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("elmo_bench.encoders.store.atomic", killed)
+    with pytest.raises(KeyboardInterrupt):
+        build_store(bilm, SENTENCES, [0, 1, 2], tmp_path)
+    monkeypatch.undo()
+    assert find_store(bilm, SENTENCES, [0, 1, 2], tmp_path) is None
+    assert find_store(bilm, SENTENCES, [2], tmp_path) is not None
+    del calls[:]
+    assert build_store(bilm, SENTENCES, [0, 1, 2], tmp_path)(*batch(*SENTENCES)) is not None
+    assert len(calls) == 4
