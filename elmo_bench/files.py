@@ -1,13 +1,16 @@
 """Files, written whole or not at all, by one process at a time, and downloaded if missing."""
 
 import errno
+import fcntl
+import glob
 import hashlib
 import logging
 import os
+import shutil
 import tempfile
 import zipfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any
@@ -22,18 +25,84 @@ def atomic(path: str | Path) -> Iterator[Path]:
     """A scratch path for the file or small folder `path`, renamed when the block has ended well.
 
     The scratch path has the same name, in a hidden folder beside `path` that is removed in any
-    case. A file replaces the one that is there; a folder that is there already stays, as another
-    process was faster. Raises OSError where `path` has no folder.
+    case; one that a killed process has left goes when the same path is written again. A file
+    replaces the one that is there; a folder that is there already stays, as another process was
+    faster. Raises OSError, which names `path`, where it has no folder or the disk is full.
     """
     path = Path(path)
-    with tempfile.TemporaryDirectory(prefix=f".{path.name}-", dir=path.parent) as folder:
-        scratch = Path(folder, path.name)
-        yield scratch
+    remove_scratch(path.parent, glob.escape(path.name))
+    with _scratch_folder(path) as folder:
+        scratch = folder / path.name
+        try:
+            yield scratch
+        except OSError as error:
+            if error.filename is not None:
+                raise
+            if error.errno is None:  # numpy's of a short write
+                raise OSError(f"{path} could not be written: {error}") from error
+            raise OSError(error.errno, os.strerror(error.errno), str(path)) from error
         try:
             scratch.replace(path)
         except OSError:
             if not (scratch.is_dir() and path.is_dir()):
                 raise
+
+
+@contextmanager
+def _scratch_folder(path: Path) -> Iterator[Path]:
+    """A hidden folder beside `path`, held, so that nobody takes it for that of a killed process."""
+    while True:
+        with tempfile.TemporaryDirectory(prefix=f".{path.name}-", dir=path.parent) as name:
+            if (held := hold(Path(name))) is None:  # somebody was faster
+                continue
+            try:
+                yield Path(name)
+            finally:
+                os.close(held)
+            return
+
+
+def remove_scratch(folder: Path, name: str = "*") -> None:
+    """Remove what killed processes left in `folder` of what `atomic` was to write there; `name` is
+    a pattern.
+    """
+    for scratch in folder.glob(f".{name}-????????"):
+        with suppress(OSError):  # it is no folder, or goes meanwhile
+            # Whoever has a hidden folder of such a name has more in it.
+            if {path.name for path in scratch.iterdir()} <= {scratch.name[1:-9]}:
+                remove_unheld(scratch)
+
+
+def hold(folder: Path) -> int | None:
+    """A descriptor that keeps `remove_unheld` from a folder until it is closed; None if it has
+    gone.
+    """
+    try:
+        held = os.open(folder, os.O_RDONLY)
+    except FileNotFoundError:
+        return None
+    with suppress(OSError):  # no such locks on this file system: nothing is removed there
+        fcntl.flock(held, fcntl.LOCK_SH)
+    if folder.is_dir() and os.path.samestat(os.fstat(held), folder.stat()):
+        return held
+    os.close(held)
+    return None
+
+
+def remove_unheld(folder: Path) -> bool:
+    """Delete a folder that no process holds; whether it is gone."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        shutil.rmtree(folder)
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+    return True
 
 
 def reserve(file: IO[bytes], size: int) -> None:
@@ -62,6 +131,17 @@ def alone(path: str | Path, waiting: str) -> Iterator[None]:
         yield
     finally:
         lock.release()
+
+
+def is_taken(path: str | Path) -> bool:
+    """Whether a process is `alone` with a path."""
+    if not Path(f"{path}.lock").is_file():
+        return False
+    try:
+        with FileLock(f"{path}.lock", timeout=0):
+            return False
+    except Timeout:
+        return True
 
 
 def corpus(

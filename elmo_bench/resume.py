@@ -31,8 +31,9 @@ class AtomicCheckpoints(TorchCheckpointIO):
     def save_checkpoint(
         self, checkpoint: dict[str, Any], path: str | Path, storage_options: Any = None
     ) -> None:
-        with atomic(path) as part:
-            torch.save(checkpoint, part)
+        # To a file of ours: torch's own says nothing of a disk that is full.
+        with atomic(path) as part, part.open("wb") as file:
+            torch.save(checkpoint, file)
 
 
 class Last(Callback):

@@ -2,10 +2,13 @@
 absent.
 """
 
+import errno
 import hashlib
 import http.server
 import io
+import multiprocessing
 import os
+import signal
 import threading
 import time
 import zipfile
@@ -16,7 +19,7 @@ import pytest
 from hydra import compose, initialize_config_dir
 
 from elmo_bench import inputs
-from elmo_bench.files import atomic, corpus, fetch
+from elmo_bench.files import atomic, corpus, fetch, remove_scratch
 
 CONF = Path(__file__).parents[1] / "conf"
 CONTENT = b"weights" * 1000
@@ -130,6 +133,65 @@ def test_no_folder_to_write_to(tmp_path):
         atomic(tmp_path / "nowhere" / "figures.json"),
     ):
         pass
+
+
+def _write_and_die(path, folder=False):
+    with atomic(path) as part:
+        if folder:
+            part.mkdir()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.parametrize("folder", [False, True])
+def test_scratch_of_a_killed_process_goes_and_that_of_a_living_one_stays(tmp_path, folder):
+    path = tmp_path / "a[b].json"  # no pattern
+    mine = tmp_path / f".{path.name}-settings"
+    mine.mkdir()
+    (mine / "notes.txt").touch()  # of somebody else
+    process = multiprocessing.get_context("fork").Process(
+        target=_write_and_die, args=(path, folder)
+    )
+    with atomic(path) as part:
+        part.write_text("slow")
+        process.start()
+        process.join()
+        assert len([*tmp_path.iterdir()]) == 3
+        with atomic(path) as fast:
+            fast.write_text("fast")
+        assert path.read_text() == "fast"
+        assert {entry.name for entry in tmp_path.iterdir()} == {
+            *(path.name, mine.name, part.parent.name)
+        }
+    assert path.read_text() == "slow"
+    assert {entry.name for entry in tmp_path.iterdir()} == {path.name, mine.name}
+
+
+def test_scratch_of_any_name(tmp_path):
+    """In a folder of ours, such as that of encoded text, whose names are digests."""
+    process = multiprocessing.get_context("fork").Process(
+        target=_write_and_die, args=(tmp_path / "0123", True)
+    )
+    process.start()
+    process.join()
+    assert len([*tmp_path.iterdir()]) == 1
+    remove_scratch(tmp_path)
+    assert not [*tmp_path.iterdir()]
+
+
+def no_room(part):
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def no_room_for_numpy(part):
+    raise OSError("1000 requested and 500 written")
+
+
+@pytest.mark.parametrize("write", [no_room, no_room_for_numpy])
+def test_a_full_disk_names_the_file(tmp_path, write):
+    with pytest.raises(OSError, match=r"result\.json") as raised, atomic(tmp_path / "result.json"):
+        write(None)
+    assert raised.value.errno in (errno.ENOSPC, None)
+    assert not [*tmp_path.iterdir()]
 
 
 def test_fetched_once(server, requests, tmp_path):

@@ -2,7 +2,7 @@ from .contract import Encoder
 from .encode import BATCH_TOKENS, batches, encode, encode_each
 from .load import load_encoder
 from .lora import add_adapters
-from .store import LayerStore, build_store, find_store, remove_store
+from .store import LayerStore, build_store, find_store
 
 __all__ = [
     "BATCH_TOKENS",
@@ -15,5 +15,4 @@ __all__ = [
     "encode_each",
     "find_store",
     "load_encoder",
-    "remove_store",
 ]

@@ -41,7 +41,7 @@ from rich.progress import (
 )
 from torch import Tensor
 
-from elmo_bench.files import alone, atomic, reserve
+from elmo_bench.files import alone, atomic, hold, remove_unheld, reserve
 from elmo_bench.untrusted import read_json
 
 from .encode import encode_each
@@ -79,13 +79,7 @@ class LayerStore:
         """Let nobody remove the store until this process closes it or ends; note its use."""
         while self._held is None:
             self.folder.mkdir(parents=True, exist_ok=True)
-            held = os.open(self.folder, os.O_RDONLY)
-            with suppress(OSError):  # no such locks on this file system: no store is removed there
-                fcntl.flock(held, fcntl.LOCK_SH)
-            if self.folder.is_dir() and os.path.samestat(os.fstat(held), self.folder.stat()):
-                self._held = held
-            else:  # somebody has removed it meanwhile
-                os.close(held)
+            self._held = hold(self.folder)
         with suppress(OSError):  # another user's, or on a disk that is read only
             os.utime(self.folder)
         return self
@@ -98,7 +92,7 @@ class LayerStore:
             os.close(self._held)
             self._held = None
         if not self.keep and self.folder.is_dir():
-            remove_store(self.folder)
+            remove_unheld(self.folder)
 
     def check(self) -> dict[str, str]:
         """Compare the files that are read here with the header: what is wrong, by file.
@@ -279,19 +273,6 @@ def _warn(folder: Path, faults: Mapping[str, str]) -> None:
         log.warning("%s %s: this store is not used", folder / name, fault)
 
 
-def remove_store(folder: Path) -> bool:
-    """Delete a store unless a process reads it; whether it is gone."""
-    with ExitStack() as stack:
-        try:
-            held = os.open(folder, os.O_RDONLY)
-            stack.callback(os.close, held)
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(folder)
-        except OSError:
-            return False
-    return True
-
-
 def _make_room(size: int, store: Path, max_bytes: float) -> bool:
     """Whether a store may grow by `size` bytes; what was set aside goes if that helps, and then the
     least recently used others.
@@ -310,7 +291,7 @@ def _make_room(size: int, store: Path, max_bytes: float) -> bool:
     for other in others:
         if used + size <= max_bytes and size <= SHARE * free:
             break
-        if remove_store(other):
+        if remove_unheld(other):
             log.info("%s makes room: %.2f GB", other, sizes[other] / 1e9)
             free, used = shutil.disk_usage(folder).free, used - sizes[other]
     return used + size <= max_bytes and size <= SHARE * free

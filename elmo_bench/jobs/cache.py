@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from elmo_bench.encoders import remove_store
+from elmo_bench.files import is_taken, remove_unheld
 
 log = logging.getLogger(__name__)
 KINDS = {
@@ -41,7 +41,7 @@ class Entry(NamedTuple):
 
 
 def cache(cfg: DictConfig) -> None:
-    """Remove the kinds that `clear` names, except stores that a run reads; print the rest."""
+    """Remove the kinds that `clear` names, except what a run reads or writes; print the rest."""
     clear = cfg["clear"]  # a DictConfig has a method of that name
     chosen = {clear} if isinstance(clear, str) else {str(kind) for kind in clear}
     if unknown := sorted(chosen - {*KINDS, "all"}):
@@ -83,10 +83,15 @@ def _entries(folder: Path) -> Iterator[Entry]:
 
 
 def _remove(entry: Entry) -> None:
-    if entry.kind == "layers" and entry.path.is_dir():
-        if not remove_store(entry.path):
-            log.warning("%s stays: a run reads it", entry.path)
-    elif entry.path.is_dir():
-        shutil.rmtree(entry.path)
+    path = entry.path
+    locks = (lock.with_suffix("") for lock in path.glob("*.lock"))  # of downloads in a folder
+    is_scratch = path.name.startswith(".")
+    if any(map(is_taken, (path, *locks))):
+        log.warning("%s stays: a run writes it", path)
+    elif path.is_dir() and (is_scratch or entry.kind == "layers"):
+        if not remove_unheld(path):
+            log.warning("%s stays: a run %s it", path, "writes" if is_scratch else "reads")
+    elif path.is_dir():
+        shutil.rmtree(path)
     else:
-        entry.path.unlink()
+        path.unlink(missing_ok=True)

@@ -35,7 +35,7 @@ from elmo_bench.build import device as device_kind
 from elmo_bench.build import instantiate
 from elmo_bench.checks import at_least, one_of
 from elmo_bench.encoders.bilm import DIRECTIONS, BiLm, save
-from elmo_bench.files import atomic
+from elmo_bench.files import atomic, remove_scratch
 from elmo_bench.lm import (
     Corpus,
     LanguageModel,
@@ -110,6 +110,7 @@ def encoded(cfg: DictConfig, pattern: str | Path) -> Corpus:
     name = hashlib.sha256(repr((facts, bool(cfg.text.tokenize))).encode()).hexdigest()[:16]
     folder = Path(cfg.cache_dir).expanduser() / "corpora" / name
     if not folder.is_dir() and not (dist.is_initialized() and dist.get_rank()):
+        remove_scratch(folder.parent)
         Corpus.encode(_watched(read_text(files, raw=cfg.text.tokenize)), folder)
     if dist.is_initialized():
         dist.barrier()

@@ -7,6 +7,7 @@ from hydra import compose, initialize_config_dir
 
 from elmo_bench.encoders import build_store
 from elmo_bench.encoders.bilm import BiLm, Options
+from elmo_bench.files import alone, atomic
 from elmo_bench.jobs.cache import cache
 
 CONF = str(Path(__file__).parents[2] / "conf")
@@ -55,6 +56,21 @@ def test_what_is_cleared(store, tmp_path, caplog):
     store.close()
     cache(composed(f"cache_dir={tmp_path}", "clear=[layers,vectors]"))
     assert not store.folder.exists()
+
+
+def test_what_a_run_writes_stays(tmp_path, caplog):
+    adapted, corpora = tmp_path / "adapted" / "0", tmp_path / "corpora"
+    adapted.mkdir(parents=True)
+    (corpora / ".1-killed__").mkdir(parents=True)
+    with alone(adapted, ""), atomic(corpora / "0") as part:
+        cache(composed(f"cache_dir={tmp_path}", "clear=all"))
+        assert adapted.is_dir()
+        assert [*corpora.iterdir()] == [part.parent]
+        part.mkdir()
+    assert f"{adapted} stays: a run writes it" in caplog.text
+    assert f"{part.parent} stays: a run writes it" in caplog.text
+    cache(composed(f"cache_dir={tmp_path}", "clear=all"))
+    assert not [path for path in tmp_path.glob("*/*") if path.suffix != ".lock"]
 
 
 def test_a_kind_that_is_none(tmp_path):
