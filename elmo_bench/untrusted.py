@@ -9,8 +9,12 @@ import math
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BufferedIOBase, BufferedReader, RawIOBase
 from pathlib import Path
-from typing import IO, Any, NoReturn, cast
+from typing import TYPE_CHECKING, Any, NoReturn
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 JSON_BYTES = 1 << 24  # of a JSON file, unless its reader asks for more
 LINE_BYTES = 1 << 24  # of a line of text
@@ -18,6 +22,7 @@ NESTING = 100  # JSON's lists and objects inside each other
 INTEGERS = range(-(2**63), 2**63)  # of JSON
 # Text packs to a fifth, a regular corpus to a fiftieth, and zeros to a thousandth.
 GZIP_RATIO, GZIP_FREE = 200, 1 << 28  # a small archive may hold so many bytes in any case
+BUFFER = 1 << 17
 BOM = b"\xef\xbb\xbf"
 
 
@@ -33,6 +38,8 @@ def read_json(path: str | Path, kind: type = dict, *, max_bytes: int = JSON_BYTE
     if len(content) > max_bytes:
         raise ValueError(f"{path}: more than {max_bytes:,} bytes, the limit for such a file")
     content = content.removeprefix(BOM)
+    if not content.strip():
+        raise ValueError(f"{path}: the file is empty")
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -100,25 +107,42 @@ def _refuse_nesting(source: str) -> NoReturn:
 
 
 @contextmanager
-def opened(path: str | Path) -> Iterator[IO[bytes]]:
+def opened(path: str | Path) -> Iterator[BufferedIOBase]:
     """A file to read bytes from, unpacked where its name ends in `.gz`.
 
-    Raises OSError where it cannot be opened, and ValueError, also from the body, for a damaged
-    archive.
+    Raises OSError where it cannot be opened, and ValueError, also from the body, for an archive
+    that is damaged, or from which more comes out than can be text.
     """
+    path = Path(path)
     try:
-        with gzip.open(path, "rb") if Path(path).suffix == ".gz" else Path(path).open("rb") as file:
-            yield cast("IO[bytes]", file)
+        with path.open("rb") as packed:
+            if path.suffix != ".gz":
+                yield packed
+                return
+            with (
+                gzip.GzipFile(fileobj=packed) as archive,
+                BufferedReader(_Unpacked(archive, path), BUFFER) as file,
+            ):
+                yield file
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise ValueError(f"{path}: a damaged gzip file: {error}") from error
 
 
-def check_unpacked(path: str | Path, unpacked: int, size: int) -> None:
-    """Raise ValueError where so many bytes came out of a file of `size` bytes that no text packs
-    so well.
-    """
-    if unpacked > max(GZIP_FREE, GZIP_RATIO * size):
-        raise ValueError(
-            f"{path}: {size:,} bytes that unpack to more than {unpacked:,}: unpack it yourself if "
-            "you trust it"
-        )
+class _Unpacked(RawIOBase):
+    """What an archive holds, as long as it is not too much."""
+
+    def __init__(self, archive: gzip.GzipFile, path: Path) -> None:
+        self.archive, self.path, self.size, self.count = archive, path, path.stat().st_size, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: "WriteableBuffer") -> int:
+        count = self.archive.readinto(buffer)
+        self.count += count
+        if self.count > max(GZIP_FREE, GZIP_RATIO * self.size):
+            raise ValueError(
+                f"{self.path}: a gzip file of {self.size:,} bytes that unpacks to more than "
+                f"{self.count:,}, the limit for its size: unpack it yourself if you trust it"
+            )
+        return count

@@ -6,6 +6,7 @@ import re
 import pytest
 
 from elmo_bench import untrusted
+from elmo_bench.text import read_lines
 from elmo_bench.untrusted import opened, parse_json, read_json
 
 
@@ -22,7 +23,7 @@ def test_reads_an_object_in_utf8_after_a_byte_order_mark_plain_or_packed(tmp_pat
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"", ": not JSON, from character 1: Expecting value"),
+        (b"\n", ": the file is empty"),
         (b'{"a": 1,\n "b"}', ":2: not JSON, from character 5: Expecting ':' delimiter"),
         (b'{"a":\n"\xff"}', ":2: byte 0xff is not UTF-8 text"),
         (b"[1, 2]", ": '[1, 2]', but this file holds a JSON object"),
@@ -61,3 +62,18 @@ def test_a_damaged_archive_is_named(tmp_path, damage):
     path.write_bytes(damage(gzip.compress(bytes(range(256)) * 9)))
     with pytest.raises(ValueError, match=r"a\.gz: a damaged gzip file"), opened(path) as file:
         file.read()
+
+
+def test_an_archive_of_more_than_text_can_be_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(untrusted, "GZIP_FREE", 1 << 20)
+    path = tmp_path / "a.gz"
+    path.write_bytes(gzip.compress(b"a O\n" * (1 << 20)))
+    with pytest.raises(ValueError, match=r"a\.gz: a gzip file of .* that unpacks to more than"):
+        list(read_lines(path))
+
+
+def test_a_line_that_does_not_end_is_refused(tmp_path):
+    path = tmp_path / "a.gz"
+    path.write_bytes(gzip.compress(b"a\n" + bytes(untrusted.LINE_BYTES + 1)))
+    with pytest.raises(ValueError, match=r"a\.gz:2: a line of more than 16,777,216 bytes"):
+        list(read_lines(path))

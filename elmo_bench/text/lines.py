@@ -1,11 +1,11 @@
 """Text files line by line: plain or gzipped, UTF-8 only, every line with its number."""
 
-import gzip
-import json
-import zlib
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
+
+from elmo_bench.untrusted import BOM, LINE_BYTES, opened, parse_json
 
 
 def read_lines(path: str | Path) -> Iterator[tuple[int, str]]:
@@ -26,20 +26,20 @@ def decode(line: bytes, source: str) -> str:
 
 
 def read_bytes(path: str | Path) -> Iterator[tuple[int, bytes]]:
-    """Yield (line number from 1, line with its end).
+    """Yield (line number from 1, line with its end), without a byte order mark.
 
-    Raises FileNotFoundError, and ValueError for an empty or damaged file.
+    Raises FileNotFoundError, and ValueError for an empty or damaged file and for a line of more
+    than 16 MiB.
     """
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"{path}: no such file")
     number = 0
-    try:
-        with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
-            for number, line in enumerate(file, 1):
-                yield number, line
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise ValueError(f"{path}: a damaged gzip file, after line {number}: {error}") from error
+    with opened(path) as file:
+        for number, line in enumerate(iter(partial(file.readline, LINE_BYTES + 1), b""), 1):
+            if len(line) > LINE_BYTES:
+                raise ValueError(f"{path}:{number}: a line of more than {LINE_BYTES:,} bytes")
+            yield number, line.removeprefix(BOM) if number == 1 else line
     if not number:
         raise ValueError(f"{path}: the file is empty")
 
@@ -51,12 +51,7 @@ def read_objects(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """
     for number, line in read_lines(path):
         if line.strip():
-            try:
-                record = json.loads(line)
-            except json.JSONDecodeError as error:
-                raise ValueError(
-                    f"{path}:{number}: not JSON, from character {error.pos + 1}: {error.msg}"
-                ) from error
+            record = parse_json(line, f"{path}:{number}")
             if not isinstance(record, dict):
                 raise ValueError(f"{path}:{number}: {line[:50]!r}, but a line is a JSON object")
             yield number, record

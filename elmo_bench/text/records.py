@@ -1,10 +1,11 @@
 """Files of labelled records, a JSON object a line, as `job=predict` writes them."""
 
-import json
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
+
+from elmo_bench.untrusted import parse_json
 
 from .lines import read_lines, read_objects
 
@@ -18,8 +19,8 @@ def is_predicted(path: Path, *keys: str) -> bool:
     """
     first = next((line for _, line in read_lines(path) if line.strip()), "")
     try:
-        record = json.loads(first)
-    except json.JSONDecodeError:
+        record = parse_json(first, f"{path}")
+    except ValueError:
         return False
     return isinstance(record, dict) and record.keys() >= set(keys)
 

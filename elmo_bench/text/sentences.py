@@ -1,8 +1,9 @@
 """The sentences of a text: one tokenised sentence a line, or raw text."""
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+
+from elmo_bench.untrusted import parse_json
 
 from .lines import read_lines
 from .tokenize import tokenize
@@ -50,10 +51,7 @@ def read_sentences(path: str | Path) -> Iterator[list[str]]:
 
 
 def _tokens(line: str, source: str) -> list[str]:
-    try:
-        tokens = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{source}: not a JSON list of tokens: {error}") from error
+    tokens = parse_json(line, source)
     if not isinstance(tokens, list) or not all(isinstance(token, str) for token in tokens):
         raise ValueError(
             f'{source}: {line[:50]!r}, but a line is a JSON list of strings, such as ["a", "b"]'

@@ -3,16 +3,16 @@
 A whole file of them may also be in word2vec's binary format.
 """
 
-import gzip
 import re
 import warnings
-import zlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from io import BufferedIOBase
 from itertools import islice
 from pathlib import Path
 
 import numpy as np
+
+from elmo_bench.untrusted import opened
 
 from .lines import decode, read_bytes
 
@@ -165,14 +165,11 @@ def _binary_blocks(path: Path) -> Iterator[Block]:
     """
     if not path.is_file():
         raise FileNotFoundError(f"{path}: no such file")
-    try:
-        with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
-            count, width = _binary_sizes(file, path)
-            vectors = _binary_vectors(file, path, count, width)
-            while block := list(islice(vectors, LINES)):
-                yield [word for word, _ in block], np.stack([vector for _, vector in block])
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise ValueError(f"{path}: a damaged gzip file: {error}") from error
+    with opened(path) as file:
+        count, width = _binary_sizes(file, path)
+        vectors = _binary_vectors(file, path, count, width)
+        while block := list(islice(vectors, LINES)):
+            yield [word for word, _ in block], np.stack([vector for _, vector in block])
 
 
 def _binary_sizes(file: BufferedIOBase, path: Path) -> tuple[int, int]:

@@ -18,11 +18,13 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from elmo_bench.nn import Tokens, tokens
-from elmo_bench.text import Vocab, check_same, is_predicted, paired, read_lines
+from elmo_bench.text import Vocab, check_same, is_predicted, paired
 from elmo_bench.text.tokenize import tokenize_with_offsets
+from elmo_bench.untrusted import read_json
 
 log = logging.getLogger(__name__)
 
+MAX_BYTES = 1 << 30  # of a file: SQuAD's training set has 30 MB
 NONE = -1  # the position of an answer that is not there
 KINDS = {str: "text", list: "a list", dict: "an object", int: "a whole number"}
 # Words as the model reads them: one kind of quote, of minus and of dash (Clark and Gardner 2018).
@@ -120,22 +122,14 @@ def read(path: Path) -> Iterator[Example]:
 
 def _records(path: Path) -> Iterator[tuple[Any, Paragraph, str, tuple[str, str]]]:
     """Every question's record, its paragraph, its place in the file, its article and paragraph."""
-    for a, article in enumerate(_field(_load(path), "data", list, f"{path}")):
+    content = read_json(path, max_bytes=MAX_BYTES)
+    for a, article in enumerate(_field(content, "data", list, f"{path}")):
         for p, paragraph in enumerate(_field(article, "paragraphs", list, f"{path}: data[{a}]")):
             where = f"{path}: data[{a}].paragraphs[{p}]"
             context = _paragraph(_field(paragraph, "context", str, where))
             for q, record in enumerate(_field(paragraph, "qas", list, where)):
                 group = (f"data[{a}]", f"data[{a}].paragraphs[{p}]")
                 yield record, context, f"{where}.qas[{q}]", group
-
-
-def _load(path: Path) -> Any:
-    try:
-        return json.loads("\n".join(line for _, line in read_lines(path)))
-    except json.JSONDecodeError as error:
-        raise ValueError(
-            f"{path}:{error.lineno}: not JSON: {error.msg} at character {error.colno}"
-        ) from error
 
 
 def _field(record: Any, key: str, kind: type, where: str) -> Any:
@@ -145,7 +139,7 @@ def _field(record: Any, key: str, kind: type, where: str) -> Any:
         if isinstance(record, dict):
             came = f"an object without {key!r}: it has {sorted(record)}"
         raise ValueError(f"{where}: an object with {key!r} belongs here, but there is {came}")
-    if not isinstance(record[key], kind):
+    if not isinstance(record[key], kind) or isinstance(record[key], bool):
         raise ValueError(
             f"{where}: {key!r} is {KINDS[kind]}, but here it is {repr(record[key])[:60]}"
         )
@@ -259,12 +253,7 @@ def read_predictions(path: Path, examples: Sequence[Example]) -> list[Answer]:
     """
     if is_predicted(path, "answer", "start", "end"):
         return [_predicted(*pair) for pair in paired(path, examples)]
-    answers = _load(path)
-    if not isinstance(answers, dict):
-        raise ValueError(
-            f"{path}: predictions are an object, from question ids to answers, "
-            f"but here is {repr(answers)[:60]}"
-        )
+    answers = read_json(path, max_bytes=MAX_BYTES)  # from question ids to answers
     ids = {example.identity: None for example in examples}
     if missing := ids.keys() - answers.keys():
         raise ValueError(

@@ -124,7 +124,7 @@ def half(text):
             answers(lambda found: found | {"new": "x"}),
             r": answers to 1 question.* such as 'new'",
         ),
-        ("squad", half, r":\d+: not JSON"),
+        ("squad", half, r"(:\d+)?: not JSON"),
         ("snli", lines(all_but_last), r": no prediction for pairID '.*' of .*:\d+"),
         ("snli", lines(last_twice), r":\d+: pairID '.*' has a prediction already"),
         (

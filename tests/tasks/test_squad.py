@@ -193,8 +193,8 @@ def test_token_span_holds_the_tokens_that_share_a_character(data):
 
 BROKEN = ask("x7", "Why?", "mill")
 ERRORS = [
-    ("{", r":1: not JSON: Expecting property name"),
-    ("[]", r": an object with 'data' belongs here, but there is \[\]"),
+    ("{", r": not JSON, from character 2: Expecting property name"),
+    ("[]", r": '\[\]', but this file holds a JSON object"),
     (
         {"version": "1.1"},
         r": an object with 'data' belongs here, but there is an object without 'data': it has "
@@ -327,8 +327,8 @@ def test_predictions_make_a_round_trip(tmp_path):
             "answers to 1 questions that the gold file does not have, such as 'c'",
         ),
         ({"a": "x", "b": None}, "'b' is text, but here it is None"),
-        (["a"], r"predictions are an object, from question ids to answers, but here is \['a'\]"),
-        ("{'a'}", ":1: not JSON"),
+        (["a"], r": '\[\"a\"\]', but this file holds a JSON object"),
+        ("{'a'}", ": not JSON"),
     ],
 )
 def test_wrong_prediction_files(save, content, message):

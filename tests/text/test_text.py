@@ -153,7 +153,7 @@ def test_sentences(tmp_path):
     (tmp_path / "a.jsonl").write_text('["", "a b"]\n[]\n["\\u2028"]\n', encoding="utf-8")
     assert list(read_sentences(tmp_path / "a.jsonl")) == [["", "a b"], [], ["\u2028"]]
     (tmp_path / "b.jsonl").write_text("[" * 100_000, encoding="utf-8")
-    with pytest.raises(ValueError, match=r"b.jsonl:1: not a JSON list of tokens"):
+    with pytest.raises(ValueError, match=r"b.jsonl:1: more than 100 lists and objects inside"):
         list(read_sentences(tmp_path / "b.jsonl"))
 
 
@@ -178,3 +178,11 @@ def test_an_empty_file_of_a_folder_is_passed_over(tmp_path):
     (tmp_path / "_SUCCESS").touch()
     (tmp_path / "a.txt").write_text("a b\n")
     assert text_files(tmp_path) == [tmp_path / "a.txt"]
+
+
+def test_a_byte_order_mark_is_no_part_of_a_text(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"\xef\xbb\xbf-DOCSTART- -X- O\n\na O\n\n")
+    assert [[row.columns for row in rows] for rows in read_blocks(path)] == [[["a", "O"]]]
+    path.write_bytes(b"\xef\xbb\xbf\n\na O\n")
+    assert [line for _, line in read_lines(path)] == ["", "", "a O"]
