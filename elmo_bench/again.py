@@ -1,7 +1,6 @@
 """`resume=true` of a single run: where it was begun or finished, it is not begun anew."""
 
 import contextlib
-import json
 import logging
 import os
 import shutil
@@ -11,7 +10,7 @@ from pathlib import Path
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
-from elmo_bench.runs import finished, unfinished
+from elmo_bench.runs import finished, result_of, unfinished
 
 from .inputs import same
 
@@ -44,8 +43,7 @@ def finished_figures(cfg: DictConfig) -> dict[str, float] | None:
     log.info("finished already: %s", folder / "result.json")
     if not _is_chosen(cfg):
         _leave(Path(cfg.run_dir))
-    result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
-    figures: dict[str, float] = result["metrics"]
+    figures: dict[str, float] = result_of(folder)["metrics"]
     return figures
 
 

@@ -24,6 +24,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from elmo_bench.files import atomic
+from elmo_bench.untrusted import read_json
 
 log = logging.getLogger(__name__)
 Shapes = Sequence[tuple[int, ...]]
@@ -71,10 +72,12 @@ class VectorFile:
         if not self.part.is_file() or not self.journal.is_file():
             return 0
         try:
-            left = json.loads(self.journal.read_text(encoding="utf-8"))
+            left = read_json(self.journal)
             before, done = dict(left["purpose"]), int(left["done"])
         except (ValueError, KeyError, TypeError):
             before, done = {}, 0
+        if not 0 <= done <= len(self._sizes):
+            done = 0
         if changed := [key for key, value in self.purpose.items() if before.get(key) != value]:
             keys = ", ".join(changed)
             log.info("%s was left by a run with another %s: starting afresh", self.part, keys)

@@ -307,7 +307,7 @@ def test_other_files_are_another_run(tmp_path, monkeypatch):
     )
     cfg.run_dir = str(tmp_path / "run")
     begin(cfg, inputs.files(cfg))
-    write_result(Result("ner", 1, {}, {}, {}, {}, 1, 1.0, "cpu"), cfg)
+    write_result(Result("ner", 1, {}, {}, {}, {}, 0, 1.0, "cpu"), cfg)
     done = finished([tmp_path])
     again = {}
     for folder in ("a", "b", "copy", "nowhere"):

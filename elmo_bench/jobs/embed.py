@@ -31,6 +31,7 @@ from elmo_bench.checks import at_least, one_of
 from elmo_bench.elmo import ScalarMix
 from elmo_bench.encoders import Encoder, encode_each
 from elmo_bench.layer_file import HDF5, SAFETENSORS, VectorFile
+from elmo_bench.runs import read_result
 from elmo_bench.text import chunks, read_sentences
 
 log = logging.getLogger(__name__)
@@ -123,11 +124,8 @@ def _learned(path: Path, place: str) -> tuple[Tensor, float]:
     """The s_j and gamma that a run left in its `result.json`."""
     if not path.is_file():
         raise FileNotFoundError(f"result={path}: no such file")
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        mix, elmo = content["mix"], content["config"]["elmo"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"result={path}: not the result.json of a run") from error
+    content = read_result(path)
+    mix, elmo = content["mix"], content["config"].get("elmo") or {}
     # `layer_norm` is the earlier name.
     if elmo.get("layer_norm") or elmo.get("norm", "none") != "none":
         raise ValueError(
@@ -140,7 +138,7 @@ def _learned(path: Path, place: str) -> tuple[Tensor, float]:
         for name, value in mix.items()
         if name.startswith(start)
     }
-    if not shares:
+    if not shares or f"{start.removesuffix('s')}gamma" not in mix:
         raise ValueError(
             f"result={path} has no mix at place={place}; it has {sorted(mix) or 'none'}"
         )

@@ -22,6 +22,7 @@ from jaxtyping import Int
 
 from elmo_bench.encoders.bilm.chars import word_frame
 from elmo_bench.files import atomic
+from elmo_bench.untrusted import read_json
 
 BEGIN, END, UNKNOWN = "<S>", "</S>", "<UNK>"
 NO_TARGET = (
@@ -63,7 +64,7 @@ class Corpus:
         corpus._set(
             tokens,
             offsets,
-            json.loads((folder / "words.json").read_text("utf-8")),
+            read_json(folder / "words.json", list, max_bytes=1 << 32),
             np.fromfile(folder / "counts.int64", np.int64),
         )
         return corpus

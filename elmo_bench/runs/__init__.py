@@ -27,6 +27,7 @@ from .folder import (
     write_result,
 )
 from .identity import Identity, acting, hash_files, settings
+from .read import read_result
 
 __all__ = [
     "EARLIER",
@@ -50,6 +51,7 @@ __all__ = [
     "goes_on_from",
     "hash_files",
     "number",
+    "read_result",
     "result_of",
     "settings",
     "today",

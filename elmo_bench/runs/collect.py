@@ -1,6 +1,5 @@
 """`result.json` files, as runs leave them, and what tells the runs apart."""
 
-import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
@@ -9,6 +8,7 @@ from typing import Any
 
 from .earlier import today
 from .identity import ASIDE, acting, below, idle, leaves
+from .read import read_result
 
 Run = dict[str, Any]
 
@@ -44,8 +44,8 @@ def _read(path: Path) -> Run:
     """A run, with its `choices` (every key of the config, as text), which of them are `acting` and
     which `idle`, its folder and when it was `written`.
     """
+    run = read_result(path)
     try:
-        run = json.loads(path.read_text(encoding="utf-8"))
         _rename(run)
         inputs = {
             f"{INPUTS}{name}": digest[:SHORT] for name, digest in run.get("inputs", {}).items()

@@ -14,8 +14,10 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from elmo_bench.files import atomic
+from elmo_bench.untrusted import read_json
 
 from .identity import Identity, hash_files
+from .read import read_result
 
 log = logging.getLogger(__name__)
 BEGUN, ENDED, GOES_ON = "run.json", "result.json", "last.ckpt"
@@ -132,7 +134,16 @@ def write_result(
 
 def finished(folders: Iterable[Path]) -> dict[str, Path]:
     """The folders of all finished runs at or below some folders, by identity."""
-    return _by_identity(folders, ENDED)
+    return _by_identity(folders, ENDED, _is_whole)
+
+
+def _is_whole(folder: Path, _: str) -> bool:
+    try:
+        read_result(folder / ENDED)
+    except ValueError as error:
+        log.warning("%s; it is ignored", error)
+        return False
+    return True
 
 
 def unfinished(folders: Iterable[Path]) -> dict[str, Path]:
@@ -145,7 +156,7 @@ def unfinished(folders: Iterable[Path]) -> dict[str, Path]:
 
 
 def _by_identity(
-    folders: Iterable[Path], name: str, counts: Callable[[Path, str], bool] = lambda *_: True
+    folders: Iterable[Path], name: str, counts: Callable[[Path, str], bool]
 ) -> dict[str, Path]:
     """The first folder of each identity that has a file of this name, and that `counts`."""
     run_folders: dict[str, Path] = {}
@@ -153,7 +164,7 @@ def _by_identity(
     # A folder may lie below another.
     for path in dict.fromkeys(path for folder in folders for path in sorted(folder.rglob(name))):
         content = _read(path)
-        if "identity" not in content:
+        if not isinstance(content.get("identity"), str):
             log.warning("%s: not a file of elmo-bench, or a damaged one; it is ignored", path)
         elif "inputs" not in content:
             earlier += 1
@@ -169,15 +180,16 @@ def _by_identity(
 
 
 def result_of(folder: Path) -> dict[str, Any]:
-    """The `result.json` of a folder; empty where there is none."""
-    return _read(folder / ENDED)
+    """The `result.json` of a folder; empty where there is none, ValueError for a damaged one."""
+    path = folder / ENDED
+    return read_result(path) if path.is_file() else {}
 
 
 def dev_figure(folder: Path) -> float | None:
     """What a finished run's task monitors, on dev, as a fraction of 1; None where no model was
     trained.
     """
-    content = _read(folder / ENDED)
+    content = result_of(folder)
     return (
         content["metrics"].get(f"val/{content['config']['task']['monitor']}") if content else None
     )
@@ -186,10 +198,10 @@ def dev_figure(folder: Path) -> float | None:
 def _read(path: Path) -> dict[str, Any]:
     """A JSON object; an empty one where there is none, or a damaged one."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content: dict[str, Any] = read_json(path)
     except (OSError, ValueError):
         return {}
-    return content if isinstance(content, dict) else {}
+    return content
 
 
 def _write(path: Path, content: Mapping[str, Any]) -> None:

@@ -123,7 +123,8 @@ def test_the_mix_of_a_run_that_took_lower_layers_only(files, source, tmp_path):
         json.dumps(
             {
                 "mix": {"elmo/input/s0": 1.0, "elmo/input/gamma": 0.5},
-                "config": {"elmo": {"norm": "none"}},
+                "config": {"elmo": {"norm": "none"}, "task": {"monitor": "f1"}},
+                "metrics": {},
             }
         )
     )
@@ -135,7 +136,8 @@ def test_the_mix_of_a_run_that_took_lower_layers_only(files, source, tmp_path):
 def test_the_mix_of_a_run(files, source, tmp_path):
     content = {
         "mix": {"elmo/output/s0": 0.25, "elmo/output/s2": 0.75, "elmo/output/gamma": 2.0},
-        "config": {"elmo": {"norm": "none"}},
+        "config": {"elmo": {"norm": "none"}, "task": {"monitor": "f1"}},
+        "metrics": {},
     }
     result = tmp_path / "result.json"
     result.write_text(json.dumps(content))
@@ -156,12 +158,12 @@ def test_the_mix_of_a_run(files, source, tmp_path):
     ):
         embed(*settings)
     for normed in ({"norm": "word"}, {"layer_norm": True}):
-        result.write_text(json.dumps(content | {"config": {"elmo": normed}}))
+        result.write_text(json.dumps(content | {"config": content["config"] | {"elmo": normed}}))
         with pytest.raises(ValueError, match=r"its run mixed normalised layers \(elmo.norm\)"):
             embed(*settings, "place=output")
     content = {
         "mix": {f"elmo/input/s{layer}": 0.2 for layer in range(5)} | {"elmo/input/gamma": 1.0},
-        "config": {"elmo": {"layer_norm": 0}},
+        "config": {"elmo": {"layer_norm": 0}, "task": {"monitor": "f1"}},
     }
     result.write_text(json.dumps(content))
     with pytest.raises(ValueError, match=r"mixes layers up to 4, but this encoder has 0..2"):
@@ -334,8 +336,8 @@ def test_killed(files, tmp_path):
             r"in.jsonl:2: .*but a line is a JSON list of strings",
         ),
         ("in.jsonl", '["a", 1]\n', [], r"in.jsonl:1: .*but a line is a JSON list of strings"),
-        ("in.jsonl", '["a"]\n\n', [], r"in.jsonl:2: not a JSON list of tokens"),
-        ("in.jsonl", '["a"\n', [], r"in.jsonl:1: not a JSON list of tokens"),
+        ("in.jsonl", '["a"]\n\n', [], r"in.jsonl:2: not JSON"),
+        ("in.jsonl", '["a"\n', [], r"in.jsonl:1: not JSON"),
         (
             "in.txt",
             "a\n",

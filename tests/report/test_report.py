@@ -585,10 +585,25 @@ def test_no_star_from_a_single_seed(tmp_path):
 def test_nothing_there(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"runs=.*no result.json"):
         collect([tmp_path])
-    for other in ("{", "[]", "{}"):
-        (tmp_path / "result.json").write_text(other)
-        with pytest.raises(ValueError, match=r"result.json: not a result of elmo-bench"):
+    for content, said in NO_RESULTS:
+        (tmp_path / "result.json").write_text(content)
+        with pytest.raises(ValueError, match=rf"result.json: {said}"):
             collect([tmp_path])
+
+
+NO_RESULT = "not a result of elmo-bench"
+NO_RESULTS = [
+    ("{", "not JSON"),
+    ("[]", ".* holds a JSON object"),
+    ("{}", f"{NO_RESULT}, which has metrics, an object of numbers"),
+    ('{"metrics": {"test/f1": "0.5"}, "config": {}}', f"{NO_RESULT}: metrics is"),
+    ('{"metrics": {"test/f1": NaN}, "config": {}}', "NaN, but a number is finite"),
+    ('{"metrics": {}, "config": {"task": 3}}', f"{NO_RESULT}: config.task is '3'"),
+    ('{"metrics": {}, "config": {}}', f"{NO_RESULT}: config.task.monitor is 'None'"),
+    ('{"metrics": {}, "config": {}, "mix": {"elmo/input/s9999999": 1}}', f"{NO_RESULT}: .*"),
+    ('{"metrics": {}, "config": {}, "epochs": 2}', f"{NO_RESULT}, which has parameters"),
+    ('{"metrics": {}, "config": {}, "epochs": -1}', f"{NO_RESULT}, which has"),
+]
 
 
 NASTY = (

@@ -19,7 +19,17 @@ from elmo_bench.runs import (
 )
 
 CONF = Path(__file__).parents[2] / "conf"
-FIGURES = Result("ner", 3, {"val/f1": 0.5}, {}, {}, {}, 1, 1.0, "cpu")
+FIGURES = Result(
+    "ner",
+    3,
+    {"val/f1": 0.5},
+    {},
+    {"trainable": 1, "frozen": 2},
+    {"training": 1.0, "total": 2.0},
+    1,
+    1.0,
+    "cpu",
+)
 
 
 @pytest.fixture(scope="module")
@@ -116,8 +126,9 @@ def test_other_files_are_another_run(config, tmp_path):
 
 
 def test_a_damaged_result_is_ignored(tmp_path):
-    (tmp_path / "result.json").write_text("{")
-    assert finished([tmp_path]) == {}
+    for content in ("{", '{"identity": "0", "inputs": {}}', '{"identity": [], "inputs": {}}'):
+        (tmp_path / "result.json").write_text(content)
+        assert finished([tmp_path]) == {}
 
 
 def test_a_result_of_an_earlier_version_is_not_reused(tmp_path, caplog):

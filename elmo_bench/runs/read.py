@@ -1,0 +1,91 @@
+"""`result.json` as it is read: each value of the kind that its readers take it for."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from elmo_bench.untrusted import read_json
+
+MIX = re.compile(r"elmo/[^/]+/(gamma|(s|norm)\d{1,3})")
+# A result of an earlier version lacks some, and one of job=evaluate has no epochs.
+WITHOUT: dict[str, Any] = {"mix": {}, "epochs": 0}
+COST = {"seconds": ("training", "total"), "parameters": ("trainable", "frozen")}
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _count(value: Any) -> bool:
+    return _number(value) and isinstance(value, int) and value >= 0
+
+
+def _text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _object(value: Any) -> bool:
+    return isinstance(value, dict)
+
+
+def _all(kind: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: _object(value) and all(map(kind, value.values()))
+
+
+# What a value is, in words, and whether it is.
+KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "task": ("text", _text),
+    "metrics": ("an object of numbers", _all(_number)),
+    "mix": ("an object of numbers", _all(_number)),
+    "parameters": ("an object of counts", _all(_count)),
+    "seconds": ("an object of numbers", _all(_number)),
+    "epochs": ("a count", _count),
+    "examples_per_second": ("a number", _number),
+    "device": ("text", _text),
+    "config": ("an object", _object),
+    "choices": ("an object", _object),
+    "inputs": ("an object of texts", _all(_text)),
+    "versions": ("an object of texts", _all(_text)),
+    "identity": ("text", _text),
+    "finished": ("text", _text),
+    "commit": ("text or null", lambda value: value is None or _text(value)),
+}
+# Of its config: the groups that are looked into.
+GROUPS = ("task", "data", "elmo", "encoder", "vocab", "schedule", "published")
+
+
+def read_result(path: Path) -> dict[str, Any]:
+    """What a `result.json` says.
+
+    Raises OSError where there is none, ValueError, with the file and the key, for one that lacks
+    its metrics or its config, or a value of another kind.
+    """
+    content: dict[str, Any] = WITHOUT | read_json(path)
+    needed = {"metrics", "config"}
+    if content["epochs"]:
+        needed |= {"examples_per_second", "device", *COST}
+    for key, (kind, fits) in KINDS.items():
+        if key not in content and key in needed:
+            raise ValueError(f"{path}: not a result of elmo-bench, which has {key}, {kind}")
+        if key in content and not fits(content[key]):
+            _refuse(path, key, content[key], kind)
+    config = content["config"]
+    for group in GROUPS:
+        if not isinstance(config.get(group) or {}, dict):
+            _refuse(path, f"config.{group}", config[group], "an object")
+    if not _text(monitor := (config.get("task") or {}).get("monitor")):
+        _refuse(path, "config.task.monitor", monitor, "text")
+    for name in content["mix"]:
+        if not MIX.fullmatch(name):
+            _refuse(path, "mix", name, "elmo/PLACE/ and s0, s1, ..., norm0, norm1, ... or gamma")
+    for key, parts in COST.items():
+        if content["epochs"] and (missing := {*parts} - content[key].keys()):
+            _refuse(path, key, sorted(content[key]), f"an object that has {', '.join(missing)} too")
+    return content
+
+
+def _refuse(path: Path, key: str, value: object, kind: str) -> None:
+    raise ValueError(
+        f"{path}: not a result of elmo-bench: {key} is {str(value)[:60]!r}, but it is {kind}"
+    )
