@@ -14,16 +14,20 @@ import torch
 from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig, OmegaConf
 
+from elmo_bench import build
 from elmo_bench.checkpoint import MODEL, restore
 from elmo_bench.data import TaskData
 from elmo_bench.encoders import build_store, find_store
 from elmo_bench.encoders.bilm import BiLm, Options, load, save
+from elmo_bench.jobs import embed as embedding
 from elmo_bench.jobs import predict as prediction
+from elmo_bench.jobs.pretrain import pretrain
 from elmo_bench.jobs.report import report
 from elmo_bench.jobs.score import score
 from elmo_bench.jobs.train import train
 from elmo_bench.layer_file import VectorFile
-from elmo_bench.lm import LanguageModel, load_language_model, save_softmax
+from elmo_bench.lm import Corpus, LanguageModel, load_language_model, save_softmax
+from elmo_bench.module import TaskModule
 from elmo_bench.runs import dev_figure, finished, unfinished
 from elmo_bench.sample import files as sample
 from elmo_bench.text import (
@@ -35,6 +39,8 @@ from elmo_bench.text import (
     read_vectors,
 )
 from tests.jobs.small import SMALL
+from tests.jobs.test_pretrain import LINES, TINY
+from tests.jobs.test_resume import train_and_kill, until
 
 from . import mutate
 from .mutate import SECRET, Mutant, Mutator
@@ -452,7 +458,110 @@ def read_checkpoint(path: Path) -> Any:
     )
 
 
+@cache
+def unfinished_run() -> tuple[DictConfig, dict[str, bytes]]:
+    """The config of a run of NER, and what is in its folder when it is killed."""
+    folder = workshop() / "killed"
+    small = ["rnn.hidden_size=8", "embed.num_filters=4", "task.model.hidden_size=8", "encoder=none"]
+    steps = ["fit.max_epochs=2", "fit.batch_size=2", "fit.save_minutes=0", "resume=true"]
+    where = [f"cache_dir={workshop()}", f"run_dir={folder}"]
+    cfg = composed("task=ner", "data.size=1", *small, *steps, *where)
+    train_and_kill(cfg, TaskModule, "training_step", until(3))
+    return cfg, {
+        name: (folder / name).read_bytes() for name in ("run.json", "best.ckpt", "last.ckpt")
+    }
+
+
+def unfinished_seeds() -> list[Seed]:
+    _, files = unfinished_run()
+    beside = {name: files[name] for name in ("run.json", "best.ckpt")}
+    return [Seed("last.ckpt", files["last.ckpt"], mutate.TORCH, beside)]
+
+
+def go_on(path: Path) -> Any:
+    """As a killed run goes on: to its end, whose figures and weights are those of any other."""
+    cfg, _ = unfinished_run()
+    metrics = train(given(cfg, run_dir=str(path.parent)))
+    best = torch.load(path.with_name("best.ckpt"), weights_only=True)["state_dict"]
+    for name, array in (*metrics.items(), *best.items()):
+        finite(name, array)
+    return metrics, {name: tensor.numpy().tobytes() for name, tensor in best.items()}
+
+
+@cache
+def unfinished_training() -> tuple[DictConfig, dict[str, bytes]]:
+    """The config of a pretraining, and what is in its folder half way."""
+    text, out = workshop() / "text.txt", workshop() / "pretrained"
+    text.write_text("".join(f"{line}\n" for line in LINES))
+    where = ["text=files", f"text.files.train={text}", f"text.files.dev={text}", f"out={out}"]
+    cfg = composed("job=pretrain", *where, f"cache_dir={workshop()}", *TINY)
+    pretrain(given(cfg, **{"pretrain.max_steps": 6}))
+    return cfg, {path.name: path.read_bytes() for path in out.iterdir()}
+
+
+def training_seeds() -> list[Seed]:
+    _, files = unfinished_training()
+    beside = {name: content for name, content in files.items() if name != "last.ckpt"}
+    return [Seed("last.ckpt", files["last.ckpt"], mutate.TORCH, beside)]
+
+
+def go_on_pretraining(path: Path) -> Any:
+    """As a pretraining that was stopped goes on, to its end."""
+    cfg, _ = unfinished_training()
+    figures = pretrain(given(cfg, out=str(path.parent)))
+    for name, figure in figures.items():
+        finite(name, figure)
+    return figures, path.with_name("weights.safetensors").read_bytes()
+
+
 # --- what is kept beside runs ---
+
+
+def encoded_seeds() -> list[Seed]:
+    """A text as numbers, as a pretraining keeps it."""
+    folder = workshop() / "encoded"
+    Corpus.encode(SENTENCES, folder)
+    files = {path.name: path.read_bytes() for path in folder.iterdir()}
+    return [
+        Seed(
+            name,
+            content,
+            mutate.JSON if name.endswith(".json") else mutate.BINARY,
+            {other: files[other] for other in files if other != name},
+        )
+        for name, content in files.items()
+    ]
+
+
+def use_encoded(text: Corpus, _: Path) -> None:
+    text.vocabulary(), text.frames(20), text.digest()
+    for direction in ("forward", "backward"):
+        rng = np.random.default_rng(0)
+        list(text.windows(direction, batch_size=2, unroll=2, rng=rng))
+
+
+def kept_seeds() -> list[Seed]:
+    """The vectors of a data set's words, as a sweep keeps them."""
+    (workshop() / "some.txt").write_text(VECTORS)
+    read_kept(workshop() / "vectors" / "x")
+    return [
+        Seed(path.name, path.read_bytes(), mutate.NPZ)
+        for path in (workshop() / "vectors").iterdir()
+        if path.suffix == ".npz"
+    ]
+
+
+def read_kept(path: Path) -> Any:
+    words = build._kept_vectors(str(workshop() / "some.txt"), {"the", "dog"}, path.parent)
+    for word, vector in words.items():
+        finite(word, vector)
+    return {word: vector.tolist() for word, vector in words.items()}
+
+
+def read_mix(path: Path) -> None:
+    """As job=embed reads the mix of a finished run."""
+    shares, gamma = embedding._learned(path, "input")
+    finite("the mix", [*shares, gamma])
 
 
 def store_seeds() -> list[Seed]:
@@ -615,6 +724,13 @@ def rows() -> Iterator[Row]:
     curves = partial(run_seeds, "a/metrics.csv", mutators=mutate.PLAIN_LINES)
     yield Row("metrics", cache(curves), read_report, gate=30)
     yield Row("best.ckpt", cache(checkpoint_seeds), read_checkpoint, is_checked=True, gate=30)
+    yield Row("last.ckpt", cache(unfinished_seeds), go_on, is_checked=True, gate=6)
+    yield Row("pretraining", cache(training_seeds), go_on_pretraining, is_checked=True, gate=6)
+    encoded = cache(encoded_seeds)
+    yield Row("encoded-text", encoded, lambda path: Corpus.open(path.parent), use_encoded)
+    yield Row("kept-vectors", cache(kept_seeds), read_kept, is_checked=True)
+    mix = partial(run_seeds, "a/result.json", mutators=mutate.JSON)
+    yield Row("mix", cache(mix), read_mix)
     yield Row("store", cache(store_seeds), read_store, is_checked=True)
     yield Row("part", cache(part_seeds), read_part)
 
