@@ -2,10 +2,17 @@
 --help` tells the rest.
 """
 
+from elmo_bench import signals
+
+if __name__ == "__main__":  # first: what is imported below takes a second
+    signals.stop_in_a_line()
+    signals.end_with_parent()
+
 import sys
 import time
 import traceback
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from string import Template
 
@@ -23,6 +30,12 @@ RENAMED = {  # settings of earlier versions
         for key in ("dir", "options", "weights", "pretrained", "precision")
     },
 }
+# What a job that is stopped has kept: below which setting, its name, and what goes on from there.
+KEPT = {
+    "train": ("run_dir", "/last.ckpt", "the same command with resume=true"),
+    "pretrain": ("out", "/last.ckpt", "the same command"),
+    "embed": ("output", ".part", "the same command"),
+}
 CONF = Path(__file__).with_name("conf")
 
 
@@ -32,6 +45,7 @@ def main(cfg: DictConfig) -> object:
     run's error.txt.
     """
     started = time.time()
+    signals.advise(partial(what_goes_on, cfg))
     failure = Path(cfg.run_dir, "error.txt") if cfg.run_dir else None
     try:
         if failure:
@@ -41,6 +55,7 @@ def main(cfg: DictConfig) -> object:
                 failure.unlink(missing_ok=True)
         return instantiate(cfg.job)(cfg)
     except Exception as error:
+        signals.outlive_parent()
         if (
             failure and failure.parent.is_dir() and not failure.exists()
         ):  # of several processes the first that fails says why
@@ -53,6 +68,15 @@ def main(cfg: DictConfig) -> object:
             details = f"\n(details: {cfg.run_dir}/error.txt)" if cfg.run_dir else ""
             raise CompactHydraException(f"{error}{details}") from error
         raise
+
+
+def what_goes_on(cfg: DictConfig) -> str:
+    """What the job has kept until now, and how to go on."""
+    if job := KEPT.get(cfg.job["_target_"].rpartition(".")[2]):
+        key, name, command = job
+        if (path := Path(f"{OmegaConf.select(cfg, key)}{name}")).is_file():
+            return f"{path} is kept, and {command} goes on from there"
+    return "it has kept nothing to go on from; the same command begins anew"
 
 
 def renamed(arguments: Sequence[str]) -> list[str]:

@@ -20,18 +20,20 @@ import torch
 from hydra.errors import InstantiationException
 from hydra.utils import instantiate as hydra_instantiate
 from omegaconf import DictConfig, OmegaConf
+from pytorch_lightning.accelerators import CPUAccelerator
 from pytorch_lightning.callbacks import Callback
 from pytorch_lightning.plugins.environments import LightningEnvironment, SLURMEnvironment
 from pytorch_lightning.utilities import rank_zero_only
 from pytorch_lightning.utilities.exceptions import MisconfigurationException
 
-from elmo_bench import inputs
+from elmo_bench import inputs, signals
 from elmo_bench.checks import one_of
 from elmo_bench.data import Example, TaskData
 from elmo_bench.elmo import Elmo, FineTuning
 from elmo_bench.encoders import Encoder, LayerStore, add_adapters, build_store, find_store
 from elmo_bench.encoders.bilm import BiLm
 from elmo_bench.files import alone, atomic
+from elmo_bench.launch import cores
 from elmo_bench.module import TaskModule
 from elmo_bench.nn import Backbone
 from elmo_bench.resume import AtomicCheckpoints
@@ -383,7 +385,25 @@ def trainer(cfg: DictConfig, callbacks: list[Callback]) -> pl.Trainer:
         raise ValueError(f"{asked}: {error}; trainer=auto takes what there is") from error
     built.strategy.checkpoint_io = AtomicCheckpoints()
     check_slurm(built)
+    if not SLURMEnvironment.detect():  # which gives each of its tasks cores of its own
+        if isinstance(built.accelerator, CPUAccelerator):
+            check_cores(cfg, "trainer.devices", built.num_devices)
+        # Lightning's own waits for the other processes, which may wait for this one, and a run that
+        # is ended by SIGTERM would pass for one that is done.
+        built._signal_connector.register_signal_handlers = lambda: None
+        signals.end_before_this(lambda: getattr(built.strategy.launcher, "procs", []))
     return built
+
+
+def check_cores(cfg: DictConfig, key: str, processes: int) -> None:
+    """Raises ValueError for more processes than there are cores: they take gigabytes and are slower
+    than fewer ones.
+    """
+    if processes > cores() and not cfg.oversubscribe:
+        raise ValueError(
+            f"{key}={processes}, but there are {cores()} cores for these processes; "
+            "oversubscribe=true starts them all the same"
+        )
 
 
 def check_slurm(trainer: pl.Trainer) -> None:

@@ -80,9 +80,17 @@ class Processes(Launcher):
         """Whether the settings can be, said once for all runs: what a constructor raises, Hydra
         wraps in words of its own.
         """
+        from elmo_bench.launch import machine
+
         if self.n_jobs < 1:
             raise CompactHydraException(
                 f"hydra.launcher.n_jobs={self.n_jobs}, but it may be 1 or more"
+            )
+        cores = machine.cores()
+        if self.n_jobs > cores and not (self.asked or self.config.get("oversubscribe")):
+            raise CompactHydraException(
+                f"hydra.launcher.n_jobs={self.n_jobs}, but there are {cores} cores for these "
+                "processes; oversubscribe=true starts them all the same"
             )
         try:
             self.prefix = shlex.split(self.asked)
@@ -104,6 +112,7 @@ class Processes(Launcher):
         One that failed has CompactHydraException in its place, which Hydra's own sweeper raises
         when all are done.
         """
+        from elmo_bench import signals
         from elmo_bench.launch import print_outcomes
 
         if any(override.startswith("hydra.sweep.subdir=") for override in self.overrides()):
@@ -131,12 +140,14 @@ class Processes(Launcher):
                 outcome.share(self.outcomes[outcome.same_as])
         print_outcomes(self.outcomes)
         failed = sum(outcome.folder is None for outcome in outcomes.values())
-        error = CompactHydraException(
+        rest = (
             f"{failed} of {len(outcomes)} runs did not finish; the same command with resume=true "
             "runs these"
         )
         if self.children.stopped and failed:
-            raise error
+            signals.say(self.children.signal, rest)
+            raise signals.Stopped(128 + self.children.signal)
+        error = CompactHydraException(rest)
         return [returned(outcome, error) for outcome in outcomes.values()]
 
     def _folders(self) -> "RunFolders":

@@ -48,3 +48,14 @@ def test_vectors_without_capitals_for_a_task_that_looks_words_up_as_they_stand(
     settings = [f"vocab.vectors={tmp_path}/v.txt", f"cache_dir={tmp_path}"]
     build.vectors(composed("task=sst5", *settings), words)
     assert ("v.txt has no capitals" in caplog.text) == said
+
+
+def test_more_processes_than_cores(tiny, monkeypatch):
+    monkeypatch.setattr(build, "cores", lambda: 4)
+    many = ["trainer=ddp", "trainer.accelerator=cpu", "trainer.devices=5"]
+    with pytest.raises(
+        ValueError, match=r"trainer.devices=5, but there are 4 cores.*oversubscribe"
+    ):
+        build.trainer(tiny(*many), [])
+    assert build.trainer(tiny(*many, "oversubscribe=true"), []).num_devices == 5
+    assert build.trainer(tiny(*many, "trainer.devices=4"), []).num_devices == 4

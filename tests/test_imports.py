@@ -19,6 +19,7 @@ MAY = {
     "checks": set(),
     "untrusted": set(),
     "files": set(),
+    "signals": set(),
     "text": set(),
     "sample": {"files"},
     "hub": {"files"},
@@ -36,7 +37,10 @@ MAY = {
     "resume": {"files"},
     "inputs": {"files", "runs"},
     "again": {"inputs", "runs"},
-    "build": {"elmo", "encoders", "text", "files", "nn", "data", "module", "resume", "inputs"},
+    "build": {
+        *("data", "elmo", "encoders", "files", "inputs", "launch", "module", "nn", "resume"),
+        *("signals", "text"),
+    },
     "checkpoint": {"build", "inputs", "module", "runs", "text"},
     "wandb_logger": {"build"},
     "report": {"runs"},
@@ -55,7 +59,8 @@ MAY = {
             "lm",
             "metrics",
         ),
-        *("module", "nn", "report", "resume", "runs", "sample", "text", "wandb_logger"),
+        *("module", "nn", "report", "resume", "runs", "sample", "signals", "text"),
+        "wandb_logger",
     },
 }
 # Where a third-party package may be imported.

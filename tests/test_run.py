@@ -100,6 +100,79 @@ def test_a_failed_run_says_why_and_leaves_it(tmp_path):
     assert not (tmp_path / "run" / "result.json").exists()
 
 
+def start(*arguments):
+    return subprocess.Popen(
+        [sys.executable, str(ROOT / "run.py"), *arguments],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def wait_for(path, process, since=0.0):
+    """Until the process has written the file."""
+    while not path.exists() or path.stat().st_mtime <= since:
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.01)
+
+
+def stopped(process, number):
+    """What a process says, to stderr, that is sent a signal."""
+    process.send_signal(number)
+    said = process.communicate(timeout=60)[1]
+    assert process.returncode == 128 + number
+    assert "Traceback" not in said
+    return said
+
+
+LONG = ["fit.max_epochs=1000", "fit.patience=1000"]
+
+
+@pytest.mark.slow
+def test_a_signal_is_a_line(tmp_path):
+    """At once and in training; no result comes of it, and there is a way to go on."""
+    folder = tmp_path / "run"
+    command = [*SMALL, *LONG, f"hydra.run.dir={folder}", f"cache_dir={tmp_path}"]
+    begun = start(*command)
+    time.sleep(0.3)  # it imports
+    assert stopped(begun, signal.SIGINT) == "\nstopped by Ctrl-C: nothing was begun\n"
+    for number, name in ((signal.SIGINT, "Ctrl-C"), (signal.SIGTERM, "SIGTERM")):
+        training = start(*command, "resume=true")
+        wait_for(folder / "last.ckpt", training, since=time.time())
+        said = stopped(training, number)
+        assert said.endswith(
+            f"stopped by {name}: {folder}/last.ckpt is kept, and the same command with resume=true "
+            "goes on from there\n"
+        )
+    assert not (folder / "result.json").exists()
+    assert not (folder / "error.txt").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    not [*Path("/proc/self/task").glob("*/children")], reason="asks /proc for the run's processes"
+)
+def test_no_process_outlives_the_first(tmp_path):
+    """Of two that train together one is killed: the other ends, in silence."""
+    devices = ["trainer=ddp", "trainer.accelerator=cpu", "num_workers=1"]
+    first = start(*SMALL, *LONG, *devices, f"hydra.run.dir={tmp_path}", f"cache_dir={tmp_path}")
+    wait_for(tmp_path / "last.ckpt", first)
+    others = [
+        Path("/proc", word)
+        for path in Path(f"/proc/{first.pid}/task").glob("*/children")
+        for word in path.read_text().split()
+    ]
+    assert others
+    first.kill()
+    said = first.communicate(timeout=60)[1]  # when all have closed it
+    assert "Traceback" not in said
+    until = time.monotonic() + 10
+    while any(other.exists() for other in others):
+        assert time.monotonic() < until
+        time.sleep(0.1)
+
+
 def test_a_folder_that_is_not_there_is_made_and_an_error_does_not_outlive_success(tmp_path):
     folder = tmp_path / "a" / "run"
     settings = [

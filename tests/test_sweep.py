@@ -20,6 +20,7 @@ from omegaconf import OmegaConf
 from elmo_bench import inputs
 from elmo_bench.launch import exit_status, gpus, machine
 from elmo_bench.runs import Identity, Result, begin, finished, write_result
+from elmo_bench.signals import Stopped
 from hydra_plugins import processes
 from hydra_plugins.processes import Processes
 
@@ -67,7 +68,12 @@ def sweep(tmp_path):
         hydra = {"sweep": {"dir": str(tmp_path / "sweep")}, "hydra_logging": None, "verbose": False}
         hydra["overrides"] = {"hydra": [*given]}
         config = OmegaConf.create(
-            {"hydra": hydra, "outputs_dir": str(tmp_path / "outputs"), "resume": resume}
+            {
+                "hydra": hydra,
+                "outputs_dir": str(tmp_path / "outputs"),
+                "resume": resume,
+                "oversubscribe": True,
+            }
         )
         launcher.setup(
             hydra_context=SimpleNamespace(config_loader=loader), task_function=None, config=config
@@ -146,7 +152,7 @@ def test_side_by_side(sweep, tmp_path):
     )  # each waits for the other
 
 
-def test_a_stopped_sweep_leaves_nothing_behind(sweep, tmp_path):
+def test_a_stopped_sweep_leaves_nothing_behind(sweep, tmp_path, capfd):
     begun = tmp_path / "begun"
     forever = f"import os, time; open('{begun}', 'w').write(str(os.getpid())); time.sleep(600)"
 
@@ -156,8 +162,9 @@ def test_a_stopped_sweep_leaves_nothing_behind(sweep, tmp_path):
         os.kill(os.getpid(), signal.SIGTERM)
 
     threading.Thread(target=stop).start()
-    with pytest.raises(CompactHydraException, match="2 of 2 runs did not finish"):
+    with pytest.raises(Stopped, match="143"):
         sweep(first=forever, second=DONE)
+    assert "stopped by SIGTERM: 2 of 2 runs did not finish" in capfd.readouterr().err
     with pytest.raises(ProcessLookupError):
         os.kill(int(begun.read_text()), 0)
     assert not (tmp_path / "log").exists()
@@ -172,7 +179,7 @@ def test_stopped_while_a_run_is_composed(sweep, tmp_path, monkeypatch):
         return named_before(name)
 
     monkeypatch.setitem(globals(), "named", slowly)
-    with pytest.raises(CompactHydraException, match="2 of 2 runs did not finish"):
+    with pytest.raises(Stopped, match="143"):
         sweep(first="import time; time.sleep(60)", second=DONE)
     assert not (tmp_path / "log").exists()
 

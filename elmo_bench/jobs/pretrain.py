@@ -31,8 +31,8 @@ from rich.progress import (
     track,
 )
 
+from elmo_bench.build import check_cores, instantiate
 from elmo_bench.build import device as device_kind
-from elmo_bench.build import instantiate
 from elmo_bench.checks import at_least, one_of
 from elmo_bench.encoders.bilm import DIRECTIONS, BiLm, save
 from elmo_bench.files import atomic, remove_scratch
@@ -46,6 +46,7 @@ from elmo_bench.lm import (
 )
 from elmo_bench.lm.softmax import SOFTMAX, VOCABULARY
 from elmo_bench.report import escape
+from elmo_bench.signals import Stopped
 from elmo_bench.text import read_text, text_files
 
 log = logging.getLogger(__name__)
@@ -92,6 +93,8 @@ def processes(cfg: DictConfig) -> Iterator[torch.device]:
     if int(os.environ.get("WORLD_SIZE", 1)) == 1:
         yield device
         return
+    if kind == "cpu":
+        check_cores(cfg, "--nproc_per_node", int(os.environ.get("LOCAL_WORLD_SIZE", 1)))
     patience = timedelta(days=1)  # while the first one encodes the text
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=patience)
     log.setLevel(logging.WARNING if dist.get_rank() else logging.INFO)  # one of them tells
@@ -220,7 +223,10 @@ class _Run:
             TimeRemainingColumn(),
         )
         begun, tokens, first, earlier = time.perf_counter(), 0, trainer.step, self.seconds
-        with Progress(*columns, disable=not self.is_first) as progress, _asked_to_stop(trainer):
+        with (
+            Progress(*columns, disable=not self.is_first) as progress,
+            _asked_to_stop(trainer) as asked,
+        ):
             bar = progress.add_task("pretraining", total=trainer.num_steps, completed=trainer.step)
             for step in trainer.run():
                 tokens += step.num_tokens
@@ -251,7 +257,8 @@ class _Run:
                     log.warning(
                         "stopped after step %d; the same command goes on from there", trainer.step
                     )
-                    raise SystemExit(1)
+                    # Of several processes perhaps another one was asked.
+                    raise Stopped(128 + (asked or [signal.SIGTERM])[0])
         if self.looked != trainer.step:  # a run that was shortened to where it was stopped
             self._validate()
             self._save()
@@ -375,20 +382,22 @@ def _from_first(value: str) -> str:
 
 
 @contextmanager
-def _asked_to_stop(trainer: Trainer) -> Iterator[None]:
-    """SIGTERM and Ctrl-C let the step end, so that it can be saved; a second one is obeyed at
-    once.
+def _asked_to_stop(trainer: Trainer) -> Iterator[list[int]]:
+    """SIGTERM and Ctrl-C let the step end, so that it can be saved, and are in the list; a second
+    one is obeyed at once.
     """
     before: dict[int, Any] = {}
+    asked: list[int] = []
 
     def stop(number: int, _: Any) -> None:
         trainer.stop = True
+        asked.append(number)
         signal.signal(number, before[number])
 
     for kind in (signal.SIGTERM, signal.SIGINT):
         before[kind] = signal.signal(kind, stop)
     try:
-        yield
+        yield asked
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -1,12 +1,13 @@
 from .children import Children
 from .folders import RunFolders
-from .machine import environment, gpus
+from .machine import cores, environment, gpus
 from .outcomes import Outcome, exit_status, print_outcomes
 
 __all__ = [
     "Children",
     "Outcome",
     "RunFolders",
+    "cores",
     "environment",
     "exit_status",
     "gpus",

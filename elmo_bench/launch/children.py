@@ -9,11 +9,13 @@ from typing import IO, Any
 
 
 class Children:
-    """Processes, each in a session of its own; `stopped` once a signal or Ctrl-C has ended them."""
+    """Processes, each in a session of its own; `stopped` once a signal or an error has ended them,
+    `signal` its number.
+    """
 
     def __init__(self) -> None:
         self.running: set[subprocess.Popen] = set()
-        self.stopped = False
+        self.stopped, self.signal = False, 0
 
     def run(
         self, command: Sequence[str], environment: Mapping[str, str], output: IO[str] | None
@@ -24,24 +26,24 @@ class Children:
         )
         self.running.add(process)
         if self.stopped:  # just before it was started
-            self.stop()
+            self.stop(self.signal)
         code = process.wait()
         self.running.discard(process)
         return code
 
-    def stop(self, *_: Any) -> None:
+    def stop(self, number: int = 0, *_: Any) -> None:
         """End all that run, and what they have started."""
-        self.stopped = True
+        self.stopped, self.signal = True, number
         for process in list(self.running):
             with contextlib.suppress(ProcessLookupError):  # it has just ended
                 os.killpg(process.pid, signal.SIGTERM)
 
     @contextlib.contextmanager
     def stopped_by_signals(self) -> Iterator[None]:
-        """Within it SIGTERM and SIGHUP (not under nohup), Ctrl-C and any error end the children."""
+        """Within it Ctrl-C, SIGTERM, SIGHUP (not under nohup) and any error end the children."""
         kinds = [
             kind
-            for kind in (signal.SIGTERM, signal.SIGHUP)
+            for kind in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
             if signal.getsignal(kind) is not signal.SIG_IGN
         ]
         before = {kind: signal.signal(kind, self.stop) for kind in kinds}

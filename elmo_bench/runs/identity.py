@@ -46,6 +46,7 @@ ASIDE = (
     "checkpoint",
     "elmo.cache",
     "cache",
+    "oversubscribe",
 )
 
 

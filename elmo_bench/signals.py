@@ -1,0 +1,102 @@
+"""How a command ends that is asked to: by Ctrl-C or SIGTERM in one line, and with its parent."""
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from subprocess import Popen
+from types import FrameType
+from typing import Any
+
+NAMES: dict[int, str] = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}
+WATCH = 1.0  # seconds between two looks at the parent
+_advice: list[Callable[[], str]] = [lambda: "nothing was begun"]  # the last one is asked
+_started: list[Callable[[], list[Popen]]] = []  # ask for processes of this run
+
+
+class Stopped(SystemExit):
+    """A signal has ended the command; the exit status is 128 and its number, as in a shell."""
+
+
+def stop_in_a_line() -> None:
+    """From here Ctrl-C and SIGTERM write a line and raise `Stopped`; a second one ends at once.
+
+    A signal that is ignored, as under `nohup`, stays so.
+    """
+    owner = os.getpid()
+
+    def stop(number: int, _: FrameType | None) -> None:
+        if os.getpid() != owner:  # a worker that was forked: its parent ends it
+            if number != signal.SIGINT:
+                os._exit(128 + number)
+            return
+        if not _is_first():  # which says how all of them end
+            os._exit(128 + number)
+        signal.signal(number, signal.SIG_DFL)
+        for ask in _started:
+            processes = ask()
+            for process in processes:
+                process.kill()  # what they were writing stays as it was: files are written whole
+            processes.clear()  # or Lightning, which watches them, would kill this process
+        say(number, _advice[-1]())
+        raise Stopped(128 + number)
+
+    for kind in NAMES:
+        if signal.getsignal(kind) is not signal.SIG_IGN:
+            signal.signal(kind, stop)
+    sys.unraisablehook = _unraisable
+
+
+def _unraisable(raised: Any) -> None:
+    """While an object is deleted Python can raise nothing: it would tell so at length and go on."""
+    if isinstance(raised.exc_value, Stopped):
+        os._exit(int(str(raised.exc_value)))
+    sys.__unraisablehook__(raised)
+
+
+def advise(advice: Callable[[], str]) -> None:
+    """What the line is to say from here: what is kept, and how to go on."""
+    _advice.append(advice)
+
+
+def end_before_this(processes: Callable[[], list[Popen]]) -> None:
+    """What a signal to this process ends at once: those that it has started by then."""
+    _started.append(processes)
+
+
+def say(number: int, advice: str) -> None:
+    """Write the line to stderr; of several processes of a run the first one does."""
+    if _is_first():
+        name = NAMES.get(number, f"signal {number}")
+        # Not by way of sys.stderr: the signal may have come in the middle of a write to it.
+        os.write(2, f"\nstopped by {name}: {advice}\n".encode())
+
+
+def end_with_parent() -> None:
+    """Of a run's several processes, those that the first one (or `torchrun`) has started end when
+    it is gone, however it ended.
+    """
+    if _is_first() and "TORCHELASTIC_RUN_ID" not in os.environ:
+        return
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(WATCH)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def outlive_parent() -> None:
+    """Before such a process says why it fails: it may be because its parent is gone, and then
+    `end_with_parent` ends it here, in silence.
+    """
+    if not _is_first():
+        time.sleep(2 * WATCH)
+
+
+def _is_first() -> bool:
+    return os.environ.get("LOCAL_RANK", "0") == "0"
