@@ -1,79 +1,161 @@
-"""`python -m benchmarks.kills --kills 30`: kill -9 at random moments of small runs of every task;
-each then goes on.
+"""`python -m benchmarks.kills --kills 200`: kill -9 at random moments of small commands; each is
+then given again.
 
-A run that goes on ends as the one that nobody disturbed, on one CPU thread to the bit: metrics,
-predictions and curves.
+A command that was killed ends as one that nobody disturbed, on one CPU thread to the bit: figures,
+predictions and curves of training, the files of the other jobs, the vectors of a store. The last
+stage is eight processes that open one store at once, of which some are killed.
+
+Commands are forked from a process that has imported everything: else that is what most kills would
+meet. A sweep's runs are started as ever.
 """
 
 import argparse
 import json
+import multiprocessing
 import os
 import random
-import subprocess
+import runpy
+import shutil
+import signal
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import NamedTuple
 
 from rich.console import Console
 from rich.table import Table
 
+from . import readers
+
 ROOT = Path(__file__).parents[1]
-# Small, and with what draws random numbers or keeps a state: dropout, unknown words, schedules,
-# averages, a biLM that learns too.
-SETTINGS = {
-    "ner": [
-        "data.size=10",
-        "rnn.hidden_size=16",
-        "task.model.hidden_size=16",
-        "elmo.finetune=true",
-    ],
-    "srl": ["data.size=20", "rnn.hidden_size=16", "rnn.num_layers=2", "fit.batch_size=20"],
-    "coref": [
-        "data.size=15",
-        "rnn.hidden_size=16",
-        "task.model.max_sentences=3",
-        "task.scheduler.step_size=7",
-    ],
-    "squad": [
-        "data.size=15",
-        "rnn.hidden_size=16",
-        "task.model.hidden_size=16",
-        "embed.num_filters=16",
-    ],
-    "snli": [
-        "data.size=10",
-        "rnn.hidden_size=16",
-        "task.model.hidden_size=16",
-        "embed.unknown_rate=0.3",
-    ],
-    "sst5": [
-        "data.size=20",
-        "rnn.hidden_size=16",
-        "task.model.hidden_size=16",
-        "embed.unknown_rate=0.3",
-    ],
-}
-SHARED = [
+JOBS = [f"elmo_bench.jobs.{name}" for name in ("train", "pretrain", "adapt", "embed", "report")]
+TRAIN = [
     "fit.max_epochs=4",
     "fit.save_minutes=0.005",
     "trainer=cpu",
     "trainer.enable_progress_bar=false",
+    "rnn.hidden_size=16",
     "resume=true",
 ]
+# Small, and with what draws random numbers or keeps a state: dropout, unknown words, schedules,
+# averages, a biLM that learns too.
+TASKS = {
+    "ner": ["data.size=10", "task.model.hidden_size=16", "elmo.finetune=true"],
+    "srl": ["data.size=20", "rnn.num_layers=2", "fit.batch_size=20"],
+    "coref": ["data.size=15", "task.model.max_sentences=3", "task.scheduler.step_size=7"],
+    "squad": ["data.size=15", "task.model.hidden_size=16", "embed.num_filters=16"],
+    "snli": ["data.size=10", "task.model.hidden_size=16", "embed.unknown_rate=0.3"],
+    "sst5": ["data.size=20", "task.model.hidden_size=16", "embed.unknown_rate=0.3"],
+}
+NER = ["task=ner", *TRAIN, "task.model.hidden_size=16", "embed.num_filters=16", "fit.max_epochs=2"]
+PRETRAIN = [
+    *("job=pretrain", "text.size=20", "pretrain.epochs=2", "pretrain.save_every=5"),
+    *("pretrain.batch_size=8", "pretrain.unroll=10", "bilm.cell_size=16"),
+    *("bilm.projection_size=8", "bilm.filters=[[1,4],[3,4]]"),
+]
+ADAPT = ["job=adapt", "task=ner", "data.size=10", "adapt.batch_size=4", "adapt.lr=0.01"]
+REPORT = ["job=report", "columns=seed", "runs={scratch}/sweep/undisturbed"]
+TOLD = (b"| command", b"| time")
+Left = dict[str, object]  # what a command has left, by name
+
+
+class Stage(NamedTuple):
+    """A command and what it leaves; it is killed while it is at what the stage is named after.
+
+    In its arguments {run} is a folder of this run's own and {scratch} one of all. From the moment
+    when a file is there that `begins` names, below {run}, until one is there that `ends` names, or
+    the command's end.
+    """
+
+    arguments: list[str]
+    begins: str
+    left: Callable[[Path], Left]
+    ends: str = "never"
 
 
 class Outcome(NamedTuple):
-    """When a run was killed, in seconds after its first checkpoint; what it had left by then;
-    whether it ended as it should.
+    """When a command was killed, in seconds after the stage began, and what was other than after
+    the undisturbed command.
     """
 
-    task: str
+    stage: str
     moment: float
-    left: str
-    is_equal: bool
+    different: list[str]
+
+
+def of_run(run: Path) -> Left:
+    """What a finished run has found, without times."""
+    result = json.loads((run / "result.json").read_text())
+    predictions = {path.name: path.read_bytes() for path in (run / "predictions").iterdir()}
+    curves = (run / "metrics.csv").read_text()
+    return (
+        {key: result[key] for key in ("metrics", "mix", "epochs")} | predictions | {"csv": curves}
+    )
+
+
+def of_store(run: Path) -> Left:
+    """The same, and the files of the store."""
+    files = (run / "cache" / "layers").glob("*/[!.]*")
+    return of_run(run) | {path.name: path.read_bytes() for path in files}
+
+
+def of_sweep(run: Path) -> Left:
+    """The runs of a sweep."""
+    folders = sorted(path.parent for path in run.glob("sweep/**/result.json"))
+    return {folder.name: of_run(folder) for folder in folders}
+
+
+def of_files(run: Path) -> Left:
+    """The files in `out`, without those of a training that goes on and lines of a model card that
+    say where it lies and how long it took.
+    """
+    paths = (path for path in (run / "out").iterdir() if path.suffix != ".ckpt")
+    contents = ((path.name, path.read_bytes()) for path in paths)
+    return {
+        name: [line for line in content.splitlines() if not line.startswith(TOLD)]
+        for name, content in contents
+    }
+
+
+STAGES = {
+    **{
+        f"training {task}": Stage([f"task={task}", *TRAIN, *settings], "last.ckpt", of_run)
+        for task, settings in TASKS.items()
+    },
+    "store": Stage(
+        [*NER, "data.size=200", "fit.max_epochs=1", "elmo.mix=[0,2]", "cache_dir={run}/cache"],
+        "cache/layers/*",
+        of_store,
+        "cache/layers/*/store.json",
+    ),
+    "pretraining": Stage(
+        [*PRETRAIN, "out={run}/out", "cache_dir={run}/cache"], "cache/corpora/.*", of_files
+    ),
+    "adapt": Stage([*ADAPT, "out={run}/out"], ".hydra", of_files),
+    "embed": Stage(
+        ["job=embed", "input={scratch}/text.txt", "output={run}/out/v.hdf5", "batch_tokens=256"],
+        "out/*",
+        of_files,
+    ),
+    "sweep": Stage(
+        [
+            *(*NER, "data.size=10", "seed=1,2", "hydra.sweep.dir={run}/sweep"),
+            *("outputs_dir={run}/sweep", "hydra/launcher=processes", "hydra.launcher.n_jobs=2"),
+            "--multirun",
+        ],
+        "sweep/0",
+        of_sweep,
+    ),
+    "report": Stage(
+        [*REPORT, "output=[{run}/out/r.html,{run}/out/r.csv,{run}/out/r.svg]"], "out", of_files
+    ),
+}
+READERS = "eight processes on one store"
 
 
 def main() -> None:
@@ -81,118 +163,153 @@ def main() -> None:
     whether all ended equal.
     """
     parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.kills", description="Do killed runs end as undisturbed ones?"
+        prog="python -m benchmarks.kills", description="Do killed commands end as undisturbed ones?"
     )
     parser.add_argument(
-        "--kills", type=int, default=30, help="how many, shared among the tasks (default: 30)"
+        "--kills", type=int, default=30, help="how many, shared among the stages (default: 30)"
     )
     parser.add_argument("--seed", type=int, default=1, help="of the moments (default: 1)")
-    parser.add_argument("--jobs", type=int, default=1, help="how many tasks at a time (default: 1)")
     parser.add_argument(
-        "--tasks",
-        nargs="+",
-        choices=SETTINGS,
-        default=list(SETTINGS),
-        help="which tasks (default: all)",
+        "--jobs", type=int, default=1, help="how many stages at a time (default: 1)"
     )
+    parser.add_argument(
+        "--stages",
+        nargs="+",
+        choices=[*STAGES, READERS],
+        default=[*STAGES, READERS],
+        metavar="STAGE",
+        help=f"which (default: all of {', '.join([*STAGES, READERS])})",
+    )
+    parser.add_argument("--folder", help="where all is left to be looked at (default: nowhere)")
     chosen = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(chosen.jobs) as pool:
+    os.environ["OMP_NUM_THREADS"] = "1"
+    multiprocessing.set_start_method("forkserver")
+    multiprocessing.set_forkserver_preload([*JOBS, "hydra.main", "elmo_bench.encoders.bilm"])
+    with tempfile.TemporaryDirectory() as temporary, ThreadPoolExecutor(chosen.jobs) as pool:
+        scratch = Path(chosen.folder or temporary)
+        write_text(scratch / "text.txt")
 
-        def kills(task: str) -> list[Outcome]:
-            count = len(range(chosen.tasks.index(task), chosen.kills, len(chosen.tasks)))
-            return killed_runs(task, count, random.Random(f"{chosen.seed} {task}"), Path(folder))
+        def kills(stage: str) -> list[Outcome]:
+            count = len(range(chosen.stages.index(stage), chosen.kills, len(chosen.stages)))
+            rng = random.Random(f"{chosen.seed} {stage}")
+            if stage == READERS:
+                outcomes = [
+                    Outcome(stage, moment, different)
+                    for moment, different in readers.killed(count, rng, scratch / "readers")
+                ]
+            else:
+                outcomes = [*killed(stage, count, rng, scratch)]
+            Console(stderr=True).print(f"{stage}: {len(outcomes)} kills")
+            return outcomes
 
-        outcomes = [outcome for of_task in pool.map(kills, chosen.tasks) for outcome in of_task]
+        if "report" in chosen.stages:
+            undisturbed("sweep", scratch)
+        outcomes = [outcome for of_one in pool.map(kills, chosen.stages) for outcome in of_one]
     Console(width=100).print(table(outcomes))
-    sys.exit(0 if all(outcome.is_equal for outcome in outcomes) else 1)
+    for outcome in (outcome for outcome in outcomes if outcome.different):
+        Console().print(f"{outcome.stage}, {outcome.moment:.2f} s: {outcome.different}")
+    sys.exit(1 if any(outcome.different for outcome in outcomes) else 0)
 
 
-def killed_runs(task: str, count: int, rng: random.Random, scratch: Path) -> list[Outcome]:
-    """Runs of a task, each killed once at a moment between its first checkpoint and its end, and
-    then given again.
-    """
-    undisturbed = scratch / task / "undisturbed"
-    process = start(task, undisturbed, scratch)
-    wait_for_checkpoint(process, undisturbed)
+def write_text(path: Path) -> None:
+    """Some hundred sentences for job=embed."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    rng = random.Random(0)
+    lines = (
+        rng.choices(["the", "old", "brewery", "opened", "in", "May"], k=k % 30) for k in range(400)
+    )
+    path.write_text("".join(" ".join(line) + "\n" for line in lines), encoding="utf-8")
+
+
+def undisturbed(stage: str, scratch: Path) -> tuple[float, Left]:
+    """How many seconds the stage takes, and what the command leaves; where it has run before, 0."""
+    run = scratch / stage / "undisturbed"
+    if run.is_dir():
+        return 0.0, STAGES[stage].left(run)
+    process = start(stage, run, scratch)
+    wait_for(STAGES[stage].begins, process, run)
     begun = time.perf_counter()
-    if process.wait():
-        raise SystemExit(
-            f"{task}: the undisturbed run failed: {(undisturbed / 'output.txt').read_text()}"
-        )
-    seconds, expected = time.perf_counter() - begun, measured(undisturbed)
-    outcomes: list[Outcome] = []
-    while len(outcomes) < count:
-        run, moment = scratch / task / str(len(outcomes)), rng.uniform(0, seconds)
-        process = start(task, run, scratch)
-        wait_for_checkpoint(process, run)
+    wait_for(STAGES[stage].ends, process, run)
+    seconds = time.perf_counter() - begun
+    process.join()
+    if process.exitcode:
+        raise SystemExit(f"{stage}: it failed undisturbed: {(run / 'output.txt').read_text()}")
+    return seconds, STAGES[stage].left(run)
+
+
+def killed(stage: str, count: int, rng: random.Random, scratch: Path) -> Iterator[Outcome]:
+    """A stage's command, each time killed once at a random moment and then given again."""
+    seconds, expected = undisturbed(stage, scratch)
+    if not seconds:
+        shutil.rmtree(scratch / stage / "undisturbed")
+        seconds, expected = undisturbed(stage, scratch)
+    number = 0
+    while number < count:
+        run, moment = scratch / stage / str(number), rng.uniform(0, seconds)
+        process = start(stage, run, scratch)
+        wait_for(STAGES[stage].begins, process, run)
         time.sleep(moment)
-        process.kill()
-        if process.wait() == 0:  # it was faster this time: another run, another moment
-            (run / "result.json").unlink()
+        with suppress(ProcessLookupError):
+            os.kill(rng.choice(family(process)), signal.SIGKILL)
+        process.join()
+        if process.exitcode == 0:  # it was faster this time: another run, another moment
+            shutil.rmtree(run)
             continue
-        left = (
-            "predictions"
-            if (run / "predictions").is_dir()
-            else "best.ckpt"
-            if (run / "best.ckpt").is_file()
-            else "last.ckpt"
-        )
-        code = start(task, run, scratch).wait()
-        outcomes.append(Outcome(task, moment, left, code == 0 and measured(run) == expected))
-    return outcomes
+        number += 1
+        again = start(stage, run, scratch)
+        again.join()
+        if again.exitcode:
+            yield Outcome(stage, moment, [f"it fails: {run}/output.txt"])
+            continue
+        left = STAGES[stage].left(run)
+        names = sorted(expected.keys() | left.keys())
+        different = [name for name in names if left.get(name) != expected.get(name)]
+        if not different:
+            shutil.rmtree(run)
+        yield Outcome(stage, moment, different)
 
 
-def start(task: str, run: Path, scratch: Path) -> subprocess.Popen:
+def start(stage: str, run: Path, scratch: Path) -> BaseProcess:
     """The command, in a process of its own."""
-    run.mkdir(parents=True, exist_ok=True)
-    folders = [f"hydra.run.dir={run}", f"cache_dir={scratch / 'cache'}"]
-    command = [
-        sys.executable,
-        str(ROOT / "run.py"),
-        f"task={task}",
-        *SETTINGS[task],
-        *SHARED,
-        *folders,
-    ]
-    with (run / "output.txt").open("a") as output:
-        environment = os.environ | {"OMP_NUM_THREADS": "1"}
-        return subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=output, env=environment)
+    (run / "out").mkdir(parents=True, exist_ok=True)
+    folders = [] if stage == "report" else [f"hydra.run.dir={run}", f"cache_dir={scratch}/cache"]
+    arguments = [argument.format(run=run, scratch=scratch) for argument in STAGES[stage].arguments]
+    process = multiprocessing.Process(
+        target=command, args=([*folders, *arguments], run / "output.txt")
+    )
+    process.start()
+    return process
 
 
-def wait_for_checkpoint(process: subprocess.Popen, run: Path) -> None:
-    """Until training has begun."""
-    while not (run / "last.ckpt").exists() and process.poll() is None:
+def command(arguments: list[str], output: Path) -> None:
+    """Run `python run.py ARGUMENTS` in this process."""
+    with output.open("a") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    os.chdir(ROOT)
+    sys.argv = ["run.py", *arguments]
+    runpy.run_path("run.py", run_name="__main__")
+
+
+def family(process: BaseProcess) -> list[int]:
+    """A process, and those that a sweep has started."""
+    listed = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    return [process.pid or 0, *(map(int, listed.read_text().split()) if listed.is_file() else ())]
+
+
+def wait_for(pattern: str, process: BaseProcess, run: Path) -> None:
+    """Until there is such a file below the run's folder, or the process has ended."""
+    while process.is_alive() and not any(run.glob(pattern)):
         time.sleep(0.01)
 
 
-def measured(run: Path) -> tuple[object, ...]:
-    """What a finished run has found, without times."""
-    result = json.loads((run / "result.json").read_text())
-    predictions = [path.read_bytes() for path in sorted((run / "predictions").iterdir())]
-    return (
-        result["metrics"],
-        result["mix"],
-        result["epochs"],
-        predictions,
-        (run / "metrics.csv").read_text(),
-    )
-
-
 def table(outcomes: list[Outcome]) -> Table:
-    """A row for each task: how many of its runs were killed when, and how many ended as the
-    undisturbed one.
-    """
-    columns = {"in the first epoch": "last.ckpt", "later": "best.ckpt", "after test": "predictions"}
-    shown = Table("task", "kills", *columns, "ended equal")
-    for task in [*dict.fromkeys(outcome.task for outcome in outcomes), "all"]:
-        rows = [outcome for outcome in outcomes if task in (outcome.task, "all")]
-        counts = (sum(outcome.left == left for outcome in rows) for left in columns.values())
-        shown.add_row(
-            task,
-            str(len(rows)),
-            *map(str, counts),
-            f"{sum(o.is_equal for o in rows)} of {len(rows)}",
-        )
+    """A row for each stage: how often it was killed, and how often it ended as if it were not."""
+    shown = Table("stage", "kills", "equal", "unequal")
+    for stage in [*dict.fromkeys(outcome.stage for outcome in outcomes), "all"]:
+        rows = [outcome for outcome in outcomes if stage in (outcome.stage, "all")]
+        unequal = sum(bool(outcome.different) for outcome in rows)
+        shown.add_row(stage, *map(str, (len(rows), len(rows) - unequal, unequal)))
     return shown
 
 

@@ -147,6 +147,7 @@ def language_model(cfg: DictConfig, corpus: Corpus) -> LanguageModel:
         model = load_language_model(options, weights, directions=directions)
     else:
         bilm = load(options, weights, directions=directions)
+        torch.manual_seed(cfg.adapt.seed)
         model = LanguageModel(bilm, corpus.vocabulary(min_count=2))
     model.bilm.dropout = cfg.adapt.dropout
     return model
