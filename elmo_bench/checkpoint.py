@@ -2,28 +2,30 @@
 which encoder it read.
 
 All of it is plain data, and a stranger's: names of options in conf/, paths of this machine, our own
-classes and settings. The weights of a frozen, pretrained encoder are not in it: its files are named
-in the config, and a fingerprint tells whether they are still the same.
+classes and settings. Nothing of it is an interpolation: each is a way to read what is outside of
+the file. The weights of a frozen, pretrained encoder are not in it: an option of conf/encoder or a
+path names its files, and a fingerprint tells whether they are still the same.
 """
 
 import logging
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
-import torch
 from hydra.core.hydra_config import HydraConfig
 from hydra.utils import get_object
 from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
+from torch import Tensor, nn
+from torch.nn.modules.module import register_module_parameter_registration_hook
 
-from elmo_bench import build, inputs
+from elmo_bench import build, checkpoint_file, inputs
 from elmo_bench.module import TaskModule
-from elmo_bench.runs import today
-from elmo_bench.text import UNKNOWN, Vocab, forms
+from elmo_bench.runs import result_of, today
+from elmo_bench.text import FALLBACK, UNKNOWN, Vocab, forms
 
 log = logging.getLogger(__name__)
 KEY = "elmo_bench"
@@ -35,34 +37,50 @@ MODEL = (
     "elmo",
     "vocab",
 )  # the parts of a config that say what the model is
-FOLDERS = (
-    "data_dir",
-    "cache_dir",
-)  # this machine's; a checkpoint's config may refer to them, and to its own keys
+FOLDERS = ("data_dir", "cache_dir")  # this machine's, where a path may begin
 OURS = ("elmo_bench.nn.", "elmo_bench.metrics.", "tasks.")  # whose classes it may name
-REFERENCE = re.compile(rf"\$\{{(?:{'|'.join((*MODEL, *FOLDERS))})(?:\.\w+)*\}}")
+# What the config of an earlier version's checkpoint may refer to: its own keys, and the folders.
+OWN = re.compile(rf"\$\{{((?:{'|'.join(MODEL)})(?:\.\w+)+)\}}")
+FOLDER = re.compile(rf"^\$\{{({'|'.join(FOLDERS)})\}}(?=/|$)")
+ADDRESS = re.compile(r"\w+://|//|\\\\")
+DEPTH, NODES, LENGTH = 20, 10_000, 10_000  # of a config: nesting, values, characters of a text
+LABELS = 4096  # tables of which label may follow which are square
+NUMBER = 100_000  # largest setting of a corpus, such as the stories of a generated one
 TASK = {  # a module of ours, and parts of file names
     "data": (r"tasks(\.\w+)+", "module of tasks.*"),
     "name": (r"\w+", "name of a task"),
     "suffix": (r"[.\w]+", "end of a file's name"),
 }
-NOTHING = re.compile(r"(?!)")
 CONF = Path(__file__).parents[1] / "conf"
 
 
 def describe(
     cfg: DictConfig, vocab: Vocab, vectors: Mapping[str, np.ndarray], module: TaskModule
 ) -> dict[str, Any]:
-    """What `restore` needs; interpolations stay as they are, so that folders are those of the
-    machine that restores.
+    """What `restore` needs, resolved; a path below data_dir is written as it stands there, so that
+    another machine's folder will do.
     """
-    config: Any = OmegaConf.to_container(cfg)
+    resolved: Any = OmegaConf.to_container(cfg, resolve=True)
+    config = {part: resolved[part] for part in MODEL}
+    config["encoder"] = _settings(config["encoder"])
     if vectors:
         config["embed"]["word_dim"] = len(next(iter(vectors.values())))
+        files = [file.removeprefix(f"{cfg.data_dir}/") for file in inputs.vector_files(cfg)]
+        is_list = isinstance(config["vocab"]["vectors"], list)
+        config["vocab"]["vectors"] = files if is_list else files[0]
     return {
-        "config": {part: config[part] for part in MODEL} | {"data": _corpus(cfg)},
+        "config": config | {"data": _corpus(cfg)},
         "vocab": vocab.state(),
         "encoder": module.elmo.encoder.fingerprint() if module.encoder_is_elsewhere else None,
+    }
+
+
+def _settings(encoder: Mapping[str, Any]) -> dict[str, Any]:
+    """An encoder's plain settings; which class it is and what is fetched is for conf/ to say."""
+    return {
+        key: value
+        for key, value in encoder.items()
+        if key not in ("_target_", "defaults") and not isinstance(value, dict)
     }
 
 
@@ -70,7 +88,7 @@ def _corpus(cfg: DictConfig) -> dict[str, Any]:
     """What tells a corpus again: its option in conf/data, its plain settings, the paths of its
     files.
     """
-    data: Any = OmegaConf.to_container(cfg.data)
+    data: Any = OmegaConf.to_container(cfg.data, resolve=True)
     plain = {
         key: value
         for key, value in data.items()
@@ -98,29 +116,77 @@ def restore(cfg: DictConfig) -> tuple[DictConfig, TaskModule, Vocab]:
     """
     path = Path(cfg.checkpoint)
     checkpoint = _load(path)
-    content = checkpoint[KEY]
-    check_plain(content.get("run"), path)
+    content, weights = checkpoint[KEY], checkpoint["state_dict"]
     config = _config(cfg, content["config"], path)
-    vocab = Vocab(**content["vocab"])
-    elmo = build.elmo(config)
-    module = build.module(config, build.model(config, vocab, {}, elmo), vocab)
-    if content["encoder"] and not elmo.encoder.fingerprint().startswith(content["encoder"]):
+    vocab = _vocab(content["vocab"], weights, path)
+    with checkpoint_file.refusing(path, "its model, with the command line's settings"):
+        elmo = build.elmo(config)
+        with _no_larger_than(weights):
+            module = build.module(config, build.model(config, vocab, {}, elmo), vocab)
+    if module.encoder_is_elsewhere and not _is_same(elmo.encoder, content["encoder"]):
         raise ValueError(
             f"checkpoint={path} was trained with another encoder than "
             f"encoder={config.encoder.name} is now: its files, or how it "
             "reads, have changed"
         )
     module.content = {KEY: content}
-    module.on_load_checkpoint(checkpoint)
-    _add_statistics(checkpoint["state_dict"], module, path)
+    module.on_load_checkpoint({"state_dict": weights})
+    _add_statistics(weights, module, path)
     try:
-        module.load_state_dict(checkpoint["state_dict"])
+        module.load_state_dict(weights)
     except RuntimeError as error:
         raise ValueError(
             f"checkpoint={path} does not fit the model that it and the command line describe: "
             f"{error}"
         ) from error
     return config, module, vocab
+
+
+def _is_same(encoder: Any, fingerprint: Any) -> bool:
+    """Whether an encoder is the one of a fingerprint, of which earlier versions kept the
+    beginning.
+    """
+    is_one = isinstance(fingerprint, str) and len(fingerprint) >= 16
+    return is_one and encoder.fingerprint().startswith(fingerprint)
+
+
+@contextmanager
+def _no_larger_than(weights: Mapping[str, Tensor]) -> Iterator[None]:
+    """ValueError where what is built in the block has far more parameters than these weights: it is
+    raised before the memory of the parameter that is too much is touched.
+    """
+    numbers = 2 * sum(tensor.numel() for tensor in weights.values()) + 1_000_000
+    tensors = 2 * len(weights) + 1000
+
+    def count(module: nn.Module, name: str, parameter: nn.Parameter | None) -> None:
+        nonlocal numbers, tensors
+        tensors -= 1
+        numbers -= 0 if parameter is None else parameter.numel()
+        if min(numbers, tensors) < 0:
+            raise ValueError("a model far larger than the weights beside its settings")
+
+    hook = register_module_parameter_registration_hook(count)
+    try:
+        yield
+    finally:
+        hook.remove()
+
+
+def _vocab(state: Any, weights: Mapping[str, Tensor], path: Path) -> Vocab:
+    """The vocabulary; ValueError for a state that is none, or is larger than the weights allow."""
+    where = f"checkpoint={path}: its {KEY}.vocab"
+    if not isinstance(state, dict) or state.keys() != {"words", "labels", "lowercase"}:
+        raise ValueError(f"{where} is not words, labels and lowercase")
+    for key in ("words", "labels"):
+        texts = state[key]
+        if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+            raise ValueError(f"{where}.{key} is no list of texts")
+    if state["lowercase"] not in (True, False, FALLBACK):
+        raise ValueError(f"{where}.lowercase may be true, false or {FALLBACK}")
+    axis = max((size for tensor in weights.values() for size in tensor.shape), default=0)
+    if len(state["words"]) > axis or len(state["labels"]) > min(axis, LABELS):
+        raise ValueError(f"{where} has more words or labels than its weights have rows")
+    return Vocab(**state)
 
 
 def _add_statistics(weights: dict[str, Any], module: TaskModule, path: Path) -> None:
@@ -185,13 +251,11 @@ def _unknown(counts: Counter[str], vocab: Vocab) -> tuple[int, float]:
 
 
 def _load(path: Path) -> dict[str, Any]:
+    """The file's content; ValueError where its parts are not those of our checkpoints."""
     if not path.is_file():
         raise FileNotFoundError(f"checkpoint={path}: no such file")
-    try:
-        checkpoint = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # whatever unpickling meets in a file that was never pickled
-        raise ValueError(f"checkpoint={path}: not a checkpoint, or a damaged one") from error
-    content = checkpoint.get(KEY) if isinstance(checkpoint, dict) else None
+    checkpoint = checkpoint_file.load(path)
+    content = checkpoint.get(KEY)
     if isinstance(content, dict):
         _rename(checkpoint, content)
     if (
@@ -203,7 +267,31 @@ def _load(path: Path) -> dict[str, Any]:
             f"checkpoint={path}: not a checkpoint of elmo-bench, such as the best.ckpt of a "
             "job=train"
         )
+    if not isinstance(content["config"], dict):
+        raise ValueError(f"checkpoint={path}: its {KEY}.config holds no settings")
     return checkpoint
+
+
+def trained(content: Mapping[str, Any], path: Path) -> dict[str, Any]:
+    """What a checkpoint, or the result beside it, says of the run that trained it; ValueError where
+    that is not plain data of the right form.
+    """
+    run = content.get("run") or result_of(path.parent) or {}
+    check_plain(run, path)
+    if not run:
+        return {}
+    config = run.get("config") if isinstance(run, dict) else None
+    parts = ("task", "trainer", "data")
+    if not isinstance(config, dict) or not all(isinstance(config.get(p), dict) for p in parts):
+        raise ValueError(f"checkpoint={path}: its run has no config with {', '.join(parts)}")
+    for key, kind in (("parameters", int), ("inputs", str)):
+        values = run.get(key, {})
+        if not isinstance(values, dict) or not all(type(v) is kind for v in values.values()):
+            raise ValueError(f"checkpoint={path}: its run.{key} is not {kind.__name__} by name")
+    if type(config.get("seed")) is not int:
+        raise ValueError(f"checkpoint={path}: its run.config.seed is no integer")
+    checked: dict[str, Any] = run
+    return checked
 
 
 def _rename(checkpoint: dict[str, Any], content: dict[str, Any]) -> None:
@@ -227,31 +315,27 @@ def _config(cfg: DictConfig, stored: dict[str, Any], path: Path) -> DictConfig:
     """The command line's config with the checkpoint's model, in which single settings of the
     command line still count.
     """
+    check_plain([stored.get(part) for part in MODEL], path, may_refer=True)
     check_plain(stored.get("data"), path)
-    check_plain(stored, path, REFERENCE)
     for part in MODEL:
         if not isinstance(stored.get(part), dict):
             raise ValueError(f"checkpoint={path}: its config has no settings of {part}")
-    option, settings = _encoder(cfg, stored["encoder"], path)
-    own = {part: stored[part] for part in MODEL} | {"encoder": settings}
-    try:
-        resolved: Any = OmegaConf.to_container(
-            OmegaConf.create(own | {key: cfg[key] for key in FOLDERS}), resolve=True
-        )
-    except OmegaConfBaseException as error:
-        raise ValueError(
-            f"checkpoint={path}: its config refers to what is not there: {error}"
-        ) from error
+    own = {part: stored[part] for part in MODEL} | {"encoder": _settings(stored["encoder"])}
+    resolved: dict[str, Any] = _resolved(own, own, cfg, path)
+    check_plain(resolved, path)
+    option = _encoder(cfg, resolved["encoder"], path)
     # Training's own affairs: not needed here, and so not taken from the file.
     resolved["task"] |= {"optimizer": None, "scheduler": None, "callbacks": []}
-    # Plain parts, "$" and "{oc.env:HOME}", may add up to a reference when they are resolved.
-    check_plain([resolved[part] for part in MODEL], path)
     for key, (form, kind) in TASK.items():
         if not re.fullmatch(form, value := str(resolved["task"].get(key))):
             raise ValueError(
                 f"checkpoint={path}: its config names task.{key}={value}, which is no {kind}"
             )
-    _check_targets([resolved[part] for part in MODEL], path)
+    _check_targets(resolved, path)
+    if vectors := resolved["vocab"].get("vectors"):
+        files = vectors if isinstance(vectors, list) else [vectors]
+        here = [str(_places(file, cfg, path)[0]) for file in files]
+        resolved["vocab"]["vectors"] = here if isinstance(vectors, list) else here[0]
     config = cfg.copy()
     OmegaConf.set_struct(config, False)
     defaults = cast(dict, OmegaConf.to_container(cfg.elmo))  # an older checkpoint's has fewer keys
@@ -291,35 +375,77 @@ def _override(config: DictConfig, cfg: DictConfig, stored: dict[str, Any], path:
             OmegaConf.update(config, key, OmegaConf.select(cfg, key))
 
 
-def check_plain(node: Any, path: Path, allowed: re.Pattern[str] = NOTHING) -> None:
-    """Raise ValueError for what is not plain data, at any depth, and for texts with references that
-    are not `allowed`.
+def check_plain(node: Any, path: Path, *, may_refer: bool = False) -> None:
+    """Raise ValueError for what is not plain data of a reasonable size, at any depth, and for texts
+    with references, but for those that `_resolved` knows if it `may_refer`.
+    """
+    left = NODES
+
+    def check(node: Any, key: str, depth: int) -> None:
+        nonlocal left
+        left -= 1
+        where = f"checkpoint={path}: its config{key[:200]}"
+        if left < 0 or depth > DEPTH:
+            raise ValueError(f"{where}: more than {NODES} values, or more than {DEPTH} deep")
+        if isinstance(node, dict):
+            for name, value in node.items():
+                if not isinstance(name, str):
+                    raise ValueError(f"{where} has a key that is no text")
+                check(name, key, depth)
+                check(value, f"{key}.{name}", depth + 1)
+        elif isinstance(node, list):
+            for value in node:
+                check(value, key, depth + 1)
+        elif isinstance(node, str):
+            if len(node) > LENGTH:
+                raise ValueError(f"{where} holds a text of {len(node):,} characters")
+            is_own = may_refer and OWN.fullmatch(node)
+            rest = FOLDER.sub("", node) if may_refer else node
+            if ("${" in rest and not is_own) or node == "???":
+                raise ValueError(
+                    f"{where} asks for {node[:200]!r}, but it may only refer to its own keys"
+                )
+        elif not isinstance(node, int | float | None):
+            raise ValueError(
+                f"{where} holds a {type(node).__name__}, but it may only hold plain settings"
+            )
+
+    check(node, "", 0)
+
+
+def _resolved(
+    node: Any, own: Mapping[str, Any], cfg: DictConfig, path: Path, depth: int = 0
+) -> Any:
+    """The same with the values that whole references to the config's own keys stand for, and this
+    machine's folders at the beginning of a path: what earlier versions' checkpoints have.
     """
     if isinstance(node, dict):
-        node = [*node, *node.values()]
+        return {key: _resolved(value, own, cfg, path, depth) for key, value in node.items()}
     if isinstance(node, list):
-        for value in node:
-            check_plain(value, path, allowed)
-    elif isinstance(node, str):
-        if "${" in allowed.sub("", node):
-            raise ValueError(
-                f"checkpoint={path}: its config asks for {node!r}, but it may only refer to its "
-                "own keys"
-            )
-    elif not isinstance(node, int | float | None):
-        raise ValueError(
-            f"checkpoint={path}: its config holds a {type(node).__name__}, but it may only hold "
-            "plain settings"
-        )
+        return [_resolved(value, own, cfg, path, depth) for value in node]
+    if not isinstance(node, str):
+        return node
+    if not (reference := OWN.fullmatch(node)):
+        return FOLDER.sub(lambda folder: str(cfg[folder[1]]), node)
+    value: Any = own
+    for name in reference[1].split("."):
+        value = value.get(name, own) if isinstance(value, dict) else own
+    if depth == 5 or isinstance(value, dict):
+        raise ValueError(f"checkpoint={path}: its config refers to what is not there: {node[:200]}")
+    return _resolved(value, own, cfg, path, depth + 1)
 
 
 def _check_targets(node: Any, path: Path) -> None:
-    """Refuse, at any depth, to call what is not ours."""
-    if isinstance(node, dict) and "_target_" in node and not _is_ours(str(node["_target_"])):
-        raise ValueError(
-            f"checkpoint={path}: its config names {node['_target_']!r}, which is no class of "
-            f"{'* or '.join(OURS)}*"
-        )
+    """Refuse, at any depth, to call what is not ours, and to call it in any other way."""
+    if isinstance(node, dict):
+        for key in node:
+            if key.startswith("_") and key not in ("_target_", "_partial_"):
+                raise ValueError(f"checkpoint={path}: its config has a key {key[:100]}")
+        if "_target_" in node and not _is_ours(str(node["_target_"])):
+            raise ValueError(
+                f"checkpoint={path}: its config names {node['_target_']!r}, which is no class of "
+                f"{'* or '.join(OURS)}*"
+            )
     for value in (
         node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
     ):
@@ -327,12 +453,23 @@ def _check_targets(node: Any, path: Path) -> None:
 
 
 def _is_ours(target: str) -> bool:
-    if not target.startswith(OURS):
+    if not target.startswith(OURS) or not re.fullmatch(r"\w+(\.\w+)+", target):
         return False
-    value = get_object(
-        target
-    )  # a name in our modules, such as an import, may still be somebody else's
-    return isinstance(value, type) and f"{value.__module__}.".startswith(OURS)
+    try:
+        value = get_object(target)
+    except Exception:  # whatever importing a name that is none leads to
+        return False
+    # A name in our modules, such as an import, may still be somebody else's.
+    is_module = isinstance(value, type) and issubclass(value, nn.Module)
+    return is_module and f"{value.__module__}.".startswith(OURS)
+
+
+def _places(file: Any, cfg: DictConfig, path: Path) -> list[Path]:
+    """Where a file of a checkpoint may lie: as it stands, or below data_dir; first where it is."""
+    if not isinstance(file, str) or ADDRESS.match(file):
+        raise ValueError(f"checkpoint={path} names {file!r}, but a file is a path of this machine")
+    places = [Path(folder, Path(file).expanduser()) for folder in (".", cfg.data_dir)]
+    return sorted(places, key=lambda place: not place.is_file())
 
 
 def _options(group: str) -> dict[str, dict[str, Any]]:
@@ -341,20 +478,10 @@ def _options(group: str) -> dict[str, dict[str, Any]]:
     return {file.stem: cast(dict, OmegaConf.to_container(OmegaConf.load(file))) for file in files}
 
 
-def _encoder(
-    cfg: DictConfig, stored: dict[str, Any], path: Path
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The encoder's option as conf/encoder or the command line has it, and the checkpoint's own
-    settings of it.
-
-    Which class is made and which files are fetched is for these to say; a checkpoint's own are
-    plain values and paths of this machine.
+def _encoder(cfg: DictConfig, settings: dict[str, Any], path: Path) -> dict[str, Any]:
+    """The encoder's option as conf/encoder or the command line has it, for which a checkpoint has
+    only `settings` of its own: plain values, and paths of this machine.
     """
-    settings = {
-        key: value
-        for key, value in stored.items()
-        if key not in ("_target_", "defaults") and not isinstance(value, dict)
-    }
     name, options = settings.get("name"), _options("encoder")
     if "encoder" in inputs.overridden(cfg):
         options[cfg.encoder.name] = cast(dict, OmegaConf.to_container(cfg.encoder))
@@ -369,8 +496,19 @@ def _encoder(
     option = options[name]
     for parent in option.pop("defaults", ()):
         option = ({} if parent == "_self_" else options[parent]) | option
+    for key, value in settings.items():
+        if key not in option:
+            raise ValueError(
+                f"checkpoint={path}: its config sets encoder.{key}, but encoder={name} has only "
+                f"{', '.join(option)}"
+            )
+        if isinstance(value, str) and ADDRESS.match(value):
+            raise ValueError(
+                f"checkpoint={path}: its config sets encoder.{key}={value}, but it may only name a "
+                "path of this machine"
+            )
     _check_model(cfg, option, settings, path)
-    return option, settings
+    return option
 
 
 def _check_model(
@@ -401,7 +539,7 @@ def _data(cfg: DictConfig, stored: Any, path: Path) -> DictConfig:
             f"checkpoint={path} does not say which corpus it was trained on: give data=NAME"
         )
     options, advice = _options("data"), "give data=NAME, and the settings that it needs"
-    if name not in options:
+    if name not in options or "files" not in options[name]:
         raise ValueError(
             f"checkpoint={path} was trained on data={name}, which is no option of conf/data: "
             f"{advice}"
@@ -410,19 +548,23 @@ def _data(cfg: DictConfig, stored: Any, path: Path) -> DictConfig:
     data.pop("defaults", None)
     for key, value in stored.items():
         if key not in ("option", "files") and data.get(key) != value:
-            if key not in data or (isinstance(value, str) and key != "name"):
+            is_number = type(value) is type(data.get(key)) is int and abs(value) <= NUMBER
+            if not is_number and not (key == "name" and isinstance(value, str)):
                 raise ValueError(
                     f"checkpoint={path} was trained with data={name} data.{key}={value}: {advice}"
                 )
             data[key] = value
-    for split, file in dict(stored.get("files") or {}).items():
+    files = stored.get("files") or {}
+    if not isinstance(files, dict):
+        raise ValueError(f"checkpoint={path}: its config.data.files is not a path by split")
+    for split, file in files.items():
         if split in inputs.SPLITS and data["files"].get(split) != file:
-            places = [
-                Path(folder, f"{file}{suffix}")
-                for folder in (".", cfg.data_dir)
-                for suffix in ("", ".gz")
+            here = [
+                place
+                for plain in _places(file, cfg, path)
+                for place in (plain, Path(f"{plain}.gz"))
+                if place.is_file()
             ]
-            here = [place for place in places if place.is_file()]
             if not here and split == cfg.get("split"):
                 came = f"data={name} data.files.{split}={file}, which is not here"
                 raise ValueError(f"checkpoint={path} was trained with {came}: {advice}")

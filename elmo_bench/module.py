@@ -254,8 +254,9 @@ class TaskModule(pl.LightningModule):
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         checkpoint["state_dict"].update(self._elsewhere())
-        for name, value in checkpoint.get("mean_loss", {}).items():
-            getattr(self.mean_loss, name).copy_(value)
+        state = checkpoint.get("mean_loss") or {}
+        for name in state.keys() & self.mean_loss.metric_state.keys():
+            getattr(self.mean_loss, name).copy_(state[name])
 
 
 def _measure_norms(norms: MeanNorms, mix: Any, given: tuple[Tensor, Tensor]) -> None:

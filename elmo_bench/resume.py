@@ -7,7 +7,8 @@ and whether training was over; a schedule that watches dev misses a step where a
 import csv
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from pytorch_lightning.callbacks import Callback, ModelCheckpoint
 from pytorch_lightning.loggers import CSVLogger
 from pytorch_lightning.plugins.io import TorchCheckpointIO
 
+from elmo_bench import checkpoint_file
 from elmo_bench.files import atomic
 
 ASK_EVERY = 50  # steps
@@ -26,7 +28,14 @@ KEY = "last"  # where last.ckpt has what Lightning's checkpoints lack
 
 
 class AtomicCheckpoints(TorchCheckpointIO):
-    """Writes checkpoints whole or not at all: a kill in the middle leaves the earlier one."""
+    """Writes checkpoints whole or not at all: a kill in the middle leaves the earlier one. Reads
+    them as a stranger's.
+    """
+
+    def load_checkpoint(
+        self, path: str | Path, map_location: Any = None, weights_only: bool | None = None
+    ) -> dict[str, Any]:
+        return checkpoint_file.load(path)
 
     def save_checkpoint(
         self, checkpoint: dict[str, Any], path: str | Path, storage_options: Any = None
@@ -53,6 +62,12 @@ class Last(Callback):
         self.batches = 0  # of this epoch, that training has seen
         self.written = 0.0
         self.random: dict[str, Any] | None = None  # to go on with
+        self.schedules: list[Any] = []  # their states, to go on with
+        self.has_begun = False  # whether a step has been done, by this process
+
+    def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        for saved, config in zip(self.schedules, trainer.lr_scheduler_configs, strict=False):
+            _check_like(saved, config.scheduler.state_dict(), "lr_schedulers")
 
     def on_train_batch_start(
         self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int
@@ -66,6 +81,9 @@ class Last(Callback):
         begins_step = batch_idx % trainer.accumulate_grad_batches == 0
         if begins_step and (batch_idx == 0 or self._is_due(trainer, batch_idx)):
             self._write(trainer, batch_idx)
+
+    def on_train_batch_end(self, *_: Any) -> None:
+        self.has_begun = True
 
     def _is_due(self, trainer: Trainer, batch_idx: int) -> bool:
         """Whether the first process's clock says so; asking it takes several processes time."""
@@ -99,17 +117,55 @@ class Last(Callback):
     def on_load_checkpoint(
         self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]
     ) -> None:
-        if KEY not in checkpoint or not trainer.training:
+        if not trainer.training:
             return
         state = checkpoint[KEY]
+        _check_like(state, {"epoch": 0, "batches": 0, "is_over": False, "random": [], "curves": []})
+        ours = {callback.state_key: callback.state_dict() for callback in _callbacks(trainer)}
+        _check_like(checkpoint["callbacks"], ours, "callbacks")
+        _check_like(checkpoint["loops"]["fit_loop"], trainer.fit_loop.state_dict(), "loops")
+        self.schedules = checkpoint["lr_schedulers"]
         trainer.datamodule.start = state["epoch"], state["batches"]  # type: ignore[attr-defined]
         trainer.should_stop = state["is_over"]
         self.random = state["random"][trainer.global_rank % len(state["random"])]
         for logger, text in zip(_csv_loggers(trainer), state["curves"], strict=False):
             _restore_curves(logger, text)
-        for callback in trainer.checkpoint_callbacks:
+        for callback in _callbacks(trainer):
             if isinstance(callback, ModelCheckpoint):
                 _relocate(checkpoint["callbacks"][callback.state_key], callback)
+
+
+@contextmanager
+def naming(path: Path | None, last: Last) -> Iterator[None]:
+    """ValueError that begins with `path` where a run cannot go on from it: up to the first step,
+    whatever is wrong is wrong with that file.
+    """
+    try:
+        yield
+    except Exception as error:
+        if path is None or last.has_begun or isinstance(error, FloatingPointError):
+            raise
+        with checkpoint_file.refusing(path, "this run cannot go on from it"):
+            raise
+
+
+def _callbacks(trainer: Trainer) -> list[Any]:
+    callbacks: list[Any] = trainer.callbacks  # type: ignore[attr-defined]
+    return callbacks
+
+
+def _check_like(saved: Any, ours: Any, key: str = KEY) -> None:
+    """ValueError where a saved state has other types than ours of today, which may be None, or
+    have keys that the saved one does not have.
+    """
+    if isinstance(ours, dict) and isinstance(saved, dict):
+        for name in ours.keys() & saved.keys():
+            _check_like(saved[name], ours[name], f"{key}.{name}")
+        return
+    kinds = (bool, int | float, str, list, dict, torch.Tensor)
+    kind = next((kind for kind in kinds if isinstance(ours, kind)), object)
+    if not isinstance(saved, kind) or (isinstance(saved, bool) and kind == int | float):
+        raise ValueError(f"{key} is a {type(saved).__name__}, but it is a {type(ours).__name__}")
 
 
 def _settle(loops: dict[str, Any], batches: int) -> None:
@@ -126,7 +182,9 @@ def _settle(loops: dict[str, Any], batches: int) -> None:
 
 
 def _relocate(saved: dict[str, Any], best: ModelCheckpoint) -> None:
-    """Let the saved state of the best checkpoint name the run's folder as it is called now."""
+    """Let the saved state of the best checkpoint name the run's folder as it is called now, and no
+    other: Lightning removes the files that it names.
+    """
     path = saved["best_model_path"]
     if path:
         path = str(Path(str(best.dirpath), Path(path).name))

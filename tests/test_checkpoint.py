@@ -480,9 +480,9 @@ def test_a_checkpoint_from_before_other_encoders(entities, folder, tmp_path):
         about["bilm"] = about.pop("encoder")
         config = about["config"]
         encoder, config["encoder"] = config["encoder"], config.pop("rnn")
-        config["elmo"] |= {
-            key: encoder[key] for key in ("name", "options", "weights", "pretrained", "precision")
-        }
+        config["elmo"] |= {key: encoder[key] for key in ("name", "pretrained", "precision")}
+        for file in ("options", "weights"):
+            config["elmo"][file] = {"_target_": "elmo_bench.elmo.shipped", "file": file}
         config["elmo"]["layers"] = {"_target_": "elmo_bench.elmo.load"}
         for name in [*content["state_dict"]]:
             before = name.replace("backbone.rnn.", "backbone.encoder.")

@@ -12,12 +12,12 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from elmo_bench import build, inputs
-from elmo_bench.checkpoint import KEY, MODEL, check_plain, extend, restore
+from elmo_bench.checkpoint import KEY, MODEL, extend, restore, trained
 from elmo_bench.checks import one_of
 from elmo_bench.data import Example, TaskData
 from elmo_bench.module import TaskModule
 from elmo_bench.report.result import print_line, print_metrics
-from elmo_bench.runs import Result, begin, corpus_of, hash_files, result_of, write_result
+from elmo_bench.runs import Result, begin, corpus_of, hash_files, write_result
 from elmo_bench.text import Vocab, kinds, label_map, types
 
 from .train import choices, count_parameters, device_name, write_counts, write_predictions
@@ -103,8 +103,7 @@ def _write(
     """
     config: Any = OmegaConf.to_container(cfg, resolve=True)
     unknown: Any = {"config": config | {"data": {"name": "unknown"}}}
-    run = module.content[KEY].get("run") or result_of(Path(cfg.checkpoint).parent) or unknown
-    check_plain(run, Path(cfg.checkpoint))
+    run = trained(module.content[KEY], Path(cfg.checkpoint)) or unknown
     config = _config(cfg, run["config"])
     result = Result(
         task=cfg.task.name,

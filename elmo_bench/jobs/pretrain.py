@@ -31,6 +31,7 @@ from rich.progress import (
     track,
 )
 
+from elmo_bench import checkpoint_file
 from elmo_bench.build import check_cores, instantiate
 from elmo_bench.build import device as device_kind
 from elmo_bench.checks import at_least, one_of
@@ -51,6 +52,7 @@ from elmo_bench.text import read_text, text_files
 
 log = logging.getLogger(__name__)
 ASIDE = ("save_every", "validate_every", "resume")  # settings that change no weight
+CLASS = "bilm._target_"
 LENGTH = ("epochs", "max_steps")  # settings that may change when a run goes on, as ASIDE may
 
 
@@ -305,13 +307,18 @@ class _Run:
 
     def _resume(self) -> None:
         try:
-            saved = torch.load(self.last, map_location="cpu", weights_only=True)
-            theirs = saved["identity"]
-        except Exception as error:  # whatever unpickling meets in a file that is none of ours
-            raise ValueError(
-                f"{self.last}: not the state of a training, or a damaged one; "
-                "pretrain.resume=never begins anew"
-            ) from error
+            saved = checkpoint_file.load(self.last)
+            with checkpoint_file.refusing(self.last, "not the state of a training"):
+                self._go_on(saved)
+        except ValueError as error:
+            raise ValueError(f"{error}; pretrain.resume=never begins anew") from error
+
+    def _go_on(self, saved: dict[str, Any]) -> None:
+        for key in ("step", "best", "seconds"):
+            if type(saved[key]) not in (int, float):
+                raise ValueError(f"{key} is a {type(saved[key]).__name__}, but it is a number")
+        # Where the class lies changes no weight: it was elsewhere in an earlier version.
+        theirs = {key: value for key, value in saved["identity"].items() if key != CLASS}
         lengths = {f"pretrain.{key}" for key in LENGTH}  # an earlier version's identity had them
         keys = sorted({*theirs, *self.identity} - lengths)
         different = [key for key in keys if theirs.get(key) != self.identity.get(key)]
@@ -320,10 +327,7 @@ class _Run:
                 f"{key} was {theirs.get(key)} and is now {self.identity.get(key)}"
                 for key in different
             )
-            raise ValueError(
-                f"{self.last} is of another training: {said}. Choose another out=, or "
-                "pretrain.resume=never"
-            )
+            raise ValueError(f"{self.last} is of another training: {said}. Choose another out=")
         self.trainer.load_state_dict(saved)
         self.best, self.seconds = saved["best"], saved["seconds"]
         # An earlier version did not say when it last looked: at the end of an epoch, at least.
@@ -370,7 +374,8 @@ def identity(cfg: DictConfig, corpus: Corpus) -> dict[str, Any]:
     parts["pretrain"] = {
         key: value for key, value in parts["pretrain"].items() if key not in ASIDE + LENGTH
     }
-    return dict(flat(parts, "")) | {"seed": cfg.seed, "text": corpus.digest()[:16]}
+    settings = {key: value for key, value in flat(parts, "") if key != CLASS}
+    return settings | {"seed": cfg.seed, "text": corpus.digest()[:16]}
 
 
 def _from_first(value: str) -> str:

@@ -29,7 +29,7 @@ from elmo_bench.data import Example, TaskData
 from elmo_bench.files import alone, atomic
 from elmo_bench.module import TaskModule
 from elmo_bench.report.result import print_result
-from elmo_bench.resume import Last
+from elmo_bench.resume import Last, naming
 from elmo_bench.runs import GOES_ON, Result, about, begin, goes_on_from, write_result
 
 from . import adapt
@@ -147,12 +147,14 @@ def _train(cfg: DictConfig, started: float) -> dict[str, float]:
     lines = EpochLines(f"val/{cfg.task.monitor}", started)
     exit_code = 1
     try:
-        trainer = build.trainer(cfg, [*_callbacks(cfg), lines])
+        keeps = Last(Path(cfg.run_dir, GOES_ON), minutes=cfg.fit.save_minutes)
+        trainer = build.trainer(cfg, [keeps, *_callbacks(cfg), lines])
         data.store, data.prepare = build.store(cfg, elmo, data), elmo.prepare
         settings: Any = OmegaConf.to_container(cfg, resolve=True)
         for logger in trainer.loggers:
             logger.log_hyperparams(settings)
-        trainer.fit(module, data, ckpt_path=last, weights_only=True)
+        with naming(last, keeps):
+            trainer.fit(module, data, ckpt_path=last, weights_only=True)
         # The best epoch's figures on dev are no point of the curve.
         loggers, trainer.loggers = trainer.loggers, []
         metrics = measure(cfg, trainer, module, data)
@@ -187,14 +189,13 @@ def _train(cfg: DictConfig, started: float) -> dict[str, float]:
 
 
 def _callbacks(cfg: DictConfig) -> list[Callback]:
-    """What keeps the best epoch and the last step, stops early, and logs the learning rates."""
+    """What keeps the best epoch, stops early, and logs the learning rates."""
     monitor = f"val/{cfg.task.monitor}"
     return [
         ModelCheckpoint(
             cfg.run_dir, "best", monitor=monitor, mode="max", enable_version_counter=False
         ),
         EarlyStopping(monitor, patience=cfg.fit.patience, mode="max"),
-        Last(Path(cfg.run_dir, GOES_ON), minutes=cfg.fit.save_minutes),
         *([LearningRateMonitor("step")] if cfg.get("logger") else []),
     ]
 

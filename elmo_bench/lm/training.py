@@ -286,6 +286,7 @@ class Trainer:
         for optimizer, state in zip(self.optimizers, saved["optimizers"], strict=True):
             optimizer.load_state_dict(state)
         self.step = saved["step"]
-        self.state = State(
-            *(x.chunk(self.num_processes, 2)[self.rank].to(self.device) for x in saved["state"])
-        )
+        state = [x.chunk(self.num_processes, 2)[self.rank].to(self.device) for x in saved["state"]]
+        if [x.shape for x in state] != [x.shape for x in self.state]:
+            raise ValueError("the state of its streams has another shape")
+        self.state = State(*state)

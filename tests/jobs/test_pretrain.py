@@ -361,7 +361,28 @@ def test_a_line_of_100_000_tokens(config, text):
 def test_a_damaged_state(config, tmp_path):
     pretrain(config())
     (tmp_path / "out" / "last.ckpt").write_bytes(b"noise")
-    with pytest.raises(ValueError, match="not the state of a training"):
+    with pytest.raises(ValueError, match="last.ckpt: not a checkpoint.*pretrain.resume=never"):
+        pretrain(config())
+
+
+def test_a_state_from_before_the_options_moved(config, tmp_path):
+    """Its identity named the class of the options, which lies elsewhere now."""
+    pretrain(config())
+    last = tmp_path / "out" / "last.ckpt"
+    saved = torch.load(last, weights_only=True)
+    saved["identity"]["bilm._target_"] = "elmo_bench.elmo.Options"
+    torch.save(saved, last)
+    pretrain(config())
+
+
+@pytest.mark.parametrize("key", ["identity", "step", "best", "model", "optimizers", "state"])
+@pytest.mark.parametrize("value", [None, "x", [], {}])
+def test_a_state_that_is_none(config, tmp_path, key, value):
+    pretrain(config())
+    last = tmp_path / "out" / "last.ckpt"
+    saved = torch.load(last, weights_only=True)
+    torch.save(saved | {key: value}, last)
+    with pytest.raises(ValueError, match=r"last.ckpt.*pretrain.resume=never"):
         pretrain(config())
 
 

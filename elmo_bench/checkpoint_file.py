@@ -1,0 +1,153 @@
+"""One way to open a torch file that a stranger may have written, such as best.ckpt or last.ckpt.
+
+Before torch reads it: a zip whose entries are not packed, lie within the file and have the sums
+(CRC-32) that torch wrote, and whose pickle names nothing but tensors. Then torch reads it with
+`weights_only`, and what comes out is copied: plain data and tensors, none larger than the file.
+"""
+
+import pickletools
+import re
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NoReturn
+
+import torch
+from torch import Tensor
+
+NAMES = re.compile(r"collections OrderedDict|torch \w+Storage|torch\._utils _rebuild_tensor_v2")
+WEIGHTS = ("state_dict", "current_weights", "model")  # keys under which NaN and infinity are wrong
+DEPTH = 50  # of dicts and lists inside each other
+SHARED = 4  # how many times the file's size its tensors may have: tied ones share their numbers
+INTEGERS = range(-(2**64), 2**64)
+
+
+def load(path: str | Path) -> dict[Any, Any]:
+    """What a torch file holds: a dict of dicts, lists, tuples, numbers, texts, None and tensors.
+
+    Raises OSError where it cannot be opened, and ValueError that begins with the file, and names
+    the key where there is one, for a file that is damaged or holds anything else.
+    """
+    path = Path(path)
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        try:
+            with zipfile.ZipFile(file) as archive:
+                _check_archive(archive, size)
+            file.seek(0)
+            content = torch.load(file, map_location="cpu", weights_only=True)
+        except Exception as error:  # whatever a zip reader and an unpickler meet
+            raise ValueError(
+                f"{path}: not a checkpoint, or a damaged one: {_first_line(error)}"
+            ) from error
+    if not isinstance(content, dict):
+        raise ValueError(f"{path}: not a checkpoint: a {type(content).__name__}, but it is a dict")
+    copied: dict[Any, Any] = _Copy(path, size).of(content)
+    for key in WEIGHTS:
+        if key in copied:
+            _check_weights(copied[key], f"{path}: {key}")
+    return copied
+
+
+@contextmanager
+def refusing(path: str | Path, what: str) -> Iterator[None]:
+    """Where a block meets content that its code does not expect, ValueError with the file and what
+    was made of it. OSError and MemoryError are none of the file's.
+    """
+    try:
+        yield
+    except (OSError, MemoryError, torch.OutOfMemoryError):
+        raise
+    except Exception as error:
+        if isinstance(error, ValueError) and str(error).startswith(str(path)):
+            raise
+        kind = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
+        raise ValueError(f"{path}: {what}: {kind}{_first_line(error)}") from error
+
+
+def _check_archive(archive: zipfile.ZipFile, size: int) -> None:
+    """ValueError for entries that are packed, larger than the file, or not as they were written,
+    and for a pickle that names more than tensors.
+    """
+    entries = archive.infolist()
+    if any(
+        e.compress_type != zipfile.ZIP_STORED or e.file_size != e.compress_size for e in entries
+    ):
+        raise ValueError("its entries are packed, but torch stores them as they are")
+    if sum(entry.file_size for entry in entries) > size:
+        raise ValueError("its entries are larger than the file")
+    if len({entry.filename for entry in entries}) < len(entries):
+        raise ValueError("two of its entries have one name")
+    if damaged := archive.testzip():
+        raise ValueError(f"{damaged} is not what was written: its CRC-32 is another")
+    for entry in entries:
+        if not entry.filename.endswith("data.pkl"):
+            continue
+        for opcode, name, _ in pickletools.genops(archive.read(entry)):
+            if opcode.name == "GLOBAL" and not NAMES.fullmatch(str(name)):
+                raise ValueError(f"it asks for {str(name)[:100]}, but it may hold only plain data")
+
+
+class _Copy:
+    """Copies plain data and tensors, and refuses all else; a dict of any kind becomes a dict."""
+
+    def __init__(self, path: Path, size: int) -> None:
+        self.path, self.size = path, size
+        self.nodes, self.bytes = size, SHARED * size  # that may still come
+
+    def of(self, node: Any, key: tuple[Any, ...] = ()) -> Any:
+        self.nodes -= 1
+        if self.nodes < 0 or len(key) > DEPTH:  # lists that hold themselves, or each other often
+            self._refuse(key, "too many dicts and lists inside each other")
+        kind = type(node)
+        if kind is str or kind is float or kind is bool or node is None:
+            return node
+        if kind is int and node in INTEGERS:
+            return node
+        if kind is list or kind is tuple:
+            return kind(self.of(value, (*key, number)) for number, value in enumerate(node))
+        if isinstance(node, dict):
+            return {
+                self._name(name, key): self.of(value, (*key, name))
+                for name, value in dict.items(node)
+            }
+        if isinstance(node, Tensor):
+            return self._tensor(node, key)
+        what = "an integer of over 64 bits" if kind is int else f"a {kind.__name__}"
+        self._refuse(key, f"it holds {what}, but it may hold only plain data and tensors")
+
+    def _name(self, name: Any, key: tuple[Any, ...]) -> Any:
+        if type(name) is not str and (type(name) is not int or name not in INTEGERS):
+            self._refuse(key, f"one of its keys is a {type(name).__name__}")
+        return name
+
+    def _tensor(self, tensor: Tensor, key: tuple[Any, ...]) -> Tensor:
+        is_plain = type(tensor) is Tensor and tensor.layout == torch.strided
+        if not is_plain or tensor.device.type != "cpu" or tensor.is_quantized:
+            self._refuse(key, "a tensor, but not a plain one")
+        self.bytes -= tensor.numel() * tensor.element_size()
+        if self.bytes < 0 or tensor.untyped_storage().nbytes() > self.size:
+            self._refuse(key, f"a tensor {tuple(tensor.shape)} in a file of {self.size:,} bytes")
+        return tensor.detach()
+
+    def _refuse(self, key: tuple[Any, ...], why: str) -> NoReturn:
+        where = ".".join(str(name)[:100] for name in key[:10])
+        raise ValueError(f"{self.path}: {where + ': ' if where else ''}{why}") from None
+
+
+def _check_weights(weights: Any, where: str) -> None:
+    """ValueError for what is not tensors by name, and for NaN or infinity in one."""
+    if not isinstance(weights, dict):
+        raise ValueError(f"{where}: a {type(weights).__name__}, but it is weights by name")
+    for name, tensor in weights.items():
+        if not isinstance(name, str) or not isinstance(tensor, Tensor):
+            raise ValueError(
+                f"{where}.{str(name)[:100]}: a {type(tensor).__name__}, but it is a tensor by name"
+            )
+        if not torch.isfinite(tensor).all():
+            raise ValueError(f"{where}.{name[:100]}: it holds NaN or infinity")
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error) or type(error).__name__).partition("\n")[0][:500]
