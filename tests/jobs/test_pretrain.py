@@ -361,7 +361,7 @@ def test_a_line_of_100_000_tokens(config, text):
 def test_a_damaged_state(config, tmp_path):
     pretrain(config())
     (tmp_path / "out" / "last.ckpt").write_bytes(b"noise")
-    with pytest.raises(ValueError, match="last.ckpt: not a checkpoint.*pretrain.resume=never"):
+    with pytest.raises(ValueError, match=r"last.ckpt: not a checkpoint.*pretrain.resume=never"):
         pretrain(config())
 
 
@@ -375,15 +375,15 @@ def test_a_state_from_before_the_options_moved(config, tmp_path):
     pretrain(config())
 
 
-@pytest.mark.parametrize("key", ["identity", "step", "best", "model", "optimizers", "state"])
-@pytest.mark.parametrize("value", [None, "x", [], {}])
-def test_a_state_that_is_none(config, tmp_path, key, value):
+def test_a_state_that_is_none(config, tmp_path):
     pretrain(config())
     last = tmp_path / "out" / "last.ckpt"
     saved = torch.load(last, weights_only=True)
-    torch.save(saved | {key: value}, last)
-    with pytest.raises(ValueError, match=r"last.ckpt.*pretrain.resume=never"):
-        pretrain(config())
+    wrong = {"identity": None, "step": "x", "model": [], "optimizers": {}, "state": [1]}
+    for key, value in wrong.items():
+        torch.save(saved | {key: value}, last)
+        with pytest.raises(ValueError, match=r"last.ckpt.*pretrain.resume=never"):
+            pretrain(config())
 
 
 @pytest.mark.parametrize(

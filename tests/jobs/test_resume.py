@@ -125,8 +125,8 @@ def test_a_kill_in_the_middle_of_writing(tmp_path, monkeypatch):
     """The earlier checkpoint stays as it was."""
     AtomicCheckpoints().save_checkpoint({"step": 1}, tmp_path / "last.ckpt")
 
-    def half(checkpoint, path):
-        Path(path).write_bytes(b"half of it")
+    def half(checkpoint, file):
+        file.write(b"half of it")
         kill()
 
     monkeypatch.setattr(torch, "save", half)
