@@ -21,7 +21,7 @@ LINE_BYTES = 1 << 24  # of a line of text
 NESTING = 100  # JSON's lists and objects inside each other
 INTEGERS = range(-(2**63), 2**63)  # of JSON
 # Text packs to a fifth, a regular corpus to a fiftieth, and zeros to a thousandth.
-GZIP_RATIO, GZIP_FREE = 200, 1 << 28  # a small archive may hold so many bytes in any case
+GZIP_RATIO, GZIP_FREE = 200, 1 << 24  # so many bytes may come out in any case
 BUFFER = 1 << 17
 BOM = b"\xef\xbb\xbf"
 
@@ -121,7 +121,7 @@ def opened(path: str | Path) -> Iterator[BufferedIOBase]:
                 return
             with (
                 gzip.GzipFile(fileobj=packed) as archive,
-                BufferedReader(_Unpacked(archive, path), BUFFER) as file,
+                BufferedReader(_Unpacked(archive, packed), BUFFER) as file,
             ):
                 yield file
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
@@ -131,8 +131,8 @@ def opened(path: str | Path) -> Iterator[BufferedIOBase]:
 class _Unpacked(RawIOBase):
     """What an archive holds, as long as it is not too much."""
 
-    def __init__(self, archive: gzip.GzipFile, path: Path) -> None:
-        self.archive, self.path, self.size, self.count = archive, path, path.stat().st_size, 0
+    def __init__(self, archive: gzip.GzipFile, packed: BufferedReader) -> None:
+        self.archive, self.packed, self.count = archive, packed, 0
 
     def readable(self) -> bool:
         return True
@@ -140,9 +140,9 @@ class _Unpacked(RawIOBase):
     def readinto(self, buffer: "WriteableBuffer") -> int:
         count = self.archive.readinto(buffer)
         self.count += count
-        if self.count > max(GZIP_FREE, GZIP_RATIO * self.size):
+        if self.count > GZIP_FREE + GZIP_RATIO * self.packed.tell():
             raise ValueError(
-                f"{self.path}: a gzip file of {self.size:,} bytes that unpacks to more than "
-                f"{self.count:,}, the limit for its size: unpack it yourself if you trust it"
+                f"{self.packed.name}: {self.packed.tell():,} bytes of this gzip file unpack to "
+                f"{self.count:,}, which is no text: unpack it yourself if you trust it"
             )
         return count

@@ -164,6 +164,7 @@ def test_the_mix_of_a_run(files, source, tmp_path):
     content = {
         "mix": {f"elmo/input/s{layer}": 0.2 for layer in range(5)} | {"elmo/input/gamma": 1.0},
         "config": {"elmo": {"layer_norm": 0}, "task": {"monitor": "f1"}},
+        "metrics": {},
     }
     result.write_text(json.dumps(content))
     with pytest.raises(ValueError, match=r"mixes layers up to 4, but this encoder has 0..2"):
