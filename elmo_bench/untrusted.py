@@ -21,7 +21,7 @@ LINE_BYTES = 1 << 24  # of a line of text
 NESTING = 100  # JSON's lists and objects inside each other
 INTEGERS = range(-(2**63), 2**63)  # of JSON
 # Text packs to a fifth, a regular corpus to a fiftieth, and zeros to a thousandth.
-GZIP_RATIO, GZIP_FREE = 200, 1 << 24  # so many bytes may come out in any case
+PACKED_RATIO, PACKED_FREE = 200, 1 << 24  # so many bytes may come out in any case
 BUFFER = 1 << 17
 BOM = b"\xef\xbb\xbf"
 
@@ -140,7 +140,7 @@ class _Unpacked(RawIOBase):
     def readinto(self, buffer: "WriteableBuffer") -> int:
         count = self.archive.readinto(buffer)
         self.count += count
-        if self.count > GZIP_FREE + GZIP_RATIO * self.packed.tell():
+        if self.count > PACKED_FREE + PACKED_RATIO * self.packed.tell():
             raise ValueError(
                 f"{self.packed.name}: {self.packed.tell():,} bytes of this gzip file unpack to "
                 f"{self.count:,}, which is no text: unpack it yourself if you trust it"

@@ -65,7 +65,7 @@ def test_a_damaged_archive_is_named(tmp_path, damage):
 
 
 def test_an_archive_of_more_than_text_can_be_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(untrusted, "GZIP_FREE", 1 << 20)
+    monkeypatch.setattr(untrusted, "PACKED_FREE", 1 << 20)
     path = tmp_path / "a.gz"
     path.write_bytes(gzip.compress(b"a O\n" * (1 << 20)))
     with pytest.raises(ValueError, match=r"a\.gz: .* bytes of this gzip file unpack to"):

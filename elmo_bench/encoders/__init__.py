@@ -3,6 +3,7 @@ from .encode import BATCH_TOKENS, batches, encode, encode_each
 from .load import load_encoder
 from .lora import add_adapters
 from .store import LayerStore, build_store, find_store
+from .tensors import read_tensors
 
 __all__ = [
     "BATCH_TOKENS",
@@ -15,4 +16,5 @@ __all__ = [
     "encode_each",
     "find_store",
     "load_encoder",
+    "read_tensors",
 ]

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from safetensors import SafetensorError
-from safetensors.numpy import load_file
 from safetensors.numpy import save as to_bytes
 
+from elmo_bench.encoders import read_tensors
 from elmo_bench.encoders.bilm import load
 from elmo_bench.files import atomic
+from elmo_bench.text import read_bytes
 
 from .lm import BEGIN, END, UNKNOWN, LanguageModel
 
@@ -63,37 +63,24 @@ def load_language_model(
                 "have not kept; job=pretrain out=FOLDER writes one beside the biLM that it trains"
             )
     vocabulary = _read_vocabulary(folder / VOCABULARY)
-    try:
-        arrays = load_file(folder / SOFTMAX)
-    except SafetensorError as error:
-        raise ValueError(
-            f"{folder / SOFTMAX}: not a safetensors file, or a damaged one: {error}"
-        ) from error
-    shapes = {name: array.shape for name, array in sorted(arrays.items())}
-    expected = {
-        "bias": (len(vocabulary),),
+    shapes = {
         "weight": (len(vocabulary), bilm.options.projection_size),
+        "bias": (len(vocabulary),),
     }
-    if shapes != expected:
-        raise ValueError(
-            f"{folder / SOFTMAX} has {shapes}, but {VOCABULARY} and the biLM's options ask for "
-            f"{expected}"
-        )
+    asking = f"{VOCABULARY} and the biLM's options"
+    tensors = read_tensors(folder / SOFTMAX, shapes, asking)
     model = LanguageModel(bilm, vocabulary).eval()
-    model.softmax.load_state_dict(
-        {name: torch.tensor(array, dtype=torch.float32) for name, array in arrays.items()}
-    )
+    model.softmax.load_state_dict(tensors)
     return model
 
 
 def _read_vocabulary(path: Path) -> list[str]:
-    try:
-        with path.open(
-            encoding="utf-8", newline="\n"
-        ) as file:  # a word may hold what Python takes for the end of a line
-            words = [line.removesuffix("\n") for line in file]
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path}: not UTF-8 text: {error}") from error
+    words = []
+    for number, line in read_bytes(path):
+        try:  # a word may hold what Python takes for the end of a line
+            words.append(line.removesuffix(b"\n").decode("utf-8"))
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{path}:{number}: not UTF-8 text: {error}") from error
     if words[:3] != SPECIAL:
         raise ValueError(f"{path}: its first lines are {words[:3]}, but they must be {SPECIAL}")
     word, count = Counter(words).most_common(1)[0]

@@ -13,7 +13,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -21,6 +21,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from elmo_bench.files import atomic
+from elmo_bench.untrusted import read_json
 
 from .chars import NUM_CHARACTERS, PAD, WIDTH, char_ids, word_frame
 
@@ -34,6 +35,21 @@ UNSEEN = (
     "max_characters",
     "directions",
 )
+# The keys of `options.json` that are sizes, and the least and the greatest that each may be: far
+# beyond any biLM, and small enough to be counted.
+SIZES = {
+    "cell_size": ("lstm.dim", 1, 1 << 16),
+    "projection_size": ("lstm.projection_dim", 1, 1 << 16),
+    "num_layers": ("lstm.n_layers", 1, 64),
+    "num_highway": ("char_cnn.n_highway", 0, 64),
+    "char_dim": ("char_cnn.embedding.dim", 1, 1 << 16),
+    "max_characters": ("char_cnn.max_characters_per_token", 3, 1000),
+}
+CLIPS = {"cell_clip": "lstm.cell_clip", "projection_clip": "lstm.proj_clip"}
+MOST_CLIP = 1e30
+FILTERS, FILTERS_OF_A_WIDTH = 64, 1 << 16
+KINDS = {int: "a whole number", float: "a number", bool: "true or false"}
+T = TypeVar("T", int, float, bool)
 FORGET_BIAS = 1.0  # TensorFlow adds it at run time; weight files do not hold it.
 
 
@@ -66,36 +82,46 @@ class Options:
             raise ValueError(
                 f"char_cnn.activation={self.activation!r}, but it may be 'relu' or 'tanh'"
             )
-        if max(width for width, _ in self.filters) > self.max_characters:
-            raise ValueError(
-                f"a filter of {self.filters} is wider than "
-                f"max_characters_per_token={self.max_characters}"
-            )
+        self._check_sizes()
+
+    def _check_sizes(self) -> None:
+        for name, (key, least, most) in SIZES.items():
+            _check_size(key, getattr(self, name), least, most)
+        _check_size("char_cnn.filters: how many", len(self.filters), 1, FILTERS)
+        for width, count in self.filters:
+            _check_size("char_cnn.filters: a width", width, 1, self.max_characters)
+            _check_size("char_cnn.filters: a number of filters", count, 1, FILTERS_OF_A_WIDTH)
+        for name, key in CLIPS.items():
+            value = getattr(self, name)
+            if not 0 < value <= MOST_CLIP:
+                raise ValueError(f"{key}={value}, but it may be above 0, up to {MOST_CLIP:g}")
 
     @classmethod
     def read(cls, path: str | Path) -> "Options":
         """Read the original's `options.json`; keys that only its training used are ignored."""
+        raw = read_json(path)
         try:
-            raw = json.loads(Path(path).read_text(encoding="utf-8"))
             lstm, cnn = raw["lstm"], raw["char_cnn"]
             directions = DIRECTIONS if raw.get("bidirectional", True) else DIRECTIONS[:1]
             options = cls(
-                cell_size=int(lstm["dim"]),
-                projection_size=int(lstm["projection_dim"]),
-                num_layers=int(lstm["n_layers"]),
-                cell_clip=float(lstm["cell_clip"]),
-                projection_clip=float(lstm["proj_clip"]),
-                skip_connections=bool(lstm["use_skip_connections"]),
-                char_dim=int(cnn["embedding"]["dim"]),
-                filters=tuple((int(width), int(count)) for width, count in cnn["filters"]),
-                num_highway=int(cnn["n_highway"]),
+                cell_size=_typed(int, lstm, "dim"),
+                projection_size=_typed(int, lstm, "projection_dim"),
+                num_layers=_typed(int, lstm, "n_layers"),
+                cell_clip=_typed(float, lstm, "cell_clip"),
+                projection_clip=_typed(float, lstm, "proj_clip"),
+                skip_connections=_typed(bool, lstm, "use_skip_connections"),
+                char_dim=_typed(int, cnn["embedding"], "dim"),
+                filters=[
+                    [_typed(int, pair, k) for k in range(len(pair))] for pair in cnn["filters"]
+                ],
+                num_highway=_typed(int, cnn, "n_highway"),
                 activation=str(cnn.get("activation", "relu")),
-                max_characters=int(cnn["max_characters_per_token"]),
+                max_characters=_typed(int, cnn, "max_characters_per_token"),
                 directions=raw.get("directions", directions),
             )
         except KeyError as error:
             raise ValueError(f"{path}: no key {error} in these biLM options") from error
-        except (TypeError, ValueError) as error:
+        except (AttributeError, TypeError, ValueError) as error:
             raise ValueError(f"{path}: not the options of a biLM: {error}") from error
         # 261 is what the original trains with, 262 what it predicts with: the same model.
         if cnn.get("n_characters", NUM_CHARACTERS) not in (NUM_CHARACTERS - 1, NUM_CHARACTERS):
@@ -129,6 +155,19 @@ class Options:
             raw["directions"] = [*self.directions]
         with atomic(path) as part:
             part.write_text(json.dumps(raw, indent=2) + "\n", encoding="utf-8")
+
+
+def _check_size(key: str, value: int, least: int, most: int) -> None:
+    if not least <= value <= most:
+        raise ValueError(f"{key}={value}, but it may be {least:,} to {most:,}")
+
+
+def _typed(kind: type[T], node: Any, key: Any) -> T:
+    """A value of `options.json`; ValueError where it is of another kind."""
+    value = node[key]
+    if type(value) is not kind and not (kind is float and type(value) is int):
+        raise ValueError(f"{key}={value!r}, but it is {KINDS[kind]}")
+    return kind(value)
 
 
 class Highway(nn.Module):

@@ -6,24 +6,28 @@ orders are in `_hdf5_layout`.
 
 import dataclasses
 import logging
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
 
 import h5py
 import numpy as np
 import torch
-from safetensors import SafetensorError
-from safetensors.numpy import load_file
 from safetensors.numpy import save as to_bytes
 from torch import Tensor
 
 from elmo_bench.checks import one_of
 from elmo_bench.files import atomic
+from elmo_bench.untrusted import PACKED_FREE, PACKED_RATIO
 
+from ..tensors import Shape, check_finite, check_names, check_shape, read_tensors
 from .bilm import DIRECTIONS, Options
 from .fast import BiLm
 
 log = logging.getLogger(__name__)
+MAX_PARAMETERS = 1_000_000_000  # the largest biLM of the original has 94 million
+ASKING = "the biLM's options"
 Turn = Callable[[np.ndarray], np.ndarray]
 
 
@@ -89,9 +93,10 @@ def load(
             f"encoder.directions: the biLM of {options} has only {[*whole.directions]}, "
             f"and no {', '.join(missing)}"
         )
-    bilm = BiLm(chosen)
-    bilm.bf16 = precision == "bfloat16"
+    shapes = _shapes(whole, options)
     if not pretrained:
+        bilm = BiLm(chosen)
+        bilm.bf16 = precision == "bfloat16"
         log.info("encoder.pretrained=false: the biLM keeps its random weights")
         return bilm
     if weights is None:
@@ -99,8 +104,12 @@ def load(
             "encoder.weights is empty: give a folder that has them, encoder.dir=FOLDER, or a "
             "file, or encoder.pretrained=false"
         )
-    read = _read_safetensors if Path(weights).suffix == ".safetensors" else _read_hdf5
-    tensors = read(bilm if chosen == whole else BiLm(whole), weights)
+    if Path(weights).suffix == ".safetensors":
+        tensors = read_tensors(weights, shapes, ASKING)
+    else:
+        tensors = _read_hdf5(weights, whole, shapes)
+    bilm = BiLm(chosen)
+    bilm.bf16 = precision == "bfloat16"
     bilm.load_state_dict(dict(_chosen_directions(tensors, whole.directions, chosen.directions)))
     return bilm
 
@@ -156,53 +165,100 @@ def _says(path: Path, options: Options) -> bool:
         return False
 
 
-def _read_safetensors(bilm: BiLm, path: str | Path) -> dict[str, Tensor]:
-    try:
-        arrays = load_file(path)
-    except SafetensorError as error:
-        raise ValueError(f"{path}: not a safetensors file, or a damaged one: {error}") from error
-    expected = bilm.state_dict()
-    _check_names(path, arrays.keys(), expected.keys())
-    return {name: _checked(path, name, arrays[name], expected[name]) for name in expected}
+def _shapes(options: Options, source: str | Path) -> dict[str, Shape]:
+    """The shapes of a biLM's parameters, without the room for them; ValueError for too many."""
+    with torch.device("meta"):
+        shapes = {name: tuple(value.shape) for name, value in BiLm(options).state_dict().items()}
+    if (count := sum(map(math.prod, shapes.values()))) > MAX_PARAMETERS:
+        raise ValueError(
+            f"{source}: a biLM of {count:,} parameters, but it may have {MAX_PARAMETERS:,}"
+        )
+    return shapes
 
 
-def _read_hdf5(bilm: BiLm, path: str | Path) -> dict[str, Tensor]:
-    expected, tensors = bilm.state_dict(), {}
-    layout = list(_hdf5_layout(bilm.options))
-    try:
-        with h5py.File(path, "r") as file:
-            names: list[str] = []
-            file.visititems(
-                lambda name, item: names.append(name) if isinstance(item, h5py.Dataset) else None
-            )
-            _check_names(path, names, [theirs for theirs, *_ in layout])
-            arrays = {theirs: file[theirs][()] for theirs in names}
-    except (OSError, RuntimeError) as error:  # what h5py raises for a damaged file, or another
-        raise ValueError(f"{path}: not an HDF5 file, or a damaged one: {error}") from error
-    for theirs, ours, turn, back in layout:
-        came, shape = arrays[theirs].shape, back(expected[ours].numpy()).shape
-        if came != shape:
-            raise ValueError(f"{path}: {theirs} has shape {came}, but the options ask for {shape}")
-        tensors[ours] = _checked(path, theirs, turn(arrays[theirs]), expected[ours])
+def _read_hdf5(
+    path: str | Path, options: Options, shapes: Mapping[str, Shape]
+) -> dict[str, Tensor]:
+    """The tensors of an HDF5 file, in float32, under our names; errors are as `read_tensors`'."""
+    layout = {theirs: (ours, turn, back) for theirs, ours, turn, back in _hdf5_layout(options)}
+    expected = {
+        theirs: back(np.broadcast_to(np.float32(0), shapes[ours])).shape
+        for theirs, (ours, _, back) in layout.items()
+    }
+    stored = _stored(path, expected)
+    check_names(path, stored, expected, ASKING)
+    for name, (shape, refusal) in stored.items():
+        if refusal:
+            raise ValueError(f"{path}: {name} {refusal}")
+        check_shape(path, name, shape, expected[name], ASKING)
+    size, values = Path(path).stat().st_size, sum(map(math.prod, expected.values()))
+    if 2 * values > PACKED_FREE + PACKED_RATIO * size:
+        raise ValueError(f"{path}: {size:,} bytes that unpack to {values:,} numbers")
+    arrays = _arrays(path, expected)
+    tensors = {}
+    for theirs, (ours, turn, _) in layout.items():
+        array = turn(arrays.pop(theirs))
+        native = np.ascontiguousarray(array, array.dtype.newbyteorder("="))
+        tensors[ours] = torch.from_numpy(native).float()
+        check_finite(path, {theirs: tensors[ours]})
     return tensors
 
 
-def _check_names(path: str | Path, names: Iterable[str], expected: Iterable[str]) -> None:
-    missing, unknown = sorted(set(expected) - set(names)), sorted(set(names) - set(expected))
-    if missing or unknown:
+@contextmanager
+def _h5py(path: str | Path) -> Iterator[h5py.File]:
+    """An HDF5 file, opened; whatever h5py raises of a damaged one is a ValueError that names it."""
+    try:
+        with h5py.File(path, "r") as file:
+            yield file
+    except (
+        *(OSError, RuntimeError, KeyError, ValueError, TypeError),
+        *(AttributeError, OverflowError, MemoryError),
+    ) as error:
         raise ValueError(
-            f"{path} does not fit the biLM's options: it lacks {missing or 'nothing'}, "
-            f"and has {unknown or 'nothing'} that they do not ask for"
-        )
+            f"{path}: not an HDF5 file, or a damaged one: {type(error).__name__}: {error}"
+        ) from error
 
 
-def _checked(path: str | Path, name: str, array: np.ndarray, expected: Tensor) -> Tensor:
-    if array.shape != tuple(expected.shape):
-        raise ValueError(
-            f"{path}: {name} has shape {array.shape}, but the options ask for "
-            f"{tuple(expected.shape)}"
-        )
-    return torch.tensor(array, dtype=torch.float32)
+def _stored(path: str | Path, expected: Iterable[str]) -> dict[str, tuple[Shape, str]]:
+    """Each name in a file, without what is inside unexpected groups: its shape, and why it may not
+    be read, if so.
+    """
+    names = set(expected)
+    groups = {str(group) for name in names for group in PurePosixPath(name).parents}
+
+    def inside(group: h5py.Group, prefix: str) -> Iterator[tuple[str, tuple[Shape, str]]]:
+        for name in group:
+            path = f"{prefix}{name}"
+            if not isinstance(group.get(name, getlink=True), h5py.HardLink):
+                yield path, ((), "is a link, but weights lie in the file itself")
+            elif path in names and isinstance(group[name], h5py.Dataset):
+                yield path, (group[name].shape, _refusal(group[name]))
+            elif path in groups and isinstance(group[name], h5py.Group):
+                yield from inside(group[name], f"{path}/")
+            else:
+                yield path, ((), "is no dataset")
+
+    with _h5py(path) as file:
+        return dict(inside(file, ""))
+
+
+def _refusal(dataset: h5py.Dataset) -> str:
+    """Why a dataset may not be read; empty for one that may."""
+    if dataset.is_virtual or dataset.external:
+        return "takes its numbers from elsewhere, but weights lie in the file itself"
+    if dataset.dtype.kind != "f" or dataset.dtype.itemsize not in (2, 4, 8):
+        return f"is of type {dataset.dtype}, but may be float16, float32 or float64"
+    if not dataset.id.get_storage_size():
+        return "has no numbers"
+    piece = math.prod(dataset.chunks or ()) * dataset.dtype.itemsize
+    if piece > PACKED_FREE and piece > dataset.nbytes:
+        return f"is packed in pieces of {piece:,} bytes, more than it has"
+    return ""
+
+
+def _arrays(path: str | Path, names: Iterable[str]) -> dict[str, np.ndarray]:
+    with _h5py(path) as file:
+        return {name: file[name][()] for name in names}
 
 
 def _hdf5_layout(options: Options) -> Iterator[tuple[str, str, Turn, Turn]]:

@@ -1,14 +1,17 @@
 """Weight files: there and back, and what is wrong with a file that does not fit."""
 
 import json
+import random
 import shutil
 
 import h5py
 import pytest
 import torch
+from safetensors.torch import save_file
 
 from elmo_bench import encode, load_encoder
 from elmo_bench.encoders.bilm import BiLm, Options, in_folder, load, save
+from elmo_bench.encoders.bilm.weights import _read_hdf5, _shapes
 
 OPTIONS = Options(
     cell_size=6,
@@ -145,7 +148,9 @@ def test_options_that_do_not_fit(saved, tmp_path):
     Options(
         cell_size=8, projection_size=4, filters=((1, 3), (3, 5)), num_highway=2, char_dim=3
     ).write(tmp_path / "options.json")
-    with pytest.raises(ValueError, match=r"has shape \(.*\), but the options ask for \(.*\)"):
+    with pytest.raises(
+        ValueError, match=r"has shape \(.*\), but the biLM.s options ask for \(.*\)"
+    ):
         load(tmp_path / "options.json", path)
 
 
@@ -178,7 +183,28 @@ def test_something_else_entirely(saved, tmp_path):
         (lambda raw: raw["lstm"].pop("dim"), "no key 'dim'"),
         (lambda raw: raw["char_cnn"].update(n_characters=1000), "may be 261 or 262"),
         (lambda raw: raw["char_cnn"].update(activation="swish"), "may be 'relu' or 'tanh'"),
-        (lambda raw: raw["lstm"].update(dim="wide"), "not the options of a biLM"),
+        (lambda raw: raw["lstm"].update(dim="wide"), "dim='wide', but it is a whole number"),
+        (lambda raw: raw["lstm"].update(n_layers=10**8), "n_layers=100000000, .* 1 to 64"),
+        (lambda raw: raw["lstm"].update(n_layers=True), "n_layers=True, but it is a whole number"),
+        (lambda raw: raw["lstm"].update(dim=6.5), "dim=6.5, but it is a whole number"),
+        (lambda raw: raw["lstm"].update(projection_dim=-1), "projection_dim=-1, but"),
+        (
+            lambda raw: raw["lstm"].update(cell_clip=float("inf")),
+            "Infinity, but a number is finite",
+        ),
+        (lambda raw: raw["lstm"].update(proj_clip=-3), "proj_clip=-3.0, but it may be above 0"),
+        (
+            lambda raw: raw["lstm"].update(use_skip_connections=2),
+            "use_skip_connections=2, but it is true or false",
+        ),
+        (
+            lambda raw: raw["char_cnn"].update(max_characters_per_token=2**31),
+            "token=2147483648, but",
+        ),
+        (lambda raw: raw["char_cnn"].update(filters=[]), "filters: how many=0, but"),
+        (lambda raw: raw["char_cnn"].update(filters=[[51, 2]]), "filters: a width=51, .* 1 to 50"),
+        (lambda raw: raw["char_cnn"].update(filters=[[1]]), "not the options of a biLM"),
+        (lambda raw: raw.update(lstm=[]), "not the options of a biLM"),
     ],
 )
 def test_bad_options(tmp_path, change, message):
@@ -200,3 +226,106 @@ def test_a_failed_save_keeps_the_old_file(saved, tmp_path, monkeypatch):
         save(BiLm(OPTIONS), path)
     assert path.read_bytes() == before
     assert shutil.disk_usage(tmp_path).total  # the folder is still there
+
+
+def test_more_parameters_than_memory_are_refused_before_a_model_is_made(tmp_path):
+    Options(1 << 16, 1 << 16, ((1, 2),), 64).write(tmp_path / "options.json")
+    message = r"options.json: a biLM of [\d,]+ parameters, but it may have 1,000,000,000"
+    for pretrained in (True, False):
+        with pytest.raises(ValueError, match=message):
+            load(tmp_path / "options.json", None, pretrained=pretrained)
+
+
+BIAS = "RNN_0/RNN/MultiRNNCell/Cell0/LSTMCell/B"
+
+
+def _as(change):
+    """Delete the bias and do something else in its place."""
+
+    def with_file(file):
+        del file[BIAS]
+        change(file)
+
+    return with_file
+
+
+def _virtual(file):
+    layout = h5py.VirtualLayout((24,), "f4")
+    layout[:] = h5py.VirtualSource("elsewhere.hdf5", "numbers", (24,))
+    file.create_virtual_dataset(BIAS, layout)
+
+
+HDF5 = {
+    "another file's": (lambda f: f.create_dataset(BIAS, (24,), "f4", external=[("/etc/passwd", 0, 96)]), "takes its numbers from elsewhere"),
+    "virtual": (_virtual, "takes its numbers from elsewhere"),
+    "a soft link": (lambda f: f.__setitem__(BIAS, h5py.SoftLink("/char_embed")), "is a link"),
+    "an external link": (lambda f: f.__setitem__(BIAS, h5py.ExternalLink("b.h5", "/b")), "is a link"),
+    "a group": (lambda f: f.create_group(BIAS), "is no dataset"),
+    "text": (lambda f: f.create_dataset(BIAS, (24,), h5py.string_dtype()), "is of type object"),
+    "whole numbers": (lambda f: f.create_dataset(BIAS, data=[1] * 24), "is of type int64, but"),
+    "records": (lambda f: f.create_dataset(BIAS, (24,), [("a", "f4")]), r"is of type \[\('a'"),
+    "nothing stored": (lambda f: f.create_dataset(BIAS, (24,), "f4", fillvalue=7), "has no numbers"),
+    "huge": (lambda f: f.create_dataset(BIAS, (1 << 36,), "f4", chunks=(1 << 12,))[:1], "has shape|has no numbers"),
+    "absent": (lambda f: None, "it lacks"),
+    "not finite": (lambda f: f.create_dataset(BIAS, data=[0.0] * 23 + [float("nan")]), "holds a number that is not finite"),
+    "too large": (lambda f: f.create_dataset(BIAS, data=[1e39] * 24), "not finite in float32"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", HDF5)
+def test_hdf5_that_is_no_array_of_numbers_of_its_own(tmp_path, case):
+    save(BiLm(OPTIONS), path := tmp_path / "w.hdf5")
+    change, message = HDF5[case]
+    with h5py.File(path, "r+") as file:
+        _as(change)(file)
+    with pytest.raises(ValueError, match=rf"w.hdf5(: {BIAS} | ).*({message})"):
+        load(tmp_path / "options.json", path)
+
+
+def test_hdf5_of_the_other_byte_order_and_packed(tmp_path):
+    bilm = BiLm(OPTIONS)
+    save(bilm, path := tmp_path / "w.hdf5")
+    with h5py.File(path, "r+") as file:
+        values = file[BIAS][()]
+        del file[BIAS]
+        file.create_dataset(BIAS, data=values.astype(">f8"), compression=1, fletcher32=True)
+    again = load(tmp_path / "options.json", path)
+    assert torch.equal(again.directions[0][0].bias, bilm.directions[0][0].bias)
+
+
+def test_any_damage_to_hdf5_is_named(tmp_path):
+    """Bytes of the header and of the lists of names: h5py raises errors of many kinds for them."""
+    save(BiLm(OPTIONS), path := tmp_path / "w.hdf5")
+    content = path.read_bytes()
+    shapes = _shapes(OPTIONS, "")
+    generator = random.Random(0)
+    errors = []
+    for _ in range(80):
+        damaged = bytearray(content)
+        damaged[generator.randrange(len(content))] = generator.randrange(256)
+        path.write_bytes(damaged)
+        try:
+            _read_hdf5(path, OPTIONS, shapes)
+        except ValueError as error:
+            errors.append(str(error))
+    assert len(errors) > 10
+    assert all(error.startswith(str(path)) for error in errors)
+
+
+def test_safetensors_of_bfloat16_are_read_and_others_refused(tmp_path):
+    bilm = BiLm(OPTIONS)
+    save(bilm, path := tmp_path / "w.safetensors")
+    tensors = bilm.state_dict()
+    save_file({name: tensor.bfloat16() for name, tensor in tensors.items()}, path)
+    again = load(tmp_path / "options.json", path).state_dict()
+    assert all(torch.equal(again[name], tensors[name].bfloat16().float()) for name in tensors)
+    name = "directions.0.0.bias"
+    for value, message in (
+        (tensors[name].long(), "is of type I64, but may be F64, F32, F16, BF16"),
+        (tensors[name] * float("nan"), "holds a number that is not finite"),
+        (tensors[name].double() + 1e300, "not finite in float32"),
+        (tensors[name][:-1].contiguous(), r"has shape \(23,\), but the biLM's options ask for"),
+    ):
+        save_file(tensors | {name: value}, path)
+        with pytest.raises(ValueError, match=f"w.safetensors: {name} .*{message}"):
+            load(tmp_path / "options.json", path)

@@ -1,0 +1,61 @@
+"""Files of tensors: what one holds is compared with what is asked for before any number is read."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+Shape = tuple[int, ...]
+FLOATS = ("F64", "F32", "F16", "BF16")
+SHOWN = 20  # names in a message
+
+
+def read_tensors(path: str | Path, shapes: Mapping[str, Shape], asking: str) -> dict[str, Tensor]:
+    """The tensors of a safetensors file, in float32.
+
+    Raises ValueError, with the file and the tensor, for a damaged file, for other tensors than
+    those of these names and `shapes`, which `asking` asks for, and for a number that is not finite.
+    """
+    try:
+        with safe_open(path, framework="pt") as file:
+            slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
+            check_names(path, slices, shapes, asking)
+            for name, shape in shapes.items():
+                if (kind := slices[name].get_dtype()) not in FLOATS:
+                    raise ValueError(
+                        f"{path}: {name} is of type {kind}, but may be {', '.join(FLOATS)}"
+                    )
+                check_shape(path, name, tuple(slices[name].get_shape()), shape, asking)
+            tensors = {name: file.get_tensor(name).float() for name in shapes}
+    except SafetensorError as error:
+        raise ValueError(f"{path}: not a safetensors file, or a damaged one: {error}") from error
+    check_finite(path, tensors)
+    return tensors
+
+
+def check_names(
+    path: str | Path, names: Iterable[str], expected: Iterable[str], asking: str
+) -> None:
+    """Raise ValueError where names are missing or more than expected."""
+    missing, unknown = sorted(set(expected) - set(names)), sorted(set(names) - set(expected))
+    if missing or unknown:
+        raise ValueError(
+            f"{path} does not fit {asking}: it lacks {missing[:SHOWN] or 'nothing'}, "
+            f"and has {unknown[:SHOWN] or 'nothing'} that they do not ask for"
+        )
+
+
+def check_shape(path: str | Path, name: str, came: Shape, expected: Shape, asking: str) -> None:
+    """Raise ValueError where a tensor has another shape."""
+    if came != expected:
+        raise ValueError(f"{path}: {name} has shape {came}, but {asking} ask for {expected}")
+
+
+def check_finite(source: str | Path, tensors: Mapping[str, Tensor]) -> None:
+    """Raise ValueError, with the source and the tensor, for a number that is not finite."""
+    for name, tensor in tensors.items():
+        # One pass, without a copy: NaN is the least and the greatest of any numbers.
+        if tensor.numel() and not torch.stack(tensor.aminmax()).isfinite().all():
+            raise ValueError(f"{source}: {name} holds a number that is not finite in float32")
