@@ -23,7 +23,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from elmo_bench.files import atomic
+from elmo_bench.files import atomic, reserve
 from elmo_bench.untrusted import read_json
 
 log = logging.getLogger(__name__)
@@ -61,7 +61,14 @@ class VectorFile:
             self.part.unlink(missing_ok=True)
             _room(output, int(self._sizes.sum()))
             lay_out = lay_out_hdf5 if output.suffix in HDF5 else lay_out_safetensors
-            lay_out(self.part, shapes, dtype, purpose, index)
+            try:
+                with self._named_errors():
+                    lay_out(self.part, shapes, dtype, purpose, index)
+                    with self.part.open("r+b") as file:
+                        reserve(file, self.part.stat().st_size)
+            except OSError:
+                self.part.unlink(missing_ok=True)
+                raise
         if output.suffix in HDF5:
             self._offsets = offsets_in_hdf5(self.part, len(shapes))
         else:
@@ -91,9 +98,24 @@ class VectorFile:
 
     @contextmanager
     def filling(self) -> Iterator["VectorFile"]:
-        """Open for `write` and `keep`."""
-        with self.part.open("r+b") as self._file:
+        """Open for `write` and `keep`; OSError, which names the file, where the disk is full."""
+        with self._named_errors(), self.part.open("r+b") as self._file:
             yield self
+
+    @contextmanager
+    def _named_errors(self) -> Iterator[None]:
+        """What the system says of a file that it does not name, such as that the disk is full."""
+        try:
+            yield
+        except OSError as error:
+            if error.filename is not None or error.errno is None:
+                raise
+            free = shutil.disk_usage(self.part.absolute().parent).free
+            raise OSError(
+                f"{self.part} could not be written: {os.strerror(error.errno)} "
+                f"({free / 1e9:,.3f} GB are free there); {self.done:,} sentences are kept, and the "
+                "same command goes on from there"
+            ) from error
 
     def write(self, number: int, vectors: Tensor) -> None:
         """Write the array of a sentence where it belongs."""

@@ -2,10 +2,12 @@
 killed goes on.
 """
 
+import errno
 import gzip
 import json
 import logging
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -388,6 +390,45 @@ def test_no_room(files, source, tmp_path, monkeypatch):
     )
     with pytest.raises(OSError, match=r"its vectors take .* GB, but 0.0 GB are free there"):
         embed(*files, f"input={source}", f"output={tmp_path}/o.hdf5")
+
+
+@pytest.mark.parametrize("suffix", ["hdf5", "safetensors"])
+def test_a_disk_that_is_full_is_said_before_anything_is_computed(
+    files, source, tmp_path, monkeypatch, suffix
+):
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    source.write_text("word\n" * 2000)
+    monkeypatch.setattr(job, "fill", None)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))
+    try:
+        with pytest.raises(OSError, match=rf"o.{suffix}.part could not be written: File too large"):
+            embed(*files, f"input={source}", f"output={tmp_path}/o.{suffix}")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert not [*tmp_path.glob("o.*")]
+
+
+def test_a_disk_that_gets_full(files, source, tmp_path, monkeypatch):
+    """What was written stays, and the same command goes on."""
+    output = tmp_path / "o.hdf5"
+    names = [*files, f"input={source}", f"output={output}", "batch_tokens=2"]
+    write = layer_file.VectorFile.write
+
+    def full(file, number, vectors):
+        if number == 5:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        write(file, number, vectors)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(layer_file.VectorFile, "write", full)
+        with pytest.raises(
+            OSError, match=r"o.hdf5.part could not be written: No space left .*[1-9] sentences"
+        ):
+            embed(*names)
+    embed(*names)
+    lines = [line.split() for line in TEXT.splitlines()]
+    for number, layers in enumerate(expected(files, lines)):
+        np.testing.assert_allclose(read(output)[str(number)], layers, atol=1e-6)
 
 
 def test_more_sentences_than_safetensors_can_name(files, source, tmp_path, monkeypatch):
