@@ -9,6 +9,7 @@ if __name__ == "__main__":  # first: what is imported below takes a second
     signals.end_with_parent()
 
 import sys
+import tempfile
 import time
 import traceback
 from collections.abc import Sequence
@@ -19,7 +20,7 @@ from string import Template
 import hydra
 from hydra.errors import CompactHydraException
 from hydra.utils import instantiate
-from omegaconf import DictConfig, MissingMandatoryValue, OmegaConf
+from omegaconf import DictConfig, OmegaConf
 
 RENAMED = {  # settings of earlier versions
     "elmo.layer_norm": "elmo.norm=batch is what elmo.layer_norm=true was, elmo.norm=none what "
@@ -60,10 +61,6 @@ def main(cfg: DictConfig) -> object:
             failure and failure.parent.is_dir() and not failure.exists()
         ):  # of several processes the first that fails says why
             failure.write_text(traceback.format_exc(), encoding="utf-8")
-        if isinstance(error, MissingMandatoryValue):
-            raise CompactHydraException(
-                f"{error.full_key} is missing: give {error.full_key}=VALUE"
-            ) from error
         if isinstance(error, ValueError | OSError | FloatingPointError | ImportError):
             details = f"\n(details: {cfg.run_dir}/error.txt)" if cfg.run_dir else ""
             raise CompactHydraException(f"{error}{details}") from error
@@ -117,4 +114,9 @@ if __name__ == "__main__":
     elif advice := renamed(sys.argv[1:]):
         sys.exit("\n".join(advice))
     else:
+        if "--dry-run" in sys.argv:
+            # A sweep's folder is made before its runs are compared.
+            scratch = tempfile.TemporaryDirectory(prefix="elmo-bench-")
+            sys.argv[sys.argv.index("--dry-run")] = "dry_run=true"
+            sys.argv.append(f"hydra.sweep.dir={scratch.name}")
         main()

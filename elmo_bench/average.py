@@ -8,6 +8,8 @@ from pytorch_lightning.callbacks import Callback
 from torch import Tensor
 from torch.optim.swa_utils import get_ema_multi_avg_fn
 
+from elmo_bench.checks import Dropout
+
 CURRENT = "current_weights"  # where a checkpoint has the weights that training goes on with
 
 
@@ -20,7 +22,7 @@ class WeightAverage(Callback):
     with the averaged ones of the best epoch.
     """
 
-    def __init__(self, *, decay: float) -> None:
+    def __init__(self, *, decay: Dropout) -> None:
         if not 0 <= decay < 1:
             raise ValueError(f"decay={decay}, but it may be 0 to less than 1")
         self.decay, self.steps = decay, 0

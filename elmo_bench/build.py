@@ -27,7 +27,6 @@ from pytorch_lightning.utilities import rank_zero_only
 from pytorch_lightning.utilities.exceptions import MisconfigurationException
 
 from elmo_bench import inputs, signals
-from elmo_bench.checks import one_of
 from elmo_bench.data import Example, TaskData
 from elmo_bench.elmo import Elmo, FineTuning
 from elmo_bench.encoders import Encoder, LayerStore, add_adapters, build_store, find_store
@@ -37,7 +36,7 @@ from elmo_bench.launch import cores
 from elmo_bench.module import TaskModule
 from elmo_bench.nn import Backbone
 from elmo_bench.resume import AtomicCheckpoints
-from elmo_bench.text import FALLBACK, Vocab, forms, read_vectors, side_by_side
+from elmo_bench.text import Vocab, forms, read_vectors, side_by_side
 
 log = logging.getLogger(__name__)
 logging.getLogger("pytorch_lightning").setLevel(logging.WARNING)
@@ -216,13 +215,7 @@ def store(cfg: DictConfig, elmo: Elmo, data: TaskData) -> LayerStore | None:
     """The layers of all sentences, also of those that `fraction` leaves out; None where the encoder
     had better run on each batch.
     """
-    one_of("elmo.cache", cfg.elmo.cache, ("auto", "off"))
-    one_of("elmo.cache_dtype", cfg.elmo.cache_dtype, ("float32", "float16"))
     limit = cfg.cache.max_bytes
-    if limit is not None and (not isinstance(limit, int | float) or limit < 0):
-        raise ValueError(
-            f"cache.max_bytes={limit}, but it may be a number of bytes such as 50e9, or null"
-        )
     few_steps = "limit_train_batches" in cfg.trainer
     if cfg.elmo.cache == "off" or not elmo.mixes or elmo.finetune or few_steps:
         return None
@@ -275,7 +268,6 @@ def vectors(cfg: DictConfig, words: Iterable[str]) -> dict[str, np.ndarray]:
     file.
     """
     lowercase, files = cfg.vocab.lowercase, inputs.vector_files(cfg)
-    one_of("vocab.lowercase", lowercase, (True, False, FALLBACK))
     wanted = {form for word in words for form in forms(word, lowercase)}
     parts = [
         _kept_vectors(path, wanted, Path(cfg.cache_dir, "vectors").expanduser()) for path in files

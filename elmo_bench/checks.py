@@ -1,6 +1,30 @@
-"""Settings that have a wrong value: what they are called, what came, what may come."""
+"""What settings may be: the types of the config's values, and what is said of a wrong one.
 
+A type is a Python hint. Arguments of a constructor that a config names have them in its signature;
+`elmo_bench/schema.py` has those of all other settings. A text in an `Annotated` says what a value
+may be, where the hint alone says too little.
+"""
+
+import types
 from collections.abc import Collection
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from annotated_types import Ge, Gt, Le, Lt, MinLen
+
+MAX_SIZE = 65_536  # of a layer: a wider one is a slip of the finger
+Count = Annotated[int, Ge(1)]
+Size = Annotated[int, Ge(1), Le(MAX_SIZE)]  # units, filters, dimensions, layers
+Dropout = Annotated[float, Ge(0), Lt(1)]
+Probability = Annotated[float, Ge(0), Le(1)]
+Share = Annotated[float, Gt(0), Le(1)]  # of what there is: never nothing
+Positive = Annotated[float, Gt(0)]
+NotNegative = Annotated[float, Ge(0)]
+Seed = Annotated[int, Ge(0), Lt(2**32)]
+Text = Annotated[str, MinLen(1), "a text"]
+File = Annotated[str, MinLen(1), "a file"]
+Folder = Annotated[str, MinLen(1), "a folder"]
+
+BOUNDS = {Ge: "ge", Gt: "gt", Le: "le", Lt: "lt"}
 
 
 def one_of(key: str, value: object, choices: Collection[object]) -> None:
@@ -11,16 +35,96 @@ def one_of(key: str, value: object, choices: Collection[object]) -> None:
     ValueError: elmo.norm=layer, but it may be none, batch or word
     """
     if value not in choices:
-        *others, last = map(str, choices)
-        raise ValueError(f"{key}={value}, but it may be {', '.join(others)} or {last}")
+        raise ValueError(f"{key}={value}, but it may be {_or(map(str, choices))}")
 
 
-def at_least(key: str, value: int | float | None, least: int) -> None:
-    """Raise ValueError where a number is too small; None is for the caller to judge.
+def may_be(hint: Any) -> str:
+    """What a value of this type may be, in words.
 
-    >>> at_least("fit.batch_size", 0, 1)
-    Traceback (most recent call last):
-    ValueError: fit.batch_size=0, but it may be 1 or more
+    >>> may_be(Dropout | None), may_be(Literal["auto", "off", True]), may_be(list[Count])
+    ('a number from 0 to less than 1 or null', 'auto, off or true', 'a list of numbers, 1 or more')
     """
-    if value is not None and value < least:
-        raise ValueError(f"{key}={value}, but it may be {least} or more")
+    return _or(_alternatives(hint))
+
+
+def _alternatives(hint: Any) -> list[str]:
+    """What may stand, one by one."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        return [words for part in arguments for words in _alternatives(part)]
+    if origin is Literal:
+        return [shown(value) for value in arguments]
+    if origin is Annotated:
+        base, *metadata = arguments
+        if said := [text for text in metadata if isinstance(text, str)]:
+            return said
+        return [_range(_alternatives(base)[0], metadata)]
+    if hint in NAMES:
+        return [NAMES[hint]]
+    if origin is tuple:
+        return [f"[{', '.join(map(may_be, arguments))}]"]
+    if origin is not None and issubclass(origin, dict):
+        return ["{KEY: VALUE, ...}"]
+    if origin is not None and arguments:  # a list or another sequence
+        return [f"a list of {_plural(may_be(arguments[0]))}"]
+    return [getattr(hint, "__name__", str(hint))]
+
+
+NAMES: dict[Any, str] = {
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    str: "a text",
+    type(None): "null",
+    None: "null",
+    dict: "{KEY: VALUE, ...}",
+    list: "a list",
+}
+
+
+def _range(kind: str, metadata: Collection[Any]) -> str:
+    """A kind of number with its bounds; a list's least length is said by its words."""
+    low = {Ge: "{} or more", Gt: "more than {}"}
+    bounds = {
+        type(bound): getattr(bound, BOUNDS[type(bound)])
+        for bound in metadata
+        if type(bound) in BOUNDS
+    }
+    upper = (
+        [f"less than {bounds[Lt]}"] if Lt in bounds else [f"{bounds[Le]}"] if Le in bounds else []
+    )
+    for bound, words in low.items():
+        if bound in bounds and not upper:
+            return f"{kind}, {words.format(bounds[bound])}"
+    if Ge in bounds:
+        return f"{kind} from {bounds[Ge]} to {upper[0]}"
+    if Gt in bounds:
+        return f"{kind} more than {bounds[Gt]}, up to {upper[0]}"
+    return kind
+
+
+def _plural(words: str) -> str:
+    for one in ("a whole number", "a number", "a text", "a file", "a folder"):
+        words = words.replace(one, f"{one.removeprefix('a ')}s")
+    return words
+
+
+def _or(choices: Any) -> str:
+    *others, last = choices
+    comma = "," if any("," in choice for choice in others) else ""
+    return f"{', '.join(others)}{comma} or {last}" if others else last
+
+
+def shown(value: Any) -> str:
+    """A value as a command line has it.
+
+    >>> shown([None, True, "a", 1.5, {"k": 1}])
+    '[null,true,a,1.5,{k:1}]'
+    """
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, list | tuple):
+        return f"[{','.join(map(shown, value))}]"
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{key}:{shown(each)}" for key, each in value.items()) + "}"
+    return str(value)

@@ -12,7 +12,6 @@ import torch
 import torch.distributed as dist
 from torch.utils.data import DataLoader, Sampler
 
-from elmo_bench.checks import at_least
 from elmo_bench.encoders import LayerStore
 from elmo_bench.nn import Tokens
 from elmo_bench.text import Vocab, types
@@ -142,16 +141,11 @@ class TaskData(pl.LightningDataModule):
         vocab: Vocab | None = None,
     ) -> None:
         super().__init__()
-        if not 0 < fraction <= 1:
-            raise ValueError(f"fraction={fraction}, but it may be more than 0 and at most 1")
         bounds: dict[str, Any] = {
             "batch_size": batch_size,
             "batch_tokens": batch_tokens,
             "batch_scores": batch_scores,
         }
-        for key, value in bounds.items():
-            at_least(f"fit.{key}", value, 1)
-        at_least("num_workers", num_workers, 0)
         self.collate, self.bounds, self.seed, self.num_workers = collate, bounds, seed, num_workers
         self.start = 0, 0  # the epoch, and how many of its batches are done, where training begins
         self.examples = {split: list(read[split](path)) for split, path in files.items()}

@@ -2,9 +2,13 @@
 
 import math
 from dataclasses import dataclass
+from typing import Annotated
 
+from annotated_types import Ge, Gt, Lt
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
+
+from elmo_bench.checks import Dropout
 
 
 @dataclass(frozen=True)
@@ -13,7 +17,7 @@ class LinearWarmup:
     (Devlin et al. 2019); step by step as transformers' `get_linear_schedule_with_warmup`.
     """
 
-    warmup: int | float = 0.1
+    warmup: Dropout = 0.1
 
     def __post_init__(self) -> None:
         if not isinstance(self.warmup, int | float) or not 0 <= self.warmup < 1:
@@ -36,8 +40,8 @@ class SlantedTriangular:
     (Howard and Ruder 2018, equation 3).
     """
 
-    cut_frac: int | float = 0.1
-    ratio: int | float = 32
+    cut_frac: Annotated[float, Gt(0), Lt(1)] = 0.1
+    ratio: Annotated[float, Ge(1)] = 32
 
     def __post_init__(self) -> None:
         if not isinstance(self.cut_frac, int | float) or not 0 < self.cut_frac < 1:

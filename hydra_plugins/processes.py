@@ -114,6 +114,7 @@ class Processes(Launcher):
         """
         from elmo_bench import signals
         from elmo_bench.launch import print_outcomes
+        from elmo_bench.schema import faults
 
         if any(override.startswith("hydra.sweep.subdir=") for override in self.overrides()):
             raise CompactHydraException(
@@ -121,19 +122,29 @@ class Processes(Launcher):
                 "hydra.sweep.dir"
             )
         configure_log(self.config.hydra.hydra_logging, self.config.hydra.verbose)
+        load = self.hydra_context.config_loader.load_sweep_config
+        configs = [load(self.config, [*overrides]) for overrides in job_overrides]
+        if wrong := dict.fromkeys(line for config in configs for line in faults(config)):
+            raise CompactHydraException("\n".join(wrong))
+        numbers = range(initial_job_idx, initial_job_idx + len(job_overrides))
+        if self.config.dry_run:
+            for number, overrides in zip(numbers, job_overrides, strict=True):
+                log.info("#%d  %s", number, " ".join(overrides))
+            log.info("The settings of these %d runs are right; nothing was run.", len(configs))
+            sys.exit()
         folders, slots = self._folders(), self._slots()
 
-        def run(number: int, overrides: Sequence[str]) -> "Outcome":
+        def run(number: int, overrides: Sequence[str], config: DictConfig) -> "Outcome":
             slot = slots.get()
             try:
-                return self._run(number, [*overrides], folders, slot)
+                return self._run(number, [*overrides], config, folders, slot)
             finally:
                 slots.put(slot)
 
         log.info("%d runs, %d at a time: %s", len(job_overrides), self.n_jobs, folders.folder)
-        numbers = range(initial_job_idx, initial_job_idx + len(job_overrides))
         with ThreadPoolExecutor(self.n_jobs) as pool, self.children.stopped_by_signals():
-            outcomes = dict(zip(numbers, pool.map(run, numbers, job_overrides), strict=True))
+            results = pool.map(run, numbers, job_overrides, configs)
+            outcomes = dict(zip(numbers, results, strict=True))
         self.outcomes |= outcomes
         for outcome in outcomes.values():
             if outcome.same_as is not None:
@@ -176,6 +187,7 @@ class Processes(Launcher):
         self,
         number: int,
         overrides: list[str],
+        config: DictConfig,
         folders: "RunFolders",
         gpu: str | None,
     ) -> "Outcome":
@@ -184,7 +196,6 @@ class Processes(Launcher):
 
         if self.children.stopped:
             return Outcome(overrides, "not started", reason="the sweep was stopped")
-        config = self.hydra_context.config_loader.load_sweep_config(self.config, overrides)
         if (first := folders.first(config, number)) != number:
             return Outcome(overrides, f"same run as #{first}", same_as=first)
         if earlier := folders.finished(config):

@@ -37,6 +37,7 @@ MAY = {
     "schedule": set(),
     "resume": {"files", "checkpoint_file"},
     "inputs": {"files", "runs"},
+    "schema": {"checks"},
     "again": {"inputs", "runs"},
     "build": {
         *("data", "elmo", "encoders", "files", "inputs", "launch", "module", "nn", "resume"),
@@ -70,7 +71,7 @@ ONLY = {
     "hydra": {
         *(
             f"elmo_bench/{part}"
-            for part in ("build.py", "checkpoint.py", "inputs.py", "again.py", "jobs")
+            for part in ("build.py", "checkpoint.py", "inputs.py", "again.py", "schema.py", "jobs")
         )
     },
     "omegaconf": {
@@ -78,6 +79,7 @@ ONLY = {
             f"elmo_bench/{part}"
             for part in (
                 "build.py",
+                "schema.py",
                 "checkpoint.py",
                 "inputs.py",
                 "again.py",

@@ -18,20 +18,24 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import torch
+from annotated_types import Predicate
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from elmo_bench.checks import one_of
+from elmo_bench.checks import Count, one_of
 
 log = logging.getLogger(__name__)
 POOLINGS = ("first", "last", "mean")
 DTYPES = ("float32", "bfloat16", "float16")
 # Any other name would have transformers fetch a kernel from the hub, which is code.
 ATTENTIONS = (None, "sdpa", "eager", "flash_attention_2")
+Pooling = Annotated[str, Predicate(POOLINGS.__contains__), "first, last or mean"]
+Dtype = Annotated[str, Predicate(DTYPES.__contains__), "float32, bfloat16 or float16"]
+Attention = Annotated[str, Predicate(ATTENTIONS.__contains__), "sdpa, eager or flash_attention_2"]
 UNBOUNDED = 512  # pieces of a window, where neither model nor tokenizer has a bound
 BATCH_PIECES = 8192  # that the model reads at once, with padding
 SPACES = ("▁", "Ġ", " ")  # pieces that are a space and nothing else
@@ -84,13 +88,13 @@ class Transformer(nn.Module):
         *,
         model: str | Path | None,
         revision: str | None = None,
-        pooling: str | None = None,
-        dtype: str = "float32",
-        window: int | None = None,
+        pooling: Pooling | None = None,
+        dtype: Dtype = "float32",
+        window: Count | None = None,
         final_norm: bool = True,
         pretrained: bool = True,
         gradient_checkpointing: bool = False,
-        attention: str | None = None,
+        attention: Attention | None = None,
     ) -> None:
         super().__init__()
         if pooling is not None and pooling not in POOLINGS:

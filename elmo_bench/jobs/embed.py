@@ -27,7 +27,6 @@ from rich.progress import (
 from torch import Tensor
 
 from elmo_bench import build
-from elmo_bench.checks import at_least, one_of
 from elmo_bench.elmo import ScalarMix
 from elmo_bench.encoders import Encoder, encode_each
 from elmo_bench.layer_file import HDF5, SAFETENSORS, VectorFile
@@ -36,7 +35,6 @@ from elmo_bench.text import chunks, read_sentences
 
 log = logging.getLogger(__name__)
 Take = Callable[[Float[Tensor, "L T D"]], Tensor]
-CHOICES = ("all", "top", "mix", "average")
 DTYPES = {"float32": torch.float32, "float16": torch.float16}
 
 
@@ -74,13 +72,10 @@ def embed(cfg: DictConfig) -> None:
 
 
 def _check(cfg: DictConfig, output: Path) -> None:
-    for key, choices in (("layers", CHOICES), ("dtype", tuple(DTYPES))):
-        one_of(key, cfg[key], choices)
     if output.suffix not in HDF5 + SAFETENSORS:
         raise ValueError(f"output={output}: its name may end in {', '.join(HDF5 + SAFETENSORS)}")
     if not output.absolute().parent.is_dir():
         raise FileNotFoundError(f"output={output}: there is no such folder")
-    at_least("batch_tokens", cfg.batch_tokens, 1)
 
 
 def taker(cfg: DictConfig, encoder: Encoder) -> tuple[Take, str]:

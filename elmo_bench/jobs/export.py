@@ -9,7 +9,6 @@ import torch
 from omegaconf import DictConfig
 
 from elmo_bench import build
-from elmo_bench.checks import one_of
 from elmo_bench.encoders.bilm import DIRECTIONS, Options, save
 
 log = logging.getLogger(__name__)
@@ -24,7 +23,6 @@ def export(cfg: DictConfig) -> None:
     output = Path(cfg.output)
     if output.suffix not in SUFFIXES:
         raise ValueError(f"output={output}: its name may end in {', '.join(SUFFIXES)}")
-    one_of("dtype", cfg.dtype, DTYPES)
     bilm = build.bilm(cfg)
     options = output.parent / "options.json"
     if options.is_file() and Options.read(options) != bilm.options:

@@ -10,7 +10,6 @@ from rich.table import Table
 from rich.text import Text
 
 from elmo_bench import build
-from elmo_bench.checks import at_least
 from elmo_bench.encoders import encode, encode_each
 from elmo_bench.text import chunks, read_sentences
 
@@ -27,7 +26,6 @@ def neighbours(cfg: DictConfig) -> list[tuple[float, str]]:
     layer = encoder.num_layers - 1 if cfg.layer == "top" else cfg.layer
     if layer not in range(encoder.num_layers):
         raise ValueError(f"layer={cfg.layer}, but it may be top or 0 to {encoder.num_layers - 1}")
-    at_least("count", cfg.count, 1)
     tokens = str(cfg.sentence).split()
     position = find(tokens, cfg.word)
     encoder.to(build.device(cfg))

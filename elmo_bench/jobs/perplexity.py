@@ -14,7 +14,6 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from elmo_bench import build
-from elmo_bench.checks import at_least, one_of
 from elmo_bench.files import atomic
 from elmo_bench.lm import (
     LanguageModel,
@@ -27,7 +26,6 @@ from elmo_bench.text import read_sentences
 
 Line = tuple[int, Sequence[str]]  # its number from 1, its tokens
 Scored = tuple[int, Sequence[str], Likelihoods]  # a line, and log p of its predictions
-STATES = ("zero", "carried")
 
 
 def perplexity(cfg: DictConfig) -> dict[str, float]:
@@ -39,9 +37,6 @@ def perplexity(cfg: DictConfig) -> dict[str, float]:
     the words that the vocabulary lacks; these are predicted as <UNK>, so that texts with many look
     easier. Blank lines are passed over.
     """
-    one_of("state", cfg.state, STATES)
-    for key in ("streams", "batch_tokens"):
-        at_least(key, cfg[key], 1)
     if cfg.per_token and not Path(cfg.per_token).absolute().parent.is_dir():
         raise FileNotFoundError(f"per_token={cfg.per_token}: there is no such folder")
     model = language_model(cfg).to(build.device(cfg))

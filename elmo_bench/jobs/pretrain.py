@@ -34,7 +34,6 @@ from rich.progress import (
 from elmo_bench import checkpoint_file
 from elmo_bench.build import check_cores, instantiate
 from elmo_bench.build import device as device_kind
-from elmo_bench.checks import at_least, one_of
 from elmo_bench.encoders.bilm import DIRECTIONS, BiLm, save
 from elmo_bench.files import atomic, remove_scratch
 from elmo_bench.lm import (
@@ -60,8 +59,6 @@ def pretrain(cfg: DictConfig) -> dict[str, float]:
     """Train, keep what is best on the dev text: options, weights and softmax (fp16), and a model
     card.
     """
-    for key in ("batch_size", "unroll", "epochs", "max_steps", "save_every", "validate_every"):
-        at_least(f"pretrain.{key}", cfg.pretrain[key], 1)
     with processes(cfg) as device:
         files = instantiate(cfg.text.files)
         for pattern in filter(None, (files["dev"], files["test"])):  # test is read when all is done
@@ -145,13 +142,6 @@ def held_out(cfg: DictConfig, pattern: str | Path | None) -> list[Sequence[str]]
 def build(cfg: DictConfig, corpus: Corpus, device: torch.device) -> Trainer:
     """A new language model, and what trains it."""
     settings = cfg.pretrain
-    choices = {
-        "softmax": ("auto", "full", "sampled"),
-        "start": ("frequencies", "random"),
-        "precision": (32, "bf16"),
-    }
-    for key, allowed in (choices | {"resume": ("auto", "never")}).items():
-        one_of(f"pretrain.{key}", settings[key], allowed)
     vocabulary = corpus.vocabulary(settings.vocabulary, min_count=settings.min_count)
     is_large = len(vocabulary) > settings.full_up_to
     is_sampled = settings.softmax == "sampled" or (settings.softmax == "auto" and is_large)

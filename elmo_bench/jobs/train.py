@@ -24,7 +24,6 @@ from pytorch_lightning.callbacks import (
 )
 
 from elmo_bench import again, build, checkpoint, inputs, wandb_logger
-from elmo_bench.checks import at_least
 from elmo_bench.data import Example, TaskData
 from elmo_bench.files import alone, atomic
 from elmo_bench.module import TaskModule
@@ -99,7 +98,6 @@ def train(cfg: DictConfig) -> dict[str, float]:
     not run again.
     """
     started = time.perf_counter()
-    at_least("fit.max_epochs", cfg.fit.max_epochs, 1)
     build.finetuning(cfg), build.schedule(cfg)  # whose errors come before any file is read
     if "_target_" not in cfg.encoder and cfg.elmo.mix != "none":
         log.info(

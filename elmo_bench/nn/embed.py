@@ -4,13 +4,16 @@ Axes: B batch, T tokens, C characters, X x_k.
 """
 
 from collections.abc import Mapping
+from typing import Annotated
 
 import numpy as np
 import torch
 import torch.nn.functional as F
+from annotated_types import Ge, Le
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from elmo_bench.checks import MAX_SIZE, Dropout, Positive, Probability, Size
 from elmo_bench.text import PADDING, UNKNOWN, Vocab
 
 from .tokens import NUM_CHARACTERS, PAD, Tokens
@@ -34,9 +37,9 @@ class Words(nn.Module):
         *,
         vocab: Vocab,
         vectors: Mapping[str, np.ndarray],
-        word_dim: int,
+        word_dim: Annotated[int, Ge(0), Le(MAX_SIZE)],
         freeze: bool = False,
-        unknown_rate: float = 0.0,
+        unknown_rate: Probability = 0.0,
     ) -> None:
         super().__init__()
         if vectors:
@@ -127,14 +130,14 @@ class WordsChars(nn.Module):
         *,
         vocab: Vocab,
         vectors: Mapping[str, np.ndarray],
-        word_dim: int,
+        word_dim: Annotated[int, Ge(0), Le(MAX_SIZE)],
         freeze: bool = False,
-        unknown_rate: float = 0.0,
-        char_dim: int,
-        num_filters: int,
-        width: int,
-        char_dropout: float = 0.0,
-        char_scale: float | None = None,
+        unknown_rate: Probability = 0.0,
+        char_dim: Size,
+        num_filters: Size,
+        width: Size,
+        char_dropout: Dropout = 0.0,
+        char_scale: Positive | None = None,
     ) -> None:
         super().__init__()
         self.words = Words(

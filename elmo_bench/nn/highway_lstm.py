@@ -16,6 +16,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from elmo_bench.checks import Dropout, Size
+
 
 class HighwayLstm(nn.Module):
     """One layer, in one direction: h = r * (o * tanh c) + (1 - r) * x'.
@@ -96,9 +98,9 @@ class AlternatingHighwayLstm(nn.Module):
         self,
         *,
         input_size: int,
-        hidden_size: int,
-        num_layers: int,
-        dropout: float = 0.0,
+        hidden_size: Size,
+        num_layers: Size,
+        dropout: Dropout = 0.0,
         drop_output: bool = True,
         input_bias: bool = False,
     ) -> None:

@@ -11,6 +11,8 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from elmo_bench.checks import Dropout, Size
+
 from .dropout import variational_dropout
 
 
@@ -20,7 +22,7 @@ class Identity(nn.Module):
     The `sizes` of an RNN, which a recipe may have set, do nothing.
     """
 
-    def __init__(self, *, input_size: int, dropout: float = 0.0, **sizes: Any) -> None:
+    def __init__(self, *, input_size: int, dropout: Dropout = 0.0, **sizes: Any) -> None:
         super().__init__()
         self.dim, self.dropout = input_size, dropout
 
@@ -34,7 +36,7 @@ class BiLstm(nn.Module):
     """A bidirectional LSTM with variational dropout on its input; 0 past a sentence's end."""
 
     def __init__(
-        self, *, input_size: int, hidden_size: int, num_layers: int = 1, dropout: float = 0.0
+        self, *, input_size: int, hidden_size: Size, num_layers: Size = 1, dropout: Dropout = 0.0
     ) -> None:
         super().__init__()
         self.dim, self.dropout = 2 * hidden_size, dropout
@@ -63,9 +65,9 @@ class BiGru(nn.Module):
         self,
         *,
         input_size: int,
-        hidden_size: int,
-        dropout: float = 0.0,
-        output_dropout: float = 0.0,
+        hidden_size: Size,
+        dropout: Dropout = 0.0,
+        output_dropout: Dropout = 0.0,
     ) -> None:
         super().__init__()
         self.dim, self.dropout, self.output_dropout = 2 * hidden_size, dropout, output_dropout
@@ -108,10 +110,10 @@ class ReluBiLstm(nn.Module):
         self,
         *,
         input_size: int,
-        projection_size: int,
-        hidden_size: int,
-        input_dropout: float = 0.0,
-        dropout: float = 0.0,
+        projection_size: Size,
+        hidden_size: Size,
+        input_dropout: Dropout = 0.0,
+        dropout: Dropout = 0.0,
     ) -> None:
         super().__init__()
         self.projection = nn.Sequential(

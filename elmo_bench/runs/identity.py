@@ -25,6 +25,7 @@ ASIDE = (
     "trainer.log_every_n_steps",
     "trainer.profiler",
     "published",
+    "dry_run",
     "task.published",
     "task.suffix",
     "fit.save_minutes",

@@ -2,11 +2,11 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 PADDING, UNKNOWN = 0, 1
-Case = bool | str  # whether words are looked up in lower case: True, False, or FALLBACK
-FALLBACK = "fallback"  # only words that have no vector as they stand
+Case = Literal[True, False, "fallback"]  # whether words are looked up in lower case
+FALLBACK: Literal["fallback"] = "fallback"  # only words that have no vector as they stand
 
 
 def forms(word: str, lowercase: Case) -> tuple[str, ...]:

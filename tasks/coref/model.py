@@ -17,6 +17,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from elmo_bench.checks import Count, Dropout, Positive, Size
 from elmo_bench.nn import Backbone, Scores, Tokens, masked_softmax
 
 from .data import GENRES, Batch, Document, Mention, truncate
@@ -72,14 +73,14 @@ class SpanRanker(nn.Module):
         backbone: Callable[..., Backbone],
         labels: Sequence[str],
         *,
-        max_width: int,
-        spans_per_word: float,
-        max_antecedents: int,
-        max_sentences: int,
-        hidden_size: int,
-        feature_dim: int,
-        dropout: float,
-        lexical_dropout: float,
+        max_width: Count,
+        spans_per_word: Positive,
+        max_antecedents: Count,
+        max_sentences: Count,
+        hidden_size: Size,
+        feature_dim: Size,
+        dropout: Dropout,
+        lexical_dropout: Dropout,
         head_elmo: bool,
     ) -> None:
         super().__init__()

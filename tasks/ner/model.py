@@ -9,6 +9,7 @@ from typing import Any
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from elmo_bench.checks import Dropout, Size
 from elmo_bench.nn import Backbone, BiLstm, Crf, Identity, Scores
 from elmo_bench.text import bioul_moves, spans_to_iob2, tags_to_spans
 
@@ -26,8 +27,8 @@ class BiLstmCrf(nn.Module):
         backbone: Callable[..., Backbone],
         labels: Sequence[str],
         *,
-        hidden_size: int | None,
-        dropout: float,
+        hidden_size: Size | None,
+        dropout: Dropout,
     ) -> None:
         super().__init__()
         self.backbone, self.labels = backbone(), list(labels)

@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from elmo_bench.checks import Dropout, NotNegative, Size
 from elmo_bench.nn import Backbone, BiLstm, Scores, attend, masked_max, masked_mean
 
 from .data import Batch
@@ -28,10 +29,10 @@ class Esim(nn.Module):
         backbone: Callable[..., Backbone],
         labels: Sequence[str],
         *,
-        hidden_size: int,
-        dropout: float,
-        attention_dropout: float = 0.0,
-        l2: float = 0.0,
+        hidden_size: Size,
+        dropout: Dropout,
+        attention_dropout: Dropout = 0.0,
+        l2: NotNegative = 0.0,
     ) -> None:
         super().__init__()
         self.backbone, self.labels, self.l2 = backbone(), list(labels), l2

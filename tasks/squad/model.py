@@ -6,13 +6,14 @@ lengths of an answer.
 """
 
 from collections.abc import Callable, Sequence
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from elmo_bench.checks import at_least, one_of
+from elmo_bench.checks import Count, Dropout, Size
 from elmo_bench.nn import (
     Backbone,
     BiGru,
@@ -24,8 +25,6 @@ from elmo_bench.nn import (
 )
 
 from .data import NONE, Answer, Batch
-
-TARGETS = ("random", "frequent")
 
 
 class BiDafPlus(nn.Module):
@@ -43,16 +42,13 @@ class BiDafPlus(nn.Module):
         backbone: Callable[..., Backbone],
         labels: Sequence[str],
         *,
-        hidden_size: int,
-        dropout: float,
-        target: str = "random",
-        max_answer_length: int | None = None,
-        max_train_length: int | None = None,
+        hidden_size: Size,
+        dropout: Dropout,
+        target: Literal["random", "frequent"] = "random",
+        max_answer_length: Count | None = None,
+        max_train_length: Count | None = None,
     ) -> None:
         super().__init__()
-        one_of("task.model.target", target, TARGETS)
-        at_least("task.model.max_answer_length", max_answer_length, 1)
-        at_least("task.model.max_train_length", max_train_length, 1)
         self.target, self.dropout = target, dropout
         self.max_answer_length, self.max_train_length = max_answer_length, max_train_length
         self.backbone = backbone()

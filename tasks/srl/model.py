@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from elmo_bench.checks import Size
 from elmo_bench.nn import Backbone, Scores, barrier, viterbi
 from elmo_bench.text import bio_moves
 
@@ -31,7 +32,7 @@ class PredicateTagger(nn.Module):
         backbone: Callable[..., Backbone],
         labels: Sequence[str],
         *,
-        indicator_dim: int,
+        indicator_dim: Size,
         sum_probabilities: bool = False,
     ) -> None:
         super().__init__()

@@ -7,13 +7,13 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from elmo_bench.checks import one_of
+from elmo_bench.checks import Count
 from elmo_bench.nn import Tokens, tokens
 from elmo_bench.text import Span, Vocab, check_same, is_predicted, paired, read_lines, words_of
 
@@ -66,18 +66,15 @@ class Batch(NamedTuple):
     gold: list[str]
 
 
-def read(path: Path, *, classes: int = 5, min_tokens: int | None = None) -> Iterator[Example]:
+def read(
+    path: Path, *, classes: Literal[2, 3, 5] = 5, min_tokens: Count | None = None
+) -> Iterator[Example]:
     """Yield a file's sentences or, with `min_tokens`, every phrase of at least so many tokens.
 
     `classes=3` merges 0 with 1 and 3 with 4; `classes=2` leaves the neutral ones out too. Raises
     ValueError, with file and line, for a line that is not one tree or a label that is not one of 0
     to 4.
     """
-    one_of("classes", classes, CLASSES)
-    if min_tokens is not None and min_tokens < 1:
-        raise ValueError(
-            f"min_tokens={min_tokens}, but it may be 1 or more, or null (whole sentences only)"
-        )
     for number, line in read_lines(path):
         if not line.strip(" "):
             continue

@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from elmo_bench.checks import Dropout, Size
 from elmo_bench.nn import (
     Backbone,
     BiLstm,
@@ -61,10 +62,10 @@ class Bcn(nn.Module):
         backbone: Callable[..., Backbone],
         labels: Sequence[str],
         *,
-        hidden_size: int | None,
-        layer_sizes: Sequence[int],
-        dropouts: Sequence[float],
-        maxout: int | None = None,
+        hidden_size: Size | None,
+        layer_sizes: Sequence[Size],
+        dropouts: Sequence[Dropout],
+        maxout: Size | None = None,
     ) -> None:
         super().__init__()
         self.backbone, self.labels = backbone(), list(labels)

@@ -10,10 +10,12 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
+from typing import Annotated
 
 import h5py
 import numpy as np
 import torch
+from annotated_types import Predicate
 from safetensors.numpy import save as to_bytes
 from torch import Tensor
 
@@ -28,6 +30,8 @@ from .fast import BiLm
 log = logging.getLogger(__name__)
 MAX_PARAMETERS = 1_000_000_000  # the largest biLM of the original has 94 million
 ASKING = "the biLM's options"
+PRECISIONS = ("float32", "bfloat16")
+Precision = Annotated[str, Predicate(PRECISIONS.__contains__), "float32 or bfloat16"]
 Turn = Callable[[np.ndarray], np.ndarray]
 
 
@@ -63,7 +67,7 @@ def load(
     weights: str | Path | None,
     *,
     pretrained: bool = True,
-    precision: str = "float32",
+    precision: Precision = "float32",
     directions: Sequence[str] | None = None,
 ) -> BiLm:
     """A biLM from `options.json` and its weights (`.hdf5`, `.h5` or `.safetensors`), in float32.
@@ -82,7 +86,7 @@ def load(
     for key, path in (("encoder.options", options), ("encoder.weights", weights)):
         if path is not None and not Path(path).is_file():
             raise FileNotFoundError(f"{key}={path}: no such file")
-    one_of("encoder.precision", precision, ("float32", "bfloat16"))
+    one_of("encoder.precision", precision, PRECISIONS)
     whole = Options.read(options)
     chosen = whole
     if directions is not None:

@@ -1,0 +1,444 @@
+"""Every setting has a type, a range, choices: all are compared before anything is read or written.
+
+The settings that a constructor takes have theirs in its signature, also where the class is a
+user's own; all others are here, as `elmo_bench.checks` writes types. A setting that another one
+repeats (`fit.patience` is the task's unless it is given) is named once, where its value stands.
+"""
+
+import inspect
+import re
+import sys
+import warnings
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple
+
+from annotated_types import Ge, Le, MinLen
+from hydra.experimental.callback import Callback
+from hydra.utils import get_object
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+from .checks import (
+    Count,
+    Dropout,
+    File,
+    Folder,
+    NotNegative,
+    Positive,
+    Probability,
+    Seed,
+    Share,
+    Size,
+    Text,
+    may_be,
+    shown,
+)
+
+Natural = Annotated[int, Ge(0)]
+Places = Annotated[
+    list[Literal["input", "output"]], MinLen(1), "[input], [output] or [input,output]"
+]
+Mix = (
+    Literal["all", "top", "uniform", "none"]
+    | Annotated[int, Ge(0), "the number of a layer"]
+    | Annotated[list[Natural], MinLen(1), "a list of layers such as [0,1]"]
+)
+Keys = Text | Annotated[list[Text], MinLen(1), "a list of config keys"]
+Values = str | int | float | bool | list[str | int | float | bool | list | None] | None
+Vectors = File | Annotated[list[File], MinLen(1), "a list of files"]
+Formatted = Literal["float32", "float16"]
+Split = Literal["train", "dev", "test"]
+Betas = Annotated[list[Dropout], MinLen(2), "two numbers from 0 to less than 1"]
+Filters = Annotated[
+    list[Annotated[list[Size], MinLen(2)]], MinLen(1), "a list of [WIDTH, NUMBER], each 1 or more"
+]
+Published = Literal["table1", "table2", "table3", "figure1", "figure2"]
+MISSING = "???"
+TYPES: dict[str, Any] = {
+    "seed": Seed,
+    "fraction": Share,
+    "num_workers": Annotated[int, Ge(0), Le(1024)],
+    "data_dir": Folder,
+    "cache_dir": Folder,
+    "outputs_dir": Folder,
+    "run_dir": Folder | None,
+    "resume": bool,
+    "dry_run": bool,
+    "optimizer": None,
+    "cache.max_bytes": NotNegative | None,
+    "task.name": Text,
+    "task.data": Annotated[str, MinLen(1), "a module such as tasks.ner.data"],
+    "task.suffix": Annotated[str, MinLen(1), "the end of a file's name"],
+    "task.monitor": Text,
+    "task.batch_size": Count,
+    "task.batch_scores": Count | None,
+    "task.max_epochs": Count,
+    "task.patience": Count,
+    "task.gradient_clip": Positive | None,
+    "task.gradient_clip_algorithm": Literal["norm", "value"],
+    "task.optimizer.lr": Positive,
+    "task.optimizer.rho": Probability | None,
+    "task.optimizer.eps": Positive | None,
+    "task.optimizer.betas": Betas | None,
+    "task.optimizer.weight_decay": NotNegative | None,
+    "fit.batch_size": Count,
+    "fit.batch_tokens": Count | None,
+    "fit.batch_scores": Count | None,
+    "fit.max_epochs": Count,
+    "fit.patience": Count,
+    "fit.save_minutes": NotNegative,
+    "data.name": Text | None,
+    "data.origin": Text,
+    "data.option": Text,
+    "data.labels": dict | None,
+    "data.downloads": dict,
+    "data.size": Count,
+    "data.seed": Natural,
+    "data.files.train": File | None,
+    "data.files.dev": File | None,
+    "data.files.test": File | None,
+    "vocab.vectors": Vectors | None,
+    "vocab.lowercase": Literal[True, False, "fallback"],
+    "vocab.unit_vectors": bool,
+    "vocab.min_count": Count,
+    "elmo.mix": Mix,
+    "elmo.at": Places,
+    "elmo.l2": NotNegative,
+    "elmo.dropout": Dropout,
+    "elmo.mix_lr": Positive | None,
+    "elmo.norm": Literal["none", "batch", "word"],
+    "elmo.finetune": bool,
+    "elmo.lr": NotNegative,
+    "elmo.lr_decay": Share,
+    "elmo.unfreeze": Literal["all", "gradual"],
+    "elmo.lora": Size | None,
+    "elmo.cache": Literal["auto", "off"],
+    "elmo.cache_dtype": Formatted,
+    "elmo.adapt": bool,
+    "adapt.epochs": Count,
+    "adapt.batch_size": Count,
+    "adapt.unroll": Count,
+    "adapt.lr": Positive,
+    "adapt.warmup": Natural,
+    "adapt.dropout": Dropout,
+    "adapt.gradient_clip": Positive,
+    "adapt.full_up_to": Natural,
+    "adapt.samples": Count,
+    "adapt.bf16": bool,
+    "adapt.seed": Seed,
+    "encoder.name": Text,
+    "encoder.dir": Folder | None,
+    "schedule.name": Text,
+    "trainer.accelerator": Literal["auto", "cpu", "gpu", "cuda", "mps", "tpu"],
+    "trainer.devices": Count | Literal["auto", -1] | list[Natural],
+    "trainer.num_nodes": Count,
+    "trainer.strategy": Text,
+    "trainer.precision": Literal["32-true", "16-mixed", "bf16-mixed", "bf16-true", "64-true", 32],
+    "trainer.max_epochs": Count,
+    "trainer.gradient_clip_val": Positive | None,
+    "trainer.gradient_clip_algorithm": Literal["norm", "value"],
+    "trainer.deterministic": Literal[True, False, "warn"],
+    "trainer.num_sanity_val_steps": Annotated[int, Ge(-1)],
+    "trainer.enable_progress_bar": bool,
+    "trainer.log_every_n_steps": Count,
+    "trainer.limit_train_batches": Count | Share,
+    "trainer.limit_val_batches": Count | Share,
+    "trainer.limit_test_batches": Count | Share,
+    "trainer.accumulate_grad_batches": Count,
+}
+JOBS: dict[str, dict[str, Any]] = {  # the settings of one job alone
+    "evaluate": {"checkpoint": File, "split": Split},
+    "predict": {"checkpoint": File, "input": File, "output": File},
+    "score": {"gold": File, "predicted": File},
+    "report": {
+        "runs": Vectors,
+        "rows": Keys | None,
+        "columns": Keys,
+        "baseline": Values,
+        "where": dict | None,
+        "split": Literal["test", "dev"],
+        "metric": Text | None,
+        "paper": Published | None,
+        "tables": dict | None,
+        "output": Vectors | None,
+    },
+    "embed": {
+        "input": File,
+        "output": File,
+        "layers": Literal["all", "top", "average", "mix"],
+        "result": File | None,
+        "place": Literal["input", "output"],
+        "dtype": Formatted,
+        "sentence_to_index": bool,
+        "batch_tokens": Count,
+    },
+    "export": {"output": File, "dtype": Formatted},
+    "perplexity": {
+        "input": File,
+        "state": Literal["zero", "carried"],
+        "streams": Count,
+        "batch_tokens": Count,
+        "per_token": File | None,
+    },
+    "neighbours": {
+        "input": File,
+        "sentence": Text,
+        "word": Annotated[str | int, "a word of the sentence, or its place from 0"],
+        "layer": Literal["top"] | Annotated[int, Ge(0), "the number of a layer"],
+        "count": Count,
+    },
+    "cache": {"clear": Text | list[Text]},
+    "probe": {
+        "probe.train": File | None,
+        "probe.test": File | None,
+        "probe.max_sentences": Count,
+        "probe.epochs": Count,
+        "probe.lr": Positive,
+    },
+    "adapt": {"out": Folder},
+    "pretrain": {
+        "out": Folder,
+        "pretrain.epochs": Count,
+        "pretrain.max_steps": Count | None,
+        "pretrain.batch_size": Count,
+        "pretrain.unroll": Count,
+        "pretrain.vocabulary": Count | None,
+        "pretrain.min_count": Count,
+        "pretrain.softmax": Literal["auto", "full", "sampled"],
+        "pretrain.full_up_to": Natural,
+        "pretrain.samples": Count,
+        "pretrain.dropout": Dropout,
+        "pretrain.precision": Literal[32, "bf16"],
+        "pretrain.save_every": Count,
+        "pretrain.validate_every": Count | None,
+        "pretrain.dev_sentences": Count | None,
+        "pretrain.resume": Literal["auto", "never"],
+        "pretrain.start": Literal["frequencies", "random"],
+        "pretrain.lr": Positive,
+        "pretrain.cosine": bool,
+        "pretrain.warmup": Natural,
+        "pretrain.gradient_clip": Positive,
+        "pretrain.loss_scale": Positive,
+        "bilm.cell_size": Size,
+        "bilm.projection_size": Size,
+        "bilm.num_layers": Annotated[int, Ge(1), Le(64)],
+        "bilm.filters": Filters,
+        "bilm.num_highway": Annotated[int, Ge(0), Le(64)],
+        "bilm.char_dim": Size,
+        "bilm.directions": Annotated[
+            list[Literal["forward", "backward"]],
+            MinLen(1),
+            "[forward], [backward] or [forward,backward]",
+        ],
+        "bilm_optimizer.name": Text,
+        "text.name": Text,
+        "text.size": Count,
+        "text.tokenize": bool,
+        "text.vocabulary": Count | None,
+        "text.files.train": File,
+        "text.files.dev": File | None,
+        "text.files.test": File | None,
+    },
+}
+JOBS["paper"] = JOBS["report"]
+WITHOUT_A_MODEL = ("report", "score", "cache")  # jobs that do not import what builds one
+OPTIONAL = ("recipe", "recipe/paper", "head")  # groups whose option Hydra passes over, if absent
+OURS = ("elmo_bench.", "tasks.")
+SLOW = (
+    "pytorch_lightning.",
+    "elmo_bench.average.",
+)  # seconds to import: they compare by themselves
+HYDRAS = ("_target_", "_partial_", "_convert_", "_recursive_", "_args_")
+ABOUT = {"encoder": ("name", "dir"), "schedule": ("name",)}  # settings that are no arguments
+STRICT = ConfigDict(strict=True, allow_inf_nan=False, arbitrary_types_allowed=True)
+
+
+class Setting(NamedTuple):
+    """A setting by its dotted key, its value, and its type; `fault` where no value is right."""
+
+    key: str
+    value: Any
+    hint: Any = Any
+    fault: str = ""
+
+
+class Check(Callback):
+    """Hydra's callback before a run: a command with a wrong setting ends here, in a few lines, and
+    leaves no file. `--dry-run` ends here, too.
+    """
+
+    def __init__(self) -> None:
+        self.is_done = False
+
+    def on_run_start(self, config: DictConfig, **_: Any) -> None:
+        self.is_done = True
+        if wrong := faults(config):
+            sys.exit("\n".join(wrong))
+        if config.dry_run:
+            sys.stdout.write("The settings are right; nothing was run.\n")
+            sys.exit()
+
+    def on_job_start(self, config: DictConfig, **_: Any) -> None:
+        """Of a sweep under another launcher than ours, whose runs have no start of their own."""
+        if not self.is_done:
+            self.on_run_start(config)
+
+
+def check(cfg: DictConfig) -> None:
+    """Raise ValueError that names all settings with a wrong value."""
+    if wrong := faults(cfg):
+        raise ValueError("\n".join(wrong))
+
+
+def faults(cfg: DictConfig) -> list[str]:
+    """A line for each setting that is missing or wrong: what came, and what it may be."""
+    wrong = [*_unknown_options(cfg)]
+    try:
+        raw, resolved = _plain(cfg)
+    except OmegaConfBaseException as error:
+        return [*wrong, f"{error.full_key}: {str(error).partition(chr(10))[0]}"]
+    job = str(resolved["job"]["_target_"]).rpartition(".")[2]
+    types = TYPES | JOBS.get(job, {})
+    # What the command line says is compared before seconds are spent on importing the rest.
+    given = {key.partition(".")[0] for key, _ in _given(cfg) if "." in key}
+    wrong += _wrong(_settings(resolved, types, given), raw)
+    if not wrong and job not in WITHOUT_A_MODEL:
+        wrong = _wrong(_settings(resolved, types, resolved), raw)
+    if not wrong and job == "train":
+        wrong = [*_unknown_monitor(resolved["task"])]
+    return wrong
+
+
+def _wrong(settings: Iterable[Setting], raw: Mapping[str, Any]) -> list[str]:
+    """What is said of the wrong ones; of a value that several repeat, once."""
+    lines: dict[str, str] = {}
+    for setting in settings:
+        key = _origin(setting.key, raw)
+        came = f"{key}={shown(setting.value)}"
+        if setting.fault:
+            lines.setdefault(key, f"{came}, {setting.fault}")
+        elif setting.value == MISSING:
+            lines.setdefault(key, f"{key} is missing: give {key}=VALUE, {may_be(setting.hint)}")
+        elif not _fits(setting.value, setting.hint):
+            lines.setdefault(key, f"{came}, but it may be {may_be(setting.hint)}")
+    return [*lines.values()]
+
+
+def _plain(cfg: DictConfig) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The config without Hydra's own part, as it stands and resolved."""
+    content = OmegaConf.masked_copy(cfg, [str(key) for key in cfg if key != "hydra"])
+    OmegaConf.set_struct(content, False)
+    raw: Any = OmegaConf.to_container(content)
+    if "${hydra:" in str(raw.get("run_dir")):  # not known before Hydra has made the folder
+        content.run_dir = "."
+    resolved: Any = OmegaConf.to_container(content, resolve=True)
+    for options in (resolved["task"].get("read") or {}).values():
+        options["_target_"] = f"{resolved['task']['data']}.read"
+    return raw, resolved
+
+
+def _given(cfg: DictConfig) -> list[tuple[str, str]]:
+    """The keys and values of the command line."""
+    overrides: Any = OmegaConf.to_container(cfg.hydra.overrides.task) if "hydra" in cfg else []
+    pairs = [override.partition("=") for override in overrides]
+    return [(key.lstrip("+~"), value) for key, _, value in pairs]
+
+
+def _unknown_options(cfg: DictConfig) -> Iterator[str]:
+    """The options that Hydra would pass over without a word."""
+    for group, name in _given(cfg):
+        if group in OPTIONAL and name not in ("", "null"):
+            folders = [Path(source.path, group) for source in cfg.hydra.runtime.config_sources]
+            names = sorted({path.stem for folder in folders for path in folder.glob("*.yaml")})
+            if name not in names:
+                yield f"{group}={name}, but it may be {', '.join(names)} or null"
+
+
+def _unknown_monitor(task: Mapping[str, Any]) -> Iterator[str]:
+    """What the task watches has to be a figure of its metric, or that of one label."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torchmetrics': nothing was counted yet
+        names = [*get_object(task["metric"]["_target_"])(()).compute()]
+    if task["monitor"] not in names and "/" not in task["monitor"]:
+        yield f"task.monitor={task['monitor']}, but it may be {', '.join(names)}"
+
+
+def _settings(
+    node: Mapping[str, Any], types: Mapping[str, Any], parts: Collection[str], prefix: str = ""
+) -> Iterator[Setting]:
+    """Every setting at or below a node that has a type, or none that would be right.
+
+    In these parts of the config also the arguments of classes, which are imported for that.
+    """
+    part = prefix.partition(".")[0]
+    target = str(node.get("_target_", ""))
+    own = [name for name in node if name not in HYDRAS and f"{prefix}{name}" not in types]
+    arguments: Mapping[str, Any] | None = None
+    if target and own and part in parts and not target.startswith(SLOW):
+        try:
+            arguments = _arguments(target)
+        except Exception as error:  # whatever importing a module of anybody's may raise
+            reason = str(error).partition("\n")[0]
+            yield Setting(f"{prefix}_target_", target, fault=f"but that is not to be had: {reason}")
+    for name, value in node.items():
+        key = f"{prefix}{name}"
+        if name in HYDRAS:
+            continue
+        if isinstance(value, dict) and ("_target_" in value or key not in types):
+            yield from _settings(value, types, parts, f"{key}.")
+        elif key in types:
+            yield Setting(key, value, types[key])
+        elif isinstance(value, list) and any(isinstance(each, dict) for each in value):
+            for number, each in enumerate(value):
+                yield from _settings(each, types, parts, f"{key}.{number}.")
+        elif arguments is not None and name not in ABOUT.get(part, ()):
+            if name in arguments:
+                yield Setting(key, value, arguments[name])
+            elif "**" not in arguments and value is not None:
+                yield Setting(
+                    key, value, fault=f"but {target} takes {', '.join(arguments) or 'nothing'}"
+                )
+
+
+@cache
+def _arguments(target: str) -> dict[str, Any]:
+    """The arguments of what a `_target_` names, and their types; ** where there may be others.
+
+    A type counts where the class is ours: others may take more than their hints say.
+    """
+    parameters = inspect.signature(get_object(target)).parameters.values()
+    hints = {
+        "**" if each.kind is each.VAR_KEYWORD else each.name: each.annotation for each in parameters
+    }
+    is_ours = target.startswith(OURS)
+    return {
+        name: hint if is_ours and hint is not inspect.Parameter.empty else Any
+        for name, hint in hints.items()
+    }
+
+
+@cache
+def _adapter(hint: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(hint, config=STRICT)
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    try:
+        _adapter(hint).validate_python(value)
+    except ValidationError:
+        return False
+    return True
+
+
+def _origin(key: str, raw: Any) -> str:
+    """The key whose value this one repeats, or the key itself."""
+    node: Any = raw
+    for name in key.split("."):
+        if not isinstance(node, dict) or name not in node:
+            return key
+        node = node[name]
+    repeated = re.fullmatch(r"\$\{([\w.]+)\}", node) if isinstance(node, str) else None
+    return _origin(repeated[1], raw) if repeated else key
