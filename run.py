@@ -8,8 +8,8 @@ if __name__ == "__main__":  # first: what is imported below takes a second
     signals.stop_in_a_line()
     signals.end_with_parent()
 
+import os
 import sys
-import tempfile
 import time
 import traceback
 from collections.abc import Sequence
@@ -115,8 +115,6 @@ if __name__ == "__main__":
         sys.exit("\n".join(advice))
     else:
         if "--dry-run" in sys.argv:
-            # A sweep's folder is made before its runs are compared.
-            scratch = tempfile.TemporaryDirectory(prefix="elmo-bench-")
-            sys.argv[sys.argv.index("--dry-run")] = "dry_run=true"
-            sys.argv.append(f"hydra.sweep.dir={scratch.name}")
+            sys.argv.remove("--dry-run")
+            os.environ["ELMO_BENCH_DRY_RUN"] = "true"
         main()

@@ -14,11 +14,12 @@ from annotated_types import Ge, Gt, Le, Lt, MinLen
 MAX_SIZE = 65_536  # of a layer: a wider one is a slip of the finger
 Count = Annotated[int, Ge(1)]
 Size = Annotated[int, Ge(1), Le(MAX_SIZE)]  # units, filters, dimensions, layers
-Dropout = Annotated[float, Ge(0), Lt(1)]
-Probability = Annotated[float, Ge(0), Le(1)]
-Share = Annotated[float, Gt(0), Le(1)]  # of what there is: never nothing
-Positive = Annotated[float, Gt(0)]
-NotNegative = Annotated[float, Ge(0)]
+Number = int | float  # 1 is as good as 1.0
+Dropout = Annotated[Number, Ge(0), Lt(1)]
+Probability = Annotated[Number, Ge(0), Le(1)]
+Share = Annotated[Number, Gt(0), Le(1)]  # of what there is: never nothing
+Positive = Annotated[Number, Gt(0)]
+NotNegative = Annotated[Number, Ge(0)]
 Seed = Annotated[int, Ge(0), Lt(2**32)]
 Text = Annotated[str, MinLen(1), "a text"]
 File = Annotated[str, MinLen(1), "a file"]
@@ -49,6 +50,8 @@ def may_be(hint: Any) -> str:
 
 def _alternatives(hint: Any) -> list[str]:
     """What may stand, one by one."""
+    if hint in NAMES:
+        return [NAMES[hint]]
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
         return [words for part in arguments for words in _alternatives(part)]
@@ -59,12 +62,6 @@ def _alternatives(hint: Any) -> list[str]:
         if said := [text for text in metadata if isinstance(text, str)]:
             return said
         return [_range(_alternatives(base)[0], metadata)]
-    if hint in NAMES:
-        return [NAMES[hint]]
-    if origin is tuple:
-        return [f"[{', '.join(map(may_be, arguments))}]"]
-    if origin is not None and issubclass(origin, dict):
-        return ["{KEY: VALUE, ...}"]
     if origin is not None and arguments:  # a list or another sequence
         return [f"a list of {_plural(may_be(arguments[0]))}"]
     return [getattr(hint, "__name__", str(hint))]
@@ -73,34 +70,37 @@ def _alternatives(hint: Any) -> list[str]:
 NAMES: dict[Any, str] = {
     int: "a whole number",
     float: "a number",
+    Number: "a number",
     bool: "true or false",
     str: "a text",
     type(None): "null",
     None: "null",
-    dict: "{KEY: VALUE, ...}",
+    dict: "{KEY:VALUE}",
     list: "a list",
 }
 
 
-def _range(kind: str, metadata: Collection[Any]) -> str:
-    """A kind of number with its bounds; a list's least length is said by its words."""
-    low = {Ge: "{} or more", Gt: "more than {}"}
-    bounds = {
+def _range(kind: str, bounds: Collection[Any]) -> str:
+    """A kind of number with its bounds; the length of a list goes without saying."""
+    values = {
         type(bound): getattr(bound, BOUNDS[type(bound)])
-        for bound in metadata
+        for bound in bounds
         if type(bound) in BOUNDS
     }
-    upper = (
-        [f"less than {bounds[Lt]}"] if Lt in bounds else [f"{bounds[Le]}"] if Le in bounds else []
+    high = (
+        f"less than {values[Lt]}"
+        if Lt in values
+        else f"at most {values[Le]}"
+        if Le in values
+        else ""
     )
-    for bound, words in low.items():
-        if bound in bounds and not upper:
-            return f"{kind}, {words.format(bounds[bound])}"
-    if Ge in bounds:
-        return f"{kind} from {bounds[Ge]} to {upper[0]}"
-    if Gt in bounds:
-        return f"{kind} more than {bounds[Gt]}, up to {upper[0]}"
-    return kind
+    if Ge in values and high:
+        return f"{kind} from {values[Ge]} to {high.removeprefix('at most ')}"
+    if Gt in values and high:
+        return f"{kind} more than {values[Gt]} and {high}"
+    if Ge in values:
+        return f"{kind}, {values[Ge]} or more"
+    return f"{kind} more than {values[Gt]}" if Gt in values else kind
 
 
 def _plural(words: str) -> str:

@@ -8,7 +8,7 @@ from annotated_types import Ge, Gt, Lt
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
-from elmo_bench.checks import Dropout
+from elmo_bench.checks import Dropout, Number
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,8 @@ class SlantedTriangular:
     (Howard and Ruder 2018, equation 3).
     """
 
-    cut_frac: Annotated[float, Gt(0), Lt(1)] = 0.1
-    ratio: Annotated[float, Ge(1)] = 32
+    cut_frac: Annotated[Number, Gt(0), Lt(1)] = 0.1
+    ratio: Annotated[Number, Ge(1)] = 32
 
     def __post_init__(self) -> None:
         if not isinstance(self.cut_frac, int | float) or not 0 < self.cut_frac < 1:

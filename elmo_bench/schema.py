@@ -11,12 +11,12 @@ import sys
 import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
 from annotated_types import Ge, Le, MinLen
 from hydra.experimental.callback import Callback
-from hydra.utils import get_object
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from pydantic import ConfigDict, TypeAdapter, ValidationError
@@ -287,12 +287,6 @@ class Check(Callback):
             self.on_run_start(config)
 
 
-def check(cfg: DictConfig) -> None:
-    """Raise ValueError that names all settings with a wrong value."""
-    if wrong := faults(cfg):
-        raise ValueError("\n".join(wrong))
-
-
 def faults(cfg: DictConfig) -> list[str]:
     """A line for each setting that is missing or wrong: what came, and what it may be."""
     wrong = [*_unknown_options(cfg)]
@@ -308,7 +302,7 @@ def faults(cfg: DictConfig) -> list[str]:
     if not wrong and job not in WITHOUT_A_MODEL:
         wrong = _wrong(_settings(resolved, types, resolved), raw)
     if not wrong and job == "train":
-        wrong = [*_unknown_monitor(resolved["task"])]
+        wrong = [*_nothing_to_read(resolved), *_unknown_monitor(resolved["task"])]
     return wrong
 
 
@@ -350,18 +344,26 @@ def _given(cfg: DictConfig) -> list[tuple[str, str]]:
 def _unknown_options(cfg: DictConfig) -> Iterator[str]:
     """The options that Hydra would pass over without a word."""
     for group, name in _given(cfg):
-        if group in OPTIONAL and name not in ("", "null"):
+        if group in OPTIONAL and name:
             folders = [Path(source.path, group) for source in cfg.hydra.runtime.config_sources]
             names = sorted({path.stem for folder in folders for path in folder.glob("*.yaml")})
             if name not in names:
-                yield f"{group}={name}, but it may be {', '.join(names)} or null"
+                yield f"{group}={name}, but it may be {', '.join(names)}; ~{group} takes none"
+
+
+def _nothing_to_read(config: Mapping[str, Any]) -> Iterator[str]:
+    """A baseline without words of its own: the task's model would have no input."""
+    is_baseline = config["elmo"]["mix"] == "none" or "_target_" not in config["encoder"]
+    embed, has_vectors = config["embed"], config["vocab"]["vectors"]
+    if is_baseline and not has_vectors and not embed["word_dim"] and "char_dim" not in embed:
+        yield "embed.word_dim=0 and no encoder leave the task nothing to read: give one of them"
 
 
 def _unknown_monitor(task: Mapping[str, Any]) -> Iterator[str]:
     """What the task watches has to be a figure of its metric, or that of one label."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torchmetrics': nothing was counted yet
-        names = [*get_object(task["metric"]["_target_"])(()).compute()]
+        names = [*_imported(task["metric"]["_target_"])(()).compute()]
     if task["monitor"] not in names and "/" not in task["monitor"]:
         yield f"task.monitor={task['monitor']}, but it may be {', '.join(names)}"
 
@@ -409,7 +411,7 @@ def _arguments(target: str) -> dict[str, Any]:
 
     A type counts where the class is ours: others may take more than their hints say.
     """
-    parameters = inspect.signature(get_object(target)).parameters.values()
+    parameters = inspect.signature(_imported(target)).parameters.values()
     hints = {
         "**" if each.kind is each.VAR_KEYWORD else each.name: each.annotation for each in parameters
     }
@@ -420,8 +422,13 @@ def _arguments(target: str) -> dict[str, Any]:
     }
 
 
+def _imported(target: str) -> Any:
+    module, _, name = target.rpartition(".")
+    return getattr(import_module(module), name)
+
+
 @cache
-def _adapter(hint: Any) -> TypeAdapter[Any]:
+def _adapter(hint: Any) -> Any:
     return TypeAdapter(hint, config=STRICT)
 
 

@@ -130,6 +130,10 @@ class Processes(Launcher):
         if self.config.dry_run:
             for number, overrides in zip(numbers, job_overrides, strict=True):
                 log.info("#%d  %s", number, " ".join(overrides))
+            with contextlib.suppress(OSError):  # what Hydra has made for the runs
+                (folder := Path(self.config.hydra.sweep.dir)).joinpath("multirun.yaml").unlink()
+                folder.rmdir()
+                folder.parent.rmdir()
             log.info("The settings of these %d runs are right; nothing was run.", len(configs))
             sys.exit()
         folders, slots = self._folders(), self._slots()

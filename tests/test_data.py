@@ -172,18 +172,6 @@ def test_all_examples_come_in_the_order_of_the_seed():
     assert data(splits(), seed=5).examples["train"] == random.Random(5).sample(train, len(train))
 
 
-@pytest.mark.parametrize("fraction", [0, -1, 1.5])
-def test_wrong_fraction(fraction):
-    with pytest.raises(ValueError, match=r"fraction=.*more than 0 and at most 1"):
-        data(splits(), fraction=float(fraction))
-
-
-@pytest.mark.parametrize("key", ["batch_tokens", "batch_scores"])
-def test_wrong_bounds(key):
-    with pytest.raises(ValueError, match=rf"fit.{key}=0, but it may be 1 or more"):
-        data(splits(), **{key: 0})
-
-
 def test_labels_that_training_lacks():
     wrong = splits() | {"dev": [Sentence(("a",), ("O", "B-NEW"), "dev.txt:17")]}
     with pytest.raises(

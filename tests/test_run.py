@@ -88,13 +88,13 @@ def test_a_typo(tmp_path, argument, key):
 def test_a_failed_run_says_why_and_leaves_it(tmp_path):
     done = run(
         "encoder=none",
-        "fraction=7",
+        "vocab.vectors=nowhere.txt",
         f"hydra.run.dir={tmp_path}/run",
         f"cache_dir={tmp_path}",
         "data.size=2",
     )
     assert done.returncode != 0
-    assert "fraction=7, but it may be more than 0 and at most 1" in done.stderr
+    assert "vocab.vectors=nowhere.txt: no such file" in done.stderr
     assert "Traceback" not in done.stderr
     assert "Traceback" in (tmp_path / "run" / "error.txt").read_text()
     assert not (tmp_path / "run" / "result.json").exists()
@@ -181,7 +181,7 @@ def test_a_folder_that_is_not_there_is_made_and_an_error_does_not_outlive_succes
         "encoder=mini",
         f"output={tmp_path}/weights.hdf5",
     ]
-    done = run("job=export", *settings, "dtype=float8")
+    done = run("job=export", *settings, "encoder.weights=nowhere.hdf5")
     assert done.returncode != 0
     assert (folder / "error.txt").is_file()
     done = run("job=export", *settings)
@@ -274,7 +274,7 @@ def test_three_ways_to_fail(tmp_path):
     table names the three.
     """
     kinds = {
-        "raises": "fraction: 7",
+        "raises": "vocab: {vectors: nowhere.txt}",
         "killed": "task: {callbacks: [{_target_: signal.raise_signal, _args_: [9]}]}",
         "diverges": "task: {optimizer: {lr: 1e30}}",
         "fine": "seed: 2",
@@ -307,7 +307,7 @@ def test_three_ways_to_fail(tmp_path):
     assert {name: row[0] for name, row in table.items()} == {
         name: "done" if name == "fine" else "failed" for name in kinds
     }
-    assert "fraction=7, but it may be more than 0 and at most 1" in table["raises"][2]
+    assert "vocab.vectors=nowhere.txt: no such file" in table["raises"][2]
     assert "killed by signal 9, as the system does where memory runs out" in table["killed"][2]
     assert "the loss is nan at step 1; try a lower task.optimizer.lr" in table["diverges"][2]
     assert [path.parent.name for path in tmp_path.glob("sweep/*/result.json")] == ["3"]

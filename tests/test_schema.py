@@ -1,0 +1,146 @@
+"""Every setting is compared with its type before anything is read or written."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hydra import compose, initialize_config_dir
+
+from elmo_bench.schema import faults
+
+ROOT = Path(__file__).parents[1]
+
+
+def composed(*overrides):
+    with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
+        return compose("config", [*overrides], return_hydra_config=True)
+
+
+WRONG = [
+    # What passed in silence.
+    ("fit.patience=-1", "fit.patience=-1, but it may be a whole number, 1 or more"),
+    ("seed=null", "seed=null, but it may be a whole number from 0 to less than 4294967296"),
+    ("seed=1.5", "seed=1.5, but it may be a whole number"),
+    ("elmo.norm=maybe", "elmo.norm=maybe, but it may be none, batch or word"),
+    ("elmo.at=[]", "elmo.at=[], but it may be [input], [output] or [input,output]"),
+    ("vocab.min_count=-5", "vocab.min_count=-5, but it may be a whole number, 1 or more"),
+    ("embed.word_dim=0 encoder=none embed=words", "embed.word_dim=0 and no encoder"),
+    ("pretrain.lr=-1 job=pretrain", "pretrain.lr=-1, but it may be a number more than 0"),
+    ("bilm.cell_size=0 job=pretrain", "bilm.cell_size=0, but it may be a whole number from 1"),
+    ("outputs_dir=", "outputs_dir=, but it may be a folder"),
+    ("cache_dir=", "cache_dir=, but it may be a folder"),
+    ("fraction=0", "fraction=0, but it may be a number more than 0 and at most 1"),
+    ("fit.batch_tokens=0", "fit.batch_tokens=0, but it may be a whole number, 1 or more, or null"),
+    ("data.size=0", "data.size=0, but it may be a whole number, 1 or more"),
+    ("recipe=foo", "recipe=foo, but it may be finetune_bert"),
+    ("head=foo", "head=foo, but it may be identity_ner"),
+    ("elmo.finetune=1", "elmo.finetune=1, but it may be true or false"),
+    ("resume=yes_please", "resume=yes_please, but it may be true or false"),
+    ("elmo.l2=nan", "elmo.l2=nan, but it may be a number, 0 or more"),
+    ("elmo.lr=inf", "elmo.lr=inf, but it may be a number, 0 or more"),
+    ("rnn.hidden_size=true", "rnn.hidden_size=true, but it may be a whole number"),
+    # What ended in a traceback.
+    *(
+        (f"{key}=word", f"{key}=word, but it may be a")
+        for key in ("fit.max_epochs", "fraction", "elmo.dropout", "num_workers", "adapt.lr")
+    ),
+    ("elmo.mix=1.5", "elmo.mix=1.5, but it may be all, top, uniform, none, the number of a layer"),
+    ("embed.word_dim=-1", "embed.word_dim=-1, but it may be a whole number from 0 to 65536"),
+    ("rnn.num_layers=0", "rnn.num_layers=0, but it may be a whole number from 1 to 65536"),
+    ("task.monitor=foo", "task.monitor=foo, but it may be precision, recall, f1"),
+    ("checkpoint=3 job=evaluate", "checkpoint=3, but it may be a file"),
+    ("where=foo job=report", "where=foo, but it may be {KEY:VALUE} or null"),
+    ("bilm.filters=[[0,2]] job=pretrain", "bilm.filters=[[0,2]], but it may be a list of [WIDTH"),
+    ("adapt.batch_size=0 job=adapt", "adapt.batch_size=0, but it may be a whole number, 1"),
+    ("out=null job=pretrain", "out=null, but it may be a folder"),
+    ("job=embed", "input is missing: give input=VALUE, a file"),
+    ("fit.batch_size=${foo.bar}", "fit.batch_size: Interpolation key 'foo.bar' not found"),
+    ("+task.model.foo=3", "task.model.foo=3, but tasks.ner.model.BiLstmCrf takes backbone, labels"),
+    ("task.model._target_=tasks.ner.model.Foo", "task.model._target_=tasks.ner.model.Foo, but"),
+    ("task=sst5 task.classes=4", "task.classes=4, but it may be 2, 3 or 5"),
+    ("task=squad task.model.target=best", "task.model.target=best, but it may be random or freq"),
+    ("encoder=transformer encoder.pooling=max", "encoder.pooling=max, but it may be first, last"),
+    ("encoder.precision=float16", "encoder.precision=float16, but it may be float32 or bfloat16"),
+]
+
+
+@pytest.mark.parametrize(("overrides", "said"), WRONG, ids=[overrides for overrides, _ in WRONG])
+def test_a_wrong_setting_is_named(overrides, said):
+    lines = faults(composed(*overrides.split()))
+    assert any(line.startswith(said) for line in lines), lines
+
+
+def test_all_faults_are_said_at_once():
+    lines = faults(composed("job=embed", "seed=-1", "elmo.mix=[]", "dtype=float64"))
+    keys = [line.partition("=")[0].partition(" ")[0] for line in lines]
+    assert sorted(keys) == ["dtype", "elmo.mix", "input", "output", "seed"]
+
+
+def test_a_value_that_others_repeat_is_named_once():
+    (line,) = faults(composed("task.patience=0"))
+    assert line.startswith("task.patience=0, ")
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ["elmo.mix=[0,2]", "elmo.at=[output]", "cache.max_bytes=null", "fit.batch_tokens=null"],
+        ["embed.word_dim=0", "fraction=1", "elmo.l2=0", "elmo.lr=0", "trainer.devices=2"],
+        ["task=sst5", "task.phrases=1", "task.model.maxout=4", "~recipe", "task.classes=2"],
+        ["job=report", "runs=[a,b]", "rows=task", "baseline=[none,0]", "where={task:ner}"],
+        ["encoder=transformer", "encoder.model=bert", "encoder.pooling=mean", "encoder.window=8"],
+        ["optimizer=adamw", "task.optimizer.betas=[0.9,0.99]", "trainer.precision=bf16-mixed"],
+        ["+trainer.limit_train_batches=0.5", "vocab.vectors=[a,b]", "elmo.norm=word"],
+        ["embed.word_dim=${rnn.hidden_size}", "data.labels={PER:person,ORG:[a,b]}"],
+    ],
+    ids=" ".join,
+)
+def test_what_may_be_may_be(overrides):
+    assert faults(composed(*overrides)) == []
+
+
+def test_of_a_class_of_ones_own_the_signature_counts(tmp_path):
+    """What a user adds beside conf/ is compared as our own options are."""
+    (tmp_path / "encoder").mkdir()
+    own = "name: own\n_target_: elmo_bench.nn.BiLstm\nhidden_size: 0\nsize: 3\n"
+    (tmp_path / "encoder" / "own.yaml").write_text(own)
+    lines = faults(composed(f"hydra.searchpath=[file://{tmp_path}]", "encoder=own"))
+    assert lines == [
+        "encoder.hidden_size=0, but it may be a whole number from 1 to 65536",
+        "encoder.size=3, but elmo_bench.nn.BiLstm takes input_size, hidden_size, num_layers, dropout",
+    ]
+
+
+def run(*arguments, **options):
+    command = [sys.executable, "run.py", *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, **options)
+
+
+def test_nothing_is_written_for_a_wrong_command(tmp_path):
+    done = run("seed=x", f"outputs_dir={tmp_path}/outputs", "elmo.dropout=2")
+    assert done.returncode == 1
+    assert [line.partition(",")[0] for line in done.stderr.splitlines()] == [
+        "seed=x",
+        "elmo.dropout=2",
+    ]
+    assert not any(tmp_path.iterdir())
+
+
+def test_a_sweep_is_compared_before_its_first_run(tmp_path):
+    done = run("-m", "elmo.dropout=0.1,3", f"outputs_dir={tmp_path}/outputs", "data.size=2")
+    assert done.returncode == 1
+    assert "elmo.dropout=3, but it may be a number from 0 to less than 1" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not list(tmp_path.rglob("run.json"))
+
+
+@pytest.mark.parametrize("arguments", [[], ["-m", "seed=1,2"]], ids=["one run", "a sweep"])
+def test_a_dry_run_runs_nothing(tmp_path, arguments):
+    done = run(*arguments, "--dry-run", "encoder=none", f"outputs_dir={tmp_path}/outputs")
+    assert done.returncode == 0, done.stderr
+    assert "nothing was run" in done.stdout
+    assert not list(tmp_path.rglob("*.*"))
+    done = run(*arguments, "--dry-run", "encoder=none", "seed=-1")
+    assert done.returncode == 1
+    assert "seed=-1, but" in done.stderr
