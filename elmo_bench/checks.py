@@ -42,8 +42,8 @@ def one_of(key: str, value: object, choices: Collection[object]) -> None:
 def may_be(hint: Any) -> str:
     """What a value of this type may be, in words.
 
-    >>> may_be(Dropout | None), may_be(Literal["auto", "off", True]), may_be(list[Count])
-    ('a number from 0 to less than 1 or null', 'auto, off or true', 'a list of numbers, 1 or more')
+    >>> may_be(Dropout | None), may_be(Literal["auto", True]), may_be(list[Count])
+    ('a number from 0 to less than 1 or null', 'auto or true', 'a list of whole numbers, 1 or more')
     """
     return _or(_alternatives(hint))
 
