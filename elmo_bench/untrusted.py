@@ -21,7 +21,7 @@ LINE_BYTES = 1 << 24  # of a line of text
 NESTING = 100  # JSON's lists and objects inside each other
 INTEGERS = range(-(2**63), 2**63)  # of JSON
 # Text packs to a fifth, a regular corpus to a fiftieth, and zeros to a thousandth.
-PACKED_RATIO, PACKED_FREE = 200, 1 << 24  # so many bytes may come out in any case
+PACKED_RATIO, PACKED_FREE = 200, 1 << 21  # so many bytes may come out in any case
 BUFFER = 1 << 17
 BOM = b"\xef\xbb\xbf"
 
