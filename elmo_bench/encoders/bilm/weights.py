@@ -5,6 +5,7 @@ orders are in `_hdf5_layout`.
 """
 
 import dataclasses
+import itertools
 import logging
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -25,6 +26,7 @@ from elmo_bench.untrusted import PACKED_FREE, PACKED_RATIO
 
 from ..tensors import Shape, check_finite, check_names, check_shape, read_tensors
 from .bilm import DIRECTIONS, Options
+from .chars import NUM_CHARACTERS
 from .fast import BiLm
 
 log = logging.getLogger(__name__)
@@ -170,9 +172,24 @@ def _says(path: Path, options: Options) -> bool:
 
 
 def _shapes(options: Options, source: str | Path) -> dict[str, Shape]:
-    """The shapes of a biLM's parameters, without the room for them; ValueError for too many."""
-    with torch.device("meta"):
-        shapes = {name: tuple(value.shape) for name, value in BiLm(options).state_dict().items()}
+    """The shapes of a biLM's parameters, by name, before there is one; ValueError for too many."""
+    features, wide = sum(count for _, count in options.filters), options.projection_size
+    encoder, shapes = "token_encoder", dict[str, Shape]()
+    shapes[f"{encoder}.embedding.weight"] = (NUM_CHARACTERS, options.char_dim)
+    for k, (width, count) in enumerate(options.filters):
+        shapes[f"{encoder}.convolutions.{k}.weight"] = (count, options.char_dim, width)
+        shapes[f"{encoder}.convolutions.{k}.bias"] = (count,)
+    for highway in (f"{encoder}.highways.{k}" for k in range(options.num_highway)):
+        for part in ("carry", "transform"):
+            shapes[f"{highway}.{part}.weight"] = (features, features)
+            shapes[f"{highway}.{part}.bias"] = (features,)
+    shapes[f"{encoder}.projection.weight"] = (wide, features)
+    shapes[f"{encoder}.projection.bias"] = (wide,)
+    numbers = itertools.product(range(len(options.directions)), range(options.num_layers))
+    for lstm in (f"directions.{direction}.{layer}" for direction, layer in numbers):
+        shapes[f"{lstm}.weight"] = (4 * options.cell_size, 2 * wide)
+        shapes[f"{lstm}.bias"] = (4 * options.cell_size,)
+        shapes[f"{lstm}.projection_weight"] = (wide, options.cell_size)
     if (count := sum(map(math.prod, shapes.values()))) > MAX_PARAMETERS:
         raise ValueError(
             f"{source}: a biLM of {count:,} parameters, but it may have {MAX_PARAMETERS:,}"

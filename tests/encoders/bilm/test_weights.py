@@ -1,5 +1,6 @@
 """Weight files: there and back, and what is wrong with a file that does not fit."""
 
+import dataclasses
 import json
 import random
 import shutil
@@ -226,6 +227,12 @@ def test_a_failed_save_keeps_the_old_file(saved, tmp_path, monkeypatch):
         save(BiLm(OPTIONS), path)
     assert path.read_bytes() == before
     assert shutil.disk_usage(tmp_path).total  # the folder is still there
+
+
+def test_the_shapes_asked_for_are_those_of_the_model():
+    for options in (OPTIONS, dataclasses.replace(OPTIONS, directions=("backward",))):
+        shapes = {name: tuple(value.shape) for name, value in BiLm(options).state_dict().items()}
+        assert _shapes(options, "") == shapes
 
 
 def test_more_parameters_than_memory_are_refused_before_a_model_is_made(tmp_path):
