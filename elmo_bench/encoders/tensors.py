@@ -58,4 +58,5 @@ def check_finite(source: str | Path, tensors: Mapping[str, Tensor]) -> None:
     for name, tensor in tensors.items():
         # One pass, without a copy: NaN is the least and the greatest of any numbers.
         if tensor.numel() and not torch.stack(tensor.aminmax()).isfinite().all():
-            raise ValueError(f"{source}: {name} holds a number that is not finite in float32")
+            kind = f"{tensor.dtype}".removeprefix("torch.")
+            raise ValueError(f"{source}: {name} holds a number that is not finite in {kind}")

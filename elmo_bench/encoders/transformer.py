@@ -14,7 +14,8 @@ import hashlib
 import json
 import logging
 import os
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -28,6 +29,8 @@ from torch import Tensor, nn
 
 from elmo_bench.checks import Count, one_of
 
+from .tensors import check_finite
+
 log = logging.getLogger(__name__)
 POOLINGS = ("first", "last", "mean")
 DTYPES = ("float32", "bfloat16", "float16")
@@ -37,6 +40,10 @@ Pooling = Annotated[str, Predicate(POOLINGS.__contains__), "first, last or mean"
 Dtype = Annotated[str, Predicate(DTYPES.__contains__), "float32, bfloat16 or float16"]
 Attention = Annotated[str, Predicate(ATTENTIONS.__contains__), "sdpa, eager or flash_attention_2"]
 UNBOUNDED = 512  # pieces of a window, where neither model nor tokenizer has a bound
+MAX_PARAMETERS, SPARE_PARAMETERS = 20_000_000_000, 10_000_000
+# What the numbers of a config.json may be at most, by a part of their names.
+MOST = {"layer|expert|block|stage|group": 1 << 12, "label": 1 << 20, "position": 1 << 24}
+MOST_OF_ALL = 1 << 31
 BATCH_PIECES = 8192  # that the model reads at once, with padding
 SPACES = ("▁", "Ġ", " ")  # pieces that are a space and nothing else
 VOLATILE = (
@@ -111,17 +118,18 @@ class Transformer(nn.Module):
         one_of("encoder.attention", attention, ATTENTIONS)
         if attention == "flash_attention_2" and not find_spec("flash_attn"):
             raise ValueError("encoder.attention=flash_attention_2 needs the package flash-attn")
-        self.tokenizer, self.model = _load(
-            str(model), revision, getattr(torch, dtype), attention, pretrained
-        )
-        self._prefix, self._suffix = _specials(self.tokenizer, model)
-        self._spaces = _space_ids(self.tokenizer)
-        self._between = " " if self.tokenizer.is_fast else _between(self.tokenizer)
-        self._pad = _padding_id(self.model, self.tokenizer)
-        self.window = _window(
-            self.model, self.tokenizer, window, len(self._prefix) + len(self._suffix)
-        )
-        about = _anatomy(self.model, model, self._pad)
+        with _naming(model):  # the files may be damaged, or a stranger's
+            self.tokenizer, self.model = _load(
+                str(model), revision, getattr(torch, dtype), attention, pretrained
+            )
+            self._prefix, self._suffix = _specials(self.tokenizer, model)
+            self._spaces = _space_ids(self.tokenizer)
+            self._between = " " if self.tokenizer.is_fast else _between(self.tokenizer)
+            self._pad = _padding_id(self.model, self.tokenizer)
+            self.window = _window(
+                self.model, self.tokenizer, window, len(self._prefix) + len(self._suffix)
+            )
+            about = _anatomy(self.model, model, self._pad)
         self.num_layers, self.dim, self._blocks = about.num_layers, about.dim, about.blocks
         self.causal, self._pads = about.causal, about.pads
         self.pooling = pooling or ("last" if self.causal else "first")
@@ -466,6 +474,8 @@ def _load(
         raise FileNotFoundError(f"encoder.model={model}: this folder has no config.json")
     where: dict[str, Any] = {"revision": revision or "main", "trust_remote_code": False}
     with _quiet(transformers):
+        get = transformers.PretrainedConfig.get_config_dict
+        _check_sizes(model, _saying(model, get, source, **where)[0])
         config = _saying(model, transformers.AutoConfig.from_pretrained, source, **where)
         config.use_cache = False
         if getattr(config, "_attn_implementation", None) not in ATTENTIONS:
@@ -489,6 +499,7 @@ def _load(
             if two_halves and type(config) in text_encoding._model_mapping
             else transformers.AutoModel
         )
+        _check_room(model, auto, config, folder if pretrained else None)
         how = {"dtype": dtype, "trust_remote_code": False} | (
             {"attn_implementation": attention} if attention else {}
         )
@@ -506,6 +517,7 @@ def _load(
                 "revision": where["revision"],
             }
             whole, about = _saying(model, auto.from_pretrained, source, **how)
+            check_finite(f"encoder.model={model}", dict(whole.named_parameters()))
         else:
             whole, about = _saying(model, auto.from_config, config, **how), {}
             log.info("encoder.pretrained=false: %s keeps its random weights", model)
@@ -553,12 +565,55 @@ def _quiet(transformers: Any) -> Iterator[None]:
             logging_.enable_progress_bar()
 
 
+def _check_sizes(model: str, settings: Mapping[str, Any]) -> None:
+    """Raise ValueError for a number of a config.json of which transformers would make so many parts
+    that it does not end.
+    """
+    for key, value in settings.items():
+        if isinstance(value, Mapping):
+            _check_sizes(model, value)
+        elif isinstance(value, int):
+            most = next((most for part, most in MOST.items() if re.search(part, key)), MOST_OF_ALL)
+            if value > most:
+                raise ValueError(
+                    f"encoder.model={model}: its config.json has {key}={value}, but it may be "
+                    f"{most:,} at most"
+                )
+
+
+def _check_room(model: str, auto: Any, config: Any, folder: Path | None) -> None:
+    """Raise ValueError for a config of more parameters than memory or the folder's files hold."""
+    with torch.device("meta"), torch.random.fork_rng(devices=[]):
+        whole = _saying(model, auto.from_config, config, trust_remote_code=False)
+    count = sum(parameter.numel() for parameter in whole.parameters())
+    most = MAX_PARAMETERS
+    if folder:  # of a byte or more each; what the files lack, such as a pooler, is said later
+        stored = sum(path.stat().st_size for path in folder.glob("*.safetensors"))
+        most = min(most, stored + SPARE_PARAMETERS)
+    if count > most:
+        raise ValueError(
+            f"encoder.model={model}: its config.json describes a model of {count:,} parameters, "
+            f"but there is room for {most:,}"
+        )
+
+
 def _saying(model: Any, function: Callable[..., Any], *args: Any, **settings: Any) -> Any:
     """Call a function of transformers; what it raises is said in terms of `encoder.model`."""
-    try:
+    with _naming(model):
         return function(*args, **settings)
-    except Exception as error:
+
+
+@contextmanager
+def _naming(model: Any) -> Iterator[None]:
+    """What transformers raises in here is said in terms of `encoder.model`."""
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # a tokenizer, written in Rust, panics with one
         said = f"{error}".strip()
+        if said.startswith("encoder."):
+            raise
         if "trust_remote_code" in said:
             raise ValueError(
                 f"encoder.model={model} needs code that comes with it, and remote code is never "

@@ -8,6 +8,7 @@ import itertools
 import json
 import logging
 import pickle
+import random
 import shutil
 import sys
 from pathlib import Path
@@ -564,6 +565,51 @@ def test_a_config_that_is_not_of_these_weights(broken):
         )
         with pytest.raises(ValueError, match=r"encoder\.model=.*broken"):
             Transformer(model=broken)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"num_hidden_layers": 10**8}, r"num_hidden_layers=100000000, but it may be 4,096 at most"),
+        ({"num_labels": 2**40}, r"num_labels=1099511627776, but it may be 1,048,576 at most"),
+        ({"vocab_size": 2**30}, r"a model of [\d,]+ parameters, but there is room for"),
+    ],
+)
+def test_a_config_of_more_than_there_is(broken, settings, message):
+    change(broken, **settings)
+    with pytest.raises(ValueError, match=rf"encoder\.model=.*broken.*{message}"):
+        Transformer(model=broken)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_weights_that_are_not_finite(broken, dtype):
+    weights = load_file(broken / "model.safetensors")
+    name = "encoder.layer.1.output.dense.weight"
+    weights[name][3, 4] = float("nan") if dtype == "float32" else 1e5
+    save_file(weights, broken / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(ValueError, match=rf"broken: {name} holds a number that is not finite in"):
+        Transformer(model=broken, dtype=dtype)
+
+
+@pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "tokenizer_config.json"])
+def test_damaged_files_are_named(broken, name):
+    """Whatever the errors of transformers and of the tokenizer are."""
+    content = (broken / name).read_bytes()
+    generator = random.Random(name)
+    errors = []
+    for _ in range(25):
+        damaged = bytearray(content)
+        for _ in range(3):
+            damaged[generator.randrange(len(content))] = generator.choice(b'"[]{}:,019-ex')
+        (broken / name).write_bytes(damaged)
+        try:
+            Transformer(model=broken)
+        except (ValueError, OSError) as error:
+            errors.append(str(error))
+    (broken / name).write_bytes(b"[" * 100_000)
+    with pytest.raises((ValueError, OSError), match=r"encoder\.model=.*broken"):
+        Transformer(model=broken)
+    assert all(error.startswith(f"encoder.model={broken}") for error in errors)
 
 
 def test_weights_that_are_missing(broken):
