@@ -7,6 +7,7 @@ import hashlib
 import logging
 import os
 import shutil
+import socket
 import tempfile
 import zipfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -142,6 +143,32 @@ def is_taken(path: str | Path) -> bool:
             return False
     except Timeout:
         return True
+
+
+@contextmanager
+def sole(path: str | Path, what: str) -> Iterator[None]:
+    """Hold `path`.lock; OSError, which begins with `what`, if another process has it.
+
+    It says which one: `path`.owner has its number and its machine.
+    """
+    lock, owner = FileLock(f"{path}.lock"), Path(f"{path}.owner")
+    try:
+        lock.acquire(timeout=0)
+    except Timeout as error:
+        try:
+            holder = owner.read_text(encoding="utf-8")
+        except (OSError, ValueError):  # it has just taken the lock, or just given it back
+            holder = "another process"
+        raise OSError(
+            f"{what}: {holder} is writing there; wait for its end, or choose another name"
+        ) from error
+    try:
+        with atomic(owner) as part:
+            part.write_text(f"process {os.getpid()} on {socket.gethostname()}", encoding="utf-8")
+        yield
+    finally:
+        owner.unlink(missing_ok=True)
+        lock.release()
 
 
 def corpus(

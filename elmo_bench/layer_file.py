@@ -21,6 +21,7 @@ import h5py
 import numpy as np
 import torch
 from jaxtyping import Int
+from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from elmo_bench.files import atomic, reserve
@@ -142,6 +143,20 @@ class VectorFile:
         """The file is whole: give it its name."""
         self.part.replace(self.output)
         self.journal.unlink(missing_ok=True)
+
+
+def is_vectors(path: Path) -> bool:
+    """Whether a file says of itself what it is for, as a `VectorFile` does."""
+    try:
+        if path.suffix in HDF5:
+            with h5py.File(path, "r") as file:
+                about = {*file.attrs}
+        else:
+            with safe_open(path, framework="np") as file:
+                about = {*(file.metadata() or ())}
+    except (OSError, ValueError, RuntimeError, SafetensorError):
+        return False
+    return about >= {"input", "encoder", "layers", "dtype"}
 
 
 def _name(dtype: torch.dtype) -> str:

@@ -21,6 +21,7 @@ MAY = {
     "files": set(),
     "signals": set(),
     "checkpoint_file": set(),
+    "outputs": set(),
     "text": set(),
     "sample": {"files"},
     "hub": {"files"},
@@ -62,7 +63,7 @@ MAY = {
             "lm",
             "metrics",
         ),
-        *("module", "nn", "report", "resume", "runs", "sample", "signals", "text"),
+        *("module", "nn", "outputs", "report", "resume", "runs", "sample", "signals", "text"),
         "wandb_logger",
     },
 }

@@ -18,7 +18,7 @@ from rich.progress import track
 from elmo_bench import build
 from elmo_bench.data import TaskData
 from elmo_bench.encoders.bilm import load, save
-from elmo_bench.files import alone, atomic
+from elmo_bench.files import alone, atomic, sole
 from elmo_bench.lm import (
     Corpus,
     LanguageModel,
@@ -28,6 +28,7 @@ from elmo_bench.lm import (
     save_softmax,
 )
 from elmo_bench.lm.softmax import SOFTMAX
+from elmo_bench.outputs import check_bilm_folder
 
 log = logging.getLogger(__name__)
 Sentences = Sequence[Sequence[str]]
@@ -37,7 +38,13 @@ def adapt(cfg: DictConfig) -> dict[str, float]:
     """Write the adapted biLM to `cfg.out`: the dev text's perplexity of each direction before and
     after.
     """
-    return adapt_to(cfg, whole_sentences(cfg), Path(cfg.out))
+    out, (_, weights), data = Path(cfg.out), pretrained(cfg), whole_sentences(cfg)
+    check_bilm_folder("out", out, ("adapt.lock", "adaptation.json"))
+    if out.is_dir() and out.samefile(Path(weights).parent):
+        raise ValueError(f"out={out} holds the biLM that is to be adapted: choose another folder")
+    out.mkdir(parents=True, exist_ok=True)
+    with sole(out / "adapt", f"out={out}"):
+        return adapt_to(cfg, data, out)
 
 
 def adapted(cfg: DictConfig) -> DictConfig:

@@ -47,6 +47,10 @@ def cache(cfg: DictConfig) -> None:
     if unknown := sorted(chosen - {*KINDS, "all"}):
         raise ValueError(f"clear={unknown[0]}, but it may be all or some of {', '.join(KINDS)}")
     folder = Path(cfg.cache_dir).expanduser()
+    if chosen and folder.resolve() == Path(cfg.data_dir).expanduser().resolve():
+        raise ValueError(
+            f"cache_dir={folder} is data_dir, too, where your own files lie: nothing is cleared"
+        )
     for entry in _entries(folder):
         if entry.kind in chosen or "all" in chosen:
             _remove(entry)

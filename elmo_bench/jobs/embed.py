@@ -29,7 +29,9 @@ from torch import Tensor
 from elmo_bench import build
 from elmo_bench.elmo import ScalarMix
 from elmo_bench.encoders import Encoder, encode_each
-from elmo_bench.layer_file import HDF5, SAFETENSORS, VectorFile
+from elmo_bench.files import sole
+from elmo_bench.layer_file import HDF5, SAFETENSORS, VectorFile, is_vectors
+from elmo_bench.outputs import check_output
 from elmo_bench.runs import read_result
 from elmo_bench.text import chunks, read_sentences
 
@@ -48,6 +50,12 @@ def embed(cfg: DictConfig) -> None:
     """
     output = Path(cfg.output)
     _check(cfg, output)
+    with sole(f"{output}.part", f"output={output}"):
+        _embed(cfg, output)
+        Path(f"{output}.part.lock").unlink(missing_ok=True)  # beside a user's files
+
+
+def _embed(cfg: DictConfig, output: Path) -> None:
     encoder = build.encoder(cfg)
     take, recipe = taker(cfg, encoder)
     surveyed = survey(cfg.input, with_index=cfg.sentence_to_index and output.suffix in HDF5)
@@ -74,8 +82,7 @@ def embed(cfg: DictConfig) -> None:
 def _check(cfg: DictConfig, output: Path) -> None:
     if output.suffix not in HDF5 + SAFETENSORS:
         raise ValueError(f"output={output}: its name may end in {', '.join(HDF5 + SAFETENSORS)}")
-    if not output.absolute().parent.is_dir():
-        raise FileNotFoundError(f"output={output}: there is no such folder")
+    check_output("output", output, {key: cfg[key] for key in ("input", "result")}, is_vectors)
 
 
 def taker(cfg: DictConfig, encoder: Encoder) -> tuple[Take, str]:

@@ -10,6 +10,9 @@ from omegaconf import DictConfig
 
 from elmo_bench import build
 from elmo_bench.encoders.bilm import DIRECTIONS, Options, save
+from elmo_bench.layer_file import is_vectors
+from elmo_bench.lm.softmax import SOFTMAX
+from elmo_bench.outputs import check_output
 
 log = logging.getLogger(__name__)
 SUFFIXES = (".hdf5", ".h5", ".safetensors")
@@ -24,6 +27,9 @@ def export(cfg: DictConfig) -> None:
     if output.suffix not in SUFFIXES:
         raise ValueError(f"output={output}: its name may end in {', '.join(SUFFIXES)}")
     bilm = build.bilm(cfg)
+    weights = build.bilm_files(cfg)[1] if build.is_pretrained(cfg) else None
+    if output.absolute().parent.is_dir():  # else it is made
+        check_output("output", output, {"encoder.weights": weights}, _is_export)
     options = output.parent / "options.json"
     if options.is_file() and Options.read(options) != bilm.options:
         raise ValueError(f"{options} is of another biLM: choose another folder for output={output}")
@@ -35,3 +41,10 @@ def export(cfg: DictConfig) -> None:
             *(output, *bilm.options.directions),
         )
     log.info("%s and %s", output, options)
+
+
+def _is_export(path: Path) -> bool:
+    """Whether weights are there that no training has written."""
+    folder = path.parent
+    trained = any((folder / name).exists() for name in ("last.ckpt", "adaptation.json", SOFTMAX))
+    return (folder / "options.json").is_file() and not trained and not is_vectors(path)

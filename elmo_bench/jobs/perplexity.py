@@ -5,7 +5,6 @@ import math
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
@@ -22,10 +21,12 @@ from elmo_bench.lm import (
     sentence_likelihoods,
     text_likelihoods,
 )
+from elmo_bench.outputs import begins, check_output
 from elmo_bench.text import read_sentences
 
 Line = tuple[int, Sequence[str]]  # its number from 1, its tokens
 Scored = tuple[int, Sequence[str], Likelihoods]  # a line, and log p of its predictions
+OWN = r'\{"line": \d+, "tokens": \[[^\n]*"unknown": \['  # what an earlier output begins with
 
 
 def perplexity(cfg: DictConfig) -> dict[str, float]:
@@ -37,8 +38,8 @@ def perplexity(cfg: DictConfig) -> dict[str, float]:
     the words that the vocabulary lacks; these are predicted as <UNK>, so that texts with many look
     easier. Blank lines are passed over.
     """
-    if cfg.per_token and not Path(cfg.per_token).absolute().parent.is_dir():
-        raise FileNotFoundError(f"per_token={cfg.per_token}: there is no such folder")
+    if cfg.per_token:
+        check_output("per_token", cfg.per_token, {"input": cfg.input}, begins(OWN))
     model = language_model(cfg).to(build.device(cfg))
     totals, words, unknown, sentences = dict.fromkeys(model.directions, 0.0), 0, 0, 0
     with _writing(cfg.per_token) as file:

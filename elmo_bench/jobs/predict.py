@@ -14,9 +14,12 @@ from elmo_bench import build
 from elmo_bench.checkpoint import extend, restore
 from elmo_bench.data import TaskData
 from elmo_bench.files import atomic
+from elmo_bench.outputs import begins, check_output
 from elmo_bench.text import read_lines, read_objects
 
 log = logging.getLogger(__name__)
+# What an earlier output begins with, and not one of job=perplexity.
+OWN = r'\s*\{"line": \d+(?!, "tokens": \[[^\n]*"unknown": \[)'
 Parse = Callable[[dict[str, Any], str], Any]
 Records = list[tuple[int, dict[str, Any]]]  # each with its line in the input, from 1
 _TAGGED = re.compile(r"\S+\s(.*\s)?(O|[BI]-\S+)\s*")  # a word, its tag last
@@ -30,8 +33,8 @@ def predict(cfg: DictConfig) -> None:
     same line, blank lines stay blank; `line` is its number, and a record's `id`, where it has one,
     is kept.
     """
-    if not Path(cfg.output).absolute().parent.is_dir():
-        raise FileNotFoundError(f"output={cfg.output}: there is no such folder")
+    given = {key: cfg[key] for key in ("input", "checkpoint")}
+    check_output("output", cfg.output, given, begins(OWN))
     records = _records(Path(cfg.input))
     cfg, module, vocab = restore(cfg)
     task = build.task_files(cfg)

@@ -35,7 +35,7 @@ from elmo_bench import checkpoint_file
 from elmo_bench.build import check_cores, instantiate
 from elmo_bench.build import device as device_kind
 from elmo_bench.encoders.bilm import DIRECTIONS, BiLm, save
-from elmo_bench.files import atomic, remove_scratch
+from elmo_bench.files import atomic, remove_scratch, sole
 from elmo_bench.lm import (
     Corpus,
     LanguageModel,
@@ -45,11 +45,13 @@ from elmo_bench.lm import (
     save_softmax,
 )
 from elmo_bench.lm.softmax import SOFTMAX, VOCABULARY
+from elmo_bench.outputs import check_bilm_folder
 from elmo_bench.report import escape
 from elmo_bench.signals import Stopped
 from elmo_bench.text import read_text, text_files
 
 log = logging.getLogger(__name__)
+LOCK = "pretrain"
 ASIDE = ("save_every", "validate_every", "resume")  # settings that change no weight
 CLASS = "bilm._target_"
 LENGTH = ("epochs", "max_steps")  # settings that may change when a run goes on, as ASIDE may
@@ -59,7 +61,7 @@ def pretrain(cfg: DictConfig) -> dict[str, float]:
     """Train, keep what is best on the dev text: options, weights and softmax (fp16), and a model
     card.
     """
-    with processes(cfg) as device:
+    with processes(cfg) as device, _held(Path(cfg.out)):
         files = instantiate(cfg.text.files)
         for pattern in filter(None, (files["dev"], files["test"])):  # test is read when all is done
             text_files(pattern)
@@ -81,6 +83,20 @@ def pretrain(cfg: DictConfig) -> dict[str, float]:
         write_card(cfg, trainer, figures, run.seconds)
         log.info("%s", Path(cfg.out, "weights.safetensors"))
         return figures
+
+
+@contextmanager
+def _held(out: Path) -> Iterator[None]:
+    """The folder, which must be free: no other process trains into it, and it holds nobody else's
+    biLM.
+    """
+    if dist.is_initialized() and dist.get_rank():
+        yield
+        return
+    check_bilm_folder("out", out, (f"{LOCK}.lock", "last.ckpt"))
+    out.mkdir(parents=True, exist_ok=True)
+    with sole(out / LOCK, f"out={out}"):
+        yield
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from rich.text import Text
 from elmo_bench import report as reports
 from elmo_bench import wandb_logger
 from elmo_bench.files import atomic
+from elmo_bench.outputs import begins, check_output
 
 log = logging.getLogger(__name__)
 FORMATS = {
@@ -20,6 +21,16 @@ FORMATS = {
     ".tex": reports.latex,
     ".csv": reports.as_csv,
     ".json": reports.as_json,
+}
+TITLE = ".*mean ± standard deviation \\(runs"
+# What an earlier report has near its beginning.
+OWN = {
+    ".html": "<!DOCTYPE html>.*<title>elmo-bench: report</title>",
+    ".svg": '<svg [^>]*style="font: 14px system-ui, sans-serif"><style>',
+    ".md": TITLE,
+    ".tex": TITLE,
+    ".csv": "[^\\n]*mean,deviation,runs,best",
+    ".json": '\\{.*"cells": \\[',
 }
 # What each of several tables may say for itself.
 SETTINGS = ("where", "rows", "columns", "baseline", "split", "metric", "paper")
@@ -33,8 +44,7 @@ def report(cfg: DictConfig) -> None:
         if path.suffix not in FORMATS:
             formats = ", ".join(f"FILE{suffix}" for suffix in FORMATS)
             raise ValueError(f"output={path}: the formats are {formats}")
-        if not path.absolute().parent.is_dir():
-            raise FileNotFoundError(f"output={path}: there is no such folder")
+        check_output("output", path, {}, begins(OWN[path.suffix]))
     loggers = settings.get("logger") or {}
     if "wandb" in loggers and not outputs:
         raise ValueError(

@@ -72,6 +72,7 @@ def begin(cfg: DictConfig, files: Mapping[str, Path]) -> Path | None:
     identity = str(Identity.of(cfg, inputs))
     if cfg.resume and (last := checkpoint(folder, identity)):
         return last
+    _check_loss(cfg, files)
     (folder / BEGUN).unlink(missing_ok=True)
     for name in LEFT:
         path = folder / name
@@ -81,6 +82,24 @@ def begin(cfg: DictConfig, files: Mapping[str, Path]) -> Path | None:
             path.unlink(missing_ok=True)
     _write(folder / BEGUN, {"identity": identity, "inputs": inputs, "started": _now()})
     return None
+
+
+def _check_loss(cfg: DictConfig, files: Mapping[str, Path]) -> None:
+    """Raise ValueError where what is to be removed from `run_dir` is an input of this run, or what
+    another job than this one has left.
+    """
+    folder, other = Path(cfg.run_dir), "choose another folder with hydra.run.dir=FOLDER"
+    for name, path in files.items():
+        if any(path.resolve().is_relative_to((folder / left).resolve()) for left in LEFT):
+            raise ValueError(
+                f"{name}={path} lies in run_dir={folder}, and this run would remove it: {other}"
+            )
+    ours = OmegaConf.select(cfg, "job._target_")
+    config = _read(folder / ENDED).get("config") or {}
+    theirs = (config.get("job") or {}).get("_target_", ours)
+    # A job that reads a checkpoint has left none.
+    if theirs != ours or ("checkpoint" in cfg and (folder / "best.ckpt").exists()):
+        raise ValueError(f"run_dir={folder} holds the run of another job: {other}")
 
 
 def goes_on_from(cfg: DictConfig, files: Mapping[str, Path]) -> Path | None:

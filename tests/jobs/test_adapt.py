@@ -145,7 +145,7 @@ def test_one_direction_adapted_measured_and_read_by_a_task(config, tmp_path, cap
     train(config("task=ner", *SMALL["ner"], "fit.max_epochs=1", *alone, data_size=5))
 
 
-def test_it_runs_where_the_run_does(config, monkeypatch):
+def test_it_runs_where_the_run_does(config, tmp_path, monkeypatch):
     """On the CPU, where `trainer` says so, even beside a GPU."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     assert build.device(config()) == "cpu"
@@ -156,7 +156,7 @@ def test_it_runs_where_the_run_does(config, monkeypatch):
 
     monkeypatch.setattr(LanguageModel, "to", to)
     with pytest.raises(InterruptedError, match=r"^cpu$"):
-        adapt.adapt(config("job=adapt", "task=ner", "encoder=mini", "out=nowhere"))
+        adapt.adapt(config("job=adapt", "task=ner", "encoder=mini", f"out={tmp_path}/out"))
 
 
 def test_a_text_is_read_once(config):

@@ -1,0 +1,62 @@
+"""What a job may write over: what it has written itself before, and nothing else."""
+
+import re
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+
+BILM = ("options.json", "weights.hdf5", "weights.safetensors", "softmax.safetensors")
+RUN = ("run.json", "result.json", "best.ckpt")
+WITHIN = 1_000_000  # bytes: the beginning of a file, which tells who wrote it
+
+
+def check_output(
+    key: str,
+    output: str | Path,
+    inputs: Mapping[str, str | Path | None],
+    is_own: Callable[[Path], bool],
+) -> None:
+    """Raise ValueError where `output` may not be written: it is one of the inputs, by whatever
+    name, or a file that `is_own` does not know as an earlier output of this job.
+
+    Raises FileNotFoundError where its folder is not there. `inputs` are paths by their keys.
+    """
+    path = Path(output)
+    if not path.absolute().parent.is_dir():
+        raise FileNotFoundError(f"{key}={output}: there is no such folder")
+    if path.is_dir():
+        raise ValueError(f"{key}={output} is a folder: give the name of a file")
+    if not path.exists():
+        return
+    for name, given in inputs.items():
+        if given and Path(given).exists() and path.samefile(given):
+            raise ValueError(f"{key}={output} is {name}={given}: it would be lost; give another")
+    if path.stat().st_size and not is_own(path):
+        raise ValueError(
+            f"{key}={output} is there, and this job has not written it: choose another name, or "
+            "remove it first"
+        )
+
+
+def begins(pattern: str) -> Callable[[Path], bool]:
+    """Whether the beginning of a file matches; dots match all."""
+
+    def matches(path: Path) -> bool:
+        with path.open("rb") as file:
+            return re.match(pattern.encode(), file.read(WITHIN), re.DOTALL) is not None
+
+    return matches
+
+
+def check_bilm_folder(key: str, folder: Path, own: Collection[str]) -> None:
+    """Raise ValueError where a folder for a biLM holds another job's: it has none of the `own`
+    names, of which this job leaves one before any other file.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"{key}={folder} is no folder")
+    is_own = any((folder / name).exists() for name in own)
+    theirs = [name for name in (*RUN, *(() if is_own else BILM)) if (folder / name).exists()]
+    if theirs:
+        raise ValueError(
+            f"{key}={folder} holds {theirs[0]}, which this job has not written: choose another "
+            "folder"
+        )

@@ -1,0 +1,201 @@
+"""What no job writes over, and what each may: its own earlier output."""
+
+import json
+import multiprocessing
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from hydra import compose, initialize_config_dir
+
+from elmo_bench.encoders.bilm import BiLm, Options, save
+from elmo_bench.files import sole
+from elmo_bench.jobs.adapt import adapt
+from elmo_bench.jobs.embed import embed
+from elmo_bench.jobs.evaluate import evaluate
+from elmo_bench.jobs.export import export
+from elmo_bench.jobs.perplexity import perplexity
+from elmo_bench.jobs.predict import predict
+from elmo_bench.jobs.pretrain import pretrain
+from elmo_bench.jobs.report import report
+from elmo_bench.jobs.train import train
+from elmo_bench.outputs import check_output
+
+CONF = str(Path(__file__).parents[1] / "conf")
+JOBS = {
+    job.__name__: job
+    for job in (adapt, embed, evaluate, export, perplexity, predict, pretrain, report, train)
+}
+
+
+@pytest.fixture
+def lost(tmp_path):
+    """Files of a user and of other jobs: a text under three names, two biLMs and a run."""
+    (tmp_path / "text").write_text("the cat sees the dog\n" * 9)
+    (tmp_path / "symlink").symlink_to(tmp_path / "text")
+    (tmp_path / "hardlink").hardlink_to(tmp_path / "text")
+    small = Options(cell_size=8, projection_size=4, filters=((1, 4),))
+    save(BiLm(small), tmp_path / "bilm" / "weights.hdf5")
+    save(BiLm(small), tmp_path / "adapted" / "weights.safetensors")
+    (tmp_path / "adapted" / "adaptation.json").write_text("{}")
+    (tmp_path / "run").mkdir()
+    config = {
+        "job": {"_target_": "elmo_bench.jobs.train.train"},
+        "task": {"name": "ner", "monitor": "f1"},
+        "data": {"name": "sample"},
+        "encoder": {"name": "mini"},
+        "elmo": {"mix": "all"},
+        "seed": 1,
+    }
+    content = {"task": "ner", "seed": 1, "metrics": {"test/f1": 0.5}, "config": config}
+    (tmp_path / "run" / "result.json").write_text(json.dumps(content))
+    (tmp_path / "run" / "metrics.csv").write_text("epoch,val/f1\n0,0.5\n")
+    (tmp_path / "run" / "best.ckpt").write_text("weights")
+    return tmp_path
+
+
+def content(folder):
+    return {path: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ("job=predict checkpoint=best.ckpt input={}/text output={}/text", "is input="),
+        ("job=predict checkpoint=best.ckpt input={}/text output={}/symlink", "is input="),
+        ("job=predict checkpoint=best.ckpt input={}/hardlink output={}/symlink", "is input="),
+        (
+            "job=predict checkpoint={}/run/best.ckpt input={}/text output={}/run/best.ckpt",
+            "is checkpoint=",
+        ),
+        ("job=predict checkpoint=best.ckpt input=other output={}/text", "not written it"),
+        ("job=predict checkpoint=best.ckpt input=other output={}/run", "is a folder"),
+        ("job=report runs={}/run output={}/run/result.json", "not written it"),
+        ("job=report runs={}/run output={}/run/metrics.csv", "not written it"),
+        ("job=report runs={}/run output=[{}/new.md,{}/bilm/options.json]", "not written it"),
+        ("job=perplexity input={}/text per_token={}/symlink", "is input="),
+        ("job=perplexity input={}/text per_token={}/run/result.json", "not written it"),
+        ("job=embed encoder=mini input={}/text output={}/bilm/weights.hdf5", "not written it"),
+        (
+            "job=embed encoder=mini input={}/text output={}/adapted/weights.safetensors",
+            "not written it",
+        ),
+        (
+            "job=export encoder=files encoder.dir={}/bilm output={}/bilm/weights.hdf5",
+            "is encoder.weights=",
+        ),
+        (
+            "job=export encoder=files encoder.dir={}/bilm output={}/adapted/weights.safetensors",
+            "not written it",
+        ),
+        ("job=adapt encoder=files encoder.dir={}/adapted out={}/adapted", "is to be adapted"),
+        ("job=adapt encoder=files encoder.dir={}/adapted out={}/bilm", "holds options.json"),
+        ("job=adapt encoder=files encoder.dir={}/adapted out={}/text", "is no folder"),
+        ("job=pretrain out={}/bilm", "holds options.json"),
+        ("job=pretrain pretrain.resume=never out={}/adapted", "holds options.json"),
+        ("job=pretrain pretrain.resume=never out={}/run", "holds result.json"),
+        (
+            "job=train task=ner encoder=none run_dir={}/run data=files data.files.train={}/run/metrics.csv "
+            "data.files.dev={}/text data.files.test={}/text",
+            "this run would remove it",
+        ),
+    ],
+)
+def test_nothing_is_lost(lost, arguments, said):
+    before = content(lost)
+    words = arguments.replace("{}", str(lost)).split()
+    if "run_dir=" not in arguments:
+        words += [f"run_dir={lost}/new"]
+    with initialize_config_dir(CONF, version_base="1.3"):
+        cfg = compose("config", [*words, f"cache_dir={lost}/cache"])
+    job = JOBS[cfg.job["_target_"].rpartition(".")[2]]
+    with pytest.raises(ValueError, match=said):
+        job(cfg)
+    after = content(lost)
+    assert {path: after[path] for path in before} == before
+
+
+def test_the_folder_of_another_job(tiny, tmp_path):
+    """An evaluation does not begin where a run has trained, nor a run where one was measured."""
+    trained = tiny("encoder=none", "fit.max_epochs=1")
+    train(trained)
+    measured = ["job=evaluate", f"checkpoint={trained.run_dir}/best.ckpt"]
+    evaluation = tiny(*measured)
+    evaluate(evaluation)
+    other = tmp_path / "other"
+    shutil.copytree(trained.run_dir, other)
+    with pytest.raises(ValueError, match="holds the run of another job"):
+        evaluate(tiny(*measured, f"run_dir={other}"))
+    (other / "result.json").unlink()  # it has not ended
+    with pytest.raises(ValueError, match="holds the run of another job"):
+        evaluate(tiny(*measured, f"run_dir={other}"))
+    with pytest.raises(ValueError, match="holds the run of another job"):
+        train(tiny("encoder=none", f"run_dir={evaluation.run_dir}"))
+    evaluate(tiny(*measured, f"run_dir={evaluation.run_dir}"))  # its own
+
+
+def test_its_own_output_is_written_again(lost):
+    """In every format, as is one that is empty."""
+
+    def run(*overrides):
+        with initialize_config_dir(CONF, version_base="1.3"):
+            cfg = compose("config", [*overrides, f"cache_dir={lost}/cache"])
+        JOBS[cfg.job["_target_"].rpartition(".")[2]](cfg)
+
+    small = ["encoder=files", f"encoder.dir={lost}/bilm"]
+    suffixes = ("html", "svg", "md", "tex", "csv", "json")
+    reports = ",".join(f"{lost}/report.{suffix}" for suffix in suffixes)
+    (lost / "report.md").touch()
+    for _ in range(2):
+        run("job=report", f"runs={lost}/run", "columns=elmo.mix", f"output=[{reports}]")
+        for suffix in ("hdf5", "safetensors"):
+            run("job=embed", *small, f"input={lost}/text", f"output={lost}/vectors.{suffix}")
+            run("job=export", *small, f"output={lost}/exported/weights.{suffix}")
+    assert not [*lost.glob("vectors*.lock"), *lost.glob("vectors*.owner")]
+
+
+def test_a_folder_for_the_output_must_be_there(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"output=.*/nowhere/x: there is no such folder"):
+        check_output("output", tmp_path / "nowhere" / "x", {}, lambda path: True)
+
+
+def hold(path, held, free):
+    with sole(path, "out=there"):
+        held.set()
+        free.wait()
+
+
+def test_the_second_of_two_ends_at_once_and_says_who_is_first(tmp_path):
+    fork = multiprocessing.get_context("fork")
+    held, free = fork.Event(), fork.Event()
+    first = fork.Process(target=hold, args=(tmp_path / "bilm", held, free))
+    first.start()
+    held.wait()
+    said = rf"out=there: process {first.pid} on {os.uname().nodename} is writing there"
+    with pytest.raises(OSError, match=said), sole(tmp_path / "bilm", "out=there"):
+        pass
+    free.set()
+    first.join()
+    with sole(tmp_path / "bilm", "out=there"):
+        assert (tmp_path / "bilm.owner").read_text().startswith(f"process {os.getpid()} on ")
+    assert not (tmp_path / "bilm.owner").exists()
+
+
+@pytest.mark.parametrize("job", ["pretrain", "adapt", "embed"])
+def test_two_of_a_job_at_one_output(lost, job):
+    out = {"pretrain": "new/pretrain", "adapt": "new/adapt", "embed": "new.hdf5.part"}[job]
+    (lost / "new").mkdir()
+    named = f"output={lost}/new.hdf5" if job == "embed" else f"out={lost}/new"
+    more = [f"input={lost}/text"] if job == "embed" else []
+    with initialize_config_dir(CONF, version_base="1.3"):
+        cfg = compose("config", [f"job={job}", named, *more, f"cache_dir={lost}/cache"])
+    fork = multiprocessing.get_context("fork")
+    held, free = fork.Event(), fork.Event()
+    first = fork.Process(target=hold, args=(lost / out, held, free))
+    first.start()
+    held.wait()
+    with pytest.raises(OSError, match=rf"=.*: process {first.pid} on "):
+        JOBS[job](cfg)
+    free.set()
+    first.join()
