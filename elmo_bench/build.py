@@ -3,6 +3,7 @@ lines.
 """
 
 import hashlib
+import inspect
 import logging
 import math
 import os
@@ -18,6 +19,7 @@ import numpy as np
 import pytorch_lightning as pl
 import torch
 from hydra.errors import InstantiationException
+from hydra.utils import get_object
 from hydra.utils import instantiate as hydra_instantiate
 from omegaconf import DictConfig, OmegaConf
 from pytorch_lightning.accelerators import CPUAccelerator
@@ -315,9 +317,20 @@ def _kept_vectors(file: str, wanted: Collection[str], folder: Path) -> dict[str,
 
 def model(cfg: DictConfig, vocab: Vocab, vectors: Mapping[str, np.ndarray], elmo: Elmo) -> Any:
     """The task's model on its backbone."""
-    embed = instantiate(cfg.embed)(vocab=vocab, vectors=vectors)
-    backbone = partial(Backbone, embed, elmo, instantiate(cfg.rnn))
+    embed = instantiate(_taken(cfg.embed))(vocab=vocab, vectors=vectors)
+    backbone = partial(Backbone, embed, elmo, instantiate(_taken(cfg.rnn)))
     return instantiate(cfg.task.model)(backbone, vocab.labels)
+
+
+def _taken(node: DictConfig) -> dict[str, Any]:
+    """The settings that the chosen `embed` or `rnn` takes: a task says how its own one is, and what
+    it says stays where another is chosen.
+    """
+    settings: Any = OmegaConf.to_container(node, resolve=True)
+    parameters = inspect.signature(get_object(settings["_target_"])).parameters
+    if any(each.kind is each.VAR_KEYWORD for each in parameters.values()):
+        return settings
+    return {key: value for key, value in settings.items() if key in parameters or key[0] == "_"}
 
 
 def module(cfg: DictConfig, model: Any, vocab: Vocab) -> TaskModule:

@@ -50,6 +50,7 @@ Keys = Text | Annotated[list[Text], MinLen(1), "a list of config keys"]
 Values = str | int | float | bool | list[str | int | float | bool | list | None] | None
 Vectors = File | Annotated[list[File], MinLen(1), "a list of files"]
 Formatted = Literal["float32", "float16"]
+SPLITS = ("train", "dev", "test")
 Split = Literal["train", "dev", "test"]
 Betas = Annotated[list[Dropout], MinLen(2), "two numbers from 0 to less than 1"]
 Filters = Annotated[
@@ -68,6 +69,7 @@ TYPES: dict[str, Any] = {
     "resume": bool,
     "dry_run": bool,
     "optimizer": None,
+    "oversubscribe": bool,
     "cache.max_bytes": NotNegative | None,
     "task.name": Text,
     "task.data": Annotated[str, MinLen(1), "a module such as tasks.ner.data"],
@@ -244,9 +246,14 @@ JOBS: dict[str, dict[str, Any]] = {  # the settings of one job alone
     },
 }
 JOBS["paper"] = JOBS["report"]
+# Parts that are never one value. (`optimizer` and others are: Hydra keeps a group's choice apart.)
+SECTIONS = {
+    *(key.rpartition(".")[0] for types in (TYPES, *JOBS.values()) for key in types),
+    *("embed", "rnn", "task.model", "task.metric", "job"),
+}
 WITHOUT_A_MODEL = ("report", "score", "cache")  # jobs that do not import what builds one
 OPTIONAL = ("recipe", "recipe/paper", "head")  # groups whose option Hydra passes over, if absent
-OURS = ("elmo_bench.", "tasks.")
+OURS = ("elmo_bench.", "tasks.", "torch.optim.lr_scheduler.")  # whose types are exact
 SLOW = (
     "pytorch_lightning.",
     "elmo_bench.average.",
@@ -294,24 +301,32 @@ def faults(cfg: DictConfig) -> list[str]:
         raw, resolved = _plain(cfg)
     except OmegaConfBaseException as error:
         return [*wrong, f"{error.full_key}: {str(error).partition(chr(10))[0]}"]
-    job = str(resolved["job"]["_target_"]).rpartition(".")[2]
+    job = str(OmegaConf.select(cfg, "job._target_")).rpartition(".")[2]
     types = TYPES | JOBS.get(job, {})
     # What the command line says is compared before seconds are spent on importing the rest.
-    given = {key.partition(".")[0] for key, _ in _given(cfg) if "." in key}
-    wrong += _wrong(_settings(resolved, types, given), raw)
+    given = {key for key, _ in _given(cfg)}
+    parts = {key.partition(".")[0] for key in given if "." in key}
+    wrong += _wrong(_settings(resolved, types, parts), raw, given)
     if not wrong and job not in WITHOUT_A_MODEL:
-        wrong = _wrong(_settings(resolved, types, resolved), raw)
+        wrong = _wrong(_settings(resolved, types, resolved), raw, given)
     if not wrong and job == "train":
         wrong = [*_nothing_to_read(resolved), *_unknown_monitor(resolved["task"])]
     return wrong
 
 
-def _wrong(settings: Iterable[Setting], raw: Mapping[str, Any]) -> list[str]:
-    """What is said of the wrong ones; of a value that several repeat, once."""
+def _wrong(
+    settings: Iterable[Setting], raw: Mapping[str, Any], given: Collection[str]
+) -> list[str]:
+    """What is said of the wrong ones; of a value that several repeat, once.
+
+    A task says how its own `embed` and `rnn` are; where others are chosen, that does nothing.
+    """
     lines: dict[str, str] = {}
     for setting in settings:
         key = _origin(setting.key, raw)
         came = f"{key}={shown(setting.value)}"
+        if setting.fault and key.startswith(("embed.", "rnn.")) and key not in given:
+            continue
         if setting.fault:
             lines.setdefault(key, f"{came}, {setting.fault}")
         elif setting.value == MISSING:
@@ -329,8 +344,9 @@ def _plain(cfg: DictConfig) -> tuple[dict[str, Any], dict[str, Any]]:
     if "${hydra:" in str(raw.get("run_dir")):  # not known before Hydra has made the folder
         content.run_dir = "."
     resolved: Any = OmegaConf.to_container(content, resolve=True)
-    for options in (resolved["task"].get("read") or {}).values():
-        options["_target_"] = f"{resolved['task']['data']}.read"
+    for split in SPLITS if OmegaConf.select(content, "task.read") else ():
+        if isinstance(options := resolved["task"]["read"].get(split), dict):
+            options["_target_"] = f"{resolved['task']['data']}.read"
     return raw, resolved
 
 
@@ -389,20 +405,24 @@ def _settings(
         key = f"{prefix}{name}"
         if name in HYDRAS:
             continue
-        if isinstance(value, dict) and ("_target_" in value or key not in types):
-            yield from _settings(value, types, parts, f"{key}.")
-        elif key in types:
+        if key in SECTIONS and not isinstance(value, dict):
+            yield Setting(key, value, dict)
+        elif key in types and not (isinstance(value, dict) and "_target_" in value):
             yield Setting(key, value, types[key])
+        elif isinstance(value, dict) and (
+            "_target_" in value or not (arguments and name in arguments)
+        ):
+            yield from _settings(value, types, parts, f"{key}.")
         elif isinstance(value, list) and any(isinstance(each, dict) for each in value):
             for number, each in enumerate(value):
-                yield from _settings(each, types, parts, f"{key}.{number}.")
+                if isinstance(each, dict):
+                    yield from _settings(each, types, parts, f"{key}.{number}.")
         elif arguments is not None and name not in ABOUT.get(part, ()):
             if name in arguments:
                 yield Setting(key, value, arguments[name])
             elif "**" not in arguments and value is not None:
-                yield Setting(
-                    key, value, fault=f"but {target} takes {', '.join(arguments) or 'nothing'}"
-                )
+                names = ", ".join(arguments) or "nothing"
+                yield Setting(key, value, fault=f"but {target} takes {names}")
 
 
 @cache

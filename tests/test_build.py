@@ -6,6 +6,7 @@ import pytest
 from hydra import compose, initialize_config_dir
 
 from elmo_bench import build
+from elmo_bench.text import Vocab
 
 CONF = str(Path(__file__).parents[1] / "conf")
 
@@ -59,3 +60,13 @@ def test_more_processes_than_cores(tiny, monkeypatch):
         build.trainer(tiny(*many), [])
     assert build.trainer(tiny(*many, "oversubscribe=true"), []).num_devices == 5
     assert build.trainer(tiny(*many, "trainer.devices=4"), []).num_devices == 4
+
+
+@pytest.mark.parametrize(
+    ("task", "chosen"), [("squad", "embed=words"), ("sst5", "rnn=bigru"), ("coref", "rnn=identity")]
+)
+def test_a_task_has_another_embed_or_rnn_than_its_own(task, chosen):
+    """What the task says of its own one does nothing."""
+    cfg = composed(f"task={task}", chosen, "encoder=none")
+    vocab = Vocab(["a"], ["x", "y"])
+    assert build.model(cfg, vocab, {}, build.elmo(cfg)).backbone.dim > 0

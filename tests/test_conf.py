@@ -7,6 +7,8 @@ from hydra import compose, initialize_config_dir
 from hydra.utils import get_object
 from omegaconf import DictConfig, OmegaConf
 
+from elmo_bench.schema import JOBS, TYPES, faults
+
 CONF = Path(__file__).parents[1] / "conf"
 OPTIONS = sorted(
     (path.parent.name, path.stem)
@@ -47,6 +49,7 @@ def test_every_option(group, option):
     assert found
     for target in found:
         assert callable(get_object(target)), target
+    assert [line for line in faults(cfg) if "is missing" not in line] == []
 
 
 ADADELTA = {
@@ -263,3 +266,38 @@ def test_what_the_command_line_may_override():
     assert cfg.encoder.weights == "w.hdf5"
     assert cfg.encoder.options == "o.json"
     assert composed("task=ner").elmo.l2 == 0.1  # the task's own choice, unless told otherwise
+
+
+def plain_leaves(node, prefix=""):
+    """The dotted keys of what no class takes."""
+    for key, value in node.items():
+        if isinstance(value, dict) and "_target_" not in value and f"{prefix}{key}" not in KNOWN:
+            yield from plain_leaves(value, f"{prefix}{key}.")
+        elif not isinstance(value, dict):
+            yield f"{prefix}{key}"
+
+
+KNOWN = {*TYPES, *(key for types in JOBS.values() for key in types)}
+# Read by other settings, which have a type, or by nobody but a report.
+REPEATED = (
+    "published",
+    "task.published",
+    "task.elmo.",
+    "task.classes",
+    "task.phrases",
+    "task.read.",
+)
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [[f"task={task}"] for task in TASKS]
+    + [[f"job={path.stem}"] for path in CONF.glob("job/*.yaml")],
+    ids=" ".join,
+)
+def test_every_setting_has_a_type(overrides):
+    config = OmegaConf.to_container(composed(*overrides))
+    missing = [
+        key for key in plain_leaves(config) if key not in KNOWN and not key.startswith(REPEATED)
+    ]
+    assert missing == []

@@ -20,7 +20,7 @@ from annotated_types import Predicate
 from safetensors.numpy import save as to_bytes
 from torch import Tensor
 
-from elmo_bench.checks import one_of
+from elmo_bench.checks import File, one_of
 from elmo_bench.files import atomic
 from elmo_bench.untrusted import PACKED_FREE, PACKED_RATIO
 
@@ -37,7 +37,7 @@ Precision = Annotated[str, Predicate(PRECISIONS.__contains__), "float32 or bfloa
 Turn = Callable[[np.ndarray], np.ndarray]
 
 
-def shipped(file: str) -> str:
+def shipped(file: File) -> str:
     """The path of a file that ships with this package, such as `mini/options.json`."""
     return str(Path(__file__).parent / file)
 

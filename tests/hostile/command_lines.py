@@ -1,0 +1,194 @@
+"""Random command lines: wrong ones are refused in a few lines, right ones compose.
+
+python -m tests.hostile.command_lines --cases 400    real commands, with --dry-run; a table of what became of them
+"""
+
+import argparse
+import os
+import random
+import resource
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from hydra import compose, initialize_config_dir
+from omegaconf import DictConfig, OmegaConf
+from rich.console import Console
+from rich.table import Table
+
+ROOT = Path(__file__).parents[2]
+CONF = ROOT / "conf"
+# What each job needs, which Hydra cannot know.
+NEEDS = {
+    "embed": ["input=a.txt", "output=b.hdf5"],
+    "evaluate": ["checkpoint=best.ckpt"],
+    "export": ["output=b.hdf5"],
+    "neighbours": ["input=a.txt", "sentence=a b", "word=a"],
+    "perplexity": ["input=a.txt"],
+    "predict": ["checkpoint=best.ckpt", "input=a.txt", "output=b.jsonl"],
+    "score": ["gold=a.txt", "predicted=b.txt"],
+}
+TASKS = sorted(path.stem for path in CONF.glob("task/*.yaml"))
+JOBS = sorted(path.stem for path in CONF.glob("job/*.yaml"))
+BASES = [[f"task={task}"] for task in TASKS] + [[f"job={job}", *NEEDS.get(job, [])] for job in JOBS]
+GROUPS = ("embed", "rnn", "encoder", "trainer", "schedule", "optimizer", "task")
+# By what a setting is now: values of another kind, or out of every range.
+WRONG: dict[type, list[str]] = {
+    bool: ["7", "word", "[1]", "1.5", "{a:1}", "''"],
+    int: ["word", "1.5", "[a]", "{a:1}", "true", "-7", "''", "1e400"],
+    float: ["word", "[a]", "{a:1}", "true", "-7", "nan", "-inf", "''"],
+    str: ["[[1]]", "{a:1}", "3.5", "''", "null,"],
+    list: ["word", "{a:1}", "-7", "true", "[{a:1}]", "[[[]]]"],
+}
+# Settings that are not for users to say, or may be anything.
+FREE = (
+    "_target_",
+    "_partial_",
+    "logger.",
+    "job.",
+    "published",
+    "baseline",
+    "data.downloads",
+    "tables",
+    "hydra",
+)
+EVERY = {"vocab.lowercase": ("true",), "data.origin": (), "elmo.mix": ("-7",)}
+BROKEN = [
+    ["fit.batch_size=["], ["task="], ["=3"], ["elmo.mix=[0,"], ["task=ner,"], ["foo.bar=1"], ["task=net"], ["job=trian"],
+    ["fit.batchsize=3"], ["elmo.mix.foo=1"], ["seed"], ["~seed=2"], ["+seed=1"], ["encoder=nope"], ["recipe=nope"], ["sweep=nope"],
+    ["fit.batch_size=${nope}"], ["fit.batch_size=${fit.batch_size}"], ["data_dir=${oc.env:NOPE_NOPE}"], ["seed=${oc.env:HOME}"],
+    ["'"], ["seed='1"], ["fit=3"], ["task.model=3"], ["rnn=[a]"], ["trainer=gpu,"], ["seed=1", "seed=x"],
+    ["job=embed"], ["job=evaluate"], ["-m", "seed=1,x"], ["-m", "elmo.mix=all,bottom"], ["--multirn"], ["elmo=books"], ["encoder=bigru"],
+    ["model=x"], ["outputs_dir="], ["cache_dir="], ["cache_dir=null"], ["outputs_dir=[a]"], ["run_dir="], ["checkpoint=x"],
+]  # fmt: skip
+
+
+class Command(NamedTuple):
+    """Arguments, and the key that a refusal has to name; "" where the command is right."""
+
+    arguments: list[str]
+    key: str
+
+
+@cache
+def settings(base: tuple[str, ...]) -> dict[str, Any]:
+    """Every setting of a composed config by its dotted key, as it stands."""
+    return dict(_leaves(OmegaConf.to_container(composed(base))))
+
+
+def composed(overrides: Any) -> DictConfig:
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        cfg = compose("config", [*overrides], return_hydra_config=True)
+    return cfg
+
+
+def _leaves(node: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in node.items():
+        key = f"{prefix}{name}"
+        if any(key.startswith(free) or str(name) == free for free in FREE):
+            continue
+        if isinstance(value, dict):
+            yield from _leaves(value, f"{key}.")
+        else:
+            yield key, value
+
+
+def commands(seed: int) -> Iterator[Command]:
+    """Wrong ones, and one right one in five; the same for the same seed."""
+    rng = random.Random(seed)
+    for arguments in BROKEN:
+        yield Command(arguments, arguments[-1].lstrip("~+-").partition("=")[0].strip("'"))
+    while True:
+        base = tuple(rng.choice(BASES))
+        if rng.random() < 0.2:
+            yield Command([*base, *right(base, rng)], "")
+            continue
+        key, value = rng.choice([*settings(base).items()])
+        values = WRONG.get(type(value), [])
+        if isinstance(value, str) and "${" in value:  # another setting's: its kind is not seen here
+            values = ["{a:[1]}"]
+        values = [wrong for wrong in values if wrong not in EVERY.get(key, ())]
+        if values and key not in ("data.origin", "word"):
+            yield Command([*base, f"{key}={rng.choice(values)}"], key)
+
+
+def right(base: tuple[str, ...], rng: random.Random) -> list[str]:
+    """Options of groups, and numbers a little other than they are."""
+    groups = rng.sample([group for group in GROUPS if f"{group}=" not in "".join(base)], 2)
+    chosen = [
+        f"{group}={rng.choice(sorted(CONF.glob(f'{group}/*.yaml'))).stem}" for group in groups
+    ]
+    whole = [key for key, value in settings(base).items() if type(value) is int and value > 1]
+    return [
+        *chosen,
+        *(
+            f"{key}={settings(base)[key] + 1}"
+            for key in rng.sample(whole, min(1, len(whole)))
+            if key.startswith(("fit", "seed", "pretrain.b"))
+        ),
+    ]
+
+
+def judged(command: Command) -> tuple[str, float, str]:
+    """What became of a command, its seconds of a processor, and what it said."""
+    before, begun = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
+    done = subprocess.run(
+        [sys.executable, "run.py", *command.arguments, "--dry-run"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+    )
+    del before
+    seconds, said = time.monotonic() - begun, done.stderr + done.stdout
+    if "Traceback" in said:
+        return "traceback", seconds, said
+    if not command.key:
+        return ("accepted" if done.returncode == 0 else "refused, but right"), seconds, said
+    if done.returncode == 0:
+        return "accepted in silence", seconds, said
+    return (
+        ("refused" if command.key.rpartition(".")[2] in said else "refused, unnamed"),
+        seconds,
+        said,
+    )
+
+
+GOOD = ("refused", "accepted")
+
+
+def main() -> int:
+    """Run as many commands as the command line asks for; 1 where one was not judged well."""
+    parser = argparse.ArgumentParser(prog="python -m tests.hostile.command_lines")
+    parser.add_argument("--cases", type=int, default=400)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    given = parser.parse_args()
+    console = Console(markup=False, emoji=False, highlight=False)
+    source = commands(given.seed)
+    chosen = [next(source) for _ in range(given.cases)]
+    counts, times = Counter[str](), list[float]()
+    with ThreadPoolExecutor(given.jobs) as pool:
+        for command, (outcome, seconds, said) in zip(chosen, pool.map(judged, chosen), strict=True):
+            counts[outcome] += 1
+            times.append(seconds)
+            if outcome not in GOOD:
+                console.print(f"{outcome}: {' '.join(command.arguments)}\n{said[-600:]}")
+    table = Table("", "commands")
+    for outcome, count in counts.most_common():
+        table.add_row(outcome, str(count))
+    console.print(table)
+    times.sort()
+    console.print(f"seconds: median {times[len(times) // 2]:.1f}, most {times[-1]:.1f}")
+    return 1 if set(counts) - {*GOOD} else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
