@@ -213,7 +213,11 @@ def main() -> None:
 
 
 def write_text(path: Path) -> None:
-    """Some hundred sentences for job=embed."""
+    """Some hundred sentences for job=embed.
+
+    Of few words: a biLM computes a word together with those that it first comes with. With many,
+    the vectors of a run that goes on differ in the last bit from those of one that was not killed.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     rng = random.Random(0)
     lines = (

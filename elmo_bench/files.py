@@ -31,9 +31,7 @@ def atomic(path: str | Path) -> Iterator[Path]:
     faster. Raises OSError, which names `path`, where it has no folder or the disk is full.
     """
     path = Path(path)
-    remove_scratch(path.parent, glob.escape(path.name))
-    with _scratch_folder(path) as folder:
-        scratch = folder / path.name
+    with scratch_path(path) as scratch:
         try:
             yield scratch
         except OSError as error:
@@ -50,22 +48,26 @@ def atomic(path: str | Path) -> Iterator[Path]:
 
 
 @contextmanager
-def _scratch_folder(path: Path) -> Iterator[Path]:
-    """A hidden folder beside `path`, held, so that nobody takes it for that of a killed process."""
+def scratch_path(path: Path) -> Iterator[Path]:
+    """The name of `path` in a hidden folder beside it, which is removed in any case.
+
+    The folder is held, so that nobody takes it for that of a killed process; these are removed.
+    """
+    remove_scratch(path.parent, glob.escape(path.name))
     while True:
         with tempfile.TemporaryDirectory(prefix=f".{path.name}-", dir=path.parent) as name:
             if (held := hold(Path(name))) is None:  # somebody was faster
                 continue
             try:
-                yield Path(name)
+                yield Path(name, path.name)
             finally:
                 os.close(held)
             return
 
 
 def remove_scratch(folder: Path, name: str = "*") -> None:
-    """Remove what killed processes left in `folder` of what `atomic` was to write there; `name` is
-    a pattern.
+    """Remove what killed processes left in `folder` of what they were to write there; `name` is a
+    pattern.
     """
     for scratch in folder.glob(f".{name}-????????"):
         with suppress(OSError):  # it is no folder, or goes meanwhile

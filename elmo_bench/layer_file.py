@@ -3,7 +3,7 @@
 The sizes of all arrays are known before the first is computed. So the whole file is laid out first,
 under the name OUTPUT.part, and each array then goes to its place in it: after that a kill can break
 nothing but values that are computed again anyhow. OUTPUT.part.json says what the file is for and
-how many sentences, from the first, are in it.
+how many sentences, from the first, are in it, with their checksum.
 
 Axes: N sentences.
 """
@@ -12,10 +12,11 @@ import json
 import logging
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import h5py
 import numpy as np
@@ -24,7 +25,7 @@ from jaxtyping import Int
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from elmo_bench.files import atomic, reserve
+from elmo_bench.files import atomic, reserve, scratch_path
 from elmo_bench.untrusted import read_json
 
 log = logging.getLogger(__name__)
@@ -39,7 +40,7 @@ class VectorFile:
     `write` puts a sentence's array in, `close` names the file `output`.
 
     `purpose` records the inputs, as plain data. A part file of the same purpose is resumed; one of
-    another is begun afresh, and the log says why.
+    another, or a damaged one, is begun afresh, and the log says why.
     """
 
     def __init__(
@@ -56,44 +57,74 @@ class VectorFile:
         item = np.dtype(_name(dtype)).itemsize
         counts = [int(np.prod(shape, dtype=np.int64)) for shape in shapes]
         self._sizes = np.array(counts, dtype=np.int64) * item
-        self.done = self._resumable()
-        if not self.done:
-            self.journal.unlink(missing_ok=True)
-            self.part.unlink(missing_ok=True)
-            _room(output, int(self._sizes.sum()))
+        self.done, self._crc = 0, 0  # of the vectors that are there
+        with scratch_path(self.part) as fresh, self._named_errors():
             lay_out = lay_out_hdf5 if output.suffix in HDF5 else lay_out_safetensors
-            try:
-                with self._named_errors():
-                    lay_out(self.part, shapes, dtype, purpose, index)
-                    with self.part.open("r+b") as file:
-                        reserve(file, self.part.stat().st_size)
-            except OSError:
+            lay_out(fresh, shapes, dtype, purpose, index)
+            if output.suffix in HDF5:
+                self._offsets = offsets_in_hdf5(fresh, len(shapes))
+            else:
+                self._offsets = self._offsets_in_safetensors(fresh)
+            if not self._resume(fresh):
+                self.journal.unlink(missing_ok=True)
                 self.part.unlink(missing_ok=True)
-                raise
-        if output.suffix in HDF5:
-            self._offsets = offsets_in_hdf5(self.part, len(shapes))
-        else:
-            self._offsets = self._offsets_in_safetensors()
+                _room(output, int(self._sizes.sum()))
+                with fresh.open("r+b") as file:
+                    reserve(file, fresh.stat().st_size)
+                fresh.replace(self.part)
 
-    def _resumable(self) -> int:
-        """How many sentences a part file of the same purpose has."""
+    def _resume(self, fresh: Path) -> bool:
+        """Go on with a part file of the same purpose, if it is as it was left; `fresh` is one
+        without vectors.
+        """
         if not self.part.is_file() or not self.journal.is_file():
-            return 0
+            return False
         try:
             left = read_json(self.journal)
-            before, done = dict(left["purpose"]), int(left["done"])
+            before, done, crc = dict(left["purpose"]), int(left["done"]), int(left["crc32"])
         except (ValueError, KeyError, TypeError):
-            before, done = {}, 0
-        if not 0 <= done <= len(self._sizes):
-            done = 0
+            before, done, crc = {}, 0, 0
         if changed := [key for key, value in self.purpose.items() if before.get(key) != value]:
             keys = ", ".join(changed)
             log.info("%s was left by a run with another %s: starting afresh", self.part, keys)
-            return 0
-        return done
+            return False
+        with self.part.open("rb") as part, fresh.open("rb") as new:
+            is_sound = (
+                0 <= done <= len(self._sizes)
+                and self.part.stat().st_size == fresh.stat().st_size
+                and self._crc_of(part, self._layout()) == self._crc_of(new, self._layout())
+                and self._crc_of(part, self._vectors(0, done)) == crc
+            )
+        if not is_sound:
+            log.warning("%s is damaged: starting afresh", self.part)
+            return False
+        self.done, self._crc = done, crc
+        return True
 
-    def _offsets_in_safetensors(self) -> Int[np.ndarray, " N"]:
-        with self.part.open("rb") as file:
+    def _vectors(self, first: int, last: int) -> Iterator[tuple[int, int]]:
+        """Where the vectors of some sentences begin and end in the file."""
+        for offset, size in zip(self._offsets[first:last], self._sizes[first:last], strict=True):
+            yield int(offset), int(offset + size)
+
+    def _layout(self) -> Iterator[tuple[int, int]]:
+        """Where everything else does."""
+        end = 0
+        for start, stop in sorted(self._vectors(0, len(self._sizes))):
+            yield end, start
+            end = max(end, stop)
+        yield end, self.part.stat().st_size
+
+    @staticmethod
+    def _crc_of(file: IO[bytes], ranges: Iterable[tuple[int, int]], crc: int = 0) -> int:
+        """The CRC-32 of some ranges of a file, after others."""
+        for start, stop in ranges:
+            if start < stop:
+                file.seek(start)
+                crc = zlib.crc32(file.read(stop - start), crc)
+        return crc
+
+    def _offsets_in_safetensors(self, path: Path) -> Int[np.ndarray, " N"]:
+        with path.open("rb") as file:
             start = 8 + int.from_bytes(file.read(8), "little")
         return start + np.cumsum(self._sizes) - self._sizes
 
@@ -135,9 +166,11 @@ class VectorFile:
                 f"{self.part}: another run has begun the same output, or it was deleted: "
                 "this run stops"
             )
+        self._crc = self._crc_of(self._file, self._vectors(self.done, done), self._crc)
         self.done = done
+        left = {"purpose": self.purpose, "done": done, "crc32": self._crc}
         with atomic(self.journal) as part:
-            part.write_text(json.dumps({"purpose": self.purpose, "done": done}), encoding="utf-8")
+            part.write_text(json.dumps(left), encoding="utf-8")
 
     def close(self) -> None:
         """The file is whole: give it its name."""

@@ -278,6 +278,45 @@ def test_a_broken_run_goes_on_where_it_stopped(files, tmp_path, caplog, monkeypa
     assert read(output)["0"].shape == (3, 2, 8)
 
 
+@pytest.mark.parametrize("suffix", ["hdf5", "safetensors"])
+def test_a_part_that_is_damaged_is_begun_afresh(
+    files, source, tmp_path, monkeypatch, suffix, caplog
+):
+    """A bit in a vector, in the header, in the journal; a part that was cut."""
+    names = [*files, f"input={source}", f"output={tmp_path}/o.{suffix}", "batch_tokens=2"]
+    write, part = layer_file.VectorFile.write, tmp_path / f"o.{suffix}.part"
+    journal = tmp_path / f"{part.name}.json"
+    embed(*names)
+    whole = (tmp_path / f"o.{suffix}").read_bytes()
+
+    def killed(file, number, vectors):
+        if number == 5:
+            raise KeyboardInterrupt
+        write(file, number, vectors)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(layer_file.VectorFile, "write", killed)
+        with pytest.raises(KeyboardInterrupt):
+            embed(*names)
+    left = {path: path.read_bytes() for path in (part, journal)}
+    embed(*names)
+    assert "damaged" not in caplog.text
+    vector = whole.index(read(tmp_path / f"o.{suffix}")["0"].tobytes())
+    for path, place in ((part, vector), (part, 20), (journal, -3), (part, None)):
+        for each, content in left.items():
+            each.write_bytes(content)
+        content = bytearray(left[path])
+        if place is None:
+            del content[-10:]
+        else:
+            content[place] ^= 1
+        path.write_bytes(content)
+        caplog.clear()
+        embed(*names)
+        assert "damaged: starting afresh" in caplog.text
+        assert (tmp_path / f"o.{suffix}").read_bytes() == whole
+
+
 def test_another_run_of_the_same_output(files, source, tmp_path, monkeypatch):
     """It has begun the file anew: what this one goes on to write would be lost, and must not be
     taken for done.
