@@ -8,7 +8,9 @@ import logging
 import math
 import os
 import warnings
+import zipfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -300,19 +302,40 @@ def _kept_vectors(file: str, wanted: Collection[str], folder: Path) -> dict[str,
     about = path.stat()
     text = "\n".join([f"{path.resolve()} {about.st_size} {about.st_mtime_ns}", *sorted(wanted)])
     kept = folder / f"{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}.npz"
-    folder.mkdir(parents=True, exist_ok=True)
-    with alone(kept, f"another run reads {file}: waiting for it"):
-        if not kept.is_file():
-            vectors = read_vectors(path, wanted)
-            with atomic(kept) as part:
-                np.savez(
-                    part,
-                    words=np.array([*vectors], dtype=str),
-                    vectors=np.array([*vectors.values()], dtype=np.float32),
-                )
-    with np.load(kept) as arrays:
-        os.utime(kept)
-        return dict(zip(arrays["words"].tolist(), arrays["vectors"], strict=True))
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with alone(kept, f"another run reads {file}: waiting for it"):
+            if (vectors := _read_kept(kept)) is None:
+                vectors = read_vectors(path, wanted)
+                with atomic(kept) as part:
+                    np.savez(
+                        part,
+                        words=np.array([*vectors], dtype=str),
+                        vectors=np.array([*vectors.values()], dtype=np.float32),
+                    )
+            return vectors
+    except OSError as error:  # of a folder that is read only, or full
+        log.warning("the vectors of %s are not kept: %s", file, error)
+        return read_vectors(path, wanted)
+
+
+def _read_kept(path: Path) -> dict[str, np.ndarray] | None:
+    """Words and their vectors; None where there is no such file, or a damaged one."""
+    if not path.is_file():
+        return None
+    try:
+        with zipfile.ZipFile(path) as file:  # numpy compares no checksum of an array cut short
+            if damaged := file.testzip():
+                raise ValueError(f"{damaged} holds other bytes than were written")
+        with np.load(path) as arrays:
+            pairs = zip(arrays["words"].tolist(), arrays["vectors"], strict=True)
+            vectors = dict(pairs)
+    except Exception as error:  # whatever these two meet in a damaged file
+        log.warning("%s is damaged (%s): the vectors are read again", path, error)
+        return None
+    with suppress(OSError):
+        os.utime(path)
+    return vectors
 
 
 def model(cfg: DictConfig, vocab: Vocab, vectors: Mapping[str, np.ndarray], elmo: Elmo) -> Any:

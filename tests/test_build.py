@@ -1,5 +1,6 @@
 """What is made from a config."""
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,42 @@ def test_word_vectors_are_read_once(tmp_path, monkeypatch):
     path.write_text("the 7 8\n")
     assert build.vectors(cfg, ["The", "."])["the"].tolist() == [7, 8]
     assert len(reads) == 3
+
+
+@pytest.mark.parametrize("damage", ["cut", "emptied", "flipped", "shape"])
+def test_kept_vectors_that_are_damaged_are_read_again(tmp_path, caplog, damage):
+    (tmp_path / "v.txt").write_text("the 1 2\n. 3 4\n")
+    cfg = composed(f"vocab.vectors={tmp_path}/v.txt", f"cache_dir={tmp_path}")
+    expected = build.vectors(cfg, ["the", "."])
+    (kept,) = (tmp_path / "vectors").glob("*.npz")
+    whole = kept.read_bytes()
+    vector = whole.index(expected["the"].tobytes())
+    content = {
+        "cut": whole[:-30],
+        "emptied": b"",
+        "flipped": whole[:vector] + b"\x01" + whole[vector + 1 :],
+        "shape": whole.replace(b"(2, 2)", b"(1, 2)"),
+    }[damage]
+    assert content != whole
+    for _ in range(2):
+        kept.write_bytes(content)
+        again = build.vectors(cfg, ["the", "."])
+        assert {word: vector.tolist() for word, vector in again.items()} == {
+            word: vector.tolist() for word, vector in expected.items()
+        }
+        assert f"{kept} is damaged" in caplog.text
+        assert kept.read_bytes() == whole
+
+
+def test_vectors_that_cannot_be_kept(tmp_path, monkeypatch, caplog):
+    def refused(*_, **__):
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    (tmp_path / "v.txt").write_text("the 1 2\n")
+    cfg = composed(f"vocab.vectors={tmp_path}/v.txt", f"cache_dir={tmp_path}/cache")
+    monkeypatch.setattr("os.mkdir", refused)
+    assert build.vectors(cfg, ["the"])["the"].tolist() == [1, 2]
+    assert "v.txt are not kept: [Errno 30] Read-only file system" in caplog.text
 
 
 def test_no_file_of_word_vectors(tmp_path):

@@ -4,7 +4,9 @@ they read.
 
 import hashlib
 import json
+import zlib
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -160,11 +162,19 @@ def _sha256(path: Path, cache: Path) -> str:
     key = f"{path.resolve()} {about.st_size} {about.st_mtime_ns} {about.st_ctime_ns}"
     kept = cache / hashlib.sha256(key.encode()).hexdigest()
     if about.st_size > LARGE and kept.is_file():
-        return kept.read_text()
+        digest, _, _ = (text := kept.read_text(errors="replace")).partition(" ")
+        if text == _with_checksum(digest):
+            return digest
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     if about.st_size > LARGE:
-        cache.mkdir(parents=True, exist_ok=True)
-        with atomic(kept) as part:
-            part.write_text(digest)
+        with suppress(OSError):  # a cache that is read only, or full
+            cache.mkdir(parents=True, exist_ok=True)
+            with atomic(kept) as part:
+                part.write_text(_with_checksum(digest))
     return digest
+
+
+def _with_checksum(digest: str) -> str:
+    """A digest as it is kept: a damaged one would make the run another one."""
+    return f"{digest} {zlib.crc32(digest.encode()):08x}"
