@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo paper test lint
+.PHONY: demo paper test lint audit
 .DELETE_ON_ERROR:
 
 demo: $(READY)  ## the main job, cut short at 8 epochs: NER on a generated corpus, with the small biLM that ships
@@ -21,6 +21,9 @@ lint: $(READY)  ## style and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+audit: $(READY)  ## known holes in what is installed; skipped where there is no network for it
+	$(BIN)/python .ci/audit.py
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv

@@ -22,7 +22,7 @@ from omegaconf import DictConfig, OmegaConf
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
-from elmo_bench import build, checkpoint_file, inputs
+from elmo_bench import build, checkpoint_file, inputs, schema
 from elmo_bench.module import TaskModule
 from elmo_bench.runs import result_of, today
 from elmo_bench.text import FALLBACK, UNKNOWN, Vocab, forms
@@ -44,6 +44,7 @@ OWN = re.compile(rf"\$\{{((?:{'|'.join(MODEL)})(?:\.\w+)+)\}}")
 FOLDER = re.compile(rf"^\$\{{({'|'.join(FOLDERS)})\}}(?=/|$)")
 ADDRESS = re.compile(r"\w+://|//|\\\\")
 DEPTH, NODES, LENGTH = 20, 10_000, 10_000  # of a config: nesting, values, characters of a text
+SIZE = 10_000  # of a model's settings, where none of its weights is larger
 LABELS = 4096  # tables of which label may follow which are square
 NUMBER = 100_000  # largest setting of a corpus, such as the stories of a generated one
 TASK = {  # a module of ours, and parts of file names
@@ -118,6 +119,11 @@ def restore(cfg: DictConfig) -> tuple[DictConfig, TaskModule, Vocab]:
     checkpoint = _load(path)
     content, weights = checkpoint[KEY], checkpoint["state_dict"]
     config = _config(cfg, content["config"], path)
+    parts = (config.embed, config.rnn, config.elmo, config.task.get("model"))
+    _check_sizes([OmegaConf.to_container(part) for part in parts if part], weights, path)
+    with checkpoint_file.refusing(path, "its settings, with the command line's"):
+        if wrong := schema.faults(config):
+            raise ValueError("; ".join(wrong))
     vocab = _vocab(content["vocab"], weights, path)
     with checkpoint_file.refusing(path, "its model, with the command line's settings"):
         elmo = build.elmo(config)
@@ -172,6 +178,21 @@ def _no_larger_than(weights: Mapping[str, Tensor]) -> Iterator[None]:
         hook.remove()
 
 
+def _check_sizes(node: Any, weights: Mapping[str, Tensor], path: Path) -> None:
+    """ValueError for a number of layers, say, that no such weights can have."""
+    if isinstance(node, dict | list):
+        for value in node.values() if isinstance(node, dict) else node:
+            _check_sizes(value, weights, path)
+    elif type(node) is int and node > max(SIZE, _longest_axis(weights)):
+        raise ValueError(
+            f"checkpoint={path}: its config holds {node}, but its weights have no such size"
+        )
+
+
+def _longest_axis(weights: Mapping[str, Tensor]) -> int:
+    return max((size for tensor in weights.values() for size in tensor.shape), default=0)
+
+
 def _vocab(state: Any, weights: Mapping[str, Tensor], path: Path) -> Vocab:
     """The vocabulary; ValueError for a state that is none, or is larger than the weights allow."""
     where = f"checkpoint={path}: its {KEY}.vocab"
@@ -183,7 +204,7 @@ def _vocab(state: Any, weights: Mapping[str, Tensor], path: Path) -> Vocab:
             raise ValueError(f"{where}.{key} is no list of texts")
     if state["lowercase"] not in (True, False, FALLBACK):
         raise ValueError(f"{where}.lowercase may be true, false or {FALLBACK}")
-    axis = max((size for tensor in weights.values() for size in tensor.shape), default=0)
+    axis = _longest_axis(weights)
     if len(state["words"]) > axis or len(state["labels"]) > min(axis, LABELS):
         raise ValueError(f"{where} has more words or labels than its weights have rows")
     return Vocab(**state)
@@ -482,7 +503,7 @@ def _encoder(cfg: DictConfig, settings: dict[str, Any], path: Path) -> dict[str,
     """The encoder's option as conf/encoder or the command line has it, for which a checkpoint has
     only `settings` of its own: plain values, and paths of this machine.
     """
-    name, options = settings.get("name"), _options("encoder")
+    name, options = str(settings.get("name")), _options("encoder")
     if "encoder" in inputs.overridden(cfg):
         options[cfg.encoder.name] = cast(dict, OmegaConf.to_container(cfg.encoder))
     if name not in options and {"options", "weights"} <= settings.keys():
@@ -534,7 +555,7 @@ def _data(cfg: DictConfig, stored: Any, path: Path) -> DictConfig:
     checkpoint's, if they are here.
     """
     name = stored.get("option") if isinstance(stored, dict) else None
-    if not name:
+    if not isinstance(stored, dict) or not isinstance(name, str):
         raise ValueError(
             f"checkpoint={path} does not say which corpus it was trained on: give data=NAME"
         )

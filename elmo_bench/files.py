@@ -233,6 +233,8 @@ def _download(
         _retrieve(url, path, sha256)
     else:
         whole = path.with_name(url.rpartition("/")[2])
+        if whole.exists() and not _is_there(whole, sha256):  # another file, which stays
+            whole = path.with_name(f"{sha256[:12]}-{whole.name}")
         _retrieve(url, whole, sha256)
         with atomic(path) as part, part.open("wb") as file:
             file.writelines(_member(whole, member) if member else _lines(whole, *(lines or ())))

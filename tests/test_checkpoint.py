@@ -14,6 +14,7 @@ from omegaconf import open_dict
 
 from elmo_bench import build, inputs
 from elmo_bench.checkpoint import extend, restore
+from elmo_bench.checkpoint import trained as trained_by
 from elmo_bench.encoders.bilm import BiLm, Options, save
 from elmo_bench.jobs.evaluate import evaluate
 from elmo_bench.jobs.predict import predict
@@ -294,11 +295,108 @@ def nested(key, value):
             "nowhere.txt",
             "data.files.test=nowhere.txt, which is not here: give data=NAME",
         ),
+        (
+            "data",
+            {"option": "wikigold", "name": "wikigold", "downloads": {"x": {"url": "https://h/x"}}},
+            "was trained with data=wikigold data.downloads=",
+        ),
+        ("data.size", 10**9, "was trained with data=sample data.size=1000000000: give data=NAME"),
+        ("data.files.test", "https://host/x", "but a file is a path of this machine"),
+        ("data.files", ["x"], "data.files is not a path by split"),
+        ("data.option", {"a": 1}, "does not say which corpus it was trained on"),
+        ("encoder.name", ["mini"], "reads encoder="),
+        ("data.option", "paper", "which is no option of conf/data"),
+        ("encoder.weights", "https://host/x", "may only name a path of this machine"),
+        ("encoder.options", "//host/share/x", "may only name a path of this machine"),
+        ("encoder.theirs", 1, "sets encoder.theirs, but encoder=mini has only"),
+        ("vocab.vectors", "https://host/x", "but a file is a path of this machine"),
+        ("vocab.vectors", 1, "but a file is a path of this machine"),
+        ("vocab.vectors", "???", r"asks for '\?\?\?'"),
+        ("rnn.hidden_size", 10**9, r"holds 1000000000, but its weights have no such size"),
+        ("rnn.hidden_size", 2_000, r"edited.ckpt: its .*(far larger|it may be)"),
+        ("rnn.num_layers", 10_000, r"edited.ckpt: its .*(far larger|it may be)"),
+        ("rnn.hidden_size", "x", r"edited.ckpt: its settings.* rnn.hidden_size=x, but it may be"),
+        ("rnn.hidden_size", 10**40, r"rnn.hidden_size: it holds an integer of over 64 bits"),
+        ("rnn._args_", [1], "its config has a key _args_"),
+        ("embed._target_", "elmo_bench.nn.tokens", "names 'elmo_bench.nn.tokens'"),
+        ("task.metric._target_", "tasks.ner.data.read", "names 'tasks.ner.data.read'"),
+        ("task.model._target_", "tasks.nothing.Model", "names 'tasks.nothing.Model'"),
+        ("elmo.at", ["x"], r"edited.ckpt: its settings.* elmo.at="),
+        ("task.read", "x", r"edited.ckpt: its settings"),
+        ("task.batch_size", "x", r"edited.ckpt: its settings.*batch_size=x, but it may be"),
+        ("encoder.precision", 3, r"edited.ckpt: its settings.* encoder.precision=3, but it may be"),
+        ("elmo.lora", 10**9, r"edited.ckpt: its .*"),
+        ("elmo.at", "${elmo.at}", "refers to what is not there"),
+        ("embed", {1: 2}, "has a key that is no text"),
+        ("rnn.more", ["x" * 20_000], "a text of 20,000 characters"),
     ],
 )
 def test_a_stranger_s_checkpoint_calls_nothing_but_ours(entities, tmp_path, key, value, message):
     with pytest.raises(ValueError, match=message):
         restore(edited(entities[0], tmp_path, nested(key, value)))
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("vocab", {"words": "abc", "labels": [], "lowercase": True}, "words is no list of texts"),
+        ("vocab", {"words": [], "labels": ["O"] * 5000, "lowercase": True}, "more words or labels"),
+        ("vocab", {"words": [], "labels": ["O"], "lowercase": "x"}, "lowercase may be"),
+        ("vocab", ["x"], "is not words, labels and lowercase"),
+        ("config", ["x"], "config holds no settings"),
+        ("encoder", None, "was trained with another encoder"),
+        ("encoder", "82", "was trained with another encoder"),
+        ("run", {"config": {"task": {"name": "${oc.env:HOME}"}}}, "may only refer to its own keys"),
+        ("run", {"config": {"task": {}}}, "its run has no config with task, trainer, data"),
+        ("run", {"config": {"task": {}, "trainer": {}, "data": {}}}, "run.config.seed"),
+    ],
+)
+def test_the_other_parts_of_a_stranger_s_checkpoint(entities, tmp_path, key, value, message):
+    def edit(content):
+        content["elmo_bench"][key] = value
+
+    cfg = edited(entities[0], tmp_path, edit)
+    with pytest.raises(ValueError, match=f"edited.ckpt.*{message}"):
+        trained_by(restore(cfg)[1].content["elmo_bench"], Path(cfg.checkpoint))
+
+
+def test_weights_are_numbers(entities, tmp_path):
+    def edit(content):
+        content["state_dict"]["model.output.bias"][1] = float("nan")
+
+    with pytest.raises(ValueError, match=r"state_dict.model.output.bias: it holds NaN or infinity"):
+        restore(edited(entities[0], tmp_path, edit))
+
+
+def test_what_a_checkpoint_of_an_earlier_version_refers_to(entities, tmp_path):
+    """Its own keys, and the folders of this machine; a new one refers to nothing."""
+    content = torch.load(entities[0], weights_only=True)["elmo_bench"]
+    assert "${" not in str(content["config"])
+
+    def edit(content):
+        config = content["elmo_bench"]["config"]
+        config["elmo"]["at"], config["elmo"]["l2"] = "${task.elmo.at}", "${task.elmo.l2}"
+        config["vocab"]["vectors"] = "${data_dir}/vectors.txt"
+
+    config, _, _ = restore(edited(entities[0], tmp_path, edit, f"data_dir={tmp_path}"))
+    assert (config.elmo.at, config.elmo.l2) == (["input"], content["config"]["elmo"]["l2"])
+    assert config.vocab.vectors == f"{tmp_path}/vectors.txt"
+
+
+def test_vectors_below_another_data_dir(folder, tmp_path):
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here" / "vectors.txt").write_text("the 1 2 3\n")
+    checkpoint, _ = trained(
+        folder,
+        "ner",
+        "encoder=none",
+        f"data_dir={tmp_path}/here",
+        "vocab.vectors=${data_dir}/vectors.txt",
+    )
+    (tmp_path / "here").rename(tmp_path / "there")
+    again = ["job=evaluate", f"checkpoint={checkpoint}", f"data_dir={tmp_path}/there"]
+    config, _, _ = restore(composed(*again))
+    assert config.vocab.vectors == f"{tmp_path}/there/vectors.txt"
 
 
 @pytest.mark.parametrize("whole", ["{oc.env:HOME}", "{oc.create:{_target_:os.getcwd}}"])

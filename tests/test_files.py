@@ -358,6 +358,14 @@ def test_parts_of_one_download(server, requests, tmp_path):
     ]
 
 
+def test_a_part_of_a_download_beside_a_file_of_its_name(server, requests, tmp_path):
+    (tmp_path / "ner").mkdir()
+    (tmp_path / "ner" / "lines.txt").write_text("the user's\n")
+    found = x(tmp_path, {"ner/x.dev": source(server, "lines.txt", lines=[1, 3])}, dev="ner/x.dev")
+    assert found["dev"].read_text() == "one\ntwo\nthree\n"
+    assert (tmp_path / "ner" / "lines.txt").read_text() == "the user's\n"
+
+
 @pytest.mark.parametrize("member", ["../outside.txt", "/tmp/absolute.txt", "trees/../../dots.txt"])
 def test_a_members_name_is_never_a_path(server, tmp_path, member):
     found = x(
