@@ -281,6 +281,7 @@ KNOWN = {*TYPES, *(key for types in JOBS.values() for key in types)}
 # Read by other settings, which have a type, or by nobody but a report.
 REPEATED = (
     "published",
+    "task.callbacks",
     "task.published",
     "task.elmo.",
     "task.classes",
