@@ -1,6 +1,6 @@
 """The sentences of a text: one tokenised sentence a line, or raw text."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from elmo_bench.untrusted import parse_json
@@ -76,23 +76,24 @@ def part_sentences(tokens: Sequence[str]) -> Iterator[Sequence[str]]:
     [['He', 'said', '"', 'no', '.', '"'], ['Dr.', 'Ada', 'left', '!']]
     """
     start = 0
+    open_quotes: set[str] = set()  # the straight ones of the sentence that another will close
     for k, token in enumerate(tokens):
         after_end = any(before in _ENDS for before in tokens[max(start, k - 2) : k])
-        ended = token in _ENDS or (after_end and _closes(tokens, start, k))
+        ended = token in _ENDS or (after_end and _closes(token, open_quotes))
+        if token in _STRAIGHT:
+            open_quotes ^= {token}
         is_last = k + 1 == len(tokens)
-        goes_on = not is_last and (tokens[k + 1] in _ENDS or _closes(tokens, start, k + 1))
+        goes_on = not is_last and (tokens[k + 1] in _ENDS or _closes(tokens[k + 1], open_quotes))
         if ended and not goes_on:
             yield tokens[start : k + 1]
-            start = k + 1
+            start, open_quotes = k + 1, set()
     if start < len(tokens):
         yield tokens[start:]
 
 
-def _closes(tokens: Sequence[str], start: int, position: int) -> bool:
+def _closes(token: str, open_quotes: Collection[str]) -> bool:
     """Whether a token closes a quote or bracket; a straight quote closes the one before it."""
-    token = tokens[position]
-    is_open = tokens[start:position].count(token) % 2 == 1
-    return token in _CLOSING and (token not in _STRAIGHT or is_open)
+    return token in _CLOSING and (token not in _STRAIGHT or token in open_quotes)
 
 
 def chunks(sentences: Iterable[Sequence[str]], tokens: int) -> Iterator[list[Sequence[str]]]:

@@ -1,5 +1,6 @@
 import gzip
 import json
+import time
 
 import pytest
 
@@ -186,3 +187,16 @@ def test_a_byte_order_mark_is_no_part_of_a_text(tmp_path):
     assert [[row.columns for row in rows] for rows in read_blocks(path)] == [[["a", "O"]]]
     path.write_bytes(b"\xef\xbb\xbf\n\na O\n")
     assert [line for _, line in read_lines(path)] == ["", "", "a O"]
+
+
+@pytest.mark.parametrize("piece", ['"', "[]", "“"])
+def test_a_long_line_takes_time_by_its_length_alone(piece):
+    """80 kB of quotes took nine seconds."""
+    tokenize("")
+    times = []
+    for size in (2_000, 32_000):
+        text = (piece * size)[:size]
+        start = time.process_time()
+        assert sum(map(len, part_sentences(tokenize(text)))) > size // 5
+        times.append(time.process_time() - start)
+    assert times[1] < 80 * times[0]  # a quadratic one takes 256 times as long
