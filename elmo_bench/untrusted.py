@@ -5,13 +5,18 @@ Every limit is far above what an honest file needs. Errors are ValueError and be
 
 import gzip
 import json
+import lzma
 import math
+import struct
+import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from io import BufferedIOBase, BufferedReader, RawIOBase
+from io import BufferedIOBase, BufferedReader, BytesIO, RawIOBase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -23,6 +28,11 @@ INTEGERS = range(-(2**63), 2**63)  # of JSON
 # Text packs to a fifth, a regular corpus to a fiftieth, and zeros to a thousandth.
 PACKED_RATIO, PACKED_FREE = 200, 1 << 21  # so many bytes may come out in any case
 BUFFER = 1 << 17
+# What zipfile and numpy raise of damaged files.
+DAMAGE = (
+    *(ValueError, KeyError, TypeError, SyntaxError, RuntimeError, EOFError, OSError),
+    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, OverflowError, MemoryError),
+)
 BOM = b"\xef\xbb\xbf"
 
 
@@ -146,3 +156,44 @@ class _Unpacked(RawIOBase):
                 f"{self.count:,}, which is no text: unpack it yourself if you trust it"
             )
         return count
+
+
+def read_arrays(path: str | Path) -> dict[str, np.ndarray]:
+    """The arrays of numbers in an `.npz`, by name.
+
+    Raises OSError where it cannot be read, and ValueError, with the file, for a damaged one, for
+    arrays of anything but numbers, and for more bytes than the file can honestly hold.
+    """
+    with Path(path).open("rb") as file:
+        try:
+            with zipfile.ZipFile(file) as archive:
+                return _arrays(archive, Path(path).stat().st_size)
+        except DAMAGE as error:
+            raise ValueError(
+                f"{path}: not arrays of numbers (.npz), or damaged: {error or type(error).__name__}"
+            ) from error
+
+
+def _arrays(archive: zipfile.ZipFile, size: int) -> dict[str, np.ndarray]:
+    members = archive.infolist()
+    if (unpacked := sum(one.file_size for one in members)) > PACKED_FREE + PACKED_RATIO * size:
+        raise ValueError(f"{size:,} bytes that unpack to {unpacked:,}")
+    return {
+        one.filename.removesuffix(".npy"): _array(archive.read(one), one.filename)
+        for one in members
+    }
+
+
+def _array(content: bytes, name: str) -> np.ndarray:
+    file = BytesIO(content)
+    version = np.lib.format.read_magic(file)
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else None
+    read = read or np.lib.format.read_array_header_2_0
+    shape, by_column, dtype = read(file)
+    stored, needed = len(content) - file.tell(), math.prod(shape) * dtype.itemsize
+    if dtype.kind not in "biuf" or stored != needed:
+        raise ValueError(
+            f"{name} is {shape} of {dtype}, {needed:,} bytes of numbers, but there are {stored:,}"
+        )
+    values = np.frombuffer(content, dtype, offset=file.tell())
+    return values.reshape(shape, order="F" if by_column else "C")

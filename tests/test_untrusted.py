@@ -2,12 +2,14 @@
 
 import gzip
 import re
+import zipfile
 
+import numpy as np
 import pytest
 
 from elmo_bench import untrusted
 from elmo_bench.text import read_lines
-from elmo_bench.untrusted import opened, parse_json, read_json
+from elmo_bench.untrusted import opened, parse_json, read_arrays, read_json
 
 
 def test_reads_an_object_in_utf8_after_a_byte_order_mark_plain_or_packed(tmp_path):
@@ -77,3 +79,53 @@ def test_a_line_that_does_not_end_is_refused(tmp_path):
     path.write_bytes(b"a\n" + bytes(untrusted.LINE_BYTES + 1))
     with pytest.raises(ValueError, match=r"a\.txt:2: a line of more than 16,777,216 bytes"):
         list(read_lines(path))
+
+
+def _npz(path, name="sentences.npy", shape=(3,), values=b"\1" * 24, kind="<u8"):
+    """An archive whose array says what shape and kind it has, and has these bytes."""
+    header = f"{{'descr': '{kind}', 'fortran_order': False, 'shape': {shape}, }}".encode()
+    content = b"\x93NUMPY\1\0" + len(header).to_bytes(2, "little") + header + values
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(name, content)
+    return path
+
+
+def test_arrays(tmp_path):
+    arrays = {"a": np.arange(6.0).reshape(2, 3), "b": np.asfortranarray(np.eye(3, dtype=np.uint8))}
+    for write in (np.savez, np.savez_compressed):
+        write(tmp_path / "a.npz", **arrays)
+        again = read_arrays(tmp_path / "a.npz")
+        assert all((again[name] == arrays[name]).all() for name in arrays)
+    assert read_arrays(_npz(tmp_path / "a.npz"))["sentences"].shape == (3,)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"shape": (1 << 40,)}, "8,796,093,022,208 bytes of numbers, but there are 24"),
+        ({"kind": "|O"}, "of object"),
+        ({"shape": (3, -1)}, "but there are 24"),
+        ({"values": bytes(1 << 25)}, "bytes that unpack to 33,"),
+        ({"kind": "no"}, ""),
+    ],
+)
+def test_arrays_of_other_sizes_and_kinds_are_not_read(tmp_path, settings, said):
+    path = _npz(tmp_path / "a.npz", **settings)
+    with pytest.raises(ValueError, match=rf"a\.npz: not arrays of numbers .*{said}"):
+        read_arrays(path)
+
+
+def test_any_damage_to_arrays_is_named(tmp_path):
+    path = _npz(tmp_path / "a.npz")
+    content = path.read_bytes()
+    errors = []
+    for position in range(len(content)):
+        path.write_bytes(
+            content[:position] + bytes([content[position] ^ 255]) + content[position + 1 :]
+        )
+        try:
+            read_arrays(path)
+        except ValueError as error:
+            errors.append(str(error))
+    assert len(errors) > len(content) // 2
+    assert all(error.startswith(str(path)) for error in errors)

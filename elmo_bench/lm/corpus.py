@@ -58,15 +58,19 @@ class Corpus:
     def open(cls, folder: str | Path) -> "Corpus":
         """A corpus that `encode` has written; its tokens stay on disk."""
         folder = Path(folder)
-        tokens = np.memmap(folder / "tokens.int32", np.int32, "r")
-        offsets = _offsets(np.fromfile(folder / "lengths.int32", np.int32))
+        words = read_json(folder / "words.json", list, max_bytes=1 << 32)
+        lengths = np.fromfile(folder / "lengths.int32", np.int32)
+        counts = np.fromfile(folder / "counts.int64", np.int64)
+        try:
+            tokens = np.memmap(folder / "tokens.int32", np.int32, "r")
+            _check(tokens, lengths, words, counts)
+        except ValueError as error:
+            raise ValueError(
+                f"{folder}: the files of this encoded text are damaged ({error}): delete the "
+                "folder, and the text is encoded again"
+            ) from error
         corpus = cls.__new__(cls)
-        corpus._set(
-            tokens,
-            offsets,
-            read_json(folder / "words.json", list, max_bytes=1 << 32),
-            np.fromfile(folder / "counts.int64", np.int64),
-        )
+        corpus._set(tokens, _offsets(lengths), words, counts)
         return corpus
 
     @classmethod
@@ -214,6 +218,24 @@ def _encode(
     if len(types) == 2:
         raise ValueError("the corpus has no sentences")
     yield np.array(tokens, dtype=np.int32), np.array(lengths, dtype=np.int32)
+
+
+def _check(
+    tokens: np.ndarray, lengths: np.ndarray, words: Sequence[object], counts: np.ndarray
+) -> None:
+    """Raise ValueError where files of an encoded text do not agree: one pass over the tokens."""
+    if not all(isinstance(word, str) for word in words) or len(words) != len(counts):
+        raise ValueError(f"{len(words)} words, {len(counts)} counts")
+    if lengths.min(initial=1) < 1 or lengths.sum(dtype=np.int64) != len(tokens):
+        raise ValueError(f"{len(tokens)} tokens, but sentences of {lengths.sum(dtype=np.int64)}")
+    left = counts.copy()
+    for start in range(0, len(tokens), _CHUNK):
+        chunk = tokens[start : start + _CHUNK]
+        if chunk.min() < 0 or chunk.max() >= len(words):
+            raise ValueError(f"a token's number is none of {len(words)} words'")
+        left -= np.bincount(chunk, minlength=len(words))
+    if left.any():
+        raise ValueError("some words do not occur as often as was counted")
 
 
 def _offsets(lengths: np.ndarray) -> np.ndarray:

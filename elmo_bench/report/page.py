@@ -276,12 +276,18 @@ def _epochs(run: Run, metric: str | None) -> list[Point]:
     if not path.is_file():
         return []
     name = f"val/{metric or run['config']['task']['monitor']}"
-    with path.open(encoding="utf-8", newline="") as file:
-        rows = [
-            (int(row["epoch"]), float(row[name]))
-            for row in csv.DictReader(file)
-            if row.get("epoch") and row.get(name)
-        ]
+    rows = []
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        reader = csv.DictReader(file)
+        try:
+            for row in reader:
+                if row.get("epoch") and row.get(name):
+                    rows.append((int(row["epoch"]), float(row[name])))
+                    if rows[-1][0] < 0 or not math.isfinite(rows[-1][1]):
+                        raise ValueError(f"epoch {row['epoch']}, {name} {row[name]}")
+        except (ValueError, csv.Error) as error:
+            line = f"{path}:{reader.line_num}"
+            raise ValueError(f"{line}: not the figures of an epoch: {error}") from error
     # What stands beyond the last epoch is the best one, measured once more.
     return [Point(epoch + 1.0, 100 * value) for epoch, value in rows if epoch < run["epochs"]]
 

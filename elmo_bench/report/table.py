@@ -8,13 +8,13 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
-from zipfile import BadZipFile
 
 import numpy as np
 from jaxtyping import Float, UInt
 
 from elmo_bench.checks import one_of
 from elmo_bench.runs import EARLIER, Run, choice, distinguishing, full_keys, number, varies
+from elmo_bench.untrusted import read_arrays
 
 from .published import published
 from .significance import bootstrap, holm, randomisation, seeds
@@ -291,6 +291,9 @@ def _compare(
                 f"no test, since {run['folder']} and {runs[0]['folder']} were measured on other "
                 f"{split} examples",
             )
+    shapes = {counts.shape for _, counts in found}
+    if len(shapes) > 1:
+        return plain, f"no test, since the runs' counts/{split}.npz have shapes {sorted(shapes)}"
     ours, theirs = (
         np.stack([counts for _, counts in part])
         for part in (found[: len(runs)], found[len(runs) :])
@@ -312,16 +315,23 @@ def _counts(
     nothing = np.zeros(0, dtype=np.uint64), np.zeros((0, 1, 4))
     if not path.is_file():
         return nothing
-    try:
-        with np.load(path) as arrays:
-            name = name if name in arrays else EARLIER.get(name, name)
-            if name not in arrays:
-                return nothing
-            sentences, places = np.unique(arrays["sentences"], return_inverse=True)
-            counts = np.zeros((len(sentences), *arrays[name].shape[1:]))
-            np.add.at(counts, places, arrays[name])
-    except (ValueError, KeyError, BadZipFile) as error:
+    arrays = read_arrays(path)
+    name = name if name in arrays else EARLIER.get(name, name)
+    if name not in arrays:
+        return nothing
+    rows, numbers = arrays[name], arrays.get("sentences", nothing[0])
+    if (
+        numbers.dtype != np.uint64
+        or numbers.ndim != 1
+        or rows.shape != (len(numbers), *rows.shape[1:2], 4)
+        or not np.isfinite(rows).all()
+        or rows.min(initial=0) < 0
+    ):
         raise ValueError(
-            f"{path}: not the counts of examples that a run leaves: {error!r}"
-        ) from error
+            f"{path}: not the counts of examples that a run leaves: {name} is {rows.shape}, and "
+            f"may be ({len(numbers)}, N, 4) of finite numbers from 0 on"
+        )
+    sentences, places = np.unique(numbers, return_inverse=True)
+    counts = np.zeros((len(sentences), *rows.shape[1:]))
+    np.add.at(counts, places, rows)
     return sentences, counts

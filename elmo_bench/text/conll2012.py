@@ -16,7 +16,7 @@ from .spans import Span
 MIN_COLUMNS = 12  # those of a sentence without predicates
 
 _GAP = re.compile("[ \t]+")  # a word may hold other white space
-_BEGIN = re.compile(r"#begin document \((?P<id>[^()]+)\);?(?: part (?P<part>\d+))?\s*")
+_BEGIN = re.compile(r"#begin document \((?P<id>[^()]+)\);?(?: part (?P<part>\d{1,9}))?\s*")
 _CELL = re.compile(r"(?:\((?P<label>[^()*]+))?\*(?P<end>\))?")
 
 

@@ -20,6 +20,7 @@ LINES = 1000  # whose numbers are read at once
 BLOCK = 1 << 22  # bytes of a binary file that are read at once
 WORD_BYTES, WIDTH = 10_000, 100_000  # more than any word and vector of a binary file has
 FASTTEXT = b"\xba\x16\x4f\x2f"  # the first bytes of fastText's .bin
+HEADER = re.compile(rb"\d{1,18} \d{1,18}\s*")
 NUMBER = re.compile(rb"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?", re.IGNORECASE)
 Block = tuple[list[str], np.ndarray]  # some words, and their vectors, "words width"
 
@@ -48,10 +49,7 @@ def read_vectors(path: str | Path, wanted: Collection[str]) -> dict[str, np.ndar
                 f"{path}:{number}: a vector of {len(values)} numbers, but the first has {width}"
             )
         if word in wanted:
-            try:
-                vectors[word] = np.array([*map(float, values)], dtype=np.float32)
-            except ValueError as error:
-                raise ValueError(f"{path}:{number}: {error}") from error
+            vectors[word] = _vector(values, f"{path}:{number}")
     return vectors
 
 
@@ -93,9 +91,6 @@ def read_table(path: str | Path) -> tuple[dict[str, int], np.ndarray]:
     rows: dict[str, int] = {}
     table, count = np.zeros((1, 1), dtype=np.float32), 1
     for words, vectors in _binary_blocks(path) if is_binary else _text_blocks(path):
-        if not (finite := np.isfinite(vectors).all(1)).all():
-            word = words[int(finite.argmin())]
-            raise ValueError(f"{path}: the vector of {word!r} holds a number that is not finite")
         end = count + len(words)
         if not rows:
             table = np.zeros((end, vectors.shape[1]), dtype=np.float32)
@@ -117,7 +112,7 @@ def _text_blocks(path: Path) -> Iterator[Block]:
     number = 0
     for number, line in read_bytes(path):
         word, _, values = line.rstrip(b" \r\n").partition(b" ")
-        if number == 1 and word.isdigit() and values.isdigit():  # "count width", as word2vec has it
+        if number == 1 and HEADER.fullmatch(line):  # "count width", as word2vec has it
             width, owner = int(values), "its first line says"
             continue
         more = (values.count(b" ") + 1 if values else 0) - width
@@ -146,16 +141,28 @@ def _numbers(fields: Sequence[bytes], width: int, source: str, last: int) -> np.
         with warnings.catch_warnings():
             warnings.simplefilter("error", DeprecationWarning)  # of what is no number
             numbers = np.fromstring(b" ".join(fields), dtype=np.float32, sep=" ")
+        if not np.isfinite(numbers).all():
+            raise ValueError  # the line of it is found below
         return numbers.reshape(len(fields), width)
     except (DeprecationWarning, ValueError):
         vectors = np.empty((len(fields), width), dtype=np.float32)
         first = last - len(fields) + 1
         for row, values in enumerate(fields):
-            try:
-                vectors[row] = [*map(float, values.split(b" "))]
-            except ValueError as error:
-                raise ValueError(f"{source}:{first + row}: {error}") from error
+            vectors[row] = _vector(values.split(b" "), f"{source}:{first + row}")
         return vectors
+
+
+def _vector(values: Sequence[str | bytes], source: str) -> np.ndarray:
+    """Numbers as they stand in a file; ValueError for what is none, or not finite in float32."""
+    try:
+        with np.errstate(over="ignore"):
+            vector = np.array([*map(float, values)]).astype(np.float32)
+    except ValueError as error:
+        raise ValueError(f"{source}: {error}") from error
+    if not np.isfinite(vector).all():
+        number = values[int(np.isfinite(vector).argmin())]
+        raise ValueError(f"{source}: {number!r} is not a finite number in float32")
+    return vector
 
 
 def _binary_blocks(path: Path) -> Iterator[Block]:
@@ -169,7 +176,13 @@ def _binary_blocks(path: Path) -> Iterator[Block]:
         count, width = _binary_sizes(file, path)
         vectors = _binary_vectors(file, path, count, width)
         while block := list(islice(vectors, LINES)):
-            yield [word for word, _ in block], np.stack([vector for _, vector in block])
+            words, stacked = [word for word, _ in block], np.stack([vector for _, vector in block])
+            if not (finite := np.isfinite(stacked).all(1)).all():
+                word = words[int(finite.argmin())]
+                raise ValueError(
+                    f"{path}: the vector of {word!r} holds a number that is not finite"
+                )
+            yield words, stacked
 
 
 def _binary_sizes(file: BufferedIOBase, path: Path) -> tuple[int, int]:

@@ -181,12 +181,15 @@ def merge(clusters: Iterable[Iterable[Mention]]) -> tuple[tuple[Mention, ...], .
     >>> merge([[(4, 5), (0, 0)], [(7, 7), (8, 8)], [(8, 8), (0, 0)]])
     (((0, 0), (4, 5), (7, 7), (8, 8)),)
     """
-    merged: list[set[Mention]] = []
+    homes: dict[Mention, set[Mention]] = {}  # the merged cluster that a mention is in
     for cluster in map(set, clusters):
-        apart = [other for other in merged if other.isdisjoint(cluster)]
-        sharing = [other for other in merged if not other.isdisjoint(cluster)]
-        merged = [*apart, cluster.union(*sharing)]
-    return tuple(sorted(tuple(sorted(cluster)) for cluster in merged))
+        sharing = {id(homes[mention]): homes[mention] for mention in cluster & homes.keys()}
+        *smaller, largest = sorted([cluster, *sharing.values()], key=len)
+        for other in [cluster, *smaller]:
+            largest |= other
+            homes.update(dict.fromkeys(other, largest))
+    merged = {id(cluster): cluster for cluster in homes.values()}
+    return tuple(sorted(tuple(sorted(cluster)) for cluster in merged.values()))
 
 
 def genre(document: str) -> int:

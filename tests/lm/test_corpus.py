@@ -93,3 +93,16 @@ def test_a_vocabulary_has_what_a_line_can_hold():
         "a",
         "é\u2028",
     ]
+
+
+@pytest.mark.parametrize("name", ["tokens.int32", "lengths.int32", "counts.int64"])
+def test_a_damaged_encoded_text_is_named(tmp_path, name):
+    """Emptied, cut, doubled, or any byte changed: counts tell."""
+    folder = tmp_path / "corpus"
+    Corpus.encode([["a", "b"], ["b", "c", "b"]], folder)
+    content = (folder / name).read_bytes()
+    changed = [content[:k] + bytes([content[k] ^ 3]) + content[k + 1 :] for k in range(8)]
+    for damaged in (b"", content[:-1], content[:-4], content + content, *changed):
+        (folder / name).write_bytes(damaged)
+        with pytest.raises(ValueError, match="corpus"):
+            Corpus.open(folder)

@@ -553,7 +553,7 @@ def test_runs_without_counts_or_on_other_examples_have_no_test(tmp_path):
     assert "were measured on other test examples" in found.notes[1]
     assert "+10.00" in text(found)
     (tmp_path / "old" / "counts" / "test.npz").write_text("?")
-    with pytest.raises(ValueError, match=r"old/counts/test.npz: not the counts of examples"):
+    with pytest.raises(ValueError, match=r"old/counts/test.npz: not arrays of numbers"):
         report(collect([tmp_path]), None, ["elmo.mix"], baseline=("none",))
 
 

@@ -200,3 +200,10 @@ def test_a_long_line_takes_time_by_its_length_alone(piece):
         assert sum(map(len, part_sentences(tokenize(text)))) > size // 5
         times.append(time.process_time() - start)
     assert times[1] < 80 * times[0]  # a quadratic one takes 256 times as long
+
+
+def test_a_vector_that_is_not_finite_is_refused_by_file_and_line(tmp_path):
+    for number in ("nan", "-inf", "1e39"):
+        (tmp_path / "v.txt").write_text(f"a 1 2\nb 1 {number}\n")
+        with pytest.raises(ValueError, match=rf"v.txt:2: '{number}' is not a finite number"):
+            read_vectors(tmp_path / "v.txt", {"a", "b"})
