@@ -63,7 +63,9 @@ def main(cfg: DictConfig) -> object:
             failure.write_text(traceback.format_exc(), encoding="utf-8")
         if isinstance(error, ValueError | OSError | FloatingPointError | ImportError):
             details = f"\n(details: {cfg.run_dir}/error.txt)" if cfg.run_dir else ""
-            raise CompactHydraException(f"{error}{details}") from error
+            from elmo_bench.report.escape import lines
+
+            raise CompactHydraException(lines(f"{error}{details}")) from error
         raise
 
 

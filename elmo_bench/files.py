@@ -151,7 +151,8 @@ def is_taken(path: str | Path) -> bool:
 def sole(path: str | Path, what: str) -> Iterator[None]:
     """Hold `path`.lock; OSError, which begins with `what`, if another process has it.
 
-    It says which one: `path`.owner has its number and its machine.
+    It says which one: `path`.owner has its number and its machine. `path`.lock goes when the block
+    has ended well; what was begun and not ended has one.
     """
     lock, owner = FileLock(f"{path}.lock"), Path(f"{path}.owner")
     try:
@@ -168,6 +169,7 @@ def sole(path: str | Path, what: str) -> Iterator[None]:
         with atomic(owner) as part:
             part.write_text(f"process {os.getpid()} on {socket.gethostname()}", encoding="utf-8")
         yield
+        Path(lock.lock_file).unlink(missing_ok=True)
     finally:
         owner.unlink(missing_ok=True)
         lock.release()

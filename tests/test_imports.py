@@ -47,7 +47,7 @@ MAY = {
     "checkpoint": {"build", "checkpoint_file", "inputs", "module", "runs", "schema", "text"},
     "wandb_logger": {"build"},
     "report": {"runs"},
-    "launch": {"inputs", "runs"},
+    "launch": {"inputs", "report", "runs"},
     "jobs": {
         *(
             "again",

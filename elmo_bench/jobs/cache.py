@@ -12,9 +12,9 @@ from typing import NamedTuple
 from omegaconf import DictConfig
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from elmo_bench.files import is_taken, remove_unheld
+from elmo_bench.report import plain
 
 log = logging.getLogger(__name__)
 KINDS = {
@@ -55,7 +55,7 @@ def cache(cfg: DictConfig) -> None:
         if entry.kind in chosen or "all" in chosen:
             _remove(entry)
     entries = [*_entries(folder)]
-    table = Table("kind", "", "name", "MB", "last used", show_footer=True, title=str(folder))
+    table = Table("kind", "", "name", "MB", "last used", show_footer=True, title=plain(str(folder)))
     size = table.columns[3]
     size.justify, size.footer = "right", f"{sum(entry.size for entry in entries) / 1e6:,.1f}"
     for entry in entries:
@@ -64,7 +64,7 @@ def cache(cfg: DictConfig) -> None:
         name = next(
             (path.name for path in entry.path.glob("*") if entry.kind == "elmo"), entry.path.name
         )
-        table.add_row(entry.kind, KINDS[entry.kind], Text(name), f"{entry.size / 1e6:,.1f}", when)
+        table.add_row(entry.kind, KINDS[entry.kind], plain(name), f"{entry.size / 1e6:,.1f}", when)
     Console(markup=False, emoji=False).print(table)
 
 

@@ -52,7 +52,6 @@ def embed(cfg: DictConfig) -> None:
     _check(cfg, output)
     with sole(f"{output}.part", f"output={output}"):
         _embed(cfg, output)
-        Path(f"{output}.part.lock").unlink(missing_ok=True)  # beside a user's files
 
 
 def _embed(cfg: DictConfig, output: Path) -> None:

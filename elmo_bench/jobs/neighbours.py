@@ -11,6 +11,7 @@ from rich.text import Text
 
 from elmo_bench import build
 from elmo_bench.encoders import encode, encode_each
+from elmo_bench.report import plain
 from elmo_bench.text import chunks, read_sentences
 
 CHUNK = 32_768  # tokens of the text that are in memory at a time
@@ -73,6 +74,7 @@ def find(tokens: list[str], word: str | int) -> int:
 
 def in_context(tokens: list[str], position: int) -> Text:
     """A word, in bold, and the words around it."""
+    tokens = [*map(plain, tokens)]
     before = [f"{token} " for token in tokens[max(0, position - CONTEXT) : position]]
     after = [f" {token}" for token in tokens[position + 1 : position + 1 + CONTEXT]]
     return Text.assemble(*before, (tokens[position], "bold"), *after)

@@ -431,8 +431,8 @@ def write_card(
     seen = trainer.step / trainer.epoch_steps
     softmax = "sampled" if plan.samples else "full"
     rows = {
-        "command": escape.markdown(shlex.join(["python", "run.py", *sys.argv[1:]])),
-        "text": f"{escape.markdown(str(cfg.text.name))}: {counts}",
+        "command": shlex.join(["python", "run.py", *sys.argv[1:]]),
+        "text": f"{cfg.text.name}: {counts}",
         "parameters": f"{size(trainer.model):,} (fp16), without the softmax",
         "training": f"optimizer {cfg.bilm_optimizer.name}, {settings}; seed {cfg.seed}",
         "seen": f"{seen:.2f} epochs, {trainer.step:,} steps",
@@ -453,7 +453,7 @@ def write_card(
         "",
         "| | |",
         "|---|---|",
-        *(f"| {key} | {value} |" for key, value in rows.items()),
+        *(f"| {key} | {escape.markdown(value)} |" for key, value in rows.items()),
     ]
     lines += [
         "",

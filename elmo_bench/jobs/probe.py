@@ -21,6 +21,7 @@ from torch import Tensor
 from elmo_bench import build, inputs
 from elmo_bench.encoders import Encoder, encode_each
 from elmo_bench.files import atomic
+from elmo_bench.report import plain
 from elmo_bench.text import read_conllu, read_documents
 
 log = logging.getLogger(__name__)
@@ -221,5 +222,5 @@ def print_figures(figures: Mapping[str, float], num_layers: int, title: str) -> 
             *(f"{100 * figures[f'{name}/{row}']:.2f}" for name in probes),
         )
     console = Console(markup=False, emoji=False)
-    console.print(f"\n{title}")
+    console.print(f"\n{plain(title)}")
     console.print(table)

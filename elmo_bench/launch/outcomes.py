@@ -47,14 +47,17 @@ def print_outcomes(outcomes: Mapping[int, Outcome]) -> None:
         if len(outcomes) > 1
         else set()
     )
+    from elmo_bench.report import plain
+
     table = Table("", "run", "", "seconds", "")
     for number, outcome in outcomes.items():
+        own = " ".join(override for override in outcome.overrides if override not in shared)
         table.add_row(
             str(number),
-            " ".join(override for override in outcome.overrides if override not in shared),
+            plain(own),
             outcome.status,
             f"{outcome.seconds:.0f}",
-            outcome.reason,
+            plain(outcome.reason),
             style="" if outcome.folder else "red",
         )
     Console(markup=False, emoji=False).print(table)

@@ -3,10 +3,13 @@ shown and nothing else.
 """
 
 import html
+import logging
 import re
 
-# Control characters, line breaks, and what XML and UTF-8 cannot hold.
-_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufffe\uffff]")
+# Control characters, line breaks, what turns text around, and what XML and UTF-8 cannot hold.
+_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
+# What a spreadsheet takes for a formula; a number and a lone - are none.
+_FORMULA = re.compile(r"[=+@-](?![\d.]*$)")
 # Characters that mark up text in GitHub's Markdown: everywhere, at the edge of a word, in a link,
 # at the start of a line.
 _MARKDOWN = re.compile(r"[\\`*<&|~$]|(?<![^\W_])_|_(?![^\W_])|\](?=[(\[:])|^[#>]")
@@ -21,6 +24,28 @@ def plain(text: str) -> str:
     'a\\nb\\x1b[0m'
     """
     return _UNPRINTABLE.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
+
+
+def lines(text: str) -> str:
+    """As `plain`, of a text whose line breaks and tabs stay."""
+    return re.sub(r"[^\n\t]+", lambda match: plain(match[0]), text)
+
+
+class PlainLines(logging.Formatter):
+    """Log lines as `lines` shows them: a name in them does nothing to the terminal."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return lines(super().format(record))
+
+
+def csv(text: str) -> str:
+    """For a field of CSV, which a spreadsheet may open.
+
+    >>> csv("=HYPERLINK(1)"), csv("-0.5"), csv("-")
+    ("'=HYPERLINK(1)", '-0.5', '-')
+    """
+    text = plain(text)
+    return f"'{text}" if _FORMULA.match(text) else text
 
 
 def markdown(text: str) -> str:

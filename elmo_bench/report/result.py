@@ -8,6 +8,8 @@ from rich.table import Table
 
 from elmo_bench.runs import Result
 
+from .escape import lines, plain
+
 
 def print_result(result: Result, cfg: DictConfig) -> None:
     """The test figures (without a test file those of dev) by type and overall, the mix, the
@@ -39,7 +41,7 @@ def print_result(result: Result, cfg: DictConfig) -> None:
 
 def print_line(line: str) -> None:
     """Print a line as it stands: a path in it is never broken."""
-    Console(markup=False, emoji=False).print(line, soft_wrap=True, highlight=False)
+    Console(markup=False, emoji=False).print(lines(line), soft_wrap=True, highlight=False)
 
 
 def rate(value: float) -> str:
@@ -64,10 +66,10 @@ def print_metrics(metrics: Mapping[str, float], split: str, title: str) -> None:
     table = Table()
     table.add_column("")
     for kind in kinds:
-        table.add_column(kind, justify="right")
+        table.add_column(plain(kind), justify="right")
     for group in sorted(groups, key=lambda group: (group == "", group)):
         figures = (metrics.get("/".join(filter(None, (split, group, kind)))) for kind in kinds)
         cells = ("" if figure is None else f"{100 * figure:.2f}" for figure in figures)
-        table.add_row(group or "all", *cells, style="" if group else "bold")
+        table.add_row(plain(group) or "all", *cells, style="" if group else "bold")
     print_line(f"\n{title}, in percent")
     Console(markup=False, emoji=False).print(table)

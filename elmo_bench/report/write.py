@@ -247,7 +247,14 @@ def as_json(reports: Sequence[Report]) -> str:
 
 def as_csv(reports: Sequence[Report]) -> str:
     """The records, all with all columns."""
-    rows: Sequence[dict[str, Any]] = [row for report in reports for row in records(report)]
+    rows: Sequence[dict[str, Any]] = [
+        {
+            escape.csv(key): escape.csv(value) if isinstance(value, str) else value
+            for key, value in row.items()
+        }
+        for report in reports
+        for row in records(report)
+    ]
     file = io.StringIO()
     writer = csv.DictWriter(
         file, list(dict.fromkeys(key for row in rows for key in row)), lineterminator="\n"

@@ -1,0 +1,185 @@
+"""Any text as a name or a value is shown in every format, and does nothing else there."""
+
+import csv
+import io
+import json
+import logging
+import re
+import tempfile
+from html.parser import HTMLParser
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+from omegaconf import OmegaConf
+from rich.console import Console
+
+from elmo_bench.launch import Outcome, print_outcomes
+from elmo_bench.report import (
+    as_csv,
+    as_json,
+    collect,
+    escape,
+    grids,
+    latex,
+    markdown,
+    page,
+    picture,
+    report,
+    terminal,
+)
+from elmo_bench.report.result import print_metrics, print_result
+from elmo_bench.runs import Result
+
+# Characters that mean something in one of the formats, more often than others.
+MARKS = st.sampled_from(
+    [*"\\|<>&$%#_{}[]()*`~^!=+-@'\"/:;, \n\r\t\x00\x1b\x08\x7f\u2028\u202e\ud800"]
+)
+TEXTS = st.text(st.one_of(MARKS, st.characters(exclude_categories=())), min_size=1, max_size=12)
+
+
+def reported(name, value, kind):
+    """A report in which texts are a corpus, an encoder, values of the config, a layer's place, a
+    metric and a title.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        for number, (corpus, mix) in enumerate([(name, value), (name, "b"), ("c", value)]):
+            config = {
+                "task": {"name": name, "monitor": kind},
+                "data": {"name": corpus},
+                "encoder": {"name": name},
+                "elmo": {"mix": mix},
+                "fraction": 1.0,
+                "seed": 1,
+            }
+            content = {
+                "task": name,
+                "seed": 1,
+                "metrics": {f"test/{kind}": 0.5, "val/f1": 0.5},
+                "mix": {"elmo/input/s0": 0.5, "elmo/input/gamma": 1.0},
+                "epochs": 0,
+                "config": config,
+            }
+            run = Path(folder, str(number))
+            run.mkdir()
+            (run / "result.json").write_text(json.dumps(content))
+        runs = collect([folder])
+    return report(runs, ["data"], ["elmo.mix"], title=name)
+
+
+# Of texts that mean nothing anywhere: so many elements, lines and cells there are to be.
+PLAIN = reported("a", "d", "f")
+
+
+@given(TEXTS, TEXTS, TEXTS)
+@settings(max_examples=25, deadline=None)
+def test_any_text_in_every_format(name, value, kind):
+    shown = reported(name, value, kind)
+    if {"b", "c"} & {name, value} or name == value:  # fewer rows or columns
+        return
+    for form in (elements, paths, rows_of_latex, rows_of_markdown, records, cells):
+        assert form(shown) == form(PLAIN), form.__name__
+
+
+def elements(shown):
+    """The tags of the page, as a browser sees them, and as XML."""
+    whole = page([shown])
+    tags = []
+    parser = HTMLParser()
+    parser.handle_starttag = lambda tag, attributes: tags.append((tag, len(attributes)))
+    parser.feed(whole)
+    return sorted(tags), len([*ElementTree.fromstring(whole.encode()).iter()])
+
+
+def paths(shown):
+    """The elements of the picture."""
+    whole = ElementTree.fromstring(picture([shown]).encode())
+    return sorted(element.tag for element in whole.iter())
+
+
+def rows_of_latex(shown):
+    """The number of cells in each line; nothing in one is a command, a comment or a formula."""
+    rows = []
+    for line in latex([shown]).split("\n"):
+        if line.startswith("%") or re.fullmatch(r"\\\w+(\{\w+\})*|", line):
+            rows.append(line[:1])
+            continue
+        line = line.removesuffix(r" \\")
+        line = re.sub(r"\\text(backslash|asciitilde|asciicircum)\{\}", "", line)
+        line = re.sub(r"\\[_%&#${}]|\$(\\pm|[<>|])\$|(^|& |\\textbf\{)\{\}(?=[\[*])", r"\2", line)
+        line = re.sub(r"\\textbf\{([^{}]*)\}", r"\1", line)
+        assert not set(line) & set("\\{}$#%^~_"), line
+        rows.append(str(line.count("&")))
+    return sorted(rows)
+
+
+def rows_of_markdown(shown):
+    """The kinds of its tokens: no HTML, no link; every row has its cells."""
+    text = markdown([shown])
+    inside = MarkdownIt("commonmark").enable("table").parse(text)
+    kinds = {child.type for token in inside for child in token.children or ()}
+    assert kinds <= {"text", "text_special", "strong_open", "strong_close"}, kinds
+    tables = [token.type for token in inside if token.type in ("table_open", "tr_open", "td_open")]
+    assert "html_block" not in {token.type for token in inside}
+    return tables, [len(re.findall(r"(?<!\\)(?:\\\\)*\|", line)) for line in text.splitlines()]
+
+
+def records(shown):
+    """The size of the table; no field is a formula, and JSON holds what was given."""
+    rows = [*csv.reader(io.StringIO(as_csv([shown])))]
+    for field in (field for row in rows for field in row):
+        assert field in ("-",) or not re.match(r"[=+@\t\r]|-(?![\d.]+$)", field)
+    content = json.loads(as_json([shown]))
+    assert [*content] == [shown.title]
+    return len(rows), {len(row) for row in rows}
+
+
+def cells(shown):
+    """The number of the terminal's tables; no control character is in them."""
+    console = Console(width=1000, file=io.StringIO(), emoji=False)
+    for grid in grids(shown):
+        console.print(terminal(grid))
+    printed = console.file.getvalue()
+    assert printed == escape.lines(printed)
+    return len(grids(shown))
+
+
+@given(TEXTS)
+@settings(max_examples=30, deadline=None)
+def test_any_text_on_the_terminal(name):
+    """What a run and a sweep print of themselves at their end."""
+    stream = io.StringIO()
+    result = Result(
+        task=name,
+        seed=1,
+        metrics={f"test/{name}/f1": 0.5, "test/f1": 0.5},
+        mix={f"elmo/{name}": 0.5},
+        parameters={},
+        seconds={"training": 1.0, "total": 2.0},
+        epochs=1,
+        examples_per_second=1.0,
+        device="cpu",
+    )
+    cfg = OmegaConf.create({"data": {"name": ""}, "encoder": {"name": ""}, "run_dir": "x[/x]"})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sys.stdout", stream)
+        patch.setenv("COLUMNS", "1000")
+        print_result(result, cfg)
+        print_metrics(result.metrics, "test", name)
+        print_outcomes({0: Outcome([name], "failed", reason=name), 1: Outcome(["a"], "done")})
+    printed = stream.getvalue()
+    assert printed == escape.lines(printed)
+    assert "x[/x]/result.json" in printed
+    if not name.isspace():
+        assert escape.plain(name).split()[0] in printed
+
+
+def test_a_log_line_does_nothing_to_the_terminal():
+    formatter = escape.PlainLines("%(message)s")
+    record = logging.LogRecord(
+        "", logging.INFO, "", 0, "corpus %s\n\tread", ("\x1b]0;x\x07",), None
+    )
+    assert formatter.format(record) == "corpus \\x1b]0;x\\x07\n\tread"
