@@ -62,12 +62,21 @@ class Last(Callback):
         self.batches = 0  # of this epoch, that training has seen
         self.written = 0.0
         self.random: dict[str, Any] | None = None  # to go on with
-        self.schedules: list[Any] = []  # their states, to go on with
+        self.going_on: dict[str, Any] = {}  # the checkpoint to go on with
         self.has_begun = False  # whether a step has been done, by this process
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        for saved, config in zip(self.schedules, trainer.lr_scheduler_configs, strict=False):
-            _check_like(saved, config.scheduler.state_dict(), "lr_schedulers")
+        if not self.going_on:
+            return
+        schedules: list[Any] = [config.scheduler for config in trainer.lr_scheduler_configs]
+        parts: dict[str, list[Any]] = {
+            "optimizer_states": trainer.optimizers,
+            "lr_schedulers": schedules,
+        }
+        for key, ours in parts.items():
+            for saved, each in zip(self.going_on[key], ours, strict=True):
+                _check_like(saved, each.state_dict(), key)
+        self.going_on = {}
 
     def on_train_batch_start(
         self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int
@@ -124,7 +133,7 @@ class Last(Callback):
         ours = {callback.state_key: callback.state_dict() for callback in _callbacks(trainer)}
         _check_like(checkpoint["callbacks"], ours, "callbacks")
         _check_like(checkpoint["loops"]["fit_loop"], trainer.fit_loop.state_dict(), "loops")
-        self.schedules = checkpoint["lr_schedulers"]
+        self.going_on = checkpoint
         trainer.datamodule.start = state["epoch"], state["batches"]  # type: ignore[attr-defined]
         trainer.should_stop = state["is_over"]
         self.random = state["random"][trainer.global_rank % len(state["random"])]

@@ -135,6 +135,41 @@ def test_a_kill_in_the_middle_of_writing(tmp_path, monkeypatch):
     assert torch.load(tmp_path / "last.ckpt", weights_only=True) == {"step": 1}
 
 
+def test_a_last_ckpt_that_is_none(composed):
+    """It is named, and stays: only a person takes a run's hours away."""
+    cfg = composed(
+        "killed",
+        *SMALL["ner"],
+        "encoder=none",
+        "fit.batch_size=4",
+        "resume=true",
+        "fit.save_minutes=0",
+    )
+    train_and_kill(cfg, TaskModule, "training_step", until(1))
+    path = Path(cfg.run_dir, "last.ckpt")
+    saved, content = torch.load(path, weights_only=True), path.read_bytes()
+    damaged = bytearray(content)
+    damaged[len(damaged) // 2] ^= 1
+    path.write_bytes(damaged)
+    with pytest.raises(ValueError, match=r"^\S*last.ckpt: not a checkpoint, or a damaged one.*CRC"):
+        train(cfg)
+    wrong = [
+        {"last": 5},
+        {"callbacks": {**saved["callbacks"], "EpochLines": {"best": "x"}}},
+        {"loops": {}},
+        {"lr_schedulers": 5},
+        {"state_dict": {}},
+        {"optimizer_states": []},
+    ]
+    for changes in wrong:
+        torch.save(saved | changes, path)
+        with pytest.raises(ValueError, match=r"^\S*last.ckpt: this run cannot go on from it"):
+            train(cfg)
+    assert path.is_file()
+    path.write_bytes(content)
+    assert train(cfg)
+
+
 def test_a_folder_that_has_moved(composed, tmp_path):
     """The best checkpoint is looked for where the run is now."""
     settings = [*SMALL["ner"], "fit.batch_size=4"]
