@@ -2,11 +2,14 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any, Literal
+from typing import Annotated, Any
+
+from annotated_types import Predicate
 
 PADDING, UNKNOWN = 0, 1
-Case = Literal[True, False, "fallback"]  # whether words are looked up in lower case
-FALLBACK: Literal["fallback"] = "fallback"  # only words that have no vector as they stand
+FALLBACK = "fallback"  # only words that have no vector as they stand
+CASES = (True, False, FALLBACK)  # whether words are looked up in lower case
+Case = Annotated[bool | str, Predicate(CASES.__contains__), "true, false or fallback"]
 
 
 def forms(word: str, lowercase: Case) -> tuple[str, ...]:
