@@ -100,9 +100,10 @@ def _offsets(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _part_full_stop(word: str) -> list[str]:
-    ends = len(word) > 1 and word[-1] == "." and word[-2] != "."
-    if ends and not _ABBREVIATIONS.fullmatch(word) and not _INITIALS.fullmatch(word):
-        return [word[:-1], "."]
+    if len(word) > 1 and word[-1] == "." and word[-2] != ".":
+        last = _FINE.split(word)[-1]  # so that finer tokens only part these further
+        if not _ABBREVIATIONS.fullmatch(last) and not _INITIALS.fullmatch(last):
+            return [word[:-1], "."]
     return [word] if word else []
 
 

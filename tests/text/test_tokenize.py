@@ -48,6 +48,7 @@ def test_every_token_stands_where_it_says(text: str, fine: bool) -> None:
 
 @settings(max_examples=100, deadline=None)
 @given(TEXTS)
+@example("/A.:")
 def test_fine_tokens_only_part_the_others_further(text: str) -> None:
     ends = {token.end for token in tokenize_with_offsets(text, fine=True)}
     assert {token.end for token in tokenize_with_offsets(text)} <= ends
