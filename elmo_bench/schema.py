@@ -311,7 +311,7 @@ def faults(cfg: DictConfig) -> list[str]:
         wrong = _wrong(_settings(resolved, types, resolved), raw, given)
     if not wrong and job == "train":
         wrong = [*_nothing_to_read(resolved), *_unknown_monitor(resolved["task"])]
-    return wrong
+    return wrong or [*_no_folder(cfg)]
 
 
 def _wrong(
@@ -365,6 +365,16 @@ def _unknown_options(cfg: DictConfig) -> Iterator[str]:
             names = sorted({path.stem for folder in folders for path in folder.glob("*.yaml")})
             if name not in names:
                 yield f"{group}={name}, but it may be {', '.join(names)}; ~{group} takes none"
+
+
+def _no_folder(cfg: DictConfig) -> Iterator[str]:
+    """Folders that are to be made where a file lies."""
+    for key in ("outputs_dir", "cache_dir", "hydra.run.dir"):
+        path = Path(OmegaConf.select(cfg, key) or ".").expanduser()
+        present = next((part for part in (path, *path.parents) if part.exists()), None)
+        if present and not present.is_dir():
+            yield f"{key}={path}, but {present} is a file: it may be a folder, or a new one"
+            return  # the others lie in it
 
 
 def _nothing_to_read(config: Mapping[str, Any]) -> Iterator[str]:

@@ -148,3 +148,11 @@ def test_a_dry_run_runs_nothing(tmp_path, arguments):
     done = run(*arguments, "--dry-run", "encoder=none", "seed=-1")
     assert done.returncode == 1
     assert "seed=-1, but" in done.stderr
+
+
+@pytest.mark.parametrize("key", ["outputs_dir", "cache_dir"])
+def test_a_folder_where_a_file_lies(tmp_path, key):
+    (tmp_path / "file").touch()
+    for path in (tmp_path / "file", tmp_path / "file" / "folder"):
+        (fault,) = faults(composed(f"{key}={path}"))
+        assert fault.startswith(f"{key}={path}, but {tmp_path}/file is a file")
