@@ -43,8 +43,11 @@ def read_json(path: str | Path, kind: type = dict, *, max_bytes: int = JSON_BYTE
     file of more than `max_bytes`, for what is not JSON in UTF-8 (a byte order mark is skipped), and
     as `parse_json`.
     """
+    content = b""
     with opened(path) as file:
-        content = file.read(max_bytes + 1)
+        # In pieces, since a read of so many bytes takes the room for them at once.
+        while len(content) <= max_bytes and (piece := file.read(max(BUFFER, len(content)))):
+            content += piece
     if len(content) > max_bytes:
         raise ValueError(f"{path}: more than {max_bytes:,} bytes, the limit for such a file")
     content = content.removeprefix(BOM)

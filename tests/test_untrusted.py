@@ -2,6 +2,7 @@
 
 import gzip
 import re
+import tracemalloc
 import zipfile
 
 import numpy as np
@@ -129,3 +130,11 @@ def test_any_damage_to_arrays_is_named(tmp_path):
             errors.append(str(error))
     assert len(errors) > len(content) // 2
     assert all(error.startswith(str(path)) for error in errors)
+
+
+def test_a_limit_is_no_room_that_is_taken(tmp_path):
+    (tmp_path / "a.json").write_text("{}")
+    tracemalloc.start()
+    assert read_json(tmp_path / "a.json", max_bytes=1 << 40) == {}
+    assert tracemalloc.get_traced_memory()[1] < 1 << 22
+    tracemalloc.stop()
