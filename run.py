@@ -8,11 +8,13 @@ if __name__ == "__main__":  # first: what is imported below takes a second
     signals.stop_in_a_line()
     signals.end_with_parent()
 
+import errno
 import os
 import sys
 import time
 import traceback
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from string import Template
@@ -60,13 +62,28 @@ def main(cfg: DictConfig) -> object:
         if (
             failure and failure.parent.is_dir() and not failure.exists()
         ):  # of several processes the first that fails says why
-            failure.write_text(traceback.format_exc(), encoding="utf-8")
+            with suppress(OSError):  # the disk is full, say: what failed is told all the same
+                failure.write_text(traceback.format_exc(), encoding="utf-8")
         if isinstance(error, ValueError | OSError | FloatingPointError | ImportError):
-            details = f"\n(details: {cfg.run_dir}/error.txt)" if cfg.run_dir else ""
             from elmo_bench.report.escape import lines
 
-            raise CompactHydraException(lines(f"{error}{details}")) from error
+            has_details = failure and failure.is_file() and failure.stat().st_size
+            details = f"\n(details: {cfg.run_dir}/error.txt)" if has_details else ""
+            message = lines(f"{error}{disk_advice(error, cfg)}{details}")
+            raise CompactHydraException(message) from error
         raise
+
+
+def disk_advice(error: Exception, cfg: DictConfig) -> str:
+    """What to do where the disk is full or a folder cannot be written to."""
+    if not isinstance(error, OSError):
+        return ""
+    cache = str(Path(cfg.cache_dir).expanduser())
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return f": make room; the run writes to {cfg.run_dir or 'no folder'} and {cache}"
+    if error.errno in (errno.EROFS, errno.EACCES) and str(error.filename).startswith(cache):
+        return f": cache_dir={cfg.cache_dir} cannot be written to; cache_dir=FOLDER takes another"
+    return ""
 
 
 def what_goes_on(cfg: DictConfig) -> str:

@@ -35,10 +35,8 @@ def atomic(path: str | Path) -> Iterator[Path]:
         try:
             yield scratch
         except OSError as error:
-            if error.filename is not None:
+            if error.filename is not None or error.errno is None:
                 raise
-            if error.errno is None:  # numpy's of a short write
-                raise OSError(f"{path} could not be written: {error}") from error
             raise OSError(error.errno, os.strerror(error.errno), str(path)) from error
         try:
             scratch.replace(path)

@@ -6,6 +6,7 @@ and whether training was over; a schedule that watches dev misses a step where a
 
 import csv
 import random
+import shutil
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -42,7 +43,13 @@ class AtomicCheckpoints(TorchCheckpointIO):
     ) -> None:
         # To a file of ours: torch's own says nothing of a disk that is full.
         with atomic(path) as part, part.open("wb") as file:
-            torch.save(checkpoint, file)
+            try:
+                torch.save(checkpoint, file)
+            except RuntimeError as error:  # torch's word for a write that failed
+                free = shutil.disk_usage(part.parent).free
+                raise OSError(
+                    f"{path} could not be written ({free / 1e9:,.3f} GB are free there): {error}"
+                ) from error
 
 
 class Last(Callback):

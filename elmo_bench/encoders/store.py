@@ -422,7 +422,7 @@ def _write(
     with tempfile.TemporaryDirectory(prefix=".", dir=folder) as name:
         scratch = Path(name)
         for file, array in arrays.items():
-            array.tofile(scratch / file)
+            (scratch / file).write_bytes(array.tobytes())
         files = {
             file: _about(scratch / file, array.shape, array.dtype) for file, array in arrays.items()
         }

@@ -88,12 +88,12 @@ class Corpus:
                 (part / "lengths.int32").open("wb") as lengths_file,
             ):
                 for tokens, lengths in _encode(sentences, types):
-                    tokens.tofile(tokens_file)
-                    lengths.tofile(lengths_file)
+                    tokens_file.write(tokens.data)  # numpy's own says nothing of a full disk
+                    lengths_file.write(lengths.data)
                     counts = np.bincount(tokens, minlength=len(types)) + np.pad(
                         counts, (0, len(types) - len(counts))
                     )
-            counts.tofile(part / "counts.int64")
+            (part / "counts.int64").write_bytes(counts.tobytes())
             (part / "words.json").write_text(json.dumps(list(types)), encoding="utf-8")
         return cls.open(folder)
 
