@@ -420,19 +420,19 @@ def _write(
     starts = np.array([0, *ends[:-1]], dtype=np.int64)
     arrays: dict[str, np.ndarray] = {KEYS: rows, STARTS: starts}
     with tempfile.TemporaryDirectory(prefix=".", dir=folder) as name:
-        scratch = Path(name)
+        part = Path(name)
         for file, array in arrays.items():
-            (scratch / file).write_bytes(array.tobytes())
+            (part / file).write_bytes(array.tobytes())
         files = {
-            file: _about(scratch / file, array.shape, array.dtype) for file, array in arrays.items()
+            file: _about(part / file, array.shape, array.dtype) for file, array in arrays.items()
         }
         if layers:
-            paths = [scratch / _layer_file(layer) for layer in layers]
+            paths = [part / _layer_file(layer) for layer in layers]
             _write_layers(encoder, ordered, starts, layers, paths, dtype)
             shape = [int(ends[-1]), encoder.dim]
             files |= {path.name: _about(path, shape, np.dtype(dtype)) for path in paths}
         for file in files:
-            (scratch / file).replace(folder / file)
+            (part / file).replace(folder / file)
     store.files |= files
     with atomic(folder / HEADER) as part:
         part.write_text(json.dumps(_as_header(folder, store.files)), encoding="utf-8")
