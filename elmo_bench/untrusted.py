@@ -27,6 +27,7 @@ NESTING = 100  # JSON's lists and objects inside each other
 INTEGERS = range(-(2**63), 2**63)  # of JSON
 # Text packs to a fifth, a regular corpus to a fiftieth, and zeros to a thousandth.
 PACKED_RATIO, PACKED_FREE = 200, 1 << 21  # so many bytes may come out in any case
+ARRAYS = 1 << 28  # bytes of arrays in an archive; counts, mostly zeros, pack as no text does
 BUFFER = 1 << 17
 # What zipfile and numpy raise of damaged files.
 DAMAGE = (
@@ -179,7 +180,7 @@ def read_arrays(path: str | Path) -> dict[str, np.ndarray]:
 
 def _arrays(archive: zipfile.ZipFile, size: int) -> dict[str, np.ndarray]:
     members = archive.infolist()
-    if (unpacked := sum(one.file_size for one in members)) > PACKED_FREE + PACKED_RATIO * size:
+    if (unpacked := sum(one.file_size for one in members)) > max(ARRAYS, PACKED_RATIO * size):
         raise ValueError(f"{size:,} bytes that unpack to {unpacked:,}")
     return {
         one.filename.removesuffix(".npy"): _array(archive.read(one), one.filename)

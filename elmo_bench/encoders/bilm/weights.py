@@ -249,15 +249,15 @@ def _stored(path: str | Path, expected: Iterable[str]) -> dict[str, tuple[Shape,
 
     def inside(group: h5py.Group, prefix: str) -> Iterator[tuple[str, tuple[Shape, str]]]:
         for name in group:
-            path = f"{prefix}{name}"
+            whole = f"{prefix}{name}"
             if not isinstance(group.get(name, getlink=True), h5py.HardLink):
-                yield path, ((), "is a link, but weights lie in the file itself")
-            elif path in names and isinstance(group[name], h5py.Dataset):
-                yield path, (group[name].shape, _refusal(group[name]))
-            elif path in groups and isinstance(group[name], h5py.Group):
-                yield from inside(group[name], f"{path}/")
+                yield whole, ((), "is a link, but weights lie in the file itself")
+            elif whole in names and isinstance(group[name], h5py.Dataset):
+                yield whole, (group[name].shape, _refusal(group[name]))
+            elif whole in groups and isinstance(group[name], h5py.Group):
+                yield from inside(group[name], f"{whole}/")
             else:
-                yield path, ((), "is no dataset")
+                yield whole, ((), "is no dataset")
 
     with _h5py(path) as file:
         return dict(inside(file, ""))
