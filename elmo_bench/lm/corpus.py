@@ -66,7 +66,7 @@ class Corpus:
             _check(tokens, lengths, words, counts)
         except ValueError as error:
             raise ValueError(
-                f"{folder}: the files of this encoded text are damaged ({error}): delete the "
+                f"{folder}: tokens.int32 and the files beside it are damaged ({error}): delete the "
                 "folder, and the text is encoded again"
             ) from error
         corpus = cls.__new__(cls)

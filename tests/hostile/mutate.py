@@ -408,11 +408,11 @@ def some_tensors(data: bytes, rng: Random) -> Mutant:
     ]
     is_forbidden = rng.random() < 0.05
     content = change_tree(content, rng, [Caller()] if is_forbidden else values)
+    if not is_forbidden and rng.random() < 0.15:
+        _spoil(content, rng)
     if not is_forbidden and rng.random() < 0.1 and (cycles := [n for n, _ in _places([content])]):
         node = rng.choice([n for n in cycles if isinstance(n, dict)] or [{}])
         node["self"] = node
-    if not is_forbidden and rng.random() < 0.15:
-        _spoil(content, rng)
     kept = io.BytesIO()
     torch.save(content, kept, _use_new_zipfile_serialization=rng.random() < 0.9)
     how = "calls a function" if is_forbidden else "checkpoint"
