@@ -266,12 +266,16 @@ def killed(stage: str, count: int, rng: random.Random, scratch: Path) -> Iterato
         if again.exitcode:
             yield Outcome(stage, moment, [f"it fails: {run}/output.txt"])
             continue
-        left = STAGES[stage].left(run)
-        names = sorted(expected.keys() | left.keys())
-        different = [name for name in names if left.get(name) != expected.get(name)]
-        if not different:
+        names = different(STAGES[stage].left(run), expected)
+        if not names:
             shutil.rmtree(run)
-        yield Outcome(stage, moment, different)
+        yield Outcome(stage, moment, names)
+
+
+def different(left: Left, expected: Left) -> list[str]:
+    """The names of what is not equal."""
+    names = sorted(expected.keys() | left.keys())
+    return [name for name in names if left.get(name) != expected.get(name)]
 
 
 def start(stage: str, run: Path, scratch: Path) -> BaseProcess:

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import kills
+
 ROOT = Path(__file__).parents[1]
 
 
@@ -53,3 +55,22 @@ def test_wrong_arguments(arguments, said):
     assert done.returncode != 0
     assert said in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.slow
+def test_kills(tmp_path):
+    """The tool kills, gives the command again, and sees where it left something else."""
+    command = [sys.executable, "-m", "benchmarks.kills", "--kills", "2", "--folder", str(tmp_path)]
+    stages = ["--stages", "embed", "eight processes on one store"]
+    done = subprocess.run(
+        [*command, *stages], capture_output=True, text=True, cwd=ROOT, timeout=600
+    )
+    assert done.returncode == 0, done.stderr
+    counts = {
+        line.split("\u2502")[1].strip(): line.split() for line in done.stdout.splitlines()[3:-1]
+    }
+    assert counts.keys() == {"embed", "eight processes on one store", "all"}
+    assert counts["all"][-6:] == ["2", "\u2502", "2", "\u2502", "0", "\u2502"]
+    path = tmp_path / "embed" / "undisturbed" / "out" / "v.hdf5"
+    path.write_bytes(path.read_bytes() + b" ")
+    assert kills.different(kills.of_files(path.parents[1]), {"v.hdf5": []}) == ["v.hdf5"]

@@ -2,6 +2,8 @@
 answers.
 """
 
+import errno
+import importlib
 import json
 import os
 import signal
@@ -13,6 +15,8 @@ from pathlib import Path
 import pytest
 import yaml
 from hydra import compose, initialize_config_dir
+from hydra.errors import CompactHydraException
+from omegaconf import OmegaConf
 
 from elmo_bench.jobs.train import train
 from elmo_bench.report import as_json, collect, report
@@ -435,3 +439,34 @@ def test_a_model_of_files_of_ones_own_is_evaluated_on_them(tmp_path):
     (tmp_path / "test.txt").unlink()
     gone = run(*command, f"{folder}/gone")
     assert "test.txt, which is not here: give data=NAME" in gone.stderr
+
+
+def test_a_failure_is_told_where_its_file_cannot_be_written(tmp_path, monkeypatch):
+    main = importlib.import_module("run").main.__wrapped__
+
+    def full(path, *_, **__):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+
+    settings = ["job=embed", f"input={tmp_path}/none.txt", f"output={tmp_path}/o.hdf5"]
+    folders = [f"run_dir={tmp_path}/run", f"cache_dir={tmp_path}"]
+    with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
+        cfg = compose("config", [*settings, *folders])
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(CompactHydraException, match="No space left") as raised:
+        main(cfg)
+    assert "error.txt" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (OSError(errno.ENOSPC, "full"), ": make room; the run writes to here and /c"),
+        (OSError(errno.EROFS, "no", "/c/x"), "cache_dir=/c cannot be written to; cache_dir=FOLDER"),
+        (OSError(errno.EACCES, "no", "/elsewhere"), ""),
+        (ValueError("no"), ""),
+    ],
+)
+def test_what_to_do_about_a_disk(error, said):
+    cfg = OmegaConf.create({"run_dir": "here", "cache_dir": "/c"})
+    advice = importlib.import_module("run").disk_advice(error, cfg)
+    assert (said in advice) if said else not advice
