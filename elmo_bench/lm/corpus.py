@@ -62,6 +62,9 @@ class Corpus:
         lengths = np.fromfile(folder / "lengths.int32", np.int32)
         counts = np.fromfile(folder / "counts.int64", np.int64)
         try:
+            size = (folder / "tokens.int32").stat().st_size
+            if size % 4 or not size or not len(lengths):
+                raise ValueError("tokens.int32 is cut short, or lengths.int32 is empty")
             tokens = np.memmap(folder / "tokens.int32", np.int32, "r")
             _check(tokens, lengths, words, counts)
         except ValueError as error:
@@ -225,17 +228,18 @@ def _check(
 ) -> None:
     """Raise ValueError where files of an encoded text do not agree: one pass over the tokens."""
     if not all(isinstance(word, str) for word in words) or len(words) != len(counts):
-        raise ValueError(f"{len(words)} words, {len(counts)} counts")
+        raise ValueError(f"words.json: {len(words)} words, counts.int64: {len(counts)} counts")
     if lengths.min(initial=1) < 1 or lengths.sum(dtype=np.int64) != len(tokens):
-        raise ValueError(f"{len(tokens)} tokens, but sentences of {lengths.sum(dtype=np.int64)}")
+        of = lengths.sum(dtype=np.int64)
+        raise ValueError(f"tokens.int32: {len(tokens)} tokens, lengths.int32: sentences of {of}")
     left = counts.copy()
     for start in range(0, len(tokens), _CHUNK):
         chunk = tokens[start : start + _CHUNK]
         if chunk.min() < 0 or chunk.max() >= len(words):
-            raise ValueError(f"a token's number is none of {len(words)} words'")
+            raise ValueError(f"tokens.int32: a number that is none of words.json's {len(words)}")
         left -= np.bincount(chunk, minlength=len(words))
     if left.any():
-        raise ValueError("some words do not occur as often as was counted")
+        raise ValueError("tokens.int32: not the words that counts.int64 counted")
 
 
 def _offsets(lengths: np.ndarray) -> np.ndarray:
