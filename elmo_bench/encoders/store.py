@@ -61,8 +61,8 @@ def sentence_key(sentence: Sequence[str]) -> bytes:
 class LayerStore:
     """Reads the layers of sentences that a store holds: those asked for, in that order.
 
-    It may be sent to a loader's workers: they map the same files. One that is not to be kept goes
-    when it is closed.
+    It is checked once, before it is read. It may then be sent to a loader's workers: they map the
+    same files. One that is not to be kept goes when it is closed.
     """
 
     def __init__(self, folder: Path, layers: Sequence[int], *, keep: bool = True) -> None:
@@ -97,7 +97,8 @@ class LayerStore:
     def check(self) -> dict[str, str]:
         """Compare the files that are read here with the header: what is wrong, by file.
 
-        It takes 0.3 s a gigabyte, and what it has read once need not come from the disk again.
+        It takes 0.3 s a gigabyte that the system remembers, else as long as reading from the disk,
+        which training then need not do.
         """
         try:
             self.files = _header(self.folder)
@@ -130,7 +131,7 @@ class LayerStore:
 
     @cached_property
     def _starts(self) -> dict[bytes, int]:
-        keys, starts = self._map(KEYS), self._map(STARTS)
+        keys, starts = np.asarray(self._map(KEYS)), np.asarray(self._map(STARTS))
         return {key.tobytes(): int(start) for key, start in zip(keys, starts, strict=True)}
 
     @cached_property
