@@ -128,7 +128,7 @@ STAGES = {
         for task, settings in TASKS.items()
     },
     "store": Stage(
-        [*NER, "data.size=200", "fit.max_epochs=1", "elmo.mix=[0,2]", "cache_dir={run}/cache"],
+        [*NER, "data.size=100", "fraction=0.05", "elmo.mix=[0,2]", "cache_dir={run}/cache"],
         "cache/layers/*",
         of_store,
         "cache/layers/*/store.json",
