@@ -127,7 +127,7 @@ class Processes(Launcher):
         if wrong := dict.fromkeys(line for config in configs for line in faults(config)):
             raise CompactHydraException("\n".join(wrong))
         numbers = range(initial_job_idx, initial_job_idx + len(job_overrides))
-        if self.config.dry_run:
+        if self.config.get("dry_run"):
             for number, overrides in zip(numbers, job_overrides, strict=True):
                 log.info("#%d  %s", number, " ".join(overrides))
             with contextlib.suppress(OSError):  # what Hydra has made for the runs

@@ -640,11 +640,6 @@ def test_a_checkpoint_that_lacks_a_part(entities, tmp_path, part):
         restore(cfg)
 
 
-def test_a_split_that_is_none(tmp_path):
-    with pytest.raises(ValueError, match="split=val, but it may be train, dev or test"):
-        evaluate(composed("job=evaluate", f"checkpoint={tmp_path}", "split=val"))
-
-
 def test_labels_that_the_model_does_not_know(entities, folder, tmp_path):
     checkpoint, _ = entities
     (tmp_path / "x.txt").write_text("a B-NEW\n")

@@ -61,6 +61,16 @@ WRONG = [
     ("fit=3", "trainer.max_epochs: ConfigTypeError"),
     ("task.model=3", "task.model=3, but it may be {KEY:VALUE}"),
     ("embed.width={a:1}", "embed.width={a:1}, but it may be a whole number"),
+    ("task=sst5 task.phrases=0", "task.phrases=0, but it may be a whole number, 1 or more, or nu"),
+    ("task=squad task.model.max_answer_length=-1", "task.model.max_answer_length=-1, but it"),
+    ("job=embed layers=last", "layers=last, but it may be all, top, average or mix"),
+    ("job=perplexity state=warm", "state=warm, but it may be zero or carried"),
+    ("job=neighbours count=0", "count=0, but it may be a whole number, 1 or more"),
+    ("job=evaluate split=val", "split=val, but it may be train, dev or test"),
+    *(
+        (f"job=pretrain pretrain.{wrong}", f"pretrain.{wrong}, but it may be ")
+        for wrong in ("softmax=half", "precision=16", "resume=maybe", "unroll=0", "max_steps=0")
+    ),
     ("task=sst5 task.classes=4", "task.classes=4, but it may be 2, 3 or 5"),
     ("task=squad task.model.target=best", "task.model.target=best, but it may be random or freq"),
     ("encoder=transformer encoder.pooling=max", "encoder.pooling=max, but it may be first, last"),

@@ -396,14 +396,6 @@ def test_killed(files, tmp_path):
         (
             "in.txt",
             "a\n",
-            ["layers=last"],
-            r"layers=last, but it may be all, top, mix or average",
-        ),
-        ("in.txt", "a\n", ["dtype=int8"], r"dtype=int8, but it may be"),
-        ("in.txt", "a\n", ["batch_tokens=0"], r"batch_tokens=0, but it may be 1 or more"),
-        (
-            "in.txt",
-            "a\n",
             ["layers=mix", "result=nowhere.json"],
             r"result=nowhere.json: no such file",
         ),

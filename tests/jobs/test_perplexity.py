@@ -257,8 +257,6 @@ def test_files_that_do_not_fit(folder, text, break_it, message):
         ),
         (["encoder=mini", "elmo.adapt=true"], r"elmo.adapt=True is for runs with a task"),
         (["encoder=files", "encoder.dir=nowhere"], r"encoder.dir=nowhere: no such folder"),
-        (["state=warm"], r"state=warm, but it may be zero or carried"),
-        (["streams=0"], r"streams=0, but it may be 1 or more"),
         (["per_token=nowhere/x.jsonl"], r"per_token=nowhere/x.jsonl: there is no such folder"),
     ],
 )

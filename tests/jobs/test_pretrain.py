@@ -385,21 +385,3 @@ def test_a_state_that_is_none(config, tmp_path):
         torch.save(saved | {key: value}, last)
         with pytest.raises(ValueError, match=r"last.ckpt.*pretrain.resume=never"):
             pretrain(config())
-
-
-@pytest.mark.parametrize(
-    "override",
-    [
-        "softmax=half",
-        "precision=16",
-        "resume=maybe",
-        "batch_size=0",
-        "unroll=0",
-        "save_every=0",
-        "epochs=0",
-        "max_steps=0",
-    ],
-)
-def test_a_value_that_is_none(config, override):
-    with pytest.raises(ValueError, match=f"pretrain.{override}, but it may be"):
-        pretrain(config(f"pretrain.{override}"))

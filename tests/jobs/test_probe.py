@@ -127,7 +127,6 @@ def test_neighbours(config, tmp_path):
         (["word=a", "sentence='a b a'"], "word=a occurs 2 times"),
         (["word=7", "sentence='a b a'"], "word=7, but the sentence has the places 0 to 2"),
         (["word=b", "sentence='a b a'", "layer=3"], "layer=3, but it may be top or 0 to 2"),
-        (["word=b", "sentence='a b a'", "count=0"], "count=0, but it may be 1 or more"),
         (["word=b", "sentence='a b a'", "encoder=none"], "encoder=none has no layers"),
         (["word=b", "sentence='a b a'", "elmo.adapt=true"], "write an adapted biLM with job=adapt"),
     ],

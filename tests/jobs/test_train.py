@@ -229,10 +229,6 @@ def test_bad_files(tiny, tmp_path, split, content, message):
     [
         ("elmo.mix=7", r"elmo.mix=7 names layers \[7\], but the encoder has layers 0..2"),
         ("elmo.at=[middle]", "elmo.at=.*the places are"),
-        ("fraction=2.0", "fraction=2.0, but it may be more than 0"),
-        ("fit.batch_size=0", "fit.batch_size=0, but it may be 1 or more"),
-        ("fit.max_epochs=0", "fit.max_epochs=0, but it may be 1 or more"),
-        ("num_workers=-1", "num_workers=-1, but it may be 0 or more"),
     ],
 )
 def test_bad_settings(tiny, override, message):

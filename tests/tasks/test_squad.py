@@ -497,25 +497,6 @@ def test_long_training_paragraphs_are_cut():
     assert cut(batch.context._replace(layers=layers), 6).layers.shape == (3, 2, 6, 8)
 
 
-@pytest.mark.parametrize(
-    ("setting", "message"),
-    [
-        (
-            {"target": "first"},
-            r"task.model.target=first, but it may be random or frequent",
-        ),
-        (
-            {"max_train_length": 0},
-            "task.model.max_train_length=0, but it may be 1 or more",
-        ),
-        ({"max_answer_length": -1}, "task.model.max_answer_length=-1"),
-    ],
-)
-def test_wrong_settings(setting, message):
-    with pytest.raises(ValueError, match=message):
-        build([example("mill")], **setting)
-
-
 def test_overfits_ten_questions():
     asked = {
         "When?": "1893",

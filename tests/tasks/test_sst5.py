@@ -108,14 +108,6 @@ def test_fewer_classes(save):
 
 
 @pytest.mark.parametrize(
-    ("settings", "message"), [({"classes": 4}, "classes=4"), ({"min_tokens": 0}, "min_tokens=0")]
-)
-def test_wrong_settings(save, settings, message):
-    with pytest.raises(ValueError, match=message):
-        list(read(save(SOUP), **settings))
-
-
-@pytest.mark.parametrize(
     ("line", "message"),
     [
         (SOUP[:-1], "1 brackets are not closed"),
