@@ -281,12 +281,31 @@ class Trainer:
         }
 
     def load_state_dict(self, saved: dict[str, Any]) -> None:
-        """Go on from what `state_dict` gave, with as many processes as before or not."""
+        """Go on from what `state_dict` gave, with as many processes as before or not.
+
+        Settings of the optimizers are those of today. ValueError for a state of another form.
+        """
         self.model.load_state_dict(saved["model"])
-        for optimizer, state in zip(self.optimizers, saved["optimizers"], strict=True):
-            optimizer.load_state_dict(state)
+        for optimizer, before in zip(self.optimizers, saved["optimizers"], strict=True):
+            settings = optimizer.state_dict()["param_groups"]
+            optimizer.load_state_dict({"state": before["state"], "param_groups": settings})
+            _check_alike(optimizer)
         self.step = saved["step"]
         state = [x.chunk(self.num_processes, 2)[self.rank].to(self.device) for x in saved["state"]]
         if [x.shape for x in state] != [x.shape for x in self.state]:
             raise ValueError("the state of its streams has another shape")
         self.state = State(*state)
+
+
+def _check_alike(optimizer: torch.optim.Optimizer) -> None:
+    """ValueError where an optimizer's state of a parameter has another form than its state of
+    others with as many axes.
+    """
+    forms: dict[int, dict[str, Any]] = {}
+    for parameter, state in optimizer.state.items():
+        form = {
+            name: (value.ndim, value.shape == parameter.shape) if isinstance(value, Tensor) else 0
+            for name, value in state.items()
+        }
+        if form != forms.setdefault(parameter.ndim, form):
+            raise ValueError(f"an optimizer's state has {sorted(form)} of another form than others")
