@@ -694,7 +694,7 @@ def rows() -> Iterator[Row]:
         "sentences", cache(text_seeds), lambda path: list(read_sentences(path)), use_sentences
     )
     raw = cache(partial(text_seed, "raw.txt", RAW))
-    yield Row("raw-text", raw, read_raw, use_sentences)
+    yield Row("raw-text", raw, read_raw, use_sentences, gate=20)
     options, weights = "options.json", "weights.safetensors"
     hdf5 = partial(bilm_seeds, "weights.hdf5", options, mutators=mutate.HDF5)
     yield Row("hdf5", cache(hdf5), read_bilm, run_bilm)
@@ -723,7 +723,7 @@ def rows() -> Iterator[Row]:
         )
     for task in TASKS:
         reader, user = partial(read_input, task), partial(label_input, task)
-        yield Row(f"{task}-input", cache(partial(input_seeds, task)), reader, user)
+        yield Row(f"{task}-input", cache(partial(input_seeds, task)), reader, user, gate=25)
     results = partial(run_seeds, "a/result.json", "b/result.json", mutators=mutate.JSON)
     yield Row("result", cache(results), read_report, gate=12)
     begun = partial(run_seeds, "a/run.json", "a/result.json", mutators=mutate.JSON)
