@@ -287,6 +287,10 @@ class Check(Callback):
         if config.dry_run:
             sys.stdout.write("The settings are right; nothing was run.\n")
             sys.exit()
+        try:
+            Path(config.hydra.run.dir).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            sys.exit(f"{error.filename}: {error.strerror}; outputs_dir=FOLDER takes another folder")
 
     def on_job_start(self, config: DictConfig, **_: Any) -> None:
         """Of a sweep under another launcher than ours, whose runs have no start of their own."""

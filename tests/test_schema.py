@@ -141,6 +141,15 @@ def test_nothing_is_written_for_a_wrong_command(tmp_path):
     assert not any(tmp_path.iterdir())
 
 
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="no folder that nobody writes to")
+def test_outputs_that_cannot_be_written(tmp_path):
+    done = run("encoder=none", "outputs_dir=/proc/outputs")
+    assert done.returncode == 1
+    assert done.stderr.startswith("/proc/outputs")
+    assert "outputs_dir=FOLDER takes another" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
 def test_a_sweep_is_compared_before_its_first_run(tmp_path):
     done = run("-m", "elmo.dropout=0.1,3", f"outputs_dir={tmp_path}/outputs", "data.size=2")
     assert done.returncode == 1
