@@ -328,8 +328,10 @@ def _read_kept(path: Path) -> dict[str, np.ndarray] | None:
             if damaged := file.testzip():
                 raise ValueError(f"{damaged} holds other bytes than were written")
         with np.load(path) as arrays:
-            pairs = zip(arrays["words"].tolist(), arrays["vectors"], strict=True)
-            vectors = dict(pairs)
+            words, numbers = arrays["words"], arrays["vectors"]
+            if numbers.dtype != np.float32 or not np.isfinite(numbers).all():
+                raise ValueError("vectors that are not finite numbers")
+            vectors = dict(zip(words.tolist(), numbers, strict=True))
     except Exception as error:  # whatever these two meet in a damaged file
         log.warning("%s is damaged (%s): the vectors are read again", path, error)
         return None

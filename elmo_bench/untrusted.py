@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BufferedIOBase, BufferedReader, BytesIO, RawIOBase
 from pathlib import Path
+from tokenize import TokenError
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -31,7 +32,7 @@ ARRAYS = 1 << 28  # bytes of arrays in an archive; counts, mostly zeros, pack as
 BUFFER = 1 << 17
 # What zipfile and numpy raise of damaged files.
 DAMAGE = (
-    *(ValueError, KeyError, TypeError, SyntaxError, RuntimeError, EOFError, OSError),
+    *(ValueError, KeyError, TypeError, SyntaxError, TokenError, RuntimeError, EOFError, OSError),
     *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, OverflowError, MemoryError),
 )
 BOM = b"\xef\xbb\xbf"

@@ -76,7 +76,7 @@ def _is_of(setting: Row, run: Run) -> bool:
 
 
 def _is_baseline(run: Run) -> bool:
-    return BASELINE in (run["config"]["encoder"]["name"], run["config"]["elmo"]["mix"])
+    return BASELINE in (run["choices"].get("encoder.name"), run["choices"].get("elmo.mix"))
 
 
 def _has(run: Run, key: str, value: Any) -> bool:

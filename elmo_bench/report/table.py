@@ -223,7 +223,10 @@ def figure_of(run: Run, metric: str | None, split: str) -> float:
     """A run's figure; ValueError where it has none of that name."""
     name = f"{SPLITS[split]}/{_name(run, metric)}"
     if name not in run["metrics"]:
-        raise ValueError(f"metric={metric}: a run of {run['task']} has {sorted(run['metrics'])}")
+        raise ValueError(
+            f"metric={metric}: {run['folder']}/result.json, a run of {run['task']}, has "
+            f"{sorted(run['metrics'])}"
+        )
     return run["metrics"][name]
 
 
@@ -329,7 +332,7 @@ def _counts(
     ):
         raise ValueError(
             f"{path}: not the counts of examples that a run leaves: {name} is {rows.shape}, and "
-            f"may be ({len(numbers)}, N, 4) of finite numbers from 0 on"
+            f"may be ({numbers.size}, N, 4) of finite numbers from 0 on"
         )
     sentences, places = np.unique(numbers, return_inverse=True)
     counts = np.zeros((len(sentences), *rows.shape[1:]))

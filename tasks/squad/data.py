@@ -243,7 +243,9 @@ def write(examples: Sequence[Example], predictions: Sequence[Answer], path: Path
         example.identity: predicted.text
         for example, predicted in zip(examples, predictions, strict=True)
     }
-    path.write_text(json.dumps(answers, ensure_ascii=False, indent=0) + "\n", encoding="utf-8")
+    text = json.dumps(answers, ensure_ascii=False, indent=0)
+    # Half a surrogate pair stays as JSON writes it.
+    path.write_text(f"{text}\n", encoding="utf-8", errors="backslashreplace")
 
 
 def read_predictions(path: Path, examples: Sequence[Example]) -> list[Answer]:

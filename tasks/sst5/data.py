@@ -79,6 +79,8 @@ def read(
         if not line.strip(" "):
             continue
         source = f"{path}:{number}"
+        if "\t" in line:  # `write` puts tabs between its columns
+            raise ValueError(f"{source}: a tab, but between a tree's words are spaces")
         words, phrases = parse_tree(line, source)
         for label, start, end in phrases[:1] if min_tokens is None else phrases:
             if label in CLASSES[classes] and end - start + 1 >= (min_tokens or 1):
@@ -196,8 +198,8 @@ def read_predictions(path: Path, examples: Sequence[Example]) -> list[str]:
 
 def _predicted(record: dict[str, Any], source: str, example: Example) -> str:
     check_same(record, "tokens", list(example.words), source, example.source)
-    if record["label"] not in LABELS:
-        raise ValueError(f"{source}: label {record['label']!r}, but a label is one of {LABELS}")
+    if record.get("label") not in LABELS:
+        raise ValueError(f"{source}: label {record.get('label')!r}, but a label is one of {LABELS}")
     return str(record["label"])
 
 

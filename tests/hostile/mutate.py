@@ -164,7 +164,7 @@ def _marks(data: bytearray, rng: Random) -> None:
 def _odd_line(data: bytearray, rng: Random) -> None:
     start, _ = _spot(data, rng)
     piece = rng.choice((b"a", b" ", b"\t", b'"', b"[", b"(", b"\n", b'{"a":', b"a b\n", b"'", b"."))
-    data[start:start] = piece * (rng.choice((1000, DEPTH)) // len(piece))
+    data[start:start] = piece * (rng.choice((1000, 30_000)) // len(piece))
 
 
 # --- lines ---
@@ -251,6 +251,10 @@ def _changed_json(text: str, rng: Random) -> bytes:
 
 def change_tree(tree: Any, rng: Random, values: Sequence[Any]) -> Any:
     """A copy of dicts and lists in which something is gone, new, of another kind or elsewhere."""
+
+    def some_value() -> Any:
+        return copy.deepcopy(rng.choice(values))  # or the next change would change `values`
+
     root = [copy.deepcopy(tree)]
     for _ in range(rng.choice((1, 1, 1, 2, 4))):
         node, key = rng.choice(_places(root))
@@ -258,7 +262,7 @@ def change_tree(tree: Any, rng: Random, values: Sequence[Any]) -> Any:
         if kind == 0 and node is not root:
             del node[key]
         elif kind == 1 and isinstance(node, dict):
-            node[str(rng.choice(("", "x", key, "_target_", f"{key} ")))] = rng.choice(values)
+            node[str(rng.choice(("", "x", key, "_target_", f"{key} ")))] = some_value()
         elif kind == 1 and node is not root:
             node.insert(key, copy.deepcopy(node[key]))
         elif kind == 2 and isinstance(node[key], list | dict) and len(node[key]) > 1:
@@ -269,7 +273,7 @@ def change_tree(tree: Any, rng: Random, values: Sequence[Any]) -> Any:
             other, there = rng.choice(_places(root))
             node[key] = copy.deepcopy(other[there])
         else:
-            node[key] = rng.choice(values)
+            node[key] = some_value()
     return root[0]
 
 

@@ -166,12 +166,14 @@ def train_on(task: str, examples: Sequence[Any], path: Path) -> None:
 
 def write_and_read(task: str, examples: Sequence[Any], path: Path) -> None:
     """What the task writes of its examples, it reads."""
-    module, written = import_module(f"tasks.{task}.data"), path.with_name("written")
+    module, written = import_module(f"tasks.{task}.data"), path.with_name("as-written")
     predictions = [gold(task, example) for example in examples]
     module.write(examples, predictions, written)
     try:
         again = module.read_predictions(written, examples)
     except ValueError as error:
+        if written.name not in str(error):  # of the gold file, which cannot be scored
+            raise
         raise WrongError(f"what the task has written, it does not read: {error!s:.60}") from error
     if task in ("ner", "srl", "sst5", "snli") and again != predictions:
         raise WrongError("what the task has written is read as something else")

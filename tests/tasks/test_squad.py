@@ -27,6 +27,8 @@ from elmo_bench.nn import Backbone, BiGru, Words
 from elmo_bench.text import Vocab
 from tasks.squad.data import (
     Answer,
+    Example,
+    Paragraph,
     collate,
     parse,
     read,
@@ -782,3 +784,11 @@ def test_parameters_of_the_paper():
     words = model.backbone.embed.words.embedding.weight
     counted = [p.numel() for p in model.parameters() if p.requires_grad and p is not words]
     assert sum(counted) == expected == 2_340_785
+
+
+def test_half_a_surrogate_pair_is_written_as_json_writes_it(tmp_path):
+    identity, path = "\ud83d", tmp_path / "x.json"
+    paragraph = Paragraph("a", ("a",), ((0, 1),))
+    example = Example(identity, paragraph, ("b",), ("a",), ((0, 0),), "here", ("there",))
+    write([example], [Answer("a")], path)
+    assert read_predictions(path, [example]) == [Answer("a")]

@@ -486,3 +486,16 @@ def test_what_is_read_and_what_the_command_line_may_override():
     assert cfg.task.read.train.min_tokens is None
     assert (cfg.rnn._target_, cfg.rnn.hidden_size) == ("elmo_bench.nn.BiLstm", 7)
     assert composed("embed=words_chars").embed._target_.endswith("WordsChars")
+
+
+def test_a_tab_and_a_record_without_a_label(tmp_path):
+    """A tab within a word would be a column of `write`; a record without a label is named."""
+    path = tmp_path / "x.txt"
+    path.write_text("(2 (2 a) (2 b\tc))\n")
+    with pytest.raises(ValueError, match=r"x\.txt:1: a tab, but"):
+        list(read(path))
+    path.write_text("(2 a)\n")
+    examples, labels = list(read(path)) * 2, tmp_path / "y.jsonl"
+    labels.write_text('{"tokens": ["a"], "label": "2"}\n{"tokens": ["a"]}\n')
+    with pytest.raises(ValueError, match=r"y\.jsonl:2: label None, but"):
+        read_predictions(labels, examples)
