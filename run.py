@@ -64,7 +64,9 @@ def main(cfg: DictConfig) -> object:
         ):  # of several processes the first that fails says why
             with suppress(OSError):  # the disk is full, say: what failed is told all the same
                 failure.write_text(traceback.format_exc(), encoding="utf-8")
-        if isinstance(error, ValueError | OSError | FloatingPointError | ImportError):
+        if is_out_of_memory(error):
+            error = MemoryError(f"too little memory: {str(error).partition(chr(10))[0]}")
+        if isinstance(error, ValueError | OSError | FloatingPointError | ImportError | MemoryError):
             from elmo_bench.report.escape import lines
 
             has_details = failure and failure.is_file() and failure.stat().st_size
@@ -72,6 +74,13 @@ def main(cfg: DictConfig) -> object:
             message = lines(f"{error}{disk_advice(error, cfg)}{details}")
             raise CompactHydraException(message) from error
         raise
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Torch has no one exception for it."""
+    said = ("out of memory", "can't allocate memory", "Cannot allocate memory")
+    is_torchs = isinstance(error, RuntimeError) and any(words in str(error) for words in said)
+    return is_torchs or isinstance(error, MemoryError)
 
 
 def disk_advice(error: Exception, cfg: DictConfig) -> str:

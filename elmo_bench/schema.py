@@ -407,7 +407,7 @@ def _settings(
     """
     part = prefix.partition(".")[0]
     target = str(node.get("_target_", ""))
-    own = [name for name in node if name not in HYDRAS and f"{prefix}{name}" not in types]
+    own = {*node} - {*HYDRAS, *ABOUT.get(part, ())}
     arguments: Mapping[str, Any] | None = None
     if target and own and part in parts and not target.startswith(SLOW):
         try:
@@ -415,12 +415,16 @@ def _settings(
         except Exception as error:  # whatever importing a module of anybody's may raise
             reason = str(error).partition("\n")[0]
             yield Setting(f"{prefix}_target_", target, fault=f"but that is not to be had: {reason}")
+    is_open = arguments is None or "**" in arguments
     for name, value in node.items():
         key = f"{prefix}{name}"
         if name in HYDRAS:
             continue
         if key in SECTIONS and not isinstance(value, dict):
             yield Setting(key, value, dict)
+        elif arguments and not is_open and name in own - {*arguments} and value is not None:
+            names = ", ".join(arguments)
+            yield Setting(key, value, fault=f"but {target} takes {names}")
         elif key in types and not (isinstance(value, dict) and "_target_" in value):
             yield Setting(key, value, types[key])
         elif isinstance(value, dict) and (
@@ -431,12 +435,8 @@ def _settings(
             for number, each in enumerate(value):
                 if isinstance(each, dict):
                     yield from _settings(each, types, parts, f"{key}.{number}.")
-        elif arguments is not None and name not in ABOUT.get(part, ()):
-            if name in arguments:
-                yield Setting(key, value, arguments[name])
-            elif "**" not in arguments and value is not None:
-                names = ", ".join(arguments) or "nothing"
-                yield Setting(key, value, fault=f"but {target} takes {names}")
+        elif arguments and name in arguments:
+            yield Setting(key, value, arguments[name])
 
 
 @cache

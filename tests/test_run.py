@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 import yaml
 from hydra import compose, initialize_config_dir
 from hydra.errors import CompactHydraException
@@ -470,3 +471,12 @@ def test_what_to_do_about_a_disk(error, said):
     cfg = OmegaConf.create({"run_dir": "here", "cache_dir": "/c"})
     advice = importlib.import_module("run").disk_advice(error, cfg)
     assert (said in advice) if said else not advice
+
+
+def test_too_little_memory():
+    """Torch says so in words alone."""
+    is_out_of_memory = importlib.import_module("run").is_out_of_memory
+    with pytest.raises(RuntimeError) as raised:
+        torch.empty(1 << 45)
+    assert is_out_of_memory(raised.value)
+    assert not is_out_of_memory(RuntimeError("another"))

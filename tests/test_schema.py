@@ -71,6 +71,7 @@ WRONG = [
         (f"job=pretrain pretrain.{wrong}", f"pretrain.{wrong}, but it may be ")
         for wrong in ("softmax=half", "precision=16", "resume=maybe", "unroll=0", "max_steps=0")
     ),
+    ("task.optimizer.rho=0.5", "task.optimizer.rho=0.5, but torch.optim.Adam takes params, lr"),
     ("task=sst5 task.classes=4", "task.classes=4, but it may be 2, 3 or 5"),
     ("task=squad task.model.target=best", "task.model.target=best, but it may be random or freq"),
     ("encoder=transformer encoder.pooling=max", "encoder.pooling=max, but it may be first, last"),
