@@ -93,13 +93,13 @@ class Row(NamedTuple):
 
 
 @cache
+def _workshop() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="hostile-seeds-")
+
+
 def workshop() -> Path:
     """Where the good files are made; it goes when the process ends."""
-    kept.append(folder := tempfile.TemporaryDirectory(prefix="hostile-seeds-"))
-    return Path(folder.name)
-
-
-kept: list[tempfile.TemporaryDirectory[str]] = []
+    return Path(_workshop().name)
 
 
 def composed(*overrides: str) -> DictConfig:
@@ -325,7 +325,7 @@ def prediction_seeds(task: str) -> list[Seed]:
         Seed(
             "predicted.out",
             written.read_bytes(),
-            [m for m in official if m.__name__ != "mutate"],
+            official,
             beside,
         ),
         Seed("predicted.jsonl", lines, mutate.JSON_LINES, beside),
@@ -577,7 +577,7 @@ def read_mix(path: Path) -> None:
 
 def store_seeds() -> list[Seed]:
     folder = workshop() / "layers"
-    build_store(bilm(), SENTENCES, [0, 1, 2], folder).close()  # type: ignore[union-attr]
+    build_store(bilm(), SENTENCES, [0, 1, 2], folder).close()
     files = {
         str(path.relative_to(folder)): path.read_bytes()
         for path in folder.rglob("*")
@@ -647,16 +647,19 @@ def part_seeds() -> list[Seed]:
     return seeds
 
 
-def read_part(path: Path) -> None:
+def read_part(path: Path) -> dict[str, list[float]]:
     """As job=embed goes on: the file is filled and must then be one of the format."""
     output = path.with_name(path.name.partition(".part")[0])
     part_file(output, len(SHAPES)).close()
     try:
-        shapes = {name: array.shape for name, array in arrays(output)}
+        content = {name: array.copy() for name, array in arrays(output)}
     except Exception as error:
         raise WrongError(f"the finished file cannot be read: {error!s:.60}") from error
-    if shapes != {str(number): shape for number, shape in enumerate(SHAPES)}:
+    if {name: array.shape for name, array in content.items()} != {
+        str(number): shape for number, shape in enumerate(SHAPES)
+    }:
         raise WrongError("the finished file has other arrays")
+    return {name: array.reshape(-1).tolist() for name, array in content.items()}
 
 
 def arrays(path: Path) -> Iterator[tuple[str, np.ndarray]]:
@@ -743,7 +746,7 @@ def rows() -> Iterator[Row]:
     mix = partial(run_seeds, "a/result.json", mutators=mutate.JSON)
     yield Row("mix", cache(mix), read_mix)
     yield Row("store", cache(store_seeds), read_store, is_checked=True)
-    yield Row("part", cache(part_seeds), read_part)
+    yield Row("part", cache(part_seeds), read_part, is_checked=True)
 
 
 ROWS = {row.name: row for row in rows()}
