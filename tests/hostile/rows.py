@@ -230,6 +230,11 @@ def text_seeds() -> list[Seed]:
     ]
 
 
+def read_lines_of(path: Path) -> list[Sequence[str]]:
+    """The beginning of a file, which job=embed reads as a stream."""
+    return list(islice(read_sentences(path), 10_000))
+
+
 def read_raw(path: Path) -> list[Sequence[str]]:
     """The beginning of a text, which a pretraining reads as a stream."""
     return list(islice(read_text([path], raw=True), 10_000))
@@ -695,9 +700,7 @@ def rows() -> Iterator[Row]:
     yield Row("vectors", cache(partial(text_seed, "vectors.txt", VECTORS)), some_vectors)
     yield Row("table", cache(partial(text_seed, "vectors.txt", VECTORS)), all_vectors)
     yield Row("binary-table", cache(binary_vectors), all_vectors)
-    yield Row(
-        "sentences", cache(text_seeds), lambda path: list(read_sentences(path)), use_sentences
-    )
+    yield Row("sentences", cache(text_seeds), read_lines_of, use_sentences)
     raw = cache(partial(text_seed, "raw.txt", RAW))
     yield Row("raw-text", raw, read_raw, use_sentences, gate=20)
     options, weights = "options.json", "weights.safetensors"
