@@ -294,18 +294,27 @@ class Trainer:
         state = [x.chunk(self.num_processes, 2)[self.rank].to(self.device) for x in saved["state"]]
         if [x.shape for x in state] != [x.shape for x in self.state]:
             raise ValueError("the state of its streams has another shape")
+        values = [
+            x for each in self.optimizers for one in each.state.values() for x in one.values()
+        ]
+        tensors = [x for x in (*state, *values) if isinstance(x, Tensor)]
+        if not all(bool(x.isfinite().all()) for x in (*state, *tensors)):
+            raise ValueError("its streams' or optimizers' state has a number that is not finite")
         self.state = State(*state)
 
 
 def _check_alike(optimizer: torch.optim.Optimizer) -> None:
-    """ValueError where an optimizer's state of a parameter has another form than its state of
-    others with as many axes.
+    """ValueError where an optimizer's state of a parameter has another form, or number of steps,
+    than its state of others with as many axes.
     """
+
+    def form_of(name: str, value: Any, parameter: Tensor) -> Any:
+        if name == "step":
+            return float(value)
+        return isinstance(value, Tensor) and (value.ndim, value.shape == parameter.shape)
+
     forms: dict[int, dict[str, Any]] = {}
     for parameter, state in optimizer.state.items():
-        form = {
-            name: (value.ndim, value.shape == parameter.shape) if isinstance(value, Tensor) else 0
-            for name, value in state.items()
-        }
+        form = {name: form_of(name, value, parameter) for name, value in state.items()}
         if form != forms.setdefault(parameter.ndim, form):
             raise ValueError(f"an optimizer's state has {sorted(form)} of another form than others")

@@ -80,13 +80,26 @@ def test_it_goes_on_to_the_same_bits(kind, samples, tmp_path):
         assert torch.equal(value, weights(again)[name]), name
 
 
-@pytest.mark.parametrize("change", [{"exp_avg": torch.zeros(3)}, {"exp_avg": 1.0}, {}])
+def test_a_state_that_is_not_finite():
+    begun = trainer()
+    next(begun.run())
+    saved = begun.state_dict()
+    saved["state"][0][0] = torch.inf
+    with pytest.raises(ValueError, match="has a number that is not finite"):
+        trainer().load_state_dict(saved)
+
+
+@pytest.mark.parametrize(
+    "change", [{"exp_avg": torch.zeros(3)}, {"exp_avg": 1.0}, {}, {"step": -1}]
+)
 def test_a_state_of_an_optimizer_of_another_form(change):
     begun = trainer()
     next(begun.run())
     saved = begun.state_dict()
-    del saved["optimizers"][0]["state"][0]["exp_avg"]
-    saved["optimizers"][0]["state"][0] |= change
+    state = saved["optimizers"][0]["state"][0]
+    if "step" not in change:
+        del state["exp_avg"]
+    state |= change
     with pytest.raises(ValueError, match=r"an optimizer's state has .* of another form"):
         trainer().load_state_dict(saved)
 
