@@ -298,7 +298,7 @@ class Trainer:
             x for each in self.optimizers for one in each.state.values() for x in one.values()
         ]
         tensors = [x for x in (*state, *values) if isinstance(x, Tensor)]
-        if not all(bool(x.isfinite().all()) for x in (*state, *tensors)):
+        if not all(bool(x.isfinite().all()) for x in tensors):
             raise ValueError("its streams' or optimizers' state has a number that is not finite")
         self.state = State(*state)
 
