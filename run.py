@@ -105,12 +105,13 @@ def what_goes_on(cfg: DictConfig) -> str:
 
 
 def renamed(arguments: Sequence[str]) -> list[str]:
-    """What to write now instead of the arguments whose keys have another name since an earlier
-    version.
+    """What to write instead of the arguments whose keys have another name since an earlier version,
+    or that have none.
     """
     settings = [argument.lstrip("+~").partition("=") for argument in arguments]
     given = {key: value for key, _, value in settings}
     advice = [f"{key} has another name: {RENAMED[key]}" for key in given if key in RENAMED]
+    advice += [f"={value} has no key: write KEY=VALUE" for key, _, value in settings if not key]
     if name := given.get("elmo"):
         advice.append(f"elmo={name} is encoder={name} now; elmo.* are the settings of the mix")
     if (name := given.get("encoder")) and (CONF / "rnn" / f"{name}.yaml").is_file():

@@ -122,7 +122,7 @@ def restore(cfg: DictConfig) -> tuple[DictConfig, TaskModule, Vocab]:
     parts = (config.embed, config.rnn, config.elmo, config.task.get("model"))
     _check_sizes([OmegaConf.to_container(part) for part in parts if part], weights, path)
     with checkpoint_file.refusing(path, "its settings, with the command line's"):
-        if wrong := schema.faults(config):
+        if wrong := schema.faults_of(config, MODEL):
             raise ValueError("; ".join(wrong))
     vocab = _vocab(content["vocab"], weights, path)
     with checkpoint_file.refusing(path, "its model, with the command line's settings"):

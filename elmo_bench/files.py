@@ -146,11 +146,11 @@ def is_taken(path: str | Path) -> bool:
 
 
 @contextmanager
-def sole(path: str | Path, what: str) -> Iterator[None]:
+def sole(path: str | Path, what: str, *, marks: bool = False) -> Iterator[None]:
     """Hold `path`.lock; OSError, which begins with `what`, if another process has it.
 
-    It says which one: `path`.owner has its number and its machine. `path`.lock goes when the block
-    has ended well; what was begun and not ended has one.
+    It says which one: `path`.owner has its number and its machine. `path`.lock goes with the block;
+    where it `marks` what was begun, only when the block has ended well.
     """
     lock, owner = FileLock(f"{path}.lock"), Path(f"{path}.owner")
     try:
@@ -167,9 +167,11 @@ def sole(path: str | Path, what: str) -> Iterator[None]:
         with atomic(owner) as part:
             part.write_text(f"process {os.getpid()} on {socket.gethostname()}", encoding="utf-8")
         yield
-        Path(lock.lock_file).unlink(missing_ok=True)
+        marks = False
     finally:
         owner.unlink(missing_ok=True)
+        if not marks:
+            Path(lock.lock_file).unlink(missing_ok=True)
         lock.release()
 
 

@@ -318,6 +318,13 @@ def faults(cfg: DictConfig) -> list[str]:
     return wrong or [*_no_folder(cfg)]
 
 
+def faults_of(cfg: DictConfig, parts: Collection[str]) -> list[str]:
+    """The same for some parts of a config, such as "elmo"."""
+    raw, resolved = _plain(cfg)
+    chosen = {part: resolved[part] for part in parts}
+    return _wrong(_settings(chosen, TYPES, parts), raw, ())
+
+
 def _wrong(
     settings: Iterable[Setting], raw: Mapping[str, Any], given: Collection[str]
 ) -> list[str]:

@@ -72,6 +72,10 @@ WRONG = [
         for wrong in ("softmax=half", "precision=16", "resume=maybe", "unroll=0", "max_steps=0")
     ),
     ("task.optimizer.rho=0.5", "task.optimizer.rho=0.5, but torch.optim.Adam takes params, lr"),
+    ("elmo.cache=on", "elmo.cache=on, but it may be auto or off"),
+    ("elmo.cache_dtype=bfloat16", "elmo.cache_dtype=bfloat16, but it may be float32 or float16"),
+    ("cache.max_bytes=50GB", "cache.max_bytes=50GB, but it may be a number, 0 or more, or null"),
+    ("job=export output=w.h5 dtype=int8", "dtype=int8, but it may be float32 or float16"),
     ("task=sst5 task.classes=4", "task.classes=4, but it may be 2, 3 or 5"),
     ("task=squad task.model.target=best", "task.model.target=best, but it may be random or freq"),
     ("encoder=transformer encoder.pooling=max", "encoder.pooling=max, but it may be first, last"),

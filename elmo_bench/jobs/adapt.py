@@ -43,7 +43,7 @@ def adapt(cfg: DictConfig) -> dict[str, float]:
     if out.is_dir() and out.samefile(Path(weights).parent):
         raise ValueError(f"out={out} holds the biLM that is to be adapted: choose another folder")
     out.mkdir(parents=True, exist_ok=True)
-    with sole(out / "adapt", f"out={out}"):
+    with sole(out / "adapt", f"out={out}", marks=True):
         return adapt_to(cfg, data, out)
 
 

@@ -95,7 +95,7 @@ def _held(out: Path) -> Iterator[None]:
         return
     check_bilm_folder("out", out, (f"{LOCK}.lock", "last.ckpt"))
     out.mkdir(parents=True, exist_ok=True)
-    with sole(out / LOCK, f"out={out}"):
+    with sole(out / LOCK, f"out={out}", marks=True):
         yield
 
 

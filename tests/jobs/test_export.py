@@ -124,7 +124,6 @@ def test_the_original_s_own_options_stay(fixtures, tmp_path):
     ("overrides", "message"),
     [
         (["output=w.bin"], r"output=w.bin: its name may end in .hdf5, .h5, .safetensors"),
-        (["output=w.h5", "dtype=int8"], r"dtype=int8, but it may be float32 or float16"),
         (["output=w.h5", "encoder=none"], r"encoder=none has no layers: choose an encoder"),
     ],
 )

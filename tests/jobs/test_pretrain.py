@@ -271,7 +271,7 @@ def test_a_vocabulary_of_another_model(config, tmp_path):
     pretrain(config())
     path = tmp_path / "out" / "vocabulary.txt"
     path.write_text(path.read_text() + "more\n")
-    with pytest.raises(ValueError, match=r"softmax.safetensors has .* ask for"):
+    with pytest.raises(ValueError, match=r"softmax.safetensors: weight has .* ask for"):
         language_model(tmp_path / "out")
     path.write_text("a\nb\n")
     with pytest.raises(ValueError, match="its first lines are"):

@@ -83,11 +83,3 @@ def test_the_figures_are_those_without(tmp_path, reads):
 def test_what_needs_no_store(tmp_path, overrides):
     run(tmp_path, "task=ner", *SMALL["ner"], *overrides)
     assert not (tmp_path / "layers").exists()
-
-
-@pytest.mark.parametrize(
-    "override", ["elmo.cache=on", "elmo.cache_dtype=bfloat16", "cache.max_bytes=50GB"]
-)
-def test_wrong_settings(tmp_path, override):
-    with pytest.raises(ValueError, match=override):
-        run(tmp_path, "task=ner", *SMALL["ner"], override)
