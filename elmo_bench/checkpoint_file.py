@@ -1,13 +1,16 @@
 """One way to open a torch file that a stranger may have written, such as best.ckpt or last.ckpt.
 
 Before torch reads it: a zip whose entries are not packed, lie within the file and have the sums
-(CRC-32) that torch wrote, and whose pickle names nothing but tensors. Then torch reads it with
-`weights_only`, and what comes out is copied: plain data and tensors, none larger than the file.
+(CRC-32) that torch wrote, and whose pickle names nothing but tensors, their types and sizes, and
+two kinds of dict. Then torch reads it with `weights_only`, and what comes out is copied: plain data
+and tensors, none larger than the file.
 """
 
+import math
 import pickletools
 import re
 import zipfile
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +19,10 @@ from typing import Any, NoReturn
 import torch
 from torch import Tensor
 
-NAMES = re.compile(r"collections OrderedDict|torch \w+Storage|torch\._utils _rebuild_tensor_v2")
+NAMES = re.compile(
+    r"collections (OrderedDict|Counter)|torch (\w+Storage|Size|bool|(b?float|u?int|complex)\d+)"
+    r"|torch\._utils _rebuild_(tensor_v2|parameter|parameter_with_state)"
+)
 WEIGHTS = ("state_dict", "current_weights", "model")  # keys under which NaN and infinity are wrong
 DEPTH = 50  # of dicts and lists inside each other
 SHARED = 4  # how many times the file's size its tensors may have: tied ones share their numbers
@@ -24,7 +30,8 @@ INTEGERS = range(-(2**64), 2**64)
 
 
 def load(path: str | Path) -> dict[Any, Any]:
-    """What a torch file holds: a dict of dicts, lists, tuples, numbers, texts, None and tensors.
+    """What a torch file holds: a dict of dicts, Counters, lists, tuples, numbers, texts, None,
+    tensors, and their types and sizes. Weights have no NaN, and infinity only in a mask.
 
     Raises OSError where it cannot be opened, and ValueError that begins with the file, and names
     the key where there is one, for a file that is damaged or holds anything else.
@@ -90,7 +97,9 @@ def _check_archive(archive: zipfile.ZipFile, size: int) -> None:
 
 
 class _Copy:
-    """Copies plain data and tensors, and refuses all else; a dict of any kind becomes a dict."""
+    """Copies plain data and tensors, and refuses all else; a dict of any kind becomes a dict, but
+    for a Counter, which a schedule may keep; a parameter becomes a tensor.
+    """
 
     def __init__(self, path: Path, size: int) -> None:
         self.path, self.size = path, size
@@ -101,17 +110,18 @@ class _Copy:
         if self.nodes < 0 or len(key) > DEPTH:  # lists that hold themselves, or each other often
             self._refuse(key, "too many dicts and lists inside each other")
         kind = type(node)
-        if kind is str or kind is float or kind is bool or node is None:
+        if kind in (str, float, bool, torch.dtype) or node is None:
             return node
         if kind is int and node in INTEGERS:
             return node
-        if kind is list or kind is tuple:
+        if kind in (list, tuple, torch.Size):
             return kind(self.of(value, (*key, number)) for number, value in enumerate(node))
         if isinstance(node, dict):
-            return {
+            copied = {
                 self._name(name, key): self.of(value, (*key, name))
                 for name, value in dict.items(node)
             }
+            return Counter(copied) if kind is Counter else copied
         if isinstance(node, Tensor):
             return self._tensor(node, key)
         what = "an integer of over 64 bits" if kind is int else f"a {kind.__name__}"
@@ -123,13 +133,14 @@ class _Copy:
         return name
 
     def _tensor(self, tensor: Tensor, key: tuple[Any, ...]) -> Tensor:
+        tensor = Tensor.detach(tensor)  # without a parameter's attributes, which may hide methods
         is_plain = type(tensor) is Tensor and tensor.layout == torch.strided
         if not is_plain or tensor.device.type != "cpu" or tensor.is_quantized:
             self._refuse(key, "a tensor, but not a plain one")
         self.bytes -= tensor.numel() * tensor.element_size()
         if self.bytes < 0 or tensor.untyped_storage().nbytes() > self.size:
             self._refuse(key, f"a tensor {tuple(tensor.shape)} in a file of {self.size:,} bytes")
-        return tensor.detach()
+        return tensor
 
     def _refuse(self, key: tuple[Any, ...], why: str) -> NoReturn:
         where = ".".join(str(name)[:100] for name in key[:10])
@@ -137,7 +148,10 @@ class _Copy:
 
 
 def _check_weights(weights: Any, where: str) -> None:
-    """ValueError for what is not tensors by name, and for NaN or infinity in one."""
+    """ValueError for what is not tensors by name, for NaN in one, and for infinity.
+
+    A tensor of nothing but 0 and -infinity is a mask, which a model may keep beside its weights.
+    """
     if not isinstance(weights, dict):
         raise ValueError(f"{where}: a {type(weights).__name__}, but it is weights by name")
     for name, tensor in weights.items():
@@ -145,8 +159,14 @@ def _check_weights(weights: Any, where: str) -> None:
             raise ValueError(
                 f"{where}.{str(name)[:100]}: a {type(tensor).__name__}, but it is a tensor by name"
             )
-        if not torch.isfinite(tensor).all():
+        if not torch.isfinite(tensor).all() and not _is_mask(tensor):
             raise ValueError(f"{where}.{name[:100]}: it holds NaN or infinity")
+
+
+def _is_mask(tensor: Tensor) -> bool:
+    """Whether it holds 0 and -infinity, both, and nothing else."""
+    zeros, barred = tensor == 0, tensor == -math.inf
+    return bool((zeros | barred).all() and zeros.any() and barred.any())
 
 
 def _first_line(error: Exception) -> str:

@@ -3,9 +3,11 @@
 import random
 import re
 import zipfile
+from collections import Counter, OrderedDict
 
 import pytest
 import torch
+from torch import nn
 
 from elmo_bench.checkpoint_file import load, refusing
 
@@ -119,3 +121,47 @@ def test_content_that_code_does_not_expect(tmp_path):
         {}["a"]
     with pytest.raises(FileNotFoundError), refusing(tmp_path / "x.ckpt", "its model"):
         (tmp_path / "none").read_text()
+
+
+def test_what_schedules_and_modules_keep(tmp_path):
+    """A schedule with milestones is loaded, and goes on as it was."""
+
+    def schedule():
+        optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
+        return torch.optim.lr_scheduler.MultiStepLR(optimizer, milestones=[1, 2, 2])
+
+    parameter = nn.Parameter(torch.ones(2))
+    parameter.numel = 3  # what hides a tensor's method
+    others = {
+        "names": OrderedDict(a=1),
+        "size": torch.Size([1, 2]),
+        "types": [torch.float32, torch.bfloat16, torch.int64, torch.bool, torch.complex64],
+        "parameters": [nn.Parameter(torch.ones(2)), parameter],
+    }
+    torch.save({"schedule": schedule().state_dict()} | others, tmp_path / "x.ckpt")
+    loaded = load(tmp_path / "x.ckpt")
+    assert loaded["schedule"]["milestones"] == Counter({1: 1, 2: 2})
+    ours = schedule()
+    ours.load_state_dict(loaded["schedule"])
+    ours.optimizer.step()
+    ours.step()
+    assert ours.get_last_lr() == [0.1]
+    assert type(loaded["schedule"]["milestones"]) is Counter
+    assert loaded["names"] == {"a": 1}
+    assert type(loaded["size"]) is torch.Size
+    assert loaded["size"] == (1, 2)
+    assert loaded["types"] == others["types"]
+    for tensor in loaded["parameters"]:
+        assert type(tensor) is torch.Tensor
+        assert tensor.tolist() == [1, 1]
+
+
+def test_a_mask(tmp_path):
+    """It may have -infinity, beside 0; a weight may not."""
+    mask = torch.full((3, 3), -torch.inf).triu(1)
+    torch.save({"state_dict": {"mask": mask}}, tmp_path / "x.ckpt")
+    assert torch.equal(load(tmp_path / "x.ckpt")["state_dict"]["mask"], mask)
+    for wrong in ([-torch.inf, 0.5], [0, torch.nan], [torch.inf, 0], [-torch.inf]):
+        torch.save({"state_dict": {"weight": torch.tensor(wrong)}}, tmp_path / "x.ckpt")
+        with pytest.raises(ValueError, match=r"state_dict\.weight: it holds NaN or infinity"):
+            load(tmp_path / "x.ckpt")
