@@ -147,7 +147,9 @@ def judged(command: Command) -> tuple[str, float, str]:
     elif process.returncode == 0:
         outcome = "accepted in silence"
     else:
-        is_named = command.key.rpartition(".")[2] in said
+        # Hydra's words for its grammar name no key.
+        names = (command.key.rpartition(".")[2], "is missing", "override_grammar")
+        is_named = any(name in said for name in names)
         outcome = "refused" if is_named else "refused, unnamed"
     return outcome, seconds, said
 
