@@ -47,6 +47,8 @@ def main(cfg: DictConfig) -> object:
     """Run the chosen job; what a user can mend is said in a sentence, the whole story goes to the
     run's error.txt.
     """
+    if cfg.get("dry_run"):  # of a sweep under another launcher than ours
+        return None
     started = time.time()
     signals.advise(partial(what_goes_on, cfg))
     failure = Path(cfg.run_dir, "error.txt") if cfg.run_dir else None

@@ -9,13 +9,15 @@ import inspect
 import re
 import sys
 import warnings
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from functools import cache
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cache, reduce
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from types import UnionType
+from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
 
-from annotated_types import Ge, Le, MinLen
+import yaml
+from annotated_types import Ge, Le, MinLen, Predicate
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -57,6 +59,8 @@ Filters = Annotated[
     list[Annotated[list[Size], MinLen(2)]], MinLen(1), "a list of [WIDTH, NUMBER], each 1 or more"
 ]
 Published = Literal["table1", "table2", "table3", "figure1", "figure2"]
+NUMBERS = re.compile(r"\d+(,\d+)*")
+Numbers = Annotated[str, Predicate(NUMBERS.fullmatch), "numbers such as '0,1'"]
 MISSING = "???"
 TYPES: dict[str, Any] = {
     "seed": Seed,
@@ -79,7 +83,7 @@ TYPES: dict[str, Any] = {
     "task.batch_scores": Count | None,
     "task.max_epochs": Count,
     "task.patience": Count,
-    "task.gradient_clip": Positive | None,
+    "task.gradient_clip": NotNegative | None,
     "task.gradient_clip_algorithm": Literal["norm", "value"],
     "task.optimizer.lr": Positive,
     "task.optimizer.rho": Probability | None,
@@ -92,7 +96,7 @@ TYPES: dict[str, Any] = {
     "fit.max_epochs": Count,
     "fit.patience": Count,
     "fit.save_minutes": NotNegative,
-    "data.name": Text | None,
+    "data.name": Text | int | None,
     "data.origin": Text,
     "data.option": Text,
     "data.labels": dict | None,
@@ -134,21 +138,24 @@ TYPES: dict[str, Any] = {
     "encoder.name": Text,
     "encoder.dir": Folder | None,
     "schedule.name": Text,
-    "trainer.accelerator": Literal["auto", "cpu", "gpu", "cuda", "mps", "tpu"],
-    "trainer.devices": Count | Literal["auto", -1] | list[Natural],
+    "trainer.accelerator": Literal["auto", "cpu", "gpu", "cuda", "mps", "tpu", "hpu"],
+    "trainer.devices": Count | Literal["auto", -1] | list[Natural] | Numbers,
     "trainer.num_nodes": Count,
     "trainer.strategy": Text,
-    "trainer.precision": Literal["32-true", "16-mixed", "bf16-mixed", "bf16-true", "64-true", 32],
-    "trainer.max_epochs": Count,
-    "trainer.gradient_clip_val": Positive | None,
+    "trainer.precision": Literal[
+        *("32-true", "16-mixed", "bf16-mixed", "16-true", "bf16-true", "64-true"),
+        *(32, 16, 64, "bf16", "transformer-engine", "transformer-engine-float16", None),
+    ],
+    "trainer.max_epochs": Count | Literal[-1],
+    "trainer.gradient_clip_val": NotNegative | None,
     "trainer.gradient_clip_algorithm": Literal["norm", "value"],
     "trainer.deterministic": Literal[True, False, "warn"],
     "trainer.num_sanity_val_steps": Annotated[int, Ge(-1)],
     "trainer.enable_progress_bar": bool,
-    "trainer.log_every_n_steps": Count,
-    "trainer.limit_train_batches": Count | Share,
-    "trainer.limit_val_batches": Count | Share,
-    "trainer.limit_test_batches": Count | Share,
+    "trainer.log_every_n_steps": Natural,
+    "trainer.limit_train_batches": Natural | Probability | None,
+    "trainer.limit_val_batches": Natural | Probability | None,
+    "trainer.limit_test_batches": Natural | Probability | None,
     "trainer.accumulate_grad_batches": Count,
 }
 JOBS: dict[str, dict[str, Any]] = {  # the settings of one job alone
@@ -281,9 +288,8 @@ class Check(Callback):
         self.is_done = False
 
     def on_run_start(self, config: DictConfig, **_: Any) -> None:
+        _end_if_wrong(config)
         self.is_done = True
-        if wrong := faults(config):
-            sys.exit("\n".join(wrong))
         if config.dry_run:
             sys.stdout.write("The settings are right; nothing was run.\n")
             sys.exit()
@@ -295,7 +301,17 @@ class Check(Callback):
     def on_job_start(self, config: DictConfig, **_: Any) -> None:
         """Of a sweep under another launcher than ours, whose runs have no start of their own."""
         if not self.is_done:
-            self.on_run_start(config)
+            _end_if_wrong(config)
+
+
+def _end_if_wrong(config: DictConfig) -> None:
+    """An exception would not do: Hydra makes a warning of a callback's, and goes on."""
+    try:
+        wrong = faults(config)
+    except Exception as error:
+        wrong = [f"the settings cannot be compared: {type(error).__name__}: {error}"]
+    if wrong:
+        sys.exit("\n".join(wrong))
 
 
 def faults(cfg: DictConfig) -> list[str]:
@@ -343,8 +359,19 @@ def _wrong(
         elif setting.value == MISSING:
             lines.setdefault(key, f"{key} is missing: give {key}=VALUE, {may_be(setting.hint)}")
         elif not _fits(setting.value, setting.hint):
-            lines.setdefault(key, f"{came}, but it may be {may_be(setting.hint)}")
+            advice = _of_another_kind(key, setting)
+            lines.setdefault(key, f"{came}, but it may be {may_be(setting.hint)}{advice}")
     return [*lines.values()]
+
+
+def _of_another_kind(key: str, setting: Setting) -> str:
+    """What to write where a number stands for a name, or a text for a number."""
+    value = setting.value
+    if type(value) in (int, float) and _fits(str(value), setting.hint):
+        return f"; a name that is a number has quotes: {key}=\"'{value}'\""
+    if isinstance(value, str) and value.isdigit() and _fits(int(value), setting.hint):
+        return "; this is a text, of which ${oc.decode:...} makes a number"
+    return ""
 
 
 def _plain(cfg: DictConfig) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -370,12 +397,18 @@ def _given(cfg: DictConfig) -> list[tuple[str, str]]:
 
 def _unknown_options(cfg: DictConfig) -> Iterator[str]:
     """The options that Hydra would pass over without a word."""
-    for group, name in _given(cfg):
-        if group in OPTIONAL and name:
-            folders = [Path(source.path, group) for source in cfg.hydra.runtime.config_sources]
-            names = sorted({path.stem for folder in folders for path in folder.glob("*.yaml")})
-            if name not in names:
-                yield f"{group}={name}, but it may be {', '.join(names)}; ~{group} takes none"
+    sources = cfg.hydra.runtime.config_sources if "hydra" in cfg else []
+    paths = [source.path for source in sources if source.provider not in ("hydra", "schema")]
+    folders = [Path(path.removeprefix("file://")) for path in paths]
+    for group, value in _given(cfg):
+        if group not in OPTIONAL or not all(map(Path.is_dir, folders)):  # a package: who knows
+            continue
+        chosen = yaml.safe_load(value)
+        names = {path.stem for folder in folders for path in (folder / group).glob("*.yaml")}
+        for name in chosen if isinstance(chosen, list) else [chosen]:
+            if name is not None and name not in names:
+                options = ", ".join(sorted(names))
+                yield f"{group}={name}, but it may be {options}; ~{group} takes none"
 
 
 def _no_folder(cfg: DictConfig) -> Iterator[str]:
@@ -400,7 +433,11 @@ def _unknown_monitor(task: Mapping[str, Any]) -> Iterator[str]:
     """What the task watches has to be a figure of its metric, or that of one label."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torchmetrics': nothing was counted yet
-        names = [*_imported(task["metric"]["_target_"])(()).compute()]
+        try:
+            settings = {key: each for key, each in task["metric"].items() if key not in HYDRAS}
+            names = [*_imported(task["metric"]["_target_"])((), **settings).compute()]
+        except Exception:  # a metric that says nothing before it has counted
+            return
     if task["monitor"] not in names and "/" not in task["monitor"]:
         yield f"task.monitor={task['monitor']}, but it may be {', '.join(names)}"
 
@@ -457,15 +494,33 @@ def _arguments(target: str) -> dict[str, Any]:
         "**" if each.kind is each.VAR_KEYWORD else each.name: each.annotation for each in parameters
     }
     is_ours = target.startswith(OURS)
-    return {
-        name: hint if is_ours and hint is not inspect.Parameter.empty else Any
-        for name, hint in hints.items()
-    }
+    return {name: hint if is_ours and _is_exact(hint) else Any for name, hint in hints.items()}
 
 
 def _imported(target: str) -> Any:
-    module, _, name = target.rpartition(".")
-    return getattr(import_module(module), name)
+    """What a dotted name stands for: a module's attribute, or that of a class in it."""
+    names = target.split(".")
+    for count in range(len(names) - 1, 0, -1):
+        try:
+            module = import_module(".".join(names[:count]))
+        except ModuleNotFoundError as error:
+            if count == 1 or not f"{target}.".startswith(f"{error.name}."):
+                raise
+        else:
+            return reduce(getattr, names[count:], module)
+    raise ModuleNotFoundError(f"No module named {target!r}")
+
+
+def _is_exact(hint: Any) -> bool:
+    """Whether a hint says all that a config can give: of a path, a tuple or an enumeration it gives
+    something else.
+    """
+    origin = get_origin(hint)
+    if origin is Annotated:
+        return _is_exact(get_args(hint)[0])
+    if origin in (Union, UnionType, list, Sequence):
+        return all(map(_is_exact, get_args(hint)))
+    return origin is Literal or hint in (int, float, bool, str, type(None), None, list, dict)
 
 
 @cache

@@ -3,11 +3,14 @@
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hydra import compose, initialize_config_dir
 
-from elmo_bench.schema import faults
+from elmo_bench import schema
+from elmo_bench.checks import Count
+from elmo_bench.schema import _arguments, _is_exact, faults
 
 ROOT = Path(__file__).parents[1]
 
@@ -33,6 +36,9 @@ WRONG = [
     ("fraction=0", "fraction=0, but it may be a number more than 0 and at most 1"),
     ("fit.batch_tokens=0", "fit.batch_tokens=0, but it may be a whole number, 1 or more, or null"),
     ("data.size=0", "data.size=0, but it may be a whole number, 1 or more"),
+    ("outputs_dir=2024", "outputs_dir=2024, but it may be a folder; a name that is a number has"),
+    ("seed='3'", "seed=3, but it may be a whole number from 0 to less than 4294967296; this is a"),
+    ("recipe=[finetune_bert,foo]", "recipe=foo, but it may be finetune_bert"),
     ("recipe=foo", "recipe=foo, but it may be finetune_bert"),
     ("head=foo", "head=foo, but it may be identity_ner"),
     ("elmo.finetune=1", "elmo.finetune=1, but it may be true or false"),
@@ -111,6 +117,9 @@ def test_a_value_that_others_repeat_is_named_once():
         ["optimizer=adamw", "task.optimizer.betas=[0.9,0.99]", "trainer.precision=bf16-mixed"],
         ["+trainer.limit_train_batches=0.5", "vocab.vectors=[a,b]", "elmo.norm=word"],
         ["task=squad", "embed=words", "rnn=bilstm"],
+        ["trainer.precision=bf16", "trainer.devices='0,1'", "+trainer.limit_val_batches=0"],
+        ["trainer.precision=16", "trainer.devices=[0]", "data.name=2003", "recipe='finetune_bert'"],
+        ["recipe=[finetune_bert,sample_ner]", "trainer.gradient_clip_val=0"],
         ["embed.word_dim=${rnn.hidden_size}", "data.labels={PER:person,ORG:[a,b]}"],
     ],
     ids=" ".join,
@@ -129,6 +138,35 @@ def test_of_a_class_of_ones_own_the_signature_counts(tmp_path):
         "encoder.hidden_size=0, but it may be a whole number from 1 to 65536",
         "encoder.size=3, but elmo_bench.nn.BiLstm takes input_size, hidden_size, num_layers, dropout",
     ]
+
+
+class Sizes:
+    """A user's class, with hints of which a config gives something else."""
+
+    def __init__(self, sizes: tuple[int, ...], path: Path, count: Count):
+        self.count = count
+
+    @classmethod
+    def make(cls, count: Count):
+        return cls((), Path(), count)
+
+
+def test_hints_of_which_a_config_gives_something_else():
+    hints = _arguments("tests.test_schema.Sizes")
+    assert hints == {"sizes": Any, "path": Any, "count": Any}
+    assert _is_exact(Count | None)
+    assert not _is_exact(tuple[int, ...])
+    assert not _is_exact(list[Path])
+    assert "count" in _arguments("tests.test_schema.Sizes.make")
+    with pytest.raises(ModuleNotFoundError, match="nowhere"):
+        _arguments("nowhere.Sizes")
+
+
+def test_what_cannot_be_compared_is_not_run(monkeypatch):
+    """Hydra would make a warning of the exception, and go on."""
+    monkeypatch.setattr(schema, "faults", lambda _: 1 / 0)
+    with pytest.raises(SystemExit, match="cannot be compared: ZeroDivisionError"):
+        schema.Check().on_run_start(composed())
 
 
 def run(*arguments, **options):

@@ -42,7 +42,11 @@ Attention = Annotated[str, Predicate(ATTENTIONS.__contains__), "sdpa, eager or f
 UNBOUNDED = 512  # pieces of a window, where neither model nor tokenizer has a bound
 MAX_PARAMETERS, SPARE_PARAMETERS = 20_000_000_000, 10_000_000
 # What the numbers of a config.json may be at most, by a part of their names.
-MOST = {"layer|expert|block|stage|group": 1 << 12, "label": 1 << 20, "position": 1 << 24}
+MOST = {
+    "(layer|expert|block|stage|group)s?$|group_num": 1 << 12,
+    "label": 1 << 20,
+    "position": 1 << 24,
+}
 MOST_OF_ALL = 1 << 31
 BATCH_PIECES = 8192  # that the model reads at once, with padding
 SPACES = ("▁", "Ġ", " ")  # pieces that are a space and nothing else
