@@ -23,6 +23,7 @@ from pytorch_lightning.plugins.io import TorchCheckpointIO
 
 from elmo_bench import checkpoint_file
 from elmo_bench.files import atomic
+from elmo_bench.signals import stopped_behind
 
 ASK_EVERY = 50  # steps
 KEY = "last"  # where last.ckpt has what Lightning's checkpoints lack
@@ -46,6 +47,8 @@ class AtomicCheckpoints(TorchCheckpointIO):
             try:
                 torch.save(checkpoint, file)
             except RuntimeError as error:  # torch's word for a write that failed
+                if stopped := stopped_behind(error):
+                    raise stopped from None
                 free = shutil.disk_usage(part.parent).free
                 raise OSError(
                     f"{path} could not be written ({free / 1e9:,.3f} GB are free there): {error}"

@@ -20,6 +20,14 @@ class Stopped(SystemExit):
     """A signal has ended the command; the exit status is 128 and its number, as in a shell."""
 
 
+def stopped_behind(error: BaseException) -> Stopped | None:
+    """The `Stopped` that another error hides: torch's writer of files raises its own after it."""
+    seen: BaseException | None = error
+    while seen is not None and not isinstance(seen, Stopped):
+        seen = seen.__cause__ or seen.__context__
+    return seen
+
+
 def stop_in_a_line() -> None:
     """From here Ctrl-C and SIGTERM write a line and raise `Stopped`; a second one ends at once.
 

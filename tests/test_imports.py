@@ -36,7 +36,7 @@ MAY = {
     "data": {"encoders", "text", "nn"},
     "module": {"data", "elmo", "metrics", "nn"},
     "schedule": set(),
-    "resume": {"files", "checkpoint_file"},
+    "resume": {"files", "checkpoint_file", "signals"},
     "inputs": {"files", "runs"},
     "schema": {"checks"},
     "again": {"inputs", "runs"},

@@ -47,7 +47,7 @@ from elmo_bench.lm import (
 from elmo_bench.lm.softmax import SOFTMAX, VOCABULARY
 from elmo_bench.outputs import check_bilm_folder
 from elmo_bench.report import escape
-from elmo_bench.signals import Stopped
+from elmo_bench.signals import Stopped, stopped_behind
 from elmo_bench.text import read_text, text_files
 
 log = logging.getLogger(__name__)
@@ -306,6 +306,8 @@ class _Run:
                 file.flush()
                 os.fsync(file.fileno())
         except (OSError, RuntimeError) as error:  # torch's word for a write that failed
+            if stopped := stopped_behind(error):
+                raise stopped from None
             raise OSError(
                 f"{self.last} could not be written after step {self.trainer.step}: {error}; the "
                 "last one stays"

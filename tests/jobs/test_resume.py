@@ -4,15 +4,18 @@ predictions, bit for bit.
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 from hydra import compose, initialize_config_dir
 
 from elmo_bench.jobs import train as training
+from elmo_bench.jobs.pretrain import _Run
 from elmo_bench.jobs.train import train
 from elmo_bench.module import TaskModule
 from elmo_bench.resume import AtomicCheckpoints
+from elmo_bench.signals import Stopped
 from tests.jobs.small import SMALL
 
 CONF = str(Path(__file__).parents[2] / "conf")
@@ -133,6 +136,38 @@ def test_a_kill_in_the_middle_of_writing(tmp_path, monkeypatch):
     with pytest.raises(Killed):
         AtomicCheckpoints().save_checkpoint({"step": 2}, tmp_path / "last.ckpt")
     assert torch.load(tmp_path / "last.ckpt", weights_only=True) == {"step": 1}
+
+
+class Interrupted:
+    """A file in whose writing a signal comes, after some calls."""
+
+    def __init__(self, file, calls):
+        self.file, self.calls = file, calls
+
+    def write(self, content):
+        self.calls -= 1
+        if self.calls == 0:
+            raise Stopped(130)
+        return self.file.write(content)
+
+    def flush(self):
+        self.file.flush()
+
+
+@pytest.mark.parametrize("calls", [1, 2, 5])
+def test_ctrl_c_in_the_middle_of_writing(tmp_path, monkeypatch, calls):
+    """It ends the command as anywhere else: torch would call it a write that failed."""
+    save = torch.save
+    monkeypatch.setattr(torch, "save", lambda what, file: save(what, Interrupted(file, calls)))
+    with pytest.raises(Stopped, match="130"):
+        AtomicCheckpoints().save_checkpoint({"a": torch.ones(5)}, tmp_path / "last.ckpt")
+    run = _Run.__new__(_Run)
+    run.trainer = SimpleNamespace(state_dict=lambda: {"a": torch.ones(5)}, num_steps=1, step=1)
+    run.best = run.seconds = run.looked = 1
+    run.identity, run.is_first, run.last = {}, True, tmp_path / "last.ckpt"
+    with pytest.raises(Stopped, match="130"):
+        run._save()
+    assert not any(tmp_path.iterdir())
 
 
 def test_a_last_ckpt_that_is_none(composed):
