@@ -8,6 +8,7 @@ import csv
 import random
 import shutil
 import time
+import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -156,16 +157,31 @@ class Last(Callback):
 
 @contextmanager
 def naming(path: Path | None, last: Last) -> Iterator[None]:
-    """ValueError that begins with `path` where a run cannot go on from it: up to the first step,
-    whatever is wrong is wrong with that file.
+    """ValueError that begins with `path` where a run cannot go on from it: up to the end of the
+    first step, whatever is wrong is wrong with that file, but for what reads data or is a model's.
     """
     try:
         yield
     except Exception as error:
-        if path is None or last.has_begun or isinstance(error, FloatingPointError):
+        if path is None or last.has_begun or _is_of_a_batch(error):
             raise
-        with checkpoint_file.refusing(path, "this run cannot go on from it"):
-            raise
+        try:
+            with checkpoint_file.refusing(path, "this run cannot go on from it"):
+                raise
+        except ValueError as refused:
+            raise ValueError(f"{refused}; delete it and the same command begins anew") from error
+
+
+def _is_of_a_batch(error: Exception) -> bool:
+    """Whether an error came from a loader (a worker that ended, say), or from a model's step, whose
+    weights have been loaded by then. Neither knows what else a checkpoint holds.
+    """
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    return isinstance(error, FloatingPointError) or any(
+        frame.f_globals.get("__name__", "").startswith("torch.utils.data")
+        or frame.f_code.co_name in ("training_step", "validation_step", "backward")
+        for frame in frames
+    )
 
 
 def _callbacks(trainer: Trainer) -> list[Any]:

@@ -10,6 +10,7 @@ import pytest
 import torch
 from hydra import compose, initialize_config_dir
 
+from elmo_bench import data
 from elmo_bench.jobs import train as training
 from elmo_bench.jobs.pretrain import _Run
 from elmo_bench.jobs.train import train
@@ -170,6 +171,10 @@ def test_ctrl_c_in_the_middle_of_writing(tmp_path, monkeypatch, calls):
     assert not any(tmp_path.iterdir())
 
 
+def fail(*_):
+    raise RuntimeError("none of its doing")
+
+
 def test_a_last_ckpt_that_is_none(composed):
     """It is named, and stays: only a person takes a run's hours away."""
     cfg = composed(
@@ -186,7 +191,9 @@ def test_a_last_ckpt_that_is_none(composed):
     damaged = bytearray(content)
     damaged[len(damaged) // 2] ^= 1
     path.write_bytes(damaged)
-    with pytest.raises(ValueError, match=r"^\S*last.ckpt: not a checkpoint, or a damaged one.*CRC"):
+    advice = "; delete it and the same command begins anew$"
+    damage = rf"^\S*last.ckpt: not a checkpoint, or a damaged one.*CRC.*{advice}"
+    with pytest.raises(ValueError, match=damage):
         train(cfg)
     wrong = [
         {"last": 5},
@@ -198,10 +205,16 @@ def test_a_last_ckpt_that_is_none(composed):
     ]
     for changes in wrong:
         torch.save(saved | changes, path)
-        with pytest.raises(ValueError, match=r"^\S*last.ckpt: this run cannot go on from it"):
+        wrong_part = rf"^\S*last.ckpt: this run cannot go on from it.*{advice}"
+        with pytest.raises(ValueError, match=wrong_part):
             train(cfg)
     assert path.is_file()
     path.write_bytes(content)
+    for where, name in ((data, "_collate"), (TaskModule, "training_step")):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(where, name, fail)
+            with pytest.raises(RuntimeError, match="^none of its doing$"):
+                train(cfg)
     assert train(cfg)
 
 
