@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from elmo_bench import build, checkpoint_file, inputs, schema
+from elmo_bench.checks import MAX_SIZE
 from elmo_bench.module import TaskModule
 from elmo_bench.runs import result_of, today
 from elmo_bench.text import FALLBACK, UNKNOWN, Vocab, forms
@@ -44,13 +45,12 @@ OWN = re.compile(rf"\$\{{((?:{'|'.join(MODEL)})(?:\.\w+)+)\}}")
 FOLDER = re.compile(rf"^\$\{{({'|'.join(FOLDERS)})\}}(?=/|$)")
 ADDRESS = re.compile(r"\w+://|//|\\\\")
 DEPTH, NODES, LENGTH = 20, 10_000, 10_000  # of a config: nesting, values, characters of a text
-SIZE = 10_000  # of a model's settings, where none of its weights is larger
-LABELS = 4096  # tables of which label may follow which are square
+LABELS = 16_384  # tables of which label may follow which are square: 1 GB
 NUMBER = 100_000  # largest setting of a corpus, such as the stories of a generated one
 TASK = {  # a module of ours, and parts of file names
     "data": (r"tasks(\.\w+)+", "module of tasks.*"),
-    "name": (r"\w+", "name of a task"),
-    "suffix": (r"[.\w]+", "end of a file's name"),
+    "name": (r"\w[\w-]*", "name of a task"),
+    "suffix": (r"(?!.*\.\.)[.\w-]+", "end of a file's name"),
 }
 CONF = Path(__file__).parents[1] / "conf"
 
@@ -179,11 +179,13 @@ def _no_larger_than(weights: Mapping[str, Tensor]) -> Iterator[None]:
 
 
 def _check_sizes(node: Any, weights: Mapping[str, Tensor], path: Path) -> None:
-    """ValueError for a number of layers, say, that no such weights can have."""
+    """ValueError for a number of layers, say, that no such weights can have, and that is more than
+    a setting's size may be; `schema` knows which settings are sizes.
+    """
     if isinstance(node, dict | list):
         for value in node.values() if isinstance(node, dict) else node:
             _check_sizes(value, weights, path)
-    elif type(node) is int and node > max(SIZE, _longest_axis(weights)):
+    elif type(node) is int and node > max(MAX_SIZE, _longest_axis(weights)):
         raise ValueError(
             f"checkpoint={path}: its config holds {node}, but its weights have no such size"
         )

@@ -13,7 +13,7 @@ from hydra import compose, initialize_config_dir
 from omegaconf import open_dict
 
 from elmo_bench import build, inputs
-from elmo_bench.checkpoint import extend, restore
+from elmo_bench.checkpoint import _check_sizes, _vocab, extend, restore
 from elmo_bench.checkpoint import trained as trained_by
 from elmo_bench.encoders.bilm import BiLm, Options, save
 from elmo_bench.jobs.evaluate import evaluate
@@ -252,6 +252,24 @@ def nested(key, value):
     return edit
 
 
+def test_honest_settings_of_any_size_and_name(entities, tmp_path):
+    """A limit of a task is no size of its weights; a name may have a hyphen."""
+
+    def edit(content):
+        nested("task.name", "ner-de")(content)
+        nested("task.suffix", ".pred-en.tsv")(content)
+
+    config, _, _ = restore(edited(entities[0], tmp_path, edit))
+    assert (config.task.name, config.task.suffix) == ("ner-de", ".pred-en.tsv")
+    weights = {"weight": torch.zeros(2)}
+    _check_sizes({"model": {"max_pairs": 50_000}}, weights, tmp_path)
+    with pytest.raises(ValueError, match=r"holds 70000, but its weights have no such size"):
+        _check_sizes({"model": {"max_pairs": 70_000}}, weights, tmp_path)
+    labels = [str(number) for number in range(16_000)]
+    state = {"words": [], "labels": labels, "lowercase": True}
+    assert len(_vocab(state, {"weight": torch.zeros(16_000)}, tmp_path).labels) == 16_000
+
+
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
@@ -272,6 +290,7 @@ def nested(key, value):
             "names task.data=outputs.theirs, which is no module of tasks",
         ),
         ("task.suffix", "/../x", "names task.suffix=/../x, which is no end of a file's name"),
+        ("task.suffix", "..x", "names task.suffix=..x, which is no end of a file's name"),
         ("task.name", "../x", r"names task.name=../x, which is no name of a task"),
         ("encoder.name", "../evil", "reads encoder=../evil, but conf/encoder has bert_base"),
         (
@@ -340,7 +359,11 @@ def test_a_stranger_s_checkpoint_calls_nothing_but_ours(entities, tmp_path, key,
     ("key", "value", "message"),
     [
         ("vocab", {"words": "abc", "labels": [], "lowercase": True}, "words is no list of texts"),
-        ("vocab", {"words": [], "labels": ["O"] * 5000, "lowercase": True}, "more words or labels"),
+        (
+            "vocab",
+            {"words": [], "labels": ["O"] * 17_000, "lowercase": True},
+            "more words or labels",
+        ),
         ("vocab", {"words": [], "labels": ["O"], "lowercase": "x"}, "lowercase may be"),
         ("vocab", ["x"], "is not words, labels and lowercase"),
         ("config", ["x"], "config holds no settings"),

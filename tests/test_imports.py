@@ -44,7 +44,9 @@ MAY = {
         *("data", "elmo", "encoders", "files", "inputs", "launch", "module", "nn", "resume"),
         *("signals", "text"),
     },
-    "checkpoint": {"build", "checkpoint_file", "inputs", "module", "runs", "schema", "text"},
+    "checkpoint": {
+        *("build", "checkpoint_file", "checks", "inputs", "module", "runs", "schema", "text"),
+    },
     "wandb_logger": {"build"},
     "report": {"runs"},
     "launch": {"inputs", "report", "runs"},

@@ -213,7 +213,7 @@ def test_a_last_ckpt_that_is_none(composed):
     for where, name in ((data, "_collate"), (TaskModule, "training_step")):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(where, name, fail)
-            with pytest.raises(RuntimeError, match="^none of its doing$"):
+            with pytest.raises(RuntimeError, match=r"^none of its doing$"):
                 train(cfg)
     assert train(cfg)
 
