@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -113,6 +114,8 @@ def start(*arguments):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        # A shell's background job ignores SIGINT, and so would all that it starts.
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
     )
 
 
@@ -121,6 +124,16 @@ def wait_for(path, process, since=0.0):
     while not path.exists() or path.stat().st_mtime <= since:
         assert process.poll() is None, process.communicate()
         time.sleep(0.01)
+
+
+def wait_for_handler(process):
+    """Until the process has said what a signal does: Python itself has a handler of SIGINT only."""
+    status = Path(f"/proc/{process.pid}/status")
+    if not status.exists():
+        time.sleep(1)
+    else:
+        while not int(status.read_text().partition("SigCgt:")[2].split()[0], 16) >> 14 & 1:
+            time.sleep(0.01)
 
 
 def stopped(process, number):
@@ -141,7 +154,7 @@ def test_a_signal_is_a_line(tmp_path):
     folder = tmp_path / "run"
     command = [*SMALL, *LONG, f"hydra.run.dir={folder}", f"cache_dir={tmp_path}"]
     begun = start(*command)
-    time.sleep(0.3)  # it imports
+    wait_for_handler(begun)  # it imports
     assert stopped(begun, signal.SIGINT) == "\nstopped by Ctrl-C: nothing was begun\n"
     for number, name in ((signal.SIGINT, "Ctrl-C"), (signal.SIGTERM, "SIGTERM")):
         training = start(*command, "resume=true")
