@@ -7,6 +7,7 @@ may be, where the hint alone says too little.
 
 import types
 from collections.abc import Collection
+from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le, Lt, MinLen
@@ -73,6 +74,7 @@ NAMES: dict[Any, str] = {
     Number: "a number",
     bool: "true or false",
     str: "a text",
+    Path: "a path",
     type(None): "null",
     None: "null",
     dict: "{KEY:VALUE}",

@@ -518,7 +518,10 @@ def _is_exact(hint: Any) -> bool:
     origin = get_origin(hint)
     if origin is Annotated:
         return _is_exact(get_args(hint)[0])
-    if origin in (Union, UnionType, list, Sequence):
+    if origin in (Union, UnionType):
+        either_is_right = {Path} if str in get_args(hint) else set()
+        return all(part in either_is_right or _is_exact(part) for part in get_args(hint))
+    if origin in (list, Sequence):
         return all(map(_is_exact, get_args(hint)))
     return origin is Literal or hint in (int, float, bool, str, type(None), None, list, dict)
 

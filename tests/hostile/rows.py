@@ -89,7 +89,7 @@ class Row(NamedTuple):
     read: Callable[[Path], Any]
     use: Callable[[Any, Path], Any] | None = None
     is_checked: bool = False
-    gate: int = 40
+    gate: int = 25
 
 
 @cache
@@ -702,7 +702,7 @@ def rows() -> Iterator[Row]:
     yield Row("binary-table", cache(binary_vectors), all_vectors)
     yield Row("sentences", cache(text_seeds), read_lines_of, use_sentences)
     raw = cache(partial(text_seed, "raw.txt", RAW))
-    yield Row("raw-text", raw, read_raw, use_sentences, gate=20)
+    yield Row("raw-text", raw, read_raw, use_sentences, gate=10)
     options, weights = "options.json", "weights.safetensors"
     hdf5 = partial(bilm_seeds, "weights.hdf5", options, mutators=mutate.HDF5)
     yield Row("hdf5", cache(hdf5), read_bilm, run_bilm)
@@ -731,7 +731,7 @@ def rows() -> Iterator[Row]:
         )
     for task in TASKS:
         reader, user = partial(read_input, task), partial(label_input, task)
-        yield Row(f"{task}-input", cache(partial(input_seeds, task)), reader, user, gate=25)
+        yield Row(f"{task}-input", cache(partial(input_seeds, task)), reader, user, gate=15)
     results = partial(run_seeds, "a/result.json", "b/result.json", mutators=mutate.JSON)
     yield Row("result", cache(results), read_report, gate=12)
     begun = partial(run_seeds, "a/run.json", "a/result.json", mutators=mutate.JSON)
