@@ -489,7 +489,12 @@ def _arguments(target: str) -> dict[str, Any]:
 
     A type counts where the class is ours: others may take more than their hints say.
     """
-    parameters = inspect.signature(_imported(target)).parameters.values()
+    called = _imported(target)
+    try:
+        signature = inspect.signature(called, eval_str=True)
+    except NameError:  # hints for type checkers alone
+        signature = inspect.signature(called)
+    parameters = signature.parameters.values()
     hints = {
         "**" if each.kind is each.VAR_KEYWORD else each.name: each.annotation for each in parameters
     }

@@ -82,6 +82,7 @@ WRONG = [
     ("elmo.cache_dtype=bfloat16", "elmo.cache_dtype=bfloat16, but it may be float32 or float16"),
     ("cache.max_bytes=50GB", "cache.max_bytes=50GB, but it may be a number, 0 or more, or null"),
     ("job=export output=w.h5 dtype=int8", "dtype=int8, but it may be float32 or float16"),
+    ("task=snli task.scheduler.factor=half", "task.scheduler.factor=half, but it may be a number"),
     ("data.files.root={a:[1]}", "data.files.root={a:[1]}, but it may be"),
     ("task=sst5 task.classes=4", "task.classes=4, but it may be 2, 3 or 5"),
     ("task=squad task.model.target=best", "task.model.target=best, but it may be random or freq"),
