@@ -401,7 +401,9 @@ def _unknown_options(cfg: DictConfig) -> Iterator[str]:
     paths = [source.path for source in sources if source.provider not in ("hydra", "schema")]
     folders = [Path(path.removeprefix("file://")) for path in paths]
     for group, value in _given(cfg):
-        if group not in OPTIONAL or not all(map(Path.is_dir, folders)):  # a package: who knows
+        if group not in OPTIONAL or not all(
+            map(Path.is_dir, folders)
+        ):  # of a package, Hydra alone knows them
             continue
         chosen = yaml.safe_load(value)
         names = {path.stem for folder in folders for path in (folder / group).glob("*.yaml")}
@@ -458,7 +460,9 @@ def _settings(
             arguments = _arguments(target)
         except Exception as error:  # whatever importing a module of anybody's may raise
             reason = str(error).partition("\n")[0]
-            yield Setting(f"{prefix}_target_", target, fault=f"but that is not to be had: {reason}")
+            yield Setting(
+                f"{prefix}_target_", target, fault=f"but that cannot be imported: {reason}"
+            )
     is_open = arguments is None or "**" in arguments
     for name, value in node.items():
         key = f"{prefix}{name}"
