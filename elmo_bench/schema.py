@@ -401,9 +401,8 @@ def _unknown_options(cfg: DictConfig) -> Iterator[str]:
     paths = [source.path for source in sources if source.provider not in ("hydra", "schema")]
     folders = [Path(path.removeprefix("file://")) for path in paths]
     for group, value in _given(cfg):
-        if group not in OPTIONAL or not all(
-            map(Path.is_dir, folders)
-        ):  # of a package, Hydra alone knows them
+        # What a package has, Hydra alone knows.
+        if group not in OPTIONAL or not all(map(Path.is_dir, folders)):
             continue
         chosen = yaml.safe_load(value)
         names = {path.stem for folder in folders for path in (folder / group).glob("*.yaml")}
