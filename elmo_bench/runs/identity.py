@@ -29,6 +29,8 @@ ASIDE = (
     "published",
     "dry_run",
     "task.published",
+    "task.title",
+    "task.monitor_title",
     "task.suffix",
     "fit.save_minutes",
     "task.batch_size",

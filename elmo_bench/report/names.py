@@ -1,0 +1,218 @@
+"""What people call a setting: `encoder.name=books elmo.mix=all` is "books, all layers"."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from decimal import Decimal
+from pathlib import PurePath
+from typing import NamedTuple
+
+from elmo_bench.runs import Run, number
+
+NOTHING = "-"  # the value of a key that a run does not have, or that does nothing in it
+BASELINE = "no encoder"
+
+
+def _amount(text: str) -> str:
+    """A number as people write it; other text as it is.
+
+    >>> _amount("1e-05"), _amount("10.0"), _amount("[1,2]")
+    ('0.00001', '10', '[1,2]')
+    """
+    value = number(text)
+    if value is None:
+        return text
+    return f"{value:g}" if 0 < abs(value) < 1e-6 else f"{Decimal(repr(value)).normalize():f}"
+
+
+def _percent(text: str) -> str:
+    value = number(text)
+    return text if value is None else f"{100 * value:.10g} %"
+
+
+def _layers(text: str) -> str:
+    """Of the layers with these numbers, 0 the lowest.
+
+    >>> _layers("0"), _layers("[0,1,2]")
+    ('layer 0', 'layers 0, 1 and 2')
+    """
+    numbers = _items(text)
+    if not all(item.isdigit() for item in numbers):
+        return text
+    return f"layer{'s' if len(numbers) > 1 else ''} {_enumeration(numbers)}"
+
+
+def _places(text: str) -> str:
+    return _enumeration(_items(text)) or text
+
+
+def _items(text: str) -> list[str]:
+    return [item for item in text.strip("[]").replace(" ", "").split(",") if item]
+
+
+def _enumeration(items: Sequence[str]) -> str:
+    *others, last = items or [""]
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def _hyphens(text: str) -> str:
+    return text.replace("_", "-")
+
+
+def _file(text: str) -> str:
+    """The names of files, without their folders."""
+    return " and ".join(PurePath(item).name for item in _items(text)) or text
+
+
+def _class(text: str) -> str:
+    return text.rpartition(".")[2]
+
+
+class Setting(NamedTuple):
+    """How a config key reads: over a column, as a value below it, and in a phrase."""
+
+    axis: str
+    words: Mapping[str, str] = {}  # what some values are called
+    value: Callable[[str], str] = _amount  # what all others are called
+    phrase: str = ""  # these in a phrase, at {}; "": the axis is named
+    silent: tuple[str, ...] = ()  # values that a phrase may leave out: what is usual
+
+
+SETTINGS = {
+    "task.name": Setting("task", value=str, phrase="{}"),
+    "data.name": Setting("corpus", value=_hyphens, phrase="{}"),
+    "trained_on.name": Setting("trained on", value=_hyphens, phrase="trained on {}"),
+    "seed": Setting("seed", phrase="seed {}"),
+    "fraction": Setting("share of the training set", value=_percent, phrase="{} of training"),
+    "vocab.vectors": Setting(
+        "word vectors", {"None": "no word vectors"}, _file, "{}", silent=("None",)
+    ),
+    "encoder.name": Setting("encoder", {"none": BASELINE}, _hyphens, "{}"),
+    "encoder.model": Setting("model", value=str, phrase="{}"),
+    "encoder.pretrained": Setting(
+        "weights", {"True": "pretrained", "False": "random weights"}, silent=("True",)
+    ),
+    "encoder.directions": Setting(
+        "directions",
+        {
+            "None": "both directions",
+            "[forward,backward]": "both directions",
+            "[forward]": "forward alone",
+            "[backward]": "backward alone",
+        },
+        silent=("None",),
+    ),
+    "elmo.mix": Setting(
+        "layers",
+        {
+            "none": BASELINE,
+            "all": "all layers",
+            "top": "top layer",
+            "uniform": "mean of the layers",
+        },
+        _layers,
+        "{}",
+    ),
+    "elmo.at": Setting("place", value=_places, phrase="at the {}"),
+    "elmo.l2": Setting("λ"),
+    "elmo.dropout": Setting("dropout of ELMo's vectors", phrase="dropout {}"),
+    "elmo.mix_lr": Setting("learning rate of the mix", {"None": "the task's"}, silent=("None",)),
+    "elmo.norm": Setting(
+        "norm",
+        {"none": "no norm", "batch": "batch norm", "word": "norm by word"},
+        silent=("none",),
+    ),
+    "elmo.finetune": Setting("training", {"True": "fine-tuned", "False": "frozen"}),
+    "elmo.adapt": Setting(
+        "adapted", {"True": "adapted to the task's text", "False": "not adapted"}, silent=("False",)
+    ),
+    "elmo.lr": Setting("learning rate of the encoder"),
+    "elmo.lora": Setting("LoRA", {"None": "no LoRA"}, phrase="LoRA of rank {}", silent=("None",)),
+}
+
+
+def _setting(key: str) -> Setting:
+    if key in SETTINGS:
+        return SETTINGS[key]
+    if key.endswith("._target_"):
+        return Setting(key.removesuffix("._target_"), value=_class)
+    return Setting(key.removesuffix(".name"))
+
+
+def axis(key: str) -> str:
+    """What a config key is called over a column or along an axis.
+
+    >>> axis("elmo.l2"), axis("elmo.mix"), axis("rnn.num_layers")
+    ('λ', 'layers', 'rnn.num_layers')
+    """
+    return _setting(key).axis
+
+
+def value(key: str, text: str) -> str:
+    """What a config key's value is called where the axis is named.
+
+    >>> value("elmo.l2", "1e-3"), value("fraction", "0.1"), value("elmo.mix", "top")
+    ('0.001', '10 %', 'top layer')
+    """
+    setting = _setting(key)
+    return setting.words.get(text) or (text if text == NOTHING else setting.value(text))
+
+
+def name(keys: Sequence[str], values: Sequence[str], titles: Mapping[str, str] = {}) -> str:
+    """What the setting with these values of some keys is called by itself; `titles` are those of
+    tasks, by their names.
+
+    What does nothing in it or says nothing is left out, if anything else is left.
+
+    >>> name(["encoder.name", "elmo.mix", "elmo.l2"], ["books", "all", "0.001"])
+    'books, all layers, λ = 0.001'
+    >>> name(["encoder.name", "elmo.mix"], ["none", "-"])
+    'no encoder'
+    >>> name(["encoder.pretrained"], ["True"])
+    'pretrained'
+    """
+    setting = dict(zip(keys, values, strict=True))
+    if "none" in (setting.get("encoder.name"), setting.get("elmo.mix")):
+        setting = {
+            key: text for key, text in setting.items() if not key.startswith(("encoder.", "elmo."))
+        }
+        phrases = [BASELINE]
+    else:
+        phrases = []
+    for key, text in setting.items():
+        if text != NOTHING and text not in _setting(key).silent:
+            title = titles.get(text) if key == "task.name" else None
+            phrases.append(title or _phrase(key, text))
+    return ", ".join(phrases or [_phrase(key, text) for key, text in setting.items()][:1])
+
+
+def _phrase(key: str, text: str) -> str:
+    setting = _setting(key)
+    if text == NOTHING or text in setting.words:
+        return value(key, text)
+    if key == "elmo.at" and len(_items(text)) > 1:
+        return f"at {value(key, text)}"
+    return (setting.phrase or f"{setting.axis} = {{}}").replace("{}", value(key, text))
+
+
+def task_titles(runs: Iterable[Run]) -> dict[str, str]:
+    """What the runs' tasks are called, by their names; a name alone where it stands for several
+    (the same task with other classes, say).
+    """
+    titles: dict[str, set[str]] = defaultdict(set)
+    for run in runs:
+        task = run["config"]["task"]
+        titles[task["name"]].add(str(task.get("title") or task["name"]))
+    return {name: min(several) if len(several) == 1 else name for name, several in titles.items()}
+
+
+def metric_title(run: Run, metric: str | None = None) -> str:
+    """What a run's figure is called; None is what its task monitors.
+
+    >>> metric_title({"config": {"task": {"monitor": "f1", "monitor_title": "entity F1"}}})
+    'entity F1'
+    """
+    task = run["config"]["task"]
+    key = metric or task["monitor"]
+    if key == task["monitor"] and task.get("monitor_title"):
+        return str(task["monitor_title"])
+    return key.replace("_", " ").replace("/", " ").replace("f1", "F1")

@@ -1,0 +1,63 @@
+import pytest
+
+from elmo_bench.report.names import axis, metric_title, name, task_titles, value
+
+ELMO = ["encoder.name", "elmo.mix"]
+
+
+@pytest.mark.parametrize(
+    ("keys", "values", "phrase"),
+    [
+        (ELMO, ["books", "all"], "books, all layers"),
+        (ELMO, ["none", "-"], "no encoder"),
+        (ELMO, ["books", "none"], "no encoder"),
+        (ELMO, ["bert_base", "[0,1]"], "bert-base, layers 0 and 1"),
+        (ELMO, ["books", "[0]"], "books, layer 0"),
+        (["elmo.mix"], ["uniform"], "mean of the layers"),
+        (["elmo.mix", "elmo.l2"], ["all", "1e-3"], "all layers, λ = 0.001"),
+        (["elmo.mix", "fraction"], ["none", "0.07"], "no encoder, 7 % of training"),
+        (["elmo.at", "elmo.l2"], ["[input,output]", "-"], "at input and output"),
+        (["elmo.at"], ["[output]"], "at the output"),
+        (["encoder.name", "encoder.pretrained"], ["mini", "False"], "mini, random weights"),
+        (["encoder.name", "encoder.pretrained"], ["mini", "True"], "mini"),
+        (["encoder.pretrained"], ["True"], "pretrained"),
+        (["elmo.mix_lr"], ["None"], "the task's"),
+        (["rnn._target_"], ["elmo_bench.nn.Identity"], "rnn = Identity"),
+        (["task.model.hidden_size"], ["100"], "task.model.hidden_size = 100"),
+        (["vocab.vectors"], ["/data/glove.txt"], "glove.txt"),
+        (["elmo.norm"], ["-"], "-"),
+        ([], [], ""),
+    ],
+)
+def test_a_setting_reads_as_people_say_it(keys, values, phrase):
+    assert name(keys, values) == phrase
+
+
+def test_what_a_user_wrote_stays_as_it_is():
+    """Braces and marks in a value are no part of ours."""
+    assert name(["vocab.vectors", "x"], ["{0}", "{}"]) == "{0}, x = {}"
+    assert (axis("a.{}"), value("a.b", "{}")) == ("a.{}", "{}")
+
+
+def test_titles_of_tasks():
+    def run(name, **more):
+        return {"config": {"task": {"name": name, "monitor": "f1", **more}}}
+
+    runs = [run("one", title="One"), run("two"), run("sst", title="A"), run("sst", title="B")]
+    titles = task_titles(runs)
+    assert titles == {"one": "One", "two": "two", "sst": "sst"}
+    assert name(["task.name", "elmo.mix"], ["one", "top"], titles) == "One, top layer"
+
+
+@pytest.mark.parametrize(
+    ("metric", "title"),
+    [
+        (None, "entity F1"),
+        ("f1", "entity F1"),
+        ("PER/f1", "PER F1"),
+        ("exact_match", "exact match"),
+    ],
+)
+def test_titles_of_figures(metric, title):
+    run = {"config": {"task": {"monitor": "f1", "monitor_title": "entity F1"}}}
+    assert metric_title(run, metric) == title
