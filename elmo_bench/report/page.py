@@ -11,9 +11,10 @@ from pathlib import Path
 from elmo_bench.runs import Run, number
 
 from .escape import xml
+from .grid import Grid
 from .plot import KINDS, Point, Series, arrange, chart, dashes
 from .table import Cell, Key, Report
-from .write import Grid, footnotes, grids, heads, score, settings, short
+from .write import footnotes, grids, heads, score, settings, short
 
 log = logging.getLogger(__name__)
 

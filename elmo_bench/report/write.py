@@ -6,13 +6,14 @@ import csv
 import io
 import json
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
 from . import escape
+from .grid import Grid
 from .table import Cell, Key, Report, base_row, order
 
 LEVEL = 0.05
@@ -24,16 +25,6 @@ ABOUT = (
     "single seed p says nothing of other seeds). Interval: 95 %, bootstrap over examples and "
     "seeds (Sellam et al. 2022)."
 )
-
-
-class Grid(NamedTuple):
-    """A table as it is shown; `bold` has (row, column), `left` counts the columns of names."""
-
-    title: str
-    heads: list[str]
-    rows: list[list[str]]
-    bold: set[tuple[int, int]]
-    left: int
 
 
 def grids(report: Report) -> list[Grid]:
