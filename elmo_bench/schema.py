@@ -174,6 +174,7 @@ JOBS: dict[str, dict[str, Any]] = {  # the settings of one job alone
         "metric": Text | None,
         "paper": Published | None,
         "tables": dict | None,
+        "title": Text | None,
         "output": Vectors | None,
     },
     "embed": {

@@ -1,6 +1,7 @@
 """`job=report`: finished runs side by side."""
 
 import logging
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,9 @@ FORMATS = {
 TITLE = ".*mean ± standard deviation \\(runs"
 # What an earlier report has near its beginning.
 OWN = {
-    ".html": "<!DOCTYPE html>.*<title>elmo-bench: report</title>",
+    # The title was the mark of pages before they had titles of their own.
+    ".html": f'<!DOCTYPE html>.*(<meta name="generator" content="{reports.GENERATOR}"/>'
+    "|<title>elmo-bench: report</title>)",
     ".svg": '<svg [^>]*style="font: 14px system-ui, sans-serif"><style>',
     ".md": TITLE,
     ".tex": TITLE,
@@ -72,8 +75,9 @@ def report(cfg: DictConfig) -> None:
         console.print(reports.terminal(grid))
     for note in reports.footnotes(written):
         console.print(Text(reports.plain(note)))
+    writers = FORMATS | {".html": partial(reports.page, title=settings["title"])}
     for path in outputs:
-        text = FORMATS[path.suffix](written)
+        text = writers[path.suffix](written)
         with atomic(path) as part:
             part.write_text(text, encoding="utf-8", errors="backslashreplace")
         log.info("written: %s", path)

@@ -2,12 +2,13 @@ from elmo_bench.runs import Run, as_text, collect, where
 
 from .escape import plain
 from .grid import Grid
-from .page import page, picture
+from .page import GENERATOR, page, picture
 from .published import stands_in
 from .table import Report, report
 from .write import as_csv, as_json, footnotes, grids, latex, markdown, terminal
 
 __all__ = [
+    "GENERATOR",
     "Grid",
     "Report",
     "Run",

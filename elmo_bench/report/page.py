@@ -1,15 +1,19 @@
 """Reports as one page of HTML, or one picture: tables and plots, without scripts."""
 
 import csv
+import io
 import logging
 import math
+import re
 import statistics
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from urllib.parse import quote
 
 from elmo_bench.runs import Run, number
 
+from . import escape, names
 from .escape import xml
 from .grid import Grid
 from .plot import KINDS, Point, Series, arrange, chart, dashes
@@ -32,26 +36,56 @@ CURVES: dict[str, tuple[str, str, Callable[[float], float] | None]] = {
 RESULTS = "Results"  # the chapter of a report without a title
 Sections = dict[str, tuple[str, str]]
 STYLE = Path(__file__).with_name("page.css")
+GENERATOR = "elmo-bench report"  # the mark by which job=report knows its own pages
+# Nothing is fetched and nothing runs: what a run calls itself does neither.
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'"
+NAMED = 3  # settings that a title names; more are counted
+_MINUS = re.compile(r"^\u2212(?=[\d.]+$)")  # of a number alone
 
 
-def page(reports: Sequence[Report]) -> str:
-    """The whole page, a chapter for each report."""
+def page(reports: Sequence[Report], title: str | None = None) -> str:
+    """The whole page, a chapter for each report; without a title it says what is compared."""
+    title = title or compared(reports)
     chapters = [(f"s{k}", report, _sections(f"s{k}", report)) for k, report in enumerate(reports)]
     links = "".join(_links(*chapter) for chapter in chapters)
     bodies = "".join(_chapter(*chapter) for chapter in chapters)
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head><meta charset="utf-8"/>'
-        "<title>elmo-bench: report</title>"
+        f'<meta name="generator" content="{GENERATOR}"/>'
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}"/>'
         '<meta name="viewport" content="width=device-width, initial-scale=1"/>'
-        '<link rel="icon" href="data:,"/>'
+        f'<title>{xml(title)}</title><link rel="icon" href="data:,"/>'
         f"<style>\n{STYLE.read_text(encoding='utf-8')}</style></head>\n"
-        "<body><header><h1>elmo-bench: report</h1>"
+        '<body><a class="skip" href="#results">Skip to the results</a>'
+        f'<header><p class="kind">A report of elmo-bench</p><h1>{xml(title)}</h1>'
         f'<nav aria-label="Sections"><ul>{links}</ul></nav></header>\n'
-        f"<main>{bodies}</main></body>\n</html>\n"
+        f'<main id="results">{bodies}</main></body>\n</html>\n'
     )
 
 
-def _sections(name: str, report: Report) -> Sections:
+def compared(reports: Sequence[Report]) -> str:
+    """What is compared on which tasks: "NER, SRL: books against no encoder"."""
+    runs = [run for report in reports for cell in report.cells for run in cell.runs]
+    titles = names.task_titles(runs)
+    tasks = ", ".join(dict.fromkeys(titles[run["config"]["task"]["name"]] for run in runs))
+    first = reports[0]
+    if any((each.columns, each.baseline) != (first.columns, first.baseline) for each in reports):
+        return f"{tasks}: {len(reports)} comparisons"
+    settings = [names.name(first.columns, column, titles) for column in heads(first)]
+    if first.baseline is None or len(settings) == 1:
+        return f"{tasks}: {_listed(settings)}"
+    return f"{tasks}: {_listed(settings[1:])} against {settings[0]}"
+
+
+def _listed(texts: Sequence[str]) -> str:
+    if len(texts) > NAMED:
+        return f"{len(texts)} settings"
+    *others, last = texts
+    comma = "; " if any("," in text for text in texts) else ", "
+    return f"{comma.join(others)} and {last}" if others else last
+
+
+def _sections(anchor: str, report: Report) -> Sections:
     """Titles and bodies after a chapter's tables, by anchor; those without data are left out."""
     sections = {
         "Layer weights (the paper's Figure 2)": weights(report),
@@ -60,35 +94,36 @@ def _sections(name: str, report: Report) -> Sections:
         "Cost": table(costs) if (costs := cost(report)).rows else "",
     }
     return {
-        f"{name}-{k}": (title, body) for k, (title, body) in enumerate(sections.items()) if body
+        f"{anchor}-{k}": (title, body) for k, (title, body) in enumerate(sections.items()) if body
     }
 
 
-def _links(name: str, report: Report, sections: Sections) -> str:
-    inner = (
-        f'<li><a href="#{anchor}">{xml(title)}</a></li>' for anchor, (title, _) in sections.items()
-    )
-    return f'<li><a href="#{name}">{xml(report.title or RESULTS)}</a><ul>{"".join(inner)}</ul></li>'
+def _links(anchor: str, report: Report, sections: Sections) -> str:
+    inner = (f'<li><a href="#{k}">{xml(title)}</a></li>' for k, (title, _) in sections.items())
+    lists = f"<ul>{''.join(inner)}</ul>" if sections else ""
+    return f'<li><a href="#{anchor}">{xml(report.title or RESULTS)}</a>{lists}</li>'
 
 
-def _chapter(name: str, report: Report, sections: Sections) -> str:
+def _chapter(anchor: str, report: Report, sections: Sections) -> str:
     tables = "".join(table(grid) for grid in grids(report))
     if len(report.rows) == 1:
         tables += figure(f"{report.split} figure, percent", *by_row(report))
     notes = "".join(f"<p>{xml(note)}</p>" for note in footnotes([report]))
     inner = "".join(
-        f'<section id="{anchor}"><h3>{xml(title)}</h3>{body}</section>\n'
-        for anchor, (title, body) in sections.items()
+        f'<section id="{k}"><h3>{xml(title)}</h3>{body}</section>\n'
+        for k, (title, body) in sections.items()
     )
     title = xml(report.title or RESULTS)
-    return f'<section id="{name}"><h2>{title}</h2>{tables}{notes}{inner}</section>\n'
+    return f'<section id="{anchor}"><h2>{title}</h2>{tables}{notes}{inner}</section>\n'
 
 
 def table(grid: Grid, shares: int = 0) -> str:
-    """A grid that scrolls in a narrow window; the first `shares` columns of figures are shaded."""
+    """A grid that scrolls in a narrow window, with a link to its CSV; the first `shares` columns of
+    figures are shaded.
+    """
     kinds = ["" if k < grid.left else ' class="figure"' for k in range(len(grid.heads))]
     heads = "".join(
-        f'<th scope="col"{kind}>{xml(head)}</th>'
+        f'<th scope="col"{kind}>{xml(head)}</th>' if head else "<td></td>"
         for kind, head in zip(kinds, grid.heads, strict=True)
     )
     rows = []
@@ -101,10 +136,27 @@ def table(grid: Grid, shares: int = 0) -> str:
                 f'<th scope="row">{shown}</th>' if c < grid.left else f"<td{shade}>{shown}</td>"
             )
         rows.append(f"<tr>{''.join(cells)}</tr>")
+    label = f'aria-label="{xml(grid.title)}"'
     return (
-        f"<figure><figcaption>{xml(grid.title)}</figcaption>"
-        f'<div class="scroll" role="region" tabindex="0" aria-label="{xml(grid.title)}">'
-        f"<table><thead><tr>{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table></div></figure>"
+        f'<figure class="table"><figcaption>{xml(grid.title)} {_csv(grid)}</figcaption>'
+        f'<div class="scroll" role="region" tabindex="0" {label}>'
+        f"<table {label}><thead><tr>{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+        "</div></figure>"
+    )
+
+
+def _csv(grid: Grid) -> str:
+    """A link that saves a table as CSV; a byte order mark tells a spreadsheet that it is UTF-8."""
+    file = io.StringIO()
+    texts = (
+        [escape.csv(_MINUS.sub("-", text)) for text in row] for row in (grid.heads, *grid.rows)
+    )
+    csv.writer(file, lineterminator="\n").writerows(texts)
+    name = re.sub(r"[^a-z0-9]+", "-", grid.title.lower()).strip("-")[:60] or "table"
+    return (
+        f'<a class="csv" download="{name}.csv" '
+        f'href="data:text/csv;charset=utf-8,%EF%BB%BF{quote(file.getvalue())}">CSV'
+        f'<span class="aloud"> of the table: {xml(grid.title)}</span></a>'
     )
 
 
@@ -181,9 +233,9 @@ def weights(report: Report) -> str:
             }
     if not mixes:
         return ""
-    names = {name for mix in mixes.values() for name in mix}
-    layers = sorted(int(name[1:]) for name in names if name.startswith("s"))
-    scaled = [layer for layer in layers if f"norm{layer}" in names]
+    weighed = {name for mix in mixes.values() for name in mix}
+    layers = sorted(int(name[1:]) for name in weighed if name.startswith("s"))
+    scaled = [layer for layer in layers if f"norm{layer}" in weighed]
     columns = [*(f"s{layer}" for layer in layers), "gamma", *(f"norm{layer}" for layer in scaled)]
     rows = [
         [*key, *(f"{mix[name]:.3f}" if name in mix else "" for name in columns)]
@@ -302,7 +354,7 @@ def figure(caption: str, drawn: str, series: Sequence[Series]) -> str:
         for k, each in enumerate(series)
     )
     legend = f'<ul class="legend">{legend}</ul>'
-    return f"<figure><figcaption>{xml(caption)}</figcaption>{drawn}{legend}</figure>"
+    return f'<figure class="plot">{drawn}{legend}<figcaption>{xml(caption)}</figcaption></figure>'
 
 
 def cost(report: Report) -> Grid:

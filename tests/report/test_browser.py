@@ -1,12 +1,13 @@
 """The page and the picture in a real browser: what is laid out, at a phone's width and in the dark,
-and reached by keyboard.
+reached by keyboard, and read aloud.
 """
 
+import html
 import json
 import re
 import shutil
 import subprocess
-from html import escape
+from importlib import resources
 
 import pytest
 
@@ -21,31 +22,49 @@ pytestmark = [
     pytest.mark.browser,
     pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium on this machine"),
 ]
+FAULTY = "a page with a fault"  # which axe must find
+PHONE, DESK = 375, 1280  # pixels; a window of headless chromium is wider, a frame in it need not be
+# A frame takes its colours from the style of what embeds it: one start shows light and dark.
+FRAME = '<iframe width="{}" style="color-scheme: {}" srcdoc="{}"></iframe>'
+POLICY = re.compile("<meta http-equiv=.Content-Security-Policy.[^>]*>")
+AXE = '<script src="axe.min.js"></script>'  # in place of the policy, which forbids all scripts
 MEASURE = """<script>
-const all = (what) => [...document.querySelectorAll(what)];
-parent.document.title = JSON.stringify({
-  width: document.documentElement.clientWidth,
-  overflow: document.documentElement.scrollWidth - document.documentElement.clientWidth,
-  plots: all("figure > svg").map((plot) => plot.getBoundingClientRect().height),
-  captions: all("figcaption").map((caption) => caption.getBoundingClientRect().right),
-  focused: all(".scroll").map((table) => (table.focus(), document.activeElement === table)),
-  broken: all("nav a").filter((link) => !document.querySelector(link.getAttribute("href"))).length,
-  paper: getComputedStyle(document.body).backgroundColor,
-});
-</script></body>"""
-PHONE = 375  # pixels; a window of headless chromium is wider, a frame in it need not be
+onload = async () => {
+  const measures = [];
+  for (const frame of document.querySelectorAll("iframe")) {
+    const page = frame.contentDocument, view = frame.contentWindow, root = page.documentElement;
+    const all = (what) => [...page.querySelectorAll(what)];
+    const found = view.axe ? (await view.axe.run()).violations : [];
+    const tables = all(".scroll");
+    measures.push({
+      width: root.clientWidth,
+      overflow: root.scrollWidth - root.clientWidth,
+      plots: all("figure > svg").map((plot) => plot.getBoundingClientRect().height),
+      right: all("figcaption, p, dd").map((text) => text.getBoundingClientRect().right),
+      wide: tables.map((table) => table.scrollWidth > table.clientWidth),
+      cue: tables.map((table) => view.getComputedStyle(table).backgroundImage),
+      focused: tables.map((table) => (table.focus(), page.activeElement === table)),
+      broken: all("a[href^='#']").filter((a) => !page.querySelector(a.getAttribute("href"))).length,
+      paper: view.getComputedStyle(page.body).backgroundColor,
+      violations: found.map((one) => [one.id, one.help, one.nodes.map((node) => node.html)]),
+    });
+  }
+  document.title = JSON.stringify(measures);
+};
+</script>"""
 
 
-@pytest.fixture
-def reported(tmp_path):
+@pytest.fixture(scope="module")
+def reported(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs")
     for number, (name, fraction) in enumerate(
         [("none", 0.1), ("none", 1.0), ("mini", 0.1), ("mini", 1.0)]
     ):
-        run(tmp_path / "runs" / str(number), 0.2 + 0.1 * number, name=name, fraction=fraction)
-    return report(collect([tmp_path / "runs"]), ["fraction"], ["encoder"], baseline=("none",))
+        run(folder / str(number), 0.2 + 0.1 * number, name=name, fraction=fraction)
+    return report(collect([folder]), ["fraction"], ["encoder"], baseline=("none",))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium(tmp_path_factory):
     """What it prints, for some arguments; a browser that is there and does not start is none."""
     folder = tmp_path_factory.mktemp("chromium")
@@ -63,47 +82,65 @@ def chromium(tmp_path_factory):
             "--disable-sync",
             f"--user-data-dir={folder}/profile",
         ]
-        return subprocess.run(
+        called = subprocess.run(
             [CHROMIUM, *options, *arguments], capture_output=True, text=True, timeout=120
         )
+        if called.returncode:
+            pytest.skip(f"{CHROMIUM} does not start: {called.stderr[-300:]}")
+        return called.stdout
 
-    (folder / "tiny.html").write_text("<p>It starts.</p>")
-    tried = call("--dump-dom", f"file://{folder}/tiny.html")
-    if "It starts." not in tried.stdout:
-        pytest.skip(f"{CHROMIUM} does not start: {tried.stderr[-300:]}")
     return call
 
 
-@pytest.fixture
-def measured(reported, chromium, tmp_path):
-    """The page's measures on a phone, with some options of the browser."""
-
-    def measure(*options):
-        inner = page([reported]).replace("</body>", MEASURE)
-        (tmp_path / "phone.html").write_text(
-            f'<iframe width="{PHONE}" srcdoc="{escape(inner)}"></iframe>', encoding="utf-8"
-        )
-        found = chromium("--dump-dom", *options, f"file://{tmp_path}/phone.html")
-        return json.loads(re.search("<title>(.*?)</title>", found.stdout)[1])
-
-    return measure
+@pytest.fixture(scope="module")
+def measured(reported, chromium, tmp_path_factory):
+    """The page's measures on a phone and a desk, by width and colours; with "policy" those of the
+    page as it is, with its policy, under which axe cannot run.
+    """
+    folder = tmp_path_factory.mktemp("page")
+    source = resources.files("axe_core_python") / "axe.min.js"
+    (folder / "axe.min.js").write_bytes(source.read_bytes())
+    whole = page([reported])
+    frames = {(width, scheme): AXE for width in (PHONE, DESK) for scheme in ("light", "dark")}
+    frames[PHONE, "light policy"] = POLICY.search(whole)[0]
+    text = "".join(
+        FRAME.format(width, scheme.split()[0], html.escape(POLICY.sub(head, whole)))
+        for (width, scheme), head in frames.items()
+    )
+    text += FRAME.format(DESK, "light", html.escape(f"{AXE}<svg role='img'></svg>"))
+    (folder / "frames.html").write_text(MEASURE + text, encoding="utf-8")
+    shown = chromium("--virtual-time-budget=60000", "--dump-dom", f"file://{folder}/frames.html")
+    measures = json.loads(html.unescape(re.search("<title>(.*?)</title>", shown)[1]))
+    return dict(zip([*frames, FAULTY], measures, strict=True))
 
 
 def test_the_page(measured):
-    found = measured()
-    assert found["width"] == PHONE
-    assert found["overflow"] <= 0  # what is wide scrolls by itself
-    assert found["plots"]
-    assert min(found["plots"]) > 100
-    assert max(found["captions"]) <= PHONE
-    assert found["focused"]
-    assert all(found["focused"])
-    assert found["broken"] == 0
+    for width, scheme in measured.keys() - {FAULTY}:
+        found = measured[width, scheme]
+        assert found["width"] == width
+        assert found["overflow"] <= 0  # what is wide scrolls by itself
+        assert found["plots"]
+        assert min(found["plots"]) > 100
+        assert max(found["right"]) <= width
+        assert found["focused"]
+        assert all(found["focused"])
+        assert found["broken"] == 0
+        dark = scheme == "dark"
+        assert found["paper"] == ("rgb(22, 25, 29)" if dark else "rgb(255, 255, 255)")
 
 
-def test_the_page_in_the_dark(measured):
-    assert measured("--blink-settings=preferredColorScheme=1")["paper"] == "rgb(255, 255, 255)"
-    assert measured("--blink-settings=preferredColorScheme=0")["paper"] == "rgb(22, 25, 29)"
+def test_a_table_that_is_cut_shows_it(measured):
+    """A shadow lies at the edge behind which it goes on."""
+    found = measured[PHONE, "light"]
+    assert any(found["wide"])
+    assert all("radial-gradient" in image for image in found["cue"])
+
+
+def test_axe_finds_nothing(measured):
+    """The rules of axe-core: contrast in the light and the dark, names of regions, tables, plots."""
+    assert "svg-img-alt" in [rule for rule, _, _ in measured[FAULTY]["violations"]]
+    for place in measured.keys() - {FAULTY}:
+        assert measured[place]["violations"] == [], place
 
 
 def test_the_picture(reported, chromium, tmp_path):

@@ -2,14 +2,17 @@
 places.
 """
 
+import csv
+import io
 import json
 import re
+from urllib.parse import unquote
 from xml.etree import ElementTree
 
 import pytest
 
 from elmo_bench.report import collect, page, picture, report
-from elmo_bench.report.page import cost
+from elmo_bench.report.page import compared, cost
 from elmo_bench.report.plot import HEIGHT, WIDTH, Point, Series, chart
 
 
@@ -93,23 +96,28 @@ def sweep(tmp_path):
 
 
 def test_it_needs_nothing_but_itself(sweep):
+    """Nothing is fetched and nothing runs, which its policy says to the browser, too."""
     text, body, _ = shown(sweep, ["task", "fraction"], ["encoder"], baseline=("none",))
-    assert not re.search(r"<script|@import|url\(|src=|https?:", text)
-    assert {link.get("href")[1:] for link in body.iter("a")} == {
-        section.get("id") for section in body.iter("section")
-    }
+    assert not re.search(r"<script|@import|url\((?!#)|src=|https?:", text)
+    policy = re.search('http-equiv="Content-Security-Policy" content="(.*?)"', text)[1]
+    assert policy.startswith("default-src 'none';")
+    assert "script" not in policy
+    addresses = {link.get("href") for link in body.iter("a")}
+    anchors = {f"#{each.get('id')}" for each in body.iter() if each.get("id")}
+    assert {address for address in addresses if not address.startswith("data:")} <= anchors
+    assert {f"#{section.get('id')}" for section in body.iter("section")} <= addresses
     assert "prefers-color-scheme: dark" in text
+    assert "@media print" in text
     assert 'name="viewport"' in text
-    tables = [figure for figure in body.iter("figure") if figure.find("div/table") is not None]
+    tables = body.findall(".//figure[@class='table']")
     assert tables
     for table in tables:
         scroll = table.find("div")  # it is reached by keyboard, and has a name
-        assert (scroll.get("class"), scroll.get("tabindex"), scroll.get("role")) == (
-            "scroll",
-            "0",
-            "region",
-        )
-        assert scroll.get("aria-label") == table.find("figcaption").text
+        place = (scroll.get("class"), scroll.get("tabindex"), scroll.get("role"))
+        assert place == ("scroll", "0", "region")
+        assert table.find("figcaption").text.strip() == scroll.get("aria-label")
+        assert table.find("div/table").get("aria-label") == scroll.get("aria-label")
+        assert {head.get("scope") for head in table.iter("th")} == {"col", "row"}
         assert len({len(row) for row in table.iter("tr")}) == 1
     assert all(svg.find("title").text for svg in body.iter("svg") if not svg.get("aria-hidden"))
     used, styled = (
@@ -117,6 +125,39 @@ def test_it_needs_nothing_but_itself(sweep):
         set(re.findall(r"\.(line\d) {", text)),
     )
     assert used <= styled
+
+
+def test_a_table_is_saved_as_csv(tmp_path):
+    """What is shown, for a spreadsheet: no name is a formula, and a minus sign is one of numbers."""
+    run(tmp_path / "none", 0.5, name="none")
+    run(tmp_path / "ours", 0.4, name="=HYPERLINK(1)")
+    _, body, _ = shown(tmp_path, ["task"], ["encoder"], baseline=("none",))
+    links = [link for link in body.iter("a") if link.get("download")]
+    assert len({link.get("download") for link in links}) == len(links)
+    assert all(re.fullmatch(r"[a-z0-9-]+\.csv", link.get("download")) for link in links)
+    head, _, content = links[1].get("href").partition(",")
+    assert head == "data:text/csv;charset=utf-8"
+    rows = [*csv.reader(io.StringIO(unquote(content).removeprefix("\ufeff")))]
+    assert [len(row) for row in rows] == [len(rows[0])] * 3
+    assert "-10.00" in rows[2]
+    assert any(text.startswith("'=HYPERLINK") for text in rows[2])
+
+
+def test_the_title(sweep, tmp_path):
+    """It says what is compared on which tasks, unless it is given; others are counted."""
+
+    def title(*settings, **options):
+        found = ElementTree.fromstring(page([report(collect([sweep]), *settings)], **options))
+        assert found.find("body/header/h1").text == found.find("head/title").text
+        return found.find("head/title").text
+
+    assert title(None, ["encoder"]) == "ner: mini and no encoder"
+    assert title(None, ["encoder"], title="Do books <help>?") == "Do books <help>?"
+    runs = collect([sweep])
+    against = report(runs, ["fraction"], ["encoder"], baseline=("none",))
+    assert compared([against]) == "ner: mini against no encoder"
+    many = report(runs, ["task"], ["encoder", "fraction"], baseline=("none", "1.0"))
+    assert compared([many]) == "ner: 5 settings against no encoder, 100 % of training"
 
 
 def test_sections_for_which_there_are_data(sweep, tmp_path):
@@ -256,7 +297,8 @@ def test_several_reports_are_chapters_of_one_page(sweep):
     assert [head.text for head in body.iter("h2")] == ["First", "Second & last"]
     anchors = [section.get("id") for section in body.iter("section")]
     assert len({*anchors}) == len(anchors)
-    assert [link.get("href") for link in body.iter("a")] == [f"#{anchor}" for anchor in anchors]
+    links = [link.get("href") for link in body.findall("header/nav//a")]
+    assert links == [f"#{anchor}" for anchor in anchors]
     captions = [
         body.find(f".//section[@id='s{number}']/figure/figcaption").text for number in (0, 1)
     ]
