@@ -97,7 +97,8 @@ def _settings(settings: dict[str, Any], title: str, table: dict[str, Any]) -> di
 
 def _chosen(runs: list[reports.Run], table: dict[str, Any]) -> list[reports.Run]:
     """The runs of a table: those that are as `where` says and, with `paper`, that stand there."""
-    runs, name = reports.where(runs, table["where"] or {}), table["paper"]
+    asked, name, compares = table["where"] or {}, table["paper"], table["baseline"] is not None
+    runs = reports.where(runs, asked, with_baseline=compares)
     return [run for run in runs if name is None or reports.stands_in(run, name)]
 
 

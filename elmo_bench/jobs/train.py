@@ -29,7 +29,16 @@ from elmo_bench.files import alone, atomic
 from elmo_bench.module import TaskModule
 from elmo_bench.report.result import print_result
 from elmo_bench.resume import Last, naming
-from elmo_bench.runs import GOES_ON, Result, about, begin, goes_on_from, write_result
+from elmo_bench.runs import (
+    GOES_ON,
+    Result,
+    about,
+    as_baseline,
+    begin,
+    goes_on_from,
+    is_baseline,
+    write_result,
+)
 
 from . import adapt
 
@@ -99,11 +108,10 @@ def train(cfg: DictConfig) -> dict[str, float]:
     """
     started = time.perf_counter()
     build.finetuning(cfg), build.schedule(cfg)  # whose errors come before any file is read
-    if "_target_" not in cfg.encoder and cfg.elmo.mix != "none":
-        log.info(
-            "encoder=%s is the baseline: elmo.mix=%s does nothing", cfg.encoder.name, cfg.elmo.mix
-        )
-        cfg.elmo.mix = "none"
+    if is_baseline(cfg):
+        asked = f"encoder={cfg.encoder.name} elmo.mix={cfg.elmo.mix}"
+        log.info("%s is the baseline: it has no layers", asked)
+        as_baseline(cfg)
     if cfg.resume:
         again.move(cfg)
     Path(cfg.run_dir).mkdir(parents=True, exist_ok=True)

@@ -17,6 +17,8 @@ class Crf(nn.Module):
     `starts[k]` and `ends[k]` say what is allowed. `boundaries` adds learned start and end scores.
     """
 
+    start: Tensor
+    end: Tensor
     _moves: Tensor
     _starts: Tensor
     _ends: Tensor
@@ -33,8 +35,11 @@ class Crf(nn.Module):
         size = len(starts)
         weight = nn.init.xavier_normal_(torch.empty(size, size))
         self.transitions = nn.Parameter(weight)  # from row to column
-        self.start = nn.Parameter(torch.zeros(size), requires_grad=boundaries)
-        self.end = nn.Parameter(torch.zeros(size), requires_grad=boundaries)
+        for name in ("start", "end"):
+            if boundaries:
+                self.register_parameter(name, nn.Parameter(torch.zeros(size)))
+            else:  # no parameters that never train, but a checkpoint has them
+                self.register_buffer(name, torch.zeros(size))
         for name, allowed in (("moves", moves), ("starts", starts), ("ends", ends)):
             self.register_buffer(f"_{name}", barrier(allowed), persistent=False)
 

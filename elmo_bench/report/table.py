@@ -13,7 +13,17 @@ import numpy as np
 from jaxtyping import Float, UInt
 
 from elmo_bench.checks import one_of
-from elmo_bench.runs import EARLIER, Run, choice, distinguishing, full_keys, number, varies
+from elmo_bench.runs import (
+    EARLIER,
+    ENCODER,
+    MIX,
+    Run,
+    choice,
+    distinguishing,
+    full_keys,
+    number,
+    varies,
+)
 from elmo_bench.untrusted import read_arrays
 
 from .published import published
@@ -121,7 +131,7 @@ def report(
             f"{place}baseline={list(baseline)}: no such column; by {columns} there are "
             f"{[list(head) for head in heads]}"
         )
-    comparisons, notes = _comparisons(groups, baseline, metric, split)
+    comparisons, notes = _comparisons(groups, rows, baseline, metric, split)
     cells = []
     for row, group in sorted(groups.items(), key=lambda item: order(item[0])):
         figures = {
@@ -231,14 +241,18 @@ def figure_of(run: Run, metric: str | None, split: str) -> float:
 
 
 def _comparisons(
-    groups: dict[Key, dict[Key, list[Run]]], baseline: Key | None, metric: str | None, split: str
+    groups: dict[Key, dict[Key, list[Run]]],
+    rows: Sequence[str],
+    baseline: Key | None,
+    metric: str | None,
+    split: str,
 ) -> tuple[dict[tuple[Key, Key], Comparison], list[str]]:
     """Every cell of a row that has the baseline against it, and why some are without a test."""
     compared, notes = {}, []
     for row, group in groups.items():
         if baseline is None:
             continue
-        base = base_row([other for other in groups if baseline in groups[other]], row)
+        base = base_row([other for other in groups if baseline in groups[other]], row, rows)
         if base is None:
             notes.append(
                 f"{' '.join(row)}: no comparison, since no run of the baseline is in this row "
@@ -256,19 +270,26 @@ def _comparisons(
     return compared, sorted(notes)
 
 
-def base_row(rows: Iterable[Key], row: Key) -> Key | None:
-    """Of the rows that have a baseline the one that serves a row: its own, else one that differs by
-    "-" alone, where a key does nothing for the baseline.
+def base_row(rows: Iterable[Key], row: Key, keys: Sequence[str]) -> Key | None:
+    """Of the rows that have a baseline the one that serves a row: its own, else one that differs
+    only by "-", where a key does nothing for the baseline, or by having no encoder.
 
-    >>> base_row([("ner", "-"), ("srl", "0.1")], ("ner", "0.1"))
+    >>> base_row([("ner", "-"), ("srl", "0.1")], ("ner", "0.1"), ["task", "elmo.l2"])
     ('ner', '-')
+    >>> base_row([("ner", "none")], ("ner", "books"), ["task", "encoder.name"])
+    ('ner', 'none')
     """
-    serving = (
-        base
-        for base in rows
-        if all(theirs in (ours, "-") for theirs, ours in zip(base, row, strict=True))
-    )
-    return min(serving, key=lambda base: base.count("-"), default=None)
+
+    def serves(base: Key) -> bool:
+        return all(
+            theirs in (ours, "-") or (theirs == "none" and key in (ENCODER, MIX))
+            for key, theirs, ours in zip(keys, base, row, strict=True)
+        )
+
+    def distance(base: Key) -> int:
+        return sum(theirs != ours for theirs, ours in zip(base, row, strict=True))
+
+    return min(filter(serves, rows), key=distance, default=None)
 
 
 def _compare(

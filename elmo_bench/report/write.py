@@ -72,7 +72,7 @@ def details(report: Report) -> Grid:
     bases = {cell.row: cell.published for cell in report.cells if cell.column == report.baseline}
     rows = []
     for cell in report.cells:
-        serving = base_row(bases, cell.row) if cell.comparison else None
+        serving = base_row(bases, cell.row, report.rows) if cell.comparison else None
         base = None if serving is None else bases[serving]
         gone = (
             None if base is None or cell.published is None else (cell.published - base) / (1 - base)

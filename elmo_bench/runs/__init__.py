@@ -1,5 +1,7 @@
 from .collect import (
     EARLIER,
+    ENCODER,
+    MIX,
     Run,
     as_text,
     choice,
@@ -26,17 +28,20 @@ from .folder import (
     unfinished,
     write_result,
 )
-from .identity import Identity, acting, hash_files, settings
+from .identity import Identity, acting, as_baseline, hash_files, is_baseline, settings
 from .read import read_result
 
 __all__ = [
     "EARLIER",
+    "ENCODER",
     "GOES_ON",
+    "MIX",
     "Identity",
     "Result",
     "Run",
     "about",
     "acting",
+    "as_baseline",
     "as_text",
     "begin",
     "checkpoint",
@@ -50,6 +55,7 @@ __all__ = [
     "full_keys",
     "goes_on_from",
     "hash_files",
+    "is_baseline",
     "number",
     "read_result",
     "result_of",

@@ -19,7 +19,8 @@ WITHIN = ("seed", "job", "split", "encoder._target_", "inputs.checkpoint")
 FILES = {f"data.files.{split}": f"data.{split}" for split in ("train", "dev", "test")} | {
     key: key for key in ("vocab.vectors", "encoder.options", "encoder.weights")
 }
-NAMES = ("task.name", "data.name", "encoder.name")
+ENCODER, MIX = "encoder.name", "elmo.mix"
+NAMES = ("task.name", "data.name", ENCODER)
 INPUTS = "inputs."  # before the name of a file that the run read: its hash
 SHORT = 12  # digits of a hash that a table shows
 EARLIER = {"exact_match": "exact"}  # figures that had another name in an earlier version
@@ -127,10 +128,16 @@ def choice(run: Run, keys: Sequence[str]) -> tuple[str, ...]:
     return tuple("-" if key in run["idle"] else run["choices"].get(key, "-") for key in keys)
 
 
-def where(runs: Iterable[Run], values: Mapping[str, object]) -> list[Run]:
-    """The runs whose config has these values under dotted keys."""
+def where(
+    runs: Iterable[Run], values: Mapping[str, object], *, with_baseline: bool = False
+) -> list[Run]:
+    """The runs whose config has these values under dotted keys; `with_baseline` also those without
+    an encoder, whatever is said of the encoder.
+    """
 
     def agrees(run: Run, key: str, value: object) -> bool:
+        if with_baseline and below(key, ("encoder",)) and run["choices"].get(ENCODER) == "none":
+            return True
         names = (name for name in (key, f"{key}.name") if name in run["choices"])
         return any(equal(run["choices"][name], value) for name in names)
 

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from .identity import as_baseline
+
 FROM_THEN_ON = {"lr_decay": 1.0, "unfreeze": "all", "lora": None}  # what newer settings do
 ENCODERS_OWN = (
     "name",
@@ -22,8 +24,16 @@ def today(config: dict[str, Any]) -> None:
         elmo["norm"] = "batch" if elmo.pop("layer_norm") else "none"
     for key, value in FROM_THEN_ON.items():
         elmo.setdefault(key, value)
-    if "name" not in elmo:
-        return
+    if "name" in elmo:
+        _split(config, elmo)
+    # A baseline could have the name of an encoder, and had a mix beside encoder=none.
+    encoder = config.get("encoder")
+    if isinstance(encoder, dict) and "none" in (elmo.get("mix"), encoder.get("name")):
+        as_baseline(config)
+
+
+def _split(config: dict[str, Any], elmo: dict[str, Any]) -> None:
+    """Two groups of the one that held the encoder, too."""
     config["rnn"] = config.pop("encoder", {})
     encoder = {key: elmo.pop(key) for key in ENCODERS_OWN if key in elmo}
     if elmo.pop("layers", None) is not None:

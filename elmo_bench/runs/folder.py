@@ -7,6 +7,7 @@ import logging
 import shutil
 import subprocess
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from omegaconf import DictConfig, OmegaConf
 from elmo_bench.files import atomic
 from elmo_bench.untrusted import read_json
 
-from .identity import Identity, hash_files
+from .identity import Identity, acting, as_baseline, digest, hash_files
 from .read import read_result
 
 log = logging.getLogger(__name__)
@@ -183,12 +184,12 @@ def _by_identity(
     # A folder may lie below another.
     for path in dict.fromkeys(path for folder in folders for path in sorted(folder.rglob(name))):
         content = _read(path)
-        if not isinstance(content.get("identity"), str):
+        if not isinstance(identity := _identity(content), str):
             log.warning("%s: not a file of elmo-bench, or a damaged one; it is ignored", path)
         elif "inputs" not in content:
             earlier += 1
-        elif counts(path.parent, content["identity"]):
-            run_folders.setdefault(content["identity"], path.parent)
+        elif counts(path.parent, identity):
+            run_folders.setdefault(identity, path.parent)
     if earlier:
         log.warning(
             "resume: %d results of an earlier version do not say which files they read; they are "
@@ -196,6 +197,17 @@ def _by_identity(
             earlier,
         )
     return run_folders
+
+
+def _identity(content: Mapping[str, Any]) -> Any:
+    """A run's identity; a baseline that an earlier version called by an encoder has today's."""
+    identity: Any = content.get("identity")
+    with suppress(AttributeError, KeyError, TypeError):  # of a damaged file, others complain
+        config = content["config"]
+        if config["elmo"]["mix"] == "none" and config["encoder"]["name"] != "none":
+            as_baseline(config)
+            return str(Identity(digest(acting(config)), identity.partition("-")[2]))
+    return identity
 
 
 def result_of(folder: Path) -> dict[str, Any]:

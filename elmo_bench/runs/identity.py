@@ -5,7 +5,7 @@ they read.
 import hashlib
 import json
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, MutableMapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -66,7 +66,7 @@ class Identity(NamedTuple):
     @classmethod
     def of(cls, cfg: DictConfig, inputs: Mapping[str, str]) -> "Identity":
         """The identity of a config, as it was composed, and of the files with these hashes."""
-        return cls(_digest(acting(plain(cfg))), _digest(dict(inputs)))
+        return cls(digest(acting(plain(cfg))), digest(dict(inputs)))
 
     def __str__(self) -> str:
         return "-".join(self)
@@ -80,7 +80,7 @@ def settings(cfg: DictConfig) -> str:
     """
     config = plain(cfg, unknown=("run_dir",))
     without = tuple(idle(config))
-    return _digest({key: value for key, value in leaves(config) if not below(key, without)})
+    return digest({key: value for key, value in leaves(config) if not below(key, without)})
 
 
 def plain(cfg: DictConfig, unknown: tuple[str, ...] = ELSEWHERE) -> dict[str, Any]:
@@ -88,12 +88,19 @@ def plain(cfg: DictConfig, unknown: tuple[str, ...] = ELSEWHERE) -> dict[str, An
     content = OmegaConf.masked_copy(cfg, [str(key) for key in cfg if key != "hydra"])
     OmegaConf.set_struct(content, False)
     content.update(dict.fromkeys(unknown))
-    resolved: Any = OmegaConf.to_container(content, resolve=True)
-    if "elmo" in resolved and "_target_" not in resolved["encoder"]:
-        resolved["elmo"]["mix"] = (
-            "none"  # the baseline, as a sweep over encoder and elmo.mix asks for it
-        )
-    return resolved
+    if "elmo" in content and is_baseline(content):
+        as_baseline(content)
+    return OmegaConf.to_container(content, resolve=True)  # type: ignore[return-value]
+
+
+def is_baseline(config: Mapping[str, Any]) -> bool:
+    """Whether a config has no layers, whichever of encoder and elmo.mix says so."""
+    return config["elmo"]["mix"] == "none" or "_target_" not in config["encoder"]
+
+
+def as_baseline(config: MutableMapping[str, Any]) -> None:
+    """Write a config without layers in the one way in which all of them are one run, in place."""
+    config["elmo"]["mix"], config["encoder"] = "none", {"name": "none"}
 
 
 def acting(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -142,10 +149,9 @@ def below(key: str, keys: tuple[str, ...]) -> bool:
     return f"{key}.".startswith(tuple(f"{one}." for one in keys))
 
 
-def _digest(content: Mapping[str, Any]) -> str:
-    values = {
-        key: float(value) if type(value) is int else value for key, value in content.items()
-    }  # 1 is 1.0
+def digest(content: Mapping[str, Any]) -> str:
+    """The first digits of a hash of some settings; 1 is 1.0."""
+    values = {key: float(value) if type(value) is int else value for key, value in content.items()}
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:DIGITS]
 
 

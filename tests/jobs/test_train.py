@@ -157,12 +157,13 @@ def test_a_learning_rate_that_cannot_be(tiny, key):
 
 
 def test_a_baseline_mixes_nothing(tiny):
-    """Whatever `elmo.mix` says beside `encoder=none`: a sweep over both has such runs."""
-    cfg = tiny("encoder=none", "elmo.mix=all")
+    """Whichever of encoder and elmo.mix is none: a sweep over both has such runs."""
+    cfg = tiny("encoder=mini", "elmo.mix=none")
     asked = Identity.of(cfg, {})
     train(cfg)
-    assert result(cfg)["config"]["elmo"]["mix"] == "none"
-    assert asked == Identity.of(tiny("encoder=none"), {})
+    assert result(cfg)["config"]["encoder"] == {"name": "none"}
+    assert result(cfg)["parameters"]["frozen"] == 0
+    assert asked == Identity.of(tiny("encoder=none", "elmo.mix=all"), {})
 
 
 @pytest.mark.parametrize(

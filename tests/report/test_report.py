@@ -130,8 +130,8 @@ def test_another_metric_and_split(runs):
 
 
 def test_runs_that_differ_in_more_stand_apart(runs):
-    result(runs / "other", 0.9, 1, elmo_name="none")
-    assert "none" in text(report(collect([runs]), None, ["elmo.mix"]))
+    result(runs / "other", 0.9, 1, elmo_name="another")
+    assert "another" in text(report(collect([runs]), None, ["elmo.mix"]))
     with pytest.raises(ValueError, match=r"some runs in a cell differ in \['encoder.name'\]"):
         report(collect([runs]), ["task"], ["elmo.mix"])
 
@@ -500,12 +500,30 @@ def test_the_runs_that_are_as_they_should(runs):
 
 
 def test_a_row_without_the_baseline_says_so(compared, tmp_path):
-    found = report(collect([tmp_path]), ["elmo.mix"], ["encoder"], baseline=("none",))
-    assert all(cell.comparison is None for cell in found.cells)
-    assert [note.partition(",")[0] for note in found.notes] == [
-        "all: no comparison",
-        "top: no comparison",
-    ]
+    result(tmp_path / "srl", 0.5, task_name="srl")
+    found = report(collect([tmp_path]), ["task"], ["encoder", "elmo.mix"], baseline=("none",) * 2)
+    assert [cell.row for cell in found.cells if cell.comparison is None][1:] == [("srl",)]
+    assert [note.partition(",")[0] for note in found.notes] == ["srl: no comparison"]
+
+
+@pytest.mark.parametrize("name", ["none", "books"])
+def test_one_baseline_serves_every_encoder(tmp_path, name):
+    """Also one that an earlier version called by an encoder, in tables by encoder and by mix."""
+    result(tmp_path / "base", 0.4, elmo_name=name, elmo_mix="none")
+    for number, (encoder, mix) in enumerate((e, m) for e in ("books", "mini") for m in ("all", 0)):
+        result(tmp_path / f"{number}", 0.5 + number / 10, elmo_name=encoder, elmo_mix=mix)
+    runs = collect([tmp_path])
+    for rows, columns, baseline in (
+        (["task"], ["encoder", "elmo.mix"], ("none", "none")),
+        (["encoder"], ["elmo.mix"], ("none",)),
+        (None, ["elmo.mix"], ("none",)),
+        (["elmo.mix"], ["encoder"], ("none",)),
+    ):
+        found = report(runs, rows, columns, baseline=baseline)
+        differences = [cell.comparison.difference for cell in found.cells if cell.comparison]
+        assert sorted(differences) == pytest.approx([0.1, 0.2, 0.3, 0.4])
+    assert len(where(runs, {"encoder": "mini"}, with_baseline=True)) == 3
+    assert len(where(runs, {"encoder": "mini"})) == 2
 
 
 def test_a_baseline_for_which_the_rows_do_nothing_serves_every_row(tmp_path):

@@ -64,6 +64,18 @@ def test_the_folder_is_made_and_says_what_has_begun(config, tmp_path):
     assert finished([tmp_path]) == {begun["identity"]: tmp_path / "run"}
 
 
+def test_a_baseline_that_an_earlier_version_called_by_an_encoder(config, tmp_path):
+    """Its run is that of encoder=none: it is not trained again."""
+    (cfg := config()).elmo.mix = "none"
+    begin(cfg, {})
+    write_result(FIGURES, cfg)
+    content = json.loads((path := tmp_path / "run" / "result.json").read_text())
+    assert content["config"]["encoder"]["name"] == "mini"
+    today, _, inputs = content["identity"].partition("-")
+    path.write_text(json.dumps(content | {"identity": f"0123456789abcdef-{inputs}"}))
+    assert finished([tmp_path]) == {f"{today}-{inputs}": tmp_path / "run"}
+
+
 def test_nothing_of_an_earlier_run_stays(config, tmp_path):
     begin(config(seed=1), {})
     folder = tmp_path / "run"

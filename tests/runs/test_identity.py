@@ -110,6 +110,15 @@ def test_lambda_does_nothing_where_no_share_is_learned(identity, mix):
     assert identity(f"elmo.mix={mix}", "elmo.dropout=0.1") != identity(f"elmo.mix={mix}")
 
 
+def test_every_baseline_is_one_run(identity):
+    """Whichever encoder it is a baseline of; and the paper's of SNLI has less to regularise it."""
+    ways = ["encoder=none"], ["encoder=mini", "elmo.mix=none"], ["elmo.mix=none"]
+    for digest in (settings, None):
+        assert len({identity(*way, digest=digest) for way in ways}) == 1
+        paper = ["sweep=table1", "task=snli"]
+        assert len({identity(*paper, *way, digest=digest) for way in ways}) == 1
+
+
 @pytest.mark.parametrize("baseline", ["encoder=none", "elmo.mix=none"])
 def test_what_stands_below_elmo_does_nothing_in_the_baseline(identity, baseline):
     changed = ["elmo.at=[output]", "elmo.l2=7", "elmo.norm=word", "elmo.finetune=true"]
