@@ -1,22 +1,104 @@
-"""Is a difference real? Approximate randomisation, bootstrap intervals and Holm's correction, for
-figures of a whole corpus.
+"""Is a difference real? One test for new examples and new seeds, what its design could have seen at
+all, and Holm's correction, for figures of a whole corpus.
 
 Every figure here is the mean over some scores of the harmonic mean of two ratios of sums over
 examples: F1 is that of one score, CoNLL's coreference figure that of three, and an accuracy has the
 same ratio twice. So an example is, for each score, four counts (recall's numerator and denominator,
-precision's numerator and denominator), and a resampled corpus is a matrix product.
+precision's numerator and denominator). What is shown is what is tested: each run's figure first,
+then their mean.
 
-Axes: N examples, R and Q runs (seeds) of two systems, S scores, P resamples.
+Axes: N examples, C clusters of them, R and Q runs (seeds) of two systems, S scores, P resamples.
 """
 
+import math
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
-from scipy import stats
+from jaxtyping import Float, Int
+from scipy import optimize, stats
 
+LEVEL, POWER = 0.05, 0.8
+MOST_SEEDS = 1_000  # that a design is asked for
 RESAMPLES = 9_999
 AT_ONCE = 4_000_000  # numbers in a block of resamples: 32 MB
+
+
+class Shares(NamedTuple):
+    """Where the variance of a difference comes from; together 1.
+
+    `both` is what a run does by chance on an example: more seeds and more examples lower it.
+    """
+
+    seeds: float
+    examples: float
+    both: float
+
+
+class Test(NamedTuple):
+    """Whether one way to train is better than another, on new examples and with new seeds.
+
+    Figures are fractions of 1. With a single run on a side nothing is known of other seeds: `p` and
+    what rests on it are None, and the interval is of these very models.
+    """
+
+    difference: float
+    error: float  # the difference's standard error
+    freedom: float  # degrees of freedom of the t distribution
+    p: float | None  # two-sided
+    interval: tuple[float, float]  # 95 %: the same error and t as p's
+    detectable: float | None  # the smallest true difference that this design finds in 80 % of cases
+    seeds_needed: int | None  # a side, for 80 % power at the difference seen; None: more seeds
+    # alone would not do
+    shares: Shares | None
+    p_same_models: float  # a diagnostic: these very models, on new examples
+    p_same_examples: float | None  # a diagnostic: new seeds, on these very examples
+    correlation: float | None  # of paired runs' figures
+    examples: int
+    clusters: int
+    runs: tuple[int, int]
+
+
+class Variance(NamedTuple):
+    """The variances of a difference, and their degrees of freedom."""
+
+    runs: tuple[float, ...]  # between the runs of each system (or of the pairs), for a single run
+    counts: tuple[int, ...]  # how many these are
+    noise: tuple[float, ...]  # the part of `runs` that is chance on these examples
+    examples: float  # of the choice of examples, which no number of runs lowers
+    clusters: int
+
+    def with_runs(self, counts: tuple[int, ...]) -> "Variance":
+        """What it would be with other numbers of runs."""
+        return self._replace(counts=counts)
+
+    @property
+    def total(self) -> float:
+        return self.examples + sum(v / n for v, n in zip(self.runs, self.counts, strict=True))
+
+    @property
+    def freedom(self) -> float:
+        """Satterthwaite's (1946) degrees of freedom of the total."""
+        parts = [(v / n, n - 1) for v, n in zip(self.runs, self.counts, strict=True)]
+        parts.append((self.examples, self.clusters - 1))
+        top = max(part for part, _ in parts)
+        if not top:
+            return math.inf
+        # Relative to the largest, since squares of small variances are 0.
+        whole = sum(part / top for part, _ in parts) ** 2
+        return whole / sum((part / top) ** 2 / degrees for part, degrees in parts if part)
+
+    @property
+    def shares(self) -> Shares | None:
+        if not self.total:
+            return None
+        both = sum(
+            min(noise, v) / n
+            for noise, v, n in zip(self.noise, self.runs, self.counts, strict=True)
+        )
+        seeds = max(self.total - self.examples - both, 0.0)
+        return Shares(seeds / self.total, self.examples / self.total, both / self.total)
 
 
 def figure(sums: Float[np.ndarray, "*P S 4"]) -> Float[np.ndarray, "*P"]:
@@ -31,89 +113,234 @@ def _ratio(
     return np.divide(part, whole, out=np.zeros_like(part), where=whole > 0)
 
 
-def randomisation(
+def compare(
     ours: Float[np.ndarray, "R N S 4"],
     theirs: Float[np.ndarray, "Q N S 4"],
+    clusters: Int[np.ndarray, " N"] | None = None,
     *,
+    paired: bool = False,
     resamples: int = RESAMPLES,
-    seed: int = 0,
-) -> float:
-    """The two-sided p-value of paired approximate randomisation (Noreen 1989; Yeh 2000).
+) -> Test:
+    """The test of two systems' runs on the same examples.
 
-    An example's counts are first averaged over the runs of each system, since runs read the same
-    examples and are not independent; then the two systems' counts are exchanged or not, example by
-    example. What is tested: are these trained models equal but for the choice of test examples? It
-    says nothing of models trained with other seeds.
+    Runs and clusters of examples are both drawn from more of their kind. The variance of the
+    difference is that between the runs of each system, over their number, plus the covariance of
+    different runs that the choice of examples causes, by the jackknife over clusters; the
+    difference over its root has a t distribution with Satterthwaite's degrees of freedom. This is
+    the analysis of readers and cases of Obuchowski and Rockette (1995) with the degrees of freedom
+    of Hillis (2007), runs nested in systems and without equal variances (Welch 1947). `paired`: run
+    k of both systems has the same seed, and the runs' differences are what varies.
+
+    Raises ValueError for fewer than two clusters, and for pairs of unequal number.
     """
-    rng = np.random.default_rng(seed)
-    left, right = ours.mean(0), theirs.mean(0)
-    change = (right - left)[(left != right).any((1, 2))]
-    left, right = left.sum(0), right.sum(0)
-    observed = abs(figure(left) - figure(right))
-    extreme = 0
-    for size in _blocks(resamples, len(change)):
-        swapped = rng.integers(2, size=(size, len(change)), dtype=np.int8).astype(float)
-        moved = np.tensordot(swapped, change, 1)
-        extreme += int(
-            np.count_nonzero(abs(figure(left + moved) - figure(right - moved)) >= observed - 1e-12)
-        )
-    return (extreme + 1) / (resamples + 1)
-
-
-def seeds(ours: Float[np.ndarray, "R N S 4"], theirs: Float[np.ndarray, "Q N S 4"]) -> float | None:
-    """The two-sided p-value of Welch's t-test on the runs' figures (Reimers and Gurevych 2018): is
-    it more than other seeds give?
-
-    What is tested: do the two ways of training give equal figures on these examples, but for the
-    choice of seeds? None where a system has a single run.
-    """
-    if min(len(ours), len(theirs)) < 2:
-        return None
+    num_examples = ours.shape[1]
+    if clusters is not None:
+        ours, theirs = by_cluster(ours, clusters), by_cluster(theirs, clusters)
+    count = ours.shape[1]
+    if count < 2:
+        raise ValueError(f"{count} clusters of examples, but a test needs two or more")
     left, right = figure(ours.sum(1)), figure(theirs.sum(1))
+    if paired and len(left) != len(right):
+        raise ValueError(f"{len(left)} and {len(right)} runs are not pairs")
+    difference = float(left.mean() - right.mean())
+    single = min(len(left), len(right)) < 2
+    if single:
+        change = without_each(ours).mean(0) - without_each(theirs).mean(0)
+        variance = Variance((), (), (), float(covariance(change[None])[0, 0]), count)
+    else:
+        variance = (paired_variance if paired else unpaired_variance)(ours, theirs)
+    error, freedom = math.sqrt(variance.total), variance.freedom
+    p = None if single else two_sided(difference, error, freedom)
+    reach = error * float(stats.t.ppf(1 - LEVEL / 2, freedom))
+    return Test(
+        difference=difference,
+        error=error,
+        freedom=freedom,
+        p=p,
+        interval=(difference - reach, difference + reach),
+        detectable=None if single else error * noncentrality(freedom),
+        seeds_needed=None if single else seeds_needed(difference, variance),
+        shares=None if single else variance.shares,
+        p_same_models=same_models(ours, theirs, resamples=resamples),
+        p_same_examples=same_examples(left, right),
+        correlation=correlation(left, right) if paired else None,
+        examples=num_examples,
+        clusters=count,
+        runs=(len(left), len(right)),
+    )
+
+
+def by_cluster(
+    counts: Float[np.ndarray, "R N S 4"], clusters: Int[np.ndarray, " N"]
+) -> Float[np.ndarray, "R C S 4"]:
+    """The counts of each cluster, in the order of the clusters' numbers."""
+    numbers, places = np.unique(clusters, return_inverse=True)
+    sums = np.zeros((len(counts), len(numbers), *counts.shape[2:]))
+    for run, whole in zip(counts, sums, strict=True):
+        np.add.at(whole, places, run)
+    return sums
+
+
+def without_each(counts: Float[np.ndarray, "R C S 4"]) -> Float[np.ndarray, "R C"]:
+    """Each run's figure without each cluster."""
+    return figure(counts.sum(1, keepdims=True) - counts)
+
+
+def covariance(without: Float[np.ndarray, "R C"]) -> Float[np.ndarray, "R R"]:
+    """The jackknife's covariance of runs' figures over the choice of clusters (Efron 1982)."""
+    count = without.shape[1]
+    change = without - without.mean(1, keepdims=True)
+    return (count - 1) / count * change @ change.T
+
+
+def unpaired_variance(
+    ours: Float[np.ndarray, "R C S 4"], theirs: Float[np.ndarray, "Q C S 4"]
+) -> Variance:
+    """The variance of the difference where each system has its own seeds."""
+    runs, noise, examples, without = [], [], 0.0, [without_each(ours), without_each(theirs)]
+    for system, left_out in zip((ours, theirs), without, strict=True):
+        own, shared = _own_and_shared(covariance(left_out))
+        runs.append(float(figure(system.sum(1)).var(ddof=1)))
+        noise.append(max(own - shared, 0.0))
+        examples += shared
+    across = covariance(np.concatenate(without))[: len(ours), len(ours) :].mean()
+    return Variance(
+        tuple(runs),
+        (len(ours), len(theirs)),
+        tuple(noise),
+        max(examples - 2 * float(across), 0.0),
+        ours.shape[1],
+    )
+
+
+def paired_variance(
+    ours: Float[np.ndarray, "R C S 4"], theirs: Float[np.ndarray, "R C S 4"]
+) -> Variance:
+    """The variance of the difference where run k of both systems has the same seed."""
+    own, shared = _own_and_shared(covariance(without_each(ours) - without_each(theirs)))
+    between = float((figure(ours.sum(1)) - figure(theirs.sum(1))).var(ddof=1))
+    return Variance(
+        (between,), (len(ours),), (max(own - shared, 0.0),), max(shared, 0.0), ours.shape[1]
+    )
+
+
+def _own_and_shared(covariances: Float[np.ndarray, "R R"]) -> tuple[float, float]:
+    """The mean of the variances, and of the covariances of different runs."""
+    count, own = len(covariances), float(np.trace(covariances))
+    return own / count, (float(covariances.sum()) - own) / (count * (count - 1))
+
+
+def two_sided(difference: float, error: float, freedom: float) -> float:
+    """The p-value of a difference with this standard error."""
+    if not error:
+        return float(difference == 0)
+    return float(2 * stats.t.sf(abs(difference) / error, freedom))
+
+
+def equal_within(test: Test, region: float) -> bool | None:
+    """Whether the true difference is surely smaller than a region: two one-sided tests at 5 %
+    (Schuirmann 1987). None where no p is known.
+    """
+    if test.p is None:
+        return None
+    reach = test.error * float(stats.t.ppf(1 - LEVEL, test.freedom)) if test.error else 0.0
+    return bool(abs(test.difference) + reach < region)
+
+
+@lru_cache(maxsize=10_000)
+def noncentrality(freedom: float) -> float:
+    """How many standard errors a true difference must have for 80 % power at 5 %, two-sided.
+
+    >>> round(noncentrality(math.inf), 3), round(noncentrality(4), 2)
+    (2.802, 3.98)
+    """
+    limit = float(stats.t.ppf(1 - LEVEL / 2, freedom))
+    if freedom > 10_000:  # where the noncentral t is the normal
+        return limit + float(stats.norm.ppf(POWER))
+
+    def lacking(shift: float) -> float:
+        return float(stats.nct.sf(limit, freedom, shift)) - POWER
+
+    return float(optimize.brentq(lacking, 0, 10 * limit))
+
+
+def seeds_needed(difference: float, variance: Variance) -> int | None:
+    """Runs of each system (or pairs) with which a true difference of this size is found in 80 % of
+    cases; None where it takes more than 1,000, as where the examples are too few.
+    """
+
+    def finds(count: int) -> bool:
+        other = variance.with_runs((count,) * len(variance.counts))
+        return abs(difference) >= noncentrality(other.freedom) * math.sqrt(other.total) > 0
+
+    if not variance.total or not finds(MOST_SEEDS):
+        return None if variance.total or not difference else 2
+    low, high = 1, MOST_SEEDS
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if finds(middle) else (middle, high)
+    return high
+
+
+def fewest(ours: int, theirs: int) -> float:
+    """The smallest p-value that exchanging so many runs of two systems can give, two-sided.
+
+    >>> fewest(3, 3), round(fewest(5, 5), 3)
+    (0.1, 0.008)
+    """
+    return min(1.0, 2 / math.comb(ours + theirs, ours))
+
+
+def correlation(left: Float[np.ndarray, " R"], right: Float[np.ndarray, " R"]) -> float | None:
+    """Pearson's, of paired runs; None for two pairs, and where the runs of a system are equal."""
+    if len(left) < 3 or not np.ptp(left) or not np.ptp(right):
+        return None
+    return float(np.corrcoef(left, right)[0, 1])
+
+
+def same_examples(left: Float[np.ndarray, " R"], right: Float[np.ndarray, " Q"]) -> float | None:
+    """The two-sided p-value of Welch's t-test on the runs' figures (Reimers and Gurevych 2018): new
+    seeds, on these very examples. None where a system has a single run.
+    """
+    if min(len(left), len(right)) < 2:
+        return None
     if np.ptp(left) == np.ptp(right) == 0:  # no spread at all, for which a t-test has no answer
         return float(left[0] == right[0])
     spread = [(runs.mean(), runs.std(ddof=1), len(runs)) for runs in (left, right)]
     return float(stats.ttest_ind_from_stats(*spread[0], *spread[1], equal_var=False).pvalue)
 
 
-def bootstrap(
-    ours: Float[np.ndarray, "R N S 4"],
-    theirs: Float[np.ndarray, "Q N S 4"],
+def same_models(
+    ours: Float[np.ndarray, "R C S 4"],
+    theirs: Float[np.ndarray, "Q C S 4"],
     *,
-    level: float = 0.95,
     resamples: int = RESAMPLES,
     seed: int = 0,
-) -> tuple[float, float]:
-    """The percentile interval of the difference of the two systems' mean figures, over examples and
-    seeds.
+) -> float:
+    """The two-sided p-value of paired approximate randomisation (Noreen 1989; Yeh 2000): these very
+    models, on new examples. It says nothing of models trained with other seeds.
 
-    Examples are drawn anew for both systems together, runs for each by itself (Sellam et al. 2022,
-    Multi-Bootstrap, unpaired seeds). Of n runs n - 1 are drawn, so that the variance between seeds
-    is not underrated when they are few (Rao and Wu 1988). With a single run of each, the interval
-    is of these models and the choice of examples alone; with two to five it is somewhat narrow
-    where seeds differ much more than examples do, and otherwise wide: the tests decide, the
-    interval shows.
+    The systems' runs stand in pairs, each run in equally many, and exchange their counts or not,
+    cluster by cluster. Under each exchange every run's figure comes first, then their mean.
     """
     rng = np.random.default_rng(seed)
-    count = ours.shape[1]
-    differences = []
-    for size in _blocks(resamples, count):
-        drawn = rng.integers(count, size=(size, count)) + count * np.arange(size)[:, None]
-        times = (
-            np.bincount(drawn.ravel(), minlength=size * count).reshape(size, count).astype(float)
-        )
-        means = []
-        for system in (ours, theirs):
-            figures = figure(np.tensordot(times, system, (1, 1)))
-            runs = rng.integers(len(system), size=(size, max(1, len(system) - 1)))
-            means.append(np.take_along_axis(figures, runs, 1).mean(1))
-        differences.append(means[0] - means[1])
-    low, high = np.quantile(np.concatenate(differences), [(1 - level) / 2, (1 + level) / 2])
-    return float(low), float(high)
+    pairs = math.lcm(len(ours), len(theirs))
+    left, right = (np.resize(np.arange(len(runs)), pairs) for runs in (ours, theirs))
+    differ = (ours[left] != theirs[right]).any((0, 2, 3))
+    change = (theirs[right] - ours[left])[:, differ]  # pairs, clusters, S, 4
+    sums = ours.sum(1)[left], theirs.sum(1)[right]
+    observed = abs(float((figure(sums[0]) - figure(sums[1])).mean()))
+    extreme = 0
+    for size in _blocks(resamples, change.shape[1] + sums[0].size):
+        swapped = rng.integers(2, size=(size, change.shape[1]), dtype=np.int8).astype(float)
+        moved = np.einsum("pc,kcsf->pksf", swapped, change, optimize=True)
+        mean = (figure(sums[0] + moved) - figure(sums[1] - moved)).mean(1)
+        extreme += int(np.count_nonzero(abs(mean) >= observed - 1e-12))
+    return (extreme + 1) / (resamples + 1)
 
 
 def _blocks(resamples: int, count: int) -> Iterator[int]:
-    """How many resamples at a time."""
+    """How many resamples at a time, each of so many numbers."""
     size = max(1, AT_ONCE // max(1, count))
     for start in range(0, resamples, size):
         yield min(size, resamples - start)

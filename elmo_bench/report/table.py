@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, UInt
+from jaxtyping import Float, Int, UInt
 
 from elmo_bench.checks import one_of
 from elmo_bench.runs import (
@@ -27,26 +27,23 @@ from elmo_bench.runs import (
 from elmo_bench.untrusted import read_arrays
 
 from .published import published
-from .significance import bootstrap, holm, randomisation, seeds
+from .significance import LEVEL, Test, compare, equal_within, fewest, holm
 
 Key = tuple[str, ...]
 SPLITS = {"dev": "val", "test": "test"}
 
 
 class Comparison(NamedTuple):
-    """A cell against its row's baseline, in fractions of 1; the last five are None where examples
-    cannot be compared.
+    """A cell against its row's baseline, in fractions of 1; `test` is None where examples cannot be
+    compared.
     """
 
     difference: float
-    error_reduction: (
-        float | None
-    )  # the share of the baseline's errors that are gone; None where it made none
-    interval: tuple[float, float] | None = None  # 95 %, over examples and seeds
-    p_examples: float | None = None
-    p_seeds: float | None = None  # None also with a single run
-    p: float | None = None  # the larger of the two
+    # the share of the baseline's errors that are gone; None where it made none
+    error_reduction: float | None
+    test: Test | None = None
     p_holm: float | None = None  # corrected for all comparisons of the table
+    equal: bool | None = None  # surely within the region that the user names
 
 
 @dataclass(frozen=True)
@@ -56,6 +53,7 @@ class Cell:
     row: Key
     column: Key
     runs: list[Run]
+    figures: tuple[float, ...]  # each run's
     mean: float
     deviation: float | None  # None for a single run
     best: bool  # of several in its row
@@ -77,6 +75,8 @@ class Report:
     cells: list[Cell]
     notes: list[str]  # why a comparison has no test
     title: str = ""  # which of several it is
+    equal_within: float | None = None  # differences below it are practically none
+    paired: bool = False  # whether runs of the same seed are compared with each other
 
 
 def report(
@@ -89,6 +89,8 @@ def report(
     baseline: Key | None = None,
     title: str = "",
     paper: str | None = None,
+    equal_within: float | None = None,
+    paired: bool = False,
 ) -> Report:
     """All cells, and how each differs from the baseline: the cell of its row in that column, or of
     the row that differs by "-" alone, where `rows` do nothing for the baseline.
@@ -96,7 +98,9 @@ def report(
     `metric` None is what each run's task monitors. Without `rows` there is a row for whatever
     differs between the runs beside the columns and the seed; with them, runs that differ in
     anything else are an error: their mean would mean nothing. `paper` is the table of the paper,
-    such as `table2`, whose figures stand beside ours; None: the first that has one.
+    such as `table2`, whose figures stand beside ours; None: the first that has one. `paired`
+    compares runs of the same seed with each other. Differences surely below `equal_within`, a
+    fraction of 1, are practically none.
     """
     place = f"tables.{title}." if title else ""
     one_of(f"{place}split", split, SPLITS)
@@ -131,7 +135,8 @@ def report(
             f"{place}baseline={list(baseline)}: no such column; by {columns} there are "
             f"{[list(head) for head in heads]}"
         )
-    comparisons, notes = _comparisons(groups, rows, baseline, metric, split)
+    asked = Asked(metric, split, equal_within, paired)
+    comparisons, notes = _comparisons(groups, rows, baseline, asked)
     cells = []
     for row, group in sorted(groups.items(), key=lambda item: order(item[0])):
         figures = {
@@ -145,6 +150,7 @@ def report(
                     row=row,
                     column=column,
                     runs=group[column],
+                    figures=tuple(figures[column]),
                     mean=means[column],
                     deviation=statistics.stdev(figures[column])
                     if len(figures[column]) > 1
@@ -165,6 +171,8 @@ def report(
         cells,
         [*left_out, *notes, *_mixed(groups)],
         title,
+        equal_within,
+        paired,
     )
 
 
@@ -240,12 +248,20 @@ def figure_of(run: Run, metric: str | None, split: str) -> float:
     return run["metrics"][name]
 
 
+class Asked(NamedTuple):
+    """What is compared, and how."""
+
+    metric: str | None
+    split: str
+    equal_within: float | None
+    paired: bool
+
+
 def _comparisons(
     groups: dict[Key, dict[Key, list[Run]]],
     rows: Sequence[str],
     baseline: Key | None,
-    metric: str | None,
-    split: str,
+    asked: Asked,
 ) -> tuple[dict[tuple[Key, Key], Comparison], list[str]]:
     """Every cell of a row that has the baseline against it, and why some are without a test."""
     compared, notes = {}, []
@@ -260,14 +276,31 @@ def _comparisons(
             )
             continue
         for column in group.keys() - {baseline}:
-            compared[row, column], note = _compare(
-                group[column], groups[base][baseline], metric, split
-            )
+            compared[row, column], note = _compare(group[column], groups[base][baseline], asked)
             notes += [f"{' '.join([*row, *column])}: {note}"] if note else []
-    tested = {place: found.p for place, found in compared.items() if found.p is not None}
+    tests = {place: one.test for place, one in compared.items() if one.test is not None}
+    tested = {place: test.p for place, test in tests.items() if test.p is not None}
     for place, p in zip(tested, holm([*tested.values()]), strict=True):
         compared[place] = compared[place]._replace(p_holm=p)
-    return compared, sorted(notes)
+    return compared, [*sorted(notes), *_limits(tests.values())]
+
+
+def _limits(tests: Iterable[Test]) -> list[str]:
+    """What designs with so few runs cannot show."""
+    notes = []
+    for ours, theirs in sorted({test.runs for test in tests}):
+        if min(ours, theirs) < 2:
+            notes.append(
+                f"{ours} + {theirs} runs: no p, since a single run says nothing of other seeds; "
+                "the interval is of these very models on new examples"
+            )
+        elif fewest(ours, theirs) > LEVEL:
+            notes.append(
+                f"{ours} + {theirs} runs: exchanging the seeds alone could not give a p below "
+                f"{fewest(ours, theirs):.2f}; a smaller p here rests on the runs' figures being "
+                "roughly normal (sweep=seeds has five)"
+            )
+    return notes
 
 
 def base_row(rows: Iterable[Key], row: Key, keys: Sequence[str]) -> Key | None:
@@ -292,58 +325,84 @@ def base_row(rows: Iterable[Key], row: Key, keys: Sequence[str]) -> Key | None:
     return min(filter(serves, rows), key=distance, default=None)
 
 
-def _compare(
-    runs: list[Run], base: list[Run], metric: str | None, split: str
-) -> tuple[Comparison, str]:
+def _compare(runs: list[Run], base: list[Run], asked: Asked) -> tuple[Comparison, str]:
     """The comparison, and why it is without a test if it is."""
     means = [
-        statistics.fmean(figure_of(run, metric, split) for run in group) for group in (runs, base)
+        statistics.fmean(figure_of(run, asked.metric, asked.split) for run in group)
+        for group in (runs, base)
     ]
     difference, errors = means[0] - means[1], 1 - means[1]
     plain = Comparison(difference, difference / errors if errors else None)
-    found = [_counts(run, metric, split) for run in (*runs, *base)]
-    for run, (sentences, _) in zip((*runs, *base), found, strict=True):
-        if not len(sentences):
-            return (
-                plain,
-                f"no test, since {run['folder']}/counts/{split}.npz is not there or does not have "
-                "the figure",
+    note = ""
+    if asked.paired:
+        pairs = [
+            [run for run in group if _has_pair(run, other)]
+            for group, other in ((runs, base), (base, runs))
+        ]
+        if len(pairs[0]) == len(runs) and len(pairs[1]) == len(base):
+            runs, base = (sorted(group, key=lambda run: run["seed"]) for group in (runs, base))
+        else:
+            note, asked = (
+                "not paired, since the runs have other seeds",
+                asked._replace(paired=False),
             )
-        if not np.array_equal(sentences, found[0][0]):
-            return (
-                plain,
-                f"no test, since {run['folder']} and {runs[0]['folder']} were measured on other "
-                f"{split} examples",
-            )
-    shapes = {counts.shape for _, counts in found}
-    if len(shapes) > 1:
-        return plain, f"no test, since the runs' counts/{split}.npz have shapes {sorted(shapes)}"
+    examples = [_counts(run, asked.metric, asked.split) for run in (*runs, *base)]
+    if why := _incomparable([*runs, *base], examples, asked.split):
+        return plain, f"no test, since {why}"
     ours, theirs = (
-        np.stack([counts for _, counts in part])
-        for part in (found[: len(runs)], found[len(runs) :])
+        np.stack([one.counts for one in part])
+        for part in (examples[: len(runs)], examples[len(runs) :])
     )
-    over_examples, over_seeds = randomisation(ours, theirs), seeds(ours, theirs)
-    p = max(over_examples, over_seeds or 0)
-    return plain._replace(
-        interval=bootstrap(ours, theirs), p_examples=over_examples, p_seeds=over_seeds, p=p
-    ), ""
+    clusters = examples[0].clusters
+    if len(set(clusters.tolist())) < 2:
+        return plain, f"no test, since all of {asked.split} is one cluster of examples"
+    test = compare(ours, theirs, clusters, paired=asked.paired and len(runs) > 1)
+    within = asked.equal_within
+    return (
+        plain._replace(test=test, equal=None if within is None else equal_within(test, within)),
+        note,
+    )
 
 
-def _counts(
-    run: Run, metric: str | None, split: str
-) -> tuple[UInt[np.ndarray, " N"], Float[np.ndarray, "N S 4"]]:
-    """Which sentences, and their counts; what was counted on the same sentences (a predicate each,
+def _has_pair(run: Run, others: Sequence[Run]) -> bool:
+    return any(run["seed"] == other["seed"] for other in others)
+
+
+class Examples(NamedTuple):
+    """Which sentences a run was measured on, their counts, and which cluster each belongs to."""
+
+    sentences: UInt[np.ndarray, " N"]
+    counts: Float[np.ndarray, "N S 4"]
+    clusters: Int[np.ndarray, " N"]
+
+
+def _incomparable(runs: Sequence[Run], examples: Sequence[Examples], split: str) -> str:
+    """Why the counts of some runs cannot be compared; "" where they can."""
+    for run, one in zip(runs, examples, strict=True):
+        if not len(one.sentences):
+            return f"{run['folder']}/counts/{split}.npz is not there or does not have the figure"
+        if not np.array_equal(one.sentences, examples[0].sentences):
+            return (
+                f"{run['folder']} and {runs[0]['folder']} were measured on other {split} examples"
+            )
+    shapes = {one.counts.shape for one in examples}
+    return f"the runs' counts/{split}.npz have shapes {sorted(shapes)}" if len(shapes) > 1 else ""
+
+
+def _counts(run: Run, metric: str | None, split: str) -> Examples:
+    """What a run counted of each example; what was counted on the same sentences (a predicate each,
     say) is one example.
     """
     path, name = run["folder"] / "counts" / f"{split}.npz", _name(run, metric)
-    nothing = np.zeros(0, dtype=np.uint64), np.zeros((0, 1, 4))
+    none = np.zeros(0, dtype=np.uint64)
+    nothing = Examples(none, np.zeros((0, 1, 4)), none.astype(np.int64))
     if not path.is_file():
         return nothing
     arrays = read_arrays(path)
     name = name if name in arrays else EARLIER.get(name, name)
     if name not in arrays:
         return nothing
-    rows, numbers = arrays[name], arrays.get("sentences", nothing[0])
+    rows, numbers = arrays[name], arrays.get("sentences", none)
     if (
         numbers.dtype != np.uint64
         or numbers.ndim != 1
@@ -355,7 +414,14 @@ def _counts(
             f"{path}: not the counts of examples that a run leaves: {name} is {rows.shape}, and "
             f"may be ({numbers.size}, N, 4) of finite numbers from 0 on"
         )
-    sentences, places = np.unique(numbers, return_inverse=True)
+    sentences, first, places = np.unique(numbers, return_index=True, return_inverse=True)
+    # A result of an earlier version has no clusters: each of its examples is one.
+    groups = arrays.get("groups", places)
+    if groups.shape != numbers.shape or groups.dtype.kind not in "iu":
+        raise ValueError(
+            f"{path}: not the counts of examples that a run leaves: groups is {groups.dtype} "
+            f"{groups.shape}, and may be ({numbers.size},) of whole numbers"
+        )
     counts = np.zeros((len(sentences), *rows.shape[1:]))
     np.add.at(counts, places, rows)
-    return sentences, counts
+    return Examples(sentences, counts, groups[first].astype(np.int64))

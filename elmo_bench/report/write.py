@@ -18,12 +18,9 @@ from .table import Cell, Key, Report, base_row, order
 
 LEVEL = 0.05
 ABOUT = (
-    "p: the larger of two, from paired approximate randomisation over examples (Noreen 1989) and, "
-    "with several seeds, Welch's "
-    "t-test over them; p (Holm): corrected for all comparisons of its table, * below 0.05 where "
-    "both tests were made (with a "
-    "single seed p says nothing of other seeds). Interval: 95 %, bootstrap over examples and "
-    "seeds (Sellam et al. 2022)."
+    "Interval and p: of new examples and new seeds together (Obuchowski and Rockette 1995; Hillis "
+    "2007); p (Holm): corrected for all comparisons of its table, * below 0.05. The interval is "
+    "not corrected."
 )
 
 
@@ -117,10 +114,9 @@ def comparison(cell: Cell) -> list[str]:
     if compared is None:
         return [""] * 4
     interval = ""
-    if compared.interval is not None:
-        interval = "{:+.2f} to {:+.2f}".format(*(100 * end for end in compared.interval))
-    p = None if compared.p_seeds is None else compared.p_holm
-    star = "*" if p is not None and p < LEVEL else ""
+    if compared.test is not None:
+        interval = "{:+.2f} to {:+.2f}".format(*(100 * end for end in compared.test.interval))
+    star = "*" if compared.p_holm is not None and compared.p_holm < LEVEL else ""
     return [
         f"{100 * compared.difference:+.2f}",
         interval,
@@ -203,7 +199,9 @@ def records(report: Report) -> list[dict[str, Any]]:
     for cell in report.cells:
         keys = dict(zip([*report.rows, *report.columns], [*cell.row, *cell.column], strict=True))
         compared = cell.comparison._asdict() if cell.comparison else {}
-        low, high = compared.pop("interval", None) or (None, None)
+        test = compared.pop("test", None)
+        low, high = test.interval if test else (None, None)
+        compared |= {"p": test.p if test else None}
         cells.append(
             ({"table": report.title} if report.title else {})
             | keys

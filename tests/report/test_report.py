@@ -22,7 +22,7 @@ from elmo_bench.report import (
 )
 from elmo_bench.report.published import published
 from elmo_bench.report.result import print_metrics, rate
-from elmo_bench.report.significance import bootstrap, randomisation, seeds
+from elmo_bench.report.significance import compare
 from elmo_bench.report.table import _counts
 
 
@@ -296,16 +296,13 @@ def test_the_differences_to_the_baseline(compared, tmp_path):
         found, base = cells[mix].comparison, cells["none"].mean
         assert found.difference == pytest.approx(counts[mix][..., 0].mean() - base)
         assert found.error_reduction == pytest.approx(found.difference / (1 - base))
-        assert found.interval == bootstrap(counts[mix], counts["none"])
-        assert (found.p_examples, found.p_seeds) == (
-            randomisation(counts[mix], counts["none"]),
-            seeds(counts[mix], counts["none"]),
-        )
-        assert found.p == max(found.p_examples, found.p_seeds)
+        test = compare(counts[mix], counts["none"])
+        assert found.test.p == pytest.approx(test.p)
+        assert found.test.interval == pytest.approx(test.interval)
     better, same = cells["all"].comparison, cells["top"].comparison
-    assert better.p_holm == pytest.approx(2 * better.p)
-    assert better.p_holm < 0.05 < same.p_holm == same.p
-    assert not compared.notes
+    assert better.p_holm == pytest.approx(2 * better.test.p)
+    assert better.p_holm < 0.05 < same.p_holm == same.test.p
+    assert [note[:11] for note in compared.notes] == ["3 + 3 runs:"]
 
 
 def test_published_figures(compared):
@@ -566,7 +563,7 @@ def test_runs_without_counts_or_on_other_examples_have_no_test(tmp_path):
     result(tmp_path / "old", 0.6, elmo_mix="all")
     result(tmp_path / "else", 0.6, 1, right, sentences=np.arange(10) + 1, elmo_mix="top")
     found = report(collect([tmp_path]), None, ["elmo.mix"], baseline=("none",))
-    assert [cell.comparison.p for cell in found.cells[1:]] == [None, None]
+    assert [cell.comparison.test for cell in found.cells[1:]] == [None, None]
     assert "old/counts/test.npz is not there" in found.notes[0]
     assert "were measured on other test examples" in found.notes[1]
     assert "+10.00" in text(found)
@@ -588,7 +585,9 @@ def test_what_is_counted_on_the_same_sentence_is_exchanged_together(tmp_path):
         )
         for mix in ("all", "none")
     ]
-    assert (found.p_examples, found.p_seeds) == (randomisation(*sums), None)
+    test = compare(*sums)
+    assert found.test.interval == pytest.approx(test.interval)
+    assert (found.test.examples, found.test.p_same_models) == (5, test.p_same_models)
 
 
 def test_no_star_from_a_single_seed(tmp_path):
@@ -596,7 +595,8 @@ def test_no_star_from_a_single_seed(tmp_path):
     for mix, share in (("none", 10), ("all", 90)):
         result(tmp_path / mix, share / 100, 1, np.arange(100) < share, elmo_mix=mix)
     found = report(collect([tmp_path]), None, ["elmo.mix"], baseline=("none",))
-    assert found.cells[1].comparison.p_holm < 0.001
+    assert found.cells[1].comparison.test.p_same_models < 0.001
+    assert found.cells[1].comparison.p_holm is None
     assert "*" not in text(found)
 
 

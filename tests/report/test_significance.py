@@ -1,32 +1,34 @@
-"""Against scipy, against every exchange there is, and in simulations in which nothing differs."""
+"""Against scipy where there is one source of noise, against a bootstrap where there are two, against
+every exchange there is, and in simulations in which nothing differs.
+"""
 
 import itertools
+import math
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from elmo_bench.report.significance import bootstrap, figure, holm, randomisation, seeds
+from benchmarks.significance import Setting, found, pair, unpaired
+from elmo_bench.report.significance import (
+    Variance,
+    by_cluster,
+    compare,
+    equal_within,
+    fewest,
+    figure,
+    holm,
+    noncentrality,
+    same_examples,
+    same_models,
+    seeds_needed,
+)
 
 
-def system(rng, examples, *, runs=1, spread=0.0, ease=None):
-    """Right, gold, right and predicted chunks of some runs of one way to train; its runs differ in
-    skill by `spread`.
-    """
-    gold = examples
-    skill = rng.normal(0, spread, runs)[:, None]
-    chance = 1 / (1 + np.exp(-(0.8 + skill + (0 if ease is None else ease))))
-    right = rng.binomial(gold, np.broadcast_to(chance, (runs, len(gold))))
-    wrong = rng.binomial(2, 0.3 * (1 - np.broadcast_to(chance, right.shape)))
-    return np.stack([right, np.broadcast_to(gold, right.shape), right, right + wrong], -1)[
-        :, :, None
-    ].astype(float)
-
-
-def pair(seed, count=60, **settings):
-    rng = np.random.default_rng(seed)
-    examples, ease = rng.poisson(1.5, count), rng.normal(0, 1, count)
-    return [system(rng, examples, ease=ease, **settings) for _ in range(2)]
+def accuracy(right):
+    """Counts "R N 1 4" of runs that get examples right ("R N", 0 or 1)."""
+    right = np.asarray(right, dtype=float)
+    return np.stack([right, np.ones_like(right)] * 2, -1)[:, :, None]
 
 
 def test_figure():
@@ -37,8 +39,157 @@ def test_figure():
     assert figure(np.zeros((2, 1, 4))).tolist() == [0, 0]
 
 
-def test_randomisation_agrees_with_scipy():
-    ours, theirs = pair(3)
+def test_examples_alone_is_the_paired_t_test():
+    """Runs that are all equal leave the choice of examples, for which scipy has a test."""
+    rng = np.random.default_rng(1)
+    ours, theirs = (rng.random(300) < chance for chance in (0.75, 0.7))
+    test = compare(accuracy([ours] * 3), accuracy([theirs] * 4), resamples=99)
+    expected = stats.ttest_rel(ours.astype(float), theirs)
+    assert test.p == pytest.approx(expected.pvalue, rel=1e-9)
+    assert test.interval == pytest.approx(tuple(expected.confidence_interval()), rel=1e-9)
+    assert test.shares.examples == pytest.approx(1)
+
+
+@pytest.mark.parametrize("paired", [False, True])
+def test_seeds_alone_is_a_t_test(paired):
+    """Examples that are all alike leave the spread of the runs: Welch's test, or that of pairs."""
+    left, right = np.array([0.5, 0.6, 0.8, 0.7]), np.array([0.4, 0.45, 0.5, 0.42])
+    ours, theirs = (accuracy(np.repeat(runs[:, None], 50, 1)) for runs in (left, right))
+    test = compare(ours, theirs, paired=paired, resamples=99)
+    welch = stats.ttest_ind(left, right, equal_var=False)
+    expected = stats.ttest_rel(left, right) if paired else welch
+    assert test.p == pytest.approx(expected.pvalue, rel=1e-6)
+    assert test.interval == pytest.approx(tuple(expected.confidence_interval()), rel=1e-6)
+    assert test.p_same_examples == pytest.approx(welch.pvalue)
+    assert test.correlation == (pytest.approx(np.corrcoef(left, right)[0, 1]) if paired else None)
+
+
+def test_both_agrees_with_the_multi_bootstrap():
+    """Sellam et al. (2022): examples drawn for both systems together, runs for each by itself."""
+    ours, theirs = pair(Setting("f1", runs=12, skill=0.3, taste=1.0), seed=7)
+    test, rng = compare(ours, theirs, resamples=99), np.random.default_rng(1)
+    differences = []
+    for _ in range(2000):
+        examples = rng.integers(ours.shape[1], size=ours.shape[1])
+        means = (
+            figure(system[rng.integers(12, size=12)][:, examples].sum(1)).mean()
+            for system in (ours, theirs)
+        )
+        differences.append(next(means) - next(means))
+    # The bootstrap's variance between runs is 11 / 12 of the unbiased one.
+    assert np.std(differences) == pytest.approx(test.error, rel=0.1)
+    assert np.quantile(differences, [0.025, 0.975]) == pytest.approx(test.interval, abs=0.012)
+
+
+def test_one_collapsed_seed():
+    """What is shown is what is tested: counts that are averaged before F1 would say the opposite."""
+    rng = np.random.default_rng(0)
+    gold = np.ones((5, 400))
+
+    def runs(chance):
+        right = (rng.random((5, 400)) < chance).astype(float)
+        return np.stack([right, gold, right, gold], -1)[:, :, None]
+
+    ours, theirs = runs(0.7), runs(0.6)
+    ours[0, :, :, 2:] = ours[0, :, :, 0] = 0  # a run that predicts nothing
+    shown = figure(ours.sum(1)).mean() - figure(theirs.sum(1)).mean()
+    averaged = figure(ours.mean(0).sum(0)) - figure(theirs.mean(0).sum(0))
+    test = compare(ours, theirs, resamples=999)
+    assert shown < -0.03 < 0.01 < averaged
+    assert test.difference == pytest.approx(shown)
+    assert test.interval[0] < shown < test.interval[1]
+    assert test.p > 0.5  # four runs say better, one much worse
+    assert test.shares.seeds > 0.9
+
+
+def test_clusters():
+    """Examples that come five times each, in clusters, say no more than once each."""
+    ours, theirs = pair(Setting("accuracy", examples=80, runs=3, taste=1.0), seed=2)
+    once = compare(ours, theirs, resamples=999)
+    often = [system.repeat(5, axis=1) for system in (ours, theirs)]
+    clustered = compare(*often, np.arange(80).repeat(5), resamples=999)
+    assert clustered.p == pytest.approx(once.p)
+    assert (clustered.examples, clustered.clusters) == (400, 80)
+    assert compare(*often, resamples=99).p < once.p
+    with pytest.raises(ValueError, match="1 clusters of examples"):
+        compare(ours, theirs, np.zeros(80, dtype=int))
+
+
+def test_by_cluster():
+    counts = np.arange(24.0).reshape(2, 3, 1, 4)
+    sums = by_cluster(counts, np.array([7, 2, 7]))
+    assert sums[:, 0] == pytest.approx(counts[:, 1])
+    assert sums[:, 1] == pytest.approx(counts[:, 0] + counts[:, 2])
+
+
+def test_a_single_run():
+    """Nothing is said of other seeds; the interval is of these models."""
+    ours, theirs = pair(Setting("accuracy", runs=1, taste=1.0), seed=3)
+    test = compare(ours, theirs, resamples=999)
+    expected = stats.ttest_rel(ours[0, :, 0, 0], theirs[0, :, 0, 0]).confidence_interval()
+    assert test.interval == pytest.approx(tuple(expected))
+    assert test.p is test.detectable is test.seeds_needed is test.shares is None
+    assert test.p_same_examples is None
+    assert equal_within(test, 1.0) is None
+
+
+def test_two_that_are_the_same():
+    ours, _ = pair(Setting("mean of 3"), seed=1)
+    test = compare(ours, ours, resamples=99)
+    assert (test.difference, test.p, test.p_same_models) == (0, 1, 1)
+    flat = accuracy(np.ones((2, 9)))
+    assert compare(flat, flat, resamples=99)[:5] == (0, 0, math.inf, 1, (0, 0))
+    assert compare(flat, 0.5 * flat + 0.5 * accuracy(np.zeros((2, 9))), resamples=99).p == 0
+
+
+def test_equal_within():
+    """Two one-sided tests at 5 %: the 90 % interval lies within the region."""
+    ours, theirs = pair(Setting("accuracy", runs=5, skill=0.1), seed=4)
+    test = compare(ours, theirs, resamples=99)
+    reach = abs(test.difference) + test.error * stats.t.ppf(0.95, test.freedom)
+    assert equal_within(test, 1.001 * reach) is True
+    assert equal_within(test, 0.999 * reach) is False
+
+
+def test_power():
+    """Of a normal, 1.96 + 0.84 standard errors; of few degrees of freedom by simulation."""
+    assert noncentrality(math.inf) == pytest.approx(stats.norm.ppf([0.975, 0.8]).sum())
+    rng = np.random.default_rng(2)
+    t = (noncentrality(3.0) + rng.normal(size=40_000)) / np.sqrt(rng.chisquare(3, 40_000) / 3)
+    assert np.mean(abs(t) > stats.t.ppf(0.975, 3)) == pytest.approx(0.8, abs=0.01)
+
+
+def test_seeds_needed():
+    """The first number that is enough, by trying each; none where the examples are too few."""
+    variance = Variance((0.0009, 0.0004), (3, 3), (0.0, 0.0), 0.00001, 500)
+    for difference in (0.1, 0.03, 0.02):
+        enough = (
+            count
+            for count in range(2, 1000)
+            if abs(difference)
+            >= noncentrality((other := variance.with_runs((count, count))).freedom)
+            * math.sqrt(other.total)
+        )
+        assert seeds_needed(difference, variance) == next(enough)
+    assert seeds_needed(0.008, variance) is None
+    assert seeds_needed(0.0, variance) is None
+
+
+def test_fewest_against_every_exchange():
+    """Of 3 + 3 and of 2 + 4 runs that are all apart."""
+    for ours, theirs in ((3, 3), (2, 4)):
+        pooled = np.arange(ours + theirs) ** 2.0
+        differences = [
+            pooled[[*chosen]].mean() - np.delete(pooled, [*chosen]).mean()
+            for chosen in itertools.combinations(range(ours + theirs), ours)
+        ]
+        extreme = sorted(map(abs, differences))[-2:]
+        share = sum(abs(one) >= extreme[0] - 1e-9 for one in differences) / len(differences)
+        assert fewest(ours, theirs) == pytest.approx(share)
+
+
+def test_same_models_agrees_with_scipy():
+    ours, theirs = pair(Setting("f1", examples=60, runs=1, taste=1.0), seed=4)
     both = np.concatenate([ours[0], theirs[0]])
 
     def difference(left, right, axis):
@@ -48,110 +199,63 @@ def test_randomisation_agrees_with_scipy():
     expected = stats.permutation_test(
         *((places, places + 60), difference),
         permutation_type="samples",
-        n_resamples=9999,
+        n_resamples=4999,
         vectorized=True,
         rng=1,
     )
-    assert 0.05 < expected.pvalue < 0.95
-    assert randomisation(ours, theirs) == pytest.approx(expected.pvalue, abs=0.02)
+    assert 0.02 < expected.pvalue < 0.98
+    assert same_models(ours, theirs) == pytest.approx(expected.pvalue, abs=0.025)
 
 
-def test_randomisation_against_every_exchange():
-    """Eight examples, two scores, two runs that are averaged: 256 exchanges."""
+@pytest.mark.parametrize(("ours_runs", "theirs_runs"), [(2, 2), (1, 2)])
+def test_same_models_against_every_exchange(ours_runs, theirs_runs):
+    """Eight examples, two scores: 256 exchanges, each run's figure before the mean."""
     rng = np.random.default_rng(5)
     ours, theirs = rng.integers(0, 5, (2, 2, 8, 2, 4)).astype(float)
-    left, right = ours.mean(0), theirs.mean(0)
-    observed, extreme = abs(figure(left.sum(0)) - figure(right.sum(0))), 0
-    for swap in itertools.product([0, 1], repeat=8):
-        chosen = np.array(swap, dtype=bool)[:, None, None]
-        moved = figure(np.where(chosen, right, left).sum(0)) - figure(
-            np.where(chosen, left, right).sum(0)
-        )
-        extreme += abs(moved) >= observed - 1e-12
-    assert randomisation(ours, theirs, resamples=20_000) == pytest.approx(extreme / 256, abs=0.015)
+    ours, theirs = ours[:ours_runs], theirs[:theirs_runs]
+    pairs = [(ours[k % ours_runs], theirs[k]) for k in range(2)]
 
-
-def test_bootstrap_agrees_with_scipy():
-    ours, theirs = pair(4, count=80)
-
-    def difference(places, axis):
-        return figure(ours[0][places].sum(places.ndim - 1)) - figure(
-            theirs[0][places].sum(places.ndim - 1)
+    def shown(swapped):
+        chosen = np.array(swapped, dtype=bool)[:, None, None]
+        return abs(
+            np.mean(
+                [
+                    figure(np.where(chosen, right, left).sum(0))
+                    - figure(np.where(chosen, left, right).sum(0))
+                    for left, right in pairs
+                ]
+            )
         )
 
-    expected = stats.bootstrap(
-        (np.arange(80),), difference, method="percentile", vectorized=True, rng=1
-    ).confidence_interval
-    assert bootstrap(ours, theirs) == pytest.approx((expected.low, expected.high), abs=0.006)
+    observed = shown([0] * 8)
+    assert observed == pytest.approx(abs(figure(ours.sum(1)).mean() - figure(theirs.sum(1)).mean()))
+    extreme = sum(shown(swap) >= observed - 1e-12 for swap in itertools.product([0, 1], repeat=8))
+    assert same_models(ours, theirs, resamples=20_000) == pytest.approx(extreme / 256, abs=0.015)
 
 
-def test_bootstrap_over_seeds():
-    """Examples that are all alike leave the runs' spread: of three runs, the mean of two draws."""
-    right = np.array([0.2, 0.5, 0.8])[:, None, None]
-    ours = np.stack([right, np.ones_like(right)] * 2, -1).repeat(50, 1)
-    low, high = bootstrap(ours, ours[1:2], level=0.5, resamples=40_000)
-    assert (low, high) == pytest.approx((-0.15, 0.15))
-    rng = np.random.default_rng(1)
-    draws = right.ravel()[rng.integers(3, size=(40_000, 2))].mean(1)
-    assert np.var(draws) == pytest.approx(
-        np.var(right, ddof=1) / 3, rel=0.05
-    )  # the variance of a mean of three
+def test_same_examples_is_welchs_t():
+    left, right = np.array([0.5, 0.6, 0.8]), np.array([0.4, 0.45, 0.5, 0.42])
+    expected = stats.ttest_ind(left, right, equal_var=False).pvalue
+    assert same_examples(left, right) == pytest.approx(expected)
+    assert same_examples(left, right[:1]) is None
+    assert same_examples(left[[0, 0]], left[[0, 0]]) == 1
+    assert same_examples(left[[0, 0]], right[[0, 0]]) == 0
 
 
-def test_seeds_is_welchs_t():
-    ours, theirs = pair(6, runs=4, spread=0.3)
-    figures = [figure(runs.sum(1)) for runs in (ours, theirs)]
-    assert seeds(ours, theirs) == pytest.approx(stats.ttest_ind(*figures, equal_var=False).pvalue)
-    assert seeds(ours, theirs[:1]) is None
-    assert seeds(ours[[0, 0]], ours[[0, 0]]) == 1
-    assert seeds(ours[[0, 0]], theirs[[0, 0]]) == 0
-
-
-def test_two_that_are_the_same():
-    ours, _ = pair(1)
-    assert randomisation(ours, ours) == 1
-    assert bootstrap(ours, ours) == (0, 0)
-
-
-def rate(test, times, **settings):
-    """How often nothing is taken for something, at 5 %."""
-    return np.mean([test(*pair(seed, **settings), seed) <= 0.05 for seed in range(times)])
-
-
-def test_error_rate_over_examples():
-    """Two models that are equally good."""
-    assert (
-        0.035
-        <= rate(lambda a, b, seed: randomisation(a, b, resamples=999, seed=seed), 2000, count=100)
-        <= 0.065
-    )
-
-
-def test_error_rate_over_seeds():
-    """Two equal ways to train whose runs differ: alone, exchanging examples is wrong far too often."""
-
-    def both(a, b, seed):
-        return max(randomisation(a, b, resamples=999, seed=seed), seeds(a, b))
-
-    settings = {"runs": 5, "spread": 0.5, "count": 100}
-    assert 0.035 <= rate(both, 1500, **settings) <= 0.065
-    assert (
-        rate(lambda a, b, seed: randomisation(a, b, resamples=999, seed=seed), 200, **settings)
-        > 0.3
-    )
-
-
-def test_the_interval_covers():
-    """Between two runs, over examples: 95 % of the time the truth, which is no difference, lies in
-    it.
-    """
-    found = (bootstrap(*pair(seed, count=200), resamples=999, seed=seed) for seed in range(1000))
-    missed = [not low <= 0 <= high for low, high in found]
-    assert 0.035 <= np.mean(missed) <= 0.065
+@pytest.mark.parametrize(
+    "setting",
+    [
+        Setting("accuracy", runs=3, taste=1.0),
+        Setting("f1", runs=5, skill=0.3),
+        Setting("f1", runs=3, skill=0.3, taste=1.0),
+    ],
+)
+def test_level(setting):
+    """Nothing is taken for something in 5 % of cases (`python -m benchmarks.significance`: all)."""
+    assert 0.025 <= found(unpaired, setting, 800) <= 0.075
 
 
 def test_holm():
-    """The worked example of Holm's procedure: 4 tests, each against what is left of the 5 %."""
-    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
-    assert holm([0.9, 0.8]) == [1, 1]
     assert holm([]) == []
+    assert holm([0.5]) == [0.5]
+    assert holm([0.9, 0.02, 0.8]) == [1.0, 0.06, 1.0]

@@ -1,0 +1,148 @@
+"""How often the test of a report finds a difference where there is none, and where there is one:
+
+    python -m benchmarks.significance
+
+Simulated runs read the same 200 examples. Under three nulls the systems are equal on average:
+`examples` (each example suits one of them better), `seeds` (runs differ in skill), `both`. Every
+table has a row for each null and metric and a column for each number of runs.
+"""
+
+import argparse
+import itertools
+import math
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from elmo_bench.report.significance import (
+    Variance,
+    figure,
+    paired_variance,
+    same_examples,
+    same_models,
+    two_sided,
+    unpaired_variance,
+)
+
+METRICS = ("accuracy", "f1", "mean of 3")
+NULLS = {"examples": (0.0, 1.0), "seeds": (0.3, 0.0), "both": (0.3, 1.0)}  # skill, taste
+RUNS = (2, 3, 5, 10, 20)
+Counts = Float[np.ndarray, "R N S 4"]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Standard deviations and the difference are in logits of the chance to be right."""
+
+    metric: str
+    examples: int = 200
+    runs: int = 3
+    skill: float = 0.0  # how much runs of a system differ
+    taste: float = 0.0  # how much an example suits one system and not the other
+    difference: float = 0.0
+    collapsed: float = 0.0  # the share of runs that learn next to nothing
+
+
+def pair(setting: Setting, seed: int) -> tuple[Counts, Counts]:
+    """The counts of two systems' runs on the same examples."""
+    rng = np.random.default_rng(seed)
+    gold, ease = rng.poisson(1.5, setting.examples), rng.normal(0, 1, setting.examples)
+    ours = _system(rng, setting, gold, ease + setting.difference)
+    return ours, _system(rng, setting, gold, ease)
+
+
+def _system(
+    rng: np.random.Generator, setting: Setting, gold: np.ndarray, ease: np.ndarray
+) -> Counts:
+    skill = rng.normal(0, setting.skill, (setting.runs, 1))
+    skill -= 5 * (rng.random((setting.runs, 1)) < setting.collapsed)
+    chance = 1 / (1 + np.exp(-(0.8 + skill + ease + rng.normal(0, setting.taste, len(gold)))))
+    if setting.metric == "accuracy":
+        right = (rng.random(chance.shape) < chance).astype(float)
+        return np.stack([right, np.ones_like(right)] * 2, -1)[:, :, None]
+    scores = [_chunks(rng, gold, chance) for _ in range(1 if setting.metric == "f1" else 3)]
+    return np.stack(scores, 2)
+
+
+def _chunks(rng: np.random.Generator, gold: np.ndarray, chance: np.ndarray) -> np.ndarray:
+    right, wrong = rng.binomial(gold, chance), rng.binomial(2, 0.3 * (1 - chance))
+    whole = np.broadcast_to(gold, right.shape)
+    return np.stack([right, whole, right, right + wrong], -1).astype(float)
+
+
+def unpaired(left: Counts, right: Counts) -> float:
+    return _p(left, right, unpaired_variance(left, right))
+
+
+def paired(left: Counts, right: Counts) -> float:
+    return _p(left, right, paired_variance(left, right))
+
+
+def _p(left: Counts, right: Counts, variance: Variance) -> float:
+    difference = float(figure(left.sum(1)).mean() - figure(right.sum(1)).mean())
+    return two_sided(difference, math.sqrt(variance.total), variance.freedom)
+
+
+def larger(left: Counts, right: Counts) -> float:
+    """What the reports had before: the larger of two p-values, one for each question."""
+    seeds = same_examples(figure(left.sum(1)), figure(right.sum(1)))
+    return max(same_models(left, right, resamples=999), seeds or 0.0)
+
+
+def found(test: Callable[[Counts, Counts], float], setting: Setting, repeats: int) -> float:
+    """The share of repeats in which p is at most 0.05."""
+    return float(np.mean([test(*pair(setting, seed)) <= 0.05 for seed in range(repeats)]))
+
+
+TABLES: dict[str, tuple[Callable[[Counts, Counts], float], dict[str, Any], int]] = {
+    "level: p <= 0.05, in percent, where nothing differs": (unpaired, {}, 1),
+    "power: p <= 0.05, in percent, where 0.4 logits differ": (unpaired, {"difference": 0.4}, 1),
+    "level of the paired test, in percent, where nothing differs": (paired, {}, 1),
+    "level where one run in five learns next to nothing": (unpaired, {"collapsed": 0.2}, 1),
+    "level with 30 examples": (unpaired, {"examples": 30}, 1),
+    "level of the larger of two p, which it replaces": (larger, {}, 10),
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--repeats", type=int, default=4000, help="simulations a cell")
+    parser.add_argument("--processes", type=int, default=2)
+    arguments = parser.parse_args()
+    console = Console()
+    with ProcessPoolExecutor(arguments.processes) as pool:
+        for title, (test, changes, fewer) in TABLES.items():
+            repeats = arguments.repeats // fewer
+            cells = {
+                (null, metric, runs): pool.submit(
+                    found,
+                    test,
+                    replace(Setting(metric, runs=runs, skill=skill, taste=taste), **changes),
+                    repeats,
+                )
+                for (null, (skill, taste)), metric, runs in itertools.product(
+                    NULLS.items(), METRICS, RUNS
+                )
+            }
+            shares = {
+                cell: one.result() for cell, one in track(cells.items(), title, transient=True)
+            }
+            half = 196 * (0.05 * 0.95 / repeats) ** 0.5
+            table = Table(title=f"{title} ({repeats} simulations a cell, 5 ± {half:.1f})")
+            for head in ("null", "metric", *(f"{runs} + {runs} runs" for runs in RUNS)):
+                table.add_column(head, justify="right" if "runs" in head else "left")
+            for null, metric in itertools.product(NULLS, METRICS):
+                row = (f"{100 * shares[null, metric, runs]:.1f}" for runs in RUNS)
+                table.add_row(null, metric, *row)
+            console.print(table)
+
+
+if __name__ == "__main__":
+    main()
