@@ -1,0 +1,254 @@
+"""Tasks together: what each column of a report is over all of its rows, as rliable has it.
+
+Agarwal et al. (2021, Deep Reinforcement Learning at the Edge of the Statistical Precipice): scores
+are brought to one scale, then aggregated over runs and tasks, and intervals come from a bootstrap
+that draws runs anew within each task. The tasks stay: what is said is said of them alone. Our scale
+is the share of the gap that is closed: 0 is the mean of the baseline in a row, 1 the mean of the
+row's best column; both are taken as they are, as rliable takes the scores that it is given.
+
+Axes: P resamples, C columns.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+from scipy import stats
+
+from .grid import Grid
+from .names import name, task_titles
+from .table import Key, Report
+
+RESAMPLES = 9_999
+LEVEL = 0.95
+TRIMMED = 0.25  # of the scores, at each end
+CORPUS = ("task.name", "data.name")  # what tells rows apart that may be taken together
+Interval = tuple[float, float]
+Scores = Sequence[Float[np.ndarray, "*P _"]]  # of each task its runs: some have more
+Numbers = Float[np.ndarray, "*P"]
+
+
+class Estimate(NamedTuple):
+    """A figure with its 95 % interval; None where a task has a single run."""
+
+    value: float
+    interval: Interval | None
+
+
+class Aggregate(NamedTuple):
+    """A column over all rows; `share` and `improvement` are None without a baseline."""
+
+    column: Key
+    share: Estimate | None  # of the gap from the baseline to the best, the mean over tasks
+    iqm: Estimate | None  # the interquartile mean of that; without a baseline, of the figures
+    improvement: Estimate | None  # P(one of its runs is above one of the baseline)
+    ranks: Interval | None  # 95 % of the mean ranks, 1 the best; None where a cell has a single run
+
+
+class Across(NamedTuple):
+    """The columns that all rows have, and what is left out."""
+
+    columns: list[Aggregate]
+    rows: int
+    baseline: Key | None  # None also where some row lacks it
+    without_gap: list[Key]  # rows whose baseline is the best: they have no share
+    incomplete: list[Key]  # columns that some row lacks
+
+
+def across(report: Report, *, resamples: int = RESAMPLES, seed: int = 0) -> Across | None:
+    """The columns over all rows; None where the rows are not several tasks or corpora, or have
+    less than two columns in common.
+    """
+    cells = {(cell.row, cell.column): cell for cell in report.cells}
+    rows, columns = (list(dict.fromkeys(keys)) for keys in zip(*cells, strict=True))
+    shared = [column for column in columns if all((row, column) in cells for row in rows)]
+    corpora = {tuple(cell.runs[0]["choices"].get(key) for key in CORPUS) for cell in report.cells}
+    if len(rows) < 2 or len(shared) < 2 or len(corpora) != len(rows):
+        return None
+    figures = {column: [np.array(cells[row, column].figures) for row in rows] for column in shared}
+    rng = np.random.default_rng(seed)
+    drawn = {column: _drawn(scores, resamples, rng) for column, scores in figures.items()}
+    baseline = report.baseline if report.baseline in figures else None
+    gaps = _gaps([*figures.values()], None if baseline is None else figures[baseline])
+    open_rows = [k for k, (start, end) in enumerate(gaps) if end > start]
+
+    def scaled(scores: Scores) -> Scores:
+        return [(scores[k] - gaps[k][0]) / (gaps[k][1] - gaps[k][0]) for k in open_rows]
+
+    def estimate(aggregate: Callable[..., Numbers], *keys: Key) -> Estimate:
+        value = float(aggregate(*(figures[key] for key in keys)))
+        if any(len(runs) == 1 for key in keys for runs in figures[key]):
+            return Estimate(value, None)
+        return Estimate(value, _interval(aggregate(*(drawn[key] for key in keys))))
+
+    ranks = mean_ranks([*drawn.values()])
+    are_several = all(len(runs) > 1 for scores in figures.values() for runs in scores)
+    aggregates = []
+    for number, column in enumerate(shared):
+        has_share = baseline is not None and open_rows
+        against = None if baseline in (None, column) else baseline
+        aggregates.append(
+            Aggregate(
+                column,
+                estimate(lambda scores: mean(scaled(scores)), column) if has_share else None,
+                estimate(lambda scores: iqm(scaled(scores)), column) if open_rows else None,
+                None if against is None else estimate(improvement, column, against),
+                _interval(ranks[number]) if are_several else None,
+            )
+        )
+    without_gap = [row for k, row in enumerate(rows) if k not in open_rows]
+    incomplete = [column for column in columns if column not in shared]
+    return Across(aggregates, len(rows), baseline, without_gap, incomplete)
+
+
+def mean(scores: Scores) -> Numbers:
+    """The mean over tasks of the mean over runs."""
+    return np.asarray(np.mean([runs.mean(-1) for runs in scores], 0))
+
+
+def iqm(scores: Scores) -> Numbers:
+    """The mean of what is left without the lowest and the highest quarter of all runs together.
+
+    Each task counts the same: of n runs each has the weight 1/n. Where all tasks have as many runs,
+    a whole number of runs is cut off each end, as in scipy's `trim_mean`.
+    """
+    values = np.concatenate(scores, -1)
+    weights = np.concatenate([np.full(s.shape[-1], 1 / s.shape[-1]) for s in scores])
+    count = values.shape[-1]
+    cut = TRIMMED
+    if len({runs.shape[-1] for runs in scores}) == 1:
+        cut = int(TRIMMED * count) / count
+    order = values.argsort(-1)
+    ends = (weights[order] / len(scores)).cumsum(-1)
+    starts = ends - weights[order] / len(scores)
+    kept = (np.minimum(ends, 1 - cut) - np.maximum(starts, cut)).clip(0)
+    sorted_values = np.take_along_axis(values, order, -1)
+    return np.asarray((kept * sorted_values).sum(-1) / kept.sum(-1))
+
+
+def improvement(ours: Scores, theirs: Scores) -> Numbers:
+    """P(X > Y) for a run X of ours and a run Y of theirs, ties by halves; the mean over tasks."""
+    pairs = zip(ours, theirs, strict=True)
+    signs = [np.sign(x[..., :, None] - y[..., None, :]).mean((-2, -1)) for x, y in pairs]
+    return np.asarray((1 + np.mean(signs, 0)) / 2)
+
+
+def mean_ranks(columns: Sequence[Scores]) -> Float[np.ndarray, "C *P"]:
+    """The rank of each column by its mean in a task, 1 the highest, ties shared; the mean over
+    tasks.
+    """
+    means = np.array([[runs.mean(-1) for runs in scores] for scores in columns])
+    return np.asarray(stats.rankdata(-means, axis=0).mean(1))
+
+
+def _drawn(
+    scores: Scores, resamples: int, rng: np.random.Generator
+) -> list[Float[np.ndarray, "resamples _"]]:
+    """As many runs of each task as there are, drawn anew in each resample."""
+    return [runs[rng.integers(len(runs), size=(resamples, len(runs)))] for runs in scores]
+
+
+def _gaps(columns: Sequence[Scores], baseline: Scores | None) -> list[Interval]:
+    """Of each task the baseline's mean and the best one; without a baseline, figures stay."""
+    if baseline is None:
+        return [(0.0, 1.0)] * len(columns[0])
+    best = np.max([[runs.mean() for runs in scores] for scores in columns], 0)
+    starts = [runs.mean() for runs in baseline]
+    return list(zip(starts, best, strict=True))
+
+
+def _interval(values: Float[np.ndarray, " P"]) -> Interval:
+    low, high = np.quantile(values, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return float(low), float(high)
+
+
+def grid(report: Report) -> Grid | None:
+    """A row for each column of a report, percent; None where `across` has nothing to say."""
+    if (result := across(report)) is None:
+        return None
+    titles = task_titles(run for cell in report.cells for run in cell.runs)
+    estimates = {GAP: "share", IQM: "iqm", BETTER: "improvement"}
+    texts = {
+        head: [_percent(getattr(each, field)) for each in result.columns]
+        for head, field in estimates.items()
+    }
+    texts[RANK] = [_range(each.ranks, 1, 1) for each in result.columns]
+    texts = {head: column for head, column in texts.items() if any(column)}
+    names = [name(report.columns, each.column, titles) for each in result.columns]
+    best = {
+        (int(np.argmax([getattr(each, estimates[head]).value for each in result.columns])), number)
+        for number, head in enumerate(texts, 1)
+        if head in (GAP, IQM)
+    }
+    rows = [list(row) for row in zip(names, *texts.values(), strict=True)]
+    title = f"{report.title}; " if report.title else ""
+    title += f"all {result.rows} {_kind(report)} together, percent"
+    caption = " ".join(_caption(report, result, {*texts}))
+    return Grid(title, ["", *texts], rows, best, 1, caption=caption)
+
+
+def _kind(report: Report) -> str:
+    tasks = {run["task"] for cell in report.cells for run in cell.runs}
+    return "tasks" if len(tasks) > 1 else "corpora"
+
+
+def _caption(report: Report, result: Across, heads: Collection[str]) -> Iterator[str]:
+    """What each head means, and what is left out."""
+    kind, scores = _kind(report), "shares" if GAP in heads else "figures"
+    titles = task_titles(run for cell in report.cells for run in cell.runs)
+    about = {
+        GAP: f"{GAP}: 0 is the baseline and 100 the best setting of a row; the mean of that over "
+        f"the {kind}",
+        IQM: f"{IQM}: the mean of all runs' {scores} without the lowest and the highest quarter, "
+        "so that no single run and no single row decides",
+        BETTER: f"{BETTER}: how often a run is better than one of the baseline, ties by halves; "
+        "50 is no difference",
+        RANK: f"{RANK}: 1 is the best of a row; the mean over the {kind} lies in this interval",
+    }
+    yield from (f"{text[0].upper()}{text[1:]}." for head, text in about.items() if head in heads)
+    yield (
+        "In brackets and for ranks: 95 % intervals from drawing the runs of each row anew "
+        "(stratified bootstrap; Agarwal et al. 2021). They speak of other seeds, not of other "
+        f"{kind} or examples, and are somewhat narrow with fewer than five runs."
+        if any(each.iqm and each.iqm.interval for each in result.columns)
+        else "No intervals: they need two runs or more in each row."
+    )
+    if GAP in heads and result.without_gap:
+        rows = "; ".join(name(report.rows, row, titles) for row in result.without_gap)
+        yield f"Not in {GAP} and {IQM}, since nothing is better than the baseline there: {rows}."
+    if result.incomplete:
+        columns = "; ".join(name(report.columns, key, titles) for key in result.incomplete)
+        yield f"Left out, since not every row has them: {columns}."
+
+
+def _percent(estimate: Estimate | None) -> str:
+    if estimate is None:
+        return ""
+    interval = f" ({_range(estimate.interval, 100, 1)})" if estimate.interval else ""
+    return f"{100 * estimate.value:.1f}{interval}"
+
+
+def _range(interval: Interval | None, scale: float, digits: int) -> str:
+    return "" if interval is None else " to ".join(f"{scale * end:.{digits}f}" for end in interval)
+
+
+def records(report: Report) -> list[dict[str, Any]]:
+    """A flat record for each column, fractions of 1; none where `across` has nothing to say."""
+    if (result := across(report)) is None:
+        return []
+    return [
+        dict(zip(report.columns, each.column, strict=True))
+        | {"rows": result.rows}
+        | _flat("gap_closed", each.share)
+        | _flat("iqm", each.iqm)
+        | _flat("p_better", each.improvement)
+        | dict(zip(("rank_low", "rank_high"), each.ranks or (None, None), strict=True))
+        for each in result.columns
+    ]
+
+
+def _flat(key: str, estimate: Estimate | None) -> dict[str, float | None]:
+    value, interval = estimate or (None, None)
+    low, high = interval or (None, None)
+    return {key: value, f"{key}_low": low, f"{key}_high": high}
