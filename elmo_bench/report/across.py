@@ -23,6 +23,7 @@ from .table import Key, Report
 RESAMPLES = 9_999
 LEVEL = 0.95
 TRIMMED = 0.25  # of the scores, at each end
+GAP, IQM, BETTER, RANK = "gap closed", "IQM", "P(better)", "mean rank"  # heads
 CORPUS = ("task.name", "data.name")  # what tells rows apart that may be taken together
 Interval = tuple[float, float]
 Scores = Sequence[Float[np.ndarray, "*P _"]]  # of each task its runs: some have more
@@ -173,7 +174,7 @@ def grid(report: Report) -> Grid | None:
         head: [_percent(getattr(each, field)) for each in result.columns]
         for head, field in estimates.items()
     }
-    texts[RANK] = [_range(each.ranks, 1, 1) for each in result.columns]
+    texts[RANK] = [_range(each.ranks) for each in result.columns]
     texts = {head: column for head, column in texts.items() if any(column)}
     names = [name(report.columns, each.column, titles) for each in result.columns]
     best = {
@@ -199,7 +200,7 @@ def _caption(report: Report, result: Across, heads: Collection[str]) -> Iterator
     titles = task_titles(run for cell in report.cells for run in cell.runs)
     about = {
         GAP: f"{GAP}: 0 is the baseline and 100 the best setting of a row; the mean of that over "
-        f"the {kind}",
+        f"the {kind}; far outside of these it comes from a row with a small gap",
         IQM: f"{IQM}: the mean of all runs' {scores} without the lowest and the highest quarter, "
         "so that no single run and no single row decides",
         BETTER: f"{BETTER}: how often a run is better than one of the baseline, ties by halves; "
@@ -225,12 +226,12 @@ def _caption(report: Report, result: Across, heads: Collection[str]) -> Iterator
 def _percent(estimate: Estimate | None) -> str:
     if estimate is None:
         return ""
-    interval = f" ({_range(estimate.interval, 100, 1)})" if estimate.interval else ""
-    return f"{100 * estimate.value:.1f}{interval}"
+    interval = None if estimate.interval is None else tuple(100 * end for end in estimate.interval)
+    return f"{100 * estimate.value:z.1f}" + (f" ({_range(interval)})" if interval else "")
 
 
-def _range(interval: Interval | None, scale: float, digits: int) -> str:
-    return "" if interval is None else " to ".join(f"{scale * end:.{digits}f}" for end in interval)
+def _range(interval: Sequence[float] | None) -> str:
+    return "" if interval is None else " to ".join(f"{end:z.1f}" for end in interval)
 
 
 def records(report: Report) -> list[dict[str, Any]]:
