@@ -2,6 +2,7 @@
 
 import csv
 import io
+import itertools
 import logging
 import math
 import re
@@ -13,9 +14,10 @@ from urllib.parse import quote
 
 from elmo_bench.runs import Run, number
 
-from . import escape, names
+from . import escape
 from .escape import xml
 from .grid import Grid
+from .guide import compared, lead, reading
 from .plot import KINDS, Point, Series, arrange, chart, dashes
 from .table import Cell, Key, Report
 from .write import footnotes, grids, heads, score, settings, short
@@ -39,7 +41,6 @@ STYLE = Path(__file__).with_name("page.css")
 GENERATOR = "elmo-bench report"  # the mark by which job=report knows its own pages
 # Nothing is fetched and nothing runs: what a run calls itself does neither.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'"
-NAMED = 3  # settings that a title names; more are counted
 _MINUS = re.compile(r"^\u2212(?=[\d.]+$)")  # of a number alone
 
 
@@ -58,31 +59,35 @@ def page(reports: Sequence[Report], title: str | None = None) -> str:
         f"<style>\n{STYLE.read_text(encoding='utf-8')}</style></head>\n"
         '<body><a class="skip" href="#results">Skip to the results</a>'
         f'<header><p class="kind">A report of elmo-bench</p><h1>{xml(title)}</h1>'
+        f'<p class="lead">{xml(lead(reports))}</p>'
         f'<nav aria-label="Sections"><ul>{links}</ul></nav></header>\n'
-        f'<main id="results">{bodies}</main></body>\n</html>\n'
+        f'<main id="results">{_reading(reports)}{bodies}</main></body>\n</html>\n'
     )
 
 
-def compared(reports: Sequence[Report]) -> str:
-    """What is compared on which tasks: "NER, SRL: books against no encoder"."""
-    runs = [run for report in reports for cell in report.cells for run in cell.runs]
-    titles = names.task_titles(runs)
-    tasks = ", ".join(dict.fromkeys(titles[run["config"]["task"]["name"]] for run in runs))
-    first = reports[0]
-    if any((each.columns, each.baseline) != (first.columns, first.baseline) for each in reports):
-        return f"{tasks}: {len(reports)} comparisons"
-    settings = [names.name(first.columns, column, titles) for column in heads(first)]
-    if first.baseline is None or len(settings) == 1:
-        return f"{tasks}: {_listed(settings)}"
-    return f"{tasks}: {_listed(settings[1:])} against {settings[0]}"
+def _reading(reports: Sequence[Report]) -> str:
+    terms = "".join(f"<dt>{xml(a)}</dt><dd>{xml(b)}</dd>" for a, b in reading(reports))
+    return (
+        '<aside aria-labelledby="reading"><h2 id="reading">How to read this page</h2>'
+        f'<dl class="terms">{terms}</dl></aside>\n'
+    )
 
 
-def _listed(texts: Sequence[str]) -> str:
-    if len(texts) > NAMED:
-        return f"{len(texts)} settings"
-    *others, last = texts
-    comma = "; " if any("," in text for text in texts) else ", "
-    return f"{comma.join(others)} and {last}" if others else last
+def behind(grids: Sequence[Grid]) -> str:
+    """The config keys behind the names of a chapter, for who cannot point at them."""
+    settings = {
+        text: keys
+        for grid in grids
+        for (r, c), keys in grid.hover.items()
+        if (text := grid.heads[c] if r < 0 else grid.rows[r][c]) and keys != text
+    }
+    if not settings:
+        return ""
+    terms = "".join(f"<dt>{xml(a)}</dt><dd><code>{xml(b)}</code></dd>" for a, b in settings.items())
+    return (
+        "<details><summary>The settings behind the names</summary>"
+        f'<dl class="terms">{terms}</dl></details>'
+    )
 
 
 def _sections(anchor: str, report: Report) -> Sections:
@@ -105,7 +110,8 @@ def _links(anchor: str, report: Report, sections: Sections) -> str:
 
 
 def _chapter(anchor: str, report: Report, sections: Sections) -> str:
-    tables = "".join(table(grid) for grid in grids(report))
+    shown = grids(report)
+    tables = "".join(table(grid) for grid in shown)
     if len(report.rows) == 1:
         tables += figure(f"{report.split} figure, percent", *by_row(report))
     notes = "".join(f"<p>{xml(note)}</p>" for note in footnotes([report]))
@@ -114,35 +120,72 @@ def _chapter(anchor: str, report: Report, sections: Sections) -> str:
         for k, (title, body) in sections.items()
     )
     title = xml(report.title or RESULTS)
+    tables += behind(shown)
     return f'<section id="{anchor}"><h2>{title}</h2>{tables}{notes}{inner}</section>\n'
 
 
 def table(grid: Grid, shares: int = 0) -> str:
-    """A grid that scrolls in a narrow window, with a link to its CSV; the first `shares` columns of
-    figures are shaded.
+    """A grid that scrolls in a narrow window, with what it says of itself and a link to its CSV;
+    the first `shares` columns of figures are shaded.
+
+    Rows that begin with the same name share it.
     """
-    kinds = ["" if k < grid.left else ' class="figure"' for k in range(len(grid.heads))]
     heads = "".join(
-        f'<th scope="col"{kind}>{xml(head)}</th>' if head else "<td></td>"
-        for kind, head in zip(kinds, grid.heads, strict=True)
+        f'<th scope="col"{"" if c < grid.left else _FIGURE}>{_text(grid, -1, c)}</th>'
+        if head
+        else "<td></td>"
+        for c, head in enumerate(grid.heads)
     )
+    spans = _spans([row[0] for row in grid.rows]) if grid.left > 1 else [1] * len(grid.rows)
     rows = []
     for r, row in enumerate(grid.rows):
-        cells = []
-        for c, text in enumerate(row):
-            shown = f"<b>{xml(text)}</b>" if (r, c) in grid.bold else xml(text)
-            shade = f' class="share" style="--s:{text}"' if text and c < grid.left + shares else ""
-            cells.append(
-                f'<th scope="row">{shown}</th>' if c < grid.left else f"<td{shade}>{shown}</td>"
-            )
-        rows.append(f"<tr>{''.join(cells)}</tr>")
+        cells = [
+            _head(_text(grid, r, c), spans[r] if c == 0 else 1)
+            for c in range(grid.left)
+            if c or spans[r]
+        ]
+        for c in range(grid.left, len(row)):
+            shaded = row[c] and c < grid.left + shares
+            shade = f' class="share" style="--s:{row[c]}"' if shaded else ""
+            cells.append(f"<td{shade}>{_text(grid, r, c)}</td>")
+        rows.append(
+            f"<tr{_GROUP if r and spans[r] and max(spans) > 1 else ''}>{''.join(cells)}</tr>"
+        )
     label = f'aria-label="{xml(grid.title)}"'
+    title = grid.title[:1].upper() + grid.title[1:]
+    caption = f". {xml(grid.caption)}" if grid.caption else ""
     return (
-        f'<figure class="table"><figcaption>{xml(grid.title)} {_csv(grid)}</figcaption>'
-        f'<div class="scroll" role="region" tabindex="0" {label}>'
+        f'<figure class="table"><figcaption><b>{xml(title)}</b>{caption} {_csv(grid)}'
+        f'</figcaption><div class="scroll" role="region" tabindex="0" {label}>'
         f"<table {label}><thead><tr>{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
         "</div></figure>"
     )
+
+
+_FIGURE, _GROUP = ' class="figure"', ' class="group"'
+
+
+def _text(grid: Grid, row: int, column: int) -> str:
+    """A cell's text, with the config keys behind it for who points at it."""
+    text = xml(grid.heads[column] if row < 0 else grid.rows[row][column])
+    keys = grid.hover.get((row, column))
+    shown = f'<abbr title="{xml(keys)}">{text}</abbr>' if keys and text else text
+    return f"<b>{shown}</b>" if (row, column) in grid.bold else shown
+
+
+def _head(text: str, span: int) -> str:
+    if span == 1:
+        return f'<th scope="row">{text}</th>'
+    return f'<th scope="rowgroup" rowspan="{span}">{text}</th>'
+
+
+def _spans(texts: Sequence[str]) -> list[int]:
+    """How many rows each text stands for: itself and its equals below it; 0 for these."""
+    spans: list[int] = []
+    for _, equals in itertools.groupby(texts):
+        count = sum(1 for _ in equals)
+        spans += [count] + [0] * (count - 1)
+    return spans
 
 
 def _csv(grid: Grid) -> str:

@@ -1,0 +1,91 @@
+"""What a page is about and how to read it, for somebody who has never seen one."""
+
+from collections.abc import Sequence
+
+from elmo_bench.runs import Run
+
+from . import names
+from .significance import LEVEL
+from .table import Report
+from .write import heads, score
+
+NAMED = 3  # settings that a title names; more are counted
+
+
+def compared(reports: Sequence[Report]) -> str:
+    """What is compared on which tasks: "NER, SRL: books against no encoder"."""
+    runs = _runs(reports)
+    titles = names.task_titles(runs)
+    tasks = ", ".join(dict.fromkeys(titles[run["config"]["task"]["name"]] for run in runs))
+    first = reports[0]
+    if any((each.columns, each.baseline) != (first.columns, first.baseline) for each in reports):
+        return f"{tasks}: {len(reports)} comparisons"
+    settings = [names.name(first.columns, column, titles) for column in heads(first)]
+    if first.baseline is None or len(settings) == 1:
+        return f"{tasks}: {_listed(settings)}"
+    return f"{tasks}: {_listed(settings[1:])} against {settings[0]}"
+
+
+def _listed(texts: Sequence[str]) -> str:
+    if len(texts) > NAMED:
+        return f"{len(texts)} settings"
+    *others, last = texts
+    comma = "; " if any("," in text for text in texts) else ", "
+    return f"{comma.join(others)} and {last}" if others else last
+
+
+def lead(reports: Sequence[Report]) -> str:
+    """What the page is, in two sentences."""
+    runs = _runs(reports)
+    count = "One run" if len(runs) == 1 else f"{len(runs):,} runs"
+    return (
+        f"{count} of models that were trained alike in everything but what the tables name. "
+        "The page says how well each way to train does on text that it has not seen, whether "
+        "differences are larger than chance would have them, and what each way costs."
+    )
+
+
+def reading(reports: Sequence[Report]) -> list[tuple[str, str]]:
+    """Terms of the tables and what they mean."""
+    cells = [cell for report in reports for cell in report.cells]
+    tests = [cell.comparison.test for cell in cells if cell.comparison and cell.comparison.test]
+    several = next((cell for cell in cells if cell.deviation is not None), None)
+    terms = [
+        (
+            "A run",
+            "one model, trained with one random seed on the training examples and measured on "
+            "others. The runs of a cell differ in their seeds alone.",
+        )
+    ]
+    if several:
+        terms.append(
+            (
+                score(several),
+                f"the mean of {len(several.runs)} runs in percent ± their standard deviation "
+                "(how many they are). Higher is better.",
+            )
+        )
+    if tests:
+        terms.append(
+            (
+                "95 % interval",
+                "where the true difference may lie: of 100 such experiments with new examples and "
+                "new seeds, about 95 have it in theirs. With 0 inside, either may be the better.",
+            )
+        )
+    if any(test.p is not None for test in tests):
+        terms.append(
+            (
+                "p and *",
+                "p: how often chance alone would give a difference as large as this one. Holm's "
+                f"correction makes up for several comparisons. * marks p below {LEVEL:g}; no star "
+                "means that no difference is shown, not that there is none.",
+            )
+        )
+    return terms
+
+
+def _runs(reports: Sequence[Report]) -> list[Run]:
+    """Each run once, though several tables may have it."""
+    runs = (run for report in reports for cell in report.cells for run in cell.runs)
+    return [*{run["folder"]: run for run in runs}.values()]
