@@ -13,7 +13,6 @@ import math
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -22,6 +21,7 @@ from rich.progress import track
 from rich.table import Table
 
 from elmo_bench.report.significance import (
+    FEWEST_PAIRS,
     Variance,
     figure,
     paired_variance,
@@ -41,7 +41,7 @@ Counts = Float[np.ndarray, "R N S 4"]
 class Setting:
     """Standard deviations and the difference are in logits of the chance to be right."""
 
-    metric: str
+    metric: str = "accuracy"
     examples: int = 200
     runs: int = 3
     skill: float = 0.0  # how much runs of a system differ
@@ -101,14 +101,25 @@ def found(test: Callable[[Counts, Counts], float], setting: Setting, repeats: in
     return float(np.mean([test(*pair(setting, seed)) <= 0.05 for seed in range(repeats)]))
 
 
-TABLES: dict[str, tuple[Callable[[Counts, Counts], float], dict[str, Any], int]] = {
-    "level: p <= 0.05, in percent, where nothing differs": (unpaired, {}, 1),
-    "power: p <= 0.05, in percent, where 0.4 logits differ": (unpaired, {"difference": 0.4}, 1),
-    "level of the paired test, in percent, where nothing differs": (paired, {}, 1),
-    "level where one run in five learns next to nothing": (unpaired, {"collapsed": 0.2}, 1),
-    "level with 30 examples": (unpaired, {"examples": 30}, 1),
-    "level of the larger of two p, which it replaces": (larger, {}, 10),
-}
+@dataclass(frozen=True)
+class Question:
+    """A table: what is tested, where, and by how many simulations less than the others."""
+
+    title: str
+    test: Callable[[Counts, Counts], float] = unpaired
+    setting: Setting = Setting()
+    runs: tuple[int, ...] = RUNS
+    fewer: int = 1
+
+
+QUESTIONS = (
+    Question("level: nothing differs"),
+    Question("power: 0.4 logits differ", setting=Setting(difference=0.4)),
+    Question("level of the paired test", paired, runs=tuple(n for n in RUNS if n >= FEWEST_PAIRS)),
+    Question("level where one run in five learns next to nothing", setting=Setting(collapsed=0.2)),
+    Question("level with 30 examples", setting=Setting(examples=30)),
+    Question("level of the larger of two p, which reports had before", larger, fewer=10),
+)
 
 
 def main() -> None:
@@ -116,30 +127,32 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=4000, help="simulations a cell")
     parser.add_argument("--processes", type=int, default=2)
     arguments = parser.parse_args()
-    console = Console()
+    console = Console(width=100)
     with ProcessPoolExecutor(arguments.processes) as pool:
-        for title, (test, changes, fewer) in TABLES.items():
-            repeats = arguments.repeats // fewer
+        for question in QUESTIONS:
+            repeats = arguments.repeats // question.fewer
             cells = {
                 (null, metric, runs): pool.submit(
                     found,
-                    test,
-                    replace(Setting(metric, runs=runs, skill=skill, taste=taste), **changes),
+                    question.test,
+                    replace(question.setting, metric=metric, runs=runs, skill=skill, taste=taste),
                     repeats,
                 )
                 for (null, (skill, taste)), metric, runs in itertools.product(
-                    NULLS.items(), METRICS, RUNS
+                    NULLS.items(), METRICS, question.runs
                 )
             }
             shares = {
-                cell: one.result() for cell, one in track(cells.items(), title, transient=True)
+                cell: one.result()
+                for cell, one in track(cells.items(), question.title, transient=True)
             }
             half = 196 * (0.05 * 0.95 / repeats) ** 0.5
-            table = Table(title=f"{title} ({repeats} simulations a cell, 5 ± {half:.1f})")
-            for head in ("null", "metric", *(f"{runs} + {runs} runs" for runs in RUNS)):
+            chance = f"{repeats} simulations a cell: 5 is 5 ± {half:.1f} by chance"
+            table = Table(title=f"{question.title}; p <= 0.05, percent ({chance})")
+            for head in ("null", "metric", *(f"{runs} + {runs} runs" for runs in question.runs)):
                 table.add_column(head, justify="right" if "runs" in head else "left")
             for null, metric in itertools.product(NULLS, METRICS):
-                row = (f"{100 * shares[null, metric, runs]:.1f}" for runs in RUNS)
+                row = (f"{100 * shares[null, metric, runs]:.1f}" for runs in question.runs)
                 table.add_row(null, metric, *row)
             console.print(table)
 

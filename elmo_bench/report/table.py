@@ -356,7 +356,7 @@ def _compare(runs: list[Run], base: list[Run], asked: Asked) -> tuple[Comparison
     clusters = examples[0].clusters
     if len(set(clusters.tolist())) < 2:
         return plain, f"no test, since all of {asked.split} is one cluster of examples"
-    test = compare(ours, theirs, clusters, paired=asked.paired and len(runs) > 1)
+    test = compare(ours, theirs, clusters, paired=asked.paired)
     within = asked.equal_within
     return (
         plain._replace(test=test, equal=None if within is None else equal_within(test, within)),

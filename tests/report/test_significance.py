@@ -53,7 +53,7 @@ def test_examples_alone_is_the_paired_t_test():
 @pytest.mark.parametrize("paired", [False, True])
 def test_seeds_alone_is_a_t_test(paired):
     """Examples that are all alike leave the spread of the runs: Welch's test, or that of pairs."""
-    left, right = np.array([0.5, 0.6, 0.8, 0.7]), np.array([0.4, 0.45, 0.5, 0.42])
+    left, right = np.array([0.5, 0.6, 0.8, 0.7, 0.6]), np.array([0.4, 0.45, 0.5, 0.42, 0.3])
     ours, theirs = (accuracy(np.repeat(runs[:, None], 50, 1)) for runs in (left, right))
     test = compare(ours, theirs, paired=paired, resamples=99)
     welch = stats.ttest_ind(left, right, equal_var=False)
@@ -62,6 +62,13 @@ def test_seeds_alone_is_a_t_test(paired):
     assert test.interval == pytest.approx(tuple(expected.confidence_interval()), rel=1e-6)
     assert test.p_same_examples == pytest.approx(welch.pvalue)
     assert test.correlation == (pytest.approx(np.corrcoef(left, right)[0, 1]) if paired else None)
+
+
+def test_pairs_are_of_equal_number_and_not_too_few():
+    ours, theirs = pair(Setting("accuracy", runs=5), seed=1)
+    for left, right in ((ours, theirs[:4]), (ours[:4], theirs[:4])):
+        with pytest.raises(ValueError, match="runs are not pairs, of which a test needs 5"):
+            compare(left, right, paired=True)
 
 
 def test_both_agrees_with_the_multi_bootstrap():
