@@ -1,0 +1,298 @@
+"""The figures of a report: what is compared, every run a dot, and the differences to a baseline."""
+
+import statistics
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from matplotlib.axes import Axes
+from scipy import stats
+
+from .drawing import (
+    FAINT,
+    INK,
+    LINE,
+    PAPER,
+    SOFT,
+    Look,
+    Plot,
+    Sheet,
+    inline,
+    inline_svg,
+    key,
+    pdf,
+    standalone_svg,
+    text_width,
+    value_axis,
+    wrapped,
+)
+from .looks import column_looks, column_titles, counted, metric, percents, row_title
+from .significance import LEVEL
+from .table import Cell, Key, Report
+
+__all__ = ["comparison", "inline", "inline_svg", "pdf", "standalone_svg"]
+
+MOST = 6  # rows that an alternative text goes through
+DOT, DIAMOND, ARROW = 3.8, 5.5, 4.0  # points across
+MEAN: dict[str, Any] = {"color": INK, "linestyle": "none", "marker": "|"}
+MEAN |= {"markersize": 9, "markeredgewidth": 1.6}
+GAP = 0.22  # inches between the panels
+
+
+class Line(NamedTuple):
+    """A cell as it is drawn: its name, broken into lines."""
+
+    name: list[str]
+    look: Look
+    cell: Cell
+
+    @property
+    def height(self) -> float:
+        return LINE * len(self.name) + 0.06
+
+
+class Layout(NamedTuple):
+    """Where the panels stand, in inches, and what their axes show, in percent and points."""
+
+    label: float  # the width of the names
+    figures: float
+    differences: float  # 0 where there is nothing to compare with
+    ranges: dict[Key, tuple[float, float]]  # by row
+    reach: float  # of the differences, to both sides
+
+
+def comparison(report: Report) -> Plot | None:
+    """Every run of every cell and, where there is a baseline, the differences to it; None where
+    there is a single cell.
+    """
+    if len(report.cells) < 2:
+        return None
+    rows = _rows(report)
+    settings = counted(len(column_titles(report)), "setting")
+    shown = f"{metric(report).removesuffix(', %')} of {settings}"
+    shown += f" in {counted(len(rows), 'row')}" if len(rows) > 1 else ""
+    shown += ", every run a dot" + (", with the differences." if _tested(report) else ".")
+    return Plot(
+        f"{report.title}: {shown}" if report.title else shown.capitalize(),
+        " ".join(_in_words(report, row) for row in rows[:MOST]),
+        _reading(report),
+        lambda sheet: _draw(sheet, report),
+    )
+
+
+def _rows(report: Report) -> list[Key]:
+    return list(dict.fromkeys(cell.row for cell in report.cells))
+
+
+def _tested(report: Report) -> bool:
+    return any(cell.comparison for cell in report.cells)
+
+
+def _in_words(report: Report, row: Key) -> str:
+    columns, parts = column_titles(report), []
+    for cell in (cell for cell in report.cells if cell.row == row):
+        part = f"{columns[cell.column]} {100 * cell.mean:.2f}"
+        if cell.comparison and cell.comparison.test:
+            low, high = (f"{100 * end:+.2f}" for end in cell.comparison.test.interval)
+            part += f" (difference {100 * cell.comparison.difference:+.2f}, {low} to {high})"
+        parts.append(part.replace("-", "−"))
+    return f"{row_title(report, row) or 'Means'}: {'; '.join(parts)}."
+
+
+def _reading(report: Report) -> str:
+    if not _tested(report):
+        return (
+            "Dots: runs; bar: their mean; line: 95 % interval of the mean for new seeds, of three "
+            "runs or more."
+        )
+    return (
+        "Left: runs (dots) and their mean (bar). Right: difference of the means to "
+        f"{column_titles(report)[report.baseline or ()]} and its 95 % interval for new examples "
+        f"and new seeds; filled where p (Holm) is below {LEVEL:g}."
+    )
+
+
+def _draw(sheet: Sheet, report: Report) -> None:
+    layout = _layout(sheet.width, report)
+    rows, cut = _rows(report), False
+    for row in rows:
+        lines = _lines(report, row, layout.label)
+        if title := row_title(report, row):
+            sheet.lines(0.0, title, sheet.width, weight="bold")
+        last = row == rows[-1]
+        cut |= _row(sheet, report, lines, layout, last)
+    _axis_titles(sheet, report, layout)
+    sheet.legend(_legend(report, cut))
+
+
+def _layout(width: float, report: Report) -> Layout:
+    texts = [_name(report, cell) for cell in report.cells]
+    label = min(max(map(text_width, texts)) + 0.1, 0.32 * width)
+    room = width - label - 0.1
+    figures = 0.5 * (room - GAP) if _tested(report) else room
+    return Layout(label, figures, room - GAP - figures, _ranges(report), _reach(report))
+
+
+def _name(report: Report, cell: Cell) -> str:
+    """A column's title, with the number of runs where they are not all the same."""
+    several = len({len(cell.runs) for cell in report.cells}) > 1
+    title = column_titles(report)[cell.column]
+    return f"{title} (n\u00a0=\u00a0{len(cell.runs)})" if several else title
+
+
+def _lines(report: Report, row: Key, width: float) -> list[Line]:
+    looks = column_looks(report)
+    cells = {cell.column: cell for cell in report.cells if cell.row == row}
+    return [
+        Line(wrapped(_name(report, cells[column]), width - 0.1), look, cells[column])
+        for column, look in looks.items()
+        if column in cells
+    ]
+
+
+def _ranges(report: Report) -> dict[Key, tuple[float, float]]:
+    """What each row's axis shows: as many points everywhere, so that equal lengths are equal
+    differences; the same in all rows where that is hardly more.
+    """
+    values: dict[Key, list[float]] = {row: [] for row in _rows(report)}
+    for cell in report.cells:
+        interval = None if _tested(report) else _interval_of_mean(cell)
+        values[cell.row] += [*percents(cell), *(interval or ())]
+    span = 1.1 * max(max(each) - min(each) for each in values.values()) or 1.0
+    everything = [value for each in values.values() for value in each]
+    low, high = min(everything), max(everything)
+    if high - low < 1.6 * span:
+        margin = 0.05 * (high - low) or 0.5
+        return dict.fromkeys(values, (low - margin, high + margin))
+    middles = {row: (min(each) + max(each)) / 2 for row, each in values.items()}
+    return {row: (middle - span / 2, middle + span / 2) for row, middle in middles.items()}
+
+
+def _reach(report: Report) -> float:
+    """How far the axis of differences goes: as far as they do, and the intervals unless they are
+    far longer.
+    """
+    compared = [cell.comparison for cell in report.cells if cell.comparison]
+    largest = max((abs(each.difference) for each in compared), default=0.0)
+    ends = [abs(end) for each in compared if each.test for end in each.test.interval]
+    return 108 * min(max([largest, *ends]), max(3 * largest, 0.01))
+
+
+def _interval_of_mean(cell: Cell) -> tuple[float, float] | None:
+    """95 %, by Student's t; None of fewer than three runs."""
+    if len(cell.figures) < 3:
+        return None
+    error = statistics.stdev(percents(cell)) / len(cell.figures) ** 0.5
+    reach = error * float(stats.t.ppf(1 - LEVEL / 2, len(cell.figures) - 1))
+    return 100 * cell.mean - reach, 100 * cell.mean + reach
+
+
+def _row(sheet: Sheet, report: Report, lines: Sequence[Line], layout: Layout, last: bool) -> bool:
+    """A row's panels and names; whether an interval goes beyond its panel."""
+    height = sum(line.height for line in lines)
+    left = sheet.axes(layout.label, sheet.top, layout.figures, height)
+    row_range = layout.ranges[lines[0].cell.row]
+    left.set_xlim(row_range)
+    numbered = last or len({*layout.ranges.values()}) > 1
+    panels, cut = [(left, numbered, layout.figures)], False
+    if layout.differences > 0:
+        start = layout.label + layout.figures + GAP
+        right = sheet.axes(start, sheet.top, layout.differences, height)
+        right.set_xlim(-layout.reach, layout.reach)
+        right.axvline(0, color=SOFT, linewidth=0.8)
+        if report.equal_within:
+            region = 100 * report.equal_within
+            right.axvspan(-region, region, color=FAINT, linewidth=0)
+        panels.append((right, last, layout.differences))
+    below = 0.0
+    for line in lines:
+        middle = below + line.height / 2
+        _runs(left, line, middle, layout.figures, interval=layout.differences <= 0)
+        if layout.differences > 0 and line.cell.comparison:
+            cut |= _difference(right, line, middle, layout.reach)
+        for number, text in enumerate(line.name):
+            top = sheet.top + middle + LINE * (number - len(line.name) / 2)
+            sheet.text(layout.label - 0.08, top, text, ha="right")
+        below += line.height
+    for axes, numbered, width in panels:
+        axes.set(ylim=(height, 0), yticks=[])
+        axes.spines["left"].set_visible(False)
+        value_axis(axes.xaxis, max(2, round(width / 0.5)))
+        axes.tick_params(labelbottom=numbered)
+    sheet.top += height + (0.19 if any(numbered for _, numbered, _ in panels) else 0.06)
+    return cut
+
+
+def _runs(axes: Axes, line: Line, middle: float, width: float, *, interval: bool) -> None:
+    """A dot for each run, those at one place beside each other, and their mean."""
+    low, high = axes.get_xlim()
+    ends = _interval_of_mean(line.cell) if interval else None
+    if ends:
+        axes.plot(ends, (middle, middle), color=line.look.color, linewidth=1.2)
+    placed: list[tuple[float, float]] = []
+    for value in sorted(percents(line.cell)):
+        x = (value - low) / (high - low) * width
+        near = {shift for other, shift in placed if abs(other - x) < 0.8 * DOT / 72}
+        shift = next(s for s in SHIFTS if s not in near or s == SHIFTS[-1])
+        placed.append((x, shift))
+        axes.plot(value, middle + shift, **line.look.marks(DOT, alpha=0.75, markeredgewidth=0))
+    if len(placed) > 1:
+        axes.plot(100 * line.cell.mean, middle, **MEAN)
+
+
+SHIFTS = (0.0, 0.04, -0.04, 0.07, -0.07)  # inches
+
+
+def _difference(axes: Axes, line: Line, middle: float, reach: float) -> bool:
+    """The difference to the baseline with its interval; whether that is cut at the frame, which an
+    arrow shows.
+    """
+    compared, cut = line.cell.comparison, False
+    assert compared is not None
+    if compared.test:
+        ends = [100 * end for end in compared.test.interval]
+        shown = [min(max(end, -reach), reach) for end in ends]
+        axes.plot(shown, (middle, middle), color=line.look.color, linewidth=1.4)
+        for end, place, arrow in zip(ends, shown, "<>", strict=True):
+            if end != place:
+                cut = True
+                axes.plot(
+                    place, middle, arrow, color=line.look.color, markersize=ARROW, markeredgewidth=0
+                )
+    sure = compared.p_holm is not None and compared.p_holm < LEVEL
+    face = line.look.color if sure else PAPER
+    axes.plot(100 * compared.difference, middle, **line.look.marks(DIAMOND, markerfacecolor=face))
+    return cut
+
+
+def _axis_titles(sheet: Sheet, report: Report, layout: Layout) -> None:
+    titles = [(layout.label, layout.figures, metric(report))]
+    if layout.differences > 0:
+        baseline = column_titles(report)[report.baseline or ()]
+        start = layout.label + layout.figures + GAP
+        titles.append((start, layout.differences, f"difference to {baseline}, points"))
+    broken = [(left, width, wrapped(text, width)) for left, width, text in titles]
+    for left, width, texts in broken:
+        for number, text in enumerate(texts):
+            sheet.text(left + width / 2, sheet.top + LINE * number, text, ha="center")
+    sheet.top += LINE * max(len(texts) for _, _, texts in broken) + 0.08
+
+
+def _legend(report: Report, cut: bool) -> list[tuple[list, str]]:
+    dot = Look(INK, "o", ()).marks(DOT, alpha=0.75, markeredgewidth=0)
+    counts = {len(cell.runs) for cell in report.cells}
+    each = f" ({min(counts)} each)" if len(counts) == 1 else ""
+    entries = [(key(dot), f"run{each}"), (key(MEAN), "mean")]
+    line, diamond = {"color": INK, "linewidth": 1.4}, Look(INK, "D", ())
+    if not _tested(report):
+        intervals = any(_interval_of_mean(cell) for cell in report.cells)
+        return entries + ([(key(line), "95 % interval of the mean")] if intervals else [])
+    hollow = diamond.marks(DIAMOND, markerfacecolor=PAPER)
+    entries.append((key(line, hollow), "difference, 95 % interval"))
+    entries.append((key(diamond.marks(DIAMOND)), f"p (Holm) < {LEVEL:g}"))
+    if cut:
+        arrow = Look(INK, ">", ()).marks(ARROW, markeredgewidth=0)
+        entries.append((key(arrow), "the interval goes on"))
+    if report.equal_within:
+        region = {"color": FAINT, "linewidth": 7}
+        entries.append((key(region), f"practically equal: within {100 * report.equal_within:g}"))
+    return entries
