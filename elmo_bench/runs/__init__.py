@@ -28,11 +28,12 @@ from .folder import (
     unfinished,
     write_result,
 )
-from .identity import Identity, acting, as_baseline, hash_files, is_baseline, settings
+from .identity import ELSEWHERE, Identity, acting, as_baseline, hash_files, is_baseline, settings
 from .read import read_result
 
 __all__ = [
     "EARLIER",
+    "ELSEWHERE",
     "ENCODER",
     "GOES_ON",
     "MIX",

@@ -1,0 +1,36 @@
+"""Where a page's figures come from."""
+
+import pytest
+
+from elmo_bench.report.provenance import commands
+
+
+def ran(folder, seed, *overrides):
+    (folder / ".hydra").mkdir(parents=True)
+    text = "".join(f"- {each}\n" for each in (*overrides, f"seed={seed}"))
+    (folder / ".hydra" / "overrides.yaml").write_text(text)
+    return {"folder": folder, "seed": seed}
+
+
+def test_commands(tmp_path):
+    """A line for the seeds of a setting; what changes no figure and where files are is not said."""
+    setting = ("task=ner", "'encoder.directions=[forward]'", "+vocab.vectors=/home/me/glove.gz")
+    aside = ("outputs_dir=/home/me/out", "resume=true", "logger=csv", "hydra.sweep.dir=/tmp/x")
+    runs = [
+        ran(tmp_path / "10", 10, *setting, *aside),
+        ran(tmp_path / "2", 2, *setting),
+        ran(tmp_path / "none", 1, "task=ner", "encoder=none"),
+        {"folder": tmp_path, "seed": 1},  # came without its command
+    ]
+    assert commands(runs) == [
+        "python run.py -m task=ner 'encoder.directions=[forward]' +vocab.vectors=glove.gz seed=2,10",
+        "python run.py task=ner encoder=none seed=1",
+    ]
+
+
+@pytest.mark.parametrize("content", ["{", "a: 1", "- 1", "- [a]", "\x00", "- " + "x" * 1_000_001])
+def test_no_list_of_overrides(content, tmp_path):
+    run = ran(tmp_path, 1)
+    (tmp_path / ".hydra" / "overrides.yaml").write_text(content)
+    with pytest.raises(ValueError, match=r"overrides.yaml: not a list of overrides"):
+        commands([run])
