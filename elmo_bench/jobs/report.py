@@ -36,7 +36,9 @@ OWN = {
     ".json": '\\{.*"cells": \\[',
 }
 # What each of several tables may say for itself.
-SETTINGS = ("where", "rows", "columns", "baseline", "split", "metric", "paper")
+SETTINGS = (
+    *("where", "rows", "columns", "baseline", "split", "metric", "paper", "equal_within", "paired"),
+)
 
 
 def report(cfg: DictConfig) -> None:
@@ -68,7 +70,10 @@ def report(cfg: DictConfig) -> None:
     for title in (title for title in tables if not chosen[title]):
         log.info("no run is as it asks: %s is left out", title)
     written = [
-        _report(chosen[title], title, table) for title, table in tables.items() if chosen[title]
+        each
+        for title, table in tables.items()
+        if chosen[title]
+        for each in _answers(chosen[title], title, table)
     ]
     console = Console(emoji=False)
     for grid in (grid for each in written for grid in reports.grids(each)):
@@ -102,12 +107,13 @@ def _chosen(runs: list[reports.Run], table: dict[str, Any]) -> list[reports.Run]
     return [run for run in runs if name is None or reports.stands_in(run, name)]
 
 
-def _report(runs: list[reports.Run], title: str, table: dict[str, Any]) -> reports.Report:
+def _answers(runs: list[reports.Run], title: str, table: dict[str, Any]) -> list[reports.Report]:
     columns = _list(table["columns"])
     # A single column key has a single value, which may itself be a list: elmo.mix=[0,1].
     chosen = table["baseline"]
     baseline = _list(chosen) if len(columns) > 1 else [] if chosen is None else [chosen]
-    return reports.report(
+    within = table["equal_within"]
+    return reports.answers(
         runs,
         _list(table["rows"]) or None,
         columns,
@@ -116,6 +122,8 @@ def _report(runs: list[reports.Run], title: str, table: dict[str, Any]) -> repor
         baseline=tuple(map(reports.as_text, baseline)) or None,
         title=title,
         paper=table["paper"],
+        equal_within=None if within is None else within / 100,
+        paired=table["paired"],
     )
 
 

@@ -1,5 +1,6 @@
 from elmo_bench.runs import Run, as_text, collect, where
 
+from .choice import answers
 from .escape import plain
 from .grid import Grid
 from .page import GENERATOR, page, picture
@@ -12,6 +13,7 @@ __all__ = [
     "Grid",
     "Report",
     "Run",
+    "answers",
     "as_csv",
     "as_json",
     "as_text",

@@ -77,6 +77,7 @@ class Report:
     title: str = ""  # which of several it is
     equal_within: float | None = None  # differences below it are practically none
     paired: bool = False  # whether runs of the same seed are compared with each other
+    chosen_among: int = 0  # of how many settings dev chose each cell; 0: it chose none
 
 
 def report(

@@ -1,0 +1,90 @@
+"""Settings of ELMo are compared on dev, as in the paper's Tables 2 and 3; test is asked once, for
+what dev chose.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from elmo_bench.runs import Run, choice, distinguishing, is_baseline
+
+from .table import Cell, Key, Report, report
+
+ELMO = "elmo."  # where the settings begin that dev chooses among
+
+
+def answers(
+    runs: Sequence[Run],
+    rows: Sequence[str] | None,
+    columns: Sequence[str],
+    *,
+    split: str | None = None,
+    title: str = "",
+    **asked: Any,
+) -> list[Report]:
+    """The report of a split; or, where it is None and the runs have settings of ELMo to choose
+    among, two: all of them on dev, and on test the baseline and what dev chose.
+
+    `asked` is what `report` takes. Runs without dev figures are compared on test.
+    """
+    if split or not searched(runs) or not any(_measured(run, "val/") for run in runs):
+        return [report(runs, rows, columns, split=split or "test", title=title, **asked)]
+    on_dev = report(runs, rows, columns, split="dev", title=title, **asked)
+    start = f"{title}: " if title else ""
+    reports = [replace(on_dev, title=f"{start}compared on dev")]
+    if kept := [run for run in chosen(on_dev) if _measured(run, "test/")]:
+        asked["baseline"] = on_dev.baseline
+        on_test = report(kept, on_dev.rows, on_dev.columns, split="test", title=title, **asked)
+        about = f"{start}on test, what dev chose"
+        reports.append(replace(on_test, title=about, chosen_among=_alternatives(on_dev)))
+    return reports
+
+
+def searched(runs: Sequence[Run]) -> list[str]:
+    """The settings of ELMo in which runs differ that are otherwise alike; a baseline has none."""
+    keys = distinguishing(runs, ())
+    own = [key for key in keys if key.startswith(ELMO)]
+    others = [key for key in keys if not key.startswith(ELMO)]
+    alike: dict[Key, set[Key]] = defaultdict(set)
+    for run in runs:
+        if not _has_no_layers(run):
+            alike[choice(run, others)].add(choice(run, own))
+    return own if any(len(settings) > 1 for settings in alike.values()) else []
+
+
+def chosen(report: Report) -> list[Run]:
+    """The runs of the baseline, and of those cells that differ in settings of ELMo alone the ones
+    that are best.
+    """
+    best: dict[Key, Cell] = {}
+    bases = []
+    for cell in report.cells:
+        if cell.column == report.baseline or _has_no_layers(cell.runs[0]):
+            bases.append(cell)
+        else:
+            alike = _without_elmo(report, cell)
+            best[alike] = max(best.get(alike, cell), cell, key=lambda one: one.mean)
+    return [run for cell in (*bases, *best.values()) for run in cell.runs]
+
+
+def _alternatives(report: Report) -> int:
+    """How many settings dev chose among, at most."""
+    counts: dict[Key, int] = defaultdict(int)
+    for cell in report.cells:
+        if not _has_no_layers(cell.runs[0]):
+            counts[_without_elmo(report, cell)] += 1
+    return max(counts.values())
+
+
+def _without_elmo(report: Report, cell: Cell) -> Key:
+    values = zip([*report.rows, *report.columns], [*cell.row, *cell.column], strict=True)
+    return tuple(value for key, value in values if not key.startswith(ELMO))
+
+
+def _measured(run: Run, split: str) -> bool:
+    return any(name.startswith(split) for name in run["metrics"])
+
+
+def _has_no_layers(run: Run) -> bool:
+    return "elmo" in run["config"] and "encoder" in run["config"] and is_baseline(run["config"])

@@ -1,0 +1,82 @@
+"""Settings of ELMo are chosen on dev: made-up runs whose dev and test figures disagree."""
+
+import json
+
+import pytest
+
+from elmo_bench.report import answers, collect
+
+# dev and test figure of each setting
+FIGURES = {"none": (0.5, 0.5), "top": (0.6, 0.9), "all": (0.7, 0.6), "0": (0.4, 0.95)}
+
+
+def run(folder, mix, seed, *, encoder="mini", metrics=("val", "test"), task="ner"):
+    dev, test = FIGURES[mix]
+    figures = {"val": dev + seed / 1000, "test": test + seed / 1000}
+    config = {
+        "task": {"name": task, "monitor": "f1"},
+        "data": {"name": "sample"},
+        "encoder": {"name": encoder} | ({} if mix == "none" else {"_target_": "load"}),
+        "elmo": {"mix": mix, "l2": 0.1},
+        "seed": seed,
+    }
+    folder.mkdir(parents=True)
+    content = {
+        "task": task,
+        "seed": seed,
+        "metrics": {f"{split}/f1": figures[split] for split in metrics},
+        "config": config,
+    }
+    (folder / "result.json").write_text(json.dumps(content))
+
+
+def answered(folder, mixes, *, baseline=("none",), **settings):
+    for mix in mixes:
+        for seed in (1, 2):
+            run(folder / f"{mix}{seed}", mix, seed, **settings)
+    return answers(collect([folder]), ["task"], ["elmo.mix"], baseline=baseline)
+
+
+def test_test_is_asked_for_what_dev_chose(tmp_path):
+    """Not for `0`, which is best on test."""
+    on_dev, on_test = answered(tmp_path, FIGURES)
+    assert (on_dev.split, on_test.split) == ("dev", "test")
+    assert [cell.column for cell in on_dev.cells] == [("none",), ("0",), ("all",), ("top",)]
+    assert [cell.column for cell in on_test.cells] == [("none",), ("all",)]
+    assert on_test.cells[1].mean == pytest.approx(0.6015)
+    assert on_test.cells[1].comparison.difference == pytest.approx(0.1)
+    assert (on_dev.chosen_among, on_test.chosen_among) == (0, 3)
+    assert (on_dev.title, on_test.title) == ("compared on dev", "on test, what dev chose")
+
+
+def test_each_encoder_and_task_has_its_own_choice(tmp_path):
+    for name in ("mini", "books"):
+        for mix in ("top", "all"):
+            run(tmp_path / name / mix, mix, 1, encoder=name, task="srl" if mix == "top" else "ner")
+        run(tmp_path / name / "0", "0", 1, encoder=name)
+    columns = ["encoder", "elmo.mix"]
+    _, on_test = answers(collect([tmp_path]), ["task"], columns)
+    assert {(cell.row[0], *cell.column) for cell in on_test.cells} == {
+        *(("ner", name, "all") for name in ("mini", "books")),
+        *(("srl", name, "top") for name in ("mini", "books")),
+    }
+
+
+@pytest.mark.parametrize("mixes", [["none", "all"], ["all"], ["none"]])
+def test_nothing_to_choose(tmp_path, mixes):
+    (only,) = answered(tmp_path, mixes, baseline=None)
+    assert (only.split, only.title, only.chosen_among) == ("test", "", 0)
+
+
+def test_without_figures_on_one_of_them(tmp_path):
+    (only,) = answered(tmp_path / "test", FIGURES, metrics=["test"])
+    assert only.split == "test"
+    (only,) = answered(tmp_path / "dev", FIGURES, metrics=["val"])
+    assert only.split == "dev"
+
+
+def test_what_is_asked_for_is_given(tmp_path):
+    for mix in FIGURES:
+        run(tmp_path / mix, mix, 1)
+    (only,) = answers(collect([tmp_path]), ["task"], ["elmo.mix"], split="test", title="Table 1")
+    assert (only.split, only.title, len(only.cells)) == ("test", "Table 1", 4)
