@@ -24,6 +24,15 @@ from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from elmo_bench import build, checkpoint_file, inputs, schema
 from elmo_bench.checks import MAX_SIZE
+from elmo_bench.foreign import (
+    ADDRESS,
+    check_plain,
+    check_task,
+    corpus,
+    described,
+    options,
+    places,
+)
 from elmo_bench.module import TaskModule
 from elmo_bench.runs import result_of, today
 from elmo_bench.text import FALLBACK, UNKNOWN, Vocab, forms
@@ -43,16 +52,7 @@ OURS = ("elmo_bench.nn.", "elmo_bench.metrics.", "tasks.")  # whose classes it m
 # What the config of an earlier version's checkpoint may refer to: its own keys, and the folders.
 OWN = re.compile(rf"\$\{{((?:{'|'.join(MODEL)})(?:\.\w+)+)\}}")
 FOLDER = re.compile(rf"^\$\{{({'|'.join(FOLDERS)})\}}(?=/|$)")
-ADDRESS = re.compile(r"\w+://|//|\\\\")
-DEPTH, NODES, LENGTH = 20, 10_000, 10_000  # of a config: nesting, values, characters of a text
 LABELS = 16_384  # tables of which label may follow which are square: 1 GB
-NUMBER = 100_000  # largest setting of a corpus, such as the stories of a generated one
-TASK = {  # a module of ours, and parts of file names
-    "data": (r"tasks(\.\w+)+", "module of tasks.*"),
-    "name": (r"\w[\w-]*", "name of a task"),
-    "suffix": (r"(?!.*\.\.)[.\w-]+", "end of a file's name"),
-}
-CONF = Path(__file__).parents[1] / "conf"
 
 
 def describe(
@@ -86,24 +86,12 @@ def _settings(encoder: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _corpus(cfg: DictConfig) -> dict[str, Any]:
-    """What tells a corpus again: its option in conf/data, its plain settings, the paths of its
-    files.
-    """
+    """What tells its corpus again."""
     data: Any = OmegaConf.to_container(cfg.data, resolve=True)
-    plain = {
-        key: value
-        for key, value in data.items()
-        if isinstance(value, str | int | float) and key != "origin"
-    }
-    files = {
-        split: path for split in inputs.SPLITS if isinstance(path := data["files"].get(split), str)
-    }
-    option = (
-        HydraConfig.get().runtime.choices["data"] if HydraConfig.initialized() else cfg.data.name
+    is_composed = HydraConfig.initialized()
+    return described(
+        data, HydraConfig.get().runtime.choices["data"] if is_composed else cfg.data.name
     )
-    if "files" not in _options("data").get(option, data):  # data=paper, which chooses another
-        option = cfg.data.name
-    return plain | {"option": option, "name": cfg.data.name, "files": files}
 
 
 def restore(cfg: DictConfig) -> tuple[DictConfig, TaskModule, Vocab]:
@@ -300,7 +288,7 @@ def trained(content: Mapping[str, Any], path: Path) -> dict[str, Any]:
     that is not plain data of the right form.
     """
     run = content.get("run") or result_of(path.parent) or {}
-    check_plain(run, path)
+    check_plain(run, f"checkpoint={path}")
     if not run:
         return {}
     config = run.get("config") if isinstance(run, dict) else None
@@ -338,26 +326,23 @@ def _config(cfg: DictConfig, stored: dict[str, Any], path: Path) -> DictConfig:
     """The command line's config with the checkpoint's model, in which single settings of the
     command line still count.
     """
-    check_plain([stored.get(part) for part in MODEL], path, may_refer=True)
-    check_plain(stored.get("data"), path)
+    source = f"checkpoint={path}"
+    check_plain([stored.get(part) for part in MODEL], source, without=_references)
+    check_plain(stored.get("data"), source)
     for part in MODEL:
         if not isinstance(stored.get(part), dict):
             raise ValueError(f"checkpoint={path}: its config has no settings of {part}")
     own = {part: stored[part] for part in MODEL} | {"encoder": _settings(stored["encoder"])}
     resolved: dict[str, Any] = _resolved(own, own, cfg, path)
-    check_plain(resolved, path)
+    check_plain(resolved, source)
     option = _encoder(cfg, resolved["encoder"], path)
     # Training's own affairs: not needed here, and so not taken from the file.
     resolved["task"] |= {"optimizer": None, "scheduler": None, "callbacks": []}
-    for key, (form, kind) in TASK.items():
-        if not re.fullmatch(form, value := str(resolved["task"].get(key))):
-            raise ValueError(
-                f"checkpoint={path}: its config names task.{key}={value}, which is no {kind}"
-            )
+    check_task(resolved["task"], source)
     _check_targets(resolved, path)
     if vectors := resolved["vocab"].get("vectors"):
         files = vectors if isinstance(vectors, list) else [vectors]
-        here = [str(_places(file, cfg, path)[0]) for file in files]
+        here = [str(places(file, cfg, source)[0]) for file in files]
         resolved["vocab"]["vectors"] = here if isinstance(vectors, list) else here[0]
     config = cfg.copy()
     OmegaConf.set_struct(config, False)
@@ -369,7 +354,7 @@ def _config(cfg: DictConfig, stored: dict[str, Any], path: Path) -> DictConfig:
     config.task.optimizer = cfg.task.optimizer
     _override(config, cfg, stored, path)
     if cfg.data.name == "checkpoint":
-        config.data = _data(cfg, stored.get("data"), path)
+        config.data = corpus(cfg, stored.get("data"), source)
     return config
 
 
@@ -398,42 +383,9 @@ def _override(config: DictConfig, cfg: DictConfig, stored: dict[str, Any], path:
             OmegaConf.update(config, key, OmegaConf.select(cfg, key))
 
 
-def check_plain(node: Any, path: Path, *, may_refer: bool = False) -> None:
-    """Raise ValueError for what is not plain data of a reasonable size, at any depth, and for texts
-    with references, but for those that `_resolved` knows if it `may_refer`.
-    """
-    left = NODES
-
-    def check(node: Any, key: str, depth: int) -> None:
-        nonlocal left
-        left -= 1
-        where = f"checkpoint={path}: its config{key[:200]}"
-        if left < 0 or depth > DEPTH:
-            raise ValueError(f"{where}: more than {NODES} values, or more than {DEPTH} deep")
-        if isinstance(node, dict):
-            for name, value in node.items():
-                if not isinstance(name, str):
-                    raise ValueError(f"{where} has a key that is no text")
-                check(name, key, depth)
-                check(value, f"{key}.{name}", depth + 1)
-        elif isinstance(node, list):
-            for value in node:
-                check(value, key, depth + 1)
-        elif isinstance(node, str):
-            if len(node) > LENGTH:
-                raise ValueError(f"{where} holds a text of {len(node):,} characters")
-            is_own = may_refer and OWN.fullmatch(node)
-            rest = FOLDER.sub("", node) if may_refer else node
-            if ("${" in rest and not is_own) or node == "???":
-                raise ValueError(
-                    f"{where} asks for {node[:200]!r}, but it may only refer to its own keys"
-                )
-        elif not isinstance(node, int | float | None):
-            raise ValueError(
-                f"{where} holds a {type(node).__name__}, but it may only hold plain settings"
-            )
-
-    check(node, "", 0)
+def _references(text: str) -> str:
+    """What is left of a text without the references that `_resolved` knows."""
+    return "" if OWN.fullmatch(text) else FOLDER.sub("", text)
 
 
 def _resolved(
@@ -487,38 +439,24 @@ def _is_ours(target: str) -> bool:
     return is_module and f"{value.__module__}.".startswith(OURS)
 
 
-def _places(file: Any, cfg: DictConfig, path: Path) -> list[Path]:
-    """Where a file of a checkpoint may lie: as it stands, or below data_dir; first where it is."""
-    if not isinstance(file, str) or ADDRESS.match(file):
-        raise ValueError(f"checkpoint={path} names {file!r}, but a file is a path of this machine")
-    places = [Path(folder, Path(file).expanduser()) for folder in (".", cfg.data_dir)]
-    return sorted(places, key=lambda place: not place.is_file())
-
-
-def _options(group: str) -> dict[str, dict[str, Any]]:
-    """The options of a group in conf/, as they stand there."""
-    files = sorted((CONF / group).glob("*.yaml"))
-    return {file.stem: cast(dict, OmegaConf.to_container(OmegaConf.load(file))) for file in files}
-
-
 def _encoder(cfg: DictConfig, settings: dict[str, Any], path: Path) -> dict[str, Any]:
     """The encoder's option as conf/encoder or the command line has it, for which a checkpoint has
     only `settings` of its own: plain values, and paths of this machine.
     """
-    name, options = str(settings.get("name")), _options("encoder")
+    name, known = str(settings.get("name")), options("encoder")
     if "encoder" in inputs.overridden(cfg):
-        options[cfg.encoder.name] = cast(dict, OmegaConf.to_container(cfg.encoder))
-    if name not in options and {"options", "weights"} <= settings.keys():
+        known[cfg.encoder.name] = cast(dict, OmegaConf.to_container(cfg.encoder))
+    if name not in known and {"options", "weights"} <= settings.keys():
         name = "files"
-    if name not in options:
+    if name not in known:
         raise ValueError(
             f"checkpoint={path} reads encoder={name}, but conf/encoder has "
-            f"{', '.join(sorted(options))}; give encoder=NAME, if it is one of yours, and "
+            f"{', '.join(sorted(known))}; give encoder=NAME, if it is one of yours, and "
             "--config-dir"
         )
-    option = options[name]
+    option = known[name]
     for parent in option.pop("defaults", ()):
-        option = ({} if parent == "_self_" else options[parent]) | option
+        option = ({} if parent == "_self_" else known[parent]) | option
     for key, value in settings.items():
         if key not in option:
             raise ValueError(
@@ -550,48 +488,3 @@ def _check_model(
             f"trust it, say encoder={settings['name']} encoder.model={own[0]} "
             f"encoder.revision={own[1]}"
         )
-
-
-def _data(cfg: DictConfig, stored: Any, path: Path) -> DictConfig:
-    """The checkpoint's corpus, as conf/data has it: its numbers and its files may be the
-    checkpoint's, if they are here.
-    """
-    name = stored.get("option") if isinstance(stored, dict) else None
-    if not isinstance(stored, dict) or not isinstance(name, str):
-        raise ValueError(
-            f"checkpoint={path} does not say which corpus it was trained on: give data=NAME"
-        )
-    options, advice = _options("data"), "give data=NAME, and the settings that it needs"
-    if name not in options or "files" not in options[name]:
-        raise ValueError(
-            f"checkpoint={path} was trained on data={name}, which is no option of conf/data: "
-            f"{advice}"
-        )
-    data = options[name]
-    data.pop("defaults", None)
-    for key, value in stored.items():
-        if key not in ("option", "files") and data.get(key) != value:
-            is_number = type(value) is type(data.get(key)) is int and abs(value) <= NUMBER
-            if not is_number and not (key == "name" and isinstance(value, str)):
-                raise ValueError(
-                    f"checkpoint={path} was trained with data={name} data.{key}={value}: {advice}"
-                )
-            data[key] = value
-    files = stored.get("files") or {}
-    if not isinstance(files, dict):
-        raise ValueError(f"checkpoint={path}: its config.data.files is not a path by split")
-    for split, file in files.items():
-        if split in inputs.SPLITS and data["files"].get(split) != file:
-            here = [
-                place
-                for plain in _places(file, cfg, path)
-                for place in (plain, Path(f"{plain}.gz"))
-                if place.is_file()
-            ]
-            if not here and split == cfg.get("split"):
-                came = f"data={name} data.files.{split}={file}, which is not here"
-                raise ValueError(f"checkpoint={path} was trained with {came}: {advice}")
-            data["files"][split] = str(here[0].absolute()) if here else None
-    given: Any = OmegaConf.to_container(cfg.data)
-    data["files"] |= {key: value for key, value in given["files"].items() if value is not None}
-    return OmegaConf.create(data | {"labels": given.get("labels")})

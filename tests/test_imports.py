@@ -38,6 +38,7 @@ MAY = {
     "schedule": set(),
     "resume": {"files", "checkpoint_file", "signals"},
     "inputs": {"files", "runs"},
+    "foreign": {"inputs"},
     "schema": {"checks"},
     "again": {"inputs", "runs"},
     "build": {
@@ -45,7 +46,8 @@ MAY = {
         *("signals", "text"),
     },
     "checkpoint": {
-        *("build", "checkpoint_file", "checks", "inputs", "module", "runs", "schema", "text"),
+        *("build", "checkpoint_file", "checks", "foreign", "inputs", "module", "runs", "schema"),
+        "text",
     },
     "wandb_logger": {"build"},
     "report": {"runs"},
@@ -60,6 +62,7 @@ MAY = {
             "elmo",
             "encoders",
             "files",
+            "foreign",
             "inputs",
             "layer_file",
             "lm",
@@ -86,6 +89,7 @@ ONLY = {
                 "checkpoint.py",
                 "inputs.py",
                 "again.py",
+                "foreign.py",
                 "jobs",
                 "launch",
                 "report",

@@ -1,0 +1,140 @@
+"""What a config in a file from elsewhere (a checkpoint, a result) may name: plain data, our tasks,
+corpora of conf/data, paths of this machine. Errors begin with `source`, such as checkpoint=FILE.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+from omegaconf import DictConfig, OmegaConf
+
+from elmo_bench import inputs
+
+CONF = Path(__file__).parents[1] / "conf"
+ADDRESS = re.compile(r"\w+://|//|\\\\")
+DEPTH, NODES, LENGTH = 20, 10_000, 10_000  # of a config: nesting, values, characters of a text
+NUMBER = 100_000  # largest setting of a corpus, such as the stories of a generated one
+TASK = {  # a module of ours, and parts of file names
+    "data": (r"tasks(\.\w+)+", "module of tasks.*"),
+    "name": (r"\w[\w-]*", "name of a task"),
+    "suffix": (r"(?!.*\.\.)[.\w-]+", "end of a file's name"),
+}
+
+
+def check_plain(node: Any, source: str, *, without: Callable[[str], str] = str) -> None:
+    """Raise ValueError for what is not plain data of a reasonable size, at any depth, and for texts
+    with references; `without` takes those away that a text may have.
+    """
+    left = NODES
+
+    def check(node: Any, key: str, depth: int) -> None:
+        nonlocal left
+        left -= 1
+        where = f"{source}: its config{key[:200]}"
+        if left < 0 or depth > DEPTH:
+            raise ValueError(f"{where}: more than {NODES} values, or more than {DEPTH} deep")
+        if isinstance(node, dict):
+            for name, value in node.items():
+                if not isinstance(name, str):
+                    raise ValueError(f"{where} has a key that is no text")
+                check(name, key, depth)
+                check(value, f"{key}.{name}", depth + 1)
+        elif isinstance(node, list):
+            for value in node:
+                check(value, key, depth + 1)
+        elif isinstance(node, str):
+            if len(node) > LENGTH:
+                raise ValueError(f"{where} holds a text of {len(node):,} characters")
+            if "${" in without(node) or node == "???":
+                raise ValueError(
+                    f"{where} asks for {node[:200]!r}, but it may only refer to its own keys"
+                )
+        elif not isinstance(node, int | float | None):
+            raise ValueError(
+                f"{where} holds a {type(node).__name__}, but it may only hold plain settings"
+            )
+
+    check(node, "", 0)
+
+
+def check_task(task: Mapping[str, Any], source: str) -> None:
+    """Raise ValueError for a task that names a module of others, or a file elsewhere."""
+    for key, (form, kind) in TASK.items():
+        if not re.fullmatch(form, value := str(task.get(key))):
+            raise ValueError(f"{source}: its config names task.{key}={value}, which is no {kind}")
+
+
+def places(file: Any, cfg: DictConfig, source: str) -> list[Path]:
+    """Where a file may lie that a config names: as it stands, or below data_dir.
+
+    First where it is.
+    """
+    if not isinstance(file, str) or ADDRESS.match(file):
+        raise ValueError(f"{source} names {file!r}, but a file is a path of this machine")
+    paths = [Path(folder, Path(file).expanduser()) for folder in (".", cfg.data_dir)]
+    return sorted(paths, key=lambda path: not path.is_file())
+
+
+def options(group: str) -> dict[str, dict[str, Any]]:
+    """The options of a group in conf/, as they stand there."""
+    files = sorted((CONF / group).glob("*.yaml"))
+    return {file.stem: cast(dict, OmegaConf.to_container(OmegaConf.load(file))) for file in files}
+
+
+def described(data: Mapping[str, Any], option: str) -> dict[str, Any]:
+    """What tells a corpus again, of its resolved config: its option in conf/data, its plain
+    settings, the paths of its files.
+    """
+    plain = {
+        key: value
+        for key, value in data.items()
+        if isinstance(value, str | int | float) and key != "origin"
+    }
+    paths = {split: data["files"].get(split) for split in inputs.SPLITS}
+    files = {split: path for split, path in paths.items() if isinstance(path, str)}
+    if "files" not in options("data").get(option, data):  # data=paper, which chooses another
+        option = data["name"]
+    return plain | {"option": option, "name": data["name"], "files": files}
+
+
+def corpus(cfg: DictConfig, stored: Any, source: str) -> DictConfig:
+    """The corpus that was `described`, as conf/data has it: its numbers and its files may be those
+    of the description, if they are here. Files of the command line count before them.
+    """
+    name = stored.get("option") if isinstance(stored, dict) else None
+    if not isinstance(stored, dict) or not isinstance(name, str):
+        raise ValueError(f"{source} does not say which corpus it was trained on: give data=NAME")
+    known, advice = options("data"), "give data=NAME, and the settings that it needs"
+    if name not in known or "files" not in known[name]:
+        raise ValueError(
+            f"{source} was trained on data={name}, which is no option of conf/data: {advice}"
+        )
+    data = known[name]
+    data.pop("defaults", None)
+    for key, value in stored.items():
+        if key not in ("option", "files") and data.get(key) != value:
+            is_number = type(value) is type(data.get(key)) is int and abs(value) <= NUMBER
+            if not is_number and not (key == "name" and isinstance(value, str)):
+                raise ValueError(
+                    f"{source} was trained with data={name} data.{key}={value}: {advice}"
+                )
+            data[key] = value
+    files = stored.get("files") or {}
+    if not isinstance(files, dict):
+        raise ValueError(f"{source}: its config.data.files is not a path by split")
+    for split, file in files.items():
+        if split in inputs.SPLITS and data["files"].get(split) != file:
+            here = [
+                place
+                for plain in places(file, cfg, source)
+                for place in (plain, Path(f"{plain}.gz"))
+                if place.is_file()
+            ]
+            if not here and split == cfg.get("split"):
+                came = f"data={name} data.files.{split}={file}, which is not here"
+                raise ValueError(f"{source} was trained with {came}: {advice}")
+            data["files"][split] = str(here[0].absolute()) if here else None
+    given: Any = OmegaConf.to_container(cfg.data)
+    data["files"] |= {key: value for key, value in given["files"].items() if value is not None}
+    return OmegaConf.create(data | {"labels": given.get("labels")})
