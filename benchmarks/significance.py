@@ -23,6 +23,7 @@ from rich.table import Table
 from elmo_bench.report.significance import (
     FEWEST_PAIRS,
     Variance,
+    by_cluster,
     figure,
     paired_variance,
     same_examples,
@@ -34,6 +35,7 @@ from elmo_bench.report.significance import (
 METRICS = ("accuracy", "f1", "mean of 3")
 NULLS = {"examples": (0.0, 1.0), "seeds": (0.3, 0.0), "both": (0.3, 1.0)}  # skill, taste
 RUNS = (2, 3, 5, 10, 20)
+CLUSTER = 5
 Counts = Float[np.ndarray, "R N S 4"]
 
 
@@ -48,14 +50,21 @@ class Setting:
     taste: float = 0.0  # how much an example suits one system and not the other
     difference: float = 0.0
     collapsed: float = 0.0  # the share of runs that learn next to nothing
+    steady: float = 1.0  # the second system's skill times this
+    cluster: int = 1  # so many examples in a row have the same taste and ease
 
 
 def pair(setting: Setting, seed: int) -> tuple[Counts, Counts]:
     """The counts of two systems' runs on the same examples."""
     rng = np.random.default_rng(seed)
-    gold, ease = rng.poisson(1.5, setting.examples), rng.normal(0, 1, setting.examples)
+    gold, ease = rng.poisson(1.5, setting.examples), _by_cluster(rng, setting, 1.0)
     ours = _system(rng, setting, gold, ease + setting.difference)
-    return ours, _system(rng, setting, gold, ease)
+    return ours, _system(rng, replace(setting, skill=setting.skill * setting.steady), gold, ease)
+
+
+def _by_cluster(rng: np.random.Generator, setting: Setting, deviation: float) -> np.ndarray:
+    count = setting.examples // setting.cluster
+    return rng.normal(0, deviation, count).repeat(setting.cluster)
 
 
 def _system(
@@ -63,7 +72,8 @@ def _system(
 ) -> Counts:
     skill = rng.normal(0, setting.skill, (setting.runs, 1))
     skill -= 5 * (rng.random((setting.runs, 1)) < setting.collapsed)
-    chance = 1 / (1 + np.exp(-(0.8 + skill + ease + rng.normal(0, setting.taste, len(gold)))))
+    taste = _by_cluster(rng, setting, setting.taste)
+    chance = 1 / (1 + np.exp(-(0.8 + skill + ease + taste)))
     if setting.metric == "accuracy":
         right = (rng.random(chance.shape) < chance).astype(float)
         return np.stack([right, np.ones_like(right)] * 2, -1)[:, :, None]
@@ -83,6 +93,11 @@ def unpaired(left: Counts, right: Counts) -> float:
 
 def paired(left: Counts, right: Counts) -> float:
     return _p(left, right, paired_variance(left, right))
+
+
+def clustered(left: Counts, right: Counts) -> float:
+    numbers = np.arange(left.shape[1]) // CLUSTER
+    return unpaired(by_cluster(left, numbers), by_cluster(right, numbers))
 
 
 def _p(left: Counts, right: Counts, variance: Variance) -> float:
@@ -117,7 +132,10 @@ QUESTIONS = (
     Question("power: 0.4 logits differ", setting=Setting(difference=0.4)),
     Question("level of the paired test", paired, runs=tuple(n for n in RUNS if n >= FEWEST_PAIRS)),
     Question("level where one run in five learns next to nothing", setting=Setting(collapsed=0.2)),
+    Question("level where one system's runs do not differ", setting=Setting(steady=0.0)),
     Question("level with 30 examples", setting=Setting(examples=30)),
+    Question("level with clusters of 5, tested by cluster", clustered, Setting(cluster=CLUSTER)),
+    Question("level with clusters of 5, each example for itself", setting=Setting(cluster=CLUSTER)),
     Question("level of the larger of two p, which reports had before", larger, fewer=10),
 )
 
@@ -126,10 +144,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=4000, help="simulations a cell")
     parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--only", default="", help="tables with this in their title")
     arguments = parser.parse_args()
     console = Console(width=100)
     with ProcessPoolExecutor(arguments.processes) as pool:
-        for question in QUESTIONS:
+        for question in (one for one in QUESTIONS if arguments.only in one.title):
             repeats = arguments.repeats // question.fewer
             cells = {
                 (null, metric, runs): pool.submit(
