@@ -14,7 +14,6 @@ from jaxtyping import Float, Int, UInt
 
 from elmo_bench.checks import one_of
 from elmo_bench.runs import (
-    EARLIER,
     ENCODER,
     MIX,
     Run,
@@ -22,9 +21,9 @@ from elmo_bench.runs import (
     distinguishing,
     full_keys,
     number,
+    read_counts,
     varies,
 )
-from elmo_bench.untrusted import read_arrays
 
 from .published import published
 from .significance import LEVEL, Test, compare, equal_within, fewest, holm
@@ -394,35 +393,13 @@ def _counts(run: Run, metric: str | None, split: str) -> Examples:
     """What a run counted of each example; what was counted on the same sentences (a predicate each,
     say) is one example.
     """
-    path, name = run["folder"] / "counts" / f"{split}.npz", _name(run, metric)
-    none = np.zeros(0, dtype=np.uint64)
-    nothing = Examples(none, np.zeros((0, 1, 4)), none.astype(np.int64))
-    if not path.is_file():
-        return nothing
-    arrays = read_arrays(path)
-    name = name if name in arrays else EARLIER.get(name, name)
-    if name not in arrays:
-        return nothing
-    rows, numbers = arrays[name], arrays.get("sentences", none)
-    if (
-        numbers.dtype != np.uint64
-        or numbers.ndim != 1
-        or rows.shape != (len(numbers), *rows.shape[1:2], 4)
-        or not np.isfinite(rows).all()
-        or rows.min(initial=0) < 0
-    ):
-        raise ValueError(
-            f"{path}: not the counts of examples that a run leaves: {name} is {rows.shape}, and "
-            f"may be ({numbers.size}, N, 4) of finite numbers from 0 on"
-        )
-    sentences, first, places = np.unique(numbers, return_index=True, return_inverse=True)
+    read = read_counts(run["folder"] / "counts" / f"{split}.npz", _name(run, metric))
+    if read is None:
+        none = np.zeros(0, dtype=np.uint64)
+        return Examples(none, np.zeros((0, 1, 4)), none.astype(np.int64))
+    sentences, first, places = np.unique(read.sentences, return_index=True, return_inverse=True)
     # A result of an earlier version has no clusters: each of its examples is one.
-    groups = arrays.get("groups", places)
-    if groups.shape != numbers.shape or groups.dtype.kind not in "iu":
-        raise ValueError(
-            f"{path}: not the counts of examples that a run leaves: groups is {groups.dtype} "
-            f"{groups.shape}, and may be ({numbers.size},) of whole numbers"
-        )
-    counts = np.zeros((len(sentences), *rows.shape[1:]))
-    np.add.at(counts, places, rows)
+    groups = places if read.groups is None else read.groups
+    counts = np.zeros((len(sentences), *read.rows.shape[1:]))
+    np.add.at(counts, places, read.rows)
     return Examples(sentences, counts, groups[first].astype(np.int64))

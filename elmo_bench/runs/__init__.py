@@ -1,5 +1,4 @@
 from .collect import (
-    EARLIER,
     ENCODER,
     MIX,
     Run,
@@ -11,9 +10,11 @@ from .collect import (
     equal,
     full_keys,
     number,
+    read_run,
     varies,
     where,
 )
+from .counts import Counts, read_counts
 from .earlier import today
 from .folder import (
     GOES_ON,
@@ -32,11 +33,11 @@ from .identity import ELSEWHERE, Identity, acting, as_baseline, hash_files, is_b
 from .read import read_result
 
 __all__ = [
-    "EARLIER",
     "ELSEWHERE",
     "ENCODER",
     "GOES_ON",
     "MIX",
+    "Counts",
     "Identity",
     "Result",
     "Run",
@@ -58,7 +59,9 @@ __all__ = [
     "hash_files",
     "is_baseline",
     "number",
+    "read_counts",
     "read_result",
+    "read_run",
     "result_of",
     "settings",
     "today",

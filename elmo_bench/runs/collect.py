@@ -37,13 +37,13 @@ def collect(folders: Iterable[str | Path]) -> list[Run]:
         paths = sorted(Path(folder).rglob("result.json"))
         if not paths:
             raise FileNotFoundError(f"runs={folder}: no result.json at or below it")
-        runs += map(_read, paths)
+        runs += map(read_run, paths)
     return runs
 
 
-def _read(path: Path) -> Run:
-    """A run, with its `choices` (every key of the config, as text), which of them are `acting` and
-    which `idle`, its folder and when it was `written`.
+def read_run(path: Path) -> Run:
+    """The run of a `result.json`, with its `choices` (every key of the config, as text), which of
+    them are `acting` and which `idle`, its folder and when it was `written`.
     """
     run = read_result(path)
     try:

@@ -1,0 +1,56 @@
+"""`counts/SPLIT.npz`: what a run's metric counted of each example.
+
+Axes: N examples, S scores.
+"""
+
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int, UInt
+
+from elmo_bench.untrusted import read_arrays
+
+from .collect import EARLIER
+
+
+class Counts(NamedTuple):
+    """Rows in the order of the corpus's file; a number for what each consists of, and that of its
+    group (a result of an earlier version has none).
+    """
+
+    rows: Float[np.ndarray, "N S 4"]
+    sentences: UInt[np.ndarray, " N"]
+    groups: Int[np.ndarray, " N"] | None
+
+
+def read_counts(path: Path, name: str) -> Counts | None:
+    """The counts of one figure; None where the file is not there or does not have it.
+
+    Raises ValueError, with the file, for what no run leaves.
+    """
+    arrays = read_arrays(path) if path.is_file() else {}
+    name = name if name in arrays else EARLIER.get(name, name)
+    if name not in arrays:
+        return None
+    rows, sentences = arrays[name], arrays.get("sentences", np.zeros(0, dtype=np.uint64))
+    if (
+        sentences.dtype != np.uint64
+        or sentences.ndim != 1
+        or rows.shape != (len(sentences), *rows.shape[1:2], 4)
+        or not np.isfinite(rows).all()
+        or rows.min(initial=0) < 0
+    ):
+        raise ValueError(
+            f"{path}: not the counts of examples that a run leaves: {name} is {rows.shape}, and "
+            f"may be ({sentences.size}, N, 4) of finite numbers from 0 on"
+        )
+    groups = arrays.get("groups")
+    if groups is not None and (groups.shape != sentences.shape or groups.dtype.kind not in "iu"):
+        raise ValueError(
+            f"{path}: not the counts of examples that a run leaves: groups is {groups.dtype} "
+            f"{groups.shape}, and may be ({sentences.size},) of whole numbers"
+        )
+    return Counts(
+        rows.astype(np.float64), sentences, None if groups is None else groups.astype(np.int64)
+    )
