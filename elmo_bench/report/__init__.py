@@ -3,10 +3,12 @@ from elmo_bench.runs import Run, as_text, collect, where
 from .choice import answers
 from .escape import plain
 from .grid import Grid
+from .grids import grids
 from .page import GENERATOR, page, picture
 from .published import stands_in
 from .table import Report, report
-from .write import as_csv, as_json, footnotes, grids, latex, markdown, terminal
+from .terminal import terminal
+from .write import as_csv, as_json, footnotes, latex, markdown
 
 __all__ = [
     "GENERATOR",

@@ -9,12 +9,14 @@ import re
 # Control characters, line breaks, what turns text around, and what XML and UTF-8 cannot hold.
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
 # What a spreadsheet takes for a formula; a number and a lone - are none.
-_FORMULA = re.compile(r"[=+@-](?![\d.]*$)")
+_FORMULA = re.compile(r"(?!-$|[+-][\d.]+$)[=+@-]")
 # Characters that mark up text in GitHub's Markdown: everywhere, at the edge of a word, in a link,
 # at the start of a line.
 _MARKDOWN = re.compile(r"[\\`*<&|~$]|(?<![^\W_])_|_(?![^\W_])|\](?=[(\[:])|^[#>]")
 _TEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
-_TEX |= {"±": r"$\pm$", "<": "$<$", ">": "$>$", "|": "$|$"} | {c: f"\\{c}" for c in "_%&#${}"}
+_TEX |= {"γ": r"$\gamma$", "×": r"$\times$", "…": r"\ldots{}", "–": "--"}
+_TEX |= {"±": r"$\pm$", "<": "$<$", ">": "$>$", "|": "$|$", "−": "$-$", "λ": r"$\lambda$"}
+_TEX |= {c: f"\\{c}" for c in "_%&#${}"}
 
 
 def plain(text: str) -> str:

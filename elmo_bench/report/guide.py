@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from elmo_bench.runs import Run
 
 from . import names
+from .grids import heads, score
 from .significance import LEVEL
 from .table import Report
-from .write import heads, score
 
 NAMED = 3  # settings that a title names; more are counted
 

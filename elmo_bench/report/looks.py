@@ -4,8 +4,8 @@ from elmo_bench.runs import Run
 
 from . import names
 from .drawing import PLAIN, Look, look
+from .grids import heads
 from .table import Cell, Key, Report
-from .write import heads
 
 
 def all_runs(report: Report) -> list[Run]:

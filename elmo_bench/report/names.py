@@ -1,6 +1,6 @@
 """What people call a setting: `encoder.name=books elmo.mix=all` is "books, all layers"."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from pathlib import PurePath
@@ -79,8 +79,8 @@ class Setting(NamedTuple):
 
 SETTINGS = {
     "task.name": Setting("task", value=str, phrase="{}"),
-    "data.name": Setting("corpus", value=_hyphens, phrase="{}"),
-    "trained_on.name": Setting("trained on", value=_hyphens, phrase="trained on {}"),
+    "data.name": Setting("corpus", value=str, phrase="{}"),
+    "trained_on.name": Setting("trained on", value=str, phrase="trained on {}"),
     "seed": Setting("seed", phrase="seed {}"),
     "fraction": Setting("share of the training set", value=_percent, phrase="{} of training"),
     "vocab.vectors": Setting(
@@ -192,6 +192,29 @@ def _phrase(key: str, text: str) -> str:
     if key == "elmo.at" and len(_items(text)) > 1:
         return f"at {value(key, text)}"
     return (setting.phrase or f"{setting.axis} = {{}}").replace("{}", value(key, text))
+
+
+def names(
+    keys: Sequence[str], settings: Iterable[Sequence[str]], titles: Mapping[str, str] = {}
+) -> dict[tuple[str, ...], str]:
+    """What several settings of the same keys are called; two never the same.
+
+    >>> [*names(["elmo.mix"], [["top"], ["[0]"], ["0"]]).values()]
+    ['top layer', 'elmo.mix=[0]', 'elmo.mix=0']
+    """
+    phrases = {tuple(values): name(keys, values, titles) for values in settings}
+    counts = Counter(phrases.values())
+    return {
+        values: phrase if counts[phrase] == 1 else as_written(keys, values)
+        for values, phrase in phrases.items()
+    }
+
+
+def as_written(keys: Sequence[str], values: Sequence[str]) -> str:
+    """As on the command line: `encoder=mini elmo.mix=all`."""
+    return " ".join(
+        f"{key.removesuffix('.name')}={value}" for key, value in zip(keys, values, strict=True)
+    )
 
 
 def task_titles(runs: Iterable[Run]) -> dict[str, str]:

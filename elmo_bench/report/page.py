@@ -14,13 +14,15 @@ from urllib.parse import quote
 
 from elmo_bench.runs import Run, number
 
-from . import escape
+from . import escape, names
 from .escape import xml
 from .grid import Grid
+from .grids import grids, heads, score
 from .guide import compared, lead, reading
+from .names import as_written as settings
 from .plot import KINDS, Point, Series, arrange, chart, dashes
 from .table import Cell, Key, Report
-from .write import footnotes, grids, heads, score, settings, short
+from .write import footnotes
 
 log = logging.getLogger(__name__)
 
@@ -220,7 +222,7 @@ def by_row(report: Report) -> tuple[str, list[Series]]:
     marks = [(float(k), " ".join(row)) for k, row in enumerate(rows)]
     return chart(
         series,
-        x=" ".join(map(short, report.rows)),
+        x=" ".join(map(names.axis, report.rows)),
         y=f"{report.split} figure, percent",
         marks=marks,
     ), series
@@ -284,7 +286,7 @@ def weights(report: Report) -> str:
         [*key, *(f"{mix[name]:.3f}" if name in mix else "" for name in columns)]
         for key, mix in mixes.items()
     ]
-    keys = [*map(short, [*report.rows, *report.columns]), "place"]
+    keys = [*map(names.axis, [*report.rows, *report.columns]), "place"]
     heads = [*keys, *(f"layer {layer}" for layer in layers), "γ"]
     heads += [f"layer {layer} × its norm" for layer in scaled]
     return table(
@@ -307,7 +309,7 @@ def curves(report: Report, key: str) -> str:
     ]
     grid = Grid(
         "mean ± standard deviation (runs)",
-        ["", *(f"{short(key)}={text}" for text in texts)],
+        ["", *(f"{names.axis(key)}={text}" for text in texts)],
         rows,
         set(),
         1,
@@ -402,7 +404,7 @@ def figure(caption: str, drawn: str, series: Sequence[Series]) -> str:
 
 def cost(report: Report) -> Grid:
     """What each cell took: means over its runs, without those of job=evaluate."""
-    keys = [*map(short, [*report.rows, *report.columns])]
+    keys = [*map(names.axis, [*report.rows, *report.columns])]
     heads = [
         *keys,
         "training, s",

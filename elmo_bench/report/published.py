@@ -33,10 +33,29 @@ def stands_in(run: Run, name: str) -> bool:
     return bool(own) and (any(_rows(run, name)) or name in own)
 
 
+def corpus(run: Run) -> str:
+    """What the paper's corpus for a run's task is called; "" where it has none."""
+    about = _content()["corpora"].get(run["config"]["task"]["name"], {})
+    return str(about.get("title", ""))
+
+
+def is_of_the_paper(run: Run) -> bool:
+    """Whether a run was trained and measured on the paper's corpus for its task."""
+    about = dict(_content()["corpora"].get(run["config"]["task"]["name"], {}))
+    corpora = about.pop("data.name", ())
+    if {run["choices"].get(key) for key in ("data.name", "trained_on.name")} - {*corpora}:
+        return False
+    about.pop("title", None)
+    return all(_has(run, key, value) for key, value in about.items())
+
+
 def published(run: Run, metric: str, split: str, name: str | None = None) -> float | None:
-    """The paper's figure for the setting of a run, from one of its tables, or the first that has
-    one; None where it has none.
+    """The paper's figure for the setting of a run on the paper's corpus, from the first of its
+    tables that has one; from a table that is asked for, whatever the run's corpus. None where it
+    has none.
     """
+    if name is None and not is_of_the_paper(run):
+        return None
     if str(run["choices"].get("rnn._target_")).endswith(".Identity"):
         return None  # a linear head
     settings = _content()["settings"]

@@ -2,7 +2,6 @@
 differences to a baseline.
 """
 
-import math
 import statistics
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
@@ -29,6 +28,7 @@ from .published import published
 from .significance import LEVEL, Test, compare, equal_within, fewest, holm
 
 Key = tuple[str, ...]
+RANKS = {"-": 0, "none": 1, "top": 3, "uniform": 5, "all": 7}  # 2, 4 and 6: what has no name here
 SPLITS = {"dev": "val", "test": "test"}
 
 
@@ -223,14 +223,24 @@ def _mixed(groups: dict[Key, dict[Key, list[Run]]]) -> list[str]:
     return notes
 
 
-def order(key: Key) -> list[tuple[float, str]]:
-    """Numbers by size, before words; "-" before both."""
-    first, last = (-math.inf, ""), math.inf
-    numbers = map(number, key)
-    return [
-        first if text == "-" else (last, text) if value is None else (value, "")
-        for text, value in zip(key, numbers, strict=True)
-    ]
+def order(key: Key) -> list[tuple[int, float, str]]:
+    """How settings are sorted: what lacks a key, the baseline, numbers by size (layers from the
+    lowest), the top layer, some layers, their mean, words, and all layers last.
+
+    >>> sorted(("all", "top", "[0,1]", "2", "none", "[0]", "books", "-"), key=lambda x: order((x,)))
+    ['-', 'none', '[0]', '2', 'top', '[0,1]', 'books', 'all']
+    """
+    return [_rank(text) for text in key]
+
+
+def _rank(text: str) -> tuple[int, float, str]:
+    items = text.strip("[]").split(",")
+    value = number(items[0]) if len(items) == 1 else None
+    if value is not None:
+        return 2, value, ""
+    if text in RANKS:
+        return RANKS[text], 0.0, ""
+    return (4 if all(item.isdigit() for item in items) else 6), float(len(items)), text
 
 
 def _name(run: Run, metric: str | None) -> str:

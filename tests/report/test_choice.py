@@ -41,7 +41,7 @@ def test_test_is_asked_for_what_dev_chose(tmp_path):
     """Not for `0`, which is best on test."""
     on_dev, on_test = answered(tmp_path, FIGURES)
     assert (on_dev.split, on_test.split) == ("dev", "test")
-    assert [cell.column for cell in on_dev.cells] == [("none",), ("0",), ("all",), ("top",)]
+    assert [cell.column for cell in on_dev.cells] == [("none",), ("0",), ("top",), ("all",)]
     assert [cell.column for cell in on_test.cells] == [("none",), ("all",)]
     assert on_test.cells[1].mean == pytest.approx(0.6015)
     assert on_test.cells[1].comparison.difference == pytest.approx(0.1)

@@ -104,12 +104,17 @@ def rows_of_latex(shown):
     """The number of cells in each line; nothing in one is a command, a comment or a formula."""
     rows = []
     for line in latex([shown]).split("\n"):
-        if line.startswith("%") or re.fullmatch(r"\\\w+(\{\w+\})*|", line):
+        if line.startswith("%") or re.fullmatch(r"\\\w+(\{[\w:-]+\})*|", line):
             rows.append(line[:1])
             continue
+        line = re.sub(r"^\\caption\{(.*)\}$", r"\1", line)
         line = line.removesuffix(r" \\")
-        line = re.sub(r"\\text(backslash|asciitilde|asciicircum)\{\}", "", line)
-        line = re.sub(r"\\[_%&#${}]|\$(\\pm|[<>|])\$|(^|& |\\textbf\{)\{\}(?=[\[*])", r"\2", line)
+        line = re.sub(r"\\(text(backslash|asciitilde|asciicircum)|ldots)\{\}", "", line)
+        line = re.sub(
+            r"\\[_%&#${}]|\$(\\pm|\\lambda|\\gamma|\\times|[<>|-])\$|(^|& |\\textbf\{)\{\}(?=[\[*])",
+            r"\2",
+            line,
+        )
         line = re.sub(r"\\textbf\{([^{}]*)\}", r"\1", line)
         assert not set(line) & set("\\{}$#%^~_"), line
         rows.append(str(line.count("&")))
@@ -131,7 +136,7 @@ def records(shown):
     """The size of the table; no field is a formula, and JSON holds what was given."""
     rows = [*csv.reader(io.StringIO(as_csv([shown])))]
     for field in (field for row in rows for field in row):
-        assert field in ("-",) or not re.match(r"[=+@\t\r]|-(?![\d.]+$)", field)
+        assert field in ("-",) or not re.match(r"[=@\t\r]|[+-](?![\d.]+$)", field)
     content = json.loads(as_json([shown]))
     assert [*content] == [shown.title]
     return len(rows), {len(row) for row in rows}

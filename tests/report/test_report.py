@@ -20,10 +20,13 @@ from elmo_bench.report import (
     terminal,
     where,
 )
+from elmo_bench.report.grids import tables
 from elmo_bench.report.published import published
 from elmo_bench.report.result import print_metrics, rate
 from elmo_bench.report.significance import compare
 from elmo_bench.report.table import _counts
+
+PAPERS = {"ner": "conll2003", "srl": "ontonotes5", "snli": "snli"}  # the paper's corpora
 
 
 def result(folder, f1, seed=1, right=None, sentences=None, more=(), **choices):
@@ -34,7 +37,7 @@ def result(folder, f1, seed=1, right=None, sentences=None, more=(), **choices):
     """
     config = {
         "task": {"name": "ner", "monitor": "f1"},
-        "data": {"name": "sample"},
+        "data": {"name": PAPERS.get(choices.get("task_name", "ner"), "sample")},
         "elmo": {"name": "mini", "mix": "all"},
         "seed": seed,
     }
@@ -111,9 +114,9 @@ def test_means_and_deviations_over_seeds(runs):
 def test_table(runs):
     shown = text(report(collect([runs]), None, ["elmo.mix"]))
     for expected in (
-        "elmo.mix=all",
-        "elmo.mix=top",
-        "elmo.mix=[0,1]",
+        "all layers",
+        "top layer",
+        "layers 0 and 1",
         "55.00 ± 7.07 (2)",
         "30.00 (1)",
     ):
@@ -260,8 +263,8 @@ def test_mixed_code_is_noted(tmp_path):
         ({"columns": ["layers"]}, r"columns=\['layers'\]: no run's config has"),
         (
             {"baseline": ("none",)},
-            r"baseline=\['none'\]: no such column; by \['elmo.mix'\] there are \[\['\[0,1\]'\], "
-            r"\['all'\]",
+            r"baseline=\['none'\]: no such column; by \['elmo.mix'\] there are \[\['top'\], "
+            r"\['\[0,1\]'\]",
         ),
     ],
 )
@@ -314,7 +317,35 @@ def test_published_figures(compared):
         "all": 0.9222,
         "top": None,
     }
-    assert grids(compared)[1].rows[1][-2:] == ["92.22", "21.02"]
+    ours, theirs = "errors removed here", "errors removed in the paper"
+    grid = tables(compared)["paper"]
+    assert grid.heads == ["encoder and layers", "here", "paper", ours, theirs]
+    assert [row[0] for row in grid.rows] == ["no encoder", "mini, all layers"]
+    assert [row[2::2] for row in grid.rows] == [["90.15", ""], ["92.22", "21.02"]]
+
+
+def test_the_papers_figures_stand_beside_its_corpora(tmp_path):
+    """And beside another corpus only where its table is asked for, with the name of its own."""
+    for number, corpus in enumerate(["conll2003", "wikigold"]):
+        result(tmp_path / str(number), 0.4, data_name=corpus, elmo_mix="none")
+    result(tmp_path / "across", 0.4, data_name="wikigold", elmo_mix="none")
+    change(
+        tmp_path / "across",
+        lambda content: content["config"].update(
+            data={"name": "conll2003"}, trained_on={"name": "wikigold"}
+        ),
+    )
+    own, other, across = (collect([tmp_path / name])[0] for name in ("0", "1", "across"))
+    figures = [published(run, "f1", "test") for run in (own, other, across)]
+    assert figures == [0.9015, None, None]
+    assert published(other, "f1", "test", "table1") == 0.9015
+    asked = report([own, other], ["data"], ["elmo.mix"], paper="table1")
+    grid = tables(asked)["paper"]
+    assert [(row[0], row[-1]) for row in grid.rows] == [
+        ("conll2003", ""),
+        ("wikigold", "CoNLL-2003"),
+    ]
+    assert "paper" not in tables(report([other], ["data"], ["elmo.mix"]))
 
 
 def test_what_the_paper_did_not_publish(tmp_path):
@@ -455,18 +486,35 @@ def test_all_formats_say_the_same(compared):
     mean = f"{100 * cell.mean:.2f} ± {100 * cell.deviation:.2f} (3)"
     assert f"**{mean}**" in markdown([compared])
     assert r"\textbf{" + mean.replace("±", r"$\pm$") + "}" in latex([compared])
-    assert r"encoder=none elmo.mix=none" in latex([compared])
+    for shown in (markdown([compared]), latex([compared]), text(compared)):
+        assert "no encoder" in shown
+        assert "mini, all layers" in shown
+        assert "elmo.mix" not in shown
     assert mean in text(compared)
     read = json.loads(as_json([compared]))["cells"]
     assert [record["elmo.mix"] for record in read if record["best"]] == ["all"]
     rows = list(csv.DictReader(io.StringIO(as_csv([compared]))))
     for record, row in zip(read, rows, strict=True):
-        assert {
-            key: "" if value is None else str(value) for key, value in record.items()
-        }.items() <= row.items()
-    assert float(rows[1]["p_holm"]) == cell.comparison.p_holm
-    for line in markdown([compared]).splitlines():
-        assert not line.startswith("|") or line.count("|") in (5, 11)
+        assert row == {
+            key: " ".join(map(str, value)) if isinstance(value, list) else str(value)
+            for key, value in (
+                (key, "" if value is None else value) for key, value in record.items()
+            )
+        }
+    test = cell.comparison.test
+    (ours,) = (record for record in read if record["elmo.mix"] == "all")
+    assert float(rows[read.index(ours)]["p_holm"]) == cell.comparison.p_holm
+    assert [ours[key] for key in ("low", "high", "p", "detectable", "seeds_needed")] == [
+        *test.interval,
+        test.p,
+        test.detectable,
+        test.seeds_needed,
+    ]
+    assert (ours["share_seeds"], ours["clusters"]) == (test.shares.seeds, 100)
+    assert ours["figures"] == [*cell.figures]
+    assert {key for key, value in read[0].items() if value is None} >= {"p", "share_both"}
+    for grid in grids(compared):
+        assert {len(row) for row in grid.rows} == {len(grid.heads)}
 
 
 def test_several_reports_in_every_format(runs, tmp_path):
@@ -474,8 +522,10 @@ def test_several_reports_in_every_format(runs, tmp_path):
         report(collect([runs]), None, ["elmo.mix"], split=split, title=split.upper())
         for split in ("test", "dev")
     ]
-    assert re.findall(r"^(DEV|TEST); ", markdown(found), re.M) == ["TEST", "DEV"]
-    assert re.findall(r"^% (DEV|TEST); ", latex(found), re.M) == ["TEST", "DEV"]
+    assert re.findall(r"^(DEV|TEST): ", markdown(found), re.M) == ["TEST", "TEST", "DEV"]
+    assert re.findall(r"^% (DEV|TEST): ", latex(found), re.M) == ["TEST", "TEST", "DEV"]
+    labels = re.findall(r"label{tab:(.*)}", latex(found))
+    assert labels == ["test-means", "test-paper", "dev-means"]
     read = json.loads(as_json(found))
     assert {title: part["split"] for title, part in read.items()} == {"TEST": "test", "DEV": "dev"}
     rows = list(csv.DictReader(io.StringIO(as_csv(found))))
@@ -536,7 +586,7 @@ def test_a_baseline_for_which_the_rows_do_nothing_serves_every_row(tmp_path):
     }
     assert differences == {("-",): None, ("0.0",): 0.1, ("0.1",): 0.11, ("1.0",): 0.2}
     assert all("no comparison" not in note for note in found.notes)
-    assert [row[-1] for row in grids(found)[1].rows] == ["", "21.02", "21.02", "21.02"]
+    assert [row[-1] for row in tables(found)["paper"].rows] == ["", "21.02", "21.02", "21.02"]
     result(tmp_path / "own", 0.1, elmo_mix="all", elmo_l2=1.0)
     runs = collect([tmp_path])
     for run in runs:  # as if λ did something without ELMo, too
@@ -548,8 +598,9 @@ def test_a_baseline_for_which_the_rows_do_nothing_serves_every_row(tmp_path):
 
 
 def test_latex_takes_no_cell_for_an_argument(tmp_path):
-    result(tmp_path / "0", 0.5, elmo_mix=[0, 1])
-    assert "\n{}[0,1] &" in latex([report(collect([tmp_path]), ["elmo.mix"], ["encoder.name"])])
+    for number, name in enumerate(("[0,1]", "x")):
+        result(tmp_path / str(number), 0.5, data_name=name)
+    assert "\n{}[0,1] &" in latex([report(collect([tmp_path]), ["data"], ["encoder.name"])])
 
 
 def test_latex_is_escaped(tmp_path):
@@ -651,13 +702,15 @@ def test_a_name_is_shown_and_nothing_else(nasty):
     rendered = markdown([nasty])
     assert not re.search(r"(?<!\\)(<script|<!--|\*_d|`c`)", rendered)
     assert "](" not in rendered.replace(r"\](", "")
-    assert all(len(re.findall(r"(?<!\\)\|", line)) in (0, 4, 10) for line in rendered.splitlines())
+    pipes = {len(re.findall(r"(?<!\\)\|", line)) for line in rendered.splitlines()}
+    assert pipes == {0, *(len(grid.heads) + 1 for grid in grids(nasty))}
     shown = text(nasty)
     assert all(part in shown for part in ("[/b]", "[dev]", ":x:", r"\n\input{secret}", r"\x1b[0m"))
 
 
 def test_a_latex_row_is_no_starred_line_break(tmp_path):
-    result(tmp_path / "run", 0.5, data_name="*")
+    for name in "*x":
+        result(tmp_path / f"run{name}", 0.5, data_name=name)
     assert "\n{}* &" in latex([report(collect([tmp_path]), ["data"], ["encoder"])])
 
 

@@ -1,0 +1,438 @@
+"""A report's tables: the means, each difference and whether it is real, what the design could have
+shown at all, and the paper's figures beside.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from elmo_bench.runs import Run
+
+from .grid import Grid
+from .names import as_written, axis, metric_title, name, names, task_titles, value
+from .published import corpus, is_of_the_paper
+from .significance import LEVEL, Shares, Test
+from .table import Cell, Key, Report, base_row, order
+
+MEANS = "mean ± standard deviation (runs)"
+ALIKE = 0.1  # shares of the noise that differ by less
+HELPS = {"seeds": "more seeds", "examples": "more test data", "both": "either"}
+SHOWN = 2  # so many settings of rows have a column each; more share one
+PAPER = "Peters et al. (2018)"
+
+
+def grids(report: Report) -> list[Grid]:
+    """What a person reads, in that order."""
+    return [*tables(report).values()]
+
+
+def tables(report: Report) -> dict[str, Grid]:
+    """By what each is: `means`, and where there is something to show `differences`, `power` and
+    `paper`.
+
+    Of a single row the differences say the means, too.
+    """
+    words = Words.of(report)
+    compared = [cell for cell in report.cells if cell.comparison]
+    grids = {}
+    if not compared or len({cell.row for cell in report.cells}) > 1:
+        grids["means"] = means(report, words)
+    if compared:
+        grids["differences"] = differences(report, words)
+    if any(test.detectable is not None for _, test in tests(report)):
+        grids["power"] = power(report, words)
+    if any(cell.published is not None for cell in report.cells):
+        grids["paper"] = paper(report, words)
+    return grids
+
+
+def tests(report: Report) -> Iterator[tuple[Cell, Test]]:
+    """The cells that have a test, and theirs."""
+    for cell in report.cells:
+        if cell.comparison and cell.comparison.test:
+            yield cell, cell.comparison.test
+
+
+class Words(NamedTuple):
+    """What a report's settings and figures are called."""
+
+    titles: Mapping[str, str]  # of tasks
+    constant: str  # what all rows have in common
+    keys: list[str]  # of the rows, the others
+    heads: list[str]  # over the rows' names
+    rows: Mapping[Key, list[str]]
+    columns: Mapping[Key, str]
+    figure: str
+    each: str  # which figure is which task's, where there are several
+
+    @classmethod
+    def of(cls, report: Report) -> "Words":
+        runs = [run for cell in report.cells for run in cell.runs]
+        titles = task_titles(runs)
+        rows = list(dict.fromkeys(cell.row for cell in report.cells))
+        places = [k for k in range(len(report.rows)) if len({row[k] for row in rows}) > 1]
+        same = [k for k in range(len(report.rows)) if k not in places and rows]
+        keys = [report.rows[k] for k in places]
+        figure, each = _figures(report, runs, titles)
+        return cls(
+            titles=titles,
+            constant=name(
+                [report.rows[k] for k in same], [rows[0][k] for k in same if rows], titles
+            ),
+            keys=keys,
+            heads=[axis(key) for key in keys] if len(keys) <= SHOWN else ["setting"],
+            rows=dict(
+                zip(
+                    rows,
+                    _rows(keys, [[row[k] for k in places] for row in rows], titles),
+                    strict=True,
+                )
+            ),
+            columns=names(report.columns, {cell.column for cell in report.cells}, titles),
+            figure=figure,
+            each=each,
+        )
+
+    def row(self, key: Key) -> str:
+        """A row in a sentence."""
+        return ", ".join(self.rows[key])
+
+    def title(self, report: Report, what: str) -> str:
+        about = f"{report.split} {self.figure}, {what}"
+        if not (report.title or self.constant):
+            return about[:1].upper() + about[1:]
+        about = ", ".join(filter(None, (self.constant, about)))
+        return f"{report.title}: {about}" if report.title else about
+
+
+def _figures(report: Report, runs: Sequence[Run], titles: Mapping[str, str]) -> tuple[str, str]:
+    """What is measured; and where tasks have figures of their own, a sentence that lists them."""
+    by_task = {
+        titles[run["config"]["task"]["name"]]: metric_title(run, report.metric) for run in runs
+    }
+    figures = {*by_task.values()}
+    if len(figures) == 1:
+        return figures.pop(), ""
+    listed = "; ".join(f"{task} {figure}" for task, figure in by_task.items())
+    return "figures", f"Figures: {listed}."
+
+
+def _rows(
+    keys: Sequence[str], rows: Sequence[list[str]], titles: Mapping[str, str]
+) -> list[list[str]]:
+    """The rows' names, one for each of a few keys, or one for all of many."""
+    if len(keys) > SHOWN:
+        merged = names(keys, rows, titles)
+        return [[merged[*row]] for row in rows]
+    columns = [_values(key, [row[k] for row in rows], titles) for k, key in enumerate(keys)]
+    return [[column[text] for column, text in zip(columns, row, strict=True)] for row in rows]
+
+
+def _values(key: str, texts: Iterable[str], titles: Mapping[str, str]) -> dict[str, str]:
+    """What a key's values are called below its name; two never the same."""
+    of_tasks = titles if key == "task.name" else {}
+    words = {text: of_tasks.get(text) or value(key, text) for text in texts}
+    return words if len({*words.values()}) == len(words) else {text: text for text in words}
+
+
+def heads(report: Report) -> list[Key]:
+    """The columns in their order, the baseline first."""
+    return sorted(
+        {cell.column for cell in report.cells},
+        key=lambda column: (column != report.baseline, order(column)),
+    )
+
+
+def means(report: Report, words: Words) -> Grid:
+    """The means of each row side by side, the best bold; of a single row below each other."""
+    if not words.heads:
+        return listing(report, words)
+    columns, left = heads(report), len(words.heads)
+    rows = {key: [*row, *([""] * len(columns))] for key, row in words.rows.items()}
+    numbers = {key: number for number, key in enumerate(rows)}
+    bold, hover = (
+        set(),
+        {(-1, left + k): as_written(report.columns, c) for k, c in enumerate(columns)},
+    )
+    for cell in report.cells:
+        row, column = numbers[cell.row], left + columns.index(cell.column)
+        rows[cell.row][column] = score(cell)
+        bold |= {(row, column)} if cell.best else set()
+    return Grid(
+        words.title(report, f"percent: {MEANS}"),
+        [*words.heads, *(words.columns[column] for column in columns)],
+        [*rows.values()],
+        bold,
+        left,
+        hover | _hover(report, words, rows),
+        _sentences(
+            f"Rows: {_and(words.heads)}. Columns: {_and(map(axis, report.columns))}.",
+            "Bold: the best of its row." if bold else "",
+            _chosen(report),
+            words.each,
+            sizes(report, words),
+        ),
+    )
+
+
+def listing(report: Report, words: Words) -> Grid:
+    """A row for each cell, and its mean."""
+    best = "Bold: the best." if any(cell.best for cell in report.cells) else ""
+    caption = _sentences("A row is a way to train.", best, sizes(report, words))
+    title = words.title(report, f"percent: {MEANS}")
+    grid = _by_cell(report, words, report.cells, ["mean"], title, caption)
+    for row, cell in zip(grid.rows, report.cells, strict=True):
+        row.append(score(cell))
+    return grid._replace(
+        bold={(number, grid.left) for number, cell in enumerate(report.cells) if cell.best}
+    )
+
+
+def _and(texts: Iterable[str]) -> str:
+    return " and ".join(texts)
+
+
+def _hover(report: Report, words: Words, rows: Iterable[Key]) -> dict[tuple[int, int], str]:
+    """The config keys behind the names of rows."""
+    hover = {}
+    if len(words.keys) <= SHOWN:
+        hover = {(-1, k): key.removesuffix(".name") for k, key in enumerate(words.keys)}
+    for number, row in enumerate(rows):
+        written = as_written(report.rows, row)
+        hover |= {(number, k): written for k in range(len(words.heads))}
+    return hover
+
+
+def _chosen(report: Report) -> str:
+    """Of a report on test: that dev has chosen what stands there."""
+    if not report.chosen_among:
+        return ""
+    return f"Of {report.chosen_among} settings the one that was best on dev."
+
+
+def _sentences(*sentences: str) -> str:
+    return " ".join(filter(None, sentences))
+
+
+def _by_cell(
+    report: Report,
+    words: Words,
+    cells: Sequence[Cell],
+    heads: Sequence[str],
+    title: str,
+    caption: str,
+) -> Grid:
+    """A table with a row for each cell, still without its figures."""
+    left = len(words.heads) + 1
+    keys = [*words.heads, _and(map(axis, report.columns))]
+    hover = _hover(report, words, [cell.row for cell in cells])
+    hover |= {(-1, left - 1): " ".join(key.removesuffix(".name") for key in report.columns)}
+    hover |= {
+        (number, left - 1): as_written(report.columns, cell.column)
+        for number, cell in enumerate(cells)
+    }
+    rows = [[*words.rows[cell.row], words.columns[cell.column]] for cell in cells]
+    return Grid(title, [*keys, *heads], rows, set(), left, hover, caption)
+
+
+def differences(report: Report, words: Words) -> Grid:
+    """A row for each cell: its mean, and its difference to the baseline."""
+    base = words.columns[report.baseline or ()]
+    region = report.equal_within
+    heads = ["mean", "difference", "95 % interval", "p (Holm)", "errors removed"]
+    heads += [] if region is None else [f"within ±{100 * region:g}"]
+    count = sum(cell.comparison.p_holm is not None for cell in report.cells if cell.comparison)
+    star = f"*: p below {LEVEL}" if count else ""
+    star += f" after Holm's correction for {count} comparisons." if count > 1 else "." * count
+    grid = _by_cell(
+        report,
+        words,
+        report.cells,
+        heads,
+        words.title(report, f"percent: {MEANS}, and its difference to {base}"),
+        _sentences(
+            f"A row is a way to train; the difference is to {base}, in points, above 0 if the row "
+            "is better.",
+            star,
+            "Errors removed: the difference as a share of what the baseline lacks to 100, percent.",
+            ""
+            if region is None
+            else f"Within ±{100 * region:g}: practically equal, by two one-sided tests at 5 %.",
+            _chosen(report),
+            words.each,
+            sizes(report, words),
+        ),
+    )
+    for row, cell in zip(grid.rows, report.cells, strict=True):
+        row += [score(cell), *comparison(cell)]
+        equal = cell.comparison.equal if cell.comparison else None
+        row += [] if region is None else ["" if equal is None else "yes" if equal else "not shown"]
+    bold = {(number, grid.left) for number, cell in enumerate(report.cells) if cell.best}
+    return without_empty(grid._replace(bold=bold))
+
+
+def power(report: Report, words: Words) -> Grid:
+    """What the design of each comparison could have shown, and what limits it."""
+    cells = [(cell, test) for cell, test in tests(report) if test.detectable is not None]
+    heads = [
+        "smallest found",
+        "runs needed",
+        "noise: seeds",
+        "noise: examples",
+        "noise: both",
+        "what would help",
+    ]
+    limits = [limit(test.shares) for _, test in cells if test.shares]
+    grid = _by_cell(
+        report,
+        words,
+        [cell for cell, _ in cells],
+        heads,
+        words.title(report, "what so many runs and examples can show"),
+        _sentences(
+            "Smallest found: the smallest true difference, in points, that the design finds (p "
+            f"below {LEVEL}) in 80 % of cases.",
+            "Runs needed: on each side, for 80 % if the true difference is the one seen; "
+            "none: more runs alone would not do.",
+            "Noise: where the variance of the difference comes from, percent.",
+            most(limits),
+        ),
+    )
+    for row, (_, test) in zip(grid.rows, cells, strict=True):
+        needed = "none" if test.seeds_needed is None else f"{test.seeds_needed:,}"
+        row += [points(test.detectable), needed]
+        row += [""] * 4 if test.shares is None else _noise(test.shares)
+    if len({*limits}) == 1:  # which the caption says
+        for row in grid.rows:
+            row[-1] = ""
+    return without_empty(grid)
+
+
+def _noise(shares: Shares) -> list[str]:
+    return [*(f"{100 * share:.0f}" for share in shares), HELPS[limit(shares)]]
+
+
+def limit(shares: Shares) -> str:
+    """Where most of what can be lowered comes from: `seeds`, `examples`, or `both` alike."""
+    if abs(shares.seeds - shares.examples) < ALIKE:
+        return "both"
+    return "seeds" if shares.seeds > shares.examples else "examples"
+
+
+def most(limits: Sequence[str]) -> str:
+    """One sentence of advice for several comparisons."""
+    if not limits:
+        return ""
+    ((kind, count),) = Counter(limits).most_common(1)
+    share = f"In {count} of {len(limits)} comparisons most" if len({*limits}) > 1 else "Most"
+    noise, advice = {
+        "seeds": ("is between seeds", "more seeds would show smaller differences"),
+        "examples": (
+            "is in the choice of test examples",
+            "more test data would show smaller differences, more seeds hardly",
+        ),
+        "both": (
+            "is between seeds and in the choice of test examples alike",
+            "more of either would show smaller differences",
+        ),
+    }[kind]
+    return f"{share} noise {noise}: {advice}."
+
+
+def paper(report: Report, words: Words) -> Grid:
+    """The paper's figures beside ours, where it has one for the setting."""
+    bases = {cell.row: cell for cell in report.cells if cell.column == report.baseline}
+    cells = [cell for cell in report.cells if cell.published is not None]
+    apart = any(not is_of_the_paper(cell.runs[0]) for cell in cells)
+    corpora = sorted({corpus(cell.runs[0]) for cell in cells})
+    where = "its corpus is named where these runs have another" if apart else ", ".join(corpora)
+    heads = ["here", "paper", "errors removed here", "errors removed in the paper"]
+    grid = _by_cell(
+        report,
+        words,
+        cells,
+        [*heads, "the paper's corpus"],
+        words.title(report, f"beside {PAPER}"),
+        _sentences(
+            f"Percent; the paper's figures are as published ({where}).",
+            "Errors removed: the difference to the baseline as a share of what it lacks to 100.",
+            words.each,
+        ),
+    )
+    for row, cell in zip(grid.rows, cells, strict=True):
+        serving = base_row(bases, cell.row, report.rows) if cell.comparison else None
+        base = bases[serving].published if serving is not None else None
+        theirs = None if base is None else ((cell.published or 0.0) - base) / (1 - base)
+        ours = cell.comparison.error_reduction if cell.comparison else None
+        row += [score(cell), points(cell.published), points(ours), points(theirs)]
+        row.append("" if is_of_the_paper(cell.runs[0]) else corpus(cell.runs[0]))
+    return without_empty(grid)
+
+
+def sizes(report: Report, words: Words) -> str:
+    """A sentence on how many examples the figures are of."""
+    rows: dict[Key, str] = {}
+    for cell, test in tests(report):
+        clusters = "" if test.clusters == test.examples else f" in {test.clusters:,} clusters"
+        rows[cell.row] = f"{test.examples:,}{clusters}"
+    if not rows:
+        return ""
+    examples = f"{report.split.capitalize()} examples"
+    for count in range(len(words.heads) + 1):  # as few names as tell them apart
+        named = {(", ".join(words.rows[row][:count]), size) for row, size in rows.items()}
+        by_name = dict(sorted(named))
+        if len(by_name) == len(named):
+            break
+    listed = "; ".join(f"{name} {size}".strip() for name, size in by_name.items())
+    return f"{examples}: {listed}."
+
+
+def without_empty(grid: Grid) -> Grid:
+    """A grid without the columns of figures that have nothing to show."""
+    columns = range(len(grid.heads))
+    kept = [c for c in columns if c < grid.left or any(row[c] for row in grid.rows)]
+    places = {c: place for place, c in enumerate(kept)}
+    return grid._replace(
+        heads=[grid.heads[c] for c in kept],
+        rows=[[row[c] for c in kept] for row in grid.rows],
+        bold={(r, places[c]) for r, c in grid.bold if c in places},
+        hover={(r, places[c]): text for (r, c), text in grid.hover.items() if c in places},
+    )
+
+
+def score(cell: Cell) -> str:
+    """Percent: mean ± standard deviation (runs)."""
+    spread = "" if cell.deviation is None else f" ± {100 * cell.deviation:.2f}"
+    return f"{points(cell.mean)}{spread} ({len(cell.runs)})"
+
+
+def comparison(cell: Cell) -> list[str]:
+    """Difference, interval, corrected p, errors removed."""
+    compared = cell.comparison
+    if compared is None:
+        return [""] * 4
+    interval = ""
+    if compared.test is not None:
+        interval = " to ".join(points(end, signed=True) for end in compared.test.interval)
+    star = "*" if compared.p_holm is not None and compared.p_holm < LEVEL else ""
+    return [
+        points(compared.difference, signed=True),
+        interval,
+        p_value(compared.p_holm) + star,
+        points(compared.error_reduction),
+    ]
+
+
+def points(value: float | None, *, signed: bool = False) -> str:
+    """A fraction of 1 in percent, with a minus sign; "" for None.
+
+    >>> points(-0.0125), points(0.5, signed=True), points(None)
+    ('−1.25', '+50.00', '')
+    """
+    if value is None:
+        return ""
+    return f"{100 * value:{'+' if signed else ''}.2f}".replace("-", "−")
+
+
+def p_value(p: float | None) -> str:
+    return "" if p is None else "<0.001" if p < 0.001 else f"{p:.3f}"
