@@ -17,7 +17,7 @@ from jaxtyping import Float
 from scipy import stats
 
 from .grid import Grid
-from .names import name, task_titles
+from .names import as_written, name, names, task_titles
 from .table import Key, Report
 
 RESAMPLES = 9_999
@@ -176,17 +176,21 @@ def grid(report: Report) -> Grid | None:
     }
     texts[RANK] = [_range(each.ranks) for each in result.columns]
     texts = {head: column for head, column in texts.items() if any(column)}
-    names = [name(report.columns, each.column, titles) for each in result.columns]
+    columns = [each.column for each in result.columns]
+    called = names(report.columns, columns, titles)
     best = {
         (int(np.argmax([getattr(each, estimates[head]).value for each in result.columns])), number)
         for number, head in enumerate(texts, 1)
         if head in (GAP, IQM)
     }
-    rows = [list(row) for row in zip(names, *texts.values(), strict=True)]
-    title = f"{report.title}; " if report.title else ""
-    title += f"all {result.rows} {_kind(report)} together, percent"
+    rows = [
+        list(row) for row in zip([called[key] for key in columns], *texts.values(), strict=True)
+    ]
+    title = f"all {result.rows} {_kind(report)} together, percent"
+    title = f"{report.title}: {title}" if report.title else title.capitalize()
+    hover = {(k, 0): as_written(report.columns, key) for k, key in enumerate(columns)}
     caption = " ".join(_caption(report, result, {*texts}))
-    return Grid(title, ["", *texts], rows, best, 1, caption=caption)
+    return Grid(title, ["", *texts], rows, best, 1, hover, caption)
 
 
 def _kind(report: Report) -> str:
@@ -227,11 +231,11 @@ def _percent(estimate: Estimate | None) -> str:
     if estimate is None:
         return ""
     interval = None if estimate.interval is None else tuple(100 * end for end in estimate.interval)
-    return f"{100 * estimate.value:z.1f}" + (f" ({_range(interval)})" if interval else "")
+    return _range([100 * estimate.value]) + (f" ({_range(interval)})" if interval else "")
 
 
 def _range(interval: Sequence[float] | None) -> str:
-    return "" if interval is None else " to ".join(f"{end:z.1f}" for end in interval)
+    return "" if interval is None else " to ".join(f"{x:z.1f}".replace("-", "−") for x in interval)
 
 
 def records(report: Report) -> list[dict[str, Any]]:

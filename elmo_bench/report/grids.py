@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from elmo_bench.runs import Run
 
+from . import across
 from .grid import Grid
 from .names import as_written, axis, metric_title, name, names, task_titles, value
 from .published import corpus, is_of_the_paper
@@ -27,8 +28,8 @@ def grids(report: Report) -> list[Grid]:
 
 
 def tables(report: Report) -> dict[str, Grid]:
-    """By what each is: `means`, and where there is something to show `differences`, `power` and
-    `paper`.
+    """By what each is: `means`, and where there is something to show `differences`, `power`,
+    `paper` and, over several tasks, `across`.
 
     Of a single row the differences say the means, too.
     """
@@ -43,6 +44,8 @@ def tables(report: Report) -> dict[str, Grid]:
         grids["power"] = power(report, words)
     if any(cell.published is not None for cell in report.cells):
         grids["paper"] = paper(report, words)
+    if together := across.grid(report):
+        grids["across"] = together
     return grids
 
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from . import escape
+from . import across, escape
 from .grid import Grid
 from .grids import grids, tables
 from .names import metric_title
@@ -186,6 +186,7 @@ def as_json(reports: Sequence[Report]) -> str:
             "paired": report.paired,
             "equal_within": report.equal_within,
             "cells": records(report),
+            "across": across.records(report),
             "notes": report.notes,
         }
         for report in reports

@@ -183,11 +183,12 @@ def test_grid_and_records():
         "mini": {"a": [0.4, 0.5], "b": [0.7, 0.6]},
     }
     grid = across.grid(reported(columns))
-    assert grid.title == "all 2 tasks together, percent"
+    assert grid.title == "All 2 tasks together, percent"
     assert grid.heads == ["", "gap closed", "IQM", "P(better)", "mean rank"]
     assert [row[0] for row in grid.rows] == ["no encoder", "mini"]
     assert grid.rows[1][3] == "93.8 (75.0 to 100.0)"
     assert grid.bold == {(1, 1), (1, 2)}
+    assert grid.hover[1, 0] == "encoder=mini"
     for head in grid.heads[1:]:
         assert f"{head[0].upper()}{head[1:]}: " in grid.caption
     none, mini = across.records(reported(columns))
