@@ -161,6 +161,7 @@ TYPES: dict[str, Any] = {
     "trainer.accumulate_grad_batches": Count,
 }
 JOBS: dict[str, dict[str, Any]] = {  # the settings of one job alone
+    "train": {"out": Folder | None},  # of job=card, whose runs are those of train
     "evaluate": {"checkpoint": File, "split": Split},
     "predict": {"checkpoint": File, "input": File, "output": File},
     "score": {"gold": File, "predicted": File},

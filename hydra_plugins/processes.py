@@ -113,8 +113,7 @@ class Processes(Launcher):
         when all are done.
         """
         from elmo_bench import signals
-        from elmo_bench.launch import print_outcomes
-        from elmo_bench.schema import faults
+        from elmo_bench.launch import Progress, print_outcomes
 
         if any(override.startswith("hydra.sweep.subdir=") for override in self.overrides()):
             raise CompactHydraException(
@@ -122,10 +121,7 @@ class Processes(Launcher):
                 "hydra.sweep.dir"
             )
         configure_log(self.config.hydra.hydra_logging, self.config.hydra.verbose)
-        load = self.hydra_context.config_loader.load_sweep_config
-        configs = [load(self.config, [*overrides]) for overrides in job_overrides]
-        if wrong := dict.fromkeys(line for config in configs for line in faults(config)):
-            raise CompactHydraException("\n".join(wrong))
+        configs = self.composed(job_overrides)
         numbers = range(initial_job_idx, initial_job_idx + len(job_overrides))
         if self.config.get("dry_run"):
             for number, overrides in zip(numbers, job_overrides, strict=True):
@@ -137,13 +133,17 @@ class Processes(Launcher):
             log.info("The settings of these %d runs are right; nothing was run.", len(configs))
             sys.exit()
         folders, slots = self._folders(), self._slots()
+        progress = Progress(len(configs), self.n_jobs)
 
         def run(number: int, overrides: Sequence[str], config: DictConfig) -> "Outcome":
             slot = slots.get()
             try:
-                return self._run(number, [*overrides], config, folders, slot)
+                outcome = self._run(number, [*overrides], config, folders, slot)
             finally:
                 slots.put(slot)
+            if line := progress.line(number, outcome):
+                log.info(line)
+            return outcome
 
         log.info("%d runs, %d at a time: %s", len(job_overrides), self.n_jobs, folders.folder)
         with ThreadPoolExecutor(self.n_jobs) as pool, self.children.stopped_by_signals():
@@ -164,6 +164,16 @@ class Processes(Launcher):
             raise signals.Stopped(128 + self.children.signal)
         error = CompactHydraException(rest)
         return [returned(outcome, error) for outcome in outcomes.values()]
+
+    def composed(self, job_overrides: Sequence[Sequence[str]]) -> list[DictConfig]:
+        """The configs of all jobs, compared with what they may be."""
+        from elmo_bench.schema import faults
+
+        load = self.hydra_context.config_loader.load_sweep_config
+        configs = [load(self.config, [*overrides]) for overrides in job_overrides]
+        if wrong := dict.fromkeys(line for config in configs for line in faults(config)):
+            raise CompactHydraException("\n".join(wrong))
+        return configs
 
     def _folders(self) -> "RunFolders":
         """The folders of all launches; what other runs have left is looked for anew."""

@@ -1,11 +1,12 @@
 from .children import Children
 from .folders import RunFolders
 from .machine import cores, environment, gpus
-from .outcomes import Outcome, exit_status, print_outcomes
+from .outcomes import Outcome, Progress, exit_status, print_outcomes
 
 __all__ = [
     "Children",
     "Outcome",
+    "Progress",
     "RunFolders",
     "cores",
     "environment",

@@ -1,6 +1,8 @@
 """What became of a sweep's runs."""
 
 import signal
+import statistics
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +27,33 @@ class Outcome:
     def share(self, first: "Outcome") -> None:
         """Of a run that is the same as an earlier one: what became of that one."""
         self.folder, self.reason = first.folder, "" if first.folder else first.reason
+
+
+class Progress:
+    """How far a sweep is; several threads may ask at once."""
+
+    def __init__(self, runs: int, at_once: int) -> None:
+        self.runs, self.at_once = runs, at_once
+        self.lock, self.ended, self.seconds = threading.Lock(), 0, list[float]()
+
+    def line(self, number: int, outcome: Outcome) -> str:
+        """What is said when a run has ended: how many have, and about how long the others take.
+
+        Empty for the last, and for one that nothing was done for.
+        """
+        with self.lock:
+            self.ended += 1
+            if outcome.seconds:
+                self.seconds.append(outcome.seconds)
+            left = self.runs - self.ended
+            if not outcome.seconds or not left:
+                return ""
+            mean = statistics.fmean(self.seconds)
+            minutes = max(1, round(mean * left / min(self.at_once, left) / 60))
+            return (
+                f"#{number} {outcome.status} in {outcome.seconds:.0f} s; {self.ended} of "
+                f"{self.runs} runs have ended, the others take about {minutes} min"
+            )
 
 
 def exit_status(code: int) -> str:

@@ -29,7 +29,16 @@ from .folder import (
     unfinished,
     write_result,
 )
-from .identity import ELSEWHERE, Identity, acting, as_baseline, hash_files, is_baseline, settings
+from .identity import (
+    ELSEWHERE,
+    Identity,
+    acting,
+    as_baseline,
+    experiment,
+    hash_files,
+    is_baseline,
+    settings,
+)
 from .read import read_result
 
 __all__ = [
@@ -53,6 +62,7 @@ __all__ = [
     "dev_figure",
     "distinguishing",
     "equal",
+    "experiment",
     "finished",
     "full_keys",
     "goes_on_from",

@@ -49,6 +49,7 @@ ASIDE = (
     "encoder.vectors",
     "vocab.vectors",
     "checkpoint",
+    "out",
     "elmo.cache",
     "cache",
     "oversubscribe",
@@ -81,6 +82,11 @@ def settings(cfg: DictConfig) -> str:
     config = plain(cfg, unknown=("run_dir",))
     without = tuple(idle(config))
     return digest({key: value for key, value in leaves(config) if not below(key, without)})
+
+
+def experiment(config: Mapping[str, Any]) -> str:
+    """A digest of the settings of a resolved config that act, but for the seed."""
+    return digest({key: value for key, value in acting(config).items() if key != "seed"})
 
 
 def plain(cfg: DictConfig, unknown: tuple[str, ...] = ELSEWHERE) -> dict[str, Any]:

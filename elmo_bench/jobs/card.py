@@ -1,0 +1,253 @@
+"""`job=card`: an encoder on some tasks with some seeds, as a folder to share.
+
+The runs are those of a sweep over `elmo.mix`, which `hydra_plugins/cards.py` launches. The folder
+has what a report reads of them, without checkpoints, texts and paths of this machine.
+"""
+
+import json
+import logging
+import re
+import shlex
+import shutil
+import statistics
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+
+from elmo_bench import build, inputs
+from elmo_bench.launch import Outcome
+from elmo_bench.runs import as_text, experiment, result_of
+
+log = logging.getLogger(__name__)
+ABOUT, RUNS, README = "card.json", "runs", "README.md"
+REPORTS = ("index.html", "tables.md", "tables.tex", "tables.csv", "tables.json")
+OWN = (ABOUT, RUNS, README, *REPORTS)
+# Of a run's config: where things are on the machine that it ran on. Other paths keep their names.
+WHERE = ("run_dir", "outputs_dir", "data_dir", "cache_dir", "out", "checkpoint")
+PATH = re.compile(r"(?<![^=\[,'\"])[~/][^,\]'\"]*")
+OF_THE_CARD = ("job", "out", "resume", "outputs_dir", "cache_dir")  # what the command of a run alone does not say
+OF_A_RUN = ("seed", "folder", "command", "identity", "metrics", "device", "commit", "versions")
+DIGITS = 12  # of a hash, as a table shows it
+Encoders = Mapping[str, dict[str, Any]]  # what is said of each, by its settings
+TEXT = """\
+# {encoders} on {tasks}
+
+{count} runs of elmo-bench, seeds {seeds}: each task without an encoder (`none`), with the learned
+mix of the encoder's layers (`all`), and with each layer alone (0 is the lowest).
+`index.html` opens in any browser and says how to read it.
+
+| file | |
+|---|---|
+| `index.html` | tables, plots, tests |
+| `tables.md`, `.tex`, `.csv`, `.json` | the tables |
+| `runs/` | of each run `result.json` (figures, settings, versions), `metrics.csv` (its epochs), |
+| | `counts/` (its test examples, which the tests of significance need) |
+| `card.json` | each setting, its figures, and fingerprints of what it read |
+
+Beside other cards, or runs of yours (a run that is in two of them counts once):
+
+    python run.py job=report 'runs=[THIS_FOLDER,ANOTHER]' 'columns=[encoder,elmo.mix]' \\
+        'baseline=[none,none]' output=both.html
+
+## How it was made
+
+    {command}
+
+{failed}
+| | |
+|---|---|
+{facts}
+
+One command for each run:
+
+{commands}
+"""
+
+
+def folder(configs: Sequence[DictConfig]) -> Path:
+    """The folder to share. Raises ValueError where there is something else in it."""
+    names = dict.fromkeys(str(config.encoder.name) for config in configs)
+    path = Path(configs[0].out or Path(configs[0].outputs_dir, "card", "+".join(names)))
+    if path.exists() and not path.is_dir():
+        raise ValueError(f"out={path} is no folder")
+    present = {each.name for each in path.iterdir()} if path.is_dir() else set()
+    if others := present - {*OWN} if ABOUT in present else present:
+        raise ValueError(
+            f"out={path} holds {min(others)}, which job=card has not written: choose another folder"
+        )
+    return path.absolute()
+
+
+def encoders(configs: Iterable[DictConfig]) -> Encoders:
+    """Each encoder's number of layers, width and fingerprint. Raises ValueError for `none`."""
+    built: dict[str, dict[str, Any]] = {}
+    for config in configs:
+        if (key := _key(OmegaConf.to_container(config.encoder, resolve=True))) in built:
+            continue
+        config = config.copy()
+        config.elmo.adapt = False  # an adapted one has as many layers
+        encoder = build.encoder(config)
+        built[key] = {
+            "name": config.encoder.name,
+            "layers": encoder.num_layers,
+            "dim": encoder.dim,
+            "fingerprint": encoder.fingerprint(),
+        }
+    return built
+
+
+def _key(encoder: Any) -> str:
+    return json.dumps(encoder, sort_keys=True)
+
+
+def mixes(config: DictConfig, encoders: Encoders) -> list[list[str]]:
+    """The overrides of what is compared: no layers, their learned mix, each alone; none where the
+    command says which.
+    """
+    if "elmo.mix" in inputs.overridden(config):
+        return [[]]
+    layers = encoders[_key(OmegaConf.to_container(config.encoder, resolve=True))]["layers"]
+    values = ["none", "all", *(range(layers) if layers > 1 else ())]
+    return [[f"elmo.mix={value}"] for value in values]
+
+
+def write(
+    folder: Path, outcomes: Iterable[Outcome], encoders: Encoders, report: Callable[..., None]
+) -> None:
+    """Write the folder anew, with what `report` makes of the runs; nothing where none finished."""
+    outcomes = [outcome for outcome in outcomes if outcome.same_as is None]
+    finished = {outcome.folder: outcome for outcome in outcomes if outcome.folder}
+    if not finished:
+        log.warning("no run has finished: %s is not written", folder)
+        return
+    part = folder.with_name(f".{folder.name}.part")
+    shutil.rmtree(part, ignore_errors=True)
+    (part / RUNS).mkdir(parents=True)
+    runs = [
+        _copy(source, part / RUNS, encoders) | {"command": command(outcome.overrides, OF_THE_CARD)}
+        for source, outcome in finished.items()
+    ]
+    has_baseline = any(run["config"]["elmo"]["mix"] == "none" for run in runs)
+    baseline = "none" if has_baseline else None
+    report(part, runs=RUNS, columns="elmo.mix", baseline=baseline, output=[*REPORTS])
+    about = {
+        "command": command(sys.argv[1:]),
+        "written": datetime.now(UTC).isoformat(timespec="seconds"),
+        "encoders": [*encoders.values()],
+        "cells": [*_cells(runs)],
+        "failed": [
+            command(outcome.overrides, OF_THE_CARD) for outcome in outcomes if not outcome.folder
+        ],
+    }
+    (part / ABOUT).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
+    (part / README).write_text(_readme(about, runs), encoding="utf-8")
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in OWN:
+        path = folder / name
+        shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+        (part / name).rename(path)
+    part.rmdir()
+    log.info("a folder to share: %s", folder)
+
+
+def command(overrides: Iterable[str], without: Sequence[str] = ()) -> str:
+    """What is typed for these overrides; of a path, its name."""
+    said = [each for each in overrides if each.partition("=")[0] not in without]
+    return shlex.join(["python", "run.py", *map(portable, said)])
+
+
+def portable(value: Any) -> Any:
+    """A setting, or a config, without where things are on this machine.
+
+    >>> portable("data_dir=/home/me/corpora"), portable("encoder.model=google/electra-base")
+    ('data_dir=corpora', 'encoder.model=google/electra-base')
+    """
+    if isinstance(value, dict):
+        return {key: None if key in WHERE else portable(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [*map(portable, value)]
+    if isinstance(value, str):
+        return PATH.sub(lambda path: Path(path[0]).name, value)
+    return value
+
+
+def _copy(source: Path, target: Path, encoders: Encoders) -> dict[str, Any]:
+    """Copy what a report reads of a run into a folder of its own below `target`: its result, with
+    the name of that `folder` and the `fingerprint` of its encoder.
+    """
+    result = result_of(source)
+    encoder = encoders.get(_key(result["config"]["encoder"]), {})
+    config = result["config"] = portable(result["config"])
+    words = (config["task"]["name"], config["encoder"]["name"], config["elmo"]["mix"])
+    name = "-".join([*map(as_text, words), f"seed{config['seed']}"])
+    count = sum(1 for _ in target.glob(f"{name}*"))  # which differ in further settings
+    folder = target / (f"{name}-{count + 1}" if count else name)
+    folder.mkdir()
+    (folder / "result.json").write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+    if (curves := source / "metrics.csv").is_file():
+        shutil.copy(curves, folder / curves.name)
+    if (counts := source / "counts").is_dir():
+        shutil.copytree(counts, folder / counts.name)
+    own = {"folder": f"{target.name}/{folder.name}", "fingerprint": encoder.get("fingerprint")}
+    return result | own
+
+
+def _cells(runs: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Of runs that differ by their seed alone: what they are, what they read, their figures."""
+    cells = defaultdict(list)
+    for run in runs:
+        cells[experiment(run["config"]), *run["inputs"].values()].append(run)
+    for same in cells.values():
+        first = same[0]
+        config, names = first["config"], [name for name in OF_A_RUN if name in first]
+        yield {
+            "task": config["task"]["name"],
+            "data": config["data"]["name"],
+            "encoder": config["encoder"]["name"],
+            "elmo.mix": config["elmo"]["mix"],
+            "fingerprints": {"encoder": first["fingerprint"], **first["inputs"]},
+            "mean": {
+                name: statistics.fmean(run["metrics"][name] for run in same)
+                for name in first["metrics"]
+            },
+            "runs": [{name: run[name] for name in names} for run in same],
+        }
+
+
+def _readme(about: Mapping[str, Any], runs: Sequence[Mapping[str, Any]]) -> str:
+    """What the folder is, for whoever gets it."""
+
+    def several(values: Iterable[Any]) -> str:
+        return ", ".join(dict.fromkeys(map(str, values)))
+
+    facts = {
+        "encoder": several(
+            f"{each['name']}: {each['layers']} layers of {each['dim']} numbers, fingerprint "
+            f"{each['fingerprint'][:DIGITS]}"
+            for each in about["encoders"]
+        ),
+        "data": several(
+            f"{run['config']['data']['name']} {name.partition('.')[2]} {digest[:DIGITS]}"
+            for run in runs
+            for name, digest in run["inputs"].items()
+            if name.startswith("data.")
+        ),
+        "device": several(run["device"] for run in runs),
+        "commit": several(run.get("commit") for run in runs),
+    } | {name: several(run["versions"][name] for run in runs) for name in runs[0]["versions"]}
+    failed = "".join(f"    {each}\n" for each in about["failed"])
+    return TEXT.format(
+        encoders=several(each["name"] for each in about["encoders"]),
+        tasks=several(run["config"]["task"]["name"] for run in runs),
+        count=len(runs),
+        seeds=several(run["seed"] for run in runs),
+        command=about["command"],
+        failed=f"Of these runs {len(about['failed'])} did not finish:\n\n{failed}" * bool(failed),
+        facts="\n".join(f"| {name} | {value} |" for name, value in facts.items()),
+        commands="".join(f"    {run['command']}\n" for run in runs),
+    )

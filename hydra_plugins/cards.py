@@ -1,0 +1,52 @@
+"""Hydra's launcher of `job=card`: each run of a sweep becomes one for each choice of layers, and
+what they leave makes a folder to share.
+"""
+
+import contextlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from hydra.core.utils import JobReturn, configure_log
+from hydra.errors import CompactHydraException
+from hydra.types import RunMode
+
+from .processes import Processes
+
+
+class Cards(Processes):
+    """A sweep over tasks and seeds becomes one over the layers, too: without the encoder, with the
+    learned mix of its layers, with each layer alone; unless the command itself says `elmo.mix`.
+    """
+
+    def launch(
+        self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int
+    ) -> Sequence[JobReturn]:
+        """Run all, and write the folder of those that have finished, also where some failed."""
+        from elmo_bench.jobs import card
+
+        configure_log(self.config.hydra.hydra_logging, self.config.hydra.verbose)
+        try:
+            configs = self.composed(job_overrides)
+            folder, encoders = card.folder(configs), card.encoders(configs)
+            jobs = [
+                [*overrides, *mix]
+                for overrides, config in zip(job_overrides, configs, strict=True)
+                for mix in card.mixes(config, encoders)
+            ]
+            returned = super().launch(jobs, initial_job_idx)
+            card.write(folder, self.outcomes.values(), encoders, self.report)
+        except (ValueError, OSError) as error:
+            raise CompactHydraException(str(error)) from error
+        return returned
+
+    def report(self, folder: Path, **settings: Any) -> None:
+        """What `job=report` does with these settings in a folder: no path says where that is."""
+        from elmo_bench.jobs.report import report
+
+        name, load = self.config.hydra.job.config_name, self.hydra_context.config_loader
+        cfg = load.load_configuration(name, ["job=report"], RunMode.RUN)
+        del cfg.hydra
+        cfg.update(settings)
+        with contextlib.chdir(folder):
+            report(cfg)
