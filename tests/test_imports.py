@@ -64,6 +64,7 @@ MAY = {
             "files",
             "foreign",
             "inputs",
+            "launch",
             "layer_file",
             "lm",
             "metrics",

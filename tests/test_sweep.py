@@ -18,7 +18,7 @@ from hydra.errors import CompactHydraException
 from omegaconf import OmegaConf
 
 from elmo_bench import inputs
-from elmo_bench.launch import exit_status, gpus, machine
+from elmo_bench.launch import Outcome, Progress, exit_status, gpus, machine
 from elmo_bench.runs import Identity, Result, begin, finished, write_result
 from elmo_bench.signals import Stopped
 from hydra_plugins import processes
@@ -150,6 +150,16 @@ def test_side_by_side(sweep, tmp_path):
     sweep(
         n_jobs=2, a=meet.replace("{other}", "b"), b=meet.replace("{other}", "a")
     )  # each waits for the other
+
+
+def test_how_long_the_others_take():
+    progress = Progress(5, at_once=2)
+    assert progress.line(0, Outcome([], "finished before", folder=Path())) == ""
+    said = progress.line(2, Outcome([], "done", seconds=200.0, folder=Path()))
+    assert said == "#2 done in 200 s; 2 of 5 runs have ended, the others take about 5 min"
+    assert "3 of 5 runs have ended, the others take about 2 min" in progress.line(
+        1, Outcome([], "failed", seconds=20.0)
+    )
 
 
 def test_a_stopped_sweep_leaves_nothing_behind(sweep, tmp_path, capfd):

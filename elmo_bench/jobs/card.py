@@ -30,7 +30,13 @@ OWN = (ABOUT, RUNS, README, *REPORTS)
 # Of a run's config: where things are on the machine that it ran on. Other paths keep their names.
 WHERE = ("run_dir", "outputs_dir", "data_dir", "cache_dir", "out", "checkpoint")
 PATH = re.compile(r"(?<![^=\[,'\"])[~/][^,\]'\"]*")
-OF_THE_CARD = ("job", "out", "resume", "outputs_dir", "cache_dir")  # what the command of a run alone does not say
+OF_THE_CARD = (
+    "job",
+    "out",
+    "resume",
+    "outputs_dir",
+    "cache_dir",
+)  # what the command of a run alone does not say
 OF_A_RUN = ("seed", "folder", "command", "identity", "metrics", "device", "commit", "versions")
 DIGITS = 12  # of a hash, as a table shows it
 Encoders = Mapping[str, dict[str, Any]]  # what is said of each, by its settings
@@ -129,7 +135,7 @@ def write(
     shutil.rmtree(part, ignore_errors=True)
     (part / RUNS).mkdir(parents=True)
     runs = [
-        _copy(source, part / RUNS, encoders) | {"command": command(outcome.overrides, OF_THE_CARD)}
+        _copy(source, part, encoders) | {"command": command(outcome.overrides, OF_THE_CARD)}
         for source, outcome in finished.items()
     ]
     has_baseline = any(run["config"]["elmo"]["mix"] == "none" for run in runs)
@@ -176,25 +182,25 @@ def portable(value: Any) -> Any:
     return value
 
 
-def _copy(source: Path, target: Path, encoders: Encoders) -> dict[str, Any]:
-    """Copy what a report reads of a run into a folder of its own below `target`: its result, with
+def _copy(source: Path, part: Path, encoders: Encoders) -> dict[str, Any]:
+    """Copy what a report reads of a run into a folder of its own below `part`: its result, with
     the name of that `folder` and the `fingerprint` of its encoder.
     """
     result = result_of(source)
     encoder = encoders.get(_key(result["config"]["encoder"]), {})
     config = result["config"] = portable(result["config"])
     words = (config["task"]["name"], config["encoder"]["name"], config["elmo"]["mix"])
-    name = "-".join([*map(as_text, words), f"seed{config['seed']}"])
-    count = sum(1 for _ in target.glob(f"{name}*"))  # which differ in further settings
-    folder = target / (f"{name}-{count + 1}" if count else name)
-    folder.mkdir()
-    (folder / "result.json").write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+    stem = re.sub(r"[^\w.-]+", "_", "-".join([*map(as_text, words), f"seed{config['seed']}"]))
+    # Runs may differ in further settings.
+    names = (f"{RUNS}/{stem}{number}" for number in ("", *(f"-{n}" for n in range(2, 10_000))))
+    name = next(name for name in names if not (part / name).exists())
+    (part / name).mkdir()
+    (part / name / "result.json").write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
     if (curves := source / "metrics.csv").is_file():
-        shutil.copy(curves, folder / curves.name)
+        shutil.copy(curves, part / name)
     if (counts := source / "counts").is_dir():
-        shutil.copytree(counts, folder / counts.name)
-    own = {"folder": f"{target.name}/{folder.name}", "fingerprint": encoder.get("fingerprint")}
-    return result | own
+        shutil.copytree(counts, part / name / counts.name)
+    return result | {"folder": name, "fingerprint": encoder.get("fingerprint")}
 
 
 def _cells(runs: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
