@@ -1,6 +1,7 @@
 """`job=report`: finished runs side by side."""
 
 import logging
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,24 @@ from elmo_bench.files import atomic
 from elmo_bench.outputs import begins, check_output
 
 log = logging.getLogger(__name__)
-FORMATS = {
+
+
+def _svg(written: Sequence[reports.Report]) -> bytes:
+    from elmo_bench.report import document  # matplotlib is paid for where something is drawn
+
+    return document.svg(written)
+
+
+def _pdf(written: Sequence[reports.Report]) -> bytes:
+    from elmo_bench.report import document
+
+    return document.pdf(written)
+
+
+FORMATS: dict[str, Callable[[Sequence[reports.Report]], str | bytes]] = {
     ".html": reports.page,
-    ".svg": reports.picture,
+    ".svg": _svg,
+    ".pdf": _pdf,
     ".md": reports.markdown,
     ".tex": reports.latex,
     ".csv": reports.as_csv,
@@ -29,7 +45,10 @@ OWN = {
     # The title was the mark of pages before they had titles of their own.
     ".html": f'<!DOCTYPE html>.*(<meta name="generator" content="{reports.GENERATOR}"/>'
     "|<title>elmo-bench: report</title>)",
-    ".svg": '<svg [^>]*style="font: 14px system-ui, sans-serif"><style>',
+    # The style was the mark of pictures before they had one of their own.
+    ".svg": f'<svg [^>]*(data-generator="{reports.GENERATOR}"'
+    '|style="font: 14px system-ui, sans-serif"><style>)',
+    ".pdf": f"%PDF-.*/Creator \\({reports.GENERATOR}\\)",
     ".md": TITLE,
     ".tex": TITLE,
     ".csv": "[^\\n]*mean,deviation,runs,best",
@@ -82,9 +101,11 @@ def report(cfg: DictConfig) -> None:
         console.print(Text(reports.plain(note)))
     writers = FORMATS | {".html": partial(reports.page, title=settings["title"])}
     for path in outputs:
-        text = writers[path.suffix](written)
+        content = writers[path.suffix](written)
+        if isinstance(content, str):
+            content = content.encode(errors="backslashreplace")
         with atomic(path) as part:
-            part.write_text(text, encoding="utf-8", errors="backslashreplace")
+            part.write_bytes(content)
         log.info("written: %s", path)
     if "wandb" in loggers:
         kept = {key: value for key, value in loggers["wandb"].items() if key != "_target_"}

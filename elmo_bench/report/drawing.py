@@ -9,6 +9,7 @@ import textwrap
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
@@ -30,10 +31,11 @@ COLORS = ("#0072b2", "#c14f00", "#00805c", "#b3508c", "#8a6d00", "#5b5bd6")
 # What the page's style sheet calls them, which has others for the dark.
 VARIABLES = {color: f"--c{k}" for k, color in enumerate(COLORS)}
 VARIABLES |= {INK: "--ink", SOFT: "--soft", FAINT: "--faint", PAPER: "--paper"}
-MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-DASHES = ((), (5, 2), (1.5, 1.5), (6, 1.5, 1.5, 1.5))
-SIZE = 8  # of text
+MARKERS = ("o", "s", "^", "D", "v", "P", "p")
+DASHES = ((), (6, 2), (6, 2, 1.5, 2), (6, 1.5, 1.5, 1.5, 1.5, 1.5))
+SIZE, HEADING = 8, 10  # of text
 MARGIN = 6  # points around a file's picture
+GUTTER, NUMBERS = 0.2, 0.33  # inches between panels, and left of one for the numbers of its y axis
 LINE = 0.155  # from a line of text to the next
 SETTINGS: dict[Any, Any] = {
     "font.family": "DejaVu Sans",  # comes with matplotlib: the same layout everywhere
@@ -66,7 +68,7 @@ SETTINGS: dict[Any, Any] = {
     "svg.hashsalt": GENERATOR,
     "pdf.fonttype": 42,  # TrueType: text that can be searched
 }
-SVG = "http://www.w3.org/2000/svg"
+SVG, XLINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
 FONT = "system-ui, -apple-system, 'Segoe UI', Arial, 'DejaVu Sans', sans-serif"
 
 
@@ -87,7 +89,7 @@ class Look(NamedTuple):
         return style | {"color": self.color, "markeredgewidth": 0.9} | others
 
 
-PLAIN = Look(SOFT, "o", ())  # of a baseline
+PLAIN = Look(SOFT, "X", (1.2, 1.2))  # of a baseline
 
 
 def look(number: int) -> Look:
@@ -125,6 +127,11 @@ class Sheet:
             self.text(left, self.top, line, **style)
             self.top += LINE
 
+    def name(self, right: float, middle: float, lines: Sequence[str]) -> None:
+        """What a line of a panel is called: lines of text that end left of it."""
+        for number, line in enumerate(lines):
+            self.text(right, middle + LINE * (number - len(lines) / 2), line, ha="right")
+
     def legend(self, entries: Sequence[tuple[Sequence[Line2D], str]]) -> None:
         """Marks and what they mean, in lines across, and `top` below them."""
         room, gap = 0.28, 0.18
@@ -141,6 +148,32 @@ class Sheet:
             self.text(left + room, self.top, text)
             left += reach
         self.top += LINE + 0.02 if entries else 0
+
+    def panel_width(self, across: int) -> float:
+        """Of the axes of so many panels side by side."""
+        return (self.width - GUTTER * (across - 1)) / across - NUMBERS
+
+    def panels(
+        self, titles: Sequence[tuple[str, str]], *, across: int, height: float
+    ) -> list[Axes]:
+        """Panels in rows of so many, each below its title (bold) and that of its y axis."""
+        width = self.panel_width(across) + NUMBERS
+        panels = []
+        for first in range(0, len(titles), across):
+            row = titles[first : first + across]
+            bold = [wrapped(title, width, weight="bold") if title else [] for title, _ in row]
+            units = [wrapped(unit, width) for _, unit in row]
+            depth, below = max(map(len, bold)), max(map(len, units))
+            bottom = self.top + (depth + below) * LINE + 0.06
+            for number, (title, unit) in enumerate(zip(bold, units, strict=True)):
+                left = number * (width + GUTTER)
+                for k, line in enumerate(title):
+                    self.text(left, self.top + k * LINE, line, weight="bold")
+                for k, line in enumerate(unit):
+                    self.text(left, bottom - 0.06 + (k - len(unit)) * LINE, line)
+                panels.append(self.axes(left + NUMBERS, bottom, width - NUMBERS, height))
+            self.top = bottom + height + 0.19 + LINE + 0.08
+        return panels
 
     def finish(self) -> Figure:
         """The figure, as high as what is on it."""
@@ -183,12 +216,15 @@ class Plot(NamedTuple):
     draw: Callable[[Sheet], None]
 
 
-def figure(plots: Sequence[Plot], width: float = WIDE) -> Figure:
-    """The plots below each other."""
+def figure(plots: Sequence[Plot], width: float = WIDE, headings: Sequence[str] = ()) -> Figure:
+    """The plots below each other, each below its heading if there are any."""
     with styled():
         sheet = Sheet(width)
         for number, plot in enumerate(plots):
-            sheet.top += 0.25 if number else 0.0
+            sheet.top += 0.3 if number else 0.0
+            if headings:
+                sheet.lines(0.0, headings[number], width, weight="bold", size=HEADING)
+                sheet.top += 0.08
             plot.draw(sheet)
         return sheet.finish()
 
@@ -222,9 +258,9 @@ def _variable(match: re.Match[str]) -> str:
     return f"var({VARIABLES[match[0]]})" if match[0] in VARIABLES else match[0]
 
 
-def standalone_svg(plots: Sequence[Plot]) -> bytes:
+def standalone_svg(plots: Sequence[Plot], headings: Sequence[str] = ()) -> bytes:
     """The plots as an SVG file for a document, on white; the same bytes for the same plots."""
-    drawn = figure(plots)
+    drawn = figure(plots, WIDE, headings)
     root = _svg(drawn, " ".join(f"{plot.title} {plot.description}" for plot in plots))
     width, height = (f"{72 * inches + 2 * MARGIN:.4g}" for inches in drawn.get_size_inches())
     corner = {"x": f"-{MARGIN}", "y": f"-{MARGIN}"}
@@ -236,9 +272,9 @@ def standalone_svg(plots: Sequence[Plot]) -> bytes:
     return ElementTree.tostring(root, encoding="utf-8", xml_declaration=False) + b"\n"
 
 
-def pdf(plots: Sequence[Plot]) -> bytes:
+def pdf(plots: Sequence[Plot], headings: Sequence[str] = ()) -> bytes:
     """The plots as a PDF of one page, as large as they are; the same bytes for the same plots."""
-    file, drawn = io.BytesIO(), figure(plots)
+    file, drawn = io.BytesIO(), figure(plots, WIDE, headings)
     about = {"Creator": GENERATOR, "Producer": GENERATOR, "CreationDate": None}
     with styled():
         drawn.savefig(file, format="pdf", metadata=about | {"Title": plain(plots[0].title)})
@@ -280,15 +316,21 @@ def _svg(figure: Figure, alternative_text: str) -> ElementTree.Element:
 def _marks(
     parent: ElementTree.Element, shapes: dict[str | None, ElementTree.Element]
 ) -> Iterator[ElementTree.Element]:
-    """What is drawn, in order and without groups; a shape that is used often, each time as such."""
-    for element in parent:
-        if element.tag == "g":
-            yield from _marks(element, shapes)
-        elif element.tag == "use":
+    """What is drawn, in order and without groups; marks of a kind that follow each other are one
+    path.
+    """
+    marks: dict[tuple[str, str], list[str]] = {}
+    for element in _leaves(parent):
+        kind = None
+        if element.tag == "use":
             shape = shapes[element.get(f"{{{XLINK}}}href", "").removeprefix("#")]
-            place = " ".join(_short(element.get(axis, "0")) for axis in "xy")
-            about = {"d": _short(shape.get("d", "")), "transform": f"translate({place})"}
-            yield ElementTree.Element("path", about | {"style": _style(shape, element)})
+            kind = shape.get("d", ""), _style(shape, element)
+        if marks and kind not in marks:
+            ((_, style), drawn) = marks.popitem()
+            yield ElementTree.Element("path", {"d": "".join(drawn), "style": style})
+        if kind:
+            x, y = (float(element.get(axis, 0)) for axis in "xy")
+            marks.setdefault(kind, []).append(_mark(kind[0], x, y))
         elif element.tag == "path" and (style := _style(element)) != "fill:none":
             yield ElementTree.Element("path", {"d": _short(element.get("d", "")), "style": style})
         elif element.tag == "text":
@@ -296,9 +338,35 @@ def _marks(
             text = ElementTree.Element("text", about | {"style": _style(element)})
             text.text = element.text
             yield text
+    for (_, style), drawn in marks.items():
+        yield ElementTree.Element("path", {"d": "".join(drawn), "style": style})
 
 
-XLINK = "http://www.w3.org/1999/xlink"
+def _leaves(parent: ElementTree.Element) -> Iterator[ElementTree.Element]:
+    for element in parent:
+        if element.tag == "g":
+            yield from _leaves(element)
+        elif element.tag != "defs":
+            yield element
+
+
+def _mark(shape: str, x: float, y: float) -> str:
+    """A path of a shape around the origin, moved: a circle where it is curved, else a polygon.
+
+    >>> _mark("M 0 -4 L 0 4", 10.0, 20.0)
+    'M10 16l0 8'
+    """
+    numbers = [float(one) for one in re.findall(r"-?[\d.]+(?:e-?\d+)?", shape)]
+    if "C" in shape:
+        r = max(numbers)
+        arc = f"a{r:.2f} {r:.2f} 0 1 0"
+        return _short(f"M{x - r:.2f} {y:.2f}{arc} {2 * r:.2f} 0{arc} {-2 * r:.2f} 0z")
+    points = list(zip(numbers[::2], numbers[1::2], strict=True))
+    steps = "".join(
+        f"l{there[0] - here[0]:.2f} {there[1] - here[1]:.2f}" for here, there in pairwise(points)
+    )
+    end = "z" if shape.strip().endswith("z") else ""
+    return _short(f"M{x + points[0][0]:.2f} {y + points[0][1]:.2f}{steps}{end}")
 
 
 def _short(numbers: str) -> str:
@@ -319,6 +387,8 @@ def _style(*elements: ElementTree.Element) -> str:
             name, _, value = one.partition(":")
             declared[name.strip()] = value.strip()
     declared.pop("font-family", None)  # as of the whole
+    if "stroke" in declared:
+        declared.setdefault("stroke-width", "1")  # whatever the page says of paths
     if font := declared.pop("font", None):
         size = re.search(r"[\d.]+px", font)
         declared |= {"font-size": size[0]} if size else {}
@@ -333,17 +403,30 @@ def text_width(text: str, *, size: float = SIZE, weight: str = "normal") -> floa
     return points / 72
 
 
-def wrapped(text: str, width: float, *, most: int = 99) -> list[str]:
-    """The text in lines of this width, broken between words; what goes beyond the most lines is
-    left out, which an ellipsis says.
-    """
+def wrapped(text: str, width: float, *, weight: str = "normal") -> list[str]:
+    """The text in lines of about this width, broken between words where it can be."""
     text = plain(text)
-    per_character = max(text_width(text) / max(1, len(text)), 0.03)
-    lines = textwrap.wrap(text, max(4, int(width / per_character))) or [""]
-    return lines if len(lines) <= most else [*lines[: most - 1], f"{lines[most - 1][:-1]}…"]
+    per_character = max(text_width(text, weight=weight) / max(1, len(text)), 0.03)
+    return textwrap.wrap(text, max(4, int(width / per_character))) or [""]
 
 
 def value_axis(axis: Any, ticks: int) -> None:
-    """Round numbers and a faint grid."""
+    """Round numbers and a faint grid, from a point on where all values are nearly one."""
+    low, high = axis.get_view_interval()
+    if high - low < 1:
+        axis.set_view_interval((low + high - 1) / 2, (low + high + 1) / 2, ignore=True)
     axis.set_major_locator(MaxNLocator(nbins=ticks, steps=[1, 2, 2.5, 5, 10]))
     axis.grid(True)
+
+
+def category_axis(axes: Axes, width: float, marks: Mapping[float, str], title: str) -> None:
+    """The x axis of a panel of this width, with a text at each place, as far as there is room."""
+    low, high = axes.get_xlim()
+    shown: dict[float, str] = {}
+    end = -1.0
+    for x, text in sorted(marks.items()):
+        middle, reach = (x - low) / (high - low) * width, text_width(text) / 2
+        if middle - reach > end + 0.06:
+            shown[x], end = text, middle + reach
+    axes.set_xticks([*shown], [plain(text) for text in shown.values()])
+    axes.set_xlabel(plain(title), labelpad=3)

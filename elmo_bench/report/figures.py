@@ -19,17 +19,15 @@ from .drawing import (
     inline,
     inline_svg,
     key,
-    pdf,
-    standalone_svg,
     text_width,
     value_axis,
     wrapped,
 )
-from .looks import column_looks, column_titles, counted, metric, percents, row_title
+from .looks import column_looks, column_titles, counted, metric, percents, row_title, sentence
 from .significance import LEVEL
 from .table import Cell, Key, Report
 
-__all__ = ["comparison", "inline", "inline_svg", "pdf", "standalone_svg"]
+__all__ = ["comparison", "inline", "inline_svg"]
 
 MOST = 6  # rows that an alternative text goes through
 DOT, DIAMOND, ARROW = 3.8, 5.5, 4.0  # points across
@@ -72,7 +70,7 @@ def comparison(report: Report) -> Plot | None:
     shown += f" in {counted(len(rows), 'row')}" if len(rows) > 1 else ""
     shown += ", every run a dot" + (", with the differences." if _tested(report) else ".")
     return Plot(
-        f"{report.title}: {shown}" if report.title else shown.capitalize(),
+        sentence(report.title, shown),
         " ".join(_in_words(report, row) for row in rows[:MOST]),
         _reading(report),
         lambda sheet: _draw(sheet, report),
@@ -81,6 +79,13 @@ def comparison(report: Report) -> Plot | None:
 
 def _rows(report: Report) -> list[Key]:
     return list(dict.fromkeys(cell.row for cell in report.cells))
+
+
+def _row_title(report: Report, row: Key) -> str:
+    """With what its figures are, where rows differ in that."""
+    cells = [cell for cell in report.cells if cell.row == row]
+    title, unit = row_title(report, row), metric(report, cells=cells)
+    return title if unit == metric(report) else f"{title}: {unit.removesuffix(', %')}"
 
 
 def _tested(report: Report) -> bool:
@@ -95,7 +100,7 @@ def _in_words(report: Report, row: Key) -> str:
             low, high = (f"{100 * end:+.2f}" for end in cell.comparison.test.interval)
             part += f" (difference {100 * cell.comparison.difference:+.2f}, {low} to {high})"
         parts.append(part.replace("-", "−"))
-    return f"{row_title(report, row) or 'Means'}: {'; '.join(parts)}."
+    return f"{_row_title(report, row) or 'Means'}: {'; '.join(parts)}."
 
 
 def _reading(report: Report) -> str:
@@ -116,7 +121,7 @@ def _draw(sheet: Sheet, report: Report) -> None:
     rows, cut = _rows(report), False
     for row in rows:
         lines = _lines(report, row, layout.label)
-        if title := row_title(report, row):
+        if title := _row_title(report, row):
             sheet.lines(0.0, title, sheet.width, weight="bold")
         last = row == rows[-1]
         cut |= _row(sheet, report, lines, layout, last)
@@ -209,9 +214,7 @@ def _row(sheet: Sheet, report: Report, lines: Sequence[Line], layout: Layout, la
         _runs(left, line, middle, layout.figures, interval=layout.differences <= 0)
         if layout.differences > 0 and line.cell.comparison:
             cut |= _difference(right, line, middle, layout.reach)
-        for number, text in enumerate(line.name):
-            top = sheet.top + middle + LINE * (number - len(line.name) / 2)
-            sheet.text(layout.label - 0.08, top, text, ha="right")
+        sheet.name(layout.label - 0.08, sheet.top + middle, line.name)
         below += line.height
     for axes, numbered, width in panels:
         axes.set(ylim=(height, 0), yticks=[])

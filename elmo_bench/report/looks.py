@@ -1,5 +1,7 @@
 """How a report's cells are called and drawn in its figures, the same in all of them."""
 
+from collections.abc import Sequence
+
 from elmo_bench.runs import Run
 
 from . import names
@@ -12,22 +14,21 @@ def all_runs(report: Report) -> list[Run]:
     return [run for cell in report.cells for run in cell.runs]
 
 
-def metric(report: Report, split: str | None = None) -> str:
-    """What the figures are: "test entity F1, %", or "test figure, %" where tasks have several."""
-    titles = {names.metric_title(run, report.metric) for run in all_runs(report)}
+def metric(report: Report, split: str | None = None, cells: Sequence[Cell] | None = None) -> str:
+    """What the figures are, of all cells or some: "test entity F1, %", or "test figure, %" where
+    they are several things.
+    """
+    runs = [run for cell in cells or report.cells for run in cell.runs]
+    # By task: runs of an earlier version may have an earlier title.
+    by_task = {
+        run["config"]["task"]["name"]: names.metric_title(run, report.metric) for run in runs
+    }
+    titles = {*by_task.values()}
     return f"{split or report.split} {min(titles) if len(titles) == 1 else 'figure'}, %"
 
 
 def row_title(report: Report, row: Key) -> str:
-    """What a row is and, where the rows differ in that, what its figures are."""
-    titles = {
-        names.metric_title(run, report.metric): cell.row
-        for cell in report.cells
-        for run in cell.runs
-    }
-    title = names.name(report.rows, row, names.task_titles(all_runs(report))) if row else ""
-    run = next(cell.runs[0] for cell in report.cells if cell.row == row)
-    return title if len(titles) == 1 else f"{title}: {names.metric_title(run, report.metric)}"
+    return names.name(report.rows, row, names.task_titles(all_runs(report))) if row else ""
 
 
 def column_titles(report: Report) -> dict[Key, str]:
@@ -55,3 +56,12 @@ def counted(count: int, noun: str) -> str:
     ('1 run', '3 runs')
     """
     return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def sentence(title: str, shown: str) -> str:
+    """What a figure shows, after the title of its report if that has one.
+
+    >>> sentence("", "test F1 by layer."), sentence("Books", "test F1 by layer.")
+    ('Test F1 by layer.', 'Books: test F1 by layer.')
+    """
+    return f"{title}: {shown}" if title else f"{shown[:1].upper()}{shown[1:]}"

@@ -6,11 +6,12 @@ from xml.etree import ElementTree
 
 import pytest
 
-from elmo_bench.report import drawing, figures, significance
+from elmo_bench.report import curves, document, drawing, figures, noise, profiles, significance
 from elmo_bench.report.drawing import COLORS, PAPER, VARIABLES
 from elmo_bench.report.table import Cell, Comparison, Report
 
-RUN = {"config": {"task": {"name": "ner", "monitor": "f1"}}, "mix": {}}
+TASK = {"name": "ner", "monitor": "f1"}
+RUN = {"config": {"task": TASK}, "mix": {}, "seed": 1}
 
 
 def cell(row, column, figures, comparison=None, run=RUN):
@@ -74,7 +75,7 @@ def marks(figure):
 def test_every_run_is_a_dot_and_every_difference_has_its_interval():
     plot = figures.comparison(compared())
     easy, easy_differences, _, hard_differences = panels = marks(drawing.figure([plot]))
-    assert [x for mark, x, _ in easy if mark == "o"] == pytest.approx([70, 71, 72, 81, 82, 83])
+    assert [x for mark, x, _ in easy if mark in "oX"] == pytest.approx([70, 71, 72, 81, 82, 83])
     assert [x for mark, x, _ in easy if mark == "|"] == pytest.approx([71, 82])
     assert len(panels) == 4
     # Filled where it is significant, hollow elsewhere; a far longer interval ends in arrows.
@@ -153,3 +154,144 @@ def test_files_are_the_same_bytes_each_time():
     root = ElementTree.fromstring(drawing.standalone_svg(plots))
     one = ElementTree.fromstring(drawing.standalone_svg(plots[:1]))
     assert float(root.get("height")[:-2]) > 1.9 * float(one.get("height")[:-2])
+
+
+def swept(rows=("fraction",), columns=("encoder.name",)):
+    """Two encoders by the share of the training set; what has no encoder has no λ."""
+    cells = [
+        cell((fraction,), (name,), [low + 0.1 * k, low + 0.1 * k + 0.02])
+        for name, low in (("none", 0.2), ("books", 0.5))
+        for k, fraction in enumerate(("0.01", "0.1", "1.0"))
+    ]
+    return Report([*rows], [*columns], None, "test", ("none",), cells, [])
+
+
+def test_a_curve_over_a_quantity():
+    """Every run a dot, the line through the means, shares of the training set in equal ratios."""
+    plot = curves.curve(swept(), "fraction")
+    (panel,) = (axes for axes in drawing.figure([plot]).axes if axes.axison)
+    lines = [line for line in panel.lines if line.get_linestyle() != "None"]
+    books, none = sorted(lines, key=lambda line: -max(line.get_ydata()))
+    assert [*books.get_ydata()] == pytest.approx([51, 61, 71])
+    assert [*none.get_ydata()] == pytest.approx([21, 31, 41])
+    first, second, third = books.get_xdata()
+    assert third - second == pytest.approx(second - first)
+    dots = sorted(y for line in panel.lines if line not in lines for y in line.get_ydata())
+    assert dots == pytest.approx([20, 22, 30, 32, 40, 42, 50, 52, 60, 62, 70, 72])
+    assert [text.get_text() for text in panel.get_xticklabels()] == ["1 %", "10 %", "100 %"]
+    assert "books: 51.00 at 1 %" in plot.description
+    assert curves.curve(swept(), "elmo.dropout") is None
+
+
+def test_what_does_not_have_the_quantity_is_a_line_across():
+    cells = [
+        cell(("-",), ("none",), [0.2]),
+        *(cell((text,), ("books",), [0.5 + float(text)]) for text in ("0.0", "0.1", "0.01")),
+    ]
+    report = Report(["elmo.l2"], ["encoder.name"], None, "test", None, cells, [])
+    (panel,) = (
+        axes for axes in drawing.figure([curves.curve(report, "elmo.l2")]).axes if axes.axison
+    )
+    heights = [[*line.get_ydata()] for line in panel.lines if line.get_linestyle() != "None"]
+    assert sorted(heights) == [[20, 20], [pytest.approx(50), pytest.approx(51), pytest.approx(60)]]
+
+
+def trained(folder, seed, values):
+    """A run with its figures on dev; the best epoch is measured once more, after the last."""
+    folder.mkdir()
+    rows = [f"{epoch},{value}," for epoch, value in enumerate([*values, max(values)])]
+    (folder / "metrics.csv").write_text("\n".join(["epoch,val/f1,train/loss", *rows, ",,0.5"]))
+    return RUN | {"folder": folder, "seed": seed, "epochs": len(values)}
+
+
+def test_learning_curves(tmp_path):
+    """A thin line for each run with a dot at its best epoch; the mean as far as all runs go; equal
+    lines are said to be equal.
+    """
+    values = [[0.1, 0.4, 0.2], [0.3, 0.4], [0.3, 0.4]]
+    runs = [trained(tmp_path / str(k), k, each) for k, each in enumerate(values)]
+    cells = [Cell((), ("a",), runs, (0.4,) * 3, 0.4, None, False, None, None)]
+    plot = curves.learning(Report([], ["encoder.name"], None, "test", None, cells, []))
+    figure = drawing.figure([plot])
+    (panel,) = (axes for axes in figure.axes if axes.axison)
+    thin = [line for line in panel.lines if line.get_linewidth() < 1 and len(line.get_xdata()) > 1]
+    assert [[*line.get_ydata()] for line in thin] == [[10, 40, 20], [30, 40], [30, 40]]
+    (mean,) = (line for line in panel.lines if line.get_linewidth() > 1.5)
+    assert [*mean.get_ydata()] == pytest.approx([70 / 3, 40])
+    assert [*mean.get_xdata()] == [1, 2]
+    assert [mark[1] for mark in marks(figure)[0]] == [2, 2, 2]
+    assert "identical lines: a, seed 1; a, seed 2" in [text.get_text() for text in figure.texts]
+
+
+def layered():
+    """An encoder of three layers, read one by one and together, with two seeds."""
+
+    def run(mix, weights):
+        config = {"task": TASK, "elmo": {"mix": mix}, "encoder": {"_target_": "made.up"}}
+        return RUN | {"config": config, "mix": weights}
+
+    weights = {"elmo/input/s0": 0.2, "elmo/input/s1": 0.3, "elmo/input/s2": 0.5}
+    norms = {f"elmo/input/norm{layer}": norm for layer, norm in enumerate((10.0, 20.0, 4.0))}
+    cells = [
+        cell((), ("none",), [0.1, 0.2], run=run("none", {})),
+        cell((), ("0",), [0.3, 0.4], run=run(0, {"elmo/input/s0": 1.0})),
+        cell((), ("1",), [0.5, 0.6], run=run(1, {"elmo/input/s1": 1.0})),
+        cell((), ("all",), [0.7, 0.8], run=run("all", weights | norms)),
+        cell((), ("top",), [0.6, 0.7], run=run("top", {"elmo/input/s2": 1.0})),
+        cell((), ("uniform",), [0.65, 0.66], run=run("uniform", weights)),
+    ]
+    return Report([], ["elmo.mix"], None, "test", ("none",), cells, [])
+
+
+def test_a_layer_profile():
+    """The figure by layer, the top one among them; the mixes and no encoder across; shares, and
+    shares times norms, which are 2, 6 and 2 of 10.
+    """
+    plot = profiles.layers(layered())
+    figures_, shares = (axes for axes in drawing.figure([plot]).axes if axes.axison)
+    lines = [line for line in figures_.lines if line.get_linestyle() != "None"]
+    heights = sorted([*map(float, line.get_ydata())] for line in lines)
+    assert heights == [
+        pytest.approx(each) for each in ([15, 15], [35, 55, 65], [65.5, 65.5], [75, 75])
+    ]
+    weights, lengths = (
+        [*line.get_ydata()] for line in shares.lines if line.get_linestyle() != "None"
+    )
+    assert weights == pytest.approx([20, 30, 50])
+    assert lengths == pytest.approx([20, 60, 20])
+    assert "layer 0 35.00, layer 1 55.00, layer 2 65.00" in plot.description
+    assert profiles.layers(swept(columns=("encoder.name",))) is None
+
+
+def test_where_the_noise_comes_from():
+    plot = noise.noise(compared())
+    first, second = (axes for axes in drawing.figure([plot]).axes if axes.axison)
+    parts = [patch for patch in first.patches if patch.get_fill()]
+    assert [patch.get_x() for patch in parts] == pytest.approx([0, 20, 70])
+    assert [patch.get_width() for patch in parts] == pytest.approx([20, 50, 30])
+    assert len(second.patches) == len(first.patches)
+    assert "easy, books: 20 % seeds, 50 % examples, 30 % both together" in plot.description
+    assert noise.noise(swept()) is None
+
+
+def test_a_document_has_what_tells_most():
+    """Layers, else a curve, else the comparison, each below its title; a report of one cell is left
+    out, and alone it is an error.
+    """
+    alone = Report([], ["encoder.name"], None, "dev", None, [cell((), ("a",), [0.5])], [])
+    assert [
+        document._telling(each).title.partition(" by ")[2] for each in (layered(), swept())
+    ] == [
+        "the layer that is read, and each layer's share in a learned mix.",
+        "share of the training set, every run a dot.",
+    ]
+    text = document.svg([compared(title="First"), compared(title="Second & last"), alone])
+    root = ElementTree.fromstring(text)
+    shown = [text.text for text in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert [each for each in shown if each in ("First", "Second & last")] == [
+        "First",
+        "Second & last",
+    ]
+    assert not re.search(rb"<script|@import|url\(|href|https?:(?!//www.w3.org/2000/svg)", text)
+    with pytest.raises(ValueError, match=r"output=FILE.pdf: nothing to draw"):
+        document.pdf([alone])

@@ -1,0 +1,287 @@
+"""Figures over a quantity that the runs differ in, and over the epochs of a run."""
+
+import csv
+import math
+import statistics
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from matplotlib.axes import Axes
+
+from elmo_bench.runs import Run, number
+
+from . import names
+from .drawing import (
+    INK,
+    PLAIN,
+    SOFT,
+    Look,
+    Plot,
+    Sheet,
+    category_axis,
+    key,
+    look,
+    value_axis,
+)
+from .looks import all_runs, column_looks, column_titles, metric, percents, row_title, sentence
+from .table import Cell, Key, Report, order
+
+# The config keys that make a curve, and where a value stands on its axis; None: one after the
+# other.
+SCALES: dict[str, Callable[[float], float] | None] = {
+    "fraction": math.log10,
+    "elmo.l2": None,
+    "elmo.dropout": float,
+}
+DOT = 3.4  # points across
+APART = 0.035  # inches between the curves of a panel, so that their dots do not meet
+
+
+class Curve(NamedTuple):
+    """Cells by a quantity's values, in order; of a baseline that does not have it, by "-"."""
+
+    title: str
+    look: Look
+    cells: dict[str, Cell]
+
+
+def curve(report: Report, quantity: str) -> Plot | None:
+    """The figure by the values of a config key, a panel for each row; None where it does not
+    vary.
+    """
+    panels = _panels(report, quantity)
+    if not panels:
+        return None
+    axis = names.axis(quantity)
+    shown = f"{metric(report).removesuffix(', %')} by {axis}, every run a dot."
+    words = (
+        f"{panel + ', ' if panel else ''}{each.title or 'mean'}: "
+        + ", ".join(
+            f"{100 * cell.mean:.2f} at {names.value(quantity, text)}"
+            for text, cell in each.cells.items()
+        )
+        for panel, curves in panels.items()
+        for each in curves
+    )
+    return Plot(
+        sentence(report.title, shown),
+        f"{'; '.join(words)}.",
+        "Dots: runs; line: through their means.",
+        lambda sheet: _draw_curves(sheet, report, quantity, panels),
+    )
+
+
+def _panels(report: Report, quantity: str) -> dict[str, list[Curve]]:
+    """By what the rows say beside the quantity: a curve for each column, and the cells without the
+    quantity where there is a curve.
+    """
+    if quantity not in (keys := [*report.rows, *report.columns]):
+        return {}
+    titles = names.task_titles(all_runs(report))
+    across = [key for key in report.columns if key not in (quantity, "task.name")]
+    down = [key for key in keys if key not in (quantity, *across)]
+    grouped: dict[Key, dict[Key, dict[str, Cell]]] = defaultdict(lambda: defaultdict(dict))
+    for cell in report.cells:
+        values = dict(zip(keys, [*cell.row, *cell.column], strict=True))
+        text = values[quantity]
+        if text == "-" or number(text) is not None:
+            row, column = (tuple(values[key] for key in part) for part in (down, across))
+            grouped[row][column][text] = cell
+    columns = sorted({column for group in grouped.values() for column in group}, key=order)
+    looks = _looks(report, across, columns)
+    panels = {}
+    for row, group in sorted(grouped.items(), key=lambda item: order(item[0])):
+        if any(len(cells) > 1 for cells in group.values()):
+            panels[names.name(down, row, titles) if down else ""] = [
+                Curve(
+                    names.name(across, column, titles) if across else "",
+                    looks[column],
+                    dict(sorted(group[column].items(), key=lambda item: order((item[0],)))),
+                )
+                for column in columns
+                if len(group.get(column, ())) > 1 or "-" in group.get(column, ())
+            ]
+    return panels
+
+
+def _looks(report: Report, across: Sequence[str], columns: Sequence[Key]) -> dict[Key, Look]:
+    """As in the other figures: the baseline in grey."""
+    base = dict(zip(report.columns, report.baseline or (), strict=False))
+    baseline = tuple(base.get(key, "") for key in across)
+    others = [column for column in columns if not across or column != baseline]
+    return {baseline: PLAIN} | {column: look(place) for place, column in enumerate(others)}
+
+
+def _draw_curves(
+    sheet: Sheet, report: Report, quantity: str, panels: Mapping[str, Sequence[Curve]]
+) -> None:
+    scale = SCALES.get(quantity)
+    values = {text for curves in panels.values() for each in curves for text in each.cells}
+    texts = sorted(values - {"-"}, key=float)
+    if scale is math.log10 and float(texts[0]) <= 0:
+        scale = None
+    xs = {text: scale(float(text)) if scale else float(place) for place, text in enumerate(texts)}
+    marks = {x: names.value(quantity, text) for text, x in xs.items()}
+    across = min(len(panels), max(1, round(sheet.width / 3.2)))
+    height = 2.2 if across == 1 else 1.7
+    titled = [
+        (title, metric(report, cells=[cell for each in curves for cell in each.cells.values()]))
+        for title, curves in panels.items()
+    ]
+    axes_of = sheet.panels(titled, across=across, height=height)
+    width = sheet.panel_width(across)
+    reach = max(xs.values()) - min(xs.values()) or 1.0
+    for axes, curves in zip(axes_of, panels.values(), strict=True):
+        axes.set_xlim(min(xs.values()) - 0.08 * reach, max(xs.values()) + 0.08 * reach)
+        for place, each in enumerate(curves):
+            shift = (place - (len(curves) - 1) / 2) * APART / width * 1.16 * reach
+            _curve(axes, each, {text: x + shift for text, x in xs.items()})
+        value_axis(axes.yaxis, 5)
+        category_axis(axes, width, marks, names.axis(quantity))
+    legend = {each.title: each for curves in panels.values() for each in curves}
+    counts = {len(cell.runs) for each in legend.values() for cell in each.cells.values()}
+    runs = f"run ({min(counts)} each)" if len(counts) == 1 else "run"
+    sheet.legend(
+        [
+            (key(each.look.line(), each.look.marks(DOT)), each.title)
+            for each in legend.values()
+            if each.title
+        ]
+        + [(key(Look(INK, "o", ()).marks(DOT, alpha=0.75)), runs)]
+        + [(key({"color": INK}), "mean")]
+    )
+
+
+def _curve(axes: Axes, each: Curve, xs: Mapping[str, float]) -> None:
+    cells = {xs[text]: cell for text, cell in each.cells.items() if text in xs}
+    if "-" in each.cells:  # the quantity does nothing here: one height everywhere
+        cell = each.cells["-"]
+        axes.axhline(100 * cell.mean, **each.look.line(linewidth=1.0))
+        cells[axes.get_xlim()[1]] = cell
+    else:
+        axes.plot([*cells], [100 * cell.mean for cell in cells.values()], **each.look.line())
+    for x, cell in cells.items():
+        for figure in percents(cell):
+            axes.plot(x, figure, **each.look.marks(DOT, alpha=0.75, clip_on=False))
+
+
+def learning(report: Report) -> Plot | None:
+    """The figure on dev after each epoch, a panel for each row; None where no run has any."""
+    panels: dict[Key, list[Course]] = defaultdict(list)
+    for cell in report.cells:
+        lines = {
+            str(run["seed"]): values for run in cell.runs if (values := _epochs(run, report.metric))
+        }
+        if lines:
+            panels[cell.row].append(Course(cell.column, lines))
+    if not panels:
+        return None
+    titles = column_titles(report)
+    shown = f"{metric(report, 'dev').removesuffix(', %')} after each epoch, a line for each run."
+    best = (
+        f"{row_title(report, row) or 'best epochs'}: "
+        + ", ".join(
+            f"{titles[course.column]} {100 * course.best:.2f} at its best" for course in courses
+        )
+        for row, courses in panels.items()
+    )
+    return Plot(
+        sentence(report.title, shown),
+        f"{'; '.join(best)}.",
+        "Thin: runs; thick: their mean, as far as all of them go; dot: a run's best epoch.",
+        lambda sheet: _draw_learning(sheet, report, panels),
+    )
+
+
+class Course(NamedTuple):
+    """A cell's runs by their seeds: the figure after each epoch, a fraction of 1."""
+
+    column: Key
+    runs: dict[str, dict[int, float]]
+
+    @property
+    def best(self) -> float:
+        """The mean of the runs' best epochs."""
+        return statistics.fmean(max(run.values()) for run in self.runs.values())
+
+
+def _draw_learning(sheet: Sheet, report: Report, panels: Mapping[Key, Sequence[Course]]) -> None:
+    looks, titles = column_looks(report), column_titles(report)
+    across = min(len(panels), max(1, round(sheet.width / 2.4)))
+    named = [row_title(report, row) for row in panels]
+    units = [
+        metric(report, "dev", [cell for cell in report.cells if cell.row == row]) for row in panels
+    ]
+    titled = list(zip(named, units, strict=True))
+    axes_of = sheet.panels(titled, across=across, height=1.5)
+    for axes, courses in zip(axes_of, panels.values(), strict=True):
+        last = max(max(run) for course in courses for run in course.runs.values())
+        axes.set_xlim(0.6, last + 0.4)
+        for course in courses:
+            _course(axes, course, looks[course.column])
+        value_axis(axes.yaxis, 5)
+        marks = {float(epoch): str(epoch) for epoch in range(1, last + 1, -(-last // 8))}
+        category_axis(axes, sheet.panel_width(across), marks, "epoch")
+    for name, courses in zip(named, panels.values(), strict=True):
+        for note in _identical(courses, titles):
+            sheet.lines(0.0, f"{name}: {note}" if name else note, sheet.width, color=SOFT)
+    drawn = {course.column for courses in panels.values() for course in courses}
+    entries = [(key(looks[column].line()), titles[column]) for column in titles if column in drawn]
+    entries.append((key({"color": INK, "linewidth": 0.6, "alpha": 0.7}), "run"))
+    entries.append((key(Look(INK, "o", ()).marks(DOT)), "its best epoch"))
+    if any(len(course.runs) > 1 for courses in panels.values() for course in courses):
+        entries.append((key({"color": INK, "linewidth": 1.8}), "mean"))
+    sheet.top += 0.04
+    sheet.legend(entries)
+
+
+def _course(axes: Axes, course: Course, look: Look) -> None:
+    for run in course.runs.values():
+        axes.plot(
+            [*run],
+            [100 * value for value in run.values()],
+            color=look.color,
+            linewidth=0.6,
+            alpha=0.7,
+        )
+        best = max(run, key=lambda epoch: (run[epoch], -epoch))
+        axes.plot(best, 100 * run[best], **look.marks(DOT))
+    if len(course.runs) > 1:
+        shared = sorted(set.intersection(*map(set, course.runs.values())))
+        means = [
+            100 * statistics.fmean(run[epoch] for run in course.runs.values()) for epoch in shared
+        ]
+        axes.plot(shared, means, **look.line(linewidth=1.8))
+
+
+def _identical(courses: Sequence[Course], titles: Mapping[Key, str]) -> list[str]:
+    """Which runs cannot be told apart, since their lines are the same."""
+    runs: dict[tuple[tuple[int, float], ...], list[str]] = defaultdict(list)
+    for course in courses:
+        for seed, run in course.runs.items():
+            runs[tuple(run.items())].append(f"{titles[course.column]}, seed {seed}")
+    return [f"identical lines: {'; '.join(same)}" for same in runs.values() if len(same) > 1]
+
+
+def _epochs(run: Run, metric: str | None) -> dict[int, float]:
+    """The figure after each epoch of training, from 1 on."""
+    path = Path(run["folder"], "metrics.csv")
+    if not path.is_file():
+        return {}
+    name = f"val/{metric or run['config']['task']['monitor']}"
+    rows = []
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        reader = csv.DictReader(file)
+        try:
+            for row in reader:
+                if row.get("epoch") and row.get(name):
+                    rows.append((int(row["epoch"]), float(row[name])))
+                    if rows[-1][0] < 0 or not math.isfinite(rows[-1][1]):
+                        raise ValueError(f"epoch {row['epoch']}, {name} {row[name]}")
+        except (ValueError, csv.Error) as error:
+            line = f"{path}:{reader.line_num}"
+            raise ValueError(f"{line}: not the figures of an epoch: {error}") from error
+    # What stands beyond the last epoch is the best one, measured once more.
+    return {epoch + 1: value for epoch, value in rows if epoch < run["epochs"]}

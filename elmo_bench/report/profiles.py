@@ -1,0 +1,303 @@
+"""Layer profiles: the figure by the layer that a task reads, beside what a learned mix reads."""
+
+import statistics
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+
+from elmo_bench.runs import as_text, is_baseline
+
+from . import names
+from .drawing import (
+    INK,
+    PAPER,
+    PLAIN,
+    Look,
+    Plot,
+    Sheet,
+    category_axis,
+    key,
+    look,
+    value_axis,
+)
+from .looks import all_runs, metric, percents, sentence
+from .table import Cell, Key, Report, order
+
+Layers = dict[int, list[float]]  # each run's figure or share, by layer
+
+# Of the mixes; the line through single layers is solid.
+DASHES: dict[str, tuple[float, ...]] = {"all": (6, 2), "uniform": (6, 2, 1.5, 2)}
+HOLLOW = (1.5, 1.5)  # of shares times norms
+MIXES = {"all": "learned mix of all layers", "uniform": "plain mean of all layers"}
+DOT = 3.4  # points across
+MOST = 4  # layers that an alternative text goes through
+APART = 0.05  # inches between the profiles of a panel, so that their dots do not meet
+
+
+class Profile(NamedTuple):
+    """An encoder on a task: figures in percent, shares in percent by place."""
+
+    layers: Layers
+    mixes: dict[str, list[float]]  # each run's figure, by the names of MIXES
+    shares: dict[str, Layers]  # the softmax of the mix's weights
+    lengths: dict[str, Layers]  # these times the norm of the layer, together 100
+
+
+class Panel(NamedTuple):
+    """A task, with its figures without an encoder."""
+
+    title: str
+    unit: str
+    profiles: dict[str, Profile]
+    baseline: list[float]
+
+
+def layers(report: Report) -> Plot | None:
+    """The figure by single layer and the shares of a learned mix, a pair of panels for each task;
+    None where no two single layers were read.
+    """
+    panels = _panels(report)
+    if not panels:
+        return None
+    mixed = any(profile.shares for panel in panels for profile in panel.profiles.values())
+    shown = f"{metric(report).removesuffix(', %')} by the layer that is read"
+    shown += ", and each layer's share in a learned mix." if mixed else "."
+    left = (
+        "runs that read a single layer (dots; 0 is the lowest) and their means (line); across: "
+        "means of the runs that read a mix of all layers or none, which are dots at its right end"
+    )
+    right = (
+        "each layer's share in the learned mix (filled) and its share of the length of the mixed "
+        "vectors, which is share times norm (hollow)"
+    )
+    return Plot(
+        sentence(report.title, shown),
+        " ".join(map(_in_words, panels)),
+        f"Left: {left}. Right: {right}." if mixed else f"{left[:1].upper()}{left[1:]}.",
+        lambda sheet: _draw(sheet, panels),
+    )
+
+
+def _panels(report: Report) -> list[Panel]:
+    """Those with two single layers or more."""
+    keys = [*report.rows, *report.columns]
+    if "elmo.mix" not in keys:
+        return []
+    across = [key for key in keys if key.startswith("encoder.")]
+    down = [key for key in keys if key not in across and key != "elmo.mix"]
+    cells: dict[Key, dict[Key, list[Cell]]] = defaultdict(lambda: defaultdict(list))
+    without: list[tuple[Key, Cell]] = []
+    for cell in report.cells:
+        values = dict(zip(keys, [*cell.row, *cell.column], strict=True))
+        row, encoder = (tuple(values[key] for key in part) for part in (down, across))
+        if is_baseline(cell.runs[0]["config"]):
+            without.append((row, cell))
+        else:
+            cells[row][encoder].append(cell)
+    titles, panels = names.task_titles(all_runs(report)), []
+    for row in sorted(cells, key=order):
+        profiles = {
+            names.name(across, encoder, titles) if across else "": _profile(cells[row][encoder])
+            for encoder in sorted(cells[row], key=order)
+        }
+        profiles = {name: each for name, each in profiles.items() if len(each.layers) > 1}
+        if profiles:
+            own = [cell for part in cells[row].values() for cell in part]
+            baseline = [
+                figure
+                for other, cell in without
+                for figure in percents(cell)
+                if all(theirs in (ours, "-") for theirs, ours in zip(other, row, strict=True))
+            ]
+            title = names.name(down, row, titles) if down else ""
+            panels.append(Panel(title, metric(report, cells=own), profiles, baseline))
+    return panels
+
+
+def _profile(cells: Sequence[Cell]) -> Profile:
+    profile = Profile({}, {}, {}, {})
+    for cell in cells:
+        mix = as_text(cell.runs[0]["config"]["elmo"]["mix"])
+        if mix in MIXES:
+            profile.mixes.setdefault(mix, []).extend(percents(cell))
+        elif (layer := _layer(cell, mix)) is not None:
+            profile.layers.setdefault(layer, []).extend(percents(cell))
+        if mix == "all":
+            for run in cell.runs:
+                _add_shares(profile, run["mix"])
+    return Profile(dict(sorted(profile.layers.items())), *profile[1:])
+
+
+def _layer(cell: Cell, mix: str) -> int | None:
+    """The layer that a cell's runs read, if it is a single one; the top one's number is in the
+    names of the weights.
+    """
+    read = {name.rpartition("/s")[2] for run in cell.runs for name in run["mix"] if "/s" in name}
+    numbers = {mix} if mix.isdigit() else read
+    return int(min(numbers)) if len(numbers) == 1 else None
+
+
+def _add_shares(profile: Profile, mix: Mapping[str, float]) -> None:
+    """Of a run: weights are `elmo/PLACE/s0`, norms of layers `elmo/PLACE/norm0`."""
+    shares: dict[str, dict[int, float]] = defaultdict(dict)
+    for name, value in mix.items():
+        _, place, weight = name.split("/")
+        if weight.startswith("s"):
+            shares[place][int(weight[1:])] = value
+    for place, by_layer in shares.items():
+        norms = {layer: mix.get(f"elmo/{place}/norm{layer}") for layer in by_layer}
+        whole = sum(share * (norms[layer] or 0) for layer, share in by_layer.items())
+        for layer, share in sorted(by_layer.items()):
+            _append(profile.shares, place, layer, 100 * share)
+            if whole and None not in norms.values():
+                length = 100 * share * (norms[layer] or 0) / whole
+                _append(profile.lengths, place, layer, length)
+
+
+def _append(shares: dict[str, Layers], place: str, layer: int, share: float) -> None:
+    shares.setdefault(place, {}).setdefault(layer, []).append(share)
+
+
+def _in_words(panel: Panel) -> str:
+    parts = []
+    for name, profile in panel.profiles.items():
+        figures = [f"layer {layer} {mean:.2f}" for layer, mean in _telling(profile.layers)]
+        figures += [
+            f"{MIXES[mix]} {statistics.fmean(values):.2f}" for mix, values in profile.mixes.items()
+        ]
+        for place, shares in profile.shares.items():
+            means = ", ".join(f"layer {layer} {mean:.0f} %" for layer, mean in _telling(shares))
+            figures.append(f"shares at the {place}: {means}")
+        parts.append(f"{name + ': ' if name else ''}{', '.join(figures)}")
+    if panel.baseline:
+        parts.append(f"{names.BASELINE} {statistics.fmean(panel.baseline):.2f}")
+    return f"{panel.title + ': ' if panel.title else ''}{'; '.join(parts)}."
+
+
+def _telling(layers: Layers) -> list[tuple[int, float]]:
+    """Layers and their means: all, or of many the lowest, the best and the top one."""
+    means = {layer: statistics.fmean(values) for layer, values in layers.items()}
+    telling = {min(means), max(means, key=lambda layer: means[layer]), max(means)}
+    return [(layer, means[layer]) for layer in means if len(means) <= MOST or layer in telling]
+
+
+def _draw(sheet: Sheet, panels: Sequence[Panel]) -> None:
+    encoders = dict.fromkeys(name for panel in panels for name in panel.profiles)
+    looks = {name: look(number) for number, name in enumerate(encoders)}
+    profiles = [profile for panel in panels for profile in panel.profiles.values()]
+    room, each = max(1, round(sheet.width / 1.8)), 1 + max(len(_places(panel)) for panel in panels)
+    together = min(len(panels), max(1, room // each))
+    for first in range(0, len(panels), together):
+        row = panels[first : first + together]
+        _row(sheet, row, looks, across=min(room, each * together))
+    sheet.legend(_legend(profiles, looks, any(panel.baseline for panel in panels)))
+
+
+def _places(panel: Panel) -> list[str]:
+    """Where the task reads a learned mix: input, output."""
+    return list(dict.fromkeys(place for each in panel.profiles.values() for place in each.shares))
+
+
+def _row(sheet: Sheet, panels: Sequence[Panel], looks: Mapping[str, Look], across: int) -> None:
+    titles = []
+    for panel in panels:
+        places = _places(panel)
+        titles.append((panel.title, panel.unit))
+        for place in places:
+            at = f" at the {place}" if len(places) > 1 else ""
+            titles.append(("", f"share of each layer{at}, %"))
+    axes = iter(sheet.panels(titles, across=across, height=1.45))
+    for panel in panels:
+        _figures(next(axes), panel, looks, sheet.panel_width(across))
+        for place in _places(panel):
+            _shares(next(axes), panel, place, looks, sheet.panel_width(across))
+
+
+def _figures(axes: Axes, panel: Panel, looks: Mapping[str, Look], width: float) -> None:
+    top = max(max(profile.layers) for profile in panel.profiles.values())
+    beyond = 0.1 * (top + 1.5)
+    end = top + 0.5 + 2 * beyond
+    axes.set_xlim(-0.5, end)
+    inch = (end + 0.5) / width
+    if panel.baseline:
+        axes.axhline(statistics.fmean(panel.baseline), **PLAIN.line(linewidth=1.1))
+        _dots(axes, end - beyond, panel.baseline, PLAIN)
+    for number, (name, profile) in enumerate(panel.profiles.items()):
+        style = looks[name]
+        shift = _shift(number, len(panel.profiles), inch)
+        xs = [layer + shift for layer in profile.layers]
+        means = [statistics.fmean(values) for values in profile.layers.values()]
+        for mix, values in profile.mixes.items():
+            height = statistics.fmean(values)
+            axes.axhline(height, color=style.color, dashes=DASHES[mix], linewidth=1.0)
+            hollow = mix == "uniform"
+            x = end - beyond * (0.6 if hollow else 1.4) + shift
+            _dots(axes, x, values, style, hollow=hollow)
+        axes.plot(xs, means, color=style.color)
+        for x, values in zip(xs, profile.layers.values(), strict=True):
+            _dots(axes, x, values, style)
+    value_axis(axes.yaxis, 5)
+    _layer_axis(axes, width, top)
+
+
+def _shift(number: int, count: int, inch: float) -> float:
+    """Of one of several profiles along the axis, in layers: within its layer in any case."""
+    return (number - (count - 1) / 2) * min(APART * inch, 0.6 / count)
+
+
+def _dots(
+    axes: Axes, x: float, values: Sequence[float], style: Look, *, hollow: bool = False
+) -> None:
+    face = {"markerfacecolor": PAPER} if hollow else {"alpha": 0.8}
+    axes.plot([x] * len(values), values, **style.marks(DOT, **face))
+
+
+def _shares(axes: Axes, panel: Panel, place: str, looks: Mapping[str, Look], width: float) -> None:
+    """Of the encoders with a learned mix at this place."""
+    drawn = [(name, each) for name, each in panel.profiles.items() if place in each.shares]
+    top = max(max(profile.shares[place]) for _, profile in drawn)
+    axes.set_xlim(-0.5, top + 0.5)
+    for number, (name, profile) in enumerate(drawn):
+        style = looks[name]
+        for hollow, shares in enumerate((profile.shares[place], profile.lengths.get(place, {}))):
+            shift = _shift(2 * number + hollow, 2 * len(drawn), (top + 1) / width)
+            xs = [layer + shift for layer in shares]
+            means = [statistics.fmean(values) for values in shares.values()]
+            dashes = HOLLOW if hollow else (None, None)
+            axes.plot(xs, means, color=style.color, dashes=dashes, linewidth=1.2)
+            for x, values in zip(xs, shares.values(), strict=True):
+                _dots(axes, x, values, style, hollow=bool(hollow))
+    axes.set_ylim(0, None)
+    value_axis(axes.yaxis, 5)
+    _layer_axis(axes, width, top)
+
+
+def _layer_axis(axes: Axes, width: float, top: int) -> None:
+    category_axis(axes, width, {float(layer): str(layer) for layer in range(top + 1)}, "layer")
+
+
+def _legend(
+    profiles: Sequence[Profile], looks: Mapping[str, Look], baseline: bool
+) -> list[tuple[list[Line2D], str]]:
+    """Encoders by their colours and marks where there are several, then what lines and marks
+    are.
+    """
+    first = next(iter(looks.values()))
+    style = Look(INK, "o", ()) if len(looks) > 1 else first
+    line, hollow = {"color": style.color}, style.marks(DOT, markerfacecolor=PAPER)
+    entries = [
+        (key({"color": each.color}, each.marks(DOT)), name) for name, each in looks.items() if name
+    ]
+    entries.append((key(line, style.marks(DOT)), "runs that read one layer, and their mean"))
+    for mix, text in MIXES.items():
+        if any(mix in profile.mixes for profile in profiles):
+            marks = hollow if mix == "uniform" else style.marks(DOT)
+            entries.append((key(line | {"dashes": DASHES[mix], "linewidth": 1.0}, marks), text))
+    if baseline:
+        entries.append((key(PLAIN.line(linewidth=1.1), PLAIN.marks(DOT)), names.BASELINE))
+    if any(profile.lengths for profile in profiles):
+        entries.append((key(line | {"dashes": HOLLOW}, hollow), "share × norm, of their sum"))
+    return entries
