@@ -222,7 +222,7 @@ def _draw_learning(sheet: Sheet, report: Report, panels: Mapping[Key, Sequence[C
         for course in courses:
             _course(axes, course, looks[course.column])
         value_axis(axes.yaxis, 5)
-        marks = {float(epoch): str(epoch) for epoch in range(1, last + 1, -(-last // 8))}
+        marks = {float(epoch): str(epoch) for epoch in range(1, last + 1)}
         category_axis(axes, sheet.panel_width(across), marks, "epoch")
     for name, courses in zip(named, panels.values(), strict=True):
         for note in _identical(courses, titles):

@@ -4,6 +4,7 @@ Lengths are inches from the top left, sizes of fonts and marks points.
 """
 
 import io
+import logging
 import re
 import textwrap
 import warnings
@@ -35,7 +36,8 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "p")
 DASHES = ((), (6, 2), (6, 2, 1.5, 2), (6, 1.5, 1.5, 1.5, 1.5, 1.5))
 SIZE, HEADING = 8, 10  # of text
 MARGIN = 6  # points around a file's picture
-GUTTER, NUMBERS = 0.2, 0.33  # inches between panels, and left of one for the numbers of its y axis
+# Inches between panels, left of one for the numbers of its y axis, right for half of its last x.
+GUTTER, NUMBERS, EDGE = 0.16, 0.33, 0.06
 LINE = 0.155  # from a line of text to the next
 SETTINGS: dict[Any, Any] = {
     "font.family": "DejaVu Sans",  # comes with matplotlib: the same layout everywhere
@@ -151,13 +153,13 @@ class Sheet:
 
     def panel_width(self, across: int) -> float:
         """Of the axes of so many panels side by side."""
-        return (self.width - GUTTER * (across - 1)) / across - NUMBERS
+        return (self.width - GUTTER * (across - 1)) / across - NUMBERS - EDGE
 
     def panels(
         self, titles: Sequence[tuple[str, str]], *, across: int, height: float
     ) -> list[Axes]:
         """Panels in rows of so many, each below its title (bold) and that of its y axis."""
-        width = self.panel_width(across) + NUMBERS
+        width = self.panel_width(across) + NUMBERS + EDGE
         panels = []
         for first in range(0, len(titles), across):
             row = titles[first : first + across]
@@ -171,7 +173,7 @@ class Sheet:
                     self.text(left, self.top + k * LINE, line, weight="bold")
                 for k, line in enumerate(unit):
                     self.text(left, bottom - 0.06 + (k - len(unit)) * LINE, line)
-                panels.append(self.axes(left + NUMBERS, bottom, width - NUMBERS, height))
+                panels.append(self.axes(left + NUMBERS, bottom, self.panel_width(across), height))
             self.top = bottom + height + 0.19 + LINE + 0.08
         return panels
 
@@ -276,6 +278,7 @@ def pdf(plots: Sequence[Plot], headings: Sequence[str] = ()) -> bytes:
     """The plots as a PDF of one page, as large as they are; the same bytes for the same plots."""
     file, drawn = io.BytesIO(), figure(plots, WIDE, headings)
     about = {"Creator": GENERATOR, "Producer": GENERATOR, "CreationDate": None}
+    logging.getLogger("fontTools.subset").setLevel(logging.WARNING)  # says what it leaves out
     with styled():
         drawn.savefig(file, format="pdf", metadata=about | {"Title": plain(plots[0].title)})
     return file.getvalue()
@@ -421,12 +424,19 @@ def value_axis(axis: Any, ticks: int) -> None:
 
 def category_axis(axes: Axes, width: float, marks: Mapping[float, str], title: str) -> None:
     """The x axis of a panel of this width, with a text at each place, as far as there is room."""
-    low, high = axes.get_xlim()
-    shown: dict[float, str] = {}
-    end = -1.0
-    for x, text in sorted(marks.items()):
-        middle, reach = (x - low) / (high - low) * width, text_width(text) / 2
-        if middle - reach > end + 0.06:
-            shown[x], end = text, middle + reach
-    axes.set_xticks([*shown], [plain(text) for text in shown.values()])
+    low, high = map(float, axes.get_xlim())
+
+    def fit(left: float, right: float) -> bool:
+        room = (right - left) / (high - low) * width
+        return room > (text_width(marks[left]) + text_width(marks[right])) / 2 + 0.06
+
+    places = sorted(marks)
+    shown = places[:1]
+    if len({round(right - left, 9) for left, right in pairwise(places)}) == 1:
+        steps = (places[::step] for step in range(1, len(places) + 1))
+        shown = next(each for each in steps if all(fit(*pair) for pair in pairwise(each)))
+    else:
+        for place in places[1:]:
+            shown += [place] if fit(shown[-1], place) else []
+    axes.set_xticks(shown, [plain(marks[place]) for place in shown])
     axes.set_xlabel(plain(title), labelpad=3)

@@ -109,10 +109,14 @@ def _reading(report: Report) -> str:
             "Dots: runs; bar: their mean; line: 95 % interval of the mean for new seeds, of three "
             "runs or more."
         )
+    tests = [cell.comparison.test for cell in report.cells if cell.comparison]
+    single = any(test and test.p is None for test in tests)
+    alone = " (for new examples alone where there is a single run)" if single else ""
     return (
         "Left: runs (dots) and their mean (bar). Right: difference of the means to "
         f"{column_titles(report)[report.baseline or ()]} and its 95 % interval for new examples "
-        f"and new seeds; filled where p (Holm) is below {LEVEL:g}."
+        f"and new seeds{alone}; "
+        f"filled where p (Holm) is below {LEVEL:g}."
     )
 
 

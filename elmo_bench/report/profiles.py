@@ -232,8 +232,9 @@ def _figures(axes: Axes, panel: Panel, looks: Mapping[str, Look], width: float) 
         means = [statistics.fmean(values) for values in profile.layers.values()]
         for mix, values in profile.mixes.items():
             height = statistics.fmean(values)
-            axes.axhline(height, color=style.color, dashes=DASHES[mix], linewidth=1.0)
             hollow = mix == "uniform"
+            if not (hollow and len(looks) > 1):  # or there are more lines than one can follow
+                axes.axhline(height, color=style.color, dashes=DASHES[mix], linewidth=1.0)
             x = end - beyond * (0.6 if hollow else 1.4) + shift
             _dots(axes, x, values, style, hollow=hollow)
         axes.plot(xs, means, color=style.color)
@@ -294,8 +295,10 @@ def _legend(
     entries.append((key(line, style.marks(DOT)), "runs that read one layer, and their mean"))
     for mix, text in MIXES.items():
         if any(mix in profile.mixes for profile in profiles):
-            marks = hollow if mix == "uniform" else style.marks(DOT)
-            entries.append((key(line | {"dashes": DASHES[mix], "linewidth": 1.0}, marks), text))
+            marks = [hollow if mix == "uniform" else style.marks(DOT)]
+            if mix == "all" or len(looks) == 1:
+                marks.insert(0, line | {"dashes": DASHES[mix], "linewidth": 1.0})
+            entries.append((key(*marks), text))
     if baseline:
         entries.append((key(PLAIN.line(linewidth=1.1), PLAIN.marks(DOT)), names.BASELINE))
     if any(profile.lengths for profile in profiles):
