@@ -25,7 +25,7 @@ from elmo_bench.runs import (
 )
 
 from .published import published
-from .significance import LEVEL, Test, compare, equal_within, fewest, holm
+from .significance import FEWEST_PAIRS, LEVEL, Test, compare, equal_within, fewest, holm
 
 Key = tuple[str, ...]
 RANKS = {"-": 0, "none": 1, "top": 3, "uniform": 5, "all": 7}  # 2, 4 and 6: what has no name here
@@ -345,16 +345,14 @@ def _compare(runs: list[Run], base: list[Run], asked: Asked) -> tuple[Comparison
     plain = Comparison(difference, difference / errors if errors else None)
     note = ""
     if asked.paired:
-        pairs = [
-            [run for run in group if _has_pair(run, other)]
-            for group, other in ((runs, base), (base, runs))
-        ]
-        if len(pairs[0]) == len(runs) and len(pairs[1]) == len(base):
+        same = {run["seed"] for run in runs} == {run["seed"] for run in base}
+        if same and len(runs) >= FEWEST_PAIRS:
             runs, base = (sorted(group, key=lambda run: run["seed"]) for group in (runs, base))
         else:
-            note, asked = (
-                "not paired, since the runs have other seeds",
-                asked._replace(paired=False),
+            asked = asked._replace(paired=False)
+            note = (
+                f"not paired, which takes {FEWEST_PAIRS} seeds or more that both sides share: "
+                f"{len(runs)} + {len(base)} runs"
             )
     examples = [_counts(run, asked.metric, asked.split) for run in (*runs, *base)]
     if why := _incomparable([*runs, *base], examples, asked.split):
@@ -367,6 +365,7 @@ def _compare(runs: list[Run], base: list[Run], asked: Asked) -> tuple[Comparison
     if len(set(clusters.tolist())) < 2:
         return plain, f"no test, since all of {asked.split} is one cluster of examples"
     test = compare(ours, theirs, clusters, paired=asked.paired)
+    test = test._replace(examples=examples[0].number)
     within = asked.equal_within
     return (
         plain._replace(test=test, equal=None if within is None else equal_within(test, within)),
@@ -374,16 +373,15 @@ def _compare(runs: list[Run], base: list[Run], asked: Asked) -> tuple[Comparison
     )
 
 
-def _has_pair(run: Run, others: Sequence[Run]) -> bool:
-    return any(run["seed"] == other["seed"] for other in others)
-
-
 class Examples(NamedTuple):
-    """Which sentences a run was measured on, their counts, and which cluster each belongs to."""
+    """Which sentences a run was measured on, their counts, which cluster each belongs to, and how
+    many examples these are.
+    """
 
     sentences: UInt[np.ndarray, " N"]
     counts: Float[np.ndarray, "N S 4"]
     clusters: Int[np.ndarray, " N"]
+    number: int
 
 
 def _incomparable(runs: Sequence[Run], examples: Sequence[Examples], split: str) -> str:
@@ -400,16 +398,16 @@ def _incomparable(runs: Sequence[Run], examples: Sequence[Examples], split: str)
 
 
 def _counts(run: Run, metric: str | None, split: str) -> Examples:
-    """What a run counted of each example; what was counted on the same sentences (a predicate each,
-    say) is one example.
+    """What a run counted; what was counted on the same sentences (a predicate each, say) stands
+    together.
     """
     read = read_counts(run["folder"] / "counts" / f"{split}.npz", _name(run, metric))
     if read is None:
         none = np.zeros(0, dtype=np.uint64)
-        return Examples(none, np.zeros((0, 1, 4)), none.astype(np.int64))
+        return Examples(none, np.zeros((0, 1, 4)), none.astype(np.int64), 0)
     sentences, first, places = np.unique(read.sentences, return_index=True, return_inverse=True)
     # A result of an earlier version has no clusters: each of its examples is one.
     groups = places if read.groups is None else read.groups
     counts = np.zeros((len(sentences), *read.rows.shape[1:]))
     np.add.at(counts, places, read.rows)
-    return Examples(sentences, counts, groups[first].astype(np.int64))
+    return Examples(sentences, counts, groups[first].astype(np.int64), len(read.sentences))

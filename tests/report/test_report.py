@@ -638,7 +638,43 @@ def test_what_is_counted_on_the_same_sentence_is_exchanged_together(tmp_path):
     ]
     test = compare(*sums)
     assert found.test.interval == pytest.approx(test.interval)
-    assert (found.test.examples, found.test.p_same_models) == (5, test.p_same_models)
+    assert found.test.p_same_models == test.p_same_models
+    assert (found.test.examples, found.test.clusters) == (10, 5)
+
+
+def test_runs_of_the_same_seed_are_compared_where_asked(tmp_path):
+    """Whatever the order of their folders; not with other seeds, nor with fewer than five."""
+    rng, rights = np.random.default_rng(4), {}
+    for mix, chance in (("all", 0.7), ("top", 0.6)):
+        for seed in range(1, 7):
+            right = rng.random(60) < chance + seed / 30
+            rights[mix, seed] = right
+            folder = tmp_path / f"{mix}{seed if mix == 'all' else 9 - seed}"
+            result(folder, right.mean(), seed, right, elmo_mix=mix)
+
+    def test_of(*left_out, paired=True):
+        runs = [
+            run
+            for run in collect([tmp_path])
+            if (run["choices"]["elmo.mix"], run["seed"]) not in left_out
+        ]
+        found = report(runs, None, ["elmo.mix"], baseline=("top",), paired=paired)
+        return found.cells[1].comparison.test, found.notes
+
+    counts = [
+        np.stack([np.stack([rights[mix, seed], np.ones(60)] * 2, 1) for seed in range(1, 7)])
+        for mix in ("all", "top")
+    ]
+    expected = compare(*(part[:, :, None].astype(float) for part in counts), paired=True)
+    test, notes = test_of()
+    assert test.interval == pytest.approx(expected.interval)
+    assert test.correlation == pytest.approx(expected.correlation)
+    assert not notes
+    fewer = [(mix, seed) for mix in ("all", "top") for seed in (5, 6)]
+    for left_out in ([("all", 1)], [("all", 1), ("top", 2)], fewer):
+        test, notes = test_of(*left_out)
+        assert test == test_of(*left_out, paired=False)[0]
+        assert "not paired, which takes 5 seeds or more that both sides share" in notes[0]
 
 
 def test_no_star_from_a_single_seed(tmp_path):
