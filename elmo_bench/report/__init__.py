@@ -4,7 +4,7 @@ from .choice import answers
 from .escape import plain
 from .grid import Grid
 from .grids import grids
-from .page import GENERATOR, page, picture
+from .page import GENERATOR, page
 from .published import stands_in
 from .table import Report, report
 from .terminal import terminal
@@ -25,7 +25,6 @@ __all__ = [
     "latex",
     "markdown",
     "page",
-    "picture",
     "plain",
     "report",
     "stands_in",

@@ -183,7 +183,7 @@ def listing(report: Report, words: Words) -> Grid:
     best = "Bold: the best." if any(cell.best for cell in report.cells) else ""
     caption = _sentences("A row is a way to train.", best, sizes(report, words))
     title = words.title(report, f"percent: {MEANS}")
-    grid = _by_cell(report, words, report.cells, ["mean"], title, caption)
+    grid = by_cell(report, words, report.cells, ["mean"], title, caption)
     for row, cell in zip(grid.rows, report.cells, strict=True):
         row.append(score(cell))
     return grid._replace(
@@ -217,7 +217,7 @@ def _sentences(*sentences: str) -> str:
     return " ".join(filter(None, sentences))
 
 
-def _by_cell(
+def by_cell(
     report: Report,
     words: Words,
     cells: Sequence[Cell],
@@ -247,7 +247,7 @@ def differences(report: Report, words: Words) -> Grid:
     count = sum(cell.comparison.p_holm is not None for cell in report.cells if cell.comparison)
     star = f"*: p below {LEVEL}" if count else ""
     star += f" after Holm's correction for {count} comparisons." if count > 1 else "." * count
-    grid = _by_cell(
+    grid = by_cell(
         report,
         words,
         report.cells,
@@ -286,7 +286,7 @@ def power(report: Report, words: Words) -> Grid:
         "what would help",
     ]
     limits = [limit(test.shares) for _, test in cells if test.shares]
-    grid = _by_cell(
+    grid = by_cell(
         report,
         words,
         [cell for cell, _ in cells],
@@ -350,7 +350,7 @@ def paper(report: Report, words: Words) -> Grid:
     corpora = sorted({corpus(cell.runs[0]) for cell in cells})
     where = "its corpus is named where these runs have another" if apart else ", ".join(corpora)
     heads = ["here", "paper", "errors removed here", "errors removed in the paper"]
-    grid = _by_cell(
+    grid = by_cell(
         report,
         words,
         cells,

@@ -5,16 +5,16 @@ from collections.abc import Sequence
 from elmo_bench.runs import Run
 
 from . import names
-from .grids import heads, score
+from .grids import Words, heads, points, score
 from .significance import LEVEL
-from .table import Report
+from .table import Cell, Report
 
 NAMED = 3  # settings that a title names; more are counted
 
 
 def compared(reports: Sequence[Report]) -> str:
     """What is compared on which tasks: "NER, SRL: books against no encoder"."""
-    runs = _runs(reports)
+    runs = all_runs(reports)
     titles = names.task_titles(runs)
     tasks = ", ".join(dict.fromkeys(titles[run["config"]["task"]["name"]] for run in runs))
     first = reports[0]
@@ -36,7 +36,7 @@ def _listed(texts: Sequence[str]) -> str:
 
 def lead(reports: Sequence[Report]) -> str:
     """What the page is, in two sentences."""
-    runs = _runs(reports)
+    runs = all_runs(reports)
     count = "One run" if len(runs) == 1 else f"{len(runs):,} runs"
     return (
         f"{count} of models that were trained alike in everything but what the tables name. "
@@ -77,7 +77,7 @@ def reading(reports: Sequence[Report]) -> list[tuple[str, str]]:
         terms.append(
             (
                 "p and *",
-                "p: how often chance alone would give a difference as large as this one. Holm's "
+                "how often chance alone would give a difference as large as this one. Holm's "
                 f"correction makes up for several comparisons. * marks p below {LEVEL:g}; no star "
                 "means that no difference is shown, not that there is none.",
             )
@@ -85,7 +85,45 @@ def reading(reports: Sequence[Report]) -> list[tuple[str, str]]:
     return terms
 
 
-def _runs(reports: Sequence[Report]) -> list[Run]:
+def all_runs(reports: Sequence[Report]) -> list[Run]:
     """Each run once, though several tables may have it."""
     runs = (run for report in reports for cell in report.cells for run in cell.runs)
     return [*{run["folder"]: run for run in runs}.values()]
+
+
+def findings(report: Report) -> str:
+    """What the comparisons with the baseline show, in two or three sentences; "" without tests."""
+    words = Words.of(report)
+    compared = [(cell, one) for cell in report.cells if (one := cell.comparison) and one.test]
+    if not compared:
+        return ""
+    base = words.columns[report.baseline or ()]
+    shown = [(cell, one) for cell, one in compared if one.p_holm is not None and one.p_holm < LEVEL]
+    listed = "; ".join(
+        f"{_setting(words, cell)} {points(one.difference, signed=True)}" for cell, one in shown
+    )
+    count = "The comparison" if len(compared) == 1 else f"Of {len(compared)} comparisons"
+    with_base = f"{count} with {base}"
+    if len(compared) == 1:
+        sentences = [f"{with_base} shows {'a' if shown else 'no'} difference"]
+    else:
+        many = {0: "none shows a difference", 1: "1 shows a difference"}
+        sentences = [f"{with_base}, {many.get(len(shown), f'{len(shown)} show a difference')}"]
+    sentences[0] += f", in points: {listed}." if shown else "."
+    equal = [_setting(words, cell) for cell, one in compared if one.equal]
+    if equal and report.equal_within is not None:
+        region = f"{100 * report.equal_within:g}"
+        sentences.append(f"Practically equal, within ±{region} points: {'; '.join(equal)}.")
+    least = [one.test.detectable for _, one in compared if one.test and one.test.detectable]
+    if len(shown) + len(equal) < len(compared) and least:
+        ends = sorted({points(min(least)), points(max(least))}, key=float)
+        sentences.append(
+            "No star is no proof of equality: so many runs and examples find a true difference in "
+            f"80 % of cases if it is {' to '.join(ends)} points or more"
+            + (", depending on the comparison." if len(ends) > 1 else ".")
+        )
+    return " ".join(sentences)
+
+
+def _setting(words: Words, cell: Cell) -> str:
+    return ", ".join(filter(None, (words.row(cell.row), words.columns[cell.column])))

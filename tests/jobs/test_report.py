@@ -212,9 +212,9 @@ def test_a_part_of_the_runs(tiny, tmp_path):
     ("override", "error", "message"),
     [
         (
-            "output=report.pdf",
+            "output=report.xls",
             ValueError,
-            r"output=report.pdf: the formats are FILE.html, .*FILE.json",
+            r"output=report.xls: the formats are FILE.html, .*FILE.json",
         ),
         (
             "output=nowhere/report.html",

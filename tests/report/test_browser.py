@@ -11,7 +11,7 @@ from importlib import resources
 
 import pytest
 
-from elmo_bench.report import page, picture, report
+from elmo_bench.report import document, page, report
 from elmo_bench.runs import collect
 from tests.report.test_page import run
 
@@ -39,7 +39,9 @@ onload = async () => {
     measures.push({
       width: root.clientWidth,
       overflow: root.scrollWidth - root.clientWidth,
-      plots: all("figure > svg").map((plot) => plot.getBoundingClientRect().height),
+      plots: all("figure svg").filter((plot) => plot.checkVisibility()).map(
+        (plot) => plot.getBoundingClientRect().height
+      ),
       right: all("figcaption, p, dd").map((text) => text.getBoundingClientRect().right),
       wide: tables.map((table) => table.scrollWidth > table.clientWidth),
       cue: tables.map((table) => view.getComputedStyle(table).backgroundImage),
@@ -144,6 +146,6 @@ def test_axe_finds_nothing(measured):
 
 
 def test_the_picture(reported, chromium, tmp_path):
-    (tmp_path / "picture.svg").write_text(picture([reported]), encoding="utf-8")
+    (tmp_path / "picture.svg").write_bytes(document.svg([reported]))
     chromium(f"--screenshot={tmp_path}/picture.png", f"file://{tmp_path}/picture.svg")
     assert (tmp_path / "picture.png").stat().st_size > 5000  # one colour all over takes less

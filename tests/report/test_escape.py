@@ -22,12 +22,13 @@ from elmo_bench.report import (
     as_csv,
     as_json,
     collect,
+    document,
+    drawing,
     escape,
     grids,
     latex,
     markdown,
     page,
-    picture,
     report,
     terminal,
 )
@@ -80,13 +81,23 @@ def test_any_text_in_every_format(name, value, kind):
     shown = reported(name, value, kind)
     if {"b", "c"} & {name, value} or name == value:  # fewer rows or columns
         return
-    for form in (elements, paths, rows_of_latex, rows_of_markdown, records, cells):
+    for form in (elements, rows_of_latex, rows_of_markdown, records, cells):
         assert form(shown) == form(PLAIN), form.__name__
 
 
+@given(TEXTS, TEXTS)
+@settings(max_examples=5, deadline=None)
+def test_any_text_in_a_figure(name, value):
+    if name == value or {"b", "c"} & {name, value}:
+        return
+    assert shapes(reported(name, value, "f")) == shapes(PLAIN)
+
+
 def elements(shown):
-    """The tags of the page, as a browser sees them, and as XML."""
-    whole = page([shown])
+    """The tags of the page but its figures, as a browser sees them, and as XML."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(drawing, "inline", lambda plot: "")
+        whole = page([shown])
     tags = []
     parser = HTMLParser()
     parser.handle_starttag = lambda tag, attributes: tags.append((tag, len(attributes)))
@@ -94,10 +105,10 @@ def elements(shown):
     return sorted(tags), len([*ElementTree.fromstring(whole.encode()).iter()])
 
 
-def paths(shown):
-    """The elements of the picture."""
-    whole = ElementTree.fromstring(picture([shown]).encode())
-    return sorted(element.tag for element in whole.iter())
+def shapes(shown):
+    """The kinds of elements of the picture."""
+    whole = ElementTree.fromstring(document.svg([shown]))
+    return {element.tag for element in whole.iter()}  # a name may stand on several lines
 
 
 def rows_of_latex(shown):

@@ -1,0 +1,64 @@
+"""What the mixes of a report's runs weigh: each layer's share, and how long its vectors are."""
+
+import statistics
+from collections import defaultdict
+
+from .grid import Grid
+from .grids import Words, by_cell
+from .table import Cell, Report
+
+TITLE = "The share of each layer in the mix"
+ABOUT = (
+    "Means over runs; the shares of a row are 1 together, a darker cell is a larger share. Layer 0 "
+    "is the lowest; γ is what the mix is multiplied by."
+)
+NORMS = " A share times its layer's norm: how long that layer's part of the mix is."
+
+
+def weights(report: Report) -> tuple[Grid, int] | None:
+    """A row for each mix: its softmax-normalised weights, mean over seeds, and its γ. Beside them
+    each weight times the mean norm of its layer on dev, where a run has it: how much of the mix's
+    length comes from there. With it, how many columns are weights. None where no run has a mix.
+    """
+    mixes = [
+        (cell, place, weights)
+        for cell in report.cells
+        for place, weights in _by_place(cell).items()
+    ]
+    if not mixes:
+        return None
+    given = {name for _, _, weights in mixes for name in weights}
+    layers = sorted(int(name[1:]) for name in given if name.startswith("s"))
+    scaled = [layer for layer in layers if f"norm{layer}" in given]
+    columns = {f"s{layer}": f"layer {layer}" for layer in layers} | {"gamma": "γ"}
+    columns |= {f"norm{layer}": f"layer {layer} × its norm" for layer in scaled}
+    places = ["place"] if len({place for _, place, _ in mixes}) > 1 else []
+    grid = by_cell(
+        report,
+        Words.of(report),
+        [cell for cell, _, _ in mixes],
+        [*places, *columns.values()],
+        f"{report.title}: {TITLE.lower()}" if report.title else TITLE,
+        ABOUT + (NORMS if scaled else ""),
+    )
+    for row, (_, place, weights) in zip(grid.rows, mixes, strict=True):
+        row += [place] if places else []
+        row += [f"{weights[name]:.3f}" if name in weights else "" for name in columns]
+    return grid._replace(left=grid.left + len(places)), len(layers)
+
+
+def _by_place(cell: Cell) -> dict[str, dict[str, float]]:
+    """Of each mix of a cell, by its place: s0, s1 ..., gamma and norm0 ..., the last times the
+    share; means over runs.
+    """
+    by_place: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for run in cell.runs:
+        for name, value in run["mix"].items():
+            start, place, weight = name.split("/")
+            if weight.startswith("norm"):
+                value *= run["mix"][f"{start}/{place}/s{weight.removeprefix('norm')}"]
+            by_place[place][weight].append(value)
+    return {
+        place: {name: statistics.fmean(values) for name, values in lists.items()}
+        for place, lists in by_place.items()
+    }
