@@ -4,6 +4,7 @@ The runs are those of a sweep over `elmo.mix`, which `hydra_plugins/cards.py` la
 has what a report reads of them, without checkpoints, texts and paths of this machine.
 """
 
+import itertools
 import json
 import logging
 import re
@@ -191,9 +192,8 @@ def _copy(source: Path, part: Path, encoders: Encoders) -> dict[str, Any]:
     config = result["config"] = portable(result["config"])
     words = (config["task"]["name"], config["encoder"]["name"], config["elmo"]["mix"])
     stem = re.sub(r"[^\w.-]+", "_", "-".join([*map(as_text, words), f"seed{config['seed']}"]))
-    # Runs may differ in further settings.
-    names = (f"{RUNS}/{stem}{number}" for number in ("", *(f"-{n}" for n in range(2, 10_000))))
-    name = next(name for name in names if not (part / name).exists())
+    names = itertools.chain([stem], (f"{stem}-{n}" for n in itertools.count(2)))  # of more settings
+    name = next(name for each in names if not (part / (name := f"{RUNS}/{each}")).exists())
     (part / name).mkdir()
     (part / name / "result.json").write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
     if (curves := source / "metrics.csv").is_file():

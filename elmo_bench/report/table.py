@@ -20,6 +20,7 @@ from elmo_bench.runs import (
     distinguishing,
     full_keys,
     number,
+    other_files,
     read_counts,
     varies,
 )
@@ -128,6 +129,8 @@ def report(
             f"{place}rows={rows} {place}columns={columns}: some runs in a cell differ in "
             f"{hidden}; add it to one"
         )
+    if why := other_files(runs, known):
+        raise ValueError(f"{place}{why}")
     groups = _groups(runs, rows, columns)
     heads = sorted({column for group in groups.values() for column in group}, key=order)
     if baseline is not None and baseline not in heads:
@@ -169,7 +172,7 @@ def report(
         split,
         baseline,
         cells,
-        [*left_out, *notes, *_mixed(groups)],
+        [*left_out, *_repeated(runs, known), *notes, *_mixed(groups)],
         title,
         equal_within,
         paired,
@@ -190,6 +193,19 @@ def _groups(
         row: {column: [*by_seed.values()] for column, by_seed in group.items()}
         for row, group in found.items()
     }
+
+
+def _repeated(runs: Sequence[Run], keys: Sequence[str]) -> list[str]:
+    """A note on runs of which another one, of the same cell and seed, has other figures."""
+    figures: dict[tuple[Key, str], set[tuple[tuple[str, float], ...]]] = defaultdict(set)
+    for run in runs:
+        figures[choice(run, keys), str(run["seed"])].add(tuple(sorted(run["metrics"].items())))
+    if not (count := sum(len(each) > 1 for each in figures.values())):
+        return []
+    return [
+        f"of {count} runs there are others with the same settings, files and seed, and other "
+        "figures (from another machine, say): the last finished count"
+    ]
 
 
 def _mixed(groups: dict[Key, dict[Key, list[Run]]]) -> list[str]:

@@ -1,6 +1,7 @@
 """`result.json` files, as runs leave them, and what tells the runs apart."""
 
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -22,6 +23,7 @@ FILES = {f"data.files.{split}": f"data.{split}" for split in ("train", "dev", "t
 ENCODER, MIX = "encoder.name", "elmo.mix"
 NAMES = ("task.name", "data.name", ENCODER)
 INPUTS = "inputs."  # before the name of a file that the run read: its hash
+CORPUS = ("data", "trained_on", f"{INPUTS}data")  # keys that say which corpus it is
 SHORT = 12  # digits of a hash that a table shows
 EARLIER = {"exact_match": "exact"}  # figures that had another name in an earlier version
 
@@ -175,6 +177,30 @@ def distinguishing(runs: Sequence[Run], given: Sequence[str]) -> list[str]:
         if varies(runs, [*given, *chosen], key):
             chosen.append(key)
     return [key for key in chosen if key not in given]
+
+
+def other_files(runs: Iterable[Run], known: Sequence[str]) -> str | None:
+    """Why runs cannot be compared: those that agree on the known keys of their task and corpus read
+    other files as its training, dev or test set. None where they can.
+    """
+    keys = ["task.name", *(key for key in known if below(key, CORPUS))]
+    hashes: dict[tuple[str, tuple[str, ...]], dict[str, list[Run]]] = defaultdict(dict)
+    for run in runs:
+        for name in (f"{INPUTS}data.{split}" for split in ("train", "dev", "test")):
+            if digest := run["choices"].get(name):
+                hashes[name, choice(run, keys)].setdefault(digest, []).append(run)
+    for (name, values), several in hashes.items():
+        if len(several) > 1:
+            shown = ", ".join(
+                f"{digest} in {group[0]['folder']} and {len(group) - 1} more"
+                for digest, group in several.items()
+            )
+            return (
+                f"{' '.join(values)}: runs on other data cannot be compared, but {name} is "
+                f"{shown}; where={{{name}: {next(iter(several))}}} takes one, rows=[task,{name}] "
+                "parts them"
+            )
+    return None
 
 
 def varies(runs: Sequence[Run], known: Sequence[str], key: str) -> bool:

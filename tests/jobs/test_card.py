@@ -12,6 +12,7 @@ from hydra.errors import CompactHydraException
 from omegaconf import OmegaConf
 
 from elmo_bench import inputs
+from elmo_bench.jobs.report import report
 from elmo_bench.runs import Result, as_baseline, begin, is_baseline, write_result
 from hydra_plugins import cards, processes
 
@@ -34,6 +35,12 @@ def composed(*overrides, **settings):
     for key, value in settings.items():
         OmegaConf.update(cfg, key.replace("__", "."), value)
     return cfg
+
+
+def reported(**settings):
+    cfg = composed("job=report", **settings)
+    del cfg.hydra
+    report(cfg)
 
 
 def train(cfg, folder):
@@ -133,6 +140,43 @@ def test_a_folder_to_share(card, tmp_path):
         CompactHydraException, match=r"out=.*card/mini holds mine.txt, which job=ca"
     ):
         card(*jobs)
+
+
+def test_cards_side_by_side(card, tmp_path, capsys):
+    """One baseline serves both; a run that is in both counts once; other test data are refused."""
+    for name in ("first", "second"):
+        card(
+            ["task=ner", "encoder=mini", f"encoder.name={name}", "elmo.mix=all"],
+            ["task=ner", "encoder=mini", f"encoder.name={name}", "elmo.mix=none"],
+        )
+    both = {"runs": [f"{tmp_path}/outputs/card/{name}" for name in ("first", "second")]}
+    both |= {"columns": ["encoder", "elmo.mix"], "baseline": ["none", "none"], "split": "test"}
+    both["output"] = f"{tmp_path}/both.json"
+    reported(**both)
+    cells = json.loads((tmp_path / "both.json").read_text())["cells"]
+    assert [(cell["encoder.name"], cell["runs"]) for cell in cells] == [
+        ("none", 1),
+        ("first", 1),
+        ("second", 1),
+    ]
+    assert "the last finished count" not in capsys.readouterr().out
+    for path in tmp_path.glob("outputs/card/*/runs/*/result.json"):
+        content = json.loads(path.read_text())
+        inputs = {"data.test": "a" * 64 if "first" in str(path) else "b" * 64}
+        path.write_text(json.dumps(content | {"inputs": inputs}))
+    with pytest.raises(ValueError, match=r"cell differ in \['inputs.data.test'\]; add it to one"):
+        reported(**both, rows="task")
+    reported(**both)  # parted
+    parted = json.loads((tmp_path / "both.json").read_text())
+    assert [len(parted["cells"]), parted["rows"]] == [4, ["task.name", "inputs.data.test"]]
+    (base,) = tmp_path.glob("outputs/card/second/runs/*none*/result.json")
+    base.unlink()
+    other = (
+        r"^ner: runs on other data cannot be compared, but inputs.data.test is a{12} in .* b{12}"
+    )
+    with pytest.raises(ValueError, match=other):
+        reported(**both)
+    reported(**both, where={"inputs.data.test": "a" * 12})
 
 
 def test_one_that_fails_leaves_the_others(card, tmp_path):
