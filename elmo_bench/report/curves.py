@@ -25,7 +25,16 @@ from .drawing import (
     look,
     value_axis,
 )
-from .looks import all_runs, column_looks, column_titles, metric, percents, row_title, sentence
+from .looks import (
+    all_runs,
+    column_looks,
+    column_titles,
+    metric,
+    percents,
+    row_title,
+    runs_each,
+    sentence,
+)
 from .table import Cell, Key, Report, order
 
 # The config keys that make a curve, and where a value stands on its axis; None: one after the
@@ -141,15 +150,14 @@ def _draw_curves(
         value_axis(axes.yaxis, 5)
         category_axis(axes, width, marks, names.axis(quantity))
     legend = {each.title: each for curves in panels.values() for each in curves}
-    counts = {len(cell.runs) for each in legend.values() for cell in each.cells.values()}
-    runs = f"run ({min(counts)} each)" if len(counts) == 1 else "run"
+    per_mean = runs_each({len(cell.runs) for one in legend.values() for cell in one.cells.values()})
     sheet.legend(
         [
             (key(each.look.line(), each.look.marks(DOT)), each.title)
             for each in legend.values()
             if each.title
         ]
-        + [(key(Look(INK, "o", ()).marks(DOT, alpha=0.75)), runs)]
+        + [(key(Look(INK, "o", ()).marks(DOT, alpha=0.75)), f"run ({per_mean})")]
         + [(key({"color": INK}), "mean")]
     )
 

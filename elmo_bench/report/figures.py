@@ -23,14 +23,23 @@ from .drawing import (
     value_axis,
     wrapped,
 )
-from .looks import column_looks, column_titles, counted, metric, percents, row_title, sentence
+from .looks import (
+    column_looks,
+    column_titles,
+    counted,
+    metric,
+    percents,
+    row_title,
+    runs_each,
+    sentence,
+)
 from .significance import LEVEL
 from .table import Cell, Key, Report
 
 __all__ = ["comparison", "inline", "inline_svg"]
 
 MOST = 6  # rows that an alternative text goes through
-DOT, DIAMOND, ARROW = 3.8, 5.5, 4.0  # points across
+DOT, DIAMOND, ARROW = 4.2, 5.5, 4.0  # points across
 MEAN: dict[str, Any] = {"color": INK, "linestyle": "none", "marker": "|"}
 MEAN |= {"markersize": 9, "markeredgewidth": 1.6}
 GAP = 0.22  # inches between the panels
@@ -234,7 +243,7 @@ def _runs(axes: Axes, line: Line, middle: float, width: float, *, interval: bool
     low, high = axes.get_xlim()
     ends = _interval_of_mean(line.cell) if interval else None
     if ends:
-        axes.plot(ends, (middle, middle), color=line.look.color, linewidth=1.2)
+        axes.plot(ends, (middle, middle), color=line.look.color, linewidth=0.9)
     placed: list[tuple[float, float]] = []
     for value in sorted(percents(line.cell)):
         x = (value - low) / (high - low) * width
@@ -287,8 +296,7 @@ def _axis_titles(sheet: Sheet, report: Report, layout: Layout) -> None:
 def _legend(report: Report, cut: bool) -> list[tuple[list, str]]:
     dot = Look(INK, "o", ()).marks(DOT, alpha=0.75, markeredgewidth=0)
     counts = {len(cell.runs) for cell in report.cells}
-    each = f" ({min(counts)} each)" if len(counts) == 1 else ""
-    entries = [(key(dot), f"run{each}"), (key(MEAN), "mean")]
+    entries = [(key(dot), f"run ({runs_each(counts)})"), (key(MEAN), "mean")]
     line, diamond = {"color": INK, "linewidth": 1.4}, Look(INK, "D", ())
     if not _tested(report):
         intervals = any(_interval_of_mean(cell) for cell in report.cells)

@@ -1,6 +1,6 @@
 """How a report's cells are called and drawn in its figures, the same in all of them."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from elmo_bench.runs import Run
 
@@ -56,6 +56,16 @@ def counted(count: int, noun: str) -> str:
     ('1 run', '3 runs')
     """
     return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def runs_each(counts: Collection[int]) -> str:
+    """How many runs stand behind each mean.
+
+    >>> runs_each({3}), runs_each({3, 1, 2})
+    ('3 each', '1 to 3 each')
+    """
+    low, high = min(counts), max(counts)
+    return f"{low} each" if low == high else f"{low} to {high} each"
 
 
 def sentence(title: str, shown: str) -> str:

@@ -23,7 +23,7 @@ from .drawing import (
     look,
     value_axis,
 )
-from .looks import all_runs, metric, percents, sentence
+from .looks import all_runs, metric, percents, runs_each, sentence
 from .table import Cell, Key, Report, order
 
 Layers = dict[int, list[float]]  # each run's figure or share, by layer
@@ -292,7 +292,9 @@ def _legend(
     entries = [
         (key({"color": each.color}, each.marks(DOT)), name) for name, each in looks.items() if name
     ]
-    entries.append((key(line, style.marks(DOT)), "runs that read one layer, and their mean"))
+    counts = {len(runs) for profile in profiles for runs in profile.layers.values()}
+    single = f"runs that read one layer ({runs_each(counts)}), and their mean"
+    entries.append((key(line, style.marks(DOT)), single))
     for mix, text in MIXES.items():
         if any(mix in profile.mixes for profile in profiles):
             marks = [hollow if mix == "uniform" else style.marks(DOT)]

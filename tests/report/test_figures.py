@@ -6,6 +6,8 @@ from xml.etree import ElementTree
 
 import pytest
 
+from elmo_bench.jobs.report import OWN
+from elmo_bench.outputs import begins
 from elmo_bench.report import curves, document, drawing, figures, noise, profiles, significance
 from elmo_bench.report.drawing import COLORS, PAPER, VARIABLES
 from elmo_bench.report.table import Cell, Comparison, Report
@@ -154,6 +156,19 @@ def test_files_are_the_same_bytes_each_time():
     root = ElementTree.fromstring(drawing.standalone_svg(plots))
     one = ElementTree.fromstring(drawing.standalone_svg(plots[:1]))
     assert float(root.get("height")[:-2]) > 1.9 * float(one.get("height")[:-2])
+
+
+def test_a_report_knows_its_own_pictures(tmp_path):
+    """And writes over no other."""
+    for suffix, write, other in (
+        (".svg", document.svg, b'<svg xmlns="http://www.w3.org/2000/svg"/>'),
+        (".pdf", document.pdf, b"%PDF-1.4 /Creator (Somebody)"),
+    ):
+        path, is_own = tmp_path / f"a{suffix}", begins(OWN[suffix])
+        path.write_bytes(write([compared()]))
+        assert is_own(path)
+        path.write_bytes(other)
+        assert not is_own(path)
 
 
 def swept(rows=("fraction",), columns=("encoder.name",)):
