@@ -31,8 +31,18 @@ def cost(report: Report) -> Grid | None:
     for row, (_, runs) in zip(grid.rows, trained, strict=True):
         seconds = [[run["seconds"][part] for run in runs] for part in ("training", "total")]
         speed = [[run[part] for run in runs] for part in ("epochs", "examples_per_second")]
-        means = [statistics.fmean(values) for values in (*seconds, *speed)]
-        row += [f"{mean:,.1f}" if mean >= 1 or not mean else f"{mean:.2g}" for mean in means]
+        row += [_number(statistics.fmean(values)) for values in (*seconds, *speed)]
         row += [f"{runs[0]['parameters'][kind]:,}" for kind in ("trainable", "frozen")]
         row.append("; ".join(sorted({run["device"] for run in runs})) if len(devices) > 1 else "")
     return without_empty(grid)
+
+
+def _number(value: float) -> str:
+    """With three digits or more.
+
+    >>> _number(1234.5), _number(20.0), _number(15.25), _number(0.0123)
+    ('1,234', '20', '15.2', '0.0123')
+    """
+    if value >= 100 or value == round(value):
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if value >= 10 else f"{value:.3g}"

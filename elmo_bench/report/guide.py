@@ -1,14 +1,16 @@
 """What a page is about and how to read it, for somebody who has never seen one."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from elmo_bench.runs import Run
+from elmo_bench.runs import ENCODER, MIX, Run
 
 from . import names
 from .grids import Words, heads, points, score
 from .significance import LEVEL
 from .table import Cell, Report
 
+L2 = "elmo.l2"
+BASELINE = {"none"}
 NAMED = 3  # settings that a title names; more are counted
 
 
@@ -55,7 +57,8 @@ def reading(reports: Sequence[Report]) -> list[tuple[str, str]]:
             "A run",
             "one model, trained with one random seed on the training examples and measured on "
             "others. The runs of a cell differ in their seeds alone.",
-        )
+        ),
+        *_glossary(reports),
     ]
     if several:
         terms.append(
@@ -83,6 +86,30 @@ def reading(reports: Sequence[Report]) -> list[tuple[str, str]]:
             )
         )
     return terms
+
+
+def _glossary(reports: Sequence[Report]) -> Iterator[tuple[str, str]]:
+    """What the settings are that these reports compare, as far as they are ELMo's."""
+    keys = {key for report in reports for key in (*report.rows, *report.columns)}
+    values = {value for report in reports for cell in report.cells for value in cell.column}
+    if keys & {ENCODER, MIX}:
+        yield (
+            "Encoder",
+            "a network that was trained on plain text. A task's model reads its vectors of each "
+            "word in its sentence beside what it learns of words itself"
+            + ("; “no encoder” is the model without them." if BASELINE & values else "."),
+        )
+    if MIX in keys:
+        yield (
+            "Layers",
+            "an encoder has several, 0 the lowest. “All layers” is a weighted mean of them whose "
+            "weights are learned with the task; other settings read what they name.",
+        )
+    if L2 in keys:
+        yield (
+            names.axis(L2),
+            "how strongly the weights of layers are drawn towards equal ones; 0 is not at all.",
+        )
 
 
 def all_runs(reports: Sequence[Report]) -> list[Run]:
