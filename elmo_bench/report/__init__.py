@@ -4,6 +4,7 @@ from .choice import answers
 from .escape import plain
 from .grid import Grid
 from .grids import grids
+from .methods import Origin
 from .page import GENERATOR, page
 from .published import stands_in
 from .table import Report, report
@@ -13,6 +14,7 @@ from .write import as_csv, as_json, footnotes, latex, markdown
 __all__ = [
     "GENERATOR",
     "Grid",
+    "Origin",
     "Report",
     "Run",
     "answers",

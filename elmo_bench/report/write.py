@@ -6,12 +6,14 @@ import csv
 import io
 import json
 import re
+import statistics
 from collections.abc import Sequence
 from typing import Any
 
 from . import across, escape
 from .grid import Grid
 from .grids import grids, tables
+from .methods import NOWHERE, Origin, checklist, methods, provenance
 from .names import metric_title
 from .table import Cell, Report
 
@@ -24,25 +26,33 @@ ABOUT = (
 )
 
 
-def markdown(reports: Sequence[Report]) -> str:
-    """GitHub's tables."""
-    parts = []
-    for grid in (grid for report in reports for grid in grids(report)):
-        heads, *rows = ([escape.markdown(text) for text in row] for row in (grid.heads, *grid.rows))
-        shown = [
-            [f"**{text}**" if (r, c) in grid.bold else text for c, text in enumerate(row)]
-            for r, row in enumerate(rows)
-        ]
-        rule = ["---"] * grid.left + ["--:"] * (len(heads) - grid.left)
-        lines = (f"| {' | '.join(row)} |" for row in (heads, rule, *shown))
-        caption = f"\n\n{escape.markdown(grid.caption)}" if grid.caption else ""
-        parts.append("\n".join([f"{escape.markdown(grid.title)}\n", *lines]) + caption)
-    return "\n\n".join([*parts, *map(escape.markdown, footnotes(reports))]) + "\n"
+LONG = 60  # characters that a column of LaTeX does not hold in a line
 
 
-def latex(reports: Sequence[Report]) -> str:
-    r"""Tables with the rules of booktabs, their captions and labels: the document says
-    \usepackage{booktabs}.
+def markdown(reports: Sequence[Report], origin: Origin = NOWHERE) -> str:
+    """GitHub's tables, and what a paper says of its experiments."""
+    parts = [_markdown(grid) for report in reports for grid in grids(report)]
+    parts += map(escape.markdown, footnotes(reports))
+    parts += ["## Methods", escape.markdown(methods(reports, origin))]
+    parts += [_markdown(ask(reports, origin)) for ask in (checklist, provenance)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _markdown(grid: Grid) -> str:
+    heads, *rows = ([escape.markdown(text) for text in row] for row in (grid.heads, *grid.rows))
+    shown = [
+        [f"**{text}**" if (r, c) in grid.bold else text for c, text in enumerate(row)]
+        for r, row in enumerate(rows)
+    ]
+    rule = ["---"] * grid.left + ["--:"] * (len(heads) - grid.left)
+    lines = (f"| {' | '.join(row)} |" for row in (heads, rule, *shown))
+    caption = f"\n\n{escape.markdown(grid.caption)}" if grid.caption else ""
+    return "\n".join([f"{escape.markdown(grid.title)}\n", *lines]) + caption
+
+
+def latex(reports: Sequence[Report], origin: Origin = NOWHERE) -> str:
+    r"""Tables with the rules of booktabs, their captions and labels, and what a paper says of its
+    experiments: the document says \usepackage{booktabs}.
     """
     parts, labels = [], set()
     for report in reports:
@@ -52,17 +62,24 @@ def latex(reports: Sequence[Report]) -> str:
                 label += "-"
             labels.add(label)
             parts.append(_table(grid, label))
-    return "\n\n".join([*parts, *(f"% {escape.plain(line)}" for line in footnotes(reports))]) + "\n"
+    parts += [f"% {escape.plain(line)}" for line in footnotes(reports)]
+    parts += [r"\paragraph{Methods}", escape.latex(methods(reports, origin))]
+    parts.append(_table(checklist(reports, origin), "checklist"))
+    parts.append(_table(provenance(reports, origin), "provenance"))
+    return "\n\n".join(parts) + "\n"
 
 
 def _table(grid: Grid, label: str) -> str:
     kinds = "l" * grid.left + "r" * (len(grid.heads) - grid.left)
+    if any(len(text) > LONG for row in grid.rows for text in row):
+        kinds = r"p{0.3\linewidth}p{0.65\linewidth}"
+    caption = f"{grid.title}. {grid.caption}".strip()
     lines = [
         f"% {escape.plain(grid.title)}",
         r"\begin{table}",
         r"\centering",
         r"\small",
-        rf"\caption{{{escape.latex(grid.title)}. {escape.latex(grid.caption)}}}",
+        rf"\caption{{{escape.latex(caption[:1].upper() + caption[1:])}}}",
         rf"\label{{tab:{label}}}",
         rf"\begin{{tabular}}{{{kinds}}}",
         r"\toprule",
@@ -125,6 +142,7 @@ def records(report: Report) -> list[dict[str, Any]]:
             | {
                 "metric": metric_title(cell.runs[0], report.metric),
                 "split": report.split,
+                "dev": _dev(cell, report),
                 "mean": cell.mean,
                 "deviation": cell.deviation,
                 "runs": len(cell.runs),
@@ -137,6 +155,13 @@ def records(report: Report) -> list[dict[str, Any]]:
             | {"published": cell.published}
         )
     return cells
+
+
+def _dev(cell: Cell, report: Report) -> float | None:
+    """The mean of the runs' figures on dev, where all have one."""
+    name = f"val/{report.metric or cell.runs[0]['config']['task']['monitor']}"
+    figures = [run["metrics"].get(name) for run in cell.runs]
+    return None if None in figures else statistics.fmean(figures)
 
 
 def _comparison(cell: Cell) -> dict[str, Any]:
@@ -174,8 +199,10 @@ TESTED = (
 )
 
 
-def as_json(reports: Sequence[Report]) -> str:
-    """What was asked, and the records; of reports with titles, an object of these."""
+def as_json(reports: Sequence[Report], origin: Origin = NOWHERE) -> str:
+    """What was asked, the records, and where they come from; of reports with titles, an object of
+    these.
+    """
     content = {
         report.title: {
             "split": report.split,
@@ -188,6 +215,9 @@ def as_json(reports: Sequence[Report]) -> str:
             "cells": records(report),
             "across": across.records(report),
             "notes": report.notes,
+            "methods": methods([report], origin),
+            "checklist": dict(checklist([report], origin).rows),
+            "provenance": provenance([report], origin).rows,
         }
         for report in reports
     }

@@ -1,0 +1,371 @@
+"""What a paper says of its experiments, written from the runs: where the figures come from, a
+paragraph on methods, and the questions of reproducibility checklists (NAACL 2021; ACL Rolling
+Review).
+"""
+
+import statistics
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from elmo_bench.runs import Run, read_counts
+
+from .choice import searched
+from .grid import Grid
+from .grids import Words, heads, points, tests
+from .names import axis, metric_title, task_titles, value
+from .provenance import commands
+from .significance import LEVEL
+from .table import SPLITS, Report
+
+UNKNOWN = "not known"
+DIGITS = 12  # of a hash
+
+
+class Origin(NamedTuple):
+    """What is known of a report beside its runs: the command that made it, and how many runs failed
+    among those that it looked at.
+    """
+
+    command: str = ""
+    failed: int | None = None
+
+
+NOWHERE = Origin()
+
+
+def provenance(reports: Sequence[Report], origin: Origin = NOWHERE) -> Grid:
+    """Where the figures come from."""
+    runs = runs_of(reports)
+    rows = [
+        ["report", origin.command],
+        ["runs", _runs(reports)],
+        ["trained", _dates(runs)],
+        ["epochs", _epochs(runs)],
+        ["software", _software(runs)],
+        *(["data", text] for text in _data(runs)),
+        *(["sha256", text] for text in _files(runs)),
+        *(["command", line] for line in commands(runs)),
+    ]
+    known = [row for row in rows if row[1]]
+    return Grid("where the figures come from", ["what", "which"], known, set(), 1)
+
+
+def checklist(reports: Sequence[Report], origin: Origin = NOWHERE) -> Grid:
+    """The questions, and what the runs answer."""
+    runs = runs_of(reports)
+    rows = [
+        ("Which runs are behind the figures?", _runs(reports)),
+        ("What is shown of them?", "the mean over runs, the standard deviation, and their number"),
+        ("Which metrics, on which split?", _metrics(reports)),
+        ("Are there figures on dev for each on test?", _on_dev(reports)),
+        ("How large are the splits?", "; ".join(_data(runs))),
+        ("Where are the data from?", " ".join(_origins(runs))),
+        ("Which encoders?", "; ".join(_encoders(runs))),
+        ("How many parameters do models have?", _parameters(runs)),
+        ("What was searched, in which bounds?", _search(reports)),
+        ("How was chosen among it?", _choice(reports)),
+        ("Where are all other settings?", "in each run's result.json, under config"),
+        ("Which epoch is measured?", _best(runs)),
+        ("How were differences tested?", _tests(reports)),
+        ("Which differences could the design find?", _power(reports)),
+        ("On which machines?", _devices(runs)),
+        ("How long did runs take?", _time(runs)),
+        ("With which software?", _software(runs)),
+        ("How many runs failed?", _failed(origin)),
+    ]
+    answers = [[question, answer or UNKNOWN] for question, answer in rows]
+    return Grid("reproducibility checklist", ["question", "answer"], answers, set(), 1)
+
+
+def methods(reports: Sequence[Report], origin: Origin = NOWHERE) -> str:
+    """A paragraph for a paper."""
+    runs = runs_of(reports)
+    ways = list(dict.fromkeys(way for report in reports for way in _ways(report)))
+    tasks = _and(_corpora(runs))
+    first = f"We train on {tasks}: {ways[0]}."
+    if len(ways) > 1:
+        first = f"We compare {len(ways)} ways to train on {tasks}: {'; '.join(ways)}."
+    facts = (
+        ("There are {}.", _runs(reports)),
+        ("Figures are {}, means over runs with their standard deviation.", _metrics(reports)),
+        ("The data: {}.", "; ".join(_data(runs))),
+        ("Of each run {} is measured.", _best(runs)),
+        ("We searched {}.", _search(reports)),
+        ("{}.", _choice(reports)),
+        ("Differences are tested by {}.", _tests(reports)),
+        ("In 80 % of cases the design finds {}.", _power(reports)),
+        ("A model has {}.", _parameters(runs)),
+        ("Runs took {}.", _time(runs)),
+        ("They ran on {}.", _devices(runs)),
+        ("Software: {}.", _software(runs)),
+        ("Runs that failed: {}.", _failed(origin)),
+    )
+    return " ".join([first, *(_capital(text.format(fact)) for text, fact in facts if fact)])
+
+
+def runs_of(reports: Sequence[Report]) -> list[Run]:
+    """Each run once, though several tables may have it."""
+    runs = (run for report in reports for cell in report.cells for run in cell.runs)
+    return [*{run["folder"]: run for run in runs}.values()]
+
+
+def _ways(report: Report) -> list[str]:
+    words = Words.of(report)
+    return [words.columns[column] for column in heads(report)]
+
+
+def _runs(reports: Sequence[Report]) -> str:
+    runs = runs_of(reports)
+    cells = {
+        frozenset(str(run["folder"]) for run in cell.runs)
+        for report in reports
+        for cell in report.cells
+    }
+    seeds = sorted({run["seed"] for run in runs})
+    each = _span(map(len, cells))
+    return (
+        f"{_count(len(runs), 'run')}, {each} of each of {_count(len(cells), 'setting')}, with the "
+        f"seed{'s' if len(seeds) > 1 else ''} {_and(map(str, seeds))}"
+    )
+
+
+def _dates(runs: Sequence[Run]) -> str:
+    days = sorted(str(run["finished"])[:10] for run in runs if run.get("finished"))
+    return " to ".join(dict.fromkeys((days[0], days[-1]))) if days else ""
+
+
+def _software(runs: Sequence[Run]) -> str:
+    versions: dict[str, set[str]] = defaultdict(set)
+    for run in runs:
+        for package, version in run.get("versions", {}).items():
+            versions[package].add(version)
+    packages = [f"{package} {_and(sorted(each))}" for package, each in versions.items()]
+    commits = sorted({_commit(run["commit"]) for run in runs if run.get("commit")})
+    named = f"commit{'s' if len(commits) > 1 else ''} {_and(commits)}" if commits else ""
+    return ", ".join(filter(None, (*packages, named)))
+
+
+def _commit(commit: str) -> str:
+    return f"{commit[:10]}{' with uncommitted changes' * commit.endswith('+')}"
+
+
+def _corpora(runs: Sequence[Run]) -> list[str]:
+    return [task if task == corpus else f"{task} ({corpus})" for task, corpus in _by_corpus(runs)]
+
+
+def _by_corpus(runs: Sequence[Run]) -> dict[tuple[str, str], list[Run]]:
+    """The runs of each task and corpus, by what these are called."""
+    titles = task_titles(runs)
+    groups: dict[tuple[str, str], list[Run]] = defaultdict(list)
+    for run in runs:
+        task = titles[run["config"]["task"]["name"]]
+        groups[task, run["choices"].get("data.name", task)].append(run)
+    return groups
+
+
+def _data(runs: Sequence[Run]) -> list[str]:
+    """How many examples each corpus has."""
+    listed = []
+    for group, name in zip(_by_corpus(runs).values(), _corpora(runs), strict=True):
+        sizes = [f"{_span(train)} for training"] if (train := [*_trained_on(group)]) else []
+        for split in SPLITS:
+            if size := _measured_on(group, split):
+                sizes.append(f"{size:,} for {split}")
+        if sizes:
+            listed.append(f"{name} has {_and(sizes)}")
+    return listed
+
+
+def _trained_on(runs: Iterable[Run]) -> Iterator[int]:
+    """How many training examples each run has read in an epoch."""
+    for run in runs:
+        if run["epochs"]:
+            yield round(run["examples_per_second"] * run["seconds"]["training"] / run["epochs"])
+
+
+def _measured_on(runs: Sequence[Run], split: str) -> int:
+    """How many examples of a split the first run with counts was measured on; 0: none has any."""
+    for run in runs:
+        path = run["folder"] / "counts" / f"{split}.npz"
+        if counts := read_counts(path, run["config"]["task"]["monitor"]):
+            return len(counts.sentences)
+    return 0
+
+
+def _files(runs: Sequence[Run]) -> list[str]:
+    """The hashes of what the runs read: of each corpus, and of everything else."""
+    hashes: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+    for run in runs:
+        for name, digest in run.get("inputs", {}).items():
+            group, _, file = name.partition(".")
+            owner = str(run["choices"].get("data.name", group)) if group == "data" else group
+            hashes[owner][file].add(digest[:DIGITS])
+    return [
+        f"{owner}: {', '.join(f'{file} {_and(sorted(each))}' for file, each in files.items())}"
+        for owner, files in hashes.items()
+    ]
+
+
+def _origins(runs: Sequence[Run]) -> list[str]:
+    """What the configs say of each corpus."""
+    origins = {
+        run["choices"].get("data.name", ""): run["config"]["data"]["origin"]
+        for run in runs
+        if run["config"].get("data", {}).get("origin")
+    }
+    return [f"{corpus}: {text}" for corpus, text in origins.items()]
+
+
+def _metrics(reports: Sequence[Report]) -> str:
+    figures: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for report in reports:
+        titles = task_titles(runs_of([report]))
+        for run in runs_of([report]):
+            figure = metric_title(run, report.metric), report.split
+            figures[figure].add(titles[run["config"]["task"]["name"]])
+    return _and(
+        f"{split} {figure} of {_and(sorted(tasks))}" for (figure, split), tasks in figures.items()
+    )
+
+
+def _on_dev(reports: Sequence[Report]) -> str:
+    runs = runs_of([report for report in reports if report.split == "test"])
+    measured = [run for run in runs if any(name.startswith("val/") for name in run["metrics"])]
+    if not runs:
+        return "the figures are of dev"
+    where = ", in the report's CSV and JSON"
+    return f"of {len(measured)} of {_count(len(runs), 'run')}{where if measured else ''}"
+
+
+def _encoders(runs: Sequence[Run]) -> list[str]:
+    encoders: dict[str, set[str]] = defaultdict(set)
+    for run in runs:
+        config = run["config"].get("encoder", {})
+        name = str(run["choices"].get("encoder.name", "none"))
+        if name == "none" or run["choices"].get("elmo.mix") == "none":
+            continue
+        about = {
+            "model": config.get("model"),
+            "revision": config.get("revision"),
+            "sha256": str(run.get("inputs", {}).get("encoder.weights", ""))[:DIGITS],
+        }
+        said = [f"{key} {text}" for key, text in about.items() if text]
+        said += [] if config.get("pretrained", True) else ["random weights"]
+        said.append("fine-tuned" if run["choices"].get("elmo.finetune") == "True" else "frozen")
+        encoders[value("encoder.name", name)].add(", ".join(said))
+    return [f"{name} ({' and '.join(sorted(about))})" for name, about in encoders.items()]
+
+
+def _parameters(runs: Sequence[Run]) -> str:
+    trained = [run["parameters"] for run in runs if run["epochs"]]
+    if not trained:
+        return ""
+    parts = {kind: [sizes[kind] for sizes in trained] for kind in ("trainable", "frozen")}
+    said = f"{_span(parts['trainable'])} trained parameters"
+    return said + (f" and up to {max(parts['frozen']):,} frozen ones" * any(parts["frozen"]))
+
+
+def _search(reports: Sequence[Report]) -> str:
+    runs = runs_of(reports)
+    bounds = []
+    for key in searched(runs):
+        texts = dict.fromkeys(
+            run["choices"].get(key, "-") for run in runs if key not in run["idle"]
+        )
+        values = sorted(value(key, text) for text in texts if text not in ("-", "none"))
+        bounds.append(f"{axis(key)} in {{{', '.join(values)}}}")
+    return _and(bounds) or "nothing beside what the tables compare"
+
+
+def _choice(reports: Sequence[Report]) -> str:
+    among = max((report.chosen_among for report in reports), default=0)
+    if among:
+        return (
+            f"of up to {among} settings the best on dev was chosen, and test was asked once, for "
+            "it and the baseline"
+        )
+    splits = _and(dict.fromkeys(report.split for report in reports))
+    return f"nothing was chosen: all settings are compared on {splits}"
+
+
+def _best(runs: Sequence[Run]) -> str:
+    patience = {run["choices"].get("fit.patience") for run in runs if run["epochs"]} - {None}
+    most = {run["choices"].get("fit.max_epochs") for run in runs if run["epochs"]} - {None}
+    if not patience or not most:
+        return ""
+    return (
+        f"the epoch that is best on dev (training ends after {_span(map(int, most))} epochs, or "
+        f"after {_span(map(int, patience))} without a better one)"
+    )
+
+
+def _epochs(runs: Sequence[Run]) -> str:
+    return _span(run["epochs"] for run in runs if run["epochs"])
+
+
+def _tests(reports: Sequence[Report]) -> str:
+    compared = [[test for _, test in tests(report) if test.p is not None] for report in reports]
+    every = [test for group in compared for test in group]
+    if not every:
+        return ""
+    counts = [str(len(group)) for group in compared if len(group) > 1]
+    holm = f", corrected for {_and(counts)} comparisons by Holm's (1979) method" if counts else ""
+    return (
+        "a two-sided t-test that takes runs and test examples alike as drawn at random (Obuchowski "
+        "and Rockette, 1995; Hillis, 2007)"
+        + ", examples that belong together as one" * any(t.clusters < t.examples for t in every)
+        + ", runs of the same seed as pairs" * any(t.correlation is not None for t in every)
+        + f", at {100 * LEVEL:g} %{holm}; 95 % intervals have the same error and are not corrected"
+    )
+
+
+def _power(reports: Sequence[Report]) -> str:
+    least = [
+        test.detectable
+        for report in reports
+        for _, test in tests(report)
+        if test.detectable is not None
+    ]
+    if not least:
+        return ""
+    ends = dict.fromkeys((points(min(least)), points(max(least))))
+    several = ", depending on the comparison" if len(ends) > 1 else ""
+    return f"a true difference of {' to '.join(ends)} points{several}"
+
+
+def _devices(runs: Sequence[Run]) -> str:
+    devices = Counter(run["device"] for run in runs if run["epochs"])
+    return _and(f"{device} ({_count(count, 'run')})" for device, count in devices.most_common())
+
+
+def _time(runs: Sequence[Run]) -> str:
+    seconds = [run["seconds"]["total"] for run in runs if run["epochs"]]
+    if not seconds:
+        return ""
+    return (
+        f"{sum(seconds) / 3600:.2g} machine hours together, {statistics.fmean(seconds) / 60:.2g} "
+        "minutes each on average"
+    )
+
+
+def _failed(origin: Origin) -> str:
+    return "" if origin.failed is None else f"{origin.failed:,}" if origin.failed else "none"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def _span(numbers: Iterable[int]) -> str:
+    ends = sorted(numbers)
+    return " to ".join(dict.fromkeys(f"{end:,}" for end in (ends[0], ends[-1]))) if ends else ""
+
+
+def _and(texts: Iterable[str]) -> str:
+    *others, last = [*texts] or [""]
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
