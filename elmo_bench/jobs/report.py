@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 from rich.text import Text
@@ -14,6 +15,7 @@ from elmo_bench import report as reports
 from elmo_bench import wandb_logger
 from elmo_bench.files import atomic
 from elmo_bench.outputs import begins, check_output
+from elmo_bench.runs import failures
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +32,7 @@ def _pdf(written: Sequence[reports.Report]) -> bytes:
     return document.pdf(written)
 
 
-FORMATS: dict[str, Callable[[Sequence[reports.Report]], str | bytes]] = {
+FORMATS: dict[str, Callable[..., str | bytes]] = {
     ".html": reports.page,
     ".svg": _svg,
     ".pdf": _pdf,
@@ -99,7 +101,11 @@ def report(cfg: DictConfig) -> None:
         console.print(reports.terminal(grid))
     for note in reports.footnotes(written):
         console.print(Text(reports.plain(note)))
-    writers = FORMATS | {".html": partial(reports.page, title=settings["title"])}
+    origin = _origin(_list(settings["runs"]), runs)
+    writers = FORMATS | {
+        ".html": partial(reports.page, title=settings["title"]),
+        **{suffix: partial(FORMATS[suffix], origin=origin) for suffix in (".md", ".tex", ".json")},
+    }
     for path in outputs:
         content = writers[path.suffix](written)
         if isinstance(content, str):
@@ -110,6 +116,15 @@ def report(cfg: DictConfig) -> None:
     if "wandb" in loggers:
         kept = {key: value for key, value in loggers["wandb"].items() if key != "_target_"}
         wandb_logger.keep(outputs, **kept | {"job_type": "report", "tags": [], "save_dir": "."})
+
+
+def _origin(folders: list[str], runs: list[reports.Run]) -> reports.Origin:
+    """What is known of the report beside its runs."""
+    typed = HydraConfig.get().overrides.task if HydraConfig.initialized() else None
+    finished = {run["identity"] for run in runs if run.get("identity")}
+    return reports.Origin(
+        "" if typed is None else reports.typed(typed), len(failures(folders, finished))
+    )
 
 
 def _settings(settings: dict[str, Any], title: str, table: dict[str, Any]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from .grid import Grid
 from .grids import grids
 from .methods import Origin
 from .page import GENERATOR, page
+from .provenance import typed
 from .published import stands_in
 from .table import Report, report
 from .terminal import terminal
@@ -31,5 +32,6 @@ __all__ = [
     "report",
     "stands_in",
     "terminal",
+    "typed",
     "where",
 ]

@@ -16,7 +16,7 @@ from .grids import Words, heads, points, tests
 from .names import axis, metric_title, task_titles, value
 from .provenance import commands
 from .significance import LEVEL
-from .table import SPLITS, Report
+from .table import SPLITS, Report, order
 
 UNKNOWN = "not known"
 DIGITS = 12  # of a hash
@@ -270,11 +270,9 @@ def _search(reports: Sequence[Report]) -> str:
     runs = runs_of(reports)
     bounds = []
     for key in searched(runs):
-        texts = dict.fromkeys(
-            run["choices"].get(key, "-") for run in runs if key not in run["idle"]
-        )
-        values = sorted(value(key, text) for text in texts if text not in ("-", "none"))
-        bounds.append(f"{axis(key)} in {{{', '.join(values)}}}")
+        texts = {run["choices"].get(key, "-") for run in runs if key not in run["idle"]}
+        values = sorted(texts - {"-", "none"}, key=lambda text: order((text,)))
+        bounds.append(f"{axis(key)} in {{{', '.join(value(key, text) for text in values)}}}")
     return _and(bounds) or "nothing beside what the tables compare"
 
 

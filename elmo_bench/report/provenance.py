@@ -37,6 +37,15 @@ def commands(runs: Iterable[Run]) -> list[str]:
     return lines
 
 
+def typed(overrides: Iterable[str]) -> str:
+    """What was typed for these overrides, without folders of the machine.
+
+    >>> typed(["job=report", "runs=[/home/me/a,b]"])
+    "python run.py job=report 'runs=[a,b]'"
+    """
+    return " ".join(["python run.py", *(shlex.quote(_FOLDERS.sub("", one)) for one in overrides)])
+
+
 def overrides(path: Path) -> list[str]:
     """What a run's command line said, without what changes no figure; [] where there is no file.
 

@@ -6,7 +6,7 @@ import json
 import logging
 import shutil
 import subprocess
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,6 +22,7 @@ from .read import read_result
 
 log = logging.getLogger(__name__)
 BEGUN, ENDED, GOES_ON = "run.json", "result.json", "last.ckpt"
+FAILED = "error.txt"  # run.py writes it
 # What a run leaves, and the next one in its folder must not find.
 LEFT = (
     ENDED,
@@ -173,6 +174,18 @@ def unfinished(folders: Iterable[Path]) -> dict[str, Path]:
     return _by_identity(
         folders, BEGUN, lambda folder, identity: checkpoint(folder, identity) is not None
     )
+
+
+def failures(folders: Iterable[str | Path], finished: Collection[str]) -> list[Path]:
+    """The folders, at or below some folders, of runs that had begun and failed; without those whose
+    identity is among the finished ones, since somebody ran them again.
+    """
+    failed: dict[str, Path] = {}
+    for path in (path for folder in folders for path in sorted(Path(folder).rglob(FAILED))):
+        identity = _read(path.with_name(BEGUN)).get("identity")
+        if isinstance(identity, str) and identity not in finished:
+            failed.setdefault(identity, path.parent)
+    return [*failed.values()]
 
 
 def _by_identity(

@@ -525,7 +525,7 @@ def test_several_reports_in_every_format(runs, tmp_path):
     assert re.findall(r"^(DEV|TEST): ", markdown(found), re.M) == ["TEST", "TEST", "DEV"]
     assert re.findall(r"^% (DEV|TEST): ", latex(found), re.M) == ["TEST", "TEST", "DEV"]
     labels = re.findall(r"label{tab:(.*)}", latex(found))
-    assert labels == ["test-means", "test-paper", "dev-means"]
+    assert labels == ["test-means", "test-paper", "dev-means", "checklist", "provenance"]
     read = json.loads(as_json(found))
     assert {title: part["split"] for title, part in read.items()} == {"TEST": "test", "DEV": "dev"}
     rows = list(csv.DictReader(io.StringIO(as_csv(found))))
@@ -739,7 +739,7 @@ def test_a_name_is_shown_and_nothing_else(nasty):
     assert not re.search(r"(?<!\\)(<script|<!--|\*_d|`c`)", rendered)
     assert "](" not in rendered.replace(r"\](", "")
     pipes = {len(re.findall(r"(?<!\\)\|", line)) for line in rendered.splitlines()}
-    assert pipes == {0, *(len(grid.heads) + 1 for grid in grids(nasty))}
+    assert pipes == {0, 3, *(len(grid.heads) + 1 for grid in grids(nasty))}
     shown = text(nasty)
     assert all(part in shown for part in ("[/b]", "[dev]", ":x:", r"\n\input{secret}", r"\x1b[0m"))
 
