@@ -20,6 +20,7 @@ import math
 import os
 import shutil
 import tempfile
+import time
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -124,6 +125,15 @@ class LayerStore:
     def missing(self) -> list[str]:
         """Those of them that were not there, or not sound, when they were checked."""
         return [name for name in self.names if name not in self.files]
+
+    @property
+    def seconds(self) -> float | None:
+        """How long the encoder took for the layers that are read here, whoever waited for it; None
+        where an earlier version computed them.
+        """
+        # Layers of one pass have its time, each.
+        passes = {self.files[_layer_file(layer)].get("seconds") for layer in self.layers}
+        return None if None in passes else sum(passes)
 
     def _map(self, name: str) -> np.ndarray:
         about = self.files[name]
@@ -429,9 +439,11 @@ def _write(
         }
         if layers:
             paths = [part / _layer_file(layer) for layer in layers]
+            begun = time.perf_counter()
             _write_layers(encoder, ordered, starts, layers, paths, dtype)
+            seconds = {"seconds": time.perf_counter() - begun}
             shape = [int(ends[-1]), encoder.dim]
-            files |= {path.name: _about(path, shape, np.dtype(dtype)) for path in paths}
+            files |= {path.name: _about(path, shape, np.dtype(dtype)) | seconds for path in paths}
         for file in files:
             (part / file).replace(folder / file)
     store.files |= files

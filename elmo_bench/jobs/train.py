@@ -25,6 +25,7 @@ from pytorch_lightning.callbacks import (
 
 from elmo_bench import again, build, checkpoint, inputs, wandb_logger
 from elmo_bench.data import Example, TaskData
+from elmo_bench.encoders import LayerStore
 from elmo_bench.files import alone, atomic
 from elmo_bench.module import TaskModule
 from elmo_bench.report.result import print_result
@@ -183,7 +184,7 @@ def _train(cfg: DictConfig, started: float) -> dict[str, float]:
             metrics=metrics,
             mix=module.mix(),
             parameters=parameters,
-            seconds={"total": lines.total, "training": lines.seconds},
+            seconds={"total": lines.total, "training": lines.seconds} | reading(data.store),
             epochs=trainer.current_epoch,
             examples_per_second=len(data.examples["train"]) * trainer.current_epoch / lines.seconds,
             device=device_name(module),
@@ -209,6 +210,13 @@ def _callbacks(cfg: DictConfig) -> list[Callback]:
 def choices() -> dict[str, str]:
     """The options of the config groups, where Hydra has composed the config."""
     return dict(HydraConfig.get().runtime.choices) if HydraConfig.initialized() else {}
+
+
+def reading(store: LayerStore | None) -> dict[str, float]:
+    """How long a frozen encoder took to read the corpus, in whichever run it did; without a store
+    it does so while training.
+    """
+    return {} if store is None or store.seconds is None else {"encoder": store.seconds}
 
 
 def device_name(module: pl.LightningModule) -> str:

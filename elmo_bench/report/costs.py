@@ -7,7 +7,7 @@ from .grids import Words, by_cell, without_empty
 from .table import Report
 
 HEADS = [
-    *("training, s", "in all, s", "epochs", "examples/s"),
+    *("training, s", "in all, s", "encoder, s", "epochs", "examples/s"),
     *("trained parameters", "frozen parameters", "device"),
 ]
 
@@ -26,12 +26,17 @@ def cost(report: Report) -> Grid | None:
         [cell for cell, _ in trained],
         HEADS,
         f"{report.title}: {title}" if report.title else title,
-        "Means over the runs of a row. In all: with reading the data, measuring and writing.",
+        "Means over the runs of a row. In all: with reading the data, measuring and writing. "
+        "Encoder: what a frozen one takes to read the corpus; the first run that needs its layers "
+        "pays for that, and the others read what it kept.",
     )
     for row, (_, runs) in zip(grid.rows, trained, strict=True):
-        seconds = [[run["seconds"][part] for run in runs] for part in ("training", "total")]
+        parts = ("training", "total", "encoder")
+        seconds = [
+            [run["seconds"][part] for run in runs if part in run["seconds"]] for part in parts
+        ]
         speed = [[run[part] for run in runs] for part in ("epochs", "examples_per_second")]
-        row += [_number(statistics.fmean(values)) for values in (*seconds, *speed)]
+        row += [_number(statistics.fmean(some)) if some else "" for some in (*seconds, *speed)]
         row += [f"{runs[0]['parameters'][kind]:,}" for kind in ("trainable", "frozen")]
         row.append("; ".join(sorted({run["device"] for run in runs})) if len(devices) > 1 else "")
     return without_empty(grid)

@@ -3,6 +3,7 @@ never half there.
 """
 
 import errno
+import json
 import multiprocessing
 import os
 import pickle
@@ -17,6 +18,7 @@ import torch
 from elmo_bench.elmo import Elmo
 from elmo_bench.encoders import LayerStore, build_store, find_store
 from elmo_bench.encoders.bilm import BiLm, Options, char_ids
+from elmo_bench.encoders.store import _as_header
 
 OPTIONS = Options(cell_size=8, projection_size=4, filters=((1, 4), (3, 4)))
 SENTENCES = [
@@ -91,6 +93,21 @@ def test_only_the_layers_asked_for_and_others_later(bilm, calls, tmp_path):
     assert len(calls) == 8
     sentences, mask = batch(*SENTENCES)
     torch.testing.assert_close(everything(sentences, mask)[2:], top(sentences, mask))
+
+
+def test_how_long_the_encoder_took(bilm, tmp_path):
+    """The time of each pass that some of the layers come from, whoever waited for it."""
+    top = build_store(bilm, SENTENCES, [2], tmp_path).seconds
+    everything = build_store(bilm, SENTENCES, [0, 1, 2], tmp_path)
+    lower = build_store(bilm, SENTENCES, [0, 1], tmp_path).seconds
+    assert everything.seconds == build_store(bilm, SENTENCES, [2, 0], tmp_path).seconds
+    assert everything.seconds == pytest.approx(top + lower)
+    assert 0 < top < everything.seconds
+    content = json.loads((header := everything.folder / "store.json").read_text())
+    del content["files"]["layer2.bin"]["seconds"]  # of an earlier version
+    header.write_text(json.dumps(_as_header(everything.folder, content["files"])))
+    assert build_store(bilm, SENTENCES, [0, 2], tmp_path).seconds is None
+    assert build_store(bilm, SENTENCES, [0], tmp_path).seconds == lower
 
 
 def test_another_bilm_another_store(bilm, tmp_path):

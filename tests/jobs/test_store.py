@@ -58,6 +58,8 @@ def test_a_sweep_reads_each_sentence_once(tmp_path, reads):
     ):
         run(tmp_path, "task=ner", *SMALL["ner"], *overrides)
     assert set(reads.values()) == {1}
+    results = [json.loads(path.read_text()) for path in tmp_path.glob("run*/result.json")]
+    assert len({result["seconds"]["encoder"] for result in results}) == 1
 
 
 def test_an_untrained_biLM_has_layers_too(tmp_path, reads):  # noqa: N802
