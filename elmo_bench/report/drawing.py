@@ -25,7 +25,7 @@ from matplotlib.ticker import MaxNLocator
 from .escape import plain
 
 GENERATOR = "elmo-bench report"  # the mark by which job=report knows its own pictures
-WIDE, NARROW = 7.2, 3.5  # a page of paper or a screen; a column or a phone
+WIDE, SCREEN, NARROW = 7.2, 8.0, 3.5  # a page of paper, a screen, a phone
 INK, SOFT, FAINT, PAPER = "#1b1f24", "#555d66", "#d5d9de", "#ffffff"
 # After Okabe and Ito (2008), dark enough for a contrast of 3:1 on white.
 COLORS = ("#0072b2", "#c14f00", "#00805c", "#b3508c", "#8a6d00", "#5b5bd6")
@@ -125,7 +125,7 @@ class Sheet:
 
     def lines(self, left: float, text: str, width: float, **style: Any) -> None:
         """A paragraph at `top`, and `top` below it."""
-        for line in wrapped(text, width):
+        for line in wrapped(text, width, weight=style.get("weight", "normal")):
             self.text(left, self.top, line, **style)
             self.top += LINE
 
@@ -237,7 +237,7 @@ def inline(plot: Plot) -> str:
     The page's style sheet shows one of them, and has the variables for their colours.
     """
     alternative = f"{plot.title} {plot.description}"
-    drawn = {"wide": figure([plot], WIDE), "narrow": figure([plot], NARROW)}
+    drawn = {"wide": figure([plot], SCREEN), "narrow": figure([plot], NARROW)}
     return "".join(
         f'<div class="{name}">{inline_svg(each, alternative)}</div>' for name, each in drawn.items()
     )
@@ -418,7 +418,7 @@ def value_axis(axis: Any, ticks: int) -> None:
     low, high = axis.get_view_interval()
     if high - low < 1:
         axis.set_view_interval((low + high - 1) / 2, (low + high + 1) / 2, ignore=True)
-    axis.set_major_locator(MaxNLocator(nbins=ticks, steps=[1, 2, 2.5, 5, 10]))
+    axis.set_major_locator(MaxNLocator(nbins=ticks, steps=[1, 2, 5, 10]))
     axis.grid(True)
 
 

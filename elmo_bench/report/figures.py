@@ -64,7 +64,7 @@ class Layout(NamedTuple):
     figures: float
     differences: float  # 0 where there is nothing to compare with
     ranges: dict[Key, tuple[float, float]]  # by row
-    reach: float  # of the differences, to both sides
+    span: tuple[float, float]  # of the differences
 
 
 def comparison(report: Report) -> Plot | None:
@@ -147,7 +147,7 @@ def _layout(width: float, report: Report) -> Layout:
     label = min(max(map(text_width, texts)) + 0.1, 0.32 * width)
     room = width - label - 0.1
     figures = 0.5 * (room - GAP) if _tested(report) else room
-    return Layout(label, figures, room - GAP - figures, _ranges(report), _reach(report))
+    return Layout(label, figures, room - GAP - figures, _ranges(report), _span(report))
 
 
 def _name(report: Report, cell: Cell) -> str:
@@ -185,14 +185,18 @@ def _ranges(report: Report) -> dict[Key, tuple[float, float]]:
     return {row: (middle - span / 2, middle + span / 2) for row, middle in middles.items()}
 
 
-def _reach(report: Report) -> float:
-    """How far the axis of differences goes: as far as they do, and the intervals unless they are
-    far longer.
+def _span(report: Report) -> tuple[float, float]:
+    """What the axis of differences shows: 0, the differences and their intervals, unless one of
+    these is far longer than the others.
     """
     compared = [cell.comparison for cell in report.cells if cell.comparison]
-    largest = max((abs(each.difference) for each in compared), default=0.0)
-    ends = [abs(end) for each in compared if each.test for end in each.test.interval]
-    return 108 * min(max([largest, *ends]), max(3 * largest, 0.01))
+    differences = [100 * each.difference for each in compared]
+    ends = [100 * end for each in compared if each.test for end in each.test.interval]
+    usual = 2 * statistics.median_low(map(abs, ends)) if ends else 0.0
+    most = max([usual, *(1.2 * abs(difference) for difference in differences)])
+    shown = [0.0, *differences, *(min(max(end, -most), most) for end in ends)]
+    margin = 0.06 * (max(shown) - min(shown)) or 1.0
+    return min(shown) - margin, max(shown) + margin
 
 
 def _interval_of_mean(cell: Cell) -> tuple[float, float] | None:
@@ -215,18 +219,19 @@ def _row(sheet: Sheet, report: Report, lines: Sequence[Line], layout: Layout, la
     if layout.differences > 0:
         start = layout.label + layout.figures + GAP
         right = sheet.axes(start, sheet.top, layout.differences, height)
-        right.set_xlim(-layout.reach, layout.reach)
+        right.set_xlim(layout.span)
         right.axvline(0, color=SOFT, linewidth=0.8)
         if report.equal_within:
             region = 100 * report.equal_within
-            right.axvspan(-region, region, color=FAINT, linewidth=0)
+            low, high = layout.span
+            right.axvspan(max(-region, low), min(region, high), color=FAINT, linewidth=0)
         panels.append((right, last, layout.differences))
     below = 0.0
     for line in lines:
         middle = below + line.height / 2
         _runs(left, line, middle, layout.figures, interval=layout.differences <= 0)
         if layout.differences > 0 and line.cell.comparison:
-            cut |= _difference(right, line, middle, layout.reach)
+            cut |= _difference(right, line, middle, layout.span)
         sheet.name(layout.label - 0.08, sheet.top + middle, line.name)
         below += line.height
     for axes, numbered, width in panels:
@@ -258,7 +263,7 @@ def _runs(axes: Axes, line: Line, middle: float, width: float, *, interval: bool
 SHIFTS = (0.0, 0.04, -0.04, 0.07, -0.07)  # inches
 
 
-def _difference(axes: Axes, line: Line, middle: float, reach: float) -> bool:
+def _difference(axes: Axes, line: Line, middle: float, span: tuple[float, float]) -> bool:
     """The difference to the baseline with its interval; whether that is cut at the frame, which an
     arrow shows.
     """
@@ -266,7 +271,7 @@ def _difference(axes: Axes, line: Line, middle: float, reach: float) -> bool:
     assert compared is not None
     if compared.test:
         ends = [100 * end for end in compared.test.interval]
-        shown = [min(max(end, -reach), reach) for end in ends]
+        shown = [min(max(end, span[0]), span[1]) for end in ends]
         axes.plot(shown, (middle, middle), color=line.look.color, linewidth=1.4)
         for end, place, arrow in zip(ends, shown, "<>", strict=True):
             if end != place:
@@ -308,6 +313,7 @@ def _legend(report: Report, cut: bool) -> list[tuple[list, str]]:
         arrow = Look(INK, ">", ()).marks(ARROW, markeredgewidth=0)
         entries.append((key(arrow), "the interval goes on"))
     if report.equal_within:
-        region = {"color": FAINT, "linewidth": 7}
-        entries.append((key(region), f"practically equal: within {100 * report.equal_within:g}"))
+        region = {"color": FAINT, "linewidth": 7, "solid_capstyle": "butt"}
+        points = f"{100 * report.equal_within:g} points"
+        entries.append((key(region), f"practically equal: within {points}"))
     return entries
