@@ -358,7 +358,8 @@ def paper(report: Report, words: Words) -> Grid:
         words.title(report, f"beside {PAPER}"),
         _sentences(
             f"Percent; the paper's figures are as published ({where}).",
-            "Errors removed: the difference to the baseline as a share of what it lacks to 100.",
+            "Errors removed: the difference to the baseline as a share of what it lacks to 100."
+            * any(cell.comparison is not None for cell in cells),
             words.each,
         ),
     )

@@ -171,27 +171,15 @@ def name(keys: Sequence[str], values: Sequence[str], titles: Mapping[str, str] =
     'pretrained'
     """
     setting = dict(zip(keys, values, strict=True))
-    if "none" in (setting.get("encoder.name"), setting.get("elmo.mix")):
-        setting = {
-            key: text for key, text in setting.items() if not key.startswith(("encoder.", "elmo."))
-        }
-        phrases = [BASELINE]
-    else:
-        phrases = []
+    is_baseline = "none" in (setting.get("encoder.name"), setting.get("elmo.mix"))
+    phrases: dict[str, None] = {}  # in their order, each once
     for key, text in setting.items():
-        if text != NOTHING and text not in _setting(key).silent:
+        if is_baseline and key.startswith(("encoder.", "elmo.")):
+            phrases[BASELINE] = None
+        elif text != NOTHING and text not in _setting(key).silent:
             title = titles.get(text) if key == "task.name" else None
-            phrases.append(title or _phrase(key, text))
-    return ", ".join(phrases or [_phrase(key, text) for key, text in setting.items()][:1])
-
-
-def _phrase(key: str, text: str) -> str:
-    setting = _setting(key)
-    if text == NOTHING or text in setting.words:
-        return value(key, text)
-    if key == "elmo.at" and len(_items(text)) > 1:
-        return f"at {value(key, text)}"
-    return (setting.phrase or f"{setting.axis} = {{}}").replace("{}", value(key, text))
+            phrases[title or _phrase(key, text)] = None
+    return ", ".join([*phrases] or [_phrase(key, text) for key, text in setting.items()][:1])
 
 
 def names(

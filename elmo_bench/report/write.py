@@ -44,10 +44,16 @@ def _markdown(grid: Grid) -> str:
         [f"**{text}**" if (r, c) in grid.bold else text for c, text in enumerate(row)]
         for r, row in enumerate(rows)
     ]
-    rule = ["---"] * grid.left + ["--:"] * (len(heads) - grid.left)
+    figures = "---" if _is_prose(grid) else "--:"
+    rule = ["---"] * grid.left + [figures] * (len(heads) - grid.left)
     lines = (f"| {' | '.join(row)} |" for row in (heads, rule, *shown))
     caption = f"\n\n{escape.markdown(grid.caption)}" if grid.caption else ""
     return "\n".join([f"{escape.markdown(grid.title)}\n", *lines]) + caption
+
+
+def _is_prose(grid: Grid) -> bool:
+    """Whether its columns hold sentences rather than figures."""
+    return any(len(text) > LONG for row in grid.rows for text in row[grid.left :])
 
 
 def latex(reports: Sequence[Report], origin: Origin = NOWHERE) -> str:
@@ -71,7 +77,7 @@ def latex(reports: Sequence[Report], origin: Origin = NOWHERE) -> str:
 
 def _table(grid: Grid, label: str) -> str:
     kinds = "l" * grid.left + "r" * (len(grid.heads) - grid.left)
-    if any(len(text) > LONG for row in grid.rows for text in row):
+    if _is_prose(grid):
         kinds = r"p{0.3\linewidth}p{0.65\linewidth}"
     caption = f"{grid.title}. {grid.caption}".strip()
     lines = [

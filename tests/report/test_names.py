@@ -16,6 +16,7 @@ ELMO = ["encoder.name", "elmo.mix"]
         (["elmo.mix"], ["uniform"], "mean of the layers"),
         (["elmo.mix", "elmo.l2"], ["all", "1e-3"], "all layers, λ = 0.001"),
         (["elmo.mix", "fraction"], ["none", "0.07"], "no encoder, 7 % of training"),
+        (["data.name", *ELMO], ["sst", "books", "none"], "sst, no encoder"),
         (["elmo.at", "elmo.l2"], ["[input,output]", "-"], "at input and output"),
         (["elmo.at"], ["[output]"], "at the output"),
         (["encoder.name", "encoder.pretrained"], ["mini", "False"], "mini, random weights"),
