@@ -1,6 +1,7 @@
 """`job=report`: finished runs side by side."""
 
 import logging
+import re
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -32,6 +33,7 @@ def _pdf(written: Sequence[reports.Report]) -> bytes:
     return document.pdf(written)
 
 
+TASKS = sorted((Path(__file__).parents[2] / "conf" / "task").glob("*.yaml"))
 FORMATS: dict[str, Callable[..., str | bytes]] = {
     ".html": reports.page,
     ".svg": _svg,
@@ -76,7 +78,7 @@ def report(cfg: DictConfig) -> None:
         raise ValueError(
             "logger=wandb keeps the files of a report, but output is empty: output=report.html"
         )
-    runs = reports.collect(_list(settings["runs"]))
+    runs = [*map(_titled, reports.collect(_list(settings["runs"])))]
     tables = {
         title: _settings(settings, title, table or {})
         for title, table in (settings["tables"] or {"": {}}).items()
@@ -116,6 +118,25 @@ def report(cfg: DictConfig) -> None:
     if "wandb" in loggers:
         kept = {key: value for key, value in loggers["wandb"].items() if key != "_target_"}
         wandb_logger.keep(outputs, **kept | {"job_type": "report", "tags": [], "save_dir": "."})
+
+
+def _titled(run: reports.Run) -> reports.Run:
+    """A run of an earlier version, which does not say what its task and figure are called, with the
+    titles of today.
+    """
+    task = run["config"]["task"]
+    path = next((path for path in TASKS if path.stem == task["name"]), None)
+    if path is None or "title" in task:
+        return run
+    content: Any = OmegaConf.to_container(OmegaConf.load(path), resolve=False)
+    today = content.get("task", content)
+    keys = ("title", "monitor_title")[: 1 + (task["monitor"] == today["monitor"])]
+    # A title may name a setting of its task; a result from elsewhere is never interpolated.
+    titles = {
+        key: re.sub(r"\$\{task\.(\w+)\}", lambda found: str(task.get(found[1], "")), today[key])
+        for key in keys
+    }
+    return run | {"config": run["config"] | {"task": task | titles}}
 
 
 def _origin(folders: list[str], runs: list[reports.Run]) -> reports.Origin:

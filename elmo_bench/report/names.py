@@ -126,6 +126,20 @@ SETTINGS = {
         "adapted", {"True": "adapted to the task's text", "False": "not adapted"}, silent=("False",)
     ),
     "elmo.lr": Setting("learning rate of the encoder"),
+    "elmo.lr_decay": Setting("decay of the learning rate by layer"),
+    "elmo.unfreeze": Setting("unfreezing", {"all": "all layers at once", "gradual": "gradual"}),
+    "encoder.pooling": Setting(
+        "a word's vector",
+        {"first": "first piece", "last": "last piece", "mean": "mean of the pieces"},
+        silent=("None",),
+    ),
+    "encoder.revision": Setting("revision", value=str),
+    "fit.batch_size": Setting("batch size", phrase="batches of {}"),
+    "fit.max_epochs": Setting("epochs at most", phrase="at most {} epochs"),
+    "fit.patience": Setting("patience", phrase="patience of {} epochs"),
+    "task.optimizer.lr": Setting("learning rate"),
+    "task.optimizer._target_": Setting("optimizer", value=_class),
+    "schedule.name": Setting("schedule", value=_hyphens),
     "elmo.lora": Setting("LoRA", {"None": "no LoRA"}, phrase="LoRA of rank {}", silent=("None",)),
 }
 
@@ -180,6 +194,15 @@ def name(keys: Sequence[str], values: Sequence[str], titles: Mapping[str, str] =
             title = titles.get(text) if key == "task.name" else None
             phrases[title or _phrase(key, text)] = None
     return ", ".join([*phrases] or [_phrase(key, text) for key, text in setting.items()][:1])
+
+
+def _phrase(key: str, text: str) -> str:
+    setting = _setting(key)
+    if text == NOTHING or text in setting.words:
+        return value(key, text)
+    if key == "elmo.at" and len(_items(text)) > 1:
+        return f"at {value(key, text)}"
+    return (setting.phrase or f"{setting.axis} = {{}}").replace("{}", value(key, text))
 
 
 def names(

@@ -109,6 +109,26 @@ def test_an_evaluation_leaves_the_run_alone(tiny, tmp_path):
     assert Path(cfg.run_dir, "best.ckpt").is_file()
 
 
+def test_runs_of_an_earlier_version_have_todays_titles(tmp_path):
+    """Nothing in a result is looked up: not what a title of ours would name."""
+    for number, task in enumerate(("sst5", "ner", "../task/ner")):
+        more = (
+            {"classes": "${oc.env:HOME}"}
+            if task == "sst5"
+            else {"title": "Mine"}
+            if task == "ner"
+            else {}
+        )
+        config = {"task": {"name": task, "monitor": "f1"} | more, "elmo": {"mix": "all"}}
+        content = {"metrics": {"test/f1": 0.5}, "config": config, "seed": 1, "task": task}
+        (tmp_path / str(number)).mkdir()
+        (tmp_path / str(number) / "result.json").write_text(json.dumps(content))
+    reported(f"runs={tmp_path}", "rows=task", f"output={tmp_path}/report.md")
+    shown = (tmp_path / "report.md").read_text()
+    names = [line.split("|")[1].strip() for line in shown.splitlines() if "50.00" in line]
+    assert names == ["../task/ner", "Mine", r"SST-\${oc.env:HOME}"]
+
+
 def points(sweep):
     """The overrides of each run of a sweep, as Hydra's sweeper makes them; of Figure 1 a part."""
     with initialize_config_dir(CONF, version_base="1.3"):
