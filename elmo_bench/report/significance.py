@@ -257,7 +257,7 @@ def equal_within(test: Test, region: float) -> bool | None:
 def noncentrality(freedom: float) -> float:
     """How many standard errors a true difference must have for 80 % power at 5 %, two-sided.
 
-    >>> round(noncentrality(math.inf), 3), round(noncentrality(4), 2)
+    >>> round(noncentrality(math.inf), 3), round(noncentrality(4.0), 2)
     (2.802, 3.98)
     """
     limit = float(stats.t.ppf(1 - LEVEL / 2, freedom))
