@@ -105,7 +105,7 @@ def report(cfg: DictConfig) -> None:
         console.print(Text(reports.plain(note)))
     origin = _origin(_list(settings["runs"]), runs)
     writers = FORMATS | {
-        ".html": partial(reports.page, title=settings["title"]),
+        ".html": partial(reports.page, title=settings["title"], origin=origin),
         **{suffix: partial(FORMATS[suffix], origin=origin) for suffix in (".md", ".tex", ".json")},
     }
     for path in outputs:

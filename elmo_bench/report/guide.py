@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 
-from elmo_bench.runs import ENCODER, MIX, Run
+from elmo_bench.runs import ENCODER, MIX
 
 from . import names
 from .grids import Words, heads, points, score
+from .methods import NOWHERE, Origin, runs_of
 from .significance import LEVEL
 from .table import Cell, Report
 
@@ -16,7 +17,7 @@ NAMED = 3  # settings that a title names; more are counted
 
 def compared(reports: Sequence[Report]) -> str:
     """What is compared on which tasks: "NER, SRL: books against no encoder"."""
-    runs = all_runs(reports)
+    runs = runs_of(reports)
     titles = names.task_titles(runs)
     tasks = ", ".join(dict.fromkeys(titles[run["config"]["task"]["name"]] for run in runs))
     first = reports[0]
@@ -36,12 +37,14 @@ def _listed(texts: Sequence[str]) -> str:
     return f"{comma.join(others)} and {last}" if others else last
 
 
-def lead(reports: Sequence[Report]) -> str:
+def lead(reports: Sequence[Report], origin: Origin = NOWHERE) -> str:
     """What the page is, in two sentences."""
-    runs = all_runs(reports)
+    runs = runs_of(reports)
     count = "One run" if len(runs) == 1 else f"{len(runs):,} runs"
+    failed = f" ({origin.failed:,} more failed)" if origin.failed else ""
     return (
-        f"{count} of models that were trained alike in everything but what the tables name. "
+        f"{count}{failed} of models that were trained alike in everything but what the tables "
+        "name. "
         "The page says how well each way to train does on text that it has not seen, whether "
         "differences are larger than chance would have them, and what each way costs."
     )
@@ -110,12 +113,6 @@ def _glossary(reports: Sequence[Report]) -> Iterator[tuple[str, str]]:
             names.axis(L2),
             "how strongly the weights of layers are drawn towards equal ones; 0 is not at all.",
         )
-
-
-def all_runs(reports: Sequence[Report]) -> list[Run]:
-    """Each run once, though several tables may have it."""
-    runs = (run for report in reports for cell in report.cells for run in cell.runs)
-    return [*{run["folder"]: run for run in runs}.values()]
 
 
 def findings(report: Report) -> str:

@@ -31,10 +31,15 @@ def figure(plot: "Plot | None") -> str:
     )
 
 
-def terms(pairs: Iterable[tuple[str, str]], mark: str = "") -> str:
-    """Terms and what they mean, each of the latter in an element of its own, such as `code`."""
+def terms(pairs: Iterable[Sequence[str]], mark: str = "") -> str:
+    """Terms and what they mean, each of the latter in an element of its own, such as `code`; equal
+    terms that follow each other stand once.
+    """
     opened, closed = (f"<{mark}>", f"</{mark}>") if mark else ("", "")
-    listed = (f"<dt>{xml(a)}</dt><dd>{opened}{xml(b)}{closed}</dd>" for a, b in pairs)
+    listed = []
+    for term, group in itertools.groupby(pairs, lambda pair: pair[0]):
+        meanings = "".join(f"<dd>{opened}{xml(meaning)}{closed}</dd>" for _, meaning in group)
+        listed.append(f"<dt>{xml(term)}</dt>{meanings}")
     return f'<dl class="terms">{"".join(listed)}</dl>'
 
 

@@ -7,14 +7,15 @@ from typing import NamedTuple
 from .costs import cost
 from .escape import xml
 from .grids import tables
-from .guide import all_runs, compared, findings, lead, reading
+from .guide import compared, findings, lead, reading
 from .markup import figure, settings, table, terms
+from .methods import NOWHERE, Origin, checklist, methods, provenance
 from .mixes import weights
-from .provenance import commands
 from .table import Report
 from .write import footnotes
 
 RESULTS = "Results"  # the chapter of a report without a title
+COMMAND = "command"  # of a run, in the provenance
 CURVES = {
     "fraction": "Sample efficiency (the paper's Figure 1)",
     "elmo.l2": "The penalty on the mix",
@@ -41,15 +42,14 @@ class Chapter(NamedTuple):
     parts: list[Part]
 
 
-def page(reports: Sequence[Report], title: str | None = None) -> str:
+def page(reports: Sequence[Report], title: str | None = None, origin: Origin = NOWHERE) -> str:
     """The whole page, a chapter for each report; without a title it says what is compared."""
     title = title or compared(reports)
     chapters = [
         Chapter(f"s{k}", report.title or RESULTS, [part for part in _parts(report) if part.body])
         for k, report in enumerate(reports)
     ]
-    if made := [*_made(reports)]:
-        chapters.append(Chapter("made", "How this was made", made))
+    chapters.append(Chapter("made", "How this was made", [*_made(reports, origin)]))
     links = "".join(map(_links, chapters))
     bodies = "".join(map(_section, chapters))
     return (
@@ -61,7 +61,7 @@ def page(reports: Sequence[Report], title: str | None = None) -> str:
         f"<style>\n{STYLE.read_text(encoding='utf-8')}</style></head>\n"
         '<body><a class="skip" href="#results">Skip to the results</a>'
         f'<header><p class="kind">A report of elmo-bench</p><h1>{xml(title)}</h1>'
-        f'<p class="lead">{xml(lead(reports))}</p>'
+        f'<p class="lead">{xml(lead(reports, origin))}</p>'
         f'<nav aria-label="Sections"><ul>{links}</ul></nav></header>\n'
         f'<main id="results">{_reading(reports)}{bodies}</main></body>\n</html>\n'
     )
@@ -130,9 +130,15 @@ def _training(report: Report) -> Iterator[Part]:
     yield Part("Cost", table(costs) if costs else "")
 
 
-def _made(reports: Sequence[Report]) -> Iterator[Part]:
+def _made(reports: Sequence[Report], origin: Origin) -> Iterator[Part]:
     """What is said of all runs together."""
-    lines = commands(all_runs(reports))
-    if lines:
-        shown = "\n".join(map(xml, lines))
-        yield Part("Commands", f'<pre tabindex="0"><code>{shown}</code></pre>')
+    yield Part("Methods", f"<p>{xml(methods(reports, origin))}</p>")
+    yield Part("Reproducibility", terms(checklist(reports, origin).rows))
+    origins = provenance(reports, origin).rows
+    about = [(what, which) for what, which in origins if what not in (COMMAND, "report")]
+    lines = [which for what, which in origins if what == COMMAND]
+    made = [which for what, which in origins if what == "report"]
+    yield Part("Where the figures come from", terms(about))
+    if lines or made:
+        code = "\n".join(map(xml, [*lines, *made]))
+        yield Part("Commands", f'<pre tabindex="0"><code>{code}</code></pre>')

@@ -258,7 +258,7 @@ def noncentrality(freedom: float) -> float:
     """How many standard errors a true difference must have for 80 % power at 5 %, two-sided.
 
     >>> round(noncentrality(math.inf), 3), round(noncentrality(4.0), 2)
-    (2.802, 3.98)
+    (2.802, 3.76)
     """
     limit = float(stats.t.ppf(1 - LEVEL / 2, freedom))
     if freedom > 10_000:  # where the noncentral t is the normal

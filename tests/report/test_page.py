@@ -12,11 +12,13 @@ from xml.etree import ElementTree
 
 import pytest
 
+from elmo_bench.jobs.report import OWN
 from elmo_bench.report import collect, drawing, page, report, significance
 from elmo_bench.report.costs import cost
 from elmo_bench.report.grid import Grid
 from elmo_bench.report.guide import compared, findings
 from elmo_bench.report.markup import settings, table
+from elmo_bench.report.methods import Origin
 from elmo_bench.report.mixes import weights
 from elmo_bench.report.table import Comparison
 
@@ -171,6 +173,8 @@ def test_the_title(sweep, tmp_path):
     against = report(runs, ["fraction"], ["encoder"], baseline=("none",))
     assert compared([against]) == "ner: mini against no encoder"
     many = report(runs, ["task"], ["encoder", "fraction"], baseline=("none", "1.0"))
+    for text in (page([many], "Mine"), "<!DOCTYPE html>\n<title>elmo-bench: report</title>"):
+        assert re.match(OWN[".html"], text, re.DOTALL)  # it may be written over
     assert compared([many]) == "ner: 5 settings against no encoder, 100 % of training"
 
 
@@ -178,10 +182,11 @@ def test_the_title(sweep, tmp_path):
 def test_sections_for_which_there_are_data(sweep, tmp_path):
     everything = ["Results", "Layers (the paper's Figure 2)"]
     everything += ["Sample efficiency (the paper's Figure 1)", "Learning curves", "Cost"]
-    assert shown(sweep, ["fraction"], ["encoder"])[2] == everything
+    made = ["How this was made", "Methods", "Reproducibility", "Where the figures come from"]
+    assert shown(sweep, ["fraction"], ["encoder"])[2] == [*everything, *made]
     run(tmp_path / "alone" / "one", 0.5, name="none")
     (tmp_path / "alone" / "one" / "metrics.csv").unlink()
-    assert shown(tmp_path / "alone", None, ["encoder"])[2] == ["Results", "Cost"]
+    assert shown(tmp_path / "alone", None, ["encoder"])[2] == ["Results", "Cost", *made]
     for number, (l2, dropout) in enumerate([(0, 0.5), (0.001, 0.5), (0, 0.1)]):
         run(tmp_path / "mix" / str(number), 0.5, l2=l2, dropout=dropout)
     assert {"The penalty on the mix", "Dropout on ELMo's vectors"} <= {
@@ -196,8 +201,12 @@ def test_commands(sweep):
     hydra.mkdir()
     (hydra / "overrides.yaml").write_text("- task=ner\n- encoder=<i>\n- seed=1\n")
     _, body, titles = shown(sweep, ["fraction"], ["encoder"])
-    assert titles[-2:] == ["How this was made", "Commands"]
+    assert titles[-1] == "Commands"
     assert body.find(".//pre/code").text == "python run.py task=ner 'encoder=<i>' seed=1"
+    found = report(collect([sweep]), ["fraction"], ["encoder"])
+    body = ElementTree.fromstring(page([found], origin=Origin("python run.py job=report", 2)))
+    assert body.find(".//pre/code").text.splitlines()[1] == "python run.py job=report"
+    assert body.find(".//p[@class='lead']").text.startswith("12 runs (2 more failed) of models")
 
 
 def test_weights(tmp_path):
@@ -257,7 +266,8 @@ def test_several_reports_are_chapters_of_one_page(sweep):
         replace(report(runs, ["fraction"], ["encoder"], title="Second & last"), chosen_among=2),
     ]
     body = ElementTree.fromstring(page(parts)).find("body")
-    assert [head.text for head in body.findall("main/section/h2")] == ["First", "Second & last"]
+    chapters = [head.text for head in body.findall("main/section/h2")]
+    assert chapters == ["First", "Second & last", "How this was made"]
     anchors = [section.get("id") for section in body.iter("section")]
     assert len({*anchors}) == len(anchors)
     links = [link.get("href") for link in body.findall("header/nav//a")]
