@@ -14,6 +14,7 @@ from elmo_bench.runs import Run, number
 
 from . import names
 from .drawing import (
+    FADED,
     INK,
     PLAIN,
     SOFT,
@@ -157,7 +158,7 @@ def _draw_curves(
             for each in legend.values()
             if each.title
         ]
-        + [(key(Look(INK, "o", ()).marks(DOT, alpha=0.75)), f"run ({per_mean})")]
+        + [(key(Look(INK, "o", ()).marks(DOT, alpha=FADED)), f"run ({per_mean})")]
         + [(key({"color": INK}), "mean")]
     )
 
@@ -172,7 +173,7 @@ def _curve(axes: Axes, each: Curve, xs: Mapping[str, float]) -> None:
         axes.plot([*cells], [100 * cell.mean for cell in cells.values()], **each.look.line())
     for x, cell in cells.items():
         for figure in percents(cell):
-            axes.plot(x, figure, **each.look.marks(DOT, alpha=0.75, clip_on=False))
+            axes.plot(x, figure, **each.look.marks(DOT, alpha=FADED, clip_on=False))
 
 
 def learning(report: Report) -> Plot | None:
@@ -237,7 +238,7 @@ def _draw_learning(sheet: Sheet, report: Report, panels: Mapping[Key, Sequence[C
             sheet.lines(0.0, f"{name}: {note}" if name else note, sheet.width, color=SOFT)
     drawn = {course.column for courses in panels.values() for course in courses}
     entries = [(key(looks[column].line()), titles[column]) for column in titles if column in drawn]
-    entries.append((key({"color": INK, "linewidth": 0.6, "alpha": 0.7}), "run"))
+    entries.append((key({"color": INK, "linewidth": 0.6, "alpha": FADED}), "run"))
     entries.append((key(Look(INK, "o", ()).marks(DOT)), "its best epoch"))
     if any(len(course.runs) > 1 for courses in panels.values() for course in courses):
         entries.append((key({"color": INK, "linewidth": 1.8}), "mean"))

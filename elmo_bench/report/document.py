@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Sequence
 
-from . import drawing
+from . import rendering
 from .curves import SCALES, curve
 from .drawing import Plot
 from .figures import comparison
@@ -14,11 +14,11 @@ log = logging.getLogger(__name__)
 
 
 def svg(reports: Sequence[Report]) -> bytes:
-    return drawing.standalone_svg(*_plots(reports, "svg"))
+    return rendering.standalone_svg(*_plots(reports, "svg"))
 
 
 def pdf(reports: Sequence[Report]) -> bytes:
-    return drawing.pdf(*_plots(reports, "pdf"))
+    return rendering.pdf(*_plots(reports, "pdf"))
 
 
 def _plots(reports: Sequence[Report], kind: str) -> tuple[list[Plot], list[str]]:

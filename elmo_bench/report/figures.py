@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from scipy import stats
 
 from .drawing import (
+    FADED,
     FAINT,
     INK,
     LINE,
@@ -16,8 +17,6 @@ from .drawing import (
     Look,
     Plot,
     Sheet,
-    inline,
-    inline_svg,
     key,
     text_width,
     value_axis,
@@ -35,8 +34,6 @@ from .looks import (
 )
 from .significance import LEVEL
 from .table import Cell, Key, Report
-
-__all__ = ["comparison", "inline", "inline_svg"]
 
 MOST = 6  # rows that an alternative text goes through
 DOT, DIAMOND, ARROW = 4.2, 5.5, 4.0  # points across
@@ -255,7 +252,7 @@ def _runs(axes: Axes, line: Line, middle: float, width: float, *, interval: bool
         near = {shift for other, shift in placed if abs(other - x) < 0.8 * DOT / 72}
         shift = next(s for s in SHIFTS if s not in near or s == SHIFTS[-1])
         placed.append((x, shift))
-        axes.plot(value, middle + shift, **line.look.marks(DOT, alpha=0.75, markeredgewidth=0))
+        axes.plot(value, middle + shift, **line.look.marks(DOT, alpha=FADED, markeredgewidth=0))
     if len(placed) > 1:
         axes.plot(100 * line.cell.mean, middle, **MEAN)
 
@@ -299,7 +296,7 @@ def _axis_titles(sheet: Sheet, report: Report, layout: Layout) -> None:
 
 
 def _legend(report: Report, cut: bool) -> list[tuple[list, str]]:
-    dot = Look(INK, "o", ()).marks(DOT, alpha=0.75, markeredgewidth=0)
+    dot = Look(INK, "o", ()).marks(DOT, alpha=FADED, markeredgewidth=0)
     counts = {len(cell.runs) for cell in report.cells}
     entries = [(key(dot), f"run ({runs_each(counts)})"), (key(MEAN), "mean")]
     line, diamond = {"color": INK, "linewidth": 1.4}, Look(INK, "D", ())

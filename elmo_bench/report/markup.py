@@ -21,7 +21,7 @@ _FIGURE, _GROUP = ' class="figure"', ' class="group"'
 
 def figure(plot: "Plot | None") -> str:
     """A plot with its caption; "" for None."""
-    from .drawing import inline  # matplotlib is paid for where something is drawn
+    from .rendering import inline  # matplotlib is paid for where something is drawn
 
     if plot is None:
         return ""

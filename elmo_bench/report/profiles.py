@@ -12,6 +12,7 @@ from elmo_bench.runs import as_text, is_baseline
 
 from . import names
 from .drawing import (
+    FADED,
     INK,
     PAPER,
     PLAIN,
@@ -252,7 +253,7 @@ def _shift(number: int, count: int, inch: float) -> float:
 def _dots(
     axes: Axes, x: float, values: Sequence[float], style: Look, *, hollow: bool = False
 ) -> None:
-    face = {"markerfacecolor": PAPER} if hollow else {"alpha": 0.8}
+    face = {"markerfacecolor": PAPER} if hollow else {"alpha": FADED}
     axes.plot([x] * len(values), values, **style.marks(DOT, **face))
 
 

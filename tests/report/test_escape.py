@@ -23,12 +23,12 @@ from elmo_bench.report import (
     as_json,
     collect,
     document,
-    drawing,
     escape,
     grids,
     latex,
     markdown,
     page,
+    rendering,
     report,
     terminal,
 )
@@ -96,7 +96,7 @@ def test_any_text_in_a_figure(name, value):
 def elements(shown):
     """The tags of the page but its figures, as a browser sees them, and as XML."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(drawing, "inline", lambda plot: "")
+        patch.setattr(rendering, "inline", lambda plot: "")
         whole = page([shown])
     tags = []
     parser = HTMLParser()

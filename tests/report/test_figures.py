@@ -8,8 +8,18 @@ import pytest
 
 from elmo_bench.jobs.report import OWN
 from elmo_bench.outputs import begins
-from elmo_bench.report import curves, document, drawing, figures, noise, profiles, significance
-from elmo_bench.report.drawing import COLORS, PAPER, VARIABLES
+from elmo_bench.report import (
+    curves,
+    document,
+    drawing,
+    figures,
+    noise,
+    profiles,
+    rendering,
+    significance,
+)
+from elmo_bench.report.drawing import COLORS, PAPER
+from elmo_bench.report.rendering import VARIABLES
 from elmo_bench.report.table import Cell, Comparison, Report
 
 TASK = {"name": "ner", "monitor": "f1"}
@@ -114,7 +124,7 @@ def test_without_a_baseline_the_means_have_intervals():
 
 def test_the_alternative_text_has_the_figures():
     plot = figures.comparison(compared(title="Corpora"))
-    text = drawing.inline_svg(drawing.figure([plot]), f"{plot.title} {plot.description}")
+    text = rendering.inline_svg(drawing.figure([plot]), f"{plot.title} {plot.description}")
     root = ElementTree.fromstring(text)
     assert root.get("role") == "img"
     assert root[0].text == plot.title
@@ -128,7 +138,7 @@ def test_a_picture_in_a_page():
     """Nothing that could meet another picture's, nothing from elsewhere, no size of its own, and
     colours that the page knows.
     """
-    text = drawing.inline(figures.comparison(compared()))
+    text = rendering.inline(figures.comparison(compared()))
     assert not re.search(r"\bid=|url\(|href|https?:|<script|<style|clip-path", text)
     wide, narrow = ElementTree.fromstring(f"<p>{text}</p>")
     assert (wide.get("class"), narrow.get("class")) == ("wide", "narrow")
@@ -143,18 +153,18 @@ def test_names_are_shown_as_they_are():
     """Neither XML nor TeX in a name does anything, nor does what no font has."""
     name = "$\\frac$ <b>& \x1b 漢"
     plot = figures.comparison(compared(name))
-    for text in (drawing.inline(plot), drawing.standalone_svg([plot]).decode()):
+    for text in (rendering.inline(plot), rendering.standalone_svg([plot]).decode()):
         shown = "".join(ElementTree.fromstring(f"<p>{text}</p>").itertext())
         assert "$\\frac$ <b>& \\x1b 漢" in shown
-    assert drawing.pdf([plot]).startswith(b"%PDF-")
+    assert rendering.pdf([plot]).startswith(b"%PDF-")
 
 
 def test_files_are_the_same_bytes_each_time():
     plots = [figures.comparison(compared()), figures.comparison(compared(title="Again"))]
-    for write in (drawing.standalone_svg, drawing.pdf):
+    for write in (rendering.standalone_svg, rendering.pdf):
         assert write(plots) == write(plots)
-    root = ElementTree.fromstring(drawing.standalone_svg(plots))
-    one = ElementTree.fromstring(drawing.standalone_svg(plots[:1]))
+    root = ElementTree.fromstring(rendering.standalone_svg(plots))
+    one = ElementTree.fromstring(rendering.standalone_svg(plots[:1]))
     assert float(root.get("height")[:-2]) > 1.9 * float(one.get("height")[:-2])
 
 

@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 import pytest
 
 from elmo_bench.jobs.report import OWN
-from elmo_bench.report import collect, drawing, page, report, significance
+from elmo_bench.report import collect, page, rendering, report, significance
 from elmo_bench.report.costs import cost
 from elmo_bench.report.grid import Grid
 from elmo_bench.report.guide import compared, findings
@@ -74,7 +74,7 @@ def shown(folder, rows, columns, **settings):
 @pytest.fixture
 def undrawn(monkeypatch):
     """Figures cost more than all else on a page: for tests that do not look at them."""
-    monkeypatch.setattr(drawing, "inline", lambda plot: "<svg><title>drawn</title></svg>")
+    monkeypatch.setattr(rendering, "inline", lambda plot: "<svg><title>drawn</title></svg>")
 
 
 @pytest.fixture
