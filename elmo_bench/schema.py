@@ -165,6 +165,14 @@ JOBS: dict[str, dict[str, Any]] = {  # the settings of one job alone
     "evaluate": {"checkpoint": File, "split": Split},
     "predict": {"checkpoint": File, "input": File, "output": File},
     "score": {"gold": File, "predicted": File},
+    "diff": {
+        "a": Folder,
+        "b": Folder,
+        "split": Split,
+        "metric": Text | None,
+        "limit": Natural,
+        "output": File | None,
+    },
     "report": {
         "runs": Vectors,
         "rows": Keys | None,
@@ -264,7 +272,7 @@ SECTIONS = {
     *(key.rpartition(".")[0] for types in (TYPES, *JOBS.values()) for key in types),
     *("embed", "rnn", "task.model", "task.metric", "job"),
 }
-WITHOUT_A_MODEL = ("report", "score", "cache")  # jobs that do not import what builds one
+WITHOUT_A_MODEL = ("report", "score", "diff", "cache")  # jobs that do not import what builds one
 OPTIONAL = ("recipe", "recipe/paper", "head")  # groups whose option Hydra passes over, if absent
 OURS = ("elmo_bench.", "tasks.", "torch.optim.lr_scheduler.")  # whose types are exact
 SLOW = (

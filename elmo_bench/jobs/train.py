@@ -2,8 +2,6 @@
 checkpoint and curves.
 """
 
-import hashlib
-import json
 import logging
 import time
 from collections.abc import Sequence
@@ -281,7 +279,9 @@ def write_counts(
     arrays = {name: values.numpy() for name, values in counts.items()}
     folder = Path(cfg.run_dir, "counts")
     folder.mkdir(exist_ok=True)
-    arrays["sentences"] = np.array([_number(example) for example in examples], dtype=np.uint64)
+    arrays["sentences"] = np.array(
+        [number_of(example.sentences) for example in examples], dtype=np.uint64
+    )
     groups = dict.fromkeys(example.group[0] for example in examples)
     numbers = {group: number for number, group in enumerate(groups)}
     arrays["groups"] = np.array([numbers[example.group[0]] for example in examples])
@@ -294,8 +294,3 @@ def _measured(examples: Sequence[Example], module: TaskModule) -> tuple[list[Exa
     numbers = sorted(module.predictions)
     predictions = [module.predictions[number] for number in numbers]
     return [examples[number] for number in numbers], predictions
-
-
-def _number(example: Example) -> int:
-    text = json.dumps([list(sentence) for sentence in example.sentences])
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest())

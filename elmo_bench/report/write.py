@@ -31,14 +31,15 @@ LONG = 60  # characters that a column of LaTeX does not hold in a line
 
 def markdown(reports: Sequence[Report], origin: Origin = NOWHERE) -> str:
     """GitHub's tables, and what a paper says of its experiments."""
-    parts = [_markdown(grid) for report in reports for grid in grids(report)]
+    parts = [markdown_table(grid) for report in reports for grid in grids(report)]
     parts += map(escape.markdown, footnotes(reports))
     parts += ["## Methods", escape.markdown(methods(reports, origin))]
-    parts += [_markdown(ask(reports, origin)) for ask in (checklist, provenance)]
+    parts += [markdown_table(ask(reports, origin)) for ask in (checklist, provenance)]
     return "\n\n".join(parts) + "\n"
 
 
-def _markdown(grid: Grid) -> str:
+def markdown_table(grid: Grid) -> str:
+    """Its title, the table, its caption."""
     heads, *rows = ([escape.markdown(text) for text in row] for row in (grid.heads, *grid.rows))
     shown = [
         [f"**{text}**" if (r, c) in grid.bold else text for c, text in enumerate(row)]

@@ -15,7 +15,7 @@ from .collect import (
     varies,
     where,
 )
-from .counts import Counts, read_counts
+from .counts import Counts, number_of, read_counts
 from .earlier import today
 from .folder import (
     GOES_ON,
@@ -72,6 +72,7 @@ __all__ = [
     "hash_files",
     "is_baseline",
     "number",
+    "number_of",
     "other_files",
     "read_counts",
     "read_result",

@@ -3,6 +3,9 @@
 Axes: N examples, S scores.
 """
 
+import hashlib
+import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -54,3 +57,9 @@ def read_counts(path: Path, name: str) -> Counts | None:
     return Counts(
         rows.astype(np.float64), sentences, None if groups is None else groups.astype(np.int64)
     )
+
+
+def number_of(sentences: Sequence[Sequence[str]]) -> int:
+    """What `Counts.sentences` has for an example of these sentences."""
+    text = json.dumps([list(sentence) for sentence in sentences])
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest())

@@ -1,0 +1,263 @@
+"""`job=diff`: what differs between two runs: settings, figures, and the examples that one gets
+right and the other wrong.
+"""
+
+import logging
+import re
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+from omegaconf import DictConfig, OmegaConf
+from rich.console import Console
+
+from elmo_bench import foreign, inputs
+from elmo_bench.files import atomic
+from elmo_bench.outputs import begins, check_output
+from elmo_bench.report import difference as report
+from elmo_bench.report.difference import Difference, ExampleText
+from elmo_bench.runs import Counts, Run, hash_files, number_of, read_counts, read_run, result_of
+from elmo_bench.text import label_map, tags_to_spans
+
+log = logging.getLogger(__name__)
+FORMATS = {
+    ".md": report.as_markdown,
+    ".csv": report.as_csv,
+    ".json": report.as_json,
+    ".txt": report.as_text,
+}
+# What an earlier output begins with.
+OWN = {
+    ".md": f"# [^\\n]*{report.ABOUT}",
+    ".csv": "example,",
+    ".json": r'\{\s*"a": ',
+    ".txt": f"[^\\n]*{report.ABOUT}",
+}
+TAG = re.compile("O|[BI]-.+")
+# What reading the corpus of a result from elsewhere may raise.
+NOT_HERE = (ValueError, OSError, ImportError, TypeError, AttributeError, KeyError)
+
+
+class Side(NamedTuple):
+    """A run, and the key that names it on the command line."""
+
+    key: str
+    run: Run
+
+    def __str__(self) -> str:
+        return f"{self.key}={self.run['folder']}"
+
+
+def diff(cfg: DictConfig) -> None:
+    """Print what differs, with the first `limit` examples, and write it to `output`, with all.
+
+    Raises FileNotFoundError and ValueError for what is no run, has no counts of `split`, or was
+    measured on other examples than the other run.
+    """
+    output = None if cfg.output is None else Path(cfg.output)
+    if output:
+        if output.suffix not in FORMATS:
+            formats = ", ".join(f"FILE{suffix}" for suffix in FORMATS)
+            raise ValueError(f"output={output}: the formats are {formats}")
+        check_output("output", output, {}, begins(OWN[output.suffix]))
+    sides = [Side(key, _run(key, Path(cfg[key]))) for key in "ab"]
+    _check_alike(sides, cfg.split)
+    metric = cfg.metric or sides[0].run["config"]["task"]["monitor"]
+    counts = [_counts(side, cfg.split, metric) for side in sides]
+    if not np.array_equal(counts[0].sentences, counts[1].sentences):
+        raise ValueError(f"{sides[0]} and {sides[1]} were measured on other {cfg.split} examples")
+    texts, notes = _texts(cfg, sides, counts[0])
+    difference = Difference(
+        runs=(sides[0].run, sides[1].run),
+        split=cfg.split,
+        metric=metric,
+        scores=(report.scores(counts[0].rows), report.scores(counts[1].rows)),
+        texts=texts,
+        notes=notes,
+    )
+    report.show(Console(emoji=False), difference, cfg.limit)
+    if output:
+        text = FORMATS[output.suffix](difference)
+        with atomic(output) as part:
+            part.write_text(text, encoding="utf-8", errors="backslashreplace")
+        log.info("written: %s", output)
+
+
+def _run(key: str, folder: Path) -> Run:
+    path = folder / "result.json"
+    if path.is_file():
+        return read_run(path)
+    if below := sorted(folder.rglob("result.json")):
+        raise ValueError(
+            f"{key}={folder} holds {len(below)} runs: name the folder of one, such as "
+            f"{key}={below[0].parent}"
+        )
+    why = "no run that is finished" if folder.is_dir() else "no such folder"
+    raise FileNotFoundError(f"{key}={folder}: {why}; a run's folder has a result.json")
+
+
+def _check_alike(sides: Sequence[Side], split: str) -> None:
+    """Raise ValueError for the same run twice, and for runs that answered other questions."""
+    a, b = sides
+    if a.run["folder"].resolve() == b.run["folder"].resolve():
+        raise ValueError(f"{a} and {b} are the same run")
+    for what, value in (
+        ("tasks", lambda run: run["config"]["task"]["name"]),
+        ("corpora", lambda run: _data(run).get("name")),
+        (f"{split} files", lambda run: run.get("inputs", {}).get(f"data.{split}", "")[:12]),
+        ("data.labels", lambda run: _data(run).get("labels")),
+        ("labels (task.read)", lambda run: _options(run, split)),
+    ):
+        values = [value(side.run) for side in sides]
+        # A result of an earlier version has no hashes.
+        if values[0] != values[1] and not (what == f"{split} files" and "" in values):
+            raise ValueError(
+                f"{a} and {b} are runs of different {what}, {values[0]} and {values[1]}: their "
+                "examples cannot be compared; job=report sets such runs side by side"
+            )
+
+
+def _data(run: Run) -> dict[str, Any]:
+    return run["config"].get("data") or {}
+
+
+def _options(run: Run, split: str) -> dict[str, Any]:
+    """The arguments of the task's `read`: job=evaluate reads every split as a test."""
+    is_evaluation = str(run["choices"].get("job._target_")).endswith(".evaluate")
+    options = run["config"]["task"].get("read") or {}
+    return options.get("test" if is_evaluation else split) or {}
+
+
+def _counts(side: Side, split: str, metric: str) -> Counts:
+    """What a run counted of each example."""
+    path = side.run["folder"] / "counts" / f"{split}.npz"
+    if (counts := read_counts(path, metric)) is not None:
+        return counts
+    if path.is_file():
+        raise ValueError(f"metric={metric}: {path} has no counts of it; leave metric out")
+    others = [other.stem for other in sorted(path.parent.glob("*.npz"))]
+    has = f"it has those of {' and '.join(others)} (split=...)" if others else "it has none"
+    raise FileNotFoundError(
+        f"{side}: no counts/{split}.npz, what it counted of each example: {has}; "
+        f"job=evaluate checkpoint={side.run['folder']}/best.ckpt split={split} makes them"
+    )
+
+
+def _texts(
+    cfg: DictConfig, sides: Sequence[Side], counts: Counts
+) -> tuple[list[ExampleText], list[str]]:
+    """All examples as text, and what is not shown and why."""
+    reasons: list[str] = []
+    for side in sides:  # where one run cannot say where its corpus is, the other may
+        try:
+            task, examples = _examples(cfg, side, counts)
+            break
+        except NOT_HERE as error:
+            reasons.append(str(error))
+    else:
+        return [], [f"Without words and predictions, since {reasons[0]}"]
+    notes: list[str] = []
+    said: list[Sequence[Any]] = []
+    for side, name in zip(sides, report.SIDES, strict=True):
+        try:
+            said.append(_predictions(side, cfg.split, task, examples))
+        except NOT_HERE as error:
+            said.append([None] * len(examples))
+            notes.append(f"What {name} says is not shown: {error}")
+    texts = []
+    for example, *predicted in zip(examples, *said, strict=True):
+        words = [word for sentence in example.sentences for word in sentence]
+        ours, theirs = (None if one is None else labels(one, words) for one in predicted)
+        sentences = [" ".join(sentence) for sentence in example.sentences]
+        place = Path(example.source).name
+        texts.append(ExampleText(place, sentences, labels(example.gold, words), ours, theirs))
+    return texts, notes
+
+
+def _examples(cfg: DictConfig, side: Side, counts: Counts) -> tuple[ModuleType, list[Any]]:
+    """The task's module, and the examples of the corpus that a run was measured on.
+
+    The run may be a stranger's: it may name a module of tasks, a corpus of conf/data and paths of
+    this machine, and nothing is downloaded.
+    """
+    config, data, split = side.run["config"], _data(side.run), cfg.split
+    foreign.check_plain([config["task"], data, config.get("data_dir")], str(side))
+    foreign.check_task(config["task"], str(side))
+    asked = cfg.copy()
+    OmegaConf.set_struct(asked, False)
+    asked.task = config["task"]
+    path = _file(asked, side)
+    wanted = side.run.get("inputs", {}).get(f"data.{split}")
+    if wanted not in (None, hash_files({split: path}, cfg.cache_dir)[split]):
+        raise ValueError(f"{path} is not the file that {side} was measured on: its hash is another")
+    task = import_module(config["task"]["data"])
+    examples = list(task.read(path, **_options(side.run, split)))
+    if names := data.get("labels"):
+        gold = label_map(getattr(task, "complete_labels", dict)(names)).gold
+        relabelled = (task.relabel(example, gold) for example in examples)
+        examples = [example for example in relabelled if example is not None]
+    if [number_of(example.sentences) for example in examples] != counts.sentences.tolist():
+        raise ValueError(
+            f"{path} does not hold the {len(counts.sentences):,} examples that {side} counted"
+        )
+    return task, examples
+
+
+def _file(cfg: DictConfig, side: Side) -> Path:
+    """The corpus's file of the split: below the command line's data_dir, or else the run's."""
+    data, chosen = _data(side.run), result_of(side.run["folder"]).get("choices", {}).get("data")
+    is_option = chosen in foreign.options("data") and chosen != "checkpoint"
+    described = foreign.described(data, chosen if is_option else data["name"])
+    errors = []
+    for folder in dict.fromkeys([cfg.data_dir, side.run["config"].get("data_dir", cfg.data_dir)]):
+        asked = cfg.copy()
+        asked.data_dir = folder
+        try:
+            if cfg.data.name == "checkpoint":  # the command line does not say another
+                asked.data = foreign.corpus(asked, described, str(side))
+            asked.data.downloads = {}
+            return inputs.corpus(asked, [cfg.split])[cfg.split]
+        except (ValueError, OSError) as error:
+            errors.append(error)
+    raise errors[0]
+
+
+def _predictions(side: Side, split: str, task: ModuleType, examples: Sequence[Any]) -> list[Any]:
+    path = side.run["folder"] / "predictions" / f"{split}{side.run['config']['task']['suffix']}"
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"{path} is not there; job=evaluate checkpoint={side.run['folder']}/best.ckpt "
+            f"split={split} makes such a file"
+        )
+    if not hasattr(task, "read_predictions"):
+        raise ValueError(f"{task.__name__} has no read_predictions")
+    return list(task.read_predictions(path, examples))
+
+
+def labels(answer: Any, words: Sequence[str]) -> list[str]:
+    """What is right, or predicted, as texts: a class, an answer, several answers, the chunks of
+    IOB2 tags, the tags of words, clusters of mentions.
+
+    >>> labels(["B-PER", "I-PER", "O", "B-LOC"], ["Ann", "Lee", "in", "Rome"])
+    ['PER: Ann Lee', 'LOC: Rome']
+    >>> labels([[(0, 1), (3, 3)]], ["Ann", "Lee", "says", "she"]), labels("neutral", ["Rain"])
+    (['Ann Lee = she'], ['neutral'])
+    """
+    if isinstance(answer, str):
+        return [answer]
+    if hasattr(answer, "text"):
+        return [str(answer.text)]
+    if all(isinstance(one, str) for one in answer):
+        if len(answer) != len(words):
+            return list(dict.fromkeys(answer))
+        if all(map(TAG.fullmatch, answer)):
+            spans = tags_to_spans(answer)
+            return [f"{s.label}: {' '.join(words[s.start : s.end + 1])}" for s in spans]
+        return [f"{word}/{tag}" for word, tag in zip(words, answer, strict=True)]
+    return [
+        " = ".join(" ".join(words[first : last + 1]) for first, last in cluster)
+        for cluster in answer
+    ]
