@@ -24,6 +24,7 @@ from elmo_bench.text import label_map, tags_to_spans
 
 log = logging.getLogger(__name__)
 FORMATS = {
+    ".html": report.as_page,
     ".md": report.as_markdown,
     ".csv": report.as_csv,
     ".json": report.as_json,
@@ -31,6 +32,7 @@ FORMATS = {
 }
 # What an earlier output begins with.
 OWN = {
+    ".html": f'<!DOCTYPE html>.*"{report.GENERATOR}"',
     ".md": f"# [^\\n]*{report.ABOUT}",
     ".csv": "example,",
     ".json": r'\{\s*"a": ',

@@ -6,7 +6,7 @@ Axes: N examples, S scores.
 import csv
 import io
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
@@ -21,13 +21,16 @@ from elmo_bench.runs import Run, choice, distinguishing
 from . import escape
 from .grid import Grid
 from .grids import points
+from .markup import table
 from .names import metric_title, name, task_titles
+from .page import html
 from .table import SPLITS
 from .terminal import terminal
 from .write import markdown_table
 
 SIDES = ("A", "B")
 ABSENT, NOTHING, UNKNOWN = "-", "nothing", "?"  # no such setting; no label; no prediction
+GENERATOR = "elmo-bench diff"  # the mark by which job=diff knows its own pages
 ABOUT = ": where two runs differ"  # ends a title
 LONG = 300  # characters of a sentence, or of an example's labels: the terminal has no more
 WIDE = 160  # characters of a line in a text file
@@ -122,15 +125,16 @@ def _summary(difference: Difference) -> str:
 
 
 def tables(difference: Difference) -> list[Grid]:
-    """Settings, figures, and all examples on which the two differ."""
-    return [settings(difference), figures(difference), examples(difference)]
+    """Settings, figures, all examples on which the two differ, and the figures of labels."""
+    parts = [settings(difference), figures(difference), examples(difference), by_label(difference)]
+    return [grid for grid in parts if grid.rows]
 
 
 def settings(difference: Difference) -> Grid:
     """The settings that differ, those first that change figures."""
     rows = [[key, *texts, acts] for key, texts, acts in _settings(difference.runs)]
     return Grid(
-        "Settings that differ" if rows else "No setting differs",
+        "Settings that differ",
         ["setting", *SIDES, "changes figures"],
         rows,
         set(),
@@ -163,16 +167,26 @@ def _settings(runs: tuple[Run, Run]) -> Iterator[tuple[str, list[str], str]]:
 
 
 def figures(difference: Difference) -> Grid:
-    """All figures of both runs: those of single labels last, those of the split first."""
+    """The figures of both runs over all labels, the one that is compared first."""
+    return _figures(difference, "Figures, percent", lambda key: key.count("/") == 1)
+
+
+def by_label(difference: Difference) -> Grid:
+    """Those of single labels, or scores, those of the split first."""
+    return _figures(difference, "Figures by label, percent", lambda key: key.count("/") > 1)
+
+
+def _figures(difference: Difference, title: str, is_shown: Callable[[str], bool]) -> Grid:
     metrics = [run["metrics"] for run in difference.runs]
     split = SPLITS.get(difference.split, difference.split)
     names = dict.fromkeys([f"{split}/{difference.metric}", *metrics[0], *metrics[1]])
     rows = []
-    for key in sorted(names, key=lambda key: (key.count("/") > 1, not key.startswith(f"{split}/"))):
-        a, b = (one.get(key) for one in metrics)
-        change = None if a is None or b is None else b - a
-        rows.append([key, points(a), points(b), points(change, signed=True)])
-    return Grid("Figures, percent", ["figure", *SIDES, "B − A"], rows, set(), 1)
+    for key in sorted(names, key=lambda key: not key.startswith(f"{split}/")):
+        if is_shown(key):
+            a, b = (one.get(key) for one in metrics)
+            change = None if a is None or b is None else b - a
+            rows.append([key, points(a), points(b), points(change, signed=True)])
+    return Grid(title, ["figure", *SIDES, "B − A"], rows, set(), 1)
 
 
 def examples(difference: Difference) -> Grid:
@@ -224,17 +238,18 @@ def show(console: Console, difference: Difference, limit: int | None = None) -> 
         console.print(Text(escape.plain(line)), soft_wrap=True)  # paths stay whole
     console.print()
     console.print(terminal(settings(difference)))
-    grid = figures(difference)
-    overall = sum(row[0].count("/") < 2 for row in grid.rows)
-    console.print(terminal(_first(grid, None if limit is None else overall + limit)))
-    if not difference.texts:
+    console.print(terminal(figures(difference)))
+    if difference.texts:
+        chosen = difference.examples
+        shown = f"The first {limit:,}" if limit is not None and limit < len(chosen) else "All"
+        console.print(Text(f"{shown} of {len(chosen):,} examples on which A and B differ"))
+        for number in islice(chosen, limit):
+            console.print(_block(_row(difference, number, None if limit is None else LONG)))
+        console.print()
+    else:
         console.print(terminal(_first(examples(difference), limit)))
-        return
-    chosen = difference.examples
-    shown = f"The first {limit:,}" if limit is not None and limit < len(chosen) else "All"
-    console.print(Text(f"{shown} of {len(chosen):,} examples on which A and B differ"))
-    for number in islice(chosen, limit):
-        console.print(_block(_row(difference, number, None if limit is None else LONG)))
+    if (labels := by_label(difference)).rows:
+        console.print(terminal(_first(labels, limit)))
 
 
 def _first(grid: Grid, count: int | None) -> Grid:
@@ -273,6 +288,13 @@ def as_markdown(difference: Difference) -> str:
     about = [f"# {escape.markdown(title(difference))}"]
     about += ["\n".join(f"- {escape.markdown(line)}" for line in lines(difference))]
     return "\n\n".join([*about, *map(markdown_table, tables(difference))]) + "\n"
+
+
+def as_page(difference: Difference) -> str:
+    """A page of HTML that needs nothing else."""
+    about = "".join(f'<p class="lead">{escape.xml(line)}</p>' for line in lines(difference))
+    body = "".join(f'<div class="prose">{table(grid)}</div>' for grid in tables(difference))
+    return html(GENERATOR, "Two runs of elmo-bench", title(difference), about, body)
 
 
 def as_csv(difference: Difference) -> str:

@@ -52,18 +52,23 @@ def page(reports: Sequence[Report], title: str | None = None, origin: Origin = N
     chapters.append(Chapter("made", "How this was made", [*_made(reports, origin)]))
     links = "".join(map(_links, chapters))
     bodies = "".join(map(_section, chapters))
+    navigation = f'<nav aria-label="Sections"><ul>{links}</ul></nav>'
+    about = f'<p class="lead">{xml(lead(reports, origin))}</p>{navigation}'
+    return html(GENERATOR, "A report of elmo-bench", title, about, _reading(reports) + bodies)
+
+
+def html(generator: str, kind: str, title: str, about: str, body: str) -> str:
+    """A page of HTML; `about`, below its title, and `body` are HTML already."""
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head><meta charset="utf-8"/>'
-        f'<meta name="generator" content="{GENERATOR}"/>'
+        f'<meta name="generator" content="{generator}"/>'
         f'<meta http-equiv="Content-Security-Policy" content="{POLICY}"/>'
         '<meta name="viewport" content="width=device-width, initial-scale=1"/>'
         f'<title>{xml(title)}</title><link rel="icon" href="data:,"/>'
         f"<style>\n{STYLE.read_text(encoding='utf-8')}</style></head>\n"
         '<body><a class="skip" href="#results">Skip to the results</a>'
-        f'<header><p class="kind">A report of elmo-bench</p><h1>{xml(title)}</h1>'
-        f'<p class="lead">{xml(lead(reports, origin))}</p>'
-        f'<nav aria-label="Sections"><ul>{links}</ul></nav></header>\n'
-        f'<main id="results">{_reading(reports)}{bodies}</main></body>\n</html>\n'
+        f'<header><p class="kind">{xml(kind)}</p><h1>{xml(title)}</h1>{about}</header>\n'
+        f'<main id="results">{body}</main></body>\n</html>\n'
     )
 
 

@@ -3,6 +3,7 @@
 import json
 from functools import cache
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -128,14 +129,14 @@ def test_settings_and_figures(made, root, capsys):
     assert f"test/f1 {100 * ours:.2f} {100 * theirs:.2f} −{100 * (ours - theirs):.2f}" in " ".join(
         shown.split()
     )
-    assert "A alone right: 1, B alone right: 0, both: 30, neither: 1; of 32 test" in shown
+    assert "A alone right: 1, B alone right: 0, both: 38, neither: 1; of 40 test" in shown
     assert "All of 1 examples on which A and B differ" in shown
 
 
 def test_what_is_printed_and_what_is_written(made, root, tmp_path, capsys):
     """The first examples on the terminal, all of them in every file."""
     a, b = made("a", range(5)), made("b", [])
-    for suffix in ("md", "csv", "txt", "json"):
+    for suffix in ("html", "md", "csv", "txt", "json"):
         output = tmp_path / f"found.{suffix}"
         where = {"a": str(a), "b": str(b), "cache_dir": str(root), "output": str(output)}
         for _ in range(2):  # it may be written again
@@ -259,6 +260,8 @@ def test_words_with_markup(made, root):
     evil = difference.ExampleText("f:1", ["<script> \x1b[0m | =1"], ["=HYPERLINK(1)"], ["*x*"], [])
     found = difference.Difference(runs, "test", "f1", (np.ones(1), np.zeros(1)), [evil], [])
     assert "\\<script> \\x1b[0m \\| =1" in difference.as_markdown(found).replace("\\\\", "\\")
+    shown = ElementTree.fromstring(difference.as_page(found)).find("body")
+    assert r"<script> \x1b[0m | =1" in "".join(shown.itertext())
     assert ",'=HYPERLINK(1)," in difference.as_csv(found)
     assert "\x1b" not in difference.as_text(found)
     assert difference.as_text(found).endswith("\n")
