@@ -31,14 +31,17 @@ def answers(
     if split or not searched(runs) or not any(_measured(run, "val/") for run in runs):
         return [report(runs, rows, columns, split=split or "test", title=title, **asked)]
     on_dev = report(runs, rows, columns, split="dev", title=title, **asked)
-    start = f"{title}: " if title else ""
-    reports = [replace(on_dev, title=f"{start}compared on dev")]
+    reports = [replace(on_dev, title=_title(title, "compared on dev"))]
     if kept := [run for run in chosen(on_dev) if _measured(run, "test/")]:
         asked["baseline"] = on_dev.baseline
         on_test = report(kept, on_dev.rows, on_dev.columns, split="test", title=title, **asked)
-        about = f"{start}on test, what dev chose"
+        about = _title(title, "on test, what dev chose")
         reports.append(replace(on_test, title=about, chosen_among=_alternatives(on_dev)))
     return reports
+
+
+def _title(title: str, about: str) -> str:
+    return f"{title}: {about}" if title else about.capitalize()
 
 
 def searched(runs: Sequence[Run]) -> list[str]:

@@ -11,6 +11,12 @@ HEADS = [
     *("trained parameters", "frozen parameters", "device"),
 ]
 
+ABOUT = "Means over the runs of a row. In all: with reading the data, measuring and writing."
+STORED = (
+    " Encoder: what a frozen one takes to read the corpus; the first run that needs its layers "
+    "pays for that, and the others read what it kept."
+)
+
 
 def cost(report: Report) -> Grid | None:
     """A row for each cell: means over its runs, without those of job=evaluate; None without any."""
@@ -18,7 +24,8 @@ def cost(report: Report) -> Grid | None:
     trained = [(cell, runs) for cell, runs in trained if runs]
     if not trained:
         return None
-    devices = {run["device"] for _, runs in trained for run in runs}
+    every = [run for _, runs in trained for run in runs]
+    devices = {run["device"] for run in every}
     title = f"what a run took{f' on {min(devices)}' if len(devices) == 1 else ''}"
     grid = by_cell(
         report,
@@ -26,9 +33,7 @@ def cost(report: Report) -> Grid | None:
         [cell for cell, _ in trained],
         HEADS,
         f"{report.title}: {title}" if report.title else title,
-        "Means over the runs of a row. In all: with reading the data, measuring and writing. "
-        "Encoder: what a frozen one takes to read the corpus; the first run that needs its layers "
-        "pays for that, and the others read what it kept.",
+        ABOUT + (STORED if any("encoder" in run["seconds"] for run in every) else ""),
     )
     for row, (_, runs) in zip(grid.rows, trained, strict=True):
         parts = ("training", "total", "encoder")

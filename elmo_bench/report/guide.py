@@ -8,7 +8,7 @@ from . import names
 from .grids import Words, heads, points, score
 from .methods import NOWHERE, Origin, runs_of
 from .significance import LEVEL
-from .table import Cell, Report
+from .table import Cell, Comparison, Report
 
 L2 = "elmo.l2"
 BASELINE = {"none"}
@@ -118,36 +118,47 @@ def _glossary(reports: Sequence[Report]) -> Iterator[tuple[str, str]]:
 def findings(report: Report) -> str:
     """What the comparisons with the baseline show, in two or three sentences; "" without tests."""
     words = Words.of(report)
-    compared = [(cell, one) for cell in report.cells if (one := cell.comparison) and one.test]
-    if not compared:
+    tested = [(cell, one) for cell in report.cells if (one := cell.comparison) and one.test]
+    if not tested:
         return ""
+    shown = [(cell, one) for cell, one in tested if one.p_holm is not None and one.p_holm < LEVEL]
+    groups = {
+        "better": [(cell, one) for cell, one in shown if one.difference > 0],
+        "worse": [(cell, one) for cell, one in shown if one.difference < 0],
+        f"practically equal, within ±{points(report.equal_within)} points": [
+            (cell, one) for cell, one in tested if one.equal and (cell, one) not in shown
+        ],
+    }
     base = words.columns[report.baseline or ()]
-    shown = [(cell, one) for cell, one in compared if one.p_holm is not None and one.p_holm < LEVEL]
-    listed = "; ".join(
-        f"{_setting(words, cell)} {points(one.difference, signed=True)}" for cell, one in shown
-    )
-    count = "The comparison" if len(compared) == 1 else f"Of {len(compared)} comparisons"
-    with_base = f"{count} with {base}"
-    if len(compared) == 1:
-        sentences = [f"{with_base} shows {'a' if shown else 'no'} difference"]
+    if len(tested) == 1:
+        said = [f"{_several(words, group)} is {what}" for what, group in groups.items() if group]
+        summary = f"Against {base}, {(said or ['no difference is shown'])[0]}."
     else:
-        many = {0: "none shows a difference", 1: "1 shows a difference"}
-        sentences = [f"{with_base}, {many.get(len(shown), f'{len(shown)} show a difference')}"]
-    sentences[0] += f", in points: {listed}." if shown else "."
-    equal = [_setting(words, cell) for cell, one in compared if one.equal]
-    if equal and report.equal_within is not None:
-        region = f"{100 * report.equal_within:g}"
-        sentences.append(f"Practically equal, within ±{region} points: {'; '.join(equal)}.")
-    least = [one.test.detectable for _, one in compared if one.test and one.test.detectable]
-    if len(shown) + len(equal) < len(compared) and least:
-        ends = sorted({points(min(least)), points(max(least))}, key=float)
-        sentences.append(
-            "No star is no proof of equality: so many runs and examples find a true difference in "
-            f"80 % of cases if it is {' to '.join(ends)} points or more"
-            + (", depending on the comparison." if len(ends) > 1 else ".")
-        )
-    return " ".join(sentences)
+        said = [
+            f"{len(group)} {'is' if len(group) == 1 else 'are'} {what}: {_several(words, group)}"
+            for what, group in groups.items()
+            if group
+        ]
+        summary = f"Of {len(tested)} comparisons with {base}, "
+        summary += f"{'; '.join(said) or 'none shows a difference'}."
+    least = [one.test.detectable for _, one in tested if one.test and one.test.detectable]
+    if sum(map(len, groups.values())) == len(tested) or not least:
+        return summary
+    ends = dict.fromkeys((points(min(least)), points(max(least))))
+    return (
+        f"{summary} That no difference is shown does not prove that there is none: so many runs "
+        f"and examples find a true one in 80 % of cases if it is {' to '.join(ends)} points or more"
+        + (", depending on the comparison." if len(ends) > 1 else ".")
+    )
 
 
-def _setting(words: Words, cell: Cell) -> str:
-    return ", ".join(filter(None, (words.row(cell.row), words.columns[cell.column])))
+def _several(words: Words, group: Sequence[tuple[Cell, Comparison]]) -> str:
+    """Each difference with its setting; of many the smallest and the largest."""
+    ordered = sorted(group, key=lambda pair: abs(pair[1].difference), reverse=True)
+    many = len(ordered) > NAMED
+    texts = [
+        f"{', '.join(filter(None, (words.row(cell.row), words.columns[cell.column])))} "
+        f"({points(one.difference, signed=True)})"
+        for cell, one in (ordered[:: len(ordered) - 1] if many else ordered)
+    ]
+    return f"from {texts[1]} to {texts[0]}" if many else "; ".join(texts)

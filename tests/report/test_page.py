@@ -312,16 +312,28 @@ def test_findings(tmp_path):
     made = {("mini",): tested(0.1, 0.01), ("books",): tested(-0.001, 0.5, True)}
     cells = [replace(cell, comparison=made.get(cell.column)) for cell in plain.cells]
     assert findings(replace(plain, cells=cells, equal_within=0.005)) == (
-        "Of 2 comparisons with no encoder, 1 shows a difference, in points: mini +10.00. "
-        "Practically equal, within ±0.5 points: books."
+        "Of 2 comparisons with no encoder, 1 is better: mini (+10.00); 1 is practically equal, "
+        "within ±0.50 points: books (−0.10)."
     )
     made["books",] = tested(-0.1, 0.5)
     cells = [replace(cell, comparison=made.get(cell.column)) for cell in plain.cells]
-    assert findings(replace(plain, cells=cells)).endswith(
-        "No star is no proof of equality: so many runs and examples find a true difference in "
-        "80 % of cases if it is 9.00 to 58.00 points or more, depending on the comparison."
+    assert findings(replace(plain, cells=cells)) == (
+        "Of 2 comparisons with no encoder, 1 is better: mini (+10.00). That no difference is shown "
+        "does not prove that there is none: so many runs and examples find a true one in 80 % of "
+        "cases if it is 9.00 to 58.00 points or more, depending on the comparison."
     )
-    without = [cell for cell in cells if cell.column != ("books",)]
-    assert findings(replace(plain, cells=without)) == (
-        "The comparison with no encoder shows a difference, in points: mini +10.00."
+    without = [cell for cell in cells if cell.column != ("mini",)]
+    assert findings(replace(plain, cells=without)).startswith(
+        "Against no encoder, no difference is shown. That no difference is shown "
+    )
+    made["books",] = tested(0.1, 0.01)
+    better = [replace(cell, comparison=made.get(cell.column)) for cell in without]
+    assert findings(replace(plain, cells=better)) == "Against no encoder, books (+10.00) is better."
+    for number in range(4):
+        run(tmp_path / f"worse{number}", 0.4, name=f"worse{number}")
+    many = report(collect([tmp_path]), ["task"], ["encoder"], baseline=("none",))
+    made |= {(f"worse{n}",): tested(-0.01 * (n + 1), 0.01) for n in range(4)}
+    cells = [replace(cell, comparison=made.get(cell.column)) for cell in many.cells]
+    assert "; 4 are worse: from worse0 (−1.00) to worse3 (−4.00). " in findings(
+        replace(many, cells=cells)
     )
