@@ -334,6 +334,6 @@ def test_findings(tmp_path):
     many = report(collect([tmp_path]), ["task"], ["encoder"], baseline=("none",))
     made |= {(f"worse{n}",): tested(-0.01 * (n + 1), 0.01) for n in range(4)}
     cells = [replace(cell, comparison=made.get(cell.column)) for cell in many.cells]
-    assert "; 4 are worse: from worse0 (−1.00) to worse3 (−4.00). " in findings(
+    assert "; 4 are worse: from worse0 (−1.00) to worse3 (−4.00)." in findings(
         replace(many, cells=cells)
     )
