@@ -234,7 +234,7 @@ class Processes(Launcher):
             reason = error.read_text(encoding="utf-8").strip().rpartition("\n")[2]
         if self.children.stopped:
             reason = "the sweep was stopped"
-        return Outcome(overrides, "failed", seconds, f"{reason} ({run_dir})")
+        return Outcome(overrides, "failed", seconds, f"{reason} ({run_dir})", left=run_dir)
 
     def command(self, overrides: list[str], run_dir: Path) -> list[str]:
         """What a person would type for this run alone, after the prefix."""

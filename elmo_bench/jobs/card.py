@@ -22,7 +22,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from elmo_bench import build, inputs
 from elmo_bench.launch import Outcome
-from elmo_bench.runs import as_text, experiment, result_of
+from elmo_bench.runs import BEGUN, as_text, experiment, failures, result_of
 
 log = logging.getLogger(__name__)
 ABOUT, RUNS, README = "card.json", "runs", "README.md"
@@ -139,6 +139,9 @@ def write(
         _copy(source, part, encoders) | {"command": command(outcome.overrides, OF_THE_CARD)}
         for source, outcome in finished.items()
     ]
+    for outcome in outcomes:
+        if outcome.left:
+            _copy_begun(outcome.left, part)
     has_baseline = any(run["config"]["elmo"]["mix"] == "none" for run in runs)
     baseline = "none" if has_baseline else None
     report(part, runs=RUNS, columns="elmo.mix", baseline=baseline, output=[*REPORTS])
@@ -189,18 +192,33 @@ def _copy(source: Path, part: Path, encoders: Encoders) -> dict[str, Any]:
     """
     result = result_of(source)
     encoder = encoders.get(_key(result["config"]["encoder"]), {})
-    config = result["config"] = portable(result["config"])
-    words = (config["task"]["name"], config["encoder"]["name"], config["elmo"]["mix"])
-    stem = re.sub(r"[^\w.-]+", "_", "-".join([*map(as_text, words), f"seed{config['seed']}"]))
-    names = itertools.chain([stem], (f"{stem}-{n}" for n in itertools.count(2)))  # of more settings
-    name = next(name for each in names if not (part / (name := f"{RUNS}/{each}")).exists())
-    (part / name).mkdir()
+    result["config"] = portable(result["config"])
+    name = _folder(result["config"], part)
     (part / name / "result.json").write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
     if (curves := source / "metrics.csv").is_file():
         shutil.copy(curves, part / name)
     if (counts := source / "counts").is_dir():
         shutil.copytree(counts, part / name / counts.name)
     return result | {"folder": name, "fingerprint": encoder.get("fingerprint")}
+
+
+def _copy_begun(source: Path, part: Path) -> None:
+    """Copy what a run that failed has left at its start, so that a report counts it."""
+    for begun in failures([source], ()):
+        name = _folder(config := portable(begun["config"]), part)
+        content = {key: begun[key] for key in ("identity", "inputs", "started", "reason")}
+        text = json.dumps(content | {"config": config}, indent=2)
+        (part / name / BEGUN).write_text(f"{text}\n", encoding="utf-8")
+
+
+def _folder(config: Mapping[str, Any], part: Path) -> str:
+    """Make the folder of a run with this config below `part`; its name there."""
+    words = (config["task"]["name"], config["encoder"]["name"], config["elmo"]["mix"])
+    stem = re.sub(r"[^\w.-]+", "_", "-".join([*map(as_text, words), f"seed{config['seed']}"]))
+    names = itertools.chain([stem], (f"{stem}-{n}" for n in itertools.count(2)))  # other settings
+    name = next(name for each in names if not (part / (name := f"{RUNS}/{each}")).exists())
+    (part / name).mkdir()
+    return name
 
 
 def _cells(runs: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:

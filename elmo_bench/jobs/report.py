@@ -64,6 +64,9 @@ SETTINGS = (
 )
 
 
+MOST = 5  # runs that failed and are named
+
+
 def report(cfg: DictConfig) -> None:
     """Print the tables over all runs below `runs`, and write them to the files of `output`."""
     settings: Any = OmegaConf.to_container(cfg, resolve=True)
@@ -92,18 +95,21 @@ def report(cfg: DictConfig) -> None:
         raise ValueError(f"runs={settings['runs']}: no run is as its table asks: {asked}")
     for title in (title for title in tables if not chosen[title]):
         log.info("no run is as it asks: %s is left out", title)
-    written = [
-        each
-        for title, table in tables.items()
-        if chosen[title]
-        for each in _answers(chosen[title], title, table)
-    ]
+    unfinished = failures(_list(settings["runs"]), runs)
+    failed = {title: _chosen(unfinished, table) for title, table in tables.items()}
+    written = []
+    for title in (title for title in tables if chosen[title]):
+        answers = _answers(chosen[title], title, tables[title])
+        answers[0].notes[:0] = _failed(failed[title], chosen[title])
+        written += answers
     console = Console(emoji=False)
     for grid in (grid for each in written for grid in reports.grids(each)):
         console.print(reports.terminal(grid))
     for note in reports.footnotes(written):
         console.print(Text(reports.plain(note)))
-    origin = _origin(_list(settings["runs"]), runs)
+    typed = HydraConfig.get().overrides.task if HydraConfig.initialized() else None
+    folders = {run["folder"] for runs in failed.values() for run in runs}
+    origin = reports.Origin("" if typed is None else reports.typed(typed), len(folders))
     writers = FORMATS | {
         ".html": partial(reports.page, title=settings["title"], origin=origin),
         **{suffix: partial(FORMATS[suffix], origin=origin) for suffix in (".md", ".tex", ".json")},
@@ -139,13 +145,20 @@ def _titled(run: reports.Run) -> reports.Run:
     return run | {"config": run["config"] | {"task": task | titles}}
 
 
-def _origin(folders: list[str], runs: list[reports.Run]) -> reports.Origin:
-    """What is known of the report beside its runs."""
-    typed = HydraConfig.get().overrides.task if HydraConfig.initialized() else None
-    finished = {run["identity"] for run in runs if run.get("identity")}
-    return reports.Origin(
-        "" if typed is None else reports.typed(typed), len(failures(folders, finished))
-    )
+def _failed(failed: Sequence[reports.Run], finished: Sequence[reports.Run]) -> list[str]:
+    """A note on the runs that have no result, of so many."""
+    if not failed:
+        return []
+    count = len({run.get("identity", run["folder"]) for run in finished}) + len(failed)
+    which = [f"{_which(run)} ({run['reason']})" for run in failed[:MOST]]
+    which += [f"{len(failed) - MOST} more"] if len(failed) > MOST else []
+    return [f"{len(failed)} of {count} runs failed or did not end: {', '.join(which)}"]
+
+
+def _which(run: reports.Run) -> str:
+    """A run in a few words."""
+    said = [run["choices"].get(key) for key in ("task.name", "encoder.name", "elmo.mix", "seed")]
+    return " ".join([*said[:-1], f"seed {said[-1]}"]) if all(said) else run["folder"].name
 
 
 def _settings(settings: dict[str, Any], title: str, table: dict[str, Any]) -> dict[str, Any]:

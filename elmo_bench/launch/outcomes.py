@@ -14,7 +14,8 @@ from rich.table import Table
 @dataclass
 class Outcome:
     """What became of a run; `reason` where it failed or was not started; the `folder` of one that
-    has a result; the number of the run that it is the `same_as`.
+    has a result, and that which a failed one has `left`; the number of the run that it is the
+    `same_as`.
     """
 
     overrides: list[str]
@@ -23,6 +24,7 @@ class Outcome:
     reason: str = ""
     folder: Path | None = None
     same_as: int | None = None
+    left: Path | None = None
 
     def share(self, first: "Outcome") -> None:
         """Of a run that is the same as an earlier one: what became of that one."""

@@ -8,6 +8,7 @@ from .collect import (
     corpus_of,
     distinguishing,
     equal,
+    failures,
     full_keys,
     number,
     other_files,
@@ -18,13 +19,13 @@ from .collect import (
 from .counts import Counts, number_of, read_counts
 from .earlier import today
 from .folder import (
+    BEGUN,
     GOES_ON,
     Result,
     about,
     begin,
     checkpoint,
     dev_figure,
-    failures,
     finished,
     goes_on_from,
     result_of,
@@ -44,6 +45,7 @@ from .identity import (
 from .read import read_result
 
 __all__ = [
+    "BEGUN",
     "ELSEWHERE",
     "ENCODER",
     "GOES_ON",

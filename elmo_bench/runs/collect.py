@@ -1,15 +1,23 @@
 """`result.json` files, as runs leave them, and what tells the runs apart."""
 
+import logging
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from elmo_bench.files import is_taken
+from elmo_bench.untrusted import read_json
+
 from .earlier import today
+from .folder import BEGUN, ENDED
 from .identity import ASIDE, acting, below, idle, leaves
 from .read import read_result
+
+log = logging.getLogger(__name__)
 
 Run = dict[str, Any]
 
@@ -25,6 +33,7 @@ NAMES = ("task.name", "data.name", ENCODER)
 INPUTS = "inputs."  # before the name of a file that the run read: its hash
 CORPUS = ("data", "trained_on", f"{INPUTS}data")  # keys that say which corpus it is
 SHORT = 12  # digits of a hash that a table shows
+ERROR = "error.txt"  # run.py writes it, in a line at its end why
 EARLIER = {"exact_match": "exact"}  # figures that had another name in an earlier version
 
 
@@ -50,29 +59,61 @@ def read_run(path: Path) -> Run:
     run = read_result(path)
     try:
         _rename(run)
-        inputs = {
-            f"{INPUTS}{name}": digest[:SHORT] for name, digest in run.get("inputs", {}).items()
-        }
-        trained_on = corpus_of(run["config"].get("data", {}))
-        config = {"trained_on": trained_on} | run[
-            "config"
-        ]  # job=evaluate says another, where it is another
-        choices = {key: as_text(value) for key, value in leaves(config)} | inputs
-        act = {*acting(config), *inputs, *(key for key in FILES if key in choices)}
         # A result of an earlier version does not say when it was finished.
         written = (
             datetime.fromisoformat(run["finished"]).timestamp()
             if "finished" in run
             else path.stat().st_mtime
         )
-        about = {
-            "choices": choices,
-            "acting": act,
-            "idle": {key for key in choices if below(key, tuple(idle(config)))},
-        }
-        return run | about | {"folder": path.parent, "written": written}
+        return run | _settings(run) | {"folder": path.parent, "written": written}
     except (ValueError, KeyError, AttributeError, TypeError) as error:
         raise ValueError(f"{path}: not a result of elmo-bench: {error!r}") from error
+
+
+def _settings(run: Run) -> Run:
+    """What its config and its inputs say of a run."""
+    inputs = {f"{INPUTS}{name}": digest[:SHORT] for name, digest in run.get("inputs", {}).items()}
+    # job=evaluate says what a model was trained on, where that is another corpus.
+    config = {"trained_on": corpus_of(run["config"].get("data", {}))} | run["config"]
+    choices = {key: as_text(value) for key, value in leaves(config)} | inputs
+    return {
+        "choices": choices,
+        "acting": {*acting(config), *inputs, *(key for key in FILES if key in choices)},
+        "idle": {key for key in choices if below(key, tuple(idle(config)))},
+    }
+
+
+def failures(folders: Iterable[str | Path], runs: Iterable[Run]) -> list[Run]:
+    """The runs at or below the folders that began and have no result, each with its `choices` (none
+    of an earlier version's), its folder and the `reason`: the exception's name, where there is one.
+
+    Not those that somebody ran again: their identity is among that of the finished `runs`.
+    """
+    finished = {run.get("identity") for run in runs}
+    failed: dict[str, Run] = {}
+    for path in (path for folder in folders for path in sorted(Path(folder).rglob(BEGUN))):
+        if (path.parent / ENDED).exists():
+            continue
+        try:
+            run = {"config": {}, "reason": "did not end"} | read_json(path)
+            today(run["config"])
+            about = _settings(run) | {"folder": path.parent, "reason": _reason(path.parent, run)}
+            if run["identity"] not in finished:
+                failed.setdefault(run["identity"], run | about)
+        except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
+            log.warning("%s: not what a run leaves at its start; it is ignored: %r", path, error)
+    return [*failed.values()]
+
+
+def _reason(folder: Path, run: Run) -> str:
+    """Why a run has no result."""
+    if (error := folder / ERROR).is_file():
+        last = error.read_text(encoding="utf-8", errors="replace").strip().rpartition("\n")[2]
+        return last.partition(":")[0].rpartition(".")[2] or "failed"
+    with suppress(OSError):  # of another machine, or another user
+        if is_taken(folder / "run"):
+            return "is running"
+    return str(run["reason"])
 
 
 def corpus_of(data: Mapping[str, Any]) -> dict[str, Any]:

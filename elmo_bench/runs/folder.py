@@ -6,7 +6,7 @@ import json
 import logging
 import shutil
 import subprocess
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,7 +22,6 @@ from .read import read_result
 
 log = logging.getLogger(__name__)
 BEGUN, ENDED, GOES_ON = "run.json", "result.json", "last.ckpt"
-FAILED = "error.txt"  # run.py writes it
 # What a run leaves, and the next one in its folder must not find.
 LEFT = (
     ENDED,
@@ -82,7 +81,9 @@ def begin(cfg: DictConfig, files: Mapping[str, Path]) -> Path | None:
             shutil.rmtree(path)
         else:
             path.unlink(missing_ok=True)
-    _write(folder / BEGUN, {"identity": identity, "inputs": inputs, "started": _now()})
+    config = OmegaConf.to_container(cfg, resolve=True)  # which says of a failed run what it was
+    begun = {"identity": identity, "inputs": inputs, "started": _now(), "config": config}
+    _write(folder / BEGUN, begun)
     return None
 
 
@@ -174,18 +175,6 @@ def unfinished(folders: Iterable[Path]) -> dict[str, Path]:
     return _by_identity(
         folders, BEGUN, lambda folder, identity: checkpoint(folder, identity) is not None
     )
-
-
-def failures(folders: Iterable[str | Path], finished: Collection[str]) -> list[Path]:
-    """The folders, at or below some folders, of runs that had begun and failed; without those whose
-    identity is among the finished ones, since somebody ran them again.
-    """
-    failed: dict[str, Path] = {}
-    for path in (path for folder in folders for path in sorted(Path(folder).rglob(FAILED))):
-        identity = _read(path.with_name(BEGUN)).get("identity")
-        if isinstance(identity, str) and identity not in finished:
-            failed.setdefault(identity, path.parent)
-    return [*failed.values()]
 
 
 def _by_identity(

@@ -99,6 +99,11 @@ def card(tmp_path, monkeypatch):
             overrides, run_dir = command
             trained.append(overrides[-1])
             if overrides[-1] in fails:
+                cfg = config(overrides)
+                del cfg.hydra
+                cfg.run_dir = str(run_dir)
+                begin(cfg, {})
+                (run_dir / "error.txt").write_text(f"no memory: at {tmp_path}")
                 return 1
             train(config(overrides), run_dir)
             return 0
@@ -183,6 +188,9 @@ def test_one_that_fails_leaves_the_others(card, tmp_path):
     own = ["task=ner", "encoder=mini", f"out={tmp_path}/shared"]
     with pytest.raises(CompactHydraException, match="1 of 5 runs did not finish"):
         card(own, fails=["elmo.mix=1"])
+    assert "1 of 5 runs failed or did not end: ner mini 1 seed 1 (no memory)" in " ".join(
+        (tmp_path / "shared" / "tables.md").read_text().split()
+    )
     about = json.loads((tmp_path / "shared" / "card.json").read_text())
     assert [command.split()[-1] for command in about["failed"]] == ["elmo.mix=1"]
     assert card(own) == ["elmo.mix=1"]

@@ -7,7 +7,6 @@ import pytest
 
 from elmo_bench.report import answers, as_json, collect, latex, markdown, report
 from elmo_bench.report.methods import Origin, checklist, methods, provenance
-from elmo_bench.runs import failures
 
 
 def run(folder, encoder, seed, mix="all", **more):
@@ -124,13 +123,3 @@ def test_every_format_has_them(compared):
     assert content["methods"] == text
     assert content["checklist"]["On which machines?"] == "cpu (6 runs)"
     assert content["cells"][0]["dev"] == 0.5
-
-
-def test_failed_runs_are_counted_once(tmp_path):
-    """Those that had begun, whichever of their folders; not those that somebody ran again."""
-    for name, identity in (("a", "x"), ("b", "x"), ("c", "done"), ("d", None)):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "error.txt").write_text("Traceback")
-        if identity:
-            (tmp_path / name / "run.json").write_text(json.dumps({"identity": identity}))
-    assert failures([tmp_path], {"done"}) == [tmp_path / "a"]

@@ -7,14 +7,17 @@ from pathlib import Path
 import pytest
 from hydra import compose, initialize_config_dir
 
+from elmo_bench.files import alone
 from elmo_bench.runs import (
     Identity,
     Result,
     begin,
     checkpoint,
+    failures,
     finished,
     hash_files,
     unfinished,
+    where,
     write_result,
 )
 
@@ -74,6 +77,38 @@ def test_a_baseline_that_an_earlier_version_called_by_an_encoder(config, tmp_pat
     today, _, inputs = content["identity"].partition("-")
     path.write_text(json.dumps(content | {"identity": f"0123456789abcdef-{inputs}"}))
     assert finished([tmp_path]) == {f"{today}-{inputs}": tmp_path / "run"}
+
+
+def test_runs_that_have_no_result(config, tmp_path):
+    """Each once, whichever of its folders; not those that somebody ran again."""
+
+    def begun(folder, error=None, **settings):
+        cfg = config(**settings)
+        cfg.run_dir = str(tmp_path / folder)
+        begin(cfg, {})
+        if error:
+            (tmp_path / folder / "error.txt").write_text(f"Traceback ...\n{error}\n")
+        return cfg
+
+    begun("a/raised", "torch.OutOfMemoryError: there is none at /home/me", seed=1)
+    begun("b/raised", "ValueError: again", seed=1)
+    begun("a/killed", seed=2)
+    begun("a/failed", "ValueError: no", seed=3)
+    write_result(FIGURES, begun("a/again", seed=3))
+    (tmp_path / "a" / "damaged").mkdir()
+    (tmp_path / "a" / "damaged" / "run.json").write_text("{")
+    (tmp_path / "a" / "earlier").mkdir()
+    (tmp_path / "a" / "earlier" / "run.json").write_text('{"identity": "1-2", "inputs": {}}')
+    with alone(begun("a/running", seed=4).run_dir + "/run", ""):
+        results = [json.loads(path.read_text()) for path in tmp_path.rglob("result.json")]
+        failed = failures([tmp_path / "a", tmp_path / "b"], results)
+    assert {run["folder"].name: run["reason"] for run in failed} == {
+        "earlier": "did not end",
+        "killed": "did not end",
+        "raised": "OutOfMemoryError",
+        "running": "is running",
+    }
+    assert [run["folder"].name for run in where(failed, {"seed": 1})] == ["raised"]
 
 
 def test_nothing_of_an_earlier_run_stays(config, tmp_path):
