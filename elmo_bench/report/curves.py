@@ -21,9 +21,11 @@ from .drawing import (
     Look,
     Plot,
     Sheet,
+    beside,
     category_axis,
     key,
     look,
+    per_inch,
     value_axis,
 )
 from .looks import (
@@ -141,15 +143,14 @@ def _draw_curves(
         for title, curves in panels.items()
     ]
     axes_of = sheet.panels(titled, across=across, height=height)
-    width = sheet.panel_width(across)
     reach = max(xs.values()) - min(xs.values()) or 1.0
     for axes, curves in zip(axes_of, panels.values(), strict=True):
         axes.set_xlim(min(xs.values()) - 0.08 * reach, max(xs.values()) + 0.08 * reach)
         for place, each in enumerate(curves):
-            shift = (place - (len(curves) - 1) / 2) * APART / width * 1.16 * reach
+            shift = (place - (len(curves) - 1) / 2) * APART * per_inch(axes)
             _curve(axes, each, {text: x + shift for text, x in xs.items()})
         value_axis(axes.yaxis, 5)
-        category_axis(axes, width, marks, names.axis(quantity))
+        category_axis(axes, marks, names.axis(quantity))
     legend = {each.title: each for curves in panels.values() for each in curves}
     per_mean = runs_each({len(cell.runs) for one in legend.values() for cell in one.cells.values()})
     sheet.legend(
@@ -163,8 +164,8 @@ def _draw_curves(
     )
 
 
-def _curve(axes: Axes, each: Curve, xs: Mapping[str, float]) -> None:
-    cells = {xs[text]: cell for text, cell in each.cells.items() if text in xs}
+def _curve(axes: Axes, each: Curve, places: Mapping[str, float]) -> None:
+    cells = {places[text]: cell for text, cell in each.cells.items() if text in places}
     if "-" in each.cells:  # the quantity does nothing here: one height everywhere
         cell = each.cells["-"]
         axes.axhline(100 * cell.mean, **each.look.line(linewidth=1.0))
@@ -172,8 +173,9 @@ def _curve(axes: Axes, each: Curve, xs: Mapping[str, float]) -> None:
     else:
         axes.plot([*cells], [100 * cell.mean for cell in cells.values()], **each.look.line())
     for x, cell in cells.items():
-        for figure in percents(cell):
-            axes.plot(x, figure, **each.look.marks(DOT, alpha=FADED, clip_on=False))
+        figures = percents(cell)
+        xs = [x + shift for shift in beside(figures, DOT / 72 * per_inch(axes))]
+        axes.plot(xs, figures, **each.look.marks(DOT, alpha=FADED, clip_on=False))
 
 
 def learning(report: Report) -> Plot | None:
@@ -232,7 +234,7 @@ def _draw_learning(sheet: Sheet, report: Report, panels: Mapping[Key, Sequence[C
             _course(axes, course, looks[course.column])
         value_axis(axes.yaxis, 5)
         marks = {float(epoch): str(epoch) for epoch in range(1, last + 1)}
-        category_axis(axes, sheet.panel_width(across), marks, "epoch")
+        category_axis(axes, marks, "epoch")
     for name, courses in zip(named, panels.values(), strict=True):
         for note in _identical(courses, titles):
             sheet.lines(0.0, f"{name}: {note}" if name else note, sheet.width, color=SOFT)

@@ -5,6 +5,7 @@ Lengths are inches from the top left, sizes of fonts and marks points.
 
 import textwrap
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
@@ -103,7 +104,8 @@ class Sheet:
 
     def axes(self, left: float, top: float, width: float, height: float) -> Axes:
         """An empty one: what it is to have, a grid say, is for the caller."""
-        axes = self.figure.add_axes((0, 0, 1, 1), label=str(len(self._panels)))
+        place = left / self.width, 0.0, width / self.width, 1.0  # `finish` knows the rest
+        axes = self.figure.add_axes(place, label=str(len(self._panels)))
         self._panels.append((axes, left, top, width, height))
         return axes
 
@@ -246,6 +248,26 @@ def wrapped(text: str, width: float, *, weight: str = "normal") -> list[str]:
     return textwrap.wrap(text, max(4, int(width / per_character))) or [""]
 
 
+def per_inch(axes: Axes) -> float:
+    """How much of the x axis, whose limits are set, is an inch."""
+    low, high = axes.get_xlim()
+    return float((high - low) * axes.figure.dpi / axes.bbox.width)
+
+
+def beside(values: Sequence[float], step: float) -> list[float]:
+    """How far each of several marks is moved, so that none hides an equal one.
+
+    >>> beside([0.5, 0.7, 0.5], 1.0)
+    [-0.5, 0.0, 0.5]
+    """
+    met: Counter[float] = Counter()
+    shifts = []
+    for value in values:
+        shifts.append((met[value] - (values.count(value) - 1) / 2) * step)
+        met[value] += 1
+    return shifts
+
+
 def value_axis(axis: Any, ticks: int) -> None:
     """Round numbers and a faint grid, from a point on where all values are nearly one."""
     low, high = axis.get_view_interval()
@@ -255,13 +277,13 @@ def value_axis(axis: Any, ticks: int) -> None:
     axis.grid(True)
 
 
-def category_axis(axes: Axes, width: float, marks: Mapping[float, str], title: str) -> None:
-    """The x axis of a panel of this width, with a text at each place, as far as there is room."""
-    low, high = map(float, axes.get_xlim())
+def category_axis(axes: Axes, marks: Mapping[float, str], title: str) -> None:
+    """The x axis, with a text at each place as far as there is room."""
+    inch = per_inch(axes)
 
     def fit(left: float, right: float) -> bool:
-        room = (right - left) / (high - low) * width
-        return room > (text_width(marks[left]) + text_width(marks[right])) / 2 + 0.06
+        texts = text_width(marks[left]) + text_width(marks[right])
+        return (right - left) / inch > texts / 2 + 0.06
 
     places = sorted(marks)
     shown = places[:1]

@@ -18,6 +18,7 @@ from .drawing import (
     Plot,
     Sheet,
     key,
+    per_inch,
     text_width,
     value_axis,
     wrapped,
@@ -226,7 +227,7 @@ def _row(sheet: Sheet, report: Report, lines: Sequence[Line], layout: Layout, la
     below = 0.0
     for line in lines:
         middle = below + line.height / 2
-        _runs(left, line, middle, layout.figures, interval=layout.differences <= 0)
+        _runs(left, line, middle, interval=layout.differences <= 0)
         if layout.differences > 0 and line.cell.comparison:
             cut |= _difference(right, line, middle, layout.span)
         sheet.name(layout.label - 0.08, sheet.top + middle, line.name)
@@ -240,15 +241,15 @@ def _row(sheet: Sheet, report: Report, lines: Sequence[Line], layout: Layout, la
     return cut
 
 
-def _runs(axes: Axes, line: Line, middle: float, width: float, *, interval: bool) -> None:
+def _runs(axes: Axes, line: Line, middle: float, *, interval: bool) -> None:
     """A dot for each run, those at one place beside each other, and their mean."""
-    low, high = axes.get_xlim()
+    inch = per_inch(axes)
     ends = _interval_of_mean(line.cell) if interval else None
     if ends:
         axes.plot(ends, (middle, middle), color=line.look.color, linewidth=0.9)
     placed: list[tuple[float, float]] = []
     for value in sorted(percents(line.cell)):
-        x = (value - low) / (high - low) * width
+        x = value / inch
         near = {shift for other, shift in placed if abs(other - x) < 0.8 * DOT / 72}
         shift = next(s for s in SHIFTS if s not in near or s == SHIFTS[-1])
         placed.append((x, shift))

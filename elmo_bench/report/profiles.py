@@ -19,9 +19,11 @@ from .drawing import (
     Look,
     Plot,
     Sheet,
+    beside,
     category_axis,
     key,
     look,
+    per_inch,
     value_axis,
 )
 from .looks import all_runs, metric, percents, runs_each, sentence
@@ -212,23 +214,22 @@ def _row(sheet: Sheet, panels: Sequence[Panel], looks: Mapping[str, Look], acros
             titles.append(("", f"share of each layer{at}, %"))
     axes = iter(sheet.panels(titles, across=across, height=1.45))
     for panel in panels:
-        _figures(next(axes), panel, looks, sheet.panel_width(across))
+        _figures(next(axes), panel, looks)
         for place in _places(panel):
-            _shares(next(axes), panel, place, looks, sheet.panel_width(across))
+            _shares(next(axes), panel, place, looks)
 
 
-def _figures(axes: Axes, panel: Panel, looks: Mapping[str, Look], width: float) -> None:
+def _figures(axes: Axes, panel: Panel, looks: Mapping[str, Look]) -> None:
     top = max(max(profile.layers) for profile in panel.profiles.values())
     beyond = 0.1 * (top + 1.5)
     end = top + 0.5 + 2 * beyond
     axes.set_xlim(-0.5, end)
-    inch = (end + 0.5) / width
     if panel.baseline:
         axes.axhline(statistics.fmean(panel.baseline), **PLAIN.line(linewidth=1.1))
         _dots(axes, end - beyond, panel.baseline, PLAIN)
     for number, (name, profile) in enumerate(panel.profiles.items()):
         style = looks[name]
-        shift = _shift(number, len(panel.profiles), inch)
+        shift = _shift(number, len(panel.profiles), axes)
         xs = [layer + shift for layer in profile.layers]
         means = [statistics.fmean(values) for values in profile.layers.values()]
         for mix, values in profile.mixes.items():
@@ -242,22 +243,23 @@ def _figures(axes: Axes, panel: Panel, looks: Mapping[str, Look], width: float) 
         for x, values in zip(xs, profile.layers.values(), strict=True):
             _dots(axes, x, values, style)
     value_axis(axes.yaxis, 5)
-    _layer_axis(axes, width, top)
+    _layer_axis(axes, top)
 
 
-def _shift(number: int, count: int, inch: float) -> float:
+def _shift(number: int, count: int, axes: Axes) -> float:
     """Of one of several profiles along the axis, in layers: within its layer in any case."""
-    return (number - (count - 1) / 2) * min(APART * inch, 0.6 / count)
+    return (number - (count - 1) / 2) * min(APART * per_inch(axes), 0.6 / count)
 
 
 def _dots(
     axes: Axes, x: float, values: Sequence[float], style: Look, *, hollow: bool = False
 ) -> None:
     face = {"markerfacecolor": PAPER} if hollow else {"alpha": FADED}
-    axes.plot([x] * len(values), values, **style.marks(DOT, **face))
+    xs = [x + shift for shift in beside(values, DOT / 72 * per_inch(axes))]
+    axes.plot(xs, values, **style.marks(DOT, **face))
 
 
-def _shares(axes: Axes, panel: Panel, place: str, looks: Mapping[str, Look], width: float) -> None:
+def _shares(axes: Axes, panel: Panel, place: str, looks: Mapping[str, Look]) -> None:
     """Of the encoders with a learned mix at this place."""
     drawn = [(name, each) for name, each in panel.profiles.items() if place in each.shares]
     top = max(max(profile.shares[place]) for _, profile in drawn)
@@ -265,7 +267,7 @@ def _shares(axes: Axes, panel: Panel, place: str, looks: Mapping[str, Look], wid
     for number, (name, profile) in enumerate(drawn):
         style = looks[name]
         for hollow, shares in enumerate((profile.shares[place], profile.lengths.get(place, {}))):
-            shift = _shift(2 * number + hollow, 2 * len(drawn), (top + 1) / width)
+            shift = _shift(2 * number + hollow, 2 * len(drawn), axes)
             xs = [layer + shift for layer in shares]
             means = [statistics.fmean(values) for values in shares.values()]
             dashes = HOLLOW if hollow else (None, None)
@@ -274,11 +276,11 @@ def _shares(axes: Axes, panel: Panel, place: str, looks: Mapping[str, Look], wid
                 _dots(axes, x, values, style, hollow=bool(hollow))
     axes.set_ylim(0, None)
     value_axis(axes.yaxis, 5)
-    _layer_axis(axes, width, top)
+    _layer_axis(axes, top)
 
 
-def _layer_axis(axes: Axes, width: float, top: int) -> None:
-    category_axis(axes, width, {float(layer): str(layer) for layer in range(top + 1)}, "layer")
+def _layer_axis(axes: Axes, top: int) -> None:
+    category_axis(axes, {float(layer): str(layer) for layer in range(top + 1)}, "layer")
 
 
 def _legend(
