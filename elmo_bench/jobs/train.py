@@ -36,6 +36,7 @@ from elmo_bench.runs import (
     begin,
     goes_on_from,
     is_baseline,
+    number_of,
     write_result,
 )
 
