@@ -114,7 +114,7 @@ def _reading(report: Report) -> str:
     if not _tested(report):
         return (
             "Dots: runs; bar: their mean; line: 95 % interval of the mean for new seeds, of three "
-            "runs or more."
+            f"runs or more.{_scale(report)}"
         )
     tests = [cell.comparison.test for cell in report.cells if cell.comparison]
     single = any(test and test.p is None for test in tests)
@@ -123,8 +123,13 @@ def _reading(report: Report) -> str:
         "Left: runs (dots) and their mean (bar). Right: difference of the means to "
         f"{column_titles(report)[report.baseline or ()]} and its 95 % interval for new examples "
         f"and new seeds{alone}; "
-        f"filled where p (Holm) is below {LEVEL:g}."
+        f"filled where p (Holm) is below {LEVEL:g}.{_scale(report)}"
     )
+
+
+def _scale(report: Report) -> str:
+    several = len({*_ranges(report).values()}) > 1
+    return " The axes of all rows are as many points long." if several else ""
 
 
 def _draw(sheet: Sheet, report: Report) -> None:
