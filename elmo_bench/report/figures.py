@@ -104,9 +104,10 @@ def _in_words(report: Report, row: Key) -> str:
     for cell in (cell for cell in report.cells if cell.row == row):
         part = f"{columns[cell.column]} {100 * cell.mean:.2f}"
         if cell.comparison and cell.comparison.test:
-            low, high = (f"{100 * end:+.2f}" for end in cell.comparison.test.interval)
-            part += f" (difference {100 * cell.comparison.difference:+.2f}, {low} to {high})"
-        parts.append(part.replace("-", "−"))
+            numbers = cell.comparison.difference, *cell.comparison.test.interval
+            by, low, high = (f"{100 * number:+.2f}".replace("-", "−") for number in numbers)
+            part += f" (difference {by}, {low} to {high})"
+        parts.append(part)
     return f"{_row_title(report, row) or 'Means'}: {'; '.join(parts)}."
 
 

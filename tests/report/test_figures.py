@@ -123,15 +123,15 @@ def test_without_a_baseline_the_means_have_intervals():
 
 
 def test_the_alternative_text_has_the_figures():
-    plot = figures.comparison(compared(title="Corpora"))
+    plot = figures.comparison(compared("books-2", title="Corpora"))
     text = rendering.inline_svg(drawing.figure([plot]), f"{plot.title} {plot.description}")
     root = ElementTree.fromstring(text)
     assert root.get("role") == "img"
     assert root[0].text == plot.title
     assert root[0].text.startswith("Corpora: test F1 of 2 settings in 2 rows")
-    assert (
-        "easy: no encoder 71.00; books 82.00 (difference +11.00, +9.00 to +13.00)" in root[1].text
-    )
+    shown = "easy: no encoder 71.00; books-2 82.00 (difference +11.00, +9.00 to +13.00)"
+    assert shown in root[1].text
+    assert "(difference +3.00, −87.00 to +93.00)" in root[1].text
 
 
 def test_a_picture_in_a_page():
