@@ -8,6 +8,7 @@ from importlib import import_module
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -28,6 +29,7 @@ from elmo_bench.jobs.train import train
 from elmo_bench.layer_file import VectorFile
 from elmo_bench.lm import Corpus, LanguageModel, load_language_model, save_softmax
 from elmo_bench.module import TaskModule
+from elmo_bench.report import rendering
 from elmo_bench.runs import dev_figure, finished, unfinished
 from elmo_bench.sample import files as sample
 from elmo_bench.text import (
@@ -427,12 +429,14 @@ def report_config() -> DictConfig:
 
 
 def read_report(path: Path) -> None:
-    """As job=report reads: all runs of a folder, in every format."""
+    """As job=report reads: all runs of a folder, in every format; what figures show is read, and
+    they are not drawn.
+    """
     folder = next(parent for parent in path.parents if parent.name in "ab").parent
-    suffixes = ("html", "svg", "md", "tex", "csv", "json")
-    outputs = [str(folder / f"report.{suffix}") for suffix in suffixes]
+    outputs = [str(folder / f"report.{suffix}") for suffix in ("html", "md", "tex", "csv", "json")]
     try:
-        report(given(report_config(), runs=str(folder), output=outputs))
+        with patch.object(rendering, "inline", lambda plot: ""):
+            report(given(report_config(), runs=str(folder), output=outputs))
     except ValueError as error:  # an edited result is of another run, and no baseline is left
         if not str(error).startswith("baseline="):
             raise
