@@ -151,31 +151,54 @@ def means(report: Report, words: Words) -> Grid:
     if not words.heads:
         return listing(report, words)
     columns, left = heads(report), len(words.heads)
-    rows = {key: [*row, *([""] * len(columns))] for key, row in words.rows.items()}
-    numbers = {key: number for number, key in enumerate(rows)}
-    bold, hover = (
-        set(),
-        {(-1, left + k): as_written(report.columns, c) for k, c in enumerate(columns)},
-    )
-    for cell in report.cells:
-        row, column = numbers[cell.row], left + columns.index(cell.column)
-        rows[cell.row][column] = score(cell)
-        bold |= {(row, column)} if cell.best else set()
+    shown = _with_baseline(report)
+    rows = [[*words.rows[key], *([""] * len(columns))] for key in shown]
+    hover = {(-1, left + k): as_written(report.columns, c) for k, c in enumerate(columns)}
+    bold, stars = set(), False
+    for number, cells in enumerate(shown.values()):
+        best = max(cell.mean for cell in cells.values())
+        for column, cell in cells.items():
+            place = left + columns.index(column)
+            rows[number][place] = score(cell) + star(cell)
+            stars = stars or bool(star(cell))
+            bold |= {(number, place)} if len(cells) > 1 and cell.mean == best else set()
     return Grid(
         words.title(report, f"percent: {MEANS}"),
         [*words.heads, *(words.columns[column] for column in columns)],
-        [*rows.values()],
+        rows,
         bold,
         left,
-        hover | _hover(report, words, rows),
+        hover | _hover(report, words, shown),
         _sentences(
             f"Rows: {_and(words.heads)}. Columns: {_and(map(axis, report.columns))}.",
             "Bold: the best of its row." if bold else "",
+            f"*: differs from {words.columns[report.baseline or ()]}, p below {LEVEL}."
+            if stars
+            else "",
             _chosen(report),
             words.each,
             sizes(report, words),
         ),
     )
+
+
+def _with_baseline(report: Report) -> dict[Key, dict[Key, Cell]]:
+    """Each row's cells by their columns, with the baseline that serves it; a baseline's own row
+    that holds nothing else is left out where it serves another.
+    """
+    rows: dict[Key, dict[Key, Cell]] = {}
+    for cell in report.cells:
+        rows.setdefault(cell.row, {})[cell.column] = cell
+    if report.baseline is None:
+        return rows
+    bases = {row: cells[report.baseline] for row, cells in rows.items() if report.baseline in cells}
+    lent = set()
+    for row, cells in rows.items():
+        serving = base_row(bases, row, report.rows)
+        if serving is not None and serving != row:
+            cells[report.baseline] = bases[serving]
+            lent.add(serving)
+    return {row: cells for row, cells in rows.items() if len(cells) > 1 or row not in lent}
 
 
 def listing(report: Report, words: Words) -> Grid:
@@ -241,12 +264,13 @@ def by_cell(
 def differences(report: Report, words: Words) -> Grid:
     """A row for each cell: its mean, and its difference to the baseline."""
     base = words.columns[report.baseline or ()]
-    region = report.equal_within
+    known = any(cell.comparison.equal is not None for cell in report.cells if cell.comparison)
+    region = report.equal_within if known else None
     heads = ["mean", "difference", "95 % interval", "p (Holm)", "errors removed"]
     heads += [] if region is None else [f"within ±{100 * region:g}"]
     count = sum(cell.comparison.p_holm is not None for cell in report.cells if cell.comparison)
-    star = f"*: p below {LEVEL}" if count else ""
-    star += f" after Holm's correction for {count} comparisons." if count > 1 else "." * count
+    stars = f"*: p below {LEVEL}" if count else ""
+    stars += f" after Holm's correction for {count} comparisons." if count > 1 else "." * count
     grid = by_cell(
         report,
         words,
@@ -256,7 +280,7 @@ def differences(report: Report, words: Words) -> Grid:
         _sentences(
             f"A row is a way to train; the difference is to {base}, in points, above 0 if the row "
             "is better.",
-            star,
+            stars,
             "Errors removed: the difference as a share of what the baseline lacks to 100, percent.",
             ""
             if region is None
@@ -323,10 +347,12 @@ def limit(shares: Shares) -> str:
 
 
 def most(limits: Sequence[str]) -> str:
-    """One sentence of advice for several comparisons."""
-    if not limits:
+    """One sentence of advice for several comparisons; "" where they have no more than half in
+    common.
+    """
+    ((kind, count),) = Counter(limits).most_common(1) or [("", 0)]
+    if 2 * count <= len(limits):
         return ""
-    ((kind, count),) = Counter(limits).most_common(1)
     share = f"In {count} of {len(limits)} comparisons most" if len({*limits}) > 1 else "Most"
     noise, advice = {
         "seeds": ("is between seeds", "more seeds would show smaller differences"),
@@ -410,6 +436,12 @@ def score(cell: Cell) -> str:
     return f"{points(cell.mean)}{spread} ({len(cell.runs)})"
 
 
+def star(cell: Cell) -> str:
+    """Whether a cell differs from the baseline."""
+    p = cell.comparison.p_holm if cell.comparison else None
+    return "*" if p is not None and p < LEVEL else ""
+
+
 def comparison(cell: Cell) -> list[str]:
     """Difference, interval, corrected p, errors removed."""
     compared = cell.comparison
@@ -418,11 +450,10 @@ def comparison(cell: Cell) -> list[str]:
     interval = ""
     if compared.test is not None:
         interval = " to ".join(points(end, signed=True) for end in compared.test.interval)
-    star = "*" if compared.p_holm is not None and compared.p_holm < LEVEL else ""
     return [
         points(compared.difference, signed=True),
         interval,
-        p_value(compared.p_holm) + star,
+        p_value(compared.p_holm) + star(cell),
         points(compared.error_reduction),
     ]
 

@@ -25,11 +25,16 @@ from elmo_bench.runs import (
     varies,
 )
 
+from .names import name, task_titles
 from .published import published
 from .significance import FEWEST_PAIRS, LEVEL, Test, compare, equal_within, fewest, holm
 
 Key = tuple[str, ...]
 RANKS = {"-": 0, "none": 1, "top": 3, "uniform": 5, "all": 7}  # 2, 4 and 6: what has no name here
+NO_BASELINE = (
+    "no comparison, since no run of the baseline is in this row (what it lacks, move to columns)"
+)
+NAMED = 3  # cells that a note names; more are counted
 SPLITS = {"dev": "val", "test": "test"}
 
 
@@ -139,7 +144,7 @@ def report(
             f"{[list(head) for head in heads]}"
         )
     asked = Asked(metric, split, equal_within, paired)
-    comparisons, notes = _comparisons(groups, rows, baseline, asked)
+    comparisons, notes = _comparisons(groups, rows, columns, baseline, asked)
     cells = []
     for row, group in sorted(groups.items(), key=lambda item: order(item[0])):
         figures = {
@@ -223,11 +228,13 @@ def _mixed(groups: dict[Key, dict[Key, list[Run]]]) -> list[str]:
         notes.append(
             f"runs of different commits of elmo-bench: {shown}; + marks uncommitted changes"
         )
-    for name in sorted({name for run in runs for name in run.get("versions", {})}):
-        versions = Counter(run["versions"][name] for run in runs if name in run.get("versions", {}))
+    for package in sorted({each for run in runs for each in run.get("versions", {})}):
+        versions = Counter(
+            run["versions"][package] for run in runs if package in run.get("versions", {})
+        )
         if len(versions) > 1:
             notes.append(
-                f"runs with different versions of {name}: "
+                f"runs with different versions of {package}: "
                 f"{', '.join(f'{v} ({n})' for v, n in sorted(versions.items()))}"
             )
     unknown = sum("inputs" not in run for run in runs)
@@ -286,29 +293,44 @@ class Asked(NamedTuple):
 def _comparisons(
     groups: dict[Key, dict[Key, list[Run]]],
     rows: Sequence[str],
+    columns: Sequence[str],
     baseline: Key | None,
     asked: Asked,
 ) -> tuple[dict[tuple[Key, Key], Comparison], list[str]]:
     """Every cell of a row that has the baseline against it, and why some are without a test."""
-    compared, notes = {}, []
+    compared: dict[tuple[Key, Key], Comparison] = {}
+    flaws: dict[str, list[tuple[str, str]]] = defaultdict(
+        list
+    )  # cells and a folder of each, by why
+    titles = task_titles(
+        run for group in groups.values() for runs in group.values() for run in runs
+    )
     for row, group in groups.items():
         if baseline is None:
             continue
         base = base_row([other for other in groups if baseline in groups[other]], row, rows)
         if base is None:
-            notes.append(
-                f"{' '.join(row)}: no comparison, since no run of the baseline is in this row "
-                "(what it lacks, move to columns)"
-            )
+            flaws[NO_BASELINE].append((name(rows, row, titles), ""))
             continue
-        for column in group.keys() - {baseline}:
-            compared[row, column], note = _compare(group[column], groups[base][baseline], asked)
-            notes += [f"{' '.join([*row, *column])}: {note}"] if note else []
+        for column in sorted(group.keys() - {baseline}, key=order):
+            compared[row, column], flaw = _compare(group[column], groups[base][baseline], asked)
+            called = name([*rows, *columns], [*row, *column], titles)
+            if flaw:
+                flaws[flaw.why].append((called, flaw.folder))
+    notes = [_note(why, cells) for why, cells in flaws.items()]
     tests = {place: one.test for place, one in compared.items() if one.test is not None}
     tested = {place: test.p for place, test in tests.items() if test.p is not None}
     for place, p in zip(tested, holm([*tested.values()]), strict=True):
         compared[place] = compared[place]._replace(p_holm=p)
     return compared, [*sorted(notes), *_limits(tests.values())]
+
+
+def _note(why: str, cells: Sequence[tuple[str, str]]) -> str:
+    """What is wrong with some cells, a folder of the first for who wants to look."""
+    listed = "; ".join(cell for cell, _ in cells[:NAMED])
+    more = f" and {len(cells) - NAMED} more" if len(cells) > NAMED else ""
+    folder = f" ({cells[0][1]})" if cells[0][1] else ""
+    return f"{listed}{more}: {why}{folder}"
 
 
 def _limits(tests: Iterable[Test]) -> list[str]:
@@ -351,7 +373,14 @@ def base_row(rows: Iterable[Key], row: Key, keys: Sequence[str]) -> Key | None:
     return min(filter(serves, rows), key=distance, default=None)
 
 
-def _compare(runs: list[Run], base: list[Run], asked: Asked) -> tuple[Comparison, str]:
+class Flaw(NamedTuple):
+    """Why a comparison is not as it was asked for, and the folder of a run that has the flaw."""
+
+    why: str
+    folder: str = ""
+
+
+def _compare(runs: list[Run], base: list[Run], asked: Asked) -> tuple[Comparison, Flaw | None]:
     """The comparison, and why it is without a test if it is."""
     means = [
         statistics.fmean(figure_of(run, asked.metric, asked.split) for run in group)
@@ -359,33 +388,33 @@ def _compare(runs: list[Run], base: list[Run], asked: Asked) -> tuple[Comparison
     ]
     difference, errors = means[0] - means[1], 1 - means[1]
     plain = Comparison(difference, difference / errors if errors else None)
-    note = ""
+    flaw = None
     if asked.paired:
         same = {run["seed"] for run in runs} == {run["seed"] for run in base}
         if same and len(runs) >= FEWEST_PAIRS:
             runs, base = (sorted(group, key=lambda run: run["seed"]) for group in (runs, base))
         else:
             asked = asked._replace(paired=False)
-            note = (
+            flaw = Flaw(
                 f"not paired, which takes {FEWEST_PAIRS} seeds or more that both sides share: "
                 f"{len(runs)} + {len(base)} runs"
             )
     examples = [_counts(run, asked.metric, asked.split) for run in (*runs, *base)]
-    if why := _incomparable([*runs, *base], examples, asked.split):
-        return plain, f"no test, since {why}"
+    if found := _incomparable([*runs, *base], examples, asked.split):
+        return plain, found._replace(why=f"no test, since {found.why}")
     ours, theirs = (
         np.stack([one.counts for one in part])
         for part in (examples[: len(runs)], examples[len(runs) :])
     )
     clusters = examples[0].clusters
     if len(set(clusters.tolist())) < 2:
-        return plain, f"no test, since all of {asked.split} is one cluster of examples"
+        return plain, Flaw(f"no test, since all of {asked.split} is one cluster of examples")
     test = compare(ours, theirs, clusters, paired=asked.paired)
     test = test._replace(examples=examples[0].number)
     within = asked.equal_within
     return (
         plain._replace(test=test, equal=None if within is None else equal_within(test, within)),
-        note,
+        flaw,
     )
 
 
@@ -400,17 +429,23 @@ class Examples(NamedTuple):
     number: int
 
 
-def _incomparable(runs: Sequence[Run], examples: Sequence[Examples], split: str) -> str:
-    """Why the counts of some runs cannot be compared; "" where they can."""
+def _incomparable(runs: Sequence[Run], examples: Sequence[Examples], split: str) -> Flaw | None:
+    """Why the counts of some runs cannot be compared; None where they can."""
     for run, one in zip(runs, examples, strict=True):
         if not len(one.sentences):
-            return f"{run['folder']}/counts/{split}.npz is not there or does not have the figure"
+            return Flaw(
+                f"counts/{split}.npz of a run is not there or does not have the figure",
+                str(run["folder"]),
+            )
         if not np.array_equal(one.sentences, examples[0].sentences):
-            return (
-                f"{run['folder']} and {runs[0]['folder']} were measured on other {split} examples"
+            return Flaw(
+                f"the runs were measured on other {split} examples",
+                f"{run['folder']}, {runs[0]['folder']}",
             )
     shapes = {one.counts.shape for one in examples}
-    return f"the runs' counts/{split}.npz have shapes {sorted(shapes)}" if len(shapes) > 1 else ""
+    if len(shapes) > 1:
+        return Flaw(f"the runs' counts/{split}.npz have shapes {sorted(shapes)}")
+    return None
 
 
 def _counts(run: Run, metric: str | None, split: str) -> Examples:

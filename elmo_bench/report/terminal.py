@@ -5,7 +5,7 @@ from itertools import groupby
 from typing import Literal, NamedTuple
 
 from rich.box import SIMPLE_HEAD
-from rich.cells import cell_len
+from rich.cells import cell_len, set_cell_size
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
@@ -15,6 +15,7 @@ from .grid import Grid
 from .write import repeated_left_out
 
 NAME = 12  # a name's column is never narrower, but for shorter names
+SHORTEST = 4  # a column of names that is narrower says nothing
 GAP = 2  # between columns: the table's own and the padding
 
 
@@ -30,8 +31,11 @@ class Fitted(NamedTuple):
         divided = parts(grid, options.max_width)
         if grid.left > 1 and len(divided) > 1:
             above, fewer = grouped(grid)
+            if 2 * len(above) > len(grid.rows):
+                above, fewer = groups, merged(grid)
             other = parts(fewer, options.max_width)
-            if len(other[0].columns) - 1 > len(divided[0].columns) - grid.left:
+            is_cut = min(divided[0].widths[: grid.left]) < SHORTEST
+            if is_cut or len(other[0].columns) - 1 > len(divided[0].columns) - grid.left:
                 groups, grid, divided = above, fewer, other
         yield Text(escape.plain(grid.title), style="table.title")
         for number, part in enumerate(divided):
@@ -61,6 +65,18 @@ def grouped(grid: Grid) -> tuple[list[tuple[str, list[int]]], Grid]:
     )
 
 
+def merged(grid: Grid) -> Grid:
+    """A grid with all names of a row in one column, a repeated one once."""
+    more = grid.left - 1
+    return grid._replace(
+        heads=[", ".join(filter(None, grid.heads[: grid.left])), *grid.heads[grid.left :]],
+        rows=[[", ".join(dict.fromkeys(r[: grid.left])), *r[grid.left :]] for r in grid.rows],
+        bold={(r, c - more) for r, c in grid.bold},
+        left=1,
+        hover={},
+    )
+
+
 def terminal(grid: Grid) -> Fitted:
     """For rich's console."""
     return Fitted(grid)
@@ -81,7 +97,9 @@ def parts(grid: Grid, width: int) -> list[Part]:
     names, figures = columns[: grid.left], columns[grid.left :]
     # A head is broken between its words, a figure never is.
     wide = [max(_word(head), *map(cell_len, texts)) for head, *texts in figures]
-    least = [max(1, min(max(map(_word, texts)), NAME)) for texts in names]
+    narrow = (width - max(wide, default=0)) // max(1, len(names)) - GAP
+    cap = max(1, min(NAME, narrow))
+    least = [max(1, min(max(map(_word, texts)), cap)) for texts in names]
     most = [max(1, *map(cell_len, texts)) for texts in names]
     blocks: list[list[int]] = [[]]
     for k, size in enumerate(wide):
@@ -139,5 +157,6 @@ def _shortened(text: str, width: int) -> str:
     """A text whose words are not wider than its column."""
     words = text.split(" ")
     return " ".join(
-        word if cell_len(word) <= width else f"{word[: max(1, width - 1)]}…" for word in words
+        word if cell_len(word) <= width else f"{set_cell_size(word, max(1, width - 1))}…"
+        for word in words
     )

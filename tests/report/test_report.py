@@ -20,10 +20,10 @@ from elmo_bench.report import (
     terminal,
     where,
 )
-from elmo_bench.report.grids import tables
+from elmo_bench.report.grids import limit, most, tables
 from elmo_bench.report.published import published
 from elmo_bench.report.result import print_metrics, rate
-from elmo_bench.report.significance import compare
+from elmo_bench.report.significance import Shares, compare
 from elmo_bench.report.table import _counts
 
 PAPERS = {"ner": "conll2003", "srl": "ontonotes5", "snli": "snli"}  # the paper's corpora
@@ -608,6 +608,69 @@ def test_latex_is_escaped(tmp_path):
     assert r"a\_b\&50\%" in latex([report(collect([tmp_path]), ["data"], ["encoder"])])
 
 
+def test_a_baseline_stands_in_every_row_that_it_serves(tmp_path):
+    """And has no row of its own then; the best of a row may be the baseline."""
+    result(tmp_path / "none", 0.4, elmo_name="none", elmo_mix="none")
+    for name, f1 in (("books", 0.5), ("mini", 0.3)):
+        result(tmp_path / name, f1, elmo_name=name)
+    found = report(collect([tmp_path]), ["encoder"], ["elmo.mix"], baseline=("none",))
+    grid = tables(found)["means"]
+    assert grid.heads == ["encoder", "no encoder", "all layers"]
+    assert grid.rows == [["books", "40.00 (1)", "50.00 (1)"], ["mini", "40.00 (1)", "30.00 (1)"]]
+    assert grid.bold == {(0, 2), (1, 1)}
+    assert grid.hover[-1, 2] == "elmo.mix=all"
+    assert grid.hover[0, 0] == "encoder=books"
+
+
+def test_layers_stand_from_the_lowest_to_all(tmp_path):
+    for number, mix in enumerate(["all", "top", [0, 1], 10, 2, "uniform", 0, "none"]):
+        result(tmp_path / str(number), 0.5, elmo_mix=mix)
+    (grid,) = grids(report(collect([tmp_path]), ["task"], ["elmo.mix"], split="dev"))
+    assert [row[0] for row in grid.rows] == [
+        *("no encoder", "layer 0", "layer 2", "layer 10", "top layer", "layers 0 and 1"),
+        *("mean of the layers", "all layers"),
+    ]
+
+
+def test_what_the_design_could_show(compared):
+    """Beside each comparison, and in one sentence what would help most of them."""
+    grid = tables(compared)["power"]
+    tests = [cell.comparison.test for cell in compared.cells[1:]]
+    assert [row[1] for row in grid.rows] == [f"{100 * test.detectable:.2f}" for test in tests]
+    assert [row[2] for row in grid.rows] == [str(test.seeds_needed or "none") for test in tests]
+    assert most(["seeds", "seeds", "examples"]).startswith(
+        "In 2 of 3 comparisons most noise is betw"
+    )
+    assert most(["examples"]).endswith("more seeds hardly.")
+    assert most(["seeds", "examples"]) == most([]) == ""
+    assert limit(Shares(0.5, 0.3, 0.2)) == "seeds"
+    assert limit(Shares(0.2, 0.3, 0.5)) == "both"
+
+
+def test_practically_equal(compared, tmp_path):
+    asked = {"rows": None, "columns": ["encoder", "elmo.mix"], "baseline": ("none", "none")}
+    found = report(collect([tmp_path]), **asked, equal_within=0.5)
+    grid = tables(found)["differences"]
+    assert grid.heads[-1] == "within ±50"
+    assert [row[-1] for row in grid.rows] == [
+        "" if cell.comparison is None else "yes" if cell.comparison.equal else "not shown"
+        for cell in found.cells
+    ]
+    assert "Within ±50" in grid.caption
+    assert "within" not in "".join(tables(compared)["differences"].heads)
+
+
+def test_figures_and_examples_are_said(compared, tmp_path):
+    grid = tables(compared)["differences"]
+    assert grid.title.startswith("ner, test F1, percent: mean ± standard deviation (runs)")
+    assert "Test examples: 100." in grid.caption
+    result(tmp_path / "other", 0.5, task_name="srl", task_monitor_title="argument F1")
+    both = report(collect([tmp_path]), ["task"], ["encoder", "elmo.mix"], baseline=("none",) * 2)
+    grid = tables(both)["means"]
+    assert grid.title.startswith("Test figures, percent")
+    assert "Figures: ner F1; srl argument F1." in grid.caption
+
+
 def test_runs_without_counts_or_on_other_examples_have_no_test(tmp_path):
     right = np.arange(10) < 5
     result(tmp_path / "base", 0.5, 1, right, elmo_mix="none")
@@ -615,8 +678,9 @@ def test_runs_without_counts_or_on_other_examples_have_no_test(tmp_path):
     result(tmp_path / "else", 0.6, 1, right, sentences=np.arange(10) + 1, elmo_mix="top")
     found = report(collect([tmp_path]), None, ["elmo.mix"], baseline=("none",))
     assert [cell.comparison.test for cell in found.cells[1:]] == [None, None]
-    assert "old/counts/test.npz is not there" in found.notes[0]
-    assert "were measured on other test examples" in found.notes[1]
+    why = "no test, since counts/test.npz of a run is not there or does not have the figure"
+    assert found.notes[0] == f"ner, all layers: {why} ({tmp_path / 'old'})"
+    assert "ner, top layer: no test, since the runs were measured on other test" in found.notes[1]
     assert "+10.00" in text(found)
     (tmp_path / "old" / "counts" / "test.npz").write_text("?")
     with pytest.raises(ValueError, match=r"old/counts/test.npz: not arrays of numbers"):
