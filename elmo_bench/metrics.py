@@ -92,6 +92,31 @@ class SpanF1(Metric):
         return figures
 
 
+class MeanLoss(Metric):
+    """The mean over examples of the means of batches, without a wait for the GPU.
+
+    (torchmetrics' own `MeanMetric` leaves the weights out where it does not look for NaN.)
+    """
+
+    full_state_update = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.total: torch.Tensor
+        self.count: torch.Tensor
+        self.add_state("total", torch.zeros(()), dist_reduce_fx="sum")
+        self.add_state("count", torch.zeros((), dtype=torch.long), dist_reduce_fx="sum")
+
+    def update(self, mean: Float[Tensor, ""], examples: int) -> None:
+        """Add a batch of so many examples."""
+        self.total += mean * examples
+        self.count += examples
+
+    def compute(self) -> Float[Tensor, ""]:
+        """The mean; 0 where there was no example."""
+        return self.total / self.count.clamp(min=1)
+
+
 class MeanNorms(Metric):
     """The mean length of each layer's vectors: a share of long vectors weighs more."""
 

@@ -9,11 +9,11 @@ import pytorch_lightning as pl
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torchmetrics import MeanMetric, Metric
+from torchmetrics import Metric
 
 from elmo_bench.data import Numbered
 from elmo_bench.elmo import FineTuning
-from elmo_bench.metrics import MeanNorms
+from elmo_bench.metrics import MeanLoss, MeanNorms
 from elmo_bench.nn import Backbone
 
 CHECK_EVERY = 50  # steps between two looks at the losses: a look waits for the GPU
@@ -21,7 +21,11 @@ CHECK_EVERY = 50  # steps between two looks at the losses: a look waits for the 
 
 @runtime_checkable
 class TaskModel(Protocol):
-    """What every task's model owes."""
+    """What every task's model owes.
+
+    `loss` is what is optimised: the mean over a batch's examples, or their sum in a model that has
+    `sums_losses = True`.
+    """
 
     backbone: Backbone
 
@@ -71,7 +75,7 @@ class TaskModule(pl.LightningModule):
         )
         self.mean_norms: dict[str, list[float]] = {}  # of each place's layers, when dev came last
         self.watching: list[Any] = []  # hooks, while dev is measured
-        self.mean_loss = MeanMetric(nan_strategy="disable")  # of the epoch so far
+        self.mean_loss = MeanLoss()  # of the epoch so far
         self.losses: list[tuple[int, Tensor]] = []  # the latest steps', not looked at yet
         self.encoder_is_elsewhere = encoder_is_elsewhere
         self.rename: Callable[[Any], Any] | None = (
@@ -98,14 +102,16 @@ class TaskModule(pl.LightningModule):
     def training_step(self, numbered: Numbered, batch_idx: int) -> Tensor:
         batch = numbered.batch
         loss = self.model.loss(self.model(batch), batch)
-        self.mean_loss.update(loss.detach(), len(numbered.numbers))
+        summed = getattr(self.model, "sums_losses", False)
+        # Of an example, whatever the size of its batch.
+        mean = loss.detach() / (len(numbered.numbers) if summed else 1)
+        self.mean_loss.update(mean, len(numbered.numbers))
         self.log("train/loss", self.mean_loss, on_step=False, on_epoch=True, prog_bar=True)
         self.losses.append((self.global_step, loss.detach()))
         if len(self.losses) == CHECK_EVERY:
             self.check_losses()
-        self.log(
-            "train/loss_step", loss.detach(), on_step=True, on_epoch=False
-        )  # every trainer.log_every_n_steps
+        # Every trainer.log_every_n_steps.
+        self.log("train/loss_step", mean, on_step=True, on_epoch=False)
         return loss + self.elmo.penalty()
 
     def check_losses(self) -> None:

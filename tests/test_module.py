@@ -51,6 +51,20 @@ def train(module, steps):
         module.steps += 1
 
 
+@pytest.mark.parametrize("sums", [True, False])
+def test_the_loss_of_an_example_is_logged(module, monkeypatch, sums):
+    """Whatever the size of a batch, and whether the model adds up; what is optimised stays."""
+    logged = []
+    monkeypatch.setattr(TaskModule, "log", lambda _, *named, **__: logged.append(named))
+    it = module(6.0, 8.0)
+    it.model.sums_losses = sums
+    optimised = [it.training_step(Numbered([*range(size)], None), 0) for size in (3, 1)]
+    assert [float(loss) for loss in optimised] == [6, 8]
+    steps = [float(value) for name, value in logged if name == "train/loss_step"]
+    assert steps == ([2, 8] if sums else [6, 8])
+    assert float(it.mean_loss.compute()) == (3.5 if sums else 6.5)
+
+
 def test_losses_are_looked_at_now_and_then(module, monkeypatch):
     """A look waits for the GPU: not at each step."""
     looks = []

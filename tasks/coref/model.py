@@ -68,6 +68,8 @@ class SpanRanker(nn.Module):
     training.
     """
 
+    sums_losses = True  # of a batch's documents
+
     def __init__(
         self,
         backbone: Callable[..., Backbone],

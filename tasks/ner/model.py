@@ -22,6 +22,8 @@ class BiLstmCrf(nn.Module):
     With `hidden_size=None` there is no upper BiLSTM: backbone -> dropout -> linear -> CRF.
     """
 
+    sums_losses = True  # of a batch's sentences
+
     def __init__(
         self,
         backbone: Callable[..., Backbone],

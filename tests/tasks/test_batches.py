@@ -48,3 +48,9 @@ def test_alone_and_in_a_batch_of_64(tmp_path_factory, task):
             for ours, theirs in zip(answers(alone, 0), answers(together, place), strict=True):
                 kept = theirs[tuple(map(slice, ours.shape))]  # without the padding
                 torch.testing.assert_close(ours, kept, atol=1e-5, rtol=0)
+        parts = [
+            files.collate(part, vocab) for part in (examples[:4], *([e] for e in examples[:4]))
+        ]
+        whole, *each = (model.loss(model(part), part) for part in parts)
+        sums = getattr(model, "sums_losses", False)
+        torch.testing.assert_close(whole / (4 if sums else 1), torch.stack(each).mean())
