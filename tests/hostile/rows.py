@@ -22,6 +22,7 @@ from elmo_bench.encoders import build_store, find_store
 from elmo_bench.encoders.bilm import BiLm, Options, load, save
 from elmo_bench.jobs import embed as embedding
 from elmo_bench.jobs import predict as prediction
+from elmo_bench.jobs.diff import diff
 from elmo_bench.jobs.pretrain import pretrain
 from elmo_bench.jobs.report import report
 from elmo_bench.jobs.score import score
@@ -408,6 +409,7 @@ def run_folder() -> Path:
 def run_files() -> dict[str, bytes]:
     """Two runs in a folder: the second is called the baseline, so that a report compares them."""
     names = ("result.json", "run.json", "metrics.csv", "counts/test.npz", "counts/dev.npz")
+    names += ("predictions/test.conll",)
     files = {f"a/{name}": (run_folder() / name).read_bytes() for name in names}
     result = json.loads(files["a/result.json"])
     result["config"]["encoder"] = {"name": "none"}
@@ -439,6 +441,21 @@ def read_report(path: Path) -> None:
             report(given(report_config(), runs=str(folder), output=outputs))
     except ValueError as error:  # an edited result is of another run, and no baseline is left
         if not str(error).startswith("baseline="):
+            raise
+
+
+@cache
+def diff_config() -> DictConfig:
+    return composed("job=diff", "a=x", "b=x", f"cache_dir={workshop()}")
+
+
+def read_diff(path: Path) -> None:
+    """As job=diff reads: both runs, their counts and predictions."""
+    folder = next(parent for parent in path.parents if parent.name in "ab").parent
+    try:
+        diff(given(diff_config(), a=str(folder / "a"), b=str(folder / "b")))
+    except ValueError as error:  # an edited run cannot be compared with the other
+        if not str(error).startswith(("a=", "metric=")):
             raise
 
 
@@ -738,6 +755,8 @@ def rows() -> Iterator[Row]:
         yield Row(f"{task}-input", cache(partial(input_seeds, task)), reader, user, gate=15)
     results = partial(run_seeds, "a/result.json", "b/result.json", mutators=mutate.JSON)
     yield Row("result", cache(results), read_report, gate=12)
+    compared = partial(run_seeds, "a/result.json", "b/result.json", mutators=mutate.JSON)
+    yield Row("diff", cache(compared), read_diff, gate=8)
     begun = partial(run_seeds, "a/run.json", "a/result.json", mutators=mutate.JSON)
     yield Row("run", cache(begun), read_run)
     counts = partial(run_seeds, "a/counts/test.npz", mutators=mutate.NPZ)

@@ -60,6 +60,9 @@ def made(tmp_path, root):
         cfg = composed(f"task={task}", "data.size=8", *overrides, **where)
         file = sample(task=task, root=root, size=8, seed=0)["test"]
         examples = list(build.reader(cfg, "test")(file))
+        if names := cfg.data.labels:  # as job=evaluate reads them
+            relabel = build.task_files(cfg).relabel
+            examples = [relabel(example, {name: name for name in names}) for example in examples]
         answers = [Answer(e.gold[0]) if task == "squad" else e.gold for e in examples]
         for number in errors:
             answers[number] = wrong(answers[number])
@@ -165,6 +168,15 @@ def test_a_corpus_that_is_not_there_or_another(made, root, tmp_path):
         path.write_text(json.dumps(content))
     found = compared(a, b, root, *other)
     assert "other.txt does not hold the" in found["notes"][0]
+
+
+def test_labels_that_were_left_out(made, root):
+    """Of an evaluation with data.labels gold is what it was measured against."""
+    names = "data.labels={LOC: LOC}"
+    found = compared(made("a", [], names), made("b", range(40), names), root)
+    gold = [label for one in found["differing"] for label in one["gold"]]
+    assert gold
+    assert all(label.startswith("LOC: ") for label in gold)
 
 
 def test_predictions_that_are_not_there(made, root):
