@@ -91,7 +91,10 @@ def diff(cfg: DictConfig) -> None:
 def _run(key: str, folder: Path) -> Run:
     path = folder / "result.json"
     if path.is_file():
-        return read_run(path)
+        run = read_run(path)
+        if not isinstance(run["config"]["task"].get("name"), str):
+            raise ValueError(f"{path}: not a result of elmo-bench, whose config has task.name")
+        return run
     if below := sorted(folder.rglob("result.json")):
         raise ValueError(
             f"{key}={folder} holds {len(below)} runs: name the folder of one, such as "
