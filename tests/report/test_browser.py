@@ -7,13 +7,16 @@ import json
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from importlib import resources
 
 import pytest
 
 from elmo_bench.report import document, page, report
 from elmo_bench.runs import collect
+from tests.report.test_figures import difference
 from tests.report.test_page import run
+from tests.report.test_provenance import ran
 
 CHROMIUM = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
@@ -63,7 +66,13 @@ def reported(tmp_path_factory):
         [("none", 0.1), ("none", 1.0), ("mini", 0.1), ("mini", 1.0)]
     ):
         run(folder / str(number), 0.2 + 0.1 * number, name=name, fraction=fraction)
-    return report(collect([folder]), ["fraction"], ["encoder"], baseline=("none",))
+        ran(folder / str(number), 1, "task=ner", f"encoder={name}", f"fraction={fraction}")
+    plain = report(collect([folder]), ["fraction"], ["encoder"], baseline=("none",))
+    cells = [
+        cell if cell.column == ("none",) else replace(cell, comparison=difference(0.1, 0.05, 0.01))
+        for cell in plain.cells
+    ]
+    return replace(plain, cells=cells, equal_within=0.005)
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +111,7 @@ def measured(reported, chromium, tmp_path_factory):
     folder = tmp_path_factory.mktemp("page")
     source = resources.files("axe_core_python") / "axe.min.js"
     (folder / "axe.min.js").write_bytes(source.read_bytes())
-    whole = page([reported])
+    whole = page([reported]).replace("<details>", "<details open='open'>")
     frames = {(width, scheme): AXE for width in (PHONE, DESK) for scheme in ("light", "dark")}
     frames[PHONE, "light policy"] = POLICY.search(whole)[0]
     text = "".join(
