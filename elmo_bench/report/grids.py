@@ -13,7 +13,7 @@ from .grid import Grid
 from .names import as_written, axis, metric_title, name, names, task_titles, value
 from .published import corpus, is_of_the_paper
 from .significance import LEVEL, Shares, Test
-from .table import Cell, Key, Report, base_row, order
+from .table import Cell, Key, Report, base_row, examples_of, order
 
 MEANS = "mean ± standard deviation (runs)"
 ALIKE = 0.1  # shares of the noise that differ by less
@@ -401,10 +401,12 @@ def paper(report: Report, words: Words) -> Grid:
 
 def sizes(report: Report, words: Words) -> str:
     """A sentence on how many examples the figures are of."""
-    rows: dict[Key, str] = {}
-    for cell, test in tests(report):
-        clusters = "" if test.clusters == test.examples else f" in {test.clusters:,} clusters"
-        rows[cell.row] = f"{test.examples:,}{clusters}"
+    rows = {cell.row: _size(test.examples, test.clusters) for cell, test in tests(report)}
+    for cell in report.cells:
+        if cell.row not in rows:
+            read = examples_of(cell.runs[0], report.metric, report.split)
+            if read.number:
+                rows[cell.row] = _size(read.number, len({*read.clusters.tolist()}))
     if not rows:
         return ""
     examples = f"{report.split.capitalize()} examples"
@@ -415,6 +417,10 @@ def sizes(report: Report, words: Words) -> str:
             break
     listed = "; ".join(f"{name} {size}".strip() for name, size in by_name.items())
     return f"{examples}: {listed}."
+
+
+def _size(examples: int, clusters: int) -> str:
+    return f"{examples:,}" + (f" in {clusters:,} clusters" if clusters < examples else "")
 
 
 def without_empty(grid: Grid) -> Grid:

@@ -19,6 +19,7 @@ from .significance import LEVEL
 from .table import SPLITS, Report, order
 
 UNKNOWN = "not known"
+NOTHING_ELSE = "nothing beside what the tables compare"
 DIGITS = 12  # of a hash
 
 
@@ -63,7 +64,7 @@ def checklist(reports: Sequence[Report], origin: Origin = NOWHERE) -> Grid:
         ("Where are the data from?", " ".join(_origins(runs))),
         ("Which encoders?", "; ".join(_encoders(runs))),
         ("How many parameters do models have?", _parameters(runs)),
-        ("What was searched, in which bounds?", _search(reports)),
+        ("What was searched, in which bounds?", _search(reports) or NOTHING_ELSE),
         ("How was chosen among it?", _choice(reports)),
         ("Where are all other settings?", "in each run's result.json, under config"),
         ("Which epoch is measured?", _best(runs)),
@@ -273,7 +274,7 @@ def _search(reports: Sequence[Report]) -> str:
         texts = {run["choices"].get(key, "-") for run in runs if key not in run["idle"]}
         values = sorted(texts - {"-", "none"}, key=lambda text: order((text,)))
         bounds.append(f"{axis(key)} in {{{', '.join(value(key, text) for text in values)}}}")
-    return _and(bounds) or "nothing beside what the tables compare"
+    return _and(bounds)
 
 
 def _choice(reports: Sequence[Report]) -> str:
@@ -292,9 +293,10 @@ def _best(runs: Sequence[Run]) -> str:
     most = {run["choices"].get("fit.max_epochs") for run in runs if run["epochs"]} - {None}
     if not patience or not most:
         return ""
+    patient = min(map(int, patience)) < max(map(int, most))
+    early = f", or after {_span(map(int, patience))} without a better one" * patient
     return (
-        f"the epoch that is best on dev (training ends after {_span(map(int, most))} epochs, or "
-        f"after {_span(map(int, patience))} without a better one)"
+        f"the epoch that is best on dev (training ends after {_span(map(int, most))} epochs{early})"
     )
 
 

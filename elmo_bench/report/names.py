@@ -222,10 +222,10 @@ def names(
 
 
 def as_written(keys: Sequence[str], values: Sequence[str]) -> str:
-    """As on the command line: `encoder=mini elmo.mix=all`."""
-    return " ".join(
-        f"{key.removesuffix('.name')}={value}" for key, value in zip(keys, values, strict=True)
-    )
+    """As on the command line: `encoder=mini elmo.mix=all`, without what does nothing."""
+    settings = zip(keys, values, strict=True)
+    said = [f"{key.removesuffix('.name')}={text}" for key, text in settings if text != NOTHING]
+    return " ".join(said) or NOTHING
 
 
 def task_titles(runs: Iterable[Run]) -> dict[str, str]:

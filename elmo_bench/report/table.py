@@ -119,7 +119,7 @@ def report(
             f"{place}split={split}: none of {len(runs)} runs was measured on it{other}"
         )
     left_out = (
-        [f"left out: {len(runs) - len(measured)} runs that were not measured on {split}"]
+        [f"left out: {_runs(len(runs) - len(measured))} not measured on {split}"]
         if measured != runs
         else []
     )
@@ -351,6 +351,10 @@ def _limits(tests: Iterable[Test]) -> list[str]:
     return notes
 
 
+def _runs(count: int) -> str:
+    return f"{count} run{' that was' if count == 1 else 's that were'}"
+
+
 def base_row(rows: Iterable[Key], row: Key, keys: Sequence[str]) -> Key | None:
     """Of the rows that have a baseline the one that serves a row: its own, else one that differs
     only by "-", where a key does nothing for the baseline, or by having no encoder.
@@ -399,7 +403,7 @@ def _compare(runs: list[Run], base: list[Run], asked: Asked) -> tuple[Comparison
                 f"not paired, which takes {FEWEST_PAIRS} seeds or more that both sides share: "
                 f"{len(runs)} + {len(base)} runs"
             )
-    examples = [_counts(run, asked.metric, asked.split) for run in (*runs, *base)]
+    examples = [examples_of(run, asked.metric, asked.split) for run in (*runs, *base)]
     if found := _incomparable([*runs, *base], examples, asked.split):
         return plain, found._replace(why=f"no test, since {found.why}")
     ours, theirs = (
@@ -448,7 +452,7 @@ def _incomparable(runs: Sequence[Run], examples: Sequence[Examples], split: str)
     return None
 
 
-def _counts(run: Run, metric: str | None, split: str) -> Examples:
+def examples_of(run: Run, metric: str | None, split: str) -> Examples:
     """What a run counted; what was counted on the same sentences (a predicate each, say) stands
     together.
     """

@@ -82,7 +82,7 @@ def test_trained_on_one_corpus_and_tested_on_another(tiny, tmp_path):
     report = json.loads(found.read_text())
     assert table_of(report) == {("sample", "sample"), ("sample", "other")}
     assert [cell["mean"] for cell in report["cells"]] == [figure, own["sample"]]  # other, sample
-    assert report["notes"] == ["left out: 1 runs that were not measured on test"]
+    assert report["notes"] == ["left out: 1 run that was not measured on test"]
 
 
 def test_an_evaluation_leaves_the_run_alone(tiny, tmp_path):

@@ -24,7 +24,7 @@ from elmo_bench.report.grids import limit, most, tables
 from elmo_bench.report.published import published
 from elmo_bench.report.result import print_metrics, rate
 from elmo_bench.report.significance import Shares, compare
-from elmo_bench.report.table import _counts
+from elmo_bench.report.table import examples_of
 
 PAPERS = {"ner": "conll2003", "srl": "ontonotes5", "snli": "snli"}  # the paper's corpora
 
@@ -471,7 +471,7 @@ def test_figures_have_todays_names(tmp_path):
     )
     (run,) = collect([tmp_path])
     assert report([run], ["task"], ["elmo.mix"]).cells[0].mean == 0.3
-    assert len(_counts(run, None, "test")[0]) == 3
+    assert len(examples_of(run, None, "test")[0]) == 3
 
 
 def change(folder, how):
