@@ -305,7 +305,8 @@ def _axis_titles(sheet: Sheet, report: Report, layout: Layout) -> None:
 def _legend(report: Report, cut: bool) -> list[tuple[list, str]]:
     dot = Look(INK, "o", ()).marks(DOT, alpha=FADED, markeredgewidth=0)
     counts = {len(cell.runs) for cell in report.cells}
-    entries = [(key(dot), f"run ({runs_each(counts)})"), (key(MEAN), "mean")]
+    entries = [(key(dot), f"run ({runs_each(counts)})")]
+    entries += [(key(MEAN), "mean")] if max(counts) > 1 else []
     line, diamond = {"color": INK, "linewidth": 1.4}, Look(INK, "D", ())
     if not _tested(report):
         intervals = any(_interval_of_mean(cell) for cell in report.cells)
