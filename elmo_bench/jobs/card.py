@@ -31,6 +31,7 @@ OWN = (ABOUT, RUNS, README, *REPORTS)
 # Of a run's config: where things are on the machine that it ran on. Other paths keep their names.
 WHERE = ("run_dir", "outputs_dir", "data_dir", "cache_dir", "out", "checkpoint")
 PATH = re.compile(r"(?<![^=\[,'\"])[~/][^,\]'\"]*")
+OVERRIDES = Path(".hydra") / "overrides.yaml"  # a page has the commands of its runs
 OF_THE_CARD = (
     "job",
     "out",
@@ -45,7 +46,8 @@ TEXT = """\
 # {encoders} on {tasks}
 
 {count} runs of elmo-bench, seeds {seeds}: each task without an encoder (`none`), with the learned
-mix of the encoder's layers (`all`), and with each layer alone (0 is the lowest).
+mix of the encoder's layers (`all`), and with each layer alone (0 is the lowest, then 1 and so on
+up to `top`).
 `index.html` opens in any browser and says how to read it.
 
 | file | |
@@ -119,8 +121,9 @@ def mixes(config: DictConfig, encoders: Encoders) -> list[list[str]]:
     if "elmo.mix" in inputs.overridden(config):
         return [[]]
     layers = encoders[_key(OmegaConf.to_container(config.encoder, resolve=True))]["layers"]
-    values = ["none", "all", *(range(layers) if layers > 1 else ())]
-    return [[f"elmo.mix={value}"] for value in values]
+    # The last one has the name that sweep=layers gives it; a single one is the mix.
+    alone = [*range(layers - 1), "top"] if layers > 1 else []
+    return [[f"elmo.mix={value}"] for value in ("none", "all", *alone)]
 
 
 def write(
@@ -135,10 +138,7 @@ def write(
     part = folder.with_name(f".{folder.name}.part")
     shutil.rmtree(part, ignore_errors=True)
     (part / RUNS).mkdir(parents=True)
-    runs = [
-        _copy(source, part, encoders) | {"command": command(outcome.overrides, OF_THE_CARD)}
-        for source, outcome in finished.items()
-    ]
+    runs = [_copy(source, part, outcome, encoders) for source, outcome in finished.items()]
     for outcome in outcomes:
         if outcome.left:
             _copy_begun(outcome.left, part)
@@ -146,13 +146,11 @@ def write(
     baseline = "none" if has_baseline else None
     report(part, runs=RUNS, columns="elmo.mix", baseline=baseline, output=[*REPORTS])
     about = {
-        "command": command(sys.argv[1:]),
+        "command": command(portable(sys.argv[1:])),
         "written": datetime.now(UTC).isoformat(timespec="seconds"),
         "encoders": [*encoders.values()],
         "cells": [*_cells(runs)],
-        "failed": [
-            command(outcome.overrides, OF_THE_CARD) for outcome in outcomes if not outcome.folder
-        ],
+        "failed": [command(_own(outcome)) for outcome in outcomes if not outcome.folder],
     }
     (part / ABOUT).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
     (part / README).write_text(_readme(about, runs), encoding="utf-8")
@@ -165,10 +163,15 @@ def write(
     log.info("a folder to share: %s", folder)
 
 
-def command(overrides: Iterable[str], without: Sequence[str] = ()) -> str:
-    """What is typed for these overrides; of a path, its name."""
-    said = [each for each in overrides if each.partition("=")[0] not in without]
-    return shlex.join(["python", "run.py", *map(portable, said)])
+def command(overrides: Iterable[str]) -> str:
+    """What is typed for these overrides."""
+    return shlex.join(["python", "run.py", *overrides])
+
+
+def _own(outcome: Outcome) -> list[str]:
+    """The overrides of a run alone."""
+    said = portable(outcome.overrides)
+    return [each for each in said if each.partition("=")[0] not in OF_THE_CARD]
 
 
 def portable(value: Any) -> Any:
@@ -186,9 +189,9 @@ def portable(value: Any) -> Any:
     return value
 
 
-def _copy(source: Path, part: Path, encoders: Encoders) -> dict[str, Any]:
+def _copy(source: Path, part: Path, outcome: Outcome, encoders: Encoders) -> dict[str, Any]:
     """Copy what a report reads of a run into a folder of its own below `part`: its result, with
-    the name of that `folder` and the `fingerprint` of its encoder.
+    the name of that `folder`, its `command` and the `fingerprint` of its encoder.
     """
     result = result_of(source)
     encoder = encoders.get(_key(result["config"]["encoder"]), {})
@@ -199,7 +202,10 @@ def _copy(source: Path, part: Path, encoders: Encoders) -> dict[str, Any]:
         shutil.copy(curves, part / name)
     if (counts := source / "counts").is_dir():
         shutil.copytree(counts, part / name / counts.name)
-    return result | {"folder": name, "fingerprint": encoder.get("fingerprint")}
+    (part / name / OVERRIDES).parent.mkdir()
+    (part / name / OVERRIDES).write_text(json.dumps(_own(outcome)), encoding="utf-8")  # is YAML
+    about = {"command": command(_own(outcome)), "fingerprint": encoder.get("fingerprint")}
+    return result | about | {"folder": name}
 
 
 def _copy_begun(source: Path, part: Path) -> None:
