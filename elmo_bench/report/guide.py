@@ -123,19 +123,19 @@ def findings(report: Report) -> str:
         return ""
     shown = [(cell, one) for cell, one in tested if one.p_holm is not None and one.p_holm < LEVEL]
     groups = {
-        "better": [(cell, one) for cell, one in shown if one.difference > 0],
-        "worse": [(cell, one) for cell, one in shown if one.difference < 0],
-        f"practically equal, within ±{points(report.equal_within)} points": [
+        "show{} a gain": [(cell, one) for cell, one in shown if one.difference > 0],
+        "show{} a loss": [(cell, one) for cell, one in shown if one.difference < 0],
+        f"stay{{}} within ±{points(report.equal_within)} points, practically equal": [
             (cell, one) for cell, one in tested if one.equal and (cell, one) not in shown
         ],
     }
     base = words.columns[report.baseline or ()]
     if len(tested) == 1:
-        said = [f"{_several(words, group)} is {what}" for what, group in groups.items() if group]
+        said = [f"{_several(words, g)} {what.format('s')}" for what, g in groups.items() if g]
         summary = f"Against {base}, {(said or ['no difference is shown'])[0]}."
     else:
         said = [
-            f"{len(group)} {'is' if len(group) == 1 else 'are'} {what}: {_several(words, group)}"
+            f"{len(group)} {what.format('s' * (len(group) == 1))}: {_several(words, group)}"
             for what, group in groups.items()
             if group
         ]

@@ -1,5 +1,6 @@
 """Reports as one page of HTML that needs nothing else and runs nothing."""
 
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -59,6 +60,7 @@ def page(reports: Sequence[Report], title: str | None = None, origin: Origin = N
 
 def html(generator: str, kind: str, title: str, about: str, body: str) -> str:
     """A page of HTML; `about`, below its title, and `body` are HTML already."""
+    unbroken = re.sub(r"(?<=\w)-(?=\w)", "\u2011", title)  # SST-5 stays on one line
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head><meta charset="utf-8"/>'
         f'<meta name="generator" content="{generator}"/>'
@@ -67,7 +69,7 @@ def html(generator: str, kind: str, title: str, about: str, body: str) -> str:
         f'<title>{xml(title)}</title><link rel="icon" href="data:,"/>'
         f"<style>\n{STYLE.read_text(encoding='utf-8')}</style></head>\n"
         '<body><a class="skip" href="#results">Skip to the results</a>'
-        f'<header><p class="kind">{xml(kind)}</p><h1>{xml(title)}</h1>{about}</header>\n'
+        f'<header><p class="kind">{xml(kind)}</p><h1>{xml(unbroken)}</h1>{about}</header>\n'
         f'<main id="results">{body}</main></body>\n</html>\n'
     )
 
