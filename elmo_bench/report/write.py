@@ -26,6 +26,8 @@ ABOUT = (
 )
 
 
+# A table that is wider than a line is made as wide.
+SHRINK = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"
 LONG = 60  # characters that a column of LaTeX does not hold in a line
 
 
@@ -59,7 +61,7 @@ def _is_prose(grid: Grid) -> bool:
 
 def latex(reports: Sequence[Report], origin: Origin = NOWHERE) -> str:
     r"""Tables with the rules of booktabs, their captions and labels, and what a paper says of its
-    experiments: the document says \usepackage{booktabs}.
+    experiments: the document says \usepackage{booktabs,graphicx}.
     """
     parts, labels = [], set()
     for report in reports:
@@ -77,22 +79,34 @@ def latex(reports: Sequence[Report], origin: Origin = NOWHERE) -> str:
 
 
 def _table(grid: Grid, label: str) -> str:
-    kinds = "l" * grid.left + "r" * (len(grid.heads) - grid.left)
-    if _is_prose(grid):
-        kinds = r"p{0.3\linewidth}p{0.65\linewidth}"
     caption = f"{grid.title}. {grid.caption}".strip()
-    lines = [
-        f"% {escape.plain(grid.title)}",
-        r"\begin{table}",
-        r"\centering",
-        r"\small",
-        rf"\caption{{{escape.latex(caption[:1].upper() + caption[1:])}}}",
-        rf"\label{{tab:{label}}}",
-        rf"\begin{{tabular}}{{{kinds}}}",
-        r"\toprule",
-        " & ".join(map(_tex, grid.heads)) + r" \\",
-        r"\midrule",
-    ]
+    return "\n".join(
+        [
+            f"% {escape.plain(grid.title)}",
+            r"\begin{table}",
+            r"\centering",
+            r"\small",
+            rf"\caption{{{escape.latex(caption[:1].upper() + caption[1:])}}}",
+            rf"\label{{tab:{label}}}",
+            *(_prose(grid) if _is_prose(grid) else _figures(grid)),
+            r"\end{table}",
+        ]
+    )
+
+
+def _prose(grid: Grid) -> list[str]:
+    return [r"\begin{tabular}{p{0.28\linewidth}p{0.64\linewidth}}", *_rows(grid)]
+
+
+def _figures(grid: Grid) -> list[str]:
+    kinds = "l" * grid.left + "r" * (len(grid.heads) - grid.left)
+    return [SHRINK, rf"\begin{{tabular}}{{{kinds}}}", *_rows(grid), "}"]
+
+
+def _rows(grid: Grid) -> list[str]:
+    columns = zip(grid.heads, *grid.rows, strict=True)
+    heads = (_head(*column, side="l" if c < grid.left else "r") for c, column in enumerate(columns))
+    lines = [r"\toprule", " & ".join(heads) + r" \\", r"\midrule"]
     for r, row in enumerate(repeated_left_out(grid)):
         if r and grid.left > 1 and row[0]:
             lines.append(r"\addlinespace")
@@ -101,7 +115,21 @@ def _table(grid: Grid, label: str) -> str:
             for c, text in enumerate(row)
         )
         lines.append(" & ".join(cells) + r" \\")
-    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table}"])
+    return [*lines, r"\bottomrule", r"\end{tabular}"]
+
+
+def _head(head: str, *texts: str, side: str) -> str:
+    """A head in lines that are no wider than what stands below it, if its words allow it."""
+    width = max(map(len, [*texts, *head.split()]), default=0)
+    lines: list[str] = []
+    for word in head.split(" "):
+        if lines and len(lines[-1]) + 1 + len(word) <= width:
+            lines[-1] += f" {word}"
+        else:
+            lines.append(word)
+    if len(lines) == 1:
+        return _tex(head)
+    return rf"\shortstack[{side}]{{{(chr(92) * 2).join(map(_tex, lines))}}}"
 
 
 def _label(title: str) -> str:

@@ -33,6 +33,7 @@ from elmo_bench.report import (
     terminal,
 )
 from elmo_bench.report.result import print_metrics, print_result
+from elmo_bench.report.write import SHRINK
 from elmo_bench.runs import Result
 
 # Characters that mean something in one of the formats, more often than others.
@@ -115,11 +116,18 @@ def rows_of_latex(shown):
     """The number of cells in each line; nothing in one is a command, a comment or a formula."""
     rows = []
     for line in latex([shown]).split("\n"):
-        if line.startswith("%") or re.fullmatch(r"\\\w+(\{[\w:-]+\})*|", line):
+        if (
+            line in (SHRINK, "}")
+            or line.startswith((r"\begin{tabular}{p{0.28", "%"))
+            or re.fullmatch(r"\\\w+(\{[\w:-]+\})*|", line)
+        ):
             rows.append(line[:1])
             continue
         line = re.sub(r"^\\caption\{(.*)\}$", r"\1", line)
         line = line.removesuffix(r" \\")
+        line = re.sub(r"\\shortstack\[[lr]\]\{(.*?)(?<!\\)\}(?= &|$)", r"\1", line).replace(
+            r"\\", ""
+        )
         line = re.sub(r"\\(text(backslash|asciitilde|asciicircum)|ldots)\{\}", "", line)
         line = re.sub(
             r"\\[_%&#${}]|\$(\\pm|\\lambda|\\gamma|\\times|[<>|-])\$|(^|& |\\textbf\{)\{\}(?=[\[*])",

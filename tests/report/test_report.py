@@ -512,6 +512,14 @@ def test_all_formats_say_the_same(compared):
     ]
     assert (ours["share_seeds"], ours["clusters"]) == (test.shares.seeds, 100)
     assert ours["figures"] == [*cell.figures]
+    flat = {"interval": ("low", "high"), "runs": ("runs_tested", "runs_baseline")}
+    flat["shares"] = ("share_seeds", "share_examples", "share_both")
+    for field in test._fields:  # nothing that a test knows is lost
+        value = getattr(test, field)
+        if field in flat:
+            assert tuple(ours[key] for key in flat[field]) == tuple(value)
+        else:
+            assert ours[field] == value
     assert {key for key, value in read[0].items() if value is None} >= {"p", "share_both"}
     for grid in grids(compared):
         assert {len(row) for row in grid.rows} == {len(grid.heads)}
