@@ -3,6 +3,7 @@ what they leave makes a folder to share.
 """
 
 import contextlib
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ from hydra.errors import CompactHydraException
 from hydra.types import RunMode
 
 from .processes import Processes
+
+log = logging.getLogger(__name__)
 
 
 class Cards(Processes):
@@ -34,9 +37,11 @@ class Cards(Processes):
                 for overrides, config in zip(job_overrides, configs, strict=True)
                 for mix in card.mixes(config, encoders)
             ]
+            if self.config.get("dry_run"):
+                log.info("Each further layer of an encoder is a run too.")
             returned = super().launch(jobs, initial_job_idx)
             card.write(folder, self.outcomes.values(), encoders, self.report)
-        except (ValueError, OSError) as error:
+        except (ValueError, OSError, ImportError) as error:
             raise CompactHydraException(str(error)) from error
         return returned
 

@@ -93,10 +93,13 @@ def folder(configs: Sequence[DictConfig]) -> Path:
 
 
 def encoders(configs: Iterable[DictConfig]) -> Encoders:
-    """Each encoder's number of layers, width and fingerprint. Raises ValueError for `none`."""
+    """Each encoder's number of layers, width and fingerprint; nothing with `--dry-run`, since a
+    model might have to be downloaded. Raises ValueError for `none`, and what loading one raises.
+    """
     built: dict[str, dict[str, Any]] = {}
     for config in configs:
-        if (key := _key(OmegaConf.to_container(config.encoder, resolve=True))) in built:
+        key = _key(OmegaConf.to_container(config.encoder, resolve=True))
+        if key in built or config.dry_run:
             continue
         config = config.copy()
         config.elmo.adapt = False  # an adapted one has as many layers
@@ -120,7 +123,8 @@ def mixes(config: DictConfig, encoders: Encoders) -> list[list[str]]:
     """
     if "elmo.mix" in inputs.overridden(config):
         return [[]]
-    layers = encoders[_key(OmegaConf.to_container(config.encoder, resolve=True))]["layers"]
+    about = encoders.get(_key(OmegaConf.to_container(config.encoder, resolve=True)))
+    layers = about["layers"] if about else 2
     # The last one has the name that sweep=layers gives it; a single one is the mix.
     alone = [*range(layers - 1), "top"] if layers > 1 else []
     return [[f"elmo.mix={value}"] for value in ("none", "all", *alone)]
