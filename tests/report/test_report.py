@@ -3,6 +3,7 @@ import io
 import json
 import os
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -521,6 +522,10 @@ def test_all_formats_say_the_same(compared):
         else:
             assert ours[field] == value
     assert {key for key, value in read[0].items() if value is None} >= {"p", "share_both"}
+    described = (Path(__file__).parents[2] / "docs" / "statistics.md").read_text(encoding="utf-8")
+    _, _, table = described.partition("## Fields of CSV and JSON")
+    asked = {"task.name", "encoder.name", "elmo.mix"}
+    assert {*ours} - asked <= {*re.findall(r"`(\w+)`", table)}
     for grid in grids(compared):
         assert {len(row) for row in grid.rows} == {len(grid.heads)}
 
