@@ -45,9 +45,8 @@ Encoders = Mapping[str, dict[str, Any]]  # what is said of each, by its settings
 TEXT = """\
 # {encoders} on {tasks}
 
-{count} runs of elmo-bench, seeds {seeds}: each task without an encoder (`none`), with the learned
-mix of the encoder's layers (`all`), and with each layer alone (0 is the lowest, then 1 and so on
-up to `top`).
+{count} runs of elmo-bench, with the seeds {seeds} and `elmo.mix={mixes}`: no encoder (`none`), the
+learned mix of the encoder's layers (`all`), a single layer (0 is the lowest).
 `index.html` opens in any browser and says how to read it.
 
 | file | |
@@ -266,7 +265,8 @@ def _readme(about: Mapping[str, Any], runs: Sequence[Mapping[str, Any]]) -> str:
             for each in about["encoders"]
         ),
         "data": several(
-            f"{run['config']['data']['name']} {name.partition('.')[2]} {digest[:DIGITS]}"
+            f"{run['config']['data']['name']}, {run['config']['task']['name']} "
+            f"{name.partition('.')[2]} {digest[:DIGITS]}"
             for run in runs
             for name, digest in run["inputs"].items()
             if name.startswith("data.")
@@ -280,6 +280,7 @@ def _readme(about: Mapping[str, Any], runs: Sequence[Mapping[str, Any]]) -> str:
         tasks=several(run["config"]["task"]["name"] for run in runs),
         count=len(runs),
         seeds=several(run["seed"] for run in runs),
+        mixes=several(as_text(run["config"]["elmo"]["mix"]) for run in runs).replace(" ", ""),
         command=about["command"],
         failed=f"Of these runs {len(about['failed'])} did not finish:\n\n{failed}" * bool(failed),
         facts="\n".join(f"| {name} | {value} |" for name, value in facts.items()),
