@@ -85,9 +85,10 @@ def _table(grid: Grid, label: str) -> str:
             f"% {escape.plain(grid.title)}",
             r"\begin{table}",
             r"\centering",
-            r"\small",
+            r"\footnotesize" if _is_prose(grid) else r"\small",
             rf"\caption{{{escape.latex(caption[:1].upper() + caption[1:])}}}",
             rf"\label{{tab:{label}}}",
+            r"\medskip",
             *(_prose(grid) if _is_prose(grid) else _figures(grid)),
             r"\end{table}",
         ]
