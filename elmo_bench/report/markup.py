@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .drawing import Plot
 
 _MINUS = re.compile(r"^\u2212(?=[\d.]+$)")  # of a number alone
-_FIGURE, _GROUP = ' class="figure"', ' class="group"'
+_FIGURE, _GROUP, _NAME = ' class="figure"', ' class="group"', ' class="name"'
 
 
 def figure(plot: "Plot | None") -> str:
@@ -75,7 +75,7 @@ def table(grid: Grid, shares: int = 0) -> str:
     rows = []
     for r, row in enumerate(grid.rows):
         cells = [
-            _head(_text(grid, r, c), spans[r] if c == 0 else 1)
+            _head(_text(grid, r, c), spans[r] if c == 0 else 1, stays=c == min(1, grid.left - 1))
             for c in range(grid.left)
             if c or spans[r]
         ]
@@ -105,9 +105,10 @@ def _text(grid: Grid, row: int, column: int) -> str:
     return f"<b>{shown}</b>" if (row, column) in grid.bold else shown
 
 
-def _head(text: str, span: int) -> str:
+def _head(text: str, span: int, stays: bool) -> str:
+    """A row's name; one `stays` in sight while the table moves on a phone."""
     if span == 1:
-        return f'<th scope="row">{text}</th>'
+        return f'<th scope="row"{_NAME if stays else ""}>{text}</th>'
     return f'<th scope="rowgroup" rowspan="{span}">{text}</th>'
 
 
