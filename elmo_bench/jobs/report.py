@@ -22,13 +22,13 @@ log = logging.getLogger(__name__)
 
 
 def _svg(written: Sequence[reports.Report]) -> bytes:
-    from elmo_bench.report import document  # matplotlib is paid for where something is drawn
+    from elmo_bench.report.plots import document  # matplotlib is paid for where something is drawn
 
     return document.svg(written)
 
 
 def _pdf(written: Sequence[reports.Report]) -> bytes:
-    from elmo_bench.report import document
+    from elmo_bench.report.plots import document
 
     return document.pdf(written)
 

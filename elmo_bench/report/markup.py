@@ -13,7 +13,7 @@ from .escape import xml
 from .grid import Grid
 
 if TYPE_CHECKING:
-    from .drawing import Plot
+    from .plots.drawing import Plot
 
 _MINUS = re.compile(r"^\u2212(?=[\d.]+$)")  # of a number alone
 _FIGURE, _GROUP, _NAME = ' class="figure"', ' class="group"', ' class="name"'
@@ -21,7 +21,7 @@ _FIGURE, _GROUP, _NAME = ' class="figure"', ' class="group"', ' class="name"'
 
 def figure(plot: "Plot | None") -> str:
     """A plot with its caption; "" for None."""
-    from .rendering import inline  # matplotlib is paid for where something is drawn
+    from .plots.rendering import inline  # matplotlib is paid for where something is drawn
 
     if plot is None:
         return ""

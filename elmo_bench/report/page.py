@@ -103,13 +103,13 @@ def _reading(reports: Sequence[Report]) -> str:
 
 def _parts(report: Report) -> Iterator[Part]:
     """A chapter's; one without anything to show is empty."""
-    from . import figures, noise  # matplotlib is paid for where something is drawn
+    from .plots import comparison, noise  # matplotlib is paid for where something is drawn
 
     grids = tables(report)
     shown = {kind: table(grid) for kind, grid in grids.items()}
     first = [
         f"<p>{xml(findings(report))}</p>" if findings(report) else "",
-        figure(figures.comparison(report)),
+        figure(comparison.comparison(report)),
         shown.get("means", ""),
         shown.get("differences", ""),
         settings(grids.values()),
@@ -125,7 +125,7 @@ def _parts(report: Report) -> Iterator[Part]:
 
 def _training(report: Report) -> Iterator[Part]:
     """What is said of the runs, whatever they were measured on."""
-    from . import curves, profiles
+    from .plots import curves, profiles
 
     shares = weights(report)
     layers = figure(profiles.layers(report)) + (table(*shares) if shares else "")

@@ -30,7 +30,7 @@ from elmo_bench.jobs.train import train
 from elmo_bench.layer_file import VectorFile
 from elmo_bench.lm import Corpus, LanguageModel, load_language_model, save_softmax
 from elmo_bench.module import TaskModule
-from elmo_bench.report import rendering
+from elmo_bench.report.plots import rendering
 from elmo_bench.runs import dev_figure, finished, unfinished
 from elmo_bench.sample import files as sample
 from elmo_bench.text import (

@@ -13,7 +13,7 @@ from omegaconf import OmegaConf
 
 from elmo_bench import inputs
 from elmo_bench.jobs.report import report
-from elmo_bench.report import rendering
+from elmo_bench.report.plots import rendering
 from elmo_bench.runs import Result, as_baseline, begin, is_baseline, write_result
 from hydra_plugins import cards, processes
 

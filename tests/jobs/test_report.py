@@ -13,7 +13,7 @@ from elmo_bench.inputs import same
 from elmo_bench.jobs.evaluate import evaluate
 from elmo_bench.jobs.report import report
 from elmo_bench.jobs.train import train
-from elmo_bench.report import rendering
+from elmo_bench.report.plots import rendering
 from elmo_bench.runs import Identity, Result, begin, finished, write_result
 
 CONF = str(Path(__file__).parents[2] / "conf")

@@ -18,7 +18,7 @@ from elmo_bench.encoders import encode
 from elmo_bench.encoders.bilm import BiLm, Options, save
 from elmo_bench.jobs.train import train
 from elmo_bench.module import TaskModule
-from elmo_bench.report.curves import _epochs
+from elmo_bench.report.plots.curves import _epochs
 from elmo_bench.runs import Identity
 
 

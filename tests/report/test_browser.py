@@ -12,7 +12,8 @@ from importlib import resources
 
 import pytest
 
-from elmo_bench.report import document, page, report
+from elmo_bench.report import page, report
+from elmo_bench.report.plots import document
 from elmo_bench.runs import collect
 from tests.report.test_figures import difference
 from tests.report.test_page import run

@@ -8,18 +8,11 @@ import pytest
 
 from elmo_bench.jobs.report import OWN
 from elmo_bench.outputs import begins
-from elmo_bench.report import (
-    curves,
-    document,
-    drawing,
-    figures,
-    noise,
-    profiles,
-    rendering,
-    significance,
-)
-from elmo_bench.report.drawing import COLORS, PAPER
-from elmo_bench.report.rendering import VARIABLES
+from elmo_bench.report import significance
+from elmo_bench.report.plots import comparison as comparisons
+from elmo_bench.report.plots import curves, document, drawing, noise, profiles, rendering
+from elmo_bench.report.plots.drawing import COLORS, PAPER
+from elmo_bench.report.plots.rendering import VARIABLES
 from elmo_bench.report.table import Cell, Comparison, Report
 
 TASK = {"name": "ner", "monitor": "f1"}
@@ -85,7 +78,7 @@ def marks(figure):
 
 
 def test_every_run_is_a_dot_and_every_difference_has_its_interval():
-    plot = figures.comparison(compared())
+    plot = comparisons.comparison(compared())
     easy, easy_differences, _, hard_differences = panels = marks(drawing.figure([plot]))
     assert [x for mark, x, _ in easy if mark in "oX"] == pytest.approx([70, 71, 72, 81, 82, 83])
     assert [x for mark, x, _ in easy if mark == "|"] == pytest.approx([71, 82])
@@ -98,7 +91,7 @@ def test_every_run_is_a_dot_and_every_difference_has_its_interval():
 
 def test_equal_lengths_are_equal_differences_in_all_rows():
     easy, _, hard, _ = (
-        panel.get_xlim() for panel in drawing.figure([figures.comparison(compared())]).axes[:4]
+        panel.get_xlim() for panel in drawing.figure([comparisons.comparison(compared())]).axes[:4]
     )
     assert easy[1] - easy[0] == pytest.approx(hard[1] - hard[0])
     assert easy[0] < 70
@@ -109,13 +102,15 @@ def test_equal_lengths_are_equal_differences_in_all_rows():
 
 def test_a_single_cell_is_no_comparison():
     alone = [cell((), ("books",), [0.5, 0.6])]
-    assert figures.comparison(Report([], ["encoder.name"], None, "dev", None, alone, [])) is None
+    assert (
+        comparisons.comparison(Report([], ["encoder.name"], None, "dev", None, alone, [])) is None
+    )
 
 
 def test_without_a_baseline_the_means_have_intervals():
     """Student's t of three runs that differ by a point: 2.48 to each side."""
     cells = [cell((), ("a",), [0.70, 0.71, 0.72]), cell((), ("b",), [0.5, 0.6])]
-    plot = figures.comparison(Report([], ["encoder.name"], None, "dev", None, cells, []))
+    plot = comparisons.comparison(Report([], ["encoder.name"], None, "dev", None, cells, []))
     (panel,) = (axes for axes in drawing.figure([plot]).axes if axes.axison)
     (interval,) = (line for line in panel.lines if len(line.get_xdata()) == 2)
     assert [*interval.get_xdata()] == pytest.approx([71 - 2.484, 71 + 2.484], abs=1e-3)
@@ -123,7 +118,7 @@ def test_without_a_baseline_the_means_have_intervals():
 
 
 def test_the_alternative_text_has_the_figures():
-    plot = figures.comparison(compared("books-2", title="Corpora"))
+    plot = comparisons.comparison(compared("books-2", title="Corpora"))
     text = rendering.inline_svg(drawing.figure([plot]), f"{plot.title} {plot.description}")
     root = ElementTree.fromstring(text)
     assert root.get("role") == "img"
@@ -138,7 +133,7 @@ def test_a_picture_in_a_page():
     """Nothing that could meet another picture's, nothing from elsewhere, no size of its own, and
     colours that the page knows.
     """
-    text = rendering.inline(figures.comparison(compared()))
+    text = rendering.inline(comparisons.comparison(compared()))
     assert not re.search(r"\bid=|url\(|href|https?:|<script|<style|clip-path", text)
     wide, narrow = ElementTree.fromstring(f"<p>{text}</p>")
     assert (wide.get("class"), narrow.get("class")) == ("wide", "narrow")
@@ -152,7 +147,7 @@ def test_a_picture_in_a_page():
 def test_names_are_shown_as_they_are():
     """Neither XML nor TeX in a name does anything, nor does what no font has."""
     name = "$\\frac$ <b>& \x1b 漢"
-    plot = figures.comparison(compared(name))
+    plot = comparisons.comparison(compared(name))
     for text in (rendering.inline(plot), rendering.standalone_svg([plot]).decode()):
         shown = "".join(ElementTree.fromstring(f"<p>{text}</p>").itertext())
         assert "$\\frac$ <b>& \\x1b 漢" in shown
@@ -160,7 +155,7 @@ def test_names_are_shown_as_they_are():
 
 
 def test_files_are_the_same_bytes_each_time():
-    plots = [figures.comparison(compared()), figures.comparison(compared(title="Again"))]
+    plots = [comparisons.comparison(compared()), comparisons.comparison(compared(title="Again"))]
     for write in (rendering.standalone_svg, rendering.pdf):
         assert write(plots) == write(plots)
     root = ElementTree.fromstring(rendering.standalone_svg(plots))

@@ -13,13 +13,14 @@ from xml.etree import ElementTree
 import pytest
 
 from elmo_bench.jobs.report import OWN
-from elmo_bench.report import collect, page, rendering, report, significance
+from elmo_bench.report import collect, page, report, significance
 from elmo_bench.report.costs import cost
 from elmo_bench.report.grid import Grid
 from elmo_bench.report.guide import compared, findings
 from elmo_bench.report.markup import settings, table
 from elmo_bench.report.methods import Origin
 from elmo_bench.report.mixes import weights
+from elmo_bench.report.plots import rendering
 from elmo_bench.report.table import Comparison
 
 

@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 
 from matplotlib.figure import Figure
 
+from ..escape import plain
 from .drawing import (
     COLORS,
     FAINT,
@@ -23,7 +24,6 @@ from .drawing import (
     figure,
     styled,
 )
-from .escape import plain
 
 # What the page's style sheet calls the colours, of which it has others for the dark.
 VARIABLES = {color: f"--c{number}" for number, color in enumerate(COLORS)}

@@ -4,10 +4,10 @@ from collections.abc import Collection, Sequence
 
 from elmo_bench.runs import Run
 
-from . import names
+from .. import names
+from ..grids import heads
+from ..table import Cell, Key, Report
 from .drawing import PLAIN, Look, look
-from .grids import heads
-from .table import Cell, Key, Report
 
 
 def all_runs(report: Report) -> list[Run]:

@@ -10,7 +10,8 @@ from matplotlib.lines import Line2D
 
 from elmo_bench.runs import as_text, is_baseline
 
-from . import names
+from .. import names
+from ..table import Cell, Key, Report, order
 from .drawing import (
     FADED,
     INK,
@@ -27,7 +28,6 @@ from .drawing import (
     value_axis,
 )
 from .looks import all_runs, metric, percents, runs_each, sentence
-from .table import Cell, Key, Report, order
 
 Layers = dict[int, list[float]]  # each run's figure or share, by layer
 

@@ -12,7 +12,8 @@ from matplotlib.axes import Axes
 
 from elmo_bench.runs import Run, number
 
-from . import names
+from .. import names
+from ..table import Cell, Key, Report, order
 from .drawing import (
     FADED,
     INK,
@@ -38,7 +39,6 @@ from .looks import (
     runs_each,
     sentence,
 )
-from .table import Cell, Key, Report, order
 
 # The config keys that make a curve, and where a value stands on its axis; None: one after the
 # other.

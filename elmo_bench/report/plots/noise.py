@@ -6,6 +6,8 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
+from ..significance import Shares
+from ..table import Cell, Key, Report
 from .drawing import (
     COLORS,
     INK,
@@ -19,8 +21,6 @@ from .drawing import (
     wrapped,
 )
 from .looks import column_titles, row_title, sentence
-from .significance import Shares
-from .table import Cell, Key, Report
 
 PARTS = ("seeds", "examples", "both together")
 TINTS = (1.0, 0.45, 0.15)  # dark to light, in black and white too

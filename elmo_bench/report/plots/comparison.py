@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 from matplotlib.axes import Axes
 from scipy import stats
 
+from ..significance import LEVEL
+from ..table import Cell, Key, Report
 from .drawing import (
     FADED,
     FAINT,
@@ -33,8 +35,6 @@ from .looks import (
     runs_each,
     sentence,
 )
-from .significance import LEVEL
-from .table import Cell, Key, Report
 
 MOST = 6  # rows that an alternative text goes through
 DOT, DIAMOND, ARROW = 4.2, 5.5, 4.0  # points across

@@ -19,7 +19,7 @@ from matplotlib.lines import Line2D
 from matplotlib.textpath import text_to_path
 from matplotlib.ticker import MaxNLocator
 
-from .escape import plain
+from ..escape import plain
 
 GENERATOR = "elmo-bench report"  # the mark by which job=report knows its own pictures
 WIDE, SCREEN, NARROW = 7.2, 8.0, 3.5  # a page of paper, a screen, a phone

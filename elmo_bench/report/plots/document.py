@@ -3,12 +3,12 @@
 import logging
 from collections.abc import Sequence
 
+from ..table import Report
 from . import rendering
+from .comparison import comparison
 from .curves import SCALES, curve
 from .drawing import Plot
-from .figures import comparison
 from .profiles import layers
-from .table import Report
 
 log = logging.getLogger(__name__)
 
