@@ -1,3 +1,4 @@
-"""The plots of a report. Importing what draws them loads matplotlib, so nothing is re-exported here:
-who draws imports the file where it draws.
+"""The plots of a report: import the file that draws one, where it is drawn.
+
+Nothing is re-exported here, since all of them load matplotlib.
 """
