@@ -1,6 +1,7 @@
 """The floors of the house: who may import whom, read with `ast`; and what an import does not cost."""
 
 import ast
+import builtins
 import subprocess
 import sys
 from pathlib import Path
@@ -219,3 +220,22 @@ def test_the_shop_window_of_all():
     assert elmo_bench.Elmo is Elmo
     with pytest.raises(AttributeError, match="no attribute 'Elmp'"):
         _ = elmo_bench.Elmp
+
+
+def test_every_name_is_bound():
+    """Axes in jaxtyping's strings keep ruff and mypy from looking for names that nothing binds."""
+    for path in [*FILES, *(ROOT / "hydra_plugins").glob("*.py")]:
+        bound, used = {*dir(builtins), "__file__"}, set()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            match node:
+                case ast.Name(id=name, ctx=ast.Load()):
+                    used.add(name)
+                case ast.Name(id=name) | ast.arg(arg=name) | ast.ExceptHandler(name=str(name)):
+                    bound.add(name)
+                case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+                    bound.add(name)
+                case ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
+                    bound.add(name)
+                case ast.alias(name=name, asname=called):
+                    bound.add(called or name.partition(".")[0])
+        assert used <= bound, path

@@ -139,7 +139,7 @@ def test_a_picture_in_a_page():
     assert (wide.get("class"), narrow.get("class")) == ("wide", "narrow")
     assert {*wide[0].attrib} == {"viewBox", "role", "style"}
     assert not re.search("#[0-9a-f]{6}", text)
-    known = Path(drawing.__file__).with_name("page.css").read_text(encoding="utf-8")
+    known = (Path(drawing.__file__).parents[1] / "page.css").read_text(encoding="utf-8")
     assert set(re.findall(r"var\((--\w+)\)", text)) <= {*VARIABLES.values()}
     assert all(f"{name}:" in known for name in VARIABLES.values())
 
