@@ -55,6 +55,15 @@ def _seed() -> None:
 
 
 @pytest.fixture
+def closed_pipe():
+    """What a command prints to where the next one has ended, as in `| head`."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "w", encoding="utf-8") as pipe:
+        yield pipe
+
+
+@pytest.fixture
 def tiny(tmp_path, tmp_path_factory):
     """compose(*overrides) -> config of a tiny NER run; `encoder=files` finds a small random biLM."""
     save(

@@ -54,7 +54,7 @@ class Side(NamedTuple):
 
 
 def diff(cfg: DictConfig) -> None:
-    """Print what differs, with the first `limit` examples, and write it to `output`, with all.
+    """Write what differs to `output`, with all examples, and print it, with the first `limit`.
 
     Raises FileNotFoundError and ValueError for what is no run, has no counts of `split`, or was
     measured on other examples than the other run.
@@ -80,12 +80,13 @@ def diff(cfg: DictConfig) -> None:
         texts=texts,
         notes=notes,
     )
-    report.show(Console(emoji=False), difference, cfg.limit)
     if output:
         text = FORMATS[output.suffix](difference)
         with atomic(output) as part:
             part.write_text(text, encoding="utf-8", errors="backslashreplace")
         log.info("written: %s", output)
+    # At the very end: who reads it may stop at any line, and the process ends there.
+    report.show(Console(emoji=False), difference, cfg.limit)
 
 
 def _run(key: str, folder: Path) -> Run:

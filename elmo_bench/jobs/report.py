@@ -68,7 +68,7 @@ MOST = 5  # runs that failed and are named
 
 
 def report(cfg: DictConfig) -> None:
-    """Print the tables over all runs below `runs`, and write them to the files of `output`."""
+    """Write the tables over all runs below `runs` to the files of `output`, and print them."""
     settings: Any = OmegaConf.to_container(cfg, resolve=True)
     outputs = [Path(path) for path in _list(settings["output"])]
     for path in outputs:
@@ -102,11 +102,6 @@ def report(cfg: DictConfig) -> None:
         answers = _answers(chosen[title], title, tables[title])
         answers[0].notes[:0] = _failed(failed[title], chosen[title])
         written += answers
-    console = Console(emoji=False)
-    for grid in (grid for each in written for grid in reports.grids(each)):
-        console.print(reports.terminal(grid))
-    for note in reports.footnotes(written):
-        console.print(Text(reports.plain(note)))
     typed = HydraConfig.get().overrides.task if HydraConfig.initialized() else None
     folders = {run["folder"] for runs in failed.values() for run in runs}
     origin = reports.Origin("" if typed is None else reports.typed(typed), len(folders))
@@ -124,6 +119,16 @@ def report(cfg: DictConfig) -> None:
     if "wandb" in loggers:
         kept = {key: value for key, value in loggers["wandb"].items() if key != "_target_"}
         wandb_logger.keep(outputs, **kept | {"job_type": "report", "tags": [], "save_dir": "."})
+    _print(written)
+
+
+def _print(written: Sequence[reports.Report]) -> None:
+    """At the very end: who reads it may stop at any line, and the process ends there."""
+    console = Console(emoji=False)
+    for grid in (grid for each in written for grid in reports.grids(each)):
+        console.print(reports.terminal(grid))
+    for note in reports.footnotes(written):
+        console.print(Text(reports.plain(note)))
 
 
 def _titled(run: reports.Run) -> reports.Run:

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import pytest
@@ -128,6 +129,18 @@ def test_runs_of_an_earlier_version_have_todays_titles(tmp_path):
     shown = (tmp_path / "report.md").read_text()
     names = [line.split("|")[1].strip() for line in shown.splitlines() if "50.00" in line]
     assert names == ["../task/ner", "Mine", r"SST-\${oc.env:HOME}"]
+
+
+def test_nobody_reads_on(tmp_path, closed_pipe):
+    """The files are there, whatever happens to what is printed."""
+    config = {"task": {"name": "ner", "monitor": "f1"}, "elmo": {"mix": "all"}}
+    content = {"metrics": {"test/f1": 0.5}, "config": config, "seed": 1, "task": "ner"}
+    (tmp_path / "result.json").write_text(json.dumps(content))
+    outputs = [tmp_path / "report.md", tmp_path / "report.csv"]
+    with redirect_stdout(closed_pipe), pytest.raises(SystemExit):  # by rich
+        reported(f"runs={tmp_path}", "rows=task", f"output=[{','.join(map(str, outputs))}]")
+    assert "50.00" in outputs[0].read_text()
+    assert "0.5" in outputs[1].read_text()
 
 
 def points(sweep):
