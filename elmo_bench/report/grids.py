@@ -9,7 +9,7 @@ from typing import NamedTuple
 from elmo_bench.runs import Run
 
 from . import across
-from .grid import Grid
+from .grid import Grid, without
 from .names import as_written, axis, metric_title, name, names, task_titles, value
 from .published import corpus, is_of_the_paper
 from .significance import LEVEL, Shares, Test
@@ -19,6 +19,7 @@ MEANS = "mean ± standard deviation (runs)"
 ALIKE = 0.1  # shares of the noise that differ by less
 HELPS = {"seeds": "more seeds", "examples": "more test data", "both": "either"}
 SHOWN = 2  # so many settings of rows have a column each; more share one
+ERRORS = "errors removed"
 PAPER = "Peters et al. (2018)"
 
 
@@ -171,7 +172,6 @@ def means(report: Report, words: Words) -> Grid:
         hover | _hover(report, words, shown),
         _sentences(
             f"Rows: {_and(words.heads)}. Columns: {_and(map(axis, report.columns))}.",
-            "Bold: the best of its row." if bold else "",
             f"*: differs from {words.columns[report.baseline or ()]}, p below {LEVEL}."
             if stars
             else "",
@@ -179,6 +179,7 @@ def means(report: Report, words: Words) -> Grid:
             words.each,
             sizes(report, words),
         ),
+        bold_is="the best of its row",
     )
 
 
@@ -203,15 +204,13 @@ def _with_baseline(report: Report) -> dict[Key, dict[Key, Cell]]:
 
 def listing(report: Report, words: Words) -> Grid:
     """A row for each cell, and its mean."""
-    best = "Bold: the best." if any(cell.best for cell in report.cells) else ""
-    caption = _sentences("A row is a way to train.", best, sizes(report, words))
+    caption = _sentences("A row is a way to train.", sizes(report, words))
     title = words.title(report, f"percent: {MEANS}")
     grid = by_cell(report, words, report.cells, ["mean"], title, caption)
     for row, cell in zip(grid.rows, report.cells, strict=True):
         row.append(score(cell))
-    return grid._replace(
-        bold={(number, grid.left) for number, cell in enumerate(report.cells) if cell.best}
-    )
+    bold = {(number, grid.left) for number, cell in enumerate(report.cells) if cell.best}
+    return grid._replace(bold=bold, bold_is="the best")
 
 
 def _and(texts: Iterable[str]) -> str:
@@ -266,11 +265,15 @@ def differences(report: Report, words: Words) -> Grid:
     base = words.columns[report.baseline or ()]
     known = any(cell.comparison.equal is not None for cell in report.cells if cell.comparison)
     region = report.equal_within if known else None
-    heads = ["mean", "difference", "95 % interval", "p (Holm)", "errors removed"]
+    heads = ["mean", "difference", "95 % interval", "p", "p (Holm)", ERRORS]
     heads += [] if region is None else [f"within ±{100 * region:g}"]
     count = sum(cell.comparison.p_holm is not None for cell in report.cells if cell.comparison)
-    stars = f"*: p below {LEVEL}" if count else ""
-    stars += f" after Holm's correction for {count} comparisons." if count > 1 else "." * count
+    stars = f"*: p below {LEVEL}." if count else ""
+    if count > 1:
+        stars = (
+            "The interval goes with p; p (Holm) is corrected for "
+            f"{count} comparisons, and * marks it below {LEVEL}."
+        )
     grid = by_cell(
         report,
         words,
@@ -291,11 +294,12 @@ def differences(report: Report, words: Words) -> Grid:
         ),
     )
     for row, cell in zip(grid.rows, report.cells, strict=True):
-        row += [score(cell), *comparison(cell)]
+        row += [score(cell), *comparison(cell, corrected=count > 1)]
         equal = cell.comparison.equal if cell.comparison else None
         row += [] if region is None else ["" if equal is None else "yes" if equal else "not shown"]
     bold = {(number, grid.left) for number, cell in enumerate(report.cells) if cell.best}
-    return without_empty(grid._replace(bold=bold))
+    best = f"the best of the same {_and(words.heads)}" if words.heads else "the best"
+    return without_empty(grid._replace(bold=bold, bold_is=best, spare=(ERRORS, "p")))
 
 
 def power(report: Report, words: Words) -> Grid:
@@ -425,15 +429,8 @@ def _size(examples: int, clusters: int) -> str:
 
 def without_empty(grid: Grid) -> Grid:
     """A grid without the columns of figures that have nothing to show."""
-    columns = range(len(grid.heads))
-    kept = [c for c in columns if c < grid.left or any(row[c] for row in grid.rows)]
-    places = {c: place for place, c in enumerate(kept)}
-    return grid._replace(
-        heads=[grid.heads[c] for c in kept],
-        rows=[[row[c] for c in kept] for row in grid.rows],
-        bold={(r, places[c]) for r, c in grid.bold if c in places},
-        hover={(r, places[c]): text for (r, c), text in grid.hover.items() if c in places},
-    )
+    columns = range(grid.left, len(grid.heads))
+    return without(grid, {c for c in columns if not any(row[c] for row in grid.rows)})
 
 
 def score(cell: Cell) -> str:
@@ -448,18 +445,20 @@ def star(cell: Cell) -> str:
     return "*" if p is not None and p < LEVEL else ""
 
 
-def comparison(cell: Cell) -> list[str]:
-    """Difference, interval, corrected p, errors removed."""
+def comparison(cell: Cell, corrected: bool) -> list[str]:
+    """Difference, interval, p, p corrected for several comparisons, errors removed."""
     compared = cell.comparison
     if compared is None:
-        return [""] * 4
-    interval = ""
+        return [""] * 5
+    interval, p = "", None
     if compared.test is not None:
         interval = " to ".join(points(end, signed=True) for end in compared.test.interval)
+        p = compared.test.p
     return [
         points(compared.difference, signed=True),
         interval,
-        p_value(compared.p_holm) + star(cell),
+        p_value(p) + star(cell) * (not corrected),
+        (p_value(compared.p_holm) + star(cell)) * corrected,
         points(compared.error_reduction),
     ]
 

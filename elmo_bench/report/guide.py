@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from elmo_bench.runs import ENCODER, MIX
 
 from . import names
-from .grids import Words, heads, points, score
+from .grids import Words, heads, points, score, tests
 from .methods import NOWHERE, Origin, runs_of
 from .significance import LEVEL
 from .table import Cell, Comparison, Report
@@ -53,7 +53,7 @@ def lead(reports: Sequence[Report], origin: Origin = NOWHERE) -> str:
 def reading(reports: Sequence[Report]) -> list[tuple[str, str]]:
     """Terms of the tables and what they mean."""
     cells = [cell for report in reports for cell in report.cells]
-    tests = [cell.comparison.test for cell in cells if cell.comparison and cell.comparison.test]
+    with_p = [test.p is not None for report in reports for _, test in tests(report)]
     several = next((cell for cell in cells if cell.deviation is not None), None)
     terms = [
         (
@@ -71,24 +71,35 @@ def reading(reports: Sequence[Report]) -> list[tuple[str, str]]:
                 "(how many they are). Higher is better.",
             )
         )
-    if tests:
-        terms.append(
-            (
-                "95 % interval",
-                "where the true difference may lie: of 100 such experiments with new examples and "
-                "new seeds, about 95 have it in theirs. With 0 inside, either may be the better.",
-            )
-        )
-    if any(test.p is not None for test in tests):
+    if with_p:
+        terms.append(("95 % interval", _interval(with_p)))
+    if any(with_p):
         terms.append(
             (
                 "p and *",
-                "how often chance alone would give a difference as large as this one. Holm's "
-                f"correction makes up for several comparisons. * marks p below {LEVEL:g}; no star "
-                "means that no difference is shown, not that there is none.",
+                "how often chance alone would give a difference as large as this one. The interval "
+                "goes with p: it is without 0 where p is below 0.05. p (Holm) makes up for several "
+                f"comparisons, among which chance finds more. * marks p (Holm) below {LEVEL:g}; no "
+                "star means that no difference is shown, not that there is none.",
             )
         )
     return terms
+
+
+def _interval(with_p: Sequence[bool]) -> str:
+    """What the interval of comparisons with and without p is."""
+    single = (
+        "where the difference of these very models may lie on new examples; of models trained with "
+        "other seeds a single run says nothing"
+    )
+    if not any(with_p):
+        return f"{single[:1].upper()}{single[1:]}."
+    return (
+        "where the true difference may lie: of 100 such experiments with new examples and new "
+        "seeds, about 95 have it in theirs. With 0 inside, either may be the better."
+        + f" Without a p it is {single}."
+        * (not all(with_p))
+    )
 
 
 def _glossary(reports: Sequence[Report]) -> Iterator[tuple[str, str]]:
@@ -118,9 +129,20 @@ def _glossary(reports: Sequence[Report]) -> Iterator[tuple[str, str]]:
 def findings(report: Report) -> str:
     """What the comparisons with the baseline show, in two or three sentences; "" without tests."""
     words = Words.of(report)
-    tested = [(cell, one) for cell in report.cells if (one := cell.comparison) and one.test]
-    if not tested:
-        return ""
+    every = [(cell, one) for cell in report.cells if (one := cell.comparison) and one.test]
+    tested = [(cell, one) for cell, one in every if one.test and one.test.p is not None]
+    single = [pair for pair in every if pair not in tested]
+    about = _tested(report, words, tested) if tested else ""
+    if not single:
+        return about
+    return (
+        f"{about} Without a p, since a single run says nothing of other seeds: "
+        f"{_several(words, single)}, against {words.columns[report.baseline or ()]}."
+    ).strip()
+
+
+def _tested(report: Report, words: Words, tested: Sequence[tuple[Cell, Comparison]]) -> str:
+    """What the comparisons with a p show."""
     shown = [(cell, one) for cell, one in tested if one.p_holm is not None and one.p_holm < LEVEL]
     groups = {
         "show{} a gain": [(cell, one) for cell, one in shown if one.difference > 0],
@@ -141,6 +163,17 @@ def findings(report: Report) -> str:
         ]
         summary = f"Of {len(tested)} comparisons with {base}, "
         summary += f"{'; '.join(said) or 'none shows a difference'}."
+    before = [
+        (cell, one)
+        for cell, one in tested
+        if (cell, one) not in shown and one.test and one.test.p is not None and one.test.p < LEVEL
+    ]
+    if before:
+        more = "more " * bool(shown)
+        summary += (
+            f" Only before the correction for {len(tested)} comparisons "
+            f"{len(before)} {more}would: {_several(words, before)}."
+        )
     least = [one.test.detectable for _, one in tested if one.test and one.test.detectable]
     if sum(map(len, groups.values())) == len(tested) or not least:
         return summary

@@ -88,7 +88,7 @@ def table(grid: Grid, shares: int = 0) -> str:
         )
     label = f'aria-label="{xml(grid.title)}"'
     title = grid.title[:1].upper() + grid.title[1:]
-    caption = f". {xml(grid.caption)}" if grid.caption else ""
+    caption = f". {xml(grid.about)}" if grid.about else ""
     return (
         f'<figure class="table"><figcaption><b>{xml(title)}</b>{caption} {_csv(grid)}'
         f'</figcaption><div class="scroll" role="region" tabindex="0" {label}>'

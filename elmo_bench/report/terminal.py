@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from . import escape
-from .grid import Grid
+from .grid import Grid, without
 from .write import repeated_left_out
 
 NAME = 12  # a name's column is never narrower, but for shorter names
@@ -27,16 +27,9 @@ class Fitted(NamedTuple):
     grid: Grid
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        grid, groups = self.grid, [("", [*range(len(self.grid.rows))])]
-        divided = parts(grid, options.max_width)
-        if grid.left > 1 and len(divided) > 1:
-            above, fewer = grouped(grid)
-            if 2 * len(above) > len(grid.rows):
-                above, fewer = groups, merged(grid)
-            other = parts(fewer, options.max_width)
-            is_cut = min(divided[0].widths[: grid.left]) < SHORTEST
-            if is_cut or len(other[0].columns) - 1 > len(divided[0].columns) - grid.left:
-                groups, grid, divided = above, fewer, other
+        grid, groups, divided = fitting(self.grid, options.max_width)
+        figures = self.grid.heads[self.grid.left :]
+        left_out = [head for head in figures if head not in grid.heads]
         yield Text(escape.plain(grid.title), style="table.title")
         for number, part in enumerate(divided):
             if number:
@@ -46,8 +39,12 @@ class Fitted(NamedTuple):
                 if names:
                     yield Text(names, style="italic")
                 yield _table(grid, rows, *part)
-        if grid.caption:
-            yield Text(escape.plain(grid.caption), style="table.caption")
+        # What is bold is not so in a file or a pipe.
+        caption = grid.about if console.color_system else grid.caption
+        if left_out:
+            caption += f" Left out of {options.max_width} columns: {', '.join(left_out)}."
+        if caption:
+            yield Text(escape.plain(caption), style="table.caption")
         yield Text()
 
 
@@ -87,6 +84,41 @@ class Part(NamedTuple):
 
     columns: list[int]
     widths: list[int]
+
+
+class Layout(NamedTuple):
+    """A grid as it is shown: names above groups of its rows, and how its columns are divided."""
+
+    grid: Grid
+    groups: list[tuple[str, list[int]]]
+    divided: list[Part]
+
+
+def fitting(grid: Grid, width: int) -> Layout:
+    """The layout with as few spare columns left out as make one table of it; if none does, the one
+    with all.
+    """
+    smaller, spare = grid, [head for head in grid.spare if head in grid.heads]
+    whole = found = layout(grid, width)
+    while len(found.divided) > 1 and spare:
+        smaller = without(smaller, {smaller.heads.index(spare.pop(0))})
+        found = layout(smaller, width)
+    return found if len(found.divided) == 1 else whole
+
+
+def layout(grid: Grid, width: int) -> Layout:
+    """The layout with all columns of figures."""
+    groups, divided = [("", [*range(len(grid.rows))])], parts(grid, width)
+    if grid.left < 2 or len(divided) == 1:
+        return Layout(grid, groups, divided)
+    above, fewer = grouped(grid)
+    if 2 * len(above) > len(grid.rows):
+        above, fewer = groups, merged(grid)
+    other = parts(fewer, width)
+    is_cut = min(divided[0].widths[: grid.left]) < SHORTEST
+    if is_cut or len(other[0].columns) - 1 > len(divided[0].columns) - grid.left:
+        return Layout(fewer, above, other)
+    return Layout(grid, groups, divided)
 
 
 def parts(grid: Grid, width: int) -> list[Part]:

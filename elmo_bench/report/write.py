@@ -12,17 +12,17 @@ from typing import Any
 
 from . import across, escape
 from .grid import Grid
-from .grids import grids, tables
+from .grids import grids, tables, tests
 from .methods import NOWHERE, Origin, checklist, methods, provenance
 from .names import metric_title
 from .table import Cell, Report
 
 ABOUT = (
-    "Interval and p: of the difference on new test examples and with new seeds together, from the "
+    "Interval and p: of the difference on new examples and with new seeds together, from the "
     "variance between runs and what the choice of examples adds (Obuchowski and Rockette 1995; "
     "Hillis 2007); examples that belong together, such as the questions on one article, are drawn "
-    "together. p (Holm): corrected for all comparisons of its table (Holm 1979); the interval is "
-    "not."
+    "together. p (Holm): corrected for all comparisons of its table (Holm 1979); the interval and "
+    "p are not."
 )
 
 
@@ -50,7 +50,7 @@ def markdown_table(grid: Grid) -> str:
     figures = "---" if _is_prose(grid) else "--:"
     rule = ["---"] * grid.left + [figures] * (len(heads) - grid.left)
     lines = (f"| {' | '.join(row)} |" for row in (heads, rule, *shown))
-    caption = f"\n\n{escape.markdown(grid.caption)}" if grid.caption else ""
+    caption = f"\n\n{escape.markdown(grid.about)}" if grid.about else ""
     return "\n".join([f"{escape.markdown(grid.title)}\n", *lines]) + caption
 
 
@@ -79,7 +79,7 @@ def latex(reports: Sequence[Report], origin: Origin = NOWHERE) -> str:
 
 
 def _table(grid: Grid, label: str) -> str:
-    caption = f"{grid.title}. {grid.caption}".strip()
+    caption = f"{grid.title}. {grid.about}".strip()
     return "\n".join(
         [
             f"% {escape.plain(grid.title)}",
@@ -161,8 +161,7 @@ def repeated_left_out(grid: Grid) -> list[list[str]]:
 
 def footnotes(reports: Sequence[Report]) -> list[str]:
     """How differences were tested, and why some were not."""
-    compared = (cell.comparison for report in reports for cell in report.cells)
-    tested = any(each and each.test for each in compared)
+    tested = any(test.p is not None for report in reports for _, test in tests(report))
     notes = dict.fromkeys(note for report in reports for note in report.notes)
     return [*([ABOUT] if tested else []), *notes]
 

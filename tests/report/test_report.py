@@ -3,6 +3,7 @@ import io
 import json
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from elmo_bench.report import (
     as_csv,
     as_json,
     collect,
+    footnotes,
     grids,
     latex,
     markdown,
@@ -21,7 +23,8 @@ from elmo_bench.report import (
     terminal,
     where,
 )
-from elmo_bench.report.grids import limit, most, tables
+from elmo_bench.report.grids import limit, most, p_value, tables
+from elmo_bench.report.guide import findings, reading
 from elmo_bench.report.published import published
 from elmo_bench.report.result import print_metrics, rate
 from elmo_bench.report.significance import Shares, compare
@@ -762,6 +765,26 @@ def test_no_star_from_a_single_seed(tmp_path):
     assert found.cells[1].comparison.test.p_same_models < 0.001
     assert found.cells[1].comparison.p_holm is None
     assert "*" not in text(found)
+    assert not any("new seeds" in note for note in footnotes([found]))
+    said = findings(found)
+    assert said.startswith("Without a p, since a single run says nothing of other seeds: ")
+    assert "all layers (+80.00), against no encoder." in said
+    assert "new seeds" not in dict(reading([found]))["95 % interval"]
+
+
+def test_p_stands_before_and_after_the_correction(compared):
+    """Only p goes with the interval."""
+    grid = tables(compared)["differences"]
+    assert grid.heads[4:6] == ["p", "p (Holm)"]
+    assert "The interval goes with p; p (Holm) is corrected for 2 comparisons" in grid.caption
+    ours = by_column(compared)["all"]
+    row = next(row for row in grid.rows if row[0] == "mini, all layers")
+    assert row[4] == p_value(ours.comparison.test.p)
+    test = ours.comparison.test._replace(p=0.03)
+    among = replace(ours, comparison=ours.comparison._replace(test=test, p_holm=0.06))
+    cells = [among if cell is ours else cell for cell in compared.cells]
+    said = findings(replace(compared, cells=cells))
+    assert "none shows a difference. Only before the correction for 2 comparisons 1 would: " in said
 
 
 def test_nothing_there(tmp_path):

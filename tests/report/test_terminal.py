@@ -54,6 +54,24 @@ def test_in_a_pipe_what_matters_stands_first(names):
     assert all(figure in line for line in rows for figure in FIGURES[1][:4])
 
 
+def test_a_column_is_spared_before_a_table_is_divided():
+    shown = grid(*ONE)._replace(spare=("errors removed", "p (Holm)"))
+    found = " ".join("\n".join(lines(shown, 70)).split())
+    assert found.count("NER, 100") == 1
+    assert "14.93" not in found
+    assert "<0.001*" in found
+    assert "Left out of 70 columns: errors removed." in found
+    assert "14.93" in "\n".join(lines(shown, 120))
+
+
+def test_what_is_bold_is_said_where_it_is_shown():
+    shown = grid(*ONE)._replace(bold_is="the best of its row")
+    assert "Bold" not in "\n".join(lines(shown, 120))
+    console = Console(width=300, file=io.StringIO(), force_terminal=True, color_system="standard")
+    console.print(terminal(shown))
+    assert "Bold: the best of its row." in " ".join(console.file.getvalue().split())
+
+
 def test_groups_stand_above_their_rows_where_room_is_scarce():
     narrow, wide = lines(grid(*TWO), 80), lines(grid(*TWO), 200)
     assert [line.strip() for line in narrow].count("NER, 100 %") == 1
