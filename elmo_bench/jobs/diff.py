@@ -30,12 +30,12 @@ FORMATS = {
     ".json": report.as_json,
     ".txt": report.as_text,
 }
-# What an earlier output begins with.
+# What an earlier output begins with: the table of CSV has words or has not.
 OWN = {
     ".html": f'<!DOCTYPE html>.*"{report.GENERATOR}"',
     ".md": f"# [^\\n]*{report.ABOUT}",
-    ".csv": "example,",
-    ".json": r'\{\s*"a": ',
+    ".csv": f"({','.join(report.HEADS)}|example,{','.join(report.SIDES)})\n",
+    ".json": f'\\{{\\s*"generator": "{report.GENERATOR}"',
     ".txt": f"[^\\n]*{report.ABOUT}",
 }
 TAG = re.compile("O|[BI]-.+")
@@ -133,8 +133,15 @@ def _data(run: Run) -> dict[str, Any]:
 def _options(run: Run, split: str) -> dict[str, Any]:
     """The arguments of the task's `read`: job=evaluate reads every split as a test."""
     is_evaluation = str(run["choices"].get("job._target_")).endswith(".evaluate")
-    options = run["config"]["task"].get("read") or {}
-    return options.get("test" if is_evaluation else split) or {}
+    options: Any = run["config"]["task"]
+    for key in ("read", "test" if is_evaluation else split):
+        options = options.get(key) or {}
+        if not isinstance(options, dict):
+            raise ValueError(
+                f"{run['folder']}/result.json: not a result of elmo-bench: config.task.read is "
+                f"{run['config']['task']['read']!r}, but it has a mapping for each split"
+            )
+    return options
 
 
 def _counts(side: Side, split: str, metric: str) -> Counts:
@@ -186,12 +193,10 @@ def _texts(
 def _examples(cfg: DictConfig, side: Side, counts: Counts) -> tuple[ModuleType, list[Any]]:
     """The task's module, and the examples of the corpus that a run was measured on.
 
-    The run may be a stranger's: it may name a module of tasks, a corpus of conf/data and paths of
-    this machine, and nothing is downloaded.
+    Nothing is downloaded.
     """
     config, data, split = side.run["config"], _data(side.run), cfg.split
-    foreign.check_plain([config["task"], data, config.get("data_dir")], str(side))
-    foreign.check_task(config["task"], str(side))
+    _check_foreign(side)
     asked = cfg.copy()
     OmegaConf.set_struct(asked, False)
     asked.task = config["task"]
@@ -210,6 +215,15 @@ def _examples(cfg: DictConfig, side: Side, counts: Counts) -> tuple[ModuleType, 
             f"{path} does not hold the {len(counts.sentences):,} examples that {side} counted"
         )
     return task, examples
+
+
+def _check_foreign(side: Side) -> None:
+    """Raise ValueError where a run, which may be a stranger's, names more than a module of tasks, a
+    corpus of conf/data and paths of this machine: before anything is read where its config says.
+    """
+    config = side.run["config"]
+    foreign.check_plain([config["task"], _data(side.run), config.get("data_dir")], str(side))
+    foreign.check_task(config["task"], str(side))
 
 
 def _file(cfg: DictConfig, side: Side) -> Path:
@@ -232,6 +246,7 @@ def _file(cfg: DictConfig, side: Side) -> Path:
 
 
 def _predictions(side: Side, split: str, task: ModuleType, examples: Sequence[Any]) -> list[Any]:
+    _check_foreign(side)
     path = side.run["folder"] / "predictions" / f"{split}{side.run['config']['task']['suffix']}"
     if not path.is_file():
         raise FileNotFoundError(

@@ -30,7 +30,7 @@ from .write import markdown_table
 
 SIDES = ("A", "B")
 ABSENT, NOTHING, UNKNOWN = "-", "nothing", "?"  # no such setting; no label; no prediction
-GENERATOR = "elmo-bench diff"  # the mark by which job=diff knows its own pages
+GENERATOR = "elmo-bench diff"  # the mark by which job=diff knows its own files
 ABOUT = ": where two runs differ"  # ends a title
 LONG = 300  # characters of a sentence, or of an example's labels: the terminal has no more
 WIDE = 160  # characters of a line in a text file
@@ -309,6 +309,7 @@ def as_json(difference: Difference) -> str:
     """All of it; figures are fractions of 1, examples are counted from 1."""
     a, b = difference.scores
     content = {
+        "generator": GENERATOR,
         "a": str(difference.runs[0]["folder"]),
         "b": str(difference.runs[1]["folder"]),
         "split": difference.split,

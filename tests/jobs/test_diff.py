@@ -273,6 +273,41 @@ def test_a_result_from_elsewhere(made, root, change):
     assert found["b_better"] == 1
 
 
+def test_one_result_from_elsewhere(made, root, tmp_path):
+    """What it names outside of its folder is not read, whichever side it is on."""
+    ours, theirs = made("a", [0]), made("b/c", [])
+    content = json.loads((theirs / "result.json").read_text())
+    content["config"]["task"]["suffix"] = "/../../../secret"
+    (theirs / "result.json").write_text(json.dumps(content))
+    (theirs / "predictions" / "test").mkdir()
+    (theirs / "predictions" / "test.conll").rename(tmp_path / "b" / "secret")
+    for a, b, its in ((ours, theirs, "b"), (theirs, ours, "a")):
+        found = compared(a, b, root)
+        assert f"says is not shown: {its}=" in found["notes"][0]
+        assert all(one[its] is None for one in found["differing"])
+
+
+@pytest.mark.parametrize("options", [[1], {"test": [1]}])
+def test_a_result_that_says_other_options(made, root, options):
+    a, b = made("a", []), made("b", [])
+    content = json.loads((b / "result.json").read_text())
+    content["config"]["task"]["read"] = options
+    (b / "result.json").write_text(json.dumps(content))
+    with pytest.raises(ValueError, match=r"b/result.json: .*config.task.read is .*a mapping for"):
+        compared(a, b, root)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"), [("x.json", '{"a": [1, 2]}'), ("x.csv", "example,label\n1,PER\n")]
+)
+def test_a_file_of_others_stays(made, root, tmp_path, name, content):
+    a, b = made("a", []), made("b", [])
+    (tmp_path / name).write_text(content)
+    with pytest.raises(ValueError, match=f"{name} is there, and this job has not written it"):
+        compared(a, b, root, output=str(tmp_path / name))
+    assert (tmp_path / name).read_text() == content
+
+
 def test_words_with_markup(made, root):
     """They are shown in every format, and do nothing."""
     a, b = (made(name, []) for name in "ab")
