@@ -33,7 +33,8 @@ def answers(
     on_dev = report(runs, rows, columns, split="dev", title=title, **asked)
     reports = [replace(on_dev, title=_title(title, "compared on dev"))]
     if kept := [run for run in chosen(on_dev) if _measured(run, "test/")]:
-        asked["baseline"] = on_dev.baseline
+        kept_columns = {choice(run, on_dev.columns) for run in kept}
+        asked["baseline"] = on_dev.baseline if on_dev.baseline in kept_columns else None
         on_test = report(kept, on_dev.rows, on_dev.columns, split="test", title=title, **asked)
         about = _title(title, "on test, what dev chose")
         reports.append(replace(on_test, title=about, chosen_among=_alternatives(on_dev)))

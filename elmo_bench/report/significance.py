@@ -20,10 +20,9 @@ from jaxtyping import Float, Int
 from scipy import optimize, stats
 
 LEVEL, POWER = 0.05, 0.8
-FEWEST_PAIRS = (
-    5  # of fewer the paired test finds too much: up to 18 % at 5 % with two, 8 % with three
-)
-MOST_SEEDS = 1_000  # that a design is asked for
+# Of fewer pairs the paired test finds too much: up to 14 % at 5 % with two, 8 % with three.
+FEWEST_PAIRS = 5
+FEWEST_SEEDS, MOST_SEEDS = 3, 1_000  # that a comparison is said to need
 RESAMPLES = 9_999
 AT_ONCE = 4_000_000  # numbers in a block of resamples: 32 MB
 
@@ -51,6 +50,7 @@ class Test(NamedTuple):
     freedom: float  # degrees of freedom of the t distribution
     p: float | None  # two-sided
     interval: tuple[float, float]  # 95 %: the same error and t as p's
+    # With p corrected for all comparisons, as if all others showed nothing (Bonferroni):
     detectable: float | None  # the smallest true difference that this design finds in 80 % of cases
     seeds_needed: int | None  # a side, for 80 % power at the difference seen; None: more seeds
     # alone would not do
@@ -61,10 +61,15 @@ class Test(NamedTuple):
     examples: int
     clusters: int
     runs: tuple[int, int]
+    paired: bool = False  # whether runs of the same seed were compared with each other
 
 
 class Variance(NamedTuple):
-    """The variances of a difference, and their degrees of freedom."""
+    """The variances of a difference, and their degrees of freedom.
+
+    A system's runs cannot differ by less than chance on these examples, which the jackknife knows
+    from many examples: where few runs happen to differ by less, it stands in their place.
+    """
 
     runs: tuple[float, ...]  # between the runs of each system (or of the pairs), for a single run
     counts: tuple[int, ...]  # how many these are
@@ -78,13 +83,23 @@ class Variance(NamedTuple):
 
     @property
     def total(self) -> float:
-        return self.examples + sum(v / n for v, n in zip(self.runs, self.counts, strict=True))
+        return self.examples + sum(self._means())
+
+    def _means(self) -> list[float]:
+        """Of each system, the variance of its runs' mean."""
+        larger = map(max, self.runs, self.noise)
+        return [one / count for one, count in zip(larger, self.counts, strict=True)]
 
     @property
     def freedom(self) -> float:
         """Satterthwaite's (1946) degrees of freedom of the total."""
-        parts = [(v / n, n - 1) for v, n in zip(self.runs, self.counts, strict=True)]
-        parts.append((self.examples, self.clusters - 1))
+        of_examples = self.clusters - 1
+        parts = [(self.examples, of_examples)] + [
+            (mean, count - 1 if runs > noise else of_examples)
+            for mean, count, runs, noise in zip(
+                self._means(), self.counts, self.runs, self.noise, strict=True
+            )
+        ]
         top = max(part for part, _ in parts)
         if not top:
             return math.inf
@@ -96,10 +111,7 @@ class Variance(NamedTuple):
     def shares(self) -> Shares | None:
         if not self.total:
             return None
-        both = sum(
-            min(noise, v) / n
-            for noise, v, n in zip(self.noise, self.runs, self.counts, strict=True)
-        )
+        both = sum(noise / count for noise, count in zip(self.noise, self.counts, strict=True))
         seeds = max(self.total - self.examples - both, 0.0)
         return Shares(seeds / self.total, self.examples / self.total, both / self.total)
 
@@ -122,9 +134,10 @@ def compare(
     clusters: Int[np.ndarray, " N"] | None = None,
     *,
     paired: bool = False,
+    comparisons: int = 1,
     resamples: int = RESAMPLES,
 ) -> Test:
-    """The test of two systems' runs on the same examples.
+    """The test of two systems' runs on the same examples, one of so many comparisons.
 
     Runs and clusters of examples are both drawn from more of their kind. The variance of the
     difference is that between the runs of each system, over their number, plus the covariance of
@@ -164,8 +177,8 @@ def compare(
         freedom=freedom,
         p=p,
         interval=(difference - reach, difference + reach),
-        detectable=None if single else error * noncentrality(freedom),
-        seeds_needed=None if single else seeds_needed(difference, variance),
+        detectable=None if single else error * noncentrality(freedom, comparisons),
+        seeds_needed=None if single else seeds_needed(difference, variance, comparisons),
         shares=None if single else variance.shares,
         p_same_models=same_models(ours, theirs, resamples=resamples),
         p_same_examples=same_examples(left, right),
@@ -173,6 +186,7 @@ def compare(
         examples=num_examples,
         clusters=count,
         runs=(len(left), len(right)),
+        paired=paired,
     )
 
 
@@ -254,13 +268,15 @@ def equal_within(test: Test, region: float) -> bool | None:
 
 
 @lru_cache(maxsize=10_000)
-def noncentrality(freedom: float) -> float:
-    """How many standard errors a true difference must have for 80 % power at 5 %, two-sided.
+def noncentrality(freedom: float, comparisons: int = 1) -> float:
+    """How many standard errors a true difference must have for 80 % power at 5 %, two-sided, in one
+    of so many comparisons.
 
     >>> round(noncentrality(math.inf), 3), round(noncentrality(4.0), 2)
     (2.802, 3.76)
     """
-    limit = float(stats.t.ppf(1 - LEVEL / 2, freedom))
+    level = LEVEL / comparisons
+    limit = float(stats.t.ppf(1 - level / 2, freedom))
     if freedom > 10_000:  # where the noncentral t is the normal
         return limit + float(stats.norm.ppf(POWER))
 
@@ -270,18 +286,18 @@ def noncentrality(freedom: float) -> float:
     return float(optimize.brentq(lacking, 0, 10 * limit))
 
 
-def seeds_needed(difference: float, variance: Variance) -> int | None:
-    """Runs of each system (or pairs) with which a true difference of this size is found in 80 % of
-    cases; None where it takes more than 1,000, as where the examples are too few.
+def seeds_needed(difference: float, variance: Variance, comparisons: int = 1) -> int | None:
+    """Runs of each system (or pairs), three or more, with which a true difference of this size is
+    found in 80 % of cases; None where it takes more than 1,000, as where the examples are too few.
     """
 
     def finds(count: int) -> bool:
         other = variance.with_runs((count,) * len(variance.counts))
-        return abs(difference) >= noncentrality(other.freedom) * math.sqrt(other.total) > 0
+        return abs(difference) >= noncentrality(other.freedom, comparisons) * math.sqrt(other.total)
 
-    if not variance.total or not finds(MOST_SEEDS):
-        return None if variance.total or not difference else 2
-    low, high = 1, MOST_SEEDS
+    if not finds(MOST_SEEDS):
+        return None
+    low, high = FEWEST_SEEDS - 1, MOST_SEEDS
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if finds(middle) else (middle, high)

@@ -298,10 +298,9 @@ def _comparisons(
     asked: Asked,
 ) -> tuple[dict[tuple[Key, Key], Comparison], list[str]]:
     """Every cell of a row that has the baseline against it, and why some are without a test."""
-    compared: dict[tuple[Key, Key], Comparison] = {}
-    flaws: dict[str, list[tuple[str, str]]] = defaultdict(
-        list
-    )  # cells and a folder of each, by why
+    pairs: dict[tuple[Key, Key], tuple[list[Run], list[Run]]] = {}
+    # By why: cells, and a folder of each.
+    flaws: dict[str, list[tuple[str, str]]] = defaultdict(list)
     titles = task_titles(
         run for group in groups.values() for runs in group.values() for run in runs
     )
@@ -313,10 +312,14 @@ def _comparisons(
             flaws[NO_BASELINE].append((name(rows, row, titles), ""))
             continue
         for column in sorted(group.keys() - {baseline}, key=order):
-            compared[row, column], flaw = _compare(group[column], groups[base][baseline], asked)
+            pairs[row, column] = group[column], groups[base][baseline]
+    several = sum(min(map(len, pair)) > 1 for pair in pairs.values())  # that p corrects for
+    compared: dict[tuple[Key, Key], Comparison] = {}
+    for (row, column), pair in pairs.items():
+        compared[row, column], flaw = _compare(*pair, asked, max(1, several))
+        if flaw:
             called = name([*rows, *columns], [*row, *column], titles)
-            if flaw:
-                flaws[flaw.why].append((called, flaw.folder))
+            flaws[flaw.why].append((called, flaw.folder))
     notes = [_note(why, cells) for why, cells in flaws.items()]
     tests = {place: one.test for place, one in compared.items() if one.test is not None}
     tested = {place: test.p for place, test in tests.items() if test.p is not None}
@@ -384,8 +387,10 @@ class Flaw(NamedTuple):
     folder: str = ""
 
 
-def _compare(runs: list[Run], base: list[Run], asked: Asked) -> tuple[Comparison, Flaw | None]:
-    """The comparison, and why it is without a test if it is."""
+def _compare(
+    runs: list[Run], base: list[Run], asked: Asked, comparisons: int
+) -> tuple[Comparison, Flaw | None]:
+    """The comparison, one of so many, and why it is without a test if it is."""
     means = [
         statistics.fmean(figure_of(run, asked.metric, asked.split) for run in group)
         for group in (runs, base)
@@ -404,8 +409,8 @@ def _compare(runs: list[Run], base: list[Run], asked: Asked) -> tuple[Comparison
                 f"{len(runs)} + {len(base)} runs"
             )
     examples = [examples_of(run, asked.metric, asked.split) for run in (*runs, *base)]
-    if found := _incomparable([*runs, *base], examples, asked.split):
-        return plain, found._replace(why=f"no test, since {found.why}")
+    if why := _incomparable([*runs, *base], examples, asked.split):
+        return plain, why._replace(why=f"no test, since {why.why}")
     ours, theirs = (
         np.stack([one.counts for one in part])
         for part in (examples[: len(runs)], examples[len(runs) :])
@@ -413,8 +418,9 @@ def _compare(runs: list[Run], base: list[Run], asked: Asked) -> tuple[Comparison
     clusters = examples[0].clusters
     if len(set(clusters.tolist())) < 2:
         return plain, Flaw(f"no test, since all of {asked.split} is one cluster of examples")
-    test = compare(ours, theirs, clusters, paired=asked.paired)
-    test = test._replace(examples=examples[0].number)
+    test = compare(ours, theirs, clusters, paired=asked.paired, comparisons=comparisons)
+    if not test.error:
+        return plain, Flaw("no test, since the figure varies neither with seeds nor with examples")
     within = asked.equal_within
     return (
         plain._replace(test=test, equal=None if within is None else equal_within(test, within)),
@@ -423,14 +429,15 @@ def _compare(runs: list[Run], base: list[Run], asked: Asked) -> tuple[Comparison
 
 
 class Examples(NamedTuple):
-    """Which sentences a run was measured on, their counts, which cluster each belongs to, and how
-    many examples these are.
-    """
+    """Which sentences a run was measured on, their counts, and which cluster each belongs to."""
 
     sentences: UInt[np.ndarray, " N"]
     counts: Float[np.ndarray, "N S 4"]
     clusters: Int[np.ndarray, " N"]
-    number: int
+
+    @property
+    def number(self) -> int:
+        return len(self.sentences)
 
 
 def _incomparable(runs: Sequence[Run], examples: Sequence[Examples], split: str) -> Flaw | None:
@@ -453,16 +460,15 @@ def _incomparable(runs: Sequence[Run], examples: Sequence[Examples], split: str)
 
 
 def examples_of(run: Run, metric: str | None, split: str) -> Examples:
-    """What a run counted; what was counted on the same sentences (a predicate each, say) stands
-    together.
-    """
+    """What a run counted, in an order that does not depend on that of its corpus's file."""
     read = read_counts(run["folder"] / "counts" / f"{split}.npz", _name(run, metric))
     if read is None:
         none = np.zeros(0, dtype=np.uint64)
-        return Examples(none, np.zeros((0, 1, 4)), none.astype(np.int64), 0)
-    sentences, first, places = np.unique(read.sentences, return_index=True, return_inverse=True)
-    # A result of an earlier version has no clusters: each of its examples is one.
-    groups = places if read.groups is None else read.groups
-    counts = np.zeros((len(sentences), *read.rows.shape[1:]))
-    np.add.at(counts, places, read.rows)
-    return Examples(sentences, counts, groups[first].astype(np.int64), len(read.sentences))
+        return Examples(none, np.zeros((0, 1, 4)), none.astype(np.int64))
+    order = np.argsort(read.sentences, kind="stable")
+    sentences = read.sentences[order]
+    # A result of an earlier version has no groups: there, what shares its sentences is one.
+    groups = (
+        np.unique(sentences, return_inverse=True)[1] if read.groups is None else read.groups[order]
+    )
+    return Examples(sentences, read.rows[order], groups.astype(np.int64))

@@ -228,6 +228,7 @@ TESTED = (
     "seeds_needed",
     "p_same_models",
     "p_same_examples",
+    "paired",
     "correlation",
     "examples",
     "clusters",

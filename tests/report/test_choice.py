@@ -75,6 +75,13 @@ def test_without_figures_on_one_of_them(tmp_path):
     assert only.split == "dev"
 
 
+def test_a_baseline_that_only_dev_has(tmp_path):
+    run(tmp_path / "none", "none", 1, metrics=["val"])
+    on_dev, on_test = answered(tmp_path, ["top", "all"])
+    assert (on_dev.baseline, on_test.baseline) == (("none",), None)
+    assert [cell.column for cell in on_test.cells] == [("all",)]
+
+
 def test_what_is_asked_for_is_given(tmp_path):
     for mix in FIGURES:
         run(tmp_path / mix, mix, 1)

@@ -27,7 +27,7 @@ from elmo_bench.report.grids import limit, most, p_value, tables
 from elmo_bench.report.guide import findings, reading
 from elmo_bench.report.published import published
 from elmo_bench.report.result import print_metrics, rate
-from elmo_bench.report.significance import Shares, compare
+from elmo_bench.report.significance import Shares, compare, noncentrality
 from elmo_bench.report.table import examples_of
 
 PAPERS = {"ner": "conll2003", "srl": "ontonotes5", "snli": "snli"}  # the paper's corpora
@@ -755,6 +755,40 @@ def test_runs_of_the_same_seed_are_compared_where_asked(tmp_path):
         test, notes = test_of(*left_out)
         assert test == test_of(*left_out, paired=False)[0]
         assert "not paired, which takes 5 seeds or more that both sides share" in notes[0]
+
+
+def test_without_variance_there_is_no_test(tmp_path):
+    """Runs that get nothing right show nothing, not that they are equal; they count for no other."""
+    rng = np.random.default_rng(1)
+    for mix, chance in (("none", 0.0), ("top", 0.0), ("all", 0.5)):
+        for seed in (1, 2, 3):
+            right = rng.random(50) < chance
+            result(tmp_path / f"{mix}{seed}", right.mean(), seed, right, elmo_mix=mix)
+    runs = collect([tmp_path])
+    found = report(runs, None, ["elmo.mix"], baseline=("none",), equal_within=0.01)
+    top, both = by_column(found)["top"].comparison, by_column(found)["all"].comparison
+    assert top == (0.0, 0.0, None, None, None)
+    assert both.p_holm == both.test.p < 0.05
+    assert "no test, since the figure varies neither with seeds nor with examples" in found.notes[0]
+
+
+def test_power_is_of_the_corrected_test(tmp_path):
+    """A table of three comparisons finds less than one of a single comparison."""
+    rng = np.random.default_rng(2)
+    for mix, chance in (("none", 0.5), ("top", 0.6), ("all", 0.6), ("uniform", 0.6)):
+        for seed in (1, 2, 3):
+            right = rng.random(80) < chance
+            result(tmp_path / f"{mix}{seed}", right.mean(), seed, right, elmo_mix=mix)
+    runs = collect([tmp_path])
+    alone = where(runs, {"elmo.mix": "top"}) + where(runs, {"elmo.mix": "none"})
+    one, three = (
+        by_column(report(some, None, ["elmo.mix"], baseline=("none",)))["top"].comparison.test
+        for some in (alone, runs)
+    )
+    assert one.p == three.p
+    ratio = noncentrality(one.freedom, 3) / noncentrality(one.freedom)
+    assert three.detectable / one.detectable == pytest.approx(ratio)
+    assert three.seeds_needed > one.seeds_needed
 
 
 def test_no_star_from_a_single_seed(tmp_path):

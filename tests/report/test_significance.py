@@ -14,6 +14,7 @@ from elmo_bench.report.significance import (
     Variance,
     by_cluster,
     compare,
+    covariance,
     equal_within,
     fewest,
     figure,
@@ -22,6 +23,7 @@ from elmo_bench.report.significance import (
     same_examples,
     same_models,
     seeds_needed,
+    without_each,
 )
 
 
@@ -109,6 +111,16 @@ def test_one_collapsed_seed():
     assert test.shares.seeds > 0.9
 
 
+def test_the_error_is_never_below_that_of_the_examples():
+    """Runs that happen to differ by less than chance on the examples are no proof of small noise."""
+    setting = Setting("accuracy", runs=2, taste=1.0)
+    for seed in range(40):
+        ours, theirs = pair(setting, seed)
+        change = without_each(ours).mean(0) - without_each(theirs).mean(0)
+        of_examples = math.sqrt(covariance(change[None])[0, 0])
+        assert compare(ours, theirs, resamples=0).error > of_examples - 1e-12
+
+
 def test_clusters():
     """Examples that come five times each, in clusters, say no more than once each."""
     ours, theirs = pair(Setting("accuracy", examples=80, runs=3, taste=1.0), seed=2)
@@ -161,6 +173,8 @@ def test_equal_within():
 def test_power():
     """Of a normal, 1.96 + 0.84 standard errors; of few degrees of freedom by simulation."""
     assert noncentrality(math.inf) == pytest.approx(stats.norm.ppf([0.975, 0.8]).sum())
+    bonferroni = stats.norm.ppf([1 - 0.025 / 12, 0.8]).sum()
+    assert noncentrality(math.inf, 12) == pytest.approx(bonferroni)
     rng = np.random.default_rng(2)
     t = (noncentrality(3.0) + rng.normal(size=40_000)) / np.sqrt(rng.chisquare(3, 40_000) / 3)
     assert np.mean(abs(t) > stats.t.ppf(0.975, 3)) == pytest.approx(0.8, abs=0.01)
@@ -172,7 +186,7 @@ def test_seeds_needed():
     for difference in (0.1, 0.03, 0.02):
         enough = (
             count
-            for count in range(2, 1000)
+            for count in range(3, 1000)
             if abs(difference)
             >= noncentrality((other := variance.with_runs((count, count))).freedom)
             * math.sqrt(other.total)
@@ -180,6 +194,8 @@ def test_seeds_needed():
         assert seeds_needed(difference, variance) == next(enough)
     assert seeds_needed(0.008, variance) is None
     assert seeds_needed(0.0, variance) is None
+    assert seeds_needed(0.5, variance) == 3  # two are too few for the level
+    assert seeds_needed(0.03, variance, 12) > seeds_needed(0.03, variance)
 
 
 def test_fewest_against_every_exchange():
