@@ -4,7 +4,9 @@ Agarwal et al. (2021, Deep Reinforcement Learning at the Edge of the Statistical
 are brought to one scale, then aggregated over runs and tasks, and intervals come from a bootstrap
 that draws runs anew within each task. The tasks stay: what is said is said of them alone. Our scale
 is the share of the gap that is closed: 0 is the mean of the baseline in a row, 1 the mean of the
-row's best column; both are taken as they are, as rliable takes the scores that it is given.
+row's best column; both are taken as they are, as rliable takes the scores that it is given. A gap
+that may be chance is no scale, and the bootstrap, which keeps it fixed, would not know that: such
+rows have no share.
 
 Axes: P resamples, C columns.
 """
@@ -18,11 +20,13 @@ from scipy import stats
 
 from .grid import Grid
 from .names import as_written, name, names, task_titles
-from .table import Key, Report
+from .significance import LEVEL as P_BELOW
+from .table import Cell, Key, Report
 
 RESAMPLES = 9_999
 LEVEL = 0.95
 TRIMMED = 0.25  # of the scores, at each end
+ROWS = 5  # of so many rows each is less than that
 GAP, IQM, BETTER, RANK = "gap closed", "IQM", "P(better)", "mean rank"  # heads
 CORPUS = ("task.name", "data.name")  # what tells rows apart that may be taken together
 Interval = tuple[float, float]
@@ -53,7 +57,7 @@ class Across(NamedTuple):
     columns: list[Aggregate]
     rows: int
     baseline: Key | None  # None also where some row lacks it
-    without_gap: list[Key]  # rows whose baseline is the best: they have no share
+    without_gap: list[Key]  # rows whose best is not surely above the baseline: without a share
     incomplete: list[Key]  # columns that some row lacks
 
 
@@ -71,11 +75,14 @@ def across(report: Report, *, resamples: int = RESAMPLES, seed: int = 0) -> Acro
     rng = np.random.default_rng(seed)
     drawn = {column: _drawn(scores, resamples, rng) for column, scores in figures.items()}
     baseline = report.baseline if report.baseline in figures else None
-    gaps = _gaps([*figures.values()], None if baseline is None else figures[baseline])
-    open_rows = [k for k, (start, end) in enumerate(gaps) if end > start]
+    gaps = {
+        k: gap
+        for k, row in enumerate(rows)
+        if (gap := _gap([cells[row, column] for column in shared], baseline))
+    }
 
     def scaled(scores: Scores) -> Scores:
-        return [(scores[k] - gaps[k][0]) / (gaps[k][1] - gaps[k][0]) for k in open_rows]
+        return [(scores[k] - start) / (end - start) for k, (start, end) in gaps.items()]
 
     def estimate(aggregate: Callable[..., Numbers], *keys: Key) -> Estimate:
         value = float(aggregate(*(figures[key] for key in keys)))
@@ -87,18 +94,18 @@ def across(report: Report, *, resamples: int = RESAMPLES, seed: int = 0) -> Acro
     are_several = all(len(runs) > 1 for scores in figures.values() for runs in scores)
     aggregates = []
     for number, column in enumerate(shared):
-        has_share = baseline is not None and open_rows
+        has_share = baseline is not None and gaps
         against = None if baseline in (None, column) else baseline
         aggregates.append(
             Aggregate(
                 column,
                 estimate(lambda scores: mean(scaled(scores)), column) if has_share else None,
-                estimate(lambda scores: iqm(scaled(scores)), column) if open_rows else None,
+                estimate(lambda scores: iqm(scaled(scores)), column) if gaps else None,
                 None if against is None else estimate(improvement, column, against),
                 _interval(ranks[number]) if are_several else None,
             )
         )
-    without_gap = [row for k, row in enumerate(rows) if k not in open_rows]
+    without_gap = [row for k, row in enumerate(rows) if k not in gaps]
     incomplete = [column for column in columns if column not in shared]
     return Across(aggregates, len(rows), baseline, without_gap, incomplete)
 
@@ -150,13 +157,17 @@ def _drawn(
     return [runs[rng.integers(len(runs), size=(resamples, len(runs)))] for runs in scores]
 
 
-def _gaps(columns: Sequence[Scores], baseline: Scores | None) -> list[Interval]:
-    """Of each task the baseline's mean and the best one; without a baseline, figures stay."""
+def _gap(cells: Sequence[Cell], baseline: Key | None) -> Interval | None:
+    """The means of a row's baseline and of its best cell; None where that is not surely above: by
+    the report's test where it has a p, else by the means. Without a baseline, figures stay.
+    """
     if baseline is None:
-        return [(0.0, 1.0)] * len(columns[0])
-    best = np.max([[runs.mean() for runs in scores] for scores in columns], 0)
-    starts = [runs.mean() for runs in baseline]
-    return list(zip(starts, best, strict=True))
+        return 0.0, 1.0
+    means = {cell.column: cell.mean for cell in cells}
+    best = max(cells, key=lambda cell: (cell.mean, cell.column == baseline))
+    p = best.comparison.test.p if best.comparison and best.comparison.test else None
+    is_above = best.column != baseline if p is None else p < P_BELOW
+    return (means[baseline], best.mean) if is_above else None
 
 
 def _interval(values: Float[np.ndarray, " P"]) -> Interval:
@@ -201,12 +212,13 @@ def _kind(report: Report) -> str:
 def _caption(report: Report, result: Across, heads: Collection[str]) -> Iterator[str]:
     """What each head means, and what is left out."""
     kind, scores = _kind(report), "shares" if GAP in heads else "figures"
+    are_many = result.rows - len(result.without_gap) >= ROWS
     titles = task_titles(run for cell in report.cells for run in cell.runs)
     about = {
         GAP: f"{GAP}: 0 is the baseline and 100 the best setting of a row; the mean of that over "
         f"the {kind}; far outside of these it comes from a row with a small gap",
-        IQM: f"{IQM}: the mean of all runs' {scores} without the lowest and the highest quarter, "
-        "so that no single run and no single row decides",
+        IQM: f"{IQM}: the mean of all runs' {scores} without the lowest and the highest quarter"
+        + ", so that no single run and no single row decides" * are_many,
         BETTER: f"{BETTER}: how often a run is better than one of the baseline, ties by halves; "
         "50 is no difference",
         RANK: f"{RANK}: 1 is the best of a row; the mean over the {kind} lies in this interval",
@@ -216,12 +228,20 @@ def _caption(report: Report, result: Across, heads: Collection[str]) -> Iterator
         "In brackets and for ranks: 95 % intervals from drawing the runs of each row anew "
         "(stratified bootstrap; Agarwal et al. 2021). They speak of other seeds, not of other "
         f"{kind} or examples, and are somewhat narrow with fewer than five runs."
-        if any(each.iqm and each.iqm.interval for each in result.columns)
+        if any(
+            estimate and estimate.interval
+            for each in result.columns
+            for estimate in (each.iqm, each.improvement)
+        )
         else "No intervals: they need two runs or more in each row."
     )
-    if GAP in heads and result.without_gap:
+    if result.without_gap:
         rows = "; ".join(name(report.rows, row, titles) for row in result.without_gap)
-        yield f"Not in {GAP} and {IQM}, since nothing is better than the baseline there: {rows}."
+        yield (
+            f"{'Not in' if GAP in heads else 'Without'} {GAP} and {IQM}, since the best setting is "
+            f"not surely above the baseline (p below {P_BELOW}; by the means where there is no p): "
+            f"{rows}."
+        )
     if result.incomplete:
         columns = "; ".join(name(report.columns, key, titles) for key in result.incomplete)
         yield f"Left out, since not every row has them: {columns}."
@@ -244,7 +264,7 @@ def records(report: Report) -> list[dict[str, Any]]:
         return []
     return [
         dict(zip(report.columns, each.column, strict=True))
-        | {"rows": result.rows}
+        | {"rows": result.rows, "rows_with_gap": result.rows - len(result.without_gap)}
         | _flat("gap_closed", each.share)
         | _flat("iqm", each.iqm)
         | _flat("p_better", each.improvement)

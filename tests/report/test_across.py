@@ -1,11 +1,12 @@
 """Tasks together: rliable's figures, and what is done where it has none."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from elmo_bench.report import across, report
+from elmo_bench.report import across, report, significance
 from elmo_bench.report.across import improvement, iqm, mean, mean_ranks
 
 # Runs x tasks, and what rliable 1.2.0 (arch 7.2.0, numpy 2.4.6, scipy 1.17.1) says of them, from
@@ -122,11 +123,56 @@ def test_where_the_baseline_is_the_best():
     assert result["mini"].ranks == (1.5, 1.5)
     grid = across.grid(reported(columns))
     assert (
-        "Not in gap closed and IQM, since nothing is better than the baseline there: b."
-        in grid.caption
+        "Not in gap closed and IQM, since the best setting is not surely above the baseline (p "
+        "below 0.05; by the means where there is no p): b." in grid.caption
     )
+    assert "no single row decides" not in grid.caption
     nowhere = reported({"none": columns["none"], "mini": {"a": [0.1, 0.1], "b": [0.1, 0.1]}})
-    assert across.grid(nowhere).heads == ["", "P(better)", "mean rank"]
+    grid = across.grid(nowhere)
+    assert grid.heads == ["", "P(better)", "mean rank"]
+    assert "Without gap closed and IQM, since" in grid.caption
+    assert "In brackets and for ranks: 95 % intervals" in grid.caption
+
+
+def with_p(report, ps):
+    """A report whose comparisons have these p, by column and row."""
+    test = significance.compare(np.ones((2, 3, 1, 4)), np.ones((2, 3, 1, 4)), resamples=1)
+    cells = [
+        replace(cell, comparison=cell.comparison._replace(test=test._replace(p=ps[where])))
+        if (where := (cell.column[0], cell.row[0])) in ps
+        else cell
+        for cell in report.cells
+    ]
+    return replace(report, cells=cells)
+
+
+def test_a_gap_that_may_be_chance_is_no_scale():
+    """The best of a row is surely above the baseline by the report's test, or it has no share."""
+    columns = {
+        "none": {"a": [0.2, 0.4], "b": [0.50, 0.51]},
+        "mini": {"a": [0.4, 0.6], "b": [0.51, 0.51]},
+        "books": {"a": [0.7, 0.7], "b": [0.1, 0.2]},
+    }
+    plain = reported(columns)
+    assert across.across(plain).without_gap == []
+    assert across.across(plain).columns[1].share.value < -30  # of a gap of half a point in b
+    result = across.across(with_p(plain, {("mini", "b"): 0.7, ("mini", "a"): 0.7}))
+    assert result.without_gap == [("b",)]
+    assert [each.share.value for each in result.columns] == pytest.approx([0, 1, 0.5])
+    assert result.columns[0].share.interval == pytest.approx((-0.25, 0.25))
+    assert across.across(with_p(plain, {("mini", "b"): 0.049})).without_gap == []
+    # Of a single run nothing is known: the means say it.
+    assert across.across(with_p(plain, {("mini", "b"): None})).without_gap == []
+    (none, *_) = across.records(with_p(plain, {("mini", "b"): 0.05}))
+    assert (none["rows"], none["rows_with_gap"]) == (2, 1)
+
+
+def test_no_single_row_decides_where_there_are_five():
+    for count, decides in ((4, True), (5, False)):
+        rows = {f"t{k}": [0.5, 0.6] for k in range(count)}
+        best = {row: [0.7, 0.7] for row in rows}
+        caption = across.grid(reported({"none": rows, "mini": best})).caption
+        assert ("no single row decides" not in caption) is decides
 
 
 def test_tasks_with_other_numbers_of_runs_count_the_same():
