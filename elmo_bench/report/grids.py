@@ -3,21 +3,24 @@ shown at all, and the paper's figures beside.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from elmo_bench.runs import Run
+from elmo_bench.runs import number as as_number
 
 from . import across
 from .grid import Grid, without
-from .names import as_written, axis, metric_title, name, names, task_titles, value
+from .names import NONE, as_written, axis, metric_title, name, names, task_titles, value
 from .published import corpus, is_of_the_paper
 from .significance import LEVEL, Shares, Test
 from .table import Cell, Key, Report, base_row, examples_of, order
 
 MEANS = "mean ± standard deviation (runs)"
 ALIKE = 0.1  # shares of the noise that differ by less
-HELPS = {"seeds": "more seeds", "examples": "more test data", "both": "either"}
+HARDLY = 0.8  # of the noise: if examples cause more, more seeds hardly help
+FEW = 5  # runs a side with fewer tell its noise roughly
 SHOWN = 2  # so many settings of rows have a column each; more share one
 ERRORS = "errors removed"
 PAPER = "Peters et al. (2018)"
@@ -74,6 +77,7 @@ class Words(NamedTuple):
         runs = [run for cell in report.cells for run in cell.runs]
         titles = task_titles(runs)
         rows = list(dict.fromkeys(cell.row for cell in report.cells))
+        parts = _common_fraction(runs, [*report.rows, *report.columns])
         places = [k for k in range(len(report.rows)) if len({row[k] for row in rows}) > 1]
         same = [k for k in range(len(report.rows)) if k not in places and rows]
         keys = [report.rows[k] for k in places]
@@ -81,7 +85,9 @@ class Words(NamedTuple):
         return cls(
             titles=titles,
             constant=name(
-                [report.rows[k] for k in same], [rows[0][k] for k in same if rows], titles
+                [*(report.rows[k] for k in same), *parts],
+                [*(rows[0][k] for k in same if rows), *parts.values()],
+                titles,
             ),
             keys=keys,
             heads=[axis(key) for key in keys] if len(keys) <= SHOWN else ["setting"],
@@ -99,7 +105,7 @@ class Words(NamedTuple):
 
     def row(self, key: Key) -> str:
         """A row in a sentence."""
-        return ", ".join(self.rows[key])
+        return ", ".join(text for text in self.rows[key] if text != NONE)
 
     def title(self, report: Report, what: str) -> str:
         about = f"{report.split} {self.figure}, {what}"
@@ -107,6 +113,16 @@ class Words(NamedTuple):
             return about[:1].upper() + about[1:]
         about = ", ".join(filter(None, (self.constant, about)))
         return f"{report.title}: {about}" if report.title else about
+
+
+def _common_fraction(runs: Sequence[Run], keys: Sequence[str]) -> dict[str, str]:
+    """The share of the training set that all runs were trained on, if it is only a part and no key
+    of the report says so.
+    """
+    shares = {run["choices"].get("fraction", "1") for run in runs}
+    (share,) = shares if len(shares) == 1 else ("1",)
+    is_part = "fraction" not in keys and (as_number(share) or 1) < 1
+    return {"fraction": share} if is_part else {}
 
 
 def _figures(report: Report, runs: Sequence[Run], titles: Mapping[str, str]) -> tuple[str, str]:
@@ -171,7 +187,7 @@ def means(report: Report, words: Words) -> Grid:
         left,
         hover | _hover(report, words, shown),
         _sentences(
-            f"Rows: {_and(words.heads)}. Columns: {_and(map(axis, report.columns))}.",
+            f"Rows: {_and(map(axis, words.keys))}. Columns: {_and(map(axis, report.columns))}.",
             f"*: differs from {words.columns[report.baseline or ()]}, p below {LEVEL}."
             if stars
             else "",
@@ -313,7 +329,8 @@ def power(report: Report, words: Words) -> Grid:
         "noise: both",
         "what would help",
     ]
-    limits = [limit(test.shares) for _, test in cells if test.shares]
+    shares = [test.shares for _, test in cells if test.shares]
+    few = any(min(test.runs) < FEW for _, test in cells)
     grid = by_cell(
         report,
         words,
@@ -322,25 +339,32 @@ def power(report: Report, words: Words) -> Grid:
         words.title(report, "what so many runs and examples can show"),
         _sentences(
             "Smallest found: the smallest true difference, in points, that the design finds (p "
-            f"below {LEVEL}) in 80 % of cases.",
+            f"below {LEVEL}{after_correction(len(cells))}) in 80 % of cases.",
             "Runs needed: on each side, for 80 % if the true difference is the one seen; "
             "none: more runs alone would not do.",
-            "Noise: where the variance of the difference comes from, percent.",
-            most(limits),
+            "Noise: where the variance of the difference comes from, percent"
+            + (f"; a rough estimate from fewer than {FEW} runs a side." if few else "."),
+            most(shares, report.split),
         ),
     )
     for row, (_, test) in zip(grid.rows, cells, strict=True):
         needed = "none" if test.seeds_needed is None else f"{test.seeds_needed:,}"
         row += [points(test.detectable), needed]
-        row += [""] * 4 if test.shares is None else _noise(test.shares)
-    if len({*limits}) == 1:  # which the caption says
+        row += [""] * 4 if test.shares is None else _noise(test.shares, report.split)
+    if len({*map(limit, shares)}) == 1:  # which the caption says
         for row in grid.rows:
             row[-1] = ""
     return without_empty(grid)
 
 
-def _noise(shares: Shares) -> list[str]:
-    return [*(f"{100 * share:.0f}" for share in shares), HELPS[limit(shares)]]
+def after_correction(count: int) -> str:
+    """At which level differences are found, of so many comparisons."""
+    return f" after the correction for {count} comparisons" if count > 1 else ""
+
+
+def _noise(shares: Shares, split: str) -> list[str]:
+    helps = {"seeds": "more seeds", "examples": f"more {split} data", "both": "either"}
+    return [*(f"{100 * share:.0f}" for share in shares), helps[limit(shares)]]
 
 
 def limit(shares: Shares) -> str:
@@ -350,10 +374,12 @@ def limit(shares: Shares) -> str:
     return "seeds" if shares.seeds > shares.examples else "examples"
 
 
-def most(limits: Sequence[str]) -> str:
+def most(shares: Sequence[Shares], split: str) -> str:
     """One sentence of advice for several comparisons; "" where they have no more than half in
     common.
     """
+    limits = [*map(limit, shares)]
+    alone = all(one.examples > HARDLY for one in shares if limit(one) == "examples")
     ((kind, count),) = Counter(limits).most_common(1) or [("", 0)]
     if 2 * count <= len(limits):
         return ""
@@ -361,11 +387,12 @@ def most(limits: Sequence[str]) -> str:
     noise, advice = {
         "seeds": ("is between seeds", "more seeds would show smaller differences"),
         "examples": (
-            "is in the choice of test examples",
-            "more test data would show smaller differences, more seeds hardly",
+            f"is in the choice of {split} examples",
+            f"more {split} data would show smaller differences, more seeds "
+            + ("hardly" if alone else "less"),
         ),
         "both": (
-            "is between seeds and in the choice of test examples alike",
+            f"is between seeds and in the choice of {split} examples alike",
             "more of either would show smaller differences",
         ),
     }[kind]
@@ -404,27 +431,45 @@ def paper(report: Report, words: Words) -> Grid:
 
 
 def sizes(report: Report, words: Words) -> str:
-    """A sentence on how many examples the figures are of."""
-    rows = {cell.row: _size(test.examples, test.clusters) for cell, test in tests(report)}
+    """A sentence on how many examples the figures are of, by as little as tells sizes apart."""
+    measured = [*_sizes(report)]
+    if not measured:
+        return ""
+    labels: list[Callable[[Cell], str]] = [lambda cell: "", lambda cell: _task(cell, words)]
+    keys = [*report.rows, *report.columns]
+    labels += [partial(_value_of, number=k, key=key) for k, key in enumerate(keys)]
+    labels.append(lambda cell: ", ".join((words.row(cell.row), words.columns[cell.column])))
+    for label in labels:
+        named = {(label(cell), size) for cell, size in measured}
+        if len({text for text, _ in named}) == len(named):
+            break
+    listed = "; ".join(f"{text} {size}".strip() for text, size in sorted(named))
+    return f"{report.split.capitalize()} examples: {listed}."
+
+
+def _sizes(report: Report) -> Iterator[tuple[Cell, str]]:
+    """Cells and how many examples they were measured on; a baseline's are those of its tests."""
+    tested = {cell.row for cell, _ in tests(report)}
     for cell in report.cells:
-        if cell.row not in rows:
+        if cell.comparison and cell.comparison.test:
+            yield cell, _size(cell.comparison.test.examples, cell.comparison.test.clusters)
+        elif cell.column != report.baseline or cell.row not in tested:
             read = examples_of(cell.runs[0], report.metric, report.split)
             if read.number:
-                rows[cell.row] = _size(read.number, len({*read.clusters.tolist()}))
-    if not rows:
-        return ""
-    examples = f"{report.split.capitalize()} examples"
-    for count in range(len(words.heads) + 1):  # as few names as tell them apart
-        named = {(", ".join(words.rows[row][:count]), size) for row, size in rows.items()}
-        by_name = dict(sorted(named))
-        if len(by_name) == len(named):
-            break
-    listed = "; ".join(f"{name} {size}".strip() for name, size in by_name.items())
-    return f"{examples}: {listed}."
+                yield cell, _size(read.number, len({*read.clusters.tolist()}))
+
+
+def _task(cell: Cell, words: Words) -> str:
+    return words.titles[cell.runs[0]["config"]["task"]["name"]]
+
+
+def _value_of(cell: Cell, number: int, key: str) -> str:
+    return value(key, [*cell.row, *cell.column][number])
 
 
 def _size(examples: int, clusters: int) -> str:
-    return f"{examples:,}" + (f" in {clusters:,} clusters" if clusters < examples else "")
+    s = "s" * (clusters > 1)
+    return f"{examples:,}" + (f" in {clusters:,} cluster{s}" if clusters < examples else "")
 
 
 def without_empty(grid: Grid) -> Grid:

@@ -8,19 +8,22 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from elmo_bench.runs import Run, read_counts
+from elmo_bench.runs import Run, number, read_counts
 
 from .choice import searched
 from .grid import Grid
-from .grids import Words, heads, points, tests
+from .grids import Words, after_correction, heads, points, tests
 from .names import axis, metric_title, task_titles, value
 from .provenance import commands
 from .significance import LEVEL
 from .table import SPLITS, Report, order
 
 UNKNOWN = "not known"
-NOTHING_ELSE = "nothing beside what the tables compare"
+NOTHING_ELSE = (
+    "among these runs nothing beside what the tables compare; add what you searched elsewhere"
+)
 DIGITS = 12  # of a hash
+READ = ("encoder.weights", "encoder.vectors")  # the file that an encoder mostly is
 
 
 class Origin(NamedTuple):
@@ -169,13 +172,28 @@ def _data(runs: Sequence[Run]) -> list[str]:
     """How many examples each corpus has."""
     listed = []
     for group, name in zip(_by_corpus(runs).values(), _corpora(runs), strict=True):
-        sizes = [f"{_span(train)} for training"] if (train := [*_trained_on(group)]) else []
+        sizes = [f"{_read(group)} for training"] if any(_trained_on(group)) else []
         for split in SPLITS:
             if size := _measured_on(group, split):
                 sizes.append(f"{size:,} for {split}")
         if sizes:
             listed.append(f"{name} has {_and(sizes)}")
     return listed
+
+
+def _read(runs: Sequence[Run]) -> str:
+    """How many training examples runs have read, by which share of the training set it was."""
+    parts: dict[str, list[Run]] = defaultdict(list)
+    for run in runs:
+        if run["epochs"]:
+            parts[run["choices"].get("fraction", "1")].append(run)
+    ordered = sorted(parts.items(), key=lambda part: order((part[0],)))
+    if all(number(share) == 1 for share in parts):
+        return _span(_trained_on(runs))
+    return _and(
+        f"{_span(_trained_on(group))} ({value('fraction', share)} of the training set)"
+        for share, group in ordered
+    )
 
 
 def _trained_on(runs: Iterable[Run]) -> Iterator[int]:
@@ -242,14 +260,14 @@ def _on_dev(reports: Sequence[Report]) -> str:
 def _encoders(runs: Sequence[Run]) -> list[str]:
     encoders: dict[str, set[str]] = defaultdict(set)
     for run in runs:
-        config = run["config"].get("encoder", {})
+        config, inputs = run["config"].get("encoder", {}), run.get("inputs", {})
         name = str(run["choices"].get("encoder.name", "none"))
         if name == "none" or run["choices"].get("elmo.mix") == "none":
             continue
         about = {
             "model": config.get("model"),
             "revision": config.get("revision"),
-            "sha256": str(run.get("inputs", {}).get("encoder.weights", ""))[:DIGITS],
+            "sha256": next((inputs[file][:DIGITS] for file in READ if file in inputs), ""),
         }
         said = [f"{key} {text}" for key, text in about.items() if text]
         said += [] if config.get("pretrained", True) else ["random weights"]
@@ -285,7 +303,10 @@ def _choice(reports: Sequence[Report]) -> str:
             "it and the baseline"
         )
     splits = _and(dict.fromkeys(report.split for report in reports))
-    return f"nothing was chosen: all settings are compared on {splits}"
+    return (
+        f"among these runs nothing was chosen: all settings are compared on {splits}; add what you "
+        "chose elsewhere"
+    )
 
 
 def _best(runs: Sequence[Run]) -> str:
@@ -296,7 +317,8 @@ def _best(runs: Sequence[Run]) -> str:
     patient = min(map(int, patience)) < max(map(int, most))
     early = f", or after {_span(map(int, patience))} without a better one" * patient
     return (
-        f"the epoch that is best on dev (training ends after {_span(map(int, most))} epochs{early})"
+        "the epoch that is best on dev (training ends after "
+        f"{_span(map(int, most))} epoch{'s' * (max(map(int, most)) > 1)}{early})"
     )
 
 
@@ -331,7 +353,10 @@ def _power(reports: Sequence[Report]) -> str:
         return ""
     ends = dict.fromkeys((points(min(least)), points(max(least))))
     several = ", depending on the comparison" if len(ends) > 1 else ""
-    return f"a true difference of {' to '.join(ends)} points{several}"
+    counts = {
+        after_correction(sum(test.p is not None for _, test in tests(report))) for report in reports
+    }
+    return f"a true difference of {' to '.join(ends)} points{max(counts, key=len)}{several}"
 
 
 def _devices(runs: Sequence[Run]) -> str:

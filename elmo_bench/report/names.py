@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from elmo_bench.runs import Run, number
 
+NONE = "–"  # what a table has in its place
 NOTHING = "-"  # the value of a key that a run does not have, or that does nothing in it
 BASELINE = "no encoder"
 
@@ -147,6 +148,8 @@ SETTINGS = {
 def _setting(key: str) -> Setting:
     if key in SETTINGS:
         return SETTINGS[key]
+    if key.startswith("inputs."):  # a hash may have digits alone
+        return Setting(key, value=str)
     if key.endswith("._target_"):
         return Setting(key.removesuffix("._target_"), value=_class)
     return Setting(key.removesuffix(".name"))
@@ -168,7 +171,7 @@ def value(key: str, text: str) -> str:
     ('0.001', '10 %', 'top layer')
     """
     setting = _setting(key)
-    return setting.words.get(text) or (text if text == NOTHING else setting.value(text))
+    return setting.words.get(text) or (NONE if text == NOTHING else setting.value(text))
 
 
 def name(keys: Sequence[str], values: Sequence[str], titles: Mapping[str, str] = {}) -> str:

@@ -64,8 +64,10 @@ def test_the_checklist(compared):
         "Where are the data from?": "wikigold: WikiGold's own page.",
         "Which encoders?": f"books (sha256 {'b' * 12}, frozen)",
         "How many parameters do models have?": "1,004 to 1,005 trained parameters",
-        "What was searched, in which bounds?": "nothing beside what the tables compare",
-        "How was chosen among it?": "nothing was chosen: all settings are compared on test",
+        "What was searched, in which bounds?": "among these runs nothing beside what "
+        "the tables compare; add what you searched elsewhere",
+        "How was chosen among it?": "among these runs nothing was chosen: all settings are compared "
+        "on test; add what you chose elsewhere",
         "Which epoch is measured?": "the epoch that is best on dev (training ends after 20 epochs, "
         "or after 4 without a better one)",
         "Which differences could the design find?": "a true difference of "
@@ -92,6 +94,28 @@ def test_what_was_searched_and_chosen_on_dev(tmp_path):
     assert found["What was searched, in which bounds?"] == "layers in {top layer, all layers}"
     assert found["How was chosen among it?"].startswith("of up to 2 settings the best on dev")
     assert "layers in {top layer, all layers}" in methods(reports)
+
+
+def test_the_share_of_the_training_set_is_said(tmp_path):
+    for number, share in enumerate((0.1, 1.0)):
+        config = {"task": {"name": "ner", "monitor": "f1"}, "fraction": share}
+        config |= {"data": {"name": "wikigold"}, "encoder": {"name": "static", "_target_": "x"}}
+        config |= {"elmo": {"mix": "all", "finetune": False}}
+        config |= {"fit": {"max_epochs": 1, "patience": 1}}
+        more = {"config": config, "examples_per_second": 150.0 * share}
+        more["inputs"] = {"encoder.vectors": "d" * 64}
+        run(tmp_path / str(number), "static", number + 1, **more)
+    runs = collect([tmp_path])
+    (part,) = (each for each in runs if each["seed"] == 1)
+    text = methods([report([part], ["task"], ["encoder"])])
+    assert "has 30 (10 % of the training set) for training" in text
+    assert "training ends after 1 epoch)" in text
+    found = checklist([report(runs, ["fraction"], ["encoder"])])
+    assert (
+        "ner (wikigold) has 30 (10 % of the training set) and 300 (100 % of the training set) for "
+        "training and 50 for test" in dict(found.rows)["How large are the splits?"]
+    )
+    assert dict(found.rows)["Which encoders?"] == f"static (sha256 {'d' * 12}, frozen)"
 
 
 def test_where_the_figures_come_from(compared):

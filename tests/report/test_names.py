@@ -26,7 +26,8 @@ ELMO = ["encoder.name", "elmo.mix"]
         (["rnn._target_"], ["elmo_bench.nn.Identity"], "rnn = Identity"),
         (["task.model.hidden_size"], ["100"], "task.model.hidden_size = 100"),
         (["vocab.vectors"], ["/data/glove.txt"], "glove.txt"),
-        (["elmo.norm"], ["-"], "-"),
+        (["elmo.norm"], ["-"], "–"),
+        (["inputs.data.train"], ["012345678901"], "inputs.data.train = 012345678901"),
         ([], [], ""),
     ],
 )

@@ -23,7 +23,7 @@ from elmo_bench.report import (
     terminal,
     where,
 )
-from elmo_bench.report.grids import limit, most, p_value, tables
+from elmo_bench.report.grids import Words, limit, most, p_value, tables
 from elmo_bench.report.guide import findings, reading
 from elmo_bench.report.published import published
 from elmo_bench.report.result import print_metrics, rate
@@ -654,12 +654,17 @@ def test_what_the_design_could_show(compared):
     tests = [cell.comparison.test for cell in compared.cells[1:]]
     assert [row[1] for row in grid.rows] == [f"{100 * test.detectable:.2f}" for test in tests]
     assert [row[2] for row in grid.rows] == [str(test.seeds_needed or "none") for test in tests]
-    assert most(["seeds", "seeds", "examples"]).startswith(
-        "In 2 of 3 comparisons most noise is betw"
+    assert "after the correction for 2 comparisons" in grid.caption
+    assert "a rough estimate from fewer than 5 runs" in grid.caption
+    seeds, few, alone = Shares(0.5, 0.3, 0.2), Shares(0.2, 0.5, 0.3), Shares(0.1, 0.85, 0.05)
+    said = most([seeds, seeds, few], "test")
+    assert said.startswith("In 2 of 3 comparisons most noise is betw")
+    assert most([alone], "dev").endswith(
+        "more dev data would show smaller differences, more seeds hardly."
     )
-    assert most(["examples"]).endswith("more seeds hardly.")
-    assert most(["seeds", "examples"]) == most([]) == ""
-    assert limit(Shares(0.5, 0.3, 0.2)) == "seeds"
+    assert most([alone, few], "test").endswith("more seeds less.")
+    assert most([seeds, few], "test") == most([], "test") == ""
+    assert limit(seeds) == "seeds"
     assert limit(Shares(0.2, 0.3, 0.5)) == "both"
 
 
@@ -685,6 +690,38 @@ def test_figures_and_examples_are_said(compared, tmp_path):
     grid = tables(both)["means"]
     assert grid.title.startswith("Test figures, percent")
     assert "Figures: ner F1; srl argument F1." in grid.caption
+
+
+def test_sizes_of_tasks_in_columns(compared, tmp_path):
+    """Whatever tells them apart; not the size of a row's first cell for all."""
+    sizes = {"ner": 100, "srl": 30}
+    result(tmp_path / "srl", 0.5, 1, np.ones(30), task_name="srl")
+    runs = collect([tmp_path])
+    listed = "; ".join(f"{task} {size}" for task, size in sizes.items())
+    for rows, columns in ((["encoder", "elmo.mix"], ["task"]), (["task"], ["encoder", "elmo.mix"])):
+        grid = tables(report(runs, rows, columns))["means"]
+        assert f"Test examples: {listed}." in grid.caption
+    assert (
+        "Rows: encoder and layers. Columns: task."
+        in tables(report(runs, ["encoder", "elmo.mix"], ["task"]))["means"].caption
+    )
+
+
+def test_what_a_key_does_nothing_for_has_no_value(tmp_path):
+    result(tmp_path / "none", 0.4, elmo_name="none", elmo_mix="none", elmo_l2=0.1)
+    for l2 in (0.0, 0.1):
+        result(tmp_path / f"{l2}", 0.5, elmo_l2=l2)
+    found = report(collect([tmp_path]), ["elmo.l2"], ["encoder"])
+    assert Words.of(found).row(("-",)) == ""
+    assert "–" in [row[0] for row in tables(found)["means"].rows]
+
+
+def test_a_part_of_the_training_set_is_said(runs):
+    for folder in runs.iterdir():
+        change(folder, lambda content: content["config"].update(fraction=0.1))
+    for rows in (["task"], None):
+        found = report(collect([runs]), rows, ["elmo.mix"])
+        assert "10 % of training, test F1" in tables(found)["means"].title
 
 
 def test_runs_without_counts_or_on_other_examples_have_no_test(tmp_path):
