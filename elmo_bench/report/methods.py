@@ -15,7 +15,7 @@ from .grid import Grid
 from .grids import Words, after_correction, heads, points, tests
 from .names import axis, metric_title, task_titles, value
 from .provenance import commands
-from .significance import LEVEL
+from .significance import LEVEL, Test
 from .table import SPLITS, Report, order
 
 UNKNOWN = "not known"
@@ -337,9 +337,21 @@ def _tests(reports: Sequence[Report]) -> str:
         "a two-sided t-test that takes runs and test examples alike as drawn at random (Obuchowski "
         "and Rockette, 1995; Hillis, 2007)"
         + ", examples that belong together as one" * any(t.clusters < t.examples for t in every)
-        + ", runs of the same seed as pairs" * any(t.correlation is not None for t in every)
+        + _pairs(every)
         + f", at {100 * LEVEL:g} %{holm}; 95 % intervals have the same error and are not corrected"
     )
+
+
+def _pairs(tested: Sequence[Test]) -> str:
+    """Which comparisons are of runs of the same seed, and how alike these are."""
+    pairs = [test for test in tested if test.paired]
+    if not pairs:
+        return ""
+    where = "" if len(pairs) == len(tested) else f" in {len(pairs)} of {len(tested)} comparisons"
+    known = sorted(test.correlation for test in pairs if test.correlation is not None)
+    ends = dict.fromkeys(f"{end:.2f}".replace("-", "−") for end in (*known[:1], *known[-1:]))
+    alike = f" (their figures' correlation is {' to '.join(ends)})" * bool(ends)
+    return f", runs of the same seed as pairs{where}{alike}"
 
 
 def _power(reports: Sequence[Report]) -> str:

@@ -1,6 +1,7 @@
 """What a paper would say of its experiments is what the runs say, and nothing is made up."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -116,6 +117,31 @@ def test_the_share_of_the_training_set_is_said(tmp_path):
         "training and 50 for test" in dict(found.rows)["How large are the splits?"]
     )
     assert dict(found.rows)["Which encoders?"] == f"static (sha256 {'d' * 12}, frozen)"
+
+
+def test_pairs_are_said_with_their_correlation(compared):
+    """By what each test was, not by what was asked for."""
+    (base, ours) = compared.cells
+
+    def tested_by(*changes):
+        cells = [
+            replace(
+                ours, comparison=ours.comparison._replace(test=ours.comparison.test._replace(**c))
+            )
+            for c in changes
+        ]
+        (answer,) = (
+            text
+            for question, text in checklist([replace(compared, cells=[base, *cells])]).rows
+            if question == "How were differences tested?"
+        )
+        return answer
+
+    assert "pairs" not in tested_by({"paired": False, "correlation": 0.5})
+    both = {"paired": True, "correlation": -0.5}, {"paired": True, "correlation": 0.25}
+    assert "as pairs (their figures' correlation is −0.50 to 0.25), at 5 %" in tested_by(*both)
+    assert "as pairs, at" in tested_by({"paired": True, "correlation": None})
+    assert "as pairs in 1 of 2 comparisons" in tested_by(both[0], {"paired": False})
 
 
 def test_where_the_figures_come_from(compared):
