@@ -28,7 +28,9 @@ ABOUT = (
 
 # A table that is wider than a line is made as wide.
 SHRINK = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"
-LONG = 60  # characters that a column of LaTeX does not hold in a line
+LONG = 60  # characters of what is no figure but a sentence
+WORD = 20  # characters; a longer word may be broken in LaTeX
+BREAK = "\u200b"  # where
 
 
 def markdown(reports: Sequence[Report], origin: Origin = NOWHERE) -> str:
@@ -72,9 +74,11 @@ def latex(reports: Sequence[Report], origin: Origin = NOWHERE) -> str:
             labels.add(label)
             parts.append(_table(grid, label))
     parts += [f"% {escape.plain(line)}" for line in footnotes(reports)]
-    parts += [r"\paragraph{Methods}", escape.latex(methods(reports, origin))]
-    parts.append(_table(checklist(reports, origin), "checklist"))
-    parts.append(_table(provenance(reports, origin), "provenance"))
+    about = methods(reports, origin)
+    parts.append(_part("Methods", [r"\begin{sloppypar}", _broken(about), r"\end{sloppypar}"]))
+    # No tables, which would be higher than a page.
+    parts.append(_part("Reproducibility", _items(checklist(reports, origin))))
+    parts.append(_part("Provenance", _items(provenance(reports, origin))))
     return "\n\n".join(parts) + "\n"
 
 
@@ -83,20 +87,36 @@ def _table(grid: Grid, label: str) -> str:
     return "\n".join(
         [
             f"% {escape.plain(grid.title)}",
-            r"\begin{table}",
+            r"\begin{table*}",  # over both columns, where a page has two
             r"\centering",
-            r"\footnotesize" if _is_prose(grid) else r"\small",
+            r"\small",
             rf"\caption{{{escape.latex(caption[:1].upper() + caption[1:])}}}",
             rf"\label{{tab:{label}}}",
             r"\medskip",
-            *(_prose(grid) if _is_prose(grid) else _figures(grid)),
-            r"\end{table}",
+            *_figures(grid),
+            r"\end{table*}",
         ]
     )
 
 
-def _prose(grid: Grid) -> list[str]:
-    return [r"\begin{tabular}{p{0.28\linewidth}p{0.64\linewidth}}", *_rows(grid)]
+def _part(title: str, lines: Sequence[str]) -> str:
+    return "\n".join([rf"\paragraph{{{title}}}", *lines])
+
+
+def _items(grid: Grid) -> list[str]:
+    """A grid of two columns as a list, which may go over several pages."""
+    items = [rf"\item[{{{_tex(what)}}}] {_broken(which)}" for what, which in grid.rows]
+    begin = [r"\begin{description}", r"\footnotesize", r"\raggedright"]
+    return [*begin, *items, r"\end{description}"]
+
+
+def _broken(text: str) -> str:
+    """A text whose long words, such as a command's overrides, go over several lines."""
+    words = (
+        re.sub(r"(?<=[,=.:/-])(?=\w)", BREAK, word) if len(word) > WORD else word
+        for word in text.split(" ")
+    )
+    return escape.latex(" ".join(words)).replace(BREAK, r"\allowbreak{}")
 
 
 def _figures(grid: Grid) -> list[str]:

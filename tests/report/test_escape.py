@@ -22,16 +22,15 @@ from elmo_bench.report import (
     as_csv,
     as_json,
     collect,
-    document,
     escape,
     grids,
     latex,
     markdown,
     page,
-    rendering,
     report,
     terminal,
 )
+from elmo_bench.report.plots import document, rendering
 from elmo_bench.report.result import print_metrics, print_result
 from elmo_bench.report.write import SHRINK
 from elmo_bench.runs import Result
@@ -118,12 +117,13 @@ def rows_of_latex(shown):
     for line in latex([shown]).split("\n"):
         if (
             line in (SHRINK, "}")
-            or line.startswith((r"\begin{tabular}{p{0.28", "%"))
-            or re.fullmatch(r"\\\w+(\{[\w:-]+\})*|", line)
+            or line.startswith("%")
+            or re.fullmatch(r"\\\w+(\{[\w:*-]+\})*|", line)
         ):
             rows.append(line[:1])
             continue
         line = re.sub(r"^\\caption\{(.*)\}$", r"\1", line)
+        line = re.sub(r"^\\item\[\{(.*?)\}\]", r"\1", line).replace(r"\allowbreak{}", "")
         line = line.removesuffix(r" \\")
         line = re.sub(r"\\shortstack\[[lr]\]\{(.*?)(?<!\\)\}(?= &|$)", r"\1", line).replace(
             r"\\", ""

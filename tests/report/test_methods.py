@@ -168,7 +168,7 @@ def test_every_format_has_them(compared):
     text = methods([compared], Origin())
     assert text in markdown([compared])
     assert "| Which encoders? |" in markdown([compared])
-    assert r"\label{tab:checklist}" in latex([compared])
+    assert r"\item[{Which encoders?}] books" in latex([compared])
     content = json.loads(as_json([compared]))
     assert content["methods"] == text
     assert content["checklist"]["On which machines?"] == "cpu (6 runs)"

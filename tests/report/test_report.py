@@ -25,6 +25,7 @@ from elmo_bench.report import (
 )
 from elmo_bench.report.grids import Words, limit, most, p_value, tables
 from elmo_bench.report.guide import findings, reading
+from elmo_bench.report.methods import Origin
 from elmo_bench.report.published import published
 from elmo_bench.report.result import print_metrics, rate
 from elmo_bench.report.significance import Shares, compare, noncentrality
@@ -541,7 +542,7 @@ def test_several_reports_in_every_format(runs, tmp_path):
     assert re.findall(r"^(DEV|TEST): ", markdown(found), re.M) == ["TEST", "TEST", "DEV"]
     assert re.findall(r"^% (DEV|TEST): ", latex(found), re.M) == ["TEST", "TEST", "DEV"]
     labels = re.findall(r"label{tab:(.*)}", latex(found))
-    assert labels == ["test-means", "test-paper", "dev-means", "checklist", "provenance"]
+    assert labels == ["test-means", "test-paper", "dev-means"]
     read = json.loads(as_json(found))
     assert {title: part["split"] for title, part in read.items()} == {"TEST": "test", "DEV": "dev"}
     rows = list(csv.DictReader(io.StringIO(as_csv(found))))
@@ -617,6 +618,20 @@ def test_latex_takes_no_cell_for_an_argument(tmp_path):
     for number, name in enumerate(("[0,1]", "x")):
         result(tmp_path / str(number), 0.5, data_name=name)
     assert "\n{}[0,1] &" in latex([report(collect([tmp_path]), ["data"], ["encoder.name"])])
+
+
+def test_what_is_long_is_no_float_of_latex(compared):
+    """A table spans both columns of a page; what would be higher than a page is a list, and a long
+    word of it goes over several lines.
+    """
+    command = "python run.py job=report runs=a/very/long/folder,another 'rows=[task,fraction]'"
+    shown = latex([compared], Origin(command))
+    floats = re.findall(r"\\begin\{table\*\}(.*?)\\end\{table\*\}", shown, re.DOTALL)
+    assert len(floats) == len(grids(compared))
+    assert all("python run.py" not in one for one in floats)
+    (line,) = (line for line in shown.splitlines() if line.startswith(r"\item[{report}]"))
+    assert line.count(r"\allowbreak{}") > 5
+    assert line.replace(r"\allowbreak{}", "") == rf"\item[{{report}}] {command}"
 
 
 def test_latex_is_escaped(tmp_path):
