@@ -168,7 +168,7 @@ def means(report: Report, words: Words) -> Grid:
     if not words.heads:
         return listing(report, words)
     columns, left = heads(report), len(words.heads)
-    shown = _with_baseline(report)
+    shown = with_baseline(report)
     rows = [[*words.rows[key], *([""] * len(columns))] for key in shown]
     hover = {(-1, left + k): as_written(report.columns, c) for k, c in enumerate(columns)}
     bold, stars = set(), False
@@ -199,7 +199,7 @@ def means(report: Report, words: Words) -> Grid:
     )
 
 
-def _with_baseline(report: Report) -> dict[Key, dict[Key, Cell]]:
+def with_baseline(report: Report) -> dict[Key, dict[Key, Cell]]:
     """Each row's cells by their columns, with the baseline that serves it; a baseline's own row
     that holds nothing else is left out where it serves another.
     """

@@ -100,6 +100,56 @@ def test_equal_lengths_are_equal_differences_in_all_rows():
     assert hard[1] > 25
 
 
+def apart(folder):
+    """The baseline in a row of its own, which serves that of the encoder; no figure is far from 0."""
+    figures = {("none", "no layers"): [0.0, 0.02], ("books", "all"): [0.03, 0.05]}
+    cells = [
+        Cell(
+            row=(encoder,),
+            column=(mix,),
+            runs=[
+                trained(folder / f"{mix}{seed}", seed, [0.0, figure])
+                for seed, figure in enumerate(values)
+            ],
+            figures=tuple(values),
+            mean=sum(values) / 2,
+            deviation=None,
+            best=False,
+            published=None,
+            comparison=difference(0.03, 0.01) if encoder == "books" else None,
+        )
+        for (encoder, mix), values in figures.items()
+    ]
+    return Report(["encoder.name"], ["elmo.mix"], None, "dev", ("no layers",), cells, [])
+
+
+def test_a_baseline_stands_beside_what_it_serves(tmp_path):
+    """As in the tables, and no axis shows figures below 0."""
+    report = apart(tmp_path)
+    for draw in (comparisons.comparison, curves.learning):
+        plot = draw(report)
+        panel, *others = (axes for axes in drawing.figure([plot]).axes if axes.axison)
+        assert len(others) == (draw is comparisons.comparison)  # its differences
+        shown = panel.get_xlim() if others else panel.get_ylim()
+        assert shown[0] == 0 < 5 < shown[1]
+        marks_ = [line for line in panel.lines if line.get_marker() in "oX"]
+        assert len(marks_) == 4
+        assert "books: no layers" in plot.description
+
+
+def test_an_interval_is_cut_only_where_it_is_far_longer():
+    """Than thrice what is usual and any difference."""
+    for end, cut in ((0.54, False), (0.70, True)):
+        cells = [
+            cell(("a",), ("none",), [0.30]),
+            cell(("a",), ("books",), [0.44], difference(0.14, 0.04)),
+            cell(("a",), ("mini",), [0.32], difference(0.02, end - 0.02)),
+        ]
+        report = Report(["task.name"], ["encoder.name"], None, "test", ("none",), cells, [])
+        _, right = marks(drawing.figure([comparisons.comparison(report)]))
+        assert (">" in [mark for mark, _, _ in right]) == cut
+
+
 def test_a_single_cell_is_no_comparison():
     alone = [cell((), ("books",), [0.5, 0.6])]
     assert (
@@ -279,8 +329,19 @@ def test_a_layer_profile():
     )
     assert weights == pytest.approx([20, 30, 50])
     assert lengths == pytest.approx([20, 60, 20])
-    assert "layer 0 35.00, layer 1 55.00, layer 2 65.00" in plot.description
+    assert "layer 0 35.00, layer 1 55.00, top layer (2) 65.00" in plot.description
+    assert "layer 1 30 %, top layer (2) 50 %" in plot.description
+    for panel in (figures_, shares):
+        assert [text.get_text() for text in panel.get_xticklabels()] == ["0", "1", "2 (top)"]
     assert profiles.layers(swept(columns=("encoder.name",))) is None
+
+
+def test_the_top_layer_is_named_where_it_is_known():
+    """Not where runs read lower layers alone."""
+    whole = layered()
+    cells = [one for one in whole.cells if one.column[0] in ("none", "0", "1")]
+    plot = profiles.layers(Report([], ["elmo.mix"], None, "test", ("none",), cells, []))
+    assert "layer 0 35.00, layer 1 55.00;" in plot.description
 
 
 def test_where_the_noise_comes_from():

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from matplotlib.axes import Axes
 from scipy import stats
 
+from ..grids import heads, with_baseline
 from ..significance import LEVEL
 from ..table import Cell, Key, Report
 from .drawing import (
@@ -16,13 +17,16 @@ from .drawing import (
     LINE,
     PAPER,
     SOFT,
+    UNLIMITED,
     Look,
     Plot,
     Sheet,
     key,
     per_inch,
+    percent_limits,
     text_width,
     value_axis,
+    within,
     wrapped,
 )
 from .looks import (
@@ -41,6 +45,7 @@ DOT, DIAMOND, ARROW = 4.2, 5.5, 4.0  # points across
 MEAN: dict[str, Any] = {"color": INK, "linestyle": "none", "marker": "|"}
 MEAN |= {"markersize": 9, "markeredgewidth": 1.6}
 GAP = 0.22  # inches between the panels
+LONG = 3  # an interval is cut where it is so many times as long as others
 
 
 class Line(NamedTuple):
@@ -71,27 +76,28 @@ def comparison(report: Report) -> Plot | None:
     """
     if len(report.cells) < 2:
         return None
-    rows = _rows(report)
+    rows = with_baseline(report)
     settings = counted(len(column_titles(report)), "setting")
     shown = f"{metric(report).removesuffix(', %')} of {settings}"
     shown += f" in {counted(len(rows), 'row')}" if len(rows) > 1 else ""
     shown += ", every run a dot" + (", with the differences." if _tested(report) else ".")
     return Plot(
         sentence(report.title, shown),
-        " ".join(_in_words(report, row) for row in rows[:MOST]),
+        " ".join(_in_words(report, row) for row in [*rows][:MOST]),
         _reading(report),
         lambda sheet: _draw(sheet, report),
     )
 
 
-def _rows(report: Report) -> list[Key]:
-    return list(dict.fromkeys(cell.row for cell in report.cells))
+def _cells(report: Report, row: Key) -> list[Cell]:
+    """A row's cells, the baseline that serves it first."""
+    cells = with_baseline(report)[row]
+    return [cells[column] for column in heads(report) if column in cells]
 
 
 def _row_title(report: Report, row: Key) -> str:
     """With what its figures are, where rows differ in that."""
-    cells = [cell for cell in report.cells if cell.row == row]
-    title, unit = row_title(report, row), metric(report, cells=cells)
+    title, unit = row_title(report, row), metric(report, cells=_cells(report, row))
     return title if unit == metric(report) else f"{title}: {unit.removesuffix(', %')}"
 
 
@@ -101,7 +107,7 @@ def _tested(report: Report) -> bool:
 
 def _in_words(report: Report, row: Key) -> str:
     columns, parts = column_titles(report), []
-    for cell in (cell for cell in report.cells if cell.row == row):
+    for cell in _cells(report, row):
         part = f"{columns[cell.column]} {100 * cell.mean:.2f}"
         if cell.comparison and cell.comparison.test:
             numbers = cell.comparison.difference, *cell.comparison.test.interval
@@ -135,13 +141,12 @@ def _scale(report: Report) -> str:
 
 def _draw(sheet: Sheet, report: Report) -> None:
     layout = _layout(sheet.width, report)
-    rows, cut = _rows(report), False
-    for row in rows:
+    cut, last = False, [*layout.ranges][-1]
+    for row, shown in layout.ranges.items():
         lines = _lines(report, row, layout.label)
         if title := _row_title(report, row):
             sheet.lines(0.0, title, sheet.width, weight="bold")
-        last = row == rows[-1]
-        cut |= _row(sheet, report, lines, layout, last)
+        cut |= _row(sheet, report, lines, layout, shown, last=row == last)
     _axis_titles(sheet, report, layout)
     sheet.legend(_legend(report, cut))
 
@@ -163,11 +168,9 @@ def _name(report: Report, cell: Cell) -> str:
 
 def _lines(report: Report, row: Key, width: float) -> list[Line]:
     looks = column_looks(report)
-    cells = {cell.column: cell for cell in report.cells if cell.row == row}
     return [
-        Line(wrapped(_name(report, cells[column]), width - 0.1), look, cells[column])
-        for column, look in looks.items()
-        if column in cells
+        Line(wrapped(_name(report, cell), width - 0.1), looks[cell.column], cell)
+        for cell in _cells(report, row)
     ]
 
 
@@ -175,51 +178,70 @@ def _ranges(report: Report) -> dict[Key, tuple[float, float]]:
     """What each row's axis shows: as many points everywhere, so that equal lengths are equal
     differences; the same in all rows where that is hardly more.
     """
-    values: dict[Key, list[float]] = {row: [] for row in _rows(report)}
-    for cell in report.cells:
-        interval = None if _tested(report) else _interval_of_mean(cell)
-        values[cell.row] += [*percents(cell), *(interval or ())]
+    intervals = not _tested(report)
+    values: dict[Key, list[float]] = {}
+    for row in with_baseline(report):
+        cells = _cells(report, row)
+        ends = [_interval_of_mean(cell) or () for cell in cells] if intervals else []
+        values[row] = [value for each in (*map(percents, cells), *ends) for value in each]
+    limits = _limits(report)
     span = 1.1 * max(max(each) - min(each) for each in values.values()) or 1.0
     everything = [value for each in values.values() for value in each]
     low, high = min(everything), max(everything)
     if high - low < 1.6 * span:
         margin = 0.05 * (high - low) or 0.5
-        return dict.fromkeys(values, (low - margin, high + margin))
+        return dict.fromkeys(values, within((low - margin, high + margin), limits))
     middles = {row: (min(each) + max(each)) / 2 for row, each in values.items()}
-    return {row: (middle - span / 2, middle + span / 2) for row, middle in middles.items()}
+    return {
+        row: within((middle - span / 2, middle + span / 2), limits)
+        for row, middle in middles.items()
+    }
+
+
+def _limits(report: Report) -> tuple[float, float]:
+    """Of the axes of figures, percent."""
+    return percent_limits(value for cell in report.cells for value in percents(cell))
 
 
 def _span(report: Report) -> tuple[float, float]:
     """What the axis of differences shows: 0, the differences and their intervals, unless one of
-    these is far longer than the others.
+    these is far longer than the others and than any difference.
     """
     compared = [cell.comparison for cell in report.cells if cell.comparison]
     differences = [100 * each.difference for each in compared]
     ends = [100 * end for each in compared if each.test for end in each.test.interval]
-    usual = 2 * statistics.median_low(map(abs, ends)) if ends else 0.0
-    most = max([usual, *(1.2 * abs(difference) for difference in differences)])
+    usual = statistics.median_low(map(abs, ends)) if ends else 0.0
+    most = LONG * max([usual, *map(abs, differences)])
     shown = [0.0, *differences, *(min(max(end, -most), most) for end in ends)]
     margin = 0.06 * (max(shown) - min(shown)) or 1.0
     return min(shown) - margin, max(shown) + margin
 
 
 def _interval_of_mean(cell: Cell) -> tuple[float, float] | None:
-    """95 %, by Student's t; None of fewer than three runs."""
+    """95 %, by Student's t, of what a figure can be; None of fewer than three runs."""
     if len(cell.figures) < 3:
         return None
     error = statistics.stdev(percents(cell)) / len(cell.figures) ** 0.5
     reach = error * float(stats.t.ppf(1 - LEVEL / 2, len(cell.figures) - 1))
-    return 100 * cell.mean - reach, 100 * cell.mean + reach
+    least, most = percent_limits(percents(cell))
+    return max(100 * cell.mean - reach, least), min(100 * cell.mean + reach, most)
 
 
-def _row(sheet: Sheet, report: Report, lines: Sequence[Line], layout: Layout, last: bool) -> bool:
+def _row(
+    sheet: Sheet,
+    report: Report,
+    lines: Sequence[Line],
+    layout: Layout,
+    shown: tuple[float, float],
+    *,
+    last: bool,
+) -> bool:
     """A row's panels and names; whether an interval goes beyond its panel."""
     height = sum(line.height for line in lines)
     left = sheet.axes(layout.label, sheet.top, layout.figures, height)
-    row_range = layout.ranges[lines[0].cell.row]
-    left.set_xlim(row_range)
+    left.set_xlim(shown)
     numbered = last or len({*layout.ranges.values()}) > 1
-    panels, cut = [(left, numbered, layout.figures)], False
+    panels, cut = [(left, numbered, layout.figures, _limits(report))], False
     if layout.differences > 0:
         start = layout.label + layout.figures + GAP
         right = sheet.axes(start, sheet.top, layout.differences, height)
@@ -229,7 +251,7 @@ def _row(sheet: Sheet, report: Report, lines: Sequence[Line], layout: Layout, la
             region = 100 * report.equal_within
             low, high = layout.span
             right.axvspan(max(-region, low), min(region, high), color=FAINT, linewidth=0)
-        panels.append((right, last, layout.differences))
+        panels.append((right, last, layout.differences, UNLIMITED))
     below = 0.0
     for line in lines:
         middle = below + line.height / 2
@@ -238,12 +260,12 @@ def _row(sheet: Sheet, report: Report, lines: Sequence[Line], layout: Layout, la
             cut |= _difference(right, line, middle, layout.span)
         sheet.name(layout.label - 0.08, sheet.top + middle, line.name)
         below += line.height
-    for axes, numbered, width in panels:
+    for axes, numbered, width, limits in panels:
         axes.set(ylim=(height, 0), yticks=[])
         axes.spines["left"].set_visible(False)
-        value_axis(axes.xaxis, max(2, round(width / 0.5)))
+        value_axis(axes.xaxis, max(2, round(width / 0.5)), limits)
         axes.tick_params(labelbottom=numbered)
-    sheet.top += height + (0.19 if any(numbered for _, numbered, _ in panels) else 0.06)
+    sheet.top += height + (0.19 if any(numbered for _, numbered, *_ in panels) else 0.06)
     return cut
 
 
@@ -259,7 +281,8 @@ def _runs(axes: Axes, line: Line, middle: float, *, interval: bool) -> None:
         near = {shift for other, shift in placed if abs(other - x) < 0.8 * DOT / 72}
         shift = next(s for s in SHIFTS if s not in near or s == SHIFTS[-1])
         placed.append((x, shift))
-        axes.plot(value, middle + shift, **line.look.marks(DOT, alpha=FADED, markeredgewidth=0))
+        style = line.look.marks(DOT, alpha=FADED, markeredgewidth=0, clip_on=False)
+        axes.plot(value, middle + shift, **style)
     if len(placed) > 1:
         axes.plot(100 * line.cell.mean, middle, **MEAN)
 

@@ -13,6 +13,7 @@ from matplotlib.axes import Axes
 from elmo_bench.runs import Run, number
 
 from .. import names
+from ..grids import with_baseline
 from ..table import Cell, Key, Report, order
 from .drawing import (
     FADED,
@@ -27,7 +28,7 @@ from .drawing import (
     key,
     look,
     per_inch,
-    value_axis,
+    percent_axis,
 )
 from .looks import (
     all_runs,
@@ -149,7 +150,7 @@ def _draw_curves(
         for place, each in enumerate(curves):
             shift = (place - (len(curves) - 1) / 2) * APART * per_inch(axes)
             _curve(axes, each, {text: x + shift for text, x in xs.items()})
-        value_axis(axes.yaxis, 5)
+        percent_axis(axes.yaxis, 5)
         category_axis(axes, marks, names.axis(quantity))
     legend = {each.title: each for curves in panels.values() for each in curves}
     per_mean = runs_each({len(cell.runs) for one in legend.values() for cell in one.cells.values()})
@@ -181,15 +182,14 @@ def _curve(axes: Axes, each: Curve, places: Mapping[str, float]) -> None:
 def learning(report: Report) -> Plot | None:
     """The figure on dev after each epoch, a panel for each row; None where no run has any."""
     panels: dict[Key, list[Course]] = defaultdict(list)
-    for cell in report.cells:
-        lines = {
-            str(run["seed"]): values for run in cell.runs if (values := _epochs(run, report.metric))
-        }
-        if lines:
-            panels[cell.row].append(Course(cell.column, lines))
+    titles = column_titles(report)
+    for row, cells in with_baseline(report).items():
+        for column in (column for column in titles if column in cells):
+            epochs = {str(run["seed"]): _epochs(run, report.metric) for run in cells[column].runs}
+            if lines := {seed: values for seed, values in epochs.items() if values}:
+                panels[row].append(Course(column, lines))
     if not panels:
         return None
-    titles = column_titles(report)
     shown = f"{metric(report, 'dev').removesuffix(', %')} after each epoch, a line for each run."
     best = (
         f"{row_title(report, row) or 'best epochs'}: "
@@ -222,9 +222,8 @@ def _draw_learning(sheet: Sheet, report: Report, panels: Mapping[Key, Sequence[C
     looks, titles = column_looks(report), column_titles(report)
     across = min(len(panels), max(1, round(sheet.width / 2.4)))
     named = [row_title(report, row) for row in panels]
-    units = [
-        metric(report, "dev", [cell for cell in report.cells if cell.row == row]) for row in panels
-    ]
+    cells = with_baseline(report)
+    units = [metric(report, "dev", [*cells[row].values()]) for row in panels]
     titled = list(zip(named, units, strict=True))
     axes_of = sheet.panels(titled, across=across, height=1.5)
     for axes, courses in zip(axes_of, panels.values(), strict=True):
@@ -232,7 +231,7 @@ def _draw_learning(sheet: Sheet, report: Report, panels: Mapping[Key, Sequence[C
         axes.set_xlim(0.6, last + 0.4)
         for course in courses:
             _course(axes, course, looks[course.column])
-        value_axis(axes.yaxis, 5)
+        percent_axis(axes.yaxis, 5)
         marks = {float(epoch): str(epoch) for epoch in range(1, last + 1)}
         category_axis(axes, marks, "epoch")
     for name, courses in zip(named, panels.values(), strict=True):
@@ -258,7 +257,7 @@ def _course(axes: Axes, course: Course, look: Look) -> None:
             alpha=0.7,
         )
         best = max(run, key=lambda epoch: (run[epoch], -epoch))
-        axes.plot(best, 100 * run[best], **look.marks(DOT))
+        axes.plot(best, 100 * run[best], **look.marks(DOT, clip_on=False))
     if len(course.runs) > 1:
         shared = sorted(set.intersection(*map(set, course.runs.values())))
         means = [

@@ -3,10 +3,11 @@
 Lengths are inches from the top left, sizes of fonts and marks points.
 """
 
+import math
 import textwrap
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -268,13 +269,42 @@ def beside(values: Sequence[float], step: float) -> list[float]:
     return shifts
 
 
-def value_axis(axis: Any, ticks: int) -> None:
-    """Round numbers and a faint grid, from a point on where all values are nearly one."""
+UNLIMITED = (-math.inf, math.inf)
+
+
+def value_axis(axis: Any, ticks: int, limits: tuple[float, float] = UNLIMITED) -> None:
+    """Round numbers and a faint grid, a point or more of the axis and nothing beyond its limits."""
     low, high = axis.get_view_interval()
-    if high - low < 1:
-        axis.set_view_interval((low + high - 1) / 2, (low + high + 1) / 2, ignore=True)
+    more = max(1 - (high - low), 0) / 2
+    axis.set_view_interval(*within((low - more, high + more), limits), ignore=True)
     axis.set_major_locator(MaxNLocator(nbins=ticks, steps=[1, 2, 5, 10]))
     axis.grid(True)
+
+
+def percent_axis(axis: Any, ticks: int) -> None:
+    """A value axis of figures in percent: from 0 to 100 at most, unless some lie beyond."""
+    value_axis(axis, ticks, percent_limits(axis.get_data_interval()))
+
+
+def percent_limits(values: Iterable[float]) -> tuple[float, float]:
+    """0 and 100, or what lies beyond.
+
+    >>> percent_limits([3.0, 120.0])
+    (0.0, 120.0)
+    """
+    values = [*values]
+    return min(0.0, *values), max(100.0, *values)
+
+
+def within(span: tuple[float, float], limits: tuple[float, float]) -> tuple[float, float]:
+    """A part of an axis moved between its limits, and cut where it is longer than these.
+
+    >>> within((-2.0, 10.0), (0.0, 100.0)), within((-5.0, 105.0), (0.0, 100.0))
+    ((0.0, 12.0), (0.0, 100.0))
+    """
+    length = min(span[1] - span[0], limits[1] - limits[0])
+    low = min(max(span[0], limits[0]), limits[1] - length)
+    return low, low + length
 
 
 def category_axis(axes: Axes, marks: Mapping[float, str], title: str) -> None:

@@ -2,7 +2,7 @@
 
 import statistics
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from matplotlib.axes import Axes
@@ -25,7 +25,7 @@ from .drawing import (
     key,
     look,
     per_inch,
-    value_axis,
+    percent_axis,
 )
 from .looks import all_runs, metric, percents, runs_each, sentence
 
@@ -43,6 +43,7 @@ APART = 0.05  # inches between the profiles of a panel, so that their dots do no
 class Profile(NamedTuple):
     """An encoder on a task: figures in percent, shares in percent by place."""
 
+    top: int | None  # the number of the top layer, as far as the runs say it
     layers: Layers
     mixes: dict[str, list[float]]  # each run's figure, by the names of MIXES
     shares: dict[str, Layers]  # the softmax of the mix's weights
@@ -121,7 +122,7 @@ def _panels(report: Report) -> list[Panel]:
 
 
 def _profile(cells: Sequence[Cell]) -> Profile:
-    profile = Profile({}, {}, {}, {})
+    profile = Profile(_top(cells), {}, {}, {}, {})
     for cell in cells:
         mix = as_text(cell.runs[0]["config"]["elmo"]["mix"])
         if mix in MIXES:
@@ -131,16 +132,28 @@ def _profile(cells: Sequence[Cell]) -> Profile:
         if mix == "all":
             for run in cell.runs:
                 _add_shares(profile, run["mix"])
-    return Profile(dict(sorted(profile.layers.items())), *profile[1:])
+    return profile._replace(layers=dict(sorted(profile.layers.items())))
+
+
+def _top(cells: Sequence[Cell]) -> int | None:
+    """The highest layer that runs read whose mix has the top one: its number is in the names of
+    the weights.
+    """
+    mixes = {as_text(cell.runs[0]["config"]["elmo"]["mix"]): cell for cell in cells}
+    read = [_read(mixes[mix]) for mix in ("top", *MIXES) if mix in mixes]
+    return max((layer for layers in read for layer in layers), default=None)
 
 
 def _layer(cell: Cell, mix: str) -> int | None:
-    """The layer that a cell's runs read, if it is a single one; the top one's number is in the
-    names of the weights.
-    """
-    read = {name.rpartition("/s")[2] for run in cell.runs for name in run["mix"] if "/s" in name}
-    numbers = {mix} if mix.isdigit() else read
-    return int(min(numbers)) if len(numbers) == 1 else None
+    """The layer that a cell's runs read, if it is a single one."""
+    numbers = {int(mix)} if mix.isdigit() else _read(cell)
+    return min(numbers) if len(numbers) == 1 else None
+
+
+def _read(cell: Cell) -> set[int]:
+    """The layers that a cell's runs read, by the names of the weights."""
+    names = [name.rpartition("/s") for run in cell.runs for name in run["mix"]]
+    return {int(number) for _, slash, number in names if slash}
 
 
 def _add_shares(profile: Profile, mix: Mapping[str, float]) -> None:
@@ -167,17 +180,26 @@ def _append(shares: dict[str, Layers], place: str, layer: int, share: float) -> 
 def _in_words(panel: Panel) -> str:
     parts = []
     for name, profile in panel.profiles.items():
-        figures = [f"layer {layer} {mean:.2f}" for layer, mean in _telling(profile.layers)]
+        figures = [
+            f"{_layer_name(profile, layer)} {mean:.2f}" for layer, mean in _telling(profile.layers)
+        ]
         figures += [
             f"{MIXES[mix]} {statistics.fmean(values):.2f}" for mix, values in profile.mixes.items()
         ]
         for place, shares in profile.shares.items():
-            means = ", ".join(f"layer {layer} {mean:.0f} %" for layer, mean in _telling(shares))
+            means = ", ".join(
+                f"{_layer_name(profile, layer)} {mean:.0f} %" for layer, mean in _telling(shares)
+            )
             figures.append(f"shares at the {place}: {means}")
         parts.append(f"{name + ': ' if name else ''}{', '.join(figures)}")
     if panel.baseline:
         parts.append(f"{names.BASELINE} {statistics.fmean(panel.baseline):.2f}")
     return f"{panel.title + ': ' if panel.title else ''}{'; '.join(parts)}."
+
+
+def _layer_name(profile: Profile, layer: int) -> str:
+    """As the tables have it, with its number."""
+    return f"top layer ({layer})" if layer == profile.top else f"layer {layer}"
 
 
 def _telling(layers: Layers) -> list[tuple[int, float]]:
@@ -242,8 +264,8 @@ def _figures(axes: Axes, panel: Panel, looks: Mapping[str, Look]) -> None:
         axes.plot(xs, means, color=style.color)
         for x, values in zip(xs, profile.layers.values(), strict=True):
             _dots(axes, x, values, style)
-    value_axis(axes.yaxis, 5)
-    _layer_axis(axes, top)
+    percent_axis(axes.yaxis, 5)
+    _layer_axis(axes, top, panel.profiles.values())
 
 
 def _shift(number: int, count: int, axes: Axes) -> float:
@@ -256,7 +278,7 @@ def _dots(
 ) -> None:
     face = {"markerfacecolor": PAPER} if hollow else {"alpha": FADED}
     xs = [x + shift for shift in beside(values, DOT / 72 * per_inch(axes))]
-    axes.plot(xs, values, **style.marks(DOT, **face))
+    axes.plot(xs, values, **style.marks(DOT, clip_on=False, **face))
 
 
 def _shares(axes: Axes, panel: Panel, place: str, looks: Mapping[str, Look]) -> None:
@@ -275,12 +297,16 @@ def _shares(axes: Axes, panel: Panel, place: str, looks: Mapping[str, Look]) -> 
             for x, values in zip(xs, shares.values(), strict=True):
                 _dots(axes, x, values, style, hollow=bool(hollow))
     axes.set_ylim(0, None)
-    value_axis(axes.yaxis, 5)
-    _layer_axis(axes, top)
+    percent_axis(axes.yaxis, 5)
+    _layer_axis(axes, top, [profile for _, profile in drawn])
 
 
-def _layer_axis(axes: Axes, top: int) -> None:
-    category_axis(axes, {float(layer): str(layer) for layer in range(top + 1)}, "layer")
+def _layer_axis(axes: Axes, highest: int, profiles: Collection[Profile]) -> None:
+    """The layers by their numbers; which is the top one, where all profiles have the same."""
+    marks = {float(layer): str(layer) for layer in range(highest + 1)}
+    if {profile.top for profile in profiles} == {highest}:
+        marks[float(highest)] += " (top)"
+    category_axis(axes, marks, "layer")
 
 
 def _legend(
