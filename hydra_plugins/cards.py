@@ -26,7 +26,7 @@ class Cards(Processes):
         self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int
     ) -> Sequence[JobReturn]:
         """Run all, and write the folder of those that have finished, also where some failed."""
-        from elmo_bench.jobs import card
+        from elmo_bench import card
 
         configure_log(self.config.hydra.hydra_logging, self.config.hydra.verbose)
         try:

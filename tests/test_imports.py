@@ -52,6 +52,7 @@ MAY = {
     },
     "wandb_logger": {"build"},
     "report": {"runs"},
+    "card": {"build", "files", "inputs", "launch", "runs"},
     "launch": {"inputs", "report", "runs"},
     "jobs": {
         *(
@@ -92,6 +93,7 @@ ONLY = {
                 "inputs.py",
                 "again.py",
                 "foreign.py",
+                "card.py",
                 "jobs",
                 "launch",
                 "report",
@@ -210,7 +212,7 @@ def test_init_files_are_shop_windows():
 
 def test_a_report_and_a_sweep_wait_neither_for_torch_nor_for_matplotlib():
     code = (
-        "import sys, elmo_bench.jobs.report, elmo_bench.launch; "
+        "import sys, elmo_bench.jobs.report, elmo_bench.launch, elmo_bench.card; "
         "sys.exit(not {'torch', 'matplotlib'}.isdisjoint(sys.modules))"
     )
     assert not subprocess.run([sys.executable, "-c", code], cwd=ROOT, timeout=60).returncode

@@ -81,7 +81,7 @@ def diff(cfg: DictConfig) -> None:
         notes=notes,
     )
     if output:
-        text = FORMATS[output.suffix](difference)
+        text = FORMATS[output.suffix](report.shared(difference))
         with atomic(output) as part:
             part.write_text(text, encoding="utf-8", errors="backslashreplace")
         log.info("written: %s", output)

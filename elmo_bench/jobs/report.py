@@ -3,7 +3,7 @@
 import logging
 import re
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -60,10 +60,16 @@ OWN = {
 }
 # What each of several tables may say for itself.
 SETTINGS = (
-    *("where", "rows", "columns", "baseline", "split", "metric", "paper", "equal_within", "paired"),
+    "where",
+    "rows",
+    "columns",
+    "baseline",
+    "split",
+    "metric",
+    "paper",
+    "equal_within",
+    "paired",
 )
-
-
 MOST = 5  # runs that failed and are named
 
 
@@ -139,15 +145,23 @@ def _titled(run: reports.Run) -> reports.Run:
     path = next((path for path in TASKS if path.stem == task["name"]), None)
     if path is None or "title" in task:
         return run
-    content: Any = OmegaConf.to_container(OmegaConf.load(path), resolve=False)
-    today = content.get("task", content)
-    keys = ("title", "monitor_title")[: 1 + (task["monitor"] == today["monitor"])]
+    today = _task(path)
+    keys = ("title", "monitor_title")[: 1 + (task["monitor"] == today.get("monitor"))]
     # A title may name a setting of its task; a result from elsewhere is never interpolated.
     titles = {
         key: re.sub(r"\$\{task\.(\w+)\}", lambda found: str(task.get(found[1], "")), today[key])
         for key in keys
+        if key in today
     }
     return run | {"config": run["config"] | {"task": task | titles}}
+
+
+@cache
+def _task(path: Path) -> dict[str, Any]:
+    """A task as conf/task has it."""
+    content: Any = OmegaConf.to_container(OmegaConf.load(path), resolve=False)
+    task: dict[str, Any] = content.get("task", content)
+    return task
 
 
 def _failed(failed: Sequence[reports.Run], finished: Sequence[reports.Run]) -> list[str]:

@@ -7,10 +7,15 @@ from .grids import Words, by_cell, without_empty
 from .table import Report
 
 HEADS = [
-    *("training, s", "in all, s", "encoder, s", "epochs", "examples/s"),
-    *("trained parameters", "frozen parameters", "device"),
+    "training, s",
+    "in all, s",
+    "encoder, s",
+    "epochs",
+    "examples/s",
+    "trained parameters",
+    "frozen parameters",
+    "device",
 ]
-
 ABOUT = "Means over the runs of a row. In all: with reading the data, measuring and writing."
 STORED = (
     " Encoder: what a frozen one takes to read the corpus; the first run that needs its layers "

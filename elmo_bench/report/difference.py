@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from elmo_bench.runs import Run, choice, distinguishing
+from elmo_bench.runs import Run, choice, distinguishing, portable, short
 
 from . import escape
 from .grid import Grid
@@ -88,13 +88,19 @@ def scores(rows: Float[np.ndarray, "N S 4"]) -> Float[np.ndarray, " N"]:
     return np.asarray(harmonic.mean(-1))
 
 
+def shared(difference: Difference) -> Difference:
+    """As a file shows it, which may be for others: without where things are on this machine."""
+    a, b = (run | {"choices": portable(run["choices"])} for run in difference.runs)
+    return difference._replace(runs=(a, b), notes=portable([*difference.notes]))
+
+
 def lines(difference: Difference) -> list[str]:
     """Which runs these are, how many examples each has alone, and what is missing."""
     runs = difference.runs
     keys = [*distinguishing(runs, ["task.name", "data.name"]), "seed"]
     shown = [key for key in keys if not key.startswith("inputs.")]
     about = [
-        f"{side}: {name(shown, choice(run, shown))} ({run['folder']})"
+        f"{side}: {name(shown, choice(run, shown))} ({short(run['folder'])})"
         for side, run in zip(SIDES, runs, strict=True)
     ]
     return [*about, _summary(difference), *difference.notes]
@@ -310,8 +316,8 @@ def as_json(difference: Difference) -> str:
     a, b = difference.scores
     content = {
         "generator": GENERATOR,
-        "a": str(difference.runs[0]["folder"]),
-        "b": str(difference.runs[1]["folder"]),
+        "a": short(difference.runs[0]["folder"]),
+        "b": short(difference.runs[1]["folder"]),
         "split": difference.split,
         "metric": difference.metric,
         "notes": list(difference.notes),

@@ -1,6 +1,5 @@
 """Where a page's figures come from: the commands of its runs, their seeds, dates and code."""
 
-import re
 import shlex
 from collections import defaultdict
 from collections.abc import Iterable
@@ -8,13 +7,12 @@ from pathlib import Path
 
 import yaml
 
-from elmo_bench.runs import ELSEWHERE, Run
+from elmo_bench.runs import ELSEWHERE, Run, portable_overrides
 
 OVERRIDES = Path(".hydra") / "overrides.yaml"
 MOST = 1_000_000  # bytes of that file; a run's has hundreds
 # What changes no figure: where a run is, and what it shows meanwhile.
 ASIDE = (*ELSEWHERE, "hydra", "trainer.enable_progress_bar", "fit.save_minutes")
-_FOLDERS = re.compile(r"(?:[A-Za-z]:)?[/\\][^\s,\[\]{}='\"]*[/\\]")
 
 
 def commands(runs: Iterable[Run]) -> list[str]:
@@ -43,7 +41,7 @@ def typed(overrides: Iterable[str]) -> str:
     >>> typed(["job=report", "runs=[/home/me/a,b]"])
     "python run.py job=report 'runs=[a,b]'"
     """
-    return " ".join(["python run.py", *(shlex.quote(_FOLDERS.sub("", one)) for one in overrides)])
+    return shlex.join(["python", "run.py", *portable_overrides(overrides)])
 
 
 def overrides(path: Path) -> list[str]:
@@ -61,11 +59,11 @@ def overrides(path: Path) -> list[str]:
         given = None
     if not isinstance(given, list) or not all(isinstance(one, str) for one in given):
         raise ValueError(f"{path}: not a list of overrides, which a run leaves: remove the file")
-    return [
-        _FOLDERS.sub("", one)
+    return portable_overrides(
+        one
         for one in given
         if not any(_key(one) == key or _key(one).startswith(f"{key}.") for key in ASIDE)
-    ]
+    )
 
 
 def _key(override: str) -> str:

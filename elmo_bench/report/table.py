@@ -22,6 +22,7 @@ from elmo_bench.runs import (
     number,
     other_files,
     read_counts,
+    short,
     varies,
 )
 
@@ -446,12 +447,12 @@ def _incomparable(runs: Sequence[Run], examples: Sequence[Examples], split: str)
         if not len(one.sentences):
             return Flaw(
                 f"counts/{split}.npz of a run is not there or does not have the figure",
-                str(run["folder"]),
+                short(run["folder"]),
             )
         if not np.array_equal(one.sentences, examples[0].sentences):
             return Flaw(
                 f"the runs were measured on other {split} examples",
-                f"{run['folder']}, {runs[0]['folder']}",
+                f"{short(run['folder'])}, {short(runs[0]['folder'])}",
             )
     shapes = {one.counts.shape for one in examples}
     if len(shapes) > 1:

@@ -298,5 +298,5 @@ def as_csv(reports: Sequence[Report]) -> str:
 
 def _field(value: Any) -> Any:
     if isinstance(value, list):
-        return " ".join(map(str, value))
+        return escape.csv(" ".join(map(str, value)))
     return escape.csv(value) if isinstance(value, str) else value

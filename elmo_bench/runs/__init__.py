@@ -42,6 +42,7 @@ from .identity import (
     is_baseline,
     settings,
 )
+from .portable import portable, portable_overrides, short
 from .read import read_result
 
 __all__ = [
@@ -76,11 +77,14 @@ __all__ = [
     "number",
     "number_of",
     "other_files",
+    "portable",
+    "portable_overrides",
     "read_counts",
     "read_result",
     "read_run",
     "result_of",
     "settings",
+    "short",
     "today",
     "unfinished",
     "varies",

@@ -2,6 +2,7 @@
 
 import logging
 import math
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -10,12 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from elmo_bench.files import is_taken
-from elmo_bench.untrusted import read_json
 
 from .earlier import today
 from .folder import BEGUN, ENDED
 from .identity import ASIDE, acting, below, idle, leaves
-from .read import read_result
+from .read import read_begun, read_result
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +33,9 @@ NAMES = ("task.name", "data.name", ENCODER)
 INPUTS = "inputs."  # before the name of a file that the run read: its hash
 CORPUS = ("data", "trained_on", f"{INPUTS}data")  # keys that say which corpus it is
 SHORT = 12  # digits of a hash that a table shows
-ERROR = "error.txt"  # run.py writes it, in a line at its end why
+ERROR = "error.txt"  # the traceback that run.py leaves
+# The exception of a traceback, behind its lines of code; its message may have lines of any kind.
+RAISED = re.compile(r"^Traceback \(most recent call last\):\n(?: .*\n)*([\w.]+)", re.MULTILINE)
 EARLIER = {"exact_match": "exact"}  # figures that had another name in an earlier version
 
 
@@ -95,7 +97,7 @@ def failures(folders: Iterable[str | Path], runs: Iterable[Run]) -> list[Run]:
         if (path.parent / ENDED).exists():
             continue
         try:
-            run = {"config": {}, "reason": "did not end"} | read_json(path)
+            run = {"reason": "did not end"} | read_begun(path)
             today(run["config"])
             about = _settings(run) | {"folder": path.parent, "reason": _reason(path.parent, run)}
             if run["identity"] not in finished:
@@ -108,8 +110,8 @@ def failures(folders: Iterable[str | Path], runs: Iterable[Run]) -> list[Run]:
 def _reason(folder: Path, run: Run) -> str:
     """Why a run has no result."""
     if (error := folder / ERROR).is_file():
-        last = error.read_text(encoding="utf-8", errors="replace").strip().rpartition("\n")[2]
-        return last.partition(":")[0].rpartition(".")[2] or "failed"
+        raised = RAISED.findall(error.read_text(encoding="utf-8", errors="replace"))
+        return raised[-1].rpartition(".")[2] if raised else "failed"
     with suppress(OSError):  # of another machine, or another user
         if is_taken(folder / "run"):
             return "is running"

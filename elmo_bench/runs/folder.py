@@ -55,9 +55,9 @@ def begin(cfg: DictConfig, files: Mapping[str, Path]) -> Path | None:
     """Make `run_dir` ready for a run that reads these files, and write its `run.json`; the
     checkpoint that it goes on from.
 
-    With `resume=true` an unfinished run of the same identity goes on from its `last.ckpt`.
-    Otherwise there is None to go on from, and what an earlier run left in the folder is removed.
-    One process of a run calls this, before it writes anything.
+    With `resume=true` an unfinished run of the same identity goes on from its `last.ckpt`; one of
+    another raises ValueError. Otherwise there is None to go on from, and what an earlier run left
+    in the folder is removed. One process of a run calls this, before it writes anything.
     """
     folder = Path(cfg.run_dir)
     folder.mkdir(parents=True, exist_ok=True)
@@ -73,6 +73,12 @@ def begin(cfg: DictConfig, files: Mapping[str, Path]) -> Path | None:
     identity = str(Identity.of(cfg, inputs))
     if cfg.resume and (last := checkpoint(folder, identity)):
         return last
+    if cfg.resume and (folder / GOES_ON).is_file() and not (folder / ENDED).exists():
+        raise ValueError(
+            f"resume=true, but run_dir={folder} holds the last.ckpt of a run with other settings "
+            "or files: repeat its command to go on, choose another folder with "
+            "hydra.run.dir=FOLDER, or give resume=false, which removes it"
+        )
     _check_loss(cfg, files)
     (folder / BEGUN).unlink(missing_ok=True)
     for name in LEFT:
@@ -120,7 +126,7 @@ def checkpoint(folder: Path, identity: str) -> Path | None:
     if (
         not last.is_file()
         or (folder / ENDED).exists()
-        or _read(folder / BEGUN).get("identity") != identity
+        or _identity(_read(folder / BEGUN)) != identity
     ):
         return None
     return last

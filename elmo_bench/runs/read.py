@@ -36,6 +36,7 @@ def _all(kind: Callable[[Any], bool]) -> Callable[[Any], bool]:
 # What a value is, in words, and whether it is.
 KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "task": ("text", _text),
+    "seed": ("a count", _count),
     "metrics": ("an object of numbers", _all(_number)),
     "mix": ("an object of numbers", _all(_number)),
     "parameters": ("an object of counts", _all(_count)),
@@ -62,18 +63,11 @@ def read_result(path: Path) -> dict[str, Any]:
     its metrics or its config, or a value of another kind.
     """
     content: dict[str, Any] = WITHOUT | read_json(path)
-    needed = {"metrics", "config"}
+    needed = {"metrics", "config", "seed"}
     if content["epochs"]:
         needed |= {"examples_per_second", "device", *COST}
-    for key, (kind, fits) in KINDS.items():
-        if key not in content and key in needed:
-            raise ValueError(f"{path}: not a result of elmo-bench, which has {key}, {kind}")
-        if key in content and not fits(content[key]):
-            _refuse(path, key, content[key], kind)
+    _check(path, content, needed)
     config = content["config"]
-    for group in GROUPS:
-        if not isinstance(config.get(group) or {}, dict):
-            _refuse(path, f"config.{group}", config[group], "an object")
     if not _text(monitor := (config.get("task") or {}).get("monitor")):
         _refuse(path, "config.task.monitor", monitor, "text")
     for name in content["mix"]:
@@ -83,6 +77,33 @@ def read_result(path: Path) -> dict[str, Any]:
         if content["epochs"] and (missing := {*parts} - content[key].keys()):
             _refuse(path, key, sorted(content[key]), f"an object that has {', '.join(missing)} too")
     return content
+
+
+def read_begun(path: Path) -> dict[str, Any]:
+    """What the `run.json` of a run without a result says; one of an earlier version has an empty
+    config.
+
+    Raises OSError where there is none, ValueError, with the file and the key, for one of others.
+    """
+    content: dict[str, Any] = {"config": {}} | read_json(path)
+    _check(path, content, {"identity"})
+    config = content["config"]
+    if config and not _text(name := (config.get("task") or {}).get("name")):
+        _refuse(path, "config.task.name", name, "text")
+    return content
+
+
+def _check(path: Path, content: dict[str, Any], needed: set[str]) -> None:
+    """Raise ValueError for what is not there or of another kind."""
+    for key, (kind, fits) in KINDS.items():
+        if key not in content and key in needed:
+            raise ValueError(f"{path}: not a result of elmo-bench, which has {key}, {kind}")
+        if key in content and not fits(content[key]):
+            _refuse(path, key, content[key], kind)
+    config = content["config"]
+    for group in GROUPS:
+        if not isinstance(config.get(group) or {}, dict):
+            _refuse(path, f"config.{group}", config[group], "an object")
 
 
 def _refuse(path: Path, key: str, value: object, kind: str) -> None:

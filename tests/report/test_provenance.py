@@ -2,7 +2,7 @@
 
 import pytest
 
-from elmo_bench.report.provenance import commands
+from elmo_bench.report.provenance import commands, typed
 
 
 def ran(folder, seed, *overrides):
@@ -26,6 +26,14 @@ def test_commands(tmp_path):
         "python run.py -m task=ner 'encoder.directions=[forward]' +vocab.vectors=glove.gz seed=2,10",
         "python run.py task=ner encoder=none seed=1",
     ]
+
+
+def test_what_was_typed():
+    """Paths below the user's folder stay whole, and so do names of models."""
+    own = ["vocab.vectors=corpora/glove/glove.6B.txt", "encoder.model=sentence-transformers/a/b"]
+    assert typed(own) == " ".join(["python run.py", *own])
+    there = ["runs=[outputs/card/mini,~/secret/CARD]", "output=/home/me/all.html"]
+    assert typed(there) == "python run.py 'runs=[outputs/card/mini,CARD]' output=all.html"
 
 
 @pytest.mark.parametrize("content", ["{", "a: 1", "- 1", "- [a]", "\x00", "- " + "x" * 1_000_001])

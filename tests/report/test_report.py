@@ -278,6 +278,14 @@ def test_keys_and_baselines_that_are_not_there(runs, settings, message):
         report(collect([runs]), **({"rows": ["task"], "columns": ["elmo.mix"]} | settings))
 
 
+@pytest.mark.parametrize("seed", ["=HYPERLINK(1)", None, [1], {"of": 1}, 1.5, True])
+def test_a_seed_is_a_count(tmp_path, seed):
+    """It stands in every format."""
+    result(tmp_path / "0", 0.5, seed=seed)
+    with pytest.raises(ValueError, match=r"0/result.json: .*: seed is .*, but it is a count"):
+        collect([tmp_path])
+
+
 def test_an_error_names_the_table(runs):
     with pytest.raises(ValueError, match=r"^tables.Table 1.baseline=\['none'\]: no such column"):
         report(collect([runs]), ["task"], ["elmo.mix"], baseline=("none",), title="Table 1")
@@ -747,7 +755,7 @@ def test_runs_without_counts_or_on_other_examples_have_no_test(tmp_path):
     found = report(collect([tmp_path]), None, ["elmo.mix"], baseline=("none",))
     assert [cell.comparison.test for cell in found.cells[1:]] == [None, None]
     why = "no test, since counts/test.npz of a run is not there or does not have the figure"
-    assert found.notes[0] == f"ner, all layers: {why} ({tmp_path / 'old'})"
+    assert found.notes[0] == f"ner, all layers: {why} ({tmp_path.name}/old)"
     assert "ner, top layer: no test, since the runs were measured on other test" in found.notes[1]
     assert "+10.00" in text(found)
     (tmp_path / "old" / "counts" / "test.npz").write_text("?")

@@ -79,6 +79,18 @@ def test_a_baseline_that_an_earlier_version_called_by_an_encoder(config, tmp_pat
     assert finished([tmp_path]) == {f"{today}-{inputs}": tmp_path / "run"}
 
 
+def test_a_baseline_that_an_earlier_version_began(config, tmp_path):
+    """It goes on, in its own folder and as the run of a sweep."""
+    (cfg := config(resume=True)).elmo.mix = "none"
+    begin(cfg, {})
+    content = json.loads((path := tmp_path / "run" / "run.json").read_text())
+    today, _, inputs = content["identity"].partition("-")
+    path.write_text(json.dumps(content | {"identity": f"0123456789abcdef-{inputs}"}))
+    (last := tmp_path / "run" / "last.ckpt").write_text("state")
+    assert begin(cfg, {}) == last
+    assert unfinished([tmp_path]) == {f"{today}-{inputs}": tmp_path / "run"}
+
+
 def test_runs_that_have_no_result(config, tmp_path):
     """Each once, whichever of its folders; not those that somebody ran again."""
 
@@ -87,16 +99,21 @@ def test_runs_that_have_no_result(config, tmp_path):
         cfg.run_dir = str(tmp_path / folder)
         begin(cfg, {})
         if error:
-            (tmp_path / folder / "error.txt").write_text(f"Traceback ...\n{error}\n")
+            frames = 'Traceback (most recent call last):\n  File "x.py", line 1, in f\n    g()\n'
+            (tmp_path / folder / "error.txt").write_text(f"{frames}{error}\n")
         return cfg
 
-    begun("a/raised", "torch.OutOfMemoryError: there is none at /home/me", seed=1)
+    begun("a/raised", "torch.OutOfMemoryError: there is none:\n/home/me/a: b", seed=1)
     begun("b/raised", "ValueError: again", seed=1)
     begun("a/killed", seed=2)
     begun("a/failed", "ValueError: no", seed=3)
     write_result(FIGURES, begun("a/again", seed=3))
     (tmp_path / "a" / "damaged").mkdir()
     (tmp_path / "a" / "damaged" / "run.json").write_text("{")
+    for number, said in enumerate(({"published": {"table": 1}}, {"task": []}, [], {"task": {}})):
+        (tmp_path / "a" / f"foreign{number}").mkdir()
+        content = {"identity": f"{number}", "inputs": {}, "config": said}
+        (tmp_path / "a" / f"foreign{number}" / "run.json").write_text(json.dumps(content))
     (tmp_path / "a" / "earlier").mkdir()
     (tmp_path / "a" / "earlier" / "run.json").write_text('{"identity": "1-2", "inputs": {}}')
     with alone(begun("a/running", seed=4).run_dir + "/run", ""):
@@ -121,7 +138,7 @@ def test_nothing_of_an_earlier_run_stays(config, tmp_path):
         (folder / name / "old").write_text("of seed 1")
     write_result(FIGURES, config(seed=1))
     (folder / "mine.txt").write_text("a user's own")
-    begin(config(seed=7, resume=True), {})
+    begin(config(seed=7, resume=True), {})  # that of seed 1 had ended
     assert sorted(path.name for path in folder.iterdir()) == ["mine.txt", "run.json"]
 
 
@@ -138,8 +155,9 @@ def test_a_run_goes_on_from_its_own_checkpoint_only(config, tmp_path):
     assert unfinished([tmp_path]) == {identity: folder}
     assert checkpoint(folder, identity) == last
     assert begin(config(seed=1, resume=True), {}) == last  # and it is still there
-    assert begin(config(seed=7, resume=True), {}) is None
-    killed(seed=1)
+    with pytest.raises(ValueError, match=r"run_dir=.*/run holds the last.ckpt of a run with other"):
+        begin(config(seed=7, resume=True), {})
+    assert last.read_text() == "state"
     assert begin(config(seed=1), {}) is None  # not asked to go on
     killed(seed=1)
     write_result(FIGURES, config(seed=1))
@@ -169,7 +187,8 @@ def test_other_files_are_another_run(config, tmp_path):
         (tmp_path / name).write_text(name)
     begin(config(), {"data.train": tmp_path / "a"})
     (tmp_path / "run" / "last.ckpt").write_text("state")
-    assert begin(config(resume=True), {"data.train": tmp_path / "b"}) is None
+    with pytest.raises(ValueError, match="of a run with other settings or files"):
+        begin(config(resume=True), {"data.train": tmp_path / "b"})
 
 
 def test_a_damaged_result_is_ignored(tmp_path):

@@ -20,25 +20,27 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from elmo_bench import build, inputs
+from elmo_bench import inputs
+from elmo_bench.files import alone, scratch_path
 from elmo_bench.launch import Outcome
-from elmo_bench.runs import BEGUN, as_text, experiment, failures, result_of
+from elmo_bench.runs import (
+    BEGUN,
+    as_text,
+    experiment,
+    failures,
+    portable,
+    portable_overrides,
+    result_of,
+    today,
+)
 
 log = logging.getLogger(__name__)
 ABOUT, RUNS, README = "card.json", "runs", "README.md"
 REPORTS = ("index.html", "tables.md", "tables.tex", "tables.csv", "tables.json")
 OWN = (ABOUT, RUNS, README, *REPORTS)
-# Of a run's config: where things are on the machine that it ran on. Other paths keep their names.
-WHERE = ("run_dir", "outputs_dir", "data_dir", "cache_dir", "out", "checkpoint")
-PATH = re.compile(r"(?<![^=\[,'\"])[~/][^,\]'\"]*")
 OVERRIDES = Path(".hydra") / "overrides.yaml"  # a page has the commands of its runs
-OF_THE_CARD = (
-    "job",
-    "out",
-    "resume",
-    "outputs_dir",
-    "cache_dir",
-)  # what the command of a run alone does not say
+# What the command of a run alone does not say.
+OF_THE_CARD = ("job", "out", "resume", "outputs_dir", "cache_dir")
 OF_A_RUN = ("seed", "folder", "command", "identity", "metrics", "device", "commit", "versions")
 DIGITS = 12  # of a hash, as a table shows it
 Encoders = Mapping[str, dict[str, Any]]  # what is said of each, by its settings
@@ -95,6 +97,8 @@ def encoders(configs: Iterable[DictConfig]) -> Encoders:
     """Each encoder's number of layers, width and fingerprint; nothing with `--dry-run`, since a
     model might have to be downloaded. Raises ValueError for `none`, and what loading one raises.
     """
+    from elmo_bench import build  # torch is paid for where an encoder is built
+
     built: dict[str, dict[str, Any]] = {}
     for config in configs:
         key = _key(OmegaConf.to_container(config.encoder, resolve=True))
@@ -134,13 +138,27 @@ def write(
 ) -> None:
     """Write the folder anew, with what `report` makes of the runs; nothing where none finished."""
     outcomes = [outcome for outcome in outcomes if outcome.same_as is None]
-    finished = {outcome.folder: outcome for outcome in outcomes if outcome.folder}
-    if not finished:
+    if not any(outcome.folder for outcome in outcomes):
         log.warning("no run has finished: %s is not written", folder)
         return
-    part = folder.with_name(f".{folder.name}.part")
-    shutil.rmtree(part, ignore_errors=True)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    waiting = f"another process writes {folder}: waiting for it"
+    with alone(folder.with_name(f".{folder.name}"), waiting), scratch_path(folder) as part:
+        _write(part, [*outcomes], encoders, report)
+        folder.mkdir(exist_ok=True)
+        for name in OWN:
+            path = folder / name
+            shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+            (part / name).rename(path)
+    log.info("a folder to share: %s", folder)
+
+
+def _write(
+    part: Path, outcomes: Sequence[Outcome], encoders: Encoders, report: Callable[..., None]
+) -> None:
+    """Make the folder `part` with all that is shared."""
     (part / RUNS).mkdir(parents=True)
+    finished = {outcome.folder: outcome for outcome in outcomes if outcome.folder}
     runs = [_copy(source, part, outcome, encoders) for source, outcome in finished.items()]
     for outcome in outcomes:
         if outcome.left:
@@ -149,7 +167,7 @@ def write(
     baseline = "none" if has_baseline else None
     report(part, runs=RUNS, columns="elmo.mix", baseline=baseline, output=[*REPORTS])
     about = {
-        "command": command(portable(sys.argv[1:])),
+        "command": command(portable_overrides(sys.argv[1:])),
         "written": datetime.now(UTC).isoformat(timespec="seconds"),
         "encoders": [*encoders.values()],
         "cells": [*_cells(runs)],
@@ -157,13 +175,6 @@ def write(
     }
     (part / ABOUT).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
     (part / README).write_text(_readme(about, runs), encoding="utf-8")
-    folder.mkdir(parents=True, exist_ok=True)
-    for name in OWN:
-        path = folder / name
-        shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
-        (part / name).rename(path)
-    part.rmdir()
-    log.info("a folder to share: %s", folder)
 
 
 def command(overrides: Iterable[str]) -> str:
@@ -173,23 +184,8 @@ def command(overrides: Iterable[str]) -> str:
 
 def _own(outcome: Outcome) -> list[str]:
     """The overrides of a run alone."""
-    said = portable(outcome.overrides)
+    said = portable_overrides(outcome.overrides)
     return [each for each in said if each.partition("=")[0] not in OF_THE_CARD]
-
-
-def portable(value: Any) -> Any:
-    """A setting, or a config, without where things are on this machine.
-
-    >>> portable("data_dir=/home/me/corpora"), portable("encoder.model=google/electra-base")
-    ('data_dir=corpora', 'encoder.model=google/electra-base')
-    """
-    if isinstance(value, dict):
-        return {key: None if key in WHERE else portable(each) for key, each in value.items()}
-    if isinstance(value, list):
-        return [*map(portable, value)]
-    if isinstance(value, str):
-        return PATH.sub(lambda path: Path(path[0]).name, value)
-    return value
 
 
 def _copy(source: Path, part: Path, outcome: Outcome, encoders: Encoders) -> dict[str, Any]:
@@ -197,6 +193,7 @@ def _copy(source: Path, part: Path, outcome: Outcome, encoders: Encoders) -> dic
     the name of that `folder`, its `command` and the `fingerprint` of its encoder.
     """
     result = result_of(source)
+    today(result["config"])  # one of an earlier version is in a sweep that is resumed
     encoder = encoders.get(_key(result["config"]["encoder"]), {})
     result["config"] = portable(result["config"])
     name = _folder(result["config"], part)
@@ -238,6 +235,8 @@ def _cells(runs: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
     for same in cells.values():
         first = same[0]
         config, names = first["config"], [name for name in OF_A_RUN if name in first]
+        # A figure may be of some runs alone, such as that of a label which only they predict.
+        shared = [name for name in first["metrics"] if all(name in run["metrics"] for run in same)]
         yield {
             "task": config["task"]["name"],
             "data": config["data"]["name"],
@@ -245,8 +244,7 @@ def _cells(runs: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
             "elmo.mix": config["elmo"]["mix"],
             "fingerprints": {"encoder": first["fingerprint"], **first["inputs"]},
             "mean": {
-                name: statistics.fmean(run["metrics"][name] for run in same)
-                for name in first["metrics"]
+                name: statistics.fmean(run["metrics"][name] for run in same) for name in shared
             },
             "runs": [{name: run[name] for name in names} for run in same],
         }
@@ -273,7 +271,11 @@ def _readme(about: Mapping[str, Any], runs: Sequence[Mapping[str, Any]]) -> str:
         ),
         "device": several(run["device"] for run in runs),
         "commit": several(run.get("commit") for run in runs),
-    } | {name: several(run["versions"][name] for run in runs) for name in runs[0]["versions"]}
+    }
+    for name in dict.fromkeys(name for run in runs for name in run.get("versions", {})):
+        facts[name] = several(
+            run["versions"][name] for run in runs if name in run.get("versions", {})
+        )
     failed = "".join(f"    {each}\n" for each in about["failed"])
     return TEXT.format(
         encoders=several(each["name"] for each in about["encoders"]),

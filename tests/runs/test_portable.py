@@ -1,0 +1,45 @@
+"""What is shared has no paths of the machine."""
+
+import pytest
+
+from elmo_bench.runs import portable, portable_overrides
+
+
+@pytest.mark.parametrize(
+    ("text", "shared"),
+    [
+        ("{train:/home/u/t.txt,dev: /home/u/d.txt}", "{train:t.txt,dev: d.txt}"),
+        ("file:///home/u/t.txt", "t.txt"),
+        ("x=see /home/me/y", "x=see y"),
+        ("../../me/corpora", "corpora"),
+        ("data/../../me/corpora", "corpora"),
+        ("~/me/a", "a"),
+        ("[~me/a,'/home/me/b']", "[a,'b']"),
+        ("/home/me/my old data/x.txt", "x.txt"),
+        ("/home/me/runs/", "runs"),
+        ("//host/share/x", "x"),
+        ("C:\\Users\\me\\x", "x"),
+        ("\\\\host\\me\\x", "x"),
+        (
+            "a=/home/me/a/p.txt is not there; b=/home/me/b split=test",
+            "a=p.txt is not there; b=b split=test",
+        ),
+        *(
+            (same, same)
+            for same in (
+                "https://host/a/b.zip",
+                "[outputs/card/mini,s3://a/b]",
+                "corpora/glove/glove.6B.txt",
+                "sentence-transformers/all-MiniLM-L6-v2",
+                "precision / recall",
+            )
+        ),
+    ],
+)
+def test_portable(text, shared):
+    assert portable({"key": [text]}) == {"key": [shared]}
+
+
+def test_a_deletion_is_no_folder():
+    words = ["~logger/wandb", "~db/a=/home/me/b", "--config-dir", "/home/me/conf"]
+    assert portable_overrides(words) == ["~logger/wandb", "~db/a=b", "--config-dir", "conf"]
