@@ -42,7 +42,9 @@ class Estimate(NamedTuple):
 
 
 class Aggregate(NamedTuple):
-    """A column over all rows; `share` and `improvement` are None without a baseline."""
+    """A column over all rows; `share` and `improvement` are None without a baseline, `share` and
+    `iqm` where fewer than two rows have a gap.
+    """
 
     column: Key
     share: Estimate | None  # of the gap from the baseline to the best, the mean over tasks
@@ -92,15 +94,17 @@ def across(report: Report, *, resamples: int = RESAMPLES, seed: int = 0) -> Acro
 
     ranks = mean_ranks([*drawn.values()])
     are_several = all(len(runs) > 1 for scores in figures.values() for runs in scores)
+    has_scale = len(gaps) > 1  # of one row alone, nothing is together
     aggregates = []
     for number, column in enumerate(shared):
-        has_share = baseline is not None and gaps
         against = None if baseline in (None, column) else baseline
         aggregates.append(
             Aggregate(
                 column,
-                estimate(lambda scores: mean(scaled(scores)), column) if has_share else None,
-                estimate(lambda scores: iqm(scaled(scores)), column) if gaps else None,
+                estimate(lambda scores: mean(scaled(scores)), column)
+                if has_scale and baseline is not None
+                else None,
+                estimate(lambda scores: iqm(scaled(scores)), column) if has_scale else None,
                 None if against is None else estimate(improvement, column, against),
                 _interval(ranks[number]) if are_several else None,
             )
@@ -237,10 +241,10 @@ def _caption(report: Report, result: Across, heads: Collection[str]) -> Iterator
     )
     if result.without_gap:
         rows = "; ".join(name(report.rows, row, titles) for row in result.without_gap)
+        lacking = "Not in {}" if GAP in heads else "Without {}, which take two rows or more"
         yield (
-            f"{'Not in' if GAP in heads else 'Without'} {GAP} and {IQM}, since the best setting is "
-            f"not surely above the baseline (p below {P_BELOW}; by the means where there is no p): "
-            f"{rows}."
+            f"{lacking.format(f'{GAP} and {IQM}')}, since the best setting is not surely above the "
+            f"baseline (p below {P_BELOW}; by the means where there is no p): {rows}."
         )
     if result.incomplete:
         columns = "; ".join(name(report.columns, key, titles) for key in result.incomplete)

@@ -114,8 +114,8 @@ def test_a_gap_that_is_closed_by_half():
 def test_where_the_baseline_is_the_best():
     """It has no share there, and everything else counts."""
     columns = {
-        "none": {"a": [0.2, 0.2], "b": [0.9, 0.9]},
-        "mini": {"a": [0.4, 0.4], "b": [0.1, 0.1]},
+        "none": {"a": [0.2, 0.2], "b": [0.9, 0.9], "c": [0.2, 0.2], "d": [0.3, 0.3]},
+        "mini": {"a": [0.4, 0.4], "b": [0.1, 0.1], "c": [0.4, 0.4], "d": [0.1, 0.1]},
     }
     result = found(columns)
     assert result["mini"].share.value == 1
@@ -124,13 +124,15 @@ def test_where_the_baseline_is_the_best():
     grid = across.grid(reported(columns))
     assert (
         "Not in gap closed and IQM, since the best setting is not surely above the baseline (p "
-        "below 0.05; by the means where there is no p): b." in grid.caption
+        "below 0.05; by the means where there is no p): b; d." in grid.caption
     )
     assert "no single row decides" not in grid.caption
-    nowhere = reported({"none": columns["none"], "mini": {"a": [0.1, 0.1], "b": [0.1, 0.1]}})
-    grid = across.grid(nowhere)
+    # Of one row alone there is nothing together.
+    alone = {name: {task: row[task] for task in "abd"} for name, row in columns.items()}
+    grid = across.grid(reported(alone))
     assert grid.heads == ["", "P(better)", "mean rank"]
-    assert "Without gap closed and IQM, since" in grid.caption
+    assert "Without gap closed and IQM, which take two rows or more, since" in grid.caption
+    assert grid.caption.endswith(": b; d.")
     assert "In brackets and for ranks: 95 % intervals" in grid.caption
 
 
@@ -149,13 +151,13 @@ def with_p(report, ps):
 def test_a_gap_that_may_be_chance_is_no_scale():
     """The best of a row is surely above the baseline by the report's test, or it has no share."""
     columns = {
-        "none": {"a": [0.2, 0.4], "b": [0.50, 0.51]},
-        "mini": {"a": [0.4, 0.6], "b": [0.51, 0.51]},
-        "books": {"a": [0.7, 0.7], "b": [0.1, 0.2]},
+        "none": {"a": [0.2, 0.4], "b": [0.50, 0.51], "c": [0.2, 0.4]},
+        "mini": {"a": [0.4, 0.6], "b": [0.51, 0.51], "c": [0.4, 0.6]},
+        "books": {"a": [0.7, 0.7], "b": [0.1, 0.2], "c": [0.7, 0.7]},
     }
     plain = reported(columns)
     assert across.across(plain).without_gap == []
-    assert across.across(plain).columns[1].share.value < -30  # of a gap of half a point in b
+    assert across.across(plain).columns[1].share.value < -20  # of a gap of half a point in b
     result = across.across(with_p(plain, {("mini", "b"): 0.7, ("mini", "a"): 0.7}))
     assert result.without_gap == [("b",)]
     assert [each.share.value for each in result.columns] == pytest.approx([0, 1, 0.5])
@@ -164,7 +166,7 @@ def test_a_gap_that_may_be_chance_is_no_scale():
     # Of a single run nothing is known: the means say it.
     assert across.across(with_p(plain, {("mini", "b"): None})).without_gap == []
     (none, *_) = across.records(with_p(plain, {("mini", "b"): 0.05}))
-    assert (none["rows"], none["rows_with_gap"]) == (2, 1)
+    assert (none["rows"], none["rows_with_gap"]) == (3, 2)
 
 
 def test_no_single_row_decides_where_there_are_five():
