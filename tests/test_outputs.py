@@ -144,11 +144,15 @@ def test_its_own_output_is_written_again(lost):
         JOBS[cfg.job["_target_"].rpartition(".")[2]](cfg)
 
     small = ["encoder=files", f"encoder.dir={lost}/bilm"]
-    suffixes = ("html", "svg", "md", "tex", "csv", "json")
+    shutil.copytree(lost / "run", lost / "top")
+    result = lost / "top" / "result.json"
+    result.write_text(result.read_text().replace('"mix": "all"', '"mix": "top"'))
+    suffixes = ("html", "svg", "pdf", "md", "tex", "csv", "json")
     reports = ",".join(f"{lost}/report.{suffix}" for suffix in suffixes)
     (lost / "report.md").touch()
     for _ in range(2):
-        run("job=report", f"runs={lost}/run", "columns=elmo.mix", f"output=[{reports}]")
+        runs = f"runs=[{lost}/run,{lost}/top]"
+        run("job=report", runs, "columns=elmo.mix", f"output=[{reports}]")
         for suffix in ("hdf5", "safetensors"):
             run("job=embed", *small, f"input={lost}/text", f"output={lost}/vectors.{suffix}")
             run("job=export", *small, f"output={lost}/exported/weights.{suffix}")
