@@ -19,7 +19,16 @@ from elmo_bench.files import atomic
 from elmo_bench.outputs import begins, check_output
 from elmo_bench.report import difference as report
 from elmo_bench.report.difference import Difference, ExampleText
-from elmo_bench.runs import Counts, Run, hash_files, number_of, read_counts, read_run, result_of
+from elmo_bench.runs import (
+    Counts,
+    Run,
+    counted,
+    hash_files,
+    number_of,
+    read_counts,
+    read_run,
+    result_of,
+)
 from elmo_bench.text import label_map, tags_to_spans
 
 log = logging.getLogger(__name__)
@@ -150,7 +159,10 @@ def _counts(side: Side, split: str, metric: str) -> Counts:
     if (counts := read_counts(path, metric)) is not None:
         return counts
     if path.is_file():
-        raise ValueError(f"metric={metric}: {path} has no counts of it; leave metric out")
+        raise ValueError(
+            f"metric={metric}: {path} has no counts of it, but of {', '.join(counted(path))}; "
+            "without metric it is what the task monitors"
+        )
     others = [other.stem for other in sorted(path.parent.glob("*.npz"))]
     has = f"it has those of {' and '.join(others)} (split=...)" if others else "it has none"
     raise FileNotFoundError(

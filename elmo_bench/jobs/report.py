@@ -102,15 +102,18 @@ def report(cfg: DictConfig) -> None:
     for title in (title for title in tables if not chosen[title]):
         log.info("no run is as it asks: %s is left out", title)
     unfinished = failures(_list(settings["runs"]), runs)
-    failed = {title: _chosen(unfinished, table) for title, table in tables.items()}
+    unknown = [run for run in unfinished if "task.name" not in run["choices"]]
+    known = [run for run in unfinished if run not in unknown]
+    failed = {title: _chosen(known, table) for title, table in tables.items()}
     written = []
     for title in (title for title in tables if chosen[title]):
         answers = _answers(chosen[title], title, tables[title])
-        answers[0].notes[:0] = _failed(failed[title], chosen[title])
+        answers[0].notes[:0] = _failed(failed[title], unknown, chosen[title], settings["runs"])
         written += answers
     typed = HydraConfig.get().overrides.task if HydraConfig.initialized() else None
     folders = {run["folder"] for runs in failed.values() for run in runs}
-    origin = reports.Origin("" if typed is None else reports.typed(typed), len(folders))
+    command = "" if typed is None else reports.typed(typed)
+    origin = reports.Origin(command, len(folders), len(unknown))
     writers = FORMATS | {
         ".html": partial(reports.page, title=settings["title"], origin=origin),
         **{suffix: partial(FORMATS[suffix], origin=origin) for suffix in (".md", ".tex", ".json")},
@@ -164,20 +167,45 @@ def _task(path: Path) -> dict[str, Any]:
     return task
 
 
-def _failed(failed: Sequence[reports.Run], finished: Sequence[reports.Run]) -> list[str]:
-    """A note on the runs that have no result, of so many."""
-    if not failed:
-        return []
-    count = len({run.get("identity", run["folder"]) for run in finished}) + len(failed)
-    which = [f"{_which(run)} ({run['reason']})" for run in failed[:MOST]]
-    which += [f"{len(failed) - MOST} more"] if len(failed) > MOST else []
-    return [f"{len(failed)} of {count} runs failed or did not end: {', '.join(which)}"]
+def _failed(
+    failed: Sequence[reports.Run],
+    unknown: Sequence[reports.Run],
+    finished: Sequence[reports.Run],
+    folders: Any,
+) -> list[str]:
+    """Notes on the runs that have no result: those of a table, of so many, and those of earlier
+    versions, which did not write their settings down at the start.
+    """
+    notes = []
+    if failed:
+        count = len({run.get("identity", run["folder"]) for run in finished}) + len(failed)
+        which = _listed(failed, _list(folders))
+        notes.append(f"{len(failed)} of {count} runs failed or did not end: {which}")
+    if unknown:
+        which = _listed(unknown, _list(folders))
+        more = "more " * bool(failed)
+        notes.append(
+            f"{len(unknown)} {more}of unknown settings failed or did not end, whichever table they "
+            f"are of: {which}"
+        )
+    return notes
 
 
-def _which(run: reports.Run) -> str:
-    """A run in a few words."""
+def _listed(runs: Sequence[reports.Run], folders: Sequence[str]) -> str:
+    which = [f"{_which(run, folders)} ({run['reason']})" for run in runs[:MOST]]
+    return ", ".join([*which, *([f"{len(runs) - MOST} more"] if len(runs) > MOST else [])])
+
+
+def _which(run: reports.Run, folders: Sequence[str]) -> str:
+    """A run in a few words; where it does not say them, its folder below those that were asked
+    for.
+    """
     said = [run["choices"].get(key) for key in ("task.name", "encoder.name", "elmo.mix", "seed")]
-    return " ".join([*said[:-1], f"seed {said[-1]}"]) if all(said) else run["folder"].name
+    if all(said):
+        return " ".join([*said[:-1], f"seed {said[-1]}"])
+    above = (folder for folder in folders if run["folder"].is_relative_to(folder))
+    below = run["folder"].relative_to(next(above, run["folder"]))
+    return below.as_posix() if below.name else str(run["folder"].name)
 
 
 def _settings(settings: dict[str, Any], title: str, table: dict[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,8 @@ from typing import Any
 
 from elmo_bench.runs import Run, choice, distinguishing, is_baseline
 
-from .table import Cell, Key, Report, report
+from .names import name, task_titles
+from .table import Cell, Key, Report, mixed, report
 
 ELMO = "elmo."  # where the settings begin that dev chooses among
 
@@ -37,7 +38,11 @@ def answers(
         asked["baseline"] = on_dev.baseline if on_dev.baseline in kept_columns else None
         on_test = report(kept, on_dev.rows, on_dev.columns, split="test", title=title, **asked)
         about = _title(title, "on test, what dev chose")
-        reports.append(replace(on_test, title=about, chosen_among=_alternatives(on_dev)))
+        # The report on dev has these runs, too, and says it of all.
+        code = mixed([run for cell in on_test.cells for run in cell.runs])
+        notes = [*_choices(on_dev), *(note for note in on_test.notes if note not in code)]
+        among = max(map(len, _alternatives(on_dev)))
+        reports.append(replace(on_test, title=about, chosen_among=among, notes=notes))
     return reports
 
 
@@ -61,24 +66,45 @@ def chosen(report: Report) -> list[Run]:
     """The runs of the baseline, and of those cells that differ in settings of ELMo alone the ones
     that are best.
     """
-    best: dict[Key, Cell] = {}
-    bases = []
-    for cell in report.cells:
-        if cell.column == report.baseline or _has_no_layers(cell.runs[0]):
-            bases.append(cell)
-        else:
-            alike = _without_elmo(report, cell)
-            best[alike] = max(best.get(alike, cell), cell, key=lambda one: one.mean)
-    return [run for cell in (*bases, *best.values()) for run in cell.runs]
+    alternatives = _alternatives(report)
+    among = [cell for cells in alternatives for cell in cells]
+    bases = [cell for cell in report.cells if cell not in among]
+    best = [max(cells, key=lambda cell: cell.mean) for cells in alternatives]
+    return [run for cell in (*bases, *best) for run in cell.runs]
 
 
-def _alternatives(report: Report) -> int:
-    """How many settings dev chose among, at most."""
-    counts: dict[Key, int] = defaultdict(int)
+def _alternatives(report: Report) -> list[list[Cell]]:
+    """The cells that differ in settings of ELMo alone, together; of each dev chooses one."""
+    alike: dict[Key, list[Cell]] = defaultdict(list)
     for cell in report.cells:
-        if not _has_no_layers(cell.runs[0]):
-            counts[_without_elmo(report, cell)] += 1
-    return max(counts.values())
+        if cell.column != report.baseline and not _has_no_layers(cell.runs[0]):
+            alike[_without_elmo(report, cell)].append(cell)
+    return [*alike.values()]
+
+
+def _choices(report: Report) -> list[str]:
+    """Notes on where dev had nothing to choose among, and where it could not tell."""
+    notes, keys = [], [*report.rows, *report.columns]
+    titles = task_titles(run for cell in report.cells for run in cell.runs)
+
+    def called(cell: Cell) -> str:
+        return name(keys, [*cell.row, *cell.column], titles)
+
+    alternatives = _alternatives(report)
+    if single := [called(cells[0]) for cells in alternatives if len(cells) == 1]:
+        notes.append(
+            f"not chosen on dev, since the runs have no other setting: {'; '.join(single)}"
+        )
+    for cells in alternatives:
+        highest = max(cell.mean for cell in cells)
+        best = [cell for cell in cells if cell.mean == highest]
+        if len(best) > 1:
+            others = "; ".join(map(called, best[1:]))
+            notes.append(
+                f"{called(best[0])} stands for others that are as good on dev "
+                f"({100 * highest:.2f}), since it comes first: {others}"
+            )
+    return notes
 
 
 def _without_elmo(report: Report, cell: Cell) -> Key:

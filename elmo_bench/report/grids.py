@@ -15,7 +15,7 @@ from .grid import Grid, without
 from .names import NONE, as_written, axis, metric_title, name, names, task_titles, value
 from .published import corpus, is_of_the_paper
 from .significance import LEVEL, Shares, Test
-from .table import Cell, Key, Report, base_row, examples_of, order
+from .table import Cell, Key, Report, base_row, examples_of, is_best, order
 
 MEANS = "mean ± standard deviation (runs)"
 ALIKE = 0.1  # shares of the noise that differ by less
@@ -173,12 +173,12 @@ def means(report: Report, words: Words) -> Grid:
     hover = {(-1, left + k): as_written(report.columns, c) for k, c in enumerate(columns)}
     bold, stars = set(), False
     for number, cells in enumerate(shown.values()):
-        best = max(cell.mean for cell in cells.values())
         for column, cell in cells.items():
             place = left + columns.index(column)
             rows[number][place] = score(cell) + star(cell)
             stars = stars or bool(star(cell))
-            bold |= {(number, place)} if len(cells) > 1 and cell.mean == best else set()
+            rivals = [each.mean for each in cells.values() if _task(each) == _task(cell)]
+            bold |= {(number, place)} if is_best(cell.mean, rivals) else set()
     return Grid(
         words.title(report, f"percent: {MEANS}"),
         [*words.heads, *(words.columns[column] for column in columns)],
@@ -195,7 +195,7 @@ def means(report: Report, words: Words) -> Grid:
             words.each,
             sizes(report, words),
         ),
-        bold_is="the best of its row",
+        bold_is="the best of its row" + " and task" * ("task.name" in report.columns),
     )
 
 
@@ -220,7 +220,7 @@ def with_baseline(report: Report) -> dict[Key, dict[Key, Cell]]:
 
 def listing(report: Report, words: Words) -> Grid:
     """A row for each cell, and its mean."""
-    caption = _sentences("A row is a way to train.", sizes(report, words))
+    caption = _sentences("A row is a way to train.", _chosen(report), sizes(report, words))
     title = words.title(report, f"percent: {MEANS}")
     grid = by_cell(report, words, report.cells, ["mean"], title, caption)
     for row, cell in zip(grid.rows, report.cells, strict=True):
@@ -248,7 +248,7 @@ def _chosen(report: Report) -> str:
     """Of a report on test: that dev has chosen what stands there."""
     if not report.chosen_among:
         return ""
-    return f"Of {report.chosen_among} settings the one that was best on dev."
+    return f"Of up to {report.chosen_among} settings the one that was best on dev."
 
 
 def _sentences(*sentences: str) -> str:
@@ -435,7 +435,7 @@ def sizes(report: Report, words: Words) -> str:
     measured = [*_sizes(report)]
     if not measured:
         return ""
-    labels: list[Callable[[Cell], str]] = [lambda cell: "", lambda cell: _task(cell, words)]
+    labels: list[Callable[[Cell], str]] = [lambda cell: "", lambda cell: words.titles[_task(cell)]]
     keys = [*report.rows, *report.columns]
     labels += [partial(_value_of, number=k, key=key) for k, key in enumerate(keys)]
     labels.append(lambda cell: ", ".join((words.row(cell.row), words.columns[cell.column])))
@@ -459,8 +459,8 @@ def _sizes(report: Report) -> Iterator[tuple[Cell, str]]:
                 yield cell, _size(read.number, len({*read.clusters.tolist()}))
 
 
-def _task(cell: Cell, words: Words) -> str:
-    return words.titles[cell.runs[0]["config"]["task"]["name"]]
+def _task(cell: Cell) -> str:
+    return str(cell.runs[0]["config"]["task"]["name"])
 
 
 def _value_of(cell: Cell, number: int, key: str) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from elmo_bench.runs import ENCODER, MIX
 
 from . import names
-from .grids import Words, heads, points, score, tests
+from .grids import Words, after_correction, heads, points, score, tests
 from .methods import NOWHERE, Origin, runs_of
 from .significance import LEVEL
 from .table import Cell, Comparison, Report
@@ -42,6 +42,7 @@ def lead(reports: Sequence[Report], origin: Origin = NOWHERE) -> str:
     runs = runs_of(reports)
     count = "One run" if len(runs) == 1 else f"{len(runs):,} runs"
     failed = f" ({origin.failed:,} more failed)" if origin.failed else ""
+    failed += f" ({origin.unknown:,} of unknown settings failed)" if origin.unknown else ""
     return (
         f"{count}{failed} of models that were trained alike in everything but what the tables "
         "name. "
@@ -180,7 +181,8 @@ def _tested(report: Report, words: Words, tested: Sequence[tuple[Cell, Compariso
     ends = dict.fromkeys((points(min(least)), points(max(least))))
     return (
         f"{summary} That no difference is shown does not prove that there is none: so many runs "
-        f"and examples find a true one in 80 % of cases if it is {' to '.join(ends)} points or more"
+        f"and examples find a true one{after_correction(len(least))} in 80 % of cases if it is "
+        f"{' to '.join(ends)} points or more"
         + (", depending on the comparison." if len(ends) > 1 else ".")
     )
 

@@ -27,12 +27,13 @@ READ = ("encoder.weights", "encoder.vectors")  # the file that an encoder mostly
 
 
 class Origin(NamedTuple):
-    """What is known of a report beside its runs: the command that made it, and how many runs failed
-    among those that it looked at.
+    """What is known of a report beside its runs: the command that made it, how many runs failed
+    among those that it looked at, and how many failed of which nobody knows whether it did.
     """
 
     command: str = ""
     failed: int | None = None
+    unknown: int = 0
 
 
 NOWHERE = Origin()
@@ -387,7 +388,10 @@ def _time(runs: Sequence[Run]) -> str:
 
 
 def _failed(origin: Origin) -> str:
-    return "" if origin.failed is None else f"{origin.failed:,}" if origin.failed else "none"
+    if origin.failed is None:
+        return ""
+    known = f"{origin.failed:,}" if origin.failed else "none"
+    return known + f", and {origin.unknown:,} of unknown settings" * bool(origin.unknown)
 
 
 def _count(number: int, what: str) -> str:

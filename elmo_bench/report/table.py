@@ -153,6 +153,14 @@ def report(
             for column, found in group.items()
         }
         means = {column: statistics.fmean(values) for column, values in figures.items()}
+        rivals: dict[str, list[float]] = defaultdict(list)  # of each task
+        for column, mean in means.items():
+            rivals[_task(group[column][0])].append(mean)
+        base = base_row([one for one in groups if baseline in groups[one]], row, rows)
+        if baseline is not None and base is not None and base != row:
+            lent = groups[base][baseline]
+            mean = statistics.fmean(figure_of(run, metric, split) for run in lent)
+            rivals[_task(lent[0])].append(mean)
         for column in sorted(group, key=lambda column: (column != baseline, order(column))):
             cells.append(
                 Cell(
@@ -164,7 +172,7 @@ def report(
                     deviation=statistics.stdev(figures[column])
                     if len(figures[column]) > 1
                     else None,
-                    best=len(group) > 1 and means[column] == max(means.values()),
+                    best=is_best(means[column], rivals[_task(group[column][0])]),
                     published=published(
                         group[column][0], _name(group[column][0], metric), split, paper
                     ),
@@ -178,11 +186,25 @@ def report(
         split,
         baseline,
         cells,
-        [*left_out, *_repeated(runs, known), *notes, *_mixed(groups)],
+        [
+            *left_out,
+            *_repeated(runs, known),
+            *notes,
+            *mixed([run for cell in cells for run in cell.runs]),
+        ],
         title,
         equal_within,
         paired,
     )
+
+
+def is_best(mean: float, rivals: Sequence[float]) -> bool:
+    """Whether a mean is the highest of those of its row and task, and not all are the same.
+
+    >>> is_best(0.5, [0.5, 0.4]), is_best(0.5, [0.5, 0.5]), is_best(0.5, [0.5])
+    (True, False, False)
+    """
+    return mean == max(rivals) > min(rivals)
 
 
 def _groups(
@@ -214,17 +236,16 @@ def _repeated(runs: Sequence[Run], keys: Sequence[str]) -> list[str]:
     ]
 
 
-def _mixed(groups: dict[Key, dict[Key, list[Run]]]) -> list[str]:
+def mixed(runs: Sequence[Run]) -> list[str]:
     """Notes on runs of different code, of different packages, and on runs that do not say which
     files they read.
     """
-    runs = [run for group in groups.values() for found in group.values() for run in found]
     notes = []
     commits = Counter(run["commit"] for run in runs if run.get("commit"))
     if len(commits) > 1:
         shown = ", ".join(
             f"{commit[:10]}{'+' * commit.endswith('+')} ({count})"
-            for commit, count in commits.most_common()
+            for commit, count in sorted(commits.items(), key=lambda item: (-item[1], item[0]))
         )
         notes.append(
             f"runs of different commits of elmo-bench: {shown}; + marks uncommitted changes"
@@ -267,6 +288,10 @@ def _rank(text: str) -> tuple[int, float, str]:
     return (4 if all(item.isdigit() for item in items) else 6), float(len(items)), text
 
 
+def _task(run: Run) -> str:
+    return str(run["config"]["task"]["name"])
+
+
 def _name(run: Run, metric: str | None) -> str:
     return metric or run["config"]["task"]["monitor"]
 
@@ -275,9 +300,13 @@ def figure_of(run: Run, metric: str | None, split: str) -> float:
     """A run's figure; ValueError where it has none of that name."""
     name = f"{SPLITS[split]}/{_name(run, metric)}"
     if name not in run["metrics"]:
+        has = [each.partition("/")[2] for each in run["metrics"] if each.startswith(SPLITS[split])]
+        whole = [each for each in has if "/" not in each]
+        of_labels = [each for each in has if "/" in each]
+        more = f", and {len(of_labels)} such as {of_labels[0]}" if of_labels else ""
         raise ValueError(
-            f"metric={metric}: {run['folder']}/result.json, a run of {run['task']}, has "
-            f"{sorted(run['metrics'])}"
+            f"metric={metric}: {run['folder']}/result.json, a run of {run['task']}, has on {split} "
+            f"{', '.join(sorted(whole))}{more}"
         )
     return run["metrics"][name]
 

@@ -16,7 +16,7 @@ from .collect import (
     varies,
     where,
 )
-from .counts import Counts, number_of, read_counts
+from .counts import Counts, counted, number_of, read_counts
 from .earlier import today
 from .folder import (
     BEGUN,
@@ -64,6 +64,7 @@ __all__ = [
     "choice",
     "collect",
     "corpus_of",
+    "counted",
     "dev_figure",
     "distinguishing",
     "equal",

@@ -27,6 +27,11 @@ class Counts(NamedTuple):
     groups: Int[np.ndarray, " N"] | None
 
 
+def counted(path: Path) -> list[str]:
+    """The figures whose counts a file has."""
+    return sorted({*read_arrays(path)} - {"sentences", "groups"})
+
+
 def read_counts(path: Path, name: str) -> Counts | None:
     """The counts of one figure; None where the file is not there or does not have it.
 

@@ -240,7 +240,9 @@ def test_what_is_no_run(made, root, tmp_path):
         compared(a, tmp_path / "none", root)
     with pytest.raises(ValueError, match="are the same run"):
         compared(a, a, root)
-    with pytest.raises(ValueError, match=r"metric=accuracy: .* has no counts of it"):
+    with pytest.raises(
+        ValueError, match=r"metric=accuracy: .* has no counts of it, but of f1, precision, recall;"
+    ):
         compared(a, b, root, metric="accuracy")
     (b / "counts" / "test.npz").rename(b / "counts" / "dev.npz")
     with pytest.raises(FileNotFoundError, match=r"no counts/test.npz.*: it has those of dev \(spl"):

@@ -254,6 +254,35 @@ def test_a_part_of_the_runs(tiny, tmp_path):
         reported(f"runs={tmp_path}", "tables={mine:{colums:elmo}}")
 
 
+def test_runs_that_failed_are_named(tmp_path):
+    """One of an earlier version, which does not say what it was, by its folder; of any table."""
+    config = {"task": {"name": "ner", "monitor": "f1"}, "elmo": {"mix": "all"}, "seed": 1}
+    content = {"metrics": {"test/f1": 0.5}, "config": config, "seed": 1, "task": "ner"}
+    (tmp_path / "done").mkdir()
+    (tmp_path / "done" / "result.json").write_text(json.dumps(content))
+    begun = {
+        "12-40/1": {},
+        "mine": {"config": config | {"encoder": {"name": "mini"}, "seed": 2}},
+    }
+    for name, more in begun.items():
+        (tmp_path / name).mkdir(parents=True)
+        text = json.dumps({"identity": name, "inputs": {}} | more)
+        (tmp_path / name / "run.json").write_text(text)
+    for where, failed in (({"task": "ner"}, 1), ({"seed": 1}, 0)):
+        asked = ",".join(f"{key}:{value}" for key, value in where.items())
+        output = tmp_path / "report.json"
+        reported(f"runs={tmp_path}", "rows=task", f"where={{{asked}}}", f"output={output}")
+        found = json.loads(output.read_text())
+        notes = ["1 of 2 runs failed or did not end: ner mini all seed 2 (did not end)"] * failed
+        notes.append(
+            f"1 {'more ' * failed}of unknown settings failed or did not end, whichever table they "
+            "are of: 12-40/1 (did not end)"
+        )
+        assert found["notes"] == notes
+        count = "1" if failed else "none"
+        assert f"Runs that failed: {count}, and 1 of unknown settings." in found["methods"]
+
+
 @pytest.mark.parametrize(
     ("override", "error", "message"),
     [

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from elmo_bench.report import answers, collect
+from elmo_bench.report import answers, collect, grids
 
 # dev and test figure of each setting
 FIGURES = {"none": (0.5, 0.5), "top": (0.6, 0.9), "all": (0.7, 0.6), "0": (0.4, 0.95)}
@@ -66,6 +66,28 @@ def test_each_encoder_and_task_has_its_own_choice(tmp_path):
 def test_nothing_to_choose(tmp_path, mixes):
     (only,) = answered(tmp_path, mixes, baseline=None)
     assert (only.split, only.title, only.chosen_among) == ("test", "", 0)
+
+
+def test_what_dev_did_not_choose_is_said(tmp_path):
+    """Where several are as good, and where there is one."""
+    for name, mixes in (("mini", ("top", "all")), ("books", ("all",))):
+        for mix in mixes:
+            run(tmp_path / name / mix, mix, 1, encoder=name)
+    path = tmp_path / "mini" / "top" / "result.json"
+    content = json.loads(path.read_text())
+    content["metrics"]["val/f1"] = 0.701
+    path.write_text(json.dumps(content | {"commit": "a" * 40}))
+    for folder in ("mini", "books"):
+        path = tmp_path / folder / "all" / "result.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"commit": folder}))
+    on_dev, on_test = answers(collect([tmp_path]), ["task"], ["encoder", "elmo.mix"])
+    assert on_test.notes == [
+        "not chosen on dev, since the runs have no other setting: ner, books, all layers",
+        "ner, mini, top layer stands for others that are as good on dev (70.10), since it comes "
+        "first: ner, mini, all layers",
+    ]
+    assert "different commits" in on_dev.notes[0]
+    assert "Of up to 2 settings" in grids(on_test)[0].caption
 
 
 def test_without_figures_on_one_of_them(tmp_path):

@@ -321,8 +321,8 @@ def test_findings(tmp_path):
     cells = [replace(cell, comparison=made.get(cell.column)) for cell in plain.cells]
     assert findings(replace(plain, cells=cells)) == (
         "Of 2 comparisons with no encoder, 1 shows a gain: mini (+10.00). That no difference is shown "
-        "does not prove that there is none: so many runs and examples find a true one in 80 % of "
-        "cases if it is 9.00 to 58.00 points or more, depending on the comparison."
+        "does not prove that there is none: so many runs and examples find a true one after the "
+        "correction for 2 comparisons in 80 % of cases if it is 9.00 to 58.00 points or more, depending on the comparison."
     )
     without = [cell for cell in cells if cell.column != ("mini",)]
     assert findings(replace(plain, cells=without)).startswith(

@@ -131,7 +131,7 @@ def test_table(runs):
 def test_another_metric_and_split(runs):
     assert "27.50" in text(report(collect([runs]), None, ["elmo.mix"], metric="recall"))
     assert "13.75" in text(report(collect([runs]), None, ["elmo.mix"], split="dev"))
-    with pytest.raises(ValueError, match=r"metric=em: .*result.json, a run of ner, has"):
+    with pytest.raises(ValueError, match=r"metric=em: .*, a run of ner, has on test f1, recall$"):
         report(collect([runs]), None, ["elmo.mix"], metric="em")
     with pytest.raises(ValueError, match="split=train, but it may be dev or test"):
         report(collect([runs]), None, ["elmo.mix"], split="train")
@@ -713,6 +713,32 @@ def test_figures_and_examples_are_said(compared, tmp_path):
     grid = tables(both)["means"]
     assert grid.title.startswith("Test figures, percent")
     assert "Figures: ner F1; srl argument F1." in grid.caption
+
+
+def test_an_unknown_metric_is_told_those_of_the_whole(tmp_path):
+    result(tmp_path / "run", 0.5)
+    labels = {f"test/ARG{number}/f1": 0.5 for number in range(200)}
+    change(tmp_path / "run", lambda content: content["metrics"].update(labels))
+    with pytest.raises(ValueError, match=r"has on test f1, recall, and 200 such as ARG0/f1$"):
+        report(collect([tmp_path]), None, ["elmo.mix"], metric="em")
+
+
+def test_nothing_is_bold_where_all_are_equal(tmp_path):
+    """Nor beside another task; the baseline counts wherever its row is."""
+    result(tmp_path / "none", 0.0, elmo_name="none", elmo_mix="none", elmo_l2=0.1)
+    for l2, f1 in ((0.0, 0.0), (0.1, 0.2)):
+        result(tmp_path / f"{l2}", f1, elmo_l2=l2)
+    result(tmp_path / "srl", 0.9, task_name="srl", elmo_l2=0.1)
+    runs = collect([tmp_path])
+    found = report(where(runs, {"task": "ner"}), ["elmo.l2"], ["encoder"], baseline=("none",))
+    assert {cell.row[0]: cell.best for cell in found.cells} == {
+        "-": False,
+        "0.0": False,
+        "0.1": True,
+    }
+    assert tables(found)["means"].bold == {(1, 2)}
+    across = report(where(runs, {"encoder": "mini", "elmo.l2": 0.1}), ["encoder"], ["task"])
+    assert not any(cell.best for cell in across.cells)
 
 
 def test_sizes_of_tasks_in_columns(compared, tmp_path):
