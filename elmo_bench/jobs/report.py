@@ -43,7 +43,7 @@ FORMATS: dict[str, Callable[..., str | bytes]] = {
     ".csv": reports.as_csv,
     ".json": reports.as_json,
 }
-TITLE = ".*mean ± standard deviation \\(runs"
+TITLE = "[^\\n]*mean ± standard deviation \\(runs"  # in the first line
 # What an earlier report has near its beginning.
 OWN = {
     # The title was the mark of pages before they had titles of their own.
@@ -56,7 +56,7 @@ OWN = {
     ".md": TITLE,
     ".tex": TITLE,
     ".csv": "[^\\n]*mean,deviation,runs,best",
-    ".json": '\\{.*"cells": \\[',
+    ".json": '\\{.*"cells": \\[.*"mean": .*"deviation": .*"best": ',
 }
 # What each of several tables may say for itself.
 SETTINGS = (

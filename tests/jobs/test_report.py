@@ -131,6 +131,20 @@ def test_runs_of_an_earlier_version_have_todays_titles(tmp_path):
     assert names == ["../task/ner", "Mine", r"SST-\${oc.env:HOME}"]
 
 
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("x.json", '{"cells": [{"cell_type": "markdown"}]}'),
+        ("x.tex", "\\documentclass{article}\n% Table 1: mean ± standard deviation (runs)\n"),
+        ("x.md", "# Notes\n\nmean ± standard deviation (runs)\n"),
+    ],
+)
+def test_a_file_with_a_table_of_ours_stays(tmp_path, name, content):
+    (tmp_path / name).write_text(content)
+    with pytest.raises(ValueError, match=f"{name} is there, and this job has not written it"):
+        reported(f"runs={tmp_path}", f"output={tmp_path}/{name}")
+
+
 def test_a_task_without_a_title(tmp_path, monkeypatch):
     """As docs/new_task.md has it: neither its YAML nor its runs say one."""
     (tmp_path / "pos.yaml").write_text("name: pos\nmonitor_title: accuracy of tags\n")

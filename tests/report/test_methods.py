@@ -173,3 +173,11 @@ def test_every_format_has_them(compared):
     assert content["methods"] == text
     assert content["checklist"]["On which machines?"] == "cpu (6 runs)"
     assert content["cells"][0]["dev"] == 0.5
+
+
+def test_the_failures_of_all_are_not_those_of_each(compared):
+    """JSON has the methods of each table by itself."""
+    both = [replace(compared, title=title) for title in ("one", "two")]
+    content = json.loads(as_json(both, Origin(failed=3)))
+    assert all("failed: 3" not in each["methods"] for each in content.values())
+    assert "failed: 3" in json.loads(as_json([compared], Origin(failed=3)))["methods"]
