@@ -230,7 +230,8 @@ def listing(report: Report, words: Words) -> Grid:
 
 
 def _and(texts: Iterable[str]) -> str:
-    return " and ".join(texts)
+    *others, last = [*texts] or [""]
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def _hover(report: Report, words: Words, rows: Iterable[Key]) -> dict[tuple[int, int], str]:
