@@ -36,7 +36,6 @@ def _all(kind: Callable[[Any], bool]) -> Callable[[Any], bool]:
 # What a value is, in words, and whether it is.
 KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "task": ("text", _text),
-    "seed": ("a count", _count),
     "metrics": ("an object of numbers", _all(_number)),
     "mix": ("an object of numbers", _all(_number)),
     "parameters": ("an object of counts", _all(_count)),
@@ -45,6 +44,7 @@ KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "examples_per_second": ("a number", _number),
     "device": ("text", _text),
     "config": ("an object", _object),
+    "seed": ("a count", _count),
     "choices": ("an object", _object),
     "inputs": ("an object of texts", _all(_text)),
     "versions": ("an object of texts", _all(_text)),
