@@ -920,14 +920,17 @@ NO_RESULT = "not a result of elmo-bench"
 NO_RESULTS = [
     ("{", "not JSON"),
     ("[]", ".* holds a JSON object"),
-    ("{}", f"{NO_RESULT}, which has metrics, an object of numbers"),
-    ('{"metrics": {"test/f1": "0.5"}, "config": {}}', f"{NO_RESULT}: metrics is"),
-    ('{"metrics": {"test/f1": NaN}, "config": {}}', "NaN, but a number is finite"),
-    ('{"metrics": {}, "config": {"task": 3}}', f"{NO_RESULT}: config.task is '3'"),
-    ('{"metrics": {}, "config": {}}', f"{NO_RESULT}: config.task.monitor is 'None'"),
-    ('{"metrics": {}, "config": {}, "mix": {"elmo/input/s9999999": 1}}', f"{NO_RESULT}: .*"),
-    ('{"metrics": {}, "config": {}, "epochs": 2}', f"{NO_RESULT}, which has parameters"),
-    ('{"metrics": {}, "config": {}, "epochs": -1}', f"{NO_RESULT}, which has"),
+    ('{"seed": 1}', f"{NO_RESULT}, which has metrics, an object of numbers"),
+    ('{"seed": 1, "metrics": {"test/f1": "0.5"}, "config": {}}', f"{NO_RESULT}: metrics is"),
+    ('{"seed": 1, "metrics": {"test/f1": NaN}, "config": {}}', "NaN, but a number is finite"),
+    ('{"seed": 1, "metrics": {}, "config": {"task": 3}}', f"{NO_RESULT}: config.task is '3'"),
+    ('{"seed": 1, "metrics": {}, "config": {}}', f"{NO_RESULT}: config.task.monitor is 'None'"),
+    (
+        '{"seed": 1, "metrics": {}, "config": {}, "mix": {"elmo/input/s9999999": 1}}',
+        f"{NO_RESULT}: .*",
+    ),
+    ('{"seed": 1, "metrics": {}, "config": {}, "epochs": 2}', f"{NO_RESULT}, which has parameters"),
+    ('{"seed": 1, "metrics": {}, "config": {}, "epochs": -1}', f"{NO_RESULT}, which has"),
 ]
 
 
