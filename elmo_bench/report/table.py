@@ -4,7 +4,7 @@ differences to a baseline.
 
 import statistics
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -111,33 +111,14 @@ def report(
     """
     place = f"tables.{title}." if title else ""
     one_of(f"{place}split", split, SPLITS)
-    measured = [
-        run for run in runs if any(name.startswith(f"{SPLITS[split]}/") for name in run["metrics"])
-    ]
-    if not measured:
-        other = "; split=dev reads dev's figures" if split == "test" else ""
-        raise ValueError(
-            f"{place}split={split}: none of {len(runs)} runs was measured on it{other}"
-        )
-    left_out = (
-        [f"left out: {_runs(len(runs) - len(measured))} not measured on {split}"]
-        if measured != runs
-        else []
-    )
-    runs = measured
-    columns = full_keys(runs, columns, f"{place}columns")
-    rows = distinguishing(runs, columns) if rows is None else full_keys(runs, rows, f"{place}rows")
-    known = [*rows, *columns]
-    if hidden := [
-        key for key in distinguishing(runs, known) if key != "task.name" or varies(runs, known, key)
-    ]:
-        raise ValueError(
-            f"{place}rows={rows} {place}columns={columns}: some runs in a cell differ in "
-            f"{hidden}; add it to one"
-        )
-    if why := other_files(runs, known):
-        raise ValueError(f"{place}{why}")
-    groups = _groups(runs, rows, columns)
+    measured = _measured(runs, split, place)
+    columns = full_keys(measured, columns, f"{place}columns")
+    if rows is None:
+        rows = distinguishing(measured, columns)
+    else:
+        rows = full_keys(measured, rows, f"{place}rows")
+    _check_alike(measured, rows, columns, place)
+    groups = _groups(measured, rows, columns)
     heads = sorted({column for group in groups.values() for column in group}, key=order)
     if baseline is not None and baseline not in heads:
         raise ValueError(
@@ -146,56 +127,84 @@ def report(
         )
     asked = Asked(metric, split, equal_within, paired)
     comparisons, notes = _comparisons(groups, rows, columns, baseline, asked)
-    cells = []
-    for row, group in sorted(groups.items(), key=lambda item: order(item[0])):
-        figures = {
-            column: [figure_of(run, metric, split) for run in found]
-            for column, found in group.items()
-        }
-        means = {column: statistics.fmean(values) for column, values in figures.items()}
-        rivals: dict[str, list[float]] = defaultdict(list)  # of each task
-        for column, mean in means.items():
-            rivals[_task(group[column][0])].append(mean)
-        base = base_row([one for one in groups if baseline in groups[one]], row, rows)
-        if baseline is not None and base is not None and base != row:
-            lent = groups[base][baseline]
-            mean = statistics.fmean(figure_of(run, metric, split) for run in lent)
-            rivals[_task(lent[0])].append(mean)
-        for column in sorted(group, key=lambda column: (column != baseline, order(column))):
-            cells.append(
-                Cell(
-                    row=row,
-                    column=column,
-                    runs=group[column],
-                    figures=tuple(figures[column]),
-                    mean=means[column],
-                    deviation=statistics.stdev(figures[column])
-                    if len(figures[column]) > 1
-                    else None,
-                    best=is_best(means[column], rivals[_task(group[column][0])]),
-                    published=published(
-                        group[column][0], _name(group[column][0], metric), split, paper
-                    ),
-                    comparison=comparisons.get((row, column)),
-                )
-            )
+    cells = [
+        cell
+        for row in sorted(groups, key=order)
+        for cell in _cells(row, groups, rows, baseline, asked, paper, comparisons)
+    ]
+    if len(measured) < len(runs):
+        notes.insert(0, f"left out: {_runs(len(runs) - len(measured))} not measured on {split}")
+    notes += [*_repeated(measured, [*rows, *columns])]
+    notes += mixed([run for cell in cells for run in cell.runs])
     return Report(
-        list(rows),
-        columns,
-        metric,
-        split,
-        baseline,
-        cells,
-        [
-            *left_out,
-            *_repeated(runs, known),
-            *notes,
-            *mixed([run for cell in cells for run in cell.runs]),
-        ],
-        title,
-        equal_within,
-        paired,
+        list(rows), columns, metric, split, baseline, cells, notes, title, equal_within, paired
     )
+
+
+def _measured(runs: Sequence[Run], split: str, place: str) -> list[Run]:
+    """The runs that have figures on a split; ValueError where none has."""
+    start = f"{SPLITS[split]}/"
+    measured = [run for run in runs if any(key.startswith(start) for key in run["metrics"])]
+    if not measured:
+        other = "; split=dev reads dev's figures" if split == "test" else ""
+        raise ValueError(
+            f"{place}split={split}: none of {len(runs)} runs was measured on it{other}"
+        )
+    return measured
+
+
+def _check_alike(
+    runs: Sequence[Run], rows: Sequence[str], columns: Sequence[str], place: str
+) -> None:
+    """Raise ValueError where runs of a cell differ in more than their seed."""
+    keys = [*rows, *columns]
+    hidden = distinguishing(runs, keys)
+    if hidden := [key for key in hidden if key != "task.name" or varies(runs, keys, key)]:
+        raise ValueError(
+            f"{place}rows={rows} {place}columns={columns}: some runs in a cell differ in "
+            f"{hidden}; add it to one"
+        )
+    if why := other_files(runs, keys):
+        raise ValueError(f"{place}{why}")
+
+
+def _cells(
+    row: Key,
+    groups: Mapping[Key, Mapping[Key, list[Run]]],
+    rows: Sequence[str],
+    baseline: Key | None,
+    asked: "Asked",
+    paper: str | None,
+    comparisons: Mapping[tuple[Key, Key], Comparison],
+) -> Iterator[Cell]:
+    """The cells of a row, the baseline first."""
+    group, metric, split = groups[row], asked.metric, asked.split
+    figures = {
+        column: tuple(figure_of(run, metric, split) for run in runs)
+        for column, runs in group.items()
+    }
+    rivals: dict[str, list[float]] = defaultdict(list)  # means of each task
+    for column, runs in group.items():
+        rivals[_task(runs[0])].append(statistics.fmean(figures[column]))
+    base = base_row([one for one in groups if baseline in groups[one]], row, rows)
+    if baseline is not None and base is not None and base != row:
+        lent = groups[base][baseline]
+        mean = statistics.fmean(figure_of(run, metric, split) for run in lent)
+        rivals[_task(lent[0])].append(mean)
+    for column in sorted(group, key=lambda column: (column != baseline, order(column))):
+        first, values = group[column][0], figures[column]
+        mean = statistics.fmean(values)
+        yield Cell(
+            row=row,
+            column=column,
+            runs=group[column],
+            figures=values,
+            mean=mean,
+            deviation=statistics.stdev(values) if len(values) > 1 else None,
+            best=is_best(mean, rivals[_task(first)]),
+            published=published(first, _name(first, metric), split, paper),
+            comparison=comparisons.get((row, column)),
+        )
 
 
 def is_best(mean: float, rivals: Sequence[float]) -> bool:
