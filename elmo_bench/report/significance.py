@@ -49,8 +49,8 @@ class Test(NamedTuple):
     error: float  # the difference's standard error
     freedom: float  # degrees of freedom of the t distribution
     p: float | None  # two-sided
-    interval: tuple[float, float]  # 95 %: the same error and t as p's
-    # With p corrected for all comparisons, as if all others showed nothing (Bonferroni):
+    interval: tuple[float, float]  # 95 %: the same error and t as p's, within -1 and 1
+    # With p corrected for all comparisons, as if all others showed nothing (Bonferroni); at most 1:
     detectable: float | None  # the smallest true difference that this design finds in 80 % of cases
     seeds_needed: int | None  # a side, for 80 % power at the difference seen; None: more seeds
     # alone would not do
@@ -176,8 +176,8 @@ def compare(
         error=error,
         freedom=freedom,
         p=p,
-        interval=(difference - reach, difference + reach),
-        detectable=None if single else error * noncentrality(freedom, comparisons),
+        interval=(max(difference - reach, -1.0), min(difference + reach, 1.0)),
+        detectable=None if single else min(error * noncentrality(freedom, comparisons), 1.0),
         seeds_needed=None if single else seeds_needed(difference, variance, comparisons),
         shares=None if single else variance.shares,
         p_same_models=same_models(ours, theirs, resamples=resamples),

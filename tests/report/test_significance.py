@@ -161,6 +161,14 @@ def test_two_that_are_the_same():
     assert compare(flat, 0.5 * flat + 0.5 * accuracy(np.zeros((2, 9))), resamples=99).p == 0
 
 
+def test_no_difference_is_larger_than_all():
+    """Two runs that are far apart say little, but not that figures may differ by 150 points."""
+    left, right = np.array([0.1, 0.9]), np.array([0.4, 0.5])
+    ours, theirs = (accuracy(np.repeat(runs[:, None], 50, 1)) for runs in (left, right))
+    test = compare(ours, theirs, resamples=9)
+    assert (test.interval, test.detectable) == ((-1, 1), 1)
+
+
 def test_equal_within():
     """Two one-sided tests at 5 %: the 90 % interval lies within the region."""
     ours, theirs = pair(Setting("accuracy", runs=5, skill=0.1), seed=4)
