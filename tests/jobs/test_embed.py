@@ -127,6 +127,7 @@ def test_the_mix_of_a_run_that_took_lower_layers_only(files, source, tmp_path):
                 "mix": {"elmo/input/s0": 1.0, "elmo/input/gamma": 0.5},
                 "config": {"elmo": {"norm": "none"}, "task": {"monitor": "f1"}},
                 "metrics": {},
+                "seed": 1,
             }
         )
     )
@@ -140,6 +141,7 @@ def test_the_mix_of_a_run(files, source, tmp_path):
         "mix": {"elmo/output/s0": 0.25, "elmo/output/s2": 0.75, "elmo/output/gamma": 2.0},
         "config": {"elmo": {"norm": "none"}, "task": {"monitor": "f1"}},
         "metrics": {},
+        "seed": 1,
     }
     result = tmp_path / "result.json"
     result.write_text(json.dumps(content))
@@ -167,6 +169,7 @@ def test_the_mix_of_a_run(files, source, tmp_path):
         "mix": {f"elmo/input/s{layer}": 0.2 for layer in range(5)} | {"elmo/input/gamma": 1.0},
         "config": {"elmo": {"layer_norm": 0}, "task": {"monitor": "f1"}},
         "metrics": {},
+        "seed": 1,
     }
     result.write_text(json.dumps(content))
     with pytest.raises(ValueError, match=r"mixes layers up to 4, but this encoder has 0..2"):
