@@ -194,10 +194,10 @@ def by_cluster(
     counts: Float[np.ndarray, "R N S 4"], clusters: Int[np.ndarray, " N"]
 ) -> Float[np.ndarray, "R C S 4"]:
     """The counts of each cluster, in the order of the clusters' numbers."""
-    numbers, places = np.unique(clusters, return_inverse=True)
+    numbers, positions = np.unique(clusters, return_inverse=True)
     sums = np.zeros((len(counts), len(numbers), *counts.shape[2:]))
     for run, whole in zip(counts, sums, strict=True):
-        np.add.at(whole, places, run)
+        np.add.at(whole, positions, run)
     return sums
 
 
