@@ -1,5 +1,5 @@
 """`python -m benchmarks`: tables, each row a means of doing some work, with its ratio to the first,
-which is ours.
+which is ours; and what can be counted.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from rich.table import Table
 from elmo_bench.sample import files
 from elmo_bench.text import read_sentences
 
-from . import bilm, growth, heads, processes, store, sweep, tasks
+from . import bilm, counts, growth, heads, processes, store, sweep, tasks
 from .timing import SIZES, Comparison, Setting, seconds
 
 GROUPS = {
@@ -35,6 +35,7 @@ GROUPS = {
     "heads": heads,
     "processes": processes,
 }
+COUNTS = "counts"  # the group that takes no time
 WIDTH = 110
 
 
@@ -47,7 +48,7 @@ def main() -> None:
         "groups",
         nargs="*",
         metavar="GROUP",
-        help=f"what to measure: {', '.join(GROUPS)} (default: all)",
+        help=f"what to measure: {', '.join([COUNTS, *GROUPS])} (default: all)",
     )
     parser.add_argument(
         "--quick",
@@ -88,9 +89,12 @@ def main() -> None:
     )
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
     chosen = parser.parse_args()
-    if unknown := sorted(set(chosen.groups) - set(GROUPS)):
-        parser.error(f"there is no group {', '.join(unknown)}: choose from {', '.join(GROUPS)}")
-    if chosen.cpu_time and (timed := {"growth", "sweep"} & set(chosen.groups or GROUPS)):
+    groups = chosen.groups or [COUNTS, *GROUPS]
+    if unknown := sorted({*groups} - {COUNTS, *GROUPS}):
+        parser.error(
+            f"there is no group {', '.join(unknown)}: choose from {', '.join([COUNTS, *GROUPS])}"
+        )
+    if chosen.cpu_time and (timed := {"growth", "sweep"} & {*groups}):
         parser.error(
             f"--cpu-time: {' and '.join(sorted(timed))} have clocks of their own; choose other "
             "groups"
@@ -129,7 +133,10 @@ def main() -> None:
         rows: list[dict[str, Any]] = []
         console = Console(width=WIDTH)
         rich.reconfigure(quiet=True)  # the store's progress
-        for group in chosen.groups or GROUPS:
+        counted = counts.rows() if COUNTS in groups else []
+        if counted:
+            console.print(counts.table(counted, WIDTH))
+        for group in (group for group in groups if group != COUNTS):
             for comparison in GROUPS[group].compare(setting):
                 if chosen.cpu_time and comparison.measure is seconds:
                     measure = partial(seconds, clock=time.process_time)
@@ -152,7 +159,8 @@ def main() -> None:
             "batch_size": setting.batch_size,
         }
         chosen.json.write_text(
-            json.dumps({"machine": machine, "rows": rows}, indent=1) + "\n", encoding="utf-8"
+            json.dumps({"machine": machine, "counts": counted, "rows": rows}, indent=1) + "\n",
+            encoding="utf-8",
         )
 
 

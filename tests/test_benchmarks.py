@@ -46,7 +46,7 @@ def test_every_group(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["bilms"], "there is no group bilms: choose from bilm"),
+        (["bilms"], "there is no group bilms: choose from counts, bilm"),
         (["bilm", "--quick", "--peers", "."], "no allennlp/modules/elmo.py"),
     ],
 )

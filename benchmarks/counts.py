@@ -1,0 +1,74 @@
+"""What can be counted without a GPU: each figure by a function of its own, beside the most that it
+may be.
+
+A count is exact and the same on every machine. `tests/test_counts.py` fails where one is above
+what it may be.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from rich.table import Table
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from elmo_bench.encoders.bilm import Options, bilm, char_ids
+
+
+class Count(NamedTuple):
+    """A figure, what it counts, and the most that it may be."""
+
+    what: str
+    figure: Callable[[], int]
+    most: int
+
+
+class Operations(TorchDispatchMode):
+    """The names of torch's operations within `with`, views left out."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        if not func.is_view:
+            self.names.append(str(func))
+        return func(*args, **(kwargs or {}))
+
+
+def defined_step() -> int:
+    """Operations of a time step of the definition."""
+    return _operations(bilm.BiLm, 9) - _operations(bilm.BiLm, 8)
+
+
+def _operations(kind: type[bilm.BiLm], num_words: int) -> int:
+    """Operations of reading two sentences with a biLM that has one layer."""
+    options = Options(8, 4, ((1, 4),), num_layers=1)
+    model = kind(options).eval().requires_grad_(False)
+    chars = char_ids([["a"] * num_words] * 2)
+    with torch.no_grad(), Operations() as operations:
+        model.read(chars)
+    return len(operations.names)
+
+
+COUNTS: Sequence[Count] = (
+    Count("definition: operations a time step, both directions, one layer", defined_step, 38),
+)
+
+
+def rows() -> list[dict[str, Any]]:
+    """Each count with its figure."""
+    return [{"what": count.what, "figure": count.figure(), "most": count.most} for count in COUNTS]
+
+
+def table(rows: Sequence[dict[str, Any]], width: int) -> Table:
+    """The counts, for a person."""
+    shown = Table(title="counted", title_justify="left", width=width)
+    shown.add_column("what", ratio=5)
+    shown.add_column("figure", justify="right", ratio=1)
+    shown.add_column("may be", justify="right", ratio=1)
+    for row in rows:
+        shown.add_row(row["what"], f"{row['figure']:,}", f"{row['most']:,}")
+    return shown
