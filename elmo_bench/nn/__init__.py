@@ -6,7 +6,7 @@ from .embed import Characters, Words, WordsChars
 from .highway_lstm import AlternatingHighwayLstm, HighwayLstm
 from .rnn import BiGru, BiLstm, Identity, ReluBiLstm
 from .scores import Scores
-from .tokens import Tokens, tokens
+from .tokens import Tokens, to_device, tokens
 from .viterbi import barrier, viterbi
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "masked_max",
     "masked_mean",
     "masked_softmax",
+    "to_device",
     "tokens",
     "variational_dropout",
     "viterbi",

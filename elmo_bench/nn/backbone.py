@@ -34,7 +34,15 @@ class Backbone(nn.Module):
         """The tokens in context; `features` are a task's own inputs (SRL's indicator, say)."""
         elmo = self.read_elmo(tokens)
         x = torch.cat([self.embed(tokens), elmo.input, *features], -1)
-        return torch.cat([self.rnn(x, tokens.mask), elmo.output], -1)
+        return torch.cat([self.run(x, tokens), elmo.output], -1)
+
+    def run(self, x: Float[Tensor, "B T _"], tokens: Tokens) -> Float[Tensor, "B T _"]:
+        """The lowest RNN over these vectors; one that `takes_lengths` has those of the sentences
+        beside the mask, as they are known on the host.
+        """
+        if getattr(self.rnn, "takes_lengths", False):
+            return self.rnn(x, tokens.mask, tokens.lengths)
+        return self.rnn(x, tokens.mask)
 
     def read_elmo(self, tokens: Tokens) -> ElmoVectors:
         """ELMo_k for both places, from whatever the batch has of it."""

@@ -112,8 +112,6 @@ class Characters(nn.Module):
     def forward(self, chars: Int[Tensor, "B T C"]) -> Float[Tensor, "B T X"]:
         chars = chars.masked_fill(chars == PAD, 0)
         lengths = (chars > 0).sum(-1)
-        if chars.numel():
-            chars = chars[..., : max(int(lengths.amax()), 1)]  # as far as the longest word
         characters = F.dropout(self.embedding(chars.flatten(0, 1)), self.dropout, self.training)
         features = torch.relu(self.convolution(characters.transpose(1, 2)))
         positions = torch.arange(features.shape[-1], device=chars.device)

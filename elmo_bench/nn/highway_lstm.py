@@ -18,6 +18,8 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from elmo_bench.checks import Dropout, Size
 
+from .tokens import to_device
+
 
 class HighwayLstm(nn.Module):
     """One layer, in one direction: h = r * (o * tanh c) + (1 - r) * x'.
@@ -94,6 +96,8 @@ class AlternatingHighwayLstm(nn.Module):
     and AllenNLP when the paper was written; from 0.8.2 on AllenNLP spares the latter).
     """
 
+    takes_lengths = True
+
     def __init__(
         self,
         *,
@@ -118,10 +122,17 @@ class AlternatingHighwayLstm(nn.Module):
         )
 
     def forward(
-        self, x: Float[Tensor, "B T I"], mask: Bool[Tensor, "B T"]
+        self,
+        x: Float[Tensor, "B T I"],
+        mask: Bool[Tensor, "B T"],
+        lengths: Sequence[int] | None = None,
     ) -> Float[Tensor, "B T H"]:
-        lengths = mask.sum(1).clamp(min=1).cpu()  # a sentence without words reads one padding
-        packed = pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+        """`lengths` are the mask's; without them it waits for the device."""
+        host = torch.tensor(mask.sum(1).tolist() if lengths is None else lengths)
+        # A sentence without words reads one padding.
+        host, order = host.clamp(min=1).sort(descending=True, stable=True)
+        order = to_device(order, x)
+        packed = pack_padded_sequence(x.index_select(0, order), host, batch_first=True)
         h, sizes = packed.data, packed.batch_sizes.tolist()
         for layer in self.layers:
             kept = F.dropout(h.new_ones(len(x), self.dim), self.dropout, self.training)
@@ -129,4 +140,4 @@ class AlternatingHighwayLstm(nn.Module):
         padded, _ = pad_packed_sequence(
             packed._replace(data=h), batch_first=True, total_length=mask.shape[1]
         )
-        return padded * mask[..., None]
+        return padded.index_select(0, order.argsort()) * mask[..., None]

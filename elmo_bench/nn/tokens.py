@@ -23,8 +23,10 @@ BEGIN_WORD, END_WORD, PAD = 259, 260, 261
 class Tokens(NamedTuple):
     """Word numbers, character ids for x_k, and a mask of words.
 
-    For the mix a batch has the layers, in a store's type, or else the encoder's inputs, or the
-    sentences themselves.
+    For the mix a batch has the layers, in a store's type, or the words' rows in layers that lie on
+    the device, or else the encoder's inputs, or the sentences themselves. `num_chars` counts the
+    characters of each word, begin and end among them, 0 past a sentence: it stays on the host, so
+    that who needs a length there does not wait for the device.
     """
 
     words: Int[Tensor, "B T"]
@@ -33,17 +35,36 @@ class Tokens(NamedTuple):
     sentences: Sequence[Sequence[str]] | None = None
     inputs: Any = None
     layers: Float[Tensor, "L B T D"] | None = None
+    num_chars: Int[np.ndarray, "B T"] | None = None
+    rows: Int[Tensor, "B T"] | None = None
 
-    def cut(self, rows: Any, length: int) -> "Tokens":
+    @property
+    def lengths(self) -> list[int]:
+        """How many words each sentence has."""
+        counts = self.mask.sum(1) if self.num_chars is None else (self.num_chars > 0).sum(1)
+        return counts.tolist()
+
+    def cut(self, rows: slice | Sequence[int], length: int) -> "Tokens":
         """Some sentences, as a slice or their numbers, and of each the first `length` words."""
-        words, chars, mask = (part[rows, :length] for part in self[:3])
-        inputs = self.inputs and type(self.inputs)(*(part[rows] for part in self.inputs))
-        layers = None if self.layers is None else self.layers[:, rows, :length]
-        sentences = self.sentences
+        chosen = rows if isinstance(rows, slice) else to_device(torch.tensor(rows), self.mask)
+        words, chars, mask = (part[chosen, :length] for part in self[:3])
+        inputs = self.inputs and type(self.inputs)(*(part[chosen] for part in self.inputs))
+        layers = None if self.layers is None else self.layers[:, chosen, :length]
+        sentences, num_chars = self.sentences, self.num_chars
         if sentences is not None:
-            numbers = range(len(sentences))[rows] if isinstance(rows, slice) else rows.tolist()
+            numbers = range(len(sentences))[rows] if isinstance(rows, slice) else rows
             sentences = [sentences[number] for number in numbers]
-        return Tokens(words, chars, mask, sentences, inputs, layers)
+        if num_chars is not None:
+            num_chars = num_chars[rows, :length]
+            chars = chars[..., : num_chars.max(initial=1)]
+        return Tokens(words, chars, mask, sentences, inputs, layers, num_chars)
+
+
+def to_device(values: Tensor, like: Tensor) -> Tensor:
+    """What was made on the host, where another tensor is; it does not wait for a GPU."""
+    if like.device.type == "cuda":
+        return values.pin_memory().to(like.device, non_blocking=True)
+    return values.to(like.device, non_blocking=True)
 
 
 def tokens(sentences: Sequence[Sequence[str]], vocab: Vocab) -> Tokens:
@@ -52,7 +73,11 @@ def tokens(sentences: Sequence[Sequence[str]], vocab: Vocab) -> Tokens:
     words = pad_sequence([torch.tensor(row, dtype=torch.long) for row in numbers], True)
     lengths = torch.tensor([len(sentence) for sentence in sentences])
     mask = torch.arange(words.shape[1]) < lengths[:, None]
-    return Tokens(words, char_ids(sentences), mask, sentences)
+    chars = char_ids(sentences)
+    num_chars = ((chars > 0) & (chars != PAD)).sum(-1).numpy()
+    # As far as the longest word.
+    shown = chars[..., : num_chars.max(initial=1)].contiguous()
+    return Tokens(words, shown, mask, sentences, num_chars=num_chars)
 
 
 @lru_cache(maxsize=1 << 17)

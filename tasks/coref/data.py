@@ -14,6 +14,7 @@ from itertools import accumulate, combinations
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from jaxtyping import Int
 from torch import Tensor
@@ -78,12 +79,15 @@ class Example:
 
 
 class Document(NamedTuple):
-    """What a model knows of a document beside its words; `mentions`: start, end, cluster."""
+    """What a model knows of a document beside its words; `mentions`: start, end, cluster.
+
+    What an array holds stays on the host.
+    """
 
     num_sentences: int
     speakers: Int[Tensor, " N"]
     genre: Int[Tensor, ""]
-    mentions: Int[Tensor, "M 3"]  # clusters count from 1
+    mentions: Int[np.ndarray, "M 3"]  # clusters count from 1
 
 
 class Batch(NamedTuple):
@@ -220,13 +224,13 @@ def _document(example: Example) -> Document:
         num_sentences=len(example.sentences),
         speakers=torch.tensor([numbers[speaker] for speaker in speakers]),
         genre=torch.tensor(genre(example.document)),
-        mentions=torch.tensor(rows, dtype=torch.long).view(-1, 3),
+        mentions=np.array(rows, dtype=np.int64).reshape(-1, 3),
     )
 
 
 def truncate(batch: Batch, limit: int) -> Batch:
     """At most `limit` sentences of each document, from a random one on, and their mentions."""
-    lengths: list[int] = batch.tokens.mask.sum(1).tolist()
+    lengths = batch.tokens.lengths
     rows: list[int] = []
     documents, first = [], 0
     for document in batch.documents:
@@ -238,19 +242,18 @@ def truncate(batch: Batch, limit: int) -> Batch:
         first += document.num_sentences
     if len(rows) == len(lengths):
         return batch
-    kept = torch.tensor(rows, device=batch.tokens.mask.device)
-    return Batch(batch.tokens.cut(kept, max(lengths[row] for row in rows)), documents, batch.gold)
+    longest = max(lengths[row] for row in rows)
+    return Batch(batch.tokens.cut(rows, longest), documents, batch.gold)
 
 
 def _cut(document: Document, num_sentences: int, start: int, stop: int) -> Document:
     """A document's words from `start` to before `stop`."""
     inside = (document.mentions[:, 0] >= start) & (document.mentions[:, 1] < stop)
-    shift = torch.tensor([start, start, 0], device=document.mentions.device)
     return Document(
         num_sentences,
         document.speakers[start:stop],
         document.genre,
-        document.mentions[inside] - shift,
+        document.mentions[inside] - np.array([start, start, 0]),
     )
 
 

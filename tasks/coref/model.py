@@ -11,6 +11,7 @@ pairs, M gold mentions, X x_k, H features.
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, cast
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
@@ -18,7 +19,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from elmo_bench.checks import Count, Dropout, Positive, Size
-from elmo_bench.nn import Backbone, Scores, Tokens, masked_softmax
+from elmo_bench.nn import Backbone, Scores, Tokens, masked_softmax, to_device
 
 from .data import GENRES, Batch, Document, Mention, truncate
 
@@ -69,6 +70,7 @@ class SpanRanker(nn.Module):
     """
 
     sums_losses = True  # of a batch's documents
+    bins: Tensor
 
     def __init__(
         self,
@@ -104,6 +106,7 @@ class SpanRanker(nn.Module):
         self.speaker = _table(2, feature_dim)
         self.genre = _table(len(GENRES) + 1, feature_dim)
         self.distance = _table(len(DISTANCES) + 1, feature_dim)
+        self.register_buffer("bins", torch.tensor(DISTANCES), persistent=False)
         self.pair = FeedForward(
             3 * span_dim + 3 * feature_dim, hidden_size=hidden_size, dropout=dropout
         )
@@ -112,7 +115,8 @@ class SpanRanker(nn.Module):
         if self.training:
             batch = truncate(batch, self.max_sentences)
         x, h = self.word_vectors(batch.tokens)
-        sentences = batch.tokens.mask.nonzero()[:, 0]
+        counts = torch.tensor(batch.tokens.lengths)
+        sentences = torch.arange(len(counts)).repeat_interleave(counts)
         lengths = [len(document.speakers) for document in batch.documents]
         split = (part.split(lengths) for part in (x, h, sentences))
         return [self._rank(*parts) for parts in zip(*split, batch.documents, strict=True)]
@@ -133,8 +137,11 @@ class SpanRanker(nn.Module):
         elmo = backbone.read_elmo(tokens)
         x = F.dropout(backbone.embed(tokens), self.lexical_dropout, self.training)
         read = torch.cat([x, elmo.input], -1)
-        h = torch.cat([backbone.rnn(read, tokens.mask), elmo.output], -1)
-        return (read if self.head_elmo else x)[tokens.mask], self.dropout(h)[tokens.mask]
+        h = torch.cat([backbone.run(read, tokens), elmo.output], -1)
+        of_heads, h = read if self.head_elmo else x, self.dropout(h)
+        lengths, length = torch.tensor(tokens.lengths), tokens.mask.shape[1]
+        words = to_device((torch.arange(length) < lengths[:, None]).flatten().nonzero()[:, 0], h)
+        return of_heads.flatten(0, 1)[words], h.flatten(0, 1)[words]
 
     def _rank(
         self,
@@ -143,6 +150,9 @@ class SpanRanker(nn.Module):
         sentence: Int[Tensor, " N"],
         document: Document,
     ) -> Ranking:
+        """`sentence` is on the host, as is all that follows from it and from the choice of spans,
+        for which the host waits.
+        """
         real = candidates(sentence, self.max_width)
         shares = self._shares(h, real)
         mention, features = self._mentions(x, h, real, shares)
@@ -150,16 +160,19 @@ class SpanRanker(nn.Module):
         most = int(self.spans_per_word * len(x))
         kept = prune(starts.tolist(), (starts + widths).tolist(), mention, most)
         starts, widths = starts[kept], widths[kept]
+        clusters = _gold(document.mentions, real)[starts, widths]
+        kept, starts, widths, clusters = to_device(torch.stack([kept, starts, widths, clusters]), x)
         vectors = self._represent(x, h, starts, widths, shares, features[kept])
         speakers = document.speakers[starts]
         scores = self._antecedents(vectors, mention[kept], speakers, document.genre)
-        clusters = _gold(document.mentions, real)[starts, widths]
         return Ranking(starts, starts + widths, clusters, scores)
 
     def _shares(self, h: Float[Tensor, "N H"], real: Bool[Tensor, "N W"]) -> Float[Tensor, "N W W"]:
         """For each first word and width, each word's share of the span's head (section 4.1)."""
-        inside = torch.ones_like(real[0]).expand(real.shape[1], -1).tril().expand(len(h), -1, -1)
-        scores = self.head(h).squeeze(-1)[_window(real)]
+        words, widths = real.shape
+        inside = torch.ones(widths, widths, dtype=torch.bool, device=h.device).tril()
+        inside = inside.expand(words, -1, -1)
+        scores = self.head(h).squeeze(-1)[_window(words, widths, h.device)]
         return masked_softmax(scores[:, None].expand_as(inside), inside)
 
     def _mentions(
@@ -181,11 +194,13 @@ class SpanRanker(nn.Module):
         of_end = F.linear(h, w_end)
         of_head = F.linear(x, w_head)
         scores, features = [], []
-        blocks = (table.split(WORDS) for table in (of_start, real, shares, _window(real)))
+        count, most = real.shape
+        tables = of_start, real, shares, _window(count, most, h.device)
+        blocks = (table.split(WORDS) for table in tables)
         for words, spans, share, window in zip(*blocks, strict=True):
-            starts, widths = spans.nonzero(as_tuple=True)
+            starts, widths = to_device(spans.nonzero().T.contiguous(), h)
             feature = self.dropout(self.width(widths))
-            heads = (share @ of_head[window])[spans]
+            heads = (share @ of_head[window])[starts, widths]
             ends = of_end[window[starts, widths]]
             hidden = words[starts] + ends + F.linear(feature, w_width) + heads
             scores.append(self.mention.rest(hidden).squeeze(-1))
@@ -227,13 +242,12 @@ class SpanRanker(nn.Module):
         w_later, w_earlier, w_product, w_features = first.weight.split(sizes, 1)
         of_later = F.linear(vectors, w_later, first.bias)
         of_earlier = F.linear(vectors, w_earlier)
-        bins = torch.tensor(DISTANCES, device=vectors.device)
 
         def score(i: Tensor, j: Tensor) -> Tensor:
             features = [
                 self.speaker((speakers[i] == speakers[j]).long()),
                 self.genre(genre).expand(len(i), -1),
-                self.distance(torch.bucketize(i - j, bins, right=True)),
+                self.distance(torch.bucketize(i - j, self.bins, right=True)),
             ]
             product = F.linear(vectors[i] * vectors[j], w_product)
             of_features = F.linear(self.dropout(torch.cat(features, -1)), w_features)
@@ -267,7 +281,7 @@ def _table(size: int, dim: int) -> nn.Embedding:
 def rows(tokens: Tokens, first: int, count: int) -> Tokens:
     """Some sentences of a batch, without the padding that only the others need."""
     part = slice(first, first + count)
-    return tokens.cut(part, int(tokens.mask[part].sum(1).amax()))
+    return tokens.cut(part, max(tokens.lengths[part]))
 
 
 def pairs(
@@ -278,26 +292,30 @@ def pairs(
     >>> [part.tolist() for part in pairs(4, 2, torch.device("cpu"))]
     [[1, 2, 2, 3, 3], [0, 0, 1, 1, 2]]
     """
-    back = torch.arange(min(most, max(count - 1, 0)), 0, -1, device=device)
-    later, column = (torch.arange(count, device=device)[:, None] >= back).nonzero(as_tuple=True)
-    return later, later - back[column]
+    most = min(most, max(count - 1, 0))
+    # Of the first spans, span n has n before it; the number of pairs is known on the host.
+    before = torch.arange(count, device=device).clamp(max=most)
+    total = most * (most + 1) // 2 + most * (count - 1 - most) if count else 0
+    later = torch.repeat_interleave(before, output_size=total)
+    nth = torch.arange(total, device=device) - (before.cumsum(0) - before)[later]
+    return later, later - before[later] + nth
 
 
-def _window(grid: Bool[Tensor, "N W"]) -> Int[Tensor, "N W"]:
+def _window(count: int, widths: int, device: torch.device) -> Int[Tensor, "N W"]:
     """The word that is w words after word n, or the last."""
-    return _ends(grid).clamp(max=len(grid) - 1)
+    return _ends(count, widths, device).clamp(max=count - 1)
 
 
-def _ends(grid: Bool[Tensor, "N W"]) -> Int[Tensor, "N W"]:
+def _ends(count: int, widths: int, device: torch.device | None = None) -> Int[Tensor, "N W"]:
     """The word that is w words after word n."""
-    first, after = (torch.arange(size, device=grid.device) for size in grid.shape)
+    first, after = (torch.arange(size, device=device) for size in (count, widths))
     return first[:, None] + after
 
 
 def candidates(sentence: Int[Tensor, " N"], max_width: int) -> Bool[Tensor, "N W"]:
     """Which spans of words n to n + w there are: those that end within their sentence."""
     count = len(sentence)
-    ends = _ends(sentence.new_ones(count, min(max_width, count), dtype=torch.bool))
+    ends = _ends(count, min(max_width, count))
     return (ends < count) & (sentence[ends.clamp(max=count - 1)] == sentence[:, None])
 
 
@@ -322,15 +340,15 @@ def prune(
             continue
         reach[start], origin[end] = max(reach[start], end), min(origin[end], start)
         accepted.append(span)
-    return torch.tensor(sorted(accepted), dtype=torch.long, device=scores.device)
+    return torch.tensor(sorted(accepted), dtype=torch.long)
 
 
-def _gold(mentions: Int[Tensor, "M 3"], real: Bool[Tensor, "N W"]) -> Int[Tensor, "N W"]:
+def _gold(mentions: Int[np.ndarray, "M 3"], real: Bool[Tensor, "N W"]) -> Int[Tensor, "N W"]:
     """The gold cluster of each span, 0 for none; mentions wider than a span are lost."""
-    starts, ends, clusters = mentions[mentions[:, 1] - mentions[:, 0] < real.shape[1]].unbind(1)
-    grid = torch.zeros_like(real, dtype=torch.long)
+    starts, ends, clusters = mentions[mentions[:, 1] - mentions[:, 0] < real.shape[1]].T
+    grid = np.zeros(real.shape, dtype=np.int64)
     grid[starts, ends - starts] = clusters
-    return grid
+    return torch.from_numpy(grid)
 
 
 def _loss(ranking: Ranking) -> Float[Tensor, ""]:
