@@ -2,11 +2,12 @@
 --help` tells the rest.
 """
 
-from elmo_bench import signals
+from elmo_bench import on_demand, signals
 
 if __name__ == "__main__":  # first: what is imported below takes a second
     signals.stop_in_a_line()
     signals.end_with_parent()
+    on_demand.torchmetrics_in_parts()
 
 import errno
 import os

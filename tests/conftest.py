@@ -12,6 +12,10 @@ os.environ.pop("SLURM_NTASKS", None)
 # No test waits for a hub.
 os.environ["HF_HUB_OFFLINE"] = "1"
 
+from elmo_bench import on_demand
+
+on_demand.torchmetrics_in_parts()  # as run.py does
+
 import pytest
 import torch
 from hydra import compose, initialize_config_dir

@@ -37,6 +37,7 @@ MAY = {
     "data": {"encoders", "text", "nn"},
     "module": {"data", "elmo", "metrics", "nn"},
     "schedule": set(),
+    "on_demand": set(),
     "resume": {"files", "checkpoint_file", "signals"},
     "inputs": {"files", "runs"},
     "foreign": {"inputs"},
@@ -214,6 +215,19 @@ def test_a_report_and_a_sweep_wait_neither_for_torch_nor_for_matplotlib():
     code = (
         "import sys, elmo_bench.jobs.report, elmo_bench.launch, elmo_bench.card; "
         "sys.exit(not {'torch', 'matplotlib'}.isdisjoint(sys.modules))"
+    )
+    assert not subprocess.run([sys.executable, "-c", code], cwd=ROOT, timeout=60).returncode
+
+
+def test_a_run_waits_for_no_metrics_that_it_does_not_use():
+    """And whoever asks for them has them."""
+    code = (
+        "import sys; from elmo_bench import on_demand; on_demand.torchmetrics_in_parts(); "
+        "import elmo_bench.jobs.train, torchmetrics; early = set(sys.modules); "
+        "from torchmetrics.classification import MulticlassAccuracy; "
+        "metric = torchmetrics.MeanMetric(); metric.update(2); metric.plot(); "
+        "torchmetrics.functional.accuracy; "
+        "sys.exit(not {'scipy.stats', 'scipy.signal', 'transformers'}.isdisjoint(early))"
     )
     assert not subprocess.run([sys.executable, "-c", code], cwd=ROOT, timeout=60).returncode
 

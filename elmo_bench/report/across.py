@@ -15,8 +15,8 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy
 from jaxtyping import Float
-from scipy import stats
 
 from .grid import Grid
 from .names import as_written, name, names, task_titles
@@ -151,7 +151,7 @@ def mean_ranks(columns: Sequence[Scores]) -> Float[np.ndarray, "C *P"]:
     tasks.
     """
     means = np.array([[runs.mean(-1) for runs in scores] for scores in columns])
-    return np.asarray(stats.rankdata(-means, axis=0).mean(1))
+    return np.asarray(scipy.stats.rankdata(-means, axis=0).mean(1))
 
 
 def _drawn(

@@ -16,8 +16,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
+import scipy
 from jaxtyping import Float, Int
-from scipy import optimize, stats
 
 LEVEL, POWER = 0.05, 0.8
 # Of fewer pairs the paired test finds too much: up to 14 % at 5 % with two, 8 % with three.
@@ -170,7 +170,7 @@ def compare(
         variance = (paired_variance if paired else unpaired_variance)(ours, theirs)
     error, freedom = math.sqrt(variance.total), variance.freedom
     p = None if single else two_sided(difference, error, freedom)
-    reach = error * float(stats.t.ppf(1 - LEVEL / 2, freedom))
+    reach = error * float(scipy.stats.t.ppf(1 - LEVEL / 2, freedom))
     return Test(
         difference=difference,
         error=error,
@@ -254,7 +254,7 @@ def two_sided(difference: float, error: float, freedom: float) -> float:
     """The p-value of a difference with this standard error."""
     if not error:
         return float(difference == 0)
-    return float(2 * stats.t.sf(abs(difference) / error, freedom))
+    return float(2 * scipy.stats.t.sf(abs(difference) / error, freedom))
 
 
 def equal_within(test: Test, region: float) -> bool | None:
@@ -263,7 +263,7 @@ def equal_within(test: Test, region: float) -> bool | None:
     """
     if test.p is None:
         return None
-    reach = test.error * float(stats.t.ppf(1 - LEVEL, test.freedom)) if test.error else 0.0
+    reach = test.error * float(scipy.stats.t.ppf(1 - LEVEL, test.freedom)) if test.error else 0.0
     return bool(abs(test.difference) + reach < region)
 
 
@@ -276,14 +276,14 @@ def noncentrality(freedom: float, comparisons: int = 1) -> float:
     (2.802, 3.76)
     """
     level = LEVEL / comparisons
-    limit = float(stats.t.ppf(1 - level / 2, freedom))
+    limit = float(scipy.stats.t.ppf(1 - level / 2, freedom))
     if freedom > 10_000:  # where the noncentral t is the normal
-        return limit + float(stats.norm.ppf(POWER))
+        return limit + float(scipy.stats.norm.ppf(POWER))
 
     def lacking(shift: float) -> float:
-        return float(stats.nct.sf(limit, freedom, shift)) - POWER
+        return float(scipy.stats.nct.sf(limit, freedom, shift)) - POWER
 
-    return float(optimize.brentq(lacking, 0, 10 * limit))
+    return float(scipy.optimize.brentq(lacking, 0, 10 * limit))
 
 
 def seeds_needed(difference: float, variance: Variance, comparisons: int = 1) -> int | None:
@@ -329,7 +329,7 @@ def same_examples(left: Float[np.ndarray, " R"], right: Float[np.ndarray, " Q"])
     if np.ptp(left) == np.ptp(right) == 0:  # no spread at all, for which a t-test has no answer
         return float(left[0] == right[0])
     spread = [(runs.mean(), runs.std(ddof=1), len(runs)) for runs in (left, right)]
-    return float(stats.ttest_ind_from_stats(*spread[0], *spread[1], equal_var=False).pvalue)
+    return float(scipy.stats.ttest_ind_from_stats(*spread[0], *spread[1], equal_var=False).pvalue)
 
 
 def same_models(

@@ -4,8 +4,8 @@ import statistics
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import scipy
 from matplotlib.axes import Axes
-from scipy import stats
 
 from ..grids import heads, with_baseline
 from ..significance import LEVEL
@@ -222,7 +222,7 @@ def _interval_of_mean(cell: Cell) -> tuple[float, float] | None:
     if len(cell.figures) < 3:
         return None
     error = statistics.stdev(percents(cell)) / len(cell.figures) ** 0.5
-    reach = error * float(stats.t.ppf(1 - LEVEL / 2, len(cell.figures) - 1))
+    reach = error * float(scipy.stats.t.ppf(1 - LEVEL / 2, len(cell.figures) - 1))
     least, most = percent_limits(percents(cell))
     return max(100 * cell.mean - reach, least), min(100 * cell.mean + reach, most)
 
