@@ -11,7 +11,7 @@ direction.
 import dataclasses
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -396,6 +396,16 @@ class BiLm(nn.Module):
             cs.append(c)
         return outputs, State(torch.stack(hs), torch.stack(cs))
 
+    def run_directions(
+        self,
+        inputs: Sequence[Float[Tensor, "B T P"]],
+        mask: Bool[Tensor, "B T"] | None,
+        state: State,
+    ) -> Iterator[tuple[list[Float[Tensor, "B T P"]], State]]:
+        """`run` of every direction, each with inputs of its own."""
+        for direction, x in enumerate(inputs):
+            yield self.run(direction, x, mask, state)
+
     def read(
         self, chars: Int[Tensor, "B T C"], state: State | None = None, *, boundaries: bool = False
     ) -> tuple[Float[Tensor, "L B S D"], State]:
@@ -408,21 +418,33 @@ class BiLm(nn.Module):
             raise ValueError(f"this biLM reads {width} characters a word, not {chars.shape[-1]}")
         framed, lengths = add_boundaries(chars)
         mask = torch.arange(framed.shape[1], device=chars.device) < lengths[:, None]
-        x = self.token_layer(framed) * mask[..., None]
-        state = state or self.zero_state(len(chars))
+        layers, state = self.read_framed(
+            self.token_layer(framed) * mask[..., None],
+            lengths,
+            state or self.zero_state(len(chars)),
+        )
+        if not boundaries:
+            layers, is_token = layers[:, :, 1:-1], (chars > 0).any(-1)[None, ..., None]
+            layers = layers * is_token if layers.requires_grad else layers.mul_(is_token)
+        return layers, state
+
+    def read_framed(
+        self, x: Float[Tensor, "B S P"], lengths: Int[Tensor, " B"], state: State
+    ) -> tuple[Float[Tensor, "L B S D"], State]:
+        """`read`, from the token vectors with boundaries, which are 0 past a sentence's end."""
+        mask = torch.arange(x.shape[1], device=x.device) < lengths[:, None]
+        names = self.options.directions
+        inputs = [x if name == "forward" else reverse(x, lengths) for name in names]
         outputs, states = [], []  # of each direction
-        for number, direction in enumerate(self.options.directions):
-            if direction == "forward":
-                read, after = self.run(number, x, mask, state)
-            else:
-                read, after = self.run(number, reverse(x, lengths), mask, state)
+        for name, (read, after) in zip(
+            names, self.run_directions(inputs, mask, state), strict=True
+        ):
+            if name == "backward":
                 read = [reverse(layer, lengths) for layer in read]
             outputs.append([x, *read])
             states.append(after)
         sides = zip(*outputs, strict=True)
         layers = torch.stack([torch.cat(side, -1) * mask[..., None] for side in sides])
-        if not boundaries:
-            layers = layers[:, :, 1:-1] * (chars > 0).any(-1)[None, ..., None]
         h, c = (torch.stack(parts) for parts in zip(*states, strict=True))
         return layers, State(h, c)
 

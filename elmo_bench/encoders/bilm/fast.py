@@ -1,7 +1,9 @@
-"""The biLM to use: the numbers of `bilm.py`, many times faster on a CPU and in training.
+"""The biLM to use: the numbers of `bilm.py`, many times faster.
 
-- A word type goes through the character CNN once; on a CPU, without gradients, a table remembers
-  it for the batches to come.
+On a GPU `stacked.py` reads both directions at once. On a CPU:
+
+- A word type goes through the character CNN once; without gradients, a table remembers it for the
+  batches to come.
 - Sentences are read in order of length, and a step computes only those that still have a token.
 - Input weights are multiplied for several steps at a time, the first layer's once for each word
   type.
@@ -26,28 +28,32 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from . import bilm
+from . import bilm, stacked
 from .bilm import FORGET_BIAS, CharCnn, ProjectedLstm, State
 from .chars import PAD
-from .packed import PackedLinear
+from .packed import PackedLinear, Snapshot
 from .scan import Scan
+from .stacked import Stacked, product_type
 
 CNN_TYPES = 256  # word types that go through the character CNN at a time
 KNOWN_TYPES = 1 << 15  # word types whose vectors are remembered
 INPUT_ROWS = 512  # tokens whose input weights are multiplied at a time
+STACKED_ON = ("cuda",)  # the types of devices on which `stacked.py` reads
+TYPES = 1 << 12  # word types that go through the character CNN at a time where none are remembered
 
 
 class BiLm(bilm.BiLm):
-    """The biLM, fast: packed weights on a CPU, or `Scan` for gradients; else as it is defined.
+    """The biLM, fast: stacked on a GPU; on a CPU with packed weights, or `Scan` for gradients; else
+    as it is defined.
 
-    What packing needs besides the parameters is made anew when one of them has changed, and is
-    neither saved nor copied. A change in place through `parameter.data` is one that torch does not
-    count, and so goes unnoticed.
+    What packing or stacking needs besides the parameters is made anew when one of them has changed,
+    and is neither saved nor copied. A change in place through `parameter.data` is one that torch
+    does not count, and so goes unnoticed.
     """
 
     # Whether it runs under autocast: the LSTMs' products in bfloat16, all else in float32.
     bf16 = False
-    _packed: "Packed | None" = None
+    _packed: "Packed | Stacked | None" = None
 
     def read(
         self, chars: Int[Tensor, "B T C"], state: State | None = None, *, boundaries: bool = False
@@ -61,14 +67,34 @@ class BiLm(bilm.BiLm):
         return super().fingerprint() + ("-bfloat16" if self.bf16 else "")
 
     def token_layer(self, chars: Int[Tensor, "B T C"]) -> Float[Tensor, "B T P"]:
-        packed = self._pack()
+        packed, trains = self._pack(Packed), self._trains()
         with torch.autocast(chars.device.type, enabled=False):
             if not chars.numel() or torch.compiler.is_compiling():
                 return super().token_layer(chars)
             if packed:
                 return packed.types(chars)
             types, numbers = chars.flatten(0, 1).unique(dim=0, return_inverse=True)
-            return super().token_layer(types[None])[0][numbers].unflatten(0, chars.shape[:2])
+            size = len(types) if trains else TYPES
+            vectors = [super(BiLm, self).token_layer(part[None])[0] for part in types.split(size)]
+            return torch.cat(vectors)[numbers].unflatten(0, chars.shape[:2])
+
+    def read_framed(
+        self, x: Float[Tensor, "B S P"], lengths: Int[Tensor, " B"], state: State
+    ) -> tuple[Float[Tensor, "L B S D"], State]:
+        if not _stacks(x.device):
+            return super().read_framed(x, lengths, state)
+        return stacked.read(self, self._pack(Stacked, x, *state), x, lengths.tolist(), state)
+
+    def run_directions(
+        self,
+        inputs: Sequence[Float[Tensor, "B T P"]],
+        mask: Bool[Tensor, "B T"] | None,
+        state: State,
+    ) -> Iterator[tuple[list[Float[Tensor, "B T P"]], State]]:
+        if not _stacks(inputs[0].device) or (lengths := _lengths(inputs[0], mask)) is None:
+            return super().run_directions(inputs, mask, state)
+        kept = self._pack(Stacked, *inputs, *state)
+        return stacked.run(self, kept, slice(None), torch.stack([*inputs]), lengths, state)
 
     def run(
         self,
@@ -77,8 +103,13 @@ class BiLm(bilm.BiLm):
         mask: Bool[Tensor, "B T"] | None,
         state: State,
     ) -> tuple[list[Float[Tensor, "B T P"]], State]:
+        if _stacks(x.device):
+            if (lengths := _lengths(x, mask)) is None:
+                return super().run(direction, x, mask, state)
+            kept, one = self._pack(Stacked, x, *state), slice(direction, direction + 1)
+            return next(stacked.run(self, kept, one, x[None], lengths, state))
         mask = x.new_ones(x.shape[:2], dtype=torch.bool) if mask is None else mask
-        packed, trains = self._pack(x, *state), self._trains(x, *state)
+        packed, trains = self._pack(Packed, x, *state), self._trains(x, *state)
         order = mask.sum(1).argsort(descending=True, stable=True)
         steps = mask[order].T  # "T B"
         rows = [count for count in steps.sum(1).tolist() if count]
@@ -106,16 +137,20 @@ class BiLm(bilm.BiLm):
             tensor.requires_grad for tensor in (*inputs, *self.parameters())
         )
 
-    def _pack(self, *inputs: Tensor) -> "Packed | None":
-        """The parameters as they are now, packed; None where the definition or `Scan` has to do."""
+    def _pack(self, kind: type, *inputs: Tensor) -> Any:
+        """The parameters as they are now, as `Packed` or `Stacked`; None where gradients are
+        wanted, or where this is not the kind for the device.
+        """
         weights = list(self.parameters())
-        unfit = any(weight.device.type != "cpu" or weight.is_inference() for weight in weights)
-        dtype = _dtype(weights[0])
+        device, dtype = weights[0].device, product_type(weights[0])
+        if kind is not (Stacked if _stacks(device) else Packed):
+            return None
+        unfit = device.type not in ("cpu", *STACKED_ON) or any(w.is_inference() for w in weights)
         if self.training or unfit or self._trains(*inputs) or torch.compiler.is_compiling():
             self._packed = None
-        elif self._packed is None or not self._packed.is_of(weights, dtype):
+        elif not (isinstance(self._packed, kind) and self._packed.snapshot.is_of(weights, dtype)):
             self._packed = None  # its memory first
-            self._packed = Packed(self, dtype)
+            self._packed = kind(self, dtype)
         return self._packed
 
     def __getstate__(self) -> dict[str, Any]:
@@ -126,20 +161,11 @@ class Packed:
     """A biLM's parameters as they were when this was made, and the word types that it has met."""
 
     def __init__(self, bilm: bilm.BiLm, dtype: torch.dtype) -> None:
-        self.dtype = dtype  # of the LSTMs' products
-        self.made_of = [(weight.detach(), weight._version) for weight in bilm.parameters()]
+        self.snapshot = Snapshot(bilm.parameters(), dtype)
         self.types = WordTypes(bilm.token_encoder)
         self.directions = [
             [PackedLstm(lstm, dtype) for lstm in direction] for direction in bilm.directions
         ]
-
-    def is_of(self, weights: Sequence[Tensor], dtype: torch.dtype) -> bool:
-        """Whether these are the parameters still: in the same memory, and not written to."""
-        same = all(
-            now.data_ptr() == then.data_ptr() and now._version == version
-            for now, (then, version) in zip(weights, self.made_of, strict=True)
-        )
-        return same and dtype == self.dtype
 
 
 class WordTypes:
@@ -246,7 +272,7 @@ def scan(
     c: Float[Tensor, "B Z"],
 ) -> tuple[Float[Tensor, "N P"], Float[Tensor, "B P"], Float[Tensor, "B Z"]]:
     """`PackedLstm` with gradients, by `Scan`."""
-    dtype = _dtype(h)
+    dtype = product_type(h)
     forget = lstm.bias.new_tensor([[0.0], [0.0], [FORGET_BIAS], [0.0]])
     bias = (lstm.bias.view(4, -1) + forget).flatten()
     with torch.autocast(x.device.type, enabled=False):
@@ -256,7 +282,15 @@ def scan(
         )
 
 
-def _dtype(tensor: Tensor) -> torch.dtype:
-    """What products are taken in: autocast's choice, or the tensor's own."""
-    device = tensor.device.type
-    return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else tensor.dtype
+def _stacks(device: torch.device) -> bool:
+    """Whether `stacked.py` reads there."""
+    return device.type in STACKED_ON and not torch.compiler.is_compiling()
+
+
+def _lengths(x: Float[Tensor, "B T P"], mask: Bool[Tensor, "B T"] | None) -> list[int] | None:
+    """How many tokens each sentence has; None if one of them has a gap."""
+    if mask is None:
+        return [x.shape[1]] * len(x)
+    gaps = (mask[:, 1:] > mask[:, :-1]).sum()
+    *lengths, num_gaps = torch.cat([mask.sum(1), gaps[None]]).tolist()
+    return None if num_gaps else lengths

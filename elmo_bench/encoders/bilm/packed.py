@@ -3,12 +3,31 @@
 Axes: N rows of a product, I and O the weight's two sides.
 """
 
+from collections.abc import Iterable
+
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
 LARGE = 1 << 17  # numbers in a weight that is worth packing
+
+
+class Snapshot:
+    """Weights as they were when something was made of them, and the type of its products."""
+
+    def __init__(self, weights: Iterable[Tensor], dtype: torch.dtype) -> None:
+        self.dtype = dtype
+        # Kept, so that nothing else is given their memory.
+        self.weights = [(weight.detach(), weight._version) for weight in weights]
+
+    def is_of(self, weights: Iterable[Tensor], dtype: torch.dtype) -> bool:
+        """Whether these are the weights still: in the same memory, and not written to."""
+        same = all(
+            now.data_ptr() == then.data_ptr() and now._version == version
+            for now, (then, version) in zip(weights, self.weights, strict=True)
+        )
+        return same and dtype == self.dtype
 
 
 class PackedLinear(nn.Module):

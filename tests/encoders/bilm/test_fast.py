@@ -186,7 +186,7 @@ def test_bfloat16(no_definition):
     expected = model.read(CHARS)
     model.bf16 = True
     found = model.read(CHARS)
-    assert model._packed.dtype == torch.bfloat16
+    assert model._packed.snapshot.dtype == torch.bfloat16
     assert torch.equal(found[0][0], expected[0][0])  # the token layer
     for ours, exact in zip(
         (*found[0][1:], *found[1]), (*expected[0][1:], *expected[1]), strict=True

@@ -1,0 +1,169 @@
+"""The biLM on a GPU, where few and large operations are fast: both directions in one product.
+
+- The backward direction reads each sentence from its end, so that at every step as many sentences
+  have a token as at the forward one's: with stacked weights one product serves both.
+- Sentences are read longest first, and a step computes only those that still have a token.
+- Lengths are read back from the GPU once, before the first step; from then on nothing waits for it.
+- The layers stand in memory once: 64 sentences of 5,000 tokens fit in 8 GB at the original size.
+
+`stacked_scan.py` has the steps.
+
+Axes: R directions, B sentences, S places of a sentence, M places of all sentences (B S), N tokens,
+one step after the other, L layers, D biLM, P one direction.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor
+
+from . import bilm
+from .bilm import State
+from .packed import Snapshot
+from .stacked_scan import Clips, Read, StackedScan, Weights, frozen, stack
+
+
+class Stacked:
+    """A biLM's weights as they were when this was made, cast and stacked once."""
+
+    def __init__(self, model: bilm.BiLm, dtype: torch.dtype) -> None:
+        self.snapshot = Snapshot(model.parameters(), dtype)
+        self.layers = [
+            stack(_parameters(model, slice(None), layer), dtype)
+            for layer in range(model.options.num_layers)
+        ]
+
+
+class Order:
+    """The order in which the tokens of a batch are read: step by step, longest sentence first."""
+
+    def __init__(
+        self, lengths: Sequence[int], width: int, from_end: Sequence[bool], device: torch.device
+    ) -> None:
+        """`from_end` says of each direction whether it begins with a sentence's last token."""
+        length = np.array(lengths, np.int64)
+        sentences = np.argsort(-length, kind="stable")
+        steps = np.arange(length.max(initial=0))[:, None] < length[sentences]
+        step, row = steps.nonzero()
+        sentence = sentences[row]
+        towards_end, from_there = (
+            sentence * width + step,
+            sentence * width + length[sentence] - 1 - step,
+        )
+        places = np.stack([from_there if back else towards_end for back in from_end])
+        self.rows: list[int] = steps.sum(1).tolist()  # how many sentences each step reads
+        self.sentences, self.places, self.unsorted = (
+            _on(device, numbers) for numbers in (sentences, places, np.argsort(sentences))
+        )
+        self.sides = torch.arange(len(from_end), device=device)[:, None]
+
+    def pick(self, x: Float[Tensor, "R M F"]) -> Float[Tensor, "R N F"]:
+        """What stands at the places of the tokens."""
+        return x[self.sides, self.places]
+
+
+def read(
+    model: bilm.BiLm,
+    stacked: Stacked | None,
+    x: Float[Tensor, "B S P"],
+    lengths: Sequence[int],
+    state: State,
+) -> tuple[Float[Tensor, "L B S D"], State]:
+    """All layers from the token vectors, which are 0 past a sentence's end, and the state after it.
+
+    Without `stacked` weights there are gradients.
+    """
+    directions = model.options.directions
+    (count, width, size), sides = x.shape, len(directions)
+    order = Order(lengths, width, [name == "backward" for name in directions], x.device)
+    layers = x.new_zeros(model.num_layers, count * width, sides, size)
+    layers[0] = x.flatten(0, 1)[:, None]
+    x = order.pick(x.flatten(0, 1).expand(sides, -1, -1))
+    states = []
+    for number, (tokens, *after) in enumerate(
+        _layers(model, stacked, slice(None), x, order, state)
+    ):
+        layers[number + 1, order.places, order.sides] = tokens
+        states.append(after)
+    h, c = (torch.stack(parts, 1) for parts in zip(*states, strict=True))
+    return layers.view(-1, count, width, sides * size), State(h, c)
+
+
+def run(
+    model: bilm.BiLm,
+    stacked: Stacked | None,
+    directions: slice,
+    x: Float[Tensor, "R B S P"],
+    lengths: Sequence[int],
+    state: State,
+) -> Iterator[tuple[list[Float[Tensor, "B S P"]], State]]:
+    """What `bilm.BiLm.run` gives for each of some directions, each with inputs of its own."""
+    count, width = x.shape[1:3]
+    order = Order(lengths, width, [False] * len(x), x.device)
+    x = x.flatten(1, 2)
+    outputs, states = [], []
+    for tokens, *after in _layers(model, stacked, directions, order.pick(x), order, state):
+        everywhere = torch.zeros_like(x).index_put((order.sides, order.places), tokens)
+        outputs.append(everywhere.unflatten(1, (count, width)))
+        states.append(after)
+    h, c = (torch.stack(parts, 1) for parts in zip(*states, strict=True))
+    for side in range(len(x)):
+        yield [layer[side] for layer in outputs], State(h[side], c[side])
+
+
+def _layers(
+    model: bilm.BiLm,
+    stacked: Stacked | None,
+    directions: slice,
+    x: Float[Tensor, "R N P"],
+    order: Order,
+    state: State,
+) -> Iterator[Read]:
+    """Each layer's output, and its state, of the sentences in the order in which they came.
+
+    Without gradients a layer's output overwrites that of the layer below.
+    """
+    dtype = product_type(state.h)
+    clips = Clips(model.options.cell_clip, model.options.projection_clip)
+    h, c = (part[directions][:, :, order.sentences] for part in state)
+    for layer in range(model.options.num_layers):
+        x = F.dropout(x, model.dropout, model.training)
+        before = x, h[:, layer], c[:, layer], order.rows
+        with torch.autocast(x.device.type, enabled=False), _current(x.device):
+            if stacked:
+                weights = Weights(*(part[directions] for part in stacked.layers[layer]))
+                out, last_h, last_c = frozen(*before, weights, clips)
+            else:
+                parameters = _parameters(model, directions, layer)
+                out, last_h, last_c = StackedScan.apply(*before, clips, dtype, *parameters)
+        out = out.to(c.dtype)
+        if layer and model.options.skip_connections:
+            out = x.add_(out) if stacked else x + out
+        x = out
+        yield x, last_h.to(h.dtype)[:, order.unsorted], last_c[:, order.unsorted]
+
+
+def _parameters(model: bilm.BiLm, directions: slice, layer: int) -> list[Tensor]:
+    lstms = [lstms[layer] for lstms in model.directions[directions]]
+    return [parameter for lstm in lstms for parameter in lstm.parameters()]
+
+
+def product_type(tensor: Tensor) -> torch.dtype:
+    """What products are taken in: autocast's choice, or the tensor's own."""
+    device = tensor.device.type
+    return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else tensor.dtype
+
+
+def _on(device: torch.device, numbers: np.ndarray) -> Tensor:
+    """Numbers on a device, without waiting for it."""
+    tensor = torch.from_numpy(numbers)
+    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor
+
+
+def _current(device: torch.device) -> AbstractContextManager[None]:
+    """Triton launches on the current GPU, wherever the tensors are."""
+    return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
