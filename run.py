@@ -59,7 +59,14 @@ def main(cfg: DictConfig) -> object:
             # An earlier run's goes; that of another process of this run stays.
             if failure.exists() and failure.stat().st_mtime < started:
                 failure.unlink(missing_ok=True)
-        return instantiate(cfg.job)(cfg)
+        job = instantiate(cfg.job)
+        from elmo_bench.schema import WITHOUT_A_MODEL  # Hydra has imported it by now
+
+        if cfg.job["_target_"].rpartition(".")[2] not in WITHOUT_A_MODEL:
+            from elmo_bench import precision  # imports torch
+
+            precision.settle(tf32=cfg.tf32, deterministic=bool(cfg.trainer.deterministic))
+        return job(cfg)
     except Exception as error:
         signals.outlive_parent()
         if (

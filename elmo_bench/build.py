@@ -43,6 +43,7 @@ from elmo_bench.resume import AtomicCheckpoints
 from elmo_bench.text import Vocab, forms, read_vectors, side_by_side
 
 log = logging.getLogger(__name__)
+WORKERS = 4  # that prepare batches beside a GPU, at most: one makes a batch in a few milliseconds
 logging.getLogger("pytorch_lightning").setLevel(logging.WARNING)
 for _chatter in (
     *(
@@ -199,8 +200,33 @@ def data(
         **batches(cfg),
         fraction=cfg.fraction,
         seed=cfg.seed,
-        num_workers=cfg.num_workers,
+        num_workers=workers(cfg),
     )
+
+
+def workers(cfg: DictConfig) -> int:
+    """How many processes prepare batches beside each that trains.
+
+    Beside a GPU `auto` takes the process's share of the cores but one, at most `WORKERS`. What a
+    sweep gives a run, as OMP_NUM_THREADS, is its share.
+    """
+    if cfg.num_workers != "auto":
+        return cfg.num_workers
+    if device(cfg) == "cpu":
+        return 0
+    threads = os.environ.get("OMP_NUM_THREADS", "")
+    share = int(threads) if threads.isdigit() else cores() // _num_devices(cfg)
+    return min(WORKERS, max(0, share - 1))
+
+
+def _num_devices(cfg: DictConfig) -> int:
+    """The GPUs of this machine that a run takes, as Lightning reads `trainer.devices`."""
+    devices = cfg.trainer.get("devices", 1)
+    if isinstance(devices, str) and devices != "auto":
+        devices = [number for number in devices.split(",") if number]
+    if devices in ("auto", -1):
+        devices = torch.cuda.device_count()
+    return max(1, devices if isinstance(devices, int) else len(devices))
 
 
 def batches(cfg: DictConfig) -> dict[str, Any]:

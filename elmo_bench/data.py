@@ -116,6 +116,17 @@ def batch_sizes(
     return sizes
 
 
+class Loader(DataLoader):
+    """Draws a number where an epoch begins, with workers as torch does without: dropout is the same
+    with any number of them.
+    """
+
+    def __iter__(self) -> Any:
+        if self.num_workers:  # else torch's own draws it
+            torch.empty((), dtype=torch.int64).random_()
+        return super().__iter__()
+
+
 class TaskData(pl.LightningDataModule):
     """The training, development and test examples of one task, or those of some of these splits.
 
@@ -168,11 +179,11 @@ class TaskData(pl.LightningDataModule):
         """All sentences of a split's examples."""
         return itertools.chain.from_iterable(example.sentences for example in self.examples[split])
 
-    def _loader(self, split: str, **order: Any) -> DataLoader:
+    def _loader(self, split: str, **order: Any) -> Loader:
         examples = self.examples[split]
         lengths = [sum(map(len, example.sentences)) for example in examples]
         sources = examples, self.vocab, self.store, self.prepare
-        return DataLoader(
+        return Loader(
             range(len(examples)),  # type: ignore[arg-type]
             batch_sampler=LengthBatches(lengths, **self.bounds, **order),
             collate_fn=partial(_collate, self.collate, *sources),

@@ -65,7 +65,8 @@ MISSING = "???"
 TYPES: dict[str, Any] = {
     "seed": Seed,
     "fraction": Share,
-    "num_workers": Annotated[int, Ge(0), Le(1024)],
+    "num_workers": Literal["auto"] | Annotated[int, Ge(0), Le(1024)],
+    "tf32": bool,
     "data_dir": Folder,
     "cache_dir": Folder,
     "outputs_dir": Folder,

@@ -23,6 +23,7 @@ MAY = {
     "signals": set(),
     "checkpoint_file": set(),
     "outputs": set(),
+    "precision": set(),
     "text": set(),
     "sample": {"files"},
     "hub": {"files"},

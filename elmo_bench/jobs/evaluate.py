@@ -56,7 +56,7 @@ def evaluate(cfg: DictConfig) -> dict[str, float]:
         read={"test": read},
         collate=build.task_files(cfg).collate,
         **build.batches(cfg),
-        num_workers=cfg.num_workers,
+        num_workers=build.workers(cfg),
         vocab=vocab,
     )
     extend(cfg, module, vocab, data.all_sentences)

@@ -43,7 +43,7 @@ def predict(cfg: DictConfig) -> None:
         read={"test": partial(_parse, task.parse, records)},
         collate=task.collate,
         **build.batches(cfg),
-        num_workers=cfg.num_workers,
+        num_workers=build.workers(cfg),
         vocab=vocab,
     )
     extend(cfg, module, vocab, data.all_sentences)

@@ -121,6 +121,8 @@ def idle(config: Mapping[str, Any]) -> Iterator[str]:
     mix, finetune = elmo.get("mix"), elmo.get("finetune")
     if mix == "none":  # the baseline
         yield from (f"elmo.{key}" for key in elmo if key != "mix")
+    if not config.get("tf32"):  # as it was before there was the setting
+        yield "tf32"
     if not elmo.get("adapt") or mix == "none":
         yield "adapt"
     if not finetune:

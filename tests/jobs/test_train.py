@@ -92,15 +92,18 @@ def test_same_seed_same_numbers(tiny):
 
 
 def result_without_time(cfg):
+    trained, left = weights(cfg), result(cfg)
+    return left["metrics"], left["mix"], trained
+
+
+def weights(cfg):
     train(cfg)
     checkpoint = torch.load(Path(cfg.run_dir, "best.ckpt"), weights_only=True)
-    left = result(cfg)
-    weights = {
+    return {
         name: value.tolist()
         for name, value in checkpoint["state_dict"].items()
         if "metrics" not in name
     }
-    return left["metrics"], left["mix"], weights
 
 
 def test_checkpoint_does_not_hold_a_frozen_bilm(tiny):
@@ -175,7 +178,6 @@ def test_a_baseline_mixes_nothing(tiny):
         ["encoder.precision=bfloat16", "elmo.finetune=true"],
         ["trainer.precision=bf16-mixed"],
         ["trainer=smoke"],
-        ["num_workers=1"],
         ["~logger"],
     ],
 )
@@ -183,6 +185,29 @@ def test_variants_run(tiny, overrides):
     cfg = tiny(*overrides)
     assert 0 <= train(cfg)["test/f1"] <= 1
     assert bool(result(cfg)["mix"]) == (cfg.encoder.name != "none")
+
+
+def test_workers_change_no_figure(tiny):
+    """Dropout neither."""
+    none, two = (weights(tiny(f"num_workers={number}")) for number in (0, 2))
+    assert none == two
+
+
+@pytest.mark.parametrize(
+    ("cores", "threads", "devices", "number"),
+    [(16, "", 1, 4), (4, "", 1, 3), (1, "", 1, 0), (16, "2", 1, 1), (8, "", "0,1", 3)],
+)
+def test_workers_beside_a_gpu(tiny, monkeypatch, cores, threads, devices, number):
+    """As many as the share of the cores allows, which a sweep gives a run as OMP_NUM_THREADS."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(build, "cores", lambda: cores)
+    monkeypatch.setenv("OMP_NUM_THREADS", threads)
+    cfg = tiny("trainer=gpu", f"trainer.devices={devices!r}")
+    assert build.workers(cfg) == number
+    cfg.trainer.accelerator = "cpu"
+    assert build.workers(cfg) == 0
+    cfg.num_workers = 7
+    assert build.workers(cfg) == 7
 
 
 def corpus(tmp_path, **splits):

@@ -58,6 +58,7 @@ def identity():
         ["elmo.cache='off'", "elmo.cache_dtype=float16"],
         ["adapt.epochs=7", "adapt.seed=2"],
         ["elmo.lr=0.5"],
+        ["tf32=false"],
         ["task.elmo.at=[output]", "elmo.at=[input]"],
         ["embed.freeze=true"],  # random vectors are never frozen
         ["vocab.lowercase=false", "vocab.unit_vectors=true"],
@@ -72,6 +73,7 @@ def test_settings_that_change_no_figure(identity, overrides):
     "overrides",
     [
         ["seed=3"],
+        ["tf32=true"],
         ["elmo.l2=0.5"],
         ["elmo.adapt=true"],
         ["elmo.adapt=true", "adapt.epochs=7"],
