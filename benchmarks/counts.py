@@ -5,17 +5,23 @@ A count is exact and the same on every machine. `tests/test_counts.py` fails whe
 what it may be.
 """
 
+import tempfile
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 from rich.table import Table
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from elmo_bench.encoders import batches, build_store
 from elmo_bench.encoders.bilm import Options, bilm, char_ids
+from elmo_bench.encoders.static import WordVectors
 
 from . import steps
+
+COPIES = ("aten._to_copy", "aten.copy_", "aten._local_scalar_dense", "aten.clone")
 
 
 class Count(NamedTuple):
@@ -56,7 +62,25 @@ def _operations(kind: type[bilm.BiLm], num_words: int) -> int:
     return len(operations.names)
 
 
+def store_copies() -> int:
+    """Copies of tensors, and waits for a number, a batch of a store's build, in the thread that
+    computes: on a GPU, each copy is one to the host.
+    """
+    words = {f"w{number}": number for number in range(1, 100)}
+    encoder = WordVectors(words, torch.rand(100, 4))
+    sentences = [[f"w{number % 100}"] * 30 for number in range(500)]
+    sentences = [[*sentence, f"{number}"] for number, sentence in enumerate(sentences)]
+    with tempfile.TemporaryDirectory() as folder, Operations() as operations:
+        store = build_store(encoder, sentences, [0], Path(folder), dtype="float16")
+        if store is None:
+            raise OSError(f"{folder} has no room for a store")
+        store.close()
+    copies = [name for name in operations.names if name.startswith(COPIES)]
+    return -(-len(copies) // len([*batches([len(sentence) for sentence in sentences])]))
+
+
 COUNTS: Sequence[Count] = (
+    Count("store: copies to the host a batch of its build", store_copies, 1),
     Count("definition: operations a time step, both directions, one layer", defined_step, 38),
     *(
         Count(

@@ -3,17 +3,20 @@
 import itertools
 import os
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import torch
 
-from elmo_bench.encoders import LayerStore, build_store, encode_each
-from elmo_bench.encoders.bilm import char_ids
+from elmo_bench.encoders import BATCH_TOKENS, LayerStore, batches, build_store, encode_each
+from elmo_bench.encoders.bilm import BiLm, char_ids
+from elmo_bench.encoders.bilm.packed import PackedLinear
+from elmo_bench.encoders.encode import device_of, on
+from elmo_bench.encoders.store import GPU_TOKENS
 
 from . import allennlp
 from .bilm import plain
-from .timing import Comparison, Setting
+from .timing import SIZES, Comparison, Setting
 
 
 def compare(setting: Setting) -> Iterator[Comparison]:
@@ -23,50 +26,100 @@ def compare(setting: Setting) -> Iterator[Comparison]:
 
 
 def _of(setting: Setting, size: str) -> Iterator[Comparison]:
-    sentences = setting.sentences[: (2 if setting.quick else 8) * setting.batch_size]
+    sentences = _sentences(setting)
     tokens = sum(map(len, sentences))
-    model = setting.bilm(size)
-    defined, layers, numbers = plain(model), range(model.num_layers), itertools.count()
+    model = setting.bilm(size).to(setting.device)
+    layers, numbers = range(model.num_layers), itertools.count()
     folders = (setting.scratch / f"store-{size}-{number}" for number in numbers)
-    build: dict[str, Callable[[], object]] = {
-        "ours": lambda: build_store(model, sentences, layers, next(folders)),
-        "definition, nothing written": lambda: list(encode_each(defined, sentences)),
-    }
-    if setting.peers:
-        peer, ordered = (
-            allennlp.load(setting.peers, model, setting.scratch),
-            sorted(sentences, key=len),
-        )
-        alike = [
-            ordered[k : k + setting.batch_size] for k in range(0, len(ordered), setting.batch_size)
-        ]
-        name = f"AllenNLP, {setting.batch_size} sentences of like length, nothing written"
-        build[name] = torch.no_grad()(lambda: [peer(char_ids(batch)) for batch in alike])
+    build = _builds(setting, size, model, sentences, folders)
     yield Comparison(f"store {size}, build", build, tokens, "tokens")
 
     built = build_store(model, sentences, layers, next(folders))
     if built is None:
         raise OSError(f"{setting.scratch} has no room for the layers of {tokens:,} tokens")
     shuffled = random.Random(0).sample(sentences, len(sentences))
-    batches = [
+    shuffled_batches = [
         shuffled[k : k + setting.batch_size] for k in range(0, len(shuffled), setting.batch_size)
     ]
-    masks = [(char_ids(batch) > 0).any(-1) for batch in batches]
+    masks = [(char_ids(batch) > 0).any(-1) for batch in shuffled_batches]
 
     def read() -> None:
         _forget(built.folder)
         store = LayerStore(built.folder, layers)
         store.check()
-        for batch, mask in zip(batches, masks, strict=True):
+        for batch, mask in zip(shuffled_batches, masks, strict=True):
             store(batch, mask)
 
     epoch = {
         "read from disk": read,
         "the biLM anew": torch.no_grad()(
-            lambda: [model(model.prepare(batch)) for batch in batches]
+            lambda: [
+                model(on(device_of(model), model.prepare(batch))) for batch in shuffled_batches
+            ]
         ),
     }
     yield Comparison(f"store {size}, a shuffled epoch", epoch, tokens, "tokens")
+
+
+def _sentences(setting: Setting) -> Sequence[Sequence[str]]:
+    """All for a GPU, whose batches are large."""
+    count = (2 if setting.quick else 8) * setting.batch_size
+    return setting.sentences if setting.device == "cuda" else setting.sentences[:count]
+
+
+def _builds(
+    setting: Setting,
+    size: str,
+    model: BiLm,
+    sentences: Sequence[Sequence[str]],
+    folders: Iterator[Path],
+) -> dict[str, Callable[[], object]]:
+    """A store from text, other means to have the same layers, and the least that they cost."""
+    near = setting.bilm(size).to(setting.device)
+    near.bf16 = True
+    defined, layers = plain(model), range(model.num_layers)
+    means: dict[str, Callable[[], object]] = {
+        "ours": lambda: build_store(model, sentences, layers, next(folders)),
+        "ours, bfloat16": lambda: build_store(near, sentences, layers, next(folders)),
+        "ours, bfloat16, kept as float16": lambda: build_store(
+            near, sentences, layers, next(folders), dtype="float16"
+        ),
+        "ours, nothing written": lambda: list(encode_each(model, sentences)),
+        "definition, nothing written": lambda: list(encode_each(defined, sentences)),
+        "limit: the LSTMs' products": _products(setting, size, sentences, torch.float32),
+        "limit: the LSTMs' products, bfloat16": _products(setting, size, sentences, torch.bfloat16),
+    }
+    if setting.peers:
+        peer = allennlp.load(setting.peers, model, setting.scratch).to(setting.device)
+        ordered, size_of_batch = sorted(sentences, key=len), setting.batch_size
+        alike = [ordered[k : k + size_of_batch] for k in range(0, len(ordered), size_of_batch)]
+        means[f"AllenNLP, {size_of_batch} sentences of like length, nothing written"] = lambda: [
+            peer(char_ids(batch).to(setting.device)) for batch in alike
+        ]
+    return {name: torch.no_grad()(call) for name, call in means.items()}
+
+
+def _products(
+    setting: Setting, size: str, sentences: Sequence[Sequence[str]], dtype: torch.dtype
+) -> Callable[[], object]:
+    """The multiplications that the LSTMs cannot do without, in batches of the build's, and nothing
+    else.
+    """
+    options, device = SIZES[size], setting.device
+    cell, projection = options.cell_size, options.projection_size
+    budget = GPU_TOKENS if device == "cuda" else BATCH_TOKENS
+    gates = PackedLinear(torch.randn(4 * cell, 2 * projection, device=device, dtype=dtype))
+    project = PackedLinear(torch.randn(projection, cell, device=device, dtype=dtype))
+    rows: list[int] = []  # of each step, layer and direction: the sentences that have a token
+    for batch in batches([len(sentence) for sentence in sentences], budget):
+        lengths = [len(sentences[number]) + 2 for number in batch]
+        steps = [sum(length > step for length in lengths) for step in range(max(lengths))]
+        rows += 2 * options.num_layers * steps
+    x, gated = (
+        torch.randn(max(rows), width, device=device, dtype=dtype)
+        for width in (2 * projection, cell)
+    )
+    return lambda: [(gates(x[:n]), project(gated[:n])) for n in rows]
 
 
 def _forget(folder: Path) -> None:

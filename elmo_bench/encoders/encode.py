@@ -1,9 +1,9 @@
 """Sentences to the layers of an encoder, in batches of sentences of about one length.
 
-Axes: L layers, T tokens of a sentence, D encoder.
+Axes: L layers, B sentences of a batch, T tokens of a sentence, D encoder.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -59,7 +59,23 @@ def encode_each(
     *,
     batch_tokens: int = BATCH_TOKENS,
 ) -> Iterator[tuple[int, Float[Tensor, "L T D"]]]:
-    """Yield (number, layers) of every sentence, the shortest first, on the encoder's device.
+    """Yield (number, layers) of every sentence, the shortest first, on the encoder's device; all
+    else is as in `encode_batches`.
+    """
+    for numbers, vectors in encode_batches(encoder, sentences, layers, batch_tokens=batch_tokens):
+        for row, number in enumerate(numbers):
+            yield number, vectors[:, row, : len(sentences[number])]
+
+
+def encode_batches(
+    encoder: Any,
+    sentences: Sequence[Sequence[str]],
+    layers: Sequence[int] | None = None,
+    *,
+    batch_tokens: int = BATCH_TOKENS,
+) -> Iterator[tuple[list[int], Float[Tensor, "L B T D"]]]:
+    """Yield (numbers, layers) of every batch of sentences, the shortest first, on the encoder's
+    device.
 
     The encoder runs without dropout, so that a sentence's vectors depend on no other sentence. A
     sentence without tokens has layers without tokens. A batch takes memory in proportion to
@@ -68,19 +84,30 @@ def encode_each(
     training = encoder.training
     encoder.eval()
     try:
+        device = device_of(encoder)
         for numbers in batches([len(sentence) for sentence in sentences], batch_tokens):
+            inputs = on(device, encoder.prepare([sentences[number] for number in numbers]))
             with torch.no_grad():
-                vectors = encoder(
-                    on(
-                        device_of(encoder),
-                        encoder.prepare([sentences[number] for number in numbers]),
-                    ),
-                    layers,
-                )
-            for row, number in enumerate(numbers):
-                yield number, vectors[:, row, : len(sentences[number])]
+                vectors = encoder(inputs, layers)
+            yield numbers, vectors
     finally:
         encoder.train(training)
+
+
+def to_host(tensor: Tensor) -> tuple[Tensor, Callable[[], object]]:
+    """A tensor on the host, and what waits until all of it has come: a GPU computes on meanwhile.
+
+    The copy runs beside what the device is given next, into memory that the system may not move.
+    """
+    if tensor.device.type != "cuda":
+        return tensor.cpu(), lambda: None
+    copy = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
+    beside = torch.cuda.Stream(tensor.device)
+    beside.wait_stream(torch.cuda.current_stream(tensor.device))
+    with torch.cuda.stream(beside):
+        copy.copy_(tensor, non_blocking=True)
+        tensor.record_stream(beside)  # else its memory is given away before it is read
+    return copy, beside.synchronize
 
 
 def on(device: torch.device, inputs: Any) -> Any:

@@ -22,12 +22,12 @@ import shutil
 import tempfile
 import time
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import torch
@@ -45,12 +45,14 @@ from torch import Tensor
 from elmo_bench.files import alone, atomic, hold, remove_unheld, reserve
 from elmo_bench.untrusted import read_json
 
-from .encode import encode_each
+from .encode import BATCH_TOKENS, device_of, encode_batches, to_host
 
 log = logging.getLogger(__name__)
 KEY_BYTES = 16
 SHARE = 0.5  # of the free disk, that a store may take
+VERSION = "v2"
 HEADER, KEYS, STARTS, ASIDE = "store.json", "keys.bin", "starts.bin", ".damaged"
+GPU_TOKENS = 1 << 15  # of a batch that a GPU computes, with padding
 BLOCK, THREADS = 1 << 20, 4  # of a checksum; two cores read 3.9 GB a second so, one core 3.0
 
 
@@ -184,8 +186,9 @@ def build_store(
     if not unique:
         return None
     text = hashlib.sha256(b"".join(sorted(unique))).hexdigest()
-    path = folder / f"{_name(encoder)}-{text[:12]}-{dtype}"
-    _tell_of_earlier(encoder, folder)
+    earlier = _earlier_name(encoder)
+    path = folder / f"{VERSION}-{earlier}-{text[:12]}-{dtype}"
+    _tell_of_earlier(earlier, folder)
     store = LayerStore(path, layers, keep=keep)
     try:
         store.hold().check()
@@ -261,7 +264,7 @@ def find_store(
     """
     keys = {sentence_key(sentence) for sentence in sentences if sentence}
     stores = []
-    for path in sorted(folder.glob(f"{_name(encoder)}-*-{dtype}")):
+    for path in sorted(folder.glob(f"{VERSION}-{_earlier_name(encoder)}-*-{dtype}")):
         # Its sentences first: only of the store that is taken, all of the layers are read.
         store = LayerStore(path, [])
         _warn(path, store.check())
@@ -329,18 +332,16 @@ def _layer_file(layer: int) -> str:
     return f"layer{layer}.bin"
 
 
-def _name(encoder: Any) -> str:
-    """What tells an encoder's stores from those of others, and from those of earlier versions."""
-    return f"v2-{_earlier_name(encoder)}"
-
-
 def _earlier_name(encoder: Any) -> str:
+    """What tells an encoder's stores from those of others; stores of today have `VERSION` before
+    it. All weights are read for it.
+    """
     return f"e{hashlib.sha256(encoder.fingerprint().encode()).hexdigest()[:12]}"
 
 
-def _tell_of_earlier(encoder: Any, folder: Path) -> None:
+def _tell_of_earlier(name: str, folder: Path) -> None:
     """Say that an earlier version's stores are not read: those have no checksums."""
-    for path in folder.glob(f"{_earlier_name(encoder)}-*"):
+    for path in folder.glob(f"{name}-*"):
         if path.is_dir():
             log.info(
                 "%s is of an earlier version, without checksums: it is not read; "
@@ -464,7 +465,8 @@ def _write_layers(
 ) -> None:
     """Write a file for each layer; sentence k begins at row `starts[k]`.
 
-    Not through a memory map: where the disk is full, that ends the process without a word.
+    A thread writes a batch while the next one is computed. Not through a memory map: where the disk
+    is full, that ends the process without a word.
     """
     count = sum(map(len, sentences))
     row = encoder.dim * np.dtype(dtype).itemsize
@@ -481,18 +483,22 @@ def _write_layers(
         for file in files:
             reserve(file, count * row)
         bar = progress.add_task("encoder", total=count)
-        for number, vectors in encode_each(encoder, sentences, layers):
-            stored = vectors.to(getattr(torch, dtype)).cpu()
-            if not stored.isfinite().all():
-                text = " ".join(sentences[number])[:80]
-                raise FloatingPointError(
-                    f"the encoder's layers of {text!r} are no finite numbers in {dtype}"
-                )
-            empty += itertools.compress(sentences[number], (stored == 0).all(-1).all(0).tolist())
-            for file, layer in zip(files, stored.numpy(), strict=True):
-                file.seek(int(starts[number]) * row)
-                file.write(np.ascontiguousarray(layer).data)
-            progress.update(bar, advance=vectors.shape[1])
+        writer = stack.enter_context(ThreadPoolExecutor(1))
+        writing: Future[list[str]] | None = None
+
+        def end_of_writing() -> None:
+            if writing is not None:
+                empty.extend(writing.result())
+
+        tokens = GPU_TOKENS if device_of(encoder).type == "cuda" else BATCH_TOKENS
+        for numbers, vectors in encode_batches(encoder, sentences, layers, batch_tokens=tokens):
+            batch = [sentences[number] for number in numbers]
+            copy, wait = to_host(_narrowed(vectors, getattr(torch, dtype)))
+            end_of_writing()  # so that two batches at most are on the host
+            at = [int(starts[number]) * row for number in numbers]
+            writing = writer.submit(_write_batch, files, at, batch, copy, wait, dtype)
+            progress.update(bar, advance=sum(map(len, batch)))
+        end_of_writing()
     if empty:
         log.info(
             "the encoder gives zeros for %s of %s words, such as %s",
@@ -500,3 +506,41 @@ def _write_layers(
             f"{count:,}",
             ", ".join(repr(word) for word in dict.fromkeys(empty[:5])),
         )
+
+
+def _narrowed(vectors: Tensor, dtype: torch.dtype) -> Tensor:
+    """In the store's type where that is narrower: fewer bytes to copy."""
+    return vectors.to(dtype) if dtype.itemsize < vectors.dtype.itemsize else vectors
+
+
+def _write_batch(
+    files: Sequence[IO[bytes]],
+    at: Sequence[int],
+    sentences: Sequence[Sequence[str]],
+    copy: Float[Tensor, "L B T D"],
+    wait: Callable[[], object],
+    dtype: str,
+) -> list[str]:
+    """Write a batch, each layer to its file and each sentence from its byte on, once it is on the
+    host; the words that have nothing but zeros.
+    """
+    wait()
+    stored = copy.to(getattr(torch, dtype)).contiguous()
+    if stored.numel() and not torch.stack(stored.aminmax()).isfinite().all():
+        finite = stored.isfinite().all(-1).all(-1).all(0)
+        text = " ".join(sentences[finite.tolist().index(False)])[:80]
+        raise FloatingPointError(
+            f"the encoder's layers of {text!r} are no finite numbers in {dtype}"
+        )
+    for number, (start, sentence) in enumerate(zip(at, sentences, strict=True)):
+        for file, layer in zip(files, stored[:, number, : len(sentence)].numpy(), strict=True):
+            file.seek(start)
+            file.write(layer.data)
+    # Few words begin with a 0: of these all numbers are looked at.
+    rows, columns = (stored[0, ..., 0] == 0).nonzero(as_tuple=True)
+    zeros = ~stored[:, rows, columns].any(-1).any(0)
+    return [
+        sentences[row][column]
+        for row, column in zip(rows[zeros].tolist(), columns[zeros].tolist(), strict=True)
+        if column < len(sentences[row])
+    ]

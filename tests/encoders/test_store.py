@@ -9,6 +9,7 @@ import os
 import pickle
 import resource
 import shutil
+import threading
 from collections import namedtuple
 
 import numpy as np
@@ -18,6 +19,7 @@ import torch
 from elmo_bench.elmo import Elmo
 from elmo_bench.encoders import LayerStore, build_store, find_store
 from elmo_bench.encoders.bilm import BiLm, Options, char_ids
+from elmo_bench.encoders.static import WordVectors
 from elmo_bench.encoders.store import _as_header
 
 OPTIONS = Options(cell_size=8, projection_size=4, filters=((1, 4), (3, 4)))
@@ -147,7 +149,7 @@ def test_a_killed_run_leaves_nothing_that_counts(bilm, tmp_path, monkeypatch):
     def killed(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("elmo_bench.encoders.store.encode_each", killed)
+    monkeypatch.setattr("elmo_bench.encoders.store.encode_batches", killed)
     with pytest.raises(KeyboardInterrupt):
         build_store(bilm, SENTENCES, [2], tmp_path)
     monkeypatch.undo()
@@ -155,6 +157,45 @@ def test_a_killed_run_leaves_nothing_that_counts(bilm, tmp_path, monkeypatch):
     (folder / ".left").mkdir()  # by kill -9
     assert build_store(bilm, SENTENCES, [2], tmp_path)(*batch(*SENTENCES)) is not None
     assert not (folder / ".left").exists()
+
+
+@pytest.fixture
+def vectors():
+    """Words with two numbers each, and what a store of 300 sentences, several batches, is of."""
+    numbers = {"w1": 1, "w2": 2, "zero": 3, "odd": 4}
+    table = torch.tensor([[0, 0], [1, 2], [0, 3], [0, 0], [5, 6]], dtype=torch.float32)
+    return WordVectors(numbers, table), [["w1", "w2"] * 10 + [f"{n}"] for n in range(300)]
+
+
+@pytest.mark.parametrize("number", [torch.nan, torch.inf, 1e6])
+def test_a_number_that_is_not_finite(vectors, tmp_path, number):
+    """In the store's type; a thread writes, and what it meets ends the build."""
+    encoder, sentences = vectors
+    encoder.embedding.weight[4, 1] = number
+    sentences[200] = ["w1", "odd", "w2"]
+    with pytest.raises(FloatingPointError, match="layers of 'w1 odd w2' are no finite numbers in"):
+        build_store(encoder, sentences, [0], tmp_path, dtype="float16")
+    assert not list(tmp_path.rglob("*.bin*"))
+    threads = [thread.name for thread in threading.enumerate()]
+    assert not [name for name in threads if "ThreadPool" in name]
+
+
+def test_words_without_vectors_are_counted(vectors, tmp_path, caplog):
+    caplog.set_level("INFO")
+    encoder, sentences = vectors
+    build_store(encoder, [*sentences, ["zero", "w1"]], [0, 0], tmp_path)
+    assert "the encoder gives zeros for 301 of 6,302 words, such as 'zero', " in caplog.text
+
+
+def test_every_batch_of_many(vectors, tmp_path, monkeypatch):
+    """Each sentence stands where its key says, while batches are computed and written at once."""
+    encoder, sentences = vectors
+    monkeypatch.setattr("elmo_bench.encoders.store.BATCH_TOKENS", 60)
+    varied = [sentence[: n % 22] for n, sentence in enumerate(sentences)]
+    store = build_store(encoder, varied, [0], tmp_path)
+    inputs = encoder.prepare(varied)
+    mask = torch.arange(inputs.rows.shape[1]) < torch.tensor([len(s) for s in varied])[:, None]
+    torch.testing.assert_close(store(varied, mask), encoder(inputs), rtol=0, atol=0)
 
 
 def test_no_room(bilm, tmp_path, monkeypatch, caplog):
