@@ -23,12 +23,13 @@ from rich.table import Table
 from elmo_bench.sample import files
 from elmo_bench.text import read_sentences
 
-from . import bilm, counts, growth, heads, processes, store, sweep, tasks
+from . import bilm, counts, growth, heads, processes, store, sweep, tasks, transformers
 from .timing import SIZES, Comparison, Setting, seconds
 
 GROUPS = {
     "bilm": bilm,
     "store": store,
+    "transformers": transformers,
     "growth": growth,
     "sweep": sweep,
     "tasks": tasks,

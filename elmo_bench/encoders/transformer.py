@@ -11,13 +11,16 @@ encoder, N windows that the model reads at once, S pieces of a window with its s
 """
 
 import hashlib
+import itertools
 import json
 import logging
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from importlib.util import find_spec
+from operator import itemgetter
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -48,7 +51,8 @@ MOST = {
     "position": 1 << 24,
 }
 MOST_OF_ALL = 1 << 31
-BATCH_PIECES = 8192  # that the model reads at once, with padding
+# How many pieces the model reads at once, with padding; more are no faster on a CPU.
+BATCH_PIECES, GPU_PIECES = 1024, 8192
 SPACES = ("▁", "Ġ", " ")  # pieces that are a space and nothing else
 VOLATILE = (
     "_name_or_path",
@@ -69,6 +73,18 @@ class Pieces(NamedTuple):
     homes: Int[Tensor, "B P"]  # the window whose copy of a piece is kept
     windows: Int[Tensor, "B W 2"]  # its first piece, and the one after its last; 0, 0: none
     mask: Bool[Tensor, "B T"]  # which words there are
+
+
+class Part(NamedTuple):
+    """Some windows of a batch, and of each piece in them that counts (K): where it is, of what word
+    it is, and how much of it.
+    """
+
+    ids: Int[Tensor, "N S"]
+    mask: Int[Tensor, "N S"] | None  # None: no padding
+    source: Int[Tensor, " K"]  # its row of the model's output, N S of them
+    word: Int[Tensor, " K"]  # among B T
+    share: Float[Tensor, "K 1"]
 
 
 class Transformer(nn.Module):
@@ -200,26 +216,42 @@ class Transformer(nn.Module):
             if self.tokenizer.is_fast
             else self._split_words(sentences)
         )
-        capacity = self.window - len(self._prefix) - len(self._suffix)
-        framed = [_windows(words, capacity, left_only=self.causal) for _, words in rows]
-        count, length = len(rows), max((len(ids) for ids, _ in rows), default=0)
+        sizes = np.array([len(row_ids) for row_ids, _ in rows], dtype=np.int64)
+        count, length = len(rows), int(sizes.max(initial=0))
         ids, homes = np.zeros((2, count, length), dtype=np.int64)
-        words, shares = np.full((count, length), -1), np.zeros((count, length), dtype=np.float32)
-        windows = np.zeros(
-            (count, max((len(spans) for spans, _ in framed), default=0), 2), dtype=np.int64
-        )
-        for row, ((row_ids, row_words), (spans, row_homes)) in enumerate(
-            zip(rows, framed, strict=True)
-        ):
-            size = len(row_ids)
-            ids[row, :size], words[row, :size], homes[row, :size] = row_ids, row_words, row_homes
-            shares[row, :size] = self._shares(row_ids, row_words)
-            windows[row, : len(spans)] = spans
+        words = np.full((count, length), -1)
+        there = np.arange(length) < sizes[:, None]
+        if length:
+            ids[there] = np.concatenate([row_ids for row_ids, _ in rows])
+            words[there] = np.concatenate([row_words for _, row_words in rows])
+        windows = self._windows(sizes, words, homes)
+        shares = self._shares(ids, words)
         self._check(sentences, ids, words, shares)
         lengths = torch.tensor([len(sentence) for sentence in sentences], dtype=torch.int64)
         mask = torch.arange(int(lengths.max()) if count else 0) < lengths[:, None]
         arrays = [torch.from_numpy(array) for array in (ids, words, shares, homes, windows)]
         return Pieces._make([*arrays, mask])
+
+    def _windows(
+        self,
+        sizes: Int[np.ndarray, " B"],
+        words: Int[np.ndarray, "B P"],
+        homes: Int[np.ndarray, "B P"],
+    ) -> Int[np.ndarray, "B W 2"]:
+        """The windows of each sentence; `homes` is filled for those that have several."""
+        capacity = self.window - len(self._prefix) - len(self._suffix)
+        several = {}
+        for row in (sizes > capacity).nonzero()[0]:
+            several[row], homes[row, : sizes[row]] = _windows(
+                words[row, : sizes[row]], capacity, left_only=self.causal
+            )
+        most = max(map(len, several.values()), default=int(sizes.max(initial=0) > 0))
+        windows = np.zeros((len(sizes), most, 2), dtype=np.int64)
+        if most:
+            windows[:, 0, 1] = sizes
+        for row, spans in several.items():
+            windows[row, : len(spans)] = spans
+        return windows
 
     def _split_as_text(
         self, sentences: Sequence[Sequence[str]]
@@ -228,7 +260,7 @@ class Transformer(nn.Module):
         in the text a piece begins.
         """
         numbers = [
-            np.array([n for n, word in enumerate(words) if word and not word.isspace()], int)
+            [n for n, word in enumerate(words) if word and not word.isspace()]
             for words in sentences
         ]
         texts = [
@@ -244,14 +276,14 @@ class Transformer(nn.Module):
         for words, kept, ids, offsets in zip(
             sentences, numbers, encoded["input_ids"], encoded["offset_mapping"], strict=True
         ):
-            if not len(kept) or not ids:
+            if not kept or not ids:
                 rows.append((np.empty(0, int), np.empty(0, int)))
                 continue
-            starts = np.cumsum([0, *(len(words[n]) + 1 for n in kept[:-1])])
-            begins = np.fromiter((begin for begin, _ in offsets), int, len(ids))
-            # + 1: a space belongs to the word after it
-            order = np.searchsorted(starts, begins + 1, side="right") - 1
-            rows.append((np.array(ids), kept[np.maximum.accumulate(order)]))
+            # Where each word begins, and the space before it, which belongs to it.
+            starts = [*itertools.accumulate((len(words[n]) + 1 for n in kept[:-1]), initial=-1)]
+            begins = np.fromiter(map(_BEGIN, offsets), int, len(ids))
+            order = np.searchsorted(starts, begins, side="right") - 1
+            rows.append((np.array(ids), np.array(kept)[np.maximum.accumulate(order)]))
         return rows
 
     def _split_words(
@@ -272,21 +304,28 @@ class Transformer(nn.Module):
             rows.append((np.array(pieces, int), np.array(words, int)))
         return rows
 
-    def _shares(self, ids: np.ndarray, words: np.ndarray) -> np.ndarray:
-        """How much of its word's vector each piece of a sentence is."""
-        if not len(ids):
-            return np.empty(0, np.float32)
-        if self.pooling == "mean":
-            return (1 / np.bincount(words)[words]).astype(np.float32)
-        changes = words[1:] != words[:-1]
+    def _shares(
+        self, ids: Int[np.ndarray, "B P"], words: Int[np.ndarray, "B P"]
+    ) -> Float[np.ndarray, "B P"]:
+        """How much of its word's vector each piece is; 0 past a sentence's last piece."""
+        there = words >= 0
+        before, after = (
+            np.pad(words, ((0, 0), (1, 1)), constant_values=-1)[:, side] != words
+            for side in (slice(None, -2), slice(2, None))
+        )
         if self.pooling == "last":
-            return np.append(changes, True).astype(np.float32)
-        first = np.insert(changes, 0, True)
-        spaces = np.isin(ids, self._spaces)
-        for number in np.flatnonzero(first & spaces):
-            rest = number + np.flatnonzero((words[number:] == words[number]) & ~spaces[number:])
-            if len(rest):
-                first[number], first[rest[0]] = False, True
+            return (after & there).astype(np.float32)
+        first = before & there
+        if self.pooling == "mean":
+            number = first.cumsum().reshape(words.shape)[there]  # of the word, in the batch
+            shares = np.zeros(words.shape, np.float32)
+            shares[there] = 1 / np.bincount(number)[number]
+            return shares
+        spaces = np.isin(ids, self._spaces) if self._spaces else np.zeros_like(first)
+        for row, piece in zip(*(first & spaces).nonzero(), strict=True):
+            of_word = (words[row] == words[row, piece]) & ~spaces[row]
+            if (rest := of_word[piece:].nonzero()[0]).size:
+                first[row, piece], first[row, piece + rest[0]] = False, True
         return first.astype(np.float32)
 
     def _check(
@@ -327,57 +366,67 @@ class Transformer(nn.Module):
         """
         chosen = list(range(self.num_layers)) if layers is None else list(layers)
         count, length = inputs.mask.shape
-        starts, ends = inputs.windows.unbind(-1)
+        weight = next(self.model.parameters())
+        mean = self.pooling == "mean"  # whose parts are added up in float32
+        dtype = torch.float32 if mean else weight.dtype
+        # In one tensor, but for a gradient: writing in place would copy that for each layer.
+        trains = torch.is_grad_enabled()
+        whole = weight.new_zeros((len(chosen), 0 if trains else count * length, self.dim)).to(dtype)
+        pooled = [
+            weight.new_zeros((count * length, self.dim), dtype=dtype) if trains else layer
+            for layer in whole
+        ]
+
+        def take(layer: int, hidden: Float[Tensor, "N S D"], part: Part) -> None:
+            rows = hidden.flatten(0, 1)[part.source].to(dtype)
+            for place, number in enumerate(chosen):
+                if number == layer and mean:
+                    pooled[place].index_add_(0, part.word, rows * part.share)
+                elif number == layer:
+                    pooled[place].index_copy_(0, part.word, rows)
+
+        for part in self._parts(inputs, weight.device):
+            self._read(part.ids, part.mask, {*chosen}, partial(take, part=part))
+        vectors = torch.stack(pooled) if trains else whole
+        return vectors.unflatten(1, (count, length)).to(weight.dtype)
+
+    def _parts(self, inputs: Pieces, device: torch.device) -> Iterator[Part]:
+        """What the model reads at once, shortest windows first, so that there is little padding.
+
+        All is computed on the host, which waits for the device once, before the first part.
+        """
+        ids, words, shares, homes, windows, _ = (tensor.cpu() for tensor in inputs)
+        starts, ends = windows.unbind(-1)
         sentence, window = (ends > starts).nonzero(as_tuple=True)  # of each window that there is
         start, size = starts[sentence, window], (ends - starts)[sentence, window]
-        order = size.argsort(stable=True)  # shortest first: little padding
+        order = size.argsort(stable=True)
         sentence, window, start, size = (x[order] for x in (sentence, window, start, size))
-        number = torch.zeros_like(starts).index_put(
-            (sentence, window), torch.arange(len(order), device=order.device)
-        )
+        number = torch.zeros_like(starts).index_put((sentence, window), torch.arange(len(order)))
 
-        row, piece = (inputs.shares > 0).nonzero(as_tuple=True)  # of each piece that counts
-        home = number[row, inputs.homes[row, piece]]
+        row, piece = (shares > 0).nonzero(as_tuple=True)  # of each piece that counts
+        home, order = number[row, homes[row, piece]].sort(stable=True)
+        row, piece = row[order], piece[order]
         column = piece - start[home] + len(self._prefix)
-        word, share = row * length + inputs.words[row, piece], inputs.shares[row, piece, None]
+        word, share = row * inputs.mask.shape[1] + words[row, piece], shares[row, piece, None]
+        for first, last in self._batches(size.tolist(), device):
+            framed, mask = self._frame(
+                ids, sentence[first:last], start[first:last], size[first:last]
+            )
+            begin, end = torch.searchsorted(home, torch.tensor([first, last])).tolist()
+            source = (home[begin:end] - first) * framed.shape[1] + column[begin:end]
+            part = framed, mask, source, word[begin:end], share[begin:end]
+            yield Part._make(_sent(tensor, device) for tensor in part)
 
-        words: list[Tensor] = []
-        vectors: list[list[Tensor]] = [[] for _ in chosen]
-        bounds = [*self._batches(size.tolist())]
-        for first, last in bounds:
-            ids, mask = self._frame(
-                inputs.ids, sentence[first:last], start[first:last], size[first:last]
-            )
-            here = (
-                slice(None)
-                if len(bounds) == 1
-                else ((home >= first) & (home < last)).nonzero(as_tuple=True)[0]
-            )
-            words.append(word[here])
-            for kept, hidden in zip(vectors, self._hidden(ids, mask, chosen), strict=True):
-                kept.append(hidden[home[here] - first, column[here]] * share[here])
-        dtype = next(self.model.parameters()).dtype
-        if not words:
-            return torch.zeros(
-                len(chosen), count, length, self.dim, dtype=dtype, device=inputs.ids.device
-            )
-        pooled = [torch.cat(kept) for kept in vectors]
-        zeros = pooled[0].new_zeros(count * length, self.dim)
-        return (
-            torch.stack([zeros.index_add(0, torch.cat(words), x) for x in pooled])
-            .unflatten(1, (count, length))
-            .to(dtype)
-        )
-
-    def _batches(self, sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
-        """The windows, shortest first, in batches of at most `BATCH_PIECES`: the first one, and the
+    def _batches(self, sizes: Sequence[int], device: torch.device) -> Iterator[tuple[int, int]]:
+        """The windows, shortest first, in batches of at most so many pieces: the first one, and the
         one after the last.
 
         Those of a batch have one size where padding would change the model's layers.
         """
+        most = GPU_PIECES if device.type == "cuda" else BATCH_PIECES
         first, special = 0, len(self._prefix) + len(self._suffix)
         for number, size in enumerate(sizes):
-            full = (number + 1 - first) * (size + special) > BATCH_PIECES
+            full = (number + 1 - first) * (size + special) > most
             if number > first and (full or (not self._pads and size > sizes[first])):
                 yield first, number
                 first = number
@@ -390,13 +439,13 @@ class Transformer(nn.Module):
         sentence: Int[Tensor, " N"],
         start: Int[Tensor, " N"],
         size: Int[Tensor, " N"],
-    ) -> tuple[Int[Tensor, "N S"], Int[Tensor, "N S"]]:
+    ) -> tuple[Int[Tensor, "N S"], Int[Tensor, "N S"] | None]:
         """Some windows as the model reads them: special pieces around, padding after; and which are
-        no padding.
+        no padding, or None where there is none, with which attention is faster.
         """
         prefix, suffix = len(self._prefix), len(self._suffix)
-        longest = int(size[-1])
-        column = torch.arange(prefix + longest + suffix, device=ids.device) - prefix
+        longest, is_padded = int(size[-1]), bool(size[0] < size[-1])
+        column = torch.arange(prefix + longest + suffix) - prefix
         size = size[:, None]
         framed = ids[sentence[:, None], (start[:, None] + column).clamp(0, ids.shape[1] - 1)]
         framed = framed.masked_fill(column >= size, self._pad)
@@ -404,27 +453,34 @@ class Transformer(nn.Module):
             framed[:, number] = special
         for number, special in enumerate(self._suffix):
             framed = framed.masked_fill(column == size + number, special)
-        return framed, (column < size + suffix).long()
+        return framed, (column < size + suffix).long() if is_padded else None
 
-    def _hidden(
-        self, ids: Int[Tensor, "N S"], mask: Int[Tensor, "N S"], layers: Sequence[int]
-    ) -> list[Float[Tensor, "N S D"]]:
-        """The model's hidden states asked for: what a block is given is the layer below it, so that
-        the model may stop there.
+    def _read(
+        self,
+        ids: Int[Tensor, "N S"],
+        mask: Int[Tensor, "N S"] | None,
+        layers: Collection[int],
+        take: Callable[[int, Tensor], None],
+    ) -> None:
+        """Let the model read, and `take` the layers asked for as they come: what a block is given
+        is the layer below it, so that the model may stop there.
         """
+        if not layers:
+            return
         if not self._blocks:
             states = self.model(
                 input_ids=ids, attention_mask=mask, output_hidden_states=True, return_dict=True
             ).hidden_states
-            return [states[layer] for layer in layers]
+            for layer in layers:
+                take(layer, states[layer])
+            return
         top = len(self._blocks)
-        kept: dict[int, Tensor] = {}
         # What is stopped while activations are checkpointed would leave torch in the middle of it.
         stop = None if self.gradient_checkpointing and self.model.training else max(layers)
 
         def keep(layer: int) -> Callable[..., None]:
             def hook(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-                kept[layer] = _given(args, kwargs)
+                take(layer, _given(args, kwargs))
                 if layer == stop:
                     raise _Enough
 
@@ -436,21 +492,26 @@ class Transformer(nn.Module):
         ]
         if not self.final_norm and top in layers:
             hooks.append(
-                self._blocks[-1].register_forward_hook(
-                    lambda *about: kept.update({top: _first(about[-1])})
-                )
+                self._blocks[-1].register_forward_hook(lambda *about: take(top, _first(about[-1])))
             )
         try:
             out = self.model(
                 input_ids=ids, attention_mask=mask, output_hidden_states=False, return_dict=True
             )
-            kept.setdefault(top, out.last_hidden_state)
+            if self.final_norm and top in layers:
+                take(top, out.last_hidden_state)
         except _Enough:
             pass
         finally:
             for hook in hooks:
                 hook.remove()
-        return [kept[layer] for layer in layers]
+
+
+def _sent(tensor: Tensor | None, device: torch.device) -> Tensor | None:
+    """On its way to the device, for which the host does not wait."""
+    if tensor is None or device.type != "cuda":
+        return tensor if tensor is None else tensor.to(device)
+    return tensor.pin_memory().to(device, non_blocking=True)
 
 
 class _Enough(Exception):  # noqa: N818
@@ -459,6 +520,7 @@ class _Enough(Exception):  # noqa: N818
 
 # Loading, and what a model says of itself.
 
+_BEGIN = itemgetter(0)
 _BARE: dict[str, Any] = {  # how a tokenizer is called: pieces alone, all of them
     **{"add_special_tokens": False, "padding": False, "truncation": False, "verbose": False},
     **{"return_attention_mask": False, "return_token_type_ids": False},

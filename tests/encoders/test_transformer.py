@@ -220,6 +220,30 @@ def test_every_word_and_layer(encoders, folders, sentences, name, pooling):
         equal(vectors, plain(folders[name], sentence, pooling, WINDOW, **about))
 
 
+def test_little_padding(encoders, sentences, monkeypatch):
+    """Windows are read shortest first, without a mask where they are of one size, each once."""
+    monkeypatch.setattr("elmo_bench.encoders.transformer.BATCH_PIECES", 64)
+    encoder, many = encoders("bert"), [*sentences, ["Go"] * 3, ["Go"] * 3, ["."] * 90] * 3
+    given = []
+    handle = encoder.model.register_forward_pre_hook(
+        lambda _, __, kwargs: given.append((kwargs["input_ids"], kwargs["attention_mask"])),
+        with_kwargs=True,
+    )
+    inputs = encoder.prepare(many)
+    with torch.no_grad():
+        together = encoder(inputs)
+    handle.remove()
+    widths = [ids.shape[1] for ids, _ in given]
+    assert widths == sorted(widths)
+    pieces = int((inputs.words >= 0).sum()) + 2 * len(many)
+    assert sum(ids.numel() if mask is None else int(mask.sum()) for ids, mask in given) == pieces
+    assert sum(ids.numel() for ids, _ in given) < 1.15 * pieces
+    assert any(mask is None and len(ids) > 1 for ids, mask in given)
+    assert all(mask is None or not mask.all() for _, mask in given)
+    for row, sentence in enumerate(many):
+        equal(together[:, row, : len(sentence)], encode(encoder, [sentence])[0])
+
+
 @pytest.mark.parametrize("name", [*NAMES, "t5/byt5"])
 def test_the_store_has_the_same(encoders, sentences, name, tmp_path):
     encoder = encoders(name)
