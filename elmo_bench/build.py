@@ -33,7 +33,14 @@ from pytorch_lightning.utilities.exceptions import MisconfigurationException
 from elmo_bench import inputs, signals
 from elmo_bench.data import Example, TaskData
 from elmo_bench.elmo import Elmo, FineTuning
-from elmo_bench.encoders import Encoder, LayerStore, add_adapters, build_store, find_store
+from elmo_bench.encoders import (
+    Encoder,
+    LayerStore,
+    add_adapters,
+    build_store,
+    find_store,
+    is_kept,
+)
 from elmo_bench.encoders.bilm import BiLm
 from elmo_bench.files import alone, atomic
 from elmo_bench.launch import cores
@@ -258,9 +265,17 @@ def store(cfg: DictConfig, elmo: Elmo, data: TaskData) -> LayerStore | None:
         dtype=cfg.elmo.cache_dtype,
         max_bytes=math.inf if limit is None else float(limit),
         keep=is_pretrained(cfg),
+        is_worth=partial(is_kept, elmo.encoder, _reads(cfg, data)),
     )
     elmo.encoder.cpu()
     return found
+
+
+def _reads(cfg: DictConfig, data: TaskData) -> int:
+    """How many tokens a run reads, at most: the best epoch is measured on dev and test again."""
+    tokens = {split: sum(map(len, data.sentences(split))) for split in data.examples}
+    training = tokens.get("train", 0) + tokens.get("dev", 0)
+    return cfg.fit.max_epochs * training + tokens.get("dev", 0) + tokens.get("test", 0)
 
 
 def stored(cfg: DictConfig, elmo: Elmo, data: TaskData) -> LayerStore | None:

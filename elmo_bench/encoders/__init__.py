@@ -1,3 +1,4 @@
+from .choice import is_kept
 from .contract import Encoder
 from .encode import BATCH_TOKENS, batches, encode, encode_each
 from .load import load_encoder
@@ -15,6 +16,7 @@ __all__ = [
     "encode",
     "encode_each",
     "find_store",
+    "is_kept",
     "load_encoder",
     "read_tensors",
 ]

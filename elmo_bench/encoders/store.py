@@ -25,7 +25,7 @@ import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -50,6 +50,8 @@ from .encode import BATCH_TOKENS, device_of, encode_batches, to_host
 log = logging.getLogger(__name__)
 KEY_BYTES = 16
 SHARE = 0.5  # of the free disk, that a store may take
+# Of sentences, layers, the stores' folder and type: whether to keep these layers there.
+IsWorth = Callable[[Sequence[Sequence[str]], Sequence[int], Path, str], bool]
 VERSION = "v2"
 HEADER, KEYS, STARTS, ASIDE = "store.json", "keys.bin", "starts.bin", ".damaged"
 GPU_TOKENS = 1 << 15  # of a batch that a GPU computes, with padding
@@ -174,8 +176,11 @@ def build_store(
     dtype: str = "float32",
     max_bytes: float = math.inf,
     keep: bool = True,
+    is_worth: IsWorth | None = None,
 ) -> LayerStore | None:
     """The store of these sentences below `folder`; one process computes what it lacks.
+
+    `is_worth` may say that what it lacks had better not be kept: None then.
 
     All stores below `folder` take at most `max_bytes`: those that were used least recently, and
     that no process reads, make room. None, and a line that says why, where that or the disk is not
@@ -199,7 +204,7 @@ def build_store(
             for scratch in path.glob(".*"):  # a killed run's
                 _remove(scratch)
             _set_aside(path, store.check())  # the other one may have mended it
-            if not store.missing or _complete(store, encoder, unique, dtype, max_bytes):
+            if not store.missing or _complete(store, encoder, unique, dtype, max_bytes, is_worth):
                 return store
     except OSError as error:
         log.warning(
@@ -218,10 +223,15 @@ def _complete(
     sentences: Mapping[bytes, Sequence[str]],
     dtype: str,
     max_bytes: float,
+    is_worth: IsWorth | None,
 ) -> bool:
-    """Compute what a store lacks of these sentences, by key; False where there is no room."""
+    """Compute what a store lacks of these sentences, by key; False where that is not worth it, or
+    where there is no room.
+    """
     folder, count = store.folder.parent, sum(map(len, sentences.values()))
     layers = [layer for layer in store.layers if _layer_file(layer) in store.missing]
+    if layers and is_worth and not is_worth([*sentences.values()], layers, folder, dtype):
+        return False
     size = count * len(layers) * encoder.dim * np.dtype(dtype).itemsize
     if not _make_room(size, store.folder, max_bytes):
         log.info(
@@ -246,7 +256,16 @@ def _complete(
             shutil.disk_usage(folder).free / 1e9,
             store.folder,
         )
-    _write(store, encoder, sentences, layers, dtype)
+    columns = [
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    ]
+    with Progress(*columns) as progress:
+        bar = progress.add_task("encoder", total=count)
+        write(store, encoder, sentences, layers, dtype, partial(progress.advance, bar))
     return True
 
 
@@ -417,14 +436,17 @@ def _set_aside(folder: Path, faults: Mapping[str, str]) -> None:
             path.rename(aside)
 
 
-def _write(
+def write(
     store: LayerStore,
     encoder: Any,
     sentences: Mapping[bytes, Sequence[str]],
     layers: Sequence[int],
     dtype: str,
+    advance: Callable[[int], object] = lambda tokens: None,
 ) -> None:
-    """Compute in a scratch folder, move the files, and only then name them in the header."""
+    """Compute in a scratch folder, move the files, and only then name them in the header; `advance`
+    is told the tokens of each batch.
+    """
     folder, keys = store.folder, sorted(sentences)
     ordered = [sentences[key] for key in keys]
     ends = np.array([*itertools.accumulate(map(len, ordered))], dtype=np.int64)
@@ -441,7 +463,7 @@ def _write(
         if layers:
             paths = [part / _layer_file(layer) for layer in layers]
             begun = time.perf_counter()
-            _write_layers(encoder, ordered, starts, layers, paths, dtype)
+            _write_layers(encoder, ordered, starts, layers, paths, dtype, advance)
             seconds = {"seconds": time.perf_counter() - begun}
             shape = [int(ends[-1]), encoder.dim]
             files |= {path.name: _about(path, shape, np.dtype(dtype)) | seconds for path in paths}
@@ -462,6 +484,7 @@ def _write_layers(
     layers: Sequence[int],
     paths: Sequence[Path],
     dtype: str,
+    advance: Callable[[int], object],
 ) -> None:
     """Write a file for each layer; sentence k begins at row `starts[k]`.
 
@@ -470,19 +493,11 @@ def _write_layers(
     """
     count = sum(map(len, sentences))
     row = encoder.dim * np.dtype(dtype).itemsize
-    columns = [
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TaskProgressColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    ]
     empty: list[str] = []  # the words that the encoder has nothing for
-    with ExitStack() as stack, Progress(*columns) as progress:
+    with ExitStack() as stack:
         files = [stack.enter_context(path.open("wb")) for path in paths]
         for file in files:
             reserve(file, count * row)
-        bar = progress.add_task("encoder", total=count)
         writer = stack.enter_context(ThreadPoolExecutor(1))
         writing: Future[list[str]] | None = None
 
@@ -497,7 +512,7 @@ def _write_layers(
             end_of_writing()  # so that two batches at most are on the host
             at = [int(starts[number]) * row for number in numbers]
             writing = writer.submit(_write_batch, files, at, batch, copy, wait, dtype)
-            progress.update(bar, advance=sum(map(len, batch)))
+            advance(sum(map(len, batch)))
         end_of_writing()
     if empty:
         log.info(
