@@ -13,13 +13,12 @@ from typing import Any, NamedTuple
 
 import torch
 from rich.table import Table
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from elmo_bench.encoders import batches, build_store
-from elmo_bench.encoders.bilm import Options, bilm, char_ids
 from elmo_bench.encoders.static import WordVectors
 
-from . import steps
+from . import stacked, steps
+from .stacked import Operations
 
 COPIES = ("aten._to_copy", "aten.copy_", "aten._local_scalar_dense", "aten.clone")
 
@@ -30,36 +29,6 @@ class Count(NamedTuple):
     what: str
     figure: Callable[[], int]
     most: int
-
-
-class Operations(TorchDispatchMode):
-    """The names of torch's operations within `with`, views left out."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.names: list[str] = []
-
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        if not func.is_view:
-            self.names.append(str(func))
-        return func(*args, **(kwargs or {}))
-
-
-def defined_step() -> int:
-    """Operations of a time step of the definition."""
-    return _operations(bilm.BiLm, 9) - _operations(bilm.BiLm, 8)
-
-
-def _operations(kind: type[bilm.BiLm], num_words: int) -> int:
-    """Operations of reading two sentences with a biLM that has one layer."""
-    options = Options(8, 4, ((1, 4),), num_layers=1)
-    model = kind(options).eval().requires_grad_(False)
-    chars = char_ids([["a"] * num_words] * 2)
-    with torch.no_grad(), Operations() as operations:
-        model.read(chars)
-    return len(operations.names)
 
 
 def store_copies() -> int:
@@ -81,7 +50,16 @@ def store_copies() -> int:
 
 COUNTS: Sequence[Count] = (
     Count("store: copies to the host a batch of its build", store_copies, 1),
-    Count("definition: operations a time step, both directions, one layer", defined_step, 38),
+    Count(
+        "biLM, defined: operations a time step, both directions, one layer",
+        stacked.defined_step,
+        38,
+    ),
+    Count("biLM on a GPU: operations a time step, both directions, one layer", stacked.step, 8),
+    Count("biLM on a GPU: operations a time step with its gradient", stacked.training_step, 9),
+    Count("biLM on a GPU: casts of a weight in two forwards under autocast", stacked.casts, 1),
+    Count("biLM on a GPU: waits for the device between steps, or in a window", stacked.waits, 0),
+    Count("biLM on a GPU, original size: MB for 320,000 tokens at once", stacked.megabytes, 7500),
     *(
         Count(
             f"{task}: waits for the device in a training step",

@@ -359,7 +359,9 @@ class BiLm(nn.Module):
     ) -> Float[Tensor, "L B T D"]:
         """The layers asked for, or all; 0 past a sentence's end."""
         all_layers, _ = self.read(inputs.chars)
-        return all_layers if layers is None else all_layers[list(layers)]
+        if layers is None or [*layers] == [*range(self.num_layers)]:
+            return all_layers
+        return all_layers[list(layers)]
 
     def zero_state(self, batch_size: int) -> State:
         """The state before the first token."""
@@ -417,22 +419,18 @@ class BiLm(nn.Module):
         if chars.shape[-1] != width:
             raise ValueError(f"this biLM reads {width} characters a word, not {chars.shape[-1]}")
         framed, lengths = add_boundaries(chars)
-        mask = torch.arange(framed.shape[1], device=chars.device) < lengths[:, None]
-        layers, state = self.read_framed(
-            self.token_layer(framed) * mask[..., None],
-            lengths,
-            state or self.zero_state(len(chars)),
-        )
+        layers, state = self.read_framed(framed, lengths, state or self.zero_state(len(chars)))
         if not boundaries:
             layers, is_token = layers[:, :, 1:-1], (chars > 0).any(-1)[None, ..., None]
             layers = layers * is_token if layers.requires_grad else layers.mul_(is_token)
         return layers, state
 
     def read_framed(
-        self, x: Float[Tensor, "B S P"], lengths: Int[Tensor, " B"], state: State
+        self, chars: Int[Tensor, "B S C"], lengths: Int[Tensor, " B"], state: State
     ) -> tuple[Float[Tensor, "L B S D"], State]:
-        """`read`, from the token vectors with boundaries, which are 0 past a sentence's end."""
-        mask = torch.arange(x.shape[1], device=x.device) < lengths[:, None]
+        """`read` of sentences that have their boundaries."""
+        mask = torch.arange(chars.shape[1], device=chars.device) < lengths[:, None]
+        x = self.token_layer(chars) * mask[..., None]
         names = self.options.directions
         inputs = [x if name == "forward" else reverse(x, lengths) for name in names]
         outputs, states = [], []  # of each direction

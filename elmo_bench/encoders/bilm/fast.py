@@ -79,11 +79,18 @@ class BiLm(bilm.BiLm):
             return torch.cat(vectors)[numbers].unflatten(0, chars.shape[:2])
 
     def read_framed(
-        self, x: Float[Tensor, "B S P"], lengths: Int[Tensor, " B"], state: State
+        self, chars: Int[Tensor, "B S C"], lengths: Int[Tensor, " B"], state: State
     ) -> tuple[Float[Tensor, "L B S D"], State]:
-        if not _stacks(x.device):
-            return super().read_framed(x, lengths, state)
-        return stacked.read(self, self._pack(Stacked, x, *state), x, lengths.tolist(), state)
+        if not _stacks(chars.device):
+            return super().read_framed(chars, lengths, state)
+        mask = torch.arange(chars.shape[1], device=chars.device) < lengths[:, None]
+        return stacked.read(
+            self,
+            self._pack(Stacked, *state),
+            self.token_layer(chars) * mask[..., None],
+            lengths.tolist(),
+            state,
+        )
 
     def run_directions(
         self,

@@ -81,13 +81,14 @@ def read(
     (count, width, size), sides = x.shape, len(directions)
     order = Order(lengths, width, [name == "backward" for name in directions], x.device)
     layers = x.new_zeros(model.num_layers, count * width, sides, size)
-    layers[0] = x.flatten(0, 1)[:, None]
-    x = order.pick(x.flatten(0, 1).expand(sides, -1, -1))
+    x = x.flatten(0, 1)
+    layers[0] = x[:, None]
+    x = order.pick(x.expand(sides, -1, -1))
     states = []
-    for number, (tokens, *after) in enumerate(
-        _layers(model, stacked, slice(None), x, order, state)
-    ):
-        layers[number + 1, order.places, order.sides] = tokens
+    every = _layers(model, stacked, slice(None), x, order, state)
+    del x  # once read, it need not stay
+    for number, (tokens, *after) in enumerate(every, 1):
+        layers[number, order.places, order.sides] = tokens
         states.append(after)
     h, c = (torch.stack(parts, 1) for parts in zip(*states, strict=True))
     return layers.view(-1, count, width, sides * size), State(h, c)
@@ -132,14 +133,14 @@ def _layers(
     h, c = (part[directions][:, :, order.sentences] for part in state)
     for layer in range(model.options.num_layers):
         x = F.dropout(x, model.dropout, model.training)
-        before = x, h[:, layer], c[:, layer], order.rows
+        before = h[:, layer], c[:, layer], order.rows
         with torch.autocast(x.device.type, enabled=False), _current(x.device):
             if stacked:
                 weights = Weights(*(part[directions] for part in stacked.layers[layer]))
-                out, last_h, last_c = frozen(*before, weights, clips)
+                out, last_h, last_c = frozen(x, *before, weights, clips)
             else:
                 parameters = _parameters(model, directions, layer)
-                out, last_h, last_c = StackedScan.apply(*before, clips, dtype, *parameters)
+                out, last_h, last_c = StackedScan.apply(x, *before, clips, dtype, *parameters)
         out = out.to(c.dtype)
         if layer and model.options.skip_connections:
             out = x.add_(out) if stacked else x + out
@@ -161,7 +162,8 @@ def product_type(tensor: Tensor) -> torch.dtype:
 def _on(device: torch.device, numbers: np.ndarray) -> Tensor:
     """Numbers on a device, without waiting for it."""
     tensor = torch.from_numpy(numbers)
-    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor
+    tensor = tensor.pin_memory() if device.type == "cuda" else tensor
+    return tensor.to(device, non_blocking=True)
 
 
 def _current(device: torch.device) -> AbstractContextManager[None]:
