@@ -152,11 +152,19 @@ def needless_bytes() -> int:
     """Bytes of layers that a batch from a store moves, beyond the layers that the mix takes, in the
     store's type.
     """
-    chosen = ["elmo.mix=[0,2]", "elmo.cache_dtype=float16"]
     with tempfile.TemporaryDirectory() as folder:
-        step = last_step("snli", Path(folder), *chosen)
+        step = last_step("snli", Path(folder), "elmo.mix=[0,2]", "elmo.cache_dtype=float16")
     words, width = sum(mask.numel() for mask in step.masks), 128  # of the biLM `mini`
     return step.layer_bytes - 2 * words * width * 2
+
+
+def bytes_on_device() -> int:
+    """Bytes of layers that a batch moves, and waits of its step, where the layers lie on the
+    device.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        step = last_step("ner", Path(folder), "elmo.cache=device")
+    return step.layer_bytes + len(step.waits)
 
 
 def last_step(task: str, scratch: Path, *settings: str) -> Step:
@@ -170,6 +178,8 @@ def last_step(task: str, scratch: Path, *settings: str) -> Step:
     data.vocab, vectors = build.vocab(cfg, data)
     module = build.module(cfg, build.model(cfg, data.vocab, vectors, elmo), data.vocab)
     data.store, data.prepare = build.store(cfg, elmo, data), elmo.prepare
+    if cfg.elmo.cache == "device" and data.store:
+        data.device_layers = data.store.on(torch.device("meta"))
     waits = Waits()
     last = Last(waits)
     trainer = _trainer(cfg, [last, LearningRateMonitor("step")])

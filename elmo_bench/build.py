@@ -34,6 +34,7 @@ from elmo_bench import inputs, signals
 from elmo_bench.data import Example, TaskData
 from elmo_bench.elmo import Elmo, FineTuning
 from elmo_bench.encoders import (
+    DeviceLayers,
     Encoder,
     LayerStore,
     add_adapters,
@@ -50,6 +51,7 @@ from elmo_bench.resume import AtomicCheckpoints
 from elmo_bench.text import Vocab, forms, read_vectors, side_by_side
 
 log = logging.getLogger(__name__)
+DEVICE_SHARE = 0.25  # of a GPU's free memory, that layers may take unless they are asked for
 WORKERS = 4  # that prepare batches beside a GPU, at most: one makes a batch in a few milliseconds
 logging.getLogger("pytorch_lightning").setLevel(logging.WARNING)
 for _chatter in (
@@ -265,7 +267,9 @@ def store(cfg: DictConfig, elmo: Elmo, data: TaskData) -> LayerStore | None:
         dtype=cfg.elmo.cache_dtype,
         max_bytes=math.inf if limit is None else float(limit),
         keep=is_pretrained(cfg),
-        is_worth=partial(is_kept, elmo.encoder, _reads(cfg, data)),
+        is_worth=partial(is_kept, elmo.encoder, _reads(cfg, data))
+        if cfg.elmo.cache == "auto"
+        else None,
     )
     elmo.encoder.cpu()
     return found
@@ -276,6 +280,36 @@ def _reads(cfg: DictConfig, data: TaskData) -> int:
     tokens = {split: sum(map(len, data.sentences(split))) for split in data.examples}
     training = tokens.get("train", 0) + tokens.get("dev", 0)
     return cfg.fit.max_epochs * training + tokens.get("dev", 0) + tokens.get("test", 0)
+
+
+def device_layers(
+    cfg: DictConfig, store: LayerStore | None, device: torch.device
+) -> DeviceLayers | None:
+    """The store's layers on the device that trains, where `elmo.cache=device` asks for that, or
+    `auto` where they take at most `DEVICE_SHARE` of its free memory. None where batches have them
+    from the store, as always on a CPU: there the store's files are in memory already.
+
+    Raises ValueError where they are asked for and do not fit.
+    """
+    if store is None or device.type != "cuda":
+        return None
+    free, _ = torch.cuda.mem_get_info(device)
+    if cfg.elmo.cache == "device" and store.num_bytes > free:
+        raise ValueError(
+            f"elmo.cache=device: layers {', '.join(map(str, store.layers))} of "
+            f"{store.num_words:,} words take {store.num_bytes / 1e9:.2f} GB, but {free / 1e9:.2f} "
+            f"GB of {device} are free. elmo.cache=auto leaves them in the store's files; "
+            "elmo.cache_dtype=float16 halves them"
+        )
+    if cfg.elmo.cache == "auto" and store.num_bytes > DEVICE_SHARE * free:
+        return None
+    log.info(
+        "the layers lie on %s, %.2f GB of the %.2f GB that were free there",
+        device,
+        store.num_bytes / 1e9,
+        free / 1e9,
+    )
+    return store.on(device)
 
 
 def stored(cfg: DictConfig, elmo: Elmo, data: TaskData) -> LayerStore | None:

@@ -10,12 +10,15 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import pytorch_lightning as pl
 import torch
 import torch.distributed as dist
+from torch import Tensor
 from torch.utils.data import DataLoader, Sampler
 
-from elmo_bench.encoders import LayerStore
+from elmo_bench.encoders import DeviceLayers, LayerStore
 from elmo_bench.nn import Tokens
 from elmo_bench.text import Vocab, types
 
+# What a store has of a batch's sentences and mask: the layers, or their rows.
+Layers = Callable[[Sequence[Sequence[str]], Tensor], Tensor | None]
 LENGTH_NOISE = 0.1  # how far a sentence may stray in the order of length
 
 
@@ -133,8 +136,9 @@ class TaskData(pl.LightningDataModule):
     `read` and `collate` are the task's own (`tasks/*/data.py`); `fraction` keeps that share of the
     training examples' groups, drawn by `seed`. Everything is read, and so checked, before training
     starts. Examples may have the labels of the training examples, or those of `vocab`, where a
-    model has been trained already. A `store` gives every `Tokens` of a batch its layers; else
-    `prepare`, an encoder's, gives it the encoder's inputs.
+    model has been trained already. A `store` gives every `Tokens` of a batch its layers, or, where
+    `device_layers` has these on the device, their rows there; else `prepare`, an encoder's, gives
+    it the encoder's inputs.
     """
 
     def __init__(
@@ -163,6 +167,7 @@ class TaskData(pl.LightningDataModule):
         self.all_sentences = [s for split in self.examples for s in self.sentences(split)]
         self.vocab = vocab
         self.store: LayerStore | None = None
+        self.device_layers: DeviceLayers | None = None
         self.prepare: Callable[[Sequence[Sequence[str]]], Any] | None = None
         if vocab is None:
             labels = {label for example in self.examples["train"] for label in example.labels}
@@ -182,7 +187,8 @@ class TaskData(pl.LightningDataModule):
     def _loader(self, split: str, **order: Any) -> Loader:
         examples = self.examples[split]
         lengths = [sum(map(len, example.sentences)) for example in examples]
-        sources = examples, self.vocab, self.store, self.prepare
+        layers = self.store and (self.store if self.device_layers is None else self.store.rows)
+        sources = examples, self.vocab, layers, self.prepare
         return Loader(
             range(len(examples)),  # type: ignore[arg-type]
             batch_sampler=LengthBatches(lengths, **self.bounds, **order),
@@ -195,6 +201,17 @@ class TaskData(pl.LightningDataModule):
             pin_memory=self.trainer is not None
             and self.trainer.strategy.root_device.type == "cuda",
         )
+
+    def on_after_batch_transfer(self, batch: Numbered, dataloader_idx: int) -> Numbered:
+        """On the device, where the rows of layers may become the layers."""
+        if self.device_layers is None:
+            return batch
+        parts = {
+            name: part._replace(rows=None, layers=self.device_layers(part.rows))
+            for name, part in batch.batch._asdict().items()
+            if isinstance(part, Tokens) and part.rows is not None
+        }
+        return batch._replace(batch=batch.batch._replace(**parts))
 
     def train_dataloader(self) -> DataLoader:
         return self._loader("train", shuffle_seed=self.seed, start=self.start)
@@ -221,15 +238,15 @@ def _collate(
     collate: Callable[..., Any],
     examples: Sequence[Example],
     vocab: Vocab | None,
-    store: LayerStore | None,
+    layers: Layers | None,
     prepare: Callable[[Sequence[Sequence[str]]], Any] | None,
     numbers: list[int],
 ) -> Numbered:
     batch = collate([examples[number] for number in numbers], vocab)
-    if store is None and prepare is None:
+    if layers is None and prepare is None:
         return Numbered(numbers, batch)
     encodable = {
-        name: _encodable(part, store, prepare)
+        name: _encodable(part, layers, prepare)
         for name, part in batch._asdict().items()
         if isinstance(part, Tokens)
     }
@@ -238,14 +255,20 @@ def _collate(
 
 def _encodable(
     tokens: Tokens,
-    store: LayerStore | None,
+    layers: Layers | None,
     prepare: Callable[[Sequence[Sequence[str]]], Any] | None,
 ) -> Tokens:
-    """Tokens with the store's layers or the encoder's inputs, instead of their sentences."""
+    """Tokens with the store's layers, their rows or the encoder's inputs, instead of their
+    sentences.
+    """
     sentences = tokens.sentences or ()
-    layers = store(sentences, tokens.mask) if store else None
-    inputs = prepare(sentences) if prepare and layers is None else None
-    return tokens._replace(sentences=None, inputs=inputs, layers=layers)
+    stored = layers(sentences, tokens.mask) if layers else None
+    if stored is None:
+        inputs = prepare(sentences) if prepare else None
+        return tokens._replace(sentences=None, inputs=inputs)
+    if stored.is_floating_point():
+        return tokens._replace(sentences=None, layers=stored)
+    return tokens._replace(sentences=None, rows=stored)
 
 
 def _check(

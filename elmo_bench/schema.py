@@ -124,7 +124,7 @@ TYPES: dict[str, Any] = {
     "elmo.lr_decay": Share,
     "elmo.unfreeze": Literal["all", "gradual"],
     "elmo.lora": Size | None,
-    "elmo.cache": Literal["auto", "off"],
+    "elmo.cache": Literal["auto", "device", "off"],
     "elmo.cache_dtype": Formatted,
     "elmo.adapt": bool,
     "adapt.epochs": Count,

@@ -78,7 +78,7 @@ WRONG = [
         for wrong in ("softmax=half", "precision=16", "resume=maybe", "unroll=0", "max_steps=0")
     ),
     ("task.optimizer.rho=0.5", "task.optimizer.rho=0.5, but torch.optim.Adam takes params, lr"),
-    ("elmo.cache=on", "elmo.cache=on, but it may be auto or off"),
+    ("elmo.cache=on", "elmo.cache=on, but it may be auto, device or off"),
     ("elmo.cache_dtype=bfloat16", "elmo.cache_dtype=bfloat16, but it may be float32 or float16"),
     ("cache.max_bytes=50GB", "cache.max_bytes=50GB, but it may be a number, 0 or more, or null"),
     ("job=export output=w.h5 dtype=int8", "dtype=int8, but it may be float32 or float16"),

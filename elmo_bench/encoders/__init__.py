@@ -3,11 +3,12 @@ from .contract import Encoder
 from .encode import BATCH_TOKENS, batches, encode, encode_each
 from .load import load_encoder
 from .lora import add_adapters
-from .store import LayerStore, build_store, find_store
+from .store import DeviceLayers, LayerStore, build_store, find_store
 from .tensors import read_tensors
 
 __all__ = [
     "BATCH_TOKENS",
+    "DeviceLayers",
     "Encoder",
     "LayerStore",
     "add_adapters",

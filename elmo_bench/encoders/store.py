@@ -27,7 +27,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from functools import cached_property, partial
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -55,6 +55,7 @@ IsWorth = Callable[[Sequence[Sequence[str]], Sequence[int], Path, str], bool]
 VERSION = "v2"
 HEADER, KEYS, STARTS, ASIDE = "store.json", "keys.bin", "starts.bin", ".damaged"
 GPU_TOKENS = 1 << 15  # of a batch that a GPU computes, with padding
+COPIED = 1 << 15  # rows that go to a device at once
 BLOCK, THREADS = 1 << 20, 4  # of a checksum; two cores read 3.9 GB a second so, one core 3.0
 
 
@@ -156,15 +157,70 @@ class LayerStore:
         self, sentences: Sequence[Sequence[str]], mask: Bool[Tensor, "B T"]
     ) -> Float[Tensor, "L B T D"] | None:
         """The layers of a batch, 0 past a sentence's end; None if the store lacks a sentence."""
+        if (rows := self._rows(sentences, mask, past=0)) is None:
+            return None
+        layers = torch.from_numpy(np.stack([array[rows] for array in self._arrays.values()]))
+        layers[:, ~mask] = 0
+        return layers
+
+    def rows(
+        self, sentences: Sequence[Sequence[str]], mask: Bool[Tensor, "B T"]
+    ) -> Int[Tensor, "B T"] | None:
+        """Which row of each layer is a word's; past a sentence's end the one after the last. None
+        if the store lacks a sentence.
+        """
+        rows = self._rows(sentences, mask, past=self.num_words)
+        return None if rows is None else torch.from_numpy(rows)
+
+    def _rows(
+        self, sentences: Sequence[Sequence[str]], mask: Bool[Tensor, "B T"], *, past: int
+    ) -> Int[np.ndarray, "B T"] | None:
         starts = [
             self._starts.get(sentence_key(sentence)) if sentence else 0 for sentence in sentences
         ]
         if None in starts:
             return None
-        positions = np.where(mask, np.array(starts)[:, None] + np.arange(mask.shape[1]), 0)
-        layers = torch.from_numpy(np.stack([array[positions] for array in self._arrays.values()]))
-        layers[:, ~mask] = 0
-        return layers
+        return np.where(mask, np.array(starts)[:, None] + np.arange(mask.shape[1]), past)
+
+    @property
+    def num_words(self) -> int:
+        """The rows of a layer."""
+        return self._shape[0]
+
+    @property
+    def num_bytes(self) -> int:
+        """How much the layers take that are read here."""
+        files = [self.files[_layer_file(layer)] for layer in self.layers]
+        return sum(math.prod(about["shape"]) * np.dtype(about["dtype"]).itemsize for about in files)
+
+    @property
+    def _shape(self) -> tuple[int, int]:
+        rows, width = self.files[_layer_file(self.layers[0])]["shape"]
+        return rows, width
+
+    def on(self, device: torch.device) -> "DeviceLayers":
+        """All the layers that are read here, copied to a device."""
+        rows, width = self._shape
+        first = next(iter(self._arrays.values()))
+        dtype = torch.from_numpy(first[:0].copy()).dtype
+        layers = torch.zeros(len(self.layers), rows + 1, width, dtype=dtype, device=device)
+        for layer, array in zip(layers, self._arrays.values(), strict=True):
+            for start in range(0, rows, COPIED):
+                part = torch.from_numpy(array[start : start + COPIED].copy())
+                layer[start : start + len(part)] = part.to(device)
+        return DeviceLayers(layers)
+
+
+class DeviceLayers(NamedTuple):
+    """A store's layers on a device, "L N D": a batch need only say which rows its words have. The
+    last row is 0.
+    """
+
+    layers: Tensor
+
+    def __call__(self, rows: Int[Tensor, "B T"]) -> Float[Tensor, "L B T D"]:
+        """The layers of a batch, as the store gives them."""
+        return self.layers.index_select(1, rows.flatten()).unflatten(1, rows.shape)
 
 
 def build_store(

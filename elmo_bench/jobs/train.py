@@ -156,6 +156,8 @@ def _train(cfg: DictConfig, started: float) -> dict[str, float]:
         keeps = Last(Path(cfg.run_dir, GOES_ON), minutes=cfg.fit.save_minutes)
         trainer = build.trainer(cfg, [keeps, *_callbacks(cfg), lines])
         data.store, data.prepare = build.store(cfg, elmo, data), elmo.prepare
+        device = trainer.strategy.root_device
+        data.device_layers = build.device_layers(cfg, data.store, device)
         settings: Any = OmegaConf.to_container(cfg, resolve=True)
         for logger in trainer.loggers:
             logger.log_hyperparams(settings)

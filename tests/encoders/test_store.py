@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 import torch
 
+from elmo_bench import encoders
 from elmo_bench.elmo import Elmo
 from elmo_bench.encoders import LayerStore, build_store, find_store
 from elmo_bench.encoders.bilm import BiLm, Options, char_ids
@@ -64,6 +65,21 @@ def test_the_layers_of_the_bilm(bilm, tmp_path, dtype, tolerance):
     assert layers.dtype == getattr(torch, dtype)
     expected = bilm(bilm.prepare(sentences)).detach()
     torch.testing.assert_close(layers.float(), expected, rtol=0, atol=tolerance)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_the_layers_on_a_device(bilm, tmp_path, monkeypatch, dtype):
+    """The same bits, of the chosen layers, and nothing at padding."""
+    monkeypatch.setattr(encoders.store, "COPIED", 3)
+    store = build_store(bilm, SENTENCES, [2, 0], tmp_path, dtype=dtype)
+    sentences, mask = batch(SENTENCES[3], SENTENCES[0], SENTENCES[4], [])
+    there = store.on(torch.device("cpu"))
+    assert there.layers.nbytes == store.num_bytes + 2 * 8 * there.layers.itemsize
+    rows = store.rows(sentences, mask)
+    layers, read = there(rows), store(sentences, mask)
+    assert layers.dtype == read.dtype
+    assert torch.equal(layers, read)
+    assert store.rows([["Nobody"]], torch.ones(1, 1, dtype=torch.bool)) is None
 
 
 def test_nothing_but_the_chosen_layers(bilm, tmp_path):

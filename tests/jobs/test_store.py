@@ -7,8 +7,12 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+import torch
 from hydra import compose, initialize_config_dir
+from omegaconf import OmegaConf
 
+from elmo_bench import build
+from elmo_bench.encoders import DeviceLayers, LayerStore
 from elmo_bench.encoders.bilm import BiLm
 from elmo_bench.jobs.train import train
 from tests.jobs.small import SMALL
@@ -79,6 +83,51 @@ def test_the_figures_are_those_without(tmp_path, reads):
         for name in ("run0", "run1")
     ]
     assert mixes[0] == pytest.approx(mixes[1], abs=1e-4)
+
+
+@pytest.mark.parametrize("task", ["snli", "coref"])  # two sentences, and some that are cut off
+def test_the_figures_are_those_of_layers_on_the_device(tmp_path, monkeypatch, task):
+    settings = [f"task={task}", *SMALL[task], "elmo.at=[input,output]"]
+    stored = run(tmp_path, *settings, "elmo.cache=device")  # on a CPU as they are
+    monkeypatch.setattr(build, "device_layers", lambda _, store, device: store.on(device))
+    monkeypatch.setattr(LayerStore, "__call__", lambda *_: pytest.fail("a batch brings layers"))
+    assert run(tmp_path, *settings, "num_workers=1") == stored
+
+
+GPU = torch.device("cuda", 0)
+
+
+class Store(LayerStore):
+    """One of two layers, 3 GB."""
+
+    num_bytes, num_words = 3_000_000_000, 1000  # type: ignore[assignment]
+
+    def __init__(self):
+        self.layers = [0, 2]
+
+    def on(self, device):
+        return DeviceLayers(torch.zeros(2, 1, 1))
+
+
+@pytest.mark.parametrize(
+    ("cache", "free", "is_there"), [("auto", 12.1, True), ("auto", 11.9, False), ("device", 4, 1)]
+)
+def test_layers_go_to_a_gpu_where_they_fit(monkeypatch, cache, free, is_there):
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (free * 1e9, 80e9))
+    cfg = OmegaConf.create({"elmo": {"cache": cache}})
+    assert (build.device_layers(cfg, Store(), GPU) is not None) == is_there
+    assert build.device_layers(cfg, Store(), torch.device("cpu")) is None
+    assert build.device_layers(cfg, None, GPU) is None
+
+
+def test_layers_that_do_not_fit_on_a_gpu(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (2e9, 80e9))
+    with pytest.raises(
+        ValueError,
+        match=r"elmo.cache=device: layers 0, 2 of 1,000 words take 3.00 GB, but 2.00 GB of cuda:0 "
+        r"are free. elmo.cache=auto leaves",
+    ):
+        build.device_layers(OmegaConf.create({"elmo": {"cache": "device"}}), Store(), GPU)
 
 
 @pytest.mark.parametrize("overrides", [["encoder=none"], ["elmo.finetune=true"], ["trainer=smoke"]])
