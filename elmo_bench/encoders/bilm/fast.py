@@ -28,7 +28,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from . import bilm, stacked
+from . import bilm, stacked, step
 from .bilm import FORGET_BIAS, CharCnn, ProjectedLstm, State
 from .chars import PAD
 from .packed import PackedLinear, Snapshot
@@ -211,24 +211,21 @@ class WordTypes:
 
 
 class PackedLstm:
-    """`bilm.ProjectedLstm` over sentences that come longest first.
-
-    torch computes sigmoids ten times faster than tanh, and tanh(x) = 2 (sigmoid(2 x) - 1/2). So j
-    and c stand doubled here, one sigmoid squashes all gates of a step, and the last 2 is in the
-    projection's weights.
-    """
+    """`bilm.ProjectedLstm` over sentences that come longest first."""
 
     def __init__(self, lstm: ProjectedLstm, dtype: torch.dtype) -> None:
         weight, bias, projection = (parameter.detach().clone() for parameter in lstm.parameters())
         bias.chunk(4)[2].add_(FORGET_BIAS)
-        for block in (weight.chunk(4)[1], bias.chunk(4)[1], projection):
-            block.mul_(2)
         size = len(projection)
         input_weight, state_weight = weight.split([weight.shape[1] - size, size], dim=1)
         self.from_input = PackedLinear(input_weight.to(dtype), bias)
         self.from_state = PackedLinear(state_weight.to(dtype))
         self.project = PackedLinear(projection.to(dtype))
-        self.cell_clip, self.projection_clip = 2 * lstm.cell_clip, lstm.projection_clip
+        self.dtype, self.cell_clip, self.projection_clip = (
+            dtype,
+            lstm.cell_clip,
+            lstm.projection_clip,
+        )
 
     def __call__(
         self,
@@ -244,31 +241,33 @@ class PackedLstm:
         `rows` says how many sentences have a token at each step; x has one step after the other.
         `types` says that many rows of x are the same.
         """
-        outputs = []
-        c.mul_(2)
-        for n, from_input in zip(rows, self._inputs(x, rows, types), strict=True):
-            i, j, f, o = self.from_state(h[:n], from_input).sigmoid_().chunk(4, 1)
-            cell = c[:n].mul_(f).addcmul_(i, j.sub_(0.5), value=4)
-            cell.clamp_(-self.cell_clip, self.cell_clip)
-            gated = cell.sigmoid().sub_(0.5).mul_(o)
-            outputs.append(self.project(gated).clamp_(-self.projection_clip, self.projection_clip))
-            h[:n] = outputs[-1]
-        return torch.cat(outputs), h, c.div_(2)
+        outputs, state = h.new_empty(len(x), h.shape[1]), h.to(self.dtype)
+        gated = torch.empty_like(c, dtype=self.dtype)
+        steps = zip(rows, outputs.split(rows), self._inputs(x, rows, types), strict=True)
+        for n, output, (inputs, numbers) in steps:
+            product, now, through = self.from_state(state[:n]), c[:n], gated[:n]
+            step.forward(product, inputs, numbers, now, None, now, through, self.cell_clip)
+            state = self.project(through).clamp_(-self.projection_clip, self.projection_clip)
+            output.copy_(state)
+            h[:n] = state
+        return outputs, h, c
 
     def _inputs(
         self, x: Float[Tensor, "N I"], rows: Sequence[int], types: bool
-    ) -> Iterator[Float[Tensor, "N G"]]:
-        """W_x x_t + b of each step, computed for `INPUT_ROWS` tokens or so at a time."""
-        ends = np.cumsum(rows)
+    ) -> Iterator[tuple[Float[Tensor, "U G"], Int[Tensor, " N"] | None]]:
+        """W_x x_t + b of each step, computed for `INPUT_ROWS` tokens or so at a time; and which of
+        these each row has, where that is not its own.
+        """
+        ends, x = np.cumsum(rows), x.to(self.dtype)
         for _, steps in groupby(range(len(rows)), lambda t: ends[t] // INPUT_ROWS):
             sizes = [rows[t] for t in steps]
             tokens, x = x.split([sum(sizes), len(x) - sum(sizes)])
             if types:
                 distinct, numbers = tokens.unique(dim=0, return_inverse=True)
                 products = self.from_input(distinct)
-                yield from (products[step] for step in numbers.split(sizes))
+                yield from ((products, step) for step in numbers.split(sizes))
             else:
-                yield from self.from_input(tokens).split(sizes)
+                yield from ((product, None) for product in self.from_input(tokens).split(sizes))
 
 
 def scan(
@@ -284,9 +283,7 @@ def scan(
     bias = (lstm.bias.view(4, -1) + forget).flatten()
     with torch.autocast(x.device.type, enabled=False):
         clips = lstm.cell_clip, lstm.projection_clip
-        return Scan.apply(
-            x.to(h.dtype), lstm.weight, bias, lstm.projection_weight, h, c, rows, *clips, dtype
-        )
+        return Scan.apply(x, lstm.weight, bias, lstm.projection_weight, h, c, rows, *clips, dtype)
 
 
 def _stacks(device: torch.device) -> bool:

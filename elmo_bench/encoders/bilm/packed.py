@@ -31,7 +31,7 @@ class Snapshot:
 
 
 class PackedLinear(nn.Module):
-    """x -> x W' + b, and more to add, in x's type; the product is taken in W's.
+    """x -> x W' + b in x's type; the product is taken in W's.
 
     A large W is packed if it is on a CPU and torch has oneDNN's operators (those that its own
     compiler calls).
@@ -47,21 +47,15 @@ class PackedLinear(nn.Module):
         if fit and weight.numel() >= LARGE and torch.backends.mkldnn.is_available():
             try:
                 self.packed = torch.ops.mkldnn._reorder_linear_weight(weight)
-                self(weight.new_zeros(1, weight.shape[1]), weight.new_zeros(1, weight.shape[0]))
+                self(weight.new_zeros(1, weight.shape[1]))
             except (AttributeError, RuntimeError, TypeError):  # no such operators, or others
                 self.packed = None
                 return
             del self.weight
 
-    def forward(
-        self, x: Float[Tensor, "N I"], more: Float[Tensor, "N O"] | None = None
-    ) -> Float[Tensor, "N O"]:
+    def forward(self, x: Float[Tensor, "N I"]) -> Float[Tensor, "N O"]:
         if self.packed is None:
-            product = F.linear(x.to(self.weight.dtype), self.weight, self.bias)
-        elif more is not None and self.packed.dtype == x.dtype:
-            return torch.ops.mkldnn._linear_pointwise.binary(x, more, self.packed, self.bias, "add")
-        else:
-            product = torch.ops.mkldnn._linear_pointwise(
-                x.to(self.packed.dtype), self.packed, self.bias, "none", [], ""
-            )
-        return product.to(x.dtype) if more is None else product + more
+            return F.linear(x.to(self.weight.dtype), self.weight, self.bias).to(x.dtype)
+        return torch.ops.mkldnn._linear_pointwise(
+            x.to(self.packed.dtype), self.packed, self.bias, "none", [], ""
+        ).to(x.dtype)
