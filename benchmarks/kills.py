@@ -301,9 +301,13 @@ def command(arguments: list[str], output: Path) -> None:
 
 
 def family(process: BaseProcess) -> list[int]:
-    """A process, and those that a sweep has started."""
-    listed = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-    return [process.pid or 0, *(map(int, listed.read_text().split()) if listed.is_file() else ())]
+    """A process, and those that a sweep has started: what its runs are forked from, and these."""
+    family = [process.pid or 0]
+    for member in family:  # which grows
+        for listed in Path(f"/proc/{member}/task").glob("*/children"):
+            with suppress(OSError):  # it has just ended
+                family += map(int, listed.read_text().split())
+    return family
 
 
 def wait_for(pattern: str, process: BaseProcess, run: Path) -> None:

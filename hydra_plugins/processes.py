@@ -28,7 +28,7 @@ from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, OmegaConf
 
 if TYPE_CHECKING:
-    from elmo_bench.launch import Outcome, RunFolders
+    from elmo_bench.launch import Outcome, Parent, RunFolders
 
 log = logging.getLogger(__name__)
 OURS = (
@@ -45,6 +45,7 @@ class ProcessesConf:
     _target_: str = "hydra_plugins.processes.Processes"
     n_jobs: int = 1
     prefix: str = ""
+    fork: bool = True
 
 
 ConfigStore.instance().store(
@@ -57,13 +58,14 @@ class Processes(Launcher):
     GPUs, one for each.
 
     With a `prefix`, such as `srun --ntasks=1`, each command begins with it: what it starts them on
-    is not shared out here.
+    is not shared out here. Else the runs are forked, where the system can, from a process that has
+    imported what they need.
     """
 
-    def __init__(self, n_jobs: int, prefix: str = "") -> None:
+    def __init__(self, n_jobs: int, prefix: str = "", fork: bool = True) -> None:
         from elmo_bench.launch import Children
 
-        self.n_jobs, self.asked = n_jobs, prefix
+        self.n_jobs, self.asked, self.fork = n_jobs, prefix, fork
         self.prefix: list[str] = []
         # Of all launches: a sweeper that searches has several.
         self.children = Children()
@@ -133,6 +135,8 @@ class Processes(Launcher):
             log.info("The settings of these %d runs are right; nothing was run.", len(configs))
             sys.exit()
         folders, slots = self._folders(), self._slots()
+        if self.fork and initial_job_idx + len(configs) > 1:
+            self.children.parent, self.fork = self._parent(configs), False
         progress = Progress(len(configs), self.n_jobs)
 
         def run(number: int, overrides: Sequence[str], config: DictConfig) -> "Outcome":
@@ -186,6 +190,21 @@ class Processes(Launcher):
             self.folders = RunFolders(folder, outputs, resume=self.config.resume)
         self.folders.search()
         return self.folders
+
+    def _parent(self, configs: Sequence[DictConfig]) -> "Parent | None":
+        """What the runs may be forked from: macOS's own libraries forbid it, Windows cannot."""
+        from elmo_bench.launch import Parent
+
+        if self.prefix or sys.platform != "linux":
+            return None
+        targets = [
+            node["_target_"]
+            for config in configs
+            for node in (config.get("job"), config.get("encoder"))
+            if "_target_" in (node or ())
+        ]
+        modules = [target.rpartition(".")[0] for target in targets]
+        return Parent(script(), [*dict.fromkeys(["hydra.main", *modules])], self.environment(None))
 
     def _slots(self) -> "queue.SimpleQueue[str | None]":
         """What the runs that go side by side have each: a GPU, or None."""
@@ -251,9 +270,10 @@ class Processes(Launcher):
         ours = [
             override for override in self.overrides() if not override.lstrip("+~").startswith(OURS)
         ]
-        script = [*self.prefix, sys.executable, str(Path(sys.argv[0]).resolve())]
         return [
-            *script,
+            *self.prefix,
+            sys.executable,
+            str(script()),
             *config,
             *overrides,
             *ours,
@@ -277,6 +297,11 @@ class Processes(Launcher):
         folder = Path(self.config.hydra.sweep.dir)
         shares = 1 if self.prefix else self.n_jobs
         return environment(shares, gpu, f"{folder.parent.name}/{folder.name}")
+
+
+def script() -> Path:
+    """What was started, and each run is a command of."""
+    return Path(sys.argv[0]).resolve()
 
 
 def quoted(value: str) -> str:

@@ -55,7 +55,7 @@ MAY = {
     "wandb_logger": {"build"},
     "report": {"runs"},
     "card": {"build", "files", "inputs", "launch", "runs"},
-    "launch": {"inputs", "report", "runs"},
+    "launch": {"inputs", "on_demand", "report", "runs"},
     "jobs": {
         *(
             "again",

@@ -168,6 +168,11 @@ def test_a_signal_is_a_line(tmp_path):
     assert not (folder / "error.txt").exists()
 
 
+def children(process):
+    listed = Path(f"/proc/{process}/task").glob("*/children")
+    return [int(word) for path in listed for word in path.read_text().split()]
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(
     not [*Path("/proc/self/task").glob("*/children")], reason="asks /proc for the run's processes"
@@ -256,14 +261,12 @@ def test_a_killed_sweep_goes_on(tmp_path):
     killed = subprocess.Popen([sys.executable, str(ROOT / "run.py"), *sweep], cwd=ROOT)
     while len([*tmp_path.glob("killed/*/*/?/.hydra/config.yaml")]) < 2 and killed.poll() is None:
         time.sleep(0.05)
-    (second,) = [
-        word
-        for path in Path(f"/proc/{killed.pid}/task").glob("*/children")
-        for word in path.read_text().split()
-    ]
-    for process in (killed.pid, int(second)):
+    parent = children(killed.pid)  # of which the runs are forks
+    for process in (killed.pid, *children(*parent)):
         os.kill(process, signal.SIGKILL)
     killed.wait()
+    while Path(f"/proc/{parent[0]}").exists():  # it has nobody left
+        time.sleep(0.05)
     (finished,) = tmp_path.glob("killed/**/result.json")
     before = finished.stat().st_mtime_ns
     done = run(*sweep)

@@ -18,7 +18,7 @@ from hydra.errors import CompactHydraException
 from omegaconf import OmegaConf
 
 from elmo_bench import inputs
-from elmo_bench.launch import Outcome, Progress, exit_status, gpus, machine
+from elmo_bench.launch import Outcome, Parent, Progress, exit_status, gpus, machine
 from elmo_bench.runs import Identity, Result, begin, finished, write_result
 from elmo_bench.signals import Stopped
 from hydra_plugins import processes
@@ -40,10 +40,16 @@ def named(name):
 
 
 @pytest.fixture
-def sweep(tmp_path):
-    """A sweep of processes, one for each name=code, as `launch` of the launcher."""
+def sweep(tmp_path, monkeypatch):
+    """A sweep of processes, one for each name=code, as `launch` of the launcher; `fork`ed or each
+    started by itself, `module` is imported before a fork.
+    """
+    script = tmp_path / "script.py"
+    script.write_text("import sys\nexec(sys.argv[1])\n")
+    monkeypatch.setattr(sys, "argv", [str(script)])
+    launchers = []
 
-    def build(n_jobs=1, resume=False, given=(), **codes):
+    def build(n_jobs=1, resume=False, given=(), fork=False, module="json", **codes):
         def command(overrides, run_dir):
             (name,) = overrides
             facts = {
@@ -52,9 +58,11 @@ def sweep(tmp_path):
                 "folder": tmp_path,
                 "identity": str(Identity.of(named(name), {})),
             }
-            return [sys.executable, "-c", codes[name].format(**facts)]
+            return [sys.executable, str(script), codes[name].format(**facts)]
 
-        launcher = Processes(n_jobs)
+        launcher = Processes(n_jobs, fork=fork)
+        launchers.append(launcher)
+        launcher._parent = lambda _: Parent(script, [module], launcher.environment(None))
         launcher.command = command
         loader = SimpleNamespace(
             load_sweep_config=lambda config, overrides: OmegaConf.create(
@@ -81,7 +89,10 @@ def sweep(tmp_path):
         jobs = launcher.launch([[name] for name in codes], 0)
         return [job.return_value for job in jobs]  # as Hydra's own sweeper looks at them
 
-    return build
+    yield build
+    for launcher in launchers:
+        if launcher.children.parent:
+            launcher.children.parent.close()
 
 
 @pytest.fixture(autouse=True)
@@ -90,11 +101,12 @@ def no_logging(monkeypatch):
     monkeypatch.setattr(inputs, "files", lambda _: {})
 
 
-def test_what_fails_leaves_the_others_alone(sweep, tmp_path, capsys):
+@pytest.mark.parametrize("fork", [False, True])
+def test_what_fails_leaves_the_others_alone(sweep, tmp_path, capsys, fork):
     with pytest.raises(
         CompactHydraException, match="2 of 4 runs did not finish; the same command with resume=true"
     ):
-        sweep(first=DONE, second=RAISES, third=KILLED, fourth=DONE)
+        sweep(fork=fork, first=DONE, second=RAISES, third=KILLED, fourth=DONE)
     assert (tmp_path / "log").read_text() == "first fourth "
     told = " ".join(capsys.readouterr().out.split())
     assert "ValueError: no such mix" in told.replace("│ ", "").replace("│", "")
@@ -148,8 +160,68 @@ def test_side_by_side(sweep, tmp_path):
     wait = "import pathlib, time\nwhile not pathlib.Path('{folder}/{other}').exists(): time.sleep(0.01)"
     meet = "open('{folder}/{name}', 'w').close()\n" + wait
     sweep(
-        n_jobs=2, a=meet.replace("{other}", "b"), b=meet.replace("{other}", "a")
+        n_jobs=2, fork=True, a=meet.replace("{other}", "b"), b=meet.replace("{other}", "a")
     )  # each waits for the other
+
+
+FACTS = """
+import atexit, json, os, pathlib, random, signal, sys, threading, numpy, torch
+open('{folder}/unclosed_{name}', 'w').write('kept')
+left = torch.ones(1 << 20).add(1).sum().item()  # by several threads
+facts = dict(
+    name=__name__, file=__file__, argv=len(sys.argv), first=sys.path[0], cwd=os.getcwd(),
+    group=os.environ['WANDB_RUN_GROUP'], session=os.getsid(0) == os.getpid(), left=left,
+    threads=torch.get_num_threads(), main=sys.modules['__main__'].__file__,
+    signals=[str(signal.getsignal(kind)) for kind in (signal.SIGCHLD, signal.SIGINT, signal.SIGPIPE)],
+    lines=[sys.stdout.line_buffering, sys.stderr.line_buffering],
+)
+drawn = [random.random(), numpy.random.rand(), os.getppid()]
+told = lambda: pathlib.Path('{folder}/{name}.json').write_text(json.dumps([facts, drawn]))
+atexit.register(told)
+threading.Thread(target=lambda: print('a thread')).start()
+sys.exit({code})
+"""
+
+
+def test_a_fork_is_a_process_of_its_own(sweep, tmp_path, monkeypatch, capfd):
+    """All is as in one that was started by itself: streams, signals, threads, exit status; no
+    random numbers are shared.
+    """
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    codes = {"a": "'the reason'", "b": "7"}
+    codes = {name: FACTS.replace("{code}", code) for name, code in codes.items()}
+    left = []
+    for fork in (False, True):
+        with pytest.raises(CompactHydraException, match="2 of 2 runs did not finish"):
+            sweep(fork=fork, module="torch", **codes)
+        facts = {name: json.loads((tmp_path / f"{name}.json").read_text()) for name in codes}
+        files = [(tmp_path / f"unclosed_{name}").read_text() for name in codes]
+        told = capfd.readouterr()
+        assert "exit status 1" in told.out
+        assert "exit status 7" in told.out
+        assert "the reason" in told.err
+        left.append([{name: each for name, (each, _) in facts.items()}, files])
+        assert len({number for _, drawn in facts.values() for number in drawn[:2]}) == 4
+        assert {drawn[2] == os.getpid() for _, drawn in facts.values()} == {not fork}
+    assert left[0] == left[1]
+
+
+def test_what_a_fork_comes_from_is_killed(sweep, tmp_path, capsys):
+    """The run goes on, but nobody knows how it ended; the others are started by themselves."""
+    kills = "import os, time; os.kill(os.getppid(), 9); time.sleep(0.2)\n"
+    with pytest.raises(CompactHydraException, match="1 of 3 runs did not finish"):
+        sweep(fork=True, first=kills + DONE, second=DONE, third=DONE)
+    assert (tmp_path / "log").read_text() == "first second third "
+    told = " ".join(capsys.readouterr().out.replace("│", "").split())
+    assert "how it ended is not known" in told
+
+
+def test_a_thread_forbids_forks(sweep, tmp_path, caplog):
+    code = "import threading, time\nthreading.Thread(target=time.sleep, args=[60], daemon=True).start()\n"
+    (tmp_path / "threaded.py").write_text(code)
+    sweep(fork=True, module="threaded", first=DONE, second=DONE)
+    assert (tmp_path / "log").read_text() == "first second "
+    assert caplog.text.count("Runs cannot be forked (their common parent has 2 threads)") == 1
 
 
 def test_how_long_the_others_take():
@@ -162,7 +234,8 @@ def test_how_long_the_others_take():
     )
 
 
-def test_a_stopped_sweep_leaves_nothing_behind(sweep, tmp_path, capfd):
+@pytest.mark.parametrize("fork", [False, True])
+def test_a_stopped_sweep_leaves_nothing_behind(sweep, tmp_path, capfd, fork):
     begun = tmp_path / "begun"
     forever = f"import os, time; open('{begun}', 'w').write(str(os.getpid())); time.sleep(600)"
 
@@ -173,7 +246,7 @@ def test_a_stopped_sweep_leaves_nothing_behind(sweep, tmp_path, capfd):
 
     threading.Thread(target=stop).start()
     with pytest.raises(Stopped, match="143"):
-        sweep(first=forever, second=DONE)
+        sweep(first=forever, second=DONE, fork=fork)
     assert "stopped by SIGTERM: 2 of 2 runs did not finish" in capfd.readouterr().err
     with pytest.raises(ProcessLookupError):
         os.kill(int(begun.read_text()), 0)

@@ -1,4 +1,4 @@
-from .children import Children
+from .children import Children, Parent
 from .folders import RunFolders
 from .machine import cores, environment, gpus
 from .outcomes import Outcome, Progress, exit_status, print_outcomes
@@ -6,6 +6,7 @@ from .outcomes import Outcome, Progress, exit_status, print_outcomes
 __all__ = [
     "Children",
     "Outcome",
+    "Parent",
     "Progress",
     "RunFolders",
     "cores",

@@ -58,8 +58,10 @@ class Progress:
             )
 
 
-def exit_status(code: int) -> str:
+def exit_status(code: int | None) -> str:
     """An exit status in words."""
+    if code is None:
+        return "how it ended is not known: the process that it was forked from is gone"
     if code > 128:  # a signal, as a shell or srun tells it
         code = 128 - code
     hints: dict[int, str] = {
