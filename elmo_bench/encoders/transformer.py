@@ -11,7 +11,6 @@ encoder, N windows that the model reads at once, S pieces of a window with its s
 """
 
 import hashlib
-import itertools
 import json
 import logging
 import os
@@ -20,6 +19,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from importlib.util import find_spec
+from itertools import chain
 from operator import itemgetter
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -73,6 +73,14 @@ class Pieces(NamedTuple):
     homes: Int[Tensor, "B P"]  # the window whose copy of a piece is kept
     windows: Int[Tensor, "B W 2"]  # its first piece, and the one after its last; 0, 0: none
     mask: Bool[Tensor, "B T"]  # which words there are
+
+
+class Split(NamedTuple):
+    """The pieces of all sentences, one sentence after the other (K of them)."""
+
+    ids: Int[np.ndarray, " K"]
+    words: Int[np.ndarray, " K"]  # the word of its sentence that a piece is of
+    sizes: Int[np.ndarray, " B"]  # how many each sentence has
 
 
 class Part(NamedTuple):
@@ -211,19 +219,13 @@ class Transformer(nn.Module):
         """The pieces of a batch, in the windows that the model will read. Raises ValueError for a
         piece that it does not embed.
         """
-        rows = (
-            self._split_as_text(sentences)
-            if self.tokenizer.is_fast
-            else self._split_words(sentences)
-        )
-        sizes = np.array([len(row_ids) for row_ids, _ in rows], dtype=np.int64)
-        count, length = len(rows), int(sizes.max(initial=0))
+        split = self._split_as_text if self.tokenizer.is_fast else self._split_words
+        all_ids, all_words, sizes = split(sentences)
+        count, length = len(sizes), int(sizes.max(initial=0))
         ids, homes = np.zeros((2, count, length), dtype=np.int64)
         words = np.full((count, length), -1)
         there = np.arange(length) < sizes[:, None]
-        if length:
-            ids[there] = np.concatenate([row_ids for row_ids, _ in rows])
-            words[there] = np.concatenate([row_words for _, row_words in rows])
+        ids[there], words[there] = all_ids, all_words
         windows = self._windows(sizes, words, homes)
         shares = self._shares(ids, words)
         self._check(sentences, ids, words, shares)
@@ -253,56 +255,61 @@ class Transformer(nn.Module):
             windows[row, : len(spans)] = spans
         return windows
 
-    def _split_as_text(
-        self, sentences: Sequence[Sequence[str]]
-    ) -> list[tuple[np.ndarray, np.ndarray]]:
-        """The pieces of each sentence and the word of each, by a fast tokenizer, which says where
-        in the text a piece begins.
-        """
-        numbers = [
+    def _split_as_text(self, sentences: Sequence[Sequence[str]]) -> Split:
+        """The pieces by a fast tokenizer, which says where in the text a piece begins."""
+        kept = [
             [n for n, word in enumerate(words) if word and not word.isspace()]
             for words in sentences
         ]
         texts = [
-            _valid(" ".join(words[n] for n in kept))
-            for words, kept in zip(sentences, numbers, strict=True)
+            _valid(" ".join([words[n] for n in numbers]))
+            for words, numbers in zip(sentences, kept, strict=True)
         ]
         if not texts:
-            return []
+            return Split._make(np.empty((3, 0), int))
         # A word that is written as a special piece, "</s>" say, is a word.
         how = _BARE | {"split_special_tokens": True, "return_offsets_mapping": True}
         encoded = self.tokenizer(texts, **how)
-        rows = []
-        for words, kept, ids, offsets in zip(
-            sentences, numbers, encoded["input_ids"], encoded["offset_mapping"], strict=True
-        ):
-            if not kept or not ids:
-                rows.append((np.empty(0, int), np.empty(0, int)))
-                continue
-            # Where each word begins, and the space before it, which belongs to it.
-            starts = [*itertools.accumulate((len(words[n]) + 1 for n in kept[:-1]), initial=-1)]
-            begins = np.fromiter(map(_BEGIN, offsets), int, len(ids))
-            order = np.searchsorted(starts, begins, side="right") - 1
-            rows.append((np.array(ids), np.array(kept)[np.maximum.accumulate(order)]))
-        return rows
+        ids, offsets = (
+            [pieces if text else [] for pieces, text in zip(encoded[name], texts, strict=True)]
+            for name in ("input_ids", "offset_mapping")
+        )
+        sizes = np.array([*map(len, ids)])
+        # As if all were one text: with a space before each word, which belongs to it.
+        ends = np.cumsum(
+            [
+                len(words[n]) + 1
+                for words, numbers in zip(sentences, kept, strict=True)
+                for n in numbers
+            ]
+        )
+        first = np.cumsum([0, *(len(text) + bool(text) for text in texts[:-1])])
+        begins = np.fromiter(map(_BEGIN, chain.from_iterable(offsets)), int, sizes.sum())
+        word = np.searchsorted(ends, 1 + begins + np.repeat(first, sizes), side="right")
+        # A piece without characters may stand after the text.
+        word = np.minimum(word, np.repeat(np.cumsum([*map(len, kept)]) - 1, sizes))
+        numbers = np.fromiter(chain.from_iterable(kept), int, len(ends))
+        all_ids = np.fromiter(chain.from_iterable(ids), int, sizes.sum())
+        return Split(all_ids, numbers[np.maximum.accumulate(word)], sizes)
 
-    def _split_words(
-        self, sentences: Sequence[Sequence[str]]
-    ) -> list[tuple[np.ndarray, np.ndarray]]:
+    def _split_words(self, sentences: Sequence[Sequence[str]]) -> Split:
         """The same by a slow tokenizer, a word at a time; the space before it belongs to it where
         the tokenizer has spaces.
         """
-        rows = []
+        pieces: list[int] = []
+        numbers: list[int] = []
+        sizes = []
         for sentence in sentences:
-            pieces: list[int] = []
-            words: list[int] = []
+            begin = len(pieces)
             for number, word in enumerate(sentence):
                 if word and not word.isspace():
-                    ids = _ids(self.tokenizer, (self._between if pieces else "") + word)
+                    ids = _ids(
+                        self.tokenizer, (self._between if len(pieces) > begin else "") + word
+                    )
                     pieces += ids
-                    words += [number] * len(ids)
-            rows.append((np.array(pieces, int), np.array(words, int)))
-        return rows
+                    numbers += [number] * len(ids)
+            sizes.append(len(pieces) - begin)
+        return Split._make(np.array(values, int) for values in (pieces, numbers, sizes))
 
     def _shares(
         self, ids: Int[np.ndarray, "B P"], words: Int[np.ndarray, "B P"]
@@ -368,27 +375,23 @@ class Transformer(nn.Module):
         count, length = inputs.mask.shape
         weight = next(self.model.parameters())
         mean = self.pooling == "mean"  # whose parts are added up in float32
-        dtype = torch.float32 if mean else weight.dtype
+        zeros = partial(weight.new_zeros, dtype=torch.float32 if mean else weight.dtype)
         # In one tensor, but for a gradient: writing in place would copy that for each layer.
         trains = torch.is_grad_enabled()
-        whole = weight.new_zeros((len(chosen), 0 if trains else count * length, self.dim)).to(dtype)
-        pooled = [
-            weight.new_zeros((count * length, self.dim), dtype=dtype) if trains else layer
-            for layer in whole
-        ]
+        whole = zeros((len(chosen), 0 if trains else count * length, self.dim))
+        pooled = [zeros((count * length, self.dim)) if trains else layer for layer in whole]
 
         def take(layer: int, hidden: Float[Tensor, "N S D"], part: Part) -> None:
-            rows = hidden.flatten(0, 1)[part.source].to(dtype)
-            for place, number in enumerate(chosen):
-                if number == layer and mean:
-                    pooled[place].index_add_(0, part.word, rows * part.share)
-                elif number == layer:
-                    pooled[place].index_copy_(0, part.word, rows)
+            rows = hidden.flatten(0, 1).index_select(0, part.source).to(whole.dtype)
+            rows = rows * part.share if mean else rows
+            for vectors, number in zip(pooled, chosen, strict=True):
+                if number == layer:
+                    vectors.index_add_(0, part.word, rows)
 
         for part in self._parts(inputs, weight.device):
             self._read(part.ids, part.mask, {*chosen}, partial(take, part=part))
-        vectors = torch.stack(pooled) if trains else whole
-        return vectors.unflatten(1, (count, length)).to(weight.dtype)
+        layered = torch.stack(pooled) if trains else whole
+        return layered.unflatten(1, (count, length)).to(weight.dtype)
 
     def _parts(self, inputs: Pieces, device: torch.device) -> Iterator[Part]:
         """What the model reads at once, shortest windows first, so that there is little padding.

@@ -466,3 +466,23 @@ def test_a_kill_between_the_files_and_their_header(bilm, calls, tmp_path, monkey
     del calls[:]
     assert build_store(bilm, SENTENCES, [0, 1, 2], tmp_path)(*batch(*SENTENCES)) is not None
     assert len(calls) == 4
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_a_store_that_a_gpu_builds(tmp_path, monkeypatch, dtype):
+    """In bfloat16, many batches, each copied while the next one is computed: the layers of the CPU
+    in float32, but for that precision.
+    """
+    torch.manual_seed(0)
+    bilm = BiLm(Options(cell_size=64, projection_size=16, filters=((1, 8), (3, 24)))).eval()
+    sentences = [[f"w{n % 97}"] * (1 + n % 40) + [f"{n}"] for n in range(2000)]
+    expected = build_store(bilm, sentences, [0, 1, 2], tmp_path / "cpu")
+    monkeypatch.setattr("elmo_bench.encoders.store.GPU_TOKENS", 1 << 11)
+    bilm.bf16 = True
+    store = build_store(bilm.cuda(), sentences, [0, 1, 2], tmp_path / "gpu", dtype=dtype)
+    some, mask = batch(*sentences[::7])
+    layers, exact = store(some, mask).float(), expected(some, mask)
+    assert (layers - exact).norm() < 0.02 * exact.norm()
+    torch.testing.assert_close(layers, exact, rtol=0, atol=0.05)

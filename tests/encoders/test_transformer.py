@@ -794,3 +794,21 @@ def test_sixteen_bits_are_not_fine_tuned(tiny, folders):
     model = ["encoder=transformer", f"encoder.model={folders['bert']}", "encoder.dtype=bfloat16"]
     with pytest.raises(ValueError, match=r"elmo\.finetune=true trains weights in float32"):
         train(tiny(*model, "elmo.finetune=true"))
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+@pytest.mark.parametrize("pooling", ["first", "mean"])
+def test_on_a_gpu(folders, sentences, pooling, monkeypatch, tmp_path):
+    """In bfloat16, in several parts, from `encode` and from a store."""
+    exact = Transformer(model=folders["bert"], pooling=pooling)
+    near = Transformer(model=folders["bert"], pooling=pooling, dtype="bfloat16").cuda()
+    monkeypatch.setattr("elmo_bench.encoders.transformer.GPU_PIECES", 64)
+    store = build_store(near, sentences, range(4), tmp_path)
+    mask = exact.prepare(sentences).mask
+    stored = store(sentences, mask)
+    for row, (layers, expected) in enumerate(
+        zip(encode(near, sentences), encode(exact, sentences), strict=True)
+    ):
+        assert (layers.float().cpu() - expected).norm() < 0.03 * expected.norm()
+        assert (stored[:, row, : len(sentences[row])] - expected).norm() < 0.03 * expected.norm()
