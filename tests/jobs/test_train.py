@@ -176,7 +176,6 @@ def test_a_baseline_mixes_nothing(tiny):
         ["encoder.pretrained=false"],
         ["encoder.precision=bfloat16"],
         ["encoder.precision=bfloat16", "elmo.finetune=true"],
-        ["trainer.precision=bf16-mixed"],
         ["trainer=smoke"],
         ["~logger"],
     ],

@@ -1,0 +1,91 @@
+"""What only a GPU can show of training: `pytest -m gpu tests/jobs/test_gpu.py`."""
+
+import statistics
+from pathlib import Path
+
+import pytest
+import pytorch_lightning as pl
+import torch
+from hydra import compose, initialize_config_dir
+
+from elmo_bench import build, precision
+from elmo_bench.jobs import train as job
+from tests.jobs.small import SMALL
+
+CONF = str(Path(__file__).parents[2] / "conf")
+SEEDS = (1, 2, 3)
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.slow,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here"),
+]
+
+
+@pytest.fixture(autouse=True)
+def _float32():
+    precision.settle(tf32=False, deterministic=True)
+
+
+def run(folder, *overrides):
+    """What a run on the GPU watches, on test, and the weights of its best epoch."""
+    with initialize_config_dir(CONF, version_base="1.3"):
+        settings = ["trainer=gpu", "trainer.enable_progress_bar=false", "encoder=mini"]
+        folders = [f"cache_dir={folder.parent}", f"run_dir={folder}"]
+        cfg = compose("config", [*settings, *folders, *overrides])
+    metrics = job.train(cfg)
+    weights = torch.load(folder / "best.ckpt", weights_only=True)["state_dict"]
+    return metrics[f"test/{cfg.task.monitor}"], weights
+
+
+@pytest.mark.parametrize("task", SMALL)
+def test_bf16_is_as_good_as_float32(tmp_path, task):
+    """The mean over seeds differs by no more than means of so many seeds do: by three deviations
+    of their difference, or by a point where all seeds agree.
+    """
+    exact, near = (
+        [
+            run(
+                tmp_path / f"{kind}{seed}",
+                f"task={task}",
+                f"seed={seed}",
+                f"trainer.precision={kind}",
+            )[0]
+            for seed in SEEDS
+        ]
+        for kind in ("32-true", "bf16-mixed")
+    )
+    variance = (statistics.variance(exact) + statistics.variance(near)) / len(SEEDS)
+    difference = abs(statistics.mean(exact) - statistics.mean(near))
+    assert difference <= max(3 * variance**0.5, 0.01), (exact, near)
+
+
+@pytest.mark.parametrize("task", SMALL)
+def test_the_same_numbers_bit_for_bit(tmp_path, monkeypatch, task):
+    """Twice the same seed; and the layers from the device, or brought by each batch."""
+    settings = [f"task={task}", *SMALL[task], "data.size=2", "fit.max_epochs=2"]
+    _, there = run(tmp_path / "there", *settings, "elmo.cache=device")
+    monkeypatch.setattr(build, "DEVICE_SHARE", 0)
+    _, brought = run(tmp_path / "brought", *settings, "num_workers=2")
+    assert there.keys() == brought.keys()
+    assert [name for name in there if not torch.equal(there[name], brought[name])] == []
+
+
+class Strict(pl.Callback):
+    """Makes an error of what waits for the GPU in a training step; the first steps set up what they
+    need.
+    """
+
+    def on_train_batch_start(self, *args) -> None:
+        torch.cuda.set_sync_debug_mode("error" if args[-1] >= 2 else "default")
+
+    def on_train_batch_end(self, *_) -> None:
+        torch.cuda.set_sync_debug_mode("default")
+
+
+@pytest.mark.parametrize("task", sorted(SMALL.keys() - {"coref"}))  # which chooses on the host
+@pytest.mark.parametrize("kind", ["32-true", "bf16-mixed"])
+def test_a_step_waits_for_nothing(tmp_path, monkeypatch, task, kind):
+    callbacks = job._callbacks
+    monkeypatch.setattr(job, "_callbacks", lambda cfg: [*callbacks(cfg), Strict()])
+    settings = [f"task={task}", *SMALL[task], "data.size=2", "fit.max_epochs=1", "fit.batch_size=2"]
+    run(tmp_path / "run", *settings, f"trainer.precision={kind}")
