@@ -177,8 +177,11 @@ facts = dict(
 )
 drawn = [random.random(), numpy.random.rand(), os.getppid()]
 told = lambda: pathlib.Path('{folder}/{name}.json').write_text(json.dumps([facts, drawn]))
-atexit.register(told)
 threading.Thread(target=lambda: print('a thread')).start()
+if not (child := os.fork()):
+    sys.exit(9)
+facts['child'] = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+atexit.register(told)
 sys.exit({code})
 """
 
@@ -200,6 +203,7 @@ def test_a_fork_is_a_process_of_its_own(sweep, tmp_path, monkeypatch, capfd):
         assert "exit status 1" in told.out
         assert "exit status 7" in told.out
         assert "the reason" in told.err
+        assert told.out.count("a thread") == 2
         left.append([{name: each for name, (each, _) in facts.items()}, files])
         assert len({number for _, drawn in facts.values() for number in drawn[:2]}) == 4
         assert {drawn[2] == os.getpid() for _, drawn in facts.values()} == {not fork}

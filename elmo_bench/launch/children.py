@@ -30,9 +30,10 @@ class Forked:
     def __init__(self, told: socket.socket) -> None:
         with told:
             self.told = told.makefile()
-        if not (said := self.told.readline()):
-            raise ConnectionError("their common parent has ended")
-        self.pid: int = json.loads(said)["pid"]
+        said = json.loads(self.told.readline() or "{}")
+        if "pid" not in said:
+            raise ConnectionError("their common parent has ended, or a fork at once")
+        self.pid: int = said["pid"]
 
     def wait(self) -> int | None:
         """Its exit status when it has ended; None where its parent ended before."""
@@ -147,10 +148,11 @@ class Children:
         self, command: Sequence[str], environment: Mapping[str, str], output: IO[str] | None
     ) -> Forked | None:
         """The command as a fork of the parent; None where that cannot be."""
-        if not self.parent or not self.parent.suits(command, environment):
+        parent = self.parent
+        if not parent or not parent.suits(command, environment):
             return None
         try:
-            return self.parent.fork(command, environment, output)
+            return parent.fork(command, environment, output)
         except OSError as error:
             if not self.stopped:
                 log.warning(

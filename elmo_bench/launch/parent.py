@@ -37,13 +37,15 @@ class End:
     once. To take Python's modules apart would copy, of a fork, all that it shares.
     """
 
-    code = 0
+    code, owner = 0, os.getpid()
 
     def __call__(self) -> None:
-        for file in gc.get_objects():
-            if isinstance(file, IOBase) and not file.closed and file.writable():
-                with suppress(OSError, ValueError):
-                    file.flush()
+        if os.getpid() != self.owner:  # a process that a run has forked ends as it likes
+            return
+        files = [each for each in gc.get_objects() if issubclass(type(each), IOBase)]
+        for file in [sys.stdout, sys.stderr, *files]:
+            with suppress(AttributeError, OSError, ValueError):  # none, or closed
+                file.flush()
         os._exit(self.code)
 
 
@@ -55,7 +57,8 @@ def main(channel: int, modules: Sequence[str]) -> None:
     with socket.socket(fileno=channel) as asked:
         preload(modules)
         obstacle = what_forbids_forks()
-        asked.sendall(json.dumps({"obstacle": obstacle}).encode() + b"\n")
+        with suppress(BrokenPipeError):  # the one who asked was killed
+            asked.sendall(json.dumps({"obstacle": obstacle}).encode() + b"\n")
         request = None if obstacle else serve(asked)
     if request:  # this is a run's process
         run_script(request.arguments[0], end)
@@ -167,6 +170,7 @@ def become(request: Request, run: socket.socket, streams: Sequence[int]) -> None
 
 def run_script(path: str, end: End) -> None:
     """Run it as `python` runs a script; what it raises Python shows as ever."""
+    end.owner = os.getpid()
     main = ModuleType("__main__")
     main.__file__ = path
     sys.modules["__main__"] = main
