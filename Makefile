@@ -25,7 +25,7 @@ lint: $(READY)  ## style and types
 audit: $(READY)  ## known holes in what is installed; skipped where there is no network for it
 	$(BIN)/python .ci/audit.py
 
-$(READY): pyproject.toml constraints.txt setup.py elmo_bench/encoders/bilm/step.c
+$(READY): pyproject.toml constraints.txt setup.py elmo_bench/encoders/bilm/native.c
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --progress-bar off -e '.[dev]' -c constraints.txt
 	touch $@

@@ -138,12 +138,12 @@ def _products(setting: Setting, size: str, chars: Tensor) -> Callable[[], object
 
 def _characters(setting: Setting, size: str, chars: Tensor) -> dict[str, Callable[[], object]]:
     model = setting.bilm(size)
-    types = fast.WordTypes(model.token_encoder)
+    types, defined = fast.WordTypes(model.token_encoder), plain(model)
 
     means: dict[str, Callable[[], object]] = {
         "ours, no word type known": patch.object(fast, "KNOWN_TYPES", 0)(lambda: types(chars)),
         "ours, all word types known": lambda: types(chars),
-        "definition": lambda: model.token_encoder(chars),
+        "definition": lambda: defined.token_encoder(chars),
     }
     if setting.peers:
         peer = allennlp.load(setting.peers, model, setting.scratch)._token_embedder

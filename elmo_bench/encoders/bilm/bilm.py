@@ -13,7 +13,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -222,16 +222,19 @@ class CharCnn(nn.Module):
         nn.init.zeros_(self.projection.bias)
 
     def forward(self, chars: Int[Tensor, "B T C"]) -> Float[Tensor, "B T P"]:
+        x = self.activation(self.highest(chars.flatten(0, 1)))
+        for highway in self.highways:
+            x = highway(x)
+        return self.projection(x).unflatten(0, chars.shape[:2])
+
+    def highest(self, chars: Int[Tensor, "N C"]) -> Float[Tensor, "N F"]:
+        """The highest output of each filter, over all places in a word."""
         # All windows of pad characters give the same value: past the longest word, one of the
         # widest filter's is enough.
         used = int(((chars > 0) & (chars != PAD)).sum(-1).amax())
         chars = chars[..., : used + max(conv.kernel_size[0] for conv in self.convolutions)]
-        characters = self.embedding(chars.flatten(0, 1)).transpose(1, 2)  # (B T) char_dim C
-        highest = [_highest(convolution(characters)) for convolution in self.convolutions]
-        x = torch.cat([self.activation(features) for features in highest], -1)
-        for highway in self.highways:
-            x = highway(x)
-        return self.projection(x).unflatten(0, chars.shape[:2])
+        characters = self.embedding(chars).transpose(1, 2)  # "N char_dim C"
+        return torch.cat([_highest(conv(characters)) for conv in self.convolutions], -1)
 
 
 def _highest(x: Float[Tensor, "N F C"]) -> Float[Tensor, "N F"]:
@@ -308,11 +311,13 @@ class BiLm(nn.Module):
     passes the state that `read` returns in again.
     """
 
+    char_cnn: ClassVar[type[CharCnn]] = CharCnn
+
     def __init__(self, options: Options, dropout: float = 0.0) -> None:
         super().__init__()
         self.options = options
         self.dropout = dropout  # on the input of every LSTM layer, while training the biLM itself
-        self.token_encoder = CharCnn(options)
+        self.token_encoder = self.char_cnn(options)
         self.directions: Any = nn.ModuleList(
             nn.ModuleList(
                 ProjectedLstm(options.projection_size, options) for _ in range(options.num_layers)

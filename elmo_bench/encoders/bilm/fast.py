@@ -31,6 +31,7 @@ from torch import Tensor, nn
 from . import bilm, stacked, step
 from .bilm import FORGET_BIAS, CharCnn, ProjectedLstm, State
 from .chars import PAD
+from .lookup import LookupCnn
 from .packed import PackedLinear, Snapshot
 from .scan import Scan
 from .stacked import Stacked, product_type
@@ -53,6 +54,7 @@ class BiLm(bilm.BiLm):
 
     # Whether it runs under autocast: the LSTMs' products in bfloat16, all else in float32.
     bf16 = False
+    char_cnn = LookupCnn
     _packed: "Packed | Stacked | None" = None
 
     def read(

@@ -1,4 +1,4 @@
-"""The arithmetic of an LSTM's step between its products: in C where `step.c` was built, else in
+"""The arithmetic of an LSTM's step between its products: in C where `native.c` was built, else in
 torch.
 
 C reads and writes each number once, where torch goes over them some fifteen times forward and
@@ -7,15 +7,14 @@ thirty times backward.
 Axes: N rows, Z cell, G gates (4 Z: i, j, f, o), U different rows.
 """
 
-import ctypes
 from collections.abc import Sequence
-from importlib.util import find_spec
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-VERSION = 1  # of the calls below: a library that was built from other ones is not used
+from . import native
+from .native import address
 
 
 def forward(
@@ -35,10 +34,10 @@ def forward(
     may be `inputs`.
     """
     low, wide = (product, inputs, gated), [before, cell, *([] if gates is None else [gates])]
-    if _LIBRARY is not None and _fits(low, wide):
-        _LIBRARY.elmo_step_forward(
+    if native.LIBRARY and _fits(low, wide):
+        native.LIBRARY.elmo_step_forward(
             *cell.shape,
-            *(_address(tensor) for tensor in (product, inputs, rows, before, gates, cell, gated)),
+            *(address(tensor) for tensor in (product, inputs, rows, before, gates, cell, gated)),
             clip,
             product.dtype == torch.bfloat16,
             torch.get_num_threads(),
@@ -72,11 +71,11 @@ def backward(
     `grad_gates`, before they were squashed; also `gated` once more. `grad_bias` grows by their sum.
     """
     low, wide = (grad_gated, grad_gates, gated), (gates, cell, before, grad_cell, grad_bias)
-    if _LIBRARY is not None and _fits(low, wide):
-        _LIBRARY.elmo_step_backward(
+    if native.LIBRARY and _fits(low, wide):
+        native.LIBRARY.elmo_step_backward(
             *cell.shape,
-            *(_address(tensor) for tensor in (gates, cell, before, grad_gated)),
-            *(_address(tensor) for tensor in (grad_cell, grad_gates, gated, grad_bias)),
+            *(address(tensor) for tensor in (gates, cell, before, grad_gated)),
+            *(address(tensor) for tensor in (grad_cell, grad_gates, gated, grad_bias)),
             clip,
             gated.dtype == torch.bfloat16,
             torch.get_num_threads(),
@@ -109,37 +108,6 @@ def _fits(low: Sequence[Tensor], wide: Sequence[Tensor]) -> bool:
     dtype = low[0].dtype
     return (
         dtype in (torch.float32, torch.bfloat16)
-        and all(tensor.dtype == dtype and _is_plain(tensor) for tensor in low)
-        and all(tensor.dtype == torch.float32 and _is_plain(tensor) for tensor in wide)
+        and all(tensor.dtype == dtype and native.takes(tensor) for tensor in low)
+        and all(tensor.dtype == torch.float32 and native.takes(tensor) for tensor in wide)
     )
-
-
-def _is_plain(tensor: Tensor) -> bool:
-    return tensor.device.type == "cpu" and tensor.is_contiguous()
-
-
-def _address(tensor: Tensor | None) -> int | None:
-    return None if tensor is None else tensor.data_ptr()
-
-
-def _load() -> ctypes.CDLL | None:
-    """The library, if it was built when elmo-bench was installed."""
-    found = find_spec(f"{__package__}._step")
-    if found is None or found.origin is None:
-        return None
-    try:
-        library = ctypes.CDLL(found.origin)
-        if library.elmo_step_version() != VERSION:
-            return None
-    except (AttributeError, OSError):  # of another version, or of another machine
-        return None
-    size, address = ctypes.c_int64, ctypes.c_void_p
-    ends = ctypes.c_float, ctypes.c_int, size
-    library.elmo_step_forward.argtypes = (size, size, *(address,) * 7, *ends)
-    library.elmo_step_backward.argtypes = (size, size, *(address,) * 8, *ends)
-    for function in (library.elmo_step_forward, library.elmo_step_backward):
-        function.restype = None
-    return library
-
-
-_LIBRARY = _load()

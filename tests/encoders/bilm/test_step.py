@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from elmo_bench.encoders.bilm import step
+from elmo_bench.encoders.bilm import native, step
 
-BUILT = pytest.mark.skipif(step._LIBRARY is None, reason="step.c was not built: no C compiler")
+BUILT = pytest.mark.skipif(native.LIBRARY is None, reason="native.c was not built: no C compiler")
 N, Z, CLIP = 7, 19, 0.9
 
 
@@ -34,7 +34,7 @@ def numbers(dtype, *, index=False, gates=True, scale=2.0):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_c_equals_torch(monkeypatch, dtype, gates, index):
     in_c = numbers(dtype, gates=gates, index=index)
-    monkeypatch.setattr(step, "_LIBRARY", None)
+    monkeypatch.setattr(native, "LIBRARY", None)
     tolerance = {"atol": 1e-6, "rtol": 1e-6} if dtype == torch.float32 else {}
     for ours, theirs in zip(in_c, numbers(dtype, gates=gates, index=index), strict=True):
         limits = tolerance or {"atol": 1e-3, "rtol": 8e-3}  # one step of bfloat16
@@ -74,5 +74,5 @@ def test_threads_share_a_step_and_change_no_bit():
 
 
 def test_a_library_of_other_calls_is_left(monkeypatch):
-    monkeypatch.setattr(step, "VERSION", step.VERSION + 1)
-    assert step._load() is None
+    monkeypatch.setattr(native, "VERSION", native.VERSION + 1)
+    assert native._load() is None

@@ -1,10 +1,11 @@
-/* The arithmetic of an LSTM's step between its products: each number is read and written once.
+/* What torch does in many passes over memory, in one: the arithmetic of an LSTM's step between its
+   products, and the convolutions of the character CNN.
 
-   Built where a C compiler is at hand; `step.py` has the same in torch. No header of Python or torch
-   is needed: it is called with addresses, and without Python's lock.
+   Built where a C compiler is at hand; `step.py` and `bilm.CharCnn` have the same in torch. No header
+   of Python or torch is needed: it is called with addresses, and without Python's lock.
 
-   Axes: n rows, z cells, p wide a state. Gates are i, j, f, o, each z wide. A "low" array holds
-   bfloat16, any other float32; all are dense, row after row. */
+   Axes: n rows, z cells, f filters. Gates are i, j, f, o, each z wide. A "low" array holds bfloat16,
+   any other float32; all are dense, row after row. */
 
 #include <stddef.h>
 #include <stdint.h>
@@ -28,6 +29,7 @@ extern int omp_get_num_threads(void) __attribute__((weak));
 
 #define LEAST 16384 /* numbers that are worth another thread */
 #define BLOCK 16    /* columns are handed out by so many: a line of a cache */
+#define WIDE 64     /* filters that are looked up at a time */
 
 typedef void part(const void *, int64_t first, int64_t last);
 struct work {
@@ -241,4 +243,91 @@ void elmo_step_backward(int64_t n, int64_t z, const float *gates, const float *c
     parallel(backward_part, &a, z, 4 * n * z, threads);
 }
 
-int elmo_step_version(void) { return 1; }
+/* A convolution over characters has few different inputs: `table` holds, for each character and each
+   of the filters' taps, its weights times the character's vector. So an output is a sum of rows. */
+struct lookup {
+    int64_t n, width, taps, f;
+    const int64_t *chars;
+    const float *table;
+    float *highest;
+    int32_t *where;
+};
+
+/* The highest sum over all places for `many` filters; where, if asked. */
+INLINE void look_up(const int64_t *chars, int64_t places, int64_t taps, int64_t f,
+                    const float *table, float *highest, int32_t *where, int64_t many) {
+    float best[WIDE], sum[WIDE];
+    int32_t at_place[WIDE];
+    for (int64_t k = 0; k < many; k++) best[k] = 0, at_place[k] = 0;
+    for (int64_t place = 0; place < places; place++) {
+        for (int64_t k = 0; k < many; k++) sum[k] = 0;
+        for (int64_t tap = 0; tap < taps; tap++) {
+            const float *row = table + (chars[place + tap] * taps + tap) * f;
+            APART
+            for (int64_t k = 0; k < many; k++) sum[k] += row[k];
+        }
+        APART
+        for (int64_t k = 0; k < many; k++) {
+            /* what is no number is the highest */
+            int higher = !place | !(sum[k] <= best[k]);
+            best[k] = higher ? sum[k] : best[k];
+            at_place[k] = higher ? (int32_t)place : at_place[k];
+        }
+    }
+    memcpy(highest, best, (size_t)many * sizeof *best);
+    if (where) memcpy(where, at_place, (size_t)many * sizeof *where);
+}
+
+CLONES static void lookup_part(const void *of, int64_t first, int64_t last) {
+    const struct lookup *a = of;
+    for (int64_t row = first; row < last; row++) {
+        const int64_t *chars = a->chars + row * a->width;
+        /* A word ends in pad characters: one place of nothing else stands for all. */
+        int64_t length = a->width, places = a->width - a->taps + 1;
+        while (length && chars[length - 1] == chars[a->width - 1]) length--;
+        places = length + 1 < places ? length + 1 : places;
+        for (int64_t start = 0; start < a->f; start += WIDE) {
+            int64_t many = a->f - start, to = row * a->f + start;
+            int32_t *where = a->where ? a->where + to : 0;
+            const float *table = a->table + start;
+            float *highest = a->highest + to;
+            if (many >= WIDE) look_up(chars, places, a->taps, a->f, table, highest, where, WIDE);
+            else look_up(chars, places, a->taps, a->f, table, highest, where, many);
+        }
+    }
+}
+
+void elmo_lookup(int64_t n, int64_t width, int64_t taps, int64_t f, const int64_t *chars,
+                 const float *table, float *highest, int32_t *where, int64_t threads) {
+    struct lookup a = {n, width, taps, f, chars, table, highest, where};
+    parallel(lookup_part, &a, n, n * f * taps * 8, threads);
+}
+
+struct lookup_gradient {
+    int64_t n, width, taps, f;
+    const int64_t *chars;
+    const int32_t *where;
+    const float *grad;
+    float *grad_table;
+};
+
+CLONES static void lookup_gradient_part(const void *of, int64_t first, int64_t last) {
+    const struct lookup_gradient *a = of;
+    for (int64_t row = 0; row < a->n; row++) {
+        const int64_t *chars = a->chars + row * a->width;
+        const int32_t *where = a->where + row * a->f;
+        const float *grad = a->grad + row * a->f;
+        for (int64_t k = first; k < last; k++)
+            for (int64_t tap = 0; tap < a->taps; tap++)
+                a->grad_table[(chars[where[k] + tap] * a->taps + tap) * a->f + k] += grad[k];
+    }
+}
+
+void elmo_lookup_gradient(int64_t n, int64_t width, int64_t taps, int64_t f, const int64_t *chars,
+                          const int32_t *where, const float *grad, float *grad_table,
+                          int64_t threads) {
+    struct lookup_gradient a = {n, width, taps, f, chars, where, grad, grad_table};
+    parallel(lookup_gradient_part, &a, f, n * f * taps, threads);
+}
+
+int elmo_native_version(void) { return 2; }
