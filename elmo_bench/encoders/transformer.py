@@ -118,6 +118,10 @@ class Transformer(nn.Module):
     for a setting that it does not have.
     """
 
+    # It lays out what the model reads on the host, and moves that: `encode` leaves it to it, so
+    # that the host need not wait for the batch before.
+    moves_inputs = True
+
     def __init__(
         self,
         *,
@@ -396,7 +400,7 @@ class Transformer(nn.Module):
     def _parts(self, inputs: Pieces, device: torch.device) -> Iterator[Part]:
         """What the model reads at once, shortest windows first, so that there is little padding.
 
-        All is computed on the host, which waits for the device once, before the first part.
+        All is computed on the host, which waits for the device where the inputs are there, once.
         """
         ids, words, shares, homes, windows, _ = (tensor.cpu() for tensor in inputs)
         starts, ends = windows.unbind(-1)
