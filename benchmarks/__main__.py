@@ -81,7 +81,7 @@ def main() -> None:
         "--device",
         choices=("cpu", "cuda"),
         default="cpu",
-        help="what the group bilm runs on (default: cpu)",
+        help="what the models run on (default: cpu)",
     )
     parser.add_argument(
         "--cpu-time",

@@ -24,7 +24,7 @@ from elmo_bench.elmo import Elmo
 from elmo_bench.encoders import LayerStore, build_store, load_encoder
 from elmo_bench.encoders.bilm import BiLm
 
-from .tasks import step
+from .tasks import step, there
 from .timing import CONF, Comparison, Setting, seconds
 
 RUNS, EPOCHS = 30, 10
@@ -51,7 +51,7 @@ def compare(setting: Setting) -> Iterator[Comparison]:
             "config",
             [
                 *settings,
-                "trainer=cpu",
+                "trainer=gpu" if setting.device == "cuda" else "trainer=cpu",
                 f"cache_dir={setting.scratch}",
                 f"run_dir={setting.scratch}",
             ],
@@ -60,6 +60,7 @@ def compare(setting: Setting) -> Iterator[Comparison]:
     data.vocab, _ = build.vocab(cfg, data)
     for name in ("books", *setting.sizes):
         bilm: Any = load_encoder("books") if name == "books" else setting.bilm(name)
+        bilm.to(setting.device)
         yield from _of(f"{cfg.data.name}, biLM {name}", bilm, cfg, data, setting)
 
 
@@ -106,7 +107,9 @@ def _epoch(
     """Training on the batches, which are made on the way."""
     torch.manual_seed(0)
     elmo = Elmo(bilm, dropout=cfg.elmo.dropout, l2=cfg.elmo.l2)
+    device = torch.device(build.device(cfg))
     module = build.module(cfg, build.model(cfg, data.vocab, {}, elmo), data.vocab).train()  # type: ignore[arg-type]
+    module.to(device)
     optimizer, data.store, data.prepare = (
         module.configure_optimizers()["optimizer"],
         store,
@@ -116,6 +119,6 @@ def _epoch(
 
     def train() -> None:
         for batch in numbers:
-            step(module, optimizer, collate(batch).batch)
+            step(module, optimizer, there(data, collate(batch), device))
 
     return train

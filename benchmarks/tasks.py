@@ -1,5 +1,5 @@
 """Each task's training step on the generated corpus, batches made on the way: without ELMo, with a
-store, without one.
+store, without one; on a GPU also with the layers there, and in bf16-mixed.
 """
 
 from collections.abc import Callable, Iterator
@@ -8,9 +8,11 @@ from typing import Any
 
 import torch
 from hydra import compose, initialize_config_dir
+from lightning_fabric.utilities import move_data_to_device
 from omegaconf import DictConfig
 
 from elmo_bench import build
+from elmo_bench.data import Numbered, TaskData
 from elmo_bench.module import TaskModule
 
 from .timing import CONF, Comparison, Setting
@@ -20,11 +22,17 @@ MEANS = {
     "mini, from the store": [],
     "mini, run on each batch": ["elmo.cache=off"],
 }
+ON_A_GPU = {
+    "mini, on the GPU": ["elmo.cache=device"],
+    "mini, on the GPU, bf16-mixed": ["elmo.cache=device", "trainer.precision=bf16-mixed"],
+}
 
 
 def compare(setting: Setting) -> Iterator[Comparison]:
     """A comparison for each task; a call makes some steps."""
     steps, stories = (1, 20) if setting.quick else (10, 200)
+    all_means = MEANS | ON_A_GPU if setting.device == "cuda" else MEANS
+    trainer = "trainer=gpu" if setting.device == "cuda" else "trainer=cpu"
     for task in sorted(path.stem for path in (CONF / "task").glob("*.yaml")):
         settings = [
             f"task={task}",
@@ -32,11 +40,11 @@ def compare(setting: Setting) -> Iterator[Comparison]:
             f"cache_dir={setting.scratch}",
             f"run_dir={setting.scratch}",
         ]
-        settings += ["trainer=cpu", "fit.batch_size=4"] if setting.quick else ["trainer=cpu"]
+        settings += [trainer, "fit.batch_size=4"] if setting.quick else [trainer]
         with initialize_config_dir(str(CONF), version_base="1.3"):
             means = {
                 name: _trainer(compose("config", [*settings, *more]), steps)
-                for name, more in MEANS.items()
+                for name, more in all_means.items()
             }
         yield Comparison(f"{task}, training", means, steps, "steps")
 
@@ -45,19 +53,35 @@ def _trainer(cfg: DictConfig, steps: int) -> Callable[[], None]:
     torch.manual_seed(cfg.seed)
     elmo, data = build.elmo(cfg), build.data(cfg)
     data.vocab, vectors = build.vocab(cfg, data)
-    module = build.module(cfg, build.model(cfg, data.vocab, vectors, elmo), data.vocab).train()
-    data.store = build.store(cfg, elmo, data)
+    model = build.model(cfg, data.vocab, vectors, elmo)
+    data.store, device = build.store(cfg, elmo, data), torch.device(build.device(cfg))
+    data.prepare = elmo.prepare
+    if cfg.elmo.cache == "device":  # `auto` would have them there as well
+        data.device_layers = build.device_layers(cfg, data.store, device)
+    module = build.module(cfg, model, data.vocab).train().to(device)
     loader, optimizer = data.train_dataloader(), module.configure_optimizers()["optimizer"]
 
     def train() -> None:
         for numbered in islice(loader, steps):
-            step(module, optimizer, numbered.batch)
+            batch = there(data, numbered, device)
+            step(module, optimizer, batch, bf16=cfg.trainer.precision == "bf16-mixed")
 
     return train
 
 
-def step(module: TaskModule, optimizer: torch.optim.Optimizer, batch: Any) -> None:
+def there(data: TaskData, numbered: Numbered, device: torch.device) -> Any:
+    """A batch as Lightning brings it to the device."""
+    if device.type == "cpu":
+        return numbered.batch
+    return data.on_after_batch_transfer(move_data_to_device(numbered, device), 0).batch
+
+
+def step(
+    module: TaskModule, optimizer: torch.optim.Optimizer, batch: Any, *, bf16: bool = False
+) -> None:
     """What training does with a batch, without Lightning's own part."""
     optimizer.zero_grad()
-    (module.model.loss(module.model(batch), batch) + module.elmo.penalty()).backward()
+    with torch.autocast(module.device.type, torch.bfloat16, bf16):
+        loss = module.model.loss(module.model(batch), batch) + module.elmo.penalty()
+    loss.backward()
     optimizer.step()

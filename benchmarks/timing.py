@@ -30,7 +30,7 @@ class Setting:
     batch_size: int
     scratch: Path
     peers: Path | None  # where AllenNLP's wheel is unpacked
-    device: str = "cpu"  # of the group `bilm`
+    device: str = "cpu"  # what runs there
     simple_elmo: Path | None = None  # an interpreter that has it
 
     def bilm(self, size: str) -> BiLm:
