@@ -54,7 +54,8 @@ SHARE = 0.5  # of the free disk, that a store may take
 IsWorth = Callable[[Sequence[Sequence[str]], Sequence[int], Path, str], bool]
 VERSION = "v2"
 HEADER, KEYS, STARTS, ASIDE = "store.json", "keys.bin", "starts.bin", ".damaged"
-GPU_TOKENS = 1 << 15  # of a batch that a GPU computes, with padding
+# Of a batch that a GPU computes, with padding; and of its layers, of which it holds two or three.
+GPU_TOKENS, GPU_BYTES = 1 << 15, 1 << 30
 COPIED = 1 << 15  # rows that go to a device at once
 BLOCK, THREADS = 1 << 20, 4  # of a checksum; two cores read 3.9 GB a second so, one core 3.0
 
@@ -321,7 +322,14 @@ def _complete(
     ]
     with Progress(*columns) as progress:
         bar = progress.add_task("encoder", total=count)
-        write(store, encoder, sentences, layers, dtype, partial(progress.advance, bar))
+        empty = write(store, encoder, sentences, layers, dtype, partial(progress.advance, bar))
+    if empty:
+        log.info(
+            "the encoder gives zeros for %s of %s words, such as %s",
+            f"{len(empty):,}",
+            f"{count:,}",
+            ", ".join(repr(word) for word in dict.fromkeys(empty[:5])),
+        )
     return True
 
 
@@ -499,10 +507,11 @@ def write(
     layers: Sequence[int],
     dtype: str,
     advance: Callable[[int], object] = lambda tokens: None,
-) -> None:
+) -> list[str]:
     """Compute in a scratch folder, move the files, and only then name them in the header; `advance`
-    is told the tokens of each batch.
+    is told the tokens of each batch. The words that the encoder has nothing but zeros for.
     """
+    empty: list[str] = []
     folder, keys = store.folder, sorted(sentences)
     ordered = [sentences[key] for key in keys]
     ends = np.array([*itertools.accumulate(map(len, ordered))], dtype=np.int64)
@@ -519,7 +528,7 @@ def write(
         if layers:
             paths = [part / _layer_file(layer) for layer in layers]
             begun = time.perf_counter()
-            _write_layers(encoder, ordered, starts, layers, paths, dtype, advance)
+            empty = _write_layers(encoder, ordered, starts, layers, paths, dtype, advance)
             seconds = {"seconds": time.perf_counter() - begun}
             shape = [int(ends[-1]), encoder.dim]
             files |= {path.name: _about(path, shape, np.dtype(dtype)) | seconds for path in paths}
@@ -531,6 +540,7 @@ def write(
     for path in folder.glob("*.bin"):  # of a header that was damaged, or of a killed run
         if path.name not in store.files:
             _remove(path)
+    return empty
 
 
 def _write_layers(
@@ -541,15 +551,15 @@ def _write_layers(
     paths: Sequence[Path],
     dtype: str,
     advance: Callable[[int], object],
-) -> None:
-    """Write a file for each layer; sentence k begins at row `starts[k]`.
+) -> list[str]:
+    """Write a file for each layer; sentence k begins at row `starts[k]`. The words that have zeros.
 
     A thread writes a batch while the next one is computed. Not through a memory map: where the disk
     is full, that ends the process without a word.
     """
     count = sum(map(len, sentences))
     row = encoder.dim * np.dtype(dtype).itemsize
-    empty: list[str] = []  # the words that the encoder has nothing for
+    empty: list[str] = []
     with ExitStack() as stack:
         files = [stack.enter_context(path.open("wb")) for path in paths]
         for file in files:
@@ -561,7 +571,7 @@ def _write_layers(
             if writing is not None:
                 empty.extend(writing.result())
 
-        tokens = GPU_TOKENS if device_of(encoder).type == "cuda" else BATCH_TOKENS
+        tokens = _batch_tokens(device_of(encoder), 4 * encoder.dim * len(layers))
         for numbers, vectors in encode_batches(encoder, sentences, layers, batch_tokens=tokens):
             batch = [sentences[number] for number in numbers]
             copy, wait = to_host(_narrowed(vectors, getattr(torch, dtype)))
@@ -570,13 +580,14 @@ def _write_layers(
             writing = writer.submit(_write_batch, files, at, batch, copy, wait, dtype)
             advance(sum(map(len, batch)))
         end_of_writing()
-    if empty:
-        log.info(
-            "the encoder gives zeros for %s of %s words, such as %s",
-            f"{len(empty):,}",
-            f"{count:,}",
-            ", ".join(repr(word) for word in dict.fromkeys(empty[:5])),
-        )
+    return empty
+
+
+def _batch_tokens(device: torch.device, size: int) -> int:
+    """How many tokens of so many bytes each are computed at once."""
+    if device.type != "cuda":
+        return BATCH_TOKENS
+    return max(BATCH_TOKENS, min(GPU_TOKENS, GPU_BYTES // size))
 
 
 def _narrowed(vectors: Tensor, dtype: torch.dtype) -> Tensor:

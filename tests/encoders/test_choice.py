@@ -1,5 +1,5 @@
 """Whether layers are kept or computed for every batch: by the times of one batch, and with the same
-figures either way.
+layers either way.
 """
 
 import time
@@ -7,10 +7,10 @@ import time
 import pytest
 import torch
 
+from elmo_bench import build
 from elmo_bench.encoders import build_store, choice, is_kept
 from elmo_bench.encoders.choice import LEAST, Seconds
 from elmo_bench.encoders.static import WordVectors
-from elmo_bench.jobs.train import train
 
 WORDS = [f"w{number}" for number in range(50)]
 SENTENCES = [[f"{number}", *WORDS[: number % 7]] for number in range(LEAST)]
@@ -52,15 +52,17 @@ def test_the_smaller_time(monkeypatch, tmp_path, caplog, seconds, epochs, kept):
     assert f"elmo.cache=auto: {choice_made}: once " in caplog.text
 
 
-def test_what_is_measured(tmp_path):
+def test_what_is_measured(tmp_path, caplog):
     """Cheap vectors are not worth a file for one epoch, slow ones are for three; measuring takes
     few batches and leaves nothing.
     """
+    caplog.set_level("INFO")
     slow = vectors(Slow)
     assert is_kept(slow, 3 * TOKENS, SENTENCES, [0], tmp_path, "float32")
     assert slow.calls == 3  # one to warm up, one to be timed, one to be written
     assert not is_kept(vectors(), TOKENS, SENTENCES, [0], tmp_path, "float32")
     assert not [*tmp_path.iterdir()]
+    assert len(caplog.messages) == 2  # what was chosen, and nothing of what was measured
 
 
 def test_without_a_measurement(tmp_path):
@@ -90,13 +92,19 @@ def test_a_store_that_is_there_is_used(tmp_path):
     assert (layers, folder, dtype) == ([0], tmp_path, "float32")
 
 
-def test_the_figures_are_the_same(tiny, monkeypatch, tmp_path):
+@pytest.mark.parametrize("cache", ["auto", "device"])
+@pytest.mark.parametrize("seconds", [Seconds(1.0, 1.0, 0.0), Seconds(0.0, 1.0, 1.0)])
+def test_a_run(tiny, monkeypatch, tmp_path, cache, seconds):
+    """What is measured decides, unless a store is asked for; layers are the same either way."""
     monkeypatch.setattr(choice, "LEAST", 0)
-    figures = []
-    for seconds in (Seconds(1.0, 1.0, 0.0), Seconds(0.0, 1.0, 1.0)):
-        monkeypatch.setattr(choice, "measure", lambda *_, seconds=seconds: seconds)
-        cfg = tiny(f"cache_dir={tmp_path}/{seconds.read}")
-        figures.append(train(cfg))
-        folders = [p for p in tmp_path.glob(f"{seconds.read}/layers/*") if p.is_dir()]
-        assert len(folders) == (seconds.read == 0)
-    assert figures[0] == pytest.approx(figures[1], abs=1e-4)
+    monkeypatch.setattr(choice, "measure", lambda *_: seconds)
+    cfg = tiny(f"cache_dir={tmp_path}/cache", f"elmo.cache={cache}")
+    elmo, data = build.elmo(cfg), build.data(cfg)
+    store = build.store(cfg, elmo, data)
+    assert (store is not None) is (cache == "device" or seconds.compute > 0)
+    if store is not None:
+        sentences = data.all_sentences[:5]
+        mask = torch.arange(max(map(len, sentences))) < torch.tensor([[len(s)] for s in sentences])
+        computed = elmo.encoder(elmo.encoder.prepare(sentences)).detach()
+        torch.testing.assert_close(store(sentences, mask), computed, rtol=0, atol=1e-5)
+        store.close()

@@ -427,7 +427,7 @@ def full_disk():
 def test_a_disk_that_is_full(bilm, tmp_path, caplog, monkeypatch, full_disk, can_reserve):
     if not can_reserve:
         monkeypatch.delattr(os, "posix_fallocate")
-    assert build_store(bilm, [["word"] * 5000], [2], tmp_path) is None
+    assert build_store(bilm, [["word"] * 50 + [f"{n}"] for n in range(100)], [2], tmp_path) is None
     assert "v2-" in caplog.text
     assert "cannot be written or read (File too large): the encoder runs on" in caplog.text
     assert not [path for path in tmp_path.rglob("*") if path.suffix != ".lock"]
