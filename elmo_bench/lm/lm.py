@@ -9,7 +9,7 @@ Axes: B batch, T tokens, C characters, P one direction, V vocabulary, U differen
 """
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 import torch
@@ -67,6 +67,20 @@ class LanguageModel(nn.Module):
         x = self.bilm.token_encoder(frames[None])[0][inputs]
         outputs, after = self.bilm.run(self.directions.index(direction), x, None, state)
         return F.dropout(outputs[-1], self.bilm.dropout, self.training), after
+
+    def tops(
+        self,
+        frames: Sequence[Int[Tensor, "_ C"]],
+        inputs: Sequence[Int[Tensor, "B T"]],
+        state: State,
+    ) -> Iterator[tuple[Float[Tensor, "B T P"], State]]:
+        """`top` of every direction, each with a window of its own; on a GPU, all at once."""
+        x = [
+            self.bilm.token_encoder(types[None])[0][rows]
+            for types, rows in zip(frames, inputs, strict=True)
+        ]
+        for outputs, after in self.bilm.run_directions(x, None, state):
+            yield F.dropout(outputs[-1], self.bilm.dropout, self.training), after
 
     def loss(
         self,

@@ -146,8 +146,9 @@ class _Sampled(torch.autograd.Function):
         for start in range(0, len(x), size):
             part = slice(start, start + size)
             scores = (x_low[part] @ weight_low.T).to(bias.dtype).add_(bias)
-            hit = (hits[part] >= 0).nonzero()[:, 0]
-            scores[hit, hits[part][hit]] = -math.inf
+            column = hits[part].clamp(min=0)[:, None]
+            score = scores.gather(1, column).masked_fill_(hits[part][:, None] >= 0, -math.inf)
+            scores.scatter_(1, column, score)  # without asking a GPU where the hits are
             highest = torch.maximum(scores.amax(1), right[part])
             own, shares = (right[part] - highest).exp(), scores.sub_(highest[:, None]).exp_()
             total = shares.sum(1) + own

@@ -23,6 +23,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from elmo_bench.encoders.bilm import DIRECTIONS, State
+from elmo_bench.encoders.bilm.graphs import Graphs
 
 from .corpus import NO_TARGET, Corpus
 from .lm import LanguageModel
@@ -101,6 +102,8 @@ class Trainer:
             self.num_steps = min(self.num_steps, settings.max_steps)
         self.step, self.stop = 0, False
         self.device = model.softmax.weight.device
+        if self.device.type == "cuda":
+            model.bilm.graphs = Graphs()
         self.state = self._zero_state()
         self._mine = slice(
             *(settings.batch_size * k // self.num_processes for k in (self.rank, self.rank + 1))
@@ -156,15 +159,16 @@ class Trainer:
             ]
         )
         norm = nn.utils.clip_grad_norm_(self._parameters(), self.settings.gradient_clip)
-        if not torch.isfinite(report[0] + norm):
+        # Read at once, for each value would wait for the device.
+        total, stop, length = torch.stack([*report, norm]).tolist()
+        if not math.isfinite(total + length):
             raise FloatingPointError(
-                f"step {self.step + 1}: the loss is {report[0].item()}, its gradient's norm "
-                f"{norm.item()}; "
+                f"step {self.step + 1}: the loss is {total}, its gradient's norm {length}; "
                 f"try a lower lr than {self.settings.lr}"
             )
         self._update()
         self.step += 1
-        return Step(report[0].item(), windows[0][0].size, bool(report[1] > 0))
+        return Step(total, windows[0][0].size, stop > 0)
 
     def _losses(self, windows: Sequence[Window]) -> list[Tensor]:
         """Each direction's mean loss, of which this process has a part; the state goes on."""
@@ -173,13 +177,17 @@ class Trainer:
         wanted = [self._numbers[targets] for _, targets in windows]  # of all processes
         chosen = self._gather(wanted) if self.settings.samples else [None] * len(wanted)
         losses, after = [], []
-        steps = zip(self.model.directions, windows, wanted, chosen, strict=True)
-        for direction, (inputs, _), targets, among in steps:
-            with torch.autocast(self.device.type, torch.bfloat16, enabled=self.settings.bf16):
-                top, now = self._top(direction, inputs[self._mine])
+        with torch.autocast(
+            self.device.type,
+            torch.bfloat16,
+            enabled=self.settings.bf16,
+            cache_enabled=False,  # else both directions' gradients of a weight add up in bfloat16
+        ):
+            tops = self._tops([inputs[self._mine] for inputs, _ in windows])
+            for (top, now), targets, among in zip(tops, wanted, chosen, strict=True):
                 loss = self._loss(top, targets, among)
-            losses.append(loss / int((targets != NO_TARGET).sum()))
-            after.append(now)
+                losses.append(loss / int((targets != NO_TARGET).sum()))
+                after.append(now)
         self.state = State(*(torch.stack(parts).detach() for parts in zip(*after, strict=True)))
         return losses
 
@@ -214,16 +222,18 @@ class Trainer:
         rows[self._mine] = True
         mine = chosen.of(torch.from_numpy(rows[here])).to(self.device)
         weight, bias = self._gathered
-        return sampled_loss(
-            top[torch.from_numpy(here[self._mine]).to(self.device)], weight, bias, mine
-        )
+        tokens = torch.from_numpy(np.flatnonzero(here[self._mine])).to(self.device)
+        return sampled_loss(top.flatten(0, 1)[tokens], weight, bias, mine)
 
-    def _top(self, direction: str, inputs: np.ndarray) -> tuple[Tensor, State]:
-        """The top layer of a window; each word type is encoded once."""
-        types, places = np.unique(inputs, return_inverse=True)
-        arrays = self._frames[types].astype(np.int64), places.reshape(inputs.shape)
-        frames, rows = (torch.from_numpy(array).to(self.device) for array in arrays)
-        return self.model.top(direction, frames, rows, self.state)
+    def _tops(self, windows: Sequence[np.ndarray]) -> Iterator[tuple[Tensor, State]]:
+        """The top layer of each direction's window; a direction's word types are encoded once."""
+        frames: list[Tensor] = []
+        rows: list[Tensor] = []
+        for inputs in windows:
+            types, places = np.unique(inputs, return_inverse=True)
+            frames.append(torch.from_numpy(self._frames[types].astype(np.int64)).to(self.device))
+            rows.append(torch.from_numpy(places.reshape(inputs.shape)).to(self.device))
+        return self.model.tops(frames, rows, self.state)
 
     def _parameters(self) -> list[Tensor]:
         """What has a gradient in this step: of a sampled softmax, only the rows that it

@@ -31,10 +31,12 @@ from torch import Tensor, nn
 from . import bilm, stacked, step
 from .bilm import FORGET_BIAS, CharCnn, ProjectedLstm, State
 from .chars import PAD
+from .graphs import Graphs
 from .lookup import LookupCnn
 from .packed import PackedLinear, Snapshot
 from .scan import Scan
 from .stacked import Stacked, product_type
+from .stacked_scan import StackedScan
 
 CNN_TYPES = 256  # word types that go through the character CNN at a time
 KNOWN_TYPES = 1 << 15  # word types whose vectors are remembered
@@ -55,6 +57,8 @@ class BiLm(bilm.BiLm):
     # Whether it runs under autocast: the LSTMs' products in bfloat16, all else in float32.
     bf16 = False
     char_cnn = LookupCnn
+    # For training on windows of one shape on a GPU, by a loop such as `Graphs` asks for.
+    graphs: Graphs | None = None
     _packed: "Packed | Stacked | None" = None
 
     def read(
@@ -102,8 +106,10 @@ class BiLm(bilm.BiLm):
     ) -> Iterator[tuple[list[Float[Tensor, "B T P"]], State]]:
         if not _stacks(inputs[0].device) or (lengths := _lengths(inputs[0], mask)) is None:
             return super().run_directions(inputs, mask, state)
-        kept = self._pack(Stacked, *inputs, *state)
-        return stacked.run(self, kept, slice(None), torch.stack([*inputs]), lengths, state)
+        kept, x = self._pack(Stacked, *inputs, *state), torch.stack([*inputs])
+        graphs = self.graphs if mask is None and self._trains(x) else None
+        scan = graphs or StackedScan.apply
+        return stacked.run(self, kept, slice(None), x, lengths, state, scan)
 
     def run(
         self,
@@ -163,7 +169,8 @@ class BiLm(bilm.BiLm):
         return self._packed
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_packed"}
+        made = ("_packed", "graphs")
+        return {name: value for name, value in self.__dict__.items() if name not in made}
 
 
 class Packed:

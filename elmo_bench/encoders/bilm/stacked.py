@@ -12,7 +12,7 @@ Axes: R directions, B sentences, S places of a sentence, M places of all sentenc
 one step after the other, L layers, D biLM, P one direction.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 import numpy as np
@@ -101,13 +101,15 @@ def run(
     x: Float[Tensor, "R B S P"],
     lengths: Sequence[int],
     state: State,
+    scan: Callable[..., Read] = StackedScan.apply,
 ) -> Iterator[tuple[list[Float[Tensor, "B S P"]], State]]:
     """What `bilm.BiLm.run` gives for each of some directions, each with inputs of its own."""
     count, width = x.shape[1:3]
     order = Order(lengths, width, [False] * len(x), x.device)
     x = x.flatten(1, 2)
     outputs, states = [], []
-    for tokens, *after in _layers(model, stacked, directions, order.pick(x), order, state):
+    every = _layers(model, stacked, directions, order.pick(x), order, state, scan)
+    for tokens, *after in every:
         everywhere = torch.zeros_like(x).index_put((order.sides, order.places), tokens)
         outputs.append(everywhere.unflatten(1, (count, width)))
         states.append(after)
@@ -123,6 +125,7 @@ def _layers(
     x: Float[Tensor, "R N P"],
     order: Order,
     state: State,
+    scan: Callable[..., Read] = StackedScan.apply,
 ) -> Iterator[Read]:
     """Each layer's output, and its state, of the sentences in the order in which they came.
 
@@ -140,7 +143,7 @@ def _layers(
                 out, last_h, last_c = frozen(x, *before, weights, clips)
             else:
                 parameters = _parameters(model, directions, layer)
-                out, last_h, last_c = StackedScan.apply(x, *before, clips, dtype, *parameters)
+                out, last_h, last_c = scan(x, *before, clips, dtype, *parameters)
         out = out.to(c.dtype)
         if layer and model.options.skip_connections:
             out = x.add_(out) if stacked else x + out
