@@ -1,0 +1,93 @@
+"""The biLM on a GPU against its definition on a CPU; `pytest -m gpu`."""
+
+import copy
+
+import pytest
+import torch
+
+from elmo_bench.encoders.bilm import bilm, cell, fast, stacked
+from elmo_bench.encoders.bilm.graphs import Graphs
+from elmo_bench.encoders.bilm.stacked import Stacked
+from tests.encoders.bilm.test_fast import BATCH, CHARS, defined, frozen, random_state
+from tests.encoders.bilm.test_graphs import windows
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no GPU"),
+]
+
+
+@pytest.fixture(autouse=True)
+def _float32_is_float32():
+    with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
+        yield
+
+
+@pytest.mark.parametrize("changes", [{}, {"cell_size": 300}, {"directions": ("backward",)}])
+def test_every_layer_and_state(changes):
+    model = frozen(**changes)
+    state = random_state(model, len(BATCH))
+    layers, after = defined(model, CHARS, state)
+    model = model.to("cuda")
+    found, last = model.read(CHARS.cuda(), type(state)(*(part.cuda() for part in state)))
+    assert isinstance(model._packed, Stacked)
+    assert cell.fused(found) is not None, "the Triton kernels do not run"
+    torch.testing.assert_close(
+        (found, *last), (layers, *after), check_device=False, atol=1e-5, rtol=0
+    )
+
+
+def test_every_gradient():
+    model = frozen().train().requires_grad_(True)
+    there = copy.deepcopy(model).cuda()
+    plain = bilm.BiLm(model.options).train()
+    plain.load_state_dict(model.state_dict())
+    for each, chars in ((there, CHARS.cuda()), (plain, CHARS)):
+        layers, (h, c) = each.read(chars)
+        (layers.square().sum() + h.sum() + c.square().sum()).backward()
+    for (name, parameter), other in zip(there.named_parameters(), plain.parameters(), strict=True):
+        difference = (parameter.grad.cpu() - other.grad).norm() / other.grad.norm()
+        assert difference < 1e-5, name
+
+
+def test_bfloat16():
+    model = frozen(cell_clip=3.0, projection_clip=3.0)
+    expected = defined(model, CHARS)[0]
+    model = model.cuda()
+    model.bf16 = True
+    found = model.read(CHARS.cuda())[0].cpu()
+    assert found.dtype == torch.float32
+    for ours, exact in zip(found[1:], expected[1:], strict=True):
+        assert 0 < (ours - exact).norm() < 0.02 * exact.norm()
+
+
+def test_steps_do_not_wait():
+    """An error where the host would wait; the first forward compiles the kernels."""
+    model = frozen().cuda()
+    model.read(CHARS.cuda())
+    x, state = torch.randn(3, 7, 12, device="cuda"), model.zero_state(3)
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        stacked.read(model, model._pack(Stacked), x, [7, 2, 5], state)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+
+
+def test_graphs_have_the_same_gradients(monkeypatch):
+    """Three windows, between which the parameters change and the state goes on."""
+    model = frozen()
+    expected = windows(model, "cuda")
+    monkeypatch.setattr(fast.BiLm, "graphs", Graphs())
+    torch.testing.assert_close(windows(model, "cuda"), expected, atol=1e-6, rtol=1e-5)
+    assert len(fast.BiLm.graphs._graphs) == 2
+
+
+def test_64_sentences_of_5000_tokens():
+    """In 8 GB at the original size, beside nothing else."""
+    from benchmarks.timing import SIZES
+
+    model = fast.BiLm(SIZES["original"]).eval().requires_grad_(False).cuda()
+    chars = CHARS[:1, :1].expand(64, 5000, -1).cuda()
+    torch.cuda.reset_peak_memory_stats()
+    assert model.read(chars)[0].shape == (3, 64, 5000, 1024)
+    assert torch.cuda.max_memory_allocated() < 8e9
