@@ -23,7 +23,7 @@ from rich.table import Table
 from elmo_bench.sample import files
 from elmo_bench.text import read_sentences
 
-from . import bilm, counts, growth, heads, processes, store, sweep, tasks, transformers
+from . import bilm, counts, growth, heads, processes, starting, store, sweep, tasks, transformers
 from .timing import SIZES, Comparison, Setting, seconds
 
 GROUPS = {
@@ -35,6 +35,7 @@ GROUPS = {
     "tasks": tasks,
     "heads": heads,
     "processes": processes,
+    "starting": starting,
 }
 COUNTS = "counts"  # the group that takes no time
 WIDTH = 110
@@ -95,7 +96,7 @@ def main() -> None:
         parser.error(
             f"there is no group {', '.join(unknown)}: choose from {', '.join([COUNTS, *GROUPS])}"
         )
-    if chosen.cpu_time and (timed := {"growth", "sweep"} & {*groups}):
+    if chosen.cpu_time and (timed := {"growth", "starting", "sweep"} & {*groups}):
         parser.error(
             f"--cpu-time: {' and '.join(sorted(timed))} have clocks of their own; choose other "
             "groups"

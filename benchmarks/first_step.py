@@ -1,5 +1,5 @@
-"""Callbacks that say where a run's first training step would begin: `benchmarks.processes` and
-`benchmarks.starting` measure how soon that is.
+"""Callbacks that tell how soon a run's first training step would begin: for `benchmarks.processes`
+and `benchmarks.starting`.
 """
 
 import json
@@ -20,11 +20,17 @@ class Stop(Callback):
 
 
 class Note(Callback):
-    """Writes into the run's folder what its process has taken until then: seconds of CPU, and the
-    time of day.
+    """Writes `cpu.json` into the run's folder: seconds of CPU that its process had taken before the
+    first training step, and after the test.
     """
 
-    def on_train_batch_start(self, trainer: pl.Trainer, *_: Any) -> None:
-        path = Path(trainer.default_root_dir, "first_step.json")
-        if not path.exists():
-            path.write_text(json.dumps({"cpu": time.process_time(), "at": time.time()}))
+    def __init__(self) -> None:
+        self.first_step: float | None = None
+
+    def on_train_batch_start(self, *_: Any) -> None:
+        if self.first_step is None:
+            self.first_step = time.process_time()
+
+    def on_test_end(self, trainer: pl.Trainer, *_: Any) -> None:
+        facts = {"first_step": self.first_step, "tested": time.process_time()}
+        Path(trainer.default_root_dir, "cpu.json").write_text(json.dumps(facts), encoding="utf-8")

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import kills
+from benchmarks.__main__ import GROUPS
 
 ROOT = Path(__file__).parents[1]
 
@@ -26,7 +27,8 @@ def run(*arguments):
 def test_every_group(tmp_path):
     text = tmp_path / "text.txt"
     text.write_text("The old brewery opened in May .\nNobody came .\n" * 10)
-    done = run("--quick", "--text", str(text), "--json", str(tmp_path / "found.json"))
+    groups = [group for group in GROUPS if group != "starting"]  # whose sweeps take half a minute
+    done = run(*groups, "--quick", "--text", str(text), "--json", str(tmp_path / "found.json"))
     assert done.returncode == 0, done.stderr
     found = json.loads((tmp_path / "found.json").read_text())
     assert found["machine"]["batch_size"] == 8

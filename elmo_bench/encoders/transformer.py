@@ -35,6 +35,8 @@ from elmo_bench.checks import Count, one_of
 from .tensors import check_finite
 
 log = logging.getLogger(__name__)
+# What a sweep imports once for all its runs, and this file when it needs it.
+LATER = ("transformers.modeling_utils", "transformers.models.auto.modeling_auto")
 POOLINGS = ("first", "last", "mean")
 DTYPES = ("float32", "bfloat16", "float16")
 # Any other name would have transformers fetch a kernel from the hub, which is code.
