@@ -41,6 +41,9 @@ from .stacked_scan import StackedScan
 CNN_TYPES = 256  # word types that go through the character CNN at a time
 KNOWN_TYPES = 1 << 15  # word types whose vectors are remembered
 INPUT_ROWS = 512  # tokens whose input weights are multiplied at a time
+TYPES_PAY = (
+    1 << 20
+)  # numbers in a weight whose product is worth a search for rows that are the same
 STACKED_ON = ("cuda",)  # the types of devices on which `stacked.py` reads
 TYPES = 1 << 12  # word types that go through the character CNN at a time where none are remembered
 
@@ -228,6 +231,7 @@ class PackedLstm:
         size = len(projection)
         input_weight, state_weight = weight.split([weight.shape[1] - size, size], dim=1)
         self.from_input = PackedLinear(input_weight.to(dtype), bias)
+        self.types_pay = input_weight.numel() >= TYPES_PAY
         self.from_state = PackedLinear(state_weight.to(dtype))
         self.project = PackedLinear(projection.to(dtype))
         self.dtype, self.cell_clip, self.projection_clip = (
@@ -271,7 +275,7 @@ class PackedLstm:
         for _, steps in groupby(range(len(rows)), lambda t: ends[t] // INPUT_ROWS):
             sizes = [rows[t] for t in steps]
             tokens, x = x.split([sum(sizes), len(x) - sum(sizes)])
-            if types:
+            if types and self.types_pay:
                 distinct, numbers = tokens.unique(dim=0, return_inverse=True)
                 products = self.from_input(distinct)
                 yield from ((products, step) for step in numbers.split(sizes))

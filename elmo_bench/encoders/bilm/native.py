@@ -31,7 +31,7 @@ LIBRARY = _load()
 
 def takes(tensor: Tensor) -> bool:
     """Whether C can read it: dense, on a CPU."""
-    return tensor.device.type == "cpu" and tensor.is_contiguous()
+    return tensor.is_cpu and tensor.is_contiguous()
 
 
 def address(tensor: Tensor | None) -> int | None:

@@ -37,7 +37,7 @@ def forward(
     if native.LIBRARY and _fits(low, wide):
         native.LIBRARY.elmo_step_forward(
             *cell.shape,
-            *(address(tensor) for tensor in (product, inputs, rows, before, gates, cell, gated)),
+            *map(address, (product, inputs, rows, before, gates, cell, gated)),
             clip,
             product.dtype == torch.bfloat16,
             torch.get_num_threads(),
@@ -74,8 +74,8 @@ def backward(
     if native.LIBRARY and _fits(low, wide):
         native.LIBRARY.elmo_step_backward(
             *cell.shape,
-            *(address(tensor) for tensor in (gates, cell, before, grad_gated)),
-            *(address(tensor) for tensor in (grad_cell, grad_gates, gated, grad_bias)),
+            *map(address, (gates, cell, before, grad_gated)),
+            *map(address, (grad_cell, grad_gates, gated, grad_bias)),
             clip,
             gated.dtype == torch.bfloat16,
             torch.get_num_threads(),
@@ -106,8 +106,10 @@ def _tanh(x: Tensor) -> Tensor:
 def _fits(low: Sequence[Tensor], wide: Sequence[Tensor]) -> bool:
     """Whether C takes these: float32 and, all `low` ones alike, bfloat16; dense, on a CPU."""
     dtype = low[0].dtype
-    return (
-        dtype in (torch.float32, torch.bfloat16)
-        and all(tensor.dtype == dtype and native.takes(tensor) for tensor in low)
-        and all(tensor.dtype == torch.float32 and native.takes(tensor) for tensor in wide)
-    )
+    if dtype not in (torch.float32, torch.bfloat16):
+        return False
+    for tensors, wanted in ((low, dtype), (wide, torch.float32)):
+        for tensor in tensors:
+            if tensor.dtype != wanted or not native.takes(tensor):
+                return False
+    return True
