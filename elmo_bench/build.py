@@ -259,6 +259,8 @@ def store(cfg: DictConfig, elmo: Elmo, data: TaskData) -> LayerStore | None:
     if cfg.elmo.cache == "off" or not elmo.mixes or elmo.finetune or few_steps:
         return None
     folder = Path(cfg.cache_dir, "layers").expanduser()
+    # Random weights are this run's alone, and so would be what is chosen for them.
+    measures = cfg.elmo.cache == "auto" and is_pretrained(cfg)
     found = build_store(
         elmo.encoder.to(device(cfg)),
         data.all_sentences,
@@ -267,19 +269,10 @@ def store(cfg: DictConfig, elmo: Elmo, data: TaskData) -> LayerStore | None:
         dtype=cfg.elmo.cache_dtype,
         max_bytes=math.inf if limit is None else float(limit),
         keep=is_pretrained(cfg),
-        is_worth=partial(is_kept, elmo.encoder, _reads(cfg, data))
-        if cfg.elmo.cache == "auto"
-        else None,
+        is_worth=partial(is_kept, elmo.encoder) if measures else None,
     )
     elmo.encoder.cpu()
     return found
-
-
-def _reads(cfg: DictConfig, data: TaskData) -> int:
-    """How many tokens a run reads, at most: the best epoch is measured on dev and test again."""
-    tokens = {split: sum(map(len, data.sentences(split))) for split in data.examples}
-    training = tokens.get("train", 0) + tokens.get("dev", 0)
-    return cfg.fit.max_epochs * training + tokens.get("dev", 0) + tokens.get("test", 0)
 
 
 def device_layers(

@@ -1,10 +1,11 @@
 """Whether a frozen encoder's layers are kept on disk or computed for every batch: one batch is
-measured both ways.
+measured both ways, once, and what was chosen is kept for the runs to come.
 
-Either way the numbers are the same, but for their rounding to a store's type: where that is
-narrower than float32, layers are kept.
+Either way the numbers are the same, but for the rounding of a batch (1e-7) and of a store's type:
+where that is narrower than float32, layers are kept.
 """
 
+import json
 import logging
 import tempfile
 import time
@@ -14,48 +15,66 @@ from typing import Any, NamedTuple
 
 import torch
 
+from elmo_bench.files import atomic
+from elmo_bench.untrusted import read_json
+
 from .encode import device_of, encode_batches
 from .store import LayerStore, sentence_key, write
 
 log = logging.getLogger(__name__)
 BATCH = 32  # sentences that are measured
 LEAST = 200 * BATCH  # sentences: of fewer, measuring would be a good part of the work
+CLEARLY = 2.0  # times faster is reading, where layers are kept
+CHOICE = "choice.json"  # in the store's folder
 
 
 class Seconds(NamedTuple):
     """What a token takes."""
 
     compute: float  # by the encoder, for a batch
-    build: float  # by the encoder, and writing it to a store
     read: float  # from a store, to where the encoder is
 
 
 def is_kept(
     encoder: Any,
-    reads: int,
     sentences: Sequence[Sequence[str]],
     layers: Sequence[int],
     folder: Path,
     dtype: str,
 ) -> bool:
-    """Whether a store of these sentences, below `folder`, saves time where `reads` tokens are read
-    in all; so it is said in a line.
+    """Whether `folder` is to have a store of these sentences: where reading is clearly faster than
+    computing. How long building takes does not count, since all runs of a sweep share it.
 
-    Of few sentences layers are kept without a measurement.
+    What was chosen before is chosen again, so that no run's figures depend on a clock; else it is
+    said in a line and kept in `folder`. Layers of few sentences are kept without a measurement.
     """
     if len(sentences) < LEAST or dtype != "float32":
         return True
-    seconds = measure(encoder, sentences, layers, folder)
-    once = seconds.build * sum(map(len, sentences))
-    kept, anew = once + seconds.read * reads, seconds.compute * reads
-    log.info(
-        "elmo.cache=auto: %s: once %.1f s to compute them and %.1f s to read %s tokens, at most; "
-        "on every batch %.1f s (a token: %.1f µs to compute, %.1f to read)",
-        "the encoder's layers are kept" if kept <= anew else "the encoder runs on every batch",
-        *(once, seconds.read * reads, f"{reads:,}", anew),
-        *(1e6 * seconds.compute, 1e6 * seconds.read),
-    )
-    return kept <= anew
+    if (kept := _chosen(folder / CHOICE)) is not None:
+        said = "as an earlier run chose, by its times"
+    else:
+        seconds = measure(encoder, sentences, layers, folder)
+        kept = CLEARLY * seconds.read <= seconds.compute
+        compute, read = (1e6 * value for value in seconds)
+        said = f"a token takes {compute:.1f} µs to compute and {read:.1f} to read"
+        with atomic(folder / CHOICE) as part:
+            content = {"kept": kept, "compute": seconds.compute, "read": seconds.read}
+            part.write_text(json.dumps(content) + "\n", encoding="utf-8")
+    what = "the encoder's layers are kept" if kept else "the encoder runs on every batch"
+    log.info("elmo.cache=auto: %s (%s)", what, said)
+    return kept
+
+
+def _chosen(path: Path) -> bool | None:
+    """What an earlier run chose; None where none did, or its file is damaged."""
+    try:
+        kept = read_json(path).get("kept")
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        log.warning("%s: it is measured again", error)
+        return None
+    return kept if isinstance(kept, bool) else None
 
 
 def measure(
@@ -73,7 +92,7 @@ def measure(
     compute(warming)
     with tempfile.TemporaryDirectory(prefix=".", dir=folder) as name:
         store = LayerStore(Path(name), layers)
-        keyed = {sentence_key(sentence): sentence for sentence in batch}
+        write(store, encoder, {sentence_key(words): words for words in batch}, layers, "float32")
         lengths = torch.tensor([len(sentence) for sentence in batch])
         mask = torch.arange(int(lengths.max())) < lengths[:, None]
 
@@ -82,18 +101,20 @@ def measure(
             if vectors is not None:
                 vectors.to(device)
 
-        computing = _seconds(lambda: compute(batch), device)
-        building = _seconds(lambda: write(store, encoder, keyed, layers, "float32"), device)
         read()  # finds where the sentences are
-        reading = _seconds(read, device)
-    tokens = int(lengths.sum())
-    return Seconds(computing / tokens, building / tokens, reading / tokens)
+        tokens = int(lengths.sum())
+        return Seconds(
+            _seconds(lambda: compute(batch), device) / tokens, _seconds(read, device) / tokens
+        )
 
 
 def _seconds(call: Callable[[], object], device: torch.device) -> float:
-    """The device's work included."""
-    begun = time.perf_counter()
-    call()
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-    return time.perf_counter() - begun
+    """The least of three times, the device's work included."""
+    times = []
+    for _ in range(3):
+        begun = time.perf_counter()
+        call()
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+        times.append(time.perf_counter() - begun)
+    return min(times)

@@ -50,7 +50,7 @@ from .encode import BATCH_TOKENS, device_of, encode_batches, to_host
 log = logging.getLogger(__name__)
 KEY_BYTES = 16
 SHARE = 0.5  # of the free disk, that a store may take
-# Of sentences, layers, the stores' folder and type: whether to keep these layers there.
+# Of sentences, layers, the store's folder and type: whether to keep these layers there.
 IsWorth = Callable[[Sequence[Sequence[str]], Sequence[int], Path, str], bool]
 VERSION = "v2"
 HEADER, KEYS, STARTS, ASIDE = "store.json", "keys.bin", "starts.bin", ".damaged"
@@ -287,7 +287,7 @@ def _complete(
     """
     folder, count = store.folder.parent, sum(map(len, sentences.values()))
     layers = [layer for layer in store.layers if _layer_file(layer) in store.missing]
-    if layers and is_worth and not is_worth([*sentences.values()], layers, folder, dtype):
+    if layers and is_worth and not is_worth([*sentences.values()], layers, store.folder, dtype):
         return False
     size = count * len(layers) * encoder.dim * np.dtype(dtype).itemsize
     if not _make_room(size, store.folder, max_bytes):
