@@ -5,8 +5,9 @@ Axes: B batch, T tokens, C characters, P one direction.
 """
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import cycle, islice
 from pathlib import Path
 from unittest.mock import patch
 
@@ -15,8 +16,10 @@ import torch
 from torch import Tensor, nn
 
 from elmo_bench.encoders.bilm import BiLm, bilm, char_ids, fast
+from elmo_bench.encoders.bilm.graphs import Graphs
 from elmo_bench.encoders.bilm.packed import PackedLinear
 from elmo_bench.lm import LanguageModel
+from elmo_bench.precision import settle
 
 from . import allennlp, simple_elmo_peer
 from .timing import SIZES, Comparison, Setting
@@ -25,25 +28,43 @@ TOLERANCE = 1e-5
 
 
 def compare(setting: Setting) -> Iterator[Comparison]:
-    """For each size: forward, char CNN, training."""
-    batch = setting.sentences[: setting.batch_size]
+    """For each size: forward, char CNN or building a store, training."""
+    on_gpu = setting.device == "cuda"
+    if on_gpu:
+        settle(tf32=False, deterministic=False)
+        batch: Sequence[Sequence[str]] = _even(setting.sentences, 64, 25)
+        windows = _even(setting.sentences, 128, 20)
+    else:
+        batch = setting.sentences[: setting.batch_size]
+        windows = _even([[sentence[0]] for sentence in batch], len(batch), max(map(len, batch)))
     chars, tokens = char_ids(batch).to(setting.device), sum(map(len, batch))
     for size in setting.sizes:
         yield Comparison(f"biLM {size}, forward", _forward(setting, size, chars), tokens, "tokens")
-        if setting.device == "cpu":  # where ours is another
+        if on_gpu:
+            many = _even(setting.sentences, 1024, 25)
+            yield Comparison(
+                f"biLM {size}, building a store",
+                _building(setting, size, char_ids(many).to(setting.device)),
+                sum(map(len, many)),
+                "tokens",
+            )
+        else:
             yield Comparison(
                 f"biLM {size}, char CNN", _characters(setting, size, chars), tokens, "tokens"
             )
-        steps = max(map(len, batch))
-        full = char_ids(
-            [[batch[(row + t) % len(batch)][0] for t in range(steps)] for row in range(len(batch))]
-        )
+        full = char_ids(windows).to(setting.device)
         yield Comparison(
             f"biLM {size}, training step",
-            _training(setting, size, full.to(setting.device)),
+            _training(setting, size, full),
             full[..., 0].numel(),
             "tokens",
         )
+
+
+def _even(sentences: Sequence[Sequence[str]], count: int, length: int) -> list[list[str]]:
+    """So many sentences of one length, of a text's words one after the other."""
+    words = cycle(word for sentence in sentences for word in sentence)
+    return [list(islice(words, length)) for _ in range(count)]
 
 
 def plain(model: BiLm) -> bilm.BiLm:
@@ -63,10 +84,19 @@ def _forward(setting: Setting, size: str, chars: Tensor) -> dict[str, Callable[[
     defined = plain(model)
     lstms, x = _torch_lstms(setting, size, chars)
 
-    means: dict[str, Callable[[], object]] = {
-        "ours, no word type known": patch.object(fast, "KNOWN_TYPES", 0)(lambda: model.read(chars)),
-        "ours, all word types known": lambda: model.read(chars),
-        "ours, all word types known, bfloat16": lambda: near.read(chars),
+    if setting.device == "cuda":  # no table of word types
+        means: dict[str, Callable[[], object]] = {
+            "ours": lambda: model.read(chars),
+            "ours, bfloat16": lambda: near.read(chars),
+        }
+    else:
+        unknown = patch.object(fast, "KNOWN_TYPES", 0)(lambda: model.read(chars))
+        means = {
+            "ours, no word type known": unknown,
+            "ours, all word types known": lambda: model.read(chars),
+            "ours, all word types known, bfloat16": lambda: near.read(chars),
+        }
+    means |= {
         "definition": lambda: defined.read(chars),
         "nn.LSTM(proj_size), no char CNN, no clips": lambda: [lstm(x) for lstm in lstms],
         "limit: the LSTMs' products, packed": _products(setting, size, chars),
@@ -136,6 +166,30 @@ def _products(setting: Setting, size: str, chars: Tensor) -> Callable[[], object
     return lambda: [(gates(x), project(gated)) for _ in range(steps)]
 
 
+def _building(setting: Setting, size: str, chars: Tensor) -> dict[str, Callable[[], object]]:
+    """A large batch in bfloat16, and the LSTMs' products as fast as they can be: of all steps at
+    once.
+    """
+    model = setting.bilm(size).to(setting.device)
+    model.bf16 = True
+    options, tokens = SIZES[size], len(chars) * (chars.shape[1] + 2)
+    cell, projection = options.cell_size, options.projection_size
+    randn = partial(torch.randn, device=setting.device, dtype=torch.bfloat16)
+    x, weight = randn(2, tokens, 2 * projection), randn(2, 4 * cell, 2 * projection)
+    gated, projection_weight = randn(2, tokens, cell), randn(2, projection, cell)
+
+    def products() -> None:
+        for _ in range(options.num_layers):
+            x @ weight.mT
+            gated @ projection_weight.mT
+
+    means = {
+        "ours, bfloat16": lambda: model.read(chars),
+        "limit: the LSTMs' products, all steps at once": products,
+    }
+    return {name: _no_gradient(call) for name, call in means.items()}
+
+
 def _characters(setting: Setting, size: str, chars: Tensor) -> dict[str, Callable[[], object]]:
     model = setting.bilm(size)
     types, defined = fast.WordTypes(model.token_encoder), plain(model)
@@ -162,11 +216,13 @@ def _training(setting: Setting, size: str, chars: Tensor) -> dict[str, Callable[
     defined = bilm.BiLm(model.options).to(setting.device).train()
     everywhere = torch.ones(chars.shape[:2], dtype=torch.bool, device=setting.device)
 
+    if setting.device == "cuda":
+        model.graphs = Graphs()
+
     def ours() -> None:
-        sum(
-            language_model.top(direction, types, inputs, state)[0].sum()
-            for direction in language_model.directions
-        ).backward()  # type: ignore
+        model.zero_grad()
+        tops = language_model.tops([types] * 2, [inputs] * 2, state)
+        sum(top.sum() for top, _ in tops).backward()  # type: ignore
 
     def definition() -> None:
         x = defined.token_encoder(chars)
@@ -182,6 +238,10 @@ def _training(setting: Setting, size: str, chars: Tensor) -> dict[str, Callable[
             lstm(x)[0].sum() for lstm in lstms
         ).backward(),  # type: ignore
     }
+    if setting.device == "cuda":
+        near = torch.autocast("cuda", torch.bfloat16)
+        names = "ours", "nn.LSTM(proj_size), no char CNN, no clips"
+        means |= {f"{name}, bfloat16": near(means[name]) for name in names}
     if setting.peers:
         peer = allennlp.load(setting.peers, setting.bilm(size), setting.scratch, train=True)
         peer = peer.to(setting.device)
