@@ -163,17 +163,17 @@ def _read(
 
     `steps` are the products with each step's inputs, which kept cells turn into squashed gates.
     """
-    gated = outputs.new_empty(c.shape)
+    gated, state, projection = outputs.new_empty(c.shape), weights.state.mT, weights.projection.mT
     end = 0
     for z in steps:
         n = z.shape[1]
         start, end = end, end + n
         before, after = c[:, :n], c[:, :n] if cells is None else cells[:, start:end]
-        z.baddbmm_(h[:, :n], weights.state.mT)
+        z.baddbmm_(h[:, :n], state)
         cell.step(z, before, after, gated[:, :n], clips.cell, keep=cells is not None)
         # The next step's sentences are the first of these.
         h, c = outputs[:, start:end], after
-        torch.bmm(gated[:, :n], weights.projection.mT, out=h)
+        torch.bmm(gated[:, :n], projection, out=h)
         h.clamp_(-clips.projection, clips.projection)
 
 
