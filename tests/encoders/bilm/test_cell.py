@@ -9,7 +9,7 @@ import sys
 import pytest
 import torch
 
-from elmo_bench.encoders.bilm import cell
+from elmo_bench.encoders.bilm import bilm, cell, fast
 
 
 def made_up(size, dtype=torch.float32):
@@ -42,7 +42,21 @@ def test_gradient():
 
 
 def interpreted():
-    """Both kernels, in a process whose Triton interprets."""
+    """Both kernels, and a biLM's layers and gradients with them, in a process whose Triton
+    interprets.
+    """
+    from tests.encoders.bilm.test_fast import CHARS, assert_same, defined, frozen
+
+    fast.STACKED_ON = ("cpu",)
+    model = frozen(cell_size=37)
+    assert_same(model.read(CHARS), defined(model, CHARS))
+    model.train().requires_grad_(True)
+    plain = bilm.BiLm(model.options).train()
+    plain.load_state_dict(model.state_dict())
+    for each in (model, plain):
+        each.read(CHARS)[0].square().sum().backward()
+    for ours, theirs in zip(model.parameters(), plain.parameters(), strict=True):
+        assert (ours.grad - theirs.grad).norm() < 1e-4 * theirs.grad.norm()
     for size, dtype in ((1, torch.float32), (7, torch.bfloat16), (300, torch.float32)):
         found = []
         for fused in (cell.fused, lambda _: None):

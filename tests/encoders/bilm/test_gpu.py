@@ -49,7 +49,7 @@ def test_every_gradient():
         (layers.square().sum() + h.sum() + c.square().sum()).backward()
     for (name, parameter), other in zip(there.named_parameters(), plain.parameters(), strict=True):
         difference = (parameter.grad.cpu() - other.grad).norm() / other.grad.norm()
-        assert difference < 1e-5, name
+        assert difference < 1e-4, name
 
 
 def test_bfloat16():
