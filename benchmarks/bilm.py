@@ -25,6 +25,7 @@ from . import allennlp, simple_elmo_peer
 from .timing import SIZES, Comparison, Setting
 
 TOLERANCE = 1e-5
+STREAMS, UNROLL = 128, 20  # of a window of pretraining
 
 
 def compare(setting: Setting) -> Iterator[Comparison]:
@@ -59,6 +60,15 @@ def compare(setting: Setting) -> Iterator[Comparison]:
             full[..., 0].numel(),
             "tokens",
         )
+        if not on_gpu:  # where all windows are such
+            streams = setting.batch_size if setting.quick else STREAMS
+            full = char_ids(_even(setting.sentences, streams, UNROLL))
+            yield Comparison(
+                f"biLM {size}, training step, {streams} streams of {UNROLL} tokens",
+                _training(setting, size, full),
+                full[..., 0].numel(),
+                "tokens",
+            )
 
 
 def _even(sentences: Sequence[Sequence[str]], count: int, length: int) -> list[list[str]]:
@@ -238,10 +248,10 @@ def _training(setting: Setting, size: str, chars: Tensor) -> dict[str, Callable[
             lstm(x)[0].sum() for lstm in lstms
         ).backward(),  # type: ignore
     }
-    if setting.device == "cuda":
-        near = torch.autocast("cuda", torch.bfloat16)
-        names = "ours", "nn.LSTM(proj_size), no char CNN, no clips"
-        means |= {f"{name}, bfloat16": near(means[name]) for name in names}
+    near = torch.autocast(setting.device, torch.bfloat16)
+    for name in [*means] if setting.device == "cuda" else ["ours"]:
+        if name != "definition":
+            means[f"{name}, bfloat16"] = near(means[name])
     if setting.peers:
         peer = allennlp.load(setting.peers, setting.bilm(size), setting.scratch, train=True)
         peer = peer.to(setting.device)

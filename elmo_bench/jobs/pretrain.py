@@ -34,7 +34,7 @@ from rich.progress import (
 from elmo_bench import checkpoint_file
 from elmo_bench.build import check_cores, instantiate
 from elmo_bench.build import device as device_kind
-from elmo_bench.encoders.bilm import DIRECTIONS, BiLm, save
+from elmo_bench.encoders.bilm import DIRECTIONS, BiLm, save, warn_of_bfloat16
 from elmo_bench.files import atomic, remove_scratch, sole
 from elmo_bench.lm import (
     Corpus,
@@ -184,6 +184,8 @@ def build(cfg: DictConfig, corpus: Corpus, device: torch.device) -> Trainer:
         "sampled" if is_sampled else "full",
         f"{size(model):,}",
     )
+    if plan.bf16 and device.type == "cpu":
+        warn_of_bfloat16("pretrain.precision=bf16")
     optimizers = {kind: instantiate(cfg.bilm_optimizer[kind]) for kind in ("dense", "sparse")}
     return Trainer(model, corpus, plan, **optimizers)
 

@@ -1,6 +1,7 @@
 from .bilm import DIRECTIONS, Chars, Options, State
 from .chars import char_ids
 from .fast import BiLm
+from .packed import warn_of_bfloat16
 from .weights import in_folder, load, save, shipped
 
 __all__ = [
@@ -14,4 +15,5 @@ __all__ = [
     "load",
     "save",
     "shipped",
+    "warn_of_bfloat16",
 ]

@@ -33,7 +33,7 @@ from .bilm import FORGET_BIAS, CharCnn, ProjectedLstm, State
 from .chars import PAD
 from .graphs import Graphs
 from .lookup import LookupCnn
-from .packed import PackedLinear, Snapshot
+from .packed import PackedLinear, Snapshot, warn_of_bfloat16
 from .scan import Scan
 from .stacked import Stacked, product_type
 from .stacked_scan import StackedScan
@@ -180,6 +180,8 @@ class Packed:
     """A biLM's parameters as they were when this was made, and the word types that it has met."""
 
     def __init__(self, bilm: bilm.BiLm, dtype: torch.dtype) -> None:
+        if dtype == torch.bfloat16:
+            warn_of_bfloat16("encoder.precision=bfloat16 (or trainer.precision=bf16-mixed)")
         self.snapshot = Snapshot(bilm.parameters(), dtype)
         self.types = WordTypes(bilm.token_encoder)
         self.directions = [

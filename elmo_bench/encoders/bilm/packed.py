@@ -3,6 +3,9 @@
 Axes: N rows of a product, I and O the weight's two sides.
 """
 
+import functools
+import logging
+import platform
 from collections.abc import Iterable
 
 import torch
@@ -11,6 +14,34 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 LARGE = 1 << 17  # numbers in a weight that is worth packing
+log = logging.getLogger(__name__)
+
+
+@functools.cache
+def warn_of_bfloat16(setting: str) -> None:
+    """Say once where a setting asks a CPU for products in bfloat16 that it has no instructions for:
+    they are slower there than in float32.
+    """
+    if not multiplies_bfloat16():
+        log.warning(
+            "%s: this processor has no instructions for products in bfloat16, which are slower "
+            "here than in float32, and less exact; leave the setting out",
+            setting,
+        )
+
+
+def multiplies_bfloat16() -> bool:
+    """Whether the processor has instructions for products in bfloat16; yes where torch cannot
+    tell.
+    """
+    if platform.machine().lower() in ("x86_64", "amd64"):
+        checks = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")
+        known = [check for name in checks if (check := getattr(torch.cpu, name, None))]
+        return not known or any(check() for check in known)
+    try:
+        return torch.ops.mkldnn._is_mkldnn_bf16_supported()
+    except (AttributeError, RuntimeError):
+        return True
 
 
 class Snapshot:

@@ -267,3 +267,30 @@ def test_training_encodes_each_word_once():
     ]  # and the frame of no word
     for ours, theirs in zip(model.parameters(), plain.parameters(), strict=True):
         torch.testing.assert_close(ours.grad, theirs.grad, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("native", [False, True])
+def test_a_processor_without_bfloat16_is_told_once(monkeypatch, caplog, native):
+    packed.warn_of_bfloat16.cache_clear()
+    monkeypatch.setattr(packed, "multiplies_bfloat16", lambda: native)
+    model = BiLm(Options(8, 4, ((1, 2),))).eval().requires_grad_(False)
+    model.bf16 = True
+    for sentence in ("one", "two"):
+        model.read(char_ids([[sentence]]))
+    packed.warn_of_bfloat16.cache_clear()
+    told = [record.getMessage() for record in caplog.records]
+    assert len(told) == (not native)
+    assert native or "encoder.precision=bfloat16" in told[0]
+
+
+def test_whether_a_processor_has_bfloat16(monkeypatch):
+    """As torch says, of x86 and of others; yes where it says nothing."""
+    checks = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")
+    monkeypatch.setattr("platform.machine", lambda: "x86_64")
+    for answers, expected in (((False, False), False), ((True, False), True)):
+        for name, answer in zip(checks, answers, strict=True):
+            monkeypatch.setattr(torch.cpu, name, lambda answer=answer: answer, raising=False)
+        assert packed.multiplies_bfloat16() == expected
+    for name in checks:
+        monkeypatch.delattr(torch.cpu, name)
+    assert packed.multiplies_bfloat16()
