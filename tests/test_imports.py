@@ -221,9 +221,13 @@ def test_a_report_and_a_sweep_wait_neither_for_torch_nor_for_matplotlib():
 
 
 def test_a_run_waits_for_no_metrics_that_it_does_not_use():
-    """And whoever asks for them has them."""
+    """And whoever asks for them has them. Nor does an import touch a GPU: runs are forked after
+    it.
+    """
     code = (
-        "import sys; from elmo_bench import on_demand; on_demand.torchmetrics_in_parts(); "
+        "import sys, torch; from elmo_bench import on_demand; on_demand.torchmetrics_in_parts(); "
+        "asks = lambda *_: sys.exit('it asks for a GPU'); "
+        "torch.cuda.is_available = torch.cuda.device_count = torch.cuda._lazy_init = asks; "
         "import elmo_bench.jobs.train, torchmetrics; early = set(sys.modules); "
         "from torchmetrics.classification import MulticlassAccuracy; "
         "metric = torchmetrics.MeanMetric(); metric.update(2); metric.plot(); "

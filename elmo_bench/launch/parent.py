@@ -41,6 +41,7 @@ class End:
 
     def __call__(self) -> None:
         if os.getpid() != self.owner:  # a process that a run has forked ends as it likes
+            gc.unfreeze()
             return
         files = [each for each in gc.get_objects() if issubclass(type(each), IOBase)]
         for file in [sys.stdout, sys.stderr, *files]:
