@@ -25,11 +25,12 @@ class LookupCnn(CharCnn):
 
     def highest(self, chars: Int[Tensor, "N C"]) -> Float[Tensor, "N F"]:
         weight = self.embedding.weight
-        if native.LIBRARY is None or weight.dtype != torch.float32 or not native.takes(weight):
+        if not _reads(chars, weight) or torch.compiler.is_compiling():
             return super().highest(chars)
-        if not len(chars) or chars.min() < 0 or chars.max() >= len(weight):
+        widest = max(convolution.kernel_size[0] for convolution in self.convolutions)
+        if chars.shape[1] < widest or chars.min() < 0 or chars.max() >= len(weight):
             return super().highest(chars)  # which has words for it
-        chars = chars.contiguous()
+        chars = chars.long().contiguous()
         # No gradient goes to character 0, which is none.
         vectors = torch.cat([weight[:1].detach(), weight[1:]])
         highest = []
@@ -39,6 +40,12 @@ class LookupCnn(CharCnn):
                 table = (vectors @ filters.flatten(1)).view(len(vectors), *filters.shape[1:])
                 highest.append(_Lookup.apply(chars, table) + convolution.bias)
         return torch.cat(highest, -1)
+
+
+def _reads(chars: Tensor, weight: Tensor) -> bool:
+    """Whether the library was built, and there is something on a CPU for it to read."""
+    fit = weight.dtype == torch.float32 and native.takes(weight) and chars.is_cpu
+    return native.LIBRARY is not None and fit and len(chars) > 0
 
 
 class _Lookup(torch.autograd.Function):

@@ -54,3 +54,16 @@ def test_a_character_that_is_none_is_refused():
     _, cnn = pair()
     with pytest.raises(IndexError):
         cnn(torch.full((1, 1, 50), 262))
+
+
+def test_integers_of_other_sizes():
+    """C reads addresses: numbers half as wide would be others, and outside the table."""
+    _, cnn = pair()
+    chars = char_ids([["some", "words"]])
+    assert torch.equal(cnn(chars.int()), cnn(chars))
+
+
+def test_words_shorter_than_a_filter_are_refused():
+    for cnn in pair():
+        with pytest.raises(RuntimeError):
+            cnn(char_ids([["word"]])[..., :6])
