@@ -4,6 +4,7 @@ five for its gradient, takes one each.
 Axes: as in `stacked_scan.py`.
 """
 
+import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,13 +13,15 @@ from torch import Tensor
 
 from .stacked_scan import Clips, Read, StackedScan
 
+log = logging.getLogger(__name__)
+
 
 class Graphs:
     """`StackedScan.apply` for windows of one shape: the first of them is captured, then replayed.
 
     What a window leaves, gradients too, lies in memory that the next one overwrites: it has to be
     used, or copied, before. So this is for a loop that takes one window a step and sets gradients
-    to None, as `lm.Trainer` does.
+    to None, as `lm.Trainer` does. What cannot be captured runs as it is, with a warning.
     """
 
     def __init__(self) -> None:
@@ -48,6 +51,10 @@ class Graphs:
                 )
                 for tensor in (x, h, c)
             ]
-            graphed: Any = torch.cuda.make_graphed_callables(window, (*inputs, *parameters))
+            graphed: Any = window
+            try:
+                graphed = torch.cuda.make_graphed_callables(window, (*inputs, *parameters))
+            except RuntimeError as error:  # of memory, too
+                log.warning("the biLM trains without CUDA graphs, so slower: %s", error)
             self._graphs[key] = graphed
         return self._graphs[key](x, h, c, *parameters)

@@ -52,3 +52,17 @@ def test_a_graph_a_layer(monkeypatch):
             [torch.zeros(1, 2, 12)] * 2, None, model.zero_state(1)
         )
     assert len(captured) == 2
+
+
+def test_what_cannot_be_captured_runs_as_it_is(monkeypatch, caplog):
+    monkeypatch.setattr(fast, "STACKED_ON", ("cpu",))
+    model = frozen(torch.double)
+    expected = windows(model)
+
+    def refuse(window, samples):
+        raise RuntimeError("operation not permitted when stream is capturing")
+
+    monkeypatch.setattr(torch.cuda, "make_graphed_callables", refuse)
+    monkeypatch.setattr(fast.BiLm, "graphs", Graphs())
+    torch.testing.assert_close(windows(model), expected)
+    assert [record.levelname for record in caplog.records] == ["WARNING"] * 2  # once a layer
