@@ -69,6 +69,7 @@ class Processes(Launcher):
         self.prefix: list[str] = []
         # Of all launches: a sweeper that searches has several.
         self.children = Children()
+        self.parent: Parent | None = None
         self.folders: RunFolders | None = None
         self.outcomes: dict[int, Outcome] = {}
 
@@ -135,8 +136,8 @@ class Processes(Launcher):
             log.info("The settings of these %d runs are right; nothing was run.", len(configs))
             sys.exit()
         folders, slots = self._folders(), self._slots()
-        if self.fork and initial_job_idx + len(configs) > 1:
-            self.children.parent, self.fork = self._parent(configs), False
+        if self.fork and not self.parent and initial_job_idx + len(configs) > 1:
+            self.parent = self.children.parent = self._parent(configs)
         progress = Progress(len(configs), self.n_jobs)
 
         def run(number: int, overrides: Sequence[str], config: DictConfig) -> "Outcome":
@@ -192,10 +193,14 @@ class Processes(Launcher):
         return self.folders
 
     def _parent(self, configs: Sequence[DictConfig]) -> "Parent | None":
-        """What the runs may be forked from: macOS's own libraries forbid it, Windows cannot."""
+        """What the runs may be forked from; None where each has to start by itself.
+
+        macOS's own libraries forbid forks, Windows has none, and `env_set` comes too late for what
+        has been imported.
+        """
         from elmo_bench.launch import Parent
 
-        if self.prefix or sys.platform != "linux":
+        if self.prefix or sys.platform != "linux" or self.config.hydra.job.env_set:
             return None
         targets = [
             node["_target_"]
@@ -246,7 +251,8 @@ class Processes(Launcher):
             command, environment = self.command(overrides, run_dir), self.environment(gpu)
             code = self.children.run(command, environment, output)
         seconds = time.perf_counter() - begun
-        if code == 0:
+        # Where nobody can tell how it ended, its result may: that is written last.
+        if code == 0 or (code is None and (run_dir / "result.json").is_file()):
             return Outcome(overrides, "done", seconds, folder=run_dir)
         reason = exit_status(code)
         if error.is_file():

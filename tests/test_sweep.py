@@ -165,7 +165,7 @@ def test_side_by_side(sweep, tmp_path):
 
 
 FACTS = """
-import atexit, json, os, pathlib, random, signal, sys, threading, numpy, torch
+import atexit, ctypes, json, os, pathlib, random, signal, sys, threading, numpy, torch
 open('{folder}/unclosed_{name}', 'w').write('kept')
 left = torch.ones(1 << 20).add(1).sum().item()  # by several threads
 facts = dict(
@@ -178,6 +178,7 @@ facts = dict(
 drawn = [random.random(), numpy.random.rand(), os.getppid()]
 told = lambda: pathlib.Path('{folder}/{name}.json').write_text(json.dumps([facts, drawn]))
 threading.Thread(target=lambda: print('a thread')).start()
+ctypes.CDLL(None).printf(b'from C\\n')
 if not (child := os.fork()):
     sys.exit(9)
 facts['child'] = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
@@ -194,30 +195,35 @@ def test_a_fork_is_a_process_of_its_own(sweep, tmp_path, monkeypatch, capfd):
     codes = {"a": "'the reason'", "b": "7"}
     codes = {name: FACTS.replace("{code}", code) for name, code in codes.items()}
     left = []
-    for fork in (False, True):
-        with pytest.raises(CompactHydraException, match="2 of 2 runs did not finish"):
-            sweep(fork=fork, module="torch", **codes)
-        facts = {name: json.loads((tmp_path / f"{name}.json").read_text()) for name in codes}
-        files = [(tmp_path / f"unclosed_{name}").read_text() for name in codes]
+    for fork, names in ((False, "b"), (True, "ab")):
+        count = len(names)
+        with pytest.raises(CompactHydraException, match=f"{count} of {count} runs did not finish"):
+            sweep(fork=fork, module="torch", **{name: codes[name] for name in names})
+        facts = {name: json.loads((tmp_path / f"{name}.json").read_text()) for name in names}
+        files = {name: (tmp_path / f"unclosed_{name}").read_text() for name in names}
         told = capfd.readouterr()
-        assert "exit status 1" in told.out
         assert "exit status 7" in told.out
-        assert "the reason" in told.err
-        assert told.out.count("a thread") == 2
-        left.append([{name: each for name, (each, _) in facts.items()}, files])
-        assert len({number for _, drawn in facts.values() for number in drawn[:2]}) == 4
+        assert told.out.count("a thread") == told.out.count("from C") == count
+        left.append({name: [each, files[name]] for name, (each, _) in facts.items()})
+        assert len({number for _, drawn in facts.values() for number in drawn[:2]}) == 2 * count
         assert {drawn[2] == os.getpid() for _, drawn in facts.values()} == {not fork}
-    assert left[0] == left[1]
+    assert "exit status 1" in told.out
+    assert "the reason" in told.err
+    assert left[0]["b"] == left[1]["b"]
 
 
-def test_what_a_fork_comes_from_is_killed(sweep, tmp_path, capsys):
-    """The run goes on, but nobody knows how it ended; the others are started by themselves."""
+def test_what_a_fork_comes_from_is_killed(sweep, tmp_path, capsys, caplog):
+    """The run goes on, and its result tells that it is done, where it has one; the others are
+    started by themselves.
+    """
     kills = "import os, time; os.kill(os.getppid(), 9); time.sleep(0.2)\n"
+    sweep(fork=True, first=kills + DONE, second=DONE)
     with pytest.raises(CompactHydraException, match="1 of 3 runs did not finish"):
-        sweep(fork=True, first=kills + DONE, second=DONE, third=DONE)
-    assert (tmp_path / "log").read_text() == "first second third "
+        sweep(fork=True, third=kills, fourth=DONE, fifth=DONE)
+    assert (tmp_path / "log").read_text() == "first second fourth fifth "
     told = " ".join(capsys.readouterr().out.replace("│", "").split())
-    assert "how it ended is not known" in told
+    assert told.count("how it ended is not known") == 1
+    assert caplog.text.count("Runs cannot be forked (their common parent has ended)") == 2
 
 
 def test_a_thread_forbids_forks(sweep, tmp_path, caplog):
@@ -226,6 +232,24 @@ def test_a_thread_forbids_forks(sweep, tmp_path, caplog):
     sweep(fork=True, module="threaded", first=DONE, second=DONE)
     assert (tmp_path / "log").read_text() == "first second "
     assert caplog.text.count("Runs cannot be forked (their common parent has 2 threads)") == 1
+
+
+@pytest.mark.parametrize(
+    ("prefix", "variables", "are_forked"),
+    [("", {}, True), ("nice", {}, False), ("", {"A": 1}, False)],
+)
+def test_where_runs_are_forked(monkeypatch, prefix, variables, are_forked):
+    """Not where a run's variables come after its imports."""
+    monkeypatch.setattr(sys, "platform", "linux")
+    hydra = {"job": {"env_set": variables}, "sweep": {"dir": "a/b"}}
+    launcher = Processes(1, prefix)
+    launcher.setup(
+        hydra_context=None, task_function=None, config=OmegaConf.create({"hydra": hydra})
+    )
+    configs = [OmegaConf.create({"job": {"_target_": "a.b"}, "encoder": {"name": "none"}})]
+    parent = launcher._parent(configs)
+    assert (parent is not None) is are_forked
+    assert parent is None or parent.modules == ["hydra.main", "a"]
 
 
 def test_how_long_the_others_take():

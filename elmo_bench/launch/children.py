@@ -32,7 +32,7 @@ class Forked:
             self.told = told.makefile()
         said = json.loads(self.told.readline() or "{}")
         if "pid" not in said:
-            raise ConnectionError("their common parent has ended, or a fork at once")
+            raise ConnectionError("their common parent has ended, or a fork did at once")
         self.pid: int = said["pid"]
 
     def wait(self) -> int | None:
@@ -74,12 +74,17 @@ class Parent:
         with theirs, self.lock:
             if not self.channel:
                 self.channel = self._start()
-            socket.send_fds(self.channel, [b"+"], [theirs.fileno(), *streams])
+            try:
+                socket.send_fds(self.channel, [b"+"], [theirs.fileno(), *streams])
+            except BrokenPipeError as error:
+                raise ConnectionError("their common parent has ended") from error
         ours.sendall(request.encode() + b"\n")
         return Forked(ours)
 
     def _start(self) -> socket.socket:
-        """The channel to the process, which has said that it is ready."""
+        """The channel to the process, which has said that it is ready; it is started once."""
+        if self.process:
+            raise ConnectionError("their common parent did not start")
         ours, theirs = socket.socketpair()
         code = PARENT.format(
             ours=str(Path(__file__).parents[2]),
@@ -154,7 +159,7 @@ class Children:
         try:
             return parent.fork(command, environment, output)
         except OSError as error:
-            if not self.stopped:
+            if self.parent and not self.stopped:  # another thread may have said so
                 log.warning(
                     "Runs cannot be forked (%s): each imports its packages itself, which takes "
                     "some seconds",

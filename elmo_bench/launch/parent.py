@@ -6,6 +6,7 @@ end of both processes, nothing more.
 """
 
 import atexit
+import ctypes
 import gc
 import importlib
 import json
@@ -47,6 +48,7 @@ class End:
         for file in [sys.stdout, sys.stderr, *files]:
             with suppress(AttributeError, OSError, ValueError):  # none, or closed
                 file.flush()
+        ctypes.CDLL(None).fflush(None)  # what libraries have printed, of MKL_VERBOSE=1, say
         os._exit(self.code)
 
 
@@ -114,28 +116,35 @@ def serve(asked: socket.socket) -> Request | None:
         if asked in ready:
             message, received, _, _ = socket.recv_fds(asked, 1, 4)
             is_asked = bool(message)
-        if asked not in ready or not is_asked:
-            continue
-        run, streams = socket.socket(fileno=received[0]), received[1:]
-        run.set_inheritable(False)
-        with run.makefile() as lines:
-            said = lines.readline()
-        if not said:  # the one who asked was killed
-            run.close()
-        elif pid := os.fork():
-            runs[pid] = run
-        else:
-            signal.set_wakeup_fd(-1)
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            for other in runs.values():
-                other.close()
-            os.close(wakes)
-            os.close(wake)
-            request = Request(*json.loads(said))
-            become(request, run, streams)
-            return request
-        for file in streams:
-            os.close(file)
+            if message and (request := fork(received, runs)):
+                os.close(wakes)
+                os.close(wake)
+                return request
+    return None
+
+
+def fork(received: Sequence[int], runs: dict[int, socket.socket]) -> Request | None:
+    """Fork for the run whose socket and streams have come, and add it to `runs`; returns the
+    request in its process, None in this one.
+    """
+    run, streams = socket.socket(fileno=received[0]), received[1:]
+    run.set_inheritable(False)
+    with run.makefile() as lines:
+        said = lines.readline()
+    if not said:  # the one who asked was killed
+        run.close()
+    elif pid := os.fork():
+        runs[pid] = run
+    else:
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        for other in runs.values():
+            other.close()
+        request = Request(*json.loads(said))
+        become(request, run, streams)
+        return request
+    for file in streams:
+        os.close(file)
     return None
 
 
