@@ -2,6 +2,7 @@
 
 import ctypes
 from importlib.util import find_spec
+from typing import no_type_check
 
 from torch import Tensor
 
@@ -29,11 +30,13 @@ def _load() -> ctypes.CDLL | None:
 LIBRARY = _load()
 
 
+@no_type_check
 def takes(tensor: Tensor) -> bool:
     """Whether C can read it: dense, on a CPU."""
     return tensor.is_cpu and tensor.is_contiguous()
 
 
+@no_type_check
 def address(tensor: Tensor | None) -> int | None:
     """Where a tensor's numbers lie."""
     return None if tensor is None else tensor.data_ptr()

@@ -2,12 +2,14 @@
 torch.
 
 C reads and writes each number once, where torch goes over them some fifteen times forward and
-thirty times backward.
+thirty times backward. It is called at every step: checks of types, which tests have, would take
+longer than it does.
 
 Axes: N rows, Z cell, G gates (4 Z: i, j, f, o), U different rows.
 """
 
 from collections.abc import Sequence
+from typing import no_type_check
 
 import torch
 from jaxtyping import Float, Int
@@ -17,6 +19,7 @@ from . import native
 from .native import address
 
 
+@no_type_check
 def forward(
     product: Float[Tensor, "N G"],
     inputs: Float[Tensor, "U G"],
@@ -56,6 +59,7 @@ def forward(
     gated.copy_(_tanh(cell).mul_(o))
 
 
+@no_type_check
 def backward(
     gates: Float[Tensor, "N G"],
     cell: Float[Tensor, "N Z"],
@@ -103,6 +107,7 @@ def _tanh(x: Tensor) -> Tensor:
     return torch.mul(x, 2).sigmoid_().mul_(2).sub_(1)
 
 
+@no_type_check
 def _fits(low: Sequence[Tensor], wide: Sequence[Tensor]) -> bool:
     """Whether C takes these: float32 and, all `low` ones alike, bfloat16; dense, on a CPU."""
     dtype = low[0].dtype
