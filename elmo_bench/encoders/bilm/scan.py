@@ -1,8 +1,8 @@
 """The numbers of `bilm.ProjectedLstm` for training, with the gradient written by hand.
 
-Autograd keeps and revisits some forty small tensors a step; by hand a step is a dozen products, and
-each weight's gradient is one product over all steps at the end. `tests/elmo/test_scan.py` compares
-both with the definition.
+Autograd keeps and revisits some forty small tensors a step; by hand a step is two products each way
+with `step.py` between them, and each weight's gradient is one product over all steps at the end.
+`tests/encoders/bilm/test_scan.py` compares both with the definition.
 
 Axes: N tokens of all steps, one step after the other, B sentences, longest first, Z cell, G gates
 (4 Z), I input of a layer, P one direction.
@@ -75,7 +75,8 @@ class Scan(torch.autograd.Function):
         grad_h, grad_c = grads[1].clone(), grads[2].clone()
         grad_outputs, grad_bias = grads[0].clone(), c.new_zeros(len(weight))
         grad_gates, gated = x.new_empty(gates.shape), x.new_empty(cells.shape)
-        unclipped = outputs.abs() < projection_clip
+        # In the products' type, which may have rounded the clip down.
+        unclipped = outputs.to(x.dtype).abs() < projection_clip
         befores = [c, *cells.split(rows)]
         wholes = gates, cells, grad_outputs, unclipped, grad_gates, gated
         steps = [*zip(rows, befores, *(whole.split(rows) for whole in wholes), strict=False)]

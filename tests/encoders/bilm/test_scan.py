@@ -73,3 +73,16 @@ def test_a_fine_tuned_bilm(monkeypatch, skip_connections):
     ):
         difference = (parameter.grad - other.grad).norm() / other.grad.norm()
         assert difference < 1e-5, name
+
+
+def test_a_clip_that_bfloat16_rounds_down():
+    """0.7 is 0.6992 there: what was clipped to it has no gradient."""
+    options = Options(8, 4, ((1, 1),), projection_clip=0.7)
+    lstm = ProjectedLstm(4, options)
+    torch.nn.init.constant_(lstm.bias, 4.0)
+    torch.nn.init.constant_(lstm.projection_weight, 1.0)
+    with torch.autocast("cpu", torch.bfloat16):
+        outputs, *_ = scan(lstm, torch.zeros(2, 4), [2], torch.zeros(2, 4), torch.zeros(2, 8))
+    (gradient,) = torch.autograd.grad(outputs.sum(), lstm.projection_weight)
+    assert (outputs == torch.tensor(0.7).bfloat16()).all()
+    assert not gradient.any()
