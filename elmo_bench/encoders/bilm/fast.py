@@ -1,6 +1,14 @@
 """The biLM to use: the numbers of `bilm.py`, many times faster.
 
-On a GPU `stacked.py` reads both directions at once. On a CPU:
+                                  CPU                        GPU
+    which sentences at which step this file                  stacked.py
+    the products of a layer       packed.py                  stacked_scan.py
+    with gradients                scan.py                    stacked_scan.py, graphs.py
+    between a step's products     step.py, native.c          cell.py, kernels.py
+    the character CNN             lookup.py, native.c        bilm.py
+
+What is in C (`native.py` loads it) and in Triton (`kernels.py`) is in torch beside it, and may be
+missing. On a GPU both directions are read at once. On a CPU:
 
 - A word type goes through the character CNN once; without gradients, a table remembers it for the
   batches to come.
@@ -41,11 +49,10 @@ from .stacked_scan import StackedScan
 CNN_TYPES = 256  # word types that go through the character CNN at a time
 KNOWN_TYPES = 1 << 15  # word types whose vectors are remembered
 INPUT_ROWS = 512  # tokens whose input weights are multiplied at a time
-TYPES_PAY = (
-    1 << 20
-)  # numbers in a weight whose product is worth a search for rows that are the same
+# Numbers in a weight whose product is worth a search for rows that are the same.
+TYPES_PAY = 1 << 20
 STACKED_ON = ("cuda",)  # the types of devices on which `stacked.py` reads
-TYPES = 1 << 12  # word types that go through the character CNN at a time where none are remembered
+GPU_TYPES = 1 << 12  # as CNN_TYPES, where none are remembered
 
 
 class BiLm(bilm.BiLm):
@@ -83,7 +90,7 @@ class BiLm(bilm.BiLm):
             if packed:
                 return packed.types(chars)
             types, numbers = chars.flatten(0, 1).unique(dim=0, return_inverse=True)
-            size = len(types) if trains else TYPES
+            size = len(types) if trains else GPU_TYPES
             vectors = [super(BiLm, self).token_layer(part[None])[0] for part in types.split(size)]
             return torch.cat(vectors)[numbers].unflatten(0, chars.shape[:2])
 

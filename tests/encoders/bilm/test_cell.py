@@ -54,7 +54,7 @@ def interpreted():
     plain = bilm.BiLm(model.options).train()
     plain.load_state_dict(model.state_dict())
     for each in (model, plain):
-        each.read(CHARS)[0].square().sum().backward()
+        each.read(CHARS[:2, :2])[0].square().sum().backward()
     for ours, theirs in zip(model.parameters(), plain.parameters(), strict=True):
         assert (ours.grad - theirs.grad).norm() < 1e-4 * theirs.grad.norm()
     for size, dtype in ((1, torch.float32), (7, torch.bfloat16), (300, torch.float32)):

@@ -73,7 +73,7 @@ def test_any_batch(lengths, padding, carried, tokens, types):
     state = random_state(model, len(sentences)) if carried else None
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(stacked_scan, "INPUT_TOKENS", tokens)
-        patch.setattr(fast, "TYPES", types)
+        patch.setattr(fast, "GPU_TYPES", types)
         expected = defined(model, chars, state)
         assert_same(model.read(chars, state), expected, 1e-12)
         assert_same(trained(model).read(chars, state), expected, 1e-12)
