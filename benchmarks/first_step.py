@@ -2,6 +2,7 @@
 and `benchmarks.starting`.
 """
 
+import atexit
 import json
 import os
 import time
@@ -20,8 +21,8 @@ class Stop(Callback):
 
 
 class Note(Callback):
-    """Writes `cpu.json` into the run's folder: seconds of CPU that its process had taken before the
-    first training step, and after the test.
+    """Writes `cpu.json` into the run's folder: seconds of CPU that its process has taken before the
+    first training step, and at its end.
     """
 
     def __init__(self) -> None:
@@ -32,5 +33,10 @@ class Note(Callback):
             self.first_step = time.process_time()
 
     def on_test_end(self, trainer: pl.Trainer, *_: Any) -> None:
-        facts = {"first_step": self.first_step, "tested": time.process_time()}
-        Path(trainer.default_root_dir, "cpu.json").write_text(json.dumps(facts), encoding="utf-8")
+        path = Path(trainer.default_root_dir, "cpu.json")
+
+        def write() -> None:
+            facts = {"first_step": self.first_step, "end": time.process_time()}
+            path.write_text(json.dumps(facts), encoding="utf-8")
+
+        atexit.register(write)

@@ -26,19 +26,15 @@ QUICK = ["data.size=4", "rnn.hidden_size=4", "task.model.hidden_size=4", "fit.ma
 
 
 class Spent(NamedTuple):
-    """By a sweep: seconds of a run's CPU until its first training step (median of the runs), and
-    from there to the end of its test (mean); of all its processes' CPU, and of time, a run.
+    """By a sweep: seconds of a run's own CPU until its first training step, and the percentage that
+    this is of all that it takes (medians of the runs); seconds of CPU of all processes, the sweep's
+    own among them, and of time, a run.
     """
 
     start: float
-    work: float
+    share: float
     all: float
     wall: float
-
-    @property
-    def share(self) -> float:
-        """Percent of all CPU that is neither training nor testing."""
-        return 100 * (1 - self.work / self.all)
 
 
 def compare(setting: Setting) -> Iterator[Comparison]:
@@ -55,9 +51,9 @@ def compare(setting: Setting) -> Iterator[Comparison]:
         title = f"a sweep of {count} runs, {n_jobs} at a time"
         for what, field, unit in (
             ("until a run's first training step", "start", "s of CPU"),
-            ("neither training nor testing", "share", "% of CPU"),
-            ("a run in all", "all", "s of CPU"),
-            ("a run in all, by the clock", "wall", "s"),
+            ("the same, of what the run takes", "share", "% of CPU"),
+            ("all processes, a run", "all", "s of CPU"),
+            ("all, a run, by the clock", "wall", "s"),
         ):
             yield Comparison(
                 f"{title}: {what}",
@@ -90,7 +86,7 @@ def sweep(scratch: Path, count: int, n_jobs: int, settings: list[str], fork: boo
     runs = [json.loads(path.read_text()) for path in folder.glob("?/cpu.json")]
     return Spent(
         start=statistics.median(run["first_step"] for run in runs),
-        work=statistics.fmean(run["tested"] - run["first_step"] for run in runs),
+        share=statistics.median(100 * run["first_step"] / run["end"] for run in runs),
         all=cpu / count,
         wall=seconds / count,
     )
