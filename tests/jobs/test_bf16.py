@@ -6,35 +6,47 @@ import pytest
 import torch
 from hydra import compose, initialize_config_dir
 
+from elmo_bench import build
 from elmo_bench.jobs.train import train
-from elmo_bench.module import TaskModule
 from tests.jobs.small import SMALL
 
 CONF = str(Path(__file__).parents[2] / "conf")
 
 
-@pytest.mark.parametrize("task", SMALL)
-def test_two_batches(tmp_path, monkeypatch, task):
-    """The loss is near that of float32, and weights stay float32."""
-    losses, step = [], TaskModule.training_step
-
-    def both(module, numbered, number):
-        with torch.random.fork_rng(), torch.autocast("cpu", enabled=False):
-            exact = module.model.loss(module.model(numbered.batch), numbered.batch)
-        loss = step(module, numbered, number)
-        losses.append((float(exact), float(loss - module.elmo.penalty())))
-        return loss
-
-    monkeypatch.setattr(TaskModule, "training_step", both)
-    settings = [f"cache_dir={tmp_path}", f"run_dir={tmp_path}", "data.size=2", "encoder=mini"]
-    settings += ["trainer.enable_progress_bar=false"]
+def config(folder, task):
+    settings = [f"cache_dir={folder}", f"run_dir={folder}", "data.size=2", "encoder=mini"]
     settings += ["trainer=smoke", "trainer.accelerator=cpu", "fit.batch_size=1"]
+    settings += ["trainer.enable_progress_bar=false", "trainer.precision=bf16-mixed"]
     with initialize_config_dir(CONF, version_base="1.3"):
-        kind = "trainer.precision=bf16-mixed"
-        train(compose("config", [f"task={task}", kind, *settings, *SMALL[task]]))
-    assert len(losses) == 2
-    for exact, near in losses:
-        assert near != exact
-        assert near == pytest.approx(exact, rel=0.02)
+        return compose("config", [f"task={task}", *settings, *SMALL[task]])
+
+
+@pytest.mark.parametrize("task", SMALL)
+def test_a_batch(tmp_path, task):
+    """The loss is near that of float32, and gradients are float32."""
+    cfg = config(tmp_path, task)
+    torch.manual_seed(cfg.seed)
+    elmo, data = build.elmo(cfg), build.data(cfg)
+    data.vocab, vectors = build.vocab(cfg, data)
+    model = build.model(cfg, data.vocab, vectors, elmo)
+    data.prepare = elmo.prepare
+    batch = next(iter(data.train_dataloader())).batch
+    losses = {}
+    for is_bf16 in (False, True):
+        with torch.random.fork_rng(), torch.autocast("cpu", torch.bfloat16, enabled=is_bf16):
+            losses[is_bf16] = model.loss(model(batch), batch)
+    assert losses[True] != losses[False]
+    assert float(losses[True]) == pytest.approx(float(losses[False]), rel=0.02)
+    losses[True].backward()
+    gradients = [weight.grad for weight in model.parameters() if weight.grad is not None]
+    assert gradients
+    assert all(each.dtype == torch.float32 and each.isfinite().all() for each in gradients)
+
+
+@pytest.mark.parametrize("task", ["ner", "coref"])
+def test_a_run(tmp_path, task):
+    """Weights stay float32."""
+    train(config(tmp_path, task))
     weights = torch.load(tmp_path / "best.ckpt", weights_only=True)["state_dict"]
+    assert weights
     assert not [name for name, value in weights.items() if value.dtype == torch.bfloat16]
