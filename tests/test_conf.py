@@ -13,13 +13,14 @@ CONF = Path(__file__).parents[1] / "conf"
 OPTIONS = sorted(
     (path.parent.name, path.stem)
     for path in CONF.glob("*/*.yaml")
-    if path.parent.name not in ("recipe", "sweep", "head")
+    if path.parent.name not in ("recipe", "results", "sweep", "head")
 )
 PAPER = {
     path.stem: OmegaConf.load(path).hydra.sweeper.params.task
     for path in sorted(CONF.glob("sweep/*[0-9].yaml"))
 }
 TASKS = sorted(path.stem for path in CONF.glob("task/*.yaml"))
+RESULTS = sorted(path.stem for path in CONF.glob("results/*.yaml"))
 RECIPES = sorted(path.stem for path in CONF.glob("recipe/*.yaml"))
 FINETUNE = [recipe for recipe in RECIPES if recipe.startswith("finetune_")]
 ONLY_WITH = {
@@ -116,6 +117,16 @@ def test_a_recipe_is_for_one_corpus_and_task(recipe):
     assert with_recipe != without
     assert keys(with_recipe) <= keys(without)
     assert without.task == composed("data=wikigold", f"task={task}").task
+
+
+@pytest.mark.parametrize("corpus", RESULTS)
+def test_a_corpus_of_the_results_is_a_whole_setting(corpus):
+    """It says which task, and trains a smaller model for fewer epochs than the task does."""
+    cfg = composed(f"results={corpus}")
+    task = composed(f"task={cfg.task.name}", f"data={cfg.data.name}", "~recipe")
+    assert keys(cfg) == keys(task)
+    assert (cfg.fit.max_epochs, cfg.fit.patience) < (task.fit.max_epochs, task.fit.patience)
+    assert faults(cfg) == []
 
 
 @pytest.mark.parametrize("recipe", FINETUNE)
