@@ -7,7 +7,6 @@ has what a report reads of them, without checkpoints, texts and paths of this ma
 import itertools
 import json
 import logging
-import re
 import shlex
 import shutil
 import statistics
@@ -24,11 +23,12 @@ from elmo_bench import inputs
 from elmo_bench.files import alone, scratch_path
 from elmo_bench.launch import Outcome
 from elmo_bench.runs import (
-    BEGUN,
     as_text,
+    copy_begun,
+    copy_run,
     experiment,
     failures,
-    portable,
+    folder_name,
     portable_overrides,
     result_of,
     today,
@@ -38,7 +38,6 @@ log = logging.getLogger(__name__)
 ABOUT, RUNS, README = "card.json", "runs", "README.md"
 REPORTS = ("index.html", "tables.md", "tables.tex", "tables.csv", "tables.json")
 OWN = (ABOUT, RUNS, README, *REPORTS)
-OVERRIDES = Path(".hydra") / "overrides.yaml"  # a page has the commands of its runs
 # What the command of a run alone does not say.
 OF_THE_CARD = ("job", "out", "resume", "outputs_dir", "cache_dir")
 OF_A_RUN = ("seed", "folder", "command", "identity", "metrics", "device", "commit", "versions")
@@ -192,18 +191,11 @@ def _copy(source: Path, part: Path, outcome: Outcome, encoders: Encoders) -> dic
     """Copy what a report reads of a run into a folder of its own below `part`: its result, with
     the name of that `folder`, its `command` and the `fingerprint` of its encoder.
     """
-    result = result_of(source)
-    today(result["config"])  # one of an earlier version is in a sweep that is resumed
-    encoder = encoders.get(_key(result["config"]["encoder"]), {})
-    result["config"] = portable(result["config"])
-    name = _folder(result["config"], part)
-    (part / name / "result.json").write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
-    if (curves := source / "metrics.csv").is_file():
-        shutil.copy(curves, part / name)
-    if (counts := source / "counts").is_dir():
-        shutil.copytree(counts, part / name / counts.name)
-    (part / name / OVERRIDES).parent.mkdir()
-    (part / name / OVERRIDES).write_text(json.dumps(_own(outcome)), encoding="utf-8")  # is YAML
+    config = result_of(source)["config"]
+    today(config)  # one of an earlier version is in a sweep that is resumed
+    encoder = encoders.get(_key(config["encoder"]), {})
+    name = _folder(config, part)
+    result = copy_run(source, part / name, _own(outcome))
     about = {"command": command(_own(outcome)), "fingerprint": encoder.get("fingerprint")}
     return result | about | {"folder": name}
 
@@ -211,20 +203,14 @@ def _copy(source: Path, part: Path, outcome: Outcome, encoders: Encoders) -> dic
 def _copy_begun(source: Path, part: Path) -> None:
     """Copy what a run that failed has left at its start, so that a report counts it."""
     for begun in failures([source], ()):
-        name = _folder(config := portable(begun["config"]), part)
-        content = {key: begun[key] for key in ("identity", "inputs", "started", "reason")}
-        text = json.dumps(content | {"config": config}, indent=2)
-        (part / name / BEGUN).write_text(f"{text}\n", encoding="utf-8")
+        copy_begun(begun, part / _folder(begun["config"], part))
 
 
 def _folder(config: Mapping[str, Any], part: Path) -> str:
-    """Make the folder of a run with this config below `part`; its name there."""
-    words = (config["task"]["name"], config["encoder"]["name"], config["elmo"]["mix"])
-    stem = re.sub(r"[^\w.-]+", "_", "-".join([*map(as_text, words), f"seed{config['seed']}"]))
+    """A free name below `part` for the folder of a run with this config."""
+    stem = folder_name(config)
     names = itertools.chain([stem], (f"{stem}-{n}" for n in itertools.count(2)))  # other settings
-    name = next(name for each in names if not (part / (name := f"{RUNS}/{each}")).exists())
-    (part / name).mkdir()
-    return name
+    return next(name for each in names if not (part / (name := f"{RUNS}/{each}")).exists())
 
 
 def _cells(runs: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:

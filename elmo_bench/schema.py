@@ -189,6 +189,7 @@ JOBS: dict[str, dict[str, Any]] = {  # the settings of one job alone
         "title": Text | None,
         "output": Vectors | None,
     },
+    "keep": {"runs": Vectors, "output": File},
     "embed": {
         "input": File,
         "output": File,
@@ -273,7 +274,13 @@ SECTIONS = {
     *(key.rpartition(".")[0] for types in (TYPES, *JOBS.values()) for key in types),
     *("embed", "rnn", "task.model", "task.metric", "job"),
 }
-WITHOUT_A_MODEL = ("report", "score", "diff", "cache")  # jobs that do not import what builds one
+WITHOUT_A_MODEL = (
+    "report",
+    "keep",
+    "score",
+    "diff",
+    "cache",
+)  # jobs that do not import what builds one
 OPTIONAL = ("recipe", "recipe/paper", "head")  # groups whose option Hydra passes over, if absent
 OURS = ("elmo_bench.", "tasks.", "torch.optim.lr_scheduler.")  # whose types are exact
 SLOW = (

@@ -26,6 +26,7 @@ KINDS = {
     "elmo": "downloaded biLMs",
     "adapted": "adapted biLMs",
     "hashes": "checksums of large files",
+    "runs": "unpacked archives of runs",
 }
 
 

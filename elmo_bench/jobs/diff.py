@@ -110,6 +110,11 @@ def _run(key: str, folder: Path) -> Run:
             f"{key}={folder} holds {len(below)} runs: name the folder of one, such as "
             f"{key}={below[0].parent}"
         )
+    if folder.is_file():
+        raise ValueError(
+            f"{key}={folder} is a file: unpack an archive of runs, tar -xf {folder}, and name the "
+            "folder of one"
+        )
     why = "no run that is finished" if folder.is_dir() else "no such folder"
     raise FileNotFoundError(f"{key}={folder}: {why}; a run's folder has a result.json")
 

@@ -16,7 +16,7 @@ from elmo_bench import report as reports
 from elmo_bench import wandb_logger
 from elmo_bench.files import atomic
 from elmo_bench.outputs import begins, check_output
-from elmo_bench.runs import failures
+from elmo_bench.runs import failures, run_folders
 
 log = logging.getLogger(__name__)
 
@@ -87,7 +87,8 @@ def report(cfg: DictConfig) -> None:
         raise ValueError(
             "logger=wandb keeps the files of a report, but output is empty: output=report.html"
         )
-    runs = [*map(_titled, reports.collect(_list(settings["runs"])))]
+    folders = run_folders(_list(settings["runs"]), settings["cache_dir"])
+    runs = [*map(_titled, reports.collect(folders))]
     tables = {
         title: _settings(settings, title, table or {})
         for title, table in (settings["tables"] or {"": {}}).items()
@@ -101,19 +102,19 @@ def report(cfg: DictConfig) -> None:
         raise ValueError(f"runs={settings['runs']}: no run is as its table asks: {asked}")
     for title in (title for title in tables if not chosen[title]):
         log.info("no run is as it asks: %s is left out", title)
-    unfinished = failures(_list(settings["runs"]), runs)
+    unfinished = failures(folders, runs)
     unknown = [run for run in unfinished if "task.name" not in run["choices"]]
     known = [run for run in unfinished if run not in unknown]
     failed = {title: _chosen(known, table) for title, table in tables.items()}
     written = []
     for title in (title for title in tables if chosen[title]):
         answers = _answers(chosen[title], title, tables[title])
-        answers[0].notes[:0] = _failed(failed[title], unknown, chosen[title], settings["runs"])
+        answers[0].notes[:0] = _failed(failed[title], unknown, chosen[title], folders)
         written += answers
     typed = HydraConfig.get().overrides.task if HydraConfig.initialized() else None
-    folders = {run["folder"] for runs in failed.values() for run in runs}
+    count = len({run["folder"] for runs in failed.values() for run in runs})
     command = "" if typed is None else reports.typed(typed)
-    origin = reports.Origin(command, len(folders), len(unknown))
+    origin = reports.Origin(command, count, len(unknown))
     writers = FORMATS | {
         ".html": partial(reports.page, title=settings["title"], origin=origin),
         **{suffix: partial(FORMATS[suffix], origin=origin) for suffix in (".md", ".tex", ".json")},
@@ -171,7 +172,7 @@ def _failed(
     failed: Sequence[reports.Run],
     unknown: Sequence[reports.Run],
     finished: Sequence[reports.Run],
-    folders: Any,
+    folders: Sequence[Path],
 ) -> list[str]:
     """Notes on the runs that have no result: those of a table, of so many, and those of earlier
     versions, which did not write their settings down at the start.
@@ -179,10 +180,10 @@ def _failed(
     notes = []
     if failed:
         count = len({run.get("identity", run["folder"]) for run in finished}) + len(failed)
-        which = _listed(failed, _list(folders))
+        which = _listed(failed, folders)
         notes.append(f"{len(failed)} of {count} runs failed or did not end: {which}")
     if unknown:
-        which = _listed(unknown, _list(folders))
+        which = _listed(unknown, folders)
         more = "more " * bool(failed)
         notes.append(
             f"{len(unknown)} {more}of unknown settings failed or did not end, whichever table they "
@@ -191,12 +192,12 @@ def _failed(
     return notes
 
 
-def _listed(runs: Sequence[reports.Run], folders: Sequence[str]) -> str:
+def _listed(runs: Sequence[reports.Run], folders: Sequence[Path]) -> str:
     which = [f"{_which(run, folders)} ({run['reason']})" for run in runs[:MOST]]
     return ", ".join([*which, *([f"{len(runs) - MOST} more"] if len(runs) > MOST else [])])
 
 
-def _which(run: reports.Run, folders: Sequence[str]) -> str:
+def _which(run: reports.Run, folders: Sequence[Path]) -> str:
     """A run in a few words; where it does not say them, its folder below those that were asked
     for.
     """

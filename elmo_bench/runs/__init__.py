@@ -1,3 +1,4 @@
+from .archive import SUFFIX, pack, run_folders, unpacked
 from .collect import (
     ENCODER,
     MIX,
@@ -42,8 +43,9 @@ from .identity import (
     is_baseline,
     settings,
 )
-from .portable import portable, portable_overrides, short
+from .portable import OVERRIDES, overridden, overrides, portable, portable_overrides, short
 from .read import read_result
+from .shared import copy_begun, copy_run, folder_name
 
 __all__ = [
     "BEGUN",
@@ -51,6 +53,8 @@ __all__ = [
     "ENCODER",
     "GOES_ON",
     "MIX",
+    "OVERRIDES",
+    "SUFFIX",
     "Counts",
     "Identity",
     "Result",
@@ -63,6 +67,8 @@ __all__ = [
     "checkpoint",
     "choice",
     "collect",
+    "copy_begun",
+    "copy_run",
     "corpus_of",
     "counted",
     "dev_figure",
@@ -71,6 +77,7 @@ __all__ = [
     "experiment",
     "failures",
     "finished",
+    "folder_name",
     "full_keys",
     "goes_on_from",
     "hash_files",
@@ -78,16 +85,21 @@ __all__ = [
     "number",
     "number_of",
     "other_files",
+    "overridden",
+    "overrides",
+    "pack",
     "portable",
     "portable_overrides",
     "read_counts",
     "read_result",
     "read_run",
     "result_of",
+    "run_folders",
     "settings",
     "short",
     "today",
     "unfinished",
+    "unpacked",
     "varies",
     "where",
     "write_result",

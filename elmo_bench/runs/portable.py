@@ -5,6 +5,14 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import yaml
+
+from .identity import ELSEWHERE
+
+OVERRIDES = Path(".hydra") / "overrides.yaml"  # of a run's folder
+MOST = 1_000_000  # bytes of that file; a run's has hundreds
+# What changes no figure: where a run is, and what it shows meanwhile.
+ASIDE = (*ELSEWHERE, "hydra", "trainer.enable_progress_bar", "fit.save_minutes")
 # Of a config: where things are on the machine that it ran on. Other paths keep their names.
 WHERE = ("run_dir", "outputs_dir", "data_dir", "cache_dir", "out", "checkpoint")
 # A path of the machine stands alone or behind one of these; the // of an address do not begin one.
@@ -46,6 +54,33 @@ def portable_overrides(overrides: Iterable[str]) -> list[str]:
         f"{key}={portable(value)}" if sign else key if re.match("~[^/]", key) else portable(key)
         for key, sign, value in words
     ]
+
+
+def overrides(path: Path) -> list[str]:
+    """What a run's command line said, without what changes no figure; [] where there is no file.
+
+    ValueError where it is not a list of texts.
+    """
+    if not path.is_file():
+        return []
+    with path.open("rb") as file:
+        content = file.read(MOST + 1)
+    try:
+        given = yaml.safe_load(content) if len(content) <= MOST else None
+    except (yaml.YAMLError, ValueError, RecursionError):
+        given = None
+    if not isinstance(given, list) or not all(isinstance(one, str) for one in given):
+        raise ValueError(f"{path}: not a list of overrides, which a run leaves: remove the file")
+    return portable_overrides(
+        one
+        for one in given
+        if not any(overridden(one) == key or overridden(one).startswith(f"{key}.") for key in ASIDE)
+    )
+
+
+def overridden(override: str) -> str:
+    """The key that an override sets or deletes."""
+    return override.partition("=")[0].lstrip("+~").partition("@")[0]
 
 
 def short(folder: Path) -> str:

@@ -1,0 +1,84 @@
+"""`job=keep`: what a report reads of runs, in one archive that a repository can hold."""
+
+import logging
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+from omegaconf import DictConfig
+
+from elmo_bench.runs import (
+    OVERRIDES,
+    SUFFIX,
+    Run,
+    collect,
+    copy_begun,
+    copy_run,
+    failures,
+    folder_name,
+    overrides,
+    pack,
+    run_folders,
+    unpacked,
+)
+
+log = logging.getLogger(__name__)
+DIGITS = 8  # of a run's identity, in the name of its folder
+RUNNING = "is running"
+
+
+def keep(cfg: DictConfig) -> None:
+    """Pack the runs below `runs`, and those that failed, into `output`; where that is an archive of
+    earlier runs, these stay in it: of two with the same settings, files and seed the one that
+    finished last.
+
+    Raises ValueError for an output that is something else, FileNotFoundError where there are no
+    runs.
+    """
+    output = Path(cfg.output)
+    if not output.name.endswith(SUFFIX):
+        raise ValueError(f"output={output}: an archive of runs is called NAME{SUFFIX}")
+    if not output.absolute().parent.is_dir():
+        raise FileNotFoundError(f"output={output}: there is no such folder")
+    runs = [cfg.runs] if isinstance(cfg.runs, str) else cfg.runs
+    folders = run_folders(runs, cfg.cache_dir)
+    before = [unpacked(output, cfg.cache_dir)] if output.exists() else []
+    finished = _last([run for folder in (*before, *folders) for run in collect([folder])])
+    failed = [run for run in failures((*before, *folders), finished) if run["reason"] != RUNNING]
+    with tempfile.TemporaryDirectory() as name:
+        for run in finished:
+            given = overrides(run["folder"] / OVERRIDES)
+            copy_run(run["folder"], Path(name, _name(run)), given)
+        for run in failed:
+            copy_begun(run, Path(name, _name(run)))
+        pack(Path(name), output)
+    log.info(
+        "written: %s, %d runs (%d before), %d that failed, %.2f MB",
+        output,
+        len(finished),
+        len(_last(collect(before))),
+        len(failed),
+        output.stat().st_size / 1e6,
+    )
+
+
+def _last(runs: Iterable[Run]) -> list[Run]:
+    """Of runs that are the same the one that finished last."""
+    last: dict[str, Run] = {}
+    for run in runs:
+        same = last.get(_name(run), run)
+        last[_name(run)] = max(same, run, key=lambda one: one["written"])
+    return [*last.values()]
+
+
+def _name(run: Run) -> str:
+    """The name of a run's folder, which is the same wherever it ran."""
+    if "identity" not in run:
+        raise ValueError(
+            f"{run['folder']}: a run of an earlier version, which does not say what makes it the "
+            "same as another: it cannot be kept"
+        )
+    settings, _, inputs = run["identity"].partition("-")
+    # One that failed may be of an earlier version, too, and does not say what it was.
+    name = folder_name(run["config"]) if "task.name" in run["choices"] else "unknown"
+    return f"{name}-{settings[:DIGITS]}-{inputs[:DIGITS]}"

@@ -1,0 +1,158 @@
+"""`.tar.xz` of runs: what a report reads of many, in as many bytes as a picture takes.
+
+Runs have most in common: the counts of the gold standard, names of settings. So arrays stand in the
+archive as they are, in the smallest type that holds them, and xz packs all runs together.
+"""
+
+import hashlib
+import lzma
+import re
+import tarfile
+from collections.abc import Iterable, Iterator
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from elmo_bench.files import atomic
+from elmo_bench.untrusted import DAMAGE, PACKED_RATIO, read_arrays
+
+from .folder import BEGUN, ENDED
+from .portable import OVERRIDES
+from .shared import COUNTS, CURVES
+
+SUFFIX = ".tar.xz"
+NAME = re.compile(r"[A-Za-z0-9_][\w.-]{0,150}", re.ASCII)  # of a run's folder
+FILES = {ENDED, BEGUN, CURVES, OVERRIDES.as_posix()} | {
+    f"{COUNTS}/{split}.npz" for split in ("train", "dev", "test")
+}
+MOST_RUNS = 100_000
+UNPACKED_FREE = 1 << 28  # bytes that may come out of any archive
+MEMORY = 1 << 28  # bytes that the archive may ask for while it is unpacked
+DIGITS = 16  # of the archive's hash, in the name of what it unpacks to
+WHOLE = (np.uint8, np.uint16, np.uint32)
+
+
+def pack(folder: Path, archive: Path) -> None:
+    """Write the runs in a folder, as `copy_run` leaves them, to an archive; the same runs give the
+    same bytes.
+    """
+    with (
+        atomic(archive) as part,
+        lzma.open(part, "wb") as file,
+        tarfile.open(fileobj=file, mode="w|", format=tarfile.USTAR_FORMAT) as tar,
+    ):
+        for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+            content = _arrays(path) if path.suffix == ".npz" else path.read_bytes()
+            about = tarfile.TarInfo(path.relative_to(folder).as_posix())
+            about.size = len(content)
+            tar.addfile(about, BytesIO(content))
+
+
+def _arrays(path: Path) -> bytes:
+    """The same numbers, without compression of their own."""
+    arrays: dict[str, Any] = {
+        name: _smallest(array) for name, array in sorted(read_arrays(path).items())
+    }
+    file = BytesIO()
+    np.savez(file, **arrays)
+    return file.getvalue()
+
+
+def _smallest(array: np.ndarray) -> np.ndarray:
+    """The same numbers in the smallest type that holds them all; hashes, which fill theirs, stay.
+
+    >>> _smallest(np.array([0.0, 255.0])).dtype, _smallest(np.array([0.1])).dtype
+    (dtype('uint8'), dtype('float64'))
+    """
+    if array.dtype == np.uint64:
+        return array
+    dtypes = (*WHOLE, np.float32) if array.dtype.kind == "f" else WHOLE
+    with np.errstate(invalid="ignore", over="ignore"):
+        smaller = (array.astype(dtype) for dtype in dtypes)
+        return next((each for each in smaller if (each == array).all()), array)
+
+
+def run_folders(paths: Iterable[str | Path], cache_dir: str | Path) -> list[Path]:
+    """Folders for what may be folders of runs and archives: these, also those below a folder, are
+    unpacked below `cache_dir`.
+
+    Raises what `unpacked` raises.
+    """
+    folders = []
+    for path in map(Path, paths):
+        below = sorted(path.rglob(f"*{SUFFIX}")) if path.is_dir() else []
+        archives = [path] if path.is_file() else below
+        folders += [unpacked(archive, cache_dir) for archive in archives]
+        # A folder with nothing but archives is no mistake.
+        if not archives or next(path.rglob(ENDED), None):
+            folders.append(path)
+    return folders
+
+
+def unpacked(archive: Path, cache_dir: str | Path) -> Path:
+    """The folder of the runs in an archive, which is unpacked once.
+
+    Raises OSError where it cannot be read, ValueError, with its name, for one that `pack` has not
+    written, or a damaged one; nothing of it stays then.
+    """
+    packed = archive.read_bytes()
+    digest = hashlib.sha256(packed).hexdigest()[:DIGITS]
+    # A note on a run names this folder and the run's.
+    name = f"{archive.name.removesuffix(SUFFIX)}-{digest}"
+    folder = Path(cache_dir).expanduser() / "runs" / name
+    if folder.is_dir():
+        return folder
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with atomic(folder) as part:
+            for name, content in _members(_plain(packed)):
+                (part / name).parent.mkdir(parents=True, exist_ok=True)
+                (part / name).write_bytes(content)
+            if not part.is_dir():
+                raise ValueError("it is empty")
+    except (*DAMAGE, tarfile.TarError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        raise ValueError(
+            f"{archive}: not an archive of runs, which job=keep writes, or damaged: {error}"
+        ) from error
+    return folder
+
+
+def _plain(packed: bytes) -> bytes:
+    most = max(UNPACKED_FREE, PACKED_RATIO * len(packed))
+    decoder = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=MEMORY)
+    content = decoder.decompress(packed, max_length=most)
+    if not decoder.eof:
+        more = (
+            f"more than {most:,} bytes come out" if len(content) >= most else "its end is missing"
+        )
+        raise ValueError(more)
+    if decoder.unused_data:
+        raise ValueError(f"{len(decoder.unused_data):,} bytes behind its end")
+    return content
+
+
+def _members(content: bytes) -> Iterator[tuple[str, bytes]]:
+    """The name and the content of each file; ValueError for what is no file of a run, by name.
+
+    Headers are read one by one: no link, no device and no name of an extension is followed.
+    """
+    place, names = 0, set[str]()
+    while any(block := content[place : place + tarfile.BLOCKSIZE]):
+        about = tarfile.TarInfo.frombuf(block, "ascii", "strict")
+        start = place + tarfile.BLOCKSIZE
+        place = start + -(-about.size // tarfile.BLOCKSIZE) * tarfile.BLOCKSIZE
+        folder, _, file = about.name.partition("/")
+        if about.type != tarfile.REGTYPE or file not in FILES or not NAME.fullmatch(folder):
+            raise ValueError(f"{about.name[:200]!r} is no file of a run")
+        if about.name in names:
+            raise ValueError(f"{about.name} twice")
+        if not start <= place <= len(content):
+            raise ValueError(f"{about.name} has {about.size} bytes")
+        names.add(about.name)
+        if len(names) > MOST_RUNS * len(FILES):
+            raise ValueError(f"more than {MOST_RUNS:,} runs")
+        yield about.name, content[start : start + about.size]

@@ -1,0 +1,222 @@
+"""Archives of runs: small, the same bytes each time, and nothing of a stranger's gets out of one."""
+
+import io
+import json
+import lzma
+import tarfile
+from random import Random
+
+import numpy as np
+import pytest
+from omegaconf import OmegaConf
+
+from elmo_bench.jobs.keep import keep
+from elmo_bench.runs import collect, failures, read_counts, run_folders, unpacked
+from tests.hostile.mutate import some_bytes
+
+SENTENCES = np.random.default_rng(0).integers(2**63, size=500, dtype=np.uint64)
+
+
+def ran(folder, seed=1, f1=0.5, finished="2026-01-01T00:00:00+00:00", **encoder):
+    """A finished run, with what nobody else needs of it."""
+    config = {
+        "task": {"name": "ner", "monitor": "f1"},
+        "encoder": {"name": "mini"} | encoder,
+        "elmo": {"mix": "all"},
+        "seed": seed,
+        "run_dir": str(folder),
+        "data_dir": "/home/me/data",
+    }
+    right = np.random.default_rng(seed).random(500) < f1
+    rows = np.stack([right, np.ones_like(right)] * 2, 1)[:, None].astype(float)
+    content = {"metrics": {"test/f1": f1}, "config": config, "seed": seed, "task": "ner"}
+    content |= {"identity": f"{len(str(encoder)):016x}-{seed:016x}", "finished": finished}
+    (folder / "counts").mkdir(parents=True)
+    (folder / ".hydra").mkdir()
+    (folder / "result.json").write_text(json.dumps(content))
+    (folder / "metrics.csv").write_text("epoch,val/f1\n0,0.5\n")
+    (folder / ".hydra" / "overrides.yaml").write_text(f"- task=ner\n- data_dir=/x\n- seed={seed}\n")
+    (folder / "best.ckpt").write_text("weights")
+    counts = {"f1": rows, "recall": rows / 3, "sentences": SENTENCES, "groups": np.arange(500)}
+    np.savez(folder / "counts" / "test.npz", **counts)
+    return folder
+
+
+def begun(folder, seed):
+    config = {"task": {"name": "ner", "monitor": "f1"}, "encoder": {"name": "mini"}}
+    config |= {"elmo": {"mix": "all"}, "seed": seed, "data_dir": "/home/me"}
+    folder.mkdir(parents=True)
+    about = {"identity": f"begun-{seed}", "inputs": {}, "started": "then", "config": config}
+    (folder / "run.json").write_text(json.dumps(about))
+    (folder / "error.txt").write_text("Traceback (most recent call last):\n  f\nMemoryError: x\n")
+
+
+def kept(runs, output, cache):
+    keep(OmegaConf.create({"runs": str(runs), "output": str(output), "cache_dir": str(cache)}))
+
+
+@pytest.fixture
+def archive(tmp_path):
+    for seed in range(1, 21):
+        ran(tmp_path / "runs" / str(seed), seed)
+    begun(tmp_path / "runs" / "failed", 21)
+    output = tmp_path / "kept" / "mine.tar.xz"
+    output.parent.mkdir()
+    kept(tmp_path / "runs", output, tmp_path / "cache")
+    return output
+
+
+def test_what_comes_out_is_what_went_in(archive, tmp_path):
+    """A report reads the same of both; where the runs lay is not said."""
+    assert archive.stat().st_size < 20 * 1500
+    (folder,) = run_folders([archive.parent], tmp_path / "cache")
+    assert run_folders([archive], tmp_path / "cache") == [folder]
+    runs = {run["seed"]: run for run in collect([folder])}
+    for run in collect([tmp_path / "runs"]):
+        other = runs[run["seed"]]
+        assert (other["metrics"], other["identity"]) == (run["metrics"], run["identity"])
+        for name in ("f1", "recall"):
+            ours, theirs = (
+                read_counts(each["folder"] / "counts" / "test.npz", name) for each in (run, other)
+            )
+            assert all(np.array_equal(a, b) for a, b in zip(ours, theirs, strict=True))
+    assert [run["reason"] for run in failures([folder], [])] == ["MemoryError"]
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    assert {path.name for path in files} == {
+        *("result.json", "run.json", "metrics.csv", "test.npz", "overrides.yaml")
+    }
+    assert not any(str(tmp_path).encode() in path.read_bytes() for path in files)
+    assert not any(b"/home/me" in path.read_bytes() for path in files)
+
+
+def test_the_same_runs_are_the_same_bytes(archive, tmp_path):
+    """From other folders, in another order, a second time, and from the archive itself."""
+    first = archive.read_bytes()
+    kept(tmp_path / "runs", archive, tmp_path / "cache")
+    assert archive.read_bytes() == first
+    (tmp_path / "runs" / "1").rename(tmp_path / "runs" / "z")
+    for source in (tmp_path / "runs", archive):
+        kept(source, tmp_path / "other.tar.xz", tmp_path / "cache")
+        assert (tmp_path / "other.tar.xz").read_bytes() == first
+
+
+def test_more_runs_are_added(archive, tmp_path):
+    """One that ran again replaces itself, one that failed goes when it has finished."""
+    ran(tmp_path / "again", 1, f1=0.75, finished="2026-01-02T00:00:00+00:00")
+    ran(tmp_path / "again" / "older", 2, f1=0.75, finished="2025-01-02T00:00:00+00:00")
+    ran(tmp_path / "again" / "new", 22)
+    result = ran(tmp_path / "again" / "mended", 21) / "result.json"
+    content = json.loads(result.read_text()) | {"identity": "begun-21"}
+    result.write_text(json.dumps(content))
+    kept(tmp_path / "again", archive, tmp_path / "cache")
+    folders = run_folders([archive], tmp_path / "cache")
+    figures = {run["seed"]: run["metrics"]["test/f1"] for run in collect(folders)}
+    assert [*sorted(figures)] == [*range(1, 23)]
+    assert (figures[1], figures[2]) == (0.75, 0.5)
+    assert failures(folders, []) == []
+
+
+def test_folders_and_archives_side_by_side(archive, tmp_path):
+    ran(archive.parent / "plain", 30)
+    first, second = run_folders([archive.parent], tmp_path / "cache")
+    assert (len(collect([first])), len(collect([second]))) == (20, 1)
+    assert first.parent.parent == tmp_path / "cache"
+    with pytest.raises(FileNotFoundError, match=r"nowhere: no result.json at or below it"):
+        collect(run_folders([tmp_path / "nowhere"], tmp_path / "cache"))
+
+
+@pytest.mark.parametrize(
+    ("output", "message"),
+    [("x.zip", "is called NAME.tar.xz"), ("no/x.tar.xz", "there is no such folder")],
+)
+def test_what_is_no_archive_is_not_written(tmp_path, output, message):
+    ran(tmp_path / "run")
+    with pytest.raises((ValueError, FileNotFoundError), match=message):
+        kept(tmp_path / "run", tmp_path / output, tmp_path / "cache")
+    (tmp_path / "mine.tar.xz").write_text("a file of mine")
+    with pytest.raises(ValueError, match=r"mine.tar.xz: not an archive of runs"):
+        kept(tmp_path / "run", tmp_path / "mine.tar.xz", tmp_path / "cache")
+    assert (tmp_path / "mine.tar.xz").read_text() == "a file of mine"
+
+
+def tarred(*members, form=tarfile.USTAR_FORMAT):
+    """A .tar with files, and with members of another type, which is a letter."""
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w", format=form) as tar:
+        for name, content in members:
+            about = tarfile.TarInfo(name)
+            if isinstance(content, bytes):
+                about.size = len(content)
+                tar.addfile(about, io.BytesIO(content))
+            else:
+                about.type, about.linkname = content.encode(), "/etc/passwd"
+                tar.addfile(about)
+    return file.getvalue()
+
+
+def with_size(size):
+    """A .tar whose one file says that it has so many bytes."""
+    about = tarfile.TarInfo("run/result.json")
+    about.size = size
+    return about.tobuf(tarfile.GNU_FORMAT) + bytes(1024)
+
+
+BAD = {
+    "not xz": b"PK\x03\x04 something else",
+    "empty": lzma.compress(bytes(1024)),
+    "cut": lzma.compress(tarred(("run/result.json", b"{}")))[:-20],
+    "more behind": lzma.compress(tarred(("run/result.json", b"{}"))) + b"more",
+    "no tar": lzma.compress(b"no tar" * 200),
+    "bomb": lzma.compress(bytes(1 << 24), preset=0),
+    "memory": lzma.compress(b"", filters=[{"id": lzma.FILTER_LZMA2, "dict_size": 1 << 30}]),
+    **{
+        f"name {name}": lzma.compress(tarred((name, b"{}")))
+        for name in (
+            *("/etc/x", "../result.json", "run/../result.json", "run/../../result.json"),
+            *("result.json", "./run/result.json", "run//result.json", "run/best.ckpt"),
+            *("run/result.json/", "a/run/result.json", ".run/result.json", "run\\result.json"),
+            *("run/counts/../result.json", "run/\x1b[2Jresult.json", "rün/result.json"),
+        )
+    },
+    **{
+        f"type {kind!r}": lzma.compress(tarred(("run/result.json", kind.decode())))
+        for kind in (
+            *(tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.FIFOTYPE, tarfile.DIRTYPE),
+            tarfile.GNUTYPE_SPARSE,
+        )
+    },
+    "twice": lzma.compress(tarred(*[("run/result.json", b"{}")] * 2)),
+    "long name": lzma.compress(
+        tarred((f"{'x' * 200}/result.json", b"{}"), form=tarfile.PAX_FORMAT)
+    ),
+    "size": lzma.compress(with_size(1 << 40)),
+    "negative size": lzma.compress(with_size(-512)),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_strangers_archive_is_refused_by_name(tmp_path, monkeypatch, name):
+    monkeypatch.setattr("elmo_bench.runs.archive.UNPACKED_FREE", 1 << 22)
+    (tmp_path / "theirs.tar.xz").write_bytes(BAD[name])
+    with pytest.raises(ValueError, match=r"theirs.tar.xz: not an archive of runs") as error:
+        unpacked(tmp_path / "theirs.tar.xz", tmp_path / "cache" / "here")
+    assert len(str(error.value)) < 500
+    assert [*tmp_path.rglob("*.json")] == []
+    assert {path.name for path in tmp_path.iterdir()} == {"theirs.tar.xz", "cache"}
+
+
+def test_changed_bytes_of_an_archive_write_nothing_else(archive, tmp_path):
+    """Whatever stands in it: the files of runs below the cache, or an error with its name."""
+    plain, rng = lzma.decompress(archive.read_bytes()), Random(0)
+    path, before = tmp_path / "theirs.tar.xz", {*tmp_path.iterdir(), tmp_path / "cache"}
+    refused = []
+    for _ in range(60):
+        # The beginning has the most headers for its size.
+        path.write_bytes(lzma.compress(some_bytes(plain[:20_000], rng).data or b"", preset=0))
+        try:
+            assert unpacked(path, tmp_path / "cache").is_relative_to(tmp_path / "cache")
+        except ValueError as error:
+            refused.append(str(error))
+    assert len(refused) > 10
+    assert all(message.startswith(str(path)) for message in refused)
+    assert {*tmp_path.iterdir()} == before | {path}
