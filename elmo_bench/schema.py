@@ -230,6 +230,7 @@ JOBS: dict[str, dict[str, Any]] = {  # the settings of one job alone
         "pretrain.max_steps": Count | None,
         "pretrain.batch_size": Count,
         "pretrain.unroll": Count,
+        "pretrain.state": Literal["zero", "carried"],
         "pretrain.vocabulary": Count | None,
         "pretrain.min_count": Count,
         "pretrain.softmax": Literal["auto", "full", "sampled"],

@@ -169,7 +169,7 @@ def build(cfg: DictConfig, corpus: Corpus, device: torch.device) -> Trainer:
         model.start_from(corpus)
     chosen: dict[str, Any] = {
         key: settings[key]
-        for key in ("epochs", "batch_size", "unroll", "max_steps", "warmup", "cosine")
+        for key in ("epochs", "batch_size", "unroll", "max_steps", "warmup", "cosine", "state")
     }
     chosen |= {key: float(settings[key]) for key in ("lr", "gradient_clip", "loss_scale")}
     plan = Training(
@@ -328,8 +328,9 @@ class _Run:
             if type(saved[key]) not in (int, float):
                 raise ValueError(f"{key} is a {type(saved[key]).__name__}, but it is a number")
         # Where the class lies changes no weight: it was elsewhere in an earlier version.
-        theirs = {key: value for key, value in saved["identity"].items() if key != CLASS}
-        lengths = {f"pretrain.{key}" for key in LENGTH}  # an earlier version's identity had them
+        theirs = {"pretrain.state": "carried"} | saved["identity"]  # as it was in an earlier version
+        theirs.pop(CLASS, None)
+        lengths = {f"pretrain.{key}" for key in LENGTH}  # as it was in an earlier version identity had them
         keys = sorted({*theirs, *self.identity} - lengths)
         different = [key for key in keys if theirs.get(key) != self.identity.get(key)]
         if different:

@@ -25,6 +25,7 @@ from elmo_bench.files import atomic
 from elmo_bench.untrusted import read_json
 
 BEGIN, END, UNKNOWN = "<S>", "</S>", "<UNK>"
+FIRST = {BEGIN: 0, END: 1}  # what a sentence begins with, forward and backward, and its number
 NO_TARGET = (
     -1
 )  # past the end of the text, where the last row of a batch may be shorter than the others
@@ -202,7 +203,7 @@ def _fits_a_line(word: str) -> bool:
 
 def _types() -> dict[str, int]:
     """Numbers words as they come."""
-    return defaultdict(itertools.count(2).__next__, {BEGIN: 0, END: 1})
+    return defaultdict(itertools.count(len(FIRST)).__next__, FIRST)
 
 
 def _encode(

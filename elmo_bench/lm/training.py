@@ -1,5 +1,6 @@
 """Training a language model on one process or several: truncated backpropagation with carried state
-(paper, section 3.1).
+(paper, section 3.1). Windows that begin with a sentence begin from a zero state, in which tasks
+read sentences: a language model that never met one may predict badly from it.
 
 A step is a function of (seed, step number, process) and of what `state_dict` holds: the order of
 the sentences, dropout and the sampled words are drawn from generators made of those numbers. So a
@@ -25,7 +26,7 @@ from torch import Tensor, nn
 from elmo_bench.encoders.bilm import DIRECTIONS, State
 from elmo_bench.encoders.bilm.graphs import Graphs
 
-from .corpus import NO_TARGET, Corpus
+from .corpus import FIRST, NO_TARGET, Corpus
 from .lm import LanguageModel
 from .sampled import Candidates, candidates, sampled_loss
 
@@ -48,6 +49,7 @@ class Training:
     loss_scale: float = 1.0
     samples: int | None = None  # None: the full softmax
     bf16: bool = False
+    state: str = "zero"  # of a window that begins with a sentence; "carried": as of all others
     seed: int = 1
 
     def lr_at(self, step: int, num_steps: int) -> float:
@@ -227,13 +229,17 @@ class Trainer:
 
     def _tops(self, windows: Sequence[np.ndarray]) -> Iterator[tuple[Tensor, State]]:
         """The top layer of each direction's window; a direction's word types are encoded once."""
+        state = self.state
+        if self.settings.state == "zero":  # where a window begins with a sentence
+            begins = torch.from_numpy(np.stack([inputs[:, 0] < len(FIRST) for inputs in windows]))
+            state = State(*(x * ~begins[:, None, :, None].to(self.device) for x in state))
         frames: list[Tensor] = []
         rows: list[Tensor] = []
         for inputs in windows:
             types, places = np.unique(inputs, return_inverse=True)
             frames.append(torch.from_numpy(self._frames[types].astype(np.int64)).to(self.device))
             rows.append(torch.from_numpy(places.reshape(inputs.shape)).to(self.device))
-        return self.model.tops(frames, rows, self.state)
+        return self.model.tops(frames, rows, state)
 
     def _parameters(self) -> list[Tensor]:
         """What has a gradient in this step: of a sampled softmax, only the rows that it

@@ -59,6 +59,16 @@ def test_truncated_equals_full_backpropagation_where_the_window_covers_the_text(
         torch.testing.assert_close(truncated[name], parameter.grad, atol=1e-6, rtol=1e-4, msg=name)
 
 
+@pytest.mark.parametrize("state", ["zero", "carried"])
+def test_a_window_that_begins_with_a_sentence_begins_from_a_zero_state(state):
+    """Here all do: an epoch's loss is that of the sentences by themselves."""
+    found = trainer(unroll=1 + len(TEXT[0]), lr=0.0, epochs=1, state=state)
+    losses = [step.loss for step in found.run()]
+    alone = torch.tensor([*found.model.perplexity(TEXT).values()]).log().mean().item()
+    is_equal = sum(losses) / len(losses) == pytest.approx(alone, abs=1e-6)
+    assert is_equal == (state == "zero")
+
+
 @pytest.mark.parametrize(
     ("kind", "samples"), [("adam", None), ("adam", 8), ("adagrad", None), ("adagrad", 8)]
 )
