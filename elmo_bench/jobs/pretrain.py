@@ -328,9 +328,9 @@ class _Run:
             if type(saved[key]) not in (int, float):
                 raise ValueError(f"{key} is a {type(saved[key]).__name__}, but it is a number")
         # Where the class lies changes no weight: it was elsewhere in an earlier version.
-        theirs = {"pretrain.state": "carried"} | saved["identity"]  # as it was in an earlier version
+        theirs = {"pretrain.state": "carried"} | saved["identity"]  # it always was
         theirs.pop(CLASS, None)
-        lengths = {f"pretrain.{key}" for key in LENGTH}  # as it was in an earlier version identity had them
+        lengths = {f"pretrain.{key}" for key in LENGTH}  # an earlier version's identity had them
         keys = sorted({*theirs, *self.identity} - lengths)
         different = [key for key in keys if theirs.get(key) != self.identity.get(key)]
         if different:
