@@ -2,10 +2,10 @@
 
 import logging
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
@@ -73,21 +73,49 @@ SETTINGS = (
 MOST = 5  # runs that failed and are named
 
 
+class Answers(NamedTuple):
+    """What is asked of runs: the reports of each table that some run is as it asks, and how many
+    runs failed that it asks for.
+    """
+
+    runs: list[reports.Run]
+    reports: dict[str, list[reports.Report]]
+    failed: dict[str, int]
+    origin: reports.Origin
+
+
 def report(cfg: DictConfig) -> None:
     """Write the tables over all runs below `runs` to the files of `output`, and print them."""
     settings: Any = OmegaConf.to_container(cfg, resolve=True)
-    outputs = [Path(path) for path in _list(settings["output"])]
-    for path in outputs:
-        if path.suffix not in FORMATS:
-            formats = ", ".join(f"FILE{suffix}" for suffix in FORMATS)
-            raise ValueError(f"output={path}: the formats are {formats}")
-        check_output("output", path, {}, begins(OWN[path.suffix]))
+    outputs = checked_outputs(settings)
     loggers = settings.get("logger") or {}
     if "wandb" in loggers and not outputs:
         raise ValueError(
             "logger=wandb keeps the files of a report, but output is empty: output=report.html"
         )
-    folders = run_folders(_list(settings["runs"]), settings["cache_dir"])
+    answers = answered(settings, outputs)
+    written = [each for several in answers.reports.values() for each in several]
+    write(outputs, written, answers.origin, settings["title"])
+    if "wandb" in loggers:
+        kept = {key: value for key, value in loggers["wandb"].items() if key != "_target_"}
+        wandb_logger.keep(outputs, **kept | {"job_type": "report", "tags": [], "save_dir": "."})
+    _print(written)
+
+
+def checked_outputs(settings: Mapping[str, Any]) -> list[Path]:
+    """The files of `output`. Raises ValueError for one that may not be written."""
+    outputs = [Path(path) for path in as_list(settings["output"])]
+    for path in outputs:
+        if path.suffix not in FORMATS:
+            formats = ", ".join(f"FILE{suffix}" for suffix in FORMATS)
+            raise ValueError(f"output={path}: the formats are {formats}")
+        check_output("output", path, {}, begins(OWN[path.suffix]))
+    return outputs
+
+
+def answered(settings: Mapping[str, Any], outputs: Sequence[Path]) -> Answers:
+    """The reports of all tables that `settings` ask for, and what these outputs show of them."""
+    folders = run_folders(as_list(settings["runs"]), settings["cache_dir"])
     runs = [*map(_titled, reports.collect(folders))]
     tables = {
         title: _settings(settings, title, table or {})
@@ -106,17 +134,28 @@ def report(cfg: DictConfig) -> None:
     unknown = [run for run in unfinished if "task.name" not in run["choices"]]
     known = [run for run in unfinished if run not in unknown]
     failed = {title: _chosen(known, table) for title, table in tables.items()}
-    written = []
+    diagnostics = any(path.suffix in (".csv", ".json") for path in outputs)
+    by_title = {}
     for title in (title for title in tables if chosen[title]):
-        answers = _answers(chosen[title], title, tables[title])
-        answers[0].notes[:0] = _failed(failed[title], unknown, chosen[title], folders)
-        written += answers
+        by_title[title] = _answers(chosen[title], title, tables[title], diagnostics)
+        notes = _failed(failed[title], unknown, chosen[title], folders)
+        by_title[title][0].notes[:0] = notes
     typed = HydraConfig.get().overrides.task if HydraConfig.initialized() else None
     count = len({run["folder"] for runs in failed.values() for run in runs})
     command = "" if typed is None else reports.typed(typed)
     origin = reports.Origin(command, count, len(unknown))
+    return Answers(runs, by_title, {title: len(failed[title]) for title in by_title}, origin)
+
+
+def write(
+    outputs: Sequence[Path],
+    written: Sequence[reports.Report],
+    origin: reports.Origin,
+    title: str | None,
+) -> None:
+    """Write each file whole, in the format of its name."""
     writers = FORMATS | {
-        ".html": partial(reports.page, title=settings["title"], origin=origin),
+        ".html": partial(reports.page, title=title, origin=origin),
         **{suffix: partial(FORMATS[suffix], origin=origin) for suffix in (".md", ".tex", ".json")},
     }
     for path in outputs:
@@ -126,10 +165,6 @@ def report(cfg: DictConfig) -> None:
         with atomic(path) as part:
             part.write_bytes(content)
         log.info("written: %s", path)
-    if "wandb" in loggers:
-        kept = {key: value for key, value in loggers["wandb"].items() if key != "_target_"}
-        wandb_logger.keep(outputs, **kept | {"job_type": "report", "tags": [], "save_dir": "."})
-    _print(written)
 
 
 def _print(written: Sequence[reports.Report]) -> None:
@@ -209,7 +244,7 @@ def _which(run: reports.Run, folders: Sequence[Path]) -> str:
     return below.as_posix() if below.name else str(run["folder"].name)
 
 
-def _settings(settings: dict[str, Any], title: str, table: dict[str, Any]) -> dict[str, Any]:
+def _settings(settings: Mapping[str, Any], title: str, table: dict[str, Any]) -> dict[str, Any]:
     """A table's settings, and the report's for what it does not say."""
     if unknown := table.keys() - {*SETTINGS}:
         raise ValueError(
@@ -225,15 +260,17 @@ def _chosen(runs: list[reports.Run], table: dict[str, Any]) -> list[reports.Run]
     return [run for run in runs if name is None or reports.stands_in(run, name)]
 
 
-def _answers(runs: list[reports.Run], title: str, table: dict[str, Any]) -> list[reports.Report]:
-    columns = _list(table["columns"])
+def _answers(
+    runs: list[reports.Run], title: str, table: dict[str, Any], diagnostics: bool
+) -> list[reports.Report]:
+    columns = as_list(table["columns"])
     # A single column key has a single value, which may itself be a list: elmo.mix=[0,1].
     chosen = table["baseline"]
-    baseline = _list(chosen) if len(columns) > 1 else [] if chosen is None else [chosen]
+    baseline = as_list(chosen) if len(columns) > 1 else [] if chosen is None else [chosen]
     within = table["equal_within"]
     return reports.answers(
         runs,
-        _list(table["rows"]) or None,
+        as_list(table["rows"]) or None,
         columns,
         metric=table["metric"],
         split=table["split"],
@@ -242,9 +279,10 @@ def _answers(runs: list[reports.Run], title: str, table: dict[str, Any]) -> list
         paper=table["paper"],
         equal_within=None if within is None else within / 100,
         paired=table["paired"],
+        diagnostics=diagnostics,
     )
 
 
-def _list(value: Any) -> list[Any]:
+def as_list(value: Any) -> list[Any]:
     """What an option that may be null, one or a list holds."""
     return [] if value is None else value if isinstance(value, list) else [value]

@@ -55,7 +55,8 @@ class Test(NamedTuple):
     seeds_needed: int | None  # a side, for 80 % power at the difference seen; None: more seeds
     # alone would not do
     shares: Shares | None
-    p_same_models: float  # a diagnostic: these very models, on new examples
+    # A diagnostic: these very models, on new examples; None: not asked for.
+    p_same_models: float | None
     p_same_examples: float | None  # a diagnostic: new seeds, on these very examples
     correlation: float | None  # of paired runs' figures
     examples: int
@@ -180,7 +181,7 @@ def compare(
         detectable=None if single else min(error * noncentrality(freedom, comparisons), 1.0),
         seeds_needed=None if single else seeds_needed(difference, variance, comparisons),
         shares=None if single else variance.shares,
-        p_same_models=same_models(ours, theirs, resamples=resamples),
+        p_same_models=same_models(ours, theirs, resamples=resamples) if resamples else None,
         p_same_examples=same_examples(left, right),
         correlation=correlation(left, right) if paired else None,
         examples=num_examples,

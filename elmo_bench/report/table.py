@@ -28,7 +28,16 @@ from elmo_bench.runs import (
 
 from .names import name, task_titles
 from .published import published
-from .significance import FEWEST_PAIRS, LEVEL, Test, compare, equal_within, fewest, holm
+from .significance import (
+    FEWEST_PAIRS,
+    LEVEL,
+    RESAMPLES,
+    Test,
+    compare,
+    equal_within,
+    fewest,
+    holm,
+)
 
 Key = tuple[str, ...]
 RANKS = {"-": 0, "none": 1, "top": 3, "uniform": 5, "all": 7}  # 2, 4 and 6: what has no name here
@@ -98,6 +107,7 @@ def report(
     paper: str | None = None,
     equal_within: float | None = None,
     paired: bool = False,
+    diagnostics: bool = True,
 ) -> Report:
     """All cells, and how each differs from the baseline: the cell of its row in that column, or of
     the row that differs by "-" alone, where `rows` do nothing for the baseline.
@@ -107,7 +117,8 @@ def report(
     anything else are an error: their mean would mean nothing. `paper` is the table of the paper,
     such as `table2`, whose figures stand beside ours; None: the first that has one. `paired`
     compares runs of the same seed with each other. Differences surely below `equal_within`, a
-    fraction of 1, are practically none.
+    fraction of 1, are practically none. `diagnostics` takes most of the time, and CSV and JSON
+    alone show it.
     """
     place = f"tables.{title}." if title else ""
     one_of(f"{place}split", split, SPLITS)
@@ -125,7 +136,7 @@ def report(
             f"{place}baseline={list(baseline)}: no such column; by {columns} there are "
             f"{[list(head) for head in heads]}"
         )
-    asked = Asked(metric, split, equal_within, paired)
+    asked = Asked(metric, split, equal_within, paired, diagnostics)
     comparisons, notes = _comparisons(groups, rows, columns, baseline, asked)
     cells = [
         cell
@@ -327,6 +338,33 @@ class Asked(NamedTuple):
     split: str
     equal_within: float | None
     paired: bool
+    diagnostics: bool
+
+
+class Flaw(NamedTuple):
+    """Why a comparison is not as it was asked for, and the folder of a run that has the flaw."""
+
+    why: str
+    folder: str = ""
+
+
+class Pair(NamedTuple):
+    """The runs of two systems, and how they are compared."""
+
+    runs: list[Run]
+    base: list[Run]
+    asked: Asked
+
+
+def compared(pairs: Sequence[Pair]) -> list[tuple[Comparison, Flaw | None]]:
+    """The comparison of each pair, corrected for all, and why it is not as it was asked for."""
+    several = sum(min(len(pair.runs), len(pair.base)) > 1 for pair in pairs)  # that p corrects for
+    results = [_compare(*pair, max(1, several)) for pair in pairs]
+    ps = {
+        k: one.test.p for k, (one, _) in enumerate(results) if one.test and one.test.p is not None
+    }
+    corrected = dict(zip(ps, holm([*ps.values()]), strict=True))
+    return [(one._replace(p_holm=corrected.get(k)), flaw) for k, (one, flaw) in enumerate(results)]
 
 
 def _comparisons(
@@ -337,7 +375,7 @@ def _comparisons(
     asked: Asked,
 ) -> tuple[dict[tuple[Key, Key], Comparison], list[str]]:
     """Every cell of a row that has the baseline against it, and why some are without a test."""
-    pairs: dict[tuple[Key, Key], tuple[list[Run], list[Run]]] = {}
+    pairs: dict[tuple[Key, Key], Pair] = {}
     # By why: cells, and a folder of each.
     flaws: dict[str, list[tuple[str, str]]] = defaultdict(list)
     titles = task_titles(
@@ -351,20 +389,16 @@ def _comparisons(
             flaws[NO_BASELINE].append((name(rows, row, titles), ""))
             continue
         for column in sorted(group.keys() - {baseline}, key=order):
-            pairs[row, column] = group[column], groups[base][baseline]
-    several = sum(min(map(len, pair)) > 1 for pair in pairs.values())  # that p corrects for
-    compared: dict[tuple[Key, Key], Comparison] = {}
-    for (row, column), pair in pairs.items():
-        compared[row, column], flaw = _compare(*pair, asked, max(1, several))
+            pairs[row, column] = Pair(group[column], groups[base][baseline], asked)
+    results = dict(zip(pairs, compared([*pairs.values()]), strict=True))
+    for (row, column), (_, flaw) in results.items():
         if flaw:
             called = name([*rows, *columns], [*row, *column], titles)
             flaws[flaw.why].append((called, flaw.folder))
     notes = [_note(why, cells) for why, cells in flaws.items()]
-    tests = {place: one.test for place, one in compared.items() if one.test is not None}
-    tested = {place: test.p for place, test in tests.items() if test.p is not None}
-    for place, p in zip(tested, holm([*tested.values()]), strict=True):
-        compared[place] = compared[place]._replace(p_holm=p)
-    return compared, [*sorted(notes), *_limits(tests.values())]
+    comparisons = {place: one for place, (one, _) in results.items()}
+    tests = [one.test for one in comparisons.values() if one.test]
+    return comparisons, [*sorted(notes), *limits(tests)]
 
 
 def _note(why: str, cells: Sequence[tuple[str, str]]) -> str:
@@ -375,7 +409,7 @@ def _note(why: str, cells: Sequence[tuple[str, str]]) -> str:
     return f"{listed}{more}: {why}{folder}"
 
 
-def _limits(tests: Iterable[Test]) -> list[str]:
+def limits(tests: Iterable[Test]) -> list[str]:
     """What designs with so few runs cannot show."""
     notes = []
     for ours, theirs in sorted({test.runs for test in tests}):
@@ -419,13 +453,6 @@ def base_row(rows: Iterable[Key], row: Key, keys: Sequence[str]) -> Key | None:
     return min(filter(serves, rows), key=distance, default=None)
 
 
-class Flaw(NamedTuple):
-    """Why a comparison is not as it was asked for, and the folder of a run that has the flaw."""
-
-    why: str
-    folder: str = ""
-
-
 def _compare(
     runs: list[Run], base: list[Run], asked: Asked, comparisons: int
 ) -> tuple[Comparison, Flaw | None]:
@@ -457,7 +484,13 @@ def _compare(
     clusters = examples[0].clusters
     if len(set(clusters.tolist())) < 2:
         return plain, Flaw(f"no test, since all of {asked.split} is one cluster of examples")
-    test = compare(ours, theirs, clusters, paired=asked.paired, comparisons=comparisons)
+    resamples = RESAMPLES if asked.diagnostics else 0
+    test = compare(
+        *(ours, theirs, clusters),
+        paired=asked.paired,
+        comparisons=comparisons,
+        resamples=resamples,
+    )
     if not test.error:
         return plain, Flaw("no test, since the figure varies neither with seeds nor with examples")
     within = asked.equal_within

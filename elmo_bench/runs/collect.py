@@ -174,16 +174,30 @@ def choice(run: Run, keys: Sequence[str]) -> tuple[str, ...]:
 
 
 def where(
-    runs: Iterable[Run], values: Mapping[str, object], *, with_baseline: bool = False
+    runs: Iterable[Run],
+    values: Mapping[str, object],
+    *,
+    with_baseline: bool = False,
+    strict: bool = True,
 ) -> list[Run]:
     """The runs whose config has these values under dotted keys; `with_baseline` also those without
     an encoder, whatever is said of the encoder.
+
+    A value may be another one for each corpus, {wikigold: 1, sst: 0.5}, and `task` is what the task
+    has for itself: elmo.l2=task is task.elmo.l2. Without `strict` a key that a run does not have,
+    or that does nothing in it, says nothing against it.
     """
 
     def agrees(run: Run, key: str, value: object) -> bool:
         if with_baseline and below(key, ("encoder",)) and run["choices"].get(ENCODER) == "none":
             return True
-        names = (name for name in (key, f"{key}.name") if name in run["choices"])
+        names = [name for name in (key, f"{key}.name") if name in run["choices"]]
+        if not strict and (not names or key in run["idle"]):
+            return True
+        if isinstance(value, Mapping):
+            value = value.get(run["choices"].get("data.name"))
+        if value == "task":
+            value = run["choices"].get(f"task.{key}", value)
         return any(equal(run["choices"][name], value) for name in names)
 
     return [run for run in runs if all(agrees(run, key, values[key]) for key in values)]
