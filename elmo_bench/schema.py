@@ -270,6 +270,13 @@ JOBS: dict[str, dict[str, Any]] = {  # the settings of one job alone
     },
 }
 JOBS["paper"] = JOBS["report"]
+JOBS["results"] = JOBS["report"] | {
+    "document": File,
+    "check": bool,
+    "pictures": dict | None,
+    "claims": dict | None,
+    "usual": dict | None,
+}
 # Parts that are never one value. (`optimizer` and others are: Hydra keeps a group's choice apart.)
 SECTIONS = {
     *(key.rpartition(".")[0] for types in (TYPES, *JOBS.values()) for key in types),

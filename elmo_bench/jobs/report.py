@@ -152,10 +152,11 @@ def write(
     written: Sequence[reports.Report],
     origin: reports.Origin,
     title: str | None,
+    claims: Sequence[reports.Grid] = (),
 ) -> None:
-    """Write each file whole, in the format of its name."""
+    """Write each file whole, in the format of its name; the page has the claims, too."""
     writers = FORMATS | {
-        ".html": partial(reports.page, title=title, origin=origin),
+        ".html": partial(reports.page, title=title, origin=origin, claims=claims),
         **{suffix: partial(FORMATS[suffix], origin=origin) for suffix in (".md", ".tex", ".json")},
     }
     for path in outputs:

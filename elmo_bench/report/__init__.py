@@ -1,16 +1,20 @@
 from elmo_bench.runs import Run, as_text, collect, where
 
+from .blocks import differences, refreshed
 from .choice import answers
+from .claims import claims, findings, verdicts
+from .costs import cost
 from .escape import plain
 from .grid import Grid
-from .grids import grids
+from .grids import grids, tables
 from .methods import Origin
+from .mixes import weights
 from .page import GENERATOR, page
 from .provenance import typed
 from .published import stands_in
 from .table import Report, report
 from .terminal import terminal
-from .write import as_csv, as_json, footnotes, latex, markdown
+from .write import as_csv, as_json, block, footnotes, latex, markdown
 
 __all__ = [
     "GENERATOR",
@@ -22,16 +26,25 @@ __all__ = [
     "as_csv",
     "as_json",
     "as_text",
+    "block",
+    "claims",
     "collect",
+    "cost",
+    "differences",
+    "findings",
     "footnotes",
     "grids",
     "latex",
     "markdown",
     "page",
     "plain",
+    "refreshed",
     "report",
     "stands_in",
+    "tables",
     "terminal",
     "typed",
+    "verdicts",
+    "weights",
     "where",
 ]

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from .costs import cost
 from .escape import xml
+from .grid import Grid
 from .grids import tables
 from .guide import compared, findings, lead, reading
 from .markup import figure, settings, table, terms
@@ -16,6 +17,7 @@ from .table import Report
 from .write import footnotes
 
 RESULTS = "Results"  # the chapter of a report without a title
+CLAIMS = "Claims"
 COMMAND = "command"  # of a run, in the provenance
 CURVES = {
     "fraction": "Sample efficiency (the paper's Figure 1)",
@@ -43,10 +45,19 @@ class Chapter(NamedTuple):
     parts: list[Part]
 
 
-def page(reports: Sequence[Report], title: str | None = None, origin: Origin = NOWHERE) -> str:
-    """The whole page, a chapter for each report; without a title it says what is compared."""
+def page(
+    reports: Sequence[Report],
+    title: str | None = None,
+    origin: Origin = NOWHERE,
+    claims: Sequence[Grid] = (),
+) -> str:
+    """The whole page, a chapter for the claims and one for each report; without a title it says
+    what is compared.
+    """
     title = title or compared(reports)
-    chapters = [
+    chapters = [Chapter(CLAIMS.lower(), CLAIMS, [Part("", "".join(map(table, claims)))])]
+    chapters = chapters if claims else []
+    chapters += [
         Chapter(f"s{k}", report.title or RESULTS, [part for part in _parts(report) if part.body])
         for k, report in enumerate(reports)
     ]

@@ -169,14 +169,19 @@ def _check_alike(
 ) -> None:
     """Raise ValueError where runs of a cell differ in more than their seed."""
     keys = [*rows, *columns]
-    hidden = distinguishing(runs, keys)
-    if hidden := [key for key in hidden if key != "task.name" or varies(runs, keys, key)]:
+    if hidden := hidden_keys(runs, keys):
         raise ValueError(
             f"{place}rows={rows} {place}columns={columns}: some runs in a cell differ in "
             f"{hidden}; add it to one"
         )
     if why := other_files(runs, keys):
         raise ValueError(f"{place}{why}")
+
+
+def hidden_keys(runs: Sequence[Run], keys: Sequence[str]) -> list[str]:
+    """The further config keys in which runs differ that agree on these keys, but for their seed."""
+    hidden = distinguishing(runs, keys)
+    return [key for key in hidden if key != "task.name" or varies(runs, keys, key)]
 
 
 def _cells(
@@ -241,6 +246,11 @@ def _groups(
         row: {column: [*by_seed.values()] for column, by_seed in group.items()}
         for row, group in found.items()
     }
+
+
+def of_rows(runs: Sequence[Run], rows: Sequence[str]) -> dict[Key, list[Run]]:
+    """The runs of each row, one for each seed."""
+    return {row: group[()] for row, group in _groups(runs, rows, []).items()}
 
 
 def _repeated(runs: Sequence[Run], keys: Sequence[str]) -> list[str]:

@@ -7,7 +7,7 @@ import io
 import json
 import re
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from . import across, escape
@@ -40,6 +40,12 @@ def markdown(reports: Sequence[Report], origin: Origin = NOWHERE) -> str:
     parts += ["## Methods", escape.markdown(methods(reports, origin))]
     parts += [markdown_table(ask(reports, origin)) for ask in (checklist, provenance)]
     return "\n\n".join(parts) + "\n"
+
+
+def block(grids: Iterable[Grid], notes: Iterable[str]) -> str:
+    """Tables in a text that somebody writes, and what is said of them."""
+    shown = dict.fromkeys(map(escape.markdown, notes))
+    return "\n\n".join([*map(markdown_table, grids), *shown])
 
 
 def markdown_table(grid: Grid) -> str:

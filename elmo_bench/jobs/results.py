@@ -1,0 +1,102 @@
+"""`job=results`: tables and claims in a text that somebody writes, from the raw results of runs."""
+
+import logging
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+
+from elmo_bench import report as reports
+from elmo_bench.files import atomic
+from elmo_bench.outputs import begins, check_output
+
+from .report import OWN, Answers, answered, as_list, checked_outputs, write
+
+log = logging.getLogger(__name__)
+SHOWN = ("means", "differences")
+KINDS = (*SHOWN, "power", "paper", "across", "layers", "cost")
+CLAIMS = "claims"
+
+
+def results(cfg: DictConfig) -> None:
+    """Refresh the tables of `document`, and write the page and the pictures; with `check` only
+    compare the tables with what the runs give.
+
+    Raises ValueError for a block without a table, a table without a block, and, with `check`, for a
+    text that says something else than the runs.
+    """
+    settings: Any = OmegaConf.to_container(cfg, resolve=True)
+    own = {title: _own(title, table or {}) for title, table in (settings["tables"] or {}).items()}
+    path, outputs = Path(settings["document"]), checked_outputs(settings)
+    pictures = {Path(file): title for file, title in (settings["pictures"] or {}).items()}
+    for picture, title in pictures.items():
+        if picture.suffix not in (".svg", ".pdf") or title not in own:
+            raise ValueError(
+                f"pictures.{picture}={title}, but it may be FILE.svg or FILE.pdf: TITLE of a table"
+            )
+        check_output("pictures", picture, {}, begins(OWN[picture.suffix]))
+    tables = {
+        title: {
+            key: value for key, value in (table or {}).items() if key not in ("show", "command")
+        }
+        for title, table in (settings["tables"] or {}).items()
+    }
+    answers = answered(settings | {"tables": tables}, outputs)
+    blocks = {title: _block(title, *own[title], answers) for title in own}
+    grids = [*_claims(settings, answers)]
+    if grids:
+        blocks[CLAIMS] = reports.block(grids, [])
+    text = path.read_text(encoding="utf-8")
+    if settings["check"]:
+        if wrong := reports.differences(text, blocks, path):
+            raise ValueError("\n".join([*wrong, "python run.py job=results writes it anew"]))
+        log.info("%s says what the runs give", path)
+        return
+    text = reports.refreshed(text, blocks, path)
+    with atomic(path) as part:
+        part.write_text(text, encoding="utf-8")
+    log.info("written: %s", path)
+    written = [each for several in answers.reports.values() for each in several]
+    write(outputs, written, answers.origin, settings["title"], grids)
+    for picture, title in pictures.items():
+        if title in answers.reports:
+            write([picture], answers.reports[title], answers.origin, title)
+
+
+def _own(title: str, table: Mapping[str, Any]) -> tuple[list[str], str]:
+    """What a table shows, and the command of its runs."""
+    show = as_list(table.get("show", [*SHOWN]))
+    if unknown := [kind for kind in show if kind not in KINDS]:
+        raise ValueError(f"tables.{title}.show: there is no {unknown[0]}, but {', '.join(KINDS)}")
+    if not isinstance(command := table.get("command"), str):
+        raise ValueError(f"tables.{title}.command is missing: what repeats its runs, in one line")
+    return show, command
+
+
+def _block(title: str, show: list[str], command: str, answers: Answers) -> str:
+    """A table as the text has it: its grids, notes, the command of its runs, how many failed."""
+    if title not in answers.reports:
+        return f"Not run. The command: `{command}`"
+    several, failed = answers.reports[title], answers.failed[title]
+    grids = [grid for report in several for grid in _grids(report, show)]
+    notes = [note for report in several for note in report.notes]
+    count = len({run["folder"] for each in several for cell in each.cells for run in cell.runs})
+    return (
+        f"{reports.block(grids, notes)}\n\n{count:,} runs, {failed or 'none'} failed. "
+        f"The command: `{command}`"
+    )
+
+
+def _grids(report: reports.Report, show: list[str]) -> Iterator[reports.Grid]:
+    """The grids of these kinds that have something to show."""
+    grids: dict[str, reports.Grid | None] = {**reports.tables(report)}
+    shares = reports.weights(report)
+    grids |= {"layers": shares and shares[0], "cost": reports.cost(report)}
+    yield from (grid for kind in show if (grid := grids.get(kind)))
+
+
+def _claims(settings: Mapping[str, Any], answers: Answers) -> Iterator[reports.Grid]:
+    claims = reports.claims(answers.runs, settings["claims"] or {}, settings)
+    if claims:
+        yield from reports.verdicts(reports.findings(claims))

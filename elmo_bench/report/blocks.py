@@ -1,0 +1,84 @@
+"""Tables in a Markdown file that somebody writes: each stands in a block, and all else stays.
+
+<!-- table: TITLE -->
+... what a report has made ...
+<!-- end -->
+"""
+
+import difflib
+import re
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+BEGIN = re.compile(r"<!-- table: (.+?) -->\s*")
+END = "<!-- end -->"
+
+
+class Block(NamedTuple):
+    """The lines between the marks of a block, `first` counted from 0 and `last` behind them."""
+
+    title: str
+    first: int
+    last: int
+
+
+def refreshed(text: str, tables: Mapping[str, str], path: object) -> str:
+    """The text with these tables, Markdown by their titles, in its blocks.
+
+    Raises ValueError, with the file and the line, for a block that has no table or no end, and for
+    a table that has no block.
+    """
+    lines, parts, place = text.splitlines(), [], 0
+    for block in _blocks(lines, tables, path):
+        parts += [*lines[place : block.first], *tables[block.title].splitlines()]
+        place = block.last
+    return "\n".join([*parts, *lines[place:]]) + "\n"
+
+
+def differences(text: str, tables: Mapping[str, str], path: object) -> list[str]:
+    """Of each block that is not what it should be the first line in which it differs, with its
+    place in the file. Raises what `refreshed` raises.
+    """
+    lines, wrong = text.splitlines(), []
+    for block in _blocks(lines, tables, path):
+        there, right = lines[block.first : block.last], tables[block.title].splitlines()
+        for op, start, end, first, last in difflib.SequenceMatcher(
+            None, there, right, autojunk=False
+        ).get_opcodes():
+            if op != "equal":
+                has, gives = "\n".join(there[start:end]), "\n".join(right[first:last])
+                line = block.first + start + 1
+                wrong.append(
+                    f"{path}:{line}: {block.title}: not what the runs give\n- {has}\n+ {gives}"
+                )
+                break
+    return wrong
+
+
+def _blocks(lines: list[str], tables: Mapping[str, str], path: object) -> Iterator[Block]:
+    """The blocks in their order."""
+    seen: dict[str, int] = {}
+    title, first = "", None
+    for number, line in enumerate(lines):
+        place = f"{path}:{number + 1}"
+        if begun := BEGIN.fullmatch(line):
+            if first is not None:
+                raise ValueError(f"{place}: the block {title!r} above has no {END}")
+            title, first = begun[1], number + 1
+            if title not in tables:
+                raise ValueError(f"{place}: there is no table {title!r}, but {', '.join(tables)}")
+            if title in seen:
+                raise ValueError(f"{place}: the block {title!r} stands in line {seen[title]}, too")
+            seen[title] = number + 1
+        elif line.strip() == END:
+            if first is None:
+                raise ValueError(f"{place}: {END} without <!-- table: TITLE --> above it")
+            yield Block(title, first, number)
+            first = None
+    if first is not None:
+        raise ValueError(f"{path}:{first}: the block {title!r} has no {END}")
+    if missing := [title for title in tables if title not in seen]:
+        raise ValueError(
+            f"{path}:{len(lines)}: no block for the table {missing[0]!r}: write <!-- table: "
+            f"{missing[0]} --> and {END} where it belongs"
+        )

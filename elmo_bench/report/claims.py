@@ -1,0 +1,322 @@
+"""Claims, such as a paper's, one by one: on which corpora these runs confirm or refute them.
+
+A claim sets two kinds of runs against each other on each corpus, by the report's own test, or says
+which layer has the largest share in the mix. The rule of its verdict is `verdict`'s and `shares`'.
+"""
+
+import statistics
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import scipy
+
+from elmo_bench.checks import one_of
+from elmo_bench.runs import Run, full_keys, where
+
+from .grid import Grid
+from .grids import p_value, points
+from .names import NONE, name, task_titles
+from .significance import LEVEL, Test
+from .table import (
+    SPLITS,
+    Asked,
+    Comparison,
+    Key,
+    Pair,
+    compared,
+    hidden_keys,
+    limits,
+    of_rows,
+)
+
+EXPECTED = ("better", "not worse", "equal")
+CONFIRMED, REFUTED, UNDECIDED, NOT_RUN = VERDICTS = (
+    "confirmed",
+    "refuted",
+    "undecided",
+    "not run",
+)
+SETTINGS = (
+    *("source", "where", "ours", "theirs", "expect", "layer", "place"),
+    *("rows", "split", "metric", "equal_within", "paired"),
+)
+CORPUS = ["task.name", "data.name"]
+TITLE = "claims"
+
+
+class Claim(NamedTuple):
+    """That ours are `expect`ed to be better than theirs, not worse, or equal, in each row of their
+    runs; with a `layer` that it has the largest share of their mix at a `place`.
+    """
+
+    title: str
+    source: str  # where it stands in the paper
+    expect: str
+    rows: list[str]
+    ours: dict[Key, list[Run]]  # by row
+    theirs: dict[Key, list[Run]]
+    asked: Asked
+    layer: int | None = None
+    place: str = "input"
+
+
+class Finding(NamedTuple):
+    """What is found of a claim in a row; of shares there is a text instead of a comparison, and
+    `flaw` says why a comparison has no test.
+    """
+
+    claim: Claim
+    row: Key
+    verdict: str
+    comparison: Comparison | None = None
+    effect: str = ""
+    flaw: str = ""
+
+
+def claims(
+    runs: Sequence[Run], asked: Mapping[str, Mapping[str, Any]], settings: Mapping[str, Any]
+) -> list[Claim]:
+    """The claims with their runs; what one does not say is as `settings` have it, and its runs are
+    as these say under `usual`.
+
+    Raises ValueError, with the claim's key, for what is no claim, and where it is open which runs
+    it means.
+    """
+    return [_claim(runs, title, about or {}, settings) for title, about in asked.items()]
+
+
+def _claim(
+    runs: Sequence[Run], title: str, about: Mapping[str, Any], settings: Mapping[str, Any]
+) -> Claim:
+    key = f"claims.{title}"
+    if unknown := about.keys() - {*SETTINGS}:
+        raise ValueError(f"{key}: there is no {sorted(unknown)}; it may have {', '.join(SETTINGS)}")
+    layer, region = about.get("layer"), about.get("equal_within", settings["equal_within"])
+    sides = ["ours"] if "layer" in about else ["ours", "theirs"]
+    if missing := [side for side in (*sides, "source") if side not in about]:
+        raise ValueError(f"{key}.{missing[0]} is missing")
+    one_of(f"{key}.expect", expect := about.get("expect", EXPECTED[0]), EXPECTED)
+    if expect != EXPECTED[0] and region is None:
+        raise ValueError(f"{key}: expect={expect} needs equal_within, in points")
+    one_of(f"{key}.split", split := about.get("split", settings["split"]) or "test", SPLITS)
+    rows = full_keys(runs, _list(about.get("rows")) or CORPUS, f"{key}.rows")
+    common = (settings["usual"] or {}) | (about.get("where") or {})
+    chosen = {
+        side: _runs(runs, common | about[side], rows, split, f"{key}.{side}") for side in sides
+    }
+    return Claim(
+        title=title,
+        source=str(about["source"]),
+        expect=expect,
+        rows=rows,
+        ours=chosen["ours"],
+        theirs=chosen.get("theirs", {}),
+        asked=Asked(
+            metric=about.get("metric", settings["metric"]),
+            split=split,
+            equal_within=None if region is None else region / 100,
+            paired=about.get("paired", settings["paired"]),
+            diagnostics=False,
+        ),
+        layer=layer,
+        place=about.get("place", "input"),
+    )
+
+
+def _list(value: Any) -> list[str]:
+    return [value] if isinstance(value, str) else value or []
+
+
+def _runs(
+    runs: Sequence[Run], values: Mapping[str, Any], rows: Sequence[str], split: str, key: str
+) -> dict[Key, list[Run]]:
+    """The runs that have these values, by row, one for each seed."""
+    full_keys(runs, [*values], key)
+    measured = f"{SPLITS[split]}/"
+    chosen = [
+        run
+        for run in where(runs, values, strict=False)
+        if any(each.startswith(measured) for each in run["metrics"])
+    ]
+    if hidden := hidden_keys(chosen, rows):
+        raise ValueError(
+            f"{key}: runs of the same {' and '.join(rows)} differ in {hidden}: say which are "
+            f"meant; they have {dict(values)}"
+        )
+    return of_rows(chosen, rows)
+
+
+def findings(claims: Sequence[Claim]) -> list[Finding]:
+    """What is found of each claim in each row; p is corrected for all their comparisons."""
+    places = [(claim, row) for claim in claims for row in claim.ours if row in claim.theirs]
+    pairs = [Pair(claim.ours[row], claim.theirs[row], claim.asked) for claim, row in places]
+    comparisons = {
+        (claim.title, row): one for (claim, row), one in zip(places, compared(pairs), strict=True)
+    }
+    found = []
+    for claim in claims:
+        rows = sorted({*claim.ours, *claim.theirs}) or [()]
+        for row in rows:
+            if claim.layer is not None and row in claim.ours:
+                found.append(shares(claim, row))
+            elif (claim.title, row) in comparisons:
+                comparison, flaw = comparisons[claim.title, row]
+                decided = verdict(claim.expect, comparison, claim.asked.equal_within)
+                why = flaw.why if flaw else ""
+                found.append(Finding(claim, row, decided, comparison, flaw=why))
+            else:
+                found.append(Finding(claim, row, NOT_RUN))
+    return found
+
+
+def verdict(expect: str, comparison: Comparison, region: float | None) -> str:
+    """Whether a comparison confirms what is expected of it, refutes it, or leaves it undecided.
+
+    A difference is sure where its p, corrected by Holm for the comparisons of all claims, is below
+    5 %. What is surely smaller than the region (two one-sided tests at 5 %) is no difference.
+
+    - better: confirmed by a sure gain; refuted by a sure loss, and by a difference within the
+      region, also by a sure one.
+    - not worse: confirmed by a sure gain, and where a loss is surely smaller than the region (one
+      one-sided test); refuted by any other sure loss.
+    - equal: confirmed by a difference within the region; refuted by a sure one whose 95 % interval
+      lies outside of it.
+    """
+    test, p, gain = comparison.test, comparison.p_holm, comparison.difference > 0
+    if test is None or p is None:
+        return UNDECIDED
+    is_sure, is_equal = p < LEVEL, bool(comparison.equal)
+    if expect == "equal":
+        low, high = test.interval
+        is_outside = is_sure and (low > (region or 0) or high < -(region or 0))
+        return CONFIRMED if is_equal else REFUTED if is_outside else UNDECIDED
+    if expect == "not worse" and ((is_sure and gain) or _least(test) > -(region or 0)):
+        return CONFIRMED
+    if expect == "better" and is_equal:
+        return REFUTED
+    if not is_sure:
+        return UNDECIDED
+    return CONFIRMED if gain else REFUTED
+
+
+def _least(test: Test) -> float:
+    """The difference that the true one is surely above, one-sided at 5 %."""
+    return test.difference - test.error * float(scipy.stats.t.ppf(1 - LEVEL, test.freedom))
+
+
+def shares(claim: Claim, row: Key) -> Finding:
+    """Whether a layer has the largest share of the mix: confirmed where it has it in each of
+    several runs, refuted where another has it in each, else undecided. The effect is its share
+    less the largest other one, in points, mean ± standard deviation over runs.
+    """
+    ahead = [*_ahead(claim, row)]
+    if not ahead:
+        return Finding(claim, row, NOT_RUN)
+    spread = f" ± {100 * statistics.stdev(ahead):.2f}" if len(ahead) > 1 else ""
+    effect = f"{points(statistics.fmean(ahead), signed=True)}{spread} ({len(ahead)})"
+    decided = UNDECIDED
+    if len(ahead) > 1 and min(ahead) > 0:
+        decided = CONFIRMED
+    elif len(ahead) > 1 and max(ahead) < 0:
+        decided = REFUTED
+    return Finding(claim, row, decided, effect=effect)
+
+
+def _ahead(claim: Claim, row: Key) -> Iterator[float]:
+    """By how much each run's share of the layer is above the largest other one."""
+    start = f"elmo/{claim.place}/s"
+    for run in claim.ours[row]:
+        weights = {
+            int(key.removeprefix(start)): value
+            for key, value in run["mix"].items()
+            if key.startswith(start)
+        }
+        others = [value for layer, value in weights.items() if layer != claim.layer]
+        if claim.layer in weights and others:
+            yield weights[claim.layer] - max(others)
+
+
+def verdicts(found: Sequence[Finding]) -> list[Grid]:
+    """A row for each claim, with how often it has which verdict; and one for each that was run."""
+    return [summary(found), details([one for one in found if one.verdict != NOT_RUN])]
+
+
+def summary(found: Sequence[Finding]) -> Grid:
+    counts = {
+        claim.title: Counter(one.verdict for one in found if one.claim.title == claim.title)
+        for claim in _claims(found)
+    }
+    shown = [each for each in VERDICTS if any(count[each] for count in counts.values())]
+    rows = [
+        [claim.title, claim.source, _expected(claim)]
+        + [str(counts[claim.title][each] or "") for each in shown]
+        for claim in _claims(found)
+    ]
+    return Grid(
+        f"{TITLE}: on how many corpora these runs confirm them",
+        ["claim", "source", "expected", *shown],
+        rows,
+        set(),
+        3,
+        caption=(
+            "Confirmed and refuted: a sure difference, by p after the correction for the "
+            "comparisons of all claims, or surely none where a region is named; else undecided. "
+            "A claim is of each corpus by itself: nothing is averaged over them."
+        ),
+    )
+
+
+def details(found: Sequence[Finding]) -> Grid:
+    titles = task_titles(
+        run
+        for one in found
+        for side in (one.claim.ours, one.claim.theirs)
+        for runs in side.values()
+        for run in runs
+    )
+    heads = ["difference", "95 % interval", "p", "p (Holm)", "smallest found", "runs", "verdict"]
+    rows, notes = [], []
+    for one in found:
+        called = name(one.claim.rows, one.row, titles) if one.row else NONE
+        rows.append([one.claim.title, called, *_figures(one), one.verdict])
+        notes += [f"{one.claim.title}, {called}: {one.flaw}"] if one.flaw else []
+    count = sum(one.comparison is not None for one in found)
+    tests = [one.comparison.test for one in found if one.comparison]
+    notes += limits([test for test in tests if test])
+    return Grid(
+        f"{TITLE}: each comparison",
+        ["claim", "corpus", *heads],
+        rows,
+        set(),
+        2,
+        caption=(
+            "Points; p (Holm) is corrected for all comparisons here, the interval is not. Smallest "
+            f"found: the smallest true difference that the design finds among {count} comparisons "
+            "in 80 % of cases. A difference of shares of a mix is in points of the share, mean ± "
+            f"standard deviation (runs), without a test.{''.join(f' {note}.' for note in notes)}"
+        ),
+    )
+
+
+def _figures(one: Finding) -> list[str]:
+    if one.comparison is None:
+        return [one.effect, *[""] * 5]
+    test, difference = one.comparison.test, points(one.comparison.difference, signed=True)
+    runs = f"{len(one.claim.ours[one.row])} + {len(one.claim.theirs[one.row])}"
+    if test is None:
+        return [difference, *[""] * 4, runs]
+    interval = " to ".join(points(end, signed=True) for end in test.interval)
+    p, holm = p_value(test.p), p_value(one.comparison.p_holm)
+    return [difference, interval, p, holm, points(test.detectable), runs]
+
+
+def _claims(found: Sequence[Finding]) -> list[Claim]:
+    return [*{one.claim.title: one.claim for one in found}.values()]
+
+
+def _expected(claim: Claim) -> str:
+    if claim.layer is not None:
+        return f"layer {claim.layer} has the largest share at the {claim.place}"
+    region = claim.asked.equal_within
+    return claim.expect + ("" if region is None else f" (region ±{100 * region:g})")

@@ -1,0 +1,87 @@
+"""RESULTS.md says what the raw results of its runs give."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hydra import compose, initialize_config_dir
+
+from elmo_bench.jobs.results import results
+from tests.report.test_report import result
+
+ROOT = Path(__file__).parents[2]
+TABLE = "+tables={Layers:{rows:task,columns:elmo.mix,baseline:none,command:'run it',where:null}}"
+CLAIM = "+claims={It helps:{source:Table 1,ours:{elmo.mix:all},theirs:{elmo.mix:none}}}"
+
+
+def resulting(*overrides):
+    with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
+        results(compose("config", ["job=results", *overrides]))
+
+
+def test_results_are_those_of_the_runs(tmp_path):
+    """The repository's own."""
+    if not [*(ROOT / "results").glob("*.tar.xz")]:
+        pytest.skip("results/ has no archives of runs yet")
+    there = [f"runs={ROOT}/results", f"document={ROOT}/RESULTS.md", f"cache_dir={tmp_path}"]
+    resulting(*there, "check=true", "output=null", "pictures=null")
+
+
+@pytest.fixture
+def own(tmp_path):
+    """Settings for made-up runs, and a text with a block for each of their tables."""
+    for mix, chance in (("none", 0.5), ("all", 0.8)):
+        for seed in (1, 2, 3):
+            right = np.random.default_rng(seed).random(100) < chance
+            folder = tmp_path / "runs" / f"{mix}{seed}"
+            name = "none" if mix == "none" else "mini"
+            result(folder, right.mean(), seed, right, elmo_name=name, elmo_mix=mix)
+    text = "# Mine\n\n<!-- table: Layers -->\n<!-- end -->\nprose\n"
+    (tmp_path / "R.md").write_text(f"{text}<!-- table: claims -->\n<!-- end -->\nmore prose\n")
+    return [
+        *("~tables.Encoders", TABLE, "usual=null", "~claims", CLAIM),
+        *(f"runs={tmp_path}/runs", f"cache_dir={tmp_path}", f"document={tmp_path}/R.md"),
+        f"output={tmp_path}/page.html",
+    ]
+
+
+def test_a_text_with_its_tables(own, tmp_path):
+    """Written once, it is as it should be; a figure that somebody changes is found."""
+    resulting(*own, f"pictures={{{tmp_path}/layers.svg:Layers}}")
+    path = tmp_path / "R.md"
+    text = path.read_text()
+    assert "| all layers | **80.67 ± 3.21 (3)** |" in text
+    assert "\n\n6 runs, none failed. The command: `run it`\n<!-- end -->\nprose\n" in text
+    assert "| It helps | Table 1 | better | 1 |\n" in text
+    assert text.endswith("<!-- end -->\nmore prose\n")
+    assert 'id="claims"' in (tmp_path / "page.html").read_text()
+    assert (tmp_path / "layers.svg").read_bytes().startswith(b"<svg")
+    (tmp_path / "page.html").unlink()
+    resulting(*own, "check=true")
+    assert not (tmp_path / "page.html").exists()
+    path.write_text(text.replace("80.67", "83.00", 1))
+    with pytest.raises(ValueError, match=r"R.md:\d+: Layers: not what the runs give\n- .*83.00"):
+        resulting(*own, "check=true")
+
+
+def test_a_table_that_nobody_ran_says_so(own, tmp_path):
+    more = "tables.Later={where:{elmo.mix:top},show:means,command:later}"
+    path = tmp_path / "R.md"
+    path.write_text(f"{path.read_text()}<!-- table: Later -->\n<!-- end -->\n")
+    resulting(*own, f"+{more}", "output=null")
+    assert "<!-- table: Later -->\nNot run. The command: `later`\n<!-- end -->" in path.read_text()
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("tables.Layers.show=[mean]", r"tables.Layers.show: there is no mean, but means, diff"),
+        ("tables.Layers.command=null", r"tables.Layers.command is missing: what repeats its runs"),
+        ("pictures={x.png:Layers}", r"pictures.x.png=Layers, but it may be FILE.svg or FILE.pdf"),
+        ("pictures={x.svg:Layer}", r"pictures.x.svg=Layer, but it may be FILE.svg or FILE.pdf"),
+    ],
+)
+def test_what_cannot_be(own, override, message):
+    sign = "+" if ".show" in override else ""
+    with pytest.raises(ValueError, match=message):
+        resulting(*own, sign + override)
