@@ -17,6 +17,8 @@ log = logging.getLogger(__name__)
 SHOWN = ("means", "differences")
 KINDS = (*SHOWN, "power", "paper", "across", "layers", "cost")
 CLAIMS = "claims"
+NO_RUN = "no run"
+OF_A_BLOCK = ("show", "command")  # what a table has beside that of job=report
 
 
 def results(cfg: DictConfig) -> None:
@@ -91,6 +93,9 @@ def _block(title: str, show: list[str], command: str, answers: Answers) -> str:
 def _grids(report: reports.Report, show: list[str]) -> Iterator[reports.Grid]:
     """The grids of these kinds that have something to show."""
     grids: dict[str, reports.Grid | None] = {**reports.tables(report)}
+    if means := grids.get("means"):  # a cell that is empty could be an oversight
+        rows = [[text or NO_RUN for text in row] for row in means.rows]
+        grids["means"] = means._replace(rows=rows)
     shares = reports.weights(report)
     grids |= {"layers": shares and shares[0], "cost": reports.cost(report)}
     yield from (grid for kind in show if (grid := grids.get(kind)))

@@ -64,11 +64,15 @@ def test_a_text_with_its_tables(own, tmp_path):
         resulting(*own, "check=true")
 
 
-def test_a_table_that_nobody_ran_says_so(own, tmp_path):
+def test_what_nobody_ran_is_said(own, tmp_path):
+    """Of a table, and of a cell."""
+    right = np.arange(100) < 90
+    result(tmp_path / "runs" / "srl", 0.9, 1, right, task_name="srl", elmo_mix="all")
     more = "tables.Later={where:{elmo.mix:top},show:means,command:later}"
     path = tmp_path / "R.md"
     path.write_text(f"{path.read_text()}<!-- table: Later -->\n<!-- end -->\n")
     resulting(*own, f"+{more}", "output=null")
+    assert "| SRL | no run | 90.00 (1) |" in path.read_text()
     assert "<!-- table: Later -->\nNot run. The command: `later`\n<!-- end -->" in path.read_text()
 
 
