@@ -220,6 +220,7 @@ JOBS: dict[str, dict[str, Any]] = {  # the settings of one job alone
         "probe.train": File | None,
         "probe.test": File | None,
         "probe.max_sentences": Count,
+        "probe.seeds": Count,
         "probe.epochs": Count,
         "probe.lr": Positive,
     },

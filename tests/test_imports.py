@@ -34,6 +34,7 @@ MAY = {
     "nn": {"elmo", "text"},
     "metrics": {"text"},
     "lm": {"encoders", "text", "files"},
+    "probes": {"encoders", "text"},
     "runs": {"files"},
     "data": {"encoders", "text", "nn"},
     "module": {"data", "elmo", "metrics", "nn"},
@@ -73,8 +74,8 @@ MAY = {
             "lm",
             "metrics",
         ),
-        *("module", "nn", "outputs", "report", "resume", "runs", "sample", "signals", "text"),
-        "wandb_logger",
+        *("module", "nn", "outputs", "probes", "report", "resume", "runs", "sample", "signals"),
+        *("text", "wandb_logger"),
     },
 }
 # Where a third-party package may be imported.

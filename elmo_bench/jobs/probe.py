@@ -1,226 +1,141 @@
-"""`job=probe`: what each layer of an encoder knows of syntax and meaning (section 5.3)."""
+"""`job=probe`: what each layer of an encoder knows of its words (Peters et al. 2018, section
+5.3).
+"""
 
 import json
-import logging
-from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from statistics import fmean
+from typing import Any
 
-import numpy as np
 import torch
-import torch.nn.functional as F
-from jaxtyping import Float
-from omegaconf import DictConfig
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
-from rich.progress import track
-from rich.table import Table
-from torch import Tensor
+from rich.progress import Progress
 
 from elmo_bench import build, inputs
-from elmo_bench.encoders import Encoder, encode_each
 from elmo_bench.files import atomic
-from elmo_bench.report import plain
-from elmo_bench.text import read_conllu, read_documents
+from elmo_bench.probes import (
+    Heads,
+    Probe,
+    Senses,
+    Sentence,
+    Tags,
+    Text,
+    Training,
+    encoded,
+    labelled,
+    measure,
+    properties,
+    read,
+)
+from elmo_bench.report import probes_grid, read_probe, terminal, typed
+from elmo_bench.runs import code, hash_files, portable
 
-log = logging.getLogger(__name__)
-WORD, POS, LEMMA, FRAME = 3, 4, 6, 7  # columns of CoNLL-2012
-BATCH = 1024  # tokens in a step of the linear probe
-
-
-Sense = tuple[str, str]  # a lemma, and which of its senses
-
-
-class Sentence(NamedTuple):
-    """Words, their parts of speech, and the senses of predicates; CoNLL-U has none."""
-
-    words: list[str]
-    tags: list[str]
-    senses: list[Sense | None]
-
-
-class Words(NamedTuple):
-    """All words of a file, in its order, and their vectors, layer by layer."""
-
-    words: list[str]
-    tags: list[str]
-    senses: list[Sense | None]
-    layers: Float[Tensor, "L N D"]
-
-
-class Predicates(NamedTuple):
-    """Those words that have a sense."""
-
-    lemmas: list[str]
-    senses: list[str]
-    layers: Float[Tensor, "L N D"]
+Measured = Mapping[str, Mapping[str, Any]]  # by property: `baseline`, `layers`
 
 
 def probe(cfg: DictConfig) -> dict[str, float]:
-    """Print and write to `probe.json` each layer's accuracy on test (fractions of 1) in two probes.
+    """Print each layer's accuracy on test for every property that the files have, beside a baseline
+    without vectors and, where a probe is trained, that on a control task; selectivity is what the
+    former has more (Hewitt and Liang 2019). `probe.json` has the figures of each seed, as fractions
+    of 1.
 
-    `pos`: a linear classifier of the frozen vectors (table 6). `sense`: of the senses that a lemma
-    has in training, that whose mean vector is nearest; a lemma that is new has the most frequent
-    sense of all (table 5). `baseline` is what needs no vectors: the most frequent tag of a word,
-    the most frequent sense of a lemma.
+    Returns the mean accuracies: `pos/baseline`, `pos/0` ...
     """
-    torch.manual_seed(cfg.seed)  # of an encoder with random weights, too
+    torch.manual_seed(cfg.seed)  # of an encoder with random weights
     encoder = build.encoder(cfg)
-    given = {split: cfg.probe[split] for split in ("train", "test")}
-    files = {
-        split: path
-        for name in given
-        if not given[name]
-        for split, path in inputs.corpus(cfg, [name]).items()
-    }
-    paths = {split: given[split] or files[split] for split in given}
-    sentences = {
-        split: list(islice(read(path), cfg.probe.max_sentences)) for split, path in paths.items()
-    }
-    for split in paths:
-        if not sentences[split]:
-            raise ValueError(f"probe.{split}: {paths[split]} has no sentences")
+    fingerprint = encoder.fingerprint()
     encoder.to(build.device(cfg))
-    train, test = (vectors(encoder, sentences[split], split) for split in ("train", "test"))
-    torch.manual_seed(cfg.seed)
-    figures = {"pos/baseline": most_frequent(train.words, train.tags, test.words, test.tags)}
-    for layer in range(encoder.num_layers):
-        pair = train.layers[layer], test.layers[layer]
-        figures[f"pos/{layer}"] = linear(
-            pair[0], train.tags, pair[1], test.tags, epochs=cfg.probe.epochs, lr=cfg.probe.lr
+    paths = _paths(cfg)
+    sentences = {split: _sentences(cfg, split, path) for split, path in paths.items()}
+    names = properties(sentences["train"], sentences["test"])
+    if not names:
+        raise ValueError(
+            f"probe.train: {paths['train']} and {paths['test']} have nothing that a probe could "
+            "tell apart: parts of speech, chunks, entities, heads or senses of predicates"
         )
-    learned, asked = predicates(train), predicates(test)
-    if learned.senses and asked.senses:
-        figures["sense/baseline"] = most_frequent(
-            learned.lemmas, learned.senses, asked.lemmas, asked.senses
-        )
-        for layer in range(encoder.num_layers):
-            figures[f"sense/{layer}"] = nearest(learned, asked, layer)
-    counts = {"train": len(train.words), "test": len(test.words)}
-    about: dict[str, Any] = {
-        "encoder": cfg.encoder.name,
-        "data": {split: str(path) for split, path in paths.items()},
-        "tokens": counts,
+    seeds = [*range(cfg.seed, cfg.seed + cfg.probe.seeds)]
+    with Progress() as progress:
+        texts = []
+        for split, several in sentences.items():
+            advance = _bar(progress, f"{split}: the encoder reads", len(several))
+            texts.append(encoded(encoder, several, advance))
+        measured = {}
+        for name in names:
+            built = _probe(cfg, name, *texts)
+            own = seeds if built.is_random else seeds[:1]
+            advance = _bar(progress, f"{name}: the probes", encoder.num_layers * len(own))
+            measured[name] = measure(built, encoder.num_layers, own, advance)
+    content = {
+        "encoder": portable(OmegaConf.to_container(cfg.encoder, resolve=True)),
+        "fingerprint": fingerprint,
+        "corpus": Path(paths["test"]).name if cfg.probe.test else str(cfg.data.name),
+        "data": _about(sentences, names, hash_files(paths, cfg.cache_dir)),
+        "settings": {"epochs": cfg.probe.epochs, "lr": cfg.probe.lr},
+        "seeds": seeds,
+        "properties": measured,
+        "command": typed(HydraConfig.get().overrides.task if HydraConfig.initialized() else []),
     }
-    text = json.dumps(about | {"accuracy": figures}, indent=2)
-    with atomic(Path(cfg.run_dir, "probe.json")) as part:
-        part.write_text(text + "\n", encoding="utf-8")
-    corpus = cfg.data.name if files else paths["test"]
-    title = f"{cfg.encoder.name} on {corpus}: accuracy, in percent"
-    print_figures(figures, encoder.num_layers, title)
+    path = Path(cfg.run_dir, "probe.json")
+    with atomic(path) as part:
+        part.write_text(json.dumps(content | code(), indent=2) + "\n", encoding="utf-8")
+    Console().print(terminal(probes_grid([read_probe(path)], controls=True)))
+    return _means(measured)
+
+
+def _paths(cfg: DictConfig) -> dict[str, Path]:
+    """The files of `probe`, and for one that is not given the corpus's."""
+    given = {split: cfg.probe[split] for split in ("train", "test")}
+    return {
+        split: Path(path).expanduser() if path else inputs.corpus(cfg, [split])[split]
+        for split, path in given.items()
+    }
+
+
+def _sentences(cfg: DictConfig, split: str, path: Path) -> list[Sentence]:
+    sentences = [*islice(read(path), cfg.probe.max_sentences)]
+    if not sentences:
+        raise ValueError(f"probe.{split}: {path} has no sentences")
+    return sentences
+
+
+def _bar(progress: Progress, what: str, total: int) -> Callable[[], None]:
+    """A bar, by what moves it on."""
+    return partial(progress.advance, progress.add_task(what, total=total))
+
+
+def _probe(cfg: DictConfig, name: str, train: Text, test: Text) -> Probe:
+    if name == "sense":
+        return Senses(name, train, test)
+    training = Training(cfg.probe.epochs, cfg.probe.lr, build.device(cfg))
+    return (Heads if name == "head" else Tags)(name, train, test, training)
+
+
+def _about(
+    sentences: Mapping[str, Sequence[Sentence]], names: Sequence[str], hashes: Mapping[str, str]
+) -> dict[str, dict[str, Any]]:
+    """What was read of each file, and how many words of it each property asks for."""
+    return {
+        split: {
+            "sha256": hashes[split],
+            "sentences": len(part),
+            "words": sum(len(sentence.words) for sentence in part),
+            "labelled": {name: len(labelled(part, name).rows) for name in names},
+        }
+        for split, part in sentences.items()
+    }
+
+
+def _means(measured: Measured) -> dict[str, float]:
+    figures = {}
+    for name, probed in measured.items():
+        figures[f"{name}/baseline"] = probed["baseline"]["accuracy"]
+        figures |= {
+            f"{name}/{layer}": fmean(by_seed["accuracy"])
+            for layer, by_seed in enumerate(probed["layers"])
+        }
     return figures
-
-
-def read(path: str | Path) -> Iterator[Sentence]:
-    """The sentences of a CoNLL-U file, or of a CoNLL-2012 file."""
-    if ".conllu" in Path(path).suffixes:
-        for rows in read_conllu(path):
-            words, tags = ([row.columns[k] for row in rows] for k in (1, 3))
-            yield Sentence(words, tags, [None] * len(rows))
-        return
-    for document in read_documents(path):
-        for rows in document.sentences:
-            columns = [row.columns for row in rows]
-            senses = [
-                (c[LEMMA], c[FRAME]) if "-" not in (c[LEMMA], c[FRAME]) else None for c in columns
-            ]
-            yield Sentence([c[WORD] for c in columns], [c[POS] for c in columns], senses)
-
-
-def vectors(encoder: Encoder, sentences: Sequence[Sentence], split: str) -> Words:
-    """Each word's vector of every layer."""
-    encoded = encode_each(encoder, [sentence.words for sentence in sentences])
-    by_number: dict[int, Tensor] = {}
-    for number, layers in track(encoded, f"{split}: the encoder reads", len(sentences)):
-        by_number[number] = layers.cpu()
-    words = [word for sentence in sentences for word in sentence.words]
-    tags = [tag for sentence in sentences for tag in sentence.tags]
-    senses = [sense for sentence in sentences for sense in sentence.senses]
-    in_order = [by_number[number] for number in range(len(sentences))]
-    return Words(words, tags, senses, torch.cat(in_order, 1))
-
-
-def predicates(words: Words) -> Predicates:
-    """The words that have a sense."""
-    positions = [position for position, sense in enumerate(words.senses) if sense]
-    pairs = [sense for sense in words.senses if sense]
-    vectors = words.layers[:, torch.tensor(positions, dtype=torch.long)]
-    return Predicates([lemma for lemma, _ in pairs], [sense for _, sense in pairs], vectors)
-
-
-def most_frequent(
-    keys: Sequence[Hashable], labels: Sequence[str], asked: Sequence[Hashable], right: Sequence[str]
-) -> float:
-    """How often a key's most frequent label is right; a new key's is that of all keys."""
-    counts: Mapping[Hashable, Counter] = defaultdict(Counter)
-    for key, label in zip(keys, labels, strict=True):
-        counts[key][label] += 1
-    default = Counter(labels).most_common(1)[0][0]
-    guesses = (counts[key].most_common(1)[0][0] if key in counts else default for key in asked)
-    return float(np.mean([guess == label for guess, label in zip(guesses, right, strict=True)]))
-
-
-def linear(
-    x: Float[Tensor, "N D"],
-    labels: Sequence[str],
-    asked: Float[Tensor, "M D"],
-    right: Sequence[str],
-    *,
-    epochs: int,
-    lr: float,
-) -> float:
-    """The accuracy of multinomial logistic regression on standardised vectors.
-
-    A label that training lacks is always wrong.
-    """
-    kinds = {label: number for number, label in enumerate(sorted(set(labels)))}
-    y = torch.tensor([kinds[label] for label in labels])
-    mean, deviation = x.mean(0), x.std(0).clamp(min=1e-6)
-    x, asked = (x - mean) / deviation, (asked - mean) / deviation
-    model = torch.nn.Linear(x.shape[1], len(kinds))
-    optimizer = torch.optim.Adam(model.parameters(), lr=lr)
-    for _ in range(epochs):
-        for batch in torch.randperm(len(x)).split(BATCH):
-            optimizer.zero_grad()
-            F.cross_entropy(model(x[batch]), y[batch]).backward()
-            optimizer.step()
-    with torch.no_grad():
-        guesses = model(asked).argmax(1)
-    gold = torch.tensor([kinds.get(label, -1) for label in right])
-    return float((guesses == gold).float().mean())
-
-
-def nearest(learned: Predicates, asked: Predicates, layer: int) -> float:
-    """The accuracy of the lemma's sense whose mean vector has the highest cosine."""
-    rows: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
-    for row, (lemma, sense) in enumerate(zip(learned.lemmas, learned.senses, strict=True)):
-        rows[lemma][sense].append(row)
-    default = Counter(learned.senses).most_common(1)[0][0]
-    vectors = learned.layers[layer]
-    means = {
-        lemma: torch.stack([vectors[of_sense].mean(0) for of_sense in senses.values()])
-        for lemma, senses in rows.items()
-    }
-    hits = 0
-    for vector, lemma, sense in zip(asked.layers[layer], asked.lemmas, asked.senses, strict=True):
-        senses = list(rows[lemma]) if lemma in means else [default]
-        best = 0
-        if len(senses) > 1:
-            best = int(F.cosine_similarity(means[lemma], vector[None]).argmax())
-        hits += senses[best] == sense
-    return hits / len(asked.senses)
-
-
-def print_figures(figures: Mapping[str, float], num_layers: int, title: str) -> None:
-    """A row for each layer."""
-    probes = [name for name in ("pos", "sense") if f"{name}/baseline" in figures]
-    table = Table("", *probes)
-    for row in ("baseline", *map(str, range(num_layers))):
-        table.add_row(
-            row if row == "baseline" else f"layer {row}",
-            *(f"{100 * figures[f'{name}/{row}']:.2f}" for name in probes),
-        )
-    console = Console(markup=False, emoji=False)
-    console.print(f"\n{plain(title)}")
-    console.print(table)

@@ -10,16 +10,18 @@ from .grids import grids, tables
 from .methods import Origin
 from .mixes import weights
 from .page import GENERATOR, page
+from .probes import Probed, probes_grid, read_probe
 from .provenance import typed
 from .published import stands_in
 from .table import Report, report
 from .terminal import terminal
-from .write import as_csv, as_json, block, footnotes, latex, markdown
+from .write import as_csv, as_json, block, footnotes, latex, markdown, markdown_table
 
 __all__ = [
     "GENERATOR",
     "Grid",
     "Origin",
+    "Probed",
     "Report",
     "Run",
     "answers",
@@ -36,8 +38,11 @@ __all__ = [
     "grids",
     "latex",
     "markdown",
+    "markdown_table",
     "page",
     "plain",
+    "probes_grid",
+    "read_probe",
     "refreshed",
     "report",
     "stands_in",

@@ -154,10 +154,15 @@ def write_result(
         **about(cfg),
         **({"inputs": dict(inputs)} if inputs is not None else {}),
         "finished": _now(),
-        "versions": {name: importlib.metadata.version(name) for name in PACKAGES},
-        "commit": _commit(),
+        **code(),
     }
     _write(Path(cfg.run_dir, ENDED), content)
+
+
+def code() -> dict[str, Any]:
+    """The `versions` and the `commit` of what runs."""
+    versions = {name: importlib.metadata.version(name) for name in PACKAGES}
+    return {"versions": versions, "commit": _commit()}
 
 
 def finished(folders: Iterable[Path]) -> dict[str, Path]:

@@ -84,7 +84,9 @@ def test_every_job(composed, encoders, tmp_path, kind, capsys):
     assert found[0] == (pytest.approx(1.0, abs=1e-5), "brewery")
 
     torch.manual_seed(0)
-    figures = probe(composed("job=probe", *encoders[kind], "data.size=10", "probe.epochs=1"))
+    figures = probe(
+        composed("job=probe", *encoders[kind], "data.size=10", "probe.epochs=1", "probe.seeds=1")
+    )
     assert {f"pos/{layer}" for layer in range(len(expected))} <= figures.keys()
 
     sizes = ["task=ner", *SMALL["ner"], "data.size=2", "fit.max_epochs=1"]

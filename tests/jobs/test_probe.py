@@ -1,5 +1,5 @@
-"""The probes find what a layer holds, and say so of a biLM; neighbours are those of the highest
-cosine.
+"""The job measures every property that a file has, with several seeds; neighbours are those of the
+highest cosine.
 """
 
 import json
@@ -11,7 +11,8 @@ from hydra import compose, initialize_config_dir
 
 from elmo_bench import encode, load_encoder
 from elmo_bench.jobs.neighbours import neighbours
-from elmo_bench.jobs.probe import Predicates, linear, most_frequent, nearest, probe
+from elmo_bench.jobs.probe import probe
+from elmo_bench.report import read_probe
 
 CONF = str(Path(__file__).parents[2] / "conf")
 
@@ -30,75 +31,59 @@ def config(tmp_path, tmp_path_factory):
     return composed
 
 
-def test_most_frequent():
-    assert most_frequent(
-        ["a", "a", "a", "b"], ["X", "X", "Y", "Y"], ["a", "b", "new"], ["X", "Y", "Y"]
-    ) == pytest.approx(2 / 3)
-
-
-def test_a_linear_probe_reads_what_is_there():
-    torch.manual_seed(0)
-    tags = ["A", "B", "C"] * 100
-    hot = torch.eye(3).repeat(100, 1) + 0.01 * torch.randn(300, 3)
-    assert linear(hot, tags, hot, tags, epochs=50, lr=0.05) == 1
-    assert (
-        linear(hot, tags, hot[:4], ["A", "B", "C", "D"], epochs=50, lr=0.05) == 0.75
-    )  # D was never seen
-    assert linear(torch.randn(300, 3), tags, torch.randn(300, 3), tags, epochs=50, lr=0.05) < 0.5
-
-
-def test_nearest_senses():
-    vectors = torch.tensor([[[1.0, 0], [0, 1], [0, 2], [1, 1]]])
-    known = Predicates(["run", "run", "run", "eat"], ["01", "02", "02", "05"], vectors)
-    asked = Predicates(
-        ["run", "run", "eat", "new"],
-        ["01", "02", "05", "02"],
-        torch.tensor([[[3.0, 1], [1, 3], [0, 1], [1, 0]]]),
-    )
-    assert nearest(known, asked, 0) == 1  # the new lemma has the most frequent sense
-    assert nearest(known, asked._replace(senses=["02", "01", "05", "01"]), 0) == 0.25
-
-
 def test_on_the_sample(config, tmp_path, capsys):
-    figures = probe(config("job=probe", "encoder=mini"))
-    assert set(figures) == {
-        f"{kind}/{row}" for kind in ("pos", "sense") for row in ("baseline", 0, 1, 2)
-    }
-    assert all(0 <= value <= 1 for value in figures.values())
-    assert (
-        figures["pos/1"] > figures["pos/baseline"]
-    )  # names are new in test, and their tags are known from context
-    assert json.loads((tmp_path / "probe.json").read_text())["accuracy"] == figures
-    assert "layer 2" in capsys.readouterr().out
+    """Names are new in test, and their tags are known from context. The same seed gives the same
+    figures, another one another control task.
+    """
+    ask = "job=probe", "encoder=mini", "probe.seeds=2", "probe.max_sentences=150", "seed=3"
+    figures = probe(config(*ask))
+    names = ("pos", "entity", "sense")
+    assert set(figures) == {f"{name}/{row}" for name in names for row in ("baseline", 0, 1, 2)}
+    assert figures["pos/1"] > figures["pos/baseline"]
+    written = read_probe(tmp_path / "probe.json")
+    assert (written.corpus, written.seeds) == ("sample", [3, 4])
+    pos, _, sense = (written.properties[name] for name in names)
+    assert [len(layer.accuracy) for layer in (pos.layers[0], sense.layers[0])] == [2, 1]
+    assert figures["pos/2"] == pytest.approx(sum(pos.layers[2].accuracy) / 2)
+    assert pos.layers[1].control[0] != pos.layers[1].control[1]
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "What each layer knows, on sample" in shown
+    assert "selectivity" in shown
+    text = (tmp_path / "probe.json").read_text()
+    assert str(tmp_path) not in text
+    probe(config(*ask))
+    assert (tmp_path / "probe.json").read_text() == text
+
+
+def test_entities(config, tmp_path):
+    figures = probe(
+        config("job=probe", "task=ner", "encoder=mini", "probe.seeds=1", "probe.max_sentences=50")
+    )
+    names = ("pos", "chunk", "entity")
+    assert set(figures) == {f"{name}/{row}" for name in names for row in ("baseline", 0, 1, 2)}
+    entity = read_probe(tmp_path / "probe.json").properties["entity"]
+    assert 0 <= entity.baseline.f1 < entity.layers[1].f1[0] <= 1
 
 
 def test_conllu(config, tmp_path):
-    row = "{}\t{}\t_\t{}\t_\t_\t_\t_\t_\t_\n"
-    sentence = (
-        row.format(1, "the", "DET")
-        + row.format("2-3", "can't", "_")
-        + row.format(2, "ca", "AUX")
-        + row.format("2.1", "x", "X")
-    )
-    (tmp_path / "a.conllu").write_text(("# text = the ca\n" + sentence + "\n") * 30)
-    figures = probe(
-        config(
-            "job=probe",
-            f"probe.train={tmp_path}/a.conllu",
-            f"probe.test={tmp_path}/a.conllu",
-            "probe.epochs=30",
-        )
-    )
-    assert set(figures) == {"pos/baseline", "pos/0", "pos/1", "pos/2"}
-    assert figures["pos/baseline"] == figures["pos/2"] == 1
-    assert json.loads((tmp_path / "probe.json").read_text())["tokens"] == {"train": 60, "test": 60}
+    row = "{}\t{}\t_\t{}\t_\t_\t{}\t_\t_\t_\n"
+    sentence = row.format(1, "the", "DET", 2) + row.format(2, "play", "NOUN", 0)
+    (tmp_path / "a.conllu").write_text(("# text = the play\n" + sentence + "\n") * 30)
+    files = [f"probe.{split}={tmp_path}/a.conllu" for split in ("train", "test")]
+    ask = ["job=probe", "encoder=mini", "probe.seeds=1", "probe.epochs=30"]
+    figures = probe(config(*ask, *files))
+    assert figures == {
+        f"{name}/{row}": 1 for name in ("pos", "head") for row in ("baseline", 0, 1, 2)
+    }
+    about = json.loads((tmp_path / "probe.json").read_text())
+    assert about["corpus"] == "a.conllu"
+    assert about["data"]["test"].items() >= {"sentences": 30, "words": 60}.items()
     (tmp_path / "b.conllu").write_text("1\tthe\n")
     with pytest.raises(ValueError, match=r"b.conllu:1: 2 columns, but CoNLL-U has 10"):
-        probe(
-            config(
-                "job=probe", f"probe.train={tmp_path}/b.conllu", f"probe.test={tmp_path}/a.conllu"
-            )
-        )
+        probe(config(*ask, *files, f"probe.train={tmp_path}/b.conllu"))
+    (tmp_path / "c.conllu").write_text(row.format(1, "the", "DET", "_"))
+    with pytest.raises(ValueError, match=r"probe.train: \S+c.conllu and \S+a.conllu have nothing"):
+        probe(config(*ask, *files, f"probe.train={tmp_path}/c.conllu"))
 
 
 def test_neighbours(config, tmp_path):

@@ -1,0 +1,170 @@
+"""The heads of words in a dependency tree: a bilinear probe.
+
+Axes: N words of training, M of test, B sentences of a batch, T words of the longest, D encoder;
+H = T + 1 heads that a word may have: the root, which is number 0, and the words.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from elmo_bench.encoders import batches
+
+from .words import BATCH, Text, Training, accuracy, drawn, labelled, most_frequent, standardised
+
+NOT_ASKED = -1  # as a head
+CONTROL = ("itself", "first", "last")
+
+
+class Place(NamedTuple):
+    """Where a word is: its number from 1, and how many its sentence has."""
+
+    number: int
+    length: int
+
+
+class Heads:
+    """How many heads a bilinear form of the frozen vectors finds: unlabelled attachment, without
+    punctuation. In the control task the head of a word type is itself, or its sentence's first or
+    last word, at random (Hewitt and Liang 2019).
+    """
+
+    is_random = True
+
+    def __init__(self, name: str, train: Text, test: Text, training: Training) -> None:
+        self.layers, self.training = (train.layers, test.layers), training
+        self.train, self.test = (labelled(text.sentences, name) for text in (train, test))
+        self.lengths, self.new_lengths = (
+            [len(sentence.words) for sentence in text.sentences] for text in (train, test)
+        )
+        self.places = places(self.lengths, self.train.rows)
+        self.new_places = places(self.new_lengths, self.test.rows)
+
+    def baseline(self) -> dict[str, float]:
+        """Of the most frequent distance between a word and its head in training, where being the
+        root is one, too.
+        """
+        distances = [
+            head and head - place.number
+            for head, place in zip(self.train.labels, self.places, strict=True)
+        ]
+        guesses = most_frequent(self.train.words, distances, self.test.words)
+        heads = [
+            distance and place.number + distance
+            for distance, place in zip(guesses, self.new_places, strict=True)
+        ]
+        return {"accuracy": accuracy(heads, self.test.labels)}
+
+    def figures(self, layer: int, seed: int) -> dict[str, float]:
+        """The figures of a layer on the test set."""
+        x, new = standardised(*(layers[layer].to(self.training.device) for layers in self.layers))
+        behaviours = drawn([*self.train.words, *self.test.words], CONTROL, seed)
+        control = control_heads(self.train.words, self.places, behaviours)
+        new_control = control_heads(self.test.words, self.new_places, behaviours)
+        return {
+            "accuracy": self._accuracy(x, new, self.train.labels, self.test.labels, seed),
+            "control": self._accuracy(x, new, control, new_control, seed),
+        }
+
+    def _accuracy(
+        self,
+        x: Float[Tensor, "N D"],
+        new: Float[Tensor, "M D"],
+        heads: Sequence[int],
+        right: Sequence[int],
+        seed: int,
+    ) -> float:
+        every = torch.full((len(x),), NOT_ASKED)
+        every[self.train.rows] = torch.tensor(heads)
+        guesses = bilinear(x, self.lengths, every, new, self.new_lengths, self.training, seed)
+        return accuracy([guesses[row] for row in self.test.rows], right)
+
+
+def places(lengths: Sequence[int], rows: Sequence[int]) -> list[Place]:
+    """Where the words with these numbers in a text are, whose sentences have these lengths."""
+    every = [Place(n, length) for length in lengths for n in range(1, length + 1)]
+    return [every[row] for row in rows]
+
+
+def control_heads(
+    words: Sequence[str], places: Sequence[Place], behaviours: Mapping[str, str]
+) -> list[int]:
+    """The head of each word in the control task."""
+    return [
+        {"itself": place.number, "first": 1, "last": place.length}[behaviours[word]]
+        for word, place in zip(words, places, strict=True)
+    ]
+
+
+class Bilinear(nn.Module):
+    """The scores h_i A h_j + b h_j of word j as the head of word i, and c h_i + d of the root.
+
+    The loss is convex in them. They start at 0.
+    """
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.head, self.root = nn.Linear(dim, dim), nn.Linear(dim, 1)
+        for parameter in self.parameters():
+            nn.init.zeros_(parameter)
+
+    def forward(
+        self, x: Float[Tensor, "B T D"], mask: Bool[Tensor, "B T"]
+    ) -> Float[Tensor, "B T H"]:
+        # Else a step of Adam would change a score of D^2 products by D times one of a linear probe.
+        scaled = x / x.shape[-1] ** 0.5
+        words = (self.head(scaled) @ scaled.mT).masked_fill(~mask[:, None], -torch.inf)
+        return torch.cat([self.root(x), words], 2)
+
+
+def bilinear(
+    x: Float[Tensor, "N D"],
+    lengths: Sequence[int],
+    heads: Int[Tensor, " N"],
+    new: Float[Tensor, "M D"],
+    new_lengths: Sequence[int],
+    training: Training,
+    seed: int,
+) -> list[int]:
+    """The heads that the probe gives to all new words; `lengths` are those of the sentences.
+
+    The seed has the order of the batches alone, each of sentences of about one length.
+    """
+    model = Bilinear(x.shape[1]).to(x.device)
+    optimizer = torch.optim.Adam(model.parameters(), lr=training.lr)
+    generator = torch.Generator().manual_seed(seed)
+    padded = _padded(lengths)
+    for _ in range(training.epochs):
+        for number in torch.randperm(len(padded), generator=generator).tolist():
+            rows, mask = padded[number]
+            wanted = heads[rows].masked_fill(~mask, NOT_ASKED).to(x.device)
+            if (wanted == NOT_ASKED).all():  # the mean over no word is not a number
+                continue
+            optimizer.zero_grad()
+            scores = model(x[rows.to(x.device)], mask.to(x.device))
+            F.cross_entropy(
+                scores.flatten(0, 1), wanted.flatten(), ignore_index=NOT_ASKED
+            ).backward()
+            optimizer.step()
+    guesses = torch.zeros(len(new), dtype=torch.long)
+    with torch.no_grad():
+        for rows, mask in _padded(new_lengths):
+            scores = model(new[rows.to(x.device)], mask.to(x.device))
+            guesses[rows[mask]] = scores.argmax(2).cpu()[mask]
+    return guesses.tolist()
+
+
+def _padded(lengths: Sequence[int]) -> list[tuple[Int[Tensor, "B T"], Bool[Tensor, "B T"]]]:
+    """The words of each batch by their numbers in the text, and which of them there are."""
+    sizes = torch.tensor(lengths)
+    starts = sizes.cumsum(0) - sizes
+    result = []
+    for numbers in batches(lengths, BATCH):
+        place = torch.arange(int(sizes[numbers].max()))
+        mask = place < sizes[numbers, None]
+        result.append(((starts[numbers, None] + place).where(mask, 0), mask))
+    return result

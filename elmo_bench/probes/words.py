@@ -1,0 +1,146 @@
+"""Words with their vectors and labels, and what all probes have in common.
+
+Axes: L layers, N words of a text, M of another, D encoder.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from elmo_bench.encoders import Encoder, encode_each
+
+from .read import Sentence
+
+BATCH = 1024  # words in a step of a probe that is trained
+
+
+class Text(NamedTuple):
+    """Sentences, and the vectors of all their words, in order: 4 L N D bytes."""
+
+    sentences: list[Sentence]
+    layers: Float[Tensor, "L N D"]
+
+
+class Labelled(NamedTuple):
+    """The words that have a label: their numbers in a text, the words, the labels; and how many
+    of them each sentence has.
+    """
+
+    rows: list[int]
+    words: list[str]
+    labels: list[Any]
+    lengths: list[int]
+
+
+class Training(NamedTuple):
+    """How a probe is trained, by Adam, and on which device."""
+
+    epochs: int
+    lr: float
+    device: str
+
+
+@runtime_checkable
+class Probe(Protocol):
+    """A property's probe; figures are fractions of 1, by name: `accuracy` and perhaps `control`,
+    the accuracy on a control task, and `f1`, of chunks.
+    """
+
+    is_random: bool  # whether a seed changes its figures
+
+    def baseline(self) -> dict[str, float]:
+        """The figures on the test set of a guess without vectors."""
+        ...
+
+    def figures(self, layer: int, seed: int) -> dict[str, float]:
+        """The figures of a layer on the test set."""
+        ...
+
+
+def encoded(encoder: Encoder, sentences: Sequence[Sentence], advance: Callable[[], object]) -> Text:
+    """A text with its vectors; `advance` is called after each sentence."""
+    starts = np.cumsum([0, *(len(sentence.words) for sentence in sentences)]).tolist()
+    layers = torch.empty(encoder.num_layers, starts[-1], encoder.dim)
+    for number, vectors in encode_each(encoder, [sentence.words for sentence in sentences]):
+        layers[:, starts[number] : starts[number + 1]] = vectors
+        advance()
+    return Text(list(sentences), layers)
+
+
+def properties(train: Sequence[Sentence], test: Sequence[Sentence]) -> list[str]:
+    """The names of the properties with two labels or more in training, and one in test."""
+    names = dict.fromkeys(name for sentence in train for name in sentence.labels)
+    return [
+        name
+        for name in names
+        if len(set(labelled(train, name).labels)) > 1 and labelled(test, name).labels
+    ]
+
+
+def measure(
+    probe: Probe, num_layers: int, seeds: Sequence[int], advance: Callable[[], object]
+) -> dict[str, Any]:
+    """The figures of the baseline, and of each layer with each seed, as `probe.json` has them;
+    `advance` is called after each of these.
+    """
+    layers = []
+    for layer in range(num_layers):
+        by_seed = []
+        for seed in seeds:
+            by_seed.append(probe.figures(layer, seed))
+            advance()
+        layers.append({name: [figures[name] for figures in by_seed] for name in by_seed[0]})
+    return {"baseline": probe.baseline(), "layers": layers}
+
+
+def labelled(sentences: Sequence[Sentence], name: str) -> Labelled:
+    """The words that a property says something of."""
+    result, start = Labelled([], [], [], []), 0
+    for words, by_name in sentences:
+        labels = by_name.get(name, [None] * len(words))
+        places = [place for place, label in enumerate(labels) if label is not None]
+        result.rows.extend(start + place for place in places)
+        result.words.extend(words[place] for place in places)
+        result.labels.extend(labels[place] for place in places)
+        result.lengths.append(len(places))
+        start += len(words)
+    return result
+
+
+def standardised(
+    x: Float[Tensor, "N D"], other: Float[Tensor, "M D"]
+) -> tuple[Float[Tensor, "N D"], Float[Tensor, "M D"]]:
+    """Vectors with mean 0 and deviation 1 in each dimension, others moved and scaled as they."""
+    mean, deviation = x.mean(0), x.std(0, unbiased=False).clamp(min=1e-6)
+    return (x - mean) / deviation, (other - mean) / deviation
+
+
+def accuracy(guesses: Sequence[Any], labels: Sequence[Any]) -> float:
+    """The share of right guesses."""
+    return float(np.mean([a == b for a, b in zip(guesses, labels, strict=True)]))
+
+
+def most_frequent(
+    keys: Sequence[Hashable], labels: Sequence[Any], asked: Sequence[Hashable]
+) -> list[Any]:
+    """The most frequent label of each key that is asked; that of all keys for a new one."""
+    counts: Mapping[Hashable, Counter] = defaultdict(Counter)
+    for key, label in zip(keys, labels, strict=True):
+        counts[key][label] += 1
+    default = Counter(labels).most_common(1)[0][0]
+    best = {key: counter.most_common(1)[0][0] for key, counter in counts.items()}
+    return [best.get(key, default) for key in asked]
+
+
+def drawn(words: Sequence[str], labels: Sequence[Any], seed: int) -> dict[str, Any]:
+    """A control task (Hewitt and Liang 2019): each word type has one of these labels, at random;
+    a label that stands there twice is drawn twice as often.
+    """
+    types = sorted(set(words))
+    numbers = np.random.default_rng(seed).integers(len(labels), size=len(types))
+    return {word: labels[number] for word, number in zip(types, numbers, strict=True)}
