@@ -221,7 +221,7 @@ JOBS: dict[str, dict[str, Any]] = {  # the settings of one job alone
         "probe.test": File | None,
         "probe.max_sentences": Count,
         "probe.seeds": Count,
-        "probe.epochs": Count,
+        "probe.steps": Count,
         "probe.lr": Positive,
     },
     "adapt": {"out": Folder},

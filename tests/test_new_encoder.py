@@ -143,7 +143,7 @@ def test_every_job(composed, tmp_path):
     near = neighbours(composed("job=neighbours", "encoder=ngrams", text, *asked))
     assert near[0][1] == "play"
     figures = probe(
-        composed("job=probe", "encoder=ngrams", "data.size=10", "probe.epochs=1", "probe.seeds=1")
+        composed("job=probe", "encoder=ngrams", "data.size=10", "probe.steps=20", "probe.seeds=1")
     )
     assert {"pos/0", "pos/1"} <= figures.keys()
 

@@ -75,7 +75,7 @@ def probe(cfg: DictConfig) -> dict[str, float]:
         "fingerprint": fingerprint,
         "corpus": Path(paths["test"]).name if cfg.probe.test else str(cfg.data.name),
         "data": _about(sentences, names, hash_files(paths, cfg.cache_dir)),
-        "settings": {"epochs": cfg.probe.epochs, "lr": cfg.probe.lr},
+        "settings": {"steps": cfg.probe.steps, "lr": cfg.probe.lr},
         "seeds": seeds,
         "properties": measured,
         "command": typed(HydraConfig.get().overrides.task if HydraConfig.initialized() else []),
@@ -111,7 +111,7 @@ def _bar(progress: Progress, what: str, total: int) -> Callable[[], None]:
 def _probe(cfg: DictConfig, name: str, train: Text, test: Text) -> Probe:
     if name == "sense":
         return Senses(name, train, test)
-    training = Training(cfg.probe.epochs, cfg.probe.lr, build.device(cfg))
+    training = Training(cfg.probe.steps, cfg.probe.lr, build.device(cfg))
     return (Heads if name == "head" else Tags)(name, train, test, training)
 
 

@@ -14,7 +14,17 @@ from torch import Tensor, nn
 
 from elmo_bench.encoders import batches
 
-from .words import BATCH, Text, Training, accuracy, drawn, labelled, most_frequent, standardised
+from .words import (
+    BATCH,
+    Text,
+    Training,
+    accuracy,
+    drawn,
+    fit,
+    labelled,
+    most_frequent,
+    standardised,
+)
 
 NOT_ASKED = -1  # as a head
 CONTROL = ("itself", "first", "last")
@@ -25,6 +35,13 @@ class Place(NamedTuple):
 
     number: int
     length: int
+
+
+class Padded(NamedTuple):
+    """The words of a batch of sentences, as their numbers in the text, and which there are."""
+
+    rows: Int[Tensor, "B T"]
+    mask: Bool[Tensor, "B T"]
 
 
 class Heads:
@@ -103,14 +120,12 @@ def control_heads(
 class Bilinear(nn.Module):
     """The scores h_i A h_j + b h_j of word j as the head of word i, and c h_i + d of the root.
 
-    The loss is convex in them. They start at 0.
+    Its loss is convex.
     """
 
     def __init__(self, dim: int) -> None:
         super().__init__()
         self.head, self.root = nn.Linear(dim, dim), nn.Linear(dim, 1)
-        for parameter in self.parameters():
-            nn.init.zeros_(parameter)
 
     def forward(
         self, x: Float[Tensor, "B T D"], mask: Bool[Tensor, "B T"]
@@ -132,24 +147,18 @@ def bilinear(
 ) -> list[int]:
     """The heads that the probe gives to all new words; `lengths` are those of the sentences.
 
-    The seed has the order of the batches alone, each of sentences of about one length.
+    A step is a batch of sentences of about one length.
     """
     model = Bilinear(x.shape[1]).to(x.device)
-    optimizer = torch.optim.Adam(model.parameters(), lr=training.lr)
-    generator = torch.Generator().manual_seed(seed)
-    padded = _padded(lengths)
-    for _ in range(training.epochs):
-        for number in torch.randperm(len(padded), generator=generator).tolist():
-            rows, mask = padded[number]
-            wanted = heads[rows].masked_fill(~mask, NOT_ASKED).to(x.device)
-            if (wanted == NOT_ASKED).all():  # the mean over no word is not a number
-                continue
-            optimizer.zero_grad()
-            scores = model(x[rows.to(x.device)], mask.to(x.device))
-            F.cross_entropy(
-                scores.flatten(0, 1), wanted.flatten(), ignore_index=NOT_ASKED
-            ).backward()
-            optimizer.step()
+    padded = [batch for batch in _padded(lengths) if (heads[batch.rows[batch.mask]] >= 0).any()]
+
+    def loss(number: Tensor) -> Tensor:
+        rows, mask = padded[number]
+        wanted = heads[rows].masked_fill(~mask, NOT_ASKED).to(x.device)
+        scores = model(x[rows.to(x.device)], mask.to(x.device))
+        return F.cross_entropy(scores.flatten(0, 1), wanted.flatten(), ignore_index=NOT_ASKED)
+
+    fit(model, len(padded), 1, loss, training, seed)
     guesses = torch.zeros(len(new), dtype=torch.long)
     with torch.no_grad():
         for rows, mask in _padded(new_lengths):
@@ -158,13 +167,13 @@ def bilinear(
     return guesses.tolist()
 
 
-def _padded(lengths: Sequence[int]) -> list[tuple[Int[Tensor, "B T"], Bool[Tensor, "B T"]]]:
-    """The words of each batch by their numbers in the text, and which of them there are."""
+def _padded(lengths: Sequence[int]) -> list[Padded]:
+    """The words of sentences of these lengths, batch by batch."""
     sizes = torch.tensor(lengths)
     starts = sizes.cumsum(0) - sizes
     result = []
     for numbers in batches(lengths, BATCH):
         place = torch.arange(int(sizes[numbers].max()))
         mask = place < sizes[numbers, None]
-        result.append(((starts[numbers, None] + place).where(mask, 0), mask))
+        result.append(Padded((starts[numbers, None] + place).where(mask, 0), mask))
     return result

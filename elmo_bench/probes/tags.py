@@ -13,7 +13,17 @@ from torch import Tensor
 
 from elmo_bench.text import Span, tags_to_spans
 
-from .words import BATCH, Text, Training, accuracy, drawn, labelled, most_frequent, standardised
+from .words import (
+    BATCH,
+    Text,
+    Training,
+    accuracy,
+    drawn,
+    fit,
+    labelled,
+    most_frequent,
+    standardised,
+)
 
 
 class Tags:
@@ -66,23 +76,12 @@ def linear(
     training: Training,
     seed: int,
 ) -> list[str]:
-    """The tags that multinomial logistic regression gives to new vectors.
-
-    Its loss is convex and its weights start at 0: the seed has the order of the words alone.
-    """
+    """The tags that multinomial logistic regression gives to new vectors."""
     kinds = sorted(set(tags))
     numbers = {tag: number for number, tag in enumerate(kinds)}
     y = torch.tensor([numbers[tag] for tag in tags], device=x.device)
     model = torch.nn.Linear(x.shape[1], len(kinds), device=x.device)
-    for parameter in model.parameters():
-        torch.nn.init.zeros_(parameter)
-    optimizer = torch.optim.Adam(model.parameters(), lr=training.lr)
-    generator = torch.Generator().manual_seed(seed)
-    for _ in range(training.epochs):
-        for batch in torch.randperm(len(x), generator=generator).to(x.device).split(BATCH):
-            optimizer.zero_grad()
-            F.cross_entropy(model(x[batch]), y[batch]).backward()
-            optimizer.step()
+    fit(model, len(x), BATCH, lambda b: F.cross_entropy(model(x[b]), y[b]), training, seed)
     with torch.no_grad():
         return [kinds[number] for number in model(new).argmax(1).tolist()]
 

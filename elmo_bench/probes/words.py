@@ -1,16 +1,17 @@
 """Words with their vectors and labels, and what all probes have in common.
 
-Axes: L layers, N words of a text, M of another, D encoder.
+Axes: L layers, N words of a text, M of another, D encoder; B of a batch.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import torch
-from jaxtyping import Float
-from torch import Tensor
+from jaxtyping import Float, Int
+from torch import Tensor, nn
 
 from elmo_bench.encoders import Encoder, encode_each
 
@@ -38,9 +39,9 @@ class Labelled(NamedTuple):
 
 
 class Training(NamedTuple):
-    """How a probe is trained, by Adam, and on which device."""
+    """How a probe is trained, by Adam with a rate that falls from `lr` to 0, and where."""
 
-    epochs: int
+    steps: int
     lr: float
     device: str
 
@@ -96,6 +97,37 @@ def measure(
             advance()
         layers.append({name: [figures[name] for figures in by_seed] for name in by_seed[0]})
     return {"baseline": probe.baseline(), "layers": layers}
+
+
+def fit(
+    model: nn.Module,
+    count: int,
+    size: int,
+    loss: Callable[[Int[Tensor, " B"]], Float[Tensor, ""]],
+    training: Training,
+    seed: int,
+) -> None:
+    """Minimise the loss, a convex function of a model's parameters, over random batches of `size`
+    of the numbers below `count`.
+
+    The parameters start at 0: the seed has the order of the batches alone.
+    """
+    for parameter in model.parameters():
+        nn.init.zeros_(parameter)
+    optimizer = torch.optim.Adam(model.parameters(), lr=training.lr)
+    schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, training.steps)
+    for batch in islice(_shuffled(count, size, seed), training.steps):
+        optimizer.zero_grad()
+        loss(batch).backward()
+        optimizer.step()
+        schedule.step()
+
+
+def _shuffled(count: int, size: int, seed: int) -> Iterator[Int[Tensor, " B"]]:
+    """Batches without end: all numbers in random order, and again."""
+    generator = torch.Generator().manual_seed(seed)
+    while True:
+        yield from torch.randperm(count, generator=generator).split(size)
 
 
 def labelled(sentences: Sequence[Sentence], name: str) -> Labelled:

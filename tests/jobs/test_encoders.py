@@ -85,7 +85,7 @@ def test_every_job(composed, encoders, tmp_path, kind, capsys):
 
     torch.manual_seed(0)
     figures = probe(
-        composed("job=probe", *encoders[kind], "data.size=10", "probe.epochs=1", "probe.seeds=1")
+        composed("job=probe", *encoders[kind], "data.size=10", "probe.steps=20", "probe.seeds=1")
     )
     assert {f"pos/{layer}" for layer in range(len(expected))} <= figures.keys()
 

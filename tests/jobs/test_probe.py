@@ -35,7 +35,14 @@ def test_on_the_sample(config, tmp_path, capsys):
     """Names are new in test, and their tags are known from context. The same seed gives the same
     figures, another one another control task.
     """
-    ask = "job=probe", "encoder=mini", "probe.seeds=2", "probe.max_sentences=150", "seed=3"
+    ask = (
+        "job=probe",
+        "encoder=mini",
+        "probe.seeds=2",
+        "probe.steps=100",
+        "probe.max_sentences=100",
+        "seed=3",
+    )
     figures = probe(config(*ask))
     names = ("pos", "entity", "sense")
     assert set(figures) == {f"{name}/{row}" for name in names for row in ("baseline", 0, 1, 2)}
@@ -57,7 +64,14 @@ def test_on_the_sample(config, tmp_path, capsys):
 
 def test_entities(config, tmp_path):
     figures = probe(
-        config("job=probe", "task=ner", "encoder=mini", "probe.seeds=1", "probe.max_sentences=50")
+        config(
+            "job=probe",
+            "task=ner",
+            "encoder=mini",
+            "probe.seeds=1",
+            "probe.max_sentences=50",
+            "probe.steps=100",
+        )
     )
     names = ("pos", "chunk", "entity")
     assert set(figures) == {f"{name}/{row}" for name in names for row in ("baseline", 0, 1, 2)}
@@ -70,7 +84,7 @@ def test_conllu(config, tmp_path):
     sentence = row.format(1, "the", "DET", 2) + row.format(2, "play", "NOUN", 0)
     (tmp_path / "a.conllu").write_text(("# text = the play\n" + sentence + "\n") * 30)
     files = [f"probe.{split}={tmp_path}/a.conllu" for split in ("train", "test")]
-    ask = ["job=probe", "encoder=mini", "probe.seeds=1", "probe.epochs=30"]
+    ask = ["job=probe", "encoder=mini", "probe.seeds=1", "probe.steps=100"]
     figures = probe(config(*ask, *files))
     assert figures == {
         f"{name}/{row}": 1 for name in ("pos", "head") for row in ("baseline", 0, 1, 2)

@@ -25,7 +25,7 @@ def content(name="books", corpus="ewt", **more):
         "encoder": {"name": name, "pretrained": True, "directions": None},
         "corpus": corpus,
         "data": {"train": {"sha256": "ab"}},
-        "settings": {"epochs": 5},
+        "settings": {"steps": 5},
         "seeds": [1, 2],
         "properties": {"pos": POS, "sense": SENSE},
     } | more
