@@ -39,9 +39,7 @@ def results(cfg: DictConfig) -> None:
             )
         check_output("pictures", picture, {}, begins(OWN[picture.suffix]))
     tables = {
-        title: {
-            key: value for key, value in (table or {}).items() if key not in ("show", "command")
-        }
+        title: {key: value for key, value in (table or {}).items() if key not in OF_A_BLOCK}
         for title, table in (settings["tables"] or {}).items()
     }
     answers = answered(settings | {"tables": tables}, outputs)
@@ -68,6 +66,8 @@ def results(cfg: DictConfig) -> None:
 
 def _own(title: str, table: Mapping[str, Any]) -> tuple[list[str], str]:
     """What a table shows, and the command of its runs."""
+    if title == CLAIMS:
+        raise ValueError(f"tables.{CLAIMS}: this is the block of the claims: give another title")
     show = as_list(table.get("show", [*SHOWN]))
     if unknown := [kind for kind in show if kind not in KINDS]:
         raise ValueError(f"tables.{title}.show: there is no {unknown[0]}, but {', '.join(KINDS)}")

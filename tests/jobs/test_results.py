@@ -81,11 +81,12 @@ def test_what_nobody_ran_is_said(own, tmp_path):
     [
         ("tables.Layers.show=[mean]", r"tables.Layers.show: there is no mean, but means, diff"),
         ("tables.Layers.command=null", r"tables.Layers.command is missing: what repeats its runs"),
+        ("tables.claims={command:x}", r"tables.claims: this is the block of the claims"),
         ("pictures={x.png:Layers}", r"pictures.x.png=Layers, but it may be FILE.svg or FILE.pdf"),
         ("pictures={x.svg:Layer}", r"pictures.x.svg=Layer, but it may be FILE.svg or FILE.pdf"),
     ],
 )
 def test_what_cannot_be(own, override, message):
-    sign = "+" if ".show" in override else ""
+    sign = "+" if override.startswith(("tables.Layers.show", "tables.claims")) else ""
     with pytest.raises(ValueError, match=message):
         resulting(*own, sign + override)
