@@ -275,6 +275,7 @@ JOBS["results"] = JOBS["report"] | {
     "document": File,
     "check": bool,
     "pictures": dict | None,
+    "probes": Folder | None,
     "claims": dict | None,
     "usual": dict | None,
 }

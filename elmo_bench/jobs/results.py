@@ -16,7 +16,7 @@ from .report import OWN, Answers, answered, as_list, checked_outputs, write
 log = logging.getLogger(__name__)
 SHOWN = ("means", "differences")
 KINDS = (*SHOWN, "power", "paper", "across", "layers", "cost")
-CLAIMS = "claims"
+CLAIMS, PROBES = "claims", "probes"
 NO_RUN = "no run"
 OF_A_BLOCK = ("show", "command")  # what a table has beside that of job=report
 
@@ -47,6 +47,9 @@ def results(cfg: DictConfig) -> None:
     grids = [*_claims(settings, answers)]
     if grids:
         blocks[CLAIMS] = reports.block(grids, [])
+    if probes := [*map(reports.read_probe, _probe_files(settings["probes"]))]:
+        commands = [f"{probe.title}, {probe.corpus}: {probe.command}" for probe in probes]
+        blocks[PROBES] = reports.block([reports.probes_grid(probes)], commands)
     text = path.read_text(encoding="utf-8")
     if settings["check"]:
         if wrong := reports.differences(text, blocks, path):
@@ -62,6 +65,11 @@ def results(cfg: DictConfig) -> None:
     for picture, title in pictures.items():
         if title in answers.reports:
             write([picture], answers.reports[title], answers.origin, title)
+
+
+def _probe_files(folder: str | None) -> list[Path]:
+    """Those of `job=probe` that were kept, in the order of their names."""
+    return sorted(Path(folder).glob("*.json")) if folder else []
 
 
 def _own(title: str, table: Mapping[str, Any]) -> tuple[list[str], str]:

@@ -88,6 +88,7 @@ class Probed(Checked):
     settings: dict[str, Any]
     seeds: Annotated[list[int], MinLen(1)]
     properties: Annotated[dict[str, Property], MinLen(1)]
+    command: str
 
     @model_validator(mode="after")
     def _have_the_same_layers(self) -> "Probed":

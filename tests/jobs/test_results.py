@@ -1,5 +1,6 @@
 """RESULTS.md says what the raw results of its runs give."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 from hydra import compose, initialize_config_dir
 
 from elmo_bench.jobs.results import results
+from tests.report.test_probes import content
 from tests.report.test_report import result
 
 ROOT = Path(__file__).parents[2]
@@ -24,6 +26,7 @@ def test_results_are_those_of_the_runs(tmp_path):
     if not [*(ROOT / "results").glob("*.tar.xz")]:
         pytest.skip("results/ has no archives of runs yet")
     there = [f"runs={ROOT}/results", f"document={ROOT}/RESULTS.md", f"cache_dir={tmp_path}"]
+    there.append(f"probes={ROOT}/results/probes")
     resulting(*there, "check=true", "output=null", "pictures=null")
 
 
@@ -41,7 +44,7 @@ def own(tmp_path):
     return [
         *("~tables.Encoders", TABLE, "usual=null", "~claims", CLAIM),
         *(f"runs={tmp_path}/runs", f"cache_dir={tmp_path}", f"document={tmp_path}/R.md"),
-        f"output={tmp_path}/page.html",
+        *(f"output={tmp_path}/page.html", f"probes={tmp_path}/probes"),
     ]
 
 
@@ -74,6 +77,18 @@ def test_what_nobody_ran_is_said(own, tmp_path):
     resulting(*own, f"+{more}", "output=null")
     assert "| SRL | no run | 90.00 (1) |" in path.read_text()
     assert "<!-- table: Later -->\nNot run. The command: `later`\n<!-- end -->" in path.read_text()
+
+
+def test_probes_that_are_kept(own, tmp_path):
+    """They have a block, where there are any."""
+    (tmp_path / "probes").mkdir()
+    (tmp_path / "probes" / "mini.json").write_text(json.dumps(content("mini")))
+    path = tmp_path / "R.md"
+    path.write_text(f"{path.read_text()}<!-- table: probes -->\n<!-- end -->\n")
+    resulting(*own, "output=null")
+    text = path.read_text()
+    assert "| mini | 1 | 90.00 ± 0.00 | 15.00 ± 7.07 | 62.50 |\n" in text
+    assert "\n\nmini, ewt: python run.py job=probe\n<!-- end -->" in text
 
 
 @pytest.mark.parametrize(

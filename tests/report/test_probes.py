@@ -27,6 +27,7 @@ def content(name="books", corpus="ewt", **more):
         "data": {"train": {"sha256": "ab"}},
         "settings": {"steps": 5},
         "seeds": [1, 2],
+        "command": "python run.py job=probe",
         "properties": {"pos": POS, "sense": SENSE},
     } | more
 
