@@ -74,8 +74,8 @@ def _probe_files(folder: str | None) -> list[Path]:
 
 def _own(title: str, table: Mapping[str, Any]) -> tuple[list[str], str]:
     """What a table shows, and the command of its runs."""
-    if title == CLAIMS:
-        raise ValueError(f"tables.{CLAIMS}: this is the block of the claims: give another title")
+    if title in (CLAIMS, PROBES):
+        raise ValueError(f"tables.{title}: this is the block of the {title}: give another title")
     show = as_list(table.get("show", [*SHOWN]))
     if unknown := [kind for kind in show if kind not in KINDS]:
         raise ValueError(f"tables.{title}.show: there is no {unknown[0]}, but {', '.join(KINDS)}")
