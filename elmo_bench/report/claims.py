@@ -6,13 +6,13 @@ which layer has the largest share in the mix. The rule of its verdict is `verdic
 
 import statistics
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import scipy
 
 from elmo_bench.checks import one_of
-from elmo_bench.runs import Run, full_keys, where
+from elmo_bench.runs import WITHIN, Run, below, full_keys, varies, where
 
 from .grid import Grid
 from .grids import p_value, points
@@ -54,6 +54,7 @@ class Claim(NamedTuple):
     source: str  # where it stands in the paper
     expect: str
     rows: list[str]
+    named: tuple[str, ...]  # the keys in which ours and theirs are meant to differ, and all below
     ours: dict[Key, list[Run]]  # by row
     theirs: dict[Key, list[Run]]
     asked: Asked
@@ -63,7 +64,7 @@ class Claim(NamedTuple):
 
 class Finding(NamedTuple):
     """What is found of a claim in a row; of shares there is a text instead of a comparison, and
-    `flaw` says why a comparison has no test.
+    `flaw` says why a comparison has no test, or what else it may owe its difference to.
     """
 
     claim: Claim
@@ -110,6 +111,7 @@ def _claim(
         source=str(about["source"]),
         expect=expect,
         rows=rows,
+        named=_named(key for side in sides for key in about[side]),
         ours=chosen["ours"],
         theirs=chosen.get("theirs", {}),
         asked=Asked(
@@ -122,6 +124,12 @@ def _claim(
         layer=layer,
         place=about.get("place", "input"),
     )
+
+
+def _named(keys: Iterable[str]) -> tuple[str, ...]:
+    """Another encoder has other settings and files."""
+    named = {key.partition(".")[0] if below(key, ("encoder",)) else key for key in keys}
+    return (*sorted(named), *(["inputs.encoder"] if "encoder" in named else []))
 
 
 def _list(value: Any) -> list[str]:
@@ -163,11 +171,19 @@ def findings(claims: Sequence[Claim]) -> list[Finding]:
             elif (claim.title, row) in comparisons:
                 comparison, flaw = comparisons[claim.title, row]
                 decided = verdict(claim.expect, comparison, claim.asked.equal_within)
-                why = flaw.why if flaw else ""
-                found.append(Finding(claim, row, decided, comparison, flaw=why))
+                whys = [*([flaw.why] if flaw else []), *_apart(claim, row)]
+                found.append(Finding(claim, row, decided, comparison, flaw="; ".join(whys)))
             else:
                 found.append(Finding(claim, row, NOT_RUN))
     return found
+
+
+def _apart(claim: Claim, row: Key) -> Iterator[str]:
+    """A note where ours and theirs differ in more than the claim names."""
+    runs = [*claim.ours[row], *claim.theirs[row]]
+    keys = {key for run in runs for key in run["acting"] if not below(key, (*WITHIN, *claim.named))}
+    if more := [key for key in sorted(keys) if varies(runs, claim.rows, key)]:
+        yield f"the two sides differ in {', '.join(more)}, too"
 
 
 def verdict(expect: str, comparison: Comparison, region: float | None) -> str:
@@ -281,7 +297,11 @@ def details(found: Sequence[Finding]) -> Grid:
         called = name(one.claim.rows, one.row, titles) if one.row else NONE
         rows.append([one.claim.title, called, *_figures(one), one.verdict])
         notes += [f"{one.claim.title}, {called}: {one.flaw}"] if one.flaw else []
-    count = sum(one.comparison is not None for one in found)
+    count = sum(
+        one.comparison is not None
+        and min(len(one.claim.ours[one.row]), len(one.claim.theirs[one.row])) > 1
+        for one in found
+    )  # that p corrects for
     tests = [one.comparison.test for one in found if one.comparison]
     notes += limits([test for test in tests if test])
     return Grid(

@@ -20,13 +20,11 @@ from elmo_bench.untrusted import DAMAGE, PACKED_RATIO, read_arrays
 
 from .folder import BEGUN, ENDED
 from .portable import OVERRIDES
-from .shared import COUNTS, CURVES
+from .shared import COUNTS, CURVES, SPLITS
 
 SUFFIX = ".tar.xz"
 NAME = re.compile(r"[A-Za-z0-9_][\w.-]{0,150}", re.ASCII)  # of a run's folder
-FILES = {ENDED, BEGUN, CURVES, OVERRIDES.as_posix()} | {
-    f"{COUNTS}/{split}.npz" for split in ("train", "dev", "test")
-}
+FILES = {ENDED, BEGUN, CURVES, OVERRIDES.as_posix()} | {f"{COUNTS}/{name}" for name in SPLITS}
 MOST_RUNS = 100_000
 UNPACKED_FREE = 1 << 28  # bytes that may come out of any archive
 MEMORY = 1 << 28  # bytes that the archive may ask for while it is unpacked

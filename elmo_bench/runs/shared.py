@@ -15,6 +15,7 @@ from .folder import BEGUN, ENDED, result_of
 from .portable import OVERRIDES, portable
 
 CURVES, COUNTS = "metrics.csv", "counts"
+SPLITS = ("train.npz", "dev.npz", "test.npz")
 LONGEST = 100  # characters of a folder's name
 
 
@@ -30,8 +31,10 @@ def copy_run(source: Path, part: Path, overrides: Sequence[str]) -> Run:
     (part / OVERRIDES).write_text(json.dumps([*overrides]), encoding="utf-8")  # is YAML
     if (source / CURVES).is_file():
         shutil.copy(source / CURVES, part)
-    if (source / COUNTS).is_dir():
-        shutil.copytree(source / COUNTS, part / COUNTS)
+    for name in SPLITS:  # nothing else that lies there: no archive may have it
+        if (source / COUNTS / name).is_file():
+            (part / COUNTS).mkdir(exist_ok=True)
+            shutil.copy(source / COUNTS / name, part / COUNTS)
     return result
 
 

@@ -148,6 +148,19 @@ def test_a_difference_without_a_test_says_why(runs):
     assert "helps, ner, one: no test, since counts/test.npz" in verdicts(found)[1].caption
 
 
+def test_what_else_two_sides_differ_in_is_said(runs):
+    about = {"source": "Table 2", "ours": {}, "theirs": {"elmo.mix": "top"}}
+    for run in runs:
+        run["acting"] |= {"fit.max_epochs"}
+        run["choices"]["fit.max_epochs"] = "5" if run["choices"]["elmo.mix"] == "top" else "20"
+    (found,) = (one for one in findings(claims(runs, {"top": about}, SETTINGS)) if one.comparison)
+    assert found.flaw == "the two sides differ in fit.max_epochs, too"
+    assert found.flaw in verdicts([found])[1].caption
+    about = about | {"ours": {"fit.max_epochs": 20}}
+    (found,) = (one for one in findings(claims(runs, {"top": about}, SETTINGS)) if one.comparison)
+    assert not found.flaw
+
+
 @pytest.mark.parametrize(
     ("about", "message"),
     [

@@ -37,6 +37,7 @@ def ran(folder, seed=1, f1=0.5, finished="2026-01-01T00:00:00+00:00", **encoder)
     (folder / "metrics.csv").write_text("epoch,val/f1\n0,0.5\n")
     (folder / ".hydra" / "overrides.yaml").write_text(f"- task=ner\n- data_dir=/x\n- seed={seed}\n")
     (folder / "best.ckpt").write_text("weights")
+    (folder / "counts" / ".DS_Store").write_text("of a file manager")
     counts = {"f1": rows, "recall": rows / 3, "sentences": SENTENCES, "groups": np.arange(500)}
     np.savez(folder / "counts" / "test.npz", **counts)
     return folder
