@@ -28,18 +28,18 @@ def refreshed(text: str, tables: Mapping[str, str], path: object) -> str:
     Raises ValueError, with the file and the line, for a block that has no table or no end, and for
     a table that has no block.
     """
-    lines, parts, place = text.splitlines(), [], 0
+    lines, parts, place = text.split("\n"), [], 0
     for block in _blocks(lines, tables, path):
         parts += [*lines[place : block.first], *tables[block.title].splitlines()]
         place = block.last
-    return "\n".join([*parts, *lines[place:]]) + "\n"
+    return "\n".join([*parts, *lines[place:]])
 
 
 def differences(text: str, tables: Mapping[str, str], path: object) -> list[str]:
     """Of each block that is not what it should be the first line in which it differs, with its
     place in the file. Raises what `refreshed` raises.
     """
-    lines, wrong = text.splitlines(), []
+    lines, wrong = text.split("\n"), []
     for block in _blocks(lines, tables, path):
         there, right = lines[block.first : block.last], tables[block.title].splitlines()
         for op, start, end, first, last in difflib.SequenceMatcher(
@@ -79,6 +79,6 @@ def _blocks(lines: list[str], tables: Mapping[str, str], path: object) -> Iterat
         raise ValueError(f"{path}:{first}: the block {title!r} has no {END}")
     if missing := [title for title in tables if title not in seen]:
         raise ValueError(
-            f"{path}:{len(lines)}: no block for the table {missing[0]!r}: write <!-- table: "
+            f"{path}: no block for the table {missing[0]!r}: write <!-- table: "
             f"{missing[0]} --> and {END} where it belongs"
         )

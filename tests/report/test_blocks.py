@@ -39,7 +39,7 @@ def test_what_is_not_so_is_named_by_its_line():
         (TEXT.replace("lines\n<!-- end -->", ""), r"x.md:7: the block 'One' above has no <!-- end"),
         (TEXT.replace("-->\n<!-- end -->\nend", "-->"), r"x.md:8: the block 'Two: a part' has no"),
         (f"<!-- end -->\n{TEXT}", r"x.md:1: <!-- end --> without <!-- table: TITLE --> above"),
-        (TEXT.partition("prose")[0], r"x.md:6: no block for the table 'Two: a part': write <!--"),
+        (TEXT.partition("prose")[0], r"x.md: no block for the table 'Two: a part': write <!--"),
     ],
 )
 def test_a_block_and_a_table_belong_together(text, message):
