@@ -256,8 +256,8 @@ def _settings(settings: Mapping[str, Any], title: str, table: dict[str, Any]) ->
 
 def _chosen(runs: list[reports.Run], table: dict[str, Any]) -> list[reports.Run]:
     """The runs of a table: those that are as `where` says and, with `paper`, that stand there."""
-    asked, name, compares = table["where"] or {}, table["paper"], table["baseline"] is not None
-    runs = reports.where(runs, asked, with_baseline=compares)
+    asked, name = table["where"] or {}, table["paper"]
+    runs = reports.where(runs, asked, with_baseline="none" in as_list(table["baseline"]))
     return [run for run in runs if name is None or reports.stands_in(run, name)]
 
 

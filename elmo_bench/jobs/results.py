@@ -39,8 +39,7 @@ def results(cfg: DictConfig) -> None:
             )
         check_output("pictures", picture, {}, begins(OWN[picture.suffix]))
     tables = {
-        title: {key: value for key, value in (table or {}).items() if key not in OF_A_BLOCK}
-        for title, table in (settings["tables"] or {}).items()
+        title: _asked(table or {}, settings) for title, table in (settings["tables"] or {}).items()
     }
     answers = answered(settings | {"tables": tables}, outputs)
     blocks = {title: _block(title, *own[title], answers) for title in own}
@@ -70,6 +69,19 @@ def results(cfg: DictConfig) -> None:
 def _probe_files(folder: str | None) -> list[Path]:
     """Those of `job=probe` that were kept, in the order of their names."""
     return sorted(Path(folder).glob("*.json")) if folder else []
+
+
+def _asked(table: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """A table as job=report takes it: its runs have the `usual` value of each key that it neither
+    compares nor names in `where`.
+    """
+    compared = [
+        *as_list(table.get("rows", settings["rows"])),
+        *as_list(table.get("columns", settings["columns"])),
+    ]
+    usual = {key: value for key, value in (settings["usual"] or {}).items() if key not in compared}
+    asked = {key: value for key, value in table.items() if key not in OF_A_BLOCK}
+    return asked | {"where": usual | (table.get("where") or {})}
 
 
 def _own(title: str, table: Mapping[str, Any]) -> tuple[list[str], str]:

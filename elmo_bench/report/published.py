@@ -61,8 +61,6 @@ def published(run: Run, metric: str, split: str, name: str | None = None) -> flo
     settings = _content()["settings"]
     if not _is_baseline(run) and not all(_has(run, key, settings[key]) for key in settings):
         return None
-    if not _has(run, "fraction", 1):
-        return None
     tables = [name] if name else _content()["tables"]
     rows = (row for one in tables if _table(one)["split"] == split for row in _rows(run, one))
     return next((row[metric] for row in rows if metric in row), None)
@@ -76,9 +74,11 @@ def _table(name: str) -> dict[str, Any]:
 
 
 def _rows(run: Run, name: str) -> Iterator[Row]:
-    """The rows of a table that have a run's task and setting."""
+    """The rows of a table that have a run's task and setting; of the paper's corpora all is read,
+    unless the table has parts of them.
+    """
     table = _table(name)
-    if table.get("fractions") or _has(run, "fraction", 1):
+    if table.get("fractions") or _has(run, "fraction", 1) or not is_of_the_paper(run):
         rows = table["rows"].get(run["config"]["task"]["name"], [])
         yield from (row for row in rows if _is_of(row["elmo"], run))
 

@@ -181,7 +181,7 @@ def where(
     strict: bool = True,
 ) -> list[Run]:
     """The runs whose config has these values under dotted keys; `with_baseline` also those without
-    an encoder, whatever is said of the encoder.
+    an encoder, whatever is said of the encoder and of ELMo.
 
     A value may be another one for each corpus, {wikigold: 1, sst: 0.5}, and `task` is what the task
     has for itself: elmo.l2=task is task.elmo.l2. Without `strict` a key that a run does not have,
@@ -189,7 +189,8 @@ def where(
     """
 
     def agrees(run: Run, key: str, value: object) -> bool:
-        if with_baseline and below(key, ("encoder",)) and run["choices"].get(ENCODER) == "none":
+        is_baseline = with_baseline and run["choices"].get(ENCODER) == "none"
+        if is_baseline and below(key, ("encoder", "elmo")):
             return True
         names = [name for name in (key, f"{key}.name") if name in run["choices"]]
         if not strict and (not names or key in run["idle"]):

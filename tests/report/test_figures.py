@@ -1,6 +1,7 @@
 """Figures show every run, in the right places, and are files that stand alone."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -148,6 +149,20 @@ def test_an_interval_is_cut_only_where_it_is_far_longer():
         report = Report(["task.name"], ["encoder.name"], None, "test", ("none",), cells, [])
         _, right = marks(drawing.figure([comparisons.comparison(report)]))
         assert (">" in [mark for mark, _, _ in right]) == cut
+
+
+def test_the_papers_difference_stands_beside_ours():
+    """A cross, on an axis that reaches it."""
+    base, better = (
+        replace(cell(("a",), ("none",), [0.30]), published=0.5),
+        replace(cell(("a",), ("books",), [0.32], difference(0.02, 0.01)), published=0.6),
+    )
+    report = Report(["task.name"], ["encoder.name"], None, "test", ("none",), [base, better], [])
+    plot = comparisons.comparison(report)
+    _, axes = (axes for axes in drawing.figure([plot]).axes if axes.axison)
+    (cross,) = (line for line in axes.lines if line.get_marker() == "x")
+    assert [*cross.get_xdata()] == pytest.approx([10])
+    assert axes.get_xlim()[1] > 10
 
 
 def test_a_single_cell_is_no_comparison():

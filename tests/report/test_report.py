@@ -352,6 +352,11 @@ def test_the_papers_figures_stand_beside_its_corpora(tmp_path):
     figures = [published(run, "f1", "test") for run in (own, other, across)]
     assert figures == [0.9015, None, None]
     assert published(other, "f1", "test", "table1") == 0.9015
+    parts = []
+    for run in (own, other):
+        change(run["folder"], lambda content: content["config"].update(fraction=0.1))
+        parts += collect([run["folder"]])
+    assert [published(part, "f1", "test", "table1") for part in parts] == [None, 0.9015]
     asked = report([own, other], ["data"], ["elmo.mix"], paper="table1")
     grid = tables(asked)["paper"]
     assert [(row[0], row[-1]) for row in grid.rows] == [
@@ -595,6 +600,7 @@ def test_one_baseline_serves_every_encoder(tmp_path, name):
         differences = [cell.comparison.difference for cell in found.cells if cell.comparison]
         assert sorted(differences) == pytest.approx([0.1, 0.2, 0.3, 0.4])
     assert len(where(runs, {"encoder": "mini"}, with_baseline=True)) == 3
+    assert len(where(runs, {"encoder": "mini", "elmo.mix": 0}, with_baseline=True)) == 2
     assert len(where(runs, {"encoder": "mini"})) == 2
 
 

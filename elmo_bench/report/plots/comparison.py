@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 
 from ..grids import heads, with_baseline
 from ..significance import LEVEL
-from ..table import Cell, Key, Report
+from ..table import Cell, Key, Report, base_row
 from .drawing import (
     FADED,
     FAINT,
@@ -44,6 +44,7 @@ MOST = 6  # rows that an alternative text goes through
 DOT, DIAMOND, ARROW = 4.2, 5.5, 4.0  # points across
 MEAN: dict[str, Any] = {"color": INK, "linestyle": "none", "marker": "|"}
 MEAN |= {"markersize": 9, "markeredgewidth": 1.6}
+CROSS: dict[str, Any] = MEAN | {"marker": "x", "markersize": 5.5, "markeredgewidth": 1.2}
 GAP = 0.22  # inches between the panels
 LONG = 3  # an interval is cut where it is so many times as long as others
 
@@ -209,6 +210,8 @@ def _span(report: Report) -> tuple[float, float]:
     """
     compared = [cell.comparison for cell in report.cells if cell.comparison]
     differences = [100 * each.difference for each in compared]
+    theirs = [_published(report, cell) for cell in report.cells if cell.comparison]
+    differences += [each for each in theirs if each is not None]
     ends = [100 * end for each in compared if each.test for end in each.test.interval]
     usual = statistics.median_low(map(abs, ends)) if ends else 0.0
     most = LONG * max([usual, *map(abs, differences)])
@@ -258,6 +261,8 @@ def _row(
         _runs(left, line, middle, interval=layout.differences <= 0)
         if layout.differences > 0 and line.cell.comparison:
             cut |= _difference(right, line, middle, layout.span)
+            if (theirs := _published(report, line.cell)) is not None:
+                right.plot(theirs, middle, **CROSS)
         sheet.name(layout.label - 0.08, sheet.top + middle, line.name)
         below += line.height
     for axes, numbered, width, limits in panels:
@@ -312,6 +317,14 @@ def _difference(axes: Axes, line: Line, middle: float, span: tuple[float, float]
     return cut
 
 
+def _published(report: Report, cell: Cell) -> float | None:
+    """The paper's difference between the same two settings, points; None where it has none."""
+    bases = {base.row: base for base in report.cells if base.column == report.baseline}
+    serving = base_row(bases, cell.row, report.rows)
+    base = None if serving is None else bases[serving].published
+    return None if base is None or cell.published is None else 100 * (cell.published - base)
+
+
 def _axis_titles(sheet: Sheet, report: Report, layout: Layout) -> None:
     titles = [(layout.label, layout.figures, metric(report))]
     if layout.differences > 0:
@@ -337,6 +350,8 @@ def _legend(report: Report, cut: bool) -> list[tuple[list, str]]:
     hollow = diamond.marks(DIAMOND, markerfacecolor=PAPER)
     entries.append((key(line, hollow), "difference, 95 % interval"))
     entries.append((key(diamond.marks(DIAMOND)), f"p (Holm) < {LEVEL:g}"))
+    if any(_published(report, cell) is not None for cell in report.cells if cell.comparison):
+        entries.append((key(CROSS), "difference in the paper"))
     if cut:
         arrow = Look(INK, ">", ()).marks(ARROW, markeredgewidth=0)
         entries.append((key(arrow), "the interval goes on"))
