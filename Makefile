@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo paper test lint audit
+.PHONY: demo paper test lint audit docs links
 .DELETE_ON_ERROR:
 
 demo: $(READY)  ## the main job, cut short at 8 epochs: NER on a generated corpus, with the small biLM that ships
@@ -21,6 +21,12 @@ lint: $(READY)  ## style and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+docs: $(READY)  ## the pages of docs/ as a site, in build/docs; a link within it that leads nowhere is an error
+	$(BIN)/sphinx-build -q -E -W --keep-going -d build/doctrees docs build/docs
+
+links: $(READY)  ## the addresses elsewhere that the pages name: do they still answer?
+	$(BIN)/sphinx-build -q -b linkcheck -d build/doctrees docs build/links
 
 audit: $(READY)  ## known holes in what is installed; skipped where there is no network for it
 	$(BIN)/python .ci/audit.py

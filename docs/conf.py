@@ -1,0 +1,34 @@
+"""How Sphinx builds these pages: `make docs`, into build/docs, with warnings as errors."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+DOCS = Path(__file__).parent
+sys.path[:0] = [str(DOCS), str(DOCS.parent)]
+
+project = "elmo-bench"
+html_title = project
+copyright = "the authors of elmo-bench, Apache License 2.0"
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+]
+exclude_patterns = ["README.md"]
+myst_heading_anchors = 3  # FILE.md#heading is checked, too
+myst_enable_extensions = ["deflist", "colon_fence"]
+highlight_language = "text"
+html_theme = "furo"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_extra_path = ["results.html"]  # the page that job=results writes
+html_copy_source = False
+autodoc_typehints = "description"
+autodoc_member_order = "bysource"
+default_role = "code"  # of single backticks in docstrings
+
+
+def setup(app: Any) -> None:
+    import from_conf  # which lies beside this file
+
+    app.connect("source-read", from_conf.fill)
