@@ -78,10 +78,15 @@ class Finder(MetaPathFinder, Loader):
         """It is complete."""
 
 
-def load(wheel: Path, bilm: BiLm, scratch: Path, *, train: bool = False) -> Any:
-    """AllenNLP's module with the weights of ours; `wheel` is the folder that has its package."""
+def find(wheel: Path) -> None:
+    """Let `import allennlp` find the package in a folder; it stays the first folder given."""
     if not any(isinstance(finder, Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, Finder(wheel))
+
+
+def load(wheel: Path, bilm: BiLm, scratch: Path, *, train: bool = False) -> Any:
+    """AllenNLP's module with the weights of ours; `wheel` is the folder that has its package."""
+    find(wheel)
     from allennlp.modules.elmo import _ElmoBiLm
 
     save(bilm, scratch / "peer" / "weights.hdf5")

@@ -1,5 +1,5 @@
-"""What tests share: where the fixtures of the original lie (outside the project), random numbers
-that do not change, a tiny run.
+"""What tests share: where golden figures lie (ours here, the original's outside the project), random
+numbers that do not change, a tiny run.
 """
 
 import os
@@ -23,6 +23,7 @@ from hydra import compose, initialize_config_dir
 from elmo_bench.encoders.bilm import BiLm, Options, save
 
 SHARED = Path(__file__).parents[2] / "shared"
+GOLDEN = Path(__file__).parent / "golden"
 
 CONF = Path(__file__).parents[1] / "conf"
 TINY = [

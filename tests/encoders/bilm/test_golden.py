@@ -1,0 +1,159 @@
+"""Every way in which the biLM reads, against golden vectors of AllenNLP and of bilm-tf: those that
+ship (`tests/golden/README.md`), and the original's own, which lie outside of the project.
+"""
+
+import json
+import os
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+import torch
+from safetensors.numpy import load_file
+
+from benchmarks import golden
+from elmo_bench.encoders.bilm import State, bilm, char_ids, fast, load, native, packed
+from elmo_bench.encoders.bilm.bilm import ProjectedLstm
+from tests.conftest import GOLDEN
+
+TOLERANCE = 1e-5
+ORIGINALS = {"allennlp": "elmo", "bilm_tf": "bilm_tf/model"}
+# How a biLM reads: what is set in its modules, and whether gradients are wanted.
+WAYS = {
+    "definition": ({}, False),
+    "fast": ({}, False),
+    "packed": ({(packed, "LARGE"): 1}, False),
+    "without C": ({(packed, "LARGE"): 1, (native, "LIBRARY"): None}, False),
+    "gradients": ({}, True),
+    "stacked": ({(fast, "STACKED_ON"): ("cpu",)}, False),
+    "stacked, gradients": ({(fast, "STACKED_ON"): ("cpu",)}, True),
+}
+
+
+# A few batches for each way, the original's many for the usual one.
+CASES = [(way, name) for way in WAYS for name in golden.BILMS] + [
+    ("fast", name) for name in ORIGINALS
+]
+
+
+@pytest.fixture
+def way(request, monkeypatch):
+    """What makes a biLM read in one of the ways."""
+    values, trains = WAYS[request.param]
+    for (module, name), value in values.items():
+        monkeypatch.setattr(module, name, value)
+
+    def made(model):
+        if request.param == "definition":
+            plain = bilm.BiLm(model.options)
+            plain.load_state_dict(model.state_dict())
+            model = plain
+        else:  # whoever falls back to the definition fails
+            monkeypatch.delattr(ProjectedLstm, "forward")
+        return model.eval().requires_grad_(trains)
+
+    return made
+
+
+def shipped(name, start):
+    """A biLM, its batches, the layers "L N D" of each sentence of each, and the states after
+    each.
+    """
+    folder = GOLDEN / name
+    batches = json.loads((GOLDEN / "sentences.json").read_text("utf-8"))
+    vectors = load_file(folder / "vectors.safetensors")
+    edge = 2 if start == "zero" else 0
+    layers = [
+        [vectors[f"{start}.{k}"][:, row, : len(s) + edge] for row, s in enumerate(batch)]
+        for k, batch in enumerate(batches)
+    ]
+    states = [(vectors[f"h.{k}"], vectors[f"c.{k}"]) for k in range(len(batches))]
+    return load(folder / "options.json", folder / "weights.hdf5"), batches, layers, states
+
+
+def original(fixtures, name, start):
+    """As `shipped`; carried on, only the top layer: what bilm-tf itself gave out."""
+    folder = fixtures / ORIGINALS[name]
+    file = "sentences.json" if name == "allennlp" else "lm_embeddings_sentences.json"
+    lists = json.loads((folder / file).read_text())
+    lists = [[s.split() if isinstance(s, str) else s for s in sentences] for sentences in lists]
+    model = load(folder / "options.json", folder / "lm_weights.hdf5")
+    if start == "zero":  # in one batch, so that padding changes nothing
+        vectors = np.load(fixtures / "derived" / f"elmo_stateless_{name}.npz")
+        places = [key[1:].split("_") for key in vectors]
+        batch = [lists[int(k)][int(place)] for k, place in places]
+        return model, [batch], [[*vectors.values()]], None
+    files = [h5py.File(folder / f"lm_embeddings_{k}.hdf5") for k in range(3)]
+    layers = [[np.concatenate(file[str(k)][()], -1)[None] for file in files] for k in range(10)]
+    return model, list(zip(*lists, strict=True)), layers, None
+
+
+@pytest.mark.parametrize("start", ["zero", "carried"])
+@pytest.mark.parametrize(("way", "name"), CASES, indirect=["way"])
+def test_layers_and_states(request, way, name, start):
+    """From a zero state every layer with the boundaries; or one batch after the other, the state
+    handed on, layers and state.
+    """
+    if name in ORIGINALS:
+        loaded = original(request.getfixturevalue("fixtures"), name, start)
+    else:
+        loaded = shipped(name, start)
+    model, batches, expected, states = loaded
+    model, state = way(model), None
+    for k, (batch, arrays) in enumerate(zip(batches, expected, strict=True)):
+        before = state if start == "carried" else None
+        layers, state = model.read(char_ids(batch), before, boundaries=start == "zero")
+        for row, array in enumerate(arrays):
+            ours, length = layers[:, row].detach(), array.shape[1]
+            close(ours[-len(array) :, :length], array)
+            assert not ours[:, length:].any()
+        if start == "carried" and states:
+            for ours, theirs in zip(State(*map(sides, state)), states[k], strict=True):
+                close(ours, theirs)
+
+
+def sides(state):
+    """From "R L B P" to "L B RP", as AllenNLP has it."""
+    return torch.cat([*state.detach()], -1)
+
+
+def close(ours, theirs):
+    np.testing.assert_allclose(ours.numpy(), theirs, atol=TOLERANCE, rtol=0)
+
+
+def test_token_layer(fixtures):
+    """The original's dump of the context-independent vectors of a vocabulary."""
+    model, *_ = original(fixtures, "allennlp", "carried")
+    words = (fixtures / "elmo" / "vocab_test.txt").read_text(encoding="utf-8").splitlines()
+    expected = h5py.File(fixtures / "elmo" / "elmo_token_embeddings.hdf5")["embedding"][()]
+    with torch.no_grad():
+        close(model.token_encoder(char_ids([words]))[0], expected)
+
+
+def test_the_files_are_what_the_command_writes(tmp_path):
+    peers = os.environ.get("ELMO_BENCH_PEERS")
+    if not peers:
+        pytest.skip("ELMO_BENCH_PEERS names no folder with AllenNLP: tests/golden/README.md")
+    golden.main(["--peers", peers, str(tmp_path)])
+    written = {path.relative_to(tmp_path) for path in tmp_path.rglob("*") if path.is_file()}
+    kept = {path.relative_to(GOLDEN) for path in GOLDEN.rglob("*") if path.is_file()}
+    assert written == kept - {Path("README.md")}
+    for path in written:
+        same(GOLDEN / path, tmp_path / path)
+
+
+def same(kept, made):
+    """The same numbers, to float32's last digits, and the same text."""
+    if kept.suffix == ".safetensors":
+        ours, theirs = load_file(made), load_file(kept)
+    elif kept.suffix == ".hdf5":
+        ours, theirs = (
+            load(kept.parent / "options.json", path).state_dict() for path in (made, kept)
+        )
+    else:
+        assert made.read_text("utf-8") == kept.read_text("utf-8")
+        return
+    assert ours.keys() == theirs.keys()
+    for key in ours:
+        np.testing.assert_allclose(ours[key], theirs[key], atol=1e-6)
