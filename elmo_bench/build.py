@@ -208,6 +208,7 @@ def data(
         collate=task.collate,
         **batches(cfg),
         fraction=cfg.fraction,
+        overfit=cfg.fit.get("overfit"),
         seed=cfg.seed,
         num_workers=workers(cfg),
     )

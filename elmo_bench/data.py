@@ -134,7 +134,8 @@ class TaskData(pl.LightningDataModule):
     """The training, development and test examples of one task, or those of some of these splits.
 
     `read` and `collate` are the task's own (`tasks/*/data.py`); `fraction` keeps that share of the
-    training examples' groups, drawn by `seed`. Everything is read, and so checked, before training
+    training examples' groups, drawn by `seed`. With `overfit`, so many training examples are both
+    the training and the development set, and there is no test set. Everything is read, and so checked, before training
     starts. Examples may have the labels of the training examples, or those of `vocab`, where a
     model has been trained already. A `store` gives every `Tokens` of a batch its layers, or, where
     `device_layers` has these on the device, their rows there; else `prepare`, an encoder's, gives
@@ -151,6 +152,7 @@ class TaskData(pl.LightningDataModule):
         batch_tokens: int | None = None,
         batch_scores: int | None = None,
         fraction: float = 1.0,
+        overfit: int | None = None,
         seed: int = 0,
         num_workers: int = 0,
         vocab: Vocab | None = None,
@@ -164,6 +166,9 @@ class TaskData(pl.LightningDataModule):
         self.collate, self.bounds, self.seed, self.num_workers = collate, bounds, seed, num_workers
         self.start = 0, 0  # the epoch, and how many of its batches are done, where training begins
         self.examples = {split: list(read[split](path)) for split, path in files.items()}
+        if overfit is not None:
+            few = _draw(self.examples["train"], 1.0, seed)[:overfit]
+            self.examples = {"train": few, "dev": few}
         self.all_sentences = [s for split in self.examples for s in self.sentences(split)]
         self.vocab = vocab
         self.store: LayerStore | None = None

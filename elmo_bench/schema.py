@@ -99,6 +99,7 @@ TYPES: dict[str, Any] = {
     "fit.max_epochs": Count,
     "fit.patience": Count,
     "fit.save_minutes": NotNegative,
+    "fit.overfit": Count,
     "data.name": Text | int | None,
     "data.origin": Text,
     "data.option": Text,

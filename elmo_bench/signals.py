@@ -11,6 +11,7 @@ from types import FrameType
 from typing import Any
 
 NAMES: dict[int, str] = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}
+IN_SWEEP = "ELMO_BENCH_IN_SWEEP"  # set where a sweep has started the run: it says what ended it
 WATCH = 1.0  # seconds between two looks at the parent
 _advice: list[Callable[[], str]] = [lambda: "nothing was begun"]  # the last one is asked
 _started: list[Callable[[], list[Popen]]] = []  # ask for processes of this run
@@ -75,8 +76,8 @@ def end_before_this(processes: Callable[[], list[Popen]]) -> None:
 
 
 def say(number: int, advice: str) -> None:
-    """Write the line to stderr; of several processes of a run the first one does."""
-    if _is_first():
+    """Write the line to stderr; of several processes of a run the first one does, of a sweep's none."""
+    if _is_first() and IN_SWEEP not in os.environ:
         name = NAMES.get(number, f"signal {number}")
         # Not by way of sys.stderr: the signal may have come in the middle of a write to it.
         os.write(2, f"\nstopped by {name}: {advice}\n".encode())

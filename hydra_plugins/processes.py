@@ -146,7 +146,8 @@ class Processes(Launcher):
                 outcome = self._run(number, [*overrides], config, folders, slot)
             finally:
                 slots.put(slot)
-            if line := progress.line(number, outcome):
+            line = progress.line(number, outcome)
+            if line and not self.children.stopped:
                 log.info(line)
             return outcome
 
@@ -160,12 +161,9 @@ class Processes(Launcher):
                 outcome.share(self.outcomes[outcome.same_as])
         print_outcomes(self.outcomes)
         failed = sum(outcome.folder is None for outcome in outcomes.values())
-        rest = (
-            f"{failed} of {len(outcomes)} runs did not finish; the same command with resume=true "
-            "runs these"
-        )
+        rest = f"{failed} of {len(outcomes)} runs did not finish. To run them:\n{resuming(sys.argv)}"
         if self.children.stopped and failed:
-            signals.say(self.children.signal, rest)
+            log.info(rest)
             raise signals.Stopped(128 + self.children.signal)
         error = CompactHydraException(rest)
         return [returned(outcome, error) for outcome in outcomes.values()]
@@ -231,6 +229,7 @@ class Processes(Launcher):
     ) -> "Outcome":
         """Run one, unless the sweep was stopped, has the same run already, or it is finished."""
         from elmo_bench.launch import Outcome, exit_status
+        from elmo_bench.runs import failure_sentence
 
         if self.children.stopped:
             return Outcome(overrides, "not started", reason="the sweep was stopped")
@@ -254,12 +253,11 @@ class Processes(Launcher):
         # Where nobody can tell how it ended, its result may: that is written last.
         if code == 0 or (code is None and (run_dir / "result.json").is_file()):
             return Outcome(overrides, "done", seconds, folder=run_dir)
-        reason = exit_status(code)
-        if error.is_file():
-            reason = error.read_text(encoding="utf-8").strip().rpartition("\n")[2]
         if self.children.stopped:
-            reason = "the sweep was stopped"
-        return Outcome(overrides, "failed", seconds, f"{reason} ({run_dir})", left=run_dir)
+            return Outcome(overrides, "stopped", seconds, str(run_dir), left=run_dir)
+        said = failure_sentence(error) if error.is_file() else ""
+        reason = f"{said or exit_status(code)} ({run_dir})"
+        return Outcome(overrides, "failed", seconds, reason, left=run_dir)
 
     def command(self, overrides: list[str], run_dir: Path) -> list[str]:
         """What a person would type for this run alone, after the prefix."""
@@ -308,6 +306,19 @@ class Processes(Launcher):
 def script() -> Path:
     """What was started, and each run is a command of."""
     return Path(sys.argv[0]).resolve()
+
+
+def resuming(command: Sequence[str]) -> str:
+    """The command that goes on with a sweep, as a shell reads it, from the words of that which began
+    it.
+
+    >>> resuming(["run.py", "-m", "elmo.mix=all,[0,1]", "resume=false"])
+    "python run.py -m 'elmo.mix=all,[0,1]' resume=true"
+    """
+    script, *settings = command
+    settings = [word for word in settings if not word.startswith("resume=")]
+    begin = ["python", script] if script.endswith(".py") else [Path(script).name]
+    return shlex.join([*begin, *settings, "resume=true"])
 
 
 def quoted(value: str) -> str:

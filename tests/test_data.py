@@ -50,6 +50,14 @@ def splits(train=8):
     }
 
 
+def test_few_examples_to_learn_by_heart():
+    found = data(splits(), overfit=3)
+    assert found.examples.keys() == {"train", "dev"}
+    assert len({*found.examples["train"]}) == 3
+    assert {*found.examples["dev"]} == {*found.examples["train"]}
+    assert len(found.all_sentences) == 6
+
+
 def test_every_example_once_and_like_lengths_together():
     lengths = [5, 50, 6, 51, 5, 49, 6, 5]
     batches = list(LengthBatches(lengths, 2, shuffle_seed=1))

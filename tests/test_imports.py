@@ -56,7 +56,7 @@ MAY = {
     "wandb_logger": {"build"},
     "report": {"runs"},
     "card": {"build", "files", "inputs", "launch", "runs"},
-    "launch": {"inputs", "on_demand", "report", "runs"},
+    "launch": {"inputs", "on_demand", "report", "runs", "signals"},
     "jobs": {
         *(
             "again",

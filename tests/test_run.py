@@ -320,7 +320,7 @@ def test_three_ways_to_fail(tmp_path):
     ]
     done = run(*sweep, *SMALL, *folders, env=os.environ | {"COLUMNS": "300"})
     assert done.returncode != 0
-    assert "3 of 4 runs did not finish; the same command with resume=true runs these" in done.stderr
+    assert "3 of 4 runs did not finish. To run them:\npython " in done.stderr
     table = {
         row[2].rpartition("=")[2]: row[3:6]
         for line in done.stdout.splitlines()

@@ -31,7 +31,7 @@ METRICS = "{{'val/f1': 0.25, 'test/f1': 0.5}}"
 CONTENT = f"{{{{'identity': '{{identity}}', 'inputs': {{{{}}}}, 'metrics': {METRICS}, 'config': {CONFIG}, 'seed': 1}}}}"
 RESULT = f"import json, pathlib; pathlib.Path('{{run_dir}}', 'result.json').write_text(json.dumps({CONTENT}))"
 DONE = RESULT + "; open('{folder}/log', 'a').write('{name} ')"
-RAISES = "import pathlib, sys; pathlib.Path('{run_dir}', 'error.txt').write_text('Trace\\nValueError: no such mix'); sys.exit(1)"
+RAISES = "import pathlib, sys; pathlib.Path('{run_dir}', 'error.txt').write_text('Traceback (most recent call last):\\n  f()\\nValueError: no such mix\\nmore'); sys.exit(1)"
 KILLED = "import os; os.kill(os.getpid(), 9)"
 
 
@@ -104,7 +104,7 @@ def no_logging(monkeypatch):
 @pytest.mark.parametrize("fork", [False, True])
 def test_what_fails_leaves_the_others_alone(sweep, tmp_path, capsys, fork):
     with pytest.raises(
-        CompactHydraException, match="2 of 4 runs did not finish; the same command with resume=true"
+        CompactHydraException, match="2 of 4 runs did not finish. To run them:\npython .*script.py resume"
     ):
         sweep(fork=fork, first=DONE, second=RAISES, third=KILLED, fourth=DONE)
     assert (tmp_path / "log").read_text() == "first fourth "
@@ -256,8 +256,8 @@ def test_how_long_the_others_take():
     progress = Progress(5, at_once=2)
     assert progress.line(0, Outcome([], "finished before", folder=Path())) == ""
     said = progress.line(2, Outcome([], "done", seconds=200.0, folder=Path()))
-    assert said == "#2 done in 200 s; 2 of 5 runs have ended, the others take about 5 min"
-    assert "3 of 5 runs have ended, the others take about 2 min" in progress.line(
+    assert said == "#2 done in 200 s: 2 of 5, about 5 minutes left"
+    assert "3 of 5, about 2 minutes left" in progress.line(
         1, Outcome([], "failed", seconds=20.0)
     )
 
@@ -275,7 +275,9 @@ def test_a_stopped_sweep_leaves_nothing_behind(sweep, tmp_path, capfd, fork):
     threading.Thread(target=stop).start()
     with pytest.raises(Stopped, match="143"):
         sweep(first=forever, second=DONE, fork=fork)
-    assert "stopped by SIGTERM: 2 of 2 runs did not finish" in capfd.readouterr().err
+    told = capfd.readouterr()
+    assert told.err.count("stopped by SIGTERM: the runs of the sweep end") == 1
+    assert "stopped" in told.out and "not started" in told.out
     with pytest.raises(ProcessLookupError):
         os.kill(int(begun.read_text()), 0)
     assert not (tmp_path / "log").exists()

@@ -14,6 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
+from elmo_bench import signals
+
 log = logging.getLogger(__name__)
 PARENT = (
     "import sys; sys.path[0] = {ours!r}; from elmo_bench.launch import parent; "
@@ -170,6 +172,8 @@ class Children:
 
     def stop(self, number: int = 0, *_: Any) -> None:
         """End all that run, and what they have started."""
+        if number and not self.stopped:
+            signals.say(number, "the runs of the sweep end")
         self.stopped, self.signal = True, number
         if self.parent:
             self.parent.give_up()

@@ -3,6 +3,8 @@
 import os
 import subprocess
 
+from elmo_bench import signals
+
 # What a process of a distributed run knows of it: no run of a sweep is part of one that started the
 # sweep.
 RANKS = (
@@ -25,6 +27,7 @@ def environment(shares: int, gpu: str | None, group: str) -> dict[str, str]:
     """
     variables = {"WANDB_RUN_GROUP": group}
     variables |= {name: value for name, value in os.environ.items() if name not in RANKS}
+    variables[signals.IN_SWEEP] = "true"
     if shares > 1:
         variables.setdefault("OMP_NUM_THREADS", str(max(1, cores() // shares)))
     return variables if gpu is None else variables | {"CUDA_VISIBLE_DEVICES": gpu}

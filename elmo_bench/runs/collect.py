@@ -35,7 +35,10 @@ CORPUS = ("data", "trained_on", f"{INPUTS}data")  # keys that say which corpus i
 SHORT = 12  # digits of a hash that a table shows
 ERROR = "error.txt"  # the traceback that run.py leaves
 # The exception of a traceback, behind its lines of code; its message may have lines of any kind.
-RAISED = re.compile(r"^Traceback \(most recent call last\):\n(?: .*\n)*([\w.]+)", re.MULTILINE)
+# A worker's traceback stands within that of its parent.
+RAISED = re.compile(
+    r"^(?:Original )?Traceback \(most recent call last\):\n(?: .*\n)*([\w.]+.*)", re.MULTILINE
+)
 EARLIER = {"exact_match": "exact"}  # figures that had another name in an earlier version
 
 
@@ -107,11 +110,19 @@ def failures(folders: Iterable[str | Path], runs: Iterable[Run]) -> list[Run]:
     return [*failed.values()]
 
 
+def failure_sentence(error: Path) -> str:
+    """The exception at the end of a traceback and the first line of its message; empty where there
+    is no traceback in the file.
+    """
+    raised = RAISED.findall(error.read_text(encoding="utf-8", errors="replace"))
+    return raised[-1] if raised else ""
+
+
 def _reason(folder: Path, run: Run) -> str:
     """Why a run has no result."""
     if (error := folder / ERROR).is_file():
-        raised = RAISED.findall(error.read_text(encoding="utf-8", errors="replace"))
-        return raised[-1].rpartition(".")[2] if raised else "failed"
+        name = failure_sentence(error).partition(":")[0]
+        return name.rpartition(".")[2] or "failed"
     with suppress(OSError):  # of another machine, or another user
         if is_taken(folder / "run"):
             return "is running"
