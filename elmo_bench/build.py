@@ -7,6 +7,7 @@ import inspect
 import logging
 import math
 import os
+import sys
 import warnings
 import zipfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -469,6 +470,8 @@ def trainer(cfg: DictConfig, callbacks: list[Callback]) -> pl.Trainer:
         "default_root_dir": cfg.run_dir,
         "enable_model_summary": False,
         "use_distributed_sampler": False,
+        # Without a terminal there are lines in the log (jobs/train.py).
+        "enable_progress_bar": cfg.trainer.get("enable_progress_bar", True) and sys.stdout.isatty(),
     }
     devices, strategy = cfg.trainer.get("devices"), cfg.trainer.get("strategy")
     several = strategy == "ddp" or (not strategy and isinstance(devices, int) and devices > 1)

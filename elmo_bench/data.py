@@ -135,11 +135,11 @@ class TaskData(pl.LightningDataModule):
 
     `read` and `collate` are the task's own (`tasks/*/data.py`); `fraction` keeps that share of the
     training examples' groups, drawn by `seed`. With `overfit`, so many training examples are both
-    the training and the development set, and there is no test set. Everything is read, and so checked, before training
-    starts. Examples may have the labels of the training examples, or those of `vocab`, where a
-    model has been trained already. A `store` gives every `Tokens` of a batch its layers, or, where
-    `device_layers` has these on the device, their rows there; else `prepare`, an encoder's, gives
-    it the encoder's inputs.
+    the training and the development set, and there is no test set. Everything is read, and so
+    checked, before training starts. Examples may have the labels of the training examples, or
+    those of `vocab`, where a model has been trained already. A `store` gives every `Tokens` of
+    a batch its layers, or, where `device_layers` has these on the device, their rows there;
+    else `prepare`, an encoder's, gives it the encoder's inputs.
     """
 
     def __init__(

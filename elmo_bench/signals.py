@@ -76,7 +76,7 @@ def end_before_this(processes: Callable[[], list[Popen]]) -> None:
 
 
 def say(number: int, advice: str) -> None:
-    """Write the line to stderr; of several processes of a run the first one does, of a sweep's none."""
+    """Write the line to stderr; of a run's processes the first does, of a sweep's runs none."""
     if _is_first() and IN_SWEEP not in os.environ:
         name = NAMES.get(number, f"signal {number}")
         # Not by way of sys.stderr: the signal may have come in the middle of a write to it.

@@ -161,7 +161,8 @@ class Processes(Launcher):
                 outcome.share(self.outcomes[outcome.same_as])
         print_outcomes(self.outcomes)
         failed = sum(outcome.folder is None for outcome in outcomes.values())
-        rest = f"{failed} of {len(outcomes)} runs did not finish. To run them:\n{resuming(sys.argv)}"
+        command = resuming(sys.argv)
+        rest = f"{failed} of {len(outcomes)} runs did not finish. To run them:\n{command}"
         if self.children.stopped and failed:
             log.info(rest)
             raise signals.Stopped(128 + self.children.signal)
@@ -309,8 +310,7 @@ def script() -> Path:
 
 
 def resuming(command: Sequence[str]) -> str:
-    """The command that goes on with a sweep, as a shell reads it, from the words of that which began
-    it.
+    """The command that resumes a sweep, as a shell reads it, from the words that began it.
 
     >>> resuming(["run.py", "-m", "elmo.mix=all,[0,1]", "resume=false"])
     "python run.py -m 'elmo.mix=all,[0,1]' resume=true"

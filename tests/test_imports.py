@@ -21,6 +21,7 @@ MAY = {
     "untrusted": set(),
     "files": set(),
     "signals": set(),
+    "progress": set(),
     "checkpoint_file": set(),
     "outputs": set(),
     "precision": set(),
@@ -29,7 +30,7 @@ MAY = {
     "hub": {"files"},
     "average": set(),
     "layer_file": {"files"},
-    "encoders": {"files", "text"},
+    "encoders": {"files", "progress", "text"},
     "elmo": set(),
     "nn": {"elmo", "text"},
     "metrics": {"text"},
@@ -74,8 +75,8 @@ MAY = {
             "lm",
             "metrics",
         ),
-        *("module", "nn", "outputs", "probes", "report", "resume", "runs", "sample", "signals"),
-        *("text", "wandb_logger"),
+        *("module", "nn", "outputs", "probes", "progress", "report", "resume", "runs", "sample"),
+        *("signals", "text", "wandb_logger"),
     },
 }
 # Where a third-party package may be imported.

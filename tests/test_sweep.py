@@ -104,7 +104,7 @@ def no_logging(monkeypatch):
 @pytest.mark.parametrize("fork", [False, True])
 def test_what_fails_leaves_the_others_alone(sweep, tmp_path, capsys, fork):
     with pytest.raises(
-        CompactHydraException, match="2 of 4 runs did not finish. To run them:\npython .*script.py resume"
+        CompactHydraException, match=r"2 of 4 runs did not finish.*\n.*script.py resume"
     ):
         sweep(fork=fork, first=DONE, second=RAISES, third=KILLED, fourth=DONE)
     assert (tmp_path / "log").read_text() == "first fourth "
@@ -257,9 +257,7 @@ def test_how_long_the_others_take():
     assert progress.line(0, Outcome([], "finished before", folder=Path())) == ""
     said = progress.line(2, Outcome([], "done", seconds=200.0, folder=Path()))
     assert said == "#2 done in 200 s: 2 of 5, about 5 minutes left"
-    assert "3 of 5, about 2 minutes left" in progress.line(
-        1, Outcome([], "failed", seconds=20.0)
-    )
+    assert "3 of 5, about 2 minutes left" in progress.line(1, Outcome([], "failed", seconds=20.0))
 
 
 @pytest.mark.parametrize("fork", [False, True])
@@ -277,7 +275,8 @@ def test_a_stopped_sweep_leaves_nothing_behind(sweep, tmp_path, capfd, fork):
         sweep(first=forever, second=DONE, fork=fork)
     told = capfd.readouterr()
     assert told.err.count("stopped by SIGTERM: the runs of the sweep end") == 1
-    assert "stopped" in told.out and "not started" in told.out
+    assert "stopped" in told.out
+    assert "not started" in told.out
     with pytest.raises(ProcessLookupError):
         os.kill(int(begun.read_text()), 0)
     assert not (tmp_path / "log").exists()

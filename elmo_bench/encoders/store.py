@@ -34,7 +34,6 @@ import torch
 from jaxtyping import Bool, Float, Int
 from rich.progress import (
     BarColumn,
-    Progress,
     TaskProgressColumn,
     TextColumn,
     TimeElapsedColumn,
@@ -43,6 +42,7 @@ from rich.progress import (
 from torch import Tensor
 
 from elmo_bench.files import alone, atomic, hold, remove_unheld, reserve
+from elmo_bench.progress import Bars
 from elmo_bench.untrusted import read_json
 
 from .encode import BATCH_TOKENS, device_of, encode_batches, to_host
@@ -320,7 +320,7 @@ def _complete(
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     ]
-    with Progress(*columns) as progress:
+    with Bars(*columns) as progress:
         bar = progress.add_task("encoder", total=count)
         empty = write(store, encoder, sentences, layers, dtype, partial(progress.advance, bar))
     if empty:

@@ -13,7 +13,6 @@ from typing import Any
 
 import torch
 from omegaconf import DictConfig, OmegaConf
-from rich.progress import track
 
 from elmo_bench import build
 from elmo_bench.data import TaskData
@@ -29,6 +28,7 @@ from elmo_bench.lm import (
 )
 from elmo_bench.lm.softmax import SOFTMAX
 from elmo_bench.outputs import check_bilm_folder
+from elmo_bench.progress import watched
 
 log = logging.getLogger(__name__)
 Sentences = Sequence[Sequence[str]]
@@ -92,7 +92,7 @@ def adapt_to(cfg: DictConfig, data: TaskData, folder: Path) -> dict[str, float]:
         model.bilm.requires_grad_(False)
         read(cfg, model, corpus, "a new softmax")
         model.bilm.requires_grad_(True)
-    watch = partial(track, description="perplexity")
+    watch = partial(watched, description="perplexity")
     before = model.perplexity(dev, watch)
     read(cfg, model, corpus, "adapting")
     after = model.perplexity(dev, watch)
@@ -175,7 +175,7 @@ def read(cfg: DictConfig, model: LanguageModel, corpus: Corpus, description: str
     )
     adam = {"dense": torch.optim.Adam, "sparse": torch.optim.SparseAdam}
     trainer = Trainer(model, corpus, Training(**chosen), **adam)
-    for _ in track(
+    for _ in watched(
         trainer.run(), f"{description}, {corpus.num_tokens:,} tokens", trainer.num_steps
     ):
         pass

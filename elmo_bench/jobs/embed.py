@@ -18,7 +18,6 @@ from jaxtyping import Float
 from omegaconf import DictConfig, OmegaConf
 from rich.progress import (
     BarColumn,
-    Progress,
     TaskProgressColumn,
     TextColumn,
     TimeElapsedColumn,
@@ -32,6 +31,7 @@ from elmo_bench.encoders import Encoder, encode_each
 from elmo_bench.files import sole
 from elmo_bench.layer_file import HDF5, SAFETENSORS, VectorFile, is_vectors
 from elmo_bench.outputs import check_output
+from elmo_bench.progress import Bars
 from elmo_bench.runs import read_result
 from elmo_bench.text import chunks, read_sentences
 
@@ -189,7 +189,7 @@ def fill(
         TaskProgressColumn(),
         TextColumn("{task.fields[speed]}"),
     ]
-    with file.filling(), Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn()) as progress:
+    with file.filling(), Bars(*columns, TimeElapsedColumn(), TimeRemainingColumn()) as progress:
         bar = progress.add_task("embedding", total=sum(lengths[file.done :]), speed="")
         for piece in chunks(islice(read_sentences(source), file.done, None), 8 * batch_tokens):
             for number, layers in encode_each(encoder, piece, batch_tokens=batch_tokens):

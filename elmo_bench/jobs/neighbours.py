@@ -5,12 +5,13 @@ import heapq
 import torch.nn.functional as F
 from omegaconf import DictConfig
 from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
 from elmo_bench import build
 from elmo_bench.encoders import encode, encode_each
+from elmo_bench.progress import Bars
 from elmo_bench.report import plain
 from elmo_bench.text import chunks, read_sentences
 
@@ -36,8 +37,8 @@ def neighbours(cfg: DictConfig) -> list[tuple[float, str]]:
     best: list[tuple[float, int, int, list[str]]] = []
     seen = set[float]()
     columns = SpinnerColumn(), TextColumn("{task.completed:,} sentences"), TimeElapsedColumn()
-    with Progress(*columns) as progress:
-        bar, first = progress.add_task(""), 0
+    with Bars(*columns) as progress:
+        bar, first = progress.add_task("sentences", total=None), 0
         for chunk in chunks(read_sentences(cfg.input), CHUNK):
             for number, layers in encode_each(encoder, chunk, [layer]):
                 cosines = F.normalize(layers[0], dim=1) @ wanted

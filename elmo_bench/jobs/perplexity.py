@@ -10,7 +10,7 @@ from typing import IO, Any
 import numpy as np
 from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from elmo_bench import build
 from elmo_bench.files import atomic
@@ -22,6 +22,7 @@ from elmo_bench.lm import (
     text_likelihoods,
 )
 from elmo_bench.outputs import begins, check_output
+from elmo_bench.progress import Bars
 from elmo_bench.text import read_sentences
 
 Line = tuple[int, Sequence[str]]  # its number from 1, its tokens
@@ -149,5 +150,5 @@ def _writing(path: str | None) -> Iterator[IO[str] | None]:
 
 def _watched(sentences: Iterable[Scored]) -> Iterator[Scored]:
     columns = [SpinnerColumn(), TextColumn("{task.completed:,} sentences"), TimeElapsedColumn()]
-    with Progress(*columns, console=Console(stderr=True)) as progress:
-        yield from progress.track(sentences, description="")
+    with Bars(*columns, console=Console(stderr=True)) as progress:
+        yield from progress.track(sentences, description="sentences")

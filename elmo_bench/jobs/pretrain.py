@@ -24,7 +24,6 @@ from omegaconf import DictConfig, OmegaConf
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
-    Progress,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
@@ -46,6 +45,7 @@ from elmo_bench.lm import (
 )
 from elmo_bench.lm.softmax import SOFTMAX, VOCABULARY
 from elmo_bench.outputs import check_bilm_folder
+from elmo_bench.progress import Bars
 from elmo_bench.report import escape
 from elmo_bench.signals import Stopped, stopped_behind
 from elmo_bench.text import read_text, text_files
@@ -137,12 +137,12 @@ def encoded(cfg: DictConfig, pattern: str | Path) -> Corpus:
 
 def _watched(sentences: Iterator[Sequence[str]]) -> Iterator[Sequence[str]]:
     """The same sentences, with a line of progress."""
-    with Progress(
+    with Bars(
         TextColumn("reading the text: {task.completed:,.0f} tokens"),
         TimeElapsedColumn(),
         transient=True,
     ) as progress:
-        bar, tokens = progress.add_task(""), 0
+        bar, tokens = progress.add_task("reading the text, tokens", total=None), 0
         for number, sentence in enumerate(sentences):
             tokens += len(sentence)
             if not number % 10_000:
@@ -234,7 +234,7 @@ class _Run:
         )
         begun, tokens, first, earlier = time.perf_counter(), 0, trainer.step, self.seconds
         with (
-            Progress(*columns, disable=not self.is_first) as progress,
+            Bars(*columns, disable=not self.is_first) as progress,
             _asked_to_stop(trainer) as asked,
         ):
             bar = progress.add_task("pretraining", total=trainer.num_steps, completed=trainer.step)

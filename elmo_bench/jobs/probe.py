@@ -14,7 +14,6 @@ import torch
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
-from rich.progress import Progress
 
 from elmo_bench import build, inputs
 from elmo_bench.files import atomic
@@ -32,6 +31,7 @@ from elmo_bench.probes import (
     properties,
     read,
 )
+from elmo_bench.progress import Bars
 from elmo_bench.report import probes_grid, read_probe, terminal, typed
 from elmo_bench.runs import code, hash_files, portable
 
@@ -59,7 +59,7 @@ def probe(cfg: DictConfig) -> dict[str, float]:
             "tell apart: parts of speech, chunks, entities, heads or senses of predicates"
         )
     seeds = [*range(cfg.seed, cfg.seed + cfg.probe.seeds)]
-    with Progress() as progress:
+    with Bars() as progress:
         texts = []
         for split, several in sentences.items():
             advance = _bar(progress, f"{split}: the encoder reads", len(several))
@@ -103,7 +103,7 @@ def _sentences(cfg: DictConfig, split: str, path: Path) -> list[Sentence]:
     return sentences
 
 
-def _bar(progress: Progress, what: str, total: int) -> Callable[[], None]:
+def _bar(progress: Bars, what: str, total: int) -> Callable[[], None]:
     """A bar, by what moves it on."""
     return partial(progress.advance, progress.add_task(what, total=total))
 

@@ -4,6 +4,7 @@ import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -93,6 +94,8 @@ def report(cfg: DictConfig) -> None:
         raise ValueError(
             "logger=wandb keeps the files of a report, but output is empty: output=report.html"
         )
+    if "wandb" in loggers and find_spec("wandb") is None:
+        raise ValueError("logger=wandb needs the package wandb, which is not installed")
     answers = answered(settings, outputs)
     written = [each for several in answers.reports.values() for each in several]
     write(outputs, written, answers.origin, settings["title"])
@@ -159,8 +162,9 @@ def write(
         ".html": partial(reports.page, title=title, origin=origin, claims=claims),
         **{suffix: partial(FORMATS[suffix], origin=origin) for suffix in (".md", ".tex", ".json")},
     }
-    for path in outputs:
-        content = writers[path.suffix](written)
+    # All before the first file is written: what one format cannot show leaves no files of others.
+    contents = {path: writers[path.suffix](written) for path in outputs}
+    for path, content in contents.items():
         if isinstance(content, str):
             content = content.encode(errors="backslashreplace")
         with atomic(path) as part:

@@ -26,6 +26,7 @@ from elmo_bench.data import Example, TaskData
 from elmo_bench.encoders import LayerStore
 from elmo_bench.files import alone, atomic
 from elmo_bench.module import TaskModule
+from elmo_bench.progress import Lines
 from elmo_bench.report.result import print_result
 from elmo_bench.resume import Last, naming
 from elmo_bench.runs import (
@@ -53,6 +54,7 @@ class EpochLines(Callback):
         self.started = started  # of this process
         self.earlier = 0.0  # seconds of the killed processes before it
         self.start: float | None = None  # of this epoch's batches, while they are read
+        self.lines = Lines()  # of this epoch, or this look at dev or test
 
     @property
     def total(self) -> float:
@@ -64,9 +66,47 @@ class EpochLines(Callback):
 
     def on_train_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         self.begun = self.start = time.perf_counter()
+        self.lines = Lines()
+
+    def on_train_batch_end(
+        self,
+        trainer: pl.Trainer,
+        pl_module: pl.LightningModule,
+        outputs: Any,
+        batch: Any,
+        batch_idx: int,
+    ) -> None:
+        work = f"epoch {trainer.current_epoch + 1} of at most {trainer.max_epochs}, batch"
+        self.lines.at(work, batch_idx + 1, trainer.num_training_batches)
 
     def on_validation_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         self.seconds, self.start = self._spent(), None
+        self.lines = Lines()
+
+    def on_validation_batch_end(
+        self,
+        trainer: pl.Trainer,
+        pl_module: pl.LightningModule,
+        outputs: Any,
+        batch: Any,
+        batch_idx: int,
+        dataloader_idx: int = 0,
+    ) -> None:
+        self.lines.at("dev, batch", batch_idx + 1, None)
+
+    def on_test_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        self.lines = Lines()
+
+    def on_test_batch_end(
+        self,
+        trainer: pl.Trainer,
+        pl_module: pl.LightningModule,
+        outputs: Any,
+        batch: Any,
+        batch_idx: int,
+        dataloader_idx: int = 0,
+    ) -> None:
+        self.lines.at("test, batch", batch_idx + 1, None)
 
     def _spent(self) -> float:
         return self.seconds + (0.0 if self.start is None else time.perf_counter() - self.start)

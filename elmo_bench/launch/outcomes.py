@@ -53,8 +53,8 @@ class Progress:
             mean = statistics.fmean(self.seconds)
             minutes = max(1, round(mean * left / min(self.at_once, left) / 60))
             return (
-                f"#{number} {outcome.status} in {outcome.seconds:.0f} s: {self.ended} of {self.runs}, "
-                f"about {minutes} minutes left"
+                f"#{number} {outcome.status} in {outcome.seconds:.0f} s: {self.ended} of "
+                f"{self.runs}, about {minutes} minutes left"
             )
 
 

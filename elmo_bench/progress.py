@@ -1,0 +1,76 @@
+"""How far long work is: a bar in a terminal, and elsewhere a line in the log once a minute."""
+
+import logging
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeVar
+
+from rich.progress import Progress, TaskID
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+PAUSE = 60.0  # seconds between two lines
+
+
+class Lines:
+    """Writes a line at most once a minute, and none where standard error is a terminal."""
+
+    def __init__(self) -> None:
+        self.begun = self.said = time.monotonic()
+        self.before: float | None = None  # what was done already at the first call
+
+    def at(self, work: str, done: float, total: float | None) -> None:
+        """So much of the `total`, where that is known, is done."""
+        now = time.monotonic()
+        if self.before is None:
+            self.before = done
+        if now - self.said < PAUSE or sys.stderr.isatty():
+            return
+        self.said = now
+        log.info(_line(work, done, total, now - self.begun, done - self.before))
+
+
+def _line(work: str, done: float, total: float | None, seconds: float, new: float) -> str:
+    """How far the work is, and how long the rest takes if `new` of it took so many seconds.
+
+    >>> _line("training", 30, 120, 60.0, 20)
+    'training: 30 of 120, about 4.5 minutes left'
+    """
+    if total is None:
+        return f"{work}: {done:,.0f} so far"
+    left = f", about {seconds * (total - done) / new / 60:.1f} minutes left" if new > 0 else ""
+    return f"{work}: {done:,.0f} of {total:,.0f}{left}"
+
+
+class Bars(Progress):
+    """The bars of rich; without a terminal it would be silent until the end."""
+
+    def __init__(self, *columns: Any, **settings: Any) -> None:
+        super().__init__(*columns, **settings)
+        self.lines: dict[TaskID, Lines] = {}
+
+    def add_task(self, *about: Any, **settings: Any) -> TaskID:
+        task = super().add_task(*about, **settings)
+        self.lines[task] = Lines()
+        self._say(task)
+        return task
+
+    def advance(self, task_id: TaskID, advance: float = 1) -> None:
+        super().advance(task_id, advance)
+        self._say(task_id)
+
+    def update(self, task_id: TaskID, **changes: Any) -> None:
+        super().update(task_id, **changes)
+        self._say(task_id)
+
+    def _say(self, number: TaskID) -> None:
+        task = self._tasks[number]
+        if not self.disable:
+            self.lines[number].at(task.description, task.completed, task.total)
+
+
+def watched(work: Iterable[T], description: str, total: int | None = None) -> Iterator[T]:
+    """The same items, with a bar; `total` where the work has no length."""
+    with Bars() as bars:
+        yield from bars.track(work, total=total, description=description)
