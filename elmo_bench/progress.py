@@ -18,9 +18,9 @@ class Lines:
 
     def __init__(self) -> None:
         self.begun = self.said = time.monotonic()
-        self.before: float | None = None  # what was done already at the first call
+        self.before: int | float | None = None  # what was done already at the first call
 
-    def at(self, work: str, done: float, total: float | None) -> None:
+    def at(self, work: str, done: int | float, total: int | float | None) -> None:
         """So much of the `total`, where that is known, is done."""
         now = time.monotonic()
         if self.before is None:
@@ -31,7 +31,9 @@ class Lines:
         log.info(_line(work, done, total, now - self.begun, done - self.before))
 
 
-def _line(work: str, done: float, total: float | None, seconds: float, new: float) -> str:
+def _line(
+    work: str, done: int | float, total: int | float | None, seconds: float, new: int | float
+) -> str:
     """How far the work is, and how long the rest takes if `new` of it took so many seconds.
 
     >>> _line("training", 30, 120, 60.0, 20)
@@ -56,7 +58,7 @@ class Bars(Progress):
         self._say(task)
         return task
 
-    def advance(self, task_id: TaskID, advance: float = 1) -> None:
+    def advance(self, task_id: TaskID, advance: int | float = 1) -> None:
         super().advance(task_id, advance)
         self._say(task_id)
 
