@@ -324,7 +324,8 @@ class Check(Callback):
         _end_if_wrong(config)
         self.is_done = True
         if config.dry_run:
-            sys.stdout.write("The settings are right; nothing was run.\n")
+            said = [*dry_run_lines([config]), "The settings are right; nothing was run."]
+            sys.stdout.write("\n".join(said) + "\n")
             sys.exit()
         try:
             Path(config.hydra.run.dir).mkdir(parents=True, exist_ok=True)
@@ -335,6 +336,26 @@ class Check(Callback):
         """Of a sweep under another launcher than ours, whose runs have no start of their own."""
         if not self.is_done:
             _end_if_wrong(config)
+
+
+def dry_run_lines(configs: Sequence[DictConfig]) -> list[str]:
+    """What runs would read and keep, each line once; the process ends where one could not be read.
+
+    Runs that read the same are looked at once.
+    """
+    from elmo_bench import dry_run  # imports torch
+
+    chosen: dict[str, DictConfig] = {}
+    for config in configs:
+        keys = [key for key in ("job", "task", "data", "encoder", "vocab", "elmo") if key in config]
+        chosen.setdefault(str([OmegaConf.to_yaml(config[key]) for key in keys]), config)
+    try:
+        return [
+            *dict.fromkeys(line for config in chosen.values() for line in dry_run.lines(config))
+        ]
+    except Exception as error:  # Hydra would make a warning of it, and go on
+        is_said = isinstance(error, ValueError | OSError | ImportError)
+        sys.exit(str(error) if is_said else f"{type(error).__name__}: {error}")
 
 
 def _end_if_wrong(config: DictConfig) -> None:

@@ -117,6 +117,7 @@ class Processes(Launcher):
         """
         from elmo_bench import signals
         from elmo_bench.launch import Progress, print_outcomes
+        from elmo_bench.schema import dry_run_lines
 
         if any(override.startswith("hydra.sweep.subdir=") for override in self.overrides()):
             raise CompactHydraException(
@@ -133,6 +134,8 @@ class Processes(Launcher):
                 (folder := Path(self.config.hydra.sweep.dir)).joinpath("multirun.yaml").unlink()
                 folder.rmdir()
                 folder.parent.rmdir()
+            for line in dry_run_lines(configs):
+                log.info(line)
             log.info("The settings of these %d runs are right; nothing was run.", len(configs))
             sys.exit()
         folders, slots = self._folders(), self._slots()

@@ -44,7 +44,8 @@ MAY = {
     "resume": {"files", "checkpoint_file", "signals"},
     "inputs": {"files", "runs"},
     "foreign": {"inputs"},
-    "schema": {"checks"},
+    "schema": {"checks", "dry_run"},
+    "dry_run": {"build", "inputs", "runs"},
     "again": {"inputs", "runs"},
     "build": {
         *("data", "elmo", "encoders", "files", "inputs", "launch", "module", "nn", "resume"),
@@ -98,6 +99,7 @@ ONLY = {
                 "again.py",
                 "foreign.py",
                 "card.py",
+                "dry_run.py",
                 "jobs",
                 "launch",
                 "report",

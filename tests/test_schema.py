@@ -1,5 +1,6 @@
 """Every setting is compared with its type before anything is read or written."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ from hydra import compose, initialize_config_dir
 
 from elmo_bench import schema
 from elmo_bench.checks import Count
-from elmo_bench.schema import _arguments, _is_exact, faults
+from elmo_bench.schema import _arguments, _is_exact, dry_run_lines, faults
 
 ROOT = Path(__file__).parents[1]
 
@@ -206,13 +207,37 @@ def test_a_sweep_is_compared_before_its_first_run(tmp_path):
 
 @pytest.mark.parametrize("arguments", [[], ["-m", "seed=1,2"]], ids=["one run", "a sweep"])
 def test_a_dry_run_runs_nothing(tmp_path, arguments):
-    done = run(*arguments, "--dry-run", "encoder=none", f"outputs_dir={tmp_path}/outputs")
+    done = run(*arguments, "--dry-run", "data.size=4", f"outputs_dir={tmp_path}/outputs")
     assert done.returncode == 0, done.stderr
     assert "nothing was run" in done.stdout
+    assert done.stdout.count("ner/train.txt: 16 examples") == 1
+    assert "layers x 128 x float32 = 0.00 GB" in done.stdout
     assert not list(tmp_path.rglob("*.*"))
     done = run(*arguments, "--dry-run", "encoder=none", "seed=-1")
     assert done.returncode == 1
     assert "seed=-1, but" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (
+            ["data=files", "data.files.train={folder}/none"],
+            "data.files.train: no file {folder}/none",
+        ),
+        (
+            ["encoder=none", "vocab.vectors={folder}/none"],
+            "vocab.vectors={folder}/none: no such file",
+        ),
+        (["job=evaluate", "checkpoint={folder}/none"], "checkpoint={folder}/none: no such file"),
+    ],
+)
+def test_a_dry_run_looks_for_files(tmp_path, settings, said):
+    config = composed(
+        "dry_run=true", "data.size=4", *(text.format(folder=tmp_path) for text in settings)
+    )
+    with pytest.raises(SystemExit, match=re.escape(said.format(folder=tmp_path))):
+        dry_run_lines([config])
 
 
 @pytest.mark.parametrize("key", ["outputs_dir", "cache_dir"])
