@@ -1,7 +1,7 @@
 """The heads of words in a dependency tree: a bilinear probe.
 
-Axes: N words of training, M of test, B sentences of a batch, T words of the longest, D encoder;
-H = T + 1 heads that a word may have: the root, which is number 0, and the words.
+Axes: N words of training, M of test, B sentences of a batch, T words of the longest, D encoder,
+H = T + 1 possible heads of a word: the root, which is number 0, and the words.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,28 +26,29 @@ from .words import (
     standardised,
 )
 
-NOT_ASKED = -1  # as a head
+NO_HEAD = -1  # of words that are not scored
 CONTROL = ("itself", "first", "last")
 
 
 class Place(NamedTuple):
-    """Where a word is: its number from 1, and how many its sentence has."""
+    """The position of a word in its sentence, counted from 1, and the length of the sentence."""
 
     number: int
     length: int
 
 
 class Padded(NamedTuple):
-    """The words of a batch of sentences, as their numbers in the text, and which there are."""
+    """The row numbers of the words of a batch of sentences, and the mask of padding."""
 
     rows: Int[Tensor, "B T"]
     mask: Bool[Tensor, "B T"]
 
 
 class Heads:
-    """How many heads a bilinear form of the frozen vectors finds: unlabelled attachment, without
-    punctuation. In the control task the head of a word type is itself, or its sentence's first or
-    last word, at random (Hewitt and Liang 2019).
+    """A bilinear classifier of the heads of words; reports unlabelled attachment scores.
+
+    Punctuation is not scored. In the control task, the head of a word type is the word itself, or
+    the first or last word of its sentence, at random (Hewitt and Liang 2019).
     """
 
     is_random = True
@@ -62,8 +63,9 @@ class Heads:
         self.new_places = places(self.new_lengths, self.test.rows)
 
     def baseline(self) -> dict[str, float]:
-        """Of the most frequent distance between a word and its head in training, where being the
-        root is one, too.
+        """The accuracy of the most frequent distance from each word to its head in training.
+
+        Being the root counts as a distance, 0.
         """
         distances = [
             head and head - place.number
@@ -77,7 +79,7 @@ class Heads:
         return {"accuracy": accuracy(heads, self.test.labels)}
 
     def figures(self, layer: int, seed: int) -> dict[str, float]:
-        """The figures of a layer on the test set."""
+        """The figures of a layer, on the test set."""
         x, new = standardised(*(layers[layer].to(self.training.device) for layers in self.layers))
         behaviours = drawn([*self.train.words, *self.test.words], CONTROL, seed)
         control = control_heads(self.train.words, self.places, behaviours)
@@ -92,19 +94,19 @@ class Heads:
         x: Float[Tensor, "N D"],
         new: Float[Tensor, "M D"],
         heads: Sequence[int],
-        right: Sequence[int],
+        correct: Sequence[int],
         seed: int,
     ) -> float:
-        every = torch.full((len(x),), NOT_ASKED)
-        every[self.train.rows] = torch.tensor(heads)
-        guesses = bilinear(x, self.lengths, every, new, self.new_lengths, self.training, seed)
-        return accuracy([guesses[row] for row in self.test.rows], right)
+        all_heads = torch.full((len(x),), NO_HEAD)
+        all_heads[self.train.rows] = torch.tensor(heads)
+        guesses = bilinear(x, self.lengths, all_heads, new, self.new_lengths, self.training, seed)
+        return accuracy([guesses[row] for row in self.test.rows], correct)
 
 
 def places(lengths: Sequence[int], rows: Sequence[int]) -> list[Place]:
-    """Where the words with these numbers in a text are, whose sentences have these lengths."""
-    every = [Place(n, length) for length in lengths for n in range(1, length + 1)]
-    return [every[row] for row in rows]
+    """The places of some rows of a text whose sentences have these lengths."""
+    all_places = [Place(n, length) for length in lengths for n in range(1, length + 1)]
+    return [all_places[row] for row in rows]
 
 
 def control_heads(
@@ -118,9 +120,9 @@ def control_heads(
 
 
 class Bilinear(nn.Module):
-    """The scores h_i A h_j + b h_j of word j as the head of word i, and c h_i + d of the root.
+    """Scores word j as the head of word i by h_i A h_j + b h_j, and the root by c h_i + d.
 
-    Its loss is convex.
+    Cross-entropy of these scores is convex in the parameters.
     """
 
     def __init__(self, dim: int) -> None:
@@ -130,7 +132,8 @@ class Bilinear(nn.Module):
     def forward(
         self, x: Float[Tensor, "B T D"], mask: Bool[Tensor, "B T"]
     ) -> Float[Tensor, "B T H"]:
-        # Else a step of Adam would change a score of D^2 products by D times one of a linear probe.
+        # Unscaled, one Adam step would change a score (D^2 products) D times as much as in a linear
+        # probe.
         scaled = x / x.shape[-1] ** 0.5
         words = (self.head(scaled) @ scaled.mT).masked_fill(~mask[:, None], -torch.inf)
         return torch.cat([self.root(x), words], 2)
@@ -145,18 +148,19 @@ def bilinear(
     training: Training,
     seed: int,
 ) -> list[int]:
-    """The heads that the probe gives to all new words; `lengths` are those of the sentences.
+    """Train the probe and predict the heads of all new words.
 
-    A step is a batch of sentences of about one length.
+    `lengths` and `new_lengths` are the lengths of the sentences. A training step is a batch of
+    sentences of similar length. Words with a head of -1 are left out of the loss.
     """
     model = Bilinear(x.shape[1]).to(x.device)
     padded = [batch for batch in _padded(lengths) if (heads[batch.rows[batch.mask]] >= 0).any()]
 
     def loss(number: Tensor) -> Tensor:
         rows, mask = padded[number]
-        wanted = heads[rows].masked_fill(~mask, NOT_ASKED).to(x.device)
+        gold = heads[rows].masked_fill(~mask, NO_HEAD).to(x.device)
         scores = model(x[rows.to(x.device)], mask.to(x.device))
-        return F.cross_entropy(scores.flatten(0, 1), wanted.flatten(), ignore_index=NOT_ASKED)
+        return F.cross_entropy(scores.flatten(0, 1), gold.flatten(), ignore_index=NO_HEAD)
 
     fit(model, len(padded), 1, loss, training, seed)
     guesses = torch.zeros(len(new), dtype=torch.long)
@@ -168,12 +172,12 @@ def bilinear(
 
 
 def _padded(lengths: Sequence[int]) -> list[Padded]:
-    """The words of sentences of these lengths, batch by batch."""
+    """The batches of a text whose sentences have these lengths."""
     sizes = torch.tensor(lengths)
     starts = sizes.cumsum(0) - sizes
     result = []
     for numbers in batches(lengths, BATCH):
-        place = torch.arange(int(sizes[numbers].max()))
-        mask = place < sizes[numbers, None]
-        result.append(Padded((starts[numbers, None] + place).where(mask, 0), mask))
+        position = torch.arange(int(sizes[numbers].max()))
+        mask = position < sizes[numbers, None]
+        result.append(Padded((starts[numbers, None] + position).where(mask, 0), mask))
     return result

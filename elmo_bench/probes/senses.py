@@ -1,4 +1,4 @@
-"""The senses of predicates: which mean vector is nearest.
+"""The senses of predicates: a nearest-centroid probe.
 
 Axes: N predicates of training, M of test, D encoder.
 """
@@ -13,15 +13,15 @@ from torch import Tensor
 
 from .words import Text, accuracy, labelled, most_frequent
 
-Sense = tuple[str, str]  # a lemma, and which of its senses
+Sense = tuple[str, str]  # a lemma and the number of its sense
 
 
 class Senses:
-    """How often the sense is right whose mean vector is nearest (Peters et al. 2018, table 5).
+    """Predicts the sense whose mean vector is nearest (Peters et al. 2018, table 5).
 
-    Nothing is trained, so that no seed plays a part and there is no control task: a sense drawn
-    for each word form would be right wherever a lemma has one form, whatever the vectors are. What
-    can be had from the word alone is in the baseline.
+    Nothing is trained, so the figures do not depend on a seed. There is no control task: with a
+    random sense for each word form, any vectors would be right for lemmas with a single form. The
+    baseline measures how far the lemma alone gets.
     """
 
     is_random = False
@@ -31,14 +31,17 @@ class Senses:
         self.train, self.test = (labelled(text.sentences, name) for text in (train, test))
 
     def baseline(self) -> dict[str, float]:
-        """Of the most frequent sense of a lemma in training; a new lemma has that of all."""
+        """The accuracy of the most frequent sense of each lemma in training.
+
+        New lemmas get the sense number that is most frequent overall.
+        """
         lemmas = [lemma for lemma, _ in self.train.labels]
         numbers = [number for _, number in self.train.labels]
         new = [lemma for lemma, _ in self.test.labels]
         return self._score(most_frequent(lemmas, numbers, new))
 
     def figures(self, layer: int, seed: int) -> dict[str, float]:
-        """The figure of a layer on the test set."""
+        """The figure of a layer, on the test set."""
         x, new = self.layers[0][layer, self.train.rows], self.layers[1][layer, self.test.rows]
         return self._score(
             nearest(x, self.train.labels, new, [lemma for lemma, _ in self.test.labels])
@@ -54,8 +57,9 @@ def nearest(
     new: Float[Tensor, "M D"],
     lemmas: Sequence[str],
 ) -> list[str]:
-    """Of the senses that a lemma has in training, that whose mean has the highest cosine with the
-    new vector; the most frequent sense of all for a new lemma.
+    """The sense, among those of the lemma in training, whose mean has the highest cosine.
+
+    New lemmas get the sense number that is most frequent overall.
     """
     rows: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
     for row, (lemma, number) in enumerate(senses):

@@ -27,11 +27,12 @@ from .words import (
 
 
 class Tags:
-    """How well a linear classifier of the frozen vectors finds the tags (Peters et al. 2018, table
-    6), and those of a control task, where a word type has one of the training set's tags at random
-    (Hewitt and Liang 2019): what it owes to knowing the words.
+    """A linear classifier of the frozen vectors (Peters et al. 2018, table 6).
 
-    Where most words are in no chunk, it is the F1 of whole chunks that tells probes apart.
+    Reports the accuracy of the tags, and that of a control task, in which each word type has a
+    random tag of the training set (Hewitt and Liang 2019): how much the probe can memorise of the
+    words. For chunks and entities it also reports the F1 of whole chunks, which tells probes apart
+    where most words are in no chunk.
     """
 
     is_random = True
@@ -43,11 +44,11 @@ class Tags:
         self.of_chunks = name in ("chunk", "entity")
 
     def baseline(self) -> dict[str, float]:
-        """Of the most frequent tag of a word in training."""
+        """The figures of guessing the most frequent tag of each word in training."""
         return self._score(most_frequent(self.train.words, self.train.labels, self.test.words))
 
     def figures(self, layer: int, seed: int) -> dict[str, float]:
-        """The figures of a layer on the test set."""
+        """The figures of a layer, on the test set."""
         rows, device = (self.train.rows, self.test.rows), self.training.device
         x, new = standardised(
             *(
@@ -76,7 +77,7 @@ def linear(
     training: Training,
     seed: int,
 ) -> list[str]:
-    """The tags that multinomial logistic regression gives to new vectors."""
+    """The tags of new vectors, predicted by multinomial logistic regression."""
     kinds = sorted(set(tags))
     numbers = {tag: number for number, tag in enumerate(kinds)}
     y = torch.tensor([numbers[tag] for tag in tags], device=x.device)
@@ -87,11 +88,11 @@ def linear(
 
 
 def chunks(tags: Sequence[str], lengths: Sequence[int]) -> set[Span]:
-    """The chunks of sentences of these lengths; none goes on in the next sentence."""
+    """The chunks of consecutive sentences of these lengths; none crosses a sentence boundary."""
     rest = iter(tags)
     return {*tags_to_spans([tag for n in lengths for tag in (*islice(rest, n), "O")])}
 
 
 def f1(ours: set[Span], gold: set[Span]) -> float:
-    """F1 of whole chunks, as conlleval has it; 0 where there are none."""
+    """F1 of whole chunks, as in conlleval; 0 if there are none."""
     return 2 * len(ours & gold) / max(1, len(ours) + len(gold))

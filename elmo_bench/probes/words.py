@@ -1,4 +1,4 @@
-"""Words with their vectors and labels, and what all probes have in common.
+"""Words with their vectors and labels, and functions that all probes share.
 
 Axes: L layers, N words of a text, M of another, D encoder; B of a batch.
 """
@@ -17,20 +17,18 @@ from elmo_bench.encoders import Encoder, encode_each
 
 from .read import Sentence
 
-BATCH = 1024  # words in a step of a probe that is trained
+BATCH = 1024  # words per training step of a probe
 
 
 class Text(NamedTuple):
-    """Sentences, and the vectors of all their words, in order: 4 L N D bytes."""
+    """Sentences and the vectors of all their words, in text order (4 L N D bytes)."""
 
     sentences: list[Sentence]
     layers: Float[Tensor, "L N D"]
 
 
 class Labelled(NamedTuple):
-    """The words that have a label: their numbers in a text, the words, the labels; and how many
-    of them each sentence has.
-    """
+    """The labelled words of a text: row numbers, words, labels, and their number per sentence."""
 
     rows: list[int]
     words: list[str]
@@ -39,7 +37,7 @@ class Labelled(NamedTuple):
 
 
 class Training(NamedTuple):
-    """How a probe is trained, by Adam with a rate that falls from `lr` to 0, and where."""
+    """Training settings of a probe: Adam steps, initial rate (decays linearly to 0), device."""
 
     steps: int
     lr: float
@@ -48,23 +46,25 @@ class Training(NamedTuple):
 
 @runtime_checkable
 class Probe(Protocol):
-    """A property's probe; figures are fractions of 1, by name: `accuracy` and perhaps `control`,
-    the accuracy on a control task, and `f1`, of chunks.
+    """The probe of one property.
+
+    Figures are fractions of 1 by name: `accuracy`, and where they apply `control`, the accuracy on
+    a control task, and `f1`, of whole chunks.
     """
 
-    is_random: bool  # whether a seed changes its figures
+    is_random: bool  # whether its figures depend on the seed
 
     def baseline(self) -> dict[str, float]:
-        """The figures on the test set of a guess without vectors."""
+        """The figures of a guess without vectors, on the test set."""
         ...
 
     def figures(self, layer: int, seed: int) -> dict[str, float]:
-        """The figures of a layer on the test set."""
+        """The figures of a layer, on the test set."""
         ...
 
 
 def encoded(encoder: Encoder, sentences: Sequence[Sentence], advance: Callable[[], object]) -> Text:
-    """A text with its vectors; `advance` is called after each sentence."""
+    """Encode sentences; `advance` is called after each."""
     starts = np.cumsum([0, *(len(sentence.words) for sentence in sentences)]).tolist()
     layers = torch.empty(encoder.num_layers, starts[-1], encoder.dim)
     for number, vectors in encode_each(encoder, [sentence.words for sentence in sentences]):
@@ -74,7 +74,7 @@ def encoded(encoder: Encoder, sentences: Sequence[Sentence], advance: Callable[[
 
 
 def properties(train: Sequence[Sentence], test: Sequence[Sentence]) -> list[str]:
-    """The names of the properties with two labels or more in training, and one in test."""
+    """The names of the properties with at least two labels in training and one in test."""
     names = dict.fromkeys(name for sentence in train for name in sentence.labels)
     return [
         name
@@ -86,8 +86,9 @@ def properties(train: Sequence[Sentence], test: Sequence[Sentence]) -> list[str]
 def measure(
     probe: Probe, num_layers: int, seeds: Sequence[int], advance: Callable[[], object]
 ) -> dict[str, Any]:
-    """The figures of the baseline, and of each layer with each seed, as `probe.json` has them;
-    `advance` is called after each of these.
+    """The figures of the baseline and of each layer and seed, in the format of `probe.json`.
+
+    `advance` is called after each layer and seed.
     """
     layers = []
     for layer in range(num_layers):
@@ -107,10 +108,9 @@ def fit(
     training: Training,
     seed: int,
 ) -> None:
-    """Minimise the loss, a convex function of a model's parameters, over random batches of `size`
-    of the numbers below `count`.
+    """Minimise a convex loss over random batches of `size` indices below `count`.
 
-    The parameters start at 0: the seed has the order of the batches alone.
+    The parameters start at 0, so that the seed determines the order of the batches only.
     """
     for parameter in model.parameters():
         nn.init.zeros_(parameter)
@@ -124,22 +124,22 @@ def fit(
 
 
 def _shuffled(count: int, size: int, seed: int) -> Iterator[Int[Tensor, " B"]]:
-    """Batches without end: all numbers in random order, and again."""
+    """Yield batches forever, shuffling the indices anew in each epoch."""
     generator = torch.Generator().manual_seed(seed)
     while True:
         yield from torch.randperm(count, generator=generator).split(size)
 
 
 def labelled(sentences: Sequence[Sentence], name: str) -> Labelled:
-    """The words that a property says something of."""
+    """The words that have a label of this property."""
     result, start = Labelled([], [], [], []), 0
     for words, by_name in sentences:
         labels = by_name.get(name, [None] * len(words))
-        places = [place for place, label in enumerate(labels) if label is not None]
-        result.rows.extend(start + place for place in places)
-        result.words.extend(words[place] for place in places)
-        result.labels.extend(labels[place] for place in places)
-        result.lengths.append(len(places))
+        positions = [position for position, label in enumerate(labels) if label is not None]
+        result.rows.extend(start + position for position in positions)
+        result.words.extend(words[position] for position in positions)
+        result.labels.extend(labels[position] for position in positions)
+        result.lengths.append(len(positions))
         start += len(words)
     return result
 
@@ -147,31 +147,32 @@ def labelled(sentences: Sequence[Sentence], name: str) -> Labelled:
 def standardised(
     x: Float[Tensor, "N D"], other: Float[Tensor, "M D"]
 ) -> tuple[Float[Tensor, "N D"], Float[Tensor, "M D"]]:
-    """Vectors with mean 0 and deviation 1 in each dimension, others moved and scaled as they."""
+    """Standardise `x` in each dimension, and apply the same shift and scale to `other`."""
     mean, deviation = x.mean(0), x.std(0, unbiased=False).clamp(min=1e-6)
     return (x - mean) / deviation, (other - mean) / deviation
 
 
 def accuracy(guesses: Sequence[Any], labels: Sequence[Any]) -> float:
-    """The share of right guesses."""
+    """The share of correct guesses."""
     return float(np.mean([a == b for a, b in zip(guesses, labels, strict=True)]))
 
 
 def most_frequent(
-    keys: Sequence[Hashable], labels: Sequence[Any], asked: Sequence[Hashable]
+    keys: Sequence[Hashable], labels: Sequence[Any], new_keys: Sequence[Hashable]
 ) -> list[Any]:
-    """The most frequent label of each key that is asked; that of all keys for a new one."""
+    """The most frequent label of each new key; the most frequent of all if the key is unknown."""
     counts: Mapping[Hashable, Counter] = defaultdict(Counter)
     for key, label in zip(keys, labels, strict=True):
         counts[key][label] += 1
     default = Counter(labels).most_common(1)[0][0]
     best = {key: counter.most_common(1)[0][0] for key, counter in counts.items()}
-    return [best.get(key, default) for key in asked]
+    return [best.get(key, default) for key in new_keys]
 
 
 def drawn(words: Sequence[str], labels: Sequence[Any], seed: int) -> dict[str, Any]:
-    """A control task (Hewitt and Liang 2019): each word type has one of these labels, at random;
-    a label that stands there twice is drawn twice as often.
+    """A control task (Hewitt and Liang 2019): assign a random label to each word type.
+
+    A label that is listed twice is drawn twice as often.
     """
     types = sorted(set(words))
     numbers = np.random.default_rng(seed).integers(len(labels), size=len(types))

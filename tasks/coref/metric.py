@@ -1,8 +1,8 @@
-"""MUC, B-cubed and CEAF-e as the official CoNLL scorer 8.01 counts them, singletons included.
+"""MUC, B-cubed and CEAF-e as computed by the official CoNLL scorer 8.01, including singletons.
 
-Each score is a function of (key, response) that counts recall; precision is the same function of
-(response, key). A mention is the position of its first and of its last word; the clusters of one
-side share no mention.
+Each score is a function of (key, response) that returns the numerator and denominator of recall;
+with swapped arguments it returns those of precision. A mention is the positions of its first and
+last word. No mention is in two clusters of the same side.
 
 Axes: N documents, S scores.
 """
@@ -27,15 +27,15 @@ def _homes(clusters: Clusters) -> dict[Mention, int]:
 
 
 def _overlaps(key: Clusters, response: Clusters) -> list[Counter[int]]:
-    """For each cluster of the key: how many of its mentions lie in which response cluster."""
+    """For each cluster of the key, how many of its mentions are in each response cluster."""
     homes = _homes(response)
     return [Counter(homes[mention] for mention in cluster if mention in homes) for cluster in key]
 
 
 def muc(key: Clusters, response: Clusters) -> Count:
-    """Links of the key that the response keeps (Vilain et al. 1995).
+    """MUC: the links of the key that are preserved in the response (Vilain et al. 1995).
 
-    A mention that the response lacks is a part of its own.
+    A mention missing from the response counts as a cluster of its own.
 
     >>> muc([[(0, 0), (1, 1), (2, 2)]], [[(0, 0), (1, 1)]])
     (1.0, 2.0)
@@ -45,9 +45,10 @@ def muc(key: Clusters, response: Clusters) -> Count:
 
 
 def b3(key: Clusters, response: Clusters) -> Count:
-    """For each mention of the key, the share of its cluster that the response puts with it.
+    """B-cubed (Bagga and Baldwin 1998).
 
-    Bagga and Baldwin (1998).
+    Sums, over the mentions of the key, the share of the mention's cluster that is in the same
+    response cluster.
 
     >>> b3([[(0, 0), (1, 1)]], [[(0, 0)]])
     (0.5, 2.0)
@@ -58,9 +59,9 @@ def b3(key: Clusters, response: Clusters) -> Count:
 
 
 def ceafe(key: Clusters, response: Clusters) -> Count:
-    """The best one-to-one match of clusters (Luo 2005).
+    """CEAF-e: the best one-to-one alignment of clusters (Luo 2005).
 
-    Each match is worth phi4 = 2|K & R| / (|K| + |R|).
+    The similarity of two clusters is phi4 = 2|K & R| / (|K| + |R|).
 
     >>> ceafe([[(0, 0), (1, 1)]], [[(0, 0)], [(1, 1), (2, 2)]])
     (0.6666666666666666, 1.0)
@@ -68,15 +69,16 @@ def ceafe(key: Clusters, response: Clusters) -> Count:
     import numpy as np
     from scipy.optimize import linear_sum_assignment
 
-    worth = np.zeros((len(key), len(response)))
+    similarity = np.zeros((len(key), len(response)))
     for row, overlap in enumerate(_overlaps(key, response)):
         for column, count in overlap.items():
-            worth[row, column] = 2 * count / (len(key[row]) + len(response[column]))
-    return float(worth[linear_sum_assignment(worth, maximize=True)].sum()), float(len(key))
+            similarity[row, column] = 2 * count / (len(key[row]) + len(response[column]))
+    alignment = linear_sum_assignment(similarity, maximize=True)
+    return float(similarity[alignment].sum()), float(len(key))
 
 
 def mentions(key: Clusters, response: Clusters) -> Count:
-    """Mentions of the key that the response has, in whatever cluster."""
+    """Mention detection: the mentions of the key that are in any cluster of the response."""
     gold, predicted = _homes(key).keys(), _homes(response).keys()
     return float(len(gold & predicted)), float(len(gold))
 
@@ -86,7 +88,7 @@ AVERAGED = ("muc", "b3", "ceafe")
 
 
 def count(key: Clusters, response: Clusters) -> list[list[float]]:
-    """Of each score: recall's numerator and denominator, precision's numerator and denominator."""
+    """For each score, numerator and denominator of recall, then those of precision."""
     return [[*score(key, response), *score(response, key)] for score in SCORES.values()]
 
 
@@ -103,11 +105,11 @@ class CorefScores(Metric):
         )
 
     def update(self, predicted: Sequence[Clusters], gold: Sequence[Clusters]) -> None:
-        """Count some documents."""
+        """Add the counts of a batch of documents."""
         self.counts += self._count(predicted, gold).sum(0).to(self.counts.device)
 
     def by_example(self, predicted: Sequence[Clusters], gold: Sequence[Clusters]) -> ByExample:
-        """The counts of each document, for `f1` (three scores) and the F1 of each score."""
+        """The counts of each document, for `f1` (over three scores) and the F1 of each score."""
         counts = self._count(predicted, gold)
         each = {f"{name}/f1": counts[:, [number]] for number, name in enumerate(SCORES)}
         return {"f1": torch.cat([each[f"{name}/f1"] for name in AVERAGED], 1), **each}
@@ -118,7 +120,7 @@ class CorefScores(Metric):
         return torch.tensor(rows, dtype=torch.double).reshape(-1, len(SCORES), 4)
 
     def compute(self) -> dict[str, torch.Tensor]:
-        """`f1`, and for each score `muc/recall`, `muc/precision`, `muc/f1`; 0 for no counts."""
+        """`f1`, and for each score e.g. `muc/recall`, `muc/precision`, `muc/f1`; fractions of 1."""
         figures = {}
         for name, counts in zip(SCORES, self.counts.double(), strict=True):
             recall, precision = (

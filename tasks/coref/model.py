@@ -1,11 +1,11 @@
-"""Coreference from end to end (Lee et al. 2017): all spans, their scores, their antecedents.
+"""End-to-end coreference resolution (Lee et al. 2017): score all spans and rank their antecedents.
 
-Memory grows with the document, never with its square: whatever is wide is made for a block of
-sentences, words or pairs at a time. Scores are float32, under autocast too.
+Memory is linear in the length of the document: wide tensors are computed for one block of
+sentences, words or pairs at a time. Scores are float32, also under autocast.
 
 Axes: B sentences of the batch, T tokens of a sentence, N words of a document, W widths of a span
-(0: one word), which are also the words of a span, S spans, K spans kept, A antecedents (0: none), P
-pairs, M gold mentions, X x_k, H features.
+(0: one word) or words in a span, S spans, K kept spans, A antecedents (0: none), P pairs, M gold
+mentions, X x_k, H features.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,17 +23,17 @@ from elmo_bench.nn import Backbone, Scores, Tokens, masked_softmax, to_device
 
 from .data import GENRES, Batch, Document, Mention, truncate
 
-DISTANCES = (1, 2, 3, 4, 5, 8, 16, 32, 64)  # the least distance of each bin, in kept spans
-TOKENS = 16384  # encoded at once, with padding, where nothing is trained
-WORDS = 2048  # whose spans are scored at once
-BLOCK = 4096  # pairs scored at once, or spans represented
+DISTANCES = (1, 2, 3, 4, 5, 8, 16, 32, 64)  # lower bound of each bin, in kept spans
+TOKENS = 16384  # tokens encoded at once outside training, padding included
+WORDS = 2048  # words whose spans are scored at once
+BLOCK = 4096  # pairs scored, or spans represented, at once
 
 
 class Ranking(NamedTuple):
-    """A document's kept spans, in order; their gold clusters (0: none); scores of antecedents.
+    """The kept spans of a document in text order, their gold clusters (0: none) and scores.
 
-    `scores[i, d]` is that of the span d places before span i; that of d=0, the dummy "no
-    antecedent", is 0.
+    `scores[i, d]` is the score of span i - d as the antecedent of span i. `scores[i, 0]` belongs to
+    the dummy "no antecedent" and is 0.
     """
 
     starts: Int[Tensor, " K"]
@@ -43,7 +43,10 @@ class Ranking(NamedTuple):
 
 
 class FeedForward(nn.Module):
-    """Two ReLU layers, each with dropout, and one score; `first` may be computed in parts."""
+    """Two ReLU layers with dropout and a scalar output.
+
+    Callers may split `first` into terms that are cheaper to compute, and pass their sum to `rest`.
+    """
 
     def __init__(self, input_size: int, *, hidden_size: int, dropout: float) -> None:
         super().__init__()
@@ -63,13 +66,12 @@ class FeedForward(nn.Module):
 class SpanRanker(nn.Module):
     """Backbone over sentences -> spans -> mention scores -> the best spans -> antecedent scores.
 
-    The paper's BiLSTM has tied gates, learned first states and dropout on its recurrence; ours is
-    the standard one. `head_elmo` lets a span's head, a weighted sum over its words, sum ELMo beside
-    the words' own vectors. Documents of more than `max_sentences` sentences are cut to so many when
-    training.
+    The BiLSTM is the standard one; the paper's has tied gates, learned initial states and recurrent
+    dropout. With `head_elmo`, the head of a span (a weighted sum over its words) also sums the ELMo
+    vectors of the input. In training, documents are cut to `max_sentences` consecutive sentences.
     """
 
-    sums_losses = True  # of a batch's documents
+    sums_losses = True  # over the documents of a batch
     bins: Tensor
 
     def __init__(
@@ -99,7 +101,7 @@ class SpanRanker(nn.Module):
         elmo_dim = self.backbone.elmo.dim("input") if head_elmo else 0
         head_dim = cast(int, self.backbone.embed.dim) + elmo_dim
         span_dim = 2 * self.backbone.dim + feature_dim + head_dim
-        # No bias: it would add the same to all words.
+        # No bias: a softmax over words ignores a constant.
         self.head = Scores(self.backbone.dim, 1, bias=False)
         self.width = _table(max_width, feature_dim)
         self.mention = FeedForward(span_dim, hidden_size=hidden_size, dropout=dropout)
@@ -122,7 +124,7 @@ class SpanRanker(nn.Module):
         return [self._rank(*parts) for parts in zip(*split, batch.documents, strict=True)]
 
     def word_vectors(self, tokens: Tokens) -> tuple[Float[Tensor, "N X"], Float[Tensor, "N H"]]:
-        """The vectors that heads sum, and the rnn's, of all sentences, one after the other."""
+        """The vectors that heads sum and the outputs of the rnn, for all words of the batch."""
         size = len(tokens.mask) if self.training else max(1, TOKENS // tokens.mask.shape[1])
         parts = [
             self._word_vectors(rows(tokens, first, size))
@@ -132,7 +134,7 @@ class SpanRanker(nn.Module):
         return x, h
 
     def _word_vectors(self, tokens: Tokens) -> tuple[Float[Tensor, "N X"], Float[Tensor, "N H"]]:
-        """The backbone's own steps; as in the paper, one dropout serves the rnn and the heads."""
+        """Run the backbone step by step: as in the paper, rnn and heads share one dropout mask."""
         backbone = self.backbone
         elmo = backbone.read_elmo(tokens)
         x = F.dropout(backbone.embed(tokens), self.lexical_dropout, self.training)
@@ -150,8 +152,10 @@ class SpanRanker(nn.Module):
         sentence: Int[Tensor, " N"],
         document: Document,
     ) -> Ranking:
-        """`sentence` is on the host, as is all that follows from it and from the choice of spans,
-        for which the host waits.
+        """Choose and rank the spans of one document.
+
+        `sentence` is on the CPU, and so are the tensors derived from it. Choosing the spans
+        synchronises with the device.
         """
         real = candidates(sentence, self.max_width)
         shares = self._shares(h, real)
@@ -168,7 +172,7 @@ class SpanRanker(nn.Module):
         return Ranking(starts, starts + widths, clusters, scores)
 
     def _shares(self, h: Float[Tensor, "N H"], real: Bool[Tensor, "N W"]) -> Float[Tensor, "N W W"]:
-        """For each first word and width, each word's share of the span's head (section 4.1)."""
+        """The head attention over the words of each span (section 4.1), by first word and width."""
         words, widths = real.shape
         inside = torch.ones(widths, widths, dtype=torch.bool, device=h.device).tril()
         inside = inside.expand(words, -1, -1)
@@ -182,10 +186,11 @@ class SpanRanker(nn.Module):
         real: Bool[Tensor, "N W"],
         shares: Float[Tensor, "N W W"],
     ) -> tuple[Float[Tensor, " S"], Float[Tensor, "S F"]]:
-        """Every span's mention score, and the features of its width.
+        """The mention score of each span and the feature vector of its width.
 
-        The first layer over [h at the start; h at the end; width; head] is taken apart: what
-        depends on one word alone is computed once a word, so that no span's vector is ever made.
+        The first layer over [h at the start; h at the end; width; head] is split into a term for
+        each part. Terms of a single word are computed once per word, so that the vectors of all
+        spans are never held in memory.
         """
         first = self.mention.first
         sizes = [h.shape[1], h.shape[1], self.width.embedding_dim, x.shape[1]]
@@ -216,7 +221,7 @@ class SpanRanker(nn.Module):
         shares: Float[Tensor, "N W W"],
         features: Float[Tensor, "K F"],
     ) -> Float[Tensor, "K H2"]:
-        """[h at the start; h at the end; width; head] of some spans (section 4.1)."""
+        """The span representations [h at the start; h at the end; width; head] (section 4.1)."""
         window = starts[:, None] + torch.arange(shares.shape[1], device=starts.device)
         window = window.clamp(max=len(x) - 1)
         blocks = zip(shares[starts, widths].split(BLOCK), window.split(BLOCK), strict=True)
@@ -230,11 +235,12 @@ class SpanRanker(nn.Module):
         speakers: Int[Tensor, " K"],
         genre: Int[Tensor, ""],
     ) -> Float[Tensor, "K A"]:
-        """Score of each span with each span before it: both mentions' and the pair's (equation 4).
+        """The score of each span and antecedent: two mention scores and a pair score (equation 4).
 
-        The first layer over [span; antecedent; product; features] is taken apart: what depends on
-        one span alone is computed once a span. Pairs are scored in blocks, and again for their
-        gradients: of each only its score is kept.
+        The first layer over [span; antecedent; product; features] is split into a term for each
+        part. Terms of a single span are computed once per span. Pairs are scored in blocks under
+        activation checkpointing: only the scores are stored, and blocks are recomputed for the
+        gradient.
         """
         later, earlier = pairs(len(vectors), self.max_antecedents, vectors.device)
         first, size = self.pair.first, vectors.shape[1]
@@ -256,19 +262,22 @@ class SpanRanker(nn.Module):
         most = min(self.max_antecedents, max(len(vectors) - 1, 0))
         scores = mention.new_full((len(vectors), 1 + most), -torch.inf)
         scores[:, 0] = 0
-        # Each block goes straight into the table: small results between freed large ones leave
-        # holes in memory.
+        # Write each block into the table at once: keeping small results between large freed
+        # tensors fragments memory.
         for i, j in zip(later.split(BLOCK), earlier.split(BLOCK), strict=True):
             pair = checkpoint(score, i, j, use_reentrant=False)
             scores[i, i - j] = pair + mention[i] + mention[j]
         return scores
 
     def loss(self, rankings: list[Ranking], batch: Batch) -> Float[Tensor, ""]:
-        """Minus the log likelihood of each span's correct antecedents, or of the dummy; summed."""
+        """Negative marginal log-likelihood of the correct antecedents, summed over kept spans.
+
+        The dummy is correct for a span without a correct antecedent.
+        """
         return torch.stack([_loss(ranking) for ranking in rankings]).sum()
 
     def decode(self, rankings: list[Ranking], batch: Batch) -> list[list[list[Mention]]]:
-        """The clusters that the best antecedents make."""
+        """The clusters formed by linking each span to its best antecedent."""
         return [_clusters(ranking) for ranking in rankings]
 
 
@@ -279,7 +288,7 @@ def _table(size: int, dim: int) -> nn.Embedding:
 
 
 def rows(tokens: Tokens, first: int, count: int) -> Tokens:
-    """Some sentences of a batch, without the padding that only the others need."""
+    """`count` sentences of a batch from `first` on, padded to the longest of them."""
     part = slice(first, first + count)
     return tokens.cut(part, max(tokens.lengths[part]))
 
@@ -287,13 +296,13 @@ def rows(tokens: Tokens, first: int, count: int) -> Tokens:
 def pairs(
     count: int, most: int, device: torch.device
 ) -> tuple[Int[Tensor, " P"], Int[Tensor, " P"]]:
-    """All pairs of a span and one of the `most` before it, span after span.
+    """All pairs of a span and one of the `most` spans before it, ordered by span.
 
     >>> [part.tolist() for part in pairs(4, 2, torch.device("cpu"))]
     [[1, 2, 2, 3, 3], [0, 0, 1, 1, 2]]
     """
     most = min(most, max(count - 1, 0))
-    # Of the first spans, span n has n before it; the number of pairs is known on the host.
+    # Span n has min(n, most) antecedents, so the CPU can compute the number of pairs.
     before = torch.arange(count, device=device).clamp(max=most)
     total = most * (most + 1) // 2 + most * (count - 1 - most) if count else 0
     later = torch.repeat_interleave(before, output_size=total)
@@ -302,18 +311,18 @@ def pairs(
 
 
 def _window(count: int, widths: int, device: torch.device) -> Int[Tensor, "N W"]:
-    """The word that is w words after word n, or the last."""
+    """The position of the word w words after word n, at most that of the last word."""
     return _ends(count, widths, device).clamp(max=count - 1)
 
 
 def _ends(count: int, widths: int, device: torch.device | None = None) -> Int[Tensor, "N W"]:
-    """The word that is w words after word n."""
+    """The position of the word w words after word n, unbounded."""
     first, after = (torch.arange(size, device=device) for size in (count, widths))
     return first[:, None] + after
 
 
 def candidates(sentence: Int[Tensor, " N"], max_width: int) -> Bool[Tensor, "N W"]:
-    """Which spans of words n to n + w there are: those that end within their sentence."""
+    """Whether the span of words n to n + w ends within its sentence, and so is a candidate."""
     count = len(sentence)
     ends = _ends(count, min(max_width, count))
     return (ends < count) & (sentence[ends.clamp(max=count - 1)] == sentence[:, None])
@@ -322,11 +331,11 @@ def candidates(sentence: Int[Tensor, " N"], max_width: int) -> Bool[Tensor, "N W
 def prune(
     starts: Sequence[int], ends: Sequence[int], scores: Float[Tensor, " S"], most: int
 ) -> Int[Tensor, " K"]:
-    """The positions of the best spans, in order; none crosses a span of a higher score.
+    """The sorted positions of the best `most` spans; a span that crosses a better one is skipped.
 
-    Spans cross if each holds a part of the other. Of the accepted spans it is enough to know how
-    far those that begin at a word reach, and from where those that end at a word come: each span
-    looks at its own words only.
+    Two spans cross if they overlap and neither contains the other. Accepted spans are summarised
+    by two numbers per word: the furthest end of those that begin there (`reach`) and the earliest
+    start of those that end there (`origin`). A span is checked against its own words only.
     """
     reach, origin = [-1] * (max(ends) + 1), [len(ends)] * (max(ends) + 1)
     accepted: list[int] = []
@@ -344,7 +353,7 @@ def prune(
 
 
 def _gold(mentions: Int[np.ndarray, "M 3"], real: Bool[Tensor, "N W"]) -> Int[Tensor, "N W"]:
-    """The gold cluster of each span, 0 for none; mentions wider than a span are lost."""
+    """The gold cluster of each span, 0 for none; mentions wider than `max_width` are dropped."""
     starts, ends, clusters = mentions[mentions[:, 1] - mentions[:, 0] < real.shape[1]].T
     grid = np.zeros(real.shape, dtype=np.int64)
     grid[starts, ends - starts] = clusters

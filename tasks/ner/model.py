@@ -1,4 +1,4 @@
-"""The NER model of Peters et al. (2018): the shared BiLSTM, a second one, a CRF over BIOUL tags.
+"""The NER model of Peters et al. (2018): backbone, second BiLSTM and CRF over BIOUL tags.
 
 Axes: B batch, T tokens, K labels.
 """
@@ -17,12 +17,12 @@ from .data import Batch
 
 
 class BiLstmCrf(nn.Module):
-    """Backbone -> BiLSTM -> linear -> CRF; variational dropout before the BiLSTM.
+    """Backbone -> variational dropout -> BiLSTM -> linear -> CRF.
 
     With `hidden_size=None` there is no upper BiLSTM: backbone -> dropout -> linear -> CRF.
     """
 
-    sums_losses = True  # of a batch's sentences
+    sums_losses = True  # over the sentences of a batch
 
     def __init__(
         self,
@@ -43,11 +43,11 @@ class BiLstmCrf(nn.Module):
         return self.output(self.upper(self.backbone(batch.tokens), batch.tokens.mask))
 
     def loss(self, scores: Float[Tensor, "B T K"], batch: Batch) -> Float[Tensor, ""]:
-        """Minus the log likelihood, summed over the batch as in the original, which sets lambda."""
+        """Negative log-likelihood, summed over the batch: the scale for which lambda was chosen."""
         return -self.crf.log_likelihood(scores, batch.tags, batch.tokens.mask).sum()
 
     def decode(self, scores: Float[Tensor, "B T K"], batch: Batch) -> list[list[str]]:
-        """The best tags of each sentence, as IOB2."""
+        """The highest-scoring tags of each sentence, as IOB2."""
         rows = self.crf.decode(scores, batch.tokens.mask)
         return [
             spans_to_iob2(tags_to_spans([self.labels[label] for label in row]), len(row))

@@ -1,4 +1,4 @@
-"""The sequential model of Chen et al. (2017), ESIM, as Peters et al. (2018) ran it.
+"""ESIM, the sequential model of Chen et al. (2017), as trained by Peters et al. (2018).
 
 Axes: B batch, T tokens of the premise, U tokens of the hypothesis, H features, K labels.
 """
@@ -19,9 +19,9 @@ from .data import Batch
 class Esim(nn.Module):
     """Backbone -> attention to the other sentence -> ReLU -> BiLSTM -> mean, maximum -> labels.
 
-    `dropout` is before the BiLSTM (variational) and each layer of the classifier,
-    `attention_dropout` after attention; `l2` weighs the squares of all recurrent and feed-forward
-    weights (not biases, embeddings or the encoder) in the loss.
+    `dropout` applies before the BiLSTM (variational) and before each layer of the classifier,
+    `attention_dropout` after attention. `l2` is the weight in the loss of the squared recurrent and
+    feed-forward weights (not biases, embeddings or the encoder).
     """
 
     def __init__(
@@ -50,10 +50,10 @@ class Esim(nn.Module):
         self._initialise()
 
     def _initialise(self) -> None:
-        """Start as AllenNLP's configuration of the model does.
+        """Initialise the weights as AllenNLP's configuration of the model does.
 
-        Weights are Glorot and Bengio's uniform, an LSTM's from step to step orthogonal; biases are
-        0, those of the forget gates 1.
+        Recurrent (hidden-to-hidden) weights are orthogonal, all others Glorot uniform; biases are
+        0, except that those of the forget gates are 1.
         """
         for part in (self.backbone.rnn, self.composition):
             for lstm in (module for module in part.modules() if isinstance(module, nn.LSTM)):
@@ -86,13 +86,13 @@ class Esim(nn.Module):
     def _compose(
         self, x: Float[Tensor, "B T H"], context: Float[Tensor, "B T H"], mask: Bool[Tensor, "B T"]
     ) -> Float[Tensor, "B _"]:
-        """A sentence beside its context in the other, composed and pooled (sections 3.2, 3.3)."""
+        """Compose a sentence with its context in the other and pool it (sections 3.2, 3.3)."""
         x = self.projection(torch.cat([x, context, x - context, x * context], -1))
         x = self.composition(x, mask)
         return torch.cat([masked_mean(x, mask), masked_max(x, mask)], -1)
 
     def loss(self, scores: Float[Tensor, "B K"], batch: Batch) -> Float[Tensor, ""]:
-        """Cross-entropy, averaged over the batch, and the penalty on the weights."""
+        """Cross-entropy, averaged over the batch, plus the L2 penalty."""
         penalty = sum(matrix.square().sum() for matrix in self._matrices())
         return F.cross_entropy(scores, batch.labels) + self.l2 * penalty
 
@@ -103,5 +103,5 @@ class Esim(nn.Module):
         ]
 
     def decode(self, scores: Float[Tensor, "B K"], batch: Batch) -> list[str]:
-        """Each pair's best label."""
+        """The highest-scoring label of each pair."""
         return [self.labels[number] for number in scores.argmax(-1).tolist()]

@@ -1,4 +1,4 @@
-"""Exact match and F1 as the official evaluate-v1.1.py counts them, after its clean-up of answers.
+"""Exact match and F1 as computed by the official evaluate-v1.1.py, on normalised answers.
 
 Axes: N questions.
 """
@@ -21,7 +21,7 @@ _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
 def normalise(answer: str) -> str:
-    """An answer in lower case, without ASCII punctuation, articles and extra space.
+    """Lower-case an answer and remove ASCII punctuation, articles and extra white space.
 
     >>> normalise("The  rock-and-roll, a U.S. “music”")
     'rockandroll us “music”'
@@ -32,12 +32,12 @@ def normalise(answer: str) -> str:
 
 
 def exact_match(predicted: str, gold: Sequence[str]) -> bool:
-    """Whether a prediction is one of the gold answers, but for what `normalise` takes away."""
+    """Whether a prediction equals one of the gold answers after `normalise`."""
     return normalise(predicted) in map(normalise, gold)
 
 
 def f1(predicted: str, gold: Sequence[str]) -> float:
-    """The F1 of a prediction's bag of words against the nearest gold answer.
+    """The F1 of a prediction's bag of words, the highest over the gold answers.
 
     >>> f1("this is the best span", ["this is a good span", "something else"])
     0.75
@@ -54,7 +54,7 @@ def _bag_f1(predicted: list[str], gold: list[str]) -> float:
 
 
 class AnswerScores(Metric):
-    """The mean of exact match and of F1 over questions; `labels` are not needed."""
+    """Exact match and F1, averaged over questions; `labels` is ignored."""
 
     full_state_update = False
 
@@ -64,7 +64,7 @@ class AnswerScores(Metric):
         self.add_state("sums", torch.zeros(3, dtype=torch.double), dist_reduce_fx="sum")
 
     def update(self, predicted: Sequence[Answer], gold: Sequence[Sequence[str]]) -> None:
-        """Count the answers to some questions."""
+        """Add the scores of a batch of questions."""
         self.sums += self._count(predicted, gold).sum(0).to(self.sums.device)
 
     def by_example(self, predicted: Sequence[Answer], gold: Sequence[Sequence[str]]) -> ByExample:
@@ -84,6 +84,6 @@ class AnswerScores(Metric):
         return torch.tensor(rows, dtype=torch.double).reshape(-1, 3)
 
     def compute(self) -> dict[str, torch.Tensor]:
-        """`exact_match` and `f1`, fractions of 1; 0 without any question."""
+        """`exact_match` and `f1`, fractions of 1; 0 if there are no questions."""
         questions, exact, total = self.sums
         return {"exact_match": exact / questions.clamp(min=1), "f1": total / questions.clamp(min=1)}

@@ -1,8 +1,10 @@
-"""The reader of Clark and Gardner (2018): BiDAF, a residual self-attention, two pointers.
+"""The reader of Clark and Gardner (2018): BiDAF, residual self-attention and two span pointers.
 
-Unlike the original's, the recurrent layers never read padding: an answer does not depend on its
-batch. Axes: B batch, T tokens of the paragraph, Q tokens of the question, H features, N answers, W
-lengths of an answer.
+Unlike in the original, recurrent layers skip padding, so that an answer does not depend on the rest
+of its batch.
+
+Axes: B batch, T tokens of the paragraph, Q tokens of the question, H features, N answers, W lengths
+of an answer.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,13 +30,13 @@ from .data import NONE, Answer, Batch
 
 
 class BiDafPlus(nn.Module):
-    """Bi-attention, self-attention in the paragraph, an answer's first and last token.
+    """Bi-attention -> self-attention over the paragraph -> scores of first and last answer token.
 
-    `target` says which of several answers training aims at: one drawn at random each time, or the
-    most frequent. `max_answer_length` bounds decoding (tokens; null: no bound). A paragraph is one
-    sequence, and memory grows with the square of its length, times the batch; batches hold
-    paragraphs of like length, so that little of it is padding. `max_train_length` bounds it: in
-    training, longer paragraphs are cut off there, and answers beyond do not count.
+    `target` chooses the training target among several gold answers: one drawn at random at each
+    step, or the most frequent. `max_answer_length` is the longest answer that is predicted (tokens;
+    None: any length). Memory grows with the batch times the square of the paragraph's length.
+    `max_train_length` bounds it: in training, paragraphs are truncated to so many tokens, and
+    questions whose answer is cut off are left out of the loss.
     """
 
     def __init__(
@@ -62,7 +64,7 @@ class BiDafPlus(nn.Module):
         self.last_score = dense(self.last.dim, 1, Scores)
 
     def forward(self, batch: Batch) -> Float[Tensor, "B 2 T"]:
-        """Each token's scores as the answer's first and as its last; -inf at padding."""
+        """The scores of each token as first and as last token of the answer; -inf at padding."""
         context = cut(batch.context, self.max_train_length) if self.training else batch.context
         mask = context.mask
         merged = self.attention(
@@ -76,7 +78,7 @@ class BiDafPlus(nn.Module):
         return scores.masked_fill(~mask[:, None], -torch.inf)
 
     def loss(self, scores: Float[Tensor, "B 2 T"], batch: Batch) -> Float[Tensor, ""]:
-        """Cross-entropy of first plus last token, the mean over the batch's questions."""
+        """Cross-entropy of first plus last token, averaged over questions with a target."""
         spans = self._targets(batch.answers)
         spans = spans.masked_fill((spans >= scores.shape[-1]).any(-1, keepdim=True), NONE)
         total = F.cross_entropy(
@@ -93,7 +95,7 @@ class BiDafPlus(nn.Module):
 
     @torch.no_grad()
     def decode(self, scores: Float[Tensor, "B 2 T"], batch: Batch) -> list[Answer]:
-        """The best answers, cut out of the texts as they stand."""
+        """The best-scoring answers, as substrings of the original texts."""
         first, last = best_spans(scores, self.max_answer_length).T
         rows = torch.arange(len(first), device=first.device)
         starts = batch.offsets[rows, first, 0].tolist()
@@ -105,7 +107,7 @@ class BiDafPlus(nn.Module):
 
 
 class TriLinear(nn.Module):
-    """How alike each x and each y are: w . [x; y; x * y] + b (Seo et al. 2017, equation 1)."""
+    """The similarity of each x and y: w . [x; y; x * y] + b (Seo et al. 2017, equation 1)."""
 
     def __init__(self, size: int) -> None:
         super().__init__()
@@ -120,11 +122,11 @@ class TriLinear(nn.Module):
 
 
 class BiAttention(nn.Module):
-    """Each token of the paragraph, its mean of the question, and the paragraph's mean.
+    """Bi-attention of Clark and Gardner (2018), after Seo et al. (2017, section 2).
 
-    [x; q; x * q; x * c] for a token x: q is the mean of the question as x weighs it; c that of the
-    paragraph, whose tokens weigh by their best match in the question (Clark and Gardner 2018; Seo
-    et al. 2017, section 2).
+    Returns [x; q; x * q; x * c] for each paragraph token x, where q is the attention of x over the
+    question, and c is the attention over the paragraph by the best match of each token in the
+    question. `dim` is the size of the result.
     """
 
     def __init__(self, size: int) -> None:
@@ -147,10 +149,10 @@ class BiAttention(nn.Module):
 
 
 class SelfAttention(nn.Module):
-    """The paragraph's attention to itself, added to the input (Clark and Gardner 2018).
+    """Self-attention over the paragraph (Clark and Gardner 2018); the caller adds the input.
 
-    A token looks at the others, never at itself, or at nothing: that has a learned score beside
-    theirs.
+    A token attends to the other tokens, but not to itself. It may also attend to nothing, through a
+    learned bias in the softmax.
     """
 
     def __init__(self, hidden_size: int, *, dropout: float) -> None:
@@ -173,7 +175,7 @@ class SelfAttention(nn.Module):
     def weights(
         self, r: Float[Tensor, "B T H"], mask: Bool[Tensor, "B T"]
     ) -> Float[Tensor, "B T T"]:
-        """How much each token looks at each other: at most 1 in all, 0 at itself and at padding."""
+        """Attention weights; rows sum to at most 1; 0 at the token itself and at padding."""
         others = mask[:, None] & ~torch.eye(mask.shape[1], dtype=torch.bool, device=mask.device)
         nothing = F.pad(self.nothing.expand(1), (mask.shape[1], 0))
         scores = F.pad(self.similarity(r, r), (0, 1)) + nothing
@@ -181,7 +183,7 @@ class SelfAttention(nn.Module):
 
 
 def dense(input_size: int, output_size: int, kind: type[nn.Linear] = nn.Linear) -> nn.Linear:
-    """A linear layer that starts as Glorot and Bengio (2010) have it, its bias from 0."""
+    """A linear layer with the uniform initialisation of Glorot and Bengio (2010) and zero bias."""
     layer = kind(input_size, output_size)
     nn.init.xavier_uniform_(layer.weight)
     nn.init.zeros_(layer.bias)
@@ -189,14 +191,14 @@ def dense(input_size: int, output_size: int, kind: type[nn.Linear] = nn.Linear) 
 
 
 def cut(tokens: Tokens, length: int | None) -> Tokens:
-    """The first `length` tokens of each sequence of a batch; null: all."""
+    """The first `length` tokens of each sequence of a batch; all of them if None."""
     if length is None or length >= tokens.mask.shape[1]:
         return tokens
     return tokens.cut(slice(None), length)
 
 
 def best_spans(scores: Float[Tensor, "B 2 T"], max_length: int | None = None) -> Int[Tensor, "B 2"]:
-    """First and last token with the best sum of scores; last >= first, at most `max_length` long.
+    """First and last token (inclusive) of the best-scoring span of at most `max_length` tokens.
 
     >>> best_spans(torch.tensor([[[0.0, 5.0, 1.0], [4.0, 0.0, 3.0]]]), 2)
     tensor([[1, 2]])

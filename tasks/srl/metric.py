@@ -1,4 +1,4 @@
-"""The score of srl-eval.pl (CoNLL-2005): whole arguments, one proposition for each predicate.
+"""The score of srl-eval.pl (CoNLL-2005) over whole arguments; a proposition is one predicate's.
 
 Axes: N propositions, K roles.
 """
@@ -18,10 +18,10 @@ Argument = tuple[str, frozenset[tuple[int, int]]]
 
 
 def arguments(tags: Tags) -> set[Argument]:
-    """The arguments of BIO tags: a role and its phrases, first and last token each.
+    """The arguments in BIO tags: a role and its phrases, each as (first, last) token.
 
-    A C-X is one more phrase of the X that began last; without any X before it, it is an X itself.
-    R-X is its own role.
+    C-X continues the latest X as one more phrase; without an X before it, it is an X. R-X is a role
+    of its own.
 
     >>> roles = {("A1", frozenset({(0, 0), (2, 2)})), ("V", frozenset({(1, 1)}))}
     >>> arguments(["B-A1", "B-V", "B-C-A1"]) == roles
@@ -42,8 +42,8 @@ def arguments(tags: Tags) -> set[Argument]:
 class ArgumentF1(Metric):
     """Precision, recall and F1 over all arguments but the predicates (V), and for each role.
 
-    `labels` are the tags that may occur; a role that none of them names counts in the totals only.
-    A sentence whose gold tags have no V is no proposition: it does not count.
+    `labels` are the possible tags; a role that is not among them counts in the totals only.
+    Sentences whose gold tags have no V are not propositions and are ignored.
     """
 
     full_state_update = False
@@ -51,17 +51,17 @@ class ArgumentF1(Metric):
     def __init__(self, labels: Iterable[str]) -> None:
         super().__init__()
         self.roles = sorted({label.partition("-")[2].removeprefix("C-") for label in labels} - {""})
-        self.counts: torch.Tensor  # roles, last the unknown ones, x (right, predicted, gold)
+        self.counts: torch.Tensor  # (roles, then unknown roles) x (correct, predicted, gold)
         self.add_state(
             "counts", torch.zeros(len(self.roles) + 1, 3, dtype=torch.long), dist_reduce_fx="sum"
         )
 
     def update(self, predicted: Sequence[Tags], gold: Sequence[Tags]) -> None:
-        """Count the arguments of some propositions."""
+        """Add the counts of a batch of propositions."""
         self.counts += self._count(predicted, gold).sum(0).to(self.counts.device)
 
     def by_example(self, predicted: Sequence[Tags], gold: Sequence[Tags]) -> ByExample:
-        """The counts of each proposition, for `precision`, `recall` and `f1` over all but V."""
+        """The counts of each proposition, for `precision`, `recall`, `f1` over all roles but V."""
         return chunks_by_example(self._count(predicted, gold)[:, self._scored].sum(1))
 
     @property
@@ -81,7 +81,7 @@ class ArgumentF1(Metric):
         return counts
 
     def compute(self) -> dict[str, torch.Tensor]:
-        """`precision`, `recall`, `f1`, and the three as `ARG0/f1` for each role that occurs."""
+        """`precision`, `recall`, `f1` over all roles but V, and for each role (`ARG0/f1`)."""
         figures = precision_recall_f1("", self.counts[self._scored].sum(0))
         for role, counts in zip(self.roles, self.counts, strict=False):
             if counts.any():

@@ -1,4 +1,4 @@
-"""The semantic role labeller of He et al. (2017): a tag for each word, given one predicate.
+"""The semantic role labeller of He et al. (2017): tags the words of a sentence for one predicate.
 
 Axes: B batch, T tokens, K labels.
 """
@@ -17,10 +17,10 @@ from .data import Batch
 
 
 class PredicateTagger(nn.Module):
-    """Backbone, which also reads whether a word is the predicate's -> linear -> the best BIO tags.
+    """Backbone -> linear -> constrained Viterbi over BIO tags.
 
-    `sum_probabilities` decodes as AllenNLP does, by the sum of the tags' probabilities instead of
-    their logarithms.
+    The backbone's input includes an embedding of whether the word belongs to the predicate. With
+    `sum_probabilities`, Viterbi sums probabilities instead of log-probabilities, as in AllenNLP.
     """
 
     moves: Tensor
@@ -39,7 +39,7 @@ class PredicateTagger(nn.Module):
         self.backbone, self.labels = backbone(num_features=indicator_dim), list(labels)
         self.sum_probabilities = sum_probabilities
         self.indicator = nn.Embedding(2, indicator_dim)
-        # As AllenNLP: vectors of length 1.4, where torch's would be of 10.
+        # As in AllenNLP: vectors have norm 1.4; with torch's default they would have norm 10.
         nn.init.xavier_uniform_(self.indicator.weight)
         self.output = Scores(self.backbone.dim, len(self.labels))
         nn.init.orthogonal_(self.output.weight)
@@ -52,18 +52,18 @@ class PredicateTagger(nn.Module):
         return self.output(self.backbone(batch.tokens, self.indicator(batch.predicate.long())))
 
     def loss(self, scores: Float[Tensor, "B T K"], batch: Batch) -> Float[Tensor, ""]:
-        """The tags' cross entropy, the mean over each sentence's words, then over sentences."""
+        """Cross-entropy of the tags, averaged over the words of a sentence, then over sentences."""
         mask = batch.tokens.mask
-        # One list of words: the kernel for sequences has no deterministic version on GPUs.
+        # Flattened, since the kernel for sequences has no deterministic version on GPUs.
         words, tags = scores.flatten(0, 1), batch.tags.flatten()
         loss = F.cross_entropy(words, tags, reduction="none").view_as(mask)
         return ((loss * mask).sum(1) / mask.sum(1).clamp(min=1)).mean()
 
     def decode(self, scores: Float[Tensor, "B T K"], batch: Batch) -> list[list[str]]:
-        """The best allowed tags of each sentence; all O where no predicate asks for any."""
+        """The best valid tag sequence of each sentence; all O if it has no predicate."""
         scores = scores.softmax(-1) if self.sum_probabilities else scores.log_softmax(-1)
         rows = viterbi(scores, self.moves, self.starts, self.ends, batch.tokens.mask)
         return [
-            [self.labels[label] if asked else "O" for label in row]
-            for row, asked in zip(rows, batch.predicate.any(1).tolist(), strict=True)
+            [self.labels[label] if has_predicate else "O" for label in row]
+            for row, has_predicate in zip(rows, batch.predicate.any(1).tolist(), strict=True)
         ]
