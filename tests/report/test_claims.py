@@ -5,7 +5,7 @@ import pytest
 
 from elmo_bench.report import claims, collect, findings, verdicts
 from elmo_bench.report.claims import CONFIRMED, NOT_RUN, REFUTED, UNDECIDED, verdict
-from elmo_bench.report.significance import Test as Tested
+from elmo_bench.report.significance import Test as Outcome
 from elmo_bench.report.significance import equal_within, two_sided
 from elmo_bench.report.table import Comparison
 
@@ -22,7 +22,7 @@ NONE = {"encoder": "none", "elmo.mix": "none"}
 def comparison(difference, error, region):
     """One of ten runs, in fractions of 1."""
     reach, p = 2.101 * error, two_sided(difference, error, 18.0)
-    test = Tested(
+    test = Outcome(
         *(difference, error, 18.0, p, (difference - reach, difference + reach), 0.1, 5, None),
         *(p, p, None, 100, 100, (5, 5)),
     )
