@@ -26,9 +26,9 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
 RENAMED = {  # settings of earlier versions
-    "elmo.layer_norm": "elmo.norm=batch is what elmo.layer_norm=true was, elmo.norm=none what "
-    "false was",
-    "model": "encoder=files encoder.dir=FOLDER is what model=FOLDER was",
+    "elmo.layer_norm": "elmo.norm=batch replaces elmo.layer_norm=true, and elmo.norm=none "
+    "replaces false",
+    "model": "encoder=files encoder.dir=FOLDER replaces model=FOLDER",
     **{
         f"elmo.{key}": f"encoder.{key}"
         for key in ("dir", "options", "weights", "pretrained", "precision")

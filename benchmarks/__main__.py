@@ -172,7 +172,7 @@ def sentences(text: Path | None, scratch: Path) -> list[list[str]]:
     fitting = (sentence for sentence in read_sentences(path) if 3 <= len(sentence) <= 60)
     chosen = list(islice(fitting, 4096))
     if not chosen:
-        raise SystemExit(f"--text {text}: it has no sentence of 3 to 60 tokens")
+        raise SystemExit(f"--text {text}: it contains no sentence of 3 to 60 tokens")
     return chosen
 
 

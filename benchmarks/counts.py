@@ -42,7 +42,7 @@ def store_copies() -> int:
     with tempfile.TemporaryDirectory() as folder, Operations() as operations:
         store = build_store(encoder, sentences, [0], Path(folder), dtype="float16")
         if store is None:
-            raise OSError(f"{folder} has no room for a store")
+            raise OSError(f"{folder}: not enough space for a store")
         store.close()
     copies = [name for name in operations.names if name.startswith(COPIES)]
     return -(-len(copies) // len([*batches([len(sentence) for sentence in sentences])]))

@@ -45,7 +45,7 @@ def compare(setting: Setting) -> Iterator[Comparison]:
 
     torch.testing.assert_close(likelihood(), likelihood_loop())
     if crf.decode(scores, mask) != decode_loop():
-        raise AssertionError("the CRF decodes other labels than the loop")
+        raise AssertionError("the CRF and the loop decode different labels")
     losses = {"ours": lambda: likelihood().backward(), "loop": lambda: likelihood_loop().backward()}
     yield Comparison("CRF, loss and gradient", losses, tokens, "tokens")
     yield Comparison(

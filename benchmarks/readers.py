@@ -44,7 +44,7 @@ def killed(count: int, rng: random.Random, scratch: Path) -> Iterator[tuple[floa
             if process.exitcode not in (0, -9)
         ]
         if not victims and wrong:
-            raise SystemExit(f"nobody was killed, but {wrong}")
+            raise SystemExit(f"no reader was killed, but {wrong}")
         seconds = seconds or time.perf_counter() - begun
         count -= len(dead)
         yield from ((moment, wrong) for moment in dead)
@@ -76,5 +76,5 @@ def read(folder: Path, seed: float) -> None:
             batch = [sentences[number]]
             vectors = store(batch, (char_ids(batch) > 0).any(-1))
             if vectors is None or not torch.equal(vectors[:, 0], expected[number][layers]):
-                raise ValueError(f"{folder}: other vectors for {sentences[number]}")
+                raise ValueError(f"{folder}: different vectors for {sentences[number]}")
         store.close()

@@ -36,7 +36,7 @@ def _of(setting: Setting, size: str) -> Iterator[Comparison]:
 
     built = build_store(model, sentences, layers, next(folders))
     if built is None:
-        raise OSError(f"{setting.scratch} has no room for the layers of {tokens:,} tokens")
+        raise OSError(f"{setting.scratch}: not enough space for the layers of {tokens:,} tokens")
     shuffled = random.Random(0).sample(sentences, len(sentences))
     shuffled_batches = [
         shuffled[k : k + setting.batch_size] for k in range(0, len(shuffled), setting.batch_size)

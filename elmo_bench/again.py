@@ -28,7 +28,7 @@ def move(cfg: DictConfig) -> None:
     if _is_chosen(cfg) or same(cfg, finished(_folders(cfg))):
         return
     if begun := same(cfg, unfinished(_folders(cfg))):
-        log.info("going on in %s", begun)
+        log.info("continuing in %s", begun)
         _leave(Path(cfg.run_dir))
         logging.shutdown()
         quoted = str(begun.absolute()).replace("'", "\\'")
@@ -40,7 +40,7 @@ def finished_figures(cfg: DictConfig) -> dict[str, float] | None:
     """What a finished run of this identity measured; where it lies is said."""
     if (folder := same(cfg, finished(_folders(cfg)))) is None:
         return None
-    log.info("finished already: %s", folder / "result.json")
+    log.info("already finished: %s", folder / "result.json")
     if not _is_chosen(cfg):
         _leave(Path(cfg.run_dir))
     figures: dict[str, float] = result_of(folder)["metrics"]

@@ -93,8 +93,8 @@ def elmo(cfg: DictConfig) -> Elmo:
     weights = () if built.encoder is None else built.encoder.parameters()
     if any(weight.requires_grad and weight.dtype != torch.float32 for weight in weights):
         raise ValueError(
-            "elmo.finetune=true trains weights in float32, since a small step is lost in 16 bits: "
-            "leave encoder.dtype=float32 and give trainer.precision=bf16-mixed"
+            "elmo.finetune=true needs float32 weights, since small updates are lost in 16 "
+            "bits: set encoder.dtype=float32 and trainer.precision=bf16-mixed"
         )
     return built
 
@@ -104,8 +104,7 @@ def finetuning(cfg: DictConfig) -> FineTuning:
     for key, default in (("lr_decay", 1.0), ("unfreeze", "all"), ("lora", None)):
         if not cfg.elmo.finetune and cfg.elmo[key] != default:
             raise ValueError(
-                f"elmo.{key}={cfg.elmo[key]} is for an encoder that is trained: give "
-                "elmo.finetune=true too"
+                f"elmo.{key}={cfg.elmo[key]} requires a trained encoder: set elmo.finetune=true too"
             )
     return FineTuning(cfg.elmo.lr, cfg.elmo.lr_decay, cfg.elmo.unfreeze)
 
@@ -123,9 +122,8 @@ def encoder(cfg: DictConfig) -> Any:
     """What gives layers, for a job that has no task."""
     if cfg.elmo.adapt:
         raise ValueError(
-            "elmo.adapt=true is for runs with a task: write an adapted biLM with job=adapt "
-            "out=DIR, then choose it with "
-            "encoder=files encoder.dir=DIR"
+            "elmo.adapt=true requires a run with a task: to adapt a biLM for this job, run "
+            "job=adapt out=DIR first, then use encoder=files encoder.dir=DIR"
         )
     if (built := _encoder(cfg)) is None:
         raise ValueError(
@@ -146,9 +144,9 @@ def _encoder(cfg: DictConfig) -> Encoder | None:
         )
         if not isinstance(built, torch.nn.Module) or not isinstance(built, Encoder):
             raise ValueError(
-                f"encoder={cfg.encoder.name}: {cfg.encoder._target_} gave a "
-                f"{type(built).__name__}, which is no encoder: "
-                "elmo_bench/encoders/contract.py says what one has"
+                f"encoder={cfg.encoder.name}: {cfg.encoder._target_} returned a "
+                f"{type(built).__name__}, which is not an encoder; see "
+                "elmo_bench/encoders/contract.py for what an encoder must have"
             )
     return built
 
@@ -157,7 +155,9 @@ def bilm(cfg: DictConfig) -> BiLm:
     """The encoder, where only a biLM will do."""
     built = encoder(cfg)
     if not isinstance(built, BiLm):
-        raise ValueError(f"encoder={cfg.encoder.name} is no biLM: choose one, such as encoder=mini")
+        raise ValueError(
+            f"encoder={cfg.encoder.name} is not a biLM: choose one, such as encoder=mini"
+        )
     return built
 
 
@@ -165,8 +165,7 @@ def bilm_files(cfg: DictConfig) -> tuple[str, str]:
     """The options.json and the weights of the biLM, downloaded if need be."""
     if not {"options", "weights"} <= cfg.encoder.keys():
         raise ValueError(
-            f"encoder={cfg.encoder.name} has no files of a biLM: choose a biLM, such as "
-            "encoder=mini"
+            f"encoder={cfg.encoder.name} has no biLM files: choose a biLM, such as encoder=mini"
         )
     paths = []
     for key in ("options", "weights"):
@@ -174,7 +173,7 @@ def bilm_files(cfg: DictConfig) -> tuple[str, str]:
         paths.append(value if value is None or isinstance(value, str) else instantiate(value))
         if paths[-1] is None:
             raise ValueError(
-                f"encoder.{key} is empty: give a folder, as job=pretrain out=FOLDER writes it: "
+                f"encoder.{key} is empty: give a folder written by job=pretrain out=FOLDER: "
                 "encoder.dir=FOLDER"
             )
     return str(paths[0]), str(paths[1])
@@ -292,14 +291,14 @@ def device_layers(
     if cfg.elmo.cache == "device" and store.num_bytes > free:
         raise ValueError(
             f"elmo.cache=device: layers {', '.join(map(str, store.layers))} of "
-            f"{store.num_words:,} words take {store.num_bytes / 1e9:.2f} GB, but {free / 1e9:.2f} "
-            f"GB of {device} are free. elmo.cache=auto leaves them in the store's files; "
-            "elmo.cache_dtype=float16 halves them"
+            f"{store.num_words:,} words need {store.num_bytes / 1e9:.2f} GB, but only "
+            f"{free / 1e9:.2f} GB of {device} are free. Use elmo.cache=auto to keep them in "
+            "the store's files, or elmo.cache_dtype=float16 to halve them"
         )
     if cfg.elmo.cache == "auto" and store.num_bytes > DEVICE_SHARE * free:
         return None
     log.info(
-        "the layers lie on %s, %.2f GB of the %.2f GB that were free there",
+        "layers copied to %s: %.2f GB of %.2f GB free",
         device,
         store.num_bytes / 1e9,
         free / 1e9,
@@ -348,11 +347,11 @@ def vectors(cfg: DictConfig, words: Iterable[str]) -> dict[str, np.ndarray]:
     ]
     for path, part in zip(files, parts, strict=True):
         if not part:
-            raise ValueError(f"vocab.vectors={path}: it has a vector for no word of the data")
+            raise ValueError(f"vocab.vectors={path}: it has no vector for any word of the data")
         if lowercase is False and all(map(_is_lower, part)) and not all(map(_is_lower, wanted)):
             log.warning(
-                "vocab.vectors=%s has no capitals, so that words with some find no vector: "
-                "vocab.lowercase=fallback looks these up in lower case",
+                "vocab.vectors=%s is lower-cased, so capitalised words have no vector: "
+                "vocab.lowercase=fallback looks them up in lower case",
                 path,
             )
     return side_by_side(parts, unit=cfg.vocab.get("unit_vectors", False))
@@ -374,7 +373,7 @@ def _kept_vectors(file: str, wanted: Collection[str], folder: Path) -> dict[str,
     kept = folder / f"{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}.npz"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with alone(kept, f"another run reads {file}: waiting for it"):
+        with alone(kept, f"another run is reading {file}: waiting for it"):
             if (vectors := _read_kept(kept)) is None:
                 vectors = read_vectors(path, wanted)
                 with atomic(kept) as part:
@@ -385,7 +384,7 @@ def _kept_vectors(file: str, wanted: Collection[str], folder: Path) -> dict[str,
                     )
             return vectors
     except OSError as error:  # of a folder that is read only, or full
-        log.warning("the vectors of %s are not kept: %s", file, error)
+        log.warning("cannot cache the vectors of %s: %s", file, error)
         return read_vectors(path, wanted)
 
 
@@ -396,14 +395,14 @@ def _read_kept(path: Path) -> dict[str, np.ndarray] | None:
     try:
         with zipfile.ZipFile(path) as file:  # numpy compares no checksum of an array cut short
             if damaged := file.testzip():
-                raise ValueError(f"{damaged} holds other bytes than were written")
+                raise ValueError(f"the checksum of {damaged} does not match")
         with np.load(path) as arrays:
             words, numbers = arrays["words"], arrays["vectors"]
             if numbers.dtype != np.float32 or not np.isfinite(numbers).all():
                 raise ValueError("vectors that are not finite numbers")
             vectors = dict(zip(words.tolist(), numbers, strict=True))
     except Exception as error:  # whatever these two meet in a damaged file
-        log.warning("%s is damaged (%s): the vectors are read again", path, error)
+        log.warning("%s is damaged (%s): reading the vectors again", path, error)
         return None
     with suppress(OSError):
         os.utime(path)
@@ -465,7 +464,9 @@ def trainer(cfg: DictConfig, callbacks: list[Callback]) -> pl.Trainer:
         try:
             loggers.append(instantiate(logger))
         except ImportError as error:
-            raise ValueError(f"logger={name} needs a package that is not here: {error}") from error
+            raise ValueError(
+                f"logger={name} requires a package that is not installed: {error}"
+            ) from error
     settings: dict[str, Any] = {
         "default_root_dir": cfg.run_dir,
         "enable_model_summary": False,
@@ -484,7 +485,9 @@ def trainer(cfg: DictConfig, callbacks: list[Callback]) -> pl.Trainer:
         asked = (
             f"trainer.accelerator={cfg.trainer.accelerator} trainer.devices={cfg.trainer.devices}"
         )
-        raise ValueError(f"{asked}: {error}; trainer=auto takes what there is") from error
+        raise ValueError(
+            f"{asked}: {error}; use trainer=auto to use the available devices"
+        ) from error
     built.strategy.checkpoint_io = AtomicCheckpoints()
     check_slurm(built)
     if not SLURMEnvironment.detect():  # which gives each of its tasks cores of its own
@@ -503,8 +506,8 @@ def check_cores(cfg: DictConfig, key: str, processes: int) -> None:
     """
     if processes > cores() and not cfg.oversubscribe:
         raise ValueError(
-            f"{key}={processes}, but there are {cores()} cores for these processes; "
-            "oversubscribe=true starts them all the same"
+            f"{key}={processes}, but only {cores()} cores are available for these "
+            "processes; oversubscribe=true starts them anyway"
         )
 
 
@@ -518,9 +521,9 @@ def check_slurm(trainer: pl.Trainer) -> None:
     tasks, devices, nodes = int(os.environ["SLURM_NTASKS"]), trainer.num_devices, trainer.num_nodes
     if tasks != devices * nodes:
         raise ValueError(
-            f"this is a job of SLURM with {tasks} tasks, but trainer.devices={devices} on "
-            f"trainer.num_nodes={nodes} is "
-            f"{devices * nodes} processes: give srun --ntasks-per-node and --nodes these two values"
+            f"this SLURM job has {tasks} tasks, but trainer.devices={devices} with "
+            f"trainer.num_nodes={nodes} needs {devices * nodes} processes: set srun "
+            "--ntasks-per-node and --nodes to these two values"
         )
 
 

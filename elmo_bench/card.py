@@ -83,11 +83,12 @@ def folder(configs: Sequence[DictConfig]) -> Path:
     names = dict.fromkeys(str(config.encoder.name) for config in configs)
     path = Path(configs[0].out or Path(configs[0].outputs_dir, "card", "+".join(names)))
     if path.exists() and not path.is_dir():
-        raise ValueError(f"out={path} is no folder")
+        raise ValueError(f"out={path} is not a folder")
     present = {each.name for each in path.iterdir()} if path.is_dir() else set()
     if others := present - {*OWN} if ABOUT in present else present:
         raise ValueError(
-            f"out={path} holds {min(others)}, which job=card has not written: choose another folder"
+            f"out={path} contains {min(others)}, which job=card did not write: choose "
+            "another folder"
         )
     return path.absolute()
 
@@ -138,10 +139,10 @@ def write(
     """Write the folder anew, with what `report` makes of the runs; nothing where none finished."""
     outcomes = [outcome for outcome in outcomes if outcome.same_as is None]
     if not any(outcome.folder for outcome in outcomes):
-        log.warning("no run has finished: %s is not written", folder)
+        log.warning("no run has finished; %s is not written", folder)
         return
     folder.parent.mkdir(parents=True, exist_ok=True)
-    waiting = f"another process writes {folder}: waiting for it"
+    waiting = f"another process is writing {folder}: waiting for it"
     with alone(folder.with_name(f".{folder.name}"), waiting), scratch_path(folder) as part:
         _write(part, [*outcomes], encoders, report)
         folder.mkdir(exist_ok=True)
@@ -149,7 +150,7 @@ def write(
             path = folder / name
             shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
             (part / name).rename(path)
-    log.info("a folder to share: %s", folder)
+    log.info("written, ready to share: %s", folder)
 
 
 def _write(

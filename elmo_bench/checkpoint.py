@@ -119,9 +119,9 @@ def restore(cfg: DictConfig) -> tuple[DictConfig, TaskModule, Vocab]:
             module = build.module(config, build.model(config, vocab, {}, elmo), vocab)
     if module.encoder_is_elsewhere and not _is_same(elmo.encoder, content["encoder"]):
         raise ValueError(
-            f"checkpoint={path} was trained with another encoder than "
-            f"encoder={config.encoder.name} is now: its files, or how it "
-            "reads, have changed"
+            f"checkpoint={path} was trained with another version of "
+            f"encoder={config.encoder.name}: its files or the way it reads text have "
+            "changed since"
         )
     module.content = {KEY: content}
     module.on_load_checkpoint({"state_dict": weights})
@@ -130,8 +130,8 @@ def restore(cfg: DictConfig) -> tuple[DictConfig, TaskModule, Vocab]:
         module.load_state_dict(weights)
     except RuntimeError as error:
         raise ValueError(
-            f"checkpoint={path} does not fit the model that it and the command line describe: "
-            f"{error}"
+            f"checkpoint={path} does not fit the model that its settings and the command "
+            f"line describe: {error}"
         ) from error
     return config, module, vocab
 
@@ -157,7 +157,7 @@ def _no_larger_than(weights: Mapping[str, Tensor]) -> Iterator[None]:
         tensors -= 1
         numbers -= 0 if parameter is None else parameter.numel()
         if min(numbers, tensors) < 0:
-            raise ValueError("a model far larger than the weights beside its settings")
+            raise ValueError("its settings describe a model far larger than its weights")
 
     hook = register_module_parameter_registration_hook(count)
     try:
@@ -175,7 +175,8 @@ def _check_sizes(node: Any, weights: Mapping[str, Tensor], path: Path) -> None:
             _check_sizes(value, weights, path)
     elif type(node) is int and node > max(MAX_SIZE, _longest_axis(weights)):
         raise ValueError(
-            f"checkpoint={path}: its config holds {node}, but its weights have no such size"
+            f"checkpoint={path}: its config contains {node}, but no tensor of its weights "
+            "has this size"
         )
 
 
@@ -187,16 +188,16 @@ def _vocab(state: Any, weights: Mapping[str, Tensor], path: Path) -> Vocab:
     """The vocabulary; ValueError for a state that is none, or is larger than the weights allow."""
     where = f"checkpoint={path}: its {KEY}.vocab"
     if not isinstance(state, dict) or state.keys() != {"words", "labels", "lowercase"}:
-        raise ValueError(f"{where} is not words, labels and lowercase")
+        raise ValueError(f"{where} must contain words, labels and lowercase")
     for key in ("words", "labels"):
         texts = state[key]
         if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-            raise ValueError(f"{where}.{key} is no list of texts")
+            raise ValueError(f"{where}.{key} must be a list of strings")
     if state["lowercase"] not in (True, False, FALLBACK):
-        raise ValueError(f"{where}.lowercase may be true, false or {FALLBACK}")
+        raise ValueError(f"{where}.lowercase must be true, false or {FALLBACK}")
     axis = _longest_axis(weights)
     if len(state["words"]) > axis or len(state["labels"]) > min(axis, LABELS):
-        raise ValueError(f"{where} has more words or labels than its weights have rows")
+        raise ValueError(f"{where} has more words or labels than the weights have rows")
     return Vocab(**state)
 
 
@@ -211,8 +212,8 @@ def _add_statistics(weights: dict[str, Any], module: TaskModule, path: Path) -> 
     }
     if missing.keys() - weights.keys():
         log.warning(
-            "%s is from before elmo.norm: without running statistics its answers depend on their "
-            "batches",
+            "%s was written before elmo.norm existed: it has no running statistics, so its "
+            "predictions depend on how examples are batched",
             path,
         )
         weights |= missing
@@ -232,10 +233,9 @@ def extend(
     unknown, percent = _unknown(counts, vocab)
     if missing := [file for file in files if not Path(file).is_file()]:
         log.warning(
-            "vocab.vectors=%s is not there: all %d of %d words that training did not see (%.1f %% "
-            "of the text) are unknown "
-            "to the model, also those that have a vector; vocab.vectors=FILE says where the file "
-            "is now",
+            "vocab.vectors=%s does not exist: all %d of %d words not seen in training "
+            "(%.1f %% of the text) are unknown to the model, even if they have a vector; "
+            "set vocab.vectors=FILE to the file's current path",
             *(missing[0], unknown, len(counts), percent),
         )
         return
@@ -249,8 +249,8 @@ def extend(
             module.model.backbone.embed.extend(new)
     still, still_percent = _unknown(counts, vocab)
     log.info(
-        "training did not see %d of %d words, %.1f %% of the text; vocab.vectors has %d of them, "
-        "and %.1f %% stay unknown",
+        "%d of %d words were not seen in training, %.1f %% of the text; vocab.vectors has "
+        "%d of them; %.1f %% of the text stays unknown",
         *(unknown, len(counts), percent, unknown - still, still_percent),
     )
 
@@ -275,11 +275,10 @@ def _load(path: Path) -> dict[str, Any]:
         or "state_dict" not in checkpoint
     ):
         raise ValueError(
-            f"checkpoint={path}: not a checkpoint of elmo-bench, such as the best.ckpt of a "
-            "job=train"
+            f"checkpoint={path}: not a checkpoint of elmo-bench, such as a best.ckpt of job=train"
         )
     if not isinstance(content["config"], dict):
-        raise ValueError(f"checkpoint={path}: its {KEY}.config holds no settings")
+        raise ValueError(f"checkpoint={path}: its {KEY}.config contains no settings")
     return checkpoint
 
 
@@ -294,13 +293,16 @@ def trained(content: Mapping[str, Any], path: Path) -> dict[str, Any]:
     config = run.get("config") if isinstance(run, dict) else None
     parts = ("task", "trainer", "data")
     if not isinstance(config, dict) or not all(isinstance(config.get(p), dict) for p in parts):
-        raise ValueError(f"checkpoint={path}: its run has no config with {', '.join(parts)}")
+        raise ValueError(f"checkpoint={path}: the config of its run lacks {', '.join(parts)}")
     for key, kind in (("parameters", int), ("inputs", str)):
         values = run.get(key, {})
         if not isinstance(values, dict) or not all(type(v) is kind for v in values.values()):
-            raise ValueError(f"checkpoint={path}: its run.{key} is not {kind.__name__} by name")
+            raise ValueError(
+                f"checkpoint={path}: its run.{key} must be a mapping from strings to "
+                f"{kind.__name__}"
+            )
     if type(config.get("seed")) is not int:
-        raise ValueError(f"checkpoint={path}: its run.config.seed is no integer")
+        raise ValueError(f"checkpoint={path}: its run.config.seed is not an integer")
     checked: dict[str, Any] = run
     return checked
 
@@ -365,14 +367,15 @@ def _override(config: DictConfig, cfg: DictConfig, stored: dict[str, Any], path:
     for key in inputs.overridden(cfg):
         if key == "task" and cfg.task.name != config.task.name:
             raise ValueError(
-                f"task={cfg.task.name}, but checkpoint={path} is of task={config.task.name}"
+                f"task={cfg.task.name}, but checkpoint={path} was trained on "
+                f"task={config.task.name}"
             )
         if key in ("embed", "rnn") or (
             key == "encoder" and cfg.encoder.name != config.encoder.name
         ):
             raise ValueError(
-                f"{key}=... is for the checkpoint to say: leave it out (single settings, "
-                f"{key}.KEY=VALUE, may stay)"
+                f"{key}=... is set by the checkpoint: remove it (single settings, "
+                f"{key}.KEY=VALUE, are allowed)"
             )
         if key == "vocab.vectors" and not stored["vocab"].get("vectors"):
             raise ValueError(
@@ -406,7 +409,7 @@ def _resolved(
     for name in reference[1].split("."):
         value = value.get(name, own) if isinstance(value, dict) else own
     if depth == 5 or isinstance(value, dict):
-        raise ValueError(f"checkpoint={path}: its config refers to what is not there: {node[:200]}")
+        raise ValueError(f"checkpoint={path}: its config refers to a missing key: {node[:200]}")
     return _resolved(value, own, cfg, path, depth + 1)
 
 
@@ -415,11 +418,13 @@ def _check_targets(node: Any, path: Path) -> None:
     if isinstance(node, dict):
         for key in node:
             if key.startswith("_") and key not in ("_target_", "_partial_"):
-                raise ValueError(f"checkpoint={path}: its config has a key {key[:100]}")
+                raise ValueError(
+                    f"checkpoint={path}: its config contains an invalid key: {key[:100]}"
+                )
         if "_target_" in node and not _is_ours(str(node["_target_"])):
             raise ValueError(
-                f"checkpoint={path}: its config names {node['_target_']!r}, which is no class of "
-                f"{'* or '.join(OURS)}*"
+                f"checkpoint={path}: its config names {node['_target_']!r}, which is not a "
+                f"class of {'* or '.join(OURS)}*"
             )
     for value in (
         node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
@@ -450,8 +455,8 @@ def _encoder(cfg: DictConfig, settings: dict[str, Any], path: Path) -> dict[str,
         name = "files"
     if name not in known:
         raise ValueError(
-            f"checkpoint={path} reads encoder={name}, but conf/encoder has "
-            f"{', '.join(sorted(known))}; give encoder=NAME, if it is one of yours, and "
+            f"checkpoint={path} was trained with encoder={name}, but conf/encoder has only "
+            f"{', '.join(sorted(known))}; for an encoder of your own, give encoder=NAME and "
             "--config-dir"
         )
     option = known[name]
@@ -465,8 +470,8 @@ def _encoder(cfg: DictConfig, settings: dict[str, Any], path: Path) -> dict[str,
             )
         if isinstance(value, str) and ADDRESS.match(value):
             raise ValueError(
-                f"checkpoint={path}: its config sets encoder.{key}={value}, but it may only name a "
-                "path of this machine"
+                f"checkpoint={path}: its config sets encoder.{key}={value}, but it may only "
+                "be a local path"
             )
     _check_model(cfg, option, settings, path)
     return option
@@ -484,7 +489,7 @@ def _check_model(
     given = {*inputs.overridden(cfg)}
     if not {"encoder.model", "encoder.revision"} <= given:
         raise ValueError(
-            f"checkpoint={path} reads encoder.model={own[0]}, which is no folder here: if you "
-            f"trust it, say encoder={settings['name']} encoder.model={own[0]} "
-            f"encoder.revision={own[1]}"
+            f"checkpoint={path} was trained with encoder.model={own[0]}, which is not a "
+            f"local folder: if you trust it, add encoder={settings['name']} "
+            f"encoder.model={own[0]} encoder.revision={own[1]}"
         )

@@ -46,10 +46,12 @@ def load(path: str | Path) -> dict[Any, Any]:
             content = torch.load(file, map_location="cpu", weights_only=True)
         except Exception as error:  # whatever a zip reader and an unpickler meet
             raise ValueError(
-                f"{path}: not a checkpoint, or a damaged one: {_first_line(error)}"
+                f"{path}: not a checkpoint, or damaged: {_first_line(error)}"
             ) from error
     if not isinstance(content, dict):
-        raise ValueError(f"{path}: not a checkpoint: a {type(content).__name__}, but it is a dict")
+        raise ValueError(
+            f"{path}: not a checkpoint: it contains a {type(content).__name__} instead of a dict"
+        )
     copied: dict[Any, Any] = _Copy(path, size).of(content)
     for key in WEIGHTS:
         if key in copied:
@@ -81,19 +83,21 @@ def _check_archive(archive: zipfile.ZipFile, size: int) -> None:
     if any(
         e.compress_type != zipfile.ZIP_STORED or e.file_size != e.compress_size for e in entries
     ):
-        raise ValueError("its entries are packed, but torch stores them as they are")
+        raise ValueError("its entries are compressed, but torch does not compress them")
     if sum(entry.file_size for entry in entries) > size:
         raise ValueError("its entries are larger than the file")
     if len({entry.filename for entry in entries}) < len(entries):
-        raise ValueError("two of its entries have one name")
+        raise ValueError("two of its entries have the same name")
     if damaged := archive.testzip():
-        raise ValueError(f"{damaged} is not what was written: its CRC-32 is another")
+        raise ValueError(f"{damaged} is damaged: its CRC-32 does not match")
     for entry in entries:
         if not entry.filename.endswith("data.pkl"):
             continue
         for opcode, name, _ in pickletools.genops(archive.read(entry)):
             if opcode.name == "GLOBAL" and not NAMES.fullmatch(str(name)):
-                raise ValueError(f"it asks for {str(name)[:100]}, but it may hold only plain data")
+                raise ValueError(
+                    f"it refers to {str(name)[:100]}, but it may only contain plain data"
+                )
 
 
 class _Copy:
@@ -108,7 +112,7 @@ class _Copy:
     def of(self, node: Any, key: tuple[Any, ...] = ()) -> Any:
         self.nodes -= 1
         if self.nodes < 0 or len(key) > DEPTH:  # lists that hold themselves, or each other often
-            self._refuse(key, "too many dicts and lists inside each other")
+            self._refuse(key, "dicts and lists are nested too deep")
         kind = type(node)
         if kind in (str, float, bool, torch.dtype) or node is None:
             return node
@@ -125,7 +129,7 @@ class _Copy:
         if isinstance(node, Tensor):
             return self._tensor(node, key)
         what = "an integer of over 64 bits" if kind is int else f"a {kind.__name__}"
-        self._refuse(key, f"it holds {what}, but it may hold only plain data and tensors")
+        self._refuse(key, f"it contains {what}, but it may only contain plain data and tensors")
 
     def _name(self, name: Any, key: tuple[Any, ...]) -> Any:
         if type(name) is not str and (type(name) is not int or name not in INTEGERS):
@@ -153,14 +157,17 @@ def _check_weights(weights: Any, where: str) -> None:
     A tensor of nothing but 0 and -infinity is a mask, which a model may keep beside its weights.
     """
     if not isinstance(weights, dict):
-        raise ValueError(f"{where}: a {type(weights).__name__}, but it is weights by name")
+        raise ValueError(
+            f"{where}: a {type(weights).__name__}, but it must be a mapping from names to tensors"
+        )
     for name, tensor in weights.items():
         if not isinstance(name, str) or not isinstance(tensor, Tensor):
             raise ValueError(
-                f"{where}.{str(name)[:100]}: a {type(tensor).__name__}, but it is a tensor by name"
+                f"{where}.{str(name)[:100]}: a {type(tensor).__name__}, but it must be a "
+                "tensor with a string as its name"
             )
         if not torch.isfinite(tensor).all() and not _is_mask(tensor):
-            raise ValueError(f"{where}.{name[:100]}: it holds NaN or infinity")
+            raise ValueError(f"{where}.{name[:100]}: it contains NaN or infinity")
 
 
 def _is_mask(tensor: Tensor) -> bool:

@@ -34,17 +34,17 @@ def one_of(key: str, value: object, choices: Collection[object]) -> None:
 
     >>> one_of("elmo.norm", "layer", ["none", "batch", "word"])
     Traceback (most recent call last):
-    ValueError: elmo.norm=layer, but it may be none, batch or word
+    ValueError: elmo.norm=layer, but it must be none, batch or word
     """
     if value not in choices:
-        raise ValueError(f"{key}={value}, but it may be {_or(map(str, choices))}")
+        raise ValueError(f"{key}={value}, but it must be {_or(map(str, choices))}")
 
 
 def may_be(hint: Any) -> str:
     """What a value of this type may be, in words.
 
     >>> may_be(Dropout | None), may_be(Literal["auto", True]), may_be(list[Count])
-    ('a number from 0 to less than 1 or null', 'auto or true', 'a list of whole numbers, 1 or more')
+    ('a number from 0 to less than 1 or null', 'auto or true', 'a list of integers, 1 or more')
     """
     return _or(_alternatives(hint))
 
@@ -69,11 +69,11 @@ def _alternatives(hint: Any) -> list[str]:
 
 
 NAMES: dict[Any, str] = {
-    int: "a whole number",
+    int: "an integer",
     float: "a number",
     Number: "a number",
     bool: "true or false",
-    str: "a text",
+    str: "a string",
     Path: "a path",
     type(None): "null",
     None: "null",
@@ -99,15 +99,15 @@ def _range(kind: str, bounds: Collection[Any]) -> str:
     if Ge in values and high:
         return f"{kind} from {values[Ge]} to {high.removeprefix('at most ')}"
     if Gt in values and high:
-        return f"{kind} more than {values[Gt]} and {high}"
+        return f"{kind} greater than {values[Gt]} and {high}"
     if Ge in values:
         return f"{kind}, {values[Ge]} or more"
-    return f"{kind} more than {values[Gt]}" if Gt in values else kind
+    return f"{kind} greater than {values[Gt]}" if Gt in values else kind
 
 
 def _plural(words: str) -> str:
-    for one in ("a whole number", "a number", "a text", "a file", "a folder"):
-        words = words.replace(one, f"{one.removeprefix('a ')}s")
+    for one in ("an integer", "a number", "a string", "a file", "a folder"):
+        words = words.replace(one, f"{one.partition(' ')[2]}s")
     return words
 
 

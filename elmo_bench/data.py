@@ -280,7 +280,7 @@ def _check(
     split: str, examples: Sequence[Example], path: Path, labels: set[str], owner: str
 ) -> None:
     if not examples:
-        raise ValueError(f"{path}: no examples in the {split} file")
+        raise ValueError(f"{path}: the {split} file has no examples")
     for example in examples:
         if unknown := set(example.labels) - labels:
             # The types say it, unless only a tag is new.

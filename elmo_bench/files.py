@@ -161,7 +161,7 @@ def sole(path: str | Path, what: str, *, marks: bool = False) -> Iterator[None]:
         except (OSError, ValueError):  # it has just taken the lock, or just given it back
             holder = "another process"
         raise OSError(
-            f"{what}: {holder} is writing there; wait for its end, or choose another name"
+            f"{what}: {holder} is writing to it; wait until it ends, or choose another name"
         ) from error
     try:
         with atomic(owner) as part:
@@ -213,7 +213,9 @@ def corpus(
             except (FileNotFoundError, ValueError) as error:
                 raise type(error)(f"{error}. {origin}") from error
         else:
-            hint = "A path is taken as it stands, or below data_dir" if is_given else origin
+            hint = (
+                "Paths are relative to the working directory or to data_dir" if is_given else origin
+            )
             names = " or ".join(map(str, dict.fromkeys(tried)))
             raise FileNotFoundError(
                 f"data.files.{split}: no file {names} (data_dir={folder}). {hint}"
@@ -230,7 +232,7 @@ def _download(
     lines: Sequence[int] | None = None,
 ) -> Path:
     """A file made of a download; if it is only a part, the whole stays for the other parts."""
-    log.info("%s is not there: taking it from %s", path, url)
+    log.info("%s does not exist; downloading %s", path, url)
     if member is None and lines is None:
         _retrieve(url, path, sha256)
     else:
@@ -277,21 +279,21 @@ def _retrieve(url: str, path: Path, sha256: str | None) -> None:
 
     checksum = f"sha256:{sha256}" if sha256 else None
     path.parent.mkdir(parents=True, exist_ok=True)
-    with alone(path, f"another run downloads {path.name}: waiting for it"):
+    with alone(path, f"another run is downloading {path.name}: waiting for it"):
         if _is_there(path, sha256):
             return
         try:
             pooch.retrieve(url, checksum, fname=path.name, path=path.parent, progressbar=True)
         except ValueError as error:
-            raise ValueError(f"{url} is not the file it should be: {error}") from error
+            raise ValueError(f"{url}: the download is not the expected file: {error}") from error
         except Exception as error:  # the many ways in which a network fails
             raise FileNotFoundError(
-                f"could not download {url} ({type(error).__name__}: {error}). "
-                f"Fetch it elsewhere and put it at {path}"
+                f"cannot download {url} ({type(error).__name__}: {error}). Download it "
+                f"elsewhere and save it as {path}"
             ) from error
     if sha256 is None:
         came = pooch.file_hash(str(path))
-        log.warning("%s has no published checksum; what came has sha256 %s", path, came)
+        log.warning("%s has no published checksum; the sha256 of the download is %s", path, came)
 
 
 def _is_there(path: Path, sha256: str | None) -> bool:

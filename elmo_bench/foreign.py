@@ -18,7 +18,7 @@ NUMBER = 100_000  # largest setting of a corpus, such as the stories of a genera
 TASK = {  # a module of ours, and parts of file names
     "data": (r"tasks(\.\w+)+", "module of tasks.*"),
     "name": (r"\w[\w-]*", "name of a task"),
-    "suffix": (r"(?!.*\.\.)[.\w-]+", "end of a file's name"),
+    "suffix": (r"(?!.*\.\.)[.\w-]+", "suffix of a file name"),
 }
 
 
@@ -33,11 +33,11 @@ def check_plain(node: Any, source: str, *, without: Callable[[str], str] = str) 
         left -= 1
         where = f"{source}: its config{key[:200]}"
         if left < 0 or depth > DEPTH:
-            raise ValueError(f"{where}: more than {NODES} values, or more than {DEPTH} deep")
+            raise ValueError(f"{where}: more than {NODES} values, or nested more than {DEPTH} deep")
         if isinstance(node, dict):
             for name, value in node.items():
                 if not isinstance(name, str):
-                    raise ValueError(f"{where} has a key that is no text")
+                    raise ValueError(f"{where} has a key that is not a string")
                 check(name, key, depth)
                 check(value, f"{key}.{name}", depth + 1)
         elif isinstance(node, list):
@@ -45,14 +45,14 @@ def check_plain(node: Any, source: str, *, without: Callable[[str], str] = str) 
                 check(value, key, depth + 1)
         elif isinstance(node, str):
             if len(node) > LENGTH:
-                raise ValueError(f"{where} holds a text of {len(node):,} characters")
+                raise ValueError(f"{where} contains a string of {len(node):,} characters")
             if "${" in without(node) or node == "???":
                 raise ValueError(
-                    f"{where} asks for {node[:200]!r}, but it may only refer to its own keys"
+                    f"{where} refers to {node[:200]!r}, but it may only refer to its own keys"
                 )
         elif not isinstance(node, int | float | None):
             raise ValueError(
-                f"{where} holds a {type(node).__name__}, but it may only hold plain settings"
+                f"{where} contains a {type(node).__name__}, but it may only contain plain settings"
             )
 
     check(node, "", 0)
@@ -62,7 +62,7 @@ def check_task(task: Mapping[str, Any], source: str) -> None:
     """Raise ValueError for a task that names a module of others, or a file elsewhere."""
     for key, (form, kind) in TASK.items():
         if not re.fullmatch(form, value := str(task.get(key))):
-            raise ValueError(f"{source}: its config names task.{key}={value}, which is no {kind}")
+            raise ValueError(f"{source}: its config sets task.{key}={value}, which is not a {kind}")
 
 
 def places(file: Any, cfg: DictConfig, source: str) -> list[Path]:
@@ -71,7 +71,7 @@ def places(file: Any, cfg: DictConfig, source: str) -> list[Path]:
     First where it is.
     """
     if not isinstance(file, str) or ADDRESS.match(file):
-        raise ValueError(f"{source} names {file!r}, but a file is a path of this machine")
+        raise ValueError(f"{source} names {file!r}, but a file must be a local path")
     paths = [Path(folder, Path(file).expanduser()) for folder in (".", cfg.data_dir)]
     return sorted(paths, key=lambda path: not path.is_file())
 
@@ -105,10 +105,10 @@ def corpus(cfg: DictConfig, stored: Any, source: str) -> DictConfig:
     name = stored.get("option") if isinstance(stored, dict) else None
     if not isinstance(stored, dict) or not isinstance(name, str):
         raise ValueError(f"{source} does not say which corpus it was trained on: give data=NAME")
-    known, advice = options("data"), "give data=NAME, and the settings that it needs"
+    known, advice = options("data"), "give data=NAME and the settings that it needs"
     if name not in known or "files" not in known[name]:
         raise ValueError(
-            f"{source} was trained on data={name}, which is no option of conf/data: {advice}"
+            f"{source} was trained on data={name}, which is not an option of conf/data: {advice}"
         )
     data = known[name]
     data.pop("defaults", None)
@@ -122,7 +122,7 @@ def corpus(cfg: DictConfig, stored: Any, source: str) -> DictConfig:
             data[key] = value
     files = stored.get("files") or {}
     if not isinstance(files, dict):
-        raise ValueError(f"{source}: its config.data.files is not a path by split")
+        raise ValueError(f"{source}: its config.data.files must map splits to paths")
     for split, file in files.items():
         if split in inputs.SPLITS and data["files"].get(split) != file:
             here = [
@@ -132,7 +132,7 @@ def corpus(cfg: DictConfig, stored: Any, source: str) -> DictConfig:
                 if place.is_file()
             ]
             if not here and split == cfg.get("split"):
-                came = f"data={name} data.files.{split}={file}, which is not here"
+                came = f"data={name} data.files.{split}={file}, which does not exist here"
                 raise ValueError(f"{source} was trained with {came}: {advice}")
             data["files"][split] = str(here[0].absolute()) if here else None
     given: Any = OmegaConf.to_container(cfg.data)

@@ -69,7 +69,7 @@ def _need_the_extra() -> None:
             importlib.import_module(package)
     except ImportError as error:
         raise ValueError(
-            f"a corpus of the hub needs more packages ({error}): pip install -e '.[hub]'"
+            f"a corpus of the hub requires more packages ({error}): pip install -e '.[hub]'"
         ) from error
 
 
@@ -86,9 +86,9 @@ def _parquet(file: str, source: str, revision: str) -> Path:
         return Path(hf_hub_download(source, file, repo_type="dataset", revision=revision))
     except Exception as error:  # the many ways in which a network fails
         raise FileNotFoundError(
-            f"no folder {source}, and no {file} of a dataset of this name, revision {revision}, "
-            f"from the hub ({type(error).__name__}: {error}). "
-            "Fetch it elsewhere and name its folder: data.source=FOLDER"
+            f"no folder {source}, and cannot download {file} of the dataset {source}, "
+            f"revision {revision}, from the hub ({type(error).__name__}: {error}). Download "
+            "it elsewhere and give its folder: data.source=FOLDER"
         ) from error
 
 
@@ -98,7 +98,7 @@ def _converted(parquet: Path, split: str, folder: Path, convert: Convert) -> Pat
     digest = hashlib.sha256(Path(__file__).read_bytes() + parquet.read_bytes()).hexdigest()[:12]
     path = folder / f"{split}-{digest}.json"
     if not path.is_file():
-        log.info("writing %s as %s", parquet, path)
+        log.info("converting %s to %s", parquet, path)
         folder.mkdir(parents=True, exist_ok=True)
         with atomic(path) as part, part.open("w", encoding="utf-8") as file:
             file.writelines(convert(parquet, split))
@@ -117,7 +117,7 @@ def pairs(parquet: Path, split: str) -> Iterator[str]:
     for number, row in enumerate(_rows(parquet, columns)):
         if row["label"] not in LABELS:
             came = f"row {number}: label {row['label']!r}"
-            raise ValueError(f"{parquet}: {came}, but it is one of {sorted(LABELS)}")
+            raise ValueError(f"{parquet}: {came}, but it must be one of {sorted(LABELS)}")
         record = {
             "pairID": f"{split}-{number}",
             "gold_label": LABELS[row["label"]],
@@ -155,8 +155,8 @@ def _question(row: Mapping[str, Any], parquet: Path) -> dict[str, Any]:
     texts, starts = row["answers"]["text"], row["answers"]["answer_start"]
     if texts is None or starts is None or len(texts) != len(starts):
         raise ValueError(
-            f"{parquet}: question {row['id']}: as many texts as answer_starts belong here, but "
-            f"there are {row['answers']}"
+            f"{parquet}: question {row['id']}: answers must have as many texts as "
+            f"answer_starts, but they are {row['answers']}"
         )
     answers = [
         {"text": text, "answer_start": start} for text, start in zip(texts, starts, strict=True)
@@ -177,11 +177,12 @@ def _rows(parquet: Path, columns: "Schema") -> Iterator[dict[str, Any]]:
         chosen = table.select(columns.names).cast(columns)
     except (pa.ArrowException, KeyError) as error:
         raise ValueError(
-            f"{parquet}: it has {_in_words(table.schema)}; but {_in_words(columns)} belong here"
+            f"{parquet}: it has the columns {_in_words(table.schema)}, but must have "
+            f"{_in_words(columns)}"
         ) from error
     for name in columns.names:
         if empty := chosen.column(name).null_count:
-            raise ValueError(f"{parquet}: {name!r} has no value in {empty} rows")
+            raise ValueError(f"{parquet}: {name!r} is empty in {empty} rows")
     for batch in chosen.to_batches(max_chunksize=1000):
         yield from batch.to_pylist()
 

@@ -79,8 +79,8 @@ def corpus(cfg: DictConfig, splits: Sequence[str] = SPLITS) -> dict[str, Path]:
     if not isinstance(files, DictConfig) or "name" not in data:
         settings = [f"{key}={value}" for key, value in data.items() if key != "labels"]
         raise ValueError(
-            "data: a corpus has a name and files (train, dev, test), but this one has "
-            f"{', '.join(settings) or 'nothing'}"
+            "data: a corpus must have a name and files (train, dev, test), but this one "
+            f"has {', '.join(settings) or 'nothing'}"
         )
     unknown = sorted({str(key) for key in files} - {*SPLITS})
     if unknown and "_target_" not in files:
@@ -89,7 +89,7 @@ def corpus(cfg: DictConfig, splits: Sequence[str] = SPLITS) -> dict[str, Path]:
         )
     if wrong := [split for split in SPLITS if not isinstance(files.get(split), str | None)]:
         raise ValueError(
-            f"data.files.{wrong[0]}={files[wrong[0]]}, but it may be the path of one file"
+            f"data.files.{wrong[0]}={files[wrong[0]]}, but it must be the path of one file"
         )
     if "_target_" in files:
         paths = {split: Path(path) for split, path in _made(files).items() if split in splits}
@@ -101,9 +101,9 @@ def corpus(cfg: DictConfig, splits: Sequence[str] = SPLITS) -> dict[str, Path]:
         other = sorted(given & chosen.keys() - {"train"})
         if other and "origin" in data and "data.name" not in keys:
             raise ValueError(
-                f"data.files.{other[0]}={chosen[other[0]]} is not {data.name}'s, and a figure on "
-                f"it would be filed as one on {data.name}: choose data=files, or give the corpus "
-                "a name of its own with data.name=NAME"
+                f"data.files.{other[0]}={chosen[other[0]]} is not a file of {data.name}, so "
+                "its scores would be reported under the wrong corpus: choose data=files, "
+                "or name the corpus with data.name=NAME"
             )
         more = {key: data[key] for key in ("origin", "downloads") if key in data}
         paths = find(chosen, data_dir=cfg.data_dir, given=given, **more)
@@ -115,7 +115,7 @@ def corpus(cfg: DictConfig, splits: Sequence[str] = SPLITS) -> dict[str, Path]:
         )
     if "train" in splits and not data.name:
         raise ValueError(
-            "data.name is empty, but it is what tables call the corpus: data.name=NAME"
+            "data.name is empty, but tables need a name for the corpus: data.name=NAME"
         )
     return paths
 

@@ -86,7 +86,7 @@ class VectorFile:
             before, done, crc = {}, 0, 0
         if changed := [key for key, value in self.purpose.items() if before.get(key) != value]:
             keys = ", ".join(changed)
-            log.info("%s was left by a run with another %s: starting afresh", self.part, keys)
+            log.info("%s was written by a run with a different %s: starting again", self.part, keys)
             return False
         with self.part.open("rb") as part, fresh.open("rb") as new:
             is_sound = (
@@ -96,7 +96,7 @@ class VectorFile:
                 and self._crc_of(part, self._vectors(0, done)) == crc
             )
         if not is_sound:
-            log.warning("%s is damaged: starting afresh", self.part)
+            log.warning("%s is damaged: starting again", self.part)
             return False
         self.done, self._crc = done, crc
         return True
@@ -144,9 +144,9 @@ class VectorFile:
                 raise
             free = shutil.disk_usage(self.part.absolute().parent).free
             raise OSError(
-                f"{self.part} could not be written: {os.strerror(error.errno)} "
-                f"({free / 1e9:,.3f} GB are free there); {self.done:,} sentences are kept, and the "
-                "same command goes on from there"
+                f"cannot write {self.part}: {os.strerror(error.errno)} ({free / 1e9:,.3f} "
+                f"GB free); {self.done:,} sentences are kept, and the same command "
+                "continues after them"
             ) from error
 
     def write(self, number: int, vectors: Tensor) -> None:
@@ -163,8 +163,8 @@ class VectorFile:
         os.fsync(file)
         if not self.part.is_file() or not os.path.samestat(self.part.stat(), os.fstat(file)):
             raise OSError(
-                f"{self.part}: another run has begun the same output, or it was deleted: "
-                "this run stops"
+                f"{self.part}: another run has started to write the same output, or the "
+                "file was deleted: this run stops"
             )
         self._crc = self._crc_of(self._file, self._vectors(self.done, done), self._crc)
         self.done = done
@@ -200,9 +200,9 @@ def _room(output: Path, size: int) -> None:
     free = shutil.disk_usage(output.absolute().parent).free
     if size > free:
         raise OSError(
-            f"output={output}: its vectors take {size / 1e9:,.1f} GB, "
-            f"but {free / 1e9:,.1f} GB are free there "
-            "(layers=top or average takes a third, dtype=float16 half)"
+            f"output={output}: its vectors need {size / 1e9:,.1f} GB, but only "
+            f"{free / 1e9:,.1f} GB are free (layers=top or average needs a third, "
+            "dtype=float16 half)"
         )
 
 
@@ -252,8 +252,7 @@ def lay_out_safetensors(
     content += b" " * (-len(content) % 8)
     if len(content) > HEADER_LIMIT:
         raise ValueError(
-            f"{len(shapes):,} sentences are more than a safetensors file can name: "
-            "take output=FILE.hdf5"
+            f"{len(shapes):,} sentences are too many for a safetensors file: use output=FILE.hdf5"
         )
     with path.open("wb") as file:
         file.write(len(content).to_bytes(8, "little") + content)

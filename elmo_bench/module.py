@@ -65,7 +65,7 @@ class TaskModule(pl.LightningModule):
         self.model: Any = model
         self.optimizer, self.scheduler, self.schedule = optimizer, scheduler, schedule
         if mix_lr is not None and (not isinstance(mix_lr, int | float) or mix_lr < 0):
-            raise ValueError(f"elmo.mix_lr={mix_lr}, but a learning rate is a number, 0 or more")
+            raise ValueError(f"elmo.mix_lr={mix_lr}, but it must be a number, 0 or more")
         self.monitor, self.mix_lr = monitor, mix_lr
         self.finetuning = finetuning or FineTuning()
         self.encoder_groups: list[list[nn.Parameter]] = []  # that train, the top layer's first

@@ -22,18 +22,21 @@ def check_output(
     """
     path = Path(output)
     if not path.absolute().parent.is_dir():
-        raise FileNotFoundError(f"{key}={output}: there is no such folder")
+        raise FileNotFoundError(f"{key}={output}: no such folder")
     if path.is_dir():
-        raise ValueError(f"{key}={output} is a folder: give the name of a file")
+        raise ValueError(f"{key}={output} is a folder: give a file name")
     if not path.exists():
         return
     for name, given in inputs.items():
         if given and Path(given).exists() and path.samefile(given):
-            raise ValueError(f"{key}={output} is {name}={given}: it would be lost; give another")
+            raise ValueError(
+                f"{key}={output} is also {name}={given}, which would be overwritten; give "
+                "another file name"
+            )
     if path.stat().st_size and not is_own(path):
         raise ValueError(
-            f"{key}={output} is there, and this job has not written it: choose another name, or "
-            "remove it first"
+            f"{key}={output} exists and was not written by this job: choose another name, "
+            "or delete it first"
         )
 
 
@@ -52,11 +55,11 @@ def check_bilm_folder(key: str, folder: Path, own: Collection[str]) -> None:
     names, of which this job leaves one before any other file.
     """
     if folder.exists() and not folder.is_dir():
-        raise ValueError(f"{key}={folder} is no folder")
+        raise ValueError(f"{key}={folder} is not a folder")
     is_own = any((folder / name).exists() for name in own)
     theirs = [name for name in (*RUN, *(() if is_own else BILM)) if (folder / name).exists()]
     if theirs:
         raise ValueError(
-            f"{key}={folder} holds {theirs[0]}, which this job has not written: choose another "
-            "folder"
+            f"{key}={folder} contains {theirs[0]}, which this job did not write: choose "
+            "another folder"
         )

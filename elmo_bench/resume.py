@@ -52,7 +52,7 @@ class AtomicCheckpoints(TorchCheckpointIO):
                     raise stopped from None
                 free = shutil.disk_usage(part.parent).free
                 raise OSError(
-                    f"{path} could not be written ({free / 1e9:,.3f} GB are free there): {error}"
+                    f"cannot write {path} ({free / 1e9:,.3f} GB free): {error}"
                 ) from error
 
 
@@ -66,7 +66,7 @@ class Last(Callback):
     def __init__(self, path: Path, *, minutes: int | float) -> None:
         if minutes < 0:
             raise ValueError(
-                f"fit.save_minutes={minutes}, but it may be 0 (after every step) or more"
+                f"fit.save_minutes={minutes}, but it must be 0 (after every step) or more"
             )
         self.path, self.minutes = path, minutes
         self.saving = False
@@ -166,10 +166,10 @@ def naming(path: Path | None, last: Last) -> Iterator[None]:
         if path is None or last.has_begun or _is_of_a_batch(error):
             raise
         try:
-            with checkpoint_file.refusing(path, "this run cannot go on from it"):
+            with checkpoint_file.refusing(path, "this run cannot continue from it"):
                 raise
         except ValueError as refused:
-            raise ValueError(f"{refused}; delete it and the same command begins anew") from error
+            raise ValueError(f"{refused}; delete it, and the same command starts again") from error
 
 
 def _is_of_a_batch(error: Exception) -> bool:
@@ -200,7 +200,9 @@ def _check_like(saved: Any, ours: Any, key: str = KEY) -> None:
     kinds = (bool, int | float, str, list, dict, torch.Tensor)
     kind = next((kind for kind in kinds if isinstance(ours, kind)), object)
     if not isinstance(saved, kind) or (isinstance(saved, bool) and kind == int | float):
-        raise ValueError(f"{key} is a {type(saved).__name__}, but it is a {type(ours).__name__}")
+        raise ValueError(
+            f"{key} is a {type(saved).__name__}, but it must be a {type(ours).__name__}"
+        )
 
 
 def _settle(loops: dict[str, Any], batches: int) -> None:

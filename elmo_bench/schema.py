@@ -212,7 +212,7 @@ JOBS: dict[str, dict[str, Any]] = {  # the settings of one job alone
     "neighbours": {
         "input": File,
         "sentence": Text,
-        "word": Annotated[str | int, "a word of the sentence, or its place from 0"],
+        "word": Annotated[str | int, "a word of the sentence, or its position from 0"],
         "layer": Literal["top"] | Annotated[int, Ge(0), "the number of a layer"],
         "count": Count,
     },
@@ -324,13 +324,15 @@ class Check(Callback):
         _end_if_wrong(config)
         self.is_done = True
         if config.dry_run:
-            said = [*dry_run_lines([config]), "The settings are right; nothing was run."]
+            said = [*dry_run_lines([config]), "All settings are valid; nothing was run."]
             sys.stdout.write("\n".join(said) + "\n")
             sys.exit()
         try:
             Path(config.hydra.run.dir).mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            sys.exit(f"{error.filename}: {error.strerror}; outputs_dir=FOLDER takes another folder")
+            sys.exit(
+                f"{error.filename}: {error.strerror}; choose another folder with outputs_dir=FOLDER"
+            )
 
     def on_job_start(self, config: DictConfig, **_: Any) -> None:
         """Of a sweep under another launcher than ours, whose runs have no start of their own."""
@@ -363,7 +365,7 @@ def _end_if_wrong(config: DictConfig) -> None:
     try:
         wrong = faults(config)
     except Exception as error:
-        wrong = [f"the settings cannot be compared: {type(error).__name__}: {error}"]
+        wrong = [f"the settings cannot be checked: {type(error).__name__}: {error}"]
     if wrong:
         sys.exit("\n".join(wrong))
 
@@ -411,10 +413,10 @@ def _wrong(
         if setting.fault:
             lines.setdefault(key, f"{came}, {setting.fault}")
         elif setting.value == MISSING:
-            lines.setdefault(key, f"{key} is missing: give {key}=VALUE, {may_be(setting.hint)}")
+            lines.setdefault(key, f"{key} is missing: set {key}=VALUE, {may_be(setting.hint)}")
         elif not _fits(setting.value, setting.hint):
             advice = _of_another_kind(key, setting)
-            lines.setdefault(key, f"{came}, but it may be {may_be(setting.hint)}{advice}")
+            lines.setdefault(key, f"{came}, but it must be {may_be(setting.hint)}{advice}")
     return [*lines.values()]
 
 
@@ -422,9 +424,9 @@ def _of_another_kind(key: str, setting: Setting) -> str:
     """What to write where a number stands for a name, or a text for a number."""
     value = setting.value
     if type(value) in (int, float) and _fits(str(value), setting.hint):
-        return f"; a name that is a number has quotes: {key}=\"'{value}'\""
+        return f"; quote a name that is a number: {key}=\"'{value}'\""
     if isinstance(value, str) and value.isdigit() and _fits(int(value), setting.hint):
-        return "; this is a text, of which ${oc.decode:...} makes a number"
+        return "; this is a string; ${oc.decode:...} makes it a number"
     return ""
 
 
@@ -463,7 +465,7 @@ def _unknown_options(cfg: DictConfig) -> Iterator[str]:
         for name in chosen if isinstance(chosen, list) else [chosen]:
             if name is not None and name not in names:
                 options = ", ".join(sorted(names))
-                yield f"{group}={name}, but it may be {options}; ~{group} takes none"
+                yield f"{group}={name}, but it must be {options}; ~{group} removes the group"
 
 
 def _no_folder(cfg: DictConfig) -> Iterator[str]:
@@ -472,7 +474,7 @@ def _no_folder(cfg: DictConfig) -> Iterator[str]:
         path = Path(OmegaConf.select(cfg, key) or ".").expanduser()
         present = next((part for part in (path, *path.parents) if part.exists()), None)
         if present and not present.is_dir():
-            yield f"{key}={path}, but {present} is a file: it may be a folder, or a new one"
+            yield f"{key}={path}, but {present} is a file: give a folder, which may be new"
             return  # the others lie in it
 
 
@@ -481,7 +483,7 @@ def _nothing_to_read(config: Mapping[str, Any]) -> Iterator[str]:
     is_baseline = config["elmo"]["mix"] == "none" or "_target_" not in config["encoder"]
     embed, has_vectors = config["embed"], config["vocab"]["vectors"]
     if is_baseline and not has_vectors and not embed["word_dim"] and "char_dim" not in embed:
-        yield "embed.word_dim=0 and no encoder leave the task nothing to read: give one of them"
+        yield "embed.word_dim=0 without an encoder: the task has no input; set one of them"
 
 
 def _unknown_monitor(task: Mapping[str, Any]) -> Iterator[str]:
@@ -494,7 +496,7 @@ def _unknown_monitor(task: Mapping[str, Any]) -> Iterator[str]:
         except Exception:  # a metric that says nothing before it has counted
             return
     if task["monitor"] not in names and "/" not in task["monitor"]:
-        yield f"task.monitor={task['monitor']}, but it may be {', '.join(names)}"
+        yield f"task.monitor={task['monitor']}, but it must be {', '.join(names)}"
 
 
 def _settings(
@@ -513,9 +515,7 @@ def _settings(
             arguments = _arguments(target)
         except Exception as error:  # whatever importing a module of anybody's may raise
             reason = str(error).partition("\n")[0]
-            yield Setting(
-                f"{prefix}_target_", target, fault=f"but that cannot be imported: {reason}"
-            )
+            yield Setting(f"{prefix}_target_", target, fault=f"but it cannot be imported: {reason}")
     is_open = arguments is None or "**" in arguments
     for name, value in node.items():
         key = f"{prefix}{name}"
@@ -525,7 +525,7 @@ def _settings(
             yield Setting(key, value, dict)
         elif arguments and not is_open and name in own - {*arguments} and value is not None:
             names = ", ".join(arguments)
-            yield Setting(key, value, fault=f"but {target} takes {names}")
+            yield Setting(key, value, fault=f"but the arguments of {target} are {names}")
         elif key in types and not (isinstance(value, dict) and "_target_" in value):
             yield Setting(key, value, types[key])
         elif isinstance(value, dict) and (

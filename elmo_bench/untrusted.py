@@ -64,7 +64,7 @@ def read_json(path: str | Path, kind: type = dict, *, max_bytes: int = JSON_BYTE
     value = parse_json(text, f"{path}")
     if not isinstance(value, kind):
         name = "a JSON object" if kind is dict else "a JSON list"
-        raise ValueError(f"{path}: {text[:50]!r}, but this file holds {name}")
+        raise ValueError(f"{path}: {text[:50]!r}, but this file must contain {name}")
     return value
 
 
@@ -93,13 +93,13 @@ def parse_json(text: str, source: str) -> Any:
 
 def _integer(digits: str) -> int:
     if len(digits) > 20 or int(digits) not in INTEGERS:
-        raise ValueError(f"{_short(digits)}, but an integer fits into 64 bits")
+        raise ValueError(f"{_short(digits)}, but an integer must fit into 64 bits")
     return int(digits)
 
 
 def _real(digits: str) -> float:
     if not math.isfinite(value := float(digits)):
-        raise ValueError(f"{_short(digits)}, but a number is finite")
+        raise ValueError(f"{_short(digits)}, but a number must be finite")
     return value
 
 
@@ -118,7 +118,7 @@ def _check_nesting(value: Any, source: str) -> None:
 
 
 def _refuse_nesting(source: str) -> NoReturn:
-    raise ValueError(f"{source}: more than {NESTING} lists and objects inside each other") from None
+    raise ValueError(f"{source}: lists and objects are nested more than {NESTING} deep") from None
 
 
 @contextmanager
@@ -157,8 +157,9 @@ class _Unpacked(RawIOBase):
         self.count += count
         if self.count > PACKED_FREE + PACKED_RATIO * self.packed.tell():
             raise ValueError(
-                f"{self.packed.name}: {self.packed.tell():,} bytes of this gzip file unpack to "
-                f"{self.count:,}, which is no text: unpack it yourself if you trust it"
+                f"{self.packed.name}: {self.packed.tell():,} bytes of this gzip file expand "
+                f"to {self.count:,}, too many for text: decompress it yourself if you trust "
+                "it"
             )
         return count
 
@@ -175,14 +176,15 @@ def read_arrays(path: str | Path) -> dict[str, np.ndarray]:
                 return _arrays(archive, Path(path).stat().st_size)
         except DAMAGE as error:
             raise ValueError(
-                f"{path}: not arrays of numbers (.npz), or damaged: {error or type(error).__name__}"
+                f"{path}: not an .npz file of numeric arrays, or damaged: "
+                f"{error or type(error).__name__}"
             ) from error
 
 
 def _arrays(archive: zipfile.ZipFile, size: int) -> dict[str, np.ndarray]:
     members = archive.infolist()
     if (unpacked := sum(one.file_size for one in members)) > max(ARRAYS, PACKED_RATIO * size):
-        raise ValueError(f"{size:,} bytes that unpack to {unpacked:,}")
+        raise ValueError(f"{size:,} bytes that expand to {unpacked:,}")
     return {
         one.filename.removesuffix(".npy"): _array(archive.read(one), one.filename)
         for one in members
@@ -198,7 +200,7 @@ def _array(content: bytes, name: str) -> np.ndarray:
     stored, needed = len(content) - file.tell(), math.prod(shape) * dtype.itemsize
     if dtype.kind not in "biuf" or stored != needed:
         raise ValueError(
-            f"{name} is {shape} of {dtype}, {needed:,} bytes of numbers, but there are {stored:,}"
+            f"{name} is {shape} of {dtype}, {needed:,} bytes, but only {stored:,} are stored"
         )
     values = np.frombuffer(content, dtype, offset=file.tell())
     return values.reshape(shape, order="F" if by_column else "C")

@@ -38,7 +38,7 @@ class Cards(Processes):
                 for mix in card.mixes(config, encoders)
             ]
             if self.config.get("dry_run"):
-                log.info("Each further layer of an encoder is a run too.")
+                log.info("Each further layer of the encoder is one more run.")
             returned = super().launch(jobs, initial_job_idx)
             card.write(folder, self.outcomes.values(), encoders, self.report)
         except (ValueError, OSError, ImportError) as error:

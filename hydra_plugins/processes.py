@@ -87,23 +87,24 @@ class Processes(Launcher):
 
         if self.n_jobs < 1:
             raise CompactHydraException(
-                f"hydra.launcher.n_jobs={self.n_jobs}, but it may be 1 or more"
+                f"hydra.launcher.n_jobs={self.n_jobs}, but it must be 1 or more"
             )
         cores = machine.cores()
         if self.n_jobs > cores and not (self.asked or self.config.get("oversubscribe")):
             raise CompactHydraException(
-                f"hydra.launcher.n_jobs={self.n_jobs}, but there are {cores} cores for these "
-                "processes; oversubscribe=true starts them all the same"
+                f"hydra.launcher.n_jobs={self.n_jobs}, but only {cores} cores are available "
+                "for these processes; oversubscribe=true starts them anyway"
             )
         try:
             self.prefix = shlex.split(self.asked)
         except ValueError as error:
             raise CompactHydraException(
-                f"hydra.launcher.prefix={self.asked}: {error}; it is read as a shell reads it"
+                f"hydra.launcher.prefix={self.asked}: {error}; it is parsed as in a shell"
             ) from error
         if self.prefix and shutil.which(self.prefix[0]) is None:
             raise CompactHydraException(
-                f"hydra.launcher.prefix={self.asked}, but there is no command {self.prefix[0]} here"
+                f"hydra.launcher.prefix={self.asked}, but the command {self.prefix[0]} was "
+                "not found"
             )
 
     def launch(
@@ -121,7 +122,7 @@ class Processes(Launcher):
 
         if any(override.startswith("hydra.sweep.subdir=") for override in self.overrides()):
             raise CompactHydraException(
-                "hydra.sweep.subdir: the folders of our runs are their numbers, below "
+                "hydra.sweep.subdir cannot be changed: runs have numbered folders below "
                 "hydra.sweep.dir"
             )
         configure_log(self.config.hydra.hydra_logging, self.config.hydra.verbose)
@@ -136,7 +137,7 @@ class Processes(Launcher):
                 folder.parent.rmdir()
             for line in dry_run_lines(configs):
                 log.info(line)
-            log.info("The settings of these %d runs are right; nothing was run.", len(configs))
+            log.info("All settings of these %d runs are valid; nothing was run.", len(configs))
             sys.exit()
         folders, slots = self._folders(), self._slots()
         if self.fork and not self.parent and initial_job_idx + len(configs) > 1:

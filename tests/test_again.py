@@ -49,7 +49,7 @@ def test_the_same_command_goes_on_in_the_same_folder(tmp_path, tiny):
     assert not (folder / "result.json").exists()
     done = run(*command)
     assert done.returncode == 0, done.stderr
-    assert f"going on in {folder}" in done.stdout
+    assert f"continuing in {folder}" in done.stdout
     assert [*tmp_path.glob("outputs/*/*")] == [folder]
     assert not (folder / "last.ckpt").exists()
     undisturbed = tiny(*settings)
@@ -60,6 +60,6 @@ def test_the_same_command_goes_on_in_the_same_folder(tmp_path, tiny):
     written = (folder / "result.json").stat().st_mtime_ns
     again = run(*command)
     assert again.returncode == 0, again.stderr
-    assert f"finished already: {folder}/result.json" in again.stdout
+    assert f"already finished: {folder}/result.json" in again.stdout
     assert [*tmp_path.glob("outputs/*/*")] == [folder]
     assert (folder / "result.json").stat().st_mtime_ns == written

@@ -170,10 +170,10 @@ def test_raw_text(folder, tmp_path, task):
     ("name", "content", "message"),
     [
         ("in.jsonl", '{"text": "a"}\n{"text": "b', "in.jsonl:2: not JSON, from character 10"),
-        ("in.jsonl", '["a"]\n', "in.jsonl:1: .*but a line is a JSON object"),
-        ("in.jsonl", '{"words": ["a"]}\n', "in.jsonl:1: a record needs 'tokens'"),
+        ("in.jsonl", '["a"]\n', "in.jsonl:1: .*but each line must be a JSON object"),
+        ("in.jsonl", '{"words": ["a"]}\n', "in.jsonl:1: a record must have 'tokens'"),
         ("in.txt", "", "in.txt: the file is empty"),
-        ("in.txt", "\n\n", "in.txt: no examples"),
+        ("in.txt", "\n\n", "in.txt: the test file has no examples"),
         (
             "in.txt",
             "Ann I-PER\nslept O\n\nRain O\n",
@@ -187,7 +187,7 @@ def test_raw_text(folder, tmp_path, task):
         (
             "in.txt",
             "# text = Rain\n1\tRain\train\n\n1\tSnow\tsnow\n",
-            "in.txt has 3 columns between tabs",
+            "in.txt has 3 columns separated by tabs",
         ),
     ],
 )
@@ -263,7 +263,9 @@ def test_honest_settings_of_any_size_and_name(entities, tmp_path):
     assert (config.task.name, config.task.suffix) == ("ner-de", ".pred-en.tsv")
     weights = {"weight": torch.zeros(2)}
     _check_sizes({"model": {"max_pairs": 50_000}}, weights, tmp_path)
-    with pytest.raises(ValueError, match=r"holds 70000, but its weights have no such size"):
+    with pytest.raises(
+        ValueError, match=r"holds 70000, but no tensor of its weights has this size"
+    ):
         _check_sizes({"model": {"max_pairs": 70_000}}, weights, tmp_path)
     labels = [str(number) for number in range(16_000)]
     state = {"words": [], "labels": labels, "lowercase": True}
@@ -287,32 +289,36 @@ def test_honest_settings_of_any_size_and_name(entities, tmp_path):
         (
             "task.data",
             "outputs.theirs",
-            "names task.data=outputs.theirs, which is no module of tasks",
+            "sets task.data=outputs.theirs, which is not a module of tasks",
         ),
-        ("task.suffix", "/../x", "names task.suffix=/../x, which is no end of a file's name"),
-        ("task.suffix", "..x", "names task.suffix=..x, which is no end of a file's name"),
-        ("task.name", "../x", r"names task.name=../x, which is no name of a task"),
-        ("encoder.name", "../evil", "reads encoder=../evil, but conf/encoder has bert_base"),
+        ("task.suffix", "/../x", "sets task.suffix=/../x, which is not a suffix of a file name"),
+        ("task.suffix", "..x", "sets task.suffix=..x, which is not a suffix of a file name"),
+        ("task.name", "../x", r"sets task.name=../x, which is not a name of a task"),
+        (
+            "encoder.name",
+            "../evil",
+            "trained with encoder=../evil, but conf/encoder has only bert_base",
+        ),
         (
             "elmo.dropout",
             {"_target_": "elmo_bench.files.fetch", "url": "u", "folder": "/etc"},
             "names 'elmo_bench.files.fetch'",
         ),
-        ("vocab.smuggle", ("${oc.env:HOME}",), "holds a tuple"),
+        ("vocab.smuggle", ("${oc.env:HOME}",), "contains a tuple"),
         ("vocab.vectors", "${hydra:runtime.cwd}", "may only refer to its own keys"),
         ("vocab.vectors", "${job}", "may only refer to its own keys"),
-        ("task.suffix", "${vocab.nothing}", "refers to what is not there"),
+        ("task.suffix", "${vocab.nothing}", "refers to a missing key"),
         (
             "data.option",
             "../evil",
-            "was trained on data=../evil, which is no option of conf/data: give data=NAME",
+            "was trained on data=../evil, which is not an option of conf/data: give data=NAME",
         ),
         ("data.root", "/etc", "was trained with data=sample data.root=/etc: give data=NAME"),
         ("data.name", "${oc.env:HOME}", "may only refer to its own keys"),
         (
             "data.files.test",
             "nowhere.txt",
-            "data.files.test=nowhere.txt, which is not here: give data=NAME",
+            "data.files.test=nowhere.txt, which does not exist here: give data=NAME",
         ),
         (
             "data",
@@ -320,33 +326,41 @@ def test_honest_settings_of_any_size_and_name(entities, tmp_path):
             "was trained with data=wikigold data.downloads=",
         ),
         ("data.size", 10**9, "was trained with data=sample data.size=1000000000: give data=NAME"),
-        ("data.files.test", "https://host/x", "but a file is a path of this machine"),
-        ("data.files", ["x"], "data.files is not a path by split"),
+        ("data.files.test", "https://host/x", "but a file must be a local path"),
+        ("data.files", ["x"], "data.files must map splits to paths"),
         ("data.option", {"a": 1}, "does not say which corpus it was trained on"),
-        ("encoder.name", ["mini"], "reads encoder="),
-        ("data.option", "paper", "which is no option of conf/data"),
-        ("encoder.weights", "https://host/x", "may only name a path of this machine"),
-        ("encoder.options", "//host/share/x", "may only name a path of this machine"),
+        ("encoder.name", ["mini"], "trained with encoder="),
+        ("data.option", "paper", "which is not an option of conf/data"),
+        ("encoder.weights", "https://host/x", "may only be a local path"),
+        ("encoder.options", "//host/share/x", "may only be a local path"),
         ("encoder.theirs", 1, "sets encoder.theirs, but encoder=mini has only"),
-        ("vocab.vectors", "https://host/x", "but a file is a path of this machine"),
-        ("vocab.vectors", 1, "but a file is a path of this machine"),
-        ("vocab.vectors", "???", r"asks for '\?\?\?'"),
-        ("rnn.hidden_size", 10**9, r"holds 1000000000, but its weights have no such size"),
-        ("rnn.hidden_size", 2_000, r"edited.ckpt: its .*(far larger|it may be)"),
-        ("rnn.num_layers", 10_000, r"edited.ckpt: its .*(far larger|it may be)"),
-        ("rnn.hidden_size", "x", r"edited.ckpt: its settings.* rnn.hidden_size=x, but it may be"),
+        ("vocab.vectors", "https://host/x", "but a file must be a local path"),
+        ("vocab.vectors", 1, "but a file must be a local path"),
+        ("vocab.vectors", "???", r"refers to '\?\?\?'"),
+        (
+            "rnn.hidden_size",
+            10**9,
+            r"contains 1000000000, but no tensor of its weights has this size",
+        ),
+        ("rnn.hidden_size", 2_000, r"edited.ckpt: its .*(far larger|it must be)"),
+        ("rnn.num_layers", 10_000, r"edited.ckpt: its .*(far larger|it must be)"),
+        ("rnn.hidden_size", "x", r"edited.ckpt: its settings.* rnn.hidden_size=x, but it must be"),
         ("rnn.hidden_size", 10**40, r"rnn.hidden_size: it holds an integer of over 64 bits"),
-        ("rnn._args_", [1], "its config has a key _args_"),
+        ("rnn._args_", [1], "its config contains an invalid key: _args_"),
         ("embed._target_", "elmo_bench.nn.tokens", "names 'elmo_bench.nn.tokens'"),
         ("task.metric._target_", "tasks.ner.data.read", "names 'tasks.ner.data.read'"),
         ("task.model._target_", "tasks.nothing.Model", "names 'tasks.nothing.Model'"),
         ("elmo.at", ["x"], r"edited.ckpt: its settings.* elmo.at="),
         ("task.read", "x", r"edited.ckpt: its settings"),
-        ("task.batch_size", "x", r"edited.ckpt: its settings.*batch_size=x, but it may be"),
-        ("encoder.precision", 3, r"edited.ckpt: its settings.* encoder.precision=3, but it may be"),
+        ("task.batch_size", "x", r"edited.ckpt: its settings.*batch_size=x, but it must be"),
+        (
+            "encoder.precision",
+            3,
+            r"edited.ckpt: its settings.* encoder.precision=3, but it must be",
+        ),
         ("elmo.lora", 10**9, r"edited.ckpt: its .*"),
-        ("elmo.at", "${elmo.at}", "refers to what is not there"),
-        ("embed", {1: 2}, "has a key that is no text"),
+        ("elmo.at", "${elmo.at}", "refers to a missing key"),
+        ("embed", {1: 2}, "has a key that is not a string"),
         ("rnn.more", ["x" * 20_000], "a text of 20,000 characters"),
     ],
 )
@@ -358,19 +372,23 @@ def test_a_stranger_s_checkpoint_calls_nothing_but_ours(entities, tmp_path, key,
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
-        ("vocab", {"words": "abc", "labels": [], "lowercase": True}, "words is no list of texts"),
+        (
+            "vocab",
+            {"words": "abc", "labels": [], "lowercase": True},
+            "words must be a list of strings",
+        ),
         (
             "vocab",
             {"words": [], "labels": ["O"] * 17_000, "lowercase": True},
             "more words or labels",
         ),
-        ("vocab", {"words": [], "labels": ["O"], "lowercase": "x"}, "lowercase may be"),
-        ("vocab", ["x"], "is not words, labels and lowercase"),
-        ("config", ["x"], "config holds no settings"),
-        ("encoder", None, "was trained with another encoder"),
-        ("encoder", "82", "was trained with another encoder"),
+        ("vocab", {"words": [], "labels": ["O"], "lowercase": "x"}, "lowercase must be"),
+        ("vocab", ["x"], "must contain words, labels and lowercase"),
+        ("config", ["x"], "config contains no settings"),
+        ("encoder", None, "was trained with another version of encoder"),
+        ("encoder", "82", "was trained with another version of encoder"),
         ("run", {"config": {"task": {"name": "${oc.env:HOME}"}}}, "may only refer to its own keys"),
-        ("run", {"config": {"task": {}}}, "its run has no config with task, trainer, data"),
+        ("run", {"config": {"task": {}}}, "the config of its run lacks task, trainer, data"),
         ("run", {"config": {"task": {}, "trainer": {}, "data": {}}}, "run.config.seed"),
     ],
 )
@@ -387,7 +405,9 @@ def test_weights_are_numbers(entities, tmp_path):
     def edit(content):
         content["state_dict"]["model.output.bias"][1] = float("nan")
 
-    with pytest.raises(ValueError, match=r"state_dict.model.output.bias: it holds NaN or infinity"):
+    with pytest.raises(
+        ValueError, match=r"state_dict.model.output.bias: it contains NaN or infinity"
+    ):
         restore(edited(entities[0], tmp_path, edit))
 
 
@@ -505,10 +525,10 @@ def test_words_that_training_did_not_see_have_their_vectors(folder, tmp_path, ca
     with caplog.at_level(logging.INFO):
         extend(restored, module, vocab, [["Zork", "the", "xyzzy", "xyzzy"]])
     assert (
-        "training did not see 2 of 3 words, 75.0 % of the text; vocab.vectors has 1 of them"
+        "2 of 3 words were not seen in training, 75.0 % of the text; vocab.vectors has 1 of them"
         in caplog.text
     )
-    assert "and 50.0 % stay unknown" in caplog.text
+    assert "50.0 % of the text stays unknown" in caplog.text
     assert (vocab.word_id("Zork"), vocab.num_words, vocab.word_id("xyzzy")) == (
         num_words,
         num_words + 1,
@@ -520,7 +540,7 @@ def test_words_that_training_did_not_see_have_their_vectors(folder, tmp_path, ca
     with caplog.at_level(logging.WARNING):
         extend(restored, module, vocab, [["bar"]])
     assert (
-        "vectors.txt is not there: all 1 of 1 words that training did not see (100.0 % of the text)"
+        "vectors.txt does not exist: all 1 of 1 words not seen in training (100.0 % of the text)"
         in caplog.text
     )
     vectors.write_text("the 1 2\nbar 1 2\n")
@@ -559,7 +579,7 @@ def test_a_corpus_with_other_names_for_its_labels(entities, folder, tmp_path, ca
     with caplog.at_level(logging.INFO):
         found = figures("theirs", f"data.labels={{{ours[0]}:[person,firm],{listed}}}")
     assert found == figures("ours")
-    assert "of 5 gold labels are left out: 1 song" in caplog.text
+    assert "5 gold labels; left out: 1 song" in caplog.text
 
 
 def test_a_predicate_is_no_label_that_a_map_leaves_out(folder, tmp_path, caplog):
@@ -575,7 +595,7 @@ def test_a_predicate_is_no_label_that_a_map_leaves_out(folder, tmp_path, caplog)
     with caplog.at_level(logging.INFO):
         found = evaluate(cfg)
     assert found == {key: figure for key, figure in metrics.items() if key.startswith("test/")}
-    assert "gold labels are left out: none" in caplog.text
+    assert "gold labels; left out: none" in caplog.text
 
 
 def test_a_checkpoint_from_before_a_setting(entities, folder, tmp_path):
@@ -625,7 +645,7 @@ def test_a_checkpoint_from_before_running_statistics(folder, tmp_path, caplog):
 
     with caplog.at_level(logging.WARNING):
         _, module, _ = restore(edited(checkpoint, tmp_path, edit))
-    assert "without running statistics its answers depend on their batches" in caplog.text
+    assert "its predictions depend on how examples are batched" in caplog.text
     assert not module.elmo.mixes["input"].norm.num_batches
 
 
@@ -635,9 +655,7 @@ def test_another_bilm(entities, tmp_path):
     def edit(content):
         content["elmo_bench"]["encoder"] = "0" * 64
 
-    with pytest.raises(
-        ValueError, match=r"was trained with another encoder than encoder=mini is now"
-    ):
+    with pytest.raises(ValueError, match=r"was trained with another version of encoder=mini"):
         evaluate(edited(checkpoint, tmp_path, edit))
 
 
@@ -700,5 +718,7 @@ def test_a_model_of_transformers(folder, tmp_path, bert):
     checkpoint, figures = trained(folder, "ner", "encoder=transformer", f"encoder.model={bert}")
     again = evaluate(composed("job=evaluate", f"checkpoint={checkpoint}", *folder("again")))
     assert again["test/f1"] == figures["test/f1"]
-    with pytest.raises(ValueError, match=r"encoder.model=somebody/evil, which is no folder here"):
+    with pytest.raises(
+        ValueError, match=r"encoder.model=somebody/evil, which is not a local folder"
+    ):
         restore(edited(checkpoint, tmp_path, nested("encoder.model", "somebody/evil")))

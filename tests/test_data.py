@@ -193,5 +193,5 @@ def test_labels_that_training_lacks():
 
 
 def test_a_split_without_examples():
-    with pytest.raises(ValueError, match="test: no examples in the test file"):
+    with pytest.raises(ValueError, match="test: the test file has no examples"):
         data(splits() | {"test": []})

@@ -221,7 +221,7 @@ def test_several_at_once_download_once(server, requests, tmp_path):
 
 
 def test_wrong_checksum_leaves_nothing(server, tmp_path):
-    with pytest.raises(ValueError, match=r"good.bin is not the file it should be"):
+    with pytest.raises(ValueError, match=r"good.bin the download is not the expected file"):
         fetch(f"{server}/good.bin", folder=str(tmp_path), sha256="0" * 64)
     assert not files_in(tmp_path)
 
@@ -229,7 +229,7 @@ def test_wrong_checksum_leaves_nothing(server, tmp_path):
 @pytest.mark.parametrize("name", ["missing.bin", "cut.bin"])
 def test_broken_transfer_says_where_to_put_the_file(server, tmp_path, name):
     with pytest.raises(
-        FileNotFoundError, match=rf"could not download .*{name}.*put it at {tmp_path}/.*/{name}"
+        FileNotFoundError, match=rf"cannot download .*{name}.*save it as {tmp_path}/.*/{name}"
     ):
         fetch(f"{server}/{name}", folder=str(tmp_path))
     assert not files_in(tmp_path)
@@ -269,7 +269,7 @@ def test_a_missing_corpus(tmp_path):
         corpus({"train": "ner/x.train"}, data_dir=tmp_path, origin="Ask the authors.")
     with pytest.raises(
         FileNotFoundError,
-        match=r"no file ner/x.train or .*A path is taken as it stands, or below data_dir$",
+        match=r"no file ner/x.train or .*Paths are relative to the working directory or to data_dir$",
     ):
         corpus(
             {"train": "ner/x.train"}, data_dir=tmp_path, given=["train"], origin="Ask the authors."
@@ -311,7 +311,7 @@ def test_another_file_is_never_downloaded(server, requests, tmp_path):
     [("missing.bin", "HTTPError: 404"), ("cut.bin", "ConnectionError|ChunkedEncodingError")],
 )
 def test_what_a_failed_download_says(server, tmp_path, name, what):
-    message = rf"could not download {server}/{name} \(({what}).*put it at {tmp_path}/ner/x.train. Ask the authors"
+    message = rf"cannot download {server}/{name} \(({what}).*save it as {tmp_path}/ner/x.train. Ask the authors"
     with pytest.raises(FileNotFoundError, match=message):
         x(tmp_path, {"ner/x.train": source(server, name)}, train="ner/x.train")
     assert files_in(tmp_path) == ["there.txt"]
@@ -320,7 +320,7 @@ def test_what_a_failed_download_says(server, tmp_path, name, what):
 @pytest.mark.parametrize("part", [{}, {"member": "trees/train.txt"}])
 def test_a_wrong_checksum_leaves_nothing(server, tmp_path, part):
     with pytest.raises(
-        ValueError, match=r"trees.zip is not the file it should be: .*Ask the authors"
+        ValueError, match=r"trees.zip the download is not the expected file: .*Ask the authors"
     ):
         x(
             tmp_path,

@@ -129,42 +129,42 @@ def test_one_file_may_be_another(tmp_path):
         (
             pairs,
             pairs_table([{"premise": "a", "label": 0}]),
-            r"it has premise \(string\), label \(int64\); but premise .* hypothesis",
+            r"it has the columns premise \(string\), label \(int64\), but must have premise .* hypothesis",
         ),
         (
             pairs,
             pairs_table([{**PAIRS[0], "label": "neutral"}]),
-            r"label \(string\); but .* label \(int64\) belong here",
+            r"label \(string\), but must have .* label \(int64\)",
         ),
         (
             pairs,
             pairs_table([{**PAIRS[0], "label": 3}]),
-            r"row 0: label 3, but it is one of \[-1, 0, 1, 2\]",
+            r"row 0: label 3, but it must be one of \[-1, 0, 1, 2\]",
         ),
         (
             pairs,
             pairs_table([PAIRS[0], {**PAIRS[0], "premise": None}]),
-            r"'premise' has no value in 1 rows",
+            r"'premise' is empty in 1 rows",
         ),
         (
             questions,
             questions_table().drop_columns("answers"),
-            r"question \(string\); but .* answers \(struct<text",
+            r"question \(string\), but must have .* answers \(struct<text",
         ),
         (
             questions,
             questions_table()
             .drop_columns("answers")
             .append_column("answers", pa.array([{"text": ["a"]}] * 4)),
-            r"answers \(struct<text: list<\w+: string>>\); but .*answer_start: list|question a: "
-            r"as many texts",
+            r"answers \(struct<text: list<\w+: string>>\), but .*answer_start: list|question a: "
+            r"answers must have as many texts",
         ),
         (
             questions,
             questions_table()
             .drop_columns("answers")
             .append_column("answers", pa.array([{"text": ["a"], "answer_start": [0, 1]}] * 4)),
-            r"question a: as many texts as answer_starts belong here, but there are",
+            r"question a: answers must have as many texts as answer_starts, but they are",
         ),
     ],
 )
@@ -230,7 +230,7 @@ def test_no_network(tmp_path, monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     with pytest.raises(
         FileNotFoundError,
-        match=r"no folder some/thing, and no plain_text/train.* from the hub .*data.source=FOLDER",
+        match=r"no folder some/thing, and cannot download plain_text/train.* from the hub .*data.source=FOLDER",
     ):
         files("snli_hub", tmp_path, "data.source=some/thing")
 

@@ -80,27 +80,27 @@ def edited(cfg, edit):
         ),
         (
             lambda data: data.pop("name"),
-            "a corpus has a name and files .*, but this one has files=",
+            "a corpus must have a name and files .*, but this one has files=",
         ),
         (
             lambda data: data.pop("files"),
-            "a corpus has a name and files .*, but this one has name=mine$",
+            "a corpus must have a name and files .*, but this one has name=mine$",
         ),
         (
             lambda data: data.update(files="train.txt"),
-            "a corpus has a name and files .*, but this one has name=mine, files=train.txt",
+            "a corpus must have a name and files .*, but this one has name=mine, files=train.txt",
         ),
         (
             lambda data: data.update(files=None),
-            "a corpus has a name and files .*, but this one has name=mine, files=None",
+            "a corpus must have a name and files .*, but this one has name=mine, files=None",
         ),
         (
             lambda data: data.files.update(dev=["a", "b"]),
-            r"data.files.dev=\['a', 'b'\], but it may be the path of one file",
+            r"data.files.dev=\['a', 'b'\], but it must be the path of one file",
         ),
         (
             lambda data: data.update(name=None),
-            "data.name is empty, but it is what tables call the corpus",
+            "data.name is empty, but tables need a name for the corpus",
         ),
     ],
 )
@@ -112,7 +112,7 @@ def test_what_is_no_corpus(paths, edit, message):
 def test_the_generated_corpus_takes_no_files(paths, tmp_path):
     with pytest.raises(
         ValueError,
-        match=r"data.files.train=.*, but data=sample is generated here: choose data=files",
+        match=r"data.files.train=.*, but data=sample is generated: choose data=files",
     ):
         inputs.corpus(composed("data=sample", paths[0], f"cache_dir={tmp_path}"))
 
@@ -121,7 +121,7 @@ def test_other_files_are_not_filed_as_a_known_corpus(paths, overridden):
     keys = [path.partition("=")[0] for path in paths]
     overridden("data", *keys)
     with pytest.raises(
-        ValueError, match=r"data.files.dev=.*dev.txt is not wikigold's.*choose data=files"
+        ValueError, match=r"data.files.dev=.*dev.txt is not a file of wikigold.*choose data=files"
     ):
         inputs.corpus(composed("data=wikigold", *paths))
     overridden("data", "data.name", *keys)
@@ -153,7 +153,7 @@ def test_a_part_of_a_training_set_may_be_given(paths, overridden, tmp_path):
     )
     with pytest.raises(
         FileNotFoundError,
-        match=r"data.files.train: no file mine.txt or .*A path is taken as it stands",
+        match=r"data.files.train: no file mine.txt or .*Paths are relative",
     ):
         inputs.corpus(
             composed("data=wikigold", "data.files.train=mine.txt", f"data_dir={tmp_path}")
@@ -183,7 +183,7 @@ def test_a_run_without_a_test_file(tmp_path, paths, capsys):
     assert "dev, in percent" in capsys.readouterr().out
     with pytest.raises(
         ValueError,
-        match="split=test: none of 1 runs was measured on it; split=dev reads dev's figures",
+        match="split=test: none of 1 runs was evaluated on it; split=dev reports dev",
     ):
         report(composed("job=report", f"runs={tmp_path}"))
     (tmp_path / "test").mkdir()

@@ -69,17 +69,23 @@ def content(folder):
             "job=predict checkpoint={}/run/best.ckpt input={}/text output={}/run/best.ckpt",
             "is checkpoint=",
         ),
-        ("job=predict checkpoint=best.ckpt input=other output={}/text", "not written it"),
+        ("job=predict checkpoint=best.ckpt input=other output={}/text", "not written by this job"),
         ("job=predict checkpoint=best.ckpt input=other output={}/run", "is a folder"),
-        ("job=report runs={}/run output={}/run/result.json", "not written it"),
-        ("job=report runs={}/run output={}/run/metrics.csv", "not written it"),
-        ("job=report runs={}/run output=[{}/new.md,{}/bilm/options.json]", "not written it"),
+        ("job=report runs={}/run output={}/run/result.json", "not written by this job"),
+        ("job=report runs={}/run output={}/run/metrics.csv", "not written by this job"),
+        (
+            "job=report runs={}/run output=[{}/new.md,{}/bilm/options.json]",
+            "not written by this job",
+        ),
         ("job=perplexity input={}/text per_token={}/symlink", "is input="),
-        ("job=perplexity input={}/text per_token={}/run/result.json", "not written it"),
-        ("job=embed encoder=mini input={}/text output={}/bilm/weights.hdf5", "not written it"),
+        ("job=perplexity input={}/text per_token={}/run/result.json", "not written by this job"),
+        (
+            "job=embed encoder=mini input={}/text output={}/bilm/weights.hdf5",
+            "not written by this job",
+        ),
         (
             "job=embed encoder=mini input={}/text output={}/adapted/weights.safetensors",
-            "not written it",
+            "not written by this job",
         ),
         (
             "job=export encoder=files encoder.dir={}/bilm output={}/bilm/weights.hdf5",
@@ -87,18 +93,18 @@ def content(folder):
         ),
         (
             "job=export encoder=files encoder.dir={}/bilm output={}/adapted/weights.safetensors",
-            "not written it",
+            "not written by this job",
         ),
-        ("job=adapt encoder=files encoder.dir={}/adapted out={}/adapted", "is to be adapted"),
+        ("job=adapt encoder=files encoder.dir={}/adapted out={}/adapted", "the biLM to adapt"),
         ("job=adapt encoder=files encoder.dir={}/adapted out={}/bilm", "holds options.json"),
-        ("job=adapt encoder=files encoder.dir={}/adapted out={}/text", "is no folder"),
+        ("job=adapt encoder=files encoder.dir={}/adapted out={}/text", "is not a folder"),
         ("job=pretrain out={}/bilm", "holds options.json"),
         ("job=pretrain pretrain.resume=never out={}/adapted", "holds options.json"),
         ("job=pretrain pretrain.resume=never out={}/run", "holds result.json"),
         (
             "job=train task=ner encoder=none run_dir={}/run data=files data.files.train={}/run/metrics.csv "
             "data.files.dev={}/text data.files.test={}/text",
-            "this run would remove it",
+            "which this run would delete",
         ),
     ],
 )
@@ -125,12 +131,12 @@ def test_the_folder_of_another_job(tiny, tmp_path):
     evaluate(evaluation)
     other = tmp_path / "other"
     shutil.copytree(trained.run_dir, other)
-    with pytest.raises(ValueError, match="holds the run of another job"):
+    with pytest.raises(ValueError, match="contains a run of another job"):
         evaluate(tiny(*measured, f"run_dir={other}"))
     (other / "result.json").unlink()  # it has not ended
-    with pytest.raises(ValueError, match="holds the run of another job"):
+    with pytest.raises(ValueError, match="contains a run of another job"):
         evaluate(tiny(*measured, f"run_dir={other}"))
-    with pytest.raises(ValueError, match="holds the run of another job"):
+    with pytest.raises(ValueError, match="contains a run of another job"):
         train(tiny("encoder=none", f"run_dir={evaluation.run_dir}"))
     evaluate(tiny(*measured, f"run_dir={evaluation.run_dir}"))  # its own
 
@@ -160,7 +166,7 @@ def test_its_own_output_is_written_again(lost):
 
 
 def test_a_folder_for_the_output_must_be_there(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"output=.*/nowhere/x: there is no such folder"):
+    with pytest.raises(FileNotFoundError, match=r"output=.*/nowhere/x: no such folder"):
         check_output("output", tmp_path / "nowhere" / "x", {}, lambda path: True)
 
 
@@ -176,7 +182,7 @@ def test_the_second_of_two_ends_at_once_and_says_who_is_first(tmp_path):
     first = fork.Process(target=hold, args=(tmp_path / "bilm", held, free))
     first.start()
     held.wait()
-    said = rf"out=there: process {first.pid} on {os.uname().nodename} is writing there"
+    said = rf"out=there: process {first.pid} on {os.uname().nodename} is writing to it"
     with pytest.raises(OSError, match=said), sole(tmp_path / "bilm", "out=there"):
         pass
     free.set()

@@ -40,5 +40,7 @@ def test_loading():
     assert torch.equal(vectors[0], vectors[1])
     assert torch.equal(vectors[0], vectors[2])
     assert Elmo(load_encoder("mini"), mix="top", at=["output"]).dim("output") == 128
-    with pytest.raises(FileNotFoundError, match=r"huge: no biLM that ships \(.*mini.*\)"):
+    with pytest.raises(
+        FileNotFoundError, match=r"huge: not a biLM that ships with elmo-bench \(.*mini.*\)"
+    ):
         load_encoder("huge")

@@ -330,7 +330,7 @@ def test_three_ways_to_fail(tmp_path):
         name: "done" if name == "fine" else "failed" for name in kinds
     }
     assert "vocab.vectors=nowhere.txt: no such file" in table["raises"][2]
-    assert "killed by signal 9, as the system does where memory runs out" in table["killed"][2]
+    assert "killed by signal 9, which the system sends when memory runs out" in table["killed"][2]
     assert "the loss is nan at step 1; try a lower task.optimizer.lr" in table["diverges"][2]
     assert [path.parent.name for path in tmp_path.glob("sweep/*/result.json")] == ["3"]
 
@@ -456,7 +456,7 @@ def test_a_model_of_files_of_ones_own_is_evaluated_on_them(tmp_path):
     assert metrics[1]["test/f1"] == metrics[0]["test/f1"]
     (tmp_path / "test.txt").unlink()
     gone = run(*command, f"{folder}/gone")
-    assert "test.txt, which is not here: give data=NAME" in gone.stderr
+    assert "test.txt, which does not exist here: give data=NAME" in gone.stderr
 
 
 def test_a_failure_is_told_where_its_file_cannot_be_written(tmp_path, monkeypatch):

@@ -23,72 +23,75 @@ def composed(*overrides):
 
 WRONG = [
     # What passed in silence.
-    ("fit.patience=-1", "fit.patience=-1, but it may be a whole number, 1 or more"),
-    ("seed=null", "seed=null, but it may be a whole number from 0 to less than 4294967296"),
-    ("seed=1.5", "seed=1.5, but it may be a whole number"),
-    ("elmo.norm=maybe", "elmo.norm=maybe, but it may be none, batch or word"),
-    ("elmo.at=[]", "elmo.at=[], but it may be [input], [output] or [input,output]"),
-    ("vocab.min_count=-5", "vocab.min_count=-5, but it may be a whole number, 1 or more"),
-    ("embed.word_dim=0 encoder=none embed=words", "embed.word_dim=0 and no encoder"),
-    ("pretrain.lr=-1 job=pretrain", "pretrain.lr=-1, but it may be a number more than 0"),
-    ("bilm.cell_size=0 job=pretrain", "bilm.cell_size=0, but it may be a whole number from 1"),
-    ("outputs_dir=", "outputs_dir=, but it may be a folder"),
-    ("cache_dir=", "cache_dir=, but it may be a folder"),
-    ("fraction=0", "fraction=0, but it may be a number more than 0 and at most 1"),
-    ("fit.batch_tokens=0", "fit.batch_tokens=0, but it may be a whole number, 1 or more, or null"),
-    ("data.size=0", "data.size=0, but it may be a whole number, 1 or more"),
-    ("outputs_dir=2024", "outputs_dir=2024, but it may be a folder; a name that is a number has"),
-    ("seed='3'", "seed=3, but it may be a whole number from 0 to less than 4294967296; this is a"),
-    ("recipe=[finetune_bert,foo]", "recipe=foo, but it may be finetune_bert"),
-    ("recipe=foo", "recipe=foo, but it may be finetune_bert"),
-    ("head=foo", "head=foo, but it may be identity_ner"),
-    ("elmo.finetune=1", "elmo.finetune=1, but it may be true or false"),
-    ("resume=yes_please", "resume=yes_please, but it may be true or false"),
-    ("elmo.l2=nan", "elmo.l2=nan, but it may be a number, 0 or more"),
-    ("elmo.lr=inf", "elmo.lr=inf, but it may be a number, 0 or more"),
-    ("rnn.hidden_size=true", "rnn.hidden_size=true, but it may be a whole number"),
+    ("fit.patience=-1", "fit.patience=-1, but it must be an integer, 1 or more"),
+    ("seed=null", "seed=null, but it must be an integer from 0 to less than 4294967296"),
+    ("seed=1.5", "seed=1.5, but it must be an integer"),
+    ("elmo.norm=maybe", "elmo.norm=maybe, but it must be none, batch or word"),
+    ("elmo.at=[]", "elmo.at=[], but it must be [input], [output] or [input,output]"),
+    ("vocab.min_count=-5", "vocab.min_count=-5, but it must be an integer, 1 or more"),
+    ("embed.word_dim=0 encoder=none embed=words", "embed.word_dim=0 without an encoder"),
+    ("pretrain.lr=-1 job=pretrain", "pretrain.lr=-1, but it must be a number greater than 0"),
+    ("bilm.cell_size=0 job=pretrain", "bilm.cell_size=0, but it must be an integer from 1"),
+    ("outputs_dir=", "outputs_dir=, but it must be a folder"),
+    ("cache_dir=", "cache_dir=, but it must be a folder"),
+    ("fraction=0", "fraction=0, but it must be a number greater than 0 and at most 1"),
+    ("fit.batch_tokens=0", "fit.batch_tokens=0, but it must be an integer, 1 or more, or null"),
+    ("data.size=0", "data.size=0, but it must be an integer, 1 or more"),
+    (
+        "outputs_dir=2024",
+        "outputs_dir=2024, but it must be a folder; quote a name that is a number",
+    ),
+    ("seed='3'", "seed=3, but it must be an integer from 0 to less than 4294967296; this is a"),
+    ("recipe=[finetune_bert,foo]", "recipe=foo, but it must be finetune_bert"),
+    ("recipe=foo", "recipe=foo, but it must be finetune_bert"),
+    ("head=foo", "head=foo, but it must be identity_ner"),
+    ("elmo.finetune=1", "elmo.finetune=1, but it must be true or false"),
+    ("resume=yes_please", "resume=yes_please, but it must be true or false"),
+    ("elmo.l2=nan", "elmo.l2=nan, but it must be a number, 0 or more"),
+    ("elmo.lr=inf", "elmo.lr=inf, but it must be a number, 0 or more"),
+    ("rnn.hidden_size=true", "rnn.hidden_size=true, but it must be an integer"),
     # What ended in a traceback.
     *(
-        (f"{key}=word", f"{key}=word, but it may be a")
+        (f"{key}=word", f"{key}=word, but it must be a")
         for key in ("fit.max_epochs", "fraction", "elmo.dropout", "num_workers", "adapt.lr")
     ),
-    ("elmo.mix=1.5", "elmo.mix=1.5, but it may be all, top, uniform, none, the number of a layer"),
-    ("embed.word_dim=-1", "embed.word_dim=-1, but it may be a whole number from 0 to 65536"),
-    ("rnn.num_layers=0", "rnn.num_layers=0, but it may be a whole number from 1 to 65536"),
-    ("task.monitor=foo", "task.monitor=foo, but it may be precision, recall, f1"),
-    ("checkpoint=3 job=evaluate", "checkpoint=3, but it may be a file"),
-    ("where=foo job=report", "where=foo, but it may be {KEY:VALUE} or null"),
-    ("bilm.filters=[[0,2]] job=pretrain", "bilm.filters=[[0,2]], but it may be a list of [WIDTH"),
-    ("adapt.batch_size=0 job=adapt", "adapt.batch_size=0, but it may be a whole number, 1"),
-    ("out=null job=pretrain", "out=null, but it may be a folder"),
+    ("elmo.mix=1.5", "elmo.mix=1.5, but it must be all, top, uniform, none, the number of a layer"),
+    ("embed.word_dim=-1", "embed.word_dim=-1, but it must be an integer from 0 to 65536"),
+    ("rnn.num_layers=0", "rnn.num_layers=0, but it must be an integer from 1 to 65536"),
+    ("task.monitor=foo", "task.monitor=foo, but it must be precision, recall, f1"),
+    ("checkpoint=3 job=evaluate", "checkpoint=3, but it must be a file"),
+    ("where=foo job=report", "where=foo, but it must be {KEY:VALUE} or null"),
+    ("bilm.filters=[[0,2]] job=pretrain", "bilm.filters=[[0,2]], but it must be a list of [WIDTH"),
+    ("adapt.batch_size=0 job=adapt", "adapt.batch_size=0, but it must be an integer, 1"),
+    ("out=null job=pretrain", "out=null, but it must be a folder"),
     ("job=embed", "input is missing: give input=VALUE, a file"),
     ("fit.batch_size=${foo.bar}", "fit.batch_size: Interpolation key 'foo.bar' not found"),
     ("+task.model.foo=3", "task.model.foo=3, but tasks.ner.model.BiLstmCrf takes backbone, labels"),
     ("task.model._target_=tasks.ner.model.Foo", "task.model._target_=tasks.ner.model.Foo, but"),
     ("fit=3", "trainer.max_epochs: ConfigTypeError"),
-    ("task.model=3", "task.model=3, but it may be {KEY:VALUE}"),
-    ("embed.width={a:1}", "embed.width={a:1}, but it may be a whole number"),
-    ("task=sst5 task.phrases=0", "task.phrases=0, but it may be a whole number, 1 or more, or nu"),
+    ("task.model=3", "task.model=3, but it must be {KEY:VALUE}"),
+    ("embed.width={a:1}", "embed.width={a:1}, but it must be an integer"),
+    ("task=sst5 task.phrases=0", "task.phrases=0, but it must be an integer, 1 or more, or nu"),
     ("task=squad task.model.max_answer_length=-1", "task.model.max_answer_length=-1, but it"),
-    ("job=embed layers=last", "layers=last, but it may be all, top, average or mix"),
-    ("job=perplexity state=warm", "state=warm, but it may be zero or carried"),
-    ("job=neighbours count=0", "count=0, but it may be a whole number, 1 or more"),
-    ("job=evaluate split=val", "split=val, but it may be train, dev or test"),
+    ("job=embed layers=last", "layers=last, but it must be all, top, average or mix"),
+    ("job=perplexity state=warm", "state=warm, but it must be zero or carried"),
+    ("job=neighbours count=0", "count=0, but it must be an integer, 1 or more"),
+    ("job=evaluate split=val", "split=val, but it must be train, dev or test"),
     *(
-        (f"job=pretrain pretrain.{wrong}", f"pretrain.{wrong}, but it may be ")
+        (f"job=pretrain pretrain.{wrong}", f"pretrain.{wrong}, but it must be ")
         for wrong in ("softmax=half", "precision=16", "resume=maybe", "unroll=0", "max_steps=0")
     ),
     ("task.optimizer.rho=0.5", "task.optimizer.rho=0.5, but torch.optim.Adam takes params, lr"),
-    ("elmo.cache=on", "elmo.cache=on, but it may be auto, device or off"),
-    ("elmo.cache_dtype=bfloat16", "elmo.cache_dtype=bfloat16, but it may be float32 or float16"),
-    ("cache.max_bytes=50GB", "cache.max_bytes=50GB, but it may be a number, 0 or more, or null"),
-    ("job=export output=w.h5 dtype=int8", "dtype=int8, but it may be float32 or float16"),
-    ("task=snli task.scheduler.factor=half", "task.scheduler.factor=half, but it may be a number"),
-    ("data.files.root={a:[1]}", "data.files.root={a:[1]}, but it may be"),
-    ("task=sst5 task.classes=4", "task.classes=4, but it may be 2, 3 or 5"),
-    ("task=squad task.model.target=best", "task.model.target=best, but it may be random or freq"),
-    ("encoder=transformer encoder.pooling=max", "encoder.pooling=max, but it may be first, last"),
-    ("encoder.precision=float16", "encoder.precision=float16, but it may be float32 or bfloat16"),
+    ("elmo.cache=on", "elmo.cache=on, but it must be auto, device or off"),
+    ("elmo.cache_dtype=bfloat16", "elmo.cache_dtype=bfloat16, but it must be float32 or float16"),
+    ("cache.max_bytes=50GB", "cache.max_bytes=50GB, but it must be a number, 0 or more, or null"),
+    ("job=export output=w.h5 dtype=int8", "dtype=int8, but it must be float32 or float16"),
+    ("task=snli task.scheduler.factor=half", "task.scheduler.factor=half, but it must be a number"),
+    ("data.files.root={a:[1]}", "data.files.root={a:[1]}, but it must be"),
+    ("task=sst5 task.classes=4", "task.classes=4, but it must be 2, 3 or 5"),
+    ("task=squad task.model.target=best", "task.model.target=best, but it must be random or freq"),
+    ("encoder=transformer encoder.pooling=max", "encoder.pooling=max, but it must be first, last"),
+    ("encoder.precision=float16", "encoder.precision=float16, but it must be float32 or bfloat16"),
 ]
 
 
@@ -138,7 +141,7 @@ def test_of_a_class_of_ones_own_the_signature_counts(tmp_path):
     (tmp_path / "encoder" / "own.yaml").write_text(own)
     lines = faults(composed(f"hydra.searchpath=[file://{tmp_path}]", "encoder=own"))
     assert lines == [
-        "encoder.hidden_size=0, but it may be a whole number from 1 to 65536",
+        "encoder.hidden_size=0, but it must be an integer from 1 to 65536",
         "encoder.size=3, but elmo_bench.nn.BiLstm takes input_size, hidden_size, num_layers, dropout",
     ]
 
@@ -169,7 +172,7 @@ def test_hints_of_which_a_config_gives_something_else():
 def test_what_cannot_be_compared_is_not_run(monkeypatch):
     """Hydra would make a warning of the exception, and go on."""
     monkeypatch.setattr(schema, "faults", lambda _: 1 / 0)
-    with pytest.raises(SystemExit, match="cannot be compared: ZeroDivisionError"):
+    with pytest.raises(SystemExit, match="cannot be checked: ZeroDivisionError"):
         schema.Check().on_run_start(composed())
 
 
@@ -193,14 +196,14 @@ def test_outputs_that_cannot_be_written(tmp_path):
     done = run("encoder=none", "outputs_dir=/proc/outputs")
     assert done.returncode == 1
     assert done.stderr.startswith("/proc/outputs")
-    assert "outputs_dir=FOLDER takes another" in done.stderr
+    assert "outputs_dir=FOLDER" in done.stderr
     assert len(done.stderr.splitlines()) == 1
 
 
 def test_a_sweep_is_compared_before_its_first_run(tmp_path):
     done = run("-m", "elmo.dropout=0.1,3", f"outputs_dir={tmp_path}/outputs", "data.size=2")
     assert done.returncode == 1
-    assert "elmo.dropout=3, but it may be a number from 0 to less than 1" in done.stderr
+    assert "elmo.dropout=3, but it must be a number from 0 to less than 1" in done.stderr
     assert "Traceback" not in done.stderr
     assert not list(tmp_path.rglob("run.json"))
 

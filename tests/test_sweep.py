@@ -222,8 +222,8 @@ def test_what_a_fork_comes_from_is_killed(sweep, tmp_path, capsys, caplog):
         sweep(fork=True, third=kills, fourth=DONE, fifth=DONE)
     assert (tmp_path / "log").read_text() == "first second fourth fifth "
     told = " ".join(capsys.readouterr().out.replace("│", "").split())
-    assert told.count("how it ended is not known") == 1
-    assert caplog.text.count("Runs cannot be forked (their common parent has ended)") == 2
+    assert told.count("its exit status is unknown") == 1
+    assert caplog.text.count("Runs cannot be forked (the parent process has ended)") == 2
 
 
 def test_a_thread_forbids_forks(sweep, tmp_path, caplog):
@@ -231,7 +231,7 @@ def test_a_thread_forbids_forks(sweep, tmp_path, caplog):
     (tmp_path / "threaded.py").write_text(code)
     sweep(fork=True, module="threaded", first=DONE, second=DONE)
     assert (tmp_path / "log").read_text() == "first second "
-    assert caplog.text.count("Runs cannot be forked (their common parent has 2 threads)") == 1
+    assert caplog.text.count("Runs cannot be forked (the parent process has 2 threads)") == 1
 
 
 @pytest.mark.parametrize(
@@ -362,9 +362,9 @@ def test_a_run_gets_the_configs_of_its_sweep(monkeypatch):
     [
         (3, "exit status 3"),
         (-11, "killed by signal 11"),
-        (-9, "killed by signal 9, as the system does where memory runs out"),
-        (137, "killed by signal 9, as the system does where memory runs out"),
-        (143, "killed by signal 15, as SLURM does where time is up"),
+        (-9, "killed by signal 9, which the system sends when memory runs out"),
+        (137, "killed by signal 9, which the system sends when memory runs out"),
+        (143, "killed by signal 15, which SLURM sends at the time limit"),
     ],
 )
 def test_how_a_run_ended(code, words):
@@ -381,19 +381,19 @@ def test_gpus(monkeypatch):
 def test_settings_that_cannot_be(sweep):
     with pytest.raises(
         CompactHydraException,
-        match=r"hydra.sweep.subdir: the folders of our runs are their numbers",
+        match=r"hydra.sweep.subdir cannot be changed",
     ):
         sweep(given=["hydra.sweep.subdir=${hydra.job.override_dirname}"], one=DONE)
     with pytest.raises(
-        CompactHydraException, match=r"hydra.launcher.n_jobs=0, but it may be 1 or more"
+        CompactHydraException, match=r"hydra.launcher.n_jobs=0, but it must be 1 or more"
     ):
         Processes(0).check()
-    no_quote = r"^hydra.launcher.prefix='srun: No closing quotation; it is read as a shell reads it"
+    no_quote = r"^hydra.launcher.prefix='srun: No closing quotation; it is parsed as in a shell"
     with pytest.raises(CompactHydraException, match=no_quote):
         Processes(1, "'srun").check()
     with pytest.raises(
         CompactHydraException,
-        match=r"^hydra.launcher.prefix=nowhere -n 1, but there is no command nowhere here",
+        match=r"^hydra.launcher.prefix=nowhere -n 1, but the command nowhere was not found",
     ):
         Processes(1, "nowhere -n 1").check()
 

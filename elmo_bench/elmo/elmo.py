@@ -51,9 +51,9 @@ class Elmo(nn.Module):
                 f"elmo.at={list(at)} names {unknown}, but the places are {list(PLACES)}"
             )
         if not 0 <= dropout < 1:
-            raise ValueError(f"elmo.dropout={dropout}, but it may be 0 to less than 1")
+            raise ValueError(f"elmo.dropout={dropout}, but it must be 0 to less than 1")
         if l2 < 0:
-            raise ValueError(f"elmo.l2={l2}, but it may not be negative")
+            raise ValueError(f"elmo.l2={l2}, but it must not be negative")
         self.encoder, self.dropout, self.l2, self.finetune = encoder, dropout, l2, finetune
         self.mixes: Any = nn.ModuleDict()
         if encoder is not None:

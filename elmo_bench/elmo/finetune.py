@@ -27,10 +27,10 @@ class FineTuning:
 
     def __post_init__(self) -> None:
         if not isinstance(self.lr, int | float) or self.lr < 0:
-            raise ValueError(f"elmo.lr={self.lr}, but a learning rate is a number, 0 or more")
+            raise ValueError(f"elmo.lr={self.lr}, but it must be a number, 0 or more")
         if not isinstance(self.lr_decay, int | float) or not 0 < self.lr_decay <= 1:
             raise ValueError(
-                f"elmo.lr_decay={self.lr_decay}, but it may be more than 0 and at most 1"
+                f"elmo.lr_decay={self.lr_decay}, but it must be greater than 0 and at most 1"
             )
         one_of("elmo.unfreeze", self.unfreeze, UNFREEZE)
 

@@ -33,7 +33,7 @@ def chosen_layers(choice: Choice, num_layers: int) -> list[int]:
     layers = [choice] if isinstance(choice, int) else choice
     if isinstance(layers, str) or not layers or not all(isinstance(layer, int) for layer in layers):
         raise ValueError(
-            f"elmo.mix={choice}, but it may be all, top, uniform, a layer such as 0, or a list "
+            f"elmo.mix={choice}, but it must be all, top, uniform, a layer such as 0, or a list "
             "such as [0,1]"
         )
     if unknown := [layer for layer in layers if not 0 <= layer < num_layers]:

@@ -52,16 +52,16 @@ def is_kept(
     if len(sentences) < LEAST or dtype != "float32":
         return True
     if (kept := _chosen(folder / CHOICE)) is not None:
-        said = "as an earlier run chose, by its times"
+        said = "as an earlier run chose from its measurements"
     else:
         seconds = measure(encoder, sentences, layers, folder)
         kept = CLEARLY * seconds.read <= seconds.compute
         compute, read = (1e6 * value for value in seconds)
-        said = f"a token takes {compute:.1f} µs to compute and {read:.1f} to read"
+        said = f"per token, {compute:.1f} µs to compute and {read:.1f} µs to read"
         with atomic(folder / CHOICE) as part:
             content = {"kept": kept, "compute": seconds.compute, "read": seconds.read}
             part.write_text(json.dumps(content) + "\n", encoding="utf-8")
-    what = "the encoder's layers are kept" if kept else "the encoder runs on every batch"
+    what = "storing the layers" if kept else "running the encoder on every batch"
     log.info("elmo.cache=auto: %s (%s)", what, said)
     return kept
 
@@ -73,7 +73,7 @@ def _chosen(path: Path) -> bool | None:
     except FileNotFoundError:
         return None
     except ValueError as error:
-        log.warning("%s: it is measured again", error)
+        log.warning("%s: measuring again", error)
         return None
     return kept if isinstance(kept, bool) else None
 

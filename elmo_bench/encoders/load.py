@@ -25,10 +25,11 @@ def load_encoder(name: str | Path, **settings: Any) -> Any:
     if options and weights:
         encoder: Any = bilm.load(options, weights, **settings)
     elif options:
-        raise FileNotFoundError(f"{folder}: no weights of a biLM in this folder")
+        raise FileNotFoundError(f"{folder}: this folder has no weights of a biLM")
     elif folder.is_dir() and not (folder / "config.json").is_file():
         raise FileNotFoundError(
-            f"{folder}: no options.json of a biLM in this folder, nor a transformer's config.json"
+            f"{folder}: this folder has neither an options.json of a biLM nor a config.json "
+            "of a transformer"
         )
     elif folder.is_dir():
         encoder = Transformer(model=name, **settings)
@@ -40,6 +41,6 @@ def load_encoder(name: str | Path, **settings: Any) -> Any:
                 path.parent.name for path in Path(bilm.shipped("")).glob("*/options.json")
             )
             raise FileNotFoundError(
-                f"{name}: no biLM that ships ({', '.join(names)}), and {error}"
+                f"{name}: not a biLM that ships with elmo-bench ({', '.join(names)}), and {error}"
             ) from error
     return encoder.requires_grad_(False).eval()

@@ -14,19 +14,19 @@ def add_adapters(encoder: Any, rank: Any) -> None:
     Raises ValueError for an encoder without such a model, ImportError where peft is not installed.
     """
     if not isinstance(rank, int) or rank < 1:
-        raise ValueError(f"elmo.lora={rank}, but it may be null, or a rank of 1 or more")
+        raise ValueError(f"elmo.lora={rank}, but it must be null, or a rank of 1 or more")
     model = getattr(encoder, "model", None)
     if not isinstance(model, nn.Module) or not hasattr(model, "config"):
         raise ValueError(
-            f"elmo.lora={rank}, but a {type(encoder).__name__} has no model of transformers whose "
-            "linear layers could have adapters: choose encoder=transformer, or elmo.lora=null, "
-            "which trains all weights"
+            f"elmo.lora={rank} requires an encoder with linear layers of a transformers "
+            f"model, but this one is a {type(encoder).__name__}: choose "
+            "encoder=transformer, or elmo.lora=null, which trains all weights"
         )
     try:
         from peft import LoraConfig, inject_adapter_in_model
     except ImportError as error:
         raise ImportError(
-            f"elmo.lora={rank} needs a package: pip install 'elmo-bench[transformers]'"
+            f"elmo.lora={rank} requires a package: pip install 'elmo-bench[transformers]'"
         ) from error
     settings = LoraConfig(r=rank, lora_alpha=SCALE * rank, target_modules="all-linear")
     encoder.requires_grad_(False)

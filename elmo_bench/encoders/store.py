@@ -256,7 +256,7 @@ def build_store(
         store.hold().check()
         if not store.missing:
             return store
-        waiting = "another run computes the encoder's layers for this data: waiting for it"
+        waiting = "another run is computing the layers of this data: waiting for it"
         with alone(path, waiting):
             for scratch in path.glob(".*"):  # a killed run's
                 _remove(scratch)
@@ -265,7 +265,7 @@ def build_store(
                 return store
     except OSError as error:
         log.warning(
-            "%s cannot be written or read (%s): the encoder runs on every batch",
+            "cannot write or read %s (%s): running the encoder on every batch",
             path,
             error.strerror or error,
         )
@@ -292,9 +292,9 @@ def _complete(
     size = count * len(layers) * encoder.dim * np.dtype(dtype).itemsize
     if not _make_room(size, store.folder, max_bytes):
         log.info(
-            "the encoder runs on every batch: its layers for this data would take %.1f GB. "
-            "Stores may take %.1f GB in all (cache.max_bytes), and one of them %.0f %% of "
-            "the %.1f GB that are free at %s",
+            "running the encoder on every batch: its layers for this data would take %.1f "
+            "GB. All stores together may take %.1f GB (cache.max_bytes), and one store "
+            "%.0f %% of the %.1f GB that are free at %s",
             size / 1e9,
             max_bytes / 1e9,
             100 * SHARE,
@@ -304,8 +304,7 @@ def _complete(
         return False
     if layers:
         log.info(
-            "the encoder reads %s sentences once, %s tokens; "
-            "layers %s take %.2f GB of %.0f GB that are free: %s",
+            "encoding %s sentences once, %s tokens; layers %s take %.2f GB of %.0f GB free: %s",
             f"{len(sentences):,}",
             f"{count:,}",
             ", ".join(map(str, layers)),
@@ -325,7 +324,7 @@ def _complete(
         empty = write(store, encoder, sentences, layers, dtype, partial(progress.advance, bar))
     if empty:
         log.info(
-            "the encoder gives zeros for %s of %s words, such as %s",
+            "the encoder returns zeros for %s of %s words, such as %s",
             f"{len(empty):,}",
             f"{count:,}",
             ", ".join(repr(word) for word in dict.fromkeys(empty[:5])),
@@ -389,7 +388,7 @@ def _make_room(size: int, store: Path, max_bytes: float) -> bool:
         if used + size <= max_bytes and size <= SHARE * free:
             break
         if remove_unheld(other):
-            log.info("%s makes room: %.2f GB", other, sizes[other] / 1e9)
+            log.info("deleting %s to free %.2f GB", other, sizes[other] / 1e9)
             free, used = shutil.disk_usage(folder).free, used - sizes[other]
     return used + size <= max_bytes and size <= SHARE * free
 
@@ -427,8 +426,8 @@ def _tell_of_earlier(name: str, folder: Path) -> None:
     for path in folder.glob(f"{name}-*"):
         if path.is_dir():
             log.info(
-                "%s is of an earlier version, without checksums: it is not read; "
-                "job=cache clear=layers removes it",
+                "ignoring %s, which was written by an earlier version without checksums; "
+                "job=cache clear=layers deletes it",
                 path,
             )
 
@@ -449,7 +448,7 @@ def _header(folder: Path) -> dict[str, Any]:
         raise ValueError(f"is damaged: {error}") from error
     files = content.get("files")
     if content != _as_header(folder, files):
-        raise ValueError("is damaged, or of another store")
+        raise ValueError("is damaged, or belongs to another store")
     return files
 
 
@@ -472,7 +471,7 @@ def _fault(path: Path, about: Mapping[str, Any]) -> str | None:
         if (present := path.stat().st_size) != size:
             return f"has {present:,} bytes instead of {size:,}"
         if _crc32(path) != about["crc32"]:
-            return "holds other bytes than were written"
+            return "does not match its checksum"
     except OSError as error:
         return f"cannot be read: {error.strerror}"
     return None
@@ -493,7 +492,7 @@ def _set_aside(folder: Path, faults: Mapping[str, str]) -> None:
     """Rename damaged files, over those of the same name that were set aside before."""
     for name, fault in faults.items():
         path = folder / name
-        log.warning("%s %s: it is set aside as %s%s and built again", path, fault, name, ASIDE)
+        log.warning("%s %s: renamed to %s%s and built again", path, fault, name, ASIDE)
         if path.is_symlink() or path.exists():
             aside = path.with_name(name + ASIDE)
             _remove(aside)
@@ -611,9 +610,7 @@ def _write_batch(
     if stored.numel() and not torch.stack(stored.aminmax()).isfinite().all():
         finite = stored.isfinite().all(-1).all(-1).all(0)
         text = " ".join(sentences[finite.tolist().index(False)])[:80]
-        raise FloatingPointError(
-            f"the encoder's layers of {text!r} are no finite numbers in {dtype}"
-        )
+        raise FloatingPointError(f"the encoder's layers of {text!r} are not finite in {dtype}")
     for number, (start, sentence) in enumerate(zip(at, sentences, strict=True)):
         for file, layer in zip(files, stored[:, number, : len(sentence)].numpy(), strict=True):
             file.seek(start)

@@ -25,12 +25,12 @@ def read_tensors(path: str | Path, shapes: Mapping[str, Shape], asking: str) -> 
             for name, shape in shapes.items():
                 if (kind := slices[name].get_dtype()) not in FLOATS:
                     raise ValueError(
-                        f"{path}: {name} is of type {kind}, but may be {', '.join(FLOATS)}"
+                        f"{path}: {name} has type {kind}, but must be {', '.join(FLOATS)}"
                     )
                 check_shape(path, name, tuple(slices[name].get_shape()), shape, asking)
             tensors = {name: file.get_tensor(name).float() for name in shapes}
     except SafetensorError as error:
-        raise ValueError(f"{path}: not a safetensors file, or a damaged one: {error}") from error
+        raise ValueError(f"{path}: not a safetensors file, or damaged: {error}") from error
     check_finite(path, tensors)
     return tensors
 
@@ -42,15 +42,15 @@ def check_names(
     missing, unknown = sorted(set(expected) - set(names)), sorted(set(names) - set(expected))
     if missing or unknown:
         raise ValueError(
-            f"{path} does not fit {asking}: it lacks {missing[:SHOWN] or 'nothing'}, "
-            f"and has {unknown[:SHOWN] or 'nothing'} that they do not ask for"
+            f"{path} does not fit {asking}: missing tensors: {missing[:SHOWN] or 'none'}; "
+            f"unexpected tensors: {unknown[:SHOWN] or 'none'}"
         )
 
 
 def check_shape(path: str | Path, name: str, came: Shape, expected: Shape, asking: str) -> None:
     """Raise ValueError where a tensor has another shape."""
     if came != expected:
-        raise ValueError(f"{path}: {name} has shape {came}, but {asking} ask for {expected}")
+        raise ValueError(f"{path}: {name} has shape {came}, but {asking} require {expected}")
 
 
 def check_finite(source: str | Path, tensors: Mapping[str, Tensor]) -> None:
@@ -59,4 +59,4 @@ def check_finite(source: str | Path, tensors: Mapping[str, Tensor]) -> None:
         # One pass, without a copy: NaN is the least and the greatest of any numbers.
         if tensor.numel() and not torch.stack(tensor.aminmax()).isfinite().all():
             kind = f"{tensor.dtype}".removeprefix("torch.")
-            raise ValueError(f"{source}: {name} holds a number that is not finite in {kind}")
+            raise ValueError(f"{source}: {name} contains a number that is not finite in {kind}")

@@ -140,10 +140,10 @@ class Transformer(nn.Module):
         super().__init__()
         if pooling is not None and pooling not in POOLINGS:
             raise ValueError(
-                f"encoder.pooling={pooling}, but it may be {', '.join(POOLINGS)} or null"
+                f"encoder.pooling={pooling}, but it must be {', '.join(POOLINGS)} or null"
             )
         if dtype not in DTYPES:
-            raise ValueError(f"encoder.dtype={dtype}, but it may be {', '.join(DTYPES)}")
+            raise ValueError(f"encoder.dtype={dtype}, but it must be {', '.join(DTYPES)}")
         if not model:
             raise ValueError(
                 "encoder.model is empty: give a name on the hub or a folder, such as "
@@ -151,7 +151,7 @@ class Transformer(nn.Module):
             )
         one_of("encoder.attention", attention, ATTENTIONS)
         if attention == "flash_attention_2" and not find_spec("flash_attn"):
-            raise ValueError("encoder.attention=flash_attention_2 needs the package flash-attn")
+            raise ValueError("encoder.attention=flash_attention_2 requires the package flash-attn")
         with _naming(model):  # the files may be damaged, or a stranger's
             self.tokenizer, self.model = _load(
                 str(model), revision, getattr(torch, dtype), attention, pretrained
@@ -170,9 +170,9 @@ class Transformer(nn.Module):
         self.final_norm = final_norm
         if not final_norm and not self._blocks:
             raise ValueError(
-                f"encoder.final_norm=false: the blocks of encoder.model={model} "
-                f"({type(self.model).__name__}) cannot be told apart, so its top layer is to be "
-                "had as the model gives it alone"
+                "encoder.final_norm=false needs the output of the last block, which cannot "
+                f"be found in encoder.model={model} ({type(self.model).__name__}): use "
+                "encoder.final_norm=true"
             )
         self.gradient_checkpointing = gradient_checkpointing
         if gradient_checkpointing:
@@ -353,8 +353,8 @@ class Transformer(nn.Module):
         if ids.size and ids.max() >= size:
             piece = self.tokenizer.convert_ids_to_tokens(int(ids.max()))
             raise ValueError(
-                f"the tokenizer gives piece {piece!r} number {ids.max()}, but the model of "
-                f"encoder.model embeds {size}: the two do not belong together"
+                f"the tokenizer maps subword {piece!r} to {ids.max()}, but the model of "
+                f"encoder.model has only {size} embeddings: use the tokenizer of this model"
             )
         if not self._said and round(shares.sum(dtype=float)) < sum(map(len, sentences)):
             without = [
@@ -364,8 +364,8 @@ class Transformer(nn.Module):
             ]
             self._said = True
             log.warning(
-                "%d words of this batch have no piece in the tokenizer, such as %.40r: these, and "
-                "others like them, have zeros in all layers",
+                "%d words of this batch have no subword in the tokenizer, such as %.40r: "
+                "such words have zeros in all layers",
                 *(len(without), without[0]),
             )
 
@@ -555,12 +555,13 @@ def _load(
         config.use_cache = False
         if getattr(config, "_attn_implementation", None) not in ATTENTIONS:
             raise ValueError(
-                f"encoder.model={model}: its config.json asks for attn_implementation="
-                f"{config._attn_implementation}, code from elsewhere, which is never run"
+                f"encoder.model={model}: its config.json sets "
+                f"attn_implementation={config._attn_implementation}, which is remote code; "
+                "remote code is never run"
             )
         if not hasattr(config, "vocab_size"):
             raise ValueError(
-                f"encoder.model={model} is no encoder of text: its type is {config.model_type}"
+                f"encoder.model={model} is not a text encoder: its type is {config.model_type}"
             )
         if folder and not any(folder.glob("*token*")) and not any(folder.glob("vocab*")):
             raise FileNotFoundError(
@@ -581,8 +582,8 @@ def _load(
         if pretrained:
             if folder and not any(folder.glob("*.safetensors")):
                 raise FileNotFoundError(
-                    f"encoder.model={model}: this folder has no weights in safetensors; those in "
-                    "pickle (pytorch_model.bin) are not read, since to read them is to run them: "
+                    f"encoder.model={model}: this folder has no safetensors weights; pickle "
+                    "files (pytorch_model.bin) are not read, since loading them runs code: "
                     "save the model again with save_pretrained"
                 )
             how |= {
@@ -595,7 +596,7 @@ def _load(
             check_finite(f"encoder.model={model}", dict(whole.named_parameters()))
         else:
             whole, about = _saying(model, auto.from_config, config, **how), {}
-            log.info("encoder.pretrained=false: %s keeps its random weights", model)
+            log.info("encoder.pretrained=false: %s has random weights", model)
     built = whole.get_encoder() if two_halves and auto is not text_encoding else whole
     if isinstance(getattr(built, "pooler", None), nn.Module):
         built.pooler = nn.Identity()  # many checkpoints have none, and no layer comes from it
@@ -607,9 +608,10 @@ def _load(
     random = sorted(names & {key if isinstance(key, str) else key[0] for key in keys})
     if random:
         raise ValueError(
-            f"encoder.model={model}: its files have no weights for {', '.join(random[:3])}"
-            f"{' ...' if len(random) > 3 else ''} ({len(random)} of {len(names)} tensors), which "
-            "would stay random: is its config.json that of these weights?"
+            f"encoder.model={model}: its files have no weights for "
+            f"{', '.join(random[:3])}{' ...' if len(random) > 3 else ''} ({len(random)} of "
+            f"{len(names)} tensors), which would stay random: check that its config.json "
+            "belongs to these weights"
         )
     return tokenizer, built.float().to(dtype) if not pretrained else built
 
@@ -620,7 +622,7 @@ def _transformers() -> Any:
         import transformers
     except ImportError as error:
         raise ImportError(
-            "encoder=transformer needs a package: pip install 'elmo-bench[transformers]'"
+            "encoder=transformer requires a package: pip install 'elmo-bench[transformers]'"
         ) from error
     return transformers
 
@@ -651,8 +653,8 @@ def _check_sizes(model: str, settings: Mapping[str, Any]) -> None:
             most = next((most for part, most in MOST.items() if re.search(part, key)), MOST_OF_ALL)
             if value > most:
                 raise ValueError(
-                    f"encoder.model={model}: its config.json has {key}={value}, but it may be "
-                    f"{most:,} at most"
+                    f"encoder.model={model}: its config.json has {key}={value}, but it must be "
+                    f"at most {most:,}"
                 )
 
 
@@ -667,8 +669,8 @@ def _check_room(model: str, auto: Any, config: Any, folder: Path | None) -> None
         most = min(most, stored + SPARE_PARAMETERS)
     if count > most:
         raise ValueError(
-            f"encoder.model={model}: its config.json describes a model of {count:,} parameters, "
-            f"but there is room for {most:,}"
+            f"encoder.model={model}: its config.json describes a model of {count:,} "
+            f"parameters, but its files and the limit of {MAX_PARAMETERS:,} allow {most:,}"
         )
 
 
@@ -691,19 +693,19 @@ def _naming(model: Any) -> Iterator[None]:
             raise
         if "trust_remote_code" in said:
             raise ValueError(
-                f"encoder.model={model} needs code that comes with it, and remote code is never "
-                "run: choose a model of an architecture that transformers has itself"
+                f"encoder.model={model} requires remote code, which is never run: choose a "
+                "model whose architecture is part of transformers"
             ) from error
         if isinstance(error, OSError):
             raise OSError(
-                f"encoder.model={model} cannot be had: no such folder here, and the hub has "
-                "no such model, or one that needs a login or has no weights in safetensors, or it "
-                f"cannot be reached. {said}"
+                f"encoder.model={model} cannot be loaded: there is no such local folder, "
+                "and on the hub there is no such model, or it requires a login or has no "
+                f"safetensors weights, or the hub cannot be reached. {said}"
             ) from error
         if isinstance(error, ImportError):
             raise
         raise ValueError(
-            f"encoder.model={model} cannot be used as an encoder of text: "
+            f"encoder.model={model} cannot be used as a text encoder: "
             f"{said or type(error).__name__}"
         ) from error
 
@@ -745,7 +747,8 @@ def _anatomy(model: Any, name: Any, pad: int) -> Anatomy:
             layer is None or layer.shape != (1, 4, layers[0].shape[-1]) for layer in layers
         ):
             raise ValueError(
-                f"encoder.model={name} ({type(model).__name__}) gives no vector for each piece"
+                f"encoder.model={name} ({type(model).__name__}) does not return one vector "
+                "per subword"
             )
         top, same = (
             states(other)[-1],
@@ -875,8 +878,8 @@ def _window(model: Any, tokenizer: Any, asked: int | None, special: int) -> int:
     )
     if asked is not None and (asked <= special or (bound and asked > bound)):
         raise ValueError(
-            f"encoder.window={asked}, but this model has {special} special pieces in each window "
-            f"and reads {f'at most {bound}' if bound else 'any number'}"
+            f"encoder.window={asked}, but each window of this model has {special} special "
+            f"tokens and {f'at most {bound}' if bound else 'any number of'} subwords"
         )
     return int(asked or usual)
 
@@ -888,7 +891,8 @@ def _specials(tokenizer: Any, model: Any) -> tuple[list[int], list[int]]:
         if inner and whole[number : number + len(inner)] == inner:
             return whole[:number], whole[number + len(inner) :]
     raise ValueError(
-        f"encoder.model={model}: its tokenizer gives no pieces for 'a b': are its files whole?"
+        f"encoder.model={model}: its tokenizer returns no subwords for 'a b': check that "
+        "its files are complete"
     )
 
 

@@ -41,7 +41,7 @@ def adapt(cfg: DictConfig) -> dict[str, float]:
     out, (_, weights), data = Path(cfg.out), pretrained(cfg), whole_sentences(cfg)
     check_bilm_folder("out", out, ("adapt.lock", "adaptation.json"))
     if out.is_dir() and out.samefile(Path(weights).parent):
-        raise ValueError(f"out={out} holds the biLM that is to be adapted: choose another folder")
+        raise ValueError(f"out={out} contains the biLM to adapt: choose another folder")
     out.mkdir(parents=True, exist_ok=True)
     with sole(out / "adapt", f"out={out}", marks=True):
         return adapt_to(cfg, data, out)
@@ -65,10 +65,10 @@ def adapted(cfg: DictConfig) -> DictConfig:
         / hashlib.sha256(repr(facts).encode()).hexdigest()[:16]
     )
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with alone(folder, "another run adapts the biLM to this text: waiting for it"):
+    with alone(folder, "another run is adapting the biLM to this text: waiting for it"):
         if not (folder / "adaptation.json").is_file():
             adapt_to(cfg, data, folder)
-    log.info("elmo.adapt=true: the biLM is %s", folder)
+    log.info("elmo.adapt=true: using the biLM in %s", folder)
     files = {
         "options": str(folder / "options.json"),
         "weights": str(folder / "weights.safetensors"),
@@ -85,7 +85,7 @@ def adapt_to(cfg: DictConfig, data: TaskData, folder: Path) -> dict[str, float]:
     model = language_model(cfg, corpus).to(build.device(cfg))
     if not is_known(cfg):
         log.info(
-            "the biLM has no softmax beside its weights: one for %s words learns first",
+            "the biLM has no softmax file; training one for %s words first",
             f"{len(model.vocabulary):,}",
         )
         model.start_from(corpus)
@@ -134,8 +134,8 @@ def pretrained(cfg: DictConfig) -> tuple[str, str]:
     """The biLM's two files; ValueError where its weights are not to be used."""
     if not build.is_pretrained(cfg):
         raise ValueError(
-            "encoder.pretrained=false: there is nothing to adapt; job=pretrain trains a biLM from "
-            "scratch"
+            "encoder.pretrained=false: a random biLM cannot be adapted; job=pretrain "
+            "trains a biLM from scratch"
         )
     return build.bilm_files(cfg)
 

@@ -46,11 +46,12 @@ def cache(cfg: DictConfig) -> None:
     clear = cfg["clear"]  # a DictConfig has a method of that name
     chosen = {clear} if isinstance(clear, str) else {str(kind) for kind in clear}
     if unknown := sorted(chosen - {*KINDS, "all"}):
-        raise ValueError(f"clear={unknown[0]}, but it may be all or some of {', '.join(KINDS)}")
+        raise ValueError(f"clear={unknown[0]}, but it must be all or some of {', '.join(KINDS)}")
     folder = Path(cfg.cache_dir).expanduser()
     if chosen and folder.resolve() == Path(cfg.data_dir).expanduser().resolve():
         raise ValueError(
-            f"cache_dir={folder} is data_dir, too, where your own files lie: nothing is cleared"
+            f"cache_dir={folder} is also data_dir, which contains your own files: nothing "
+            "is deleted"
         )
     for entry in _entries(folder):
         if entry.kind in chosen or "all" in chosen:
@@ -92,10 +93,10 @@ def _remove(entry: Entry) -> None:
     locks = (lock.with_suffix("") for lock in path.glob("*.lock"))  # of downloads in a folder
     is_scratch = path.name.startswith(".")
     if any(map(is_taken, (path, *locks))):
-        log.warning("%s stays: a run writes it", path)
+        log.warning("%s is kept: a run is writing it", path)
     elif path.is_dir() and (is_scratch or entry.kind == "layers"):
         if not remove_unheld(path):
-            log.warning("%s stays: a run %s it", path, "writes" if is_scratch else "reads")
+            log.warning("%s is kept: a run is %s it", path, "writes" if is_scratch else "reads")
     elif path.is_dir():
         shutil.rmtree(path)
     else:

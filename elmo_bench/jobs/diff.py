@@ -79,7 +79,9 @@ def diff(cfg: DictConfig) -> None:
     metric = cfg.metric or sides[0].run["config"]["task"]["monitor"]
     counts = [_counts(side, cfg.split, metric) for side in sides]
     if not np.array_equal(counts[0].sentences, counts[1].sentences):
-        raise ValueError(f"{sides[0]} and {sides[1]} were measured on other {cfg.split} examples")
+        raise ValueError(
+            f"{sides[0]} and {sides[1]} were evaluated on different {cfg.split} examples"
+        )
     texts, notes = _texts(cfg, sides, counts[0])
     difference = Difference(
         runs=(sides[0].run, sides[1].run),
@@ -103,20 +105,20 @@ def _run(key: str, folder: Path) -> Run:
     if path.is_file():
         run = read_run(path)
         if not isinstance(run["config"]["task"].get("name"), str):
-            raise ValueError(f"{path}: not a result of elmo-bench, whose config has task.name")
+            raise ValueError(f"{path}: not a result of elmo-bench: its config has no task.name")
         return run
     if below := sorted(folder.rglob("result.json")):
         raise ValueError(
-            f"{key}={folder} holds {len(below)} runs: name the folder of one, such as "
+            f"{key}={folder} contains {len(below)} runs: give the folder of one, such as "
             f"{key}={below[0].parent}"
         )
     if folder.is_file():
         raise ValueError(
-            f"{key}={folder} is a file: unpack an archive of runs, tar -xf {folder}, and name the "
-            "folder of one"
+            f"{key}={folder} is a file: unpack an archive of runs with tar -xf {folder}, "
+            "and give the folder of one run"
         )
-    why = "no run that is finished" if folder.is_dir() else "no such folder"
-    raise FileNotFoundError(f"{key}={folder}: {why}; a run's folder has a result.json")
+    why = "no finished run" if folder.is_dir() else "no such folder"
+    raise FileNotFoundError(f"{key}={folder}: {why}; the folder of a run contains a result.json")
 
 
 def _check_alike(sides: Sequence[Side], split: str) -> None:
@@ -135,8 +137,8 @@ def _check_alike(sides: Sequence[Side], split: str) -> None:
         # A result of an earlier version has no hashes.
         if values[0] != values[1] and not (what == f"{split} files" and "" in values):
             raise ValueError(
-                f"{a} and {b} are runs of different {what}, {values[0]} and {values[1]}: their "
-                "examples cannot be compared; job=report sets such runs side by side"
+                f"{a} and {b} are runs of different {what}, {values[0]} and {values[1]}, so "
+                "their examples cannot be compared; use job=report to compare such runs"
             )
 
 
@@ -152,8 +154,9 @@ def _options(run: Run, split: str) -> dict[str, Any]:
         options = options.get(key) or {}
         if not isinstance(options, dict):
             raise ValueError(
-                f"{run['folder']}/result.json: not a result of elmo-bench: config.task.read is "
-                f"{run['config']['task']['read']!r}, but it has a mapping for each split"
+                f"{run['folder']}/result.json: not a result of elmo-bench: config.task.read "
+                f"is {run['config']['task']['read']!r}, but it must have a mapping for each "
+                "split"
             )
     return options
 
@@ -165,14 +168,14 @@ def _counts(side: Side, split: str, metric: str) -> Counts:
         return counts
     if path.is_file():
         raise ValueError(
-            f"metric={metric}: {path} has no counts of it, but of {', '.join(counted(path))}; "
-            "without metric it is what the task monitors"
+            f"metric={metric}: {path} has no counts of it, only of "
+            f"{', '.join(counted(path))}; the default is task.monitor"
         )
     others = [other.stem for other in sorted(path.parent.glob("*.npz"))]
-    has = f"it has those of {' and '.join(others)} (split=...)" if others else "it has none"
+    has = f"it has those for {' and '.join(others)} (split=...)" if others else "it has none"
     raise FileNotFoundError(
-        f"{side}: no counts/{split}.npz, what it counted of each example: {has}; "
-        f"job=evaluate checkpoint={side.run['folder']}/best.ckpt split={split} makes them"
+        f"{side}: no counts/{split}.npz with the counts per example: {has}; job=evaluate "
+        f"checkpoint={side.run['folder']}/best.ckpt split={split} writes it"
     )
 
 
@@ -188,7 +191,7 @@ def _texts(
         except NOT_HERE as error:
             reasons.append(str(error))
     else:
-        return [], [f"Without words and predictions, since {reasons[0]}"]
+        return [], [f"Words and predictions are omitted, since {reasons[0]}"]
     notes: list[str] = []
     said: list[Sequence[Any]] = []
     for side, name in zip(sides, report.SIDES, strict=True):
@@ -196,7 +199,7 @@ def _texts(
             said.append(_predictions(side, cfg.split, task, examples))
         except NOT_HERE as error:
             said.append([None] * len(examples))
-            notes.append(f"What {name} says is not shown: {error}")
+            notes.append(f"The predictions of {name} are not shown: {error}")
     texts = []
     for example, *predicted in zip(examples, *said, strict=True):
         words = [word for sentence in example.sentences for word in sentence]
@@ -220,7 +223,7 @@ def _examples(cfg: DictConfig, side: Side, counts: Counts) -> tuple[ModuleType, 
     path = _file(asked, side)
     wanted = side.run.get("inputs", {}).get(f"data.{split}")
     if wanted not in (None, hash_files({split: path}, cfg.cache_dir)[split]):
-        raise ValueError(f"{path} is not the file that {side} was measured on: its hash is another")
+        raise ValueError(f"{path} is not the file that {side} was evaluated on: its hash differs")
     task = import_module(config["task"]["data"])
     examples = list(task.read(path, **_options(side.run, split)))
     if names := data.get("labels"):
@@ -229,7 +232,7 @@ def _examples(cfg: DictConfig, side: Side, counts: Counts) -> tuple[ModuleType, 
         examples = [example for example in relabelled if example is not None]
     if [number_of(example.sentences) for example in examples] != counts.sentences.tolist():
         raise ValueError(
-            f"{path} does not hold the {len(counts.sentences):,} examples that {side} counted"
+            f"{path} does not contain the {len(counts.sentences):,} examples that {side} counted"
         )
     return task, examples
 
@@ -267,8 +270,8 @@ def _predictions(side: Side, split: str, task: ModuleType, examples: Sequence[An
     path = side.run["folder"] / "predictions" / f"{split}{side.run['config']['task']['suffix']}"
     if not path.is_file():
         raise FileNotFoundError(
-            f"{path} is not there; job=evaluate checkpoint={side.run['folder']}/best.ckpt "
-            f"split={split} makes such a file"
+            f"{path} does not exist; job=evaluate checkpoint={side.run['folder']}/best.ckpt "
+            f"split={split} writes it"
         )
     if not hasattr(task, "read_predictions"):
         raise ValueError(f"{task.__name__} has no read_predictions")

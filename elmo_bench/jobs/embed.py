@@ -70,7 +70,7 @@ def _embed(cfg: DictConfig, output: Path) -> None:
     file = VectorFile(output, shapes, DTYPES[cfg.dtype], purpose, surveyed.index)
     if file.done:
         counts = f"{file.done:,} of {len(shapes):,}"
-        log.info("%s has %s sentences: going on from there", file.part, counts)
+        log.info("%s has %s sentences: continuing after them", file.part, counts)
     encoder.to(build.device(cfg))
     fill(file, encoder, take, cfg.input, surveyed.lengths, cfg.batch_tokens)
     file.close()
@@ -80,7 +80,7 @@ def _embed(cfg: DictConfig, output: Path) -> None:
 
 def _check(cfg: DictConfig, output: Path) -> None:
     if output.suffix not in HDF5 + SAFETENSORS:
-        raise ValueError(f"output={output}: its name may end in {', '.join(HDF5 + SAFETENSORS)}")
+        raise ValueError(f"output={output}: its name must end in {', '.join(HDF5 + SAFETENSORS)}")
     check_output("output", output, {key: cfg[key] for key in ("input", "result")}, is_vectors)
 
 
@@ -100,8 +100,8 @@ def taker(cfg: DictConfig, encoder: Encoder) -> tuple[Take, str]:
         shares, gamma = learned or _equal(cfg, encoder.num_layers)
         if len(shares) > encoder.num_layers:
             raise ValueError(
-                f"result={cfg.result} mixes layers up to {len(shares) - 1}, but this encoder has "
-                f"0..{encoder.num_layers - 1}"
+                f"result={cfg.result} mixes layers 0..{len(shares) - 1}, but this encoder "
+                f"has layers 0..{encoder.num_layers - 1}"
             )
         # A run may mix the lower layers only.
         shares = F.pad(shares, (0, encoder.num_layers - len(shares)))
@@ -130,8 +130,8 @@ def _learned(path: Path, place: str) -> tuple[Tensor, float]:
     # `layer_norm` is the earlier name.
     if elmo.get("layer_norm") or elmo.get("norm", "none") != "none":
         raise ValueError(
-            f"result={path}: its run mixed normalised layers (elmo.norm), "
-            "and layers=mix has no norm"
+            f"result={path}: its run normalised the layers (elmo.norm), which layers=mix "
+            "does not support"
         )
     start = f"elmo/{place}/s"
     shares = {

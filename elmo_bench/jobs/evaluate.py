@@ -38,8 +38,8 @@ def evaluate(cfg: DictConfig) -> dict[str, float]:
         Path(cfg.checkpoint).resolve().parent,
     ):
         raise ValueError(
-            f"run_dir={cfg.run_dir} holds the checkpoint's own run: choose another folder for "
-            "what is measured"
+            f"run_dir={cfg.run_dir} contains the checkpoint's own run: choose another "
+            "folder for the results"
         )
     if build.is_first():
         if asked.data.name == "checkpoint":  # whose corpus only the checkpoint knows
@@ -71,7 +71,7 @@ def evaluate(cfg: DictConfig) -> dict[str, float]:
         if name.startswith("test/")
     }
     if left_out:
-        log.info("data.labels: of the predictions are left out: %s", _listed(left_out))
+        log.info("data.labels: predictions left out: %s", _listed(left_out))
     if trainer.is_global_zero:
         write_predictions(cfg, data.examples["test"], module, cfg.split)
         write_counts(cfg, data.examples["test"], module, cfg.split)
@@ -155,8 +155,7 @@ def renamed(
     relabel = getattr(task, "relabel", None)
     if relabel is None:
         raise ValueError(
-            f"data.labels: task={cfg.task.name} has no labels that another corpus could call "
-            "otherwise"
+            f"data.labels: task={cfg.task.name} has no labels that a corpus could rename"
         )
     labels: Any = OmegaConf.to_container(cfg.data.labels, resolve=True)
     if unknown := [
@@ -165,7 +164,7 @@ def renamed(
         if not any(f"-{known}".endswith(f"-{label}") for known in vocab.labels)
     ]:
         raise ValueError(
-            f"data.labels: the model has no {', '.join(unknown)}; its labels are "
+            f"data.labels: the model does not have {', '.join(unknown)}; its labels are "
             f"{', '.join(types(vocab.labels))}"
         )
     asked = label_map(labels).gold
@@ -179,14 +178,14 @@ def renamed(
                 yield same
         if missing := asked.keys() - counts.keys():
             raise ValueError(
-                f"data.labels: {path} has no {', '.join(sorted(missing))}; it has "
+                f"data.labels: {path} does not have {', '.join(sorted(missing))}; it has "
                 f"{', '.join(sorted(counts))}"
             )
         others = Counter(
             {label: count for label, count in counts.items() if label not in names.gold}
         )
         log.info(
-            "data.labels: of %d gold labels are left out: %s",
+            "data.labels: %d gold labels; left out: %s",
             counts.total(),
             _listed(others) or "none",
         )

@@ -25,19 +25,21 @@ def export(cfg: DictConfig) -> None:
     """
     output = Path(cfg.output)
     if output.suffix not in SUFFIXES:
-        raise ValueError(f"output={output}: its name may end in {', '.join(SUFFIXES)}")
+        raise ValueError(f"output={output}: its name must end in {', '.join(SUFFIXES)}")
     bilm = build.bilm(cfg)
     weights = build.bilm_files(cfg)[1] if build.is_pretrained(cfg) else None
     if output.absolute().parent.is_dir():  # else it is made
         check_output("output", output, {"encoder.weights": weights}, _is_export)
     options = output.parent / "options.json"
     if options.is_file() and Options.read(options) != bilm.options:
-        raise ValueError(f"{options} is of another biLM: choose another folder for output={output}")
+        raise ValueError(
+            f"{options} belongs to another biLM: choose another folder for output={output}"
+        )
     save(bilm, output, dtype=DTYPES[cfg.dtype])
     if output.suffix != ".safetensors" and bilm.options.directions != DIRECTIONS:
         log.warning(
-            "%s has the %s LSTMs alone, as options.json says: other readers of ELMo ask for both "
-            "directions, elmo-bench does not",
+            "%s contains only the %s LSTMs, as options.json says: unlike elmo-bench, other "
+            "readers of ELMo require both directions",
             *(output, *bilm.options.directions),
         )
     log.info("%s and %s", output, options)

@@ -37,9 +37,9 @@ def keep(cfg: DictConfig) -> None:
     """
     output = Path(cfg.output)
     if not output.name.endswith(SUFFIX):
-        raise ValueError(f"output={output}: an archive of runs is called NAME{SUFFIX}")
+        raise ValueError(f"output={output}: the name of an archive must be NAME{SUFFIX}")
     if not output.absolute().parent.is_dir():
-        raise FileNotFoundError(f"output={output}: there is no such folder")
+        raise FileNotFoundError(f"output={output}: no such folder")
     runs = [cfg.runs] if isinstance(cfg.runs, str) else cfg.runs
     folders = run_folders(runs, cfg.cache_dir)
     before = [unpacked(output, cfg.cache_dir)] if output.exists() else []
@@ -53,7 +53,7 @@ def keep(cfg: DictConfig) -> None:
             copy_begun(run, Path(name, _name(run)))
         pack(Path(name), output)
     log.info(
-        "written: %s, %d runs (%d before), %d that failed, %.2f MB",
+        "written: %s, %d runs (%d before), %d failed, %.2f MB",
         output,
         len(finished),
         len(_last(collect(before))),
@@ -75,8 +75,8 @@ def _name(run: Run) -> str:
     """The name of a run's folder, which is the same wherever it ran."""
     if "identity" not in run:
         raise ValueError(
-            f"{run['folder']}: a run of an earlier version, which does not say what makes it the "
-            "same as another: it cannot be kept"
+            f"{run['folder']}: a run of an earlier version, without the fingerprints that "
+            "identify a run: it cannot be kept"
         )
     settings, _, inputs = run["identity"].partition("-")
     # One that failed may be of an earlier version, too, and does not say what it was.

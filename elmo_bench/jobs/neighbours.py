@@ -27,7 +27,7 @@ def neighbours(cfg: DictConfig) -> list[tuple[float, str]]:
     encoder = build.encoder(cfg)
     layer = encoder.num_layers - 1 if cfg.layer == "top" else cfg.layer
     if layer not in range(encoder.num_layers):
-        raise ValueError(f"layer={cfg.layer}, but it may be top or 0 to {encoder.num_layers - 1}")
+        raise ValueError(f"layer={cfg.layer}, but it must be top or 0 to {encoder.num_layers - 1}")
     tokens = str(cfg.sentence).split()
     position = find(tokens, cfg.word)
     encoder.to(build.device(cfg))
@@ -64,11 +64,13 @@ def find(tokens: list[str], word: str | int) -> int:
     """The position of a word, given as a position or a word; ValueError unless it occurs once."""
     if isinstance(word, int):
         if word not in range(len(tokens)):
-            raise ValueError(f"word={word}, but the sentence has the places 0 to {len(tokens) - 1}")
+            raise ValueError(
+                f"word={word}, but the positions of the sentence are 0 to {len(tokens) - 1}"
+            )
         return word
     if (count := tokens.count(word)) != 1:
         raise ValueError(
-            f"word={word} occurs {count} times in {tokens}: give its place, counted from 0"
+            f"word={word} occurs {count} times in {tokens}: give its position, counted from 0"
         )
     return tokens.index(word)
 

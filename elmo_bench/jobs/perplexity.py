@@ -72,8 +72,8 @@ def language_model(cfg: DictConfig) -> LanguageModel:
     for key, wanted in (("encoder.pretrained", True), ("elmo.adapt", False)):
         if (value := OmegaConf.select(cfg, key)) != wanted:
             raise ValueError(
-                f"{key}={value} is for runs with a task: job=perplexity reads a biLM's files as "
-                "they are"
+                f"{key}={value} requires a run with a task: job=perplexity reads the files "
+                "of a biLM without changes"
             )
     return load_language_model(*files, directions=cfg.encoder.get("directions"))
 

@@ -83,9 +83,9 @@ def _records(path: Path) -> Records:
     lines = [(number, line) for number, line in read_lines(path) if line.strip()]
     if columns := _columns([line for _, line in lines[:50]]):
         raise ValueError(
-            f"input={path} has {columns}, but job=predict reads text, an example a line, or JSON "
-            "lines (.jsonl); "
-            f"job=evaluate data.files.test=FILE measures a model on an annotated file"
+            f"input={path} has {columns}, but job=predict reads text with one example per "
+            "line, or JSON Lines (.jsonl); to evaluate on an annotated file, use "
+            "job=evaluate data.files.test=FILE"
         )
     return [(number, {"text": line}) for number, line in lines]
 
@@ -99,7 +99,7 @@ def _columns(lines: Sequence[str]) -> str:
     rows = [line for line in lines if not line.startswith("#")]
     widths = {line.count("\t") for line in rows}
     if len(rows) > 1 and len(widths) == 1 and widths != {0}:
-        return f"{widths.pop() + 1} columns between tabs"
+        return f"{widths.pop() + 1} columns separated by tabs"
     if len(rows) > 1 and all(map(_TAGGED.fullmatch, rows)):
-        return "a word and its tag a line"
+        return "one word and its tag per line"
     return ""

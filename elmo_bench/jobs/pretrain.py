@@ -179,7 +179,7 @@ def build(cfg: DictConfig, corpus: Corpus, device: torch.device) -> Trainer:
         seed=cfg.seed,
     )
     log.info(
-        "%s tokens in %s sentences, %s words to predict (%s softmax), a biLM of %s parameters",
+        "%s tokens in %s sentences, %s words to predict (%s softmax), %s parameters",
         *(f"{number:,}" for number in (corpus.num_tokens, corpus.num_sentences, len(vocabulary))),
         "sampled" if is_sampled else "full",
         f"{size(model):,}",
@@ -265,7 +265,8 @@ class _Run:
                     )
                 if step.stop:
                     log.warning(
-                        "stopped after step %d; the same command goes on from there", trainer.step
+                        "stopped after step %d; the same command continues the training",
+                        trainer.step,
                     )
                     # Of several processes perhaps another one was asked.
                     raise Stopped(128 + (asked or [signal.SIGTERM])[0])
@@ -311,8 +312,8 @@ class _Run:
             if stopped := stopped_behind(error):
                 raise stopped from None
             raise OSError(
-                f"{self.last} could not be written after step {self.trainer.step}: {error}; the "
-                "last one stays"
+                f"cannot write {self.last} after step {self.trainer.step}: {error}; the "
+                "previous one is kept"
             ) from error
 
     def _resume(self) -> None:
@@ -321,12 +322,12 @@ class _Run:
             with checkpoint_file.refusing(self.last, "not the state of a training"):
                 self._go_on(saved)
         except ValueError as error:
-            raise ValueError(f"{error}; pretrain.resume=never begins anew") from error
+            raise ValueError(f"{error}; pretrain.resume=never starts again") from error
 
     def _go_on(self, saved: dict[str, Any]) -> None:
         for key in ("step", "best", "seconds"):
             if type(saved[key]) not in (int, float):
-                raise ValueError(f"{key} is a {type(saved[key]).__name__}, but it is a number")
+                raise ValueError(f"{key} is a {type(saved[key]).__name__}, but it must be a number")
         # Where the class lies changes no weight: it was elsewhere in an earlier version.
         theirs = {"pretrain.state": "carried"} | saved["identity"]  # it always was
         theirs.pop(CLASS, None)
@@ -338,7 +339,9 @@ class _Run:
                 f"{key} was {theirs.get(key)} and is now {self.identity.get(key)}"
                 for key in different
             )
-            raise ValueError(f"{self.last} is of another training: {said}. Choose another out=")
+            raise ValueError(
+                f"{self.last} belongs to another training: {said}. Choose another out="
+            )
         self.trainer.load_state_dict(saved)
         self.best, self.seconds = saved["best"], saved["seconds"]
         # An earlier version did not say when it last looked: at the end of an epoch, at least.
@@ -346,19 +349,19 @@ class _Run:
             "looked", self.trainer.step if math.isfinite(self.best) or not self.dev else None
         )
         step, num_steps = self.trainer.step, self.trainer.num_steps
-        log.info("going on after step %d of %d", step, num_steps)
+        log.info("continuing after step %d of %d", step, num_steps)
         if (before := saved.get("num_steps", num_steps)) != num_steps:
             rate = self.trainer.settings.lr_at(min(step, num_steps), num_steps)
             log.info(
-                "it was to have %d steps: from here the learning rate is that of a training of "
-                "%d, %.2g",
+                "the length was %d steps; the learning rate now follows the schedule for "
+                "%d steps, %.2g",
                 before,
                 num_steps,
                 rate,
             )
         if step > num_steps:
             log.warning(
-                "step %d is beyond step %d, where this training is to end: it stays as it is",
+                "step %d is already past step %d, the end of this training: nothing is changed",
                 step,
                 num_steps,
             )
@@ -445,7 +448,7 @@ def write_card(
         "time": f"{seconds / 60:.1f} minutes on {trainer.num_processes} x {device}{threads}; "
         f"torch {torch.__version__}",
     }
-    how = "full softmax, zero state at each sentence, all unknown words are one word"
+    how = "full softmax; zero state at each sentence; all unknown words count as one word"
     directions = trainer.model.directions
     if "dev" in figures:
         whose = "geometric mean of both directions" if len(directions) > 1 else directions[0]

@@ -92,7 +92,8 @@ def report(cfg: DictConfig) -> None:
     loggers = settings.get("logger") or {}
     if "wandb" in loggers and not outputs:
         raise ValueError(
-            "logger=wandb keeps the files of a report, but output is empty: output=report.html"
+            "logger=wandb uploads the files of a report, but output is empty: set "
+            "output=report.html"
         )
     if "wandb" in loggers and find_spec("wandb") is None:
         raise ValueError("logger=wandb needs the package wandb, which is not installed")
@@ -130,9 +131,9 @@ def answered(settings: Mapping[str, Any], outputs: Sequence[Path]) -> Answers:
             {key: table[key] for key in ("where", "paper") if table[key]}
             for table in tables.values()
         ]
-        raise ValueError(f"runs={settings['runs']}: no run is as its table asks: {asked}")
+        raise ValueError(f"runs={settings['runs']}: no run matches the table's conditions: {asked}")
     for title in (title for title in tables if not chosen[title]):
-        log.info("no run is as it asks: %s is left out", title)
+        log.info("no run matches its conditions: table %s is left out", title)
     unfinished = failures(folders, runs)
     unknown = [run for run in unfinished if "task.name" not in run["choices"]]
     known = [run for run in unfinished if run not in unknown]
@@ -221,13 +222,13 @@ def _failed(
     if failed:
         count = len({run.get("identity", run["folder"]) for run in finished}) + len(failed)
         which = _listed(failed, folders)
-        notes.append(f"{len(failed)} of {count} runs failed or did not end: {which}")
+        notes.append(f"{len(failed)} of {count} runs failed or did not finish: {which}")
     if unknown:
         which = _listed(unknown, folders)
         more = "more " * bool(failed)
         notes.append(
-            f"{len(unknown)} {more}of unknown settings failed or did not end, whichever table they "
-            f"are of: {which}"
+            f"{len(unknown)} {more}of unknown settings failed or did not finish, possibly of "
+            f"other tables: {which}"
         )
     return notes
 
@@ -253,7 +254,8 @@ def _settings(settings: Mapping[str, Any], title: str, table: dict[str, Any]) ->
     """A table's settings, and the report's for what it does not say."""
     if unknown := table.keys() - {*SETTINGS}:
         raise ValueError(
-            f"tables.{title}: there is no {sorted(unknown)}; a table may have {', '.join(SETTINGS)}"
+            f"tables.{title}: unknown keys {sorted(unknown)}; a table may have "
+            f"{', '.join(SETTINGS)}"
         )
     return {key: table.get(key, settings[key]) for key in SETTINGS}
 

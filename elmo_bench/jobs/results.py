@@ -35,7 +35,7 @@ def results(cfg: DictConfig) -> None:
     for picture, title in pictures.items():
         if picture.suffix not in (".svg", ".pdf") or title not in own:
             raise ValueError(
-                f"pictures.{picture}={title}, but it may be FILE.svg or FILE.pdf: TITLE of a table"
+                f"pictures.{picture}={title}, but it must be FILE.svg or FILE.pdf: TITLE of a table"
             )
         check_output("pictures", picture, {}, begins(OWN[picture.suffix]))
     tables = {
@@ -53,7 +53,7 @@ def results(cfg: DictConfig) -> None:
     if settings["check"]:
         if wrong := reports.differences(text, blocks, path):
             raise ValueError("\n".join([*wrong, "python run.py job=results writes it anew"]))
-        log.info("%s says what the runs give", path)
+        log.info("%s is up to date", path)
         return
     text = reports.refreshed(text, blocks, path)
     with atomic(path) as part:
@@ -90,9 +90,14 @@ def _own(title: str, table: Mapping[str, Any]) -> tuple[list[str], str]:
         raise ValueError(f"tables.{title}: this is the block of the {title}: give another title")
     show = as_list(table.get("show", [*SHOWN]))
     if unknown := [kind for kind in show if kind not in KINDS]:
-        raise ValueError(f"tables.{title}.show: there is no {unknown[0]}, but {', '.join(KINDS)}")
+        raise ValueError(
+            f"tables.{title}.show: unknown {unknown[0]}; it may have {', '.join(KINDS)}"
+        )
     if not isinstance(command := table.get("command"), str):
-        raise ValueError(f"tables.{title}.command is missing: what repeats its runs, in one line")
+        raise ValueError(
+            f"tables.{title}.command is missing: give the command that repeats its "
+            "runs, in one line"
+        )
     return show, command
 
 

@@ -156,7 +156,7 @@ def train(cfg: DictConfig) -> dict[str, float]:
         again.move(cfg)
     Path(cfg.run_dir).mkdir(parents=True, exist_ok=True)
     with (
-        alone(Path(cfg.run_dir, "run"), "another process is at this run: waiting for it")
+        alone(Path(cfg.run_dir, "run"), "another process is running this run: waiting for it")
         if build.is_first()
         else nullcontext()
     ):

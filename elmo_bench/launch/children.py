@@ -34,7 +34,7 @@ class Forked:
             self.told = told.makefile()
         said = json.loads(self.told.readline() or "{}")
         if "pid" not in said:
-            raise ConnectionError("their common parent has ended, or a fork did at once")
+            raise ConnectionError("the parent process has ended, or a fork failed immediately")
         self.pid: int = said["pid"]
 
     def wait(self) -> int | None:
@@ -79,14 +79,14 @@ class Parent:
             try:
                 socket.send_fds(self.channel, [b"+"], [theirs.fileno(), *streams])
             except BrokenPipeError as error:
-                raise ConnectionError("their common parent has ended") from error
+                raise ConnectionError("the parent process has ended") from error
         ours.sendall(request.encode() + b"\n")
         return Forked(ours)
 
     def _start(self) -> socket.socket:
         """The channel to the process, which has said that it is ready; it is started once."""
         if self.process:
-            raise ConnectionError("their common parent did not start")
+            raise ConnectionError("the parent process did not start")
         ours, theirs = socket.socketpair()
         code = PARENT.format(
             ours=str(Path(__file__).parents[2]),
@@ -105,9 +105,9 @@ class Parent:
         with ours.makefile() as lines:
             said = lines.readline()
         if not said:
-            raise ConnectionError("their common parent did not start")
+            raise ConnectionError("the parent process did not start")
         if obstacle := json.loads(said)["obstacle"]:
-            raise ConnectionError(f"their common parent has {obstacle}")
+            raise ConnectionError(f"the parent process has {obstacle}")
         return ours
 
     def give_up(self) -> None:
@@ -163,7 +163,7 @@ class Children:
         except OSError as error:
             if self.parent and not self.stopped:  # another thread may have said so
                 log.warning(
-                    "Runs cannot be forked (%s): each imports its packages itself, which takes "
+                    "Cannot fork runs (%s): each run imports its packages itself, which takes "
                     "some seconds",
                     error,
                 )

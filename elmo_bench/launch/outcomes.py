@@ -61,12 +61,12 @@ class Progress:
 def exit_status(code: int | None) -> str:
     """An exit status in words."""
     if code is None:
-        return "how it ended is not known: the process that it was forked from is gone"
+        return "its exit status is unknown: the process that forked it has ended"
     if code > 128:  # a signal, as a shell or srun tells it
         code = 128 - code
     hints: dict[int, str] = {
-        signal.SIGKILL: ", as the system does where memory runs out",
-        signal.SIGTERM: ", as SLURM does where time is up",
+        signal.SIGKILL: ", which the system sends when memory runs out",
+        signal.SIGTERM: ", which SLURM sends at the time limit",
     }
     return f"killed by signal {-code}{hints.get(-code, '')}" if code < 0 else f"exit status {code}"
 

@@ -65,13 +65,13 @@ class Corpus:
         try:
             size = (folder / "tokens.int32").stat().st_size
             if size % 4 or not size or not len(lengths):
-                raise ValueError("tokens.int32 is cut short, or lengths.int32 is empty")
+                raise ValueError("tokens.int32 is truncated, or lengths.int32 is empty")
             tokens = np.memmap(folder / "tokens.int32", np.int32, "r")
             _check(tokens, lengths, words, counts)
         except ValueError as error:
             raise ValueError(
-                f"{folder}: tokens.int32 and the files beside it are damaged ({error}): delete the "
-                "folder, and the text is encoded again"
+                f"{folder}: the encoded text is damaged ({error}): delete the folder to "
+                "encode the text again"
             ) from error
         corpus = cls.__new__(cls)
         corpus._set(tokens, _offsets(lengths), words, counts)
@@ -157,7 +157,7 @@ class Corpus:
         if length < unroll:
             raise ValueError(
                 f"{ends[-1]} tokens do not fill one window of batch_size={batch_size} x "
-                f"unroll={unroll}: choose smaller ones"
+                f"unroll={unroll}: choose smaller values"
             )
         rows = length * np.arange(batch_size)[:, None]
         for first in range(start * unroll, length, unroll):
@@ -232,15 +232,19 @@ def _check(
         raise ValueError(f"words.json: {len(words)} words, counts.int64: {len(counts)} counts")
     if lengths.min(initial=1) < 1 or lengths.sum(dtype=np.int64) != len(tokens):
         of = lengths.sum(dtype=np.int64)
-        raise ValueError(f"tokens.int32: {len(tokens)} tokens, lengths.int32: sentences of {of}")
+        raise ValueError(
+            f"tokens.int32: {len(tokens)} tokens, but the lengths of its sentences add up to {of}"
+        )
     left = counts.copy()
     for start in range(0, len(tokens), _CHUNK):
         chunk = tokens[start : start + _CHUNK]
         if chunk.min() < 0 or chunk.max() >= len(words):
-            raise ValueError(f"tokens.int32: a number that is none of words.json's {len(words)}")
+            raise ValueError(
+                f"tokens.int32: contains an index beyond the {len(words)} words of words.json"
+            )
         left -= np.bincount(chunk, minlength=len(words))
     if left.any():
-        raise ValueError("tokens.int32: not the words that counts.int64 counted")
+        raise ValueError("tokens.int32: its words do not have the counts of counts.int64")
 
 
 def _offsets(lengths: np.ndarray) -> np.ndarray:

@@ -35,8 +35,8 @@ def draw(samples: int, size: int, rng: np.random.Generator) -> tuple[Int[np.ndar
     """
     if samples >= size:
         raise ValueError(
-            f"samples={samples} is not less than the vocabulary's {size} words: use the full "
-            "softmax"
+            f"samples={samples} must be less than the {size} words of the vocabulary: use "
+            "the full softmax"
         )
     drawn = np.empty(0, dtype=np.int64)
     while True:

@@ -58,9 +58,9 @@ def load_language_model(
     for path in (folder / SOFTMAX, folder / VOCABULARY):
         if not path.is_file():
             raise FileNotFoundError(
-                f"{path}: no such file. A biLM predicts words with its softmax, which the "
-                "published biLMs and the shipped mini "
-                "have not kept; job=pretrain out=FOLDER writes one beside the biLM that it trains"
+                f"{path}: no such file. Predicting words needs the biLM's softmax, which "
+                "the published biLMs and the shipped mini do not include; job=pretrain "
+                "out=FOLDER writes one with the biLM"
             )
     vocabulary = _read_vocabulary(folder / VOCABULARY)
     shapes = {
@@ -82,8 +82,8 @@ def _read_vocabulary(path: Path) -> list[str]:
         except UnicodeDecodeError as error:
             raise ValueError(f"{path}:{number}: not UTF-8 text: {error}") from error
     if words[:3] != SPECIAL:
-        raise ValueError(f"{path}: its first lines are {words[:3]}, but they must be {SPECIAL}")
+        raise ValueError(f"{path}: the first lines must be {SPECIAL}, but they are {words[:3]}")
     word, count = Counter(words).most_common(1)[0]
     if count > 1:
-        raise ValueError(f"{path}: {word!r} stands there {count} times")
+        raise ValueError(f"{path}: {word!r} occurs {count} times, but each word must occur once")
     return words

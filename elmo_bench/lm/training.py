@@ -165,8 +165,8 @@ class Trainer:
         total, stop, length = torch.stack([*report, norm]).tolist()
         if not math.isfinite(total + length):
             raise FloatingPointError(
-                f"step {self.step + 1}: the loss is {total}, its gradient's norm {length}; "
-                f"try a lower lr than {self.settings.lr}"
+                f"step {self.step + 1}: the loss is {total} and the norm of its gradient "
+                f"{length}; try a lower lr than {self.settings.lr}"
             )
         self._update()
         self.step += 1
@@ -309,13 +309,15 @@ class Trainer:
         self.step = saved["step"]
         state = [x.chunk(self.num_processes, 2)[self.rank].to(self.device) for x in saved["state"]]
         if [x.shape for x in state] != [x.shape for x in self.state]:
-            raise ValueError("the state of its streams has another shape")
+            raise ValueError("the state of the streams has another shape")
         values = [
             x for each in self.optimizers for one in each.state.values() for x in one.values()
         ]
         tensors = [x for x in (*state, *values) if isinstance(x, Tensor)]
         if not all(bool(x.isfinite().all()) for x in tensors):
-            raise ValueError("its streams' or optimizers' state has a number that is not finite")
+            raise ValueError(
+                "the state of the streams or optimizers contains a number that is not finite"
+            )
         self.state = State(*state)
 
 
@@ -333,4 +335,7 @@ def _check_alike(optimizer: torch.optim.Optimizer) -> None:
     for parameter, state in optimizer.state.items():
         form = {name: form_of(name, value, parameter) for name, value in state.items()}
         if form != forms.setdefault(parameter.ndim, form):
-            raise ValueError(f"an optimizer's state has {sorted(form)} of another form than others")
+            raise ValueError(
+                f"the state of an optimizer is inconsistent: {sorted(form)} differ in type "
+                "or shape between parameters"
+            )

@@ -69,8 +69,8 @@ class Words(nn.Module):
         width = more.shape[1]
         if width != self.dim:
             raise ValueError(
-                f"vocab.vectors: vectors of {width} numbers, but the model was trained with "
-                f"{self.dim}"
+                f"vocab.vectors: the vectors have {width} numbers, but the model was "
+                f"trained with {self.dim}"
             )
         weight = self.embedding.weight
         self.embedding = nn.Embedding.from_pretrained(

@@ -66,13 +66,13 @@ def _heads(rows: Sequence[Row], path: str | Path) -> list[int | None]:
         where, cell = f"{path}:{row.line}", row.columns[HEAD]
         if row.columns[0] != str(number):
             raise ValueError(
-                f"{where}: word {row.columns[0]}, but it is word {number} of its sentence"
+                f"{where}: ID {row.columns[0]}, but this is word {number} of its sentence"
             )
         head = int(cell) if re.fullmatch("[0-9]{1,9}", cell) else -1
         if head == number or not 0 <= head <= len(rows):
             raise ValueError(
-                f"{where}: HEAD {cell!r}, but a head is the number of another word of the "
-                f"sentence, 1 to {len(rows)}, or 0 of the root"
+                f"{where}: HEAD {cell!r}, but a head must be the number of another word of "
+                f"the sentence, 1 to {len(rows)}, or 0 for the root"
             )
         heads.append(None if row.columns[UPOS] == "PUNCT" else head)
     return heads
@@ -111,7 +111,9 @@ def _tags(rows: Sequence[Row], column: int, path: str | Path) -> list[Any]:
         return [None] * len(cells)
     for row, cell in zip(rows, cells, strict=True):
         if not re.fullmatch("O|[BI]-.+", cell):
-            raise ValueError(f"{path}:{row.line}: tag {cell!r}, but a tag is O, B-TYPE or I-TYPE")
+            raise ValueError(
+                f"{path}:{row.line}: tag {cell!r}, but a tag must be O, B-TYPE or I-TYPE"
+            )
     return spans_to_iob2(tags_to_spans(cells), len(cells))
 
 

@@ -66,19 +66,21 @@ def _blocks(lines: list[str], tables: Mapping[str, str], path: object) -> Iterat
                 raise ValueError(f"{place}: the block {title!r} above has no {END}")
             title, first = begun[1], number + 1
             if title not in tables:
-                raise ValueError(f"{place}: there is no table {title!r}, but {', '.join(tables)}")
+                raise ValueError(
+                    f"{place}: unknown table {title!r}; the tables are {', '.join(tables)}"
+                )
             if title in seen:
-                raise ValueError(f"{place}: the block {title!r} stands in line {seen[title]}, too")
+                raise ValueError(f"{place}: the block {title!r} is also in line {seen[title]}")
             seen[title] = number + 1
         elif line.strip() == END:
             if first is None:
-                raise ValueError(f"{place}: {END} without <!-- table: TITLE --> above it")
+                raise ValueError(f"{place}: {END} without a preceding <!-- table: TITLE -->")
             yield Block(title, first, number)
             first = None
     if first is not None:
         raise ValueError(f"{path}:{first}: the block {title!r} has no {END}")
     if missing := [title for title in tables if title not in seen]:
         raise ValueError(
-            f"{path}: no block for the table {missing[0]!r}: write <!-- table: "
-            f"{missing[0]} --> and {END} where it belongs"
+            f"{path}: no block for the table {missing[0]!r}: write <!-- table: {missing[0]} "
+            f"--> and {END} where it should be"
         )

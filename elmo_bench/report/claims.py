@@ -92,14 +92,16 @@ def _claim(
 ) -> Claim:
     key = f"claims.{title}"
     if unknown := about.keys() - {*SETTINGS}:
-        raise ValueError(f"{key}: there is no {sorted(unknown)}; it may have {', '.join(SETTINGS)}")
+        raise ValueError(
+            f"{key}: unknown keys {sorted(unknown)}; it may have {', '.join(SETTINGS)}"
+        )
     layer, region = about.get("layer"), about.get("equal_within", settings["equal_within"])
     sides = ["ours"] if "layer" in about else ["ours", "theirs"]
     if missing := [side for side in (*sides, "source") if side not in about]:
         raise ValueError(f"{key}.{missing[0]} is missing")
     one_of(f"{key}.expect", expect := about.get("expect", EXPECTED[0]), EXPECTED)
     if expect != EXPECTED[0] and region is None:
-        raise ValueError(f"{key}: expect={expect} needs equal_within, in points")
+        raise ValueError(f"{key}: expect={expect} requires equal_within, in points")
     one_of(f"{key}.split", split := about.get("split", settings["split"]) or "test", SPLITS)
     rows = full_keys(runs, _list(about.get("rows")) or CORPUS, f"{key}.rows")
     common = (settings["usual"] or {}) | (about.get("where") or {})
@@ -149,8 +151,8 @@ def _runs(
     ]
     if hidden := hidden_keys(chosen, rows):
         raise ValueError(
-            f"{key}: runs of the same {' and '.join(rows)} differ in {hidden}: say which are "
-            f"meant; they have {dict(values)}"
+            f"{key}: runs of the same {' and '.join(rows)} differ in {hidden}: select some "
+            f"of them; the values are {dict(values)}"
         )
     return of_rows(chosen, rows)
 

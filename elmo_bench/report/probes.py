@@ -60,7 +60,7 @@ class Layer(Checked):
     def _are_as_many(self) -> "Layer":
         for figures in (self.control, self.f1):
             if figures is not None and len(figures) != len(self.accuracy):
-                raise ValueError("accuracy, control and f1 should have as many figures")
+                raise ValueError("accuracy, control and f1 must have equal lengths")
         return self
 
     @property
@@ -93,7 +93,7 @@ class Probed(Checked):
     @model_validator(mode="after")
     def _have_the_same_layers(self) -> "Probed":
         if len({len(one.layers) for one in self.properties.values()}) > 1:
-            raise ValueError("all properties should have the same layers")
+            raise ValueError("all properties must have the same layers")
         return self
 
     @property
@@ -147,8 +147,9 @@ def probes_grid(probes: Sequence[Probed], *, controls: bool = False) -> Grid:
         pair = probe.title, probe.corpus
         if pair in by_pair:
             raise ValueError(
-                f"{probe.source}: {probe.title} on {probe.corpus}, but {by_pair[pair].source} is "
-                "that already: leave one out, or give its encoder a name with encoder.name=NAME"
+                f"{probe.source}: {probe.title} on {probe.corpus} is also in "
+                f"{by_pair[pair].source}: leave one out, or rename its encoder with "
+                "encoder.name=NAME"
             )
         _check_same(probe, by_corpus.setdefault(probe.corpus, probe))
         by_pair[pair] = probe
@@ -182,8 +183,8 @@ def _check_same(probe: Probed, other: Probed) -> None:
     for key in ("data", "settings", "seeds"):
         if getattr(probe, key) != getattr(other, key):
             raise ValueError(
-                f"{probe.source}: {key} is not that of {other.source}, which is of "
-                f"{probe.corpus}, too: figures can be compared only where it is"
+                f"{probe.source}: its {key} differs from that of {other.source}, of the "
+                f"same corpus {probe.corpus}: their scores cannot be compared"
             )
 
 

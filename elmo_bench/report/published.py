@@ -69,7 +69,7 @@ def published(run: Run, metric: str, split: str, name: str | None = None) -> flo
 def _table(name: str) -> dict[str, Any]:
     tables = _content()["tables"]
     if name not in tables:
-        raise ValueError(f"paper={name}, but it may be {', '.join(tables)}")
+        raise ValueError(f"paper={name}, but it must be {', '.join(tables)}")
     return tables[name]
 
 

@@ -156,11 +156,12 @@ def compare(
         ours, theirs = by_cluster(ours, clusters), by_cluster(theirs, clusters)
     count = ours.shape[1]
     if count < 2:
-        raise ValueError(f"{count} clusters of examples, but a test needs two or more")
+        raise ValueError(f"{count} clusters of examples, but a test needs at least two")
     left, right = figure(ours.sum(1)), figure(theirs.sum(1))
     if paired and not FEWEST_PAIRS <= len(left) == len(right):
         raise ValueError(
-            f"{len(left)} and {len(right)} runs are not pairs, of which a test needs {FEWEST_PAIRS}"
+            f"{len(left)} and {len(right)} runs, but a paired test needs at least "
+            f"{FEWEST_PAIRS} pairs"
         )
     difference = float(left.mean() - right.mean())
     single = min(len(left), len(right)) < 2

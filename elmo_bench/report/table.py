@@ -42,7 +42,8 @@ from .significance import (
 Key = tuple[str, ...]
 RANKS = {"-": 0, "none": 1, "top": 3, "uniform": 5, "all": 7}  # 2, 4 and 6: what has no name here
 NO_BASELINE = (
-    "no comparison, since no run of the baseline is in this row (what it lacks, move to columns)"
+    "no comparison: this row has no baseline run; move the keys that differ from "
+    "`rows` to `columns`"
 )
 NAMED = 3  # cells that a note names; more are counted
 SPLITS = {"dev": "val", "test": "test"}
@@ -133,7 +134,7 @@ def report(
     heads = sorted({column for group in groups.values() for column in group}, key=order)
     if baseline is not None and baseline not in heads:
         raise ValueError(
-            f"{place}baseline={list(baseline)}: no such column; by {columns} there are "
+            f"{place}baseline={list(baseline)}: no such column; the values of {columns} are "
             f"{[list(head) for head in heads]}"
         )
     asked = Asked(metric, split, equal_within, paired, diagnostics)
@@ -144,7 +145,7 @@ def report(
         for cell in _cells(row, groups, rows, baseline, asked, paper, comparisons)
     ]
     if len(measured) < len(runs):
-        notes.insert(0, f"left out: {_runs(len(runs) - len(measured))} not measured on {split}")
+        notes.insert(0, f"left out: {_runs(len(runs) - len(measured))} not evaluated on {split}")
     notes += [*_repeated(measured, [*rows, *columns])]
     notes += mixed([run for cell in cells for run in cell.runs])
     return Report(
@@ -157,9 +158,9 @@ def _measured(runs: Sequence[Run], split: str, place: str) -> list[Run]:
     start = f"{SPLITS[split]}/"
     measured = [run for run in runs if any(key.startswith(start) for key in run["metrics"])]
     if not measured:
-        other = "; split=dev reads dev's figures" if split == "test" else ""
+        other = "; split=dev reports dev" if split == "test" else ""
         raise ValueError(
-            f"{place}split={split}: none of {len(runs)} runs was measured on it{other}"
+            f"{place}split={split}: none of {len(runs)} runs was evaluated on it{other}"
         )
     return measured
 
@@ -171,8 +172,8 @@ def _check_alike(
     keys = [*rows, *columns]
     if hidden := hidden_keys(runs, keys):
         raise ValueError(
-            f"{place}rows={rows} {place}columns={columns}: some runs in a cell differ in "
-            f"{hidden}; add it to one"
+            f"{place}rows={rows} {place}columns={columns}: runs of one cell differ in "
+            f"{hidden}; add it to rows or columns"
         )
     if why := other_files(runs, keys):
         raise ValueError(f"{place}{why}")
@@ -261,8 +262,8 @@ def _repeated(runs: Sequence[Run], keys: Sequence[str]) -> list[str]:
     if not (count := sum(len(each) > 1 for each in figures.values())):
         return []
     return [
-        f"of {count} runs there are others with the same settings, files and seed, and other "
-        "figures (from another machine, say): the last finished count"
+        f"{count} combinations of settings, files and seed have runs with different metrics "
+        "(perhaps from another machine): only the last finished run counts"
     ]
 
 
@@ -335,8 +336,8 @@ def figure_of(run: Run, metric: str | None, split: str) -> float:
         of_labels = [each for each in has if "/" in each]
         more = f", and {len(of_labels)} such as {of_labels[0]}" if of_labels else ""
         raise ValueError(
-            f"metric={metric}: {run['folder']}/result.json, a run of {run['task']}, has on {split} "
-            f"{', '.join(sorted(whole))}{more}"
+            f"metric={metric}: {run['folder']}/result.json, a run of {run['task']}, does "
+            f"not have it on {split}, only {', '.join(sorted(whole))}{more}"
         )
     return run["metrics"][name]
 
@@ -425,8 +426,8 @@ def limits(tests: Iterable[Test]) -> list[str]:
     for ours, theirs in sorted({test.runs for test in tests}):
         if min(ours, theirs) < 2:
             notes.append(
-                f"{ours} + {theirs} runs: no p, since a single run says nothing of other seeds; "
-                "the interval is of these very models on new examples"
+                f"{ours} + {theirs} runs: no p, since a single run does not show the "
+                "variance over seeds; the interval is for these models on new examples"
             )
         elif fewest(ours, theirs) > LEVEL:
             notes.append(
@@ -481,8 +482,8 @@ def _compare(
         else:
             asked = asked._replace(paired=False)
             flaw = Flaw(
-                f"not paired, which takes {FEWEST_PAIRS} seeds or more that both sides share: "
-                f"{len(runs)} + {len(base)} runs"
+                f"not paired: pairing needs {FEWEST_PAIRS} or more seeds that both sides "
+                f"share, and these are {len(runs)} + {len(base)} runs"
             )
     examples = [examples_of(run, asked.metric, asked.split) for run in (*runs, *base)]
     if why := _incomparable([*runs, *base], examples, asked.split):
@@ -493,7 +494,7 @@ def _compare(
     )
     clusters = examples[0].clusters
     if len(set(clusters.tolist())) < 2:
-        return plain, Flaw(f"no test, since all of {asked.split} is one cluster of examples")
+        return plain, Flaw(f"no test, since all {asked.split} examples are one cluster")
     resamples = RESAMPLES if asked.diagnostics else 0
     test = compare(
         *(ours, theirs, clusters),
@@ -502,7 +503,7 @@ def _compare(
         resamples=resamples,
     )
     if not test.error:
-        return plain, Flaw("no test, since the figure varies neither with seeds nor with examples")
+        return plain, Flaw("no test, since the metric varies neither with seeds nor with examples")
     within = asked.equal_within
     return (
         plain._replace(test=test, equal=None if within is None else equal_within(test, within)),
@@ -527,12 +528,12 @@ def _incomparable(runs: Sequence[Run], examples: Sequence[Examples], split: str)
     for run, one in zip(runs, examples, strict=True):
         if not len(one.sentences):
             return Flaw(
-                f"counts/{split}.npz of a run is not there or does not have the figure",
+                f"counts/{split}.npz of a run is missing or lacks the metric",
                 short(run["folder"]),
             )
         if not np.array_equal(one.sentences, examples[0].sentences):
             return Flaw(
-                f"the runs were measured on other {split} examples",
+                f"the runs were evaluated on different {split} examples",
                 f"{short(run['folder'])}, {short(runs[0]['folder'])}",
             )
     shapes = {one.counts.shape for one in examples}

@@ -114,7 +114,7 @@ def unpacked(archive: Path, cache_dir: str | Path) -> Path:
         if isinstance(error, OSError) and error.errno is not None:
             raise
         raise ValueError(
-            f"{archive}: not an archive of runs, which job=keep writes, or damaged: {error}"
+            f"{archive}: not an archive of runs written by job=keep, or damaged: {error}"
         ) from error
     return folder
 
@@ -125,11 +125,11 @@ def _plain(packed: bytes) -> bytes:
     content = decoder.decompress(packed, max_length=most)
     if not decoder.eof:
         more = (
-            f"more than {most:,} bytes come out" if len(content) >= most else "its end is missing"
+            f"it expands to over {most:,} bytes" if len(content) >= most else "its end is missing"
         )
         raise ValueError(more)
     if decoder.unused_data:
-        raise ValueError(f"{len(decoder.unused_data):,} bytes behind its end")
+        raise ValueError(f"{len(decoder.unused_data):,} bytes follow its end")
     return content
 
 
@@ -145,9 +145,9 @@ def _members(content: bytes) -> Iterator[tuple[str, bytes]]:
         place = start + -(-about.size // tarfile.BLOCKSIZE) * tarfile.BLOCKSIZE
         folder, _, file = about.name.partition("/")
         if about.type != tarfile.REGTYPE or file not in FILES or not NAME.fullmatch(folder):
-            raise ValueError(f"{about.name[:200]!r} is no file of a run")
+            raise ValueError(f"{about.name[:200]!r} is not a file of a run")
         if about.name in names:
-            raise ValueError(f"{about.name} twice")
+            raise ValueError(f"{about.name} occurs twice")
         if not start <= place <= len(content):
             raise ValueError(f"{about.name} has {about.size} bytes")
         names.add(about.name)

@@ -52,7 +52,7 @@ def collect(folders: Iterable[str | Path]) -> list[Run]:
     for folder in folders:
         paths = sorted(Path(folder).rglob("result.json"))
         if not paths:
-            raise FileNotFoundError(f"runs={folder}: no result.json at or below it")
+            raise FileNotFoundError(f"runs={folder}: no result.json in or below it")
         runs += map(read_run, paths)
     return runs
 
@@ -106,7 +106,11 @@ def failures(folders: Iterable[str | Path], runs: Iterable[Run]) -> list[Run]:
             if run["identity"] not in finished:
                 failed.setdefault(run["identity"], run | about)
         except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
-            log.warning("%s: not what a run leaves at its start; it is ignored: %r", path, error)
+            log.warning(
+                "%s: ignored, since it is not a file that a run writes at its start: %r",
+                path,
+                error,
+            )
     return [*failed.values()]
 
 
@@ -171,8 +175,8 @@ def full_keys(runs: Sequence[Run], keys: Sequence[str], option: str) -> list[str
     full = [f"{key}.name" if f"{key}.name" in known else key for key in keys]
     if unknown := [key for key in full if key not in known]:
         raise ValueError(
-            f"{option}={list(keys)}: no run's config has {unknown}; it has keys such as encoder, "
-            "elmo.mix, task, data.size"
+            f"{option}={list(keys)}: no run has {unknown} in its config; it has keys such "
+            "as encoder, elmo.mix, task, data.size"
         )
     return full
 

@@ -50,14 +50,14 @@ def read_counts(path: Path, name: str) -> Counts | None:
         or rows.min(initial=0) < 0
     ):
         raise ValueError(
-            f"{path}: not the counts of examples that a run leaves: {name} is {rows.shape}, and "
-            f"may be ({sentences.size}, N, 4) of finite numbers from 0 on"
+            f"{path}: not the counts per example of a run: {name} has shape {rows.shape}, "
+            f"but must be ({sentences.size}, N, 4) of finite, non-negative numbers"
         )
     groups = arrays.get("groups")
     if groups is not None and (groups.shape != sentences.shape or groups.dtype.kind not in "iu"):
         raise ValueError(
-            f"{path}: not the counts of examples that a run leaves: groups is {groups.dtype} "
-            f"{groups.shape}, and may be ({sentences.size},) of whole numbers"
+            f"{path}: not the counts per example of a run: groups is {groups.dtype} of "
+            f"shape {groups.shape}, but must be ({sentences.size},) of integers"
         )
     return Counts(
         rows.astype(np.float64), sentences, None if groups is None else groups.astype(np.int64)

@@ -75,9 +75,9 @@ def begin(cfg: DictConfig, files: Mapping[str, Path]) -> Path | None:
         return last
     if cfg.resume and (folder / GOES_ON).is_file() and not (folder / ENDED).exists():
         raise ValueError(
-            f"resume=true, but run_dir={folder} holds the last.ckpt of a run with other settings "
-            "or files: repeat its command to go on, choose another folder with "
-            "hydra.run.dir=FOLDER, or give resume=false, which removes it"
+            f"resume=true, but run_dir={folder} contains the last.ckpt of a run with other "
+            "settings or files: repeat its command to continue it, choose another folder "
+            "with hydra.run.dir=FOLDER, or set resume=false, which deletes it"
         )
     _check_loss(cfg, files)
     (folder / BEGUN).unlink(missing_ok=True)
@@ -101,14 +101,14 @@ def _check_loss(cfg: DictConfig, files: Mapping[str, Path]) -> None:
     for name, path in files.items():
         if any(path.resolve().is_relative_to((folder / left).resolve()) for left in LEFT):
             raise ValueError(
-                f"{name}={path} lies in run_dir={folder}, and this run would remove it: {other}"
+                f"{name}={path} is inside run_dir={folder}, which this run would delete: {other}"
             )
     ours = OmegaConf.select(cfg, "job._target_")
     config = _read(folder / ENDED).get("config") or {}
     theirs = (config.get("job") or {}).get("_target_", ours)
     # A job that reads a checkpoint has left none.
     if theirs != ours or ("checkpoint" in cfg and (folder / "best.ckpt").exists()):
-        raise ValueError(f"run_dir={folder} holds the run of another job: {other}")
+        raise ValueError(f"run_dir={folder} contains a run of another job: {other}")
 
 
 def goes_on_from(cfg: DictConfig, files: Mapping[str, Path]) -> Path | None:
@@ -174,7 +174,7 @@ def _is_whole(folder: Path, _: str) -> bool:
     try:
         read_result(folder / ENDED)
     except ValueError as error:
-        log.warning("%s; it is ignored", error)
+        log.warning("ignored: %s", error)
         return False
     return True
 
@@ -198,15 +198,15 @@ def _by_identity(
     for path in dict.fromkeys(path for folder in folders for path in sorted(folder.rglob(name))):
         content = _read(path)
         if not isinstance(identity := _identity(content), str):
-            log.warning("%s: not a file of elmo-bench, or a damaged one; it is ignored", path)
+            log.warning("%s: ignored, since it is not a file of elmo-bench or is damaged", path)
         elif "inputs" not in content:
             earlier += 1
         elif counts(path.parent, identity):
             run_folders.setdefault(identity, path.parent)
     if earlier:
         log.warning(
-            "resume: %d results of an earlier version do not say which files they read; they are "
-            "not reused",
+            "resume: %d results were written by an earlier version that did not record the "
+            "files they read; they are not reused",
             earlier,
         )
     return run_folders

@@ -70,7 +70,7 @@ def overrides(path: Path) -> list[str]:
     except (yaml.YAMLError, ValueError, RecursionError):
         given = None
     if not isinstance(given, list) or not all(isinstance(one, str) for one in given):
-        raise ValueError(f"{path}: not a list of overrides, which a run leaves: remove the file")
+        raise ValueError(f"{path}: not the list of overrides that a run writes: delete the file")
     return portable_overrides(
         one
         for one in given

@@ -97,7 +97,7 @@ def _check(path: Path, content: dict[str, Any], needed: set[str]) -> None:
     """Raise ValueError for what is not there or of another kind."""
     for key, (kind, fits) in KINDS.items():
         if key not in content and key in needed:
-            raise ValueError(f"{path}: not a result of elmo-bench, which has {key}, {kind}")
+            raise ValueError(f"{path}: not a result of elmo-bench: it lacks {key}, {kind}")
         if key in content and not fits(content[key]):
             _refuse(path, key, content[key], kind)
     config = content["config"]
@@ -108,5 +108,5 @@ def _check(path: Path, content: dict[str, Any], needed: set[str]) -> None:
 
 def _refuse(path: Path, key: str, value: object, kind: str) -> None:
     raise ValueError(
-        f"{path}: not a result of elmo-bench: {key} is {str(value)[:60]!r}, but it is {kind}"
+        f"{path}: not a result of elmo-bench: {key} is {str(value)[:60]!r}, but it must be {kind}"
     )

@@ -84,16 +84,14 @@ def files(
     """
     for split in (split for split in given if given[split]):
         raise ValueError(
-            f"data.files.{split}={given[split]}, but data=sample is generated here: choose "
-            "data=files"
+            f"data.files.{split}={given[split]}, but data=sample is generated: choose data=files"
         )
     if task not in FORMATS:
         raise ValueError(
-            f"there is no sample corpus for task {task!r}: choose one of "
-            f"{', '.join(sorted(FORMATS))}"
+            f"no sample corpus for task {task!r}: choose one of {', '.join(sorted(FORMATS))}"
         )
     if size < 1:
-        raise ValueError(f"data.size is {size}, but a sample corpus needs at least one story")
+        raise ValueError(f"data.size={size}, but it must be at least 1")
     folder = Path(root).expanduser() / f"sample-{size}-{seed}-{fingerprint()}" / task
     paths = {split: folder / f"{split}{FORMATS[task].suffix}" for split in SPLITS}
     if not folder.is_dir():

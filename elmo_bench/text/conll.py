@@ -34,8 +34,8 @@ def read_blocks(path: str | Path) -> Iterator[list[Row]]:
         width = width or len(columns)
         if len(columns) != width or width < 2:
             raise ValueError(
-                f"{path}:{number}: {len(columns)} columns, "
-                f"but this file has {max(width, 2)}: {line!r}"
+                f"{path}:{number}: {len(columns)} columns, but the other lines have "
+                f"{max(width, 2)}: {line!r}"
             )
         block.append(Row(number, columns))
     if block:

@@ -47,9 +47,7 @@ def read_documents(path: str | Path, *, min_columns: int = MIN_COLUMNS) -> Itera
                 document = _begin(line, where)
                 name = f"{document.id} part {document.part}"
                 if name in begun:
-                    raise ValueError(
-                        f"{where}: {name} stands here again, line {begun[name]} has it"
-                    )
+                    raise ValueError(f"{where}: {name} occurs twice, first in line {begun[name]}")
                 begun[name] = number
         elif line.strip() and not line.startswith("#"):
             sentence.append(Row(number, _GAP.split(line.strip(" \t"))))
@@ -60,7 +58,7 @@ def read_documents(path: str | Path, *, min_columns: int = MIN_COLUMNS) -> Itera
                 sentence = []
             if line.startswith("#"):
                 if line.strip() != "#end document":
-                    raise ValueError(f"{where}: {line!r}, but {name} awaits its #end document")
+                    raise ValueError(f"{where}: {line!r}, but {name} has no #end document yet")
                 yield document
                 document = None
     if document is not None:
@@ -71,7 +69,7 @@ def _begin(line: str, where: str) -> Document:
     beginning = _BEGIN.fullmatch(line)
     if beginning is None:
         raise ValueError(
-            f"{where}: {line!r}, but a document begins with '#begin document (ID); part NUMBER'"
+            f"{where}: {line!r}, but a document must begin with '#begin document (ID); part NUMBER'"
         )
     return Document(beginning["id"], int(beginning["part"] or 0), [])
 
@@ -81,12 +79,12 @@ def _check_width(sentence: Sequence[Row], min_columns: int, where: str) -> None:
     width = len(first.columns)
     if len(row.columns) < min_columns:
         raise ValueError(
-            f"{where}: {len(row.columns)} columns, but a row has {min_columns} or more"
+            f"{where}: {len(row.columns)} columns, but a row must have at least {min_columns}"
         )
     if len(row.columns) != width:
         raise ValueError(
-            f"{where}: {len(row.columns)} columns, but line {first.line}, of its sentence, "
-            f"has {width}"
+            f"{where}: {len(row.columns)} columns, but line {first.line} of the same "
+            f"sentence has {width}"
         )
 
 
@@ -107,26 +105,26 @@ def bracket_spans(sentence: Sequence[Row], column: int, path: str | Path) -> lis
         if brackets is None:
             number = column % len(row.columns) + 1
             raise ValueError(
-                f"{where}: {cell!r} in column {number}, but a cell is (X* or * or *) or (X*)"
+                f"{where}: {cell!r} in column {number}, but a cell must be (X* or * or *) or (X*)"
             )
         if brackets["label"]:
             if label is not None:
                 opened = sentence[start].line
                 raise ValueError(
-                    f"{where}: {cell!r} begins within {label}, open since line {opened}"
+                    f"{where}: {cell!r} begins inside {label}, which is open since line {opened}"
                 )
             label, start = brackets["label"], position
         if brackets["end"]:
             if label is None:
                 raise ValueError(
-                    f"{where}: {cell!r} closes a bracket that its sentence has not opened"
+                    f"{where}: {cell!r} closes a bracket that is not open in its sentence"
                 )
             spans.append(Span(label, start, position))
             label = None
     if label is not None:
         end = sentence[-1].line
         raise ValueError(
-            f"{path}:{sentence[start].line}: ({label}* is never closed, "
-            f"but its sentence ends at line {end}"
+            f"{path}:{sentence[start].line}: ({label}* is not closed before its sentence "
+            f"ends at line {end}"
         )
     return spans

@@ -25,8 +25,8 @@ def read_conllu(path: str | Path) -> Iterator[list[Row]]:
             columns = line.split("\t")
             if len(columns) != COLUMNS:
                 raise ValueError(
-                    f"{path}:{number}: {len(columns)} columns, "
-                    f"but CoNLL-U has {COLUMNS}, between tabs: {line[:60]!r}"
+                    f"{path}:{number}: {len(columns)} columns, but CoNLL-U has {COLUMNS}, "
+                    f"separated by tabs: {line[:60]!r}"
                 )
             if columns[0].isdecimal():
                 rows.append(Row(number, columns))

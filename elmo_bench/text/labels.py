@@ -48,8 +48,8 @@ def label_map(labels: Mapping[str, str | Sequence[str]]) -> LabelMap:
         images = {gold.setdefault(name, label) for name in names}
         if len(images) != 1:
             raise ValueError(
-                f"data.labels: {label} is {names}, "
-                "of which one has been given to another label already"
+                f"data.labels: {label} is mapped to {names}, one of which is already mapped "
+                "to another label"
             )
         predicted[label] = images.pop()
     return LabelMap(gold, predicted)

@@ -53,5 +53,7 @@ def read_objects(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
         if line.strip():
             record = parse_json(line, f"{path}:{number}")
             if not isinstance(record, dict):
-                raise ValueError(f"{path}:{number}: {line[:50]!r}, but a line is a JSON object")
+                raise ValueError(
+                    f"{path}:{number}: {line[:50]!r}, but each line must be a JSON object"
+                )
             yield number, record

@@ -52,5 +52,7 @@ def tags_of(record: dict[str, Any], count: int, source: str) -> list[str]:
         or len(tags) != count
         or not all(_TAG.fullmatch(str(tag)) for tag in tags)
     ):
-        raise ValueError(f"{source}: tags {tags!r}, but tags are {count} of O, B-TYPE and I-TYPE")
+        raise ValueError(
+            f"{source}: tags {tags!r}, but there must be {count} tags, each O, B-TYPE or I-TYPE"
+        )
     return tags

@@ -33,7 +33,7 @@ def text_files(pattern: str | Path) -> list[Path]:
         files = [path] if path.is_file() else [file for file in matching if file.is_file()]
     if not files:
         raise FileNotFoundError(
-            f"{pattern}: no such file, no file in such a folder, and no file that matches it"
+            f"{pattern}: no such file, no files in this folder, or no file matches the pattern"
         )
     return sorted(files)
 

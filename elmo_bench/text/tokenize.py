@@ -49,8 +49,8 @@ def words_of(record: Mapping[str, Any], source: str) -> list[str]:
     if isinstance(words, list) and words and all(isinstance(w, str) and w for w in words):
         return words
     raise ValueError(
-        f"{source}: a record needs 'tokens', a list of words, or 'text', neither of them "
-        f"empty; it has {dict(record)}"
+        f"{source}: a record must have 'tokens', a list of words, or 'text', not empty; it "
+        f"has {dict(record)}"
     )
 
 

@@ -46,7 +46,7 @@ def read_vectors(path: str | Path, wanted: Collection[str]) -> dict[str, np.ndar
             word, values = " ".join([word, *values[:-width]]), values[-width:]
         if len(values) < width:
             raise ValueError(
-                f"{path}:{number}: a vector of {len(values)} numbers, but the first has {width}"
+                f"{path}:{number}: a vector of {len(values)} numbers, but the first one has {width}"
             )
         if word in wanted:
             vectors[word] = _vector(values, f"{path}:{number}")
@@ -180,7 +180,7 @@ def _binary_blocks(path: Path) -> Iterator[Block]:
             if not (finite := np.isfinite(stacked).all(1)).all():
                 word = words[int(finite.argmin())]
                 raise ValueError(
-                    f"{path}: the vector of {word!r} holds a number that is not finite"
+                    f"{path}: the vector of {word!r} contains a number that is not finite"
                 )
             yield words, stacked
 
@@ -188,12 +188,13 @@ def _binary_blocks(path: Path) -> Iterator[Block]:
 def _binary_sizes(file: BufferedIOBase, path: Path) -> tuple[int, int]:
     header = file.readline(100)
     if header.startswith(FASTTEXT):
-        raise ValueError(f"{path}: a model of fastText; give the .vec file beside it")
+        raise ValueError(f"{path}: a fastText model; use its .vec file")
     sizes = header.split()
     if len(sizes) != 2 or not all(map(bytes.isdigit, sizes)) or not 0 < int(sizes[1]) <= WIDTH:
         raise ValueError(
-            f"{path}: not word2vec's binary format, which begins with a line of two numbers, how "
-            "many words and how wide (a file of text has a name without .bin)"
+            f"{path}: not word2vec's binary format, which begins with a line of two "
+            "numbers, the number of words and the size of a vector (the name of a text "
+            "file must not end in .bin)"
         )
     return int(sizes[0]), int(sizes[1])
 
@@ -211,10 +212,10 @@ def _binary_vectors(
             if blank < 0 and len(rest) - start >= WORD_BYTES:
                 raise ValueError(f"{lie} word {number} does not end")
             if not (more := file.read(BLOCK)):
-                raise ValueError(f"{lie} the file ends in vector {number}")
+                raise ValueError(f"{lie} the file ends inside vector {number}")
             rest, start = rest[start:] + more, 0
         word = rest[start:blank].lstrip(b"\n")
         yield decode(word, f"{path}, word {number}"), np.frombuffer(rest, "<f4", width, blank + 1)
         start = blank + 1 + 4 * width
     if (rest[start:] + file.read(WORD_BYTES)).strip():
-        raise ValueError(f"{lie} the file goes on after these")
+        raise ValueError(f"{lie} more data follows these")

@@ -127,7 +127,7 @@ def read(path: Path) -> Iterator[Example]:
         )
     if repeated:
         log.warning(
-            "%s: %d times a mention stands in a second cluster; such clusters are merged",
+            "%s: %d mentions are in two clusters; such clusters are merged",
             path,
             repeated,
         )
@@ -158,7 +158,8 @@ def _mentions(rows: Sequence[Row], path: Path) -> Iterator[tuple[str, int, int]]
         parts: list[str] = _BRACKET.findall(cell)
         if not (cell in ("-", "_") or _CELL.fullmatch(cell)):
             raise ValueError(
-                f"{where}: coreference {cell!r}, but it is - or of (12 and 12) and (12) joined by |"
+                f"{where}: coreference {cell!r}, but it must be -, or (12 and 12) and (12) "
+                "joined by |"
             )
         for part in parts:
             if part.startswith("("):
@@ -282,8 +283,8 @@ def _cells(example: Example, clusters: Clusters) -> list[str]:
             if start < other_start <= end < other_end:
                 both = f"{(start, end)} and {(other_start, other_end)}"
                 raise ValueError(
-                    f"{example.source}: mentions {both} of one cluster cross, and brackets "
-                    "cannot say so"
+                    f"{example.source}: mentions {both} of one cluster cross, which brackets "
+                    "cannot represent"
                 )
         for start, end in cluster:
             cells[start].append(f"({number})" if start == end else f"({number}")
@@ -302,16 +303,16 @@ def read_predictions(path: Path, examples: Sequence[Example]) -> list[list[list[
         return [_predicted(*pair) for pair in paired(path, examples)]
     documents = {document.name: document for document in read(path)}
     for name in sorted(documents.keys() - {example.name for example in examples}):
-        raise ValueError(f"{documents[name].source}: {name} is not among the gold documents")
+        raise ValueError(f"{documents[name].source}: {name} is not one of the gold documents")
     for example in examples:
         if example.name not in documents:
-            raise ValueError(f"{path}: no {example.name}, which stands at {example.source}")
+            raise ValueError(f"{path}: {example.name} of {example.source} is missing")
         document = documents[example.name]
         lengths, expected = (list(map(len, each.sentences)) for each in (document, example))
         if lengths != expected:
             raise ValueError(
-                f"{document.source}: sentences of {lengths} words, but those at {example.source} "
-                f"have {expected}"
+                f"{document.source}: sentences of {lengths} words, but those at "
+                f"{example.source} have {expected}"
             )
     return [documents[example.name].gold for example in examples]
 
@@ -324,7 +325,9 @@ def _predicted(record: dict[str, Any], source: str, example: Example) -> list[li
         isinstance(clusters, list)
         and all(_is_list(c) and all(_is_mention(m, count) for m in c) for c in clusters)
     ):
-        raise ValueError(f"{source}: clusters are lists of [first, last] word, 0 to {count - 1}")
+        raise ValueError(
+            f"{source}: clusters must be lists of [first, last] word, 0 to {count - 1}"
+        )
     return [
         list(cluster)
         for cluster in merge([tuple(mention) for mention in cluster] for cluster in clusters)
@@ -347,19 +350,19 @@ def parse(record: dict[str, Any], source: str) -> Example:
     """
     if unknown := sorted(record.keys() - {"sentences", "text", "speakers", "id"}):
         raise ValueError(
-            f"{source}: unknown keys {unknown}, but a record has sentences or text, "
-            "and speakers and id"
+            f"{source}: unknown keys {unknown}, but a record may only have sentences or "
+            "text, speakers and id"
         )
     if ("sentences" in record) == ("text" in record):
         raise ValueError(
-            f"{source}: keys {sorted(record)}, but a record has either sentences or text"
+            f"{source}: keys {sorted(record)}, but a record must have either sentences or text"
         )
     sentences = record["sentences"] if "sentences" in record else _sentences(record["text"], source)
     if not (
         _is_list(sentences)
         and all(_is_list(s) and all(isinstance(w, str) and w for w in s) for s in sentences)
     ):
-        raise ValueError(f"{source}: sentences must be lists of words, at least one in each")
+        raise ValueError(f"{source}: sentences must be non-empty lists of words")
     speakers = record.get("speakers", ["-"] * len(sentences))
     if not (
         _is_list(speakers)

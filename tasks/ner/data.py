@@ -84,12 +84,12 @@ def _check(path: Path, rows: Sequence[Row]) -> None:
     for row in rows:
         if not row.columns[0] or " " in row.columns[0]:  # `write` could not write it
             raise ValueError(
-                f"{path}:{row.line}: word {row.columns[0]!r}, but a word is not empty "
-                "and has no space"
+                f"{path}:{row.line}: word {row.columns[0]!r}, but a word must not be empty "
+                "or contain spaces"
             )
         if not re.fullmatch("O|[BI]-.+", row.columns[-1]):
             raise ValueError(
-                f"{path}:{row.line}: tag {row.columns[-1]!r}, but a tag is O, B-TYPE or I-TYPE"
+                f"{path}:{row.line}: tag {row.columns[-1]!r}, but a tag must be O, B-TYPE or I-TYPE"
             )
 
 

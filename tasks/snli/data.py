@@ -76,14 +76,14 @@ def read(path: Path) -> Iterator[Example]:
         label, source = record.get("gold_label"), f"{path}:{number}"
         if label not in (*LABELS, UNLABELLED):
             raise ValueError(
-                f"{source}: gold_label {label!r}, but it is one of {[*LABELS, UNLABELLED]}"
+                f"{source}: gold_label {label!r}, but it must be one of {[*LABELS, UNLABELLED]}"
             )
         if label == UNLABELLED:
             left_out += 1
         else:
             yield _example(record, label, source, str(number))
     if left_out:
-        log.info("%s: %d pairs without a gold label are left out", path, left_out)
+        log.info("%s: skipped %d pairs without a gold label", path, left_out)
 
 
 def _example(record: dict[str, Any], label: str, source: str, identity: str) -> Example:
@@ -103,7 +103,9 @@ def _words(record: dict[str, Any], key: str, source: str) -> tuple[str, ...]:
     elif isinstance(sentence, str):
         sentence = _tokenize(sentence)
     if not isinstance(sentence, list) or not all(isinstance(word, str) for word in sentence):
-        raise ValueError(f"{source}: {key!r} is text or a list of tokens, but it is {sentence!r}")
+        raise ValueError(
+            f"{source}: {key!r} must be a string or a list of tokens, but it is {sentence!r}"
+        )
     return tuple(sentence) or ("",)
 
 
@@ -188,12 +190,12 @@ def read_predictions(path: Path, examples: Sequence[Example]) -> list[str]:
                 check_same(record, key, list(words), f"{path}:{number}", pair.source)
         if label not in LABELS:
             raise ValueError(
-                f"{path}:{number}: predicted_label {label!r}, but it is one of {list(LABELS)}"
+                f"{path}:{number}: predicted_label {label!r}, but it must be one of {list(LABELS)}"
             )
         if identity not in pairs:
             raise ValueError(f"{path}:{number}: pairID {identity!r} is not in the gold file")
         if identity in labels:
-            raise ValueError(f"{path}:{number}: pairID {identity!r} has a prediction already")
+            raise ValueError(f"{path}:{number}: pairID {identity!r} already has a prediction")
         labels[identity] = label
     for example in examples:
         if example.identity not in labels:

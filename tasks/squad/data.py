@@ -104,9 +104,7 @@ def read(path: Path) -> Iterator[Example]:
         identity = _field(record, "id", str, where)
         source = f"{path}: question {identity}"
         if identity in seen:
-            raise ValueError(
-                f"{source}: this id comes twice, but it names the question's prediction"
-            )
+            raise ValueError(f"{source}: this id occurs twice, but ids must be unique")
         seen.add(identity)
         yield _example(record, context, identity, source, group, counts)
     log.info(
@@ -138,10 +136,10 @@ def _field(record: Any, key: str, kind: type, where: str) -> Any:
         came = repr(record)[:60]
         if isinstance(record, dict):
             came = f"an object without {key!r}: it has {sorted(record)}"
-        raise ValueError(f"{where}: an object with {key!r} belongs here, but there is {came}")
+        raise ValueError(f"{where}: expected an object with {key!r}, but got {came}")
     if not isinstance(record[key], kind) or isinstance(record[key], bool):
         raise ValueError(
-            f"{where}: {key!r} is {KINDS[kind]}, but here it is {repr(record[key])[:60]}"
+            f"{where}: {key!r} must be {KINDS[kind]}, but it is {repr(record[key])[:60]}"
         )
     return record[key]
 
@@ -192,15 +190,15 @@ def _span(context: Paragraph, start: int, text: str, source: str, counts: Counte
     first, last = token_span(context.offsets, start, end)
     if not 0 <= start < len(context.text) or last < first:
         raise ValueError(
-            f"{source}: the answer {text!r} at {start} holds no word of the context's "
-            f"{len(context.text)} characters"
+            f"{source}: the answer {text!r} at {start} contains no word of the context, "
+            f"which has {len(context.text)} characters"
         )
     counts["answers"] += 1
     counts["within"] += (context.offsets[first][0], context.offsets[last][1]) != (start, end)
     if context.text[start:end] != text:
         if not counts["differ"]:  # the first one speaks for all
             log.warning(
-                "%s: the answer %r, but at %d the context has %r",
+                "%s: the answer is %r, but at %d the context has %r",
                 source,
                 text,
                 start,
@@ -259,11 +257,12 @@ def read_predictions(path: Path, examples: Sequence[Example]) -> list[Answer]:
     ids = {example.identity: None for example in examples}
     if missing := ids.keys() - answers.keys():
         raise ValueError(
-            f"{path}: no answer to {len(missing)} of {len(ids)} questions, such as {min(missing)!r}"
+            f"{path}: {len(missing)} of {len(ids)} questions have no answer, such as "
+            f"{min(missing)!r}"
         )
     if unknown := answers.keys() - ids.keys():
         raise ValueError(
-            f"{path}: answers to {len(unknown)} questions that the gold file does not have, "
+            f"{path}: {len(unknown)} answers to questions that are not in the gold file, "
             f"such as {min(unknown)!r}"
         )
     return [Answer(_field(answers, identity, str, f"{path}")) for identity in ids]

@@ -232,7 +232,7 @@ def read_predictions(path: Path, examples: Sequence[Example]) -> list[list[str]]
             spans = bracket_spans(rows, column, path) if example.predicate else []
             predictions.append(spans_to_iob2(spans, len(rows)))
     for rows in blocks:
-        raise ValueError(f"{path}:{rows[0].line}: a sentence more than the gold file has")
+        raise ValueError(f"{path}:{rows[0].line}: more sentences than in the gold file")
     return predictions
 
 
@@ -266,8 +266,8 @@ def _check_fit(rows: Sequence[Row], sentence: Sequence[Example], path: Path) -> 
     for row in rows:
         if len(row.columns) != 1 + len(expected):
             raise ValueError(
-                f"{path}:{row.line}: {len(row.columns)} columns, but {example.source} has "
-                f"{len(expected)} predicates, so {1 + len(expected)} columns"
+                f"{path}:{row.line}: {len(row.columns)} columns, but it must have "
+                f"{1 + len(expected)}, since {example.source} has {len(expected)} predicates"
             )
     predicates = [position for position, row in enumerate(rows) if row.columns[0] != "-"]
     if predicates != expected:
@@ -295,13 +295,13 @@ def _positions(predicate: object, words: Sequence[str], source: str) -> tuple[in
         positions = [position for position, word in enumerate(words) if word == predicate]
         if len(positions) != 1:
             raise ValueError(
-                f"{source}: predicate {predicate!r} stands at {positions} of {list(words)}, "
-                "not at one place"
+                f"{source}: predicate {predicate!r} is at positions {positions} of "
+                f"{list(words)}, but it must occur once"
             )
     if not positions or any(type(k) is not int or not 0 <= k < len(words) for k in positions):
         raise ValueError(
-            f"{source}: predicate {predicate!r}, but it is a place, 0 to {len(words) - 1}, "
-            "a list of places, or a word"
+            f"{source}: predicate {predicate!r}, but it must be a position, 0 to "
+            f"{len(words) - 1}, a list of positions, or a word"
         )
     return tuple(sorted(positions))
 

@@ -80,7 +80,9 @@ def read(
             continue
         source = f"{path}:{number}"
         if "\t" in line:  # `write` puts tabs between its columns
-            raise ValueError(f"{source}: a tab, but between a tree's words are spaces")
+            raise ValueError(
+                f"{source}: contains a tab, but the words of a tree are separated by spaces"
+            )
         words, phrases = parse_tree(line, source)
         for label, start, end in phrases[:1] if min_tokens is None else phrases:
             if label in CLASSES[classes] and end - start + 1 >= (min_tokens or 1):
@@ -107,8 +109,8 @@ def parse_tree(line: str, source: str) -> tuple[tuple[str, ...], list[Span]]:
         empty = closing and unclosed and phrases[unclosed[-1]].start == len(words)
         if piece["stray"] or finished or empty or (closing and not unclosed):
             raise ValueError(
-                f"{source}: {piece[0]!r} at character {piece.start() + 1},"
-                " but a line is one phrase, and a phrase (LABEL WORD) or (LABEL PHRASE ...)"
+                f"{source}: {piece[0]!r} at character {piece.start() + 1}, but a line must "
+                "be one phrase, and a phrase (LABEL WORD) or (LABEL PHRASE ...)"
             )
         if closing:
             index = unclosed.pop()
@@ -116,7 +118,8 @@ def parse_tree(line: str, source: str) -> tuple[tuple[str, ...], list[Span]]:
             continue
         if piece["label"] not in CLASSES[5]:
             raise ValueError(
-                f"{source}: label {piece['label']!r}, but a label is one of {sorted(CLASSES[5])}"
+                f"{source}: label {piece['label']!r}, but a label must be one of "
+                f"{sorted(CLASSES[5])}"
             )
         if piece["word"] is None:
             unclosed.append(len(phrases))
@@ -173,8 +176,8 @@ def read_predictions(path: Path, examples: Sequence[Example]) -> list[str]:
         columns = line.split("\t")
         if len(columns) != 3:
             raise ValueError(
-                f"{path}:{number}: {len(columns)} columns, "
-                "but there are three: gold, predicted, sentence"
+                f"{path}:{number}: {len(columns)} columns, but it must have three: gold, "
+                "predicted, sentence"
             )
         if columns[2] != " ".join(example.words):
             raise ValueError(
@@ -183,10 +186,12 @@ def read_predictions(path: Path, examples: Sequence[Example]) -> list[str]:
             )
         if columns[0] != example.gold:
             came = f"gold label {columns[0]!r}, but {example.source} has {example.gold!r}"
-            raise ValueError(f"{path}:{number}: {came}; is task.classes as in the run?")
+            raise ValueError(
+                f"{path}:{number}: {came}; check that task.classes is the same as in the run"
+            )
         if columns[1] not in LABELS:
             raise ValueError(
-                f"{path}:{number}: label {columns[1]!r}, but a label is one of {LABELS}"
+                f"{path}:{number}: label {columns[1]!r}, but a label must be one of {LABELS}"
             )
         predictions.append(columns[1])
     if len(lines) != len(examples):
@@ -199,7 +204,9 @@ def read_predictions(path: Path, examples: Sequence[Example]) -> list[str]:
 def _predicted(record: dict[str, Any], source: str, example: Example) -> str:
     check_same(record, "tokens", list(example.words), source, example.source)
     if record.get("label") not in LABELS:
-        raise ValueError(f"{source}: label {record.get('label')!r}, but a label is one of {LABELS}")
+        raise ValueError(
+            f"{source}: label {record.get('label')!r}, but a label must be one of {LABELS}"
+        )
     return str(record["label"])
 
 

@@ -113,7 +113,7 @@ def _classifier(
     """Dropout and a layer in turn; the last one of ReLU layers is linear."""
     if len(dropouts) != len(sizes) - 1:
         raise ValueError(
-            f"dropouts={list(dropouts)}, but each of {len(sizes) - 1} layers has one before it"
+            f"dropouts={list(dropouts)}, but there must be {len(sizes) - 1}, one before each layer"
         )
     layers: list[nn.Module] = []
     for (before, after), dropout in zip(pairwise(sizes), dropouts, strict=True):

@@ -68,7 +68,7 @@ def test_each_word_by_itself():
 
 
 def test_an_unknown_norm():
-    with pytest.raises(ValueError, match=r"elmo.norm=layer, but it may be none, batch or word"):
+    with pytest.raises(ValueError, match=r"elmo.norm=layer, but it must be none, batch or word"):
         ScalarMix(3, norm="layer")
 
 

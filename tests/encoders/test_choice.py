@@ -42,8 +42,8 @@ def test_reading_has_to_be_clearly_faster(monkeypatch, tmp_path, caplog, seconds
     monkeypatch.setattr(choice, "measure", lambda *_: seconds)
     chosen = [vectors(), SENTENCES, [0], tmp_path, "float32"]
     assert is_kept(*chosen) is kept
-    what = "the encoder's layers are kept" if kept else "the encoder runs on every batch"
-    assert f"elmo.cache=auto: {what} (a token takes " in caplog.text
+    what = "storing the layers" if kept else "running the encoder on every batch"
+    assert f"elmo.cache=auto: {what} (per token, " in caplog.text
     monkeypatch.setattr(choice, "measure", lambda *_: Seconds(1.0, 9.0 if kept else 0.0))
     assert is_kept(*chosen) is kept
     assert f"elmo.cache=auto: {what} (as an earlier run chose" in caplog.text

@@ -56,13 +56,15 @@ def test_adapters_alone_train(lines, tmp_path, name):
 
 def test_an_encoder_without_a_model_of_transformers():
     bilm = BiLm(Options(cell_size=8, projection_size=4, filters=((1, 4),)))
-    with pytest.raises(ValueError, match=r"elmo.lora=8, but a BiLm has no model of transformers"):
+    with pytest.raises(
+        ValueError, match=r"elmo.lora=8 requires an encoder with .* but this one is a BiLm"
+    ):
         add_adapters(bilm, 8)
 
 
 @pytest.mark.parametrize("rank", [0, 0.5, "eight"])
 def test_a_rank_that_cannot_be(rank):
-    with pytest.raises(ValueError, match=rf"elmo.lora={rank}, but it may be null, or a rank of 1"):
+    with pytest.raises(ValueError, match=rf"elmo.lora={rank}, but it must be null, or a rank of 1"):
         add_adapters(None, rank)
 
 

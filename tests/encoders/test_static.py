@@ -108,10 +108,10 @@ def test_a_long_file_with_repeated_words_and_words_with_blanks_as_read_vectors_r
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("v.txt", b"a 1 2\nb 1\n", r"v\.txt:2: a vector of 1 numbers, but the first has 2"),
-        ("v.txt", b"a 1 2\nb 1 2 3\n", r"v\.txt:2: a vector of 3 numbers, but the first has 2"),
+        ("v.txt", b"a 1 2\nb 1\n", r"v\.txt:2: a vector of 1 numbers, but the first one has 2"),
+        ("v.txt", b"a 1 2\nb 1 2 3\n", r"v\.txt:2: a vector of 3 numbers, but the first one has 2"),
         ("v.txt", b"2 3\na 1 2\n", r"v\.txt:2: a vector of 2 numbers, but its first line says 3"),
-        ("v.txt", b"a 1 2\nb\n", r"v\.txt:2: a vector of 0 numbers, but the first has 2"),
+        ("v.txt", b"a 1 2\nb\n", r"v\.txt:2: a vector of 0 numbers, but the first one has 2"),
         ("v.txt", b"a\t1\t2\n", r"v\.txt:1: a vector of 0 numbers, but a line is a word and"),
         ("v.txt", b"a 1 2\nb 1 x\nc 1 2\n", r"v\.txt:2: could not convert string to float: b?'x'"),
         ("v.txt", b"a 1 2\nb 1 2x\n", r"v\.txt:2: could not convert"),
@@ -120,12 +120,12 @@ def test_a_long_file_with_repeated_words_and_words_with_blanks_as_read_vectors_r
         ("v.txt", b"", r"v\.txt: the file is empty"),
         ("v.txt", b"0 3\n", r"v\.txt: no vectors"),
         ("v.bin", b"0 3\n", r"v\.bin: no vectors"),
-        ("v.bin", b"\xba\x16\x4f\x2f\x0c\0\0\0", r"a model of fastText; give the \.vec"),
+        ("v.bin", b"\xba\x16\x4f\x2f\x0c\0\0\0", r"a fastText model; use its \.vec"),
         ("v.bin", TEXT, r"v\.bin: not word2vec's binary format"),
         ("v.bin", b"3 999999999\n" + TEXT, r"v\.bin: not word2vec's binary format"),
-        ("v.bin", binary(header=b"4 3\n"), r"says 4 words .* but the file ends in vector 4"),
-        ("v.bin", binary(header=b"2 3\n"), r"says 2 words .* but the file goes on after these"),
-        ("v.bin", binary()[:-1], r"the file ends in vector 3"),
+        ("v.bin", binary(header=b"4 3\n"), r"says 4 words .* but the file ends inside vector 4"),
+        ("v.bin", binary(header=b"2 3\n"), r"says 2 words .* but more data follows these"),
+        ("v.bin", binary()[:-1], r"the file ends inside vector 3"),
         ("v.bin", b"2 2\n" + b"x" * 20_000, r"word 1 does not end"),
         ("v.bin", b"1 1\n\xff \0\0\0\0", r"v\.bin, word 1: byte 0xff is not UTF-8"),
         ("v.bin.gz", None, r"v\.bin\.gz: a damaged gzip file"),
@@ -144,7 +144,9 @@ def test_settings_that_may_not_be(tmp_path):
         load(None)
     with pytest.raises(FileNotFoundError, match=r"v\.bin: no such file"):
         load(tmp_path / "v.bin")
-    with pytest.raises(ValueError, match=r"encoder\.lowercase=upper, but it may be true, false or"):
+    with pytest.raises(
+        ValueError, match=r"encoder\.lowercase=upper, but it must be true, false or"
+    ):
         load(write(tmp_path / "v.txt", TEXT), lowercase="upper")
 
 
@@ -186,7 +188,7 @@ def test_a_task_reads_them_through_the_store_and_fine_tunes_them(tiny, tmp_path,
     with caplog.at_level(logging.INFO):
         stored = train(tiny(*chosen))
     assert len([*(tmp_path / "cache" / "layers").glob("*-float32")]) == 1
-    zeros = [line for line in caplog.messages if "gives zeros for" in line]
+    zeros = [line for line in caplog.messages if "returns zeros for" in line]
     assert len(zeros) == 1
     assert train(tiny(*chosen, "elmo.cache=off")) == pytest.approx(stored)
     assert train(tiny(*chosen, "elmo.finetune=true", "elmo.lr=0.1")).keys() == stored.keys()

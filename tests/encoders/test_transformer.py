@@ -533,9 +533,9 @@ def test_load_encoder(folders, sentences):
     ("settings", "message"),
     [
         ({"model": None}, r"encoder\.model is empty"),
-        ({"pooling": "max"}, r"encoder\.pooling=max, but it may be first, last, mean"),
-        ({"dtype": "auto"}, r"encoder\.dtype=auto, but it may be float32"),
-        ({"window": 2}, r"encoder\.window=2, but this model has 2 special pieces .* at most 512"),
+        ({"pooling": "max"}, r"encoder\.pooling=max, but it must be first, last, mean"),
+        ({"dtype": "auto"}, r"encoder\.dtype=auto, but it must be float32"),
+        ({"window": 2}, r"encoder\.window=2, but .* 2 special tokens and at most 512"),
         ({"window": 513}, r"encoder\.window=513, .* at most 512"),
         ({"attention": "best"}, r"encoder\.attention=best"),
     ],
@@ -556,11 +556,13 @@ def test_a_model_that_is_not_there(tmp_path):
 def test_no_network(monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     with pytest.raises(
-        OSError, match=r"encoder\.model=nobody/nothing cannot be had: .*it cannot be reached"
+        OSError,
+        match=r"encoder\.model=nobody/nothing cannot be loaded: .*the hub cannot be reached",
     ):
         Transformer(model="nobody/nothing")
     with pytest.raises(
-        FileNotFoundError, match=r"minni: no biLM that ships \(books, mini\), and encoder"
+        FileNotFoundError,
+        match=r"minni: not a biLM that ships with elmo-bench \(books, mini\), and encoder",
     ):
         load_encoder("minni")
 
@@ -594,9 +596,12 @@ def test_a_config_that_is_not_of_these_weights(broken):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"num_hidden_layers": 10**8}, r"num_hidden_layers=100000000, but it may be 4,096 at most"),
-        ({"num_labels": 2**40}, r"num_labels=1099511627776, but it may be 1,048,576 at most"),
-        ({"vocab_size": 2**30}, r"a model of [\d,]+ parameters, but there is room for"),
+        (
+            {"num_hidden_layers": 10**8},
+            r"num_hidden_layers=100000000, but it must be 4,096 at most",
+        ),
+        ({"num_labels": 2**40}, r"num_labels=1099511627776, but it must be 1,048,576 at most"),
+        ({"vocab_size": 2**30}, r"a model of [\d,]+ parameters, but its files and the limit of"),
     ],
 )
 def test_a_config_of_more_than_there_is(broken, settings, message):
@@ -611,7 +616,9 @@ def test_weights_that_are_not_finite(broken, dtype):
     name = "encoder.layer.1.output.dense.weight"
     weights[name][3, 4] = float("nan") if dtype == "float32" else 1e5
     save_file(weights, broken / "model.safetensors", metadata={"format": "pt"})
-    with pytest.raises(ValueError, match=rf"broken: {name} holds a number that is not finite in"):
+    with pytest.raises(
+        ValueError, match=rf"broken: {name} contains a number that is not finite in"
+    ):
         Transformer(model=broken, dtype=dtype)
 
 
@@ -661,7 +668,7 @@ def test_heads_may_be_missing_or_left_over(broken, encoders, lines):
 def test_pickle_is_not_read(broken):
     torch.save(load_file(broken / "model.safetensors"), broken / "pytorch_model.bin")
     (broken / "model.safetensors").unlink()
-    with pytest.raises(OSError, match=r"no weights in safetensors"):
+    with pytest.raises(OSError, match=r"no safetensors weights"):
         Transformer(model=broken)
 
 
@@ -692,7 +699,7 @@ def test_a_tokenizer_of_another_model(broken, folders, lines):
     )
     large.save_pretrained(broken)
     encoder = Transformer(model=broken)
-    with pytest.raises(ValueError, match=r"piece .* number \d+, but the model .* embeds 384"):
+    with pytest.raises(ValueError, match=r"subword .* to \d+, but the model .* only 384"):
         encoder.prepare([line.split() for line in lines])
 
 
@@ -762,7 +769,7 @@ def test_a_fine_tuned_run(tiny, folders):
 
 @pytest.mark.parametrize(
     ("name", "message"),
-    [("transformer", r"encoder\.model is empty"), ("bert_base", "cannot be had")],
+    [("transformer", r"encoder\.model is empty"), ("bert_base", "cannot be loaded")],
 )
 def test_a_run_says_at_once_what_it_lacks(tiny, monkeypatch, name, message):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
@@ -780,7 +787,7 @@ def test_a_word_is_no_special_piece(folders):
 
 @pytest.mark.parametrize("attention", ["kernels-community/flash-attn2", "flash_attention_9"])
 def test_no_kernel_of_the_hub_is_run(folders, tmp_path, attention):
-    with pytest.raises(ValueError, match=r"encoder\.attention=.*, but it may be None, sdpa"):
+    with pytest.raises(ValueError, match=r"encoder\.attention=.*, but it must be None, sdpa"):
         Transformer(model=folders["bert"], attention=attention)
     shutil.copytree(folders["bert"], tmp_path / "model")
     config = json.loads((tmp_path / "model" / "config.json").read_text())
@@ -792,7 +799,7 @@ def test_no_kernel_of_the_hub_is_run(folders, tmp_path, attention):
 
 def test_sixteen_bits_are_not_fine_tuned(tiny, folders):
     model = ["encoder=transformer", f"encoder.model={folders['bert']}", "encoder.dtype=bfloat16"]
-    with pytest.raises(ValueError, match=r"elmo\.finetune=true trains weights in float32"):
+    with pytest.raises(ValueError, match=r"elmo\.finetune=true needs float32 weights"):
         train(tiny(*model, "elmo.finetune=true"))
 
 

@@ -178,10 +178,10 @@ def test_phrases_are_no_text(config):
 @pytest.mark.parametrize(
     ("overrides", "said"),
     [
-        (["encoder=none"], "encoder=none has no files of a biLM"),
+        (["encoder=none"], "encoder=none has no biLM files"),
         (
             ["encoder=mini", "encoder.pretrained=false"],
-            "encoder.pretrained=false: there is nothing to adapt",
+            "encoder.pretrained=false: a random biLM cannot be adapted",
         ),
         (["encoder=files"], "encoder.options is empty"),
     ],

@@ -52,7 +52,7 @@ def test_what_is_cleared(store, tmp_path, caplog):
     assert (tmp_path / "mine" / "notes.txt").exists()
     assert not (tmp_path / "elmo" / "0123").exists()
     assert store.folder.exists()
-    assert "stays: a run reads it" in caplog.text
+    assert "is kept: a run is reading it" in caplog.text
     store.close()
     cache(composed(f"cache_dir={tmp_path}", "clear=[layers,vectors]"))
     assert not store.folder.exists()
@@ -67,14 +67,14 @@ def test_what_a_run_writes_stays(tmp_path, caplog):
         assert adapted.is_dir()
         assert [*corpora.iterdir()] == [part.parent]
         part.mkdir()
-    assert f"{adapted} stays: a run writes it" in caplog.text
-    assert f"{part.parent} stays: a run writes it" in caplog.text
+    assert f"{adapted} is kept: a run is writing it" in caplog.text
+    assert f"{part.parent} is kept: a run is writing it" in caplog.text
     cache(composed(f"cache_dir={tmp_path}", "clear=all"))
     assert not [path for path in tmp_path.glob("*/*") if path.suffix != ".lock"]
 
 
 def test_a_kind_that_is_none(tmp_path):
     with pytest.raises(
-        ValueError, match="clear=layer, but it may be all or some of layers, sample"
+        ValueError, match="clear=layer, but it must be all or some of layers, sample"
     ):
         cache(composed(f"cache_dir={tmp_path}", "clear=layer"))

@@ -174,12 +174,14 @@ def test_cards_side_by_side(card, tmp_path, capsys):
         ("first", 1),
         ("second", 1),
     ]
-    assert "the last finished count" not in capsys.readouterr().out
+    assert "only the last finished run counts" not in capsys.readouterr().out
     for path in tmp_path.glob("outputs/card/*/runs/*/result.json"):
         content = json.loads(path.read_text())
         inputs = {"data.test": "a" * 64 if "first" in str(path) else "b" * 64}
         path.write_text(json.dumps(content | {"inputs": inputs}))
-    with pytest.raises(ValueError, match=r"cell differ in \['inputs.data.test'\]; add it to one"):
+    with pytest.raises(
+        ValueError, match=r"cell differ in \['inputs.data.test'\]; add it to rows or columns"
+    ):
         reported(**both, rows="task")
     reported(**both)  # parted
     parted = json.loads((tmp_path / "both.json").read_text())
@@ -198,7 +200,7 @@ def test_one_that_fails_leaves_the_others(card, tmp_path, monkeypatch):
     own = ["task=ner", "encoder=mini", f"out={tmp_path}/shared"]
     with pytest.raises(CompactHydraException, match="1 of 5 runs did not finish"):
         card(own, fails=["elmo.mix=1"])
-    assert "1 of 5 runs failed or did not end: ner mini 1 seed 1 (MemoryError)" in " ".join(
+    assert "1 of 5 runs failed or did not finish: ner mini 1 seed 1 (MemoryError)" in " ".join(
         (tmp_path / "shared" / "tables.md").read_text().split()
     )
     about = json.loads((tmp_path / "shared" / "card.json").read_text())

@@ -164,7 +164,7 @@ def test_a_corpus_that_is_not_there_or_another(made, root, tmp_path):
     a, b = made("a", [0]), made("b", [])
     found = compared(a, b, root, "data=files", "data.files.test=nowhere.txt", "data.name=x")
     assert found["notes"][0].startswith(
-        "Without words and predictions, since data.files.test: no file"
+        "Words and predictions are omitted, since data.files.test: no file"
     )
     assert [one["example"] for one in found["differing"]] == [1]
     (tmp_path / "other.txt").write_text("Rain O\n")
@@ -177,7 +177,7 @@ def test_a_corpus_that_is_not_there_or_another(made, root, tmp_path):
         del content["inputs"]
         path.write_text(json.dumps(content))
     found = compared(a, b, root, *other)
-    assert "other.txt does not hold the" in found["notes"][0]
+    assert "other.txt does not contain the" in found["notes"][0]
 
 
 def test_labels_that_were_left_out(made, root):
@@ -193,7 +193,9 @@ def test_predictions_that_are_not_there(made, root):
     a, b = made("a", [0]), made("b", [])
     (b / "predictions" / "test.conll").unlink()
     found = compared(a, b, root)
-    assert found["notes"][0].startswith("What B says is not shown: test.conll is not there; job")
+    assert found["notes"][0].startswith(
+        "The predictions of B are not shown: test.conll does not exist; job"
+    )
     assert found["differing"][0]["b"] is None
     assert found["differing"][0]["a"]
 
@@ -234,18 +236,20 @@ def test_runs_that_cannot_be_compared(made, root, change, message):
 
 def test_what_is_no_run(made, root, tmp_path):
     a, b = made("sweep/0", []), made("sweep/1", [])
-    with pytest.raises(ValueError, match=r"b=.*/sweep holds 2 runs: name .* b=.*/sweep/0$"):
+    with pytest.raises(ValueError, match=r"b=.*/sweep contains 2 runs: give .* b=.*/sweep/0$"):
         compared(a, tmp_path / "sweep", root)
     with pytest.raises(FileNotFoundError, match=r"b=.*/none: no such folder"):
         compared(a, tmp_path / "none", root)
     with pytest.raises(ValueError, match="are the same run"):
         compared(a, a, root)
     with pytest.raises(
-        ValueError, match=r"metric=accuracy: .* has no counts of it, but of f1, precision, recall;"
+        ValueError, match=r"metric=accuracy: .* has no counts of it, only of f1, precision, recall;"
     ):
         compared(a, b, root, metric="accuracy")
     (b / "counts" / "test.npz").rename(b / "counts" / "dev.npz")
-    with pytest.raises(FileNotFoundError, match=r"no counts/test.npz.*: it has those of dev \(spl"):
+    with pytest.raises(
+        FileNotFoundError, match=r"no counts/test.npz.*: it has those for dev \(spl"
+    ):
         compared(a, b, root)
     (b / "counts" / "dev.npz").unlink()
     with pytest.raises(FileNotFoundError, match="it has none; job=evaluate checkpoint="):
@@ -272,7 +276,7 @@ def test_a_result_from_elsewhere(made, root, change):
         change(content)
         (folder / "result.json").write_text(json.dumps(content))
     found = compared(*folders, root)
-    assert found["notes"][0].startswith("Without words and predictions, since a=")
+    assert found["notes"][0].startswith("Words and predictions are omitted, since a=")
     assert found["a_better"] == 0
     assert found["b_better"] == 1
 
@@ -307,7 +311,7 @@ def test_a_result_that_says_other_options(made, root, options):
 def test_a_file_of_others_stays(made, root, tmp_path, name, content):
     a, b = made("a", []), made("b", [])
     (tmp_path / name).write_text(content)
-    with pytest.raises(ValueError, match=f"{name} is there, and this job has not written it"):
+    with pytest.raises(ValueError, match=f"{name} exists and was not written by this job"):
         compared(a, b, root, output=str(tmp_path / name))
     assert (tmp_path / name).read_text() == content
 

@@ -163,7 +163,7 @@ def test_the_mix_of_a_run(files, source, tmp_path):
         embed(*settings)
     for normed in ({"norm": "word"}, {"layer_norm": True}):
         result.write_text(json.dumps(content | {"config": content["config"] | {"elmo": normed}}))
-        with pytest.raises(ValueError, match=r"its run mixed normalised layers \(elmo.norm\)"):
+        with pytest.raises(ValueError, match=r"its run normalised the layers \(elmo.norm\)"):
             embed(*settings, "place=output")
     content = {
         "mix": {f"elmo/input/s{layer}": 0.2 for layer in range(5)} | {"elmo/input/gamma": 1.0},
@@ -172,7 +172,7 @@ def test_the_mix_of_a_run(files, source, tmp_path):
         "seed": 1,
     }
     result.write_text(json.dumps(content))
-    with pytest.raises(ValueError, match=r"mixes layers up to 4, but this encoder has 0..2"):
+    with pytest.raises(ValueError, match=r"mixes layers 0..4, but this encoder has layers 0..2"):
         embed(*settings)
 
 
@@ -260,7 +260,7 @@ def test_a_broken_run_goes_on_where_it_stopped(files, tmp_path, caplog, monkeypa
     broken = {path: path.read_bytes() for path in tmp_path.glob("o.*")}
     embed(*names, f"output={output}")
     assert sum(calls[:2]) + sum(calls[3:]) == 200
-    assert "sentences: going on from there" in caplog.text
+    assert "sentences: continuing after them" in caplog.text
     whole, found = read(tmp_path / f"whole.{suffix}"), read(output)
     assert found.keys() == whole.keys()
     for name, layers in found.items():
@@ -271,13 +271,16 @@ def test_a_broken_run_goes_on_where_it_stopped(files, tmp_path, caplog, monkeypa
         path.write_bytes(content)
     caplog.clear()
     embed(*names, f"output={output}", "dtype=float16")
-    assert f"o.{suffix}.part was left by a run with another dtype: starting afresh" in caplog.text
+    assert (
+        f"o.{suffix}.part was written by a run with a different dtype: starting again"
+        in caplog.text
+    )
     for path, content in broken.items():
         path.write_bytes(content)
     (tmp_path / "in.txt").write_text("another text\n")
     caplog.clear()
     embed(*names, f"output={output}")
-    assert "run with another input: starting afresh" in caplog.text
+    assert "run with a different input: starting again" in caplog.text
     assert read(output)["0"].shape == (3, 2, 8)
 
 
@@ -316,7 +319,7 @@ def test_a_part_that_is_damaged_is_begun_afresh(
         path.write_bytes(content)
         caplog.clear()
         embed(*names)
-        assert "damaged: starting afresh" in caplog.text
+        assert "damaged: starting again" in caplog.text
         assert (tmp_path / f"o.{suffix}").read_bytes() == whole
 
 
@@ -332,7 +335,9 @@ def test_another_run_of_the_same_output(files, source, tmp_path, monkeypatch):
         yield from real(*arguments, **settings)
 
     monkeypatch.setattr(job, "encode_each", meanwhile)
-    with pytest.raises(OSError, match=r"o.hdf5.part: another run has begun the same output"):
+    with pytest.raises(
+        OSError, match=r"o.hdf5.part: another run has started to write the same output"
+    ):
         embed(*files, f"input={source}", f"output={tmp_path}/o.hdf5")
     assert [path.name for path in tmp_path.glob("o.*")] == ["o.hdf5.part"]
 
@@ -387,13 +392,13 @@ def test_killed(files, tmp_path):
             "in.txt",
             "a\n",
             ["output=o.npz"],
-            r"output=o.npz: its name may end in .hdf5, .h5, .safetensors",
+            r"output=o.npz: its name must end in .hdf5, .h5, .safetensors",
         ),
         (
             "in.txt",
             "a\n",
             ["output=nowhere/o.hdf5"],
-            r"output=nowhere/o.hdf5: there is no such folder",
+            r"output=nowhere/o.hdf5: no such folder",
         ),
         ("in.txt", "a\n", ["encoder=none"], r"encoder=none has no layers"),
         (
@@ -422,7 +427,7 @@ def test_no_room(files, source, tmp_path, monkeypatch):
     monkeypatch.setattr(
         layer_file.shutil, "disk_usage", lambda _: type("Usage", (), {"free": 10})()
     )
-    with pytest.raises(OSError, match=r"its vectors take .* GB, but 0.0 GB are free there"):
+    with pytest.raises(OSError, match=r"its vectors need .* GB, but only 0.0 GB are free"):
         embed(*files, f"input={source}", f"output={tmp_path}/o.hdf5")
 
 
@@ -435,7 +440,7 @@ def test_a_disk_that_is_full_is_said_before_anything_is_computed(
     monkeypatch.setattr(job, "fill", None)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))
     try:
-        with pytest.raises(OSError, match=rf"o.{suffix}.part could not be written: File too large"):
+        with pytest.raises(OSError, match=rf"o.{suffix}.part: File too large"):
             embed(*files, f"input={source}", f"output={tmp_path}/o.{suffix}")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
@@ -456,7 +461,7 @@ def test_a_disk_that_gets_full(files, source, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(layer_file.VectorFile, "write", full)
         with pytest.raises(
-            OSError, match=r"o.hdf5.part could not be written: No space left .*[1-9] sentences"
+            OSError, match=r"cannot write .*o.hdf5.part: No space left .*[1-9] sentences"
         ):
             embed(*names)
     embed(*names)
@@ -467,5 +472,5 @@ def test_a_disk_that_gets_full(files, source, tmp_path, monkeypatch):
 
 def test_more_sentences_than_safetensors_can_name(files, source, tmp_path, monkeypatch):
     monkeypatch.setattr(layer_file, "HEADER_LIMIT", 100)
-    with pytest.raises(ValueError, match=r"6 sentences are more than a safetensors file can name"):
+    with pytest.raises(ValueError, match=r"6 sentences are too many for a safetensors file"):
         embed(*files, f"input={source}", f"output={tmp_path}/o.safetensors")

@@ -115,7 +115,9 @@ def test_the_original_s_own_options_stay(fixtures, tmp_path):
         f"output={tmp_path}/w.safetensors",
     )
     assert (tmp_path / "options.json").read_text() == given
-    with pytest.raises(ValueError, match=r"options.json is of another biLM: choose another folder"):
+    with pytest.raises(
+        ValueError, match=r"options.json belongs to another biLM: choose another folder"
+    ):
         exported("encoder=mini", f"output={tmp_path}/mini.hdf5")
     assert not (tmp_path / "mini.hdf5").exists()
 
@@ -123,7 +125,7 @@ def test_the_original_s_own_options_stay(fixtures, tmp_path):
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        (["output=w.bin"], r"output=w.bin: its name may end in .hdf5, .h5, .safetensors"),
+        (["output=w.bin"], r"output=w.bin: its name must end in .hdf5, .h5, .safetensors"),
         (["output=w.h5", "encoder=none"], r"encoder=none has no layers: choose an encoder"),
     ],
 )

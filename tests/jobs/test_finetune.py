@@ -134,15 +134,15 @@ def test_a_schedule_takes_the_place_of_the_tasks_own(tiny, monkeypatch):
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        (["elmo.unfreeze=gradual"], "elmo.unfreeze=gradual is for an encoder that is trained"),
-        (["elmo.lora=8"], "elmo.lora=8 is for an encoder that is trained: give elmo.finetune=true"),
-        (["elmo.lr_decay=0.5"], "elmo.lr_decay=0.5 is .* give elmo.finetune=true too"),
-        (["elmo.finetune=true", "elmo.lr_decay=2.0"], "elmo.lr_decay=2.0, but it may be more"),
+        (["elmo.unfreeze=gradual"], "elmo.unfreeze=gradual requires a trained encoder"),
+        (["elmo.lora=8"], "elmo.lora=8 requires a trained encoder: set elmo.finetune=true"),
+        (["elmo.lr_decay=0.5"], "elmo.lr_decay=0.5 requires .* set elmo.finetune=true too"),
+        (["elmo.finetune=true", "elmo.lr_decay=2.0"], "elmo.lr_decay=2.0, but it must be more"),
         (
             ["elmo.finetune=true", "elmo.unfreeze=slowly"],
-            "elmo.unfreeze=slowly, but it may be all or",
+            "elmo.unfreeze=slowly, but it must be all or",
         ),
-        (["schedule=linear_warmup", "schedule.warmup=1.5"], "schedule.warmup=1.5, but it may be"),
+        (["schedule=linear_warmup", "schedule.warmup=1.5"], "schedule.warmup=1.5, but it must be"),
     ],
 )
 def test_what_cannot_be_is_said_before_data_is_read(tiny, overrides, message):

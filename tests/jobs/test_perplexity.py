@@ -214,7 +214,7 @@ def test_what_pretraining_leaves(tmp_path, text):
         (lambda folder: (folder / "vocabulary.txt").unlink(), r"vocabulary.txt: no such file"),
         (
             lambda folder: (folder / "vocabulary.txt").write_text("a\nb\nc\n"),
-            r"its first lines are \['a', 'b', 'c'\]",
+            r"but they are \['a', 'b', 'c'\]",
         ),
         (
             lambda folder: (folder / "vocabulary.txt").write_text(""),
@@ -222,7 +222,7 @@ def test_what_pretraining_leaves(tmp_path, text):
         ),
         (
             lambda folder: (folder / "vocabulary.txt").write_text("<S>\n</S>\n<UNK>\na\na\n"),
-            r"'a' stands there 2 times",
+            r"'a' occurs 2 times",
         ),
         (
             lambda folder: (folder / "vocabulary.txt").write_text("<S>\n</S>\n<UNK>\na\n"),
@@ -246,18 +246,18 @@ def test_files_that_do_not_fit(folder, text, break_it, message):
     [
         (
             ["encoder=mini"],
-            r"mini/softmax.safetensors: no such file. .*the shipped mini have not "
-            r"kept.*job=pretrain",
+            r"mini/softmax.safetensors: no such file. .*the shipped mini do not "
+            r"include.*job=pretrain",
         ),
-        (["encoder=none"], r"encoder=none has no files of a biLM"),
+        (["encoder=none"], r"encoder=none has no biLM files"),
         (["encoder=files"], r"encoder.options is empty"),
         (
             ["encoder=mini", "encoder.pretrained=false"],
-            r"encoder.pretrained=False is for runs with a task",
+            r"encoder.pretrained=False requires a run with a task",
         ),
-        (["encoder=mini", "elmo.adapt=true"], r"elmo.adapt=True is for runs with a task"),
+        (["encoder=mini", "elmo.adapt=true"], r"elmo.adapt=True requires a run with a task"),
         (["encoder=files", "encoder.dir=nowhere"], r"encoder.dir=nowhere: no such folder"),
-        (["per_token=nowhere/x.jsonl"], r"per_token=nowhere/x.jsonl: there is no such folder"),
+        (["per_token=nowhere/x.jsonl"], r"per_token=nowhere/x.jsonl: no such folder"),
     ],
 )
 def test_what_it_says_of_bad_settings(text, overrides, message):

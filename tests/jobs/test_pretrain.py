@@ -210,7 +210,7 @@ def test_a_longer_training_of_the_same_folder(config, tmp_path, caplog):
     assert second["dev"] < first["dev"]
     assert torch.load(tmp_path / "out" / "last.ckpt", weights_only=True)["step"] == 3 * 23
     assert (
-        "it was to have 23 steps: from here the learning rate is that of a training of 69, 0.015"
+        "the length was 23 steps; the learning rate now follows the schedule for 69 steps, 0.015"
         in caplog.text
     )
     assert "epochs 3" in (tmp_path / "out" / "README.md").read_text()
@@ -262,7 +262,7 @@ def test_going_on_with_another_config(config, tmp_path, override, said):
     (tmp_path / "other.txt").write_text("another text\n" * 40)
     pretrain(config())
     with pytest.raises(
-        ValueError, match=f"last.ckpt is of another training: {said}.*pretrain.resume=never"
+        ValueError, match=f"last.ckpt belongs to another training: {said}.*pretrain.resume=never"
     ):
         pretrain(config(override.format(other=tmp_path / "other.txt")))
 
@@ -274,7 +274,7 @@ def test_a_vocabulary_of_another_model(config, tmp_path):
     with pytest.raises(ValueError, match=r"softmax.safetensors: weight has .* ask for"):
         language_model(tmp_path / "out")
     path.write_text("a\nb\n")
-    with pytest.raises(ValueError, match="its first lines are"):
+    with pytest.raises(ValueError, match="the first lines must be"):
         language_model(tmp_path / "out")
 
 
@@ -298,15 +298,14 @@ def test_a_full_disk(config, tmp_path):
         patch.setattr("torch.save", full)
         with pytest.raises(
             OSError,
-            match=r"last.ckpt could not be written after step 20: .*No space left.*the last one "
-            r"stays",
+            match=r"cannot write .*last.ckpt after step 20: .*No space left.*is kept",
         ):
             pretrain(cfg)
     assert torch.load(tmp_path / "out" / "last.ckpt", weights_only=True)["step"] == 10
     assert not list((tmp_path / "out").glob(".*"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("elmo_bench.jobs.pretrain.atomic", lambda _: nullcontext(Path("/dev/full")))
-        with pytest.raises(OSError, match="could not be written"):
+        with pytest.raises(OSError, match="cannot write"):
             pretrain(cfg)
     assert pretrain(cfg) == whole
 

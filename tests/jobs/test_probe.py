@@ -124,10 +124,10 @@ def test_neighbours(config, tmp_path):
     ("overrides", "said"),
     [
         (["word=a", "sentence='a b a'"], "word=a occurs 2 times"),
-        (["word=7", "sentence='a b a'"], "word=7, but the sentence has the places 0 to 2"),
-        (["word=b", "sentence='a b a'", "layer=3"], "layer=3, but it may be top or 0 to 2"),
+        (["word=7", "sentence='a b a'"], "word=7, but the positions of the sentence are 0 to 2"),
+        (["word=b", "sentence='a b a'", "layer=3"], "layer=3, but it must be top or 0 to 2"),
         (["word=b", "sentence='a b a'", "encoder=none"], "encoder=none has no layers"),
-        (["word=b", "sentence='a b a'", "elmo.adapt=true"], "write an adapted biLM with job=adapt"),
+        (["word=b", "sentence='a b a'", "elmo.adapt=true"], "run job=adapt out=DIR first"),
     ],
 )
 def test_wrong_questions(config, tmp_path, overrides, said):

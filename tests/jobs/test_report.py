@@ -83,7 +83,7 @@ def test_trained_on_one_corpus_and_tested_on_another(tiny, tmp_path):
     report = json.loads(found.read_text())
     assert table_of(report) == {("sample", "sample"), ("sample", "other")}
     assert [cell["mean"] for cell in report["cells"]] == [figure, own["sample"]]  # other, sample
-    assert report["notes"] == ["left out: 1 run that was not measured on test"]
+    assert report["notes"] == ["left out: 1 run that was not evaluated on test"]
 
 
 def test_an_evaluation_leaves_the_run_alone(tiny, tmp_path):
@@ -103,7 +103,7 @@ def test_an_evaluation_leaves_the_run_alone(tiny, tmp_path):
     (tmp_path / "latest").symlink_to(cfg.run_dir)
     for folder in (cfg.run_dir, f"{cfg.run_dir}/../{Path(cfg.run_dir).name}", tmp_path / "latest"):
         with pytest.raises(
-            ValueError, match=r"run_dir=.* holds the checkpoint's own run: choose another folder"
+            ValueError, match=r"run_dir=.* contains the checkpoint's own run: choose another folder"
         ):
             evaluate(
                 tiny("job=evaluate", f"checkpoint={cfg.run_dir}/best.ckpt", f"run_dir={folder}")
@@ -141,7 +141,7 @@ def test_runs_of_an_earlier_version_have_todays_titles(tmp_path):
 )
 def test_a_file_with_a_table_of_ours_stays(tmp_path, name, content):
     (tmp_path / name).write_text(content)
-    with pytest.raises(ValueError, match=f"{name} is there, and this job has not written it"):
+    with pytest.raises(ValueError, match=f"{name} exists and was not written by this job"):
         reported(f"runs={tmp_path}", f"output={tmp_path}/{name}")
 
 
@@ -258,7 +258,7 @@ def test_a_part_of_the_runs(tiny, tmp_path):
     )
     assert [cell["runs"] for cell in json.loads(found.read_text())["cells"]] == [1]
     with pytest.raises(
-        ValueError, match=r"no run is as its table asks: \[{'where': {'seed': 7}}\]"
+        ValueError, match=r"no run matches the table's conditions: \[{'where': {'seed': 7}}\]"
     ):
         reported(f"runs={tmp_path}", "columns=encoder", "where={seed:7}")
     with pytest.raises(
@@ -287,7 +287,7 @@ def test_runs_that_failed_are_named(tmp_path):
         output = tmp_path / "report.json"
         reported(f"runs={tmp_path}", "rows=task", f"where={{{asked}}}", f"output={output}")
         found = json.loads(output.read_text())
-        notes = ["1 of 2 runs failed or did not end: ner mini all seed 2 (did not end)"] * failed
+        notes = ["1 of 2 runs failed or did not finish: ner mini all seed 2 (did not end)"] * failed
         notes.append(
             f"1 {'more ' * failed}of unknown settings failed or did not end, whichever table they "
             "are of: 12-40/1 (did not end)"
@@ -308,14 +308,14 @@ def test_runs_that_failed_are_named(tmp_path):
         (
             "output=nowhere/report.html",
             FileNotFoundError,
-            "output=nowhere/report.html: there is no such folder",
+            "output=nowhere/report.html: no such folder",
         ),
         (
             "logger=wandb",
             ValueError,
-            r"logger=wandb keeps the files of a report, but output is empty: output=report.html",
+            r"logger=wandb uploads the files of a report, but output is empty: set output=report.html",
         ),
-        ("runs=nowhere", FileNotFoundError, "runs=nowhere: no result.json at or below it"),
+        ("runs=nowhere", FileNotFoundError, "runs=nowhere: no result.json in or below it"),
     ],
 )
 def test_what_cannot_be(override, error, message):

@@ -94,11 +94,14 @@ def test_probes_that_are_kept(own, tmp_path):
 @pytest.mark.parametrize(
     ("override", "message"),
     [
-        ("tables.Layers.show=[mean]", r"tables.Layers.show: there is no mean, but means, diff"),
-        ("tables.Layers.command=null", r"tables.Layers.command is missing: what repeats its runs"),
+        ("tables.Layers.show=[mean]", r"tables.Layers.show: unknown mean; it may have means, diff"),
+        (
+            "tables.Layers.command=null",
+            r"tables.Layers.command is missing: give the command that repeats its runs",
+        ),
         ("tables.claims={command:x}", r"tables.claims: this is the block of the claims"),
-        ("pictures={x.png:Layers}", r"pictures.x.png=Layers, but it may be FILE.svg or FILE.pdf"),
-        ("pictures={x.svg:Layer}", r"pictures.x.svg=Layer, but it may be FILE.svg or FILE.pdf"),
+        ("pictures={x.png:Layers}", r"pictures.x.png=Layers, but it must be FILE.svg or FILE.pdf"),
+        ("pictures={x.svg:Layer}", r"pictures.x.svg=Layer, but it must be FILE.svg or FILE.pdf"),
     ],
 )
 def test_what_cannot_be(own, override, message):

@@ -191,8 +191,8 @@ def test_a_last_ckpt_that_is_none(composed):
     damaged = bytearray(content)
     damaged[len(damaged) // 2] ^= 1
     path.write_bytes(damaged)
-    advice = "; delete it and the same command begins anew$"
-    damage = rf"^\S*last.ckpt: not a checkpoint, or a damaged one.*CRC.*{advice}"
+    advice = "; delete it, and the same command starts again$"
+    damage = rf"^\S*last.ckpt: not a checkpoint, or damaged.*CRC.*{advice}"
     with pytest.raises(ValueError, match=damage):
         train(cfg)
     wrong = [
@@ -205,7 +205,7 @@ def test_a_last_ckpt_that_is_none(composed):
     ]
     for changes in wrong:
         torch.save(saved | changes, path)
-        wrong_part = rf"^\S*last.ckpt: this run cannot go on from it.*{advice}"
+        wrong_part = rf"^\S*last.ckpt: this run cannot continue from it.*{advice}"
         with pytest.raises(ValueError, match=wrong_part):
             train(cfg)
     assert path.is_file()
@@ -233,6 +233,6 @@ def test_a_folder_that_has_moved(composed, tmp_path):
 
 def test_a_setting_that_cannot_be(composed):
     with pytest.raises(
-        ValueError, match=r"fit.save_minutes=-1, but it may be 0 \(after every step\) or more"
+        ValueError, match=r"fit.save_minutes=-1, but it must be 0 \(after every step\) or more"
     ):
         train(composed("run", *SMALL["ner"], "fit.save_minutes=-1"))

@@ -52,7 +52,7 @@ def test_a_type_that_gold_does_not_know(tmp_path):
     [
         ("a O\n\nb O\n", "predicted.txt: 2 sentences, but the gold file has 1"),
         ("x O\nb O\n", "predicted.txt:1: the sentence 'x b', but .*gold.txt:1 has 'a b'"),
-        ("a O\nb B\n", "predicted.txt:2: tag 'B', but a tag is"),
+        ("a O\nb B\n", "predicted.txt:2: tag 'B', but a tag must be"),
     ],
 )
 def test_predictions_that_do_not_fit(tmp_path, predicted, message):

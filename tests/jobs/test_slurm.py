@@ -37,7 +37,7 @@ def test_tasks_that_are_not_the_devices(tiny, task, nodes, per_node):
     task(nodes, per_node)
     with pytest.raises(
         ValueError,
-        match=rf"this is a job of SLURM with {nodes * per_node} tasks, but trainer.devices=2 on "
+        match=rf"this SLURM job has {nodes * per_node} tasks, but trainer.devices=2 on "
         r"trainer.num_nodes",
     ):
         build.trainer(tiny("trainer=ddp", "trainer.accelerator=cpu"), [])
@@ -53,9 +53,7 @@ def test_one_device(tiny, task):
     task(1, 1)
     build.trainer(tiny(), [])
     task(1, 2)
-    with pytest.raises(
-        ValueError, match=r"this is a job of SLURM with 2 tasks, but trainer.devices=1"
-    ):
+    with pytest.raises(ValueError, match=r"this SLURM job has 2 tasks, but trainer.devices=1"):
         build.trainer(tiny(), [])
 
 

@@ -124,7 +124,7 @@ def test_layers_that_do_not_fit_on_a_gpu(monkeypatch):
     with pytest.raises(
         ValueError,
         match=r"elmo.cache=device: layers 0, 2 of 1,000 words take 3.00 GB, but 2.00 GB of cuda:0 "
-        r"are free. elmo.cache=auto leaves",
+        r"are free. Use elmo.cache=auto",
     ):
         build.device_layers(OmegaConf.create({"elmo": {"cache": "device"}}), Store(), GPU)
 

@@ -153,9 +153,7 @@ def test_the_mean_norm_of_each_layer_on_dev(tiny, norm):
 
 @pytest.mark.parametrize("key", ["elmo.lr", "elmo.mix_lr"])
 def test_a_learning_rate_that_cannot_be(tiny, key):
-    with pytest.raises(
-        ValueError, match=rf"{key}=-1.0, but a learning rate is a number, 0 or more"
-    ):
+    with pytest.raises(ValueError, match=rf"{key}=-1.0, but it must be a number, 0 or more"):
         train(tiny(f"{key}=-1.0"))
 
 
@@ -228,20 +226,20 @@ def test_files_of_ones_own(tiny, tmp_path):
     ("split", "content", "message"),
     [
         ("train", b"", "train.txt: the file is empty"),
-        ("train", b"a O\nb O O\n", "train.txt:2: 3 columns, but this file has 2"),
+        ("train", b"a O\nb O O\n", "train.txt:2: 3 columns, but the other lines have 2"),
         (
             "dev",
             b"New York\tO\n",
-            "dev.txt:1: word 'New York', but a word is not empty and has no space",
+            "dev.txt:1: word 'New York', but a word must not be empty or contain spaces",
         ),
-        ("dev", b"a O\nb X-PER\n", "dev.txt:2: tag 'X-PER', but a tag is O, B-TYPE or I-TYPE"),
+        ("dev", b"a O\nb X-PER\n", "dev.txt:2: tag 'X-PER', but a tag must be O, B-TYPE or I-TYPE"),
         (
             "dev",
             b"a B-NEW\n",
             r"dev.txt:1: labels \['NEW'\] of the dev file do not occur in the training file",
         ),
         ("test", b"\xe9 O\n", "test.txt:1: byte 0xe9 is not UTF-8 text"),
-        ("test", b"\n\n", "test.txt: no examples in the test file"),
+        ("test", b"\n\n", "test.txt: the test file has no examples"),
     ],
 )
 def test_bad_files(tiny, tmp_path, split, content, message):
@@ -267,7 +265,7 @@ def test_devices_that_are_not_there(tiny, monkeypatch):
     monkeypatch.setattr(build, "store", pytest.fail)
     with pytest.raises(
         ValueError,
-        match=r"trainer.accelerator=gpu trainer.devices=1: .*; trainer=auto takes what there is",
+        match=r"trainer.accelerator=gpu trainer.devices=1: .*; use trainer=auto to use the available devices",
     ):
         train(tiny("trainer.accelerator=gpu"))
 
@@ -278,7 +276,8 @@ def test_a_logger_that_is_not_installed(tiny, monkeypatch):
 
     monkeypatch.setattr(pytorch_lightning.loggers, "TensorBoardLogger", missing)
     with pytest.raises(
-        ValueError, match=r"logger=tensorboard needs a package that is not here: no tensorboard"
+        ValueError,
+        match=r"logger=tensorboard requires a package that is not installed: no tensorboard",
     ):
         train(tiny("logger=tensorboard"))
 
@@ -360,7 +359,7 @@ def test_missing_corpus_says_where_it_comes_from(tiny, tmp_path):
 
 def test_vectors_that_know_no_word(tiny, tmp_path):
     (tmp_path / "v.txt").write_text("qqq 1 2\n")
-    with pytest.raises(ValueError, match=r"vocab.vectors=.*a vector for no word"):
+    with pytest.raises(ValueError, match=r"vocab.vectors=.*it has no vector for any word"):
         train(tiny(f"vocab.vectors={tmp_path}/v.txt"))
 
 

@@ -26,7 +26,9 @@ def test_samples_are_different_and_as_frequent_as_expected():
         seen[drawn] += 1
         expected += 1 - (1 - log_uniform(np.arange(size), size)) ** tries
     np.testing.assert_allclose(expected / times, seen / times, atol=0.025)
-    with pytest.raises(ValueError, match=r"samples=30 is not less than the vocabulary's 30 words"):
+    with pytest.raises(
+        ValueError, match=r"samples=30 must be less than the 30 words of the vocabulary"
+    ):
         draw(30, 30, rng)
 
 

@@ -38,11 +38,15 @@ def test_conllu(tmp_path):
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("VERB\t_\t_\t0", "VERB\t_\t_\t4", r"a.conllu:7: HEAD '4', but a head is the number of "),
-        ("AUX\t_\t_\t4", "AUX\t_\t_\t6", r"a.conllu:4: HEAD '6', but .* 1 to 5, or 0 of the root"),
+        (
+            "VERB\t_\t_\t0",
+            "VERB\t_\t_\t4",
+            r"a.conllu:7: HEAD '4', but a head must be the number of ",
+        ),
+        ("AUX\t_\t_\t4", "AUX\t_\t_\t6", r"a.conllu:4: HEAD '6', but .* 1 to 5, or 0 for the root"),
         ("AUX\t_\t_\t4", "AUX\t_\t_\t_", r"a.conllu:4: HEAD '_', but"),
         ("AUX\t_\t_\t4", f"AUX\t_\t_\t{'9' * 5000}", r"a.conllu:4: HEAD '99"),
-        ("2\tca\t", "3\tca\t", r"a.conllu:4: word 3, but it is word 2 of its sentence"),
+        ("2\tca\t", "3\tca\t", r"a.conllu:4: ID 3, but this is word 2 of its sentence"),
         ("2\tca\t", "2\tca\tx\t", r"a.conllu:4: 11 columns, but CoNLL-U has 10"),
     ],
 )
@@ -66,7 +70,9 @@ def test_columns(tmp_path):
     assert sentence == (["#", "it"], {"entity": ["O", "B-LOC"]})
     (sentence,) = read(written(tmp_path / "c.txt", ["a _ O O", "b _ O I-LOC"]))
     assert properties([sentence], [sentence]) == ["entity"]  # the others say nothing
-    with pytest.raises(ValueError, match=r"d.txt:2: tag 'LOC', but a tag is O, B-TYPE or I-TYPE"):
+    with pytest.raises(
+        ValueError, match=r"d.txt:2: tag 'LOC', but a tag must be O, B-TYPE or I-TYPE"
+    ):
         [*read(written(tmp_path / "d.txt", ["a O", "b LOC"]))]
     with pytest.raises(ValueError, match=r"e.txt:2: tag 'NP', but"):
         [*read(written(tmp_path / "e.txt", ["a DT B-NP O", "b NN NP O"]))]
@@ -85,5 +91,5 @@ def test_conll2012(tmp_path):
         "entity": ["B-PERSON", "O", "O"],
         "sense": [None, ("see", "01"), None],
     }
-    with pytest.raises(ValueError, match=r"b:3: \(PERSON\* is never closed"):
+    with pytest.raises(ValueError, match=r"b:3: \(PERSON\* is not closed"):
         [*read(written(tmp_path / "b", [line.replace("(PERSON)", "(PERSON*") for line in lines]))]

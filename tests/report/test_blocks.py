@@ -34,11 +34,17 @@ def test_what_is_not_so_is_named_by_its_line():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (TEXT.replace("One", "Oen"), r"x.md:3: there is no table 'Oen', but One, Two: a part"),
-        (TEXT.replace("Two: a part", "One"), r"x.md:8: the block 'One' stands in line 3, too"),
+        (
+            TEXT.replace("One", "Oen"),
+            r"x.md:3: unknown table 'Oen'; the tables are One, Two: a part",
+        ),
+        (TEXT.replace("Two: a part", "One"), r"x.md:8: the block 'One' is also in line 3"),
         (TEXT.replace("lines\n<!-- end -->", ""), r"x.md:7: the block 'One' above has no <!-- end"),
         (TEXT.replace("-->\n<!-- end -->\nend", "-->"), r"x.md:8: the block 'Two: a part' has no"),
-        (f"<!-- end -->\n{TEXT}", r"x.md:1: <!-- end --> without <!-- table: TITLE --> above"),
+        (
+            f"<!-- end -->\n{TEXT}",
+            r"x.md:1: <!-- end --> without a preceding <!-- table: TITLE -->",
+        ),
         (TEXT.partition("prose")[0], r"x.md: no block for the table 'Two: a part': write <!--"),
     ],
 )

@@ -170,12 +170,15 @@ def test_what_else_two_sides_differ_in_is_said(runs):
             {"ours": {}, "theirs": NONE, "expects": 1},
             r"claims.x: there is no \['expects'\]; it may",
         ),
-        ({"ours": {}, "theirs": NONE, "expect": "worse"}, r"claims.x.expect=worse, but it may be"),
-        ({"ours": {}, "theirs": NONE, "expect": "equal"}, r"claims.x: expect=equal needs equal_w"),
-        ({"ours": {"elmo.mxi": 1}, "theirs": NONE}, r"claims.x.ours=.* no run's config has"),
+        ({"ours": {}, "theirs": NONE, "expect": "worse"}, r"claims.x.expect=worse, but it must be"),
+        (
+            {"ours": {}, "theirs": NONE, "expect": "equal"},
+            r"claims.x: expect=equal requires equal_w",
+        ),
+        ({"ours": {"elmo.mxi": 1}, "theirs": NONE}, r"claims.x.ours=.* no run has"),
         (
             {"ours": {}, "theirs": {"elmo.mix": "top", "encoder": "mini"}, "rows": "task"},
-            r"claims.x.ours: runs of the same task.name differ in \['data.name'.*say which are meant",
+            r"claims.x.ours: runs of the same task.name differ in \['data.name'.*select some of them",
         ),
     ],
 )

@@ -391,5 +391,5 @@ def test_a_document_has_what_tells_most():
         "Second & last",
     ]
     assert not re.search(rb"<script|@import|url\(|href|https?:(?!//www.w3.org/2000/svg)", text)
-    with pytest.raises(ValueError, match=r"output=FILE.pdf: nothing to draw"):
+    with pytest.raises(ValueError, match=r"output=FILE.pdf: nothing to plot"):
         document.pdf([alone])

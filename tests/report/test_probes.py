@@ -78,10 +78,12 @@ def test_a_table_of_one(probed):
 
 
 def test_what_cannot_stand_in_one_table(probed):
-    with pytest.raises(ValueError, match=r"1.json: books on ewt, but \S+0.json is that already"):
+    with pytest.raises(ValueError, match=r"1.json: books on ewt is also in \S+0.json"):
         probes_grid(probed(content(), content()))
     other = content("mini", data={"train": {"sha256": "cd"}})
-    with pytest.raises(ValueError, match=r"1.json: data is not that of \S+0.json, which is of ewt"):
+    with pytest.raises(
+        ValueError, match=r"1.json: its data differs from that of \S+0.json, of the same corpus ewt"
+    ):
         probes_grid(probed(content(), other))
 
 
@@ -98,9 +100,9 @@ def test_what_cannot_stand_in_one_table(probed):
         ),
         (
             {"properties": {"pos": SENSE | {"layers": [{"accuracy": [0.5], "control": [0.5, 1]}]}}},
-            "properties.pos.layers.0: .* should have as many figures",
+            "properties.pos.layers.0: .* must have equal lengths",
         ),
-        ({"properties": {"pos": POS, "entity": ENTITY}}, ".*all properties should have the same"),
+        ({"properties": {"pos": POS, "entity": ENTITY}}, ".*all properties must have the same"),
     ],
 )
 def test_a_wrong_file(probed, wrong, said):

@@ -133,14 +133,14 @@ def test_another_metric_and_split(runs):
     assert "13.75" in text(report(collect([runs]), None, ["elmo.mix"], split="dev"))
     with pytest.raises(ValueError, match=r"metric=em: .*, a run of ner, has on test f1, recall$"):
         report(collect([runs]), None, ["elmo.mix"], metric="em")
-    with pytest.raises(ValueError, match="split=train, but it may be dev or test"):
+    with pytest.raises(ValueError, match="split=train, but it must be dev or test"):
         report(collect([runs]), None, ["elmo.mix"], split="train")
 
 
 def test_runs_that_differ_in_more_stand_apart(runs):
     result(runs / "other", 0.9, 1, elmo_name="another")
     assert "another" in text(report(collect([runs]), None, ["elmo.mix"]))
-    with pytest.raises(ValueError, match=r"some runs in a cell differ in \['encoder.name'\]"):
+    with pytest.raises(ValueError, match=r"runs of one cell differ in \['encoder.name'\]"):
         report(collect([runs]), ["task"], ["elmo.mix"])
 
 
@@ -160,7 +160,7 @@ def test_no_mean_over_tasks_or_training_sets(tmp_path, key):
             task_name=task,
             data_files={"train": train, "data_dir": str(number)},
         )
-    with pytest.raises(ValueError, match=rf"some runs in a cell differ in \['{key}'\]"):
+    with pytest.raises(ValueError, match=rf"runs of one cell differ in \['{key}'\]"):
         report(collect([tmp_path]), ["data"], ["elmo.mix"])
     assert len(report(collect([tmp_path]), None, ["elmo.mix"]).cells) == 2
 
@@ -197,7 +197,8 @@ def test_no_mean_over_other_contents_of_files(tmp_path):
         )
     runs = collect([tmp_path])
     with pytest.raises(
-        ValueError, match=r"some runs in a cell differ in \['inputs.data.train'\]; add it to one"
+        ValueError,
+        match=r"runs of one cell differ in \['inputs.data.train'\]; add it to rows or columns",
     ):
         report(runs, ["task"], ["elmo.mix"])
     found = report(runs, None, ["elmo.mix"])
@@ -264,11 +265,11 @@ def test_mixed_code_is_noted(tmp_path):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"rows": ["elmo.mux"]}, r"rows=\['elmo.mux'\]: no run's config has"),
-        ({"columns": ["layers"]}, r"columns=\['layers'\]: no run's config has"),
+        ({"rows": ["elmo.mux"]}, r"rows=\['elmo.mux'\]: no run has"),
+        ({"columns": ["layers"]}, r"columns=\['layers'\]: no run has"),
         (
             {"baseline": ("none",)},
-            r"baseline=\['none'\]: no such column; by \['elmo.mix'\] there are \[\['top'\], "
+            r"baseline=\['none'\]: no such column; the values of \['elmo.mix'\] are \[\['top'\], "
             r"\['\[0,1\]'\]",
         ),
     ],
@@ -282,7 +283,7 @@ def test_keys_and_baselines_that_are_not_there(runs, settings, message):
 def test_a_seed_is_a_count(tmp_path, seed):
     """It stands in every format."""
     result(tmp_path / "0", 0.5, seed=seed)
-    with pytest.raises(ValueError, match=r"0/result.json: .*: seed is .*, but it is a count"):
+    with pytest.raises(ValueError, match=r"0/result.json: .*: seed is .*, but it must be a count"):
         collect([tmp_path])
 
 
@@ -440,7 +441,9 @@ def test_the_tables_of_the_paper(tmp_path):
     assert figures("test") == dict.fromkeys(settings) | {"none": 0.814, "far": 0.846}
     assert figures("dev", "figure1") == dict.fromkeys(settings)
     assert {published(run, "recall", "dev") for run in runs.values()} == {None}
-    with pytest.raises(ValueError, match="paper=table4, but it may be table1, table2, table3, fig"):
+    with pytest.raises(
+        ValueError, match="paper=table4, but it must be table1, table2, table3, fig"
+    ):
         figures("dev", "table4")
 
 
@@ -786,12 +789,16 @@ def test_runs_without_counts_or_on_other_examples_have_no_test(tmp_path):
     result(tmp_path / "else", 0.6, 1, right, sentences=np.arange(10) + 1, elmo_mix="top")
     found = report(collect([tmp_path]), None, ["elmo.mix"], baseline=("none",))
     assert [cell.comparison.test for cell in found.cells[1:]] == [None, None]
-    why = "no test, since counts/test.npz of a run is not there or does not have the figure"
+    why = "no test, since counts/test.npz of a run is missing or lacks the metric"
     assert found.notes[0] == f"ner, all layers: {why} ({tmp_path.name}/old)"
-    assert "ner, top layer: no test, since the runs were measured on other test" in found.notes[1]
+    assert (
+        "ner, top layer: no test, since the runs were evaluated on different test" in found.notes[1]
+    )
     assert "+10.00" in text(found)
     (tmp_path / "old" / "counts" / "test.npz").write_text("?")
-    with pytest.raises(ValueError, match=r"old/counts/test.npz: not arrays of numbers"):
+    with pytest.raises(
+        ValueError, match=r"old/counts/test.npz: not an .npz file of numeric arrays"
+    ):
         report(collect([tmp_path]), None, ["elmo.mix"], baseline=("none",))
 
 
@@ -846,7 +853,7 @@ def test_runs_of_the_same_seed_are_compared_where_asked(tmp_path):
     for left_out in ([("all", 1)], [("all", 1), ("top", 2)], fewer):
         test, notes = test_of(*left_out)
         assert test == test_of(*left_out, paired=False)[0]
-        assert "not paired, which takes 5 seeds or more that both sides share" in notes[0]
+        assert "not paired: pairing needs 5 or more seeds that both sides share" in notes[0]
 
 
 def test_without_variance_there_is_no_test(tmp_path):
@@ -861,7 +868,7 @@ def test_without_variance_there_is_no_test(tmp_path):
     top, both = by_column(found)["top"].comparison, by_column(found)["all"].comparison
     assert top == (0.0, 0.0, None, None, None)
     assert both.p_holm == both.test.p < 0.05
-    assert "no test, since the figure varies neither with seeds nor with examples" in found.notes[0]
+    assert "no test, since the metric varies neither with seeds nor with examples" in found.notes[0]
 
 
 def test_power_is_of_the_corrected_test(tmp_path):
@@ -925,17 +932,17 @@ def test_nothing_there(tmp_path):
 NO_RESULT = "not a result of elmo-bench"
 NO_RESULTS = [
     ("{", "not JSON"),
-    ("[]", ".* holds a JSON object"),
-    ('{"seed": 1}', f"{NO_RESULT}, which has metrics, an object of numbers"),
+    ("[]", ".* must contain a JSON object"),
+    ('{"seed": 1}', f"{NO_RESULT}: it lacks metrics, an object of numbers"),
     ('{"seed": 1, "metrics": {"test/f1": "0.5"}, "config": {}}', f"{NO_RESULT}: metrics is"),
-    ('{"seed": 1, "metrics": {"test/f1": NaN}, "config": {}}', "NaN, but a number is finite"),
+    ('{"seed": 1, "metrics": {"test/f1": NaN}, "config": {}}', "NaN, but a number must be finite"),
     ('{"seed": 1, "metrics": {}, "config": {"task": 3}}', f"{NO_RESULT}: config.task is '3'"),
     ('{"seed": 1, "metrics": {}, "config": {}}', f"{NO_RESULT}: config.task.monitor is 'None'"),
     (
         '{"seed": 1, "metrics": {}, "config": {}, "mix": {"elmo/input/s9999999": 1}}',
         f"{NO_RESULT}: .*",
     ),
-    ('{"seed": 1, "metrics": {}, "config": {}, "epochs": 2}', f"{NO_RESULT}, which has parameters"),
+    ('{"seed": 1, "metrics": {}, "config": {}, "epochs": 2}', f"{NO_RESULT}: it lacks parameters"),
     ('{"seed": 1, "metrics": {}, "config": {}, "epochs": -1}', f"{NO_RESULT}, which has"),
 ]
 

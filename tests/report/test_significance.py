@@ -69,7 +69,7 @@ def test_seeds_alone_is_a_t_test(paired):
 def test_pairs_are_of_equal_number_and_not_too_few():
     ours, theirs = pair(Setting("accuracy", runs=5), seed=1)
     for left, right in ((ours, theirs[:4]), (ours[:4], theirs[:4])):
-        with pytest.raises(ValueError, match="runs are not pairs, of which a test needs 5"):
+        with pytest.raises(ValueError, match="runs, but a paired test needs at least 5"):
             compare(left, right, paired=True)
 
 

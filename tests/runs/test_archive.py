@@ -122,13 +122,13 @@ def test_folders_and_archives_side_by_side(archive, tmp_path):
     first, second = run_folders([archive.parent], tmp_path / "cache")
     assert (len(collect([first])), len(collect([second]))) == (20, 1)
     assert first.parent.parent == tmp_path / "cache"
-    with pytest.raises(FileNotFoundError, match=r"nowhere: no result.json at or below it"):
+    with pytest.raises(FileNotFoundError, match=r"nowhere: no result.json in or below it"):
         collect(run_folders([tmp_path / "nowhere"], tmp_path / "cache"))
 
 
 @pytest.mark.parametrize(
     ("output", "message"),
-    [("x.zip", "is called NAME.tar.xz"), ("no/x.tar.xz", "there is no such folder")],
+    [("x.zip", "must be NAME.tar.xz"), ("no/x.tar.xz", ": no such folder")],
 )
 def test_what_is_no_archive_is_not_written(tmp_path, output, message):
     ran(tmp_path / "run")

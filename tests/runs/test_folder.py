@@ -155,7 +155,9 @@ def test_a_run_goes_on_from_its_own_checkpoint_only(config, tmp_path):
     assert unfinished([tmp_path]) == {identity: folder}
     assert checkpoint(folder, identity) == last
     assert begin(config(seed=1, resume=True), {}) == last  # and it is still there
-    with pytest.raises(ValueError, match=r"run_dir=.*/run holds the last.ckpt of a run with other"):
+    with pytest.raises(
+        ValueError, match=r"run_dir=.*/run contains the last.ckpt of a run with other"
+    ):
         begin(config(seed=7, resume=True), {})
     assert last.read_text() == "state"
     assert begin(config(seed=1), {}) is None  # not asked to go on
@@ -204,6 +206,6 @@ def test_a_result_of_an_earlier_version_is_not_reused(tmp_path, caplog):
     (tmp_path / "below" / "result.json").write_text('{"identity": "0"}')
     assert finished([tmp_path / "below", tmp_path]) == {}
     assert (
-        "2 results of an earlier version do not say which files they read; they are not reused"
+        "2 results were written by an earlier version that did not record the files they read"
         in caplog.text
     )

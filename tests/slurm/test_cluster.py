@@ -103,7 +103,7 @@ def test_one_task_for_two_devices(command, tmp_path):
         *DDP, "trainer.devices=2", f"hydra.run.dir={tmp_path}/run", before=["srun", "--ntasks=1"]
     )
     assert run.returncode != 0
-    assert "this is a job of SLURM with 1 tasks, but trainer.devices=2" in run.stderr
+    assert "this SLURM job has 1 tasks, but trainer.devices=2" in run.stderr
 
 
 def test_a_sweep_in_one_job(command, tmp_path):

@@ -165,7 +165,7 @@ def test_clusters_that_share_a_mention_are_merged(tmp_path, caplog):
     with caplog.at_level(logging.WARNING):
         (document,) = read(path)
     assert document.gold == [[(0, 0), (1, 1), (2, 2)], [(3, 3), (4, 4)]]
-    assert f"{path}: 1 times a mention stands in a second cluster" in caplog.text
+    assert f"{path}: 1 mentions are in two clusters" in caplog.text
     caplog.clear()
     list(read(file(tmp_path, TALK)))
     assert not caplog.records
@@ -262,12 +262,12 @@ def test_predictions_come_in_the_order_of_the_gold(tmp_path):
         (
             [example("a b")],
             [example("a b"), example("c", part=1)],
-            "p.conll: no nw/owls part 1, which stands at here:1",
+            "p.conll: nw/owls part 1 of here:1 is missing",
         ),
         (
             [example("a"), example("b", part=1)],
             [example("a")],
-            "p.conll:6: nw/owls part 1 is not among the gold documents",
+            "p.conll:6: nw/owls part 1 is not one of the gold documents",
         ),
         (
             [example("a b", "c")],
@@ -316,11 +316,11 @@ def test_parse_text():
         ({}, "either sentences or text"),
         ({"sentences": [["a"]], "text": "a"}, "either sentences or text"),
         ({"sentences": [["a"]], "speaker": ["b"]}, r"unknown keys \['speaker'\]"),
-        ({"sentences": []}, "at least one in each"),
-        ({"sentences": [["a"], []]}, "at least one in each"),
+        ({"sentences": []}, "non-empty lists"),
+        ({"sentences": [["a"], []]}, "non-empty lists"),
         ({"sentences": ["a b"]}, "lists of words"),
         ({"sentences": [["a", 1]]}, "lists of words"),
-        ({"text": " \n"}, "at least one in each"),
+        ({"text": " \n"}, "non-empty lists"),
         ({"text": ["a"]}, "text must be a string"),
         ({"sentences": [["a"]], "speakers": ["b", "c"]}, "speakers must be 1 names"),
         ({"sentences": [["a"]], "speakers": [1]}, "speakers must be 1 names"),

@@ -71,7 +71,7 @@ def test_pairs_without_a_gold_label_are_left_out_and_counted(save, caplog):
     caplog.set_level(logging.INFO)
     path = save(record("-", "a"), record(identity="b"), record("-", "c"))
     assert [example.identity for example in read(path)] == ["b"]
-    assert f"{path}: 2 pairs without a gold label are left out" in caplog.text
+    assert f"{path}: skipped 2 pairs without a gold label" in caplog.text
 
 
 def test_leaves():
@@ -113,17 +113,17 @@ def test_an_empty_premise_is_one_word_without_characters(save):
     [
         (json.dumps(record())[:100], "not JSON, from character"),
         ("premise\thypothesis", "not JSON, from character 1"),
-        ("[1, 2]", r"'\[1, 2\]', but a line is a JSON object"),
+        ("[1, 2]", r"'\[1, 2\]', but each line must be a JSON object"),
         (
             record("maybe"),
-            r"gold_label 'maybe', but it is one of \['contradiction', 'entailment', 'neutral', "
+            r"gold_label 'maybe', but it must be one of \['contradiction', 'entailment', 'neutral', "
             r"'-'\]",
         ),
         (record(1), "gold_label 1"),
         ({"sentence1": "a", "sentence2": "b"}, "gold_label None"),
         (
             {"gold_label": "neutral", "sentence1": "a"},
-            "'sentence2' is text or a list of tokens, but it is None",
+            "'sentence2' must be a string or a list of tokens, but it is None",
         ),
         (
             {"gold_label": "neutral", "sentence1": ["a", 2], "sentence2": "b"},
@@ -187,7 +187,7 @@ def guess(identity, label="neutral"):
     [
         ([guess("boat#1")], "no prediction for pairID 'boat#2' of .*pairs.jsonl:2"),
         ([guess("boat#1"), guess("ship")], ":2: pairID 'ship' is not in the gold file"),
-        ([guess("boat#1"), guess("boat#1")], ":2: pairID 'boat#1' has a prediction already"),
+        ([guess("boat#1"), guess("boat#1")], ":2: pairID 'boat#1' already has a prediction"),
         ([guess("boat#1", "-")], ":1: predicted_label '-'"),
         ([{"pairID": "boat#1", "label": "neutral"}], ":1: predicted_label None"),
         ([guess("boat#1"), '{"pairID": "boa'], ":2: not JSON"),

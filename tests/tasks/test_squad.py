@@ -196,23 +196,23 @@ def test_token_span_holds_the_tokens_that_share_a_character(data):
 BROKEN = ask("x7", "Why?", "mill")
 ERRORS = [
     ("{", r": not JSON, from character 2: Expecting property name"),
-    ("[]", r": '\[\]', but this file holds a JSON object"),
+    ("[]", r": '\[\]', but this file must contain a JSON object"),
     (
         {"version": "1.1"},
-        r": an object with 'data' belongs here, but there is an object without 'data': it has "
+        r": expected an object with 'data', but got an object without 'data': it has "
         r"\['version'\]",
     ),
-    ({"data": 3}, r": 'data' is a list, but here it is 3"),
-    ({"data": [{"title": "T"}]}, r"data\[0\]: an object with 'paragraphs' belongs here"),
+    ({"data": 3}, r": 'data' must be a list, but it is 3"),
+    ({"data": [{"title": "T"}]}, r"data\[0\]: expected an object with 'paragraphs'"),
     (
         {"data": [{"paragraphs": [{"qas": []}]}]},
-        r"data\[0\].paragraphs\[0\]: an object with 'context' belongs here",
+        r"data\[0\].paragraphs\[0\]: expected an object with 'context'",
     ),
     (
         document({"question": "Why?"}),
-        r"data\[0\].paragraphs\[0\].qas\[0\]: an object with 'id' belongs here",
+        r"data\[0\].paragraphs\[0\].qas\[0\]: expected an object with 'id'",
     ),
-    (document(BROKEN | {"question": 5}), r": question x7: 'question' is text, but here it is 5"),
+    (document(BROKEN | {"question": 5}), r": question x7: 'question' must be text, but it is 5"),
     (document(BROKEN | {"question": " \n"}), r": question x7: the question has no words: ' \\n'"),
     (
         document(BROKEN | {"answers": []}),
@@ -220,15 +220,15 @@ ERRORS = [
     ),
     (
         document({"id": "x7", "question": "Why?"}),
-        r": question x7: an object with 'answers' belongs here",
+        r": question x7: expected an object with 'answers'",
     ),
     (
         document(BROKEN | {"answers": ["mill"]}),
-        r": question x7: an object with 'text' belongs here, but there is 'mill'",
+        r": question x7: expected an object with 'text', but got 'mill'",
     ),
     (
         document(BROKEN | {"answers": [{"text": "mill"}]}),
-        r": question x7: an object with 'answer_start' belongs here",
+        r": question x7: expected an object with 'answer_start'",
     ),
     (
         document(BROKEN | {"answers": [{"text": "mill", "answer_start": "8"}]}),
@@ -236,14 +236,14 @@ ERRORS = [
     ),
     (
         document(ask("x7", "Why?", ("mill", 900))),
-        r": question x7: the answer 'mill' at 900 holds no word",
+        r": question x7: the answer 'mill' at 900 contains no word",
     ),
     (
         document(ask("x7", "Why?", ("mill", -2))),
-        r": question x7: the answer 'mill' at -2 holds no word",
+        r": question x7: the answer 'mill' at -2 contains no word",
     ),
-    (document(ask("x7", "Why?", ("", 4))), r": question x7: the answer '' at 4 holds no word"),
-    (document(BROKEN, BROKEN), r": question x7: this id comes twice"),
+    (document(ask("x7", "Why?", ("", 4))), r": question x7: the answer '' at 4 contains no word"),
+    (document(BROKEN, BROKEN), r": question x7: this id occurs twice"),
     (
         document(ask("x7", "Why?", ("mill", 0)), context=" "),
         r": question x7: the context has no words: ' '",
@@ -323,13 +323,13 @@ def test_predictions_make_a_round_trip(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ({"a": "x"}, "no answer to 1 of 2 questions, such as 'b'"),
+        ({"a": "x"}, "1 of 2 questions have no answer, such as 'b'"),
         (
             {"a": "x", "b": "y", "c": "z"},
-            "answers to 1 questions that the gold file does not have, such as 'c'",
+            "1 answers to questions that are not in the gold file, such as 'c'",
         ),
-        ({"a": "x", "b": None}, "'b' is text, but here it is None"),
-        (["a"], r": '\[\"a\"\]', but this file holds a JSON object"),
+        ({"a": "x", "b": None}, "'b' must be text, but it is None"),
+        (["a"], r": '\[\"a\"\]', but this file must contain a JSON object"),
         ("{'a'}", ": not JSON"),
     ],
 )
@@ -353,8 +353,8 @@ def test_parse_predict_render():
 @pytest.mark.parametrize(
     ("record", "message"),
     [
-        ({"question": "Who?"}, "in.jsonl:3: an object with 'context' belongs here"),
-        ({"context": "Ann.", "question": ["Who", "?"]}, "in.jsonl:3: 'question' is text"),
+        ({"question": "Who?"}, "in.jsonl:3: expected an object with 'context'"),
+        ({"context": "Ann.", "question": ["Who", "?"]}, "in.jsonl:3: 'question' must be text"),
         ({"context": "", "question": "Who?"}, "in.jsonl:3: the context has no words: ''"),
         ({"context": "Ann.", "question": ""}, "in.jsonl:3: the question has no words: ''"),
     ],
@@ -602,6 +602,9 @@ def test_metric_adds_up():
 # Averaged weights
 
 
+QUIET = pytest.mark.filterwarnings("ignore::UserWarning", "ignore:.*LeafSpec")
+
+
 def fit(tmp_path, save, *, callbacks, epochs=3, **fitting):
     """Train a small reader with Lightning; the trainer, the module and the data."""
     questions = [
@@ -659,6 +662,7 @@ class Record(pl.Callback):
         self.measured["test"] = self.weights(pl_module)
 
 
+@QUIET
 def test_dev_test_and_checkpoint_have_the_averaged_weights(tmp_path, save):
     record = Record()
     trainer, module, data = fit(
@@ -683,6 +687,7 @@ def test_dev_test_and_checkpoint_have_the_averaged_weights(tmp_path, save):
     )
 
 
+@QUIET
 def test_training_goes_on_with_its_own_weights(tmp_path, save):
     averaged, plain = Record(), Record()
     fit(tmp_path, save, callbacks=[WeightAverage(decay=0.9), averaged], epochs=2)
@@ -693,6 +698,7 @@ def test_training_goes_on_with_its_own_weights(tmp_path, save):
         torch.testing.assert_close(with_average, without)
 
 
+@QUIET
 def test_resuming_takes_up_both(tmp_path, save):
     fit(tmp_path, save, callbacks=[WeightAverage(decay=0.9)], epochs=1)
     before = torch.load(tmp_path / "best.ckpt", weights_only=True)
@@ -720,7 +726,7 @@ def test_resuming_takes_up_both(tmp_path, save):
 
 @pytest.mark.parametrize("decay", [-0.1, 1.0])
 def test_wrong_decay(decay):
-    with pytest.raises(ValueError, match=f"decay={decay}, but it may be 0 to less than 1"):
+    with pytest.raises(ValueError, match=f"decay={decay}, but it must be 0 to less than 1"):
         WeightAverage(decay=decay)
 
 

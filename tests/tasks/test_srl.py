@@ -97,9 +97,14 @@ def test_labels_foresee_length_continuation_and_reference(examples):
 @pytest.mark.parametrize(
     ("old", "new", "line", "message"),
     [
-        ("(ARG0* *", "(ARG0*) *", 3, r"'\*\)' closes a bracket that its sentence has not opened"),
-        ("(ARG1*) -", "(ARG1* -", 15, r"\(ARG1\* is never closed"),
-        ("*)       -", "(ARG1*)  -", 5, r"'\(ARG1\*\)' begins within R-ARG0, open since line 4"),
+        ("(ARG0* *", "(ARG0*) *", 3, r"'\*\)' closes a bracket that is not open in its sentence"),
+        ("(ARG1*) -", "(ARG1* -", 15, r"\(ARG1\* is not closed"),
+        (
+            "*)       -",
+            "(ARG1*)  -",
+            5,
+            r"'\(ARG1\*\)' begins inside R-ARG0, which is open since line 4",
+        ),
         ("(R-ARG0*", "((ARG2*", 4, r"'\(\(ARG2\*' in column 14"),
         (
             "(V*)     -\n",
@@ -108,12 +113,12 @@ def test_labels_foresee_length_continuation_and_reference(examples):
             r"column 14, the arguments of a predicate, has no \(V\*",
         ),
         ("- - * -\n", "- - * * -\n", 9, r"column 12, the arguments of a predicate, has no \(V\*"),
-        ("(R-ARG0* -", "(R-ARG0* * -", 4, "16 columns, but line 2, of its sentence, has 15"),
+        ("(R-ARG0* -", "(R-ARG0* * -", 4, "16 columns, but line 2 of the same sentence has 15"),
         (
             "- - * *      *      -",
             "- - * *      *",
             13,
-            "13 columns, but line 12, of its sentence, has 14",
+            "13 columns, but line 12 of the same sentence has 14",
         ),
         ("#end document\n", "", 1, "has no #end document"),
     ],
@@ -265,7 +270,12 @@ def test_predictions_differ_from_gold_and_come_back(examples, tmp_path):
     ("old", "new", "line", "message"),
     [
         ("- * *\nleave", "leave", 1, r"5 words, but .*:2 has 6"),
-        ("leave * (V*)", "leave *", 6, r"2 columns, but .*:2 has 2 predicates, so 3 columns"),
+        (
+            "leave * (V*)",
+            "leave *",
+            6,
+            r"2 columns, but it must have 3, since .*:2 has 2 predicates",
+        ),
         (
             "wind (V*) *)\n- ",
             "- (V*) *)\nwind ",
@@ -273,7 +283,7 @@ def test_predictions_differ_from_gold_and_come_back(examples, tmp_path):
             r"predicates at words \[2, 5\], but .*:2 has them at \[1, 5\]",
         ),
         ("(ARG1*) *\n", "ARG1 *\n", 3, r"'ARG1' in column 2"),
-        ("- (ARG1*)\n\n", "- (ARG1*)\n\n- *\n", 28, "a sentence more"),
+        ("- (ARG1*)\n\n", "- (ARG1*)\n\n- *\n", 28, "more sentences than"),
     ],
 )
 def test_predictions_that_do_not_fit_are_named_with_their_line(
@@ -315,16 +325,16 @@ def test_a_record_of_text():
 @pytest.mark.parametrize(
     ("record", "message"),
     [
-        ({"predicate": 0}, "a record needs 'tokens'"),
-        ({"tokens": [], "predicate": 0}, "a record needs 'tokens'"),
-        ({"tokens": "Ada wound", "predicate": 0}, "a record needs 'tokens'"),
-        ({"tokens": ["a", "b"]}, "predicate None, but it is a place, 0 to 1"),
-        ({"tokens": ["a", "b"], "predicate": 2}, "predicate 2, but it is a place, 0 to 1"),
+        ({"predicate": 0}, "a record must have 'tokens'"),
+        ({"tokens": [], "predicate": 0}, "a record must have 'tokens'"),
+        ({"tokens": "Ada wound", "predicate": 0}, "a record must have 'tokens'"),
+        ({"tokens": ["a", "b"]}, "predicate None, but it must be a position, 0 to 1"),
+        ({"tokens": ["a", "b"], "predicate": 2}, "predicate 2, but it must be a position, 0 to 1"),
         ({"tokens": ["a", "b"], "predicate": -1}, "predicate -1"),
         ({"tokens": ["a", "b"], "predicate": True}, "predicate True"),
         ({"tokens": ["a", "b"], "predicate": []}, r"predicate \[\]"),
-        ({"tokens": ["a", "b", "a"], "predicate": "a"}, r"predicate 'a' stands at \[0, 2\]"),
-        ({"tokens": ["a", "b"], "predicate": "c"}, r"predicate 'c' stands at \[\]"),
+        ({"tokens": ["a", "b", "a"], "predicate": "a"}, r"predicate 'a' is at positions \[0, 2\]"),
+        ({"tokens": ["a", "b"], "predicate": "c"}, r"predicate 'c' is at positions \[\]"),
     ],
 )
 def test_bad_records(record, message):

@@ -122,7 +122,7 @@ def test_fewer_classes(save):
         ("(3 (2 This) ())", "label ''"),
         ("(3 (2 This) (2 ))", r"'\)' at character 16"),
         ("(3)", r"'\)' at character 3"),
-        ("(5 Bravo)", r"label '5', but a label is one of \['0', '1', '2', '3', '4'\]"),
+        ("(5 Bravo)", r"label '5', but a label must be one of \['0', '1', '2', '3', '4'\]"),
         ("(3 (-1 This) (2 soup))", "label '-1'"),
         ("(12 Bravo)", "label '12'"),
         ("(positive Bravo)", "label 'positive'"),
@@ -233,7 +233,7 @@ def test_predictions_make_a_round_trip(save, tmp_path):
         ("3\t3\n", ":1: 2 columns"),
         (
             "positive\tpositive\tThis soup is delicious\n",
-            ":1: gold label 'positive', but .*:1 has '3'; is task.classes",
+            ":1: gold label 'positive', but .*:1 has '3'; check that task.classes",
         ),
     ],
 )
@@ -258,7 +258,7 @@ def test_parse_and_render():
     "record", [{}, {"tokens": None}, {"tokens": [1]}, {"tokens": []}, {"text": " "}]
 )
 def test_wrong_records(record):
-    with pytest.raises(ValueError, match=r"in\.jsonl:3: a record needs 'tokens'"):
+    with pytest.raises(ValueError, match=r"in\.jsonl:3: a record must have 'tokens'"):
         parse(record, "in.jsonl:3")
 
 
@@ -492,7 +492,7 @@ def test_a_tab_and_a_record_without_a_label(tmp_path):
     """A tab within a word would be a column of `write`; a record without a label is named."""
     path = tmp_path / "x.txt"
     path.write_text("(2 (2 a) (2 b\tc))\n")
-    with pytest.raises(ValueError, match=r"x\.txt:1: a tab, but"):
+    with pytest.raises(ValueError, match=r"x\.txt:1: contains a tab, but"):
         list(read(path))
     path.write_text("(2 a)\n")
     examples, labels = list(read(path)) * 2, tmp_path / "y.jsonl"

@@ -66,17 +66,17 @@ def test_tabs_separate_and_a_word_may_hold_a_no_break_space(tmp_path):
 @pytest.mark.parametrize(
     ("text", "line", "message"),
     [
-        ("nonsense\n" + FILE, 1, "a document begins with"),
-        (FILE + OWLS, 15, "a document begins with"),
+        ("nonsense\n" + FILE, 1, "a document must begin with"),
+        (FILE + OWLS, 15, "a document must begin with"),
         (
             FILE.replace("#end document\n\n#b", "#b"),
             7,
-            r"'#begin document .* awaits its #end document",
+            r"'#begin document .* has no #end document yet",
         ),
         (FILE.removesuffix("#end document\n"), 9, "nw/tale part 12 has no #end document"),
-        (FILE.replace("012", "000"), 9, "stands here again, line 1 has it"),
-        (FILE.replace("  (V*)", "", 1), 3, "12 columns, but line 2, of its sentence, has 13"),
-        (FILE.replace("?  _", "?"), 6, "11 columns, but a row has 12 or more"),
+        (FILE.replace("012", "000"), 9, "occurs twice, first in line 1"),
+        (FILE.replace("  (V*)", "", 1), 3, "12 columns, but line 2 of the same sentence has 13"),
+        (FILE.replace("?  _", "?"), 6, "11 columns, but a row must have at least 12"),
     ],
 )
 def test_what_is_wrong_is_named_with_its_line(tmp_path, text, line, message):
@@ -107,9 +107,9 @@ def test_brackets():
         (["(A0*", "*", "*)*"], r"f:9: '\*\)\*'"),
         (["(A0*(A1*"], r"f:7: "),
         (["(A0(A1*", "*))"], r"f:7: "),
-        (["(A0*", "(A1*)", "*)"], r"f:8: '\(A1\*\)' begins within A0, open since line 7"),
-        (["(A0*", "*)", "*)"], r"f:9: '\*\)' closes a bracket that its sentence has not opened"),
-        (["*", "(A0*", "*"], r"f:8: \(A0\* is never closed, but its sentence ends at line 9"),
+        (["(A0*", "(A1*)", "*)"], r"f:8: '\(A1\*\)' begins inside A0, which is open since line 7"),
+        (["(A0*", "*)", "*)"], r"f:9: '\*\)' closes a bracket that is not open in its sentence"),
+        (["*", "(A0*", "*"], r"f:8: \(A0\* is not closed before its sentence ends at line 9"),
     ],
 )
 def test_bad_brackets_are_named_with_their_line(cells, message):

@@ -15,7 +15,8 @@ def test_a_class_that_is_not_named_stays_and_is_wrong():
 
 def test_a_label_has_one_image():
     with pytest.raises(
-        ValueError, match=r"data.labels: ORG is \['firm', 'person'\], of which one has been given"
+        ValueError,
+        match=r"data.labels: ORG is mapped to \['firm', 'person'\], one of which is already",
     ):
         label_map({"PER": "person", "ORG": ["firm", "person"]})
 

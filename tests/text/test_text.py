@@ -82,8 +82,8 @@ def write(path, content):
     ("content", "message"),
     [
         (b"", "the file is empty"),
-        (b"a O\nb O O\n", r"x.txt:2: 3 columns, but this file has 2: 'b O O'"),
-        (b"alone\n", r"x.txt:1: 1 columns, but this file has 2"),
+        (b"a O\nb O O\n", r"x.txt:2: 3 columns, but the other lines have 2: 'b O O'"),
+        (b"alone\n", r"x.txt:1: 1 columns, but the other lines have 2"),
         (b"a O\n\xff\xfe O\n", "x.txt:2: byte 0xff is not UTF-8"),
     ],
 )
@@ -112,7 +112,9 @@ def test_vectors(tmp_path):
         "the": [1, 2],
         ". .": [3, 4],
     }
-    with pytest.raises(ValueError, match=r"v.txt:2: a vector of 1 numbers, but the first has 2"):
+    with pytest.raises(
+        ValueError, match=r"v.txt:2: a vector of 1 numbers, but the first one has 2"
+    ):
         read_vectors(write(path, b"a 1 2\nb 1\n"), {"a", "b"})
     with pytest.raises(ValueError, match=r"v.txt:1: could not convert"):
         read_vectors(write(path, b"a x y\n"), {"a"})
@@ -154,7 +156,7 @@ def test_sentences(tmp_path):
     (tmp_path / "a.jsonl").write_text('["", "a b"]\n[]\n["\\u2028"]\n', encoding="utf-8")
     assert list(read_sentences(tmp_path / "a.jsonl")) == [["", "a b"], [], ["\u2028"]]
     (tmp_path / "b.jsonl").write_text("[" * 100_000, encoding="utf-8")
-    with pytest.raises(ValueError, match=r"b.jsonl:1: more than 100 lists and objects inside"):
+    with pytest.raises(ValueError, match=r"b.jsonl:1: lists and objects are nested more than 100"):
         list(read_sentences(tmp_path / "b.jsonl"))
 
 

@@ -76,11 +76,11 @@ class Options:
         if self.directions not in (DIRECTIONS, *((direction,) for direction in DIRECTIONS)):
             raise ValueError(
                 f"directions={[*self.directions]}, "
-                "but they may be [forward], [backward] or [forward,backward]"
+                "but they must be [forward], [backward] or [forward,backward]"
             )
         if self.activation not in ("relu", "tanh"):
             raise ValueError(
-                f"char_cnn.activation={self.activation!r}, but it may be 'relu' or 'tanh'"
+                f"char_cnn.activation={self.activation!r}, but it must be 'relu' or 'tanh'"
             )
         self._check_sizes()
 
@@ -94,7 +94,9 @@ class Options:
         for name, key in CLIPS.items():
             value = getattr(self, name)
             if not 0 < value <= MOST_CLIP:
-                raise ValueError(f"{key}={value}, but it may be above 0, up to {MOST_CLIP:g}")
+                raise ValueError(
+                    f"{key}={value}, but it must be greater than 0 and at most {MOST_CLIP:g}"
+                )
 
     @classmethod
     def read(cls, path: str | Path) -> "Options":
@@ -120,13 +122,13 @@ class Options:
                 directions=raw.get("directions", directions),
             )
         except KeyError as error:
-            raise ValueError(f"{path}: no key {error} in these biLM options") from error
+            raise ValueError(f"{path}: these biLM options lack the key {error}") from error
         except (AttributeError, TypeError, ValueError) as error:
             raise ValueError(f"{path}: not the options of a biLM: {error}") from error
         # 261 is what the original trains with, 262 what it predicts with: the same model.
         if cnn.get("n_characters", NUM_CHARACTERS) not in (NUM_CHARACTERS - 1, NUM_CHARACTERS):
             raise ValueError(
-                f"{path}: char_cnn.n_characters={cnn['n_characters']}, but it may be 261 or 262"
+                f"{path}: char_cnn.n_characters={cnn['n_characters']}, but it must be 261 or 262"
             )
         return options
 
@@ -159,7 +161,7 @@ class Options:
 
 def _check_size(key: str, value: int, least: int, most: int) -> None:
     if not least <= value <= most:
-        raise ValueError(f"{key}={value}, but it may be {least:,} to {most:,}")
+        raise ValueError(f"{key}={value}, but it must be {least:,} to {most:,}")
 
 
 def _typed(kind: type[T], node: Any, key: Any) -> T:
@@ -422,7 +424,7 @@ class BiLm(nn.Module):
         """
         width = self.options.max_characters
         if chars.shape[-1] != width:
-            raise ValueError(f"this biLM reads {width} characters a word, not {chars.shape[-1]}")
+            raise ValueError(f"this biLM reads {width} characters per word, not {chars.shape[-1]}")
         framed, lengths = add_boundaries(chars)
         layers, state = self.read_framed(framed, lengths, state or self.zero_state(len(chars)))
         if not boundaries:

@@ -94,6 +94,6 @@ def _kernels(device: torch.device) -> ModuleType | None:
         z, c = torch.zeros(1, 1, 4, device=device), torch.zeros(1, 1, 1, device=device)
         kernels.step(z, c, c, c.clone(), 1.0, keep=False)
     except Exception as error:
-        log.warning("the biLM runs without its Triton kernels, so slower: %s", error)
+        log.warning("the biLM runs more slowly, without its Triton kernels: %s", error)
         return None
     return kernels

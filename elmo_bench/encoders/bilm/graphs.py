@@ -55,6 +55,6 @@ class Graphs:
             try:
                 graphed = torch.cuda.make_graphed_callables(window, (*inputs, *parameters))
             except RuntimeError as error:  # of memory, too
-                log.warning("the biLM trains without CUDA graphs, so slower: %s", error)
+                log.warning("the biLM trains more slowly, without CUDA graphs: %s", error)
             self._graphs[key] = graphed
         return self._graphs[key](x, h, c, *parameters)

@@ -24,8 +24,8 @@ def warn_of_bfloat16(setting: str) -> None:
     """
     if not multiplies_bfloat16():
         log.warning(
-            "%s: this processor has no instructions for products in bfloat16, which are slower "
-            "here than in float32, and less exact; leave the setting out",
+            "%s: this processor has no bfloat16 instructions, so bfloat16 is slower and "
+            "less exact here than float32; remove the setting",
             setting,
         )
 

@@ -82,8 +82,8 @@ def load(
     """
     if options is None:
         raise ValueError(
-            "encoder.options is empty: give a folder that has the options.json of a biLM, "
-            "encoder=files encoder.dir=FOLDER"
+            "encoder.options is empty: give a folder that contains the options.json of a "
+            "biLM: encoder=files encoder.dir=FOLDER"
         )
     for key, path in (("encoder.options", options), ("encoder.weights", weights)):
         if path is not None and not Path(path).is_file():
@@ -96,19 +96,19 @@ def load(
     missing = [direction for direction in chosen.directions if direction not in whole.directions]
     if missing:
         raise ValueError(
-            f"encoder.directions: the biLM of {options} has only {[*whole.directions]}, "
-            f"and no {', '.join(missing)}"
+            f"encoder.directions: the biLM of {options} has only {[*whole.directions]}, not "
+            f"{', '.join(missing)}"
         )
     shapes = _shapes(whole, options)
     if not pretrained:
         bilm = BiLm(chosen)
         bilm.bf16 = precision == "bfloat16"
-        log.info("encoder.pretrained=false: the biLM keeps its random weights")
+        log.info("encoder.pretrained=false: the biLM has random weights")
         return bilm
     if weights is None:
         raise ValueError(
-            "encoder.weights is empty: give a folder that has them, encoder.dir=FOLDER, or a "
-            "file, or encoder.pretrained=false"
+            "encoder.weights is empty: give a folder that contains them, "
+            "encoder.dir=FOLDER, or a file, or set encoder.pretrained=false"
         )
     if Path(weights).suffix == ".safetensors":
         tensors = read_tensors(weights, shapes, ASKING)
@@ -192,7 +192,7 @@ def _shapes(options: Options, source: str | Path) -> dict[str, Shape]:
         shapes[f"{lstm}.projection_weight"] = (wide, options.cell_size)
     if (count := sum(map(math.prod, shapes.values()))) > MAX_PARAMETERS:
         raise ValueError(
-            f"{source}: a biLM of {count:,} parameters, but it may have {MAX_PARAMETERS:,}"
+            f"{source}: a biLM of {count:,} parameters, but at most {MAX_PARAMETERS:,} are allowed"
         )
     return shapes
 
@@ -214,7 +214,7 @@ def _read_hdf5(
         check_shape(path, name, shape, expected[name], ASKING)
     size, values = Path(path).stat().st_size, sum(map(math.prod, expected.values()))
     if 2 * values > PACKED_FREE + PACKED_RATIO * size:
-        raise ValueError(f"{path}: {size:,} bytes that unpack to {values:,} numbers")
+        raise ValueError(f"{path}: {size:,} bytes that expand to {values:,} numbers")
     arrays = _arrays(path, expected)
     tensors = {}
     for theirs, (ours, turn, _) in layout.items():
@@ -236,7 +236,7 @@ def _h5py(path: str | Path) -> Iterator[h5py.File]:
         *(AttributeError, OverflowError, MemoryError),
     ) as error:
         raise ValueError(
-            f"{path}: not an HDF5 file, or a damaged one: {type(error).__name__}: {error}"
+            f"{path}: not an HDF5 file, or damaged: {type(error).__name__}: {error}"
         ) from error
 
 
@@ -268,7 +268,7 @@ def _refusal(dataset: h5py.Dataset) -> str:
     if dataset.is_virtual or dataset.external:
         return "takes its numbers from elsewhere, but weights lie in the file itself"
     if dataset.dtype.kind != "f" or dataset.dtype.itemsize not in (2, 4, 8):
-        return f"is of type {dataset.dtype}, but may be float16, float32 or float64"
+        return f"has type {dataset.dtype}, but must be float16, float32 or float64"
     if not dataset.id.get_storage_size():
         return "has no numbers"
     piece = math.prod(dataset.chunks or ()) * dataset.dtype.itemsize

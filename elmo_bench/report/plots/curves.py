@@ -292,6 +292,6 @@ def _epochs(run: Run, metric: str | None) -> dict[int, float]:
                         raise ValueError(f"epoch {row['epoch']}, {name} {row[name]}")
         except (ValueError, csv.Error) as error:
             line = f"{path}:{reader.line_num}"
-            raise ValueError(f"{line}: not the figures of an epoch: {error}") from error
+            raise ValueError(f"{line}: not the metrics of an epoch: {error}") from error
     # What stands beyond the last epoch is the best one, measured once more.
     return {epoch + 1: value for epoch, value in rows if epoch < run["epochs"]}

@@ -29,11 +29,11 @@ def _plots(reports: Sequence[Report], kind: str) -> tuple[list[Plot], list[str]]
     drawn = {number: plot for number, report in enumerate(reports) if (plot := _telling(report))}
     for number, report in enumerate(reports):
         if number not in drawn and len(reports) > 1:
-            log.info("not in the picture, only in tables: %s", report.title)
+            log.info("only in tables, not plotted: %s", report.title)
     if not drawn:
         raise ValueError(
-            f"output=FILE.{kind}: nothing to draw: the report has a single cell; more runs, or "
-            "other rows and columns, give it more"
+            f"output=FILE.{kind}: nothing to plot: the report has a single cell; add runs, "
+            "or choose other rows and columns"
         )
     return [*drawn.values()], [reports[number].title for number in drawn if len(drawn) > 1]
 

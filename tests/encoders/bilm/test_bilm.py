@@ -182,7 +182,7 @@ def test_sentence_without_words_and_long_words():
 
 
 def test_wrong_character_frame():
-    with pytest.raises(ValueError, match="reads 20 characters a word, not 50"):
+    with pytest.raises(ValueError, match="reads 20 characters per word, not 50"):
         random_bilm(max_characters=20).read(char_ids([["a"]]))
 
 

@@ -67,11 +67,11 @@ def test_exported_it_is_a_biLM_of_one_direction(bilm, tmp_path, caplog, directio
                 ],
             )
         )
-    assert ("other readers of ELMo ask for both" in caplog.text) == (name == "weights.hdf5")
+    assert ("other readers of ELMo require both" in caplog.text) == (name == "weights.hdf5")
     again = load(tmp_path / "half" / "options.json", tmp_path / "half" / name)
     assert again.options.directions == (direction,)
     assert again.fingerprint() == half(tmp_path / "whole", direction).fingerprint()
     assert half(tmp_path / "half", direction, name).fingerprint() == again.fingerprint()
     other = DIRECTIONS[direction == "forward"]
-    with pytest.raises(ValueError, match=rf"has only \['{direction}'\], and no {other}"):
+    with pytest.raises(ValueError, match=rf"has only \['{direction}'\], not {other}"):
         half(tmp_path / "half", other, name)
