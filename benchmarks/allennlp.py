@@ -1,8 +1,8 @@
 """AllenNLP's biLM, from its unpacked wheel, without what that depends on: `pip download --no-deps
 allennlp==2.10.1`, then unzip.
 
-Its modules for ELMo are imported as they are; whatever else they import is a stand-in whose every
-attribute is an empty class.
+Its modules that ours are compared with are imported as they are; whatever else they import is a
+stand-in whose every attribute is an empty class.
 """
 
 import sys
@@ -20,11 +20,14 @@ from elmo_bench.encoders.bilm import BiLm, save
 AS_THEY_ARE = {
     "common.checks",
     "data.token_indexers.elmo_indexer",
+    "modules.augmented_lstm",
+    "modules.conditional_random_field.conditional_random_field",
     "modules.elmo",
     "modules.elmo_lstm",
     "modules.encoder_base",
     "modules.highway",
     "modules.lstm_cell_with_projection",
+    "modules.maxout",
     "modules.scalar_mix",
     "nn.initializers",
     "nn.util",

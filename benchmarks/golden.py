@@ -25,7 +25,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from elmo_bench.encoders.bilm import BiLm, Options, save
 
-from . import allennlp
+from . import allennlp, golden_modules
 
 # Three batches, to be read one after the other: sentences of different lengths, the longest never
 # at the same row, in several scripts; one of one word, one of none, words that are cut off (one of
@@ -158,7 +158,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
             f"--peers {chosen.peers}: it has no allennlp/modules/elmo.py; unpack AllenNLP's wheel "
             "there (pip download --no-deps allennlp==2.10.1)"
         )
-    write_bilms(chosen.peers, chosen.folder)
+    write_bilms(chosen.peers, chosen.folder / "bilm")
+    for name, figures in golden_modules.figures():
+        write(chosen.folder / "modules" / name, figures)
 
 
 if __name__ == "__main__":

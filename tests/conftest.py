@@ -46,6 +46,16 @@ def fixtures() -> Path:
     return SHARED / "fixtures"
 
 
+@pytest.fixture(params=["shipped", "original"])
+def modules(request) -> Path:
+    """The folder of golden figures of modules: ours, and those among the fixtures of the
+    original.
+    """
+    if request.param == "shipped":
+        return GOLDEN / "modules"
+    return request.getfixturevalue("fixtures") / "derived"
+
+
 @pytest.fixture
 def corpora() -> Path:
     """Real corpora in their official formats; a stranger's clone has none."""

@@ -57,8 +57,8 @@ def test_equals_brute_force():
 
 
 @torch.no_grad()
-def test_golden(fixtures):
-    golden = json.loads((fixtures / "derived" / "crf.json").read_text())
+def test_golden(modules):
+    golden = json.loads((modules / "crf.json").read_text("utf-8"))
     moves, starts, ends = bioul_moves(golden["labels"])
     size = len(golden["labels"])
     assert [[a, b] for a in range(size) for b in range(size) if moves[a][b]] == golden[

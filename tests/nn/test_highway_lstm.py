@@ -149,8 +149,8 @@ def test_parameters_are_as_many_as_allennlps(settings, expected):
     assert sum(parameter.numel() for parameter in stack.parameters()) == expected
 
 
-def test_golden_numbers(fixtures):
-    cases = json.loads((fixtures / "derived" / "highway_lstm.json").read_text())["cases"]
+def test_golden_numbers(modules):
+    cases = json.loads((modules / "highway_lstm.json").read_text("utf-8"))["cases"]
     assert [case["forward"] for case in cases] == [True, False]
     for case in cases:
         arrays = {

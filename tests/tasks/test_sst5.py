@@ -396,8 +396,8 @@ def test_the_network_against_loops():
     torch.testing.assert_close(model(batch)[0], expected, rtol=1e-4, atol=1e-5)
 
 
-def test_golden_maxout(fixtures):
-    golden = json.loads((fixtures / "derived" / "maxout.json").read_text())
+def test_golden_maxout(modules):
+    golden = json.loads((modules / "maxout.json").read_text("utf-8"))
 
     def tensor(entry):
         return torch.tensor(entry["data"]).view(entry["shape"])

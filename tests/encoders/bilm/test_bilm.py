@@ -12,11 +12,11 @@ from elmo_bench.encoders.bilm import BiLm, Options, char_ids
 from elmo_bench.encoders.bilm.bilm import ProjectedLstm
 
 
-def test_golden_clips(fixtures):
+def test_golden_clips(modules):
     """One layer whose clips both bind, rows of unequal length (its gates come as i, f, g, o; forget
     bias inside).
     """
-    golden = json.loads((fixtures / "derived" / "lstmp_clip.json").read_text())
+    golden = json.loads((modules / "lstmp_clip.json").read_text("utf-8"))
 
     def array(name):
         return np.array(golden[name]["data"], dtype=np.float32).reshape(golden[name]["shape"])

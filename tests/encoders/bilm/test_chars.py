@@ -4,8 +4,8 @@ from elmo_bench.encoders.bilm import char_ids
 from elmo_bench.encoders.bilm.chars import word_frame
 
 
-def test_golden(fixtures):
-    for case in json.loads((fixtures / "derived" / "char_ids.json").read_text())["cases"]:
+def test_golden(modules):
+    for case in json.loads((modules / "char_ids.json").read_text("utf-8"))["cases"]:
         assert word_frame(case["token"]).tolist() == case["ids"], case["token"]
 
 
