@@ -28,7 +28,17 @@ autodoc_member_order = "bysource"
 default_role = "code"  # of single backticks in docstrings
 
 
+def levels(app: Any, page: str, template: str, context: dict[str, Any], tree: Any) -> None:
+    """Sphinx makes headings of captions, but says no level, which screen readers ask for."""
+    for part in ("body", "furo_navigation_tree"):
+        if part in context:
+            context[part] = context[part].replace(
+                ' role="heading"', ' role="heading" aria-level="2"'
+            )
+
+
 def setup(app: Any) -> None:
     import from_conf  # which lies beside this file
 
     app.connect("source-read", from_conf.fill)
+    app.connect("html-page-context", levels, priority=900)  # after the theme

@@ -1,0 +1,213 @@
+"""README.md and the pages of docs/: every command in them exists and has right settings, their
+Python runs, their examples of files are read, and the errors they explain are raised somewhere.
+
+That links lead somewhere, `make docs` sees to; `tests/report/test_browser.py` looks at the pages.
+"""
+
+import ast
+import re
+import shlex
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import torch
+from hydra import compose, initialize_config_dir
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import ChoiceSweep, IntervalSweep
+
+import tasks
+from elmo_bench.schema import faults
+from tasks.coref import data as coref
+from tasks.ner import data as ner
+from tasks.snli import data as snli
+from tasks.squad import data as squad
+from tasks.srl import data as srl
+from tasks.sst5 import data as sst5
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
+FENCED = re.compile(r"^```(\w*)(?: file=(\S+))?\n(.*?)^```$", re.M | re.S)
+INLINE = re.compile(r"`((?:python|make|pip|torchrun) [^`]+)`")
+RUN = re.compile(r".*?(?:python(?: -m)? run\.py|\brun\.py|elmo-bench)(?: (.*))?$")
+HYDRAS = ("Could not override", "LexerNoViableAltException")  # messages that are not ours
+REFUSED = "seed=1.5 elmo.mix=best rnn.dropout=1"  # what the pages show of wrong settings
+FLAGS = ("-m", "--multirun", "--dry-run", "--help")
+
+
+def _lines() -> list[tuple[str, str]]:
+    """Each command of the pages, once, and the page that has it first."""
+    lines: dict[str, str] = {}
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        blocks = [content for kind, _, content in FENCED.findall(text) if kind in ("", "bash")]
+        inline = [" ".join(command.split()) for command in INLINE.findall(FENCED.sub("", text))]
+        for line in [*"\n".join(blocks).splitlines(), *inline]:
+            words = re.sub(" +", " ", re.sub(r"\s+#.*", "", line.removeprefix("$ "))).strip()
+            if "…" not in words and "..." not in words:
+                lines.setdefault(words, page.name)
+    return [*lines.items()]
+
+
+LINES = _lines()
+RUNS = [(found[1] or "", page) for line, page in LINES if (found := RUN.fullmatch(line))]
+
+
+def _blocks(page: str) -> dict[str, str]:
+    """The files that a page prints."""
+    text = (DOCS / page).read_text(encoding="utf-8")
+    return {name: content for _, name, content in FENCED.findall(text) if name}
+
+
+@pytest.fixture(scope="module")
+def theirs(tmp_path_factory):
+    """A folder with the task and the encoders that the pages print, where Hydra and Python find them."""
+    folder = tmp_path_factory.mktemp("user")
+    for name, content in (_blocks("new_encoder.md") | _blocks("new_task.md")).items():
+        path = folder / re.sub("^conf/", "mine/", name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content, encoding="utf-8")
+    (folder / "tasks" / "pos" / "__init__.py").touch()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(folder))
+        patch.setattr(tasks, "__path__", [*tasks.__path__, str(folder / "tasks")])
+        yield folder / "mine"
+    for name in [name for name in sys.modules if name.startswith(("mine", "tasks.pos"))]:
+        del sys.modules[name]
+
+
+def _one_of_each(overrides: list[str]) -> list[str]:
+    """Of a sweep its last point."""
+    points = []
+    for text, parsed in zip(
+        overrides, OverridesParser.create().parse_overrides(overrides), strict=True
+    ):
+        if not parsed.is_sweep_override():
+            points.append(text)
+            continue
+        sweep = parsed.value()
+        if isinstance(sweep, ChoiceSweep):
+            value = parsed._get_value_element_as_str([*parsed.sweep_iterator()][-1])
+        else:
+            value = sweep.start if isinstance(sweep, IntervalSweep) else [*sweep.range()][-1]
+        points.append(f"{parsed.input_line.partition('=')[0]}={value}")
+    return points
+
+
+def test_there_are_commands():
+    assert len(RUNS) > 60
+
+
+def test_every_command_has_right_settings(theirs):
+    wrong = []
+    with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
+        for arguments, page in RUNS:
+            words = shlex.split(arguments.replace("=TASK", "=ner"), comments=True)
+            for option in ("--cfg", "--config-dir"):
+                if option in words:
+                    del words[words.index(option) : words.index(option) + 2]
+            overrides = [word for word in words if word not in FLAGS]
+            search = f"hydra.searchpath=[file://{theirs}]"
+            try:
+                cfg = compose("config", [search, *_one_of_each(overrides), "run_dir=here"])
+                lines = faults(cfg)
+            except Exception as error:
+                lines = [f"{type(error).__name__}: {error}"]
+            if arguments == REFUSED:
+                lines = [] if lines else ["this is not refused"]
+            wrong += [f"{page}: {arguments}\n    {line}" for line in lines]
+    assert wrong == [], "\n".join(wrong)
+
+
+def test_every_other_command_exists():
+    makes = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M)
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    for line, page in LINES:
+        words = (
+            shlex.split(line, comments=True)
+            if line.startswith(("make ", "pip ", "python "))
+            else []
+        )
+        if words[:1] == ["make"]:
+            assert words[1] in makes, f"{page}: {line}"
+        if words[:2] == ["pip", "install"]:
+            for extra in re.findall(r"\[([\w,]+)\]", line):
+                assert set(extra.split(",")) <= {*extras["optional-dependencies"]}, (
+                    f"{page}: {line}"
+                )
+        if words[:2] == ["python", "-m"] and words[2].startswith(("benchmarks", "tests")):
+            module = ROOT / words[2].replace(".", "/")
+            assert (module / "__main__.py").is_file() or module.with_suffix(".py").is_file(), line
+            if words[2] == "benchmarks" and len(words) > 3 and not words[3].startswith("-"):
+                assert (module / f"{words[3]}.py").is_file(), f"{page}: {line}"
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/howto.md"])
+def test_python(page):
+    text = (ROOT / page).read_text(encoding="utf-8")
+    blocks = [
+        content for kind, name, content in FENCED.findall(text) if kind == "python" and not name
+    ]
+    names: dict[str, object] = {}
+    for block in blocks:
+        exec(compile(block, page, "exec"), names)
+    if "layers" in names:
+        first, second = names["layers"]
+        assert (first.shape, second.shape) == ((3, 5, 128), (3, 1, 128))
+    if "vectors" in names:  # a mix begins with equal shares
+        torch.testing.assert_close(names["vectors"][0], first.mean(0))
+
+
+@pytest.mark.parametrize(
+    ("name", "reader", "count"),
+    [
+        ("ner.txt", ner, 1),
+        ("srl.txt", srl, 1),
+        ("coref.txt", coref, 1),
+        ("squad.json", squad, 1),
+        ("snli.jsonl", snli, 3),
+        ("sst5.txt", sst5, 5),
+    ],
+)
+def test_examples_of_files(name, reader, count, tmp_path):
+    (tmp_path / name).write_text(_blocks("formats.md")[name], encoding="utf-8")
+    examples = [*reader.read(tmp_path / name)]
+    assert len(examples) == count
+    assert all(example.sentences for example in examples)
+
+
+def test_the_errors_are_real():
+    """Each message that the page on troubleshooting explains stands in the code."""
+    folders = [ROOT / name for name in ("elmo_bench", "tasks", "hydra_plugins")]
+    files = [ROOT / "run.py", *(path for folder in folders for path in folder.rglob("*.py"))]
+    code = " ".join(
+        node.value
+        for path in files
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    )
+    page = (DOCS / "troubleshooting.md").read_text(encoding="utf-8")
+    messages = re.findall(r"^`(.+)`$\n: ", page, re.M)
+    assert len(messages) > 25
+    assert [each for each in messages if each not in code and each not in HYDRAS] == []
+
+
+def test_settings_from_comments(monkeypatch):
+    monkeypatch.syspath_prepend(str(DOCS))
+    import from_conf
+
+    about, settings = from_conf.read(
+        "# What it is,\n# and why.\nname: x\nfit:   # how\n  size: 3   # how many,\n            # and no more\n"
+    )
+    assert about == ["What it is,", "and why."]
+    assert settings == [
+        ("name", "x", ""),
+        ("fit", "", "how"),
+        ("fit.size", "3", "how many, and no more"),
+    ]
+    page = "\n".join(from_conf.text(["config"]))
+    for key in ("seed", "fit.batch_tokens", "elmo.mix", "adapt.lr", "encoder"):
+        assert f"\n`{key}` = " in page
+    assert "(a whole number from 0 to less than 4294967296)" in page
