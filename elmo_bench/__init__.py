@@ -13,9 +13,7 @@ __all__ = ["Elmo", "Encoder", "encode", "load_encoder"]
 
 
 def __getattr__(name: str) -> Any:
-    """These are imported when they are asked for: `run.py --help` and `job=report` need no
-    torch.
-    """
+    """Import these names on first access: `run.py --help` and `job=report` do not need torch."""
     if name in __all__:
         return getattr(import_module(".elmo" if name == "Elmo" else ".encoders", __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,6 +1,4 @@
-"""From a config to objects: every config group is instantiated once, here, in a function of a few
-lines.
-"""
+"""Build objects from a config: each config group is instantiated once, by a short function."""
 
 import hashlib
 import inspect
@@ -70,9 +68,7 @@ for _chatter in (
 
 
 def instantiate(node: Any, **more: Any) -> Any:
-    """Hydra's `instantiate`; what a constructor says against its arguments reaches the user as it
-    was said.
-    """
+    """Call Hydra's `instantiate` and re-raise what a constructor raises, with its own message."""
     try:
         return hydra_instantiate(node, **more)
     except InstantiationException as error:
@@ -84,7 +80,9 @@ def instantiate(node: Any, **more: Any) -> Any:
 
 
 def elmo(cfg: DictConfig) -> Elmo:
-    """The encoder under its mixes; `encoder=none` has no layers, and `elmo.mix=none` takes none."""
+    """Build the mixes over the encoder; `encoder=none` has no layers, and `elmo.mix=none` reads
+    none.
+    """
     chosen = {key: cfg.elmo[key] for key in ("mix", "at", "dropout", "l2", "norm", "finetune")}
     settings: Any = OmegaConf.to_container(OmegaConf.create(chosen))
     built = Elmo(None if cfg.elmo.mix == "none" else _encoder(cfg), **settings)
@@ -100,7 +98,9 @@ def elmo(cfg: DictConfig) -> Elmo:
 
 
 def finetuning(cfg: DictConfig) -> FineTuning:
-    """How the encoder is trained; ValueError for a setting that does nothing, as it is frozen."""
+    """Build the settings for training the encoder. Raises ValueError for settings without effect on
+    a frozen encoder.
+    """
     for key, default in (("lr_decay", 1.0), ("unfreeze", "all"), ("lora", None)):
         if not cfg.elmo.finetune and cfg.elmo[key] != default:
             raise ValueError(
@@ -110,8 +110,8 @@ def finetuning(cfg: DictConfig) -> FineTuning:
 
 
 def schedule(cfg: DictConfig) -> Callable[[torch.optim.Optimizer, int], Any] | None:
-    """What moves the learning rates, by the optimizer and the number of steps; None where the task
-    says it.
+    """Build the learning rate schedule from the optimizer and the number of steps; None if the task
+    has its own.
     """
     if "_target_" not in cfg.schedule:
         return None
@@ -119,7 +119,7 @@ def schedule(cfg: DictConfig) -> Callable[[torch.optim.Optimizer, int], Any] | N
 
 
 def encoder(cfg: DictConfig) -> Any:
-    """What gives layers, for a job that has no task."""
+    """Build the encoder for a job without a task."""
     if cfg.elmo.adapt:
         raise ValueError(
             "elmo.adapt=true requires a run with a task: to adapt a biLM for this job, run "
@@ -133,8 +133,8 @@ def encoder(cfg: DictConfig) -> Any:
 
 
 def _encoder(cfg: DictConfig) -> Encoder | None:
-    """All settings of `cfg.encoder` but `inputs.ABOUT` are arguments; without a `_target_` it is
-    the baseline.
+    """Build the encoder from `cfg.encoder`; all its settings except `inputs.ABOUT` are arguments.
+    Without a `_target_` it is the baseline.
     """
     built: Encoder | None = None
     if "_target_" in cfg.encoder:
@@ -152,7 +152,7 @@ def _encoder(cfg: DictConfig) -> Encoder | None:
 
 
 def bilm(cfg: DictConfig) -> BiLm:
-    """The encoder, where only a biLM will do."""
+    """Build the encoder, which must be a biLM."""
     built = encoder(cfg)
     if not isinstance(built, BiLm):
         raise ValueError(
@@ -162,7 +162,7 @@ def bilm(cfg: DictConfig) -> BiLm:
 
 
 def bilm_files(cfg: DictConfig) -> tuple[str, str]:
-    """The options.json and the weights of the biLM, downloaded if need be."""
+    """Return the paths of the biLM's options.json and weights; download them if necessary."""
     if not {"options", "weights"} <= cfg.encoder.keys():
         raise ValueError(
             f"encoder={cfg.encoder.name} has no biLM files: choose a biLM, such as encoder=mini"
@@ -180,19 +180,17 @@ def bilm_files(cfg: DictConfig) -> tuple[str, str]:
 
 
 def is_pretrained(cfg: DictConfig) -> bool:
-    """Whether the encoder's weights are those of its files; random ones are another seed's next
-    time.
-    """
+    """Whether the encoder's weights come from its files; random weights depend on the seed."""
     return bool(cfg.encoder.get("pretrained", True))
 
 
 def task_files(cfg: DictConfig) -> ModuleType:
-    """The task's `read`, `collate` and `write`."""
+    """Return the task's module with `read`, `collate` and `write`."""
     return import_module(cfg.task.data)
 
 
 def reader(cfg: DictConfig, split: str) -> Callable[[Path], Iterator[Example]]:
-    """The task's `read`, with what `task.read.SPLIT` says for this split."""
+    """Return the task's `read` with the arguments of `task.read.SPLIT` for this split."""
     options = OmegaConf.select(cfg, f"task.read.{split}") or {}
     return partial(task_files(cfg).read, **options)
 
@@ -200,7 +198,9 @@ def reader(cfg: DictConfig, split: str) -> Callable[[Path], Iterator[Example]]:
 def data(
     cfg: DictConfig, read: Mapping[str, Callable[[Path], Iterator[Example]]] | None = None
 ) -> TaskData:
-    """All examples, read and checked; each split with its own options where no `read` is given."""
+    """Read and check all examples. Each split uses its own `task.read` arguments unless `read` is
+    given.
+    """
     task = task_files(cfg)
     return TaskData(
         inputs.corpus(cfg),
@@ -215,10 +215,10 @@ def data(
 
 
 def workers(cfg: DictConfig) -> int:
-    """How many processes prepare batches beside each that trains.
+    """Return the number of processes that prepare batches for each training process.
 
-    Beside a GPU `auto` takes the process's share of the cores but one, at most `WORKERS`. What a
-    sweep gives a run, as OMP_NUM_THREADS, is its share.
+    With a GPU, `auto` is the process's share of the cores minus one, at most `WORKERS`. In a sweep,
+    OMP_NUM_THREADS is the share of a run.
     """
     if cfg.num_workers != "auto":
         return cfg.num_workers
@@ -230,7 +230,9 @@ def workers(cfg: DictConfig) -> int:
 
 
 def _num_devices(cfg: DictConfig) -> int:
-    """The GPUs of this machine that a run takes, as Lightning reads `trainer.devices`."""
+    """Return how many GPUs of this machine a run uses, with `trainer.devices` as Lightning reads
+    it.
+    """
     devices = cfg.trainer.get("devices", 1)
     if isinstance(devices, str) and devices != "auto":
         devices = [number for number in devices.split(",") if number]
@@ -240,20 +242,20 @@ def _num_devices(cfg: DictConfig) -> int:
 
 
 def batches(cfg: DictConfig) -> dict[str, Any]:
-    """How large a batch may be."""
+    """Return the limits on the size of a batch."""
     return {key: cfg.fit[key] for key in ("batch_size", "batch_tokens", "batch_scores")}
 
 
 def device(cfg: DictConfig) -> str:
-    """Where an encoder runs outside of training: on the GPU, if there is one and `trainer` does not
-    say otherwise.
+    """Return the device of an encoder outside training: the GPU if there is one, unless `trainer`
+    says otherwise.
     """
     return "cuda" if torch.cuda.is_available() and cfg.trainer.accelerator != "cpu" else "cpu"
 
 
 def store(cfg: DictConfig, elmo: Elmo, data: TaskData) -> LayerStore | None:
-    """The layers of all sentences, also of those that `fraction` leaves out; None where the encoder
-    had better run on each batch.
+    """Build or open the store with the layers of all sentences, including those that `fraction`
+    leaves out; None if the encoder should run on each batch.
     """
     limit = cfg.cache.max_bytes
     few_steps = "limit_train_batches" in cfg.trainer
@@ -279,11 +281,11 @@ def store(cfg: DictConfig, elmo: Elmo, data: TaskData) -> LayerStore | None:
 def device_layers(
     cfg: DictConfig, store: LayerStore | None, device: torch.device
 ) -> DeviceLayers | None:
-    """The store's layers on the device that trains, where `elmo.cache=device` asks for that, or
-    `auto` where they take at most `DEVICE_SHARE` of its free memory. None where batches have them
-    from the store, as always on a CPU: there the store's files are in memory already.
+    """Copy the store's layers to the training device if `elmo.cache=device`, or if `auto` and they
+    need at most `DEVICE_SHARE` of its free memory. Otherwise return None, and batches read from the
+    store; on a CPU always, since the files of the store are in memory already.
 
-    Raises ValueError where they are asked for and do not fit.
+    Raises ValueError if `elmo.cache=device` and they do not fit.
     """
     if store is None or device.type != "cuda":
         return None
@@ -307,8 +309,8 @@ def device_layers(
 
 
 def stored(cfg: DictConfig, elmo: Elmo, data: TaskData) -> LayerStore | None:
-    """The layers that an earlier run has kept for the sentences of `data`; None where it kept
-    none.
+    """Return the store that an earlier run has written for the sentences of `data`; None if there
+    is none.
     """
     if cfg.elmo.cache == "off" or not elmo.mixes or elmo.finetune:
         return None
@@ -319,8 +321,8 @@ def stored(cfg: DictConfig, elmo: Elmo, data: TaskData) -> LayerStore | None:
 
 
 def vocab(cfg: DictConfig, data: TaskData) -> tuple[Vocab, Mapping[str, np.ndarray]]:
-    """The words of the training examples, and every word of any split that has a pretrained
-    vector.
+    """Build the vocabulary from the words of the training examples and every word of any split that
+    has a pretrained vector.
     """
     seen = {
         word for split in data.examples for sentence in data.sentences(split) for word in sentence
@@ -337,9 +339,7 @@ def vocab(cfg: DictConfig, data: TaskData) -> tuple[Vocab, Mapping[str, np.ndarr
 
 
 def vectors(cfg: DictConfig, words: Iterable[str]) -> dict[str, np.ndarray]:
-    """What the files of `vocab.vectors` have for some words; nothing where there is no such
-    file.
-    """
+    """Read the vectors of some words from the files of `vocab.vectors`; empty without files."""
     lowercase, files = cfg.vocab.lowercase, inputs.vector_files(cfg)
     wanted = {form for word in words for form in forms(word, lowercase)}
     parts = [
@@ -362,8 +362,8 @@ def _is_lower(word: str) -> bool:
 
 
 def _kept_vectors(file: str, wanted: Collection[str], folder: Path) -> dict[str, np.ndarray]:
-    """The vectors of the wanted words, read from the file once and kept in `folder` for the other
-    runs of a sweep.
+    """Read the vectors of the wanted words from the file once and cache them in `folder` for the
+    other runs of a sweep.
     """
     path = Path(file).expanduser()
     if not path.is_file():
@@ -389,7 +389,7 @@ def _kept_vectors(file: str, wanted: Collection[str], folder: Path) -> dict[str,
 
 
 def _read_kept(path: Path) -> dict[str, np.ndarray] | None:
-    """Words and their vectors; None where there is no such file, or a damaged one."""
+    """Return cached words and their vectors; None if the file is missing or damaged."""
     if not path.is_file():
         return None
     try:
@@ -410,15 +410,15 @@ def _read_kept(path: Path) -> dict[str, np.ndarray] | None:
 
 
 def model(cfg: DictConfig, vocab: Vocab, vectors: Mapping[str, np.ndarray], elmo: Elmo) -> Any:
-    """The task's model on its backbone."""
+    """Build the task's model on its backbone."""
     embed = instantiate(_taken(cfg.embed))(vocab=vocab, vectors=vectors)
     backbone = partial(Backbone, embed, elmo, instantiate(_taken(cfg.rnn)))
     return instantiate(cfg.task.model)(backbone, vocab.labels)
 
 
 def _taken(node: DictConfig) -> dict[str, Any]:
-    """The settings that the chosen `embed` or `rnn` takes: a task says how its own one is, and what
-    it says stays where another is chosen.
+    """Keep the settings that the chosen `embed` or `rnn` accepts. A task's settings are for its own
+    choice and stay in the config if another is chosen.
     """
     settings: Any = OmegaConf.to_container(node, resolve=True)
     parameters = inspect.signature(get_object(settings["_target_"])).parameters
@@ -428,8 +428,8 @@ def _taken(node: DictConfig) -> dict[str, Any]:
 
 
 def module(cfg: DictConfig, model: Any, vocab: Vocab) -> TaskModule:
-    """The model with its metric and optimizer; an argument of the optimizer that is null is not
-    given.
+    """Build the LightningModule with its metric and optimizer; null arguments of the optimizer are
+    not passed.
     """
     return TaskModule(
         model,
@@ -452,7 +452,7 @@ def _optimizer(cfg: DictConfig) -> Any:
 
 
 def trainer(cfg: DictConfig, callbacks: list[Callback]) -> pl.Trainer:
-    """Lightning's Trainer with the chosen loggers, and the callbacks that the task asks for beside
+    """Build Lightning's Trainer with the chosen loggers and the task's callbacks in addition to
     ours.
 
     Raises ValueError for devices that this machine does not have, or a logger that is not
@@ -501,8 +501,8 @@ def trainer(cfg: DictConfig, callbacks: list[Callback]) -> pl.Trainer:
 
 
 def check_cores(cfg: DictConfig, key: str, processes: int) -> None:
-    """Raises ValueError for more processes than there are cores: they take gigabytes and are slower
-    than fewer ones.
+    """Raise ValueError for more processes than cores: they need gigabytes and are slower than fewer
+    processes.
     """
     if processes > cores() and not cfg.oversubscribe:
         raise ValueError(
@@ -512,9 +512,10 @@ def check_cores(cfg: DictConfig, key: str, processes: int) -> None:
 
 
 def check_slurm(trainer: pl.Trainer) -> None:
-    """Under `srun` each process is a task of SLURM. Raises ValueError where they are not as many as
-    the run's devices: it would wait for the missing ones for ever, or be run twice. (How many each
-    node has, Lightning itself compares.)
+    """Check that `srun` has started as many tasks as the run has devices.
+
+    Raises ValueError otherwise: the run would wait forever for missing tasks, or run twice.
+    Lightning itself checks the number per node.
     """
     if not SLURMEnvironment.detect():
         return
@@ -528,7 +529,7 @@ def check_slurm(trainer: pl.Trainer) -> None:
 
 
 def is_first() -> bool:
-    """Whether this is the run's only process, or the first of several; where each node was started
-    by hand, of the first node.
+    """Whether this is the only process of the run or the first one; if each node was started by
+    hand, the first process of the first node.
     """
     return not (getattr(rank_zero_only, "rank", 0) or LightningEnvironment().node_rank())

@@ -1,10 +1,10 @@
-"""What a checkpoint holds beside its weights: the model's config, its vocabulary, its corpus, and
-which encoder it read.
+"""The content of a checkpoint besides its weights: the model's config, vocabulary, corpus, and the
+encoder that it read.
 
-All of it is plain data, and a stranger's: names of options in conf/, paths of this machine, our own
-classes and settings. Nothing of it is an interpolation: each is a way to read what is outside of
-the file. The weights of a frozen, pretrained encoder are not in it: an option of conf/encoder or a
-path names its files, and a fingerprint tells whether they are still the same.
+All of it is plain data and may come from a stranger: names of options in conf/, local paths, our
+own classes and settings. It contains no interpolations, since each could read something outside the
+file. The weights of a frozen, pretrained encoder are not stored: an option of conf/encoder or a
+path names its files, and a fingerprint tells whether they are unchanged.
 """
 
 import logging
@@ -58,8 +58,8 @@ LABELS = 16_384  # tables of which label may follow which are square: 1 GB
 def describe(
     cfg: DictConfig, vocab: Vocab, vectors: Mapping[str, np.ndarray], module: TaskModule
 ) -> dict[str, Any]:
-    """What `restore` needs, resolved; a path below data_dir is written as it stands there, so that
-    another machine's folder will do.
+    """Return what `restore` needs, resolved. Paths below data_dir are stored relative to it, so
+    that they are valid on another machine.
     """
     resolved: Any = OmegaConf.to_container(cfg, resolve=True)
     config = {part: resolved[part] for part in MODEL}
@@ -77,7 +77,7 @@ def describe(
 
 
 def _settings(encoder: Mapping[str, Any]) -> dict[str, Any]:
-    """An encoder's plain settings; which class it is and what is fetched is for conf/ to say."""
+    """Return an encoder's plain settings; conf/ determines its class and what is downloaded."""
     return {
         key: value
         for key, value in encoder.items()
@@ -86,7 +86,7 @@ def _settings(encoder: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _corpus(cfg: DictConfig) -> dict[str, Any]:
-    """What tells its corpus again."""
+    """Return what identifies the corpus."""
     data: Any = OmegaConf.to_container(cfg.data, resolve=True)
     is_composed = HydraConfig.initialized()
     return described(
@@ -95,13 +95,13 @@ def _corpus(cfg: DictConfig) -> dict[str, Any]:
 
 
 def restore(cfg: DictConfig) -> tuple[DictConfig, TaskModule, Vocab]:
-    """The config, the model and the vocabulary of `cfg.checkpoint`.
+    """Return the config, the model and the vocabulary of `cfg.checkpoint`.
 
-    What the model is comes from the checkpoint, what is done with it (data, trainer ...) from the
-    command line, which may also change single settings of the model: `encoder.weights=FILE`, say,
-    where its files have moved. With `data=checkpoint` the corpus is the checkpoint's, too. Raises
-    ValueError for a file that is not a checkpoint of ours, asks for code or files that it should
-    not, or was trained with another encoder.
+    The checkpoint defines the model; the command line defines everything else (data, trainer, ...)
+    and may change single settings of the model, such as `encoder.weights=FILE` for files that have
+    moved. With `data=checkpoint` the checkpoint defines the corpus, too. Raises ValueError for a
+    file that is not a checkpoint of elmo-bench, refers to code or files that it may not use, or was
+    trained with another encoder.
     """
     path = Path(cfg.checkpoint)
     checkpoint = _load(path)
@@ -137,17 +137,15 @@ def restore(cfg: DictConfig) -> tuple[DictConfig, TaskModule, Vocab]:
 
 
 def _is_same(encoder: Any, fingerprint: Any) -> bool:
-    """Whether an encoder is the one of a fingerprint, of which earlier versions kept the
-    beginning.
-    """
+    """Whether an encoder has this fingerprint; earlier versions stored only the beginning of it."""
     is_one = isinstance(fingerprint, str) and len(fingerprint) >= 16
     return is_one and encoder.fingerprint().startswith(fingerprint)
 
 
 @contextmanager
 def _no_larger_than(weights: Mapping[str, Tensor]) -> Iterator[None]:
-    """ValueError where what is built in the block has far more parameters than these weights: it is
-    raised before the memory of the parameter that is too much is touched.
+    """Raise ValueError if the model built in the block has far more parameters than these weights,
+    before memory for the parameters is allocated.
     """
     numbers = 2 * sum(tensor.numel() for tensor in weights.values()) + 1_000_000
     tensors = 2 * len(weights) + 1000
@@ -167,8 +165,8 @@ def _no_larger_than(weights: Mapping[str, Tensor]) -> Iterator[None]:
 
 
 def _check_sizes(node: Any, weights: Mapping[str, Tensor], path: Path) -> None:
-    """ValueError for a number of layers, say, that no such weights can have, and that is more than
-    a setting's size may be; `schema` knows which settings are sizes.
+    """Raise ValueError for a size, such as a number of layers, that does not occur in the weights
+    and exceeds the limit of such settings; `schema` defines which settings are sizes.
     """
     if isinstance(node, dict | list):
         for value in node.values() if isinstance(node, dict) else node:
@@ -185,7 +183,9 @@ def _longest_axis(weights: Mapping[str, Tensor]) -> int:
 
 
 def _vocab(state: Any, weights: Mapping[str, Tensor], path: Path) -> Vocab:
-    """The vocabulary; ValueError for a state that is none, or is larger than the weights allow."""
+    """Return the vocabulary. Raises ValueError for an invalid state, or one that is larger than the
+    weights allow.
+    """
     where = f"checkpoint={path}: its {KEY}.vocab"
     if not isinstance(state, dict) or state.keys() != {"words", "labels", "lowercase"}:
         raise ValueError(f"{where} must contain words, labels and lowercase")
@@ -202,8 +202,8 @@ def _vocab(state: Any, weights: Mapping[str, Tensor], path: Path) -> Vocab:
 
 
 def _add_statistics(weights: dict[str, Any], module: TaskModule, path: Path) -> None:
-    """A checkpoint from before elmo.norm has no running statistics: as in its own time, each batch
-    has its own.
+    """Add empty running statistics to a checkpoint that predates elmo.norm: each batch is
+    normalised by its own statistics, as it was then.
     """
     missing = {
         name: value
@@ -222,10 +222,10 @@ def _add_statistics(weights: dict[str, Any], module: TaskModule, path: Path) -> 
 def extend(
     cfg: DictConfig, module: TaskModule, vocab: Vocab, sentences: Iterable[Sequence[str]]
 ) -> None:
-    """Give words that training did not see their vectors of `vocab.vectors`, and say how many that
+    """Add the vectors of `vocab.vectors` for words not seen in training, and log how many there
     are.
 
-    A file of vectors that is not there is a warning: these words are then unknown to the model.
+    If the file of vectors is missing, log a warning; such words are then unknown to the model.
     """
     if not (files := inputs.vector_files(cfg)):
         return
@@ -256,13 +256,15 @@ def extend(
 
 
 def _unknown(counts: Counter[str], vocab: Vocab) -> tuple[int, float]:
-    """How many words a vocabulary does not know, and how many percent of the text they are."""
+    """Return the number of words that a vocabulary does not contain, and their percentage of the
+    text.
+    """
     unknown = [count for word, count in counts.items() if vocab.word_id(word) == UNKNOWN]
     return len(unknown), 100 * sum(unknown) / max(counts.total(), 1)
 
 
 def _load(path: Path) -> dict[str, Any]:
-    """The file's content; ValueError where its parts are not those of our checkpoints."""
+    """Read the file. Raises ValueError if it does not have the parts of our checkpoints."""
     if not path.is_file():
         raise FileNotFoundError(f"checkpoint={path}: no such file")
     checkpoint = checkpoint_file.load(path)
@@ -283,8 +285,8 @@ def _load(path: Path) -> dict[str, Any]:
 
 
 def trained(content: Mapping[str, Any], path: Path) -> dict[str, Any]:
-    """What a checkpoint, or the result beside it, says of the run that trained it; ValueError where
-    that is not plain data of the right form.
+    """Return what a checkpoint, or the result in its folder, says about the run that trained it.
+    Raises ValueError if that is not plain data of the right form.
     """
     run = content.get("run") or result_of(path.parent) or {}
     check_plain(run, f"checkpoint={path}")
@@ -308,7 +310,7 @@ def trained(content: Mapping[str, Any], path: Path) -> dict[str, Any]:
 
 
 def _rename(checkpoint: dict[str, Any], content: dict[str, Any]) -> None:
-    """Call what a checkpoint of an earlier version holds by today's names."""
+    """Rename what has another name in checkpoints of earlier versions."""
     if isinstance(content.get("config"), dict):
         today(content["config"])
     if "bilm" not in content:
@@ -325,8 +327,8 @@ def _rename(checkpoint: dict[str, Any], content: dict[str, Any]) -> None:
 
 
 def _config(cfg: DictConfig, stored: dict[str, Any], path: Path) -> DictConfig:
-    """The command line's config with the checkpoint's model, in which single settings of the
-    command line still count.
+    """Return the command line's config with the checkpoint's model, to which single settings of the
+    command line still apply.
     """
     source = f"checkpoint={path}"
     check_plain([stored.get(part) for part in MODEL], source, without=_references)
@@ -361,8 +363,8 @@ def _config(cfg: DictConfig, stored: dict[str, Any], path: Path) -> DictConfig:
 
 
 def _override(config: DictConfig, cfg: DictConfig, stored: dict[str, Any], path: Path) -> None:
-    """Apply the command line's single settings of the model; ValueError for those that it cannot
-    change.
+    """Apply the command line's single settings of the model. Raises ValueError for those that it
+    cannot change.
     """
     for key in inputs.overridden(cfg):
         if key == "task" and cfg.task.name != config.task.name:
@@ -387,15 +389,15 @@ def _override(config: DictConfig, cfg: DictConfig, stored: dict[str, Any], path:
 
 
 def _references(text: str) -> str:
-    """What is left of a text without the references that `_resolved` knows."""
+    """Return a text without the references that `_resolved` replaces."""
     return "" if OWN.fullmatch(text) else FOLDER.sub("", text)
 
 
 def _resolved(
     node: Any, own: Mapping[str, Any], cfg: DictConfig, path: Path, depth: int = 0
 ) -> Any:
-    """The same with the values that whole references to the config's own keys stand for, and this
-    machine's folders at the beginning of a path: what earlier versions' checkpoints have.
+    """Replace references to the config's own keys by their values, and references to folders at the
+    beginning of a path by this machine's, as checkpoints of earlier versions have them.
     """
     if isinstance(node, dict):
         return {key: _resolved(value, own, cfg, path, depth) for key, value in node.items()}
@@ -414,7 +416,9 @@ def _resolved(
 
 
 def _check_targets(node: Any, path: Path) -> None:
-    """Refuse, at any depth, to call what is not ours, and to call it in any other way."""
+    """Raise ValueError for a `_target_`, at any depth, that is not one of our classes or would be
+    called in another way.
+    """
     if isinstance(node, dict):
         for key in node:
             if key.startswith("_") and key not in ("_target_", "_partial_"):
@@ -445,8 +449,8 @@ def _is_ours(target: str) -> bool:
 
 
 def _encoder(cfg: DictConfig, settings: dict[str, Any], path: Path) -> dict[str, Any]:
-    """The encoder's option as conf/encoder or the command line has it, for which a checkpoint has
-    only `settings` of its own: plain values, and paths of this machine.
+    """Return the encoder's option from conf/encoder or the command line with the checkpoint's
+    `settings`: plain values and local paths.
     """
     name, known = str(settings.get("name")), options("encoder")
     if "encoder" in inputs.overridden(cfg):
@@ -480,7 +484,7 @@ def _encoder(cfg: DictConfig, settings: dict[str, Any], path: Path) -> dict[str,
 def _check_model(
     cfg: DictConfig, option: dict[str, Any], settings: dict[str, Any], path: Path
 ) -> None:
-    """Raise ValueError where a checkpoint would have a model fetched that conf/ does not name."""
+    """Raise ValueError if the checkpoint names a model to download that conf/ does not name."""
     own = [settings.get(key, option.get(key)) for key in ("model", "revision")]
     if own == [option.get(key) for key in ("model", "revision")]:
         return

@@ -1,5 +1,5 @@
-"""ELMo as a task sees it (paper, sections 3.2 and 3.3): an encoder, and one mix of its layers for
-each place where it is read.
+"""ELMo as a task reads it (sections 3.2 and 3.3 of the paper): an encoder and one mix of its layers
+for each place.
 
 Axes: L layers, B batch, T tokens, D encoder.
 """
@@ -18,8 +18,8 @@ PLACES = ("input", "output")
 
 
 class ElmoVectors(NamedTuple):
-    """ELMo_k for the task's input and for its RNN's output; width 0 at a place that does not read
-    it.
+    """ELMo_k for the task's input and for the output of its RNN; size 0 at a place that does not
+    read it.
     """
 
     input: Float[Tensor, "B T I"]
@@ -27,11 +27,11 @@ class ElmoVectors(NamedTuple):
 
 
 class Elmo(nn.Module):
-    """The mixed layers of an encoder, which is frozen unless `finetune`.
+    """The mixed layers of an encoder, which is frozen unless `finetune` is given.
 
-    `encoder` is any module under the contract of `elmo_bench.encoders.Encoder`. `encoder=None` is
-    the baseline: every width is 0, and nothing downstream can tell it from a narrow ELMo. `at`
-    names the places that read a mix (each place has its own), `l2` is the paper's lambda.
+    `encoder` is any module with the interface `elmo_bench.encoders.Encoder`. With `encoder=None`,
+    the baseline, all sizes are 0, so that models need no special case. `at` names the places that
+    read a mix (each place has its own); `l2` is the paper's lambda.
     """
 
     def __init__(
@@ -70,15 +70,15 @@ class Elmo(nn.Module):
 
     @property
     def chosen(self) -> list[int]:
-        """The layers that the mixes take, in their order; every place takes the same."""
+        """Return the layers that the mixes read, in order; they are the same for all places."""
         return next((mix.layers for mix in self.mixes.values()), [])
 
     def dim(self, place: str) -> int:
-        """The width of ELMo at a place, 0 where it is not read."""
+        """Return the size of ELMo's vectors at a place; 0 if it is not read there."""
         return self.encoder.dim if place in self.mixes else 0
 
     def prepare(self, sentences: Sequence[Sequence[str]]) -> Any:
-        """A batch as the encoder reads it; None where no place reads ELMo."""
+        """Convert sentences to the encoder's input; None if no place reads ELMo."""
         return self.encoder.prepare(sentences) if self.mixes else None
 
     def train(self, mode: bool = True) -> "Elmo":
@@ -93,8 +93,8 @@ class Elmo(nn.Module):
         inputs: Any = None,
         layers: Float[Tensor, "L B T D"] | None = None,
     ) -> ElmoVectors:
-        """The vectors for each place, from what `prepare` gave, or from the `chosen` layers as a
-        store has them.
+        """Return the vectors for each place, from the output of `prepare` or from the `chosen`
+        layers of a store.
         """
         if self.mixes and layers is None:
             with torch.set_grad_enabled(self.finetune and torch.is_grad_enabled()):
@@ -107,7 +107,7 @@ class Elmo(nn.Module):
         return F.dropout(self.mixes[place](layers, mask), self.dropout, self.training)
 
     def penalty(self) -> Float[Tensor, ""] | float:
-        """Lambda times the sum of w squared over all mixes (paper, section 3.3): what training adds
-        to the loss.
+        """Return lambda times the sum of w squared over all mixes (section 3.3 of the paper), which
+        is added to the loss.
         """
         return self.l2 * sum(mix.penalty() for mix in self.mixes.values())

@@ -1,5 +1,5 @@
-"""How an encoder is trained with its task: its learning rates, and what trains when (Howard and
-Ruder 2018, sections 3.2 and 3.3).
+"""Fine-tuning an encoder with its task: learning rates and gradual unfreezing (Howard and Ruder
+2018, sections 3.2 and 3.3).
 """
 
 from dataclasses import dataclass
@@ -14,11 +14,12 @@ UNFREEZE = ("all", "gradual")
 
 @dataclass(frozen=True)
 class FineTuning:
-    """The learning rate of an encoder's groups of parameters, and the epoch in which each begins.
+    """The learning rate of each parameter group of an encoder, and the epoch in which its training
+    begins.
 
-    The top group has `lr`, each lower one the rate above it times `lr_decay`. All train from the
-    first epoch on, or (`unfreeze="gradual"`) the top one does and one more joins in each epoch.
-    Raises ValueError for a setting that cannot be.
+    The top group has the learning rate `lr`, and each lower group that of the group above it times
+    `lr_decay`. All groups train from the first epoch; with `unfreeze="gradual"` only the top group
+    does, and each epoch adds one more. Raises ValueError for invalid settings.
     """
 
     lr: int | float = 1e-4
@@ -35,9 +36,10 @@ class FineTuning:
         one_of("elmo.unfreeze", self.unfreeze, UNFREEZE)
 
     def groups(self, encoder: Any) -> list[list[nn.Parameter]]:
-        """What trains of an encoder, from the top group down; of LoRA, the adapters alone.
+        """Return the trainable parameter groups of an encoder, from the top group down; with LoRA,
+        only the adapters.
 
-        Raises ValueError for an encoder whose groups are not all its parameters, each once.
+        Raises ValueError if the groups do not contain each parameter of the encoder exactly once.
         """
         groups = encoder.parameter_groups()
         count, names = sum(map(len, groups)), {p: name for name, p in encoder.named_parameters()}
@@ -45,20 +47,20 @@ class FineTuning:
         if count != len(grouped) or grouped != names.keys():
             left_out = sorted(name for p, name in names.items() if p not in grouped)
             raise ValueError(
-                f"{type(encoder).__name__}.parameter_groups() names {count} parameters, but it has "
-                f"to name the encoder's {len(names)}, each once"
-                + (f"; it leaves out {', '.join(left_out[:3])}" if left_out else "")
+                f"{type(encoder).__name__}.parameter_groups() has {count} parameters, but it must "
+                f"have all {len(names)} of the encoder, each once"
+                + (f"; it lacks {', '.join(left_out[:3])}" if left_out else "")
             )
         trained = [[p for p in group if p.requires_grad] for group in groups]
         return [group for group in trained if group]
 
     def lrs(self, count: int) -> list[int | float]:
-        """The learning rates of so many groups, from the top one down."""
+        """Return the learning rates of `count` groups, from the top one down."""
         return [self.lr * self.lr_decay**below for below in range(count)]
 
     def freeze(self, groups: list[list[nn.Parameter]], epoch: int) -> None:
-        """Let the groups train that do so in this epoch, counted from 0, and no other: what is
-        frozen has no gradient, so that its optimizer leaves it, and its own state of it, alone.
+        """Set `requires_grad` of the groups for this epoch, counted from 0. Frozen parameters have
+        no gradient, so that the optimizer skips them and their state.
         """
         for below, group in enumerate(groups):
             for parameter in group:

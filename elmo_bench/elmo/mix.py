@@ -21,7 +21,7 @@ WINDOW = 100  # training batches over which a layer's mean and variance are aver
 
 
 def chosen_layers(choice: Choice, num_layers: int) -> list[int]:
-    """The layers that `elmo.mix` names.
+    """Return the layers that `elmo.mix` selects.
 
     >>> chosen_layers("top", 3), chosen_layers([0, 2], 3)
     ([2], [0, 2])
@@ -47,13 +47,13 @@ def chosen_layers(choice: Choice, num_layers: int) -> list[int]:
 
 
 class ScalarMix(nn.Module):
-    """One task-specific vector per token out of the layers of an encoder.
+    """Mix the layers of an encoder into one task-specific vector per token.
 
-    `weights` are the logits of s_j over the chosen layers, `gamma` scales the whole; "uniform"
-    keeps s_j equal and trains gamma alone. `norm` says how each layer is normalised first, without
-    parameters: "none"; "word", each vector by its own mean and variance; "batch", by one mean and
-    variance over all words of the batch (bilm-tf), and in evaluation by those that training met on
-    average, so that a vector does not depend on its batch.
+    `weights` are the logits of s_j over the chosen layers and `gamma` scales the result; with
+    "uniform" all s_j are equal and only gamma is trained. `norm` selects the normalisation of each
+    layer, without parameters: "none"; "word", each vector by its own mean and variance; "batch", by
+    one mean and variance over all words of the batch (bilm-tf), and in evaluation by their running
+    averages, so that a vector does not depend on its batch.
     """
 
     def __init__(self, num_layers: int, choice: Choice = "all", *, norm: str = "none") -> None:
@@ -73,7 +73,7 @@ class ScalarMix(nn.Module):
     def forward(
         self, chosen: Float[Tensor, "L B T D"], mask: Bool[Tensor, "B T"]
     ) -> Float[Tensor, "B T D"]:
-        """The mix of the layers `self.layers`, in that order."""
+        """Mix the layers `self.layers`, given in that order."""
         with torch.autocast(
             chosen.device.type, enabled=False
         ):  # sums over a batch, and over layers
@@ -82,26 +82,26 @@ class ScalarMix(nn.Module):
     def normed(
         self, chosen: Float[Tensor, "L B T D"], mask: Bool[Tensor, "B T"]
     ) -> Float[Tensor, "L B T D"]:
-        """The layers as they are mixed."""
+        """Return the layers as they are mixed, after normalisation."""
         chosen = chosen.to(self.weights.dtype)
         return chosen if self.norm is None else self.norm(chosen, mask)
 
     @property
     def shares(self) -> Float[Tensor, " L"]:
-        """s_j: how much of the mix each chosen layer is; they add up to 1."""
+        """Return s_j, the share of each chosen layer; they add up to 1."""
         return self.weights.softmax(0)
 
     def penalty(self) -> Float[Tensor, ""]:
-        """The sum of w_j squared: on the logits, never on gamma."""
+        """Return the sum of w_j squared over the logits, without gamma."""
         return self.weights.square().sum()
 
 
 class BatchNorm(nn.Module):
-    """Each layer minus its mean, over its deviation: one number of each for all words of the batch.
+    """Normalise each layer by one mean and one standard deviation over all words of the batch.
 
-    In evaluation, both are running averages over the training batches: the plain mean of the first
-    `WINDOW`, an exponential one later. Before the first training batch there are none, and the
-    batch's own serve.
+    In evaluation both are running averages over the training batches: the plain mean of the first
+    `WINDOW` batches, then an exponential average. Before the first training batch the statistics of
+    the batch itself are used.
     """
 
     mean: Tensor
@@ -135,7 +135,7 @@ class BatchNorm(nn.Module):
 def moments(
     layers: Float[Tensor, "L B T D"], mask: Bool[Tensor, "B T"]
 ) -> tuple[Float[Tensor, " L"], Float[Tensor, " L"]]:
-    """The mean and the variance of each layer over all values of all words, without padding."""
+    """Return the mean and variance of each layer over all values of all words, without padding."""
     keep = mask[None, :, :, None].to(layers)
     count = keep.sum().clamp(min=1) * layers.shape[-1]
     mean = (layers * keep).sum((1, 2, 3)) / count
@@ -146,5 +146,5 @@ def moments(
 def norm_each_word(
     layers: Float[Tensor, "L B T D"], mask: Bool[Tensor, "B T"]
 ) -> Float[Tensor, "L B T D"]:
-    """Each vector minus its mean, over its deviation; `mask` changes nothing."""
+    """Normalise each vector by its own mean and standard deviation; `mask` has no effect."""
     return F.layer_norm(layers, layers.shape[-1:], eps=EPSILON)

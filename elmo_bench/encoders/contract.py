@@ -1,4 +1,4 @@
-"""What gives layers: the contract that every encoder keeps.
+"""The interface of all encoders.
 
 Axes: L layers, B batch, T tokens, D encoder.
 """
@@ -12,40 +12,40 @@ from torch import Tensor, nn
 
 @runtime_checkable
 class Encoder(Protocol):
-    """A `torch.nn.Module` that turns sentences, lists of words, into layers: a vector a word and
-    layer.
+    """A `torch.nn.Module` that maps sentences, as lists of words, to layers with one vector per
+    word.
 
-    A sentence's layers depend on no other sentence of its batch. Layer 0 is the lowest one.
+    The layers of a sentence do not depend on the other sentences of its batch. Layer 0 is the
+    lowest.
     """
 
     num_layers: int  # L, all of them
     dim: int  # D, the width of a layer
 
     def fingerprint(self) -> str:
-        """A hash of whatever changes a number: weights, pooling, precision ...; stores are kept
-        under it.
+        """Return a hash of everything that affects the layers: weights, pooling, precision, ...; it
+        is the key of the store.
         """
         ...
 
     def prepare(self, sentences: Sequence[Sequence[str]]) -> Any:
-        """A batch as the encoder reads it: a NamedTuple of tensors, the first axis of each of them
-        B.
+        """Convert sentences to the encoder's input: a NamedTuple of tensors whose first axis is B.
 
-        The loader calls it, perhaps in a worker process; what it returns may be cut along B and
-        moved to a device.
+        Called by the data loader, possibly in a worker process. The result may be sliced along B
+        and moved to a device.
         """
         ...
 
     def __call__(
         self, inputs: Any, layers: Sequence[int] | None = None
     ) -> Float[Tensor, "L B T D"]:
-        """The layers asked for, in that order, or all; 0 past a sentence's end. T is the longest
-        sentence's length.
+        """Return the requested layers in that order, or all of them; 0 after the end of a sentence.
+        T is the length of the longest sentence.
         """
         ...
 
     def parameter_groups(self) -> list[list[nn.Parameter]]:
-        """All parameters, the top layer's first, the embeddings' last: fine-tuning has a learning
-        rate for each group.
+        """Return all parameters in groups, from the top layer's to the embeddings'; fine-tuning has
+        a learning rate for each group.
         """
         ...

@@ -1,4 +1,4 @@
-"""Sentences to the layers of an encoder, in batches of sentences of about one length.
+"""Encode sentences in batches of similar length.
 
 Axes: L layers, B sentences of a batch, T tokens of a sentence, D encoder.
 """
@@ -14,10 +14,10 @@ BATCH_TOKENS = 4096  # with padding and boundaries: what a batch may hold
 
 
 def batches(lengths: Sequence[int], batch_tokens: int = BATCH_TOKENS) -> Iterator[list[int]]:
-    """The numbers of the sentences, shortest first, in batches of at most `batch_tokens`; a longer
-    sentence is a batch by itself.
+    """Yield the indices of the sentences, shortest first, in batches of at most `batch_tokens`
+    tokens; a longer sentence is a batch of its own.
 
-    A sentence counts as the longest of its batch, and with its two boundaries.
+    Each sentence counts with the length of the longest one in its batch plus two boundary tokens.
 
     >>> list(batches([3, 1, 90, 2], batch_tokens=12))
     [[1, 3], [0], [2]]
@@ -39,7 +39,7 @@ def encode(
     *,
     batch_tokens: int = BATCH_TOKENS,
 ) -> list[Float[Tensor, "L T D"]]:
-    """The layers of each sentence (a list of words), in order: those asked for, or all.
+    """Return the layers of each sentence (a list of words), in order: the requested layers, or all.
 
     >>> from elmo_bench import load_encoder
     >>> [layers.shape for layers in encode(load_encoder("mini"), [["Hello", "world"], ["!"]])]
@@ -59,8 +59,8 @@ def encode_each(
     *,
     batch_tokens: int = BATCH_TOKENS,
 ) -> Iterator[tuple[int, Float[Tensor, "L T D"]]]:
-    """Yield (number, layers) of every sentence, the shortest first, on the encoder's device; all
-    else is as in `encode_batches`.
+    """Yield (index, layers) of every sentence, shortest first, on the encoder's device; otherwise
+    like `encode_batches`.
     """
     for numbers, vectors in encode_batches(encoder, sentences, layers, batch_tokens=batch_tokens):
         for row, number in enumerate(numbers):
@@ -74,12 +74,11 @@ def encode_batches(
     *,
     batch_tokens: int = BATCH_TOKENS,
 ) -> Iterator[tuple[list[int], Float[Tensor, "L B T D"]]]:
-    """Yield (numbers, layers) of every batch of sentences, the shortest first, on the encoder's
-    device.
+    """Yield (indices, layers) of every batch of sentences, shortest first, on the encoder's device.
 
-    The encoder runs without dropout, so that a sentence's vectors depend on no other sentence. A
-    sentence without tokens has layers without tokens. A batch takes memory in proportion to
-    `batch_tokens`, or to the longest sentence.
+    The encoder runs without dropout, so that the vectors of a sentence do not depend on other
+    sentences. An empty sentence has layers with no tokens. Memory grows with `batch_tokens` and the
+    longest sentence.
     """
     training = encoder.training
     encoder.eval()
@@ -97,9 +96,10 @@ def encode_batches(
 
 
 def to_host(tensor: Tensor) -> tuple[Tensor, Callable[[], object]]:
-    """A tensor on the host, and what waits until all of it has come: a GPU computes on meanwhile.
+    """Return a tensor on the host and a function that waits until the copy is complete; a GPU
+    continues to compute meanwhile.
 
-    The copy runs beside what the device is given next, into memory that the system may not move.
+    The copy goes to pinned memory and overlaps with the device's next work.
     """
     if tensor.device.type != "cuda":
         return tensor.cpu(), lambda: None
@@ -113,10 +113,10 @@ def to_host(tensor: Tensor) -> tuple[Tensor, Callable[[], object]]:
 
 
 def on(device: torch.device, inputs: Any) -> Any:
-    """What an encoder has prepared, on a device."""
+    """Move an encoder's prepared input to a device."""
     return type(inputs)(*(tensor.to(device) for tensor in inputs))
 
 
 def device_of(encoder: Any) -> torch.device:
-    """Where an encoder's numbers lie."""
+    """Return the device of an encoder's parameters."""
     return next(iter([*encoder.parameters(), *encoder.buffers()])).device

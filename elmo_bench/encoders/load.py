@@ -1,4 +1,4 @@
-"""One function for a notebook: an encoder by its name, its folder or its file."""
+"""Load an encoder in one call, for notebooks: by its name, folder or file."""
 
 from pathlib import Path
 from typing import Any
@@ -8,13 +8,13 @@ from .transformer import Transformer
 
 
 def load_encoder(name: str | Path, **settings: Any) -> Any:
-    """An encoder, frozen and ready to use: "mini" or "books" (biLMs that ship), the folder of a
-    biLM, a file of word vectors, or a model of transformers, by its folder or by its name on the
-    hub, such as "bert-base-cased".
+    """Load an encoder, frozen and ready to use: "mini" or "books" (biLMs that ship with
+    elmo-bench), the folder of a biLM, a file of word vectors, or a transformers model by its folder
+    or its name on the hub, such as "bert-base-cased".
 
-    `settings` are those of its constructor, such as `precision="bfloat16"` of a biLM or
-    `pooling="mean"` of a model of transformers. Raises FileNotFoundError and ValueError that say
-    what is missing.
+    `settings` are passed to its constructor, such as `precision="bfloat16"` for a biLM or
+    `pooling="mean"` for a transformers model. Raises FileNotFoundError or ValueError with a message
+    that says what is missing.
     """
     path = Path(name).expanduser()
     if path.is_file():

@@ -1,5 +1,5 @@
-"""Word vectors as an encoder of one layer: what a contextual encoder adds is set against them at
-the same place in the model.
+"""Static word vectors as an encoder with one layer, for comparison with contextual encoders at the
+same place in the model.
 
 Axes: L layers, B batch, T tokens, D encoder.
 """
@@ -21,19 +21,16 @@ NO_VECTOR = 0  # the row of padding and of every word that the file lacks: zeros
 
 
 class Rows(NamedTuple):
-    """What word vectors read of a batch: the number of each word's vector, 0 past a sentence's
-    end.
-    """
+    """The input of `WordVectors`: the row of each word's vector, 0 after the end of a sentence."""
 
     rows: Int[Tensor, "B T"]
 
 
 class WordVectors(nn.Module):
-    """A vector a word, whatever stands around it; zeros, which stay so, for a word without one.
+    """One vector per word, independent of its context; fixed zeros for words without a vector.
 
-    `words` says in which row of `table` a word's vector is; row 0 is zeros. `lowercase` says in
-    which form a word is looked up: true, false, or "fallback" (in lower case if it has no vector as
-    it stands).
+    `words` maps each word to a row of `table`; row 0 is zeros. `lowercase` says how a word is
+    looked up: true, false, or "fallback" (in lower case if it has no vector as written).
     """
 
     num_layers = 1
@@ -54,13 +51,13 @@ class WordVectors(nn.Module):
         self.embedding = nn.Embedding.from_pretrained(table, padding_idx=NO_VECTOR)
 
     def fingerprint(self) -> str:
-        """A sha256 of the words, their vectors and how they are looked up."""
+        """Return a sha256 of the words, their vectors and the way they are looked up."""
         sha256 = hashlib.sha256(json.dumps([self.lowercase, self.words]).encode())
         sha256.update(self.embedding.weight.detach().cpu().contiguous().numpy())
         return sha256.hexdigest()
 
     def prepare(self, sentences: Sequence[Sequence[str]]) -> Rows:
-        """The number of each word's vector."""
+        """Return the row of each word's vector."""
         rows = np.full((len(sentences), max(map(len, sentences), default=0)), NO_VECTOR)
         for row, sentence in zip(rows, sentences, strict=True):
             row[: len(sentence)] = [self._row(word) for word in sentence]
@@ -71,13 +68,13 @@ class WordVectors(nn.Module):
         return next((row for row in rows if row is not None), NO_VECTOR)
 
     def parameter_groups(self) -> list[list[nn.Parameter]]:
-        """All vectors are one group."""
+        """Return all vectors as one group."""
         return [[self.embedding.weight]]
 
     def forward(
         self, inputs: Rows, layers: Sequence[int] | None = None
     ) -> Float[Tensor, "L B T D"]:
-        """The one layer, as often as it is asked for."""
+        """Return the one layer as many times as it is requested."""
         vectors = self.embedding(inputs.rows)[None]
         return vectors if layers is None else vectors[list(layers)]
 
@@ -85,10 +82,10 @@ class WordVectors(nn.Module):
 def load(
     vectors: str | Path | None, *, lowercase: Case = FALLBACK, pretrained: bool = True
 ) -> WordVectors:
-    """The vectors of a file: text of GloVe, word2vec or fastText, word2vec's .bin; plain or .gz.
+    """Load vectors from a file: GloVe, word2vec or fastText text, or word2vec's .bin; plain or .gz.
 
-    Without `pretrained` they are random, with the deviation of the file's. Raises FileNotFoundError
-    and ValueError, with file and line, for a file that does not hold vectors.
+    With `pretrained=False` they are random, with the standard deviation of the file's vectors.
+    Raises FileNotFoundError, or ValueError with file and line for a file without valid vectors.
     """
     if vectors is None:
         raise ValueError(

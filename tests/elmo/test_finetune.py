@@ -65,7 +65,7 @@ def test_an_encoder_that_leaves_a_parameter_out():
             return [[*self.top.parameters()]]
 
     with pytest.raises(ValueError, match=r"Partly.parameter_groups\(\) names 2 .* 3, each once; it "
-                       "leaves out embeddings.weight"):  # fmt: skip
+                       "lacks embeddings.weight"):  # fmt: skip
         FineTuning().groups(Partly())
 
 
