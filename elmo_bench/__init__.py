@@ -8,12 +8,24 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .elmo import Elmo
     from .encoders import Encoder, encode, load_encoder
+    from .notebook import compare, compose, predict, read_runs, train
 
-__all__ = ["Elmo", "Encoder", "encode", "load_encoder"]
+__all__ = [
+    "Elmo",
+    "Encoder",
+    "compare",
+    "compose",
+    "encode",
+    "load_encoder",
+    "predict",
+    "read_runs",
+    "train",
+]
+MODULES = {"Elmo": ".elmo"} | dict.fromkeys(["Encoder", "encode", "load_encoder"], ".encoders")
 
 
 def __getattr__(name: str) -> Any:
     """Import these names on first access: `run.py --help` and `job=report` do not need torch."""
     if name in __all__:
-        return getattr(import_module(".elmo" if name == "Elmo" else ".encoders", __name__), name)
+        return getattr(import_module(MODULES.get(name, ".notebook"), __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

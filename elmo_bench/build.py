@@ -7,6 +7,7 @@ import math
 import os
 import sys
 import warnings
+import weakref
 import zipfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -496,7 +497,8 @@ def trainer(cfg: DictConfig, callbacks: list[Callback]) -> pl.Trainer:
         # Lightning's own waits for the other processes, which may wait for this one, and a run that
         # is ended by SIGTERM would pass for one that is done.
         built._signal_connector.register_signal_handlers = lambda: None
-        signals.end_before_this(lambda: getattr(built.strategy.launcher, "procs", []))
+        strategy = weakref.ref(built.strategy)  # who trains again has no use for this model
+        signals.end_before_this(lambda: getattr(getattr(strategy(), "launcher", None), "procs", []))
     return built
 
 

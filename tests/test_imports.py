@@ -59,6 +59,7 @@ MAY = {
     "report": {"runs"},
     "card": {"build", "files", "inputs", "launch", "runs"},
     "launch": {"inputs", "on_demand", "report", "runs", "signals"},
+    "notebook": {"files", "foreign", "jobs", "precision", "report", "runs", "schema"},
     "jobs": {
         *(
             "again",
@@ -85,7 +86,15 @@ ONLY = {
     "hydra": {
         *(
             f"elmo_bench/{part}"
-            for part in ("build.py", "checkpoint.py", "inputs.py", "again.py", "schema.py", "jobs")
+            for part in (
+                "build.py",
+                "checkpoint.py",
+                "inputs.py",
+                "again.py",
+                "notebook.py",
+                "schema.py",
+                "jobs",
+            )
         )
     },
     "omegaconf": {
@@ -102,6 +111,7 @@ ONLY = {
                 "dry_run.py",
                 "jobs",
                 "launch",
+                "notebook.py",
                 "report",
                 "runs",
             )
@@ -218,7 +228,8 @@ def test_init_files_are_shop_windows():
 
 def test_a_report_and_a_sweep_wait_neither_for_torch_nor_for_matplotlib():
     code = (
-        "import sys, elmo_bench.jobs.report, elmo_bench.launch, elmo_bench.card; "
+        "import sys, elmo_bench.launch, elmo_bench.card, elmo_bench; "
+        "elmo_bench.compare; elmo_bench.read_runs; "
         "sys.exit(not {'torch', 'matplotlib'}.isdisjoint(sys.modules))"
     )
     assert not subprocess.run([sys.executable, "-c", code], cwd=ROOT, timeout=60).returncode

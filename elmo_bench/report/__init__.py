@@ -4,6 +4,7 @@ from .blocks import differences, refreshed
 from .choice import answers
 from .claims import claims, findings, verdicts
 from .costs import cost
+from .display import Tables
 from .escape import plain
 from .grid import Grid
 from .grids import grids, tables
@@ -24,6 +25,7 @@ __all__ = [
     "Probed",
     "Report",
     "Run",
+    "Tables",
     "answers",
     "as_csv",
     "as_json",

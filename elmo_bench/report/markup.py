@@ -62,9 +62,24 @@ def settings(grids: Iterable[Grid]) -> str:
 def table(grid: Grid, shares: int = 0) -> str:
     """A grid that scrolls in a narrow window, with what it says of itself and a link to its CSV;
     the first `shares` columns of figures are shaded.
-
-    Rows that begin with the same name share it.
     """
+    label = f'aria-label="{xml(grid.title)}"'
+    return (
+        f'<figure class="table"><figcaption>{about(grid)} {_csv(grid)}'
+        f'</figcaption><div class="scroll" role="region" tabindex="0" {label}>'
+        f"{cells(grid, shares)}</div></figure>"
+    )
+
+
+def about(grid: Grid) -> str:
+    """Its title and its caption."""
+    title = grid.title[:1].upper() + grid.title[1:]
+    caption = f". {xml(grid.about)}" if grid.about else ""
+    return f"<b>{xml(title)}</b>{caption}"
+
+
+def cells(grid: Grid, shares: int = 0) -> str:
+    """The table by itself. Rows that begin with the same name share it."""
     heads = "".join(
         f'<th scope="col"{"" if c < grid.left else _FIGURE}>{_text(grid, -1, c)}</th>'
         if head
@@ -74,7 +89,7 @@ def table(grid: Grid, shares: int = 0) -> str:
     spans = _spans([row[0] for row in grid.rows]) if grid.left > 1 else [1] * len(grid.rows)
     rows = []
     for r, row in enumerate(grid.rows):
-        cells = [
+        texts = [
             _head(_text(grid, r, c), spans[r] if c == 0 else 1, stays=c == min(1, grid.left - 1))
             for c in range(grid.left)
             if c or spans[r]
@@ -82,18 +97,13 @@ def table(grid: Grid, shares: int = 0) -> str:
         for c in range(grid.left, len(row)):
             shaded = row[c] and c < grid.left + shares
             shade = f' class="share" style="--s:{row[c]}"' if shaded else ""
-            cells.append(f"<td{shade}>{_text(grid, r, c)}</td>")
+            texts.append(f"<td{shade}>{_text(grid, r, c)}</td>")
         rows.append(
-            f"<tr{_GROUP if r and spans[r] and max(spans) > 1 else ''}>{''.join(cells)}</tr>"
+            f"<tr{_GROUP if r and spans[r] and max(spans) > 1 else ''}>{''.join(texts)}</tr>"
         )
-    label = f'aria-label="{xml(grid.title)}"'
-    title = grid.title[:1].upper() + grid.title[1:]
-    caption = f". {xml(grid.about)}" if grid.about else ""
     return (
-        f'<figure class="table"><figcaption><b>{xml(title)}</b>{caption} {_csv(grid)}'
-        f'</figcaption><div class="scroll" role="region" tabindex="0" {label}>'
-        f"<table {label}><thead><tr>{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
-        "</div></figure>"
+        f'<table aria-label="{xml(grid.title)}"><thead><tr>{heads}</tr></thead>'
+        f"<tbody>{''.join(rows)}</tbody></table>"
     )
 
 

@@ -45,6 +45,7 @@ from .identity import (
     experiment,
     hash_files,
     is_baseline,
+    leaves,
     settings,
 )
 from .portable import OVERRIDES, overridden, overrides, portable, portable_overrides, short
@@ -90,6 +91,7 @@ __all__ = [
     "goes_on_from",
     "hash_files",
     "is_baseline",
+    "leaves",
     "number",
     "number_of",
     "other_files",

@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 import pytest
 
 from elmo_bench.jobs.report import OWN
-from elmo_bench.report import collect, page, report, significance
+from elmo_bench.report import Tables, collect, page, report, significance
 from elmo_bench.report.costs import cost
 from elmo_bench.report.grid import Grid
 from elmo_bench.report.guide import compared, findings
@@ -292,8 +292,10 @@ def test_names_with_markup_and_control_characters(tmp_path):
     found = report(collect([tmp_path]), ["elmo.l2"], ["encoder"], title=name)
     whole = page([found])
     assert "<script" not in whole
-    texts = "".join(ElementTree.fromstring(whole.encode()).itertext())
-    assert r"a\n\x08\x1b[0m <script>alert('1')</script> & \ud800" in texts
+    in_notebook = f"<div>{Tables([found])._repr_html_()}</div>"
+    for text in (whole, in_notebook):
+        texts = "".join(ElementTree.fromstring(text.encode()).itertext())
+        assert r"a\n\x08\x1b[0m <script>alert('1')</script> & \ud800" in texts
 
 
 def test_findings(tmp_path):

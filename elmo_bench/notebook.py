@@ -1,0 +1,291 @@
+"""What a notebook calls: train a model, label examples with it, read results, compare runs.
+
+Settings are those of the command line, and so are their defaults, their checks and the error
+messages. Hydra's global state, which a notebook may use for configs of its own, is left as it was.
+"""
+
+import json
+import signal
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import hydra
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.hydra_config import HydraConfig
+from hydra.core.singleton import Singleton
+from hydra.core.utils import JobRuntime
+from hydra.types import RunMode
+from hydra.version import VersionBase
+from omegaconf import DictConfig, open_dict, read_write
+
+from elmo_bench.files import atomic
+from elmo_bench.foreign import CONF
+from elmo_bench.jobs.report import answered
+from elmo_bench.report import Tables
+from elmo_bench.runs import (
+    ENCODER,
+    MIX,
+    OVERRIDES,
+    Run,
+    as_text,
+    collect,
+    leaves,
+    read_result,
+    run_folders,
+)
+from elmo_bench.schema import faults
+
+GLOBALS: tuple[type, ...] = (
+    GlobalHydra,
+    HydraConfig,
+    JobRuntime,
+    VersionBase,
+)  # what Hydra keeps for a process
+FIRST = ("task.name", "data.name", ENCODER, MIX, "seed")  # what a reader looks for in a record
+Paths = str | Path | Sequence[str | Path]
+
+
+class Trained(NamedTuple):
+    """A finished run.
+
+    `folder` holds `best.ckpt`, `result.json`, `metrics.csv` (a row for each epoch) and
+    `predictions/`. `metrics` are the figures of the best epoch as fractions of 1: `val/f1` on dev,
+    `test/f1` on test. `mix` is what the ELMo mix has learned: the weights `elmo/input/s0`,
+    `elmo/input/s1` and so on, which sum to 1, the scale `elmo/input/gamma`, and beside each weight
+    the layer's mean norm, `elmo/input/norm0`. It is empty without an encoder.
+    """
+
+    folder: Path
+    metrics: dict[str, float]
+    mix: dict[str, float]
+
+
+def compose(*settings: str) -> DictConfig:
+    """Return the config of a command, complete and checked. Nothing is run.
+
+    Each setting is written as on the command line: `"task=ner"`, `"elmo.mix=[0,1]"`.
+
+    Raises ValueError, with a line for each setting that is wrong, and
+    `hydra.errors.HydraException` for a key or an option that does not exist.
+
+    >>> cfg = compose("task=ner", "encoder=mini", "elmo.l2=0.01")
+    >>> cfg.elmo.mix, cfg.elmo.l2, cfg.encoder.name
+    ('all', 0.01, 'mini')
+    """
+    with _command(settings) as cfg:
+        return cfg
+
+
+def train(*settings: str) -> Trained:
+    """Train a model, measure its best epoch on dev and test, and return the figures.
+
+    This is `python run.py SETTING ...`. Without settings it is NER on the generated corpus with the
+    biLM `books`. The run has a new folder below `outputs`. `run_dir=FOLDER` chooses another one: an
+    earlier run there is replaced or, with `resume=true`, continued. Several seeds are a loop; a
+    sweep is for the command line. The log has a line for each epoch, at level INFO.
+
+    Raises what `compose` raises, and ValueError or OSError for a file that is missing or wrong.
+
+    Example::
+
+        run = train("task=ner", "encoder=mini", "data.size=40", "fit.max_epochs=2")
+        run.metrics["test/f1"]
+        run.mix["elmo/input/s1"]  # the share of layer 1
+    """
+    from elmo_bench.jobs.train import train as job  # imports torch
+
+    with _command(settings) as cfg, _model_job(cfg):
+        overrides = Path(cfg.run_dir, OVERRIDES)  # the run's command, for reports
+        overrides.parent.mkdir(parents=True, exist_ok=True)
+        with atomic(overrides) as part:
+            part.write_text(json.dumps(settings), encoding="utf-8")  # JSON is YAML
+        metrics = job(cfg)
+        folder = Path(cfg.run_dir)
+    return Trained(folder, metrics, read_result(folder / "result.json")["mix"])
+
+
+def predict(
+    checkpoint: str | Path, examples: Sequence[str | Mapping[str, Any]], *settings: str
+) -> list[dict[str, Any]]:
+    """Label examples with a trained model: one answer for each example, in order.
+
+    `checkpoint` is the `best.ckpt` of a run. An example is a text, or an object with the keys that
+    the task needs: `{"tokens": [...]}` for a tagger, `{"question": ..., "context": ...}` for
+    question answering. A tagger's answer is `{"tokens": [...], "tags": [...]}`. `settings` are
+    those of `job=predict`.
+
+    Raises ValueError for a file that is not a checkpoint of elmo-bench, or for an example that
+    lacks a key.
+
+    Example::
+
+        predict("outputs/ner/best.ckpt", ["Morin opened a brewery in Oslo ."])
+    """
+    from elmo_bench.jobs.predict import predict as job  # imports torch
+
+    with tempfile.TemporaryDirectory() as folder:
+        given, labelled = Path(folder, "input.jsonl"), Path(folder, "output.jsonl")
+        records = [{"text": one} if isinstance(one, str) else dict(one) for one in examples]
+        with atomic(given) as part:
+            part.write_text("".join(f"{json.dumps(one)}\n" for one in records), encoding="utf-8")
+        files = {"checkpoint": checkpoint, "input": given, "output": labelled}
+        chosen = [f"{key}={_quoted(path)}" for key, path in files.items()]
+        with _command(["job=predict", *chosen, *settings]) as cfg, _model_job(cfg):
+            job(cfg)
+        answers = [json.loads(line) for line in labelled.read_text(encoding="utf-8").splitlines()]
+    return [{key: value for key, value in one.items() if key != "line"} for one in answers]
+
+
+def read_runs(runs: Paths = "outputs") -> list[dict[str, Any]]:
+    """Return a flat record for each finished run, in the order of their paths.
+
+    `runs` is a folder with runs at any depth, an archive that `job=keep` wrote, or a list of these.
+    A record has the run's folder, its metrics and its mix as in `Trained`, its cost
+    (`seconds.total`, `parameters.trainable`), and every setting under its dotted key.
+    `pandas.DataFrame(read_runs())` is a table with a row for each run.
+
+    Raises FileNotFoundError for a folder without a result, and ValueError for a damaged file.
+
+    Example::
+
+        pandas.DataFrame(read_runs("outputs")).pivot_table("test/f1", "task.name", "encoder.name")
+    """
+    return [_record(run) for run in collect(run_folders(_several(runs), _cache_dir()))]
+
+
+def compare(
+    runs: Paths = "outputs",
+    *,
+    rows: str | Sequence[str] | None = None,
+    columns: str | Sequence[str] = MIX,
+    baseline: Any = None,
+    where: Mapping[str, Any] | None = None,
+    split: str | None = None,
+    metric: str | None = None,
+    equal_within: float | None = None,
+    paired: bool = False,
+) -> Tables:
+    """Set finished runs side by side: means over seeds, differences to a baseline, tests of
+    significance.
+
+    The arguments are the settings of `job=report`, which conf/job/report.yaml explains: `rows` and
+    `columns` are config keys, `baseline` is the value of the column that all others are compared
+    with (one value for each key of `columns`), `where` chooses runs by their settings,
+    `equal_within` is in points. `runs` is as in `read_runs`. In a notebook the answer shows itself
+    as HTML tables; `records()` has its figures.
+
+    Raises what `read_runs` raises, and ValueError for a key that no run has, a baseline that is no
+    column, or runs in one cell that differ in more than their seed.
+
+    Example::
+
+        compare("outputs", rows="task", columns="encoder", baseline="none")
+    """
+    settings = {
+        "runs": _several(runs),
+        "cache_dir": _cache_dir(),
+        "where": where,
+        "rows": None if rows is None else _several(rows),
+        "columns": _several(columns),
+        "baseline": baseline,
+        "split": split,
+        "metric": metric,
+        "paper": None,
+        "equal_within": equal_within,
+        "paired": paired,
+        "tables": None,
+    }
+    answers = answered(settings, [])
+    return Tables([each for several in answers.reports.values() for each in several])
+
+
+@contextmanager
+def _command(settings: Sequence[str]) -> Iterator[DictConfig]:
+    """The checked config of these settings; within, Hydra takes it for the one that runs."""
+    instances = Singleton._instances
+    before = {kind: instances.pop(kind) for kind in GLOBALS if kind in instances}
+    try:
+        with hydra.initialize_config_dir(str(CONF), version_base="1.3"):
+            whole = hydra.compose("config", [*settings], return_hydra_config=True)
+        if wrong := faults(whole):
+            raise ValueError("\n".join(wrong))
+        if whole.hydra.mode == RunMode.MULTIRUN:
+            raise ValueError(
+                f"{' '.join(settings)}: a sweep starts several runs, which only the command line "
+                "does; in Python, write a loop"
+            )
+        folder = str(Path(whole.hydra.run.dir).absolute())
+        with open_dict(whole), read_write(whole.hydra):
+            # A run that is resumed in a folder of its choice never starts this process again.
+            whole.hydra.overrides.hydra.append(f"hydra.run.dir={folder}")
+            whole.hydra.runtime.output_dir = folder
+        HydraConfig.instance().set_config(whole)
+        cfg = whole.copy()
+        with open_dict(cfg):
+            del cfg["hydra"]
+        cfg.run_dir = cfg.run_dir  # resolved, for whoever reads it when Hydra has another config
+        yield cfg
+    finally:
+        for kind in GLOBALS:
+            instances.pop(kind, None)
+        instances.update(before)
+
+
+@contextmanager
+def _model_job(cfg: DictConfig) -> Iterator[None]:
+    """Numbers as on the command line; an interrupt ends the cell, and not Python.
+
+    Lightning leaves torch in its deterministic mode, and it answers an interrupt with the end of
+    the process, after which interrupts are ignored.
+    """
+    import torch
+
+    from elmo_bench import precision
+
+    precision.settle(tf32=cfg.tf32, deterministic=bool(cfg.trainer.deterministic))
+    is_deterministic = torch.are_deterministic_algorithms_enabled()
+    handler = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    except SystemExit as error:
+        if isinstance(error.__context__, KeyboardInterrupt):
+            raise KeyboardInterrupt from error
+        raise
+    finally:
+        torch.use_deterministic_algorithms(is_deterministic)
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, handler)
+
+
+def _record(run: Run) -> dict[str, Any]:
+    """A run as a row of a data frame: lists as text, so that rows can be grouped by them."""
+    settings = {
+        key: as_text(value) if isinstance(value, list) else value
+        for key, value in leaves(run["config"])
+    }
+    cost = {
+        f"{part}.{key}": value
+        for part in ("seconds", "parameters")
+        for key, value in run.get(part, {}).items()
+    }
+    first = {key: settings.get(key) for key in FIRST}
+    return {"folder": str(run["folder"])} | first | run["metrics"] | run["mix"] | cost | settings
+
+
+def _cache_dir() -> str:
+    """Where archives are unpacked."""
+    return str(compose("job=report").cache_dir)
+
+
+def _several(value: Any) -> list[Any]:
+    return [value] if isinstance(value, str | Path) else [*value]
+
+
+def _quoted(path: str | Path) -> str:
+    """A path as a value on Hydra's command line, whatever characters it has."""
+    text = str(path).replace("\\'", "\\\\'").replace("'", "\\'")
+    return f"'{text}'"

@@ -1,0 +1,54 @@
+"""Reports as a notebook shows them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from io import StringIO
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from . import markup, write
+from .escape import plain, xml
+from .grids import grids
+from .table import Report
+from .terminal import terminal
+
+
+@dataclass(frozen=True)
+class Tables:
+    """The tables of one comparison: HTML in a notebook, text elsewhere.
+
+    There is a single report or, where the runs differ in settings of ELMo, two: all of them on dev,
+    and on test what dev chose.
+    """
+
+    reports: Sequence[Report]
+
+    def records(self) -> list[dict[str, Any]]:
+        """A flat record for each cell of the tables, with figures as fractions of 1.
+
+        Keys are the config keys of rows and columns, `mean`, `deviation` (None for one run), `runs`
+        (how many), `figures` and `seeds` of each run. With a baseline they are also `difference`,
+        `low` and `high` (its 95 % interval), `p` and `p_holm`. `pandas.DataFrame(tables.records())`
+        is a table of them.
+        """
+        return [record for report in self.reports for record in write.records(report)]
+
+    def __repr__(self) -> str:
+        console = Console(file=StringIO(), emoji=False, color_system=None, force_jupyter=False)
+        with console.capture() as capture:
+            for grid in (grid for report in self.reports for grid in grids(report)):
+                console.print(terminal(grid))
+            for note in write.footnotes(self.reports):
+                console.print(Text(plain(note)))
+        return capture.get()
+
+    def _repr_html_(self) -> str:
+        shown = [
+            f"<p>{markup.about(grid)}</p>{markup.cells(grid)}"
+            for report in self.reports
+            for grid in grids(report)
+        ]
+        notes = [f"<p>{xml(note)}</p>" for note in write.footnotes(self.reports)]
+        return "\n".join([*shown, *notes])

@@ -1,0 +1,85 @@
+"""What a notebook calls does what the command line does, and leaves the notebook's Hydra alone."""
+
+import signal
+
+import pytest
+import yaml
+from hydra import compose, initialize_config_dir
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.hydra_config import HydraConfig
+from hydra.version import VersionBase
+
+import elmo_bench
+from elmo_bench.jobs.train import EpochLines
+from tests.conftest import TINY
+
+SMALL = ["task=ner", "data.size=4", *TINY]
+
+
+@pytest.fixture
+def notebook(tmp_path, monkeypatch):
+    """A working folder in which Hydra is initialised for configs of the notebook's own."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "app.yaml").write_text("hello: ${hydra:job.name}\n")
+    before = GlobalHydra.instance().hydra, HydraConfig.instance().cfg
+    GlobalHydra.instance().clear()
+    initialize_config_dir(str(tmp_path / "own"), job_name="mine", version_base="1.2")
+    cfg = compose("app", return_hydra_config=True)
+    HydraConfig.instance().set_config(cfg)
+    yield cfg
+    GlobalHydra.instance().hydra, HydraConfig.instance().cfg = before
+
+
+def test_train_predict_and_read(notebook, tmp_path_factory):
+    cache = f"cache_dir={tmp_path_factory.getbasetemp()}"
+    mini = elmo_bench.train(*SMALL, "encoder=mini", "seed=2", cache)
+    none = elmo_bench.train(*SMALL, "encoder=none", "run_dir='none\\'s, too'", cache)
+    assert mini.folder.parents[1].name == "outputs"
+    assert sum(mini.mix[f"elmo/input/s{layer}"] for layer in range(3)) == pytest.approx(1)
+    assert (none.folder.name, none.mix) == ("none's, too", {})
+    command = yaml.safe_load((none.folder / ".hydra" / "overrides.yaml").read_text())
+    assert command[-3:] == ["encoder=none", "run_dir='none\\'s, too'", cache]
+
+    answers = elmo_bench.predict(
+        none.folder / "best.ckpt", ["Ann left .", {"tokens": ["a b", "c"]}], cache
+    )
+    assert [answer["tokens"] for answer in answers] == [["Ann", "left", "."], ["a b", "c"]]
+    assert [len(answer["tags"]) for answer in answers] == [3, 2]
+
+    first, second = elmo_bench.read_runs([none.folder, "outputs"])
+    assert [first["encoder.name"], second["encoder.name"]] == ["none", "mini"]
+    assert (second["test/f1"], second["seed"]) == (mini.metrics["test/f1"], 2)
+    assert (second["elmo.at"], second["elmo/input/s0"]) == ("[input]", mini.mix["elmo/input/s0"])
+    assert second["seconds.training"] < second["seconds.total"]
+
+    tables = elmo_bench.compare([none.folder, "outputs"], columns="encoder", baseline="none")
+    assert [record["encoder.name"] for record in tables.records()] == ["none", "mini"]
+    assert tables.records()[1]["difference"] == pytest.approx(
+        mini.metrics["test/f1"] - none.metrics["test/f1"]
+    )
+    assert "difference to no encoder" in repr(tables)
+    assert "difference to no encoder" in tables._repr_html_()
+
+    # Hydra is as it was.
+    assert (notebook.hello, compose("app", return_hydra_config=True).hello) == ("mine", "mine")
+    assert str(VersionBase.instance().getbase()) == "1.2"
+
+
+def test_wrong_settings(notebook):
+    with pytest.raises(ValueError, match=r"^fit.max_epochs=0, but .*\nelmo.mix=best, but "):
+        elmo_bench.train("elmo.mix=best", "fit.max_epochs=0")
+    with pytest.raises(ValueError, match=r"^sweep=layers: a sweep .* write a loop"):
+        elmo_bench.train("sweep=layers")
+    assert HydraConfig.get().job.name == "mine"
+
+
+def test_an_interrupt_ends_the_cell_and_not_python(tmp_path, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(EpochLines, "on_train_epoch_start", interrupted)
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        elmo_bench.train(*SMALL, "encoder=none", f"run_dir={tmp_path}/run", f"cache_dir={tmp_path}")
+    assert signal.getsignal(signal.SIGINT) is before is not signal.SIG_IGN
