@@ -1,3 +1,4 @@
-"""What measures speed: `python -m benchmarks` prints one table of ratios. Nothing here asserts a
-time.
+"""Benchmarks of speed and memory: `python -m benchmarks` prints a table of ratios.
+
+Nothing here asserts a time.
 """

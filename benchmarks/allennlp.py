@@ -1,8 +1,8 @@
-"""AllenNLP's biLM, from its unpacked wheel, without what that depends on: `pip download --no-deps
-allennlp==2.10.1`, then unzip.
+"""AllenNLP's biLM, from its unpacked wheel and without its dependencies.
 
-Its modules that ours are compared with are imported as they are; whatever else they import is a
-stand-in whose every attribute is an empty class.
+Get the wheel by `pip download --no-deps allennlp==2.10.1` and unzip it. Modules that
+elmo_bench is compared with are imported unchanged. Every other module that they import is replaced
+by a stand-in whose attributes are empty classes.
 """
 
 import sys
@@ -35,7 +35,7 @@ AS_THEY_ARE = {
 
 
 class Empty:
-    """What stands for a class or function that is imported and never used."""
+    """Stands in for a class or function that is imported but never used."""
 
     _registry: ClassVar[defaultdict[Any, dict]] = defaultdict(dict)
 
@@ -45,7 +45,7 @@ class Empty:
 
 
 class StandIn(ModuleType):
-    """A module of such classes."""
+    """A module whose attributes are empty classes."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -54,7 +54,7 @@ class StandIn(ModuleType):
 
 
 class Finder(MetaPathFinder, Loader):
-    """Finds `allennlp` below a folder, or a stand-in."""
+    """Imports `allennlp` from a folder, or a stand-in for modules that are not `AS_THEY_ARE`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -78,17 +78,17 @@ class Finder(MetaPathFinder, Loader):
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        """It is complete."""
+        """Do nothing: the module is complete."""
 
 
 def find(wheel: Path) -> None:
-    """Let `import allennlp` find the package in a folder; it stays the first folder given."""
+    """Make `import allennlp` find the package in a folder; later calls have no effect."""
     if not any(isinstance(finder, Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, Finder(wheel))
 
 
 def load(wheel: Path, bilm: BiLm, scratch: Path, *, train: bool = False) -> Any:
-    """AllenNLP's module with the weights of ours; `wheel` is the folder that has its package."""
+    """AllenNLP's biLM with the weights of `bilm`; `wheel` is the folder of the unpacked wheel."""
     find(wheel)
     from allennlp.modules.elmo import _ElmoBiLm
 

@@ -1,5 +1,6 @@
-"""The biLM: forward, training, characters; against its definition, torch's LSTM, the machine's own
-speed, AllenNLP, simple_elmo.
+"""The biLM's forward pass, training step and char CNN.
+
+Compared with its definition, torch's LSTM, the bare matrix products, AllenNLP and simple_elmo.
 
 Axes: B batch, T tokens, C characters, P one direction.
 """
@@ -25,7 +26,7 @@ from . import allennlp, simple_elmo_peer
 from .timing import SIZES, Comparison, Setting
 
 TOLERANCE = 1e-5
-STREAMS, UNROLL = 128, 20  # of a window of pretraining
+STREAMS, UNROLL = 128, 20  # of a pretraining window
 
 
 def compare(setting: Setting) -> Iterator[Comparison]:
@@ -60,7 +61,7 @@ def compare(setting: Setting) -> Iterator[Comparison]:
             full[..., 0].numel(),
             "tokens",
         )
-        if not on_gpu:  # where all windows are such
+        if not on_gpu:  # on a GPU, all windows are of this shape
             streams = setting.batch_size if setting.quick else STREAMS
             full = char_ids(_even(setting.sentences, streams, UNROLL))
             yield Comparison(
@@ -72,13 +73,13 @@ def compare(setting: Setting) -> Iterator[Comparison]:
 
 
 def _even(sentences: Sequence[Sequence[str]], count: int, length: int) -> list[list[str]]:
-    """So many sentences of one length, of a text's words one after the other."""
+    """`count` sentences of `length` words, cut from the words of a text."""
     words = cycle(word for sentence in sentences for word in sentence)
     return [list(islice(words, length)) for _ in range(count)]
 
 
 def plain(model: BiLm) -> bilm.BiLm:
-    """The definition, with the same weights in the same memory."""
+    """The definition of the biLM, sharing the weights of `model`."""
     defined = bilm.BiLm(model.options).eval()
     defined.load_state_dict(model.state_dict(), assign=True)
     return defined.requires_grad_(False)
@@ -94,7 +95,7 @@ def _forward(setting: Setting, size: str, chars: Tensor) -> dict[str, Callable[[
     defined = plain(model)
     lstms, x = _torch_lstms(setting, size, chars)
 
-    if setting.device == "cuda":  # no table of word types
+    if setting.device == "cuda":  # a GPU uses no table of word types
         means: dict[str, Callable[[], object]] = {
             "ours": lambda: model.read(chars),
             "ours, bfloat16": lambda: near.read(chars),
@@ -135,7 +136,7 @@ def _simple_elmo(
     batch, folder = setting.sentences[: setting.batch_size], setting.scratch / "simple_elmo"
     folder.mkdir(exist_ok=True)
     run = simple_elmo_peer.load(python, model, batch, folder)
-    run()  # later calls go on from its state
+    run()  # later calls continue from its state
     vectors = torch.from_numpy(np.load(folder / simple_elmo_peer.VECTORS)).float().transpose(0, 1)
     for row, sentence in enumerate(batch):
         inner = slice(1, len(sentence) + 1)
@@ -146,8 +147,9 @@ def _simple_elmo(
 
 
 def _torch_lstms(setting: Setting, size: str, chars: Tensor) -> tuple[list[nn.LSTM], Tensor]:
-    """One for each direction (a bidirectional one would show each layer both directions of the one
-    below), and what they read.
+    """One LSTM per direction, and their input.
+
+    In a bidirectional LSTM, each layer would read both directions of the one below.
     """
     options = SIZES[size]
     sizes = options.projection_size, options.cell_size, options.num_layers
@@ -160,9 +162,7 @@ def _torch_lstms(setting: Setting, size: str, chars: Tensor) -> tuple[list[nn.LS
 
 
 def _products(setting: Setting, size: str, chars: Tensor) -> Callable[[], object]:
-    """The multiplications that the LSTMs cannot do without, in steps of whole batches, and nothing
-    else.
-    """
+    """The matrix products of the LSTMs, one per step of the whole batch, and nothing else."""
     options = SIZES[size]
     cell, projection = options.cell_size, options.projection_size
     randn = partial(torch.randn, device=setting.device)
@@ -177,9 +177,7 @@ def _products(setting: Setting, size: str, chars: Tensor) -> Callable[[], object
 
 
 def _building(setting: Setting, size: str, chars: Tensor) -> dict[str, Callable[[], object]]:
-    """A large batch in bfloat16, and the LSTMs' products as fast as they can be: of all steps at
-    once.
-    """
+    """A large batch in bfloat16; the lower limit is the LSTMs' products of all steps at once."""
     model = setting.bilm(size).to(setting.device)
     model.bf16 = True
     options, tokens = SIZES[size], len(chars) * (chars.shape[1] + 2)
@@ -216,9 +214,7 @@ def _characters(setting: Setting, size: str, chars: Tensor) -> dict[str, Callabl
 
 
 def _training(setting: Setting, size: str, chars: Tensor) -> dict[str, Callable[[], object]]:
-    """Forward and backward of both directions' top layers, over windows that are full of tokens; no
-    softmax.
-    """
+    """Forward and backward from the top layers, without softmax, on windows without padding."""
     model = setting.bilm(size).to(setting.device).train().requires_grad_(True)
     language_model = LanguageModel(model, ["<UNK>"])
     types, inputs = chars.flatten(0, 1).unique(dim=0, return_inverse=True)

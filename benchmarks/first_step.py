@@ -1,5 +1,6 @@
-"""Callbacks that tell how soon a run's first training step would begin: for `benchmarks.processes`
-and `benchmarks.starting`.
+"""Callbacks that measure how soon a run's first training step begins.
+
+Used by `benchmarks.processes` and `benchmarks.starting`.
 """
 
 import atexit
@@ -14,16 +15,14 @@ from pytorch_lightning.callbacks import Callback
 
 
 class Stop(Callback):
-    """Ends the process at once, as a success."""
+    """Ends the process with exit status 0 at the first training step."""
 
     def on_train_batch_start(self, *_: Any) -> None:
         os._exit(0)
 
 
 class Note(Callback):
-    """Writes `cpu.json` into the run's folder: seconds of CPU that its process has taken before the
-    first training step, and at its end.
-    """
+    """Writes `cpu.json` into the run's folder: CPU seconds before the first step, and in total."""
 
     def __init__(self) -> None:
         self.first_step: float | None = None

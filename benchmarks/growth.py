@@ -1,5 +1,6 @@
-"""What a token costs by length of sentences, size of batch and of corpus: where the figure stays,
-work grows in proportion.
+"""Time per token by sentence length, batch size and corpus size.
+
+Where the figure is constant, time grows linearly.
 """
 
 import itertools
@@ -19,7 +20,7 @@ LENGTHS, BATCHES, SHARES = (10, 20, 40, 80, 160), (1, 4, 16, 64, 256), (8, 4, 2,
 
 
 def compare(setting: Setting) -> Iterator[Comparison]:
-    """For each size of biLM: the forward by sentence length and by batch, the store by corpus."""
+    """For each size of biLM: forward by sentence length and batch size, store by corpus size."""
     text = itertools.cycle(itertools.chain.from_iterable(setting.sentences))
     sentences = setting.sentences[: (2 if setting.quick else 8) * setting.batch_size]
     for size in setting.sizes:
@@ -70,7 +71,7 @@ def _build(
 
 
 def _comparison(title: str, means: Mapping[str, Callable[[], int]]) -> Comparison:
-    """Each call returns how many tokens it has read."""
+    """A comparison in µs per token; each call returns the number of tokens that it read."""
 
     def measure(call: Callable[[], Any]) -> float:
         start = time.perf_counter()

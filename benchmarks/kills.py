@@ -1,12 +1,13 @@
-"""`python -m benchmarks.kills --kills 200`: kill -9 at random moments of small commands; each is
-then given again.
+"""Kill small commands at random moments (SIGKILL) and run each again:
 
-A command that was killed ends as one that nobody disturbed, on one CPU thread to the bit: figures,
-predictions and curves of training, the files of the other jobs, the vectors of a store. The last
-stage is eight processes that open one store at once, of which some are killed.
+    python -m benchmarks.kills --kills 200
 
-Commands are forked from a process that has imported everything: else that is what most kills would
-meet. A sweep's runs are started as ever.
+A command that was killed and repeated must leave the same as an undisturbed one, bit for bit on one
+CPU thread: figures, predictions and training curves, the files of the other jobs, the vectors of a
+store. In the last stage, eight processes open one store at once and some are killed.
+
+Commands are forked from a process with the imports done; otherwise most kills would fall into the
+imports. The runs of a sweep are started as usual.
 """
 
 import argparse
@@ -42,8 +43,8 @@ TRAIN = [
     "rnn.hidden_size=16",
     "resume=true",
 ]
-# Small, and with what draws random numbers or keeps a state: dropout, unknown words, schedules,
-# averages, a biLM that learns too.
+# Small settings that use random numbers or keep state: dropout, unknown words, schedules, averages,
+# a biLM that is trained.
 TASKS = {
     "ner": ["data.size=10", "task.model.hidden_size=16", "elmo.finetune=true"],
     "srl": ["data.size=20", "rnn.num_layers=2", "fit.batch_size=20"],
@@ -61,15 +62,15 @@ PRETRAIN = [
 ADAPT = ["job=adapt", "task=ner", "data.size=10", "adapt.batch_size=4", "adapt.lr=0.01"]
 REPORT = ["job=report", "columns=seed", "runs={scratch}/sweep/undisturbed"]
 TOLD = (b"| command", b"| time")
-Left = dict[str, object]  # what a command has left, by name
+Left = dict[str, object]  # outputs of a command, by name
 
 
 class Stage(NamedTuple):
-    """A command and what it leaves; it is killed while it is at what the stage is named after.
+    """A command, the period in which it is killed, and the function that reads its outputs.
 
-    In its arguments {run} is a folder of this run's own and {scratch} one of all. From the moment
-    when a file is there that `begins` names, below {run}, until one is there that `ends` names, or
-    the command's end.
+    In `arguments`, {run} is the folder of this run and {scratch} a folder shared by all. The period
+    begins when a file below {run} matches the pattern `begins`, and ends when one matches `ends` or
+    the command ends.
     """
 
     arguments: list[str]
@@ -79,9 +80,7 @@ class Stage(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """When a command was killed, in seconds after the stage began, and what was other than after
-    the undisturbed command.
-    """
+    """A kill: seconds after the stage began, and the names of outputs that differ afterwards."""
 
     stage: str
     moment: float
@@ -89,7 +88,7 @@ class Outcome(NamedTuple):
 
 
 def of_run(run: Path) -> Left:
-    """What a finished run has found, without times."""
+    """The outputs of a finished run, without times."""
     result = json.loads((run / "result.json").read_text())
     predictions = {path.name: path.read_bytes() for path in (run / "predictions").iterdir()}
     curves = (run / "metrics.csv").read_text()
@@ -99,21 +98,19 @@ def of_run(run: Path) -> Left:
 
 
 def of_store(run: Path) -> Left:
-    """The same, and the files of the store."""
+    """The outputs of a finished run, and the files of its store."""
     files = (run / "cache" / "layers").glob("*/[!.]*")
     return of_run(run) | {path.name: path.read_bytes() for path in files}
 
 
 def of_sweep(run: Path) -> Left:
-    """The runs of a sweep."""
+    """The outputs of each run of a sweep."""
     folders = sorted(path.parent for path in run.glob("sweep/**/result.json"))
     return {folder.name: of_run(folder) for folder in folders}
 
 
 def of_files(run: Path) -> Left:
-    """The files in `out`, without those of a training that goes on and lines of a model card that
-    say where it lies and how long it took.
-    """
+    """The files in `out`, without checkpoints and the model card's lines on command and time."""
     paths = (path for path in (run / "out").iterdir() if path.suffix != ".ckpt")
     contents = ((path.name, path.read_bytes()) for path in paths)
     return {
@@ -159,16 +156,14 @@ READERS = "eight processes on one store"
 
 
 def main() -> None:
-    """Kill as often as the command line says, and print what became of it; the exit status says
-    whether all ended equal.
-    """
+    """Kill commands, repeat them and print a table; the exit status is 1 if any outputs differ."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.kills", description="Do killed commands end as undisturbed ones?"
     )
     parser.add_argument(
         "--kills", type=int, default=30, help="how many, shared among the stages (default: 30)"
     )
-    parser.add_argument("--seed", type=int, default=1, help="of the moments (default: 1)")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the moments (default: 1)")
     parser.add_argument(
         "--jobs", type=int, default=1, help="how many stages at a time (default: 1)"
     )
@@ -180,7 +175,7 @@ def main() -> None:
         metavar="STAGE",
         help=f"which (default: all of {', '.join([*STAGES, READERS])})",
     )
-    parser.add_argument("--folder", help="where all is left to be looked at (default: nowhere)")
+    parser.add_argument("--folder", help="where to keep all outputs (default: they are deleted)")
     chosen = parser.parse_args()
     os.environ["OMP_NUM_THREADS"] = "1"
     multiprocessing.set_start_method("forkserver")
@@ -213,10 +208,10 @@ def main() -> None:
 
 
 def write_text(path: Path) -> None:
-    """Some hundred sentences for job=embed.
+    """Write 400 sentences for job=embed.
 
-    Of few words: a biLM computes a word together with those that it first comes with. With many,
-    the vectors of a run that goes on differ in the last bit from those of one that was not killed.
+    They have few word types, because a biLM computes a new word type together with others of its
+    batch. With many types, the vectors of a resumed run would differ in the last bit.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     rng = random.Random(0)
@@ -227,7 +222,7 @@ def write_text(path: Path) -> None:
 
 
 def undisturbed(stage: str, scratch: Path) -> tuple[float, Left]:
-    """How many seconds the stage takes, and what the command leaves; where it has run before, 0."""
+    """The seconds that a stage takes undisturbed (0 if it has run before), and the outputs."""
     run = scratch / stage / "undisturbed"
     if run.is_dir():
         return 0.0, STAGES[stage].left(run)
@@ -243,7 +238,7 @@ def undisturbed(stage: str, scratch: Path) -> tuple[float, Left]:
 
 
 def killed(stage: str, count: int, rng: random.Random, scratch: Path) -> Iterator[Outcome]:
-    """A stage's command, each time killed once at a random moment and then given again."""
+    """Run a stage `count` times, kill each run once at a random moment, and repeat its command."""
     seconds, expected = undisturbed(stage, scratch)
     if not seconds:
         shutil.rmtree(scratch / stage / "undisturbed")
@@ -257,7 +252,7 @@ def killed(stage: str, count: int, rng: random.Random, scratch: Path) -> Iterato
         with suppress(ProcessLookupError):
             os.kill(rng.choice(family(process)), signal.SIGKILL)
         process.join()
-        if process.exitcode == 0:  # it was faster this time: another run, another moment
+        if process.exitcode == 0:  # it ended before the kill: try again
             shutil.rmtree(run)
             continue
         number += 1
@@ -273,13 +268,13 @@ def killed(stage: str, count: int, rng: random.Random, scratch: Path) -> Iterato
 
 
 def different(left: Left, expected: Left) -> list[str]:
-    """The names of what is not equal."""
+    """The names of outputs that differ."""
     names = sorted(expected.keys() | left.keys())
     return [name for name in names if left.get(name) != expected.get(name)]
 
 
 def start(stage: str, run: Path, scratch: Path) -> BaseProcess:
-    """The command, in a process of its own."""
+    """Start the command of a stage in a new process."""
     (run / "out").mkdir(parents=True, exist_ok=True)
     folders = [] if stage == "report" else [f"hydra.run.dir={run}", f"cache_dir={scratch}/cache"]
     arguments = [argument.format(run=run, scratch=scratch) for argument in STAGES[stage].arguments]
@@ -301,9 +296,9 @@ def command(arguments: list[str], output: Path) -> None:
 
 
 def family(process: BaseProcess) -> list[int]:
-    """A process, and those that a sweep has started: what its runs are forked from, and these."""
+    """The process ids of a command and its descendants, such as the runs of a sweep."""
     family = [process.pid or 0]
-    for member in family:  # which grows
+    for member in family:  # grows in the loop
         for listed in Path(f"/proc/{member}/task").glob("*/children"):
             with suppress(OSError):  # it has just ended
                 family += map(int, listed.read_text().split())
@@ -311,13 +306,13 @@ def family(process: BaseProcess) -> list[int]:
 
 
 def wait_for(pattern: str, process: BaseProcess, run: Path) -> None:
-    """Until there is such a file below the run's folder, or the process has ended."""
+    """Wait until a file below the run's folder matches the pattern, or the process has ended."""
     while process.is_alive() and not any(run.glob(pattern)):
         time.sleep(0.01)
 
 
 def table(outcomes: list[Outcome]) -> Table:
-    """A row for each stage: how often it was killed, and how often it ended as if it were not."""
+    """A row for each stage: the number of kills, and of those with equal and unequal outputs."""
     shown = Table("stage", "kills", "equal", "unequal")
     for stage in [*dict.fromkeys(outcome.stage for outcome in outcomes), "all"]:
         rows = [outcome for outcome in outcomes if stage in (outcome.stage, "all")]

@@ -1,7 +1,7 @@
-"""Whole processes: how soon a command answers, and how much memory a biLM takes at most.
+"""Whole processes: start-up time of commands, and peak memory of a biLM.
 
-`python -m benchmarks.processes MEANS SIZE SENTENCES SCRATCH [PEERS]` is one of those that are
-measured: it prints megabytes.
+`python -m benchmarks.processes MEANS SIZE SENTENCES SCRATCH [PEERS]` is one of the measured
+processes: it prints its peak memory in MB.
 """
 
 import json
@@ -29,7 +29,7 @@ def compare(setting: Setting) -> Iterator[Comparison]:
     imports = ["torch"]
     if not setting.quick:
         imports += ["torch, pytorch_lightning", "elmo_bench", "elmo_bench.jobs.report"]
-    # They end at once, too: Python's own end takes half a second after torch.
+    # These also exit at once: Python's own shutdown takes half a second after torch.
     commands |= {f"import {name}": ["-c", f"import {name}, os; os._exit(0)"] for name in imports}
     yield Comparison(
         "start-up", {name: partial(_python, *arguments) for name, arguments in commands.items()}
@@ -47,7 +47,7 @@ def compare(setting: Setting) -> Iterator[Comparison]:
             peers = [setting.peers] if setting.peers else []
             arguments = map(str, [name, size, file, setting.scratch, *peers])
             command = partial(_python, "-m", "benchmarks.processes", *arguments)
-            means[name] = cache(command)  # once says it all
+            means[name] = cache(command)  # one repeat is enough
         yield Comparison(
             f"biLM {size}, memory", means, measure=lambda call: float(str(call())), measured="MB"
         )
@@ -60,7 +60,7 @@ def _python(*arguments: str) -> str:
 
 
 def main(name: str, size: str, sentences: str, scratch: str, peers: str | None = None) -> None:
-    """Load a biLM, run it on the sentences, and print this process's peak of memory."""
+    """Load a biLM, run it on the sentences, and print this process's peak memory in MB."""
     import torch
 
     from elmo_bench.encoders.bilm import bilm, char_ids
@@ -88,7 +88,7 @@ def main(name: str, size: str, sentences: str, scratch: str, peers: str | None =
 
 
 def _peak() -> float:
-    """Megabytes; on Linux `ru_maxrss` would be the parent's, where that took more."""
+    """Peak memory in MB; on Linux `ru_maxrss` is not used, as it includes the parent's peak."""
     status = Path("/proc/self/status")
     if status.is_file():
         fields = dict(

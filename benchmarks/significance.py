@@ -1,10 +1,10 @@
-"""How often the test of a report finds a difference where there is none, and where there is one:
+"""False-positive rate and power of the significance test of reports:
 
     python -m benchmarks.significance
 
-Simulated runs read the same 200 examples. Under three nulls the systems are equal on average:
-`examples` (each example suits one of them better), `seeds` (runs differ in skill), `both`. Every
-table has a row for each null and metric and a column for each number of runs.
+Simulated runs read the same 200 examples. Under three null hypotheses the systems are equal on
+average: `examples` (each example suits one of them better), `seeds` (runs differ in skill), `both`.
+Every table has a row for each null and metric and a column for each number of runs.
 """
 
 import argparse
@@ -40,17 +40,17 @@ Counts = Float[np.ndarray, "R N S 4"]
 
 @dataclass(frozen=True)
 class Setting:
-    """Standard deviations and the difference are in logits of the chance to be right."""
+    """A simulation; deviations and the difference are in logits of the probability to be right."""
 
     metric: str = "accuracy"
     examples: int = 200
     runs: int = 3
-    skill: float = 0.0  # how much runs of a system differ
-    taste: float = 0.0  # how much an example suits one system and not the other
+    skill: float = 0.0  # standard deviation between runs of a system
+    taste: float = 0.0  # standard deviation of how well an example suits a system
     difference: float = 0.0
-    collapsed: float = 0.0  # the share of runs that learn next to nothing
-    steady: float = 1.0  # the second system's skill times this
-    cluster: int = 1  # so many examples in a row have the same taste and ease
+    collapsed: float = 0.0  # share of runs that learn almost nothing
+    steady: float = 1.0  # factor of the second system's skill
+    cluster: int = 1  # consecutive examples with the same taste and ease
 
 
 def pair(setting: Setting, seed: int) -> tuple[Counts, Counts]:
@@ -105,19 +105,19 @@ def _p(left: Counts, right: Counts, variance: Variance) -> float:
 
 
 def larger(left: Counts, right: Counts) -> float:
-    """What the reports had before: the larger of two p-values, one for each question."""
+    """The test of earlier reports: the larger p-value of two tests, over seeds and examples."""
     seeds = same_examples(figure(left.sum(1)), figure(right.sum(1)))
     return max(same_models(left, right, resamples=999), seeds or 0.0)
 
 
-def found(test: Callable[[Counts, Counts], float], setting: Setting, repeats: int) -> float:
+def rejections(test: Callable[[Counts, Counts], float], setting: Setting, repeats: int) -> float:
     """The share of repeats in which p is at most 0.05."""
     return float(np.mean([test(*pair(setting, seed)) <= 0.05 for seed in range(repeats)]))
 
 
 @dataclass(frozen=True)
 class Question:
-    """A table: what is tested, where, and by how many simulations less than the others."""
+    """A table: its title, test and setting; `fewer` divides the number of simulations."""
 
     title: str
     test: Callable[[Counts, Counts], float] = unpaired
@@ -150,7 +150,7 @@ def main() -> None:
             repeats = arguments.repeats // question.fewer
             cells = {
                 (null, metric, runs): pool.submit(
-                    found,
+                    rejections,
                     question.test,
                     replace(question.setting, metric=metric, runs=runs, skill=skill, taste=taste),
                     repeats,

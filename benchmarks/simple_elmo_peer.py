@@ -1,8 +1,7 @@
-"""simple_elmo, the TensorFlow peer, in an interpreter of its own: `pip install tensorflow-cpu
-tf_keras simple_elmo` there.
+"""simple_elmo, an implementation in TensorFlow, run by a separate interpreter.
 
-As a script, `python simple_elmo_peer.py FOLDER`, it is that other process: it needs nothing of
-ours.
+That interpreter needs `pip install tensorflow-cpu tf_keras simple_elmo`. It runs this file as a
+script, `python simple_elmo_peer.py FOLDER`, which imports nothing of elmo_bench.
 """
 
 import json
@@ -14,14 +13,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-VECTORS = "vectors.npy"  # of the first call: (sentences, layers, tokens, width)
+VECTORS = "vectors.npy"  # written by the first call: (sentences, layers, tokens, width)
 
 
 def load(
     python: Path, bilm: Any, sentences: Sequence[Sequence[str]], folder: Path
 ) -> Callable[[], object]:
-    """Runs simple_elmo with the weights of ours over some sentences; its vectors of the first call
-    lie in the folder.
+    """Start simple_elmo with the weights of `bilm`; each call encodes the sentences once.
+
+    The first call writes its vectors into `folder`. Raises RuntimeError if the process has ended.
     """
     from elmo_bench.encoders.bilm import save
 
@@ -48,7 +48,7 @@ def load(
 
 
 def main(folder: str) -> None:
-    """A call for each line that comes in."""
+    """Encode the sentences once for each line of standard input."""
     import logging
 
     import numpy as np

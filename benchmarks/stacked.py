@@ -1,8 +1,8 @@
-"""What the biLM asks of a GPU (`encoders/bilm/stacked.py`), counted without one.
+"""GPU operations, waits and memory of the biLM (`encoders/bilm/stacked.py`), counted without a GPU.
 
-Operations and casts are counted on a CPU, where a kernel of `cell.py` counts as the one that it is
-on a GPU; what waits for a GPU and what its memory holds, on torch's meta device, whose tensors have
-shapes and no values.
+Operations and casts are counted on a CPU, where a kernel of `cell.py` counts as one operation, as
+on a GPU. Waits and memory are counted on torch's meta device, whose tensors have shapes but no
+values.
 """
 
 import weakref
@@ -28,9 +28,7 @@ OPTIONS = Options(cell_size=8, projection_size=4, filters=((1, 4),))
 
 
 class Operations(TorchDispatchMode):
-    """The names of torch's operations within `with`, views left out, and how often tensors are
-    cast, by the memory that they lie in.
-    """
+    """Records the names of torch's operations except views, and counts casts by data pointer."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -48,7 +46,7 @@ class Operations(TorchDispatchMode):
 
 
 class Memory(TorchDispatchMode):
-    """The most bytes that the tensors made within `with` held at once."""
+    """The peak memory, in bytes, of the tensors created within `with`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -75,7 +73,7 @@ class Memory(TorchDispatchMode):
 
 @contextmanager
 def one_kernel_each(names: list[str]) -> Iterator[None]:
-    """What stands in for a kernel of `cell.py` adds one name to those of the operations."""
+    """Count each kernel of `cell.py` as one operation, whatever its CPU version runs."""
 
     def one(kernel: Callable[..., None]) -> Callable[..., None]:
         def run(*args: Any, **settings: Any) -> None:
@@ -94,7 +92,7 @@ def one_kernel_each(names: list[str]) -> Iterator[None]:
 
 @contextmanager
 def on_meta() -> Iterator[None]:
-    """The meta device reads as a GPU does; it knows no autocast, and kernels take no memory."""
+    """Use the code path of GPUs on the meta device, without autocast and kernels."""
     with ExitStack() as patches:
         for owner, name, value in (
             (fast, "STACKED_ON", ("meta",)),
@@ -108,7 +106,7 @@ def on_meta() -> Iterator[None]:
 
 
 def defined_step() -> int:
-    """Operations of a time step of the definition, both directions, one layer."""
+    """Operations per time step of the definition: both directions, one layer."""
     lstm = ProjectedLstm(4, OPTIONS)
 
     @torch.no_grad()
@@ -120,7 +118,7 @@ def defined_step() -> int:
 
 
 def step() -> int:
-    """Operations of a time step without gradients, both directions, one layer."""
+    """Operations per time step without gradients: both directions, one layer."""
     weights = stack(_parameters(), torch.float32)
 
     @torch.no_grad()
@@ -132,12 +130,12 @@ def step() -> int:
 
 
 def training_step() -> int:
-    """Operations of a time step and of its gradient, both directions, one layer."""
+    """Operations per time step and its gradient: both directions, one layer."""
     return _a_step(lambda steps: _train(steps, _parameters()))
 
 
 def _a_step(read: Callable[[int], None]) -> int:
-    """By how many operations 9 steps are more than 8."""
+    """How many more operations 9 steps take than 8."""
     counts = []
     for steps in (8, 9):
         with Operations() as operations, one_kernel_each(operations.names):
@@ -147,7 +145,7 @@ def _a_step(read: Callable[[int], None]) -> int:
 
 
 def casts() -> int:
-    """How often a weight of the LSTMs is cast in two forwards of 30 steps under autocast."""
+    """The most casts of one LSTM weight in two forward passes of 30 steps under autocast."""
     model = BiLm(OPTIONS).eval().requires_grad_(False)
     x, state = torch.zeros(3, 30, 4), model.zero_state(3)
     with (
@@ -161,7 +159,7 @@ def casts() -> int:
 
 
 def waits() -> int:
-    """How often the steps of a forward, or of a training window and its gradient, wait."""
+    """How often the host waits in a forward pass plus a training window with its gradient."""
     model = BiLm(OPTIONS).eval().requires_grad_(False).to("meta")
     parameters = _parameters("meta")
     with on_meta(), Waits() as waits:
@@ -173,10 +171,10 @@ def waits() -> int:
 
 
 def megabytes(count: int = 640, tokens: int = 500) -> int:
-    """What a forward of the original size holds at most, beside the parameters (374 MB) and the
-    characters.
+    """Peak memory, in MB, of a forward pass of the original size.
 
-    It is a matter of tokens: 64 sentences of 5,000 take longer to count, and are a little less.
+    Parameters (374 MB) and characters are not included. The figure depends on the number of tokens:
+    64 sentences of 5,000 tokens take longer to count and need slightly less.
     """
     model = BiLm(SIZES["original"]).eval().requires_grad_(False).to("meta")
     with on_meta(), Memory() as memory, torch.no_grad():
@@ -191,7 +189,7 @@ def _vectors(model: BiLm, lengths: list[int]) -> Tensor:
 
 
 def _parameters(device: str = "cpu") -> list[Tensor]:
-    """Those of one layer, of both directions."""
+    """The parameters of one layer, both directions."""
     lstms = [ProjectedLstm(4, OPTIONS).to(device) for _ in range(2)]
     return [parameter for lstm in lstms for parameter in lstm.parameters()]
 
@@ -203,7 +201,7 @@ def _inputs(steps: int, device: str = "cpu") -> list[Tensor]:
 
 
 def _train(steps: int, parameters: list[Tensor]) -> None:
-    """A layer's window, and its gradient."""
+    """Run one layer over a training window, forward and backward."""
     x, h, c = _inputs(steps, parameters[0].device.type)
     settings = [2] * steps, Clips(3.0, 3.0), torch.float32
     outputs, *_ = StackedScan.apply(x, h, c, *settings, *parameters)

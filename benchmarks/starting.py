@@ -1,7 +1,6 @@
-"""How soon the runs of a sweep begin: forked from a process that has imported what they need,
-against each started by itself.
+"""Start-up of a sweep's runs: forked from a process with the imports done, or started separately.
 
-Training is what `make paper data.size=60` does for a task: NER with the biLM `mini`.
+Training is the NER run of `make paper data.size=60`, with the biLM `mini`.
 """
 
 import itertools
@@ -26,19 +25,16 @@ QUICK = ["data.size=4", "rnn.hidden_size=4", "task.model.hidden_size=4", "fit.ma
 
 
 class Spent(NamedTuple):
-    """By a sweep: seconds of a run's own CPU until its first training step, and the percentage that
-    this is of all that it takes (medians of the runs); seconds of CPU of all processes, the sweep's
-    own among them, and of time, a run.
-    """
+    """The time that a sweep takes per run."""
 
-    start: float
-    share: float
-    all: float
-    wall: float
+    start: float  # CPU seconds of a run until its first training step, median
+    share: float  # `start` as a percentage of the run's CPU seconds, median
+    all: float  # CPU seconds of all processes, including the sweep's own
+    wall: float  # seconds
 
 
 def compare(setting: Setting) -> Iterator[Comparison]:
-    """For one run at a time, and two where there are cores: both ways, each swept once."""
+    """Sweep once with and once without forks, one run at a time and, given the cores, two."""
     count = 2 if setting.quick else 4
     settings = [*(QUICK if setting.quick else ["data.size=60"]), f"cache_dir={setting.scratch}"]
     for n_jobs in (1,) if setting.quick or cores() < 2 else (1, 2):
@@ -67,7 +63,7 @@ numbers = itertools.count()
 
 
 def sweep(scratch: Path, count: int, n_jobs: int, settings: list[str], fork: bool) -> Spent:
-    """Run one; what the cache is filled with by a first run does not count."""
+    """Run one sweep; a first run, which fills the cache, is not measured."""
     folder = scratch / f"sweep-{next(numbers)}"
     command = [
         *(sys.executable, "run.py", "--multirun", "task=ner", "encoder=mini", "trainer=cpu", NOTE),

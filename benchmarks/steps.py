@@ -1,6 +1,6 @@
-"""What a training step asks of a GPU, counted without one.
+"""Waits and transfers of a training step on a GPU, counted without a GPU.
 
-A run is trained on torch's meta device, whose tensors have shapes and no values: whoever asks for a
+Training runs on torch's meta device, whose tensors have shapes but no values: code that reads a
 value there would wait for a GPU. Lightning, the task's model and the optimizer are the real ones.
 """
 
@@ -27,40 +27,38 @@ from .timing import CONF
 
 STEPS = 2
 TASKS = sorted(path.stem for path in (CONF / "task").glob("*.yaml"))
-SETTINGS = {  # that keep the count short, or make it one of the paper's
+SETTINGS = {  # for a shorter count, or as in the paper
     "squad": ["task.model.max_train_length=20"],
-    "coref": ["fit.batch_size=1"],  # a document
+    "coref": ["fit.batch_size=1"],  # documents
 }
 ATEN: Any = torch.ops.aten
 
 
 class Step(NamedTuple):
-    """What was counted in one step: for what the host waits, the tensors that go to the device, and
-    the mask "B T" of each `Tokens` of its batch.
-    """
+    """What was counted in one training step."""
 
-    waits: list[str]
-    sent: list[Tensor]
-    masks: list[Tensor]
+    waits: list[str]  # reasons for which the host waited
+    sent: list[Tensor]  # tensors copied to the device
+    masks: list[Tensor]  # "B T" of each `Tokens` of the batch
 
     @property
     def layer_bytes(self) -> int:
-        """Of the layers "L B T D", which alone have four axes."""
+        """Bytes of the layers "L B T D", the only tensors with four axes."""
         return sum(tensor.nbytes for tensor in self.sent if tensor.ndim == 4)
 
 
 class Device(SingleDeviceStrategy):
-    """The meta device, as if it were a GPU."""
+    """Trains on the meta device as on a GPU."""
 
     def __init__(self) -> None:
         super().__init__(torch.device("meta"))
 
     def setup_environment(self) -> None:
-        """There is nothing to set up; Lightning's own knows no such device."""
+        """Do nothing, since Lightning's own setup does not support the meta device."""
 
 
 class _Made(TorchFunctionMode):
-    """Notes the tensors that are made of numbers on the device: these are sent there."""
+    """Records tensors that are created on the device from Python numbers: each is a copy."""
 
     def __init__(self, names: list[str]) -> None:
         super().__init__()
@@ -78,10 +76,10 @@ class _Made(TorchFunctionMode):
 
 
 class Waits(TorchDispatchMode):
-    """Notes what waits for the device, and the tensors that are sent to it.
+    """Records what waits for the device, and the tensors that are copied to it.
 
-    An operation whose result has as many elements as the values say (`nonzero`, a mask as an index)
-    waits too: the meta device refuses it, with an error.
+    Operations whose output shape depends on values (`nonzero`, a mask as an index) wait too; the
+    meta device raises an error for them.
     """
 
     def __init__(self) -> None:
@@ -126,8 +124,9 @@ class Waits(TorchDispatchMode):
 
 
 class Last(pl.Callback):
-    """What was counted since the step before the last one: a batch goes to the device before its
-    step begins.
+    """Keeps the counts of the last step, from the end of the step before it.
+
+    This includes the copy of the batch, which is made before its step begins.
     """
 
     def __init__(self, waits: Waits) -> None:
@@ -143,14 +142,15 @@ class Last(pl.Callback):
 
 
 def waits(task: str) -> int:
-    """How often a training step of a task waits for the device."""
+    """The number of times that a training step of a task waits for the device."""
     with tempfile.TemporaryDirectory() as folder:
         return len(last_step(task, Path(folder)).waits)
 
 
 def needless_bytes() -> int:
-    """Bytes of layers that a batch from a store moves, beyond the layers that the mix takes, in the
-    store's type.
+    """Bytes of layers copied with a batch from a store, beyond those that the mix needs.
+
+    The mix needs its own layers, in the dtype of the store.
     """
     with tempfile.TemporaryDirectory() as folder:
         step = last_step("snli", Path(folder), "elmo.mix=[0,2]", "elmo.cache_dtype=float16")
@@ -159,16 +159,14 @@ def needless_bytes() -> int:
 
 
 def bytes_on_device() -> int:
-    """Bytes of layers that a batch moves, and waits of its step, where the layers lie on the
-    device.
-    """
+    """Bytes of layers copied with a batch, plus waits of its step, if layers are on the device."""
     with tempfile.TemporaryDirectory() as folder:
         step = last_step("ner", Path(folder), "elmo.cache=device")
     return step.layer_bytes + len(step.waits)
 
 
 def last_step(task: str, scratch: Path, *settings: str) -> Step:
-    """The last of a few training steps of a task on the generated corpus, from a store."""
+    """Train a task on the generated corpus from a store for a few steps; the last step's counts."""
     small = ["encoder=mini", "data.size=20", "fit.batch_size=2", *SETTINGS.get(task, [])]
     with initialize_config_dir(str(CONF), version_base="1.3"):
         folders = [f"{key}={scratch}" for key in ("cache_dir", "run_dir")]
@@ -183,14 +181,14 @@ def last_step(task: str, scratch: Path, *settings: str) -> Step:
     waits = Waits()
     last = Last(waits)
     trainer = _trainer(cfg, [last, LearningRateMonitor("step")])
-    # The meta device has no autocast, and ours is only ever turned off.
+    # The meta device has no autocast, and our code only ever disables it.
     with mock.patch.object(torch, "autocast", return_value=nullcontext()), waits:
         trainer.fit(module, data)
     return last.step
 
 
 def _trainer(cfg: DictConfig, callbacks: list[pl.Callback]) -> pl.Trainer:
-    """The config's own but for its device; it neither measures dev nor writes checkpoints."""
+    """The trainer of the config on the meta device, without validation and checkpoints."""
     logger = pl.loggers.CSVLogger(cfg.run_dir)
     short = {"max_steps": STEPS, "limit_val_batches": 0, "enable_checkpointing": False}
     quiet = {"enable_progress_bar": False, "enable_model_summary": False}

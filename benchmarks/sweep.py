@@ -1,9 +1,8 @@
-"""A sweep of 30 runs of NER with a frozen biLM: its layers from the store, built once, against the
-biLM on every batch.
+"""A sweep of 30 NER runs with a frozen biLM: layers read from a store, or computed for every batch.
 
-What is measured is an epoch of some batches, and the building of a store for them; what a sweep
-takes is worked out from these. The corpus is WikiGold where ELMO_BENCH_DATA names the folder that
-has it (conf/data/wikigold.yaml), else the generated one.
+Measured are an epoch of some batches and the build of a store for them; the time of the sweep is
+computed from these. The corpus is WikiGold if ELMO_BENCH_DATA names a folder that contains it
+(conf/data/wikigold.yaml), else the generated one.
 """
 
 import itertools
@@ -37,9 +36,7 @@ STORE, EACH, NONE, BUILD = (
 
 
 def compare(setting: Setting) -> Iterator[Comparison]:
-    """For each biLM, `books` and one of each size: an epoch and the store's build, then the
-    sweep.
-    """
+    """For `books` and a biLM of each size: an epoch and the build of the store, then the sweep."""
     wikigold = Path(os.environ.get("ELMO_BENCH_DATA", ""), "ner/wikigold.train.txt").is_file()
     settings = [
         "task=ner",
@@ -104,7 +101,7 @@ def _epoch(
     bilm: BiLm | None,
     store: LayerStore | None,
 ) -> Callable[[], None]:
-    """Training on the batches, which are made on the way."""
+    """Train on the batches, collating each as it is needed."""
     torch.manual_seed(0)
     elmo = Elmo(bilm, dropout=cfg.elmo.dropout, l2=cfg.elmo.l2)
     device = torch.device(build.device(cfg))

@@ -1,5 +1,7 @@
-"""Each task's training step on the generated corpus, batches made on the way: without ELMo, with a
-store, without one; on a GPU also with the layers there, and in bf16-mixed.
+"""The training step of each task on the generated corpus, including the collation of batches.
+
+Without ELMo, with a store and without one; on a GPU also with the layers in GPU memory, and in
+bf16-mixed.
 """
 
 from collections.abc import Callable, Iterator
@@ -29,7 +31,7 @@ ON_A_GPU = {
 
 
 def compare(setting: Setting) -> Iterator[Comparison]:
-    """A comparison for each task; a call makes some steps."""
+    """A comparison for each task; each call makes some training steps."""
     steps, stories = (1, 20) if setting.quick else (10, 200)
     all_means = MEANS | ON_A_GPU if setting.device == "cuda" else MEANS
     trainer = "trainer=gpu" if setting.device == "cuda" else "trainer=cpu"
@@ -56,7 +58,7 @@ def _trainer(cfg: DictConfig, steps: int) -> Callable[[], None]:
     model = build.model(cfg, data.vocab, vectors, elmo)
     data.store, device = build.store(cfg, elmo, data), torch.device(build.device(cfg))
     data.prepare = elmo.prepare
-    if cfg.elmo.cache == "device":  # `auto` would have them there as well
+    if cfg.elmo.cache == "device":  # `auto` may choose the device, too
         data.device_layers = build.device_layers(cfg, data.store, device)
     module = build.module(cfg, model, data.vocab).train().to(device)
     loader, optimizer = data.train_dataloader(), module.configure_optimizers()["optimizer"]
@@ -70,7 +72,7 @@ def _trainer(cfg: DictConfig, steps: int) -> Callable[[], None]:
 
 
 def there(data: TaskData, numbered: Numbered, device: torch.device) -> Any:
-    """A batch as Lightning brings it to the device."""
+    """A batch on the device, moved there in the same way as by Lightning."""
     if device.type == "cpu":
         return numbered.batch
     return data.on_after_batch_transfer(move_data_to_device(numbered, device), 0).batch
@@ -79,7 +81,7 @@ def there(data: TaskData, numbered: Numbered, device: torch.device) -> Any:
 def step(
     module: TaskModule, optimizer: torch.optim.Optimizer, batch: Any, *, bf16: bool = False
 ) -> None:
-    """What training does with a batch, without Lightning's own part."""
+    """One training step, without Lightning's overhead."""
     optimizer.zero_grad()
     with torch.autocast(module.device.type, torch.bfloat16, bf16):
         loss = module.model.loss(module.model(batch), batch) + module.elmo.penalty()

@@ -1,5 +1,6 @@
-"""The same work by several means, timed in turns, so that whatever else the machine does falls on
-all of them alike.
+"""Time the same work done in several ways, in turns.
+
+Turns spread the load of other processes evenly over all ways.
 """
 
 import dataclasses
@@ -22,16 +23,16 @@ SIZES: dict[str, Options] = {
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-    """What a benchmark measures with."""
+    """The settings of a benchmark."""
 
     quick: bool
     sizes: Sequence[str]  # of biLMs
     sentences: Sequence[Sequence[str]]
     batch_size: int
     scratch: Path
-    peers: Path | None  # where AllenNLP's wheel is unpacked
-    device: str = "cpu"  # what runs there
-    simple_elmo: Path | None = None  # an interpreter that has it
+    peers: Path | None  # folder of AllenNLP's unpacked wheel
+    device: str = "cpu"  # not all benchmarks use it
+    simple_elmo: Path | None = None  # a Python interpreter with simple_elmo installed
 
     def bilm(self, size: str) -> BiLm:
         """A frozen biLM with random weights, the same ones each time."""
@@ -40,7 +41,7 @@ class Setting:
 
 
 def seconds(call: Callable[[], object], clock: Callable[[], float] = time.perf_counter) -> float:
-    """How long a call takes."""
+    """The seconds that a call takes, including work that it queued on a GPU."""
     start = clock()
     call()
     if torch.cuda.is_initialized():
@@ -50,9 +51,7 @@ def seconds(call: Callable[[], object], clock: Callable[[], float] = time.perf_c
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-    """One kind of work and the means by which it is done, ours first; `amount` is how many `unit`s
-    of it each call does.
-    """
+    """One kind of work done by several means, ours first; each call does `amount` units of it."""
 
     title: str
     means: Mapping[str, Callable[[], object]]
@@ -62,7 +61,7 @@ class Comparison:
     measured: str = "s"
 
     def medians(self, repeats: int) -> dict[str, float]:
-        """The median of each means' figure, after a round that does not count."""
+        """The median figure of each of the means, after a warm-up round."""
         figures: dict[str, list[float]] = {name: [] for name in self.means}
         for _ in range(1 + repeats):
             for name, call in self.means.items():

@@ -1,5 +1,6 @@
-"""Transformers: `encode` against a bare forward of the same model on the same batches, and the
-lower layers alone. Random weights of BERT's shapes: nothing is downloaded.
+"""Transformers: `encode` against a bare forward of the same model, and the lower layers only.
+
+The models have BERT's shapes and random weights, so that nothing is downloaded.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -14,7 +15,7 @@ from elmo_bench.encoders.transformer import Transformer
 
 from .timing import Comparison, Setting
 
-# Blocks, width, heads.
+# Blocks, width and attention heads.
 SHAPES = {"mini": (4, 256, 4), "base": (12, 768, 12)}
 VOCABULARY = 30_522
 
@@ -37,8 +38,8 @@ def compare(setting: Setting) -> Iterator[Comparison]:
 
 
 def write(shape: str, sentences: Sequence[Sequence[str]], folder: Path) -> Path:
-    """A folder with the config of a BERT of this shape, and a tokenizer of these sentences."""
-    import transformers  # elsewhere this package may be missing
+    """Write the config of a BERT of this shape, and a tokenizer trained on the sentences."""
+    import transformers  # an optional package
 
     blocks, width, heads = SHAPES[shape]
     tokenizer = transformers.BertTokenizer().train_new_from_iterator(
@@ -91,13 +92,13 @@ def _lower(
 
 
 def batches_of(encoder: Transformer, sentences: Sequence[Sequence[str]]) -> list[dict[str, Any]]:
-    """What the model is given while these sentences are encoded."""
-    given: list[dict[str, Any]] = []
+    """The inputs of the model's forward passes while `encode` reads the sentences."""
+    inputs: list[dict[str, Any]] = []
 
     def keep(_: torch.nn.Module, __: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        given.append({name: kwargs[name] for name in ("input_ids", "attention_mask")})
+        inputs.append({name: kwargs[name] for name in ("input_ids", "attention_mask")})
 
     handle = encoder.model.register_forward_pre_hook(keep, with_kwargs=True)
     encode(encoder, sentences)
     handle.remove()
-    return given
+    return inputs

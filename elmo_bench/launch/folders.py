@@ -1,4 +1,4 @@
-"""Which runs of a sweep there is something of already, and the folders of the others."""
+"""The folders of a sweep's runs: those that earlier runs left, and new ones."""
 
 import itertools
 import threading
@@ -12,45 +12,43 @@ from elmo_bench.runs import finished, settings, unfinished
 
 
 class RunFolders:
-    """The folders of a sweep's runs, below `folder`; several threads may ask at once.
+    """The folders of a sweep's runs, below `folder`; thread-safe.
 
-    With `resume`, a run that is finished at or below `folder` or `outputs` has its folder there,
-    and so has one that was killed.
+    With `resume`, folders of finished and of killed runs are also searched for at or below `folder`
+    and `outputs`.
     """
 
     def __init__(self, folder: Path, outputs: Path, resume: bool) -> None:
         self.folder, self.resume = folder, resume
         self.searched = [folder, outputs] if resume else []
         self.lock, self.taken = threading.Lock(), set[Path]()
-        self.numbers: dict[str, int] = {}  # of the first run of each setting
+        self.numbers: dict[str, int] = {}  # number of the first run with these settings
         self.finished_runs: dict[str, Path] = {}
         self.killed_runs: dict[str, Path] = {}
 
     def search(self) -> None:
-        """Look for what other runs have left."""
+        """Find the finished and the killed runs of earlier sweeps."""
         self.finished_runs = finished(self.searched)
         self.killed_runs = unfinished(self.searched)
 
     def first(self, config: DictConfig, number: int) -> int:
-        """The number of the first run of the sweep that is the same as this one; its own if there
-        is none.
-        """
+        """The number of the sweep's first run with these settings, which may be `number`."""
         try:
             chosen = settings(config)
-        except OmegaConfBaseException:  # the run itself says what is wrong
+        except OmegaConfBaseException:  # the run itself reports what is wrong
             return number
         with self.lock:
             return self.numbers.setdefault(chosen, number)
 
     def finished(self, config: DictConfig) -> Path | None:
-        """The folder of a finished run that this one would repeat."""
+        """The folder of a finished run that this one would repeat, or None."""
         return same(config, self.finished_runs)
 
     def own(self, config: DictConfig, number: int) -> Path:
-        """The folder of the run that goes on, or one by its number, a new one where that already
-        belongs to another run.
+        """Reserve and create the folder of a run: that of the killed run it resumes, or a new one.
 
-        It may have been of another sweep: one that is finished or, where runs go on, has begun.
+        A new folder is named by the run's number, or by the next number whose folder has no result
+        and, with `resume`, no checkpoint of another run.
         """
         begun = same(config, self.killed_runs)
         left = ("result.json", "last.ckpt") if self.resume else ("result.json",)

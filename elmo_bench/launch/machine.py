@@ -1,12 +1,12 @@
-"""What a run of a sweep has of the machine: cores, a GPU, an environment."""
+"""The resources of a sweep's run: cores, a GPU and an environment."""
 
 import os
 import subprocess
 
 from elmo_bench import signals
 
-# What a process of a distributed run knows of it: no run of a sweep is part of one that started the
-# sweep.
+# Variables that mark a process as part of a distributed run. The runs of a sweep do not belong to
+# the distributed run that may have started it.
 RANKS = (
     "LOCAL_RANK",
     "RANK",
@@ -22,8 +22,11 @@ RANKS = (
 
 
 def environment(shares: int, gpu: str | None, group: str) -> dict[str, str]:
-    """Ours without what ties it to a distributed run; one of `shares` of the cores, a GPU, and the
-    sweep as W&B's group. What the user has set stays.
+    """The environment of a run: this process's, without the variables of a distributed run.
+
+    Sets OMP_NUM_THREADS to one of `shares` equal shares of the cores, CUDA_VISIBLE_DEVICES to
+    `gpu`, and WANDB_RUN_GROUP to `group`. OMP_NUM_THREADS and WANDB_RUN_GROUP keep the user's
+    values.
     """
     variables = {"WANDB_RUN_GROUP": group}
     variables |= {name: value for name, value in os.environ.items() if name not in RANKS}
@@ -34,12 +37,12 @@ def environment(shares: int, gpu: str | None, group: str) -> dict[str, str]:
 
 
 def cores() -> int:
-    """How many cores this process may use."""
+    """The number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def gpus() -> list[str]:
-    """The GPUs that runs may have, by number."""
+    """The numbers of the GPUs that runs may use; empty without NVIDIA's driver."""
     if (visible := os.environ.get("CUDA_VISIBLE_DEVICES")) is not None:
         return [number for number in visible.split(",") if number]
     try:

@@ -1,4 +1,4 @@
-"""What became of a sweep's runs."""
+"""The outcomes of a sweep's runs: status, progress and summary table."""
 
 import signal
 import statistics
@@ -13,9 +13,10 @@ from rich.table import Table
 
 @dataclass
 class Outcome:
-    """What became of a run; `reason` where it failed or was not started; the `folder` of one that
-    has a result, and that which a failed one has `left`; the number of the run that it is the
-    `same_as`.
+    """The outcome of a run.
+
+    `reason` says why it failed or was not started. `folder` has its result, or `left` what a failed
+    run wrote. `same_as` is the number of an earlier run with the same settings.
     """
 
     overrides: list[str]
@@ -27,21 +28,21 @@ class Outcome:
     left: Path | None = None
 
     def share(self, first: "Outcome") -> None:
-        """Of a run that is the same as an earlier one: what became of that one."""
+        """Take over the outcome of an earlier run with the same settings."""
         self.folder, self.reason = first.folder, "" if first.folder else first.reason
 
 
 class Progress:
-    """How far a sweep is; several threads may ask at once."""
+    """The progress of a sweep; thread-safe."""
 
     def __init__(self, runs: int, at_once: int) -> None:
         self.runs, self.at_once = runs, at_once
         self.lock, self.ended, self.seconds = threading.Lock(), 0, list[float]()
 
     def line(self, number: int, outcome: Outcome) -> str:
-        """What is said when a run has ended: how many have, and about how long the others take.
+        """The progress line for a run that has ended: how many have, and the time left.
 
-        Empty for the last, and for one that nothing was done for.
+        Empty for the last run, and for runs that took no time.
         """
         with self.lock:
             self.ended += 1
@@ -72,9 +73,7 @@ def exit_status(code: int | None) -> str:
 
 
 def print_outcomes(outcomes: Mapping[int, Outcome]) -> None:
-    """A row for each run: its number, the overrides in which it differs from the others, what
-    became of it, why.
-    """
+    """Print a table of runs: number, overrides that differ among runs, status, seconds, reason."""
     shared = (
         set.intersection(*({*outcome.overrides} for outcome in outcomes.values()))
         if len(outcomes) > 1

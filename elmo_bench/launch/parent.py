@@ -1,8 +1,8 @@
-"""The process that a sweep's runs are forked from: it has imported what each of them would import.
+"""The process from which a sweep's runs are forked, with their imports already done.
 
-What it is asked for comes over a socket, with the four files of a run: a socket of its own and its
-standard streams. On the run's socket it then hears its process id, its exit status, and, from the
-end of both processes, nothing more.
+Each request arrives over a socket with four file descriptors: a socket for the run and its three
+standard streams. The run's socket then carries its process id and its exit status, and closes when
+neither process holds it any more.
 """
 
 import atexit
@@ -26,7 +26,7 @@ from elmo_bench import on_demand
 
 
 class Request(NamedTuple):
-    """A command `python ARGUMENTS...`, the first of which is a script, and where it runs."""
+    """A command `python ARGUMENTS...` (the first is a script), its environment and folder."""
 
     arguments: list[str]
     environment: dict[str, str]
@@ -34,42 +34,42 @@ class Request(NamedTuple):
 
 
 class End:
-    """How this process ends: as ever until all that was to be done at its end is done, then at
-    once. To take Python's modules apart would copy, of a fork, all that it shares.
+    """The last exit handler: flushes open files and ends the process at once.
+
+    Tearing down Python's modules would copy the memory that a fork shares with its parent.
     """
 
     code, owner = 0, os.getpid()
 
     def __call__(self) -> None:
-        if os.getpid() != self.owner:  # a process that a run has forked ends as it likes
+        if os.getpid() != self.owner:  # forked by a run: it ends in its own way
             gc.unfreeze()
             return
         files = [each for each in gc.get_objects() if issubclass(type(each), IOBase)]
         for file in [sys.stdout, sys.stderr, *files]:
             with suppress(AttributeError, OSError, ValueError):  # none, or closed
                 file.flush()
-        ctypes.CDLL(None).fflush(None)  # what libraries have printed, of MKL_VERBOSE=1, say
+        ctypes.CDLL(None).fflush(None)  # output of C libraries, e.g. MKL_VERBOSE=1
         os._exit(self.code)
 
 
 def main(channel: int, modules: Sequence[str]) -> None:
-    """Import the modules, say whether it is safe to fork, and do so until the other end of the
-    channel is closed.
-    """
-    atexit.register(end := End())  # what is registered first comes last
-    with socket.socket(fileno=channel) as asked:
+    """Import the modules, report whether forking is safe, and fork until the channel is closed."""
+    atexit.register(end := End())  # the handler registered first runs last
+    with socket.socket(fileno=channel) as requests:
         preload(modules)
-        obstacle = what_forbids_forks()
-        with suppress(BrokenPipeError):  # the one who asked was killed
-            asked.sendall(json.dumps({"obstacle": obstacle}).encode() + b"\n")
-        request = None if obstacle else serve(asked)
-    if request:  # this is a run's process
+        obstacle = fork_obstacle()
+        with suppress(BrokenPipeError):  # the sweep was killed
+            requests.sendall(json.dumps({"obstacle": obstacle}).encode() + b"\n")
+        request = None if obstacle else serve(requests)
+    if request:  # in the process of a run
         run_script(request.arguments[0], end)
 
 
 def preload(modules: Sequence[str]) -> None:
-    """Import them, and what they say of `LATER`; what cannot be imported the runs say
-    themselves.
+    """Import the modules and those that they name in `LATER`.
+
+    Failed imports are ignored here: the runs report them.
     """
     on_demand.torchmetrics_in_parts()
     for name in modules:
@@ -80,12 +80,12 @@ def preload(modules: Sequence[str]) -> None:
     sys.stdout.flush()
     sys.stderr.flush()
     gc.collect()
-    gc.freeze()  # the runs share these objects, and need not look through them
+    gc.freeze()  # the runs share these objects; their collector skips them
 
 
-def what_forbids_forks() -> str:
-    """What is not in a fork as in a process of its own: threads, and a GPU's driver."""
-    if not (pid := os.fork()):  # after a fork NumPy's BLAS has no threads until it needs them
+def fork_obstacle() -> str:
+    """What makes forking unsafe here, empty if nothing: threads or an open GPU driver."""
+    if not (pid := os.fork()):  # forking makes NumPy's BLAS end its threads until it needs them
         os._exit(0)
     os.waitpid(pid, 0)
     if (threads := len([*Path("/proc/self/task").iterdir()])) > 1:
@@ -96,26 +96,28 @@ def what_forbids_forks() -> str:
     return ""
 
 
-def serve(asked: socket.socket) -> Request | None:
-    """Fork for each request and tell how the process ended; returns the request in its process,
-    None in this one when nobody asks any more and all have ended.
+def serve(requests: socket.socket) -> Request | None:
+    """Fork for each request and report the exit status of each run.
+
+    Returns the request in the process of a run; returns None in this process once `requests` is
+    closed and all runs have ended.
     """
     wakes, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.set_wakeup_fd(wake)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     runs: dict[int, socket.socket] = {}
-    is_asked = True
-    while is_asked or runs:
-        files: list[Any] = [wakes, asked] if is_asked else [wakes]
+    is_open = True
+    while is_open or runs:
+        files: list[Any] = [wakes, requests] if is_open else [wakes]
         ready, _, _ = select.select(files, [], [])
         if wakes in ready:
             os.read(wakes, 1024)
             for pid, code in _ended(runs):
-                with runs.pop(pid) as run, suppress(OSError):  # the one who asked may be gone
+                with runs.pop(pid) as run, suppress(OSError):  # the sweep may have ended
                     _tell(run, code=code)
-        if asked in ready:
-            message, received, _, _ = socket.recv_fds(asked, 1, 4)
-            is_asked = bool(message)
+        if requests in ready:
+            message, received, _, _ = socket.recv_fds(requests, 1, 4)
+            is_open = bool(message)
             if message and (request := fork(received, runs)):
                 os.close(wakes)
                 os.close(wake)
@@ -124,14 +126,15 @@ def serve(asked: socket.socket) -> Request | None:
 
 
 def fork(received: Sequence[int], runs: dict[int, socket.socket]) -> Request | None:
-    """Fork for the run whose socket and streams have come, and add it to `runs`; returns the
-    request in its process, None in this one.
+    """Fork a run, given the file descriptors of its socket and streams, and add it to `runs`.
+
+    Returns the request in the process of the run, None in this process.
     """
     run, streams = socket.socket(fileno=received[0]), received[1:]
     run.set_inheritable(False)
     with run.makefile() as lines:
-        said = lines.readline()
-    if not said:  # the one who asked was killed
+        command = lines.readline()
+    if not command:  # the sweep was killed
         run.close()
     elif pid := os.fork():
         runs[pid] = run
@@ -140,7 +143,7 @@ def fork(received: Sequence[int], runs: dict[int, socket.socket]) -> Request | N
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         for other in runs.values():
             other.close()
-        request = Request(*json.loads(said))
+        request = Request(*json.loads(command))
         become(request, run, streams)
         return request
     for file in streams:
@@ -153,7 +156,7 @@ def _tell(run: socket.socket, **facts: int) -> None:
 
 
 def _ended(runs: dict[int, socket.socket]) -> Iterator[tuple[int, int]]:
-    """Of each process that has ended, its id and exit status, as `Popen` has it."""
+    """Yield id and exit status (as in `Popen.returncode`) of each run that has ended."""
     for pid in [*runs]:
         ended, status = os.waitpid(pid, os.WNOHANG)
         if ended:
@@ -161,25 +164,25 @@ def _ended(runs: dict[int, socket.socket]) -> Iterator[tuple[int, int]]:
 
 
 def become(request: Request, run: socket.socket, streams: Sequence[int]) -> None:
-    """Make of this fork what a process is that was started by the command."""
+    """Turn this fork into the process that the command would have started."""
     os.setsid()
     _tell(run, pid=os.getpid())
-    run.detach()  # and open as long as this process
+    run.detach()  # keeps the socket open as long as this process
     for number, file in enumerate(streams):
         os.dup2(file, number)
         os.close(file)
-    if isinstance(sys.stdout, TextIOWrapper):  # stderr is the same whatever it writes to
+    if isinstance(sys.stdout, TextIOWrapper):  # stderr is line-buffered everywhere
         sys.stdout.reconfigure(line_buffering=sys.stdout.isatty())
     os.chdir(request.folder)
     os.environ.clear()
     os.environ.update(request.environment)
     sys.argv = request.arguments
-    if numpy := sys.modules.get("numpy"):  # Python's own generator has a new seed after a fork
+    if numpy := sys.modules.get("numpy"):  # Python reseeds only its own generator after a fork
         numpy.random.seed()
 
 
 def run_script(path: str, end: End) -> None:
-    """Run it as `python` runs a script; what it raises Python shows as ever."""
+    """Run a script as `python PATH` does; Python prints its exceptions as usual."""
     end.owner = os.getpid()
     main = ModuleType("__main__")
     main.__file__ = path

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from benchmarks.significance import Setting, found, pair, unpaired
+from benchmarks.significance import Setting, pair, rejections, unpaired
 from elmo_bench.report.significance import (
     Variance,
     by_cluster,
@@ -283,7 +283,7 @@ def test_same_examples_is_welchs_t():
 )
 def test_level(setting):
     """Nothing is taken for something in 5 % of cases (`python -m benchmarks.significance`: all)."""
-    assert 0.025 <= found(unpaired, setting, 800) <= 0.075
+    assert 0.025 <= rejections(unpaired, setting, 800) <= 0.075
 
 
 def test_holm():
