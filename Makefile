@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo paper test lint audit docs links
+.PHONY: demo paper test lint audit wheel-check oldest docs links
 .DELETE_ON_ERROR:
 
 demo: $(READY)  ## the main job, cut short at 8 epochs: NER on a generated corpus, with the small biLM that ships
@@ -30,6 +30,21 @@ links: $(READY)  ## the addresses elsewhere that the pages name: do they still a
 
 audit: $(READY)  ## known holes in what is installed; skipped where there is no network for it
 	$(BIN)/python .ci/audit.py
+
+wheel-check:  ## the package as strangers get it: built, installed with all it needs in a new environment, run once
+	rm -rf build/package
+	$(PYTHON) -m venv build/package
+	build/package/bin/pip install -q build
+	build/package/bin/python -m build --outdir build/package/dist
+	build/package/bin/pip install -q -c constraints.txt build/package/dist/*.whl
+	cd build/package && bin/elmo-bench task=ner data.size=40 fit.max_epochs=1
+
+oldest:  ## the fast tests with the oldest versions that pyproject.toml allows; UV_TORCH_BACKEND=cpu: without CUDA
+	rm -rf build/oldest
+	$(PYTHON) -m venv build/oldest
+	build/oldest/bin/pip install -q uv
+	build/oldest/bin/uv pip install -q --python build/oldest --resolution lowest-direct -e '.[dev,tensorboard]'
+	build/oldest/bin/python -m pytest -n auto --dist loadgroup -m "not slow"
 
 $(READY): pyproject.toml constraints.txt setup.py elmo_bench/encoders/bilm/native.c
 	$(PYTHON) -m venv .venv

@@ -1,11 +1,28 @@
-"""What pyproject.toml cannot say: a library in C that is built where a compiler is at hand.
+"""What pyproject.toml cannot say: a wheel holds conf/ as elmo_bench/conf, and a library in C that
+is built where a compiler is at hand.
 
-Without it all numbers are the same, and the biLM is slower (`elmo_bench/encoders/bilm/native.py`).
+Without the library all numbers are the same, and the biLM is slower
+(`elmo_bench/encoders/bilm/native.py`).
 """
 
+import shutil
+from pathlib import Path
+
 from setuptools import Extension, setup
+from setuptools.command.build_py import build_py
+
+
+class BuildWithConfigs(build_py):
+    def run(self) -> None:
+        super().run()
+        if not self.editable_mode:  # an editable install reads conf/ where it is
+            folder = Path(self.build_lib, "elmo_bench", "conf")
+            shutil.rmtree(folder, ignore_errors=True)
+            shutil.copytree("conf", folder)
+
 
 setup(
+    cmdclass={"build_py": BuildWithConfigs},
     ext_modules=[
         Extension(
             "elmo_bench.encoders.bilm._native",
@@ -13,5 +30,5 @@ setup(
             extra_compile_args=["-O3", "-fno-math-errno", "-fno-trapping-math"],
             optional=True,
         )
-    ]
+    ],
 )

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from .encoders import Encoder, encode, load_encoder
     from .notebook import compare, compose, predict, read_runs, train
 
+__version__ = "0.2.0"  # also the package's: pyproject.toml reads it
 __all__ = [
     "Elmo",
     "Encoder",
@@ -25,7 +26,7 @@ MODULES = {"Elmo": ".elmo"} | dict.fromkeys(["Encoder", "encode", "load_encoder"
 
 
 def __getattr__(name: str) -> Any:
-    """Import these names on first access: `run.py --help` and `job=report` do not need torch."""
+    """Import these names on first access: `elmo-bench --help` and `job=report` need no torch."""
     if name in __all__:
         return getattr(import_module(MODULES.get(name, ".notebook"), __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

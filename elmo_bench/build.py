@@ -466,7 +466,8 @@ def trainer(cfg: DictConfig, callbacks: list[Callback]) -> pl.Trainer:
             loggers.append(instantiate(logger))
         except ImportError as error:
             raise ValueError(
-                f"logger={name} requires a package that is not installed: {error}"
+                f"logger={name} requires a package that is not installed: {error} "
+                "(TensorBoard is in pip install 'elmo-bench[tensorboard]')"
             ) from error
     settings: dict[str, Any] = {
         "default_root_dir": cfg.run_dir,

@@ -21,6 +21,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from elmo_bench import inputs
 from elmo_bench.files import alone, scratch_path
+from elmo_bench.installation import COMMAND
 from elmo_bench.launch import Outcome
 from elmo_bench.runs import (
     as_text,
@@ -60,7 +61,7 @@ learned mix of the encoder's layers (`all`), a single layer (0 is the lowest).
 
 Beside other cards, or runs of yours (a run that is in two of them counts once):
 
-    python run.py job=report 'runs=[THIS_FOLDER,ANOTHER]' 'columns=[encoder,elmo.mix]' \\
+    {program} job=report 'runs=[THIS_FOLDER,ANOTHER]' 'columns=[encoder,elmo.mix]' \\
         'baseline=[none,none]' output=both.html
 
 ## How it was made
@@ -179,7 +180,7 @@ def _write(
 
 def command(overrides: Iterable[str]) -> str:
     """What is typed for these overrides."""
-    return shlex.join(["python", "run.py", *overrides])
+    return shlex.join([*COMMAND, *overrides])
 
 
 def _own(outcome: Outcome) -> list[str]:
@@ -270,6 +271,7 @@ def _readme(about: Mapping[str, Any], runs: Sequence[Mapping[str, Any]]) -> str:
         count=len(runs),
         seeds=several(run["seed"] for run in runs),
         mixes=several(as_text(run["config"]["elmo"]["mix"]) for run in runs).replace(" ", ""),
+        program=shlex.join(COMMAND),
         command=about["command"],
         failed=f"Of these runs {len(about['failed'])} did not finish:\n\n{failed}" * bool(failed),
         facts="\n".join(f"| {name} | {value} |" for name, value in facts.items()),

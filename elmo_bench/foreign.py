@@ -10,8 +10,8 @@ from typing import Any, cast
 from omegaconf import DictConfig, OmegaConf
 
 from elmo_bench import inputs
+from elmo_bench.installation import CONF
 
-CONF = Path(__file__).parents[1] / "conf"
 ADDRESS = re.compile(r"\w+://|//|\\\\")
 DEPTH, NODES, LENGTH = 20, 10_000, 10_000  # of a config: nesting, values, characters of a text
 NUMBER = 100_000  # largest setting of a corpus, such as the stories of a generated one

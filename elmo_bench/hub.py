@@ -1,6 +1,7 @@
 """Corpora of the Hugging Face hub: parquet files, written once in their task's official format.
 
-Needs `pip install -e '.[hub]'`. Only data is read from the hub: no code of a dataset is ever run.
+Needs `pip install 'elmo-bench[hub]'`. Only data is read from the hub: no code of a dataset is ever
+run.
 """
 
 import hashlib
@@ -69,7 +70,7 @@ def _need_the_extra() -> None:
             importlib.import_module(package)
     except ImportError as error:
         raise ValueError(
-            f"a corpus of the hub requires more packages ({error}): pip install -e '.[hub]'"
+            f"a corpus of the hub requires more packages ({error}): pip install 'elmo-bench[hub]'"
         ) from error
 
 

@@ -23,7 +23,7 @@ from hydra.version import VersionBase
 from omegaconf import DictConfig, open_dict, read_write
 
 from elmo_bench.files import atomic
-from elmo_bench.foreign import CONF
+from elmo_bench.installation import CONF
 from elmo_bench.jobs.report import answered
 from elmo_bench.report import Tables
 from elmo_bench.runs import (

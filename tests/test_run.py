@@ -66,7 +66,7 @@ def test_answers_without_torch(arguments):
 
 def test_help_is_what_hydra_prints():
     expected = run("--help", "task=ner").stdout  # with an override Hydra itself answers
-    assert "Choices" in expected
+    assert "Options" in expected
     assert run("--help").stdout == run("-h").stdout == expected
 
 

@@ -35,6 +35,7 @@ from elmo_bench.build import check_cores, instantiate
 from elmo_bench.build import device as device_kind
 from elmo_bench.encoders.bilm import DIRECTIONS, BiLm, save, warn_of_bfloat16
 from elmo_bench.files import atomic, remove_scratch, sole
+from elmo_bench.installation import COMMAND
 from elmo_bench.lm import (
     Corpus,
     LanguageModel,
@@ -439,7 +440,7 @@ def write_card(
     seen = trainer.step / trainer.epoch_steps
     softmax = "sampled" if plan.samples else "full"
     rows = {
-        "command": shlex.join(["python", "run.py", *sys.argv[1:]]),
+        "command": shlex.join([*COMMAND, *sys.argv[1:]]),
         "text": f"{cfg.text.name}: {counts}",
         "parameters": f"{size(trainer.model):,} (fp16), without the softmax",
         "training": f"optimizer {cfg.bilm_optimizer.name}, {settings}; seed {cfg.seed}",

@@ -16,6 +16,7 @@ from rich.text import Text
 from elmo_bench import report as reports
 from elmo_bench import wandb_logger
 from elmo_bench.files import atomic
+from elmo_bench.installation import CONF
 from elmo_bench.outputs import begins, check_output
 from elmo_bench.runs import failures, run_folders
 
@@ -34,7 +35,7 @@ def _pdf(written: Sequence[reports.Report]) -> bytes:
     return document.pdf(written)
 
 
-TASKS = sorted((Path(__file__).parents[2] / "conf" / "task").glob("*.yaml"))
+TASKS = sorted((CONF / "task").glob("*.yaml"))
 FORMATS: dict[str, Callable[..., str | bytes]] = {
     ".html": reports.page,
     ".svg": _svg,

@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 
+from elmo_bench.installation import COMMAND
 from elmo_bench.runs import OVERRIDES, Run, overridden, overrides, portable_overrides
 
 
@@ -20,11 +21,9 @@ def commands(runs: Iterable[Run]) -> list[str]:
             seeds[kept] += [str(run["seed"])]
     lines = []
     for settings, numbers in seeds.items():
-        several = "-m " if len(numbers) > 1 else ""
+        several = ["-m"] if len(numbers) > 1 else []
         together = ",".join(sorted(numbers, key=lambda number: (len(number), number)))
-        lines.append(
-            f"python run.py {several}{' '.join([*map(shlex.quote, settings), f'seed={together}'])}"
-        )
+        lines.append(shlex.join([*COMMAND, *several, *settings, f"seed={together}"]))
     return lines
 
 
@@ -34,4 +33,4 @@ def typed(words: Iterable[str]) -> str:
     >>> typed(["job=report", "runs=[/home/me/a,b]"])
     "python run.py job=report 'runs=[a,b]'"
     """
-    return shlex.join(["python", "run.py", *portable_overrides(words)])
+    return shlex.join([*COMMAND, *portable_overrides(words)])

@@ -33,7 +33,7 @@ NAMES = ("task.name", "data.name", ENCODER)
 INPUTS = "inputs."  # before the name of a file that the run read: its hash
 CORPUS = ("data", "trained_on", f"{INPUTS}data")  # keys that say which corpus it is
 SHORT = 12  # digits of a hash that a table shows
-ERROR = "error.txt"  # the traceback that run.py leaves
+ERROR = "error.txt"  # the traceback that a failed run leaves
 # The exception of a traceback, behind its lines of code; its message may have lines of any kind.
 # A worker's traceback stands within that of its parent.
 RAISED = re.compile(

@@ -14,7 +14,9 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
+from elmo_bench import __version__
 from elmo_bench.files import atomic
+from elmo_bench.installation import IS_CLONE
 from elmo_bench.untrusted import read_json
 
 from .identity import Identity, acting, as_baseline, digest, hash_files
@@ -33,7 +35,7 @@ LEFT = (
     "counts",
     "tensorboard",
 )
-PACKAGES = ("torch", "pytorch-lightning", "hydra-core", "elmo-bench")
+PACKAGES = ("torch", "pytorch-lightning", "hydra-core")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -162,6 +164,7 @@ def write_result(
 def code() -> dict[str, Any]:
     """The `versions` and the `commit` of what runs."""
     versions = {name: importlib.metadata.version(name) for name in PACKAGES}
+    versions["elmo-bench"] = __version__
     return {"versions": versions, "commit": _commit()}
 
 
@@ -261,6 +264,8 @@ def _commit() -> str | None:
     """The commit of the code that ran, with a + if it was changed since; None outside a
     checkout.
     """
+    if not IS_CLONE:  # the packages may be in a clone of something else
+        return None
     here = Path(__file__).parent
     command = [
         "git",

@@ -1,0 +1,42 @@
+"""The command line: `elmo-bench`, or `python run.py` in a clone. What takes time is imported once
+signals are caught and the short answers are given.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from elmo_bench import __version__, on_demand, signals
+
+
+def main() -> None:
+    """Run the command of `sys.argv`."""
+    signals.stop_in_a_line()
+    signals.end_with_parent()
+    on_demand.torchmetrics_in_parts()
+    arguments = sys.argv[1:]
+    if arguments == ["--version"]:
+        sys.stdout.write(f"elmo-bench {__version__}\n")
+        return
+    if has_own_configs(arguments):
+        sys.path.append(str(Path.cwd()))  # its configs may name code of the working folder
+    from elmo_bench import main as app  # imports Hydra
+
+    if arguments in (["--help"], ["-h"]):
+        sys.stdout.write(f"{app.help_text()}\n")
+    elif advice := app.renamed(arguments):
+        sys.exit("\n".join(advice))
+    else:
+        if "--dry-run" in arguments:
+            sys.argv.remove("--dry-run")
+            os.environ["ELMO_BENCH_DRY_RUN"] = "true"
+        app.main()
+
+
+def has_own_configs(arguments: Sequence[str]) -> bool:
+    """Whether Hydra is told of a folder with the user's configs.
+
+    Without one the working folder is not on Python's path: it may hold what was downloaded.
+    """
+    return any(argument.startswith(("--config-dir", "-cd")) for argument in arguments)

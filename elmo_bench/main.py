@@ -1,0 +1,145 @@
+"""The Hydra application: a config names a job, and the job runs it. `elmo-bench --help` tells the
+rest.
+"""
+
+import errno
+import shlex
+import time
+import traceback
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from string import Template
+
+import hydra
+from hydra.errors import CompactHydraException
+from hydra.utils import instantiate
+from omegaconf import DictConfig, OmegaConf
+
+from elmo_bench import signals
+from elmo_bench.installation import COMMAND, CONF
+
+RENAMED = {  # settings of earlier versions
+    "elmo.layer_norm": "elmo.norm=batch replaces elmo.layer_norm=true, and elmo.norm=none "
+    "replaces false",
+    "model": "encoder=files encoder.dir=FOLDER replaces model=FOLDER",
+    **{
+        f"elmo.{key}": f"encoder.{key}"
+        for key in ("dir", "options", "weights", "pretrained", "precision")
+    },
+}
+# What a job that is stopped has kept: below which setting, its name, and what goes on from there.
+KEPT = {
+    "train": ("run_dir", "/last.ckpt", "the same command with resume=true"),
+    "pretrain": ("out", "/last.ckpt", "the same command"),
+    "embed": ("output", ".part", "the same command"),
+}
+
+
+@hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")
+def main(cfg: DictConfig) -> object:
+    """Run the chosen job; what a user can mend is said in a sentence, the whole story goes to the
+    run's error.txt.
+    """
+    if cfg.get("dry_run"):  # of a sweep under another launcher than ours
+        return None
+    started = time.time()
+    signals.advise(partial(what_goes_on, cfg))
+    failure = Path(cfg.run_dir, "error.txt") if cfg.run_dir else None
+    try:
+        if failure:
+            failure.parent.mkdir(parents=True, exist_ok=True)
+            # An earlier run's goes; that of another process of this run stays.
+            if failure.exists() and failure.stat().st_mtime < started:
+                failure.unlink(missing_ok=True)
+        job = instantiate(cfg.job)
+        from elmo_bench.schema import WITHOUT_A_MODEL  # Hydra has imported it by now
+
+        if cfg.job["_target_"].rpartition(".")[2] not in WITHOUT_A_MODEL:
+            from elmo_bench import precision  # imports torch
+
+            precision.settle(tf32=cfg.tf32, deterministic=bool(cfg.trainer.deterministic))
+        return job(cfg)
+    except Exception as error:
+        signals.outlive_parent()
+        from elmo_bench.files import atomic
+
+        if (
+            failure and failure.parent.is_dir() and not failure.exists()
+        ):  # of several processes the first that fails says why
+            # The disk is full, say: what failed is told all the same.
+            with suppress(OSError), atomic(failure) as part:
+                part.write_text(traceback.format_exc(), encoding="utf-8")
+        if is_out_of_memory(error):
+            error = MemoryError(f"too little memory: {str(error).partition(chr(10))[0]}")
+        if isinstance(error, ValueError | OSError | FloatingPointError | ImportError | MemoryError):
+            from elmo_bench.report.escape import lines
+
+            has_details = failure and failure.is_file() and failure.stat().st_size
+            details = f"\n(details: {cfg.run_dir}/error.txt)" if has_details else ""
+            message = lines(f"{error}{disk_advice(error, cfg)}{details}")
+            raise CompactHydraException(message) from error
+        raise
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Torch has no one exception for it."""
+    said = ("out of memory", "can't allocate memory", "Cannot allocate memory")
+    is_torchs = isinstance(error, RuntimeError) and any(words in str(error) for words in said)
+    return is_torchs or isinstance(error, MemoryError)
+
+
+def disk_advice(error: Exception, cfg: DictConfig) -> str:
+    """What to do where the disk is full or a folder cannot be written to."""
+    if not isinstance(error, OSError):
+        return ""
+    cache = str(Path(cfg.cache_dir).expanduser())
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return f": make room; the run writes to {cfg.run_dir or 'no folder'} and {cache}"
+    if error.errno in (errno.EROFS, errno.EACCES) and str(error.filename).startswith(cache):
+        return f": cache_dir={cfg.cache_dir} cannot be written to; cache_dir=FOLDER takes another"
+    return ""
+
+
+def what_goes_on(cfg: DictConfig) -> str:
+    """What the job has kept until now, and how to go on."""
+    if job := KEPT.get(cfg.job["_target_"].rpartition(".")[2]):
+        key, name, command = job
+        if (path := Path(f"{OmegaConf.select(cfg, key)}{name}")).is_file():
+            return f"{path} is kept, and {command} goes on from there"
+    return "it has kept nothing to go on from; the same command begins anew"
+
+
+def renamed(arguments: Sequence[str]) -> list[str]:
+    """What to write instead of the arguments whose keys have another name since an earlier version,
+    or that have none.
+    """
+    settings = [argument.lstrip("+~").partition("=") for argument in arguments]
+    given = {key: value for key, _, value in settings}
+    advice = [f"{key} has another name: {RENAMED[key]}" for key in given if key in RENAMED]
+    advice += [f"={value} has no key: write KEY=VALUE" for key, _, value in settings if not key]
+    if name := given.get("elmo"):
+        advice.append(f"elmo={name} is encoder={name} now; elmo.* are the settings of the mix")
+    if (name := given.get("encoder")) and (CONF / "rnn" / f"{name}.yaml").is_file():
+        advice.append(f"encoder={name} is rnn={name} now; encoder=NAME is what gives layers")
+    if "encoder.dir" in given and "encoder" not in given:
+        advice.append("encoder.dir is for encoder=files: write encoder=files encoder.dir=FOLDER")
+    return advice
+
+
+def help_text() -> str:
+    """What Hydra prints for `--help`, of which it takes most of the time to list the same
+    folders.
+    """
+    groups: dict[str, list[str]] = {}
+    for path in sorted(CONF.glob("*/**/*.yaml")):
+        groups.setdefault(path.parent.relative_to(CONF).as_posix(), []).append(path.stem)
+    lines = [
+        f"{group}: {', '.join(groups[group])}\n"
+        for group in sorted(groups)
+        if not group.startswith("hydra")
+    ]
+    template = OmegaConf.load(CONF / "config.yaml").hydra.help.template
+    template = template.replace("python run.py", shlex.join(COMMAND))
+    return Template(template).substitute(APP_CONFIG_GROUPS="".join(lines))
