@@ -1,8 +1,8 @@
-"""Whether a frozen encoder's layers are kept on disk or computed for every batch: one batch is
-measured both ways, once, and what was chosen is kept for the runs to come.
+"""Decide whether a frozen encoder's layers are stored on disk or computed for every batch. One
+batch is measured both ways, and later runs reuse the decision.
 
-Either way the numbers are the same, but for the rounding of a batch (1e-7) and of a store's type:
-where that is narrower than float32, layers are kept.
+The results are equal either way, except for the rounding of a batch (1e-7) and of the store's data
+type; with a type narrower than float32, layers are always stored.
 """
 
 import json
@@ -30,7 +30,7 @@ CHOICE = "choice.json"  # in the store's folder
 
 
 class Seconds(NamedTuple):
-    """What a token takes."""
+    """Time per token."""
 
     compute: float  # by the encoder, for a batch
     read: float  # from a store, to where the encoder is
@@ -43,11 +43,11 @@ def is_kept(
     folder: Path,
     dtype: str,
 ) -> bool:
-    """Whether `folder` is to have a store of these sentences: where reading is clearly faster than
-    computing. How long building takes does not count, since all runs of a sweep share it.
+    """Whether to store the layers of these sentences in `folder`: if reading is clearly faster than
+    computing. The time to build the store does not count, since all runs of a sweep share it.
 
-    What was chosen before is chosen again, so that no run's figures depend on a clock; else it is
-    said in a line and kept in `folder`. Layers of few sentences are kept without a measurement.
+    An earlier decision is reused, so that no result depends on timing; a new one is logged and
+    saved in `folder`. Layers of few sentences are stored without a measurement.
     """
     if len(sentences) < LEAST or dtype != "float32":
         return True
@@ -67,7 +67,7 @@ def is_kept(
 
 
 def _chosen(path: Path) -> bool | None:
-    """What an earlier run chose; None where none did, or its file is damaged."""
+    """Return the decision of an earlier run; None if there is none or its file is damaged."""
     try:
         kept = read_json(path).get("kept")
     except FileNotFoundError:
@@ -81,7 +81,7 @@ def _chosen(path: Path) -> bool | None:
 def measure(
     encoder: Any, sentences: Sequence[Sequence[str]], layers: Sequence[int], folder: Path
 ) -> Seconds:
-    """The times of one batch, from sentences all over the data; another batch warms up."""
+    """Time one batch of sentences from all parts of the data; another batch warms up."""
     chosen = sentences[:: max(len(sentences) // (2 * BATCH), 1)][: 2 * BATCH]
     warming, batch = chosen[::2], chosen[1::2]
     device = device_of(encoder)
@@ -110,7 +110,7 @@ def measure(
 
 
 def _seconds(call: Callable[[], object], device: torch.device) -> float:
-    """The least of three times, the device's work included."""
+    """Return the minimum of three times, including the device's work."""
     times = []
     for _ in range(3):
         begun = time.perf_counter()

@@ -1,4 +1,4 @@
-"""LoRA (Hu et al. 2021): small adapters beside an encoder's weights, which stay as they are."""
+"""LoRA (Hu et al. 2021): small trainable adapters for an encoder whose own weights are frozen."""
 
 from typing import Any
 
@@ -8,10 +8,10 @@ SCALE = 2  # alpha over the rank: how much what an adapter adds counts
 
 
 def add_adapters(encoder: Any, rank: Any) -> None:
-    """Freeze an encoder of transformers and give each linear layer of its model an adapter of a
-    rank, which trains and adds nothing yet.
+    """Freeze a transformers encoder and add an adapter of the given rank to each linear layer of
+    its model. The adapters are trainable and initially add zero.
 
-    Raises ValueError for an encoder without such a model, ImportError where peft is not installed.
+    Raises ValueError for an encoder without such a model, and ImportError if peft is not installed.
     """
     if not isinstance(rank, int) or rank < 1:
         raise ValueError(f"elmo.lora={rank}, but it must be null, or a rank of 1 or more")

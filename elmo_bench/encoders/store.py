@@ -1,12 +1,14 @@
-"""A frozen encoder's layers for a data set's sentences, computed once and kept on disk.
+"""Store the layers of a frozen encoder for the sentences of a data set: computed once, kept on
+disk.
 
-A store is a folder of arrays that are mapped into memory: the sentences' keys, where each begins,
-and a file for each layer that some run has asked for. `store.json` is written last and says of each
-file its shape, type and checksum: a file that it does not name is not there. The folder's name says
-whose layers these are and of which sentences. The mix is not in it: s_j and gamma stay trainable.
+A store is a folder of memory-mapped arrays: the keys of the sentences, the position where each
+begins, and one file for each layer that a run has requested. `store.json` is written last and
+records the shape, type and checksum of each file; files that it does not list do not count. The
+name of the folder identifies the encoder and the sentences. The mix is not stored: s_j and gamma
+stay trainable.
 
-Whoever opens a store compares the files that it reads with their checksums. One that is damaged is
-set aside as FILE.damaged and computed again.
+Opening a store verifies the checksums of the files to read. A damaged file is renamed to
+FILE.damaged and computed again.
 
 Axes: L layers, B batch, T tokens, D encoder, S sentences.
 """
@@ -61,15 +63,15 @@ BLOCK, THREADS = 1 << 20, 4  # of a checksum; two cores read 3.9 GB a second so,
 
 
 def sentence_key(sentence: Sequence[str]) -> bytes:
-    """A sentence's words, in 16 bytes."""
+    """Return a 16-byte key of a sentence's words."""
     return hashlib.blake2b(json.dumps([*sentence]).encode(), digest_size=KEY_BYTES).digest()
 
 
 class LayerStore:
-    """Reads the layers of sentences that a store holds: those asked for, in that order.
+    """Read the layers of stored sentences: the requested layers, in that order.
 
-    It is checked once, before it is read. It may then be sent to a loader's workers: they map the
-    same files. One that is not to be kept goes when it is closed.
+    The store is checked once, before it is read. It may then be sent to data loader workers, which
+    map the same files. A store that is not to be kept is deleted when it is closed.
     """
 
     def __init__(self, folder: Path, layers: Sequence[int], *, keep: bool = True) -> None:
@@ -83,7 +85,9 @@ class LayerStore:
         return {**kept, "_held": None}
 
     def hold(self) -> "LayerStore":
-        """Let nobody remove the store until this process closes it or ends; note its use."""
+        """Prevent others from deleting the store until this process closes it or ends; record its
+        use.
+        """
         while self._held is None:
             self.folder.mkdir(parents=True, exist_ok=True)
             self._held = hold(self.folder)
@@ -92,7 +96,9 @@ class LayerStore:
         return self
 
     def close(self) -> None:
-        """Let others remove the store; one that is not to be kept goes with its last reader."""
+        """Allow others to delete the store; one that is not to be kept is deleted with its last
+        reader.
+        """
         if self._held is not None:
             with suppress(OSError):  # also for the workers, who have inherited it
                 fcntl.flock(self._held, fcntl.LOCK_UN)
@@ -102,9 +108,9 @@ class LayerStore:
             remove_unheld(self.folder)
 
     def check(self) -> dict[str, str]:
-        """Compare the files that are read here with the header: what is wrong, by file.
+        """Compare the files to read with the header; return what is wrong, by file.
 
-        It takes 0.3 s a gigabyte that the system remembers, else as long as reading from the disk,
+        This takes 0.3 s per gigabyte in the page cache, otherwise as long as reading from disk,
         which training then need not do.
         """
         try:
@@ -124,18 +130,18 @@ class LayerStore:
 
     @property
     def names(self) -> list[str]:
-        """The files that are read here."""
+        """The files to read."""
         return [KEYS, STARTS, *map(_layer_file, self.layers)]
 
     @property
     def missing(self) -> list[str]:
-        """Those of them that were not there, or not sound, when they were checked."""
+        """The files that were missing or damaged when the store was checked."""
         return [name for name in self.names if name not in self.files]
 
     @property
     def seconds(self) -> float | None:
-        """How long the encoder took for the layers that are read here, whoever waited for it; None
-        where an earlier version computed them.
+        """The time that the encoder took for the layers to read, in whichever run; None if an
+        earlier version computed them.
         """
         # Layers of one pass have its time, each.
         passes = {self.files[_layer_file(layer)].get("seconds") for layer in self.layers}
@@ -157,7 +163,9 @@ class LayerStore:
     def __call__(
         self, sentences: Sequence[Sequence[str]], mask: Bool[Tensor, "B T"]
     ) -> Float[Tensor, "L B T D"] | None:
-        """The layers of a batch, 0 past a sentence's end; None if the store lacks a sentence."""
+        """Return the layers of a batch, 0 after the end of a sentence; None if a sentence is not
+        stored.
+        """
         if (rows := self._rows(sentences, mask, past=0)) is None:
             return None
         layers = torch.from_numpy(np.stack([array[rows] for array in self._arrays.values()]))
@@ -167,8 +175,8 @@ class LayerStore:
     def rows(
         self, sentences: Sequence[Sequence[str]], mask: Bool[Tensor, "B T"]
     ) -> Int[Tensor, "B T"] | None:
-        """Which row of each layer is a word's; past a sentence's end the one after the last. None
-        if the store lacks a sentence.
+        """Return the row of each word in a layer; after the end of a sentence, the row after the
+        last one. None if a sentence is not stored.
         """
         rows = self._rows(sentences, mask, past=self.num_words)
         return None if rows is None else torch.from_numpy(rows)
@@ -185,12 +193,12 @@ class LayerStore:
 
     @property
     def num_words(self) -> int:
-        """The rows of a layer."""
+        """The number of rows of a layer."""
         return self._shape[0]
 
     @property
     def num_bytes(self) -> int:
-        """How much the layers take that are read here."""
+        """The size of the layers to read."""
         files = [self.files[_layer_file(layer)] for layer in self.layers]
         return sum(math.prod(about["shape"]) * np.dtype(about["dtype"]).itemsize for about in files)
 
@@ -200,7 +208,7 @@ class LayerStore:
         return rows, width
 
     def on(self, device: torch.device) -> "DeviceLayers":
-        """All the layers that are read here, copied to a device."""
+        """Copy all layers to read to a device."""
         rows, width = self._shape
         first = next(iter(self._arrays.values()))
         dtype = torch.from_numpy(first[:0].copy()).dtype
@@ -213,14 +221,14 @@ class LayerStore:
 
 
 class DeviceLayers(NamedTuple):
-    """A store's layers on a device, "L N D": a batch need only say which rows its words have. The
-    last row is 0.
+    """The layers of a store on a device, "L N D"; a batch only needs the row of each word. The last
+    row is 0.
     """
 
     layers: Tensor
 
     def __call__(self, rows: Int[Tensor, "B T"]) -> Float[Tensor, "L B T D"]:
-        """The layers of a batch, as the store gives them."""
+        """Return the layers of a batch, as the store does."""
         return self.layers.index_select(1, rows.flatten()).unflatten(1, rows.shape)
 
 
@@ -235,14 +243,15 @@ def build_store(
     keep: bool = True,
     is_worth: IsWorth | None = None,
 ) -> LayerStore | None:
-    """The store of these sentences below `folder`; one process computes what it lacks.
+    """Open or build the store of these sentences below `folder`; one process computes the missing
+    layers.
 
-    `is_worth` may say that what it lacks had better not be kept: None then.
+    Returns None if `is_worth` decides against storing the missing layers.
 
-    All stores below `folder` take at most `max_bytes`: those that were used least recently, and
-    that no process reads, make room. None, and a line that says why, where that or the disk is not
-    enough, or where nothing can be written. The encoder runs where it is. Raises FloatingPointError
-    where it gives something that is no finite number.
+    All stores below `folder` together use at most `max_bytes`: the least recently used ones that no
+    process reads are deleted. Returns None, and logs why, if that limit or the disk is too small or
+    nothing can be written. The encoder runs on its current device. Raises FloatingPointError if its
+    output is not finite.
     """
     unique = {sentence_key(sentence): sentence for sentence in sentences if sentence}
     if not unique:
@@ -282,8 +291,8 @@ def _complete(
     max_bytes: float,
     is_worth: IsWorth | None,
 ) -> bool:
-    """Compute what a store lacks of these sentences, by key; False where that is not worth it, or
-    where there is no room.
+    """Compute the missing layers of these sentences, by key; return False if that is not worthwhile
+    or there is not enough space.
     """
     folder, count = store.folder.parent, sum(map(len, sentences.values()))
     layers = [layer for layer in store.layers if _layer_file(layer) in store.missing]
@@ -340,9 +349,9 @@ def find_store(
     *,
     dtype: str = "float32",
 ) -> LayerStore | None:
-    """The store below `folder` that holds the most of these sentences; None if none holds any.
+    """Return the store below `folder` with the most of these sentences; None if none has any.
 
-    Nothing is computed: the encoder runs on a batch with a sentence that is not there.
+    Nothing is computed: for a batch with a missing sentence the encoder runs.
     """
     keys = {sentence_key(sentence) for sentence in sentences if sentence}
     stores = []
@@ -370,8 +379,8 @@ def _warn(folder: Path, faults: Mapping[str, str]) -> None:
 
 
 def _make_room(size: int, store: Path, max_bytes: float) -> bool:
-    """Whether a store may grow by `size` bytes; what was set aside goes if that helps, and then the
-    least recently used others.
+    """Whether a store may grow by `size` bytes. If necessary, delete damaged files first, then the
+    least recently used other stores.
     """
     folder = store.parent
     others = [path for path in folder.iterdir() if path.is_dir() and path != store]
@@ -394,7 +403,7 @@ def _make_room(size: int, store: Path, max_bytes: float) -> bool:
 
 
 def _size(folder: Path) -> int:
-    """Of all its files, those that go meanwhile left out."""
+    """Return the size of all its files; files that disappear meanwhile are skipped."""
     size = 0
     for path in folder.rglob("*"):
         with suppress(OSError):
@@ -403,7 +412,7 @@ def _size(folder: Path) -> int:
 
 
 def _remove(path: Path) -> None:
-    """Delete a file or a folder, if it is there."""
+    """Delete a file or a folder if it exists."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:
@@ -415,14 +424,14 @@ def _layer_file(layer: int) -> str:
 
 
 def _earlier_name(encoder: Any) -> str:
-    """What tells an encoder's stores from those of others; stores of today have `VERSION` before
-    it. All weights are read for it.
+    """Return the name of an encoder's stores without the `VERSION` in front that today's stores
+    have. Reads all weights.
     """
     return f"e{hashlib.sha256(encoder.fingerprint().encode()).hexdigest()[:12]}"
 
 
 def _tell_of_earlier(name: str, folder: Path) -> None:
-    """Say that an earlier version's stores are not read: those have no checksums."""
+    """Log that stores of an earlier version, which have no checksums, are not read."""
     for path in folder.glob(f"{name}-*"):
         if path.is_dir():
             log.info(
@@ -433,10 +442,10 @@ def _tell_of_earlier(name: str, folder: Path) -> None:
 
 
 def _header(folder: Path) -> dict[str, Any]:
-    """The shape, type and checksum of each file of a store.
+    """Return the shape, type and checksum of each file of a store.
 
-    Raises FileNotFoundError where there is no header yet, and ValueError for a damaged one, or
-    another store's.
+    Raises FileNotFoundError if there is no header yet, and ValueError if it is damaged or belongs
+    to another store.
     """
     try:
         content = read_json(folder / HEADER)
@@ -458,12 +467,12 @@ def _as_header(folder: Path, files: Any) -> dict[str, Any]:
 
 
 def _about(path: Path, shape: Sequence[int], dtype: np.dtype) -> dict[str, Any]:
-    """What the header says of a file that holds such an array."""
+    """Return the entry of the header for a file with such an array."""
     return {"shape": [*shape], "dtype": dtype.str, "crc32": _crc32(path)}
 
 
 def _fault(path: Path, about: Mapping[str, Any]) -> str | None:
-    """What is wrong with a file of which the header says this."""
+    """Return what is wrong with a file, compared with its entry in the header."""
     size = math.prod(about["shape"]) * np.dtype(about["dtype"]).itemsize
     try:
         if not path.is_file():
@@ -478,9 +487,9 @@ def _fault(path: Path, about: Mapping[str, Any]) -> str | None:
 
 
 def _crc32(path: Path) -> int:
-    """The CRC-32 of the CRC-32s of a file's blocks, which threads compute side by side.
+    """Return the CRC-32 of the CRC-32s of a file's blocks, which threads compute in parallel.
 
-    Sums of 64-bit numbers would be twice as fast, but they do not see blocks that change places.
+    Sums of 64-bit numbers would be twice as fast but would not detect swapped blocks.
     """
     with path.open("rb") as file, ThreadPoolExecutor(THREADS) as pool:
         starts = range(0, os.fstat(file.fileno()).st_size, BLOCK)
@@ -489,7 +498,7 @@ def _crc32(path: Path) -> int:
 
 
 def _set_aside(folder: Path, faults: Mapping[str, str]) -> None:
-    """Rename damaged files, over those of the same name that were set aside before."""
+    """Rename damaged files, replacing files of the same name that were renamed before."""
     for name, fault in faults.items():
         path = folder / name
         log.warning("%s %s: renamed to %s%s and built again", path, fault, name, ASIDE)
@@ -507,8 +516,9 @@ def write(
     dtype: str,
     advance: Callable[[int], object] = lambda tokens: None,
 ) -> list[str]:
-    """Compute in a scratch folder, move the files, and only then name them in the header; `advance`
-    is told the tokens of each batch. The words that the encoder has nothing but zeros for.
+    """Compute layers in a scratch folder, move the files, and only then add them to the header;
+    `advance` is called with the number of tokens of each batch. Returns the words for which the
+    encoder returned only zeros.
     """
     empty: list[str] = []
     folder, keys = store.folder, sorted(sentences)
@@ -551,10 +561,11 @@ def _write_layers(
     dtype: str,
     advance: Callable[[int], object],
 ) -> list[str]:
-    """Write a file for each layer; sentence k begins at row `starts[k]`. The words that have zeros.
+    """Write one file per layer; sentence k begins at row `starts[k]`. Returns the words with only
+    zeros.
 
-    A thread writes a batch while the next one is computed. Not through a memory map: where the disk
-    is full, that ends the process without a word.
+    A thread writes a batch while the next one is computed. No memory map is used: on a full disk
+    that would end the process without a message.
     """
     count = sum(map(len, sentences))
     row = encoder.dim * np.dtype(dtype).itemsize
@@ -583,14 +594,14 @@ def _write_layers(
 
 
 def _batch_tokens(device: torch.device, size: int) -> int:
-    """How many tokens of so many bytes each are computed at once."""
+    """Return how many tokens of so many bytes each to compute at once."""
     if device.type != "cuda":
         return BATCH_TOKENS
     return max(BATCH_TOKENS, min(GPU_TOKENS, GPU_BYTES // size))
 
 
 def _narrowed(vectors: Tensor, dtype: torch.dtype) -> Tensor:
-    """In the store's type where that is narrower: fewer bytes to copy."""
+    """Convert to the type of the store if that is narrower, so that fewer bytes are copied."""
     return vectors.to(dtype) if dtype.itemsize < vectors.dtype.itemsize else vectors
 
 
@@ -602,8 +613,8 @@ def _write_batch(
     wait: Callable[[], object],
     dtype: str,
 ) -> list[str]:
-    """Write a batch, each layer to its file and each sentence from its byte on, once it is on the
-    host; the words that have nothing but zeros.
+    """Write a batch once it is on the host: each layer to its file, each sentence at its offset.
+    Returns the words with only zeros.
     """
     wait()
     stored = copy.to(getattr(torch, dtype)).contiguous()

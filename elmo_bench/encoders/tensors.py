@@ -1,4 +1,4 @@
-"""Files of tensors: what one holds is compared with what is asked for before any number is read."""
+"""Read tensors from files; names and shapes are checked before any number is read."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -13,10 +13,10 @@ SHOWN = 20  # names in a message
 
 
 def read_tensors(path: str | Path, shapes: Mapping[str, Shape], asking: str) -> dict[str, Tensor]:
-    """The tensors of a safetensors file, in float32.
+    """Read the tensors of a safetensors file, in float32.
 
-    Raises ValueError, with the file and the tensor, for a damaged file, for other tensors than
-    those of these names and `shapes`, which `asking` asks for, and for a number that is not finite.
+    `asking` requires tensors of these names and `shapes`. Raises ValueError, with the file and the
+    tensor, for a damaged file, other tensors, or a number that is not finite.
     """
     try:
         with safe_open(path, framework="pt") as file:
@@ -38,7 +38,7 @@ def read_tensors(path: str | Path, shapes: Mapping[str, Shape], asking: str) -> 
 def check_names(
     path: str | Path, names: Iterable[str], expected: Iterable[str], asking: str
 ) -> None:
-    """Raise ValueError where names are missing or more than expected."""
+    """Raise ValueError if names are missing or unexpected."""
     missing, unknown = sorted(set(expected) - set(names)), sorted(set(names) - set(expected))
     if missing or unknown:
         raise ValueError(
@@ -48,7 +48,7 @@ def check_names(
 
 
 def check_shape(path: str | Path, name: str, came: Shape, expected: Shape, asking: str) -> None:
-    """Raise ValueError where a tensor has another shape."""
+    """Raise ValueError if a tensor has another shape."""
     if came != expected:
         raise ValueError(f"{path}: {name} has shape {came}, but {asking} require {expected}")
 

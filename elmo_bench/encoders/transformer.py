@@ -1,13 +1,14 @@
-"""Any text encoder of Hugging Face's transformers under the contract: a vector a word and layer.
+"""Any text encoder of Hugging Face transformers as an encoder with one vector per word and layer.
 
-A sentence is tokenised once, as raw text: its words with one space between them, so that each word
-has the pieces that it has in running text (byte-level BPE writes " word" and "word" in different
-ways). A word's vector is its first, its last or the mean of its pieces' vectors. A sentence that is
-longer than the model's window is read in several that overlap by half; of each word, the copy with
-the most context is kept.
+A sentence is tokenised once, as raw text with one space between words, so that each word has the
+same subwords as in running text (byte-level BPE encodes " word" and "word" differently). The vector
+of a word is that of its first or last subword, or the mean of all. A sentence longer than the
+model's window is read in windows that overlap by half; for each word, the copy with the most
+context is used.
 
-Axes: L layers, B batch, T tokens (words), P pieces of a sentence, W windows of a sentence, D
-encoder, N windows that the model reads at once, S pieces of a window with its special ones.
+Axes: L layers, B batch, T tokens (words), P subwords ("pieces") of a sentence, W windows of a
+sentence, D encoder, N windows that the model reads at once, S subwords of a window with its special
+tokens.
 """
 
 import hashlib
@@ -67,7 +68,7 @@ VOLATILE = (
 
 
 class Pieces(NamedTuple):
-    """A batch of sentences in the tokenizer's pieces; without special ones."""
+    """A batch of sentences as subwords, without special tokens."""
 
     ids: Int[Tensor, "B P"]
     words: Int[Tensor, "B P"]  # the word that a piece is of; -1 past the sentence's last piece
@@ -78,7 +79,7 @@ class Pieces(NamedTuple):
 
 
 class Split(NamedTuple):
-    """The pieces of all sentences, one sentence after the other (K of them)."""
+    """The subwords of all sentences, concatenated (K of them)."""
 
     ids: Int[np.ndarray, " K"]
     words: Int[np.ndarray, " K"]  # the word of its sentence that a piece is of
@@ -86,8 +87,8 @@ class Split(NamedTuple):
 
 
 class Part(NamedTuple):
-    """Some windows of a batch, and of each piece in them that counts (K): where it is, of what word
-    it is, and how much of it.
+    """Some windows of a batch, and for each subword in them that counts (K): its position, its
+    word, and its share of the word's vector.
     """
 
     ids: Int[Tensor, "N S"]
@@ -98,26 +99,27 @@ class Part(NamedTuple):
 
 
 class Transformer(nn.Module):
-    """The layers of a model: layer 0 is the embeddings' output, layer j the output of block j.
+    """The layers of a model: layer 0 is the output of the embeddings, layer j the output of block
+    j.
 
-    `model` is a folder or a name on the hub, at `revision`. Of an encoder-decoder it is the
-    encoder. Weights are read from safetensors alone, and no code that comes with a model is ever
-    run. `pretrained=False` keeps random weights of the same sizes.
+    `model` is a folder or a name on the hub, at `revision`. For an encoder-decoder, only the
+    encoder is used. Weights are read only from safetensors, and remote code is never run.
+    `pretrained=False` keeps random weights of the same sizes.
 
-    `pooling` is first, last or mean; None means first, and last for a model that reads from left to
-    right alone, whose first piece has not read the word. `first` takes the first piece that is not
-    merely a space. A word without pieces (an empty one, control characters) has zeros.
+    `pooling` is first, last or mean. None means first, or last for causal models, in which the
+    first subword has not read the rest of the word. `first` is the first subword that is not only a
+    space. A word without subwords (an empty one, control characters) has zeros.
 
-    `window` is how many pieces the model reads at once, special ones included; None is what it can
-    read. Windows begin and end at words; a word of more pieces than fit is cut between pieces, and
-    pooled over the windows that hold them.
+    `window` is the maximum number of subwords that the model reads at once, including special
+    tokens; None is the model's limit. Windows begin and end at words. A word that does not fit is
+    split between subwords and pooled over the windows that contain it.
 
-    `final_norm=False` gives the top layer before the model's final norm, as the layers below are,
-    for models that have one (ModernBERT, GPT-2, T5, Llama ...); others give the same either way.
+    `final_norm=False` returns the top layer before the model's final norm, like the layers below,
+    for models that have one (ModernBERT, GPT-2, T5, Llama, ...); it has no effect on others.
 
-    Raises ImportError without transformers, OSError for a model that cannot be had, and ValueError
-    for one that is no encoder of text, that would run code of its own, whose weights do not fit, or
-    for a setting that it does not have.
+    Raises ImportError without transformers, OSError for a model that cannot be loaded, and
+    ValueError for one that is not a text encoder, requires remote code or whose weights do not fit,
+    or for an invalid setting.
     """
 
     # It lays out what the model reads on the host, and moves that: `encode` leaves it to it, so
@@ -186,8 +188,8 @@ class Transformer(nn.Module):
         self.eval()
 
     def fingerprint(self) -> str:
-        """A sha256 of the weights, of the config and the tokenizer, and of every setting that
-        changes a number.
+        """Return a sha256 of the weights, the config, the tokenizer and every setting that affects
+        the layers.
         """
         sha256 = hashlib.sha256()
         config = {
@@ -207,9 +209,9 @@ class Transformer(nn.Module):
         return sha256.hexdigest()
 
     def parameter_groups(self) -> list[list[nn.Parameter]]:
-        """Those of each block, the top one first and with whatever comes after it (a final norm),
-        and last all others: the embeddings and what the blocks share. One group for a model
-        whose blocks cannot be told apart.
+        """Return the parameters of each block, top block first and with the modules after it (a
+        final norm), then all others: the embeddings and what the blocks share. A model whose blocks
+        cannot be found has a single group.
         """
         if not self._blocks:
             return [[*self.model.parameters()]]
@@ -222,8 +224,8 @@ class Transformer(nn.Module):
     # Words to pieces.
 
     def prepare(self, sentences: Sequence[Sequence[str]]) -> Pieces:
-        """The pieces of a batch, in the windows that the model will read. Raises ValueError for a
-        piece that it does not embed.
+        """Return the subwords of a batch, in the windows that the model will read. Raises
+        ValueError for a subword without an embedding.
         """
         split = self._split_as_text if self.tokenizer.is_fast else self._split_words
         all_ids, all_words, sizes = split(sentences)
@@ -246,7 +248,7 @@ class Transformer(nn.Module):
         words: Int[np.ndarray, "B P"],
         homes: Int[np.ndarray, "B P"],
     ) -> Int[np.ndarray, "B W 2"]:
-        """The windows of each sentence; `homes` is filled for those that have several."""
+        """Return the windows of each sentence; `homes` is filled for sentences with several."""
         capacity = self.window - len(self._prefix) - len(self._suffix)
         several = {}
         for row in (sizes > capacity).nonzero()[0]:
@@ -262,7 +264,9 @@ class Transformer(nn.Module):
         return windows
 
     def _split_as_text(self, sentences: Sequence[Sequence[str]]) -> Split:
-        """The pieces by a fast tokenizer, which says where in the text a piece begins."""
+        """Split into subwords with a fast tokenizer, which returns the position of each subword in
+        the text.
+        """
         kept = [
             [n for n, word in enumerate(words) if word and not word.isspace()]
             for words in sentences
@@ -299,8 +303,8 @@ class Transformer(nn.Module):
         return Split(all_ids, numbers[np.maximum.accumulate(word)], sizes)
 
     def _split_words(self, sentences: Sequence[Sequence[str]]) -> Split:
-        """The same by a slow tokenizer, a word at a time; the space before it belongs to it where
-        the tokenizer has spaces.
+        """Split into subwords with a slow tokenizer, one word at a time; each word includes the
+        space before it if the tokenizer has spaces.
         """
         pieces: list[int] = []
         numbers: list[int] = []
@@ -320,7 +324,9 @@ class Transformer(nn.Module):
     def _shares(
         self, ids: Int[np.ndarray, "B P"], words: Int[np.ndarray, "B P"]
     ) -> Float[np.ndarray, "B P"]:
-        """How much of its word's vector each piece is; 0 past a sentence's last piece."""
+        """Return the share of each subword in the vector of its word; 0 after the end of a
+        sentence.
+        """
         there = words >= 0
         before, after = (
             np.pad(words, ((0, 0), (1, 1)), constant_values=-1)[:, side] != words
@@ -348,7 +354,9 @@ class Transformer(nn.Module):
         words: np.ndarray,
         shares: np.ndarray,
     ) -> None:
-        """Say once that some words have no piece, and at once that a piece has no embedding."""
+        """Warn once about words without subwords; raise ValueError for a subword without an
+        embedding.
+        """
         size = _num_embeddings(self.model)
         if ids.size and ids.max() >= size:
             piece = self.tokenizer.convert_ids_to_tokens(int(ids.max()))
@@ -374,8 +382,8 @@ class Transformer(nn.Module):
     def forward(
         self, inputs: Pieces, layers: Sequence[int] | None = None
     ) -> Float[Tensor, "L B T D"]:
-        """The layers asked for, in that order, or all, in the model's dtype; blocks above the
-        highest one do not run.
+        """Return the requested layers, in that order, or all of them, in the model's dtype; blocks
+        above the highest one do not run.
         """
         chosen = list(range(self.num_layers)) if layers is None else list(layers)
         count, length = inputs.mask.shape
@@ -400,9 +408,9 @@ class Transformer(nn.Module):
         return layered.unflatten(1, (count, length)).to(weight.dtype)
 
     def _parts(self, inputs: Pieces, device: torch.device) -> Iterator[Part]:
-        """What the model reads at once, shortest windows first, so that there is little padding.
+        """Yield what the model reads at once, shortest windows first to reduce padding.
 
-        All is computed on the host, which waits for the device where the inputs are there, once.
+        All of it is computed on the host, which waits once for the device if the inputs are there.
         """
         ids, words, shares, homes, windows, _ = (tensor.cpu() for tensor in inputs)
         starts, ends = windows.unbind(-1)
@@ -427,10 +435,10 @@ class Transformer(nn.Module):
             yield Part._make(_sent(tensor, device) for tensor in part)
 
     def _batches(self, sizes: Sequence[int], device: torch.device) -> Iterator[tuple[int, int]]:
-        """The windows, shortest first, in batches of at most so many pieces: the first one, and the
-        one after the last.
+        """Yield batches of windows, shortest first, with a maximum number of subwords, as [first,
+        end) ranges.
 
-        Those of a batch have one size where padding would change the model's layers.
+        All windows of a batch have the same size if padding would change the model's layers.
         """
         most = GPU_PIECES if device.type == "cuda" else BATCH_PIECES
         first, special = 0, len(self._prefix) + len(self._suffix)
@@ -449,8 +457,8 @@ class Transformer(nn.Module):
         start: Int[Tensor, " N"],
         size: Int[Tensor, " N"],
     ) -> tuple[Int[Tensor, "N S"], Int[Tensor, "N S"] | None]:
-        """Some windows as the model reads them: special pieces around, padding after; and which are
-        no padding, or None where there is none, with which attention is faster.
+        """Return some windows as the model reads them, with special tokens and padding, and the
+        mask; the mask is None without padding, since attention is then faster.
         """
         prefix, suffix = len(self._prefix), len(self._suffix)
         longest, is_padded = int(size[-1]), bool(size[0] < size[-1])
@@ -471,8 +479,8 @@ class Transformer(nn.Module):
         layers: Collection[int],
         take: Callable[[int, Tensor], None],
     ) -> None:
-        """Let the model read, and `take` the layers asked for as they come: what a block is given
-        is the layer below it, so that the model may stop there.
+        """Run the model and `take` the requested layers as they are computed: the input of a block
+        is the layer below it, so that the model can stop there.
         """
         if not layers:
             return
@@ -517,14 +525,16 @@ class Transformer(nn.Module):
 
 
 def _sent(tensor: Tensor | None, device: torch.device) -> Tensor | None:
-    """On its way to the device, for which the host does not wait."""
+    """Send to the device without waiting on the host."""
     if tensor is None or device.type != "cuda":
         return tensor if tensor is None else tensor.to(device)
     return tensor.pin_memory().to(device, non_blocking=True)
 
 
 class _Enough(Exception):  # noqa: N818
-    """The highest layer asked for is there: no error, but the way out of a model's forward."""
+    """Raised to leave a model's forward once the highest requested layer is computed; not
+    an error.
+    """
 
 
 # Loading, and what a model says of itself.
@@ -539,7 +549,7 @@ _BARE: dict[str, Any] = {  # how a tokenizer is called: pieces alone, all of the
 def _load(
     model: str, revision: str | None, dtype: torch.dtype, attention: str | None, pretrained: bool
 ) -> tuple[Any, Any]:
-    """The tokenizer and the model, without a pooler; of an encoder-decoder its encoder."""
+    """Return the tokenizer and the model, without a pooler; for an encoder-decoder, its encoder."""
     transformers = _transformers()
     source = str(Path(model).expanduser())
     folder = Path(source) if Path(source).is_dir() else None
@@ -629,7 +639,7 @@ def _transformers() -> Any:
 
 @contextmanager
 def _quiet(transformers: Any) -> Iterator[None]:
-    """Without bars, and lists of the heads that were left out: what matters is an error here."""
+    """Suppress progress bars and lists of unused heads; what matters is raised as an error."""
     logging_ = transformers.utils.logging
     verbosity, bars = logging_.get_verbosity(), logging_.is_progress_bar_enabled()
     logging_.set_verbosity_error()
@@ -643,8 +653,8 @@ def _quiet(transformers: Any) -> Iterator[None]:
 
 
 def _check_sizes(model: str, settings: Mapping[str, Any]) -> None:
-    """Raise ValueError for a number of a config.json of which transformers would make so many parts
-    that it does not end.
+    """Raise ValueError for sizes in config.json for which transformers would build too many
+    modules.
     """
     for key, value in settings.items():
         if isinstance(value, Mapping):
@@ -659,7 +669,9 @@ def _check_sizes(model: str, settings: Mapping[str, Any]) -> None:
 
 
 def _check_room(model: str, auto: Any, config: Any, folder: Path | None) -> None:
-    """Raise ValueError for a config of more parameters than memory or the folder's files hold."""
+    """Raise ValueError for a config with more parameters than memory or the files of the folder
+    allow.
+    """
     with torch.device("meta"), torch.random.fork_rng(devices=[]):
         whole = _saying(model, auto.from_config, config, trust_remote_code=False)
     count = sum(parameter.numel() for parameter in whole.parameters())
@@ -675,14 +687,14 @@ def _check_room(model: str, auto: Any, config: Any, folder: Path | None) -> None
 
 
 def _saying(model: Any, function: Callable[..., Any], *args: Any, **settings: Any) -> Any:
-    """Call a function of transformers; what it raises is said in terms of `encoder.model`."""
+    """Call a function of transformers; its exceptions are re-raised in terms of `encoder.model`."""
     with _naming(model):
         return function(*args, **settings)
 
 
 @contextmanager
 def _naming(model: Any) -> Iterator[None]:
-    """What transformers raises in here is said in terms of `encoder.model`."""
+    """Re-raise exceptions of transformers in terms of `encoder.model`."""
     try:
         yield
     except (KeyboardInterrupt, SystemExit):
@@ -711,7 +723,7 @@ def _naming(model: Any) -> Iterator[None]:
 
 
 class Anatomy(NamedTuple):
-    """What a few pieces tell of a model."""
+    """Properties of a model found by running it on a few subwords."""
 
     num_layers: int
     dim: int
@@ -721,11 +733,11 @@ class Anatomy(NamedTuple):
 
 
 def _anatomy(model: Any, name: Any, pad: int) -> Anatomy:
-    """Let a model read four pieces, the same ones with another last one, and the same ones with
-    padding after them.
+    """Run a model on four subwords, on the same ones with another last one, and on the same ones
+    with padding.
 
-    The blocks are those of the one list of modules of which each is given a layer, and returns what
-    the next one is given.
+    The blocks are the modules of the only list in which each is given a layer and returns the input
+    of the next.
     """
     ids = torch.arange(4)[None] + max(_num_embeddings(model) // 2 - 2, 0)
     other, padded = ids.clone(), nn.functional.pad(ids, (0, 8), value=pad)
@@ -772,8 +784,8 @@ def _anatomy(model: Any, name: Any, pad: int) -> Anatomy:
 
 @contextmanager
 def _hooks_as_they_were(model: Any) -> Iterator[None]:
-    """Without those that transformers leaves behind once it was asked for hidden states: they
-    cannot be sent to a worker.
+    """Remove the hooks that transformers leaves after hidden states were requested: they cannot be
+    sent to a worker.
     """
     before = {module: {*module._forward_hooks} for module in model.modules()}
     yield
@@ -810,7 +822,7 @@ def _are_blocks(modules: nn.ModuleList, states: Callable[[], Sequence[Tensor]]) 
 
 
 def _run_after(model: Any, block: nn.Module) -> set[nn.Parameter]:
-    """The parameters of the modules that run after a block has."""
+    """Return the parameters of the modules that run after a block."""
     inside = {*block.modules()}
     done = False
     after: set[nn.Parameter] = set()
@@ -837,12 +849,12 @@ def _run_after(model: Any, block: nn.Module) -> set[nn.Parameter]:
 
 
 def _given(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
-    """What a block reads."""
+    """Return the input of a block."""
     return args[0] if args else kwargs["hidden_states"]
 
 
 def _first(output: Any) -> Tensor:
-    """What a block gives."""
+    """Return the output of a block."""
     return output[0] if isinstance(output, tuple) else output
 
 
@@ -854,8 +866,8 @@ def _num_embeddings(model: Any) -> int:
 
 
 def _padding_id(model: Any, tokenizer: Any) -> int:
-    """The model's own, from which some count positions; else any, since the mask says what is
-    padding.
+    """Return the model's padding id, from which some models count positions; otherwise any id,
+    since the mask marks padding.
     """
     ids = (getattr(model.config, "pad_token_id", None), tokenizer.pad_token_id, 0)
     return next(
@@ -864,7 +876,9 @@ def _padding_id(model: Any, tokenizer: Any) -> int:
 
 
 def _window(model: Any, tokenizer: Any, asked: int | None, special: int) -> int:
-    """How many pieces the model reads at once, special ones included."""
+    """Return the maximum number of subwords that the model reads at once, including
+    special tokens.
+    """
     positions = getattr(model.config, "max_position_embeddings", None)
     bound = positions if isinstance(positions, int) and positions > 0 else None
     for name, module in model.named_modules():
@@ -885,7 +899,7 @@ def _window(model: Any, tokenizer: Any, asked: int | None, special: int) -> int:
 
 
 def _specials(tokenizer: Any, model: Any) -> tuple[list[int], list[int]]:
-    """The special pieces that the tokenizer puts before and after a text."""
+    """Return the special tokens that the tokenizer adds before and after a text."""
     inner, whole = _ids(tokenizer, "a b"), _ids(tokenizer, "a b", add_special_tokens=True)
     for number in range(len(whole) - len(inner) + 1):
         if inner and whole[number : number + len(inner)] == inner:
@@ -901,7 +915,7 @@ def _ids(tokenizer: Any, text: str, **settings: Any) -> list[int]:
 
 
 def _valid(text: str) -> str:
-    """Half a surrogate pair, which no tokenizer reads, becomes "?"."""
+    """Replace lone surrogates, which no tokenizer reads, by "?"."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
@@ -913,15 +927,15 @@ def _space_ids(tokenizer: Any) -> list[int]:
 
 
 def _between(tokenizer: Any) -> str:
-    """What stands before a word in mid-sentence for a slow tokenizer that reads a word at a time: a
-    space, or nothing.
+    """Return what precedes a word in mid-sentence for a slow tokenizer that reads one word at a
+    time: a space, or nothing.
     """
     text, first, word = _ids(tokenizer, "a b"), _ids(tokenizer, "a"), _ids(tokenizer, "b")
     return " " if text != first + word and text == first + _ids(tokenizer, " b") else ""
 
 
 def _tokenizer_text(tokenizer: Any) -> Any:
-    """What tells a tokenizer from others."""
+    """Return a text that identifies a tokenizer."""
     if tokenizer.is_fast:
         state = json.loads(tokenizer.backend_tokenizer.to_str())
         # Calls change the other two.

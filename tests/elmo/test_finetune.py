@@ -64,7 +64,7 @@ def test_an_encoder_that_leaves_a_parameter_out():
         def parameter_groups(self):
             return [[*self.top.parameters()]]
 
-    with pytest.raises(ValueError, match=r"Partly.parameter_groups\(\) names 2 .* 3, each once; it "
+    with pytest.raises(ValueError, match=r"Partly.parameter_groups\(\) has 2 .* 3 of the encoder, each once; it "
                        "lacks embeddings.weight"):  # fmt: skip
         FineTuning().groups(Partly())
 

@@ -1,8 +1,8 @@
-"""The bidirectional language model of ELMo (Peters et al. 2018, section 3.1), complete.
+"""The complete bidirectional language model of ELMo (section 3.1 of Peters et al. 2018).
 
-Characters of a word -> convolutions, max over time, highway layers, projection -> two directions of
-LSTMs with projection, which never mix. The result is every layer: layer 0 is the token vector
-twice, layer j the two directions side by side.
+The characters of a word go through convolutions, a maximum over time, highway layers and a
+projection; then two directions of LSTMs with projection, which never mix. The output has all
+layers: layer 0 is the token vector twice, layer j the two directions concatenated.
 
 Axes: B batch, T tokens, C characters, L layers, R directions, D biLM (all directions), P one
 direction.
@@ -55,7 +55,7 @@ FORGET_BIAS = 1.0  # TensorFlow adds it at run time; weight files do not hold it
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """The sizes of a biLM: what the original's `options.json` says, under names of our own."""
+    """The sizes of a biLM: the content of the original's `options.json` with our names."""
 
     cell_size: int
     projection_size: int
@@ -133,7 +133,7 @@ class Options:
         return options
 
     def write(self, path: str | Path) -> None:
-        """Write an `options.json` that the original and every reader of it takes."""
+        """Write an `options.json` that the original and all readers of ELMo accept."""
         raw: dict[str, Any] = {
             "lstm": {
                 "dim": self.cell_size,
@@ -165,7 +165,7 @@ def _check_size(key: str, value: int, least: int, most: int) -> None:
 
 
 def _typed(kind: type[T], node: Any, key: Any) -> T:
-    """A value of `options.json`; ValueError where it is of another kind."""
+    """Return a value of `options.json`. Raises ValueError if it has another type."""
     value = node[key]
     if type(value) is not kind and not (kind is float and type(value) is int):
         raise ValueError(f"{key}={value!r}, but it is {KINDS[kind]}")
@@ -193,10 +193,9 @@ class Highway(nn.Module):
 
 
 class CharCnn(nn.Module):
-    """The token encoder: characters of a word -> its context-independent vector.
+    """The token encoder: maps the characters of a word to its context-independent vector.
 
-    The maximum runs over the whole frame, pad characters (which have a learned embedding) included:
-    the original does so.
+    As in the original, the maximum includes padding characters, which have a trained embedding.
     """
 
     def __init__(self, options: Options) -> None:
@@ -212,7 +211,7 @@ class CharCnn(nn.Module):
         self._initialise(options, size)
 
     def _initialise(self, options: Options, size: int) -> None:
-        """Start as bilm-tf does."""
+        """Initialise the parameters as bilm-tf does."""
         nn.init.uniform_(self.embedding.weight[1:], -1.0, 1.0)
         for convolution, (width, _) in zip(self.convolutions, options.filters, strict=True):
             if options.activation == "relu":
@@ -230,7 +229,7 @@ class CharCnn(nn.Module):
         return self.projection(x).unflatten(0, chars.shape[:2])
 
     def highest(self, chars: Int[Tensor, "N C"]) -> Float[Tensor, "N F"]:
-        """The highest output of each filter, over all places in a word."""
+        """Return the maximum output of each filter over all positions in a word."""
         # All windows of pad characters give the same value: past the longest word, one of the
         # widest filter's is enough.
         used = int(((chars > 0) & (chars != PAD)).sum(-1).amax())
@@ -240,7 +239,7 @@ class CharCnn(nn.Module):
 
 
 def _highest(x: Float[Tensor, "N F C"]) -> Float[Tensor, "N F"]:
-    """The maximum over the last axis."""
+    """Return the maximum over the last axis."""
     # `amax` is faster, but its gradient, shared among equals, is five times slower.
     return x.max(-1).values if x.requires_grad else x.amax(-1)
 
@@ -269,7 +268,7 @@ class ProjectedLstm(nn.Module):
         h: Float[Tensor, "B P"],
         c: Float[Tensor, "B Z"],
     ) -> tuple[Float[Tensor, "B T P"], Float[Tensor, "B P"], Float[Tensor, "B Z"]]:
-        """Read x from left to right; where the mask is off, output 0 and keep the state."""
+        """Read x from left to right. Where the mask is off, output 0 and keep the state."""
         input_weight, state_weight = self.weight.split((x.shape[-1], h.shape[-1]), dim=1)
         from_input = F.linear(x, input_weight, self.bias)
         outputs = []
@@ -286,31 +285,31 @@ class ProjectedLstm(nn.Module):
 
 
 class State(NamedTuple):
-    """What an LSTM carries: `h[direction][layer]` is "B P", `c[direction][layer]` is "B cell"."""
+    """The state of the LSTMs: `h[direction][layer]` is "B P", `c[direction][layer]` is "B cell"."""
 
     h: Float[Tensor, "R N B P"]
     c: Float[Tensor, "R N B Z"]
 
 
 class Chars(NamedTuple):
-    """What a biLM reads of a batch: character ids, 0 past a sentence's end."""
+    """The input of a biLM: character ids, 0 after the end of a sentence."""
 
     chars: Int[Tensor, "B T C"]
 
 
 def reverse(x: Float[Tensor, "B T *F"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B T *F"]:
-    """Turn each sequence around within its own length; what lies past the end stays where it is."""
+    """Reverse each sequence within its own length; padding stays in place."""
     time = torch.arange(x.shape[1], device=x.device)
     index = torch.where(time < lengths[:, None], lengths[:, None] - 1 - time, time)
     return x[torch.arange(x.shape[0], device=x.device)[:, None], index]
 
 
 class BiLm(nn.Module):
-    """An encoder: the token layer, and the LSTM layers of all its directions side by side.
+    """An encoder that returns the token layer and the LSTM layers, all directions concatenated.
 
-    Called, it reads every sentence from a zero state, so that its vectors depend on nothing but the
-    sentence. Whoever wants the original's habit (state carried from batch to batch, row by row)
-    passes the state that `read` returns in again.
+    `forward` reads every sentence from a zero state, so that its vectors depend only on the
+    sentence. To carry the state from batch to batch, row by row, as the original does, pass the
+    state that `read` returns to the next call.
     """
 
     char_cnn: ClassVar[type[CharCnn]] = CharCnn
@@ -329,16 +328,16 @@ class BiLm(nn.Module):
 
     @property
     def num_layers(self) -> int:
-        """How many layers come out: the LSTM layers and the token layer."""
+        """The number of layers: the LSTM layers and the token layer."""
         return self.options.num_layers + 1
 
     @property
     def dim(self) -> int:
-        """D, the width of a layer: that of its directions."""
+        """D, the size of a layer over all directions."""
         return len(self.directions) * self.options.projection_size
 
     def fingerprint(self) -> str:
-        """A sha256 of all parameters and of options that differ from the original's."""
+        """Return a sha256 of all parameters and of the options that differ from the original's."""
         sha256 = hashlib.sha256()
         for name in UNSEEN:
             value = getattr(self.options, name)
@@ -350,11 +349,13 @@ class BiLm(nn.Module):
         return sha256.hexdigest()
 
     def prepare(self, sentences: Sequence[Sequence[str]]) -> Chars:
-        """The characters of a batch of sentences."""
+        """Convert a batch of sentences to character ids."""
         return Chars(char_ids(sentences, self.options.max_characters))
 
     def parameter_groups(self) -> list[list[nn.Parameter]]:
-        """Those of each LSTM layer, the top one first, and those of the token layer."""
+        """Return the parameters of each LSTM layer, top layer first, and those of the token layer
+        last.
+        """
         layers = [
             [p for lstms in self.directions for p in lstms[k].parameters()]
             for k in range(self.options.num_layers)
@@ -364,14 +365,14 @@ class BiLm(nn.Module):
     def forward(
         self, inputs: Chars, layers: Sequence[int] | None = None
     ) -> Float[Tensor, "L B T D"]:
-        """The layers asked for, or all; 0 past a sentence's end."""
+        """Return the requested layers, or all of them; 0 after the end of a sentence."""
         all_layers, _ = self.read(inputs.chars)
         if layers is None or [*layers] == [*range(self.num_layers)]:
             return all_layers
         return all_layers[list(layers)]
 
     def zero_state(self, batch_size: int) -> State:
-        """The state before the first token."""
+        """Return the state before the first token."""
         weight = self.directions[0][0].bias
         shape = len(self.directions), self.options.num_layers, batch_size
         return State(
@@ -380,7 +381,7 @@ class BiLm(nn.Module):
         )
 
     def token_layer(self, chars: Int[Tensor, "B T C"]) -> Float[Tensor, "B T P"]:
-        """The token vectors, one direction wide."""
+        """Return the token vectors, with the size of one direction."""
         return self.token_encoder(chars)
 
     def run(
@@ -390,9 +391,10 @@ class BiLm(nn.Module):
         mask: Bool[Tensor, "B T"] | None,
         state: State,
     ) -> tuple[list[Float[Tensor, "B T P"]], State]:
-        """One direction's LSTM layers over token vectors *in the order in which it reads them*.
+        """Run the LSTM layers of one direction over token vectors *in the order in which it reads
+        them*.
 
-        `state` is that of all directions. No mask means a stream of text, without padding.
+        `state` has all directions. Without a mask the input is a stream of text, without padding.
         """
         mask = x.new_ones(x.shape[:2], dtype=torch.bool) if mask is None else mask
         outputs, hs, cs = [], [], []
@@ -411,16 +413,16 @@ class BiLm(nn.Module):
         mask: Bool[Tensor, "B T"] | None,
         state: State,
     ) -> Iterator[tuple[list[Float[Tensor, "B T P"]], State]]:
-        """`run` of every direction, each with inputs of its own."""
+        """Call `run` for every direction, each with its own inputs."""
         for direction, x in enumerate(inputs):
             yield self.run(direction, x, mask, state)
 
     def read(
         self, chars: Int[Tensor, "B T C"], state: State | None = None, *, boundaries: bool = False
     ) -> tuple[Float[Tensor, "L B S D"], State]:
-        """All layers, 0 past a sentence's end, and the state after the last token.
+        """Return all layers, 0 after the end of a sentence, and the state after the last token.
 
-        `boundaries` keeps the rows of <S> and </S>, so that S is T + 2, else T.
+        With `boundaries`, the rows of <S> and </S> are kept, so that S is T + 2; otherwise T.
         """
         width = self.options.max_characters
         if chars.shape[-1] != width:
@@ -435,7 +437,7 @@ class BiLm(nn.Module):
     def read_framed(
         self, chars: Int[Tensor, "B S C"], lengths: Int[Tensor, " B"], state: State
     ) -> tuple[Float[Tensor, "L B S D"], State]:
-        """`read` of sentences that have their boundaries."""
+        """Like `read`, for sentences that include their boundaries."""
         mask = torch.arange(chars.shape[1], device=chars.device) < lengths[:, None]
         x = self.token_layer(chars) * mask[..., None]
         names = self.options.directions
@@ -455,7 +457,7 @@ class BiLm(nn.Module):
 
 
 def add_boundaries(chars: Int[Tensor, "B T C"]) -> tuple[Int[Tensor, "B S C"], Int[Tensor, " B"]]:
-    """Put <S> before and </S> after every sentence; also the new lengths."""
+    """Add <S> and </S> to every sentence; return the new lengths, too."""
     lengths = (chars > 0).any(-1).sum(-1) + 2
     framed = F.pad(chars, (0, 0, 1, 1))
     width = chars.shape[-1]

@@ -1,10 +1,10 @@
-"""Words to character ids, as the original biLM reads them (bilm-tf's `UnicodeCharsVocabulary`).
+"""Map words to character ids as the original biLM does (bilm-tf's `UnicodeCharsVocabulary`).
 
 Axes: B batch, T tokens, C characters.
 
-A word is a frame of 50 ids: begin-word, at most 48 UTF-8 bytes, end-word, then pad-character. Ids
-are shifted by one, so that 0 is left for "no token here" and `mask = (chars > 0).any(-1)`. A word
-without characters is still a word.
+A word is a frame of 50 ids: begin-word, at most 48 UTF-8 bytes, end-word, then padding characters.
+Ids are shifted by one, so that 0 means "no token" and `mask = (chars > 0).any(-1)`. An empty word
+still counts as a word.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,8 @@ def _frame(content: Sequence[int], width: int) -> np.ndarray:
 
 @lru_cache(maxsize=1 << 17)
 def word_frame(word: str, width: int = WIDTH) -> Int[np.ndarray, " C"]:
-    """The character ids of one word; bytes past `width - 2` are cut off, as in the original.
+    """Return the character ids of one word; as in the original, bytes after the first `width - 2`
+    are dropped.
 
     >>> word_frame("a")[:4].tolist()
     [259, 98, 260, 261]
@@ -42,7 +43,8 @@ def word_frame(word: str, width: int = WIDTH) -> Int[np.ndarray, " C"]:
 
 
 def char_ids(sentences: Sequence[Sequence[str]], width: int = WIDTH) -> Int[Tensor, "B T C"]:
-    """The character ids of a batch of sentences, without boundary tokens; zeros past an end.
+    """Return the character ids of a batch of sentences, without boundary tokens; zeros after the
+    end of a sentence.
 
     >>> char_ids([["Hi", "."], ["!"]]).shape
     torch.Size([2, 2, 50])
