@@ -18,7 +18,8 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import ChoiceSweep, IntervalSweep
 
 import tasks
-from elmo_bench.schema import faults
+from elmo_bench.checks import may_be
+from elmo_bench.schema import TYPES, faults
 from tasks.coref import data as coref
 from tasks.ner import data as ner
 from tasks.snli import data as snli
@@ -116,7 +117,8 @@ def test_every_command_has_right_settings(theirs):
             except Exception as error:
                 lines = [f"{type(error).__name__}: {error}"]
             if arguments == REFUSED:
-                lines = [] if lines else ["this is not refused"]
+                shown = (DOCS / "quickstart.md").read_text(encoding="utf-8")
+                lines = [each for each in lines if each not in shown] if lines else ["accepted"]
             wrong += [f"{page}: {arguments}\n    {line}" for line in lines]
     assert wrong == [], "\n".join(wrong)
 
@@ -210,4 +212,4 @@ def test_settings_from_comments(monkeypatch):
     page = "\n".join(from_conf.text(["config"]))
     for key in ("seed", "fit.batch_tokens", "elmo.mix", "adapt.lr", "encoder"):
         assert f"\n`{key}` = " in page
-    assert "(a whole number from 0 to less than 4294967296)" in page
+    assert f"*({may_be(TYPES['seed'])})*" in page
