@@ -236,9 +236,7 @@ def test_a_dry_run_runs_nothing(tmp_path, arguments):
     ],
 )
 def test_a_dry_run_looks_for_files(tmp_path, settings, said):
-    config = composed(
-        "dry_run=true", "data.size=4", *(text.format(folder=tmp_path) for text in settings)
-    )
+    config = composed("dry_run=true", *(text.format(folder=tmp_path) for text in settings))
     with pytest.raises(SystemExit, match=re.escape(said.format(folder=tmp_path))):
         dry_run_lines([config])
 
