@@ -2,12 +2,24 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+SHELL := bash
+.SHELLFLAGS := -o pipefail -c
+LARGE := /Downloading|Using cached/ && $$NF == "MB)" && substr($$(NF-1), 2) + 0 > 10
 
 .PHONY: demo paper test lint audit wheel-check oldest docs links
 .DELETE_ON_ERROR:
 
-demo: $(READY)  ## the main job, cut short at 8 epochs: NER on a generated corpus, with the small biLM that ships
-	$(BIN)/python run.py task=ner elmo.mix=all fit.max_epochs=8
+demo: $(READY)  ## does ELMo help NER? Nine small runs on a generated corpus, side by side; given again it goes on where it stopped
+	@echo 'Does ELMo help NER, and is a learned mix of its layers better than the top one alone?'
+	@echo 'Nine runs on a small generated corpus, three seeds of each; about two minutes on two cores.'
+	$(BIN)/python run.py sweep=demo outputs_dir=outputs/demo resume=true
+	$(BIN)/python run.py job=report runs=outputs/demo columns=elmo.mix baseline=none split=test output=outputs/demo/report.html
+	@echo 'none: no ELMo. top: its top layer. all: a learned mix of its layers. The same with plots: outputs/demo/report.html'
+	@echo 'What to try next, in this environment (source .venv/bin/activate):'
+	@echo '  python run.py sweep=layers seed=1,2,3 data.size=100           which layer helps?'
+	@echo '  python run.py -m task=sst5 encoder=none,books seed=1,2,3      another task, a larger encoder'
+	@echo '  python run.py task=ner data=wikigold data_dir=data --dry-run  a real corpus: is all there, and how large is it?'
+	@echo '  python run.py --help                                          everything else'
 
 paper: $(READY)  ## the paper's tables on the generated corpus, three seeds, tested, on one page; given again it goes on where it stopped
 	for table in 1 2 3; do \
@@ -48,5 +60,6 @@ oldest:  ## the fast tests with the oldest versions that pyproject.toml allows; 
 
 $(READY): pyproject.toml constraints.txt setup.py elmo_bench/encoders/bilm/native.c
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --progress-bar off -e '.[dev]' -c constraints.txt
+	@echo 'Installing into .venv, which takes some minutes. Its large packages, as they come:'
+	@$(BIN)/python -m pip install --progress-bar off -e '.[dev]' -c constraints.txt | awk '$(LARGE) {print "  " $$(NF-2), $$(NF-1), $$NF; fflush()}'
 	touch $@
