@@ -1,4 +1,4 @@
-"""`resume=true` of a single run: where it was begun or finished, it is not begun anew."""
+"""`resume=true` for a single run: continue an interrupted run, or reuse a finished one."""
 
 import contextlib
 import logging
@@ -20,10 +20,11 @@ FIRST_FILES = (".hydra", "run.lock")
 
 
 def move(cfg: DictConfig) -> None:
-    """Resume a run of this identity that lies below `outputs_dir`; then this does not return.
+    """Continue an interrupted run of this identity below `outputs_dir`; in that case this function
+    does not return.
 
-    The command is given again in that folder. Nothing is done where the folder was chosen: a
-    sweep does so for its runs, Lightning for the further processes of a run.
+    The command is run again in that folder. Nothing is done if the folder was chosen explicitly, as
+    a sweep does for its runs and Lightning for the further processes of a run.
     """
     if _is_chosen(cfg) or same(cfg, finished(_folders(cfg))):
         return
@@ -37,7 +38,7 @@ def move(cfg: DictConfig) -> None:
 
 
 def finished_figures(cfg: DictConfig) -> dict[str, float] | None:
-    """What a finished run of this identity measured; where it lies is said."""
+    """Return the metrics of a finished run of this identity, and log where it is."""
     if (folder := same(cfg, finished(_folders(cfg)))) is None:
         return None
     log.info("already finished: %s", folder / "result.json")
@@ -52,7 +53,7 @@ def _folders(cfg: DictConfig) -> list[Path]:
 
 
 def _is_chosen(cfg: DictConfig) -> bool:
-    """Whether the run's folder is other than the new one that each command has by itself."""
+    """Whether the run's folder is not the new one that each command has by default."""
     if not HydraConfig.initialized():
         return True
     hydra = HydraConfig.get()
@@ -61,7 +62,7 @@ def _is_chosen(cfg: DictConfig) -> bool:
 
 
 def _leave(folder: Path) -> None:
-    """Remove the folder that this command made, if nothing else is in it, and its day's."""
+    """Delete the folder that this command made, and that of its day, if they are empty."""
     if all(path.name in FIRST_FILES or path.suffix == ".log" for path in folder.iterdir()):
         shutil.rmtree(folder)
         with contextlib.suppress(OSError):  # other runs of that day

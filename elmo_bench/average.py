@@ -1,4 +1,4 @@
-"""An exponential moving average of the weights, which is measured and kept."""
+"""An exponential moving average of the weights, used for evaluation and saved in checkpoints."""
 
 from typing import Any
 
@@ -14,12 +14,12 @@ CURRENT = "current_weights"  # where a checkpoint has the weights that training 
 
 
 class WeightAverage(Callback):
-    """Averages the trained parameters after each step; dev and checkpoints have the average.
+    """Average the trained parameters after each step; evaluation and checkpoints use the average.
 
-    It starts at random weights, so early steps count for more: after n of them the decay is the
-    smaller of `decay` and (1 + n) / (10 + n). Lightning's own EMAWeightAveraging would copy a
-    frozen encoder too, write it into every checkpoint, and measure test with the last weights, not
-    with the averaged ones of the best epoch.
+    The average starts at random weights, so early steps count for more: after n steps the decay is
+    the smaller of `decay` and (1 + n) / (10 + n). Lightning's own EMAWeightAveraging would also
+    copy a frozen encoder, write it to every checkpoint, and test with the last weights instead of
+    the averaged weights of the best epoch.
     """
 
     def __init__(self, *, decay: Dropout) -> None:
@@ -58,14 +58,16 @@ class WeightAverage(Callback):
 
     @torch.no_grad()
     def _swap(self) -> None:
-        """Exchange weights and average, by value: layers hold on to the memory of their weights."""
+        """Exchange weights and average by value, since layers hold on to the memory of their
+        weights.
+        """
         for name, weight in self.weights.items():
             held = weight.clone()
             weight.copy_(self.average[name])
             self.average[name].copy_(held)
 
     def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Leave the average in the model, and measure whatever is loaded from now on as it is."""
+        """Leave the average in the model, and evaluate weights loaded from now on unchanged."""
         self._swap()
         self.weights, self.average, self.resumed = {}, {}, {}
 

@@ -1,8 +1,8 @@
-"""What settings may be: the types of the config's values, and what is said of a wrong one.
+"""Types of the config's settings, and messages about wrong ones.
 
-A type is a Python hint. Arguments of a constructor that a config names have them in its signature;
-`elmo_bench/schema.py` has those of all other settings. A text in an `Annotated` says what a value
-may be, where the hint alone says too little.
+A type is a Python hint. The arguments of a constructor have it in its signature;
+`elmo_bench/schema.py` has those of all other settings. A string in an `Annotated` describes the
+valid values if the hint alone is not enough.
 """
 
 import types
@@ -30,7 +30,7 @@ BOUNDS = {Ge: "ge", Gt: "gt", Le: "le", Lt: "lt"}
 
 
 def one_of(key: str, value: object, choices: Collection[object]) -> None:
-    """Raise ValueError where a setting has none of its values.
+    """Raise ValueError if a setting has none of the valid values.
 
     >>> one_of("elmo.norm", "layer", ["none", "batch", "word"])
     Traceback (most recent call last):
@@ -41,7 +41,7 @@ def one_of(key: str, value: object, choices: Collection[object]) -> None:
 
 
 def may_be(hint: Any) -> str:
-    """What a value of this type may be, in words.
+    """Describe the valid values of a type in words.
 
     >>> may_be(Dropout | None), may_be(Literal["auto", True]), may_be(list[Count])
     ('a number from 0 to less than 1 or null', 'auto or true', 'a list of integers, 1 or more')
@@ -50,7 +50,7 @@ def may_be(hint: Any) -> str:
 
 
 def _alternatives(hint: Any) -> list[str]:
-    """What may stand, one by one."""
+    """Return the alternatives of a type."""
     if hint in NAMES:
         return [NAMES[hint]]
     origin, arguments = get_origin(hint), get_args(hint)
@@ -83,7 +83,7 @@ NAMES: dict[Any, str] = {
 
 
 def _range(kind: str, bounds: Collection[Any]) -> str:
-    """A kind of number with its bounds; the length of a list goes without saying."""
+    """Describe a kind of number with its bounds; the length of a list is not mentioned."""
     values = {
         type(bound): getattr(bound, BOUNDS[type(bound)])
         for bound in bounds
@@ -118,7 +118,7 @@ def _or(choices: Any) -> str:
 
 
 def shown(value: Any) -> str:
-    """A value as a command line has it.
+    """Return a value as it is written on the command line.
 
     >>> shown([None, True, "a", 1.5, {"k": 1}])
     '[null,true,a,1.5,{k:1}]'

@@ -1,4 +1,4 @@
-"""Examples of a task, in batches of like length."""
+"""Examples of a task, in batches of similar length."""
 
 import itertools
 import random
@@ -24,10 +24,10 @@ LENGTH_NOISE = 0.1  # how far a sentence may stray in the order of length
 
 @runtime_checkable
 class Example(Protocol):
-    """What every task's example has.
+    """The attributes of every task's example.
 
-    `group` names what the example is a part of, the largest first: its tree, its premise, its
-    article and paragraph. Examples of a group share text: `fraction` draws whole groups.
+    `group` names what the example is part of, from the largest unit down: its tree, its premise,
+    its article and paragraph. Examples of a group share text, so `fraction` samples whole groups.
     """
 
     sentences: Sequence[Sequence[str]]
@@ -38,21 +38,21 @@ class Example(Protocol):
 
 
 class Numbered(NamedTuple):
-    """A task's batch, and the numbers of its examples in the data set."""
+    """A task's batch, and the indices of its examples in the data set."""
 
     numbers: list[int]
     batch: Any
 
 
 class LengthBatches(Sampler[list[int]]):
-    """Batches of examples of about the same length; shuffled anew each epoch when training.
+    """Batches of examples of similar length, shuffled in each epoch of training.
 
-    A batch has `batch_size` examples, or fewer where these would be more than `batch_tokens` tokens
-    with padding, or more than `batch_scores` scores of attention (examples times length squared).
-    An example that exceeds a bound is a batch of its own. Every epoch has the same number of
-    batches. Several processes share the batches out. In training each gets as many (the first ones
-    serve twice if need be), in evaluation every example comes exactly once. Training begins at
-    `start`: an epoch, and how many of its batches this process has seen.
+    A batch has `batch_size` examples, or fewer if these would exceed `batch_tokens` tokens with
+    padding or `batch_scores` attention scores (examples times length squared). An example that
+    exceeds a limit is a batch of its own. Every epoch has the same number of batches. Several
+    processes share the batches: in training each gets the same number (the first batches are
+    repeated if necessary), in evaluation every example occurs exactly once. Training begins at
+    `start`: an epoch, and the number of its batches that this process has already seen.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class LengthBatches(Sampler[list[int]]):
 def batch_sizes(
     lengths: Sequence[int | float], most: int, tokens: int | None = None, scores: int | None = None
 ) -> list[int]:
-    """The sizes of batches of examples in order of length, padded to each batch's longest.
+    """Return the sizes of batches of examples sorted by length, each padded to its longest example.
 
     >>> batch_sizes([1, 1, 1, 2, 5, 9], most=3), batch_sizes([1, 1, 1, 2, 5, 9], most=3, tokens=6)
     ([3, 3], [3, 1, 1, 1])
@@ -120,8 +120,8 @@ def batch_sizes(
 
 
 class Loader(DataLoader):
-    """Draws a number where an epoch begins, with workers as torch does without: dropout is the same
-    with any number of them.
+    """A loader that draws a random number at the start of each epoch, as torch does without
+    workers, so that dropout is the same with any number of workers.
     """
 
     def __iter__(self) -> Any:
@@ -131,15 +131,15 @@ class Loader(DataLoader):
 
 
 class TaskData(pl.LightningDataModule):
-    """The training, development and test examples of one task, or those of some of these splits.
+    """The training, development and test examples of one task, or of some of these splits.
 
-    `read` and `collate` are the task's own (`tasks/*/data.py`); `fraction` keeps that share of the
-    training examples' groups, drawn by `seed`. With `overfit`, so many training examples are both
-    the training and the development set, and there is no test set. Everything is read, and so
-    checked, before training starts. Examples may have the labels of the training examples, or
-    those of `vocab`, where a model has been trained already. A `store` gives every `Tokens` of
-    a batch its layers, or, where `device_layers` has these on the device, their rows there;
-    else `prepare`, an encoder's, gives it the encoder's inputs.
+    `read` and `collate` belong to the task (`tasks/*/data.py`); `fraction` keeps that share of the
+    groups of training examples, sampled with `seed`. With `overfit`, that number of training
+    examples is both the training and the development set, and there is no test set. Everything is
+    read, and so checked, before training starts. Examples may have the labels of the training
+    examples, or those of `vocab` if a model has already been trained. A `store` adds the layers to
+    the `Tokens` of each batch, or, if `device_layers` has them on the device, their rows; otherwise
+    `prepare`, an encoder's, adds the encoder's input.
     """
 
     def __init__(
@@ -186,7 +186,7 @@ class TaskData(pl.LightningDataModule):
             self.examples["train"] = _draw(self.examples["train"], fraction, seed)
 
     def sentences(self, split: str) -> Iterator[Sequence[str]]:
-        """All sentences of a split's examples."""
+        """Return all sentences of a split's examples."""
         return itertools.chain.from_iterable(example.sentences for example in self.examples[split])
 
     def _loader(self, split: str, **order: Any) -> Loader:
@@ -208,7 +208,7 @@ class TaskData(pl.LightningDataModule):
         )
 
     def on_after_batch_transfer(self, batch: Numbered, dataloader_idx: int) -> Numbered:
-        """On the device, where the rows of layers may become the layers."""
+        """Replace rows of layers by the layers on the device."""
         if self.device_layers is None:
             return batch
         parts = {
@@ -232,7 +232,9 @@ class TaskData(pl.LightningDataModule):
 
 
 def _draw(examples: Sequence[Example], fraction: float, seed: int) -> list[Example]:
-    """All examples of a share of the groups; the seed draws these, and the examples' order."""
+    """Return all examples of a random share of the groups; the seed determines the groups and the
+    order of examples.
+    """
     groups = list(dict.fromkeys(example.group for example in examples))
     kept = set(random.Random(seed).sample(groups, max(1, round(fraction * len(groups)))))
     shuffled = random.Random(seed).sample(examples, len(examples))
@@ -263,9 +265,7 @@ def _encodable(
     layers: Layers | None,
     prepare: Callable[[Sequence[Sequence[str]]], Any] | None,
 ) -> Tokens:
-    """Tokens with the store's layers, their rows or the encoder's inputs, instead of their
-    sentences.
-    """
+    """Replace the sentences of Tokens by the store's layers, their rows, or the encoder's input."""
     sentences = tokens.sentences or ()
     stored = layers(sentences, tokens.mask) if layers else None
     if stored is None:

@@ -1,4 +1,4 @@
-"""Files, written whole or not at all, by one process at a time, and downloaded if missing."""
+"""Write files completely or not at all, by one process at a time; download missing files."""
 
 import errno
 import fcntl
@@ -23,12 +23,13 @@ log = logging.getLogger(__name__)
 
 @contextmanager
 def atomic(path: str | Path) -> Iterator[Path]:
-    """A scratch path for the file or small folder `path`, renamed when the block has ended well.
+    """Yield a scratch path for the file or small folder `path`, which is renamed if the block
+    succeeds.
 
-    The scratch path has the same name, in a hidden folder beside `path` that is removed in any
-    case; one that a killed process has left goes when the same path is written again. A file
-    replaces the one that is there; a folder that is there already stays, as another process was
-    faster. Raises OSError, which names `path`, where it has no folder or the disk is full.
+    The scratch path has the same name, in a hidden folder next to `path` that is always removed;
+    one left by a killed process is removed when the same path is written again. A file replaces an
+    existing file; an existing folder is kept, since another process was faster. Raises OSError,
+    which names `path`, if its folder does not exist or the disk is full.
     """
     path = Path(path)
     with scratch_path(path) as scratch:
@@ -47,9 +48,10 @@ def atomic(path: str | Path) -> Iterator[Path]:
 
 @contextmanager
 def scratch_path(path: Path) -> Iterator[Path]:
-    """The name of `path` in a hidden folder beside it, which is removed in any case.
+    """Yield a path named like `path` in a hidden folder next to it, which is always removed.
 
-    The folder is held, so that nobody takes it for that of a killed process; these are removed.
+    The folder is held, so that no other process takes it for that of a killed one; those of killed
+    processes are removed.
     """
     remove_scratch(path.parent, glob.escape(path.name))
     while True:
@@ -64,9 +66,7 @@ def scratch_path(path: Path) -> Iterator[Path]:
 
 
 def remove_scratch(folder: Path, name: str = "*") -> None:
-    """Remove what killed processes left in `folder` of what they were to write there; `name` is a
-    pattern.
-    """
+    """Remove the scratch files that killed processes left in `folder`; `name` is a pattern."""
     for scratch in folder.glob(f".{name}-????????"):
         with suppress(OSError):  # it is no folder, or goes meanwhile
             # Whoever has a hidden folder of such a name has more in it.
@@ -75,8 +75,8 @@ def remove_scratch(folder: Path, name: str = "*") -> None:
 
 
 def hold(folder: Path) -> int | None:
-    """A descriptor that keeps `remove_unheld` from a folder until it is closed; None if it has
-    gone.
+    """Return a descriptor that protects a folder from `remove_unheld` until it is closed; None if
+    the folder no longer exists.
     """
     try:
         held = os.open(folder, os.O_RDONLY)
@@ -91,7 +91,7 @@ def hold(folder: Path) -> int | None:
 
 
 def remove_unheld(folder: Path) -> bool:
-    """Delete a folder that no process holds; whether it is gone."""
+    """Delete a folder that no process holds; return whether it was deleted."""
     try:
         descriptor = os.open(folder, os.O_RDONLY)
     except OSError:
@@ -107,8 +107,8 @@ def remove_unheld(folder: Path) -> bool:
 
 
 def reserve(file: IO[bytes], size: int) -> None:
-    """Take so many bytes of the disk for a file that is written piece by piece, where the system
-    can; OSError where there are not as many.
+    """Reserve disk space for a file that is written piece by piece, if the system can. Raises
+    OSError if there is not enough.
     """
     try:
         os.posix_fallocate(file.fileno(), 0, size)
@@ -121,7 +121,7 @@ def reserve(file: IO[bytes], size: int) -> None:
 
 @contextmanager
 def alone(path: str | Path, waiting: str) -> Iterator[None]:
-    """Hold `path`.lock; if another process has it, on any machine, log `waiting` and wait."""
+    """Hold `path`.lock; if another process on any machine holds it, log `waiting` and wait."""
     lock = FileLock(f"{path}.lock")
     try:
         lock.acquire(timeout=0)
@@ -135,7 +135,7 @@ def alone(path: str | Path, waiting: str) -> Iterator[None]:
 
 
 def is_taken(path: str | Path) -> bool:
-    """Whether a process is `alone` with a path."""
+    """Whether another process holds the lock of a path in `alone`."""
     if not Path(f"{path}.lock").is_file():
         return False
     try:

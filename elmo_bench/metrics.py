@@ -2,8 +2,8 @@
 
 Their states are additive counts, so that several processes sum to the exact corpus score.
 
-`by_example` gives the counts of each example, for tests of significance: a figure is the mean over
-S scores of the harmonic mean of recall and precision, and an example is the numerator and
+`by_example` returns the counts of each example, for significance tests: a metric is the mean over S
+scores of the harmonic mean of recall and precision, and an example contributes the numerator and
 denominator of each.
 
 Axes: N examples, S scores, K types; L layers, B batch, T tokens, D encoder.
@@ -21,7 +21,9 @@ ByExample = dict[str, Float[Tensor, "N S 4"]]
 
 
 def precision_recall_f1(prefix: str, counts: torch.Tensor) -> dict[str, torch.Tensor]:
-    """Three figures from the counts of right, predicted and gold chunks; 0 for no counts."""
+    """Return the three metrics from the counts of correct, predicted and gold chunks; 0 without
+    counts.
+    """
     right, predicted, gold = counts.double()
     return {
         f"{prefix}precision": right / predicted.clamp(min=1),
@@ -31,7 +33,7 @@ def precision_recall_f1(prefix: str, counts: torch.Tensor) -> dict[str, torch.Te
 
 
 def chunks_by_example(counts: Int[Tensor, "N 3"]) -> ByExample:
-    """The same three figures for `by_example`, from the counts of each example."""
+    """Return the same three metrics for `by_example`, from the counts of each example."""
     right, predicted, gold = counts.double().unbind(1)
     columns = {
         "precision": (right, predicted, right, predicted),
@@ -42,10 +44,10 @@ def chunks_by_example(counts: Int[Tensor, "N 3"]) -> ByExample:
 
 
 class SpanF1(Metric):
-    """Precision, recall and F1 of labelled chunks, over all and by type: conlleval's figures.
+    """Precision, recall and F1 of labelled chunks, overall and by type, as conlleval computes them.
 
-    `labels` are tags ("B-PER") or types ("PER") that may occur. Chunks are what seqeval's default
-    mode finds in IOB2 tags.
+    `labels` are the possible tags ("B-PER") or types ("PER"). Chunks are those of seqeval's default
+    mode in IOB2 tags.
     """
 
     full_state_update = False
@@ -60,11 +62,11 @@ class SpanF1(Metric):
         )
 
     def update(self, predicted: Sequence[Tags], gold: Sequence[Tags]) -> None:
-        """Count the chunks of some sentences."""
+        """Count the chunks of a batch of sentences."""
         self.counts += self._count(predicted, gold).sum(0).to(self.counts.device)
 
     def by_example(self, predicted: Sequence[Tags], gold: Sequence[Tags]) -> ByExample:
-        """The counts of each sentence, for `precision`, `recall` and `f1` over all types."""
+        """Return the counts of each sentence for `precision`, `recall` and `f1` over all types."""
         return chunks_by_example(self._count(predicted, gold).sum(1))
 
     def _count(self, predicted: Sequence[Tags], gold: Sequence[Tags]) -> Int[Tensor, "N K 3"]:
@@ -80,10 +82,11 @@ class SpanF1(Metric):
         return counts
 
     def compute(self) -> dict[str, torch.Tensor]:
-        """`precision`, `recall`, `f1`, and the three as `PER/f1` for each type that occurs.
+        """Return `precision`, `recall`, `f1`, and the same three for each type that occurs, such as
+        `PER/f1`.
 
-        They are fractions of 1, 0 where nothing was counted. A type that is none of the `labels`
-        counts in the totals only.
+        The values are fractions of 1, and 0 without counts. A type that is not one of the `labels`
+        counts only in the totals.
         """
         figures = precision_recall_f1("", self.counts.sum(0))
         for name, counts in zip(self.types, self.counts, strict=False):
@@ -93,9 +96,9 @@ class SpanF1(Metric):
 
 
 class MeanLoss(Metric):
-    """The mean over examples of the means of batches, without a wait for the GPU.
+    """The mean over examples of batch means, without waiting for the GPU.
 
-    (torchmetrics' own `MeanMetric` leaves the weights out where it does not look for NaN.)
+    (torchmetrics' `MeanMetric` ignores the weights if it does not check for NaN.)
     """
 
     full_state_update = False
@@ -108,17 +111,19 @@ class MeanLoss(Metric):
         self.add_state("count", torch.zeros((), dtype=torch.long), dist_reduce_fx="sum")
 
     def update(self, mean: Float[Tensor, ""], examples: int) -> None:
-        """Add a batch of so many examples."""
+        """Add the mean loss of a batch."""
         self.total += mean * examples
         self.count += examples
 
     def compute(self) -> Float[Tensor, ""]:
-        """The mean; 0 where there was no example."""
+        """Return the mean; 0 without examples."""
         return self.total / self.count.clamp(min=1)
 
 
 class MeanNorms(Metric):
-    """The mean length of each layer's vectors: a share of long vectors weighs more."""
+    """The mean norm of each layer's vectors, since the share of a layer with long vectors has more
+    effect.
+    """
 
     full_state_update = False
 
@@ -135,12 +140,12 @@ class MeanNorms(Metric):
         self.count += mask.sum()
 
     def compute(self) -> Float[Tensor, " L"]:
-        """The mean of each layer; 0 where there was no word."""
+        """Return the mean of each layer; 0 without words."""
         return self.sums / self.count.clamp(min=1)
 
 
 class Accuracy(Metric):
-    """The share of examples with the right label, over all and by gold label (its recall)."""
+    """The share of examples with the correct label, overall and by gold label (its recall)."""
 
     full_state_update = False
 
@@ -153,7 +158,9 @@ class Accuracy(Metric):
         )
 
     def update(self, predicted: Sequence[str], gold: Sequence[str]) -> None:
-        """Count some examples; ValueError for a gold label that is none of the `labels`."""
+        """Count some examples. Raises ValueError for a gold label that is not one of the
+        `labels`.
+        """
         numbers = {label: number for number, label in enumerate(self.labels)}
         counts = torch.zeros_like(self.counts, device="cpu")
         for ours, theirs in zip(predicted, gold, strict=True):
@@ -163,12 +170,14 @@ class Accuracy(Metric):
         self.counts += counts.to(self.counts.device)
 
     def by_example(self, predicted: Sequence[str], gold: Sequence[str]) -> ByExample:
-        """Of each example whether it is right, for `accuracy`."""
+        """Return whether each example is correct, for `accuracy`."""
         rows = [[[ours == theirs, 1] * 2] for ours, theirs in zip(predicted, gold, strict=True)]
         return {"accuracy": torch.tensor(rows, dtype=torch.double).reshape(-1, 1, 4)}
 
     def compute(self) -> dict[str, torch.Tensor]:
-        """`accuracy`, and that of each gold label as `LABEL/accuracy`; 0 to 1, 0 for no counts."""
+        """Return `accuracy`, and that of each gold label as `LABEL/accuracy`; from 0 to 1, and 0
+        without counts.
+        """
         right, total = self.counts.double().unbind(1)
         figures = {"accuracy": right.sum() / total.sum().clamp(min=1)}
         return figures | {

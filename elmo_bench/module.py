@@ -1,4 +1,4 @@
-"""The one LightningModule: any task's model, trained and measured."""
+"""The only LightningModule: trains and evaluates the model of any task."""
 
 import math
 from collections.abc import Callable, Iterable
@@ -21,10 +21,10 @@ CHECK_EVERY = 50  # steps between two looks at the losses: a look waits for the 
 
 @runtime_checkable
 class TaskModel(Protocol):
-    """What every task's model owes.
+    """The interface of every task's model.
 
-    `loss` is what is optimised: the mean over a batch's examples, or their sum in a model that has
-    `sums_losses = True`.
+    `loss` is the mean over the examples of a batch, or their sum if the model has `sums_losses =
+    True`.
     """
 
     backbone: Backbone
@@ -35,17 +35,16 @@ class TaskModel(Protocol):
 
 
 class TaskModule(pl.LightningModule):
-    """Scores -> loss and the mix's penalty when training; scores -> decoded predictions -> metric
-    on dev and test.
+    """Train a task's model on its loss plus the mix's penalty; decode predictions and update the
+    metric on dev and test.
 
-    `optimizer` takes parameter groups; an encoder that is trained too has groups of its own, as
-    `finetuning` says, and so have the mixes' logits, if there is a `mix_lr`; ValueError where it is
-    negative. Weights decay, if the optimizer has it so, but for parameters with fewer than two
-    axes: norms, biases, the mix. `scheduler`, the task's own, takes the optimizer; a `schedule`
-    takes its place, and the number of steps of the whole run beside the optimizer. After dev, a
-    test or a prediction the predictions lie in `predictions`, by the example's place in its file.
-    With `encoder_is_elsewhere` (frozen, and in files of its own) checkpoints leave the encoder out;
-    they hold `content` beside the weights.
+    `optimizer` takes parameter groups. A trained encoder has its own groups, as `finetuning` says,
+    and so have the mixes' logits if `mix_lr` is given; ValueError if it is negative. Weight decay
+    does not apply to parameters with fewer than two axes: norms, biases, the mix. `scheduler`, the
+    task's own, takes the optimizer; a `schedule` replaces it and also takes the number of steps of
+    the whole run. After evaluation or prediction, `predictions` maps the position of each example
+    in its file to its prediction. With `encoder_is_elsewhere` (frozen, and in its own files)
+    checkpoints omit the encoder; they contain `content` besides the weights.
     """
 
     def __init__(
@@ -115,8 +114,8 @@ class TaskModule(pl.LightningModule):
         return loss + self.elmo.penalty()
 
     def check_losses(self) -> None:
-        """Look at the losses since the last look; FloatingPointError for the first that is no
-        finite number.
+        """Check the losses since the last check. Raises FloatingPointError for the first one that
+        is not finite.
         """
         steps, losses = [step for step, _ in self.losses], [loss for _, loss in self.losses]
         self.losses = []
@@ -194,8 +193,8 @@ class TaskModule(pl.LightningModule):
             norms.reset()
 
     def mix(self) -> dict[str, float]:
-        """s_j and gamma of each place's mix, as `elmo/input/s0` and `elmo/input/gamma`; and, once
-        dev was measured, the mean norm of each layer there, as `elmo/input/norm0`.
+        """Return s_j and gamma of each place's mix, as `elmo/input/s0` and `elmo/input/gamma`, and
+        after an evaluation on dev the mean norm of each layer, as `elmo/input/norm0`.
         """
         figures = {}
         for place, mix in self.elmo.mixes.items():
@@ -226,7 +225,7 @@ class TaskModule(pl.LightningModule):
         return {"optimizer": optimizer, "lr_scheduler": settings}
 
     def _parameter_groups(self) -> list[dict[str, Any]]:
-        """The task's own parameters, the encoder's, the mixes' logits: those that train."""
+        """Return the trainable parameters: the task's own, the encoder's, the mixes' logits."""
         elmo = self.elmo
         if elmo.finetune and elmo.encoder is not None:
             self.encoder_groups = self.finetuning.groups(elmo.encoder)
@@ -270,8 +269,8 @@ def _measure_norms(norms: MeanNorms, mix: Any, given: tuple[Tensor, Tensor]) -> 
 
 
 def decaying(group: dict[str, Any]) -> list[dict[str, Any]]:
-    """A parameter group as two: weights with two axes or more, which decay, and all others (norms,
-    biases, the mix), which do not.
+    """Split a parameter group in two: weights with two or more axes, which decay, and all others
+    (norms, biases, the mix), which do not.
     """
     weights = [p for p in group["params"] if p.ndim > 1]
     others = [p for p in group["params"] if p.ndim < 2]

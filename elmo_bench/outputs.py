@@ -1,4 +1,4 @@
-"""What a job may write over: what it has written itself before, and nothing else."""
+"""Protect files from being overwritten: a job only replaces its own earlier output."""
 
 import re
 from collections.abc import Callable, Collection, Mapping
@@ -15,10 +15,10 @@ def check_output(
     inputs: Mapping[str, str | Path | None],
     is_own: Callable[[Path], bool],
 ) -> None:
-    """Raise ValueError where `output` may not be written: it is one of the inputs, by whatever
-    name, or a file that `is_own` does not know as an earlier output of this job.
+    """Raise ValueError if `output` is one of the inputs under any name, or an existing file that
+    `is_own` does not recognise as earlier output of this job.
 
-    Raises FileNotFoundError where its folder is not there. `inputs` are paths by their keys.
+    Raises FileNotFoundError if its folder does not exist. `inputs` are paths by their keys.
     """
     path = Path(output)
     if not path.absolute().parent.is_dir():
@@ -41,7 +41,9 @@ def check_output(
 
 
 def begins(pattern: str) -> Callable[[Path], bool]:
-    """Whether the beginning of a file matches; dots match all."""
+    """Return a function that checks whether the beginning of a file matches; dots match
+    everything.
+    """
 
     def matches(path: Path) -> bool:
         with path.open("rb") as file:
@@ -51,8 +53,8 @@ def begins(pattern: str) -> Callable[[Path], bool]:
 
 
 def check_bilm_folder(key: str, folder: Path, own: Collection[str]) -> None:
-    """Raise ValueError where a folder for a biLM holds another job's: it has none of the `own`
-    names, of which this job leaves one before any other file.
+    """Raise ValueError if a folder for a biLM contains output of another job: none of the `own`
+    names, one of which this job writes before any other file.
     """
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"{key}={folder} is not a folder")

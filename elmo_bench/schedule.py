@@ -1,4 +1,4 @@
-"""Learning rates that change from step to step: shares of each parameter group's own rate."""
+"""Learning rate schedules per step, as factors of each parameter group's own rate."""
 
 import math
 from dataclasses import dataclass
@@ -13,8 +13,8 @@ from elmo_bench.checks import Dropout, Number
 
 @dataclass(frozen=True)
 class LinearWarmup:
-    """From 0 up in a line during the first `warmup` share of all steps, then down to 0 in another
-    (Devlin et al. 2019); step by step as transformers' `get_linear_schedule_with_warmup`.
+    """Rise linearly from 0 during the first `warmup` share of all steps, then fall linearly to 0
+    (Devlin et al. 2019); equal at each step to transformers' `get_linear_schedule_with_warmup`.
     """
 
     warmup: Dropout = 0.1
@@ -27,7 +27,7 @@ class LinearWarmup:
         return LambdaLR(optimizer, lambda step: self.share(step, num_steps))
 
     def share(self, step: int, num_steps: int) -> float:
-        """How much of its learning rate a group has at a step, counted from 0."""
+        """Return the factor of the learning rate at a step, counted from 0."""
         rise = math.ceil(self.warmup * num_steps)
         if step < rise:
             return step / rise
@@ -36,8 +36,8 @@ class LinearWarmup:
 
 @dataclass(frozen=True)
 class SlantedTriangular:
-    """From 1/`ratio` up to the whole during the first `cut_frac` of all steps, then down again
-    (Howard and Ruder 2018, equation 3).
+    """Rise from 1/`ratio` to 1 during the first `cut_frac` of all steps, then fall again (Howard
+    and Ruder 2018, equation 3).
     """
 
     cut_frac: Annotated[Number, Gt(0), Lt(1)] = 0.1
@@ -55,7 +55,7 @@ class SlantedTriangular:
         return LambdaLR(optimizer, lambda step: self.share(step, num_steps))
 
     def share(self, step: int, num_steps: int) -> float:
-        """How much of its learning rate a group has at a step, counted from 0."""
+        """Return the factor of the learning rate at a step, counted from 0."""
         cut = max(1, math.floor(num_steps * self.cut_frac))
         fall = max(1, num_steps - cut)  # the paper's cut * (1 / cut_frac - 1), but for rounding
         height = step / cut if step < cut else max(0.0, 1 - (step - cut) / fall)

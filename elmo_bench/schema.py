@@ -1,8 +1,9 @@
-"""Every setting has a type, a range, choices: all are compared before anything is read or written.
+"""Check the type, range and choices of every setting before anything is read or written.
 
-The settings that a constructor takes have theirs in its signature, also where the class is a
-user's own; all others are here, as `elmo_bench.checks` writes types. A setting that another one
-repeats (`fit.patience` is the task's unless it is given) is named once, where its value stands.
+The settings of a constructor are checked against its signature, also for classes of users; the
+types of all others are listed here, in the notation of `elmo_bench.checks`. A setting that repeats
+another one (`fit.patience` is the task's by default) is reported once, under the key that defines
+its value.
 """
 
 import inspect
@@ -304,7 +305,7 @@ STRICT = ConfigDict(strict=True, allow_inf_nan=False, arbitrary_types_allowed=Tr
 
 
 class Setting(NamedTuple):
-    """A setting by its dotted key, its value, and its type; `fault` where no value is right."""
+    """A setting: its dotted key, value and type; `fault` if no value would be valid."""
 
     key: str
     value: Any
@@ -313,8 +314,8 @@ class Setting(NamedTuple):
 
 
 class Check(Callback):
-    """Hydra's callback before a run: a command with a wrong setting ends here, in a few lines, and
-    leaves no file. `--dry-run` ends here, too.
+    """Hydra's callback before a run: a command with a wrong setting ends with a few lines and
+    writes no file. `--dry-run` ends here, too.
     """
 
     def __init__(self) -> None:
@@ -335,7 +336,7 @@ class Check(Callback):
             )
 
     def on_job_start(self, config: DictConfig, **_: Any) -> None:
-        """Of a sweep under another launcher than ours, whose runs have no start of their own."""
+        """For sweeps with other launchers, whose runs do not trigger `on_run_start`."""
         if not self.is_done:
             _end_if_wrong(config)
 
@@ -371,7 +372,7 @@ def _end_if_wrong(config: DictConfig) -> None:
 
 
 def faults(cfg: DictConfig) -> list[str]:
-    """A line for each setting that is missing or wrong: what came, and what it may be."""
+    """Return one line for each missing or wrong setting: what came, and what it must be."""
     wrong = [*_unknown_options(cfg)]
     try:
         raw, resolved = _plain(cfg)
@@ -391,7 +392,7 @@ def faults(cfg: DictConfig) -> list[str]:
 
 
 def faults_of(cfg: DictConfig, parts: Collection[str]) -> list[str]:
-    """The same for some parts of a config, such as "elmo"."""
+    """Like `faults`, for some parts of a config, such as "elmo"."""
     raw, resolved = _plain(cfg)
     chosen = {part: resolved[part] for part in parts}
     return _wrong(_settings(chosen, TYPES, parts), raw, ())
@@ -400,9 +401,9 @@ def faults_of(cfg: DictConfig, parts: Collection[str]) -> list[str]:
 def _wrong(
     settings: Iterable[Setting], raw: Mapping[str, Any], given: Collection[str]
 ) -> list[str]:
-    """What is said of the wrong ones; of a value that several repeat, once.
+    """Return the messages for wrong settings, only once for a value that several settings repeat.
 
-    A task says how its own `embed` and `rnn` are; where others are chosen, that does nothing.
+    A task's settings for its own `embed` and `rnn` are ignored if others are chosen.
     """
     lines: dict[str, str] = {}
     for setting in settings:
@@ -421,7 +422,7 @@ def _wrong(
 
 
 def _of_another_kind(key: str, setting: Setting) -> str:
-    """What to write where a number stands for a name, or a text for a number."""
+    """Return advice for a number in place of a name, or a string in place of a number."""
     value = setting.value
     if type(value) in (int, float) and _fits(str(value), setting.hint):
         return f"; quote a name that is a number: {key}=\"'{value}'\""
@@ -431,7 +432,7 @@ def _of_another_kind(key: str, setting: Setting) -> str:
 
 
 def _plain(cfg: DictConfig) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The config without Hydra's own part, as it stands and resolved."""
+    """Return the config without Hydra's own part, raw and resolved."""
     content = OmegaConf.masked_copy(cfg, [str(key) for key in cfg if key != "hydra"])
     OmegaConf.set_struct(content, False)
     raw: Any = OmegaConf.to_container(content)
@@ -445,14 +446,14 @@ def _plain(cfg: DictConfig) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _given(cfg: DictConfig) -> list[tuple[str, str]]:
-    """The keys and values of the command line."""
+    """Return the keys and values of the command line."""
     overrides: Any = OmegaConf.to_container(cfg.hydra.overrides.task) if "hydra" in cfg else []
     pairs = [override.partition("=") for override in overrides]
     return [(key.lstrip("+~"), value) for key, _, value in pairs]
 
 
 def _unknown_options(cfg: DictConfig) -> Iterator[str]:
-    """The options that Hydra would pass over without a word."""
+    """Yield a message for each unknown option that Hydra would silently ignore."""
     sources = cfg.hydra.runtime.config_sources if "hydra" in cfg else []
     paths = [source.path for source in sources if source.provider not in ("hydra", "schema")]
     folders = [Path(path.removeprefix("file://")) for path in paths]
@@ -469,7 +470,7 @@ def _unknown_options(cfg: DictConfig) -> Iterator[str]:
 
 
 def _no_folder(cfg: DictConfig) -> Iterator[str]:
-    """Folders that are to be made where a file lies."""
+    """Yield a message for a folder whose path is taken by a file."""
     for key in ("outputs_dir", "cache_dir", "hydra.run.dir"):
         path = Path(OmegaConf.select(cfg, key) or ".").expanduser()
         present = next((part for part in (path, *path.parents) if part.exists()), None)
@@ -479,7 +480,7 @@ def _no_folder(cfg: DictConfig) -> Iterator[str]:
 
 
 def _nothing_to_read(config: Mapping[str, Any]) -> Iterator[str]:
-    """A baseline without words of its own: the task's model would have no input."""
+    """Yield a message for a baseline without word representations, which would have no input."""
     is_baseline = config["elmo"]["mix"] == "none" or "_target_" not in config["encoder"]
     embed, has_vectors = config["embed"], config["vocab"]["vectors"]
     if is_baseline and not has_vectors and not embed["word_dim"] and "char_dim" not in embed:
@@ -487,7 +488,7 @@ def _nothing_to_read(config: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _unknown_monitor(task: Mapping[str, Any]) -> Iterator[str]:
-    """What the task watches has to be a figure of its metric, or that of one label."""
+    """Yield a message if the task monitors neither a metric of its own nor that of a label."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torchmetrics': nothing was counted yet
         try:
@@ -502,9 +503,9 @@ def _unknown_monitor(task: Mapping[str, Any]) -> Iterator[str]:
 def _settings(
     node: Mapping[str, Any], types: Mapping[str, Any], parts: Collection[str], prefix: str = ""
 ) -> Iterator[Setting]:
-    """Every setting at or below a node that has a type, or none that would be right.
+    """Yield every setting at or below a node that has a type or is invalid in any case.
 
-    In these parts of the config also the arguments of classes, which are imported for that.
+    For `parts` of the config this includes the arguments of classes, which are imported for that.
     """
     part = prefix.partition(".")[0]
     target = str(node.get("_target_", ""))
@@ -542,9 +543,9 @@ def _settings(
 
 @cache
 def _arguments(target: str) -> dict[str, Any]:
-    """The arguments of what a `_target_` names, and their types; ** where there may be others.
+    """Return the arguments of a `_target_` and their types; ** if it accepts others.
 
-    A type counts where the class is ours: others may take more than their hints say.
+    Types are checked only for our own classes: others may accept more than their hints say.
     """
     called = _imported(target)
     try:
@@ -560,7 +561,7 @@ def _arguments(target: str) -> dict[str, Any]:
 
 
 def _imported(target: str) -> Any:
-    """What a dotted name stands for: a module's attribute, or that of a class in it."""
+    """Import a dotted name: an attribute of a module, or of a class in it."""
     names = target.split(".")
     for count in range(len(names) - 1, 0, -1):
         try:
@@ -574,7 +575,7 @@ def _imported(target: str) -> Any:
 
 
 def _is_exact(hint: Any) -> bool:
-    """Whether a hint says all that a config can give: of a path, a tuple or an enumeration it gives
+    """Whether a hint describes all values from a config; a path, tuple or enumeration comes as
     something else.
     """
     origin = get_origin(hint)
@@ -602,7 +603,7 @@ def _fits(value: Any, hint: Any) -> bool:
 
 
 def _origin(key: str, raw: Any) -> str:
-    """The key whose value this one repeats, or the key itself."""
+    """Return the key whose value this one repeats, or the key itself."""
     node: Any = raw
     for name in key.split("."):
         if not isinstance(node, dict) or name not in node:

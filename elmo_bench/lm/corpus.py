@@ -1,10 +1,9 @@
-"""A text as numbers of word types, in memory or, when it is larger than that, in files that are
-mapped into memory.
+"""A text as indices of word types, in memory or, if it is larger, in memory-mapped files.
 
-An epoch is one stream: all sentences in an order of its own, joined without padding, cut into
-`batch_size` streams that run side by side with carried state, as in the original's training. Where
-a token of that stream lies in the text is computed when it is needed, so that no epoch is ever
-copied, and training goes on from any place at no cost.
+An epoch is one stream: all sentences in an order of its own, concatenated without padding and cut
+into `batch_size` parallel streams with carried state, as in the original's training. The position
+of a token in the text is computed when it is needed, so that no epoch is ever copied, and training
+can continue from any position at no cost.
 
 Axes: B batch, T tokens, C characters, U different words, N all tokens, S sentences.
 """
@@ -34,12 +33,12 @@ _CHUNK = 1 << 20  # tokens that are encoded before they are written
 
 
 class Corpus:
-    """Tokenised sentences as numbers of word types (0 and 1 are <S> and </S>), how often each
-    occurs, and its characters.
+    """Tokenised sentences as indices of word types (0 and 1 are <S> and </S>), with the counts and
+    characters of the types.
     """
 
     def __init__(self, sentences: Iterable[Sequence[str]]) -> None:
-        """Hold the sentences in memory; ValueError where there is none that has a word."""
+        """Hold the sentences in memory. Raises ValueError if none of them has a word."""
         types = _types()
         chunks = list(_encode(sentences, types))
         tokens, lengths = (np.concatenate([chunk[k] for chunk in chunks]) for k in range(2))
@@ -57,7 +56,7 @@ class Corpus:
 
     @classmethod
     def open(cls, folder: str | Path) -> "Corpus":
-        """A corpus that `encode` has written; its tokens stay on disk."""
+        """Open a corpus written by `encode`; its tokens stay on disk."""
         folder = Path(folder)
         words = read_json(folder / "words.json", list, max_bytes=1 << 32)
         lengths = np.fromfile(folder / "lengths.int32", np.int32)
@@ -79,8 +78,8 @@ class Corpus:
 
     @classmethod
     def encode(cls, sentences: Iterable[Sequence[str]], folder: str | Path) -> "Corpus":
-        """Read the sentences once, write their numbers and counts into `folder`, which appears when
-        all of it is there.
+        """Read the sentences once and write their indices and counts to `folder`, which appears
+        when it is complete.
         """
         folder, types = Path(folder), _types()
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -102,8 +101,8 @@ class Corpus:
         return cls.open(folder)
 
     def digest(self) -> str:
-        """Which text this is, wherever its files lie: a sha256 of its words and how often each of
-        them occurs.
+        """Return a sha256 of the words and their counts, which identifies the text wherever its
+        files are.
         """
         found = hashlib.sha256("\n".join(self.words).encode("utf-8", "surrogatepass"))
         found.update(
@@ -112,8 +111,8 @@ class Corpus:
         return found.hexdigest()
 
     def vocabulary(self, size: int | None = None, *, min_count: int = 1) -> list[str]:
-        """<S>, </S>, <UNK> and the most frequent words, `size` in all: the first lines that the
-        original asks for.
+        """Return <S>, </S>, <UNK> and the most frequent words, `size` in total; the original
+        requires these first lines.
         """
         special, counts = {BEGIN, END, UNKNOWN}, self.counts.tolist()
         enough = (number for number, count in enumerate(counts) if count >= min_count)
@@ -126,7 +125,7 @@ class Corpus:
         return [BEGIN, END, UNKNOWN, *frequent[: None if size is None else max(0, size - 3)]]
 
     def frames(self, width: int) -> Int[np.ndarray, "U C"]:
-        """The character ids of every word type."""
+        """Return the character ids of every word type."""
         frames = np.empty((len(self.words), width), dtype=np.int16)
         for frame, word in zip(frames, self.words, strict=True):
             frame[:] = word_frame(word, width)
@@ -141,13 +140,13 @@ class Corpus:
         rng: np.random.Generator,
         start: int = 0,
     ) -> Iterator[tuple[Int[np.ndarray, "B T"], Int[np.ndarray, "B T"]]]:
-        """One epoch of (inputs, targets) from window `start` on, as word types in the order in
-        which the direction reads them.
+        """Yield (inputs, targets) of one epoch from window `start` on, as word types in the order
+        in which the direction reads them.
 
-        The sentences, in a random order, are one stream cut into `batch_size` streams that run side
-        by side: row b of a window goes on where row b of the last one ended. Every token is in
-        exactly one window; the last window may have fewer tokens, and fewer rows than `batch_size`
-        may reach its end: there, targets are `NO_TARGET`.
+        The sentences, in random order, are one stream cut into `batch_size` parallel streams: row b
+        of a window continues row b of the window before. Every token is in exactly one window. The
+        last window may have fewer tokens, and some of its rows may end earlier: there, targets are
+        `NO_TARGET`.
         """
         order = rng.permutation(self.num_sentences)
         ends = np.cumsum(
@@ -174,7 +173,7 @@ class Corpus:
         ends: np.ndarray,
         is_past: np.ndarray,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The tokens to read and to predict at places of the stream."""
+        """Return the tokens to read and to predict at positions of the stream."""
         which = np.searchsorted(ends, places, "right")
         start, stop = self.offsets[order[which]], self.offsets[order[which] + 1]
         seen = places - (
@@ -190,26 +189,26 @@ class Corpus:
         return inputs, np.where(is_past, NO_TARGET, targets)
 
     def num_windows(self, *, batch_size: int, unroll: int) -> int:
-        """How many windows an epoch has."""
+        """The number of windows in an epoch."""
         return math.ceil(math.ceil((self.num_tokens + self.num_sentences) / batch_size) / unroll)
 
 
 def _fits_a_line(word: str) -> bool:
-    """Whether `vocabulary.txt`, UTF-8 with a word a line, can hold a word; JSON lines may have any
-    string.
+    """Whether `vocabulary.txt`, UTF-8 with one word per line, can contain a word; JSON lines may
+    have any string.
     """
     return "\n" not in word and word.encode("utf-8", "ignore").decode() == word
 
 
 def _types() -> dict[str, int]:
-    """Numbers words as they come."""
+    """Assign indices to words in order of occurrence."""
     return defaultdict(itertools.count(len(FIRST)).__next__, FIRST)
 
 
 def _encode(
     sentences: Iterable[Sequence[str]], types: dict[str, int]
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """(tokens, lengths of their sentences) of many sentences at a time."""
+    """Yield (tokens, lengths of their sentences) for many sentences at a time."""
     tokens: list[int] = []
     lengths: list[int] = []
     for sentence in sentences:
@@ -227,7 +226,7 @@ def _encode(
 def _check(
     tokens: np.ndarray, lengths: np.ndarray, words: Sequence[object], counts: np.ndarray
 ) -> None:
-    """Raise ValueError where files of an encoded text do not agree: one pass over the tokens."""
+    """Raise ValueError if the files of an encoded text are inconsistent; reads all tokens once."""
     if not all(isinstance(word, str) for word in words) or len(words) != len(counts):
         raise ValueError(f"words.json: {len(words)} words, counts.int64: {len(counts)} counts")
     if lengths.min(initial=1) < 1 or lengths.sum(dtype=np.int64) != len(tokens):

@@ -1,5 +1,5 @@
-"""How likely a text is under a language model, word by word: each sentence by itself, or as one
-text that goes on.
+"""The likelihood of a text under a language model, word by word: sentences independently, or as one
+continuous text.
 
 Axes: B streams, T tokens, P one direction.
 """
@@ -23,11 +23,11 @@ Likelihoods = dict[str, Float[np.ndarray, " N"]]  # by direction
 def sentence_likelihoods(
     model: LanguageModel, sentences: Iterable[Sequence[str]], *, batch_tokens: int = BATCH_TOKENS
 ) -> Iterator[Likelihoods]:
-    """Yield the log p (nats) of every prediction of each sentence, by direction, each sentence from
-    a zero state.
+    """Yield the log probability (nats) of every prediction of each sentence, by direction, each
+    sentence from a zero state.
 
-    Each has one value for each word, in the order of the text; forward has that of </S> after
-    them, backward that of <S> before.
+    There is one value per word, in the order of the text; forward has the value of </S> after them,
+    backward that of <S> before them.
     """
     for chunk in chunks(sentences, 8 * batch_tokens):
         found: dict[int, Likelihoods] = {}
@@ -45,12 +45,12 @@ def sentence_likelihoods(
 def text_likelihoods(
     model: LanguageModel, sentences: Sequence[Sequence[str]], *, streams: int = 64, unroll: int = 32
 ) -> Iterator[Likelihoods]:
-    """What `sentence_likelihoods` yields, but with the state carried on from sentence to sentence,
-    as the original tests.
+    """Like `sentence_likelihoods`, but carry the state from sentence to sentence, as the original's
+    evaluation does.
 
-    The text is cut between sentences into `streams` parts that run side by side, each from a zero
-    state; with one stream every sentence follows on the one before. The backward direction reads
-    the sentences in the same order, each from its end.
+    The text is cut between sentences into `streams` parts that run in parallel, each from a zero
+    state; with one stream every sentence follows the one before. The backward direction reads the
+    sentences in the same order, each from its end.
     """
     words = {BEGIN: 0, END: 1}
     numbers = [
@@ -74,8 +74,8 @@ def text_likelihoods(
 
 
 def _cuts(sizes: Sequence[int], streams: int) -> list[int]:
-    """Where to cut a row of things of these sizes into at most so many parts, none empty, of about
-    one size.
+    """Return where to cut a sequence of items of these sizes into at most so many non-empty parts
+    of similar size.
     """
     ends = np.cumsum(sizes)
     wanted = ends[-1] * np.arange(1, streams) / streams
@@ -86,8 +86,8 @@ def _cuts(sizes: Sequence[int], streams: int) -> list[int]:
 def _stack(
     parts: Sequence[Sequence[np.ndarray]], direction: str
 ) -> tuple[Int[np.ndarray, "B T"], Int[np.ndarray, "B T"]]:
-    """(inputs, targets) of each stream in the order in which a direction reads them; targets are -1
-    past a stream's end.
+    """Return (inputs, targets) of each stream in the order in which a direction reads them; targets
+    are -1 after the end of a stream.
     """
     first, last, step = ([0], [1], 1) if direction == "forward" else ([1], [0], -1)
     length = max(sum(len(sentence) + 1 for sentence in part) for part in parts)
@@ -108,7 +108,9 @@ def _run(
     stacked: Mapping[str, tuple[np.ndarray, np.ndarray]],
     unroll: int,
 ) -> dict[str, Float[np.ndarray, "B T"]]:
-    """Log p of all targets, for each direction, window after window with the state carried on."""
+    """Return the log probability of all targets for each direction, window by window with carried
+    state.
+    """
     device = model.softmax.weight.device
     rows_of = np.array([model.number(word) for word in words])
     count, length = next(iter(stacked.values()))[0].shape

@@ -1,9 +1,9 @@
-"""The language model around a biLM (paper, section 3.1): two softmaxes over words that share their
-weights; or one, where the biLM has one direction.
+"""The language model on top of a biLM (section 3.1 of the paper): two softmaxes over words with
+shared weights, or one for a biLM with one direction.
 
 The forward direction reads <S> w_1 ... w_n and predicts w_1 ... w_n </S>; the backward one reads
-</S> w_n ... w_1 and predicts w_n ... w_1 <S>. Words are read by their characters, so any word can
-be read; only what is predicted needs a vocabulary.
+</S> w_n ... w_1 and predicts w_n ... w_1 <S>. Words are read as characters, so any word can be
+read; only predictions need a vocabulary.
 
 Axes: B batch, T tokens, C characters, P one direction, V vocabulary, U different words.
 """
@@ -29,7 +29,7 @@ _TYPES = 1 << 12  # words that are encoded at once
 
 
 class LanguageModel(nn.Module):
-    """A biLM and the softmax that its directions predict words with."""
+    """A biLM and the softmax with which its directions predict words."""
 
     def __init__(self, bilm: BiLm, vocabulary: Sequence[str]) -> None:
         super().__init__()
@@ -42,15 +42,15 @@ class LanguageModel(nn.Module):
         nn.init.zeros_(self.softmax.bias)
 
     def number(self, word: str) -> int:
-        """A word's place in the vocabulary, or that of <UNK>."""
+        """Return a word's index in the vocabulary, or that of <UNK>."""
         return self.numbers.get(word, self.numbers[UNKNOWN])
 
     @torch.no_grad()
     def start_from(self, corpus: Corpus) -> None:
-        """Begin with a softmax that knows how frequent words are, and nothing else.
+        """Initialise the softmax with word frequencies.
 
-        A sampled softmax needs that: it meets a rare word too seldom to undo what a random row says
-        of it, and the sum over a large vocabulary would long be made of such words.
+        A sampled softmax needs this: it sees rare words too seldom to correct random rows, and for
+        a long time they would dominate the sum over a large vocabulary.
         """
         counts = np.bincount([*map(self.number, corpus.words)], corpus.counts, len(self.vocabulary))
         counts[[self.number(BEGIN), self.number(END)]] = corpus.num_sentences
@@ -60,7 +60,7 @@ class LanguageModel(nn.Module):
     def top(
         self, direction: str, frames: Int[Tensor, "U C"], inputs: Int[Tensor, "B T"], state: State
     ) -> tuple[Float[Tensor, "B T P"], State]:
-        """The top layer, dropped out, that words are predicted from, and the state to go on from.
+        """Return the top layer, after dropout, from which words are predicted, and the next state.
 
         `inputs` are rows of `frames`: a word that occurs twice in a batch is encoded once.
         """
@@ -74,7 +74,7 @@ class LanguageModel(nn.Module):
         inputs: Sequence[Int[Tensor, "B T"]],
         state: State,
     ) -> Iterator[tuple[Float[Tensor, "B T P"], State]]:
-        """`top` of every direction, each with a window of its own; on a GPU, all at once."""
+        """Return `top` of every direction, each with its own window; on a GPU, all at once."""
         x = [
             self.bilm.token_encoder(types[None])[0][rows]
             for types, rows in zip(frames, inputs, strict=True)
@@ -90,8 +90,8 @@ class LanguageModel(nn.Module):
         targets: Int[Tensor, "B T"],
         state: State,
     ) -> tuple[Float[Tensor, ""], State]:
-        """The mean negative log likelihood of the targets, in nats, with the full softmax; and the
-        state to go on from.
+        """Return the mean negative log likelihood of the targets, in nats, with the full softmax,
+        and the next state.
         """
         top, after = self.top(direction, frames, inputs, state)
         return F.cross_entropy(
@@ -100,11 +100,12 @@ class LanguageModel(nn.Module):
 
     @torch.no_grad()
     def log_likelihoods(self, sentences: Sentences) -> dict[str, Float[Tensor, "B T"]]:
-        """Log p of every prediction of each direction, each sentence from a zero state; 0 past its
-        end.
+        """Return the log probability of every prediction of each direction, each sentence from a
+        zero state; 0 after its end.
 
-        Column t is word t in both (from 0); the forward direction ends with </S>, the backward one
-        has <S> before the words, so that there T is the longest sentence and one.
+        Column t is word t in both directions (from 0); the forward direction ends with </S>, the
+        backward one has <S> before the words, so that T is the length of the longest sentence plus
+        one.
         """
         device = self.softmax.weight.device
         framed = [[BEGIN, *sentence, END] for sentence in sentences]
@@ -131,13 +132,15 @@ class LanguageModel(nn.Module):
         return scores
 
     def _encode(self, words: Sequence[str]) -> Float[Tensor, "U P"]:
-        """The token vectors of different words."""
+        """Return the token vectors of different words."""
         width, device = self.bilm.options.max_characters, self.softmax.weight.device
         frames = torch.from_numpy(np.stack([word_frame(word, width) for word in words])).to(device)
         return torch.cat([self.bilm.token_encoder(part[None])[0] for part in frames.split(_TYPES)])
 
     def _scores(self, top: Float[Tensor, "B T P"], words: Sentences) -> Float[Tensor, "B T"]:
-        """Log p of words, with the full softmax, some tokens at a time; 0 past a row's end."""
+        """Return log probabilities of words with the full softmax, some tokens at a time; 0 after
+        the end of a row.
+        """
         targets = _padded([[self.number(word) for word in row] for row in words], NO_TARGET).to(
             top.device
         )
@@ -149,8 +152,8 @@ class LanguageModel(nn.Module):
     def log_probabilities(
         self, top: Float[Tensor, "*N P"], targets: Int[Tensor, "*N"]
     ) -> Float[Tensor, "*N"]:
-        """Log p of each target under the full softmax, for as many places at a time as `SCORES`
-        allows.
+        """Return the log probability of each target under the full softmax, as many positions at a
+        time as `SCORES` allows.
         """
         size = max(1, SCORES // len(self.vocabulary))
         pairs = zip(top.flatten(0, -2).split(size), targets.flatten().split(size), strict=True)
@@ -164,10 +167,10 @@ class LanguageModel(nn.Module):
         *,
         batch_tokens: int = BATCH_TOKENS,
     ) -> dict[str, float]:
-        """Exp of the mean negative log likelihood of each direction, with the full softmax and zero
-        states.
+        """Return the exponential of the mean negative log likelihood of each direction, with the
+        full softmax and zero states.
 
-        `watch` is given the batches and hands them on, so that it may show how far this is.
+        `watch` receives the batches and yields them unchanged, so that it can show progress.
         """
         training = self.training
         self.eval()

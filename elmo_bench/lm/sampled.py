@@ -25,13 +25,13 @@ _SCORES = (
 
 
 def log_uniform(numbers: Int[np.ndarray, "*K"], size: int) -> Float[np.ndarray, "*K"]:
-    """The probability of word numbers in one draw from a vocabulary of `size`."""
+    """Return the probability of word indices in one draw from a vocabulary of `size`."""
     return np.log1p(1.0 / (numbers + 1.0)) / math.log(size + 1)
 
 
 def draw(samples: int, size: int, rng: np.random.Generator) -> tuple[Int[np.ndarray, " S"], int]:
-    """Draw until there are `samples` different words; also how many draws that took. ValueError
-    where there are not so many.
+    """Draw until there are `samples` different words; return them and the number of draws. Raises
+    ValueError if the vocabulary has too few words.
     """
     if samples >= size:
         raise ValueError(
@@ -50,8 +50,8 @@ def draw(samples: int, size: int, rng: np.random.Generator) -> tuple[Int[np.ndar
 
 
 class Candidates(NamedTuple):
-    """What one direction's tokens of a step choose from, and the logarithms of how often each was
-    to be expected.
+    """The candidates of one direction's tokens in a step, and the logarithms of their expected
+    counts.
     """
 
     targets: Int[Tensor, " N"]  # places in the rows that were gathered
@@ -73,8 +73,8 @@ class Candidates(NamedTuple):
 def candidates(
     targets: list[Int[np.ndarray, " N"]], samples: int, size: int, rng: np.random.Generator
 ) -> tuple[Int[Tensor, " R"], list[Candidates]]:
-    """The rows of the softmax that a step touches, in order, and each direction's candidates among
-    them.
+    """Return the rows of the softmax that a step uses, in order, and each direction's candidates
+    among them.
     """
     draws = [draw(samples, size, rng) for _ in targets]
     rows = np.unique(np.concatenate([*targets, *(sampled for sampled, _ in draws)]))
@@ -90,7 +90,7 @@ def candidates(
 
 
 def _log_count(numbers: np.ndarray, tries: int, size: int) -> np.ndarray:
-    """log(1 - (1 - p)^tries): how likely a word is to be among different words that took so many
+    """Return log(1 - (1 - p)^tries): how likely a word is to be drawn at least once in so many
     draws.
     """
     return np.log(-np.expm1(tries * np.log1p(-log_uniform(numbers, size))))

@@ -1,8 +1,7 @@
-"""The softmax of a biLM on disk: what a language model has beside the biLM, `softmax.safetensors`
-and `vocabulary.txt`.
+"""The softmax of a biLM on disk: `softmax.safetensors` and `vocabulary.txt`.
 
-The vocabulary has a word a line, <S>, </S> and <UNK> first, as the original asks; row n of the
-softmax is the word of line n.
+The vocabulary has one word per line, beginning with <S>, </S> and <UNK> as the original requires;
+row n of the softmax belongs to the word in line n.
 """
 
 from collections import Counter
@@ -27,8 +26,8 @@ SPECIAL = [BEGIN, END, UNKNOWN]
 def save_softmax(
     model: LanguageModel, folder: str | Path, *, dtype: torch.dtype = torch.float16
 ) -> None:
-    """Write `softmax.safetensors` ("weight" V P, "bias" V) and `vocabulary.txt`, each whole or not
-    at all, beside the biLM.
+    """Write `softmax.safetensors` ("weight" V P, "bias" V) and `vocabulary.txt` to the biLM's
+    folder, each completely or not at all.
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -48,11 +47,11 @@ def save_softmax(
 def load_language_model(
     options: str | Path, weights: str | Path, *, directions: Sequence[str] | None = None
 ) -> LanguageModel:
-    """A biLM, or some `directions` of it, with the softmax and the vocabulary that lie beside its
-    weights, in float32 and without dropout.
+    """Load a biLM, or some `directions` of it, with the softmax and vocabulary in its folder, in
+    float32 and without dropout.
 
-    Raises as `load`, FileNotFoundError where there is no softmax, ValueError where softmax,
-    vocabulary and biLM do not fit.
+    Raises the errors of `load`, FileNotFoundError if there is no softmax, and ValueError if
+    softmax, vocabulary and biLM do not fit.
     """
     bilm, folder = load(options, weights, directions=directions), Path(weights).parent
     for path in (folder / SOFTMAX, folder / VOCABULARY):

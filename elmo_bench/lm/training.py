@@ -36,7 +36,7 @@ MakeOptimizer = Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Training:
-    """How a language model is trained; `conf/job/pretrain.yaml` says what each setting means."""
+    """How to train a language model; `conf/job/pretrain.yaml` describes the settings."""
 
     epochs: int
     batch_size: int
@@ -53,15 +53,15 @@ class Training:
     seed: int = 1
 
     def lr_at(self, step: int, num_steps: int) -> float:
-        """The learning rate of a step: it rises in a straight line, then stays or falls to 0 along
-        half a cosine.
+        """Return the learning rate of a step: it rises linearly, then stays constant or decays to 0
+        along a half cosine.
         """
         fall = 0.5 * (1 + math.cos(math.pi * step / num_steps)) if self.cosine else 1.0
         return self.lr * fall * min(1.0, (step + 1) / (self.warmup + 1))
 
 
 class Step(NamedTuple):
-    """What a step leaves to report."""
+    """The results of a step to report."""
 
     loss: float  # nats a prediction, mean of the directions
     num_tokens: int
@@ -69,7 +69,7 @@ class Step(NamedTuple):
 
 
 class Trainer:
-    """A language model, its text, its optimizers, and how far training has come."""
+    """A language model, its text, its optimizers, and the progress of its training."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class Trainer:
         dense: MakeOptimizer,
         sparse: MakeOptimizer,
     ) -> None:
-        """`dense` makes the optimizer of all weights that every step changes, `sparse` that of a
+        """`dense` makes the optimizer of the weights that every step changes, `sparse` that of a
         sampled softmax.
         """
         self.model, self.corpus, self.settings = model, corpus, settings
@@ -120,12 +120,12 @@ class Trainer:
 
     @property
     def epoch(self) -> int:
-        """Which epoch the last step was of, from 1."""
+        """The epoch of the last step, from 1."""
         return max(0, self.step - 1) // self.epoch_steps + 1
 
     def run(self) -> Iterator[Step]:
-        """Train from where it stands to the end. FloatingPointError names the step whose loss or
-        gradient is not finite.
+        """Train from the current step to the end. Raises FloatingPointError, with the step, if the
+        loss or gradient is not finite.
         """
         self.model.train()
         shape = {"batch_size": self.settings.batch_size, "unroll": self.settings.unroll}
@@ -148,7 +148,7 @@ class Trainer:
                 yield self._step(windows)
 
     def _step(self, windows: Sequence[Window]) -> Step:
-        """A step on each direction's window."""
+        """Train one step on each direction's window."""
         loss = torch.stack(self._losses(windows)).mean()
         for parameter in self._parameters():
             parameter.grad = None
@@ -173,7 +173,9 @@ class Trainer:
         return Step(total, windows[0][0].size, stop > 0)
 
     def _losses(self, windows: Sequence[Window]) -> list[Tensor]:
-        """Each direction's mean loss, of which this process has a part; the state goes on."""
+        """Return each direction's mean loss, of which this process computes a part, and update the
+        state.
+        """
         seed = np.random.SeedSequence((self.settings.seed, self.step, self.rank))
         torch.manual_seed(int(seed.generate_state(1)[0]))
         wanted = [self._numbers[targets] for _, targets in windows]  # of all processes
@@ -194,8 +196,8 @@ class Trainer:
         return losses
 
     def _gather(self, wanted: list[np.ndarray]) -> list[Candidates]:
-        """Draw the samples, which all processes share, and take the rows of the softmax that the
-        step touches.
+        """Draw the samples, which all processes share, and gather the rows of the softmax that the
+        step uses.
         """
         goals = [targets[targets != NO_TARGET] for targets in wanted]
         rng = np.random.default_rng((self.settings.seed, self.step))
@@ -210,7 +212,7 @@ class Trainer:
         return chosen
 
     def _loss(self, top: Tensor, targets: np.ndarray, chosen: Candidates | None) -> Tensor:
-        """The summed negative log likelihood of this process's rows of the targets."""
+        """Return the summed negative log likelihood of this process's rows of the targets."""
         if chosen is None:
             goal = torch.from_numpy(targets[self._mine]).to(self.device)
             return F.cross_entropy(
@@ -228,7 +230,9 @@ class Trainer:
         return sampled_loss(top.flatten(0, 1)[tokens], weight, bias, mine)
 
     def _tops(self, windows: Sequence[np.ndarray]) -> Iterator[tuple[Tensor, State]]:
-        """The top layer of each direction's window; a direction's word types are encoded once."""
+        """Return the top layer of each direction's window; a direction's word types are encoded
+        once.
+        """
         state = self.state
         if self.settings.state == "zero":  # where a window begins with a sentence
             begins = torch.from_numpy(np.stack([inputs[:, 0] < len(FIRST) for inputs in windows]))
@@ -242,14 +246,14 @@ class Trainer:
         return self.model.tops(frames, rows, state)
 
     def _parameters(self) -> list[Tensor]:
-        """What has a gradient in this step: of a sampled softmax, only the rows that it
-        gathered.
+        """Return the parameters with a gradient in this step: for a sampled softmax, only the
+        gathered rows.
         """
         return [*self.dense, *self._gathered]
 
     def _update(self) -> None:
-        """One step of each optimizer; a sampled softmax's gradient is sparse, and rows without a
-        gradient cost nothing.
+        """Step each optimizer; a sampled softmax's gradient is sparse, and rows without a gradient
+        cost nothing.
         """
         with torch.sparse.check_sparse_tensor_invariants(
             False
@@ -267,7 +271,7 @@ class Trainer:
                 optimizer.step()
 
     def _sum(self, tensors: list[Tensor]) -> None:
-        """Add up over all processes, in place."""
+        """Sum over all processes, in place."""
         if self.num_processes > 1:
             flat = torch.cat([tensor.flatten() for tensor in tensors])
             dist.all_reduce(flat)
@@ -280,7 +284,7 @@ class Trainer:
         return self.model.bilm.zero_state(self.settings.batch_size // self.num_processes)
 
     def state_dict(self) -> dict[str, Any]:
-        """All that goes on from here needs; to be called by every process, since each holds the
+        """Return all that is needed to continue. Every process must call it, since each holds the
         state of its own rows.
         """
         rows = list(self.state)
@@ -297,9 +301,9 @@ class Trainer:
         }
 
     def load_state_dict(self, saved: dict[str, Any]) -> None:
-        """Go on from what `state_dict` gave, with as many processes as before or not.
+        """Continue from a `state_dict`, with the same or another number of processes.
 
-        Settings of the optimizers are those of today. ValueError for a state of another form.
+        The optimizers keep their present settings. Raises ValueError for a state of another form.
         """
         self.model.load_state_dict(saved["model"])
         for optimizer, before in zip(self.optimizers, saved["optimizers"], strict=True):
@@ -322,8 +326,8 @@ class Trainer:
 
 
 def _check_alike(optimizer: torch.optim.Optimizer) -> None:
-    """ValueError where an optimizer's state of a parameter has another form, or number of steps,
-    than its state of others with as many axes.
+    """Raise ValueError if an optimizer's state of a parameter has another form, or number of steps,
+    than that of other parameters with as many axes.
     """
 
     def form_of(name: str, value: Any, parameter: Tensor) -> Any:
