@@ -112,9 +112,9 @@ def test_a_task_outside_the_tree(command, tmp_path):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(content)
     wrong = ["--config-dir", "conf", "task=mine", "task.model.size=x", "--dry-run"]
-    assert "it may be a whole number" in run(command, *wrong, cwd=tmp_path).stderr
+    assert "it must be an integer" in run(command, *wrong, cwd=tmp_path).stderr
     wrong = ["task.model._target_=tasks.mine.model.Mine", "--dry-run"]
-    assert "that cannot be imported" in run(command, *wrong, cwd=tmp_path).stderr
+    assert "it cannot be imported" in run(command, *wrong, cwd=tmp_path).stderr
 
 
 def test_the_command_says_what_it_is(command, tmp_path):

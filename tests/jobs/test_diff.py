@@ -291,7 +291,7 @@ def test_one_result_from_elsewhere(made, root, tmp_path):
     (theirs / "predictions" / "test.conll").rename(tmp_path / "b" / "secret")
     for a, b, its in ((ours, theirs, "b"), (theirs, ours, "a")):
         found = compared(a, b, root)
-        assert f"says is not shown: {its}=" in found["notes"][0]
+        assert f"are not shown: {its}=" in found["notes"][0]
         assert all(one[its] is None for one in found["differing"])
 
 

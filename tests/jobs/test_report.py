@@ -289,8 +289,8 @@ def test_runs_that_failed_are_named(tmp_path):
         found = json.loads(output.read_text())
         notes = ["1 of 2 runs failed or did not finish: ner mini all seed 2 (did not end)"] * failed
         notes.append(
-            f"1 {'more ' * failed}of unknown settings failed or did not end, whichever table they "
-            "are of: 12-40/1 (did not end)"
+            f"1 {'more ' * failed}of unknown settings failed or did not finish, possibly of other "
+            "tables: 12-40/1 (did not end)"
         )
         assert found["notes"] == notes
         count = "1" if failed else "none"
