@@ -232,7 +232,7 @@ ERRORS = [
     ),
     (
         document(BROKEN | {"answers": [{"text": "mill", "answer_start": "8"}]}),
-        r"'answer_start' is a whole number.*'8'",
+        r"'answer_start' must be a whole number.*'8'",
     ),
     (
         document(ask("x7", "Why?", ("mill", 900))),

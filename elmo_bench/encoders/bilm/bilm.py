@@ -48,7 +48,7 @@ SIZES = {
 CLIPS = {"cell_clip": "lstm.cell_clip", "projection_clip": "lstm.proj_clip"}
 MOST_CLIP = 1e30
 FILTERS, FILTERS_OF_A_WIDTH = 64, 1 << 16
-KINDS = {int: "a whole number", float: "a number", bool: "true or false"}
+KINDS = {int: "an integer", float: "a number", bool: "true or false"}
 T = TypeVar("T", int, float, bool)
 FORGET_BIAS = 1.0  # TensorFlow adds it at run time; weight files do not hold it.
 
@@ -168,7 +168,7 @@ def _typed(kind: type[T], node: Any, key: Any) -> T:
     """Return a value of `options.json`. Raises ValueError if it has another type."""
     value = node[key]
     if type(value) is not kind and not (kind is float and type(value) is int):
-        raise ValueError(f"{key}={value!r}, but it is {KINDS[kind]}")
+        raise ValueError(f"{key}={value!r}, but it must be {KINDS[kind]}")
     return kind(value)
 
 

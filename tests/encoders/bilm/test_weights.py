@@ -186,10 +186,10 @@ def test_something_else_entirely(saved, tmp_path):
         (lambda raw: raw["lstm"].pop("dim"), "no key 'dim'"),
         (lambda raw: raw["char_cnn"].update(n_characters=1000), "must be 261 or 262"),
         (lambda raw: raw["char_cnn"].update(activation="swish"), "must be 'relu' or 'tanh'"),
-        (lambda raw: raw["lstm"].update(dim="wide"), "dim='wide', but it is a whole number"),
+        (lambda raw: raw["lstm"].update(dim="wide"), "dim='wide', but it must be an integer"),
         (lambda raw: raw["lstm"].update(n_layers=10**8), "n_layers=100000000, .* 1 to 64"),
-        (lambda raw: raw["lstm"].update(n_layers=True), "n_layers=True, but it is a whole number"),
-        (lambda raw: raw["lstm"].update(dim=6.5), "dim=6.5, but it is a whole number"),
+        (lambda raw: raw["lstm"].update(n_layers=True), "n_layers=True, but it must be an integer"),
+        (lambda raw: raw["lstm"].update(dim=6.5), "dim=6.5, but it must be an integer"),
         (lambda raw: raw["lstm"].update(projection_dim=-1), "projection_dim=-1, but"),
         (
             lambda raw: raw["lstm"].update(cell_clip=float("inf")),
