@@ -237,5 +237,5 @@ def test_no_network(tmp_path, monkeypatch):
 
 def test_without_the_extra(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(ValueError, match=r"pip install -e '.\[hub\]'"):
+    with pytest.raises(ValueError, match=r"pip install 'elmo-bench\[hub\]'"):
         files("snli_hub", tmp_path)

@@ -263,7 +263,7 @@ def test_a_part_of_the_runs(tiny, tmp_path):
         reported(f"runs={tmp_path}", "columns=encoder", "where={seed:7}")
     with pytest.raises(
         ValueError,
-        match=r"tables.mine: there is no \['colums'\]; a table may have where, rows, columns",
+        match=r"tables.mine: unknown keys \['colums'\]; a table may have where, rows, columns",
     ):
         reported(f"runs={tmp_path}", "tables={mine:{colums:elmo}}")
 

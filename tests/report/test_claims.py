@@ -168,7 +168,7 @@ def test_what_else_two_sides_differ_in_is_said(runs):
         ({"ours": {}}, r"claims.x.theirs is missing"),
         (
             {"ours": {}, "theirs": NONE, "expects": 1},
-            r"claims.x: there is no \['expects'\]; it may",
+            r"claims.x: unknown keys \['expects'\]; it may",
         ),
         ({"ours": {}, "theirs": NONE, "expect": "worse"}, r"claims.x.expect=worse, but it must be"),
         (

@@ -198,7 +198,7 @@ def test_something_else_entirely(saved, tmp_path):
         (lambda raw: raw["lstm"].update(proj_clip=-3), "proj_clip=-3.0, but it must be above 0"),
         (
             lambda raw: raw["lstm"].update(use_skip_connections=2),
-            "use_skip_connections=2, but it is true or false",
+            "use_skip_connections=2, but it must be true or false",
         ),
         (
             lambda raw: raw["char_cnn"].update(max_characters_per_token=2**31),
