@@ -31,7 +31,16 @@ class Elmo(nn.Module):
 
     `encoder` is any module with the interface `elmo_bench.encoders.Encoder`. With `encoder=None`,
     the baseline, all sizes are 0, so that models need no special case. `at` names the places that
-    read a mix (each place has its own); `l2` is the paper's lambda.
+    read a mix (each place has its own); `l2` is the paper's lambda. `mix` chooses the layers:
+    "all", "top", "uniform" (their mean), the number of a layer, or a list of numbers.
+
+    Raises ValueError for an unknown place or layer, or a dropout or `l2` out of range.
+
+    >>> from elmo_bench import load_encoder
+    >>> elmo = Elmo(load_encoder("mini"), mix="all").eval()
+    >>> inputs = elmo.prepare([["Hello", "world"]])
+    >>> elmo(torch.ones(1, 2, dtype=torch.bool), inputs).input.shape  # sentences, words, width
+    torch.Size([1, 2, 128])
     """
 
     def __init__(

@@ -41,6 +41,10 @@ def encode(
 ) -> list[Float[Tensor, "L T D"]]:
     """Return the layers of each sentence (a list of words), in order: the requested layers, or all.
 
+    A sentence has a tensor of shape (layers, words, width), on the encoder's device and without
+    gradients. It does not depend on the other sentences. `batch_tokens` is how many tokens a batch
+    may hold, with padding: fewer take less memory.
+
     >>> from elmo_bench import load_encoder
     >>> [layers.shape for layers in encode(load_encoder("mini"), [["Hello", "world"], ["!"]])]
     [torch.Size([3, 2, 128]), torch.Size([3, 1, 128])]

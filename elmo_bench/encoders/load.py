@@ -15,6 +15,10 @@ def load_encoder(name: str | Path, **settings: Any) -> Any:
     `settings` are passed to its constructor, such as `precision="bfloat16"` for a biLM or
     `pooling="mean"` for a transformers model. Raises FileNotFoundError or ValueError with a message
     that says what is missing.
+
+    >>> encoder = load_encoder("mini")
+    >>> encoder.num_layers, encoder.dim
+    (3, 128)
     """
     path = Path(name).expanduser()
     if path.is_file():
