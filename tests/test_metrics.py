@@ -86,4 +86,5 @@ def test_mean_norms():
     expected = words.square().sum(-1).sqrt().mean(1)
     torch.testing.assert_close(norms.compute(), expected.double())
     norms.reset()
-    assert norms.compute().tolist() == [0, 0]
+    with pytest.warns(UserWarning, match="before the ``update`` method"):
+        assert norms.compute().tolist() == [0, 0]

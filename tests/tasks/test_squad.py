@@ -602,9 +602,6 @@ def test_metric_adds_up():
 # Averaged weights
 
 
-QUIET = pytest.mark.filterwarnings("ignore::UserWarning", "ignore:.*LeafSpec")
-
-
 def fit(tmp_path, save, *, callbacks, epochs=3, **fitting):
     """Train a small reader with Lightning; the trainer, the module and the data."""
     questions = [
@@ -662,7 +659,6 @@ class Record(pl.Callback):
         self.measured["test"] = self.weights(pl_module)
 
 
-@QUIET
 def test_dev_test_and_checkpoint_have_the_averaged_weights(tmp_path, save):
     record = Record()
     trainer, module, data = fit(
@@ -687,7 +683,6 @@ def test_dev_test_and_checkpoint_have_the_averaged_weights(tmp_path, save):
     )
 
 
-@QUIET
 def test_training_goes_on_with_its_own_weights(tmp_path, save):
     averaged, plain = Record(), Record()
     fit(tmp_path, save, callbacks=[WeightAverage(decay=0.9), averaged], epochs=2)
@@ -698,7 +693,6 @@ def test_training_goes_on_with_its_own_weights(tmp_path, save):
         torch.testing.assert_close(with_average, without)
 
 
-@QUIET
 def test_resuming_takes_up_both(tmp_path, save):
     fit(tmp_path, save, callbacks=[WeightAverage(decay=0.9)], epochs=1)
     before = torch.load(tmp_path / "best.ckpt", weights_only=True)

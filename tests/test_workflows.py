@@ -1,0 +1,41 @@
+"""The workflow runs what `.ci/run` runs, and nothing that can change under its name."""
+
+import re
+from pathlib import Path
+
+import yaml
+
+ROOT = Path(__file__).parents[1]
+JOB = yaml.safe_load((ROOT / ".github" / "workflows" / "gate.yml").read_text())["jobs"]["gate"]
+STEPS = JOB["steps"]
+GATE = re.findall(r"^make (\w+)$", (ROOT / ".ci" / "run").read_text(), re.M)
+
+
+def test_it_makes_what_the_gate_makes():
+    matrix = JOB["strategy"]["matrix"]
+    targets = [*matrix["target"], *(each["target"] for each in matrix["include"])]
+    assert sorted(targets) == sorted(GATE)
+    assert [step["run"] for step in STEPS if "run" in step] == ["make ${{ matrix.target }}"]
+
+
+def test_every_target_exists():
+    makefile = (ROOT / "Makefile").read_text()
+    for target in GATE:
+        assert re.search(rf"^{target}:", makefile, re.M), target
+
+
+def test_actions_are_pinned_to_a_commit():
+    actions = [step["uses"] for step in STEPS if "uses" in step]
+    assert actions
+    assert all(re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}", action) for action in actions)
+
+
+def test_the_pythons_are_those_that_the_package_names():
+    """Each Python of the classifiers is tested, from `requires-python` on."""
+    project = (ROOT / "pyproject.toml").read_text()
+    oldest = re.search(r'requires-python = ">=([\d.]+)"', project)
+    assert oldest is not None
+    pythons = JOB["strategy"]["matrix"]["python"]
+    assert pythons[0] == oldest[1]
+    named = re.findall(r'"Programming Language :: Python :: (3\.\d+)"', project)
+    assert named in ([], pythons)
