@@ -1,6 +1,4 @@
-"""`python -m benchmarks`: tables, each row a means of doing some work, with its ratio to the first,
-which is ours; and what can be counted.
-"""
+"""`python -m benchmarks` prints tables of times, with ratios to the first row, and of counts."""
 
 import argparse
 import dataclasses
@@ -37,12 +35,12 @@ GROUPS = {
     "processes": processes,
     "starting": starting,
 }
-COUNTS = "counts"  # the group that takes no time
+COUNTS = "counts"  # the group that measures no time
 WIDTH = 110
 
 
 def main() -> None:
-    """Measure what the command line asks for, and print it as it comes in."""
+    """Run the benchmarks of the command line and print each table when it is complete."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks", description="What is fast, and how fast, as ratios."
     )
@@ -167,7 +165,7 @@ def main() -> None:
 
 
 def sentences(text: Path | None, scratch: Path) -> list[list[str]]:
-    """The sentences of some length of a text, or of the generated one."""
+    """Up to 4,096 sentences of 3 to 60 tokens, of a text or of the generated corpus."""
     path = text or files(task="lm", root=scratch, size=100, seed=1)["train"]
     fitting = (sentence for sentence in read_sentences(path) if 3 <= len(sentence) <= 60)
     chosen = list(islice(fitting, 4096))
@@ -177,7 +175,7 @@ def sentences(text: Path | None, scratch: Path) -> list[list[str]]:
 
 
 def measured(comparison: Comparison, repeats: int) -> Iterator[dict[str, Any]]:
-    """A row for each means: its median, its rate, and how many times the first it takes."""
+    """Yield a row for each of the means: median, rate, and ratio to the first."""
     medians = comparison.medians(repeats)
     first = next(iter(medians.values()))
     for means, median in medians.items():
@@ -193,7 +191,7 @@ def measured(comparison: Comparison, repeats: int) -> Iterator[dict[str, Any]]:
 
 
 def table(rows: list[dict[str, Any]]) -> Table:
-    """The rows of one kind of work, for a person."""
+    """The table of one comparison."""
     shown = Table(title=rows[0]["work"], title_justify="left", width=WIDTH)
     for column in ("means", "median", "rate", "ratio"):
         shown.add_column(
@@ -210,7 +208,7 @@ def table(rows: list[dict[str, Any]]) -> Table:
 
 
 def _short(figure: float) -> str:
-    """Three digits, or all that stand before the point."""
+    """Format with three significant digits, or all digits of the integer part."""
     return f"{figure:,.0f}" if figure >= 100 else f"{figure:.3g}"
 
 

@@ -1,8 +1,7 @@
-"""What can be counted without a GPU: each figure by a function of its own, beside the most that it
-may be.
+"""Counts of a GPU's work that need no GPU, each with its upper limit.
 
-A count is exact and the same on every machine. `tests/test_counts.py` fails where one is above
-what it may be.
+A count is exact and the same on every machine. `tests/test_counts.py` fails if one exceeds its
+limit.
 """
 
 import tempfile
@@ -24,7 +23,7 @@ COPIES = ("aten._to_copy", "aten.copy_", "aten._local_scalar_dense", "aten.clone
 
 
 class Count(NamedTuple):
-    """A figure, what it counts, and the most that it may be."""
+    """A figure, what it counts, and its upper limit."""
 
     what: str
     figure: Callable[[], int]
@@ -32,8 +31,9 @@ class Count(NamedTuple):
 
 
 def store_copies() -> int:
-    """Copies of tensors, and waits for a number, a batch of a store's build, in the thread that
-    computes: on a GPU, each copy is one to the host.
+    """Tensor copies and waits for a value per batch of a store's build, in the computing thread.
+
+    On a GPU, each of these copies is one to the host.
     """
     words = {f"w{number}": number for number in range(1, 100)}
     encoder = WordVectors(words, torch.rand(100, 4))
@@ -64,7 +64,7 @@ COUNTS: Sequence[Count] = (
         Count(
             f"{task}: waits for the device in a training step",
             partial(steps.waits, task),
-            1 if task == "coref" else 0,  # its spans are chosen on the host
+            1 if task == "coref" else 0,  # its spans are chosen on the CPU
         )
         for task in steps.TASKS
     ),
@@ -74,12 +74,12 @@ COUNTS: Sequence[Count] = (
 
 
 def rows() -> list[dict[str, Any]]:
-    """Each count with its figure."""
+    """A row for each count."""
     return [{"what": count.what, "figure": count.figure(), "most": count.most} for count in COUNTS]
 
 
 def table(rows: Sequence[dict[str, Any]], width: int) -> Table:
-    """The counts, for a person."""
+    """The table of counts."""
     shown = Table(title="counted", title_justify="left", width=width)
     shown.add_column("what", ratio=5)
     shown.add_column("figure", justify="right", ratio=1)

@@ -1,4 +1,4 @@
-"""What stands above the biLM, against loops in Python over sentences and steps that do the same.
+"""CRF and highway LSTM, compared with Python loops over sentences and time steps.
 
 Axes: B batch, T tokens, K labels, H features.
 """
@@ -18,9 +18,9 @@ LABELS = ["O", *(f"{part}-{kind}" for kind in ("PER", "LOC", "ORG", "MISC") for 
 
 
 def compare(setting: Setting) -> Iterator[Comparison]:
-    """CRF loss and decoding, the highway LSTM forward and backward; each result is compared first.
+    """CRF loss and decoding, and the highway LSTM forward and backward; checks the results first.
 
-    The batch is of sentences of about one length, as the loader makes them.
+    Sentences of the batch have similar lengths, as in training.
     """
     torch.manual_seed(0)
     middle = len(setting.sentences) // 2
@@ -77,7 +77,7 @@ def compare(setting: Setting) -> Iterator[Comparison]:
 
 
 def _likelihood(crf: Crf, scores: Tensor, labels: Tensor) -> Tensor:
-    """Of one sentence, a step at a time."""
+    """The log-likelihood of one sentence, step by step."""
     alpha, path = crf.start + scores[0], crf.start[labels[0]] + scores[0, labels[0]]
     for t in range(1, len(scores)):
         alpha = (alpha[:, None] + crf.transitions).logsumexp(0) + scores[t]
@@ -87,7 +87,7 @@ def _likelihood(crf: Crf, scores: Tensor, labels: Tensor) -> Tensor:
 
 @torch.no_grad()
 def _decode(crf: Crf, scores: Tensor) -> list[int]:
-    """The best allowed labels of one sentence, a step at a time, with back pointers."""
+    """The best valid labels of one sentence, by Viterbi with back pointers."""
     best, origins = crf.start + crf._starts + scores[0], []
     for t in range(1, len(scores)):
         sums, origin = (best[:, None] + crf.transitions + crf._moves).max(0)
@@ -100,9 +100,7 @@ def _decode(crf: Crf, scores: Tensor) -> list[int]:
 
 
 def _highway(stack: AlternatingHighwayLstm, x: Tensor) -> Tensor:
-    """One sentence through all layers (He et al. 2017, equations 3 to 10), a step at a time,
-    without dropout.
-    """
+    """All layers for one sentence, step by step (He et al. 2017, equations 3 to 10), no dropout."""
     layers: Any = stack.layers
     for layer in layers:
         h = c = x.new_zeros(stack.dim)

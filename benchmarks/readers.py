@@ -1,6 +1,4 @@
-"""Eight processes that open one layer store at once, of which some are killed: `benchmarks.kills`
-counts them.
-"""
+"""Opens one layer store from eight processes at once and kills some; used by `benchmarks.kills`."""
 
 import contextlib
 import io
@@ -12,12 +10,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 COUNT = 8
-LAYERS = [[2], [0, 1, 2], [0, 2]]  # of the stores that are opened one after the other
+LAYERS = [[2], [0, 1, 2], [0, 2]]  # of the stores that a process opens, in this order
 
 
 def killed(count: int, rng: random.Random, scratch: Path) -> Iterator[tuple[float, list[str]]]:
-    """Rounds of eight processes, until `count` are killed: when each was, and what was wrong in its
-    round.
+    """Run rounds of eight processes until `count` are killed.
+
+    Yields, for each kill, its time in seconds and the faults of its round.
     """
     seconds = 0.0
     while count > 0 or not seconds:
@@ -28,7 +27,7 @@ def killed(count: int, rng: random.Random, scratch: Path) -> Iterator[tuple[floa
         begun = time.perf_counter()
         for process in processes:
             process.start()
-        # Nobody is killed in the first round, which says how long one takes.
+        # The first round measures the time of a round: nothing is killed.
         victims = rng.sample(processes, min(count, rng.randint(1, COUNT - 1)) if seconds else 0)
         moments = sorted(rng.uniform(0, seconds) for _ in victims)
         for process, moment in zip(victims, moments, strict=True):
@@ -36,7 +35,7 @@ def killed(count: int, rng: random.Random, scratch: Path) -> Iterator[tuple[floa
             process.kill()
         for process in processes:
             process.join()
-        # One that had ended before it was to be killed counts as one that was not.
+        # A process that ended before its kill does not count as killed.
         dead = [m for m, victim in zip(moments, victims, strict=True) if victim.exitcode == -9]
         wrong = [
             f"process {number} ended with {process.exitcode}: {folder}"
@@ -53,9 +52,7 @@ def killed(count: int, rng: random.Random, scratch: Path) -> Iterator[tuple[floa
 
 
 def read(folder: Path, seed: float) -> None:
-    """Open stores of the same sentences, with more and other layers each time, and compare every
-    vector with the encoder's own.
-    """
+    """Open stores of the same sentences with different layers; compare them with `encode`."""
     import torch
 
     from elmo_bench.encoders import build_store, encode
@@ -68,7 +65,7 @@ def read(folder: Path, seed: float) -> None:
     expected = encode(bilm, sentences)
     order = random.Random(seed).sample(range(len(sentences)), len(sentences))
     for layers in LAYERS:
-        with contextlib.redirect_stdout(io.StringIO()):  # bars of progress
+        with contextlib.redirect_stdout(io.StringIO()):  # progress bars
             store = build_store(bilm, sentences, layers, folder)
         if store is None:
             raise OSError(f"{folder}: no store")

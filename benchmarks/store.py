@@ -1,4 +1,4 @@
-"""The layer store: building it, and reading a shuffled epoch from it against running the biLM."""
+"""The layer store: its build, and a shuffled epoch read from it compared with running the biLM."""
 
 import itertools
 import os
@@ -20,7 +20,7 @@ from .timing import SIZES, Comparison, Setting
 
 
 def compare(setting: Setting) -> Iterator[Comparison]:
-    """For each size of biLM: build, read."""
+    """For each size of biLM: the build, then a shuffled epoch."""
     for size in setting.sizes:
         yield from _of(setting, size)
 
@@ -62,7 +62,7 @@ def _of(setting: Setting, size: str) -> Iterator[Comparison]:
 
 
 def _sentences(setting: Setting) -> Sequence[Sequence[str]]:
-    """All for a GPU, whose batches are large."""
+    """The sentences of the setting; all of them for a GPU, whose batches are large."""
     count = (2 if setting.quick else 8) * setting.batch_size
     return setting.sentences if setting.device == "cuda" else setting.sentences[:count]
 
@@ -74,7 +74,7 @@ def _builds(
     sentences: Sequence[Sequence[str]],
     folders: Iterator[Path],
 ) -> dict[str, Callable[[], object]]:
-    """A store from text, other means to have the same layers, and the least that they cost."""
+    """A store from text, other ways to compute the same layers, and a lower limit of the time."""
     near = setting.bilm(size).to(setting.device)
     near.bf16 = True
     defined, layers = plain(model), range(model.num_layers)
@@ -102,15 +102,13 @@ def _builds(
 def _products(
     setting: Setting, size: str, sentences: Sequence[Sequence[str]], dtype: torch.dtype
 ) -> Callable[[], object]:
-    """The multiplications that the LSTMs cannot do without, in batches of the build's, and nothing
-    else.
-    """
+    """The matrix products of the LSTMs, in the batches of the build, and nothing else."""
     options, device = SIZES[size], setting.device
     cell, projection = options.cell_size, options.projection_size
     budget = GPU_TOKENS if device == "cuda" else BATCH_TOKENS
     gates = PackedLinear(torch.randn(4 * cell, 2 * projection, device=device, dtype=dtype))
     project = PackedLinear(torch.randn(projection, cell, device=device, dtype=dtype))
-    rows: list[int] = []  # of each step, layer and direction: the sentences that have a token
+    rows: list[int] = []  # per step, layer and direction: number of sentences with a token
     for batch in batches([len(sentence) for sentence in sentences], budget):
         lengths = [len(sentences[number]) + 2 for number in batch]
         steps = [sum(length > step for length in lengths) for step in range(max(lengths))]
@@ -123,7 +121,7 @@ def _products(
 
 
 def _forget(folder: Path) -> None:
-    """Ask the system to drop what it remembers of the files, where it can be asked."""
+    """Ask the system, where supported, to drop the files from its page cache."""
     for path in folder.glob("*.bin") if hasattr(os, "posix_fadvise") else ():
         file = os.open(path, os.O_RDONLY)
         os.fsync(file)

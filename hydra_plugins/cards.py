@@ -1,6 +1,4 @@
-"""Hydra's launcher of `job=card`: each run of a sweep becomes one for each choice of layers, and
-what they leave makes a folder to share.
-"""
+"""Hydra launcher of `job=card`: runs a sweep for each choice of layers and writes a model card."""
 
 import contextlib
 import logging
@@ -18,14 +16,15 @@ log = logging.getLogger(__name__)
 
 
 class Cards(Processes):
-    """A sweep over tasks and seeds becomes one over the layers, too: without the encoder, with the
-    learned mix of its layers, with each layer alone; unless the command itself says `elmo.mix`.
+    """Extends a sweep over tasks and seeds by the layers, unless the command sets `elmo.mix`.
+
+    The choices are no encoder, the learned mix of its layers, and each layer alone.
     """
 
     def launch(
         self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int
     ) -> Sequence[JobReturn]:
-        """Run all, and write the folder of those that have finished, also where some failed."""
+        """Run all, and write the card's folder from the finished runs, even if some failed."""
         from elmo_bench import card
 
         configure_log(self.config.hydra.hydra_logging, self.config.hydra.verbose)
@@ -46,7 +45,7 @@ class Cards(Processes):
         return returned
 
     def report(self, folder: Path, **settings: Any) -> None:
-        """What `job=report` does with these settings in a folder: no path says where that is."""
+        """Run `job=report` inside a folder, so that its output has no path to the folder."""
         from elmo_bench.jobs.report import report
 
         name, load = self.config.hydra.job.config_name, self.hydra_context.config_loader

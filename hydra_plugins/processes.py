@@ -1,10 +1,9 @@
-"""Hydra's launcher of our sweeps: each run is a process of its own, as if it had been started by
-hand.
+"""Hydra launcher of sweeps: each run is a separate process, as if started by hand.
 
-So a run that is killed or fails leaves the others alone, and several devices inside a run are right
-(`trainer.devices`): Hydra's own launcher runs all of a sweep in one process, whose process group
-outlives the run that made it. Hydra finds plugins in this package alone, and imports them whenever
-it starts: whatever takes time is imported in a function.
+A run that fails or is killed does not affect the others, and a run may use several devices
+(`trainer.devices`). Hydra's own launcher runs a whole sweep in one process, whose distributed
+process group would outlive the run that created it. Hydra looks for plugins in this package only
+and imports them at every start, so slow imports are inside functions.
 """
 
 import contextlib
@@ -37,7 +36,7 @@ OURS = (
     "hydra/sweeper",
     "hydra.launcher",
     "hydra/launcher",
-)  # for the sweep, not for its runs
+)  # settings of the sweep that are not passed to its runs
 
 
 @dataclass
@@ -54,12 +53,11 @@ ConfigStore.instance().store(
 
 
 class Processes(Launcher):
-    """Runs `n_jobs` processes side by side; the threads of the machine are shared out, and its
-    GPUs, one for each.
+    """Runs `n_jobs` processes at a time, which share the cores and GPUs of the machine.
 
-    With a `prefix`, such as `srun --ntasks=1`, each command begins with it: what it starts them on
-    is not shared out here. Else the runs are forked, where the system can, from a process that has
-    imported what they need.
+    `prefix`, such as `srun --ntasks=1`, is put before each command; cores and GPUs are then left to
+    the command of the prefix. Without a prefix and with `fork`, runs are forked from a process with
+    their imports done, if the system supports it.
     """
 
     def __init__(self, n_jobs: int, prefix: str = "", fork: bool = True) -> None:
@@ -67,7 +65,7 @@ class Processes(Launcher):
 
         self.n_jobs, self.asked, self.fork = n_jobs, prefix, fork
         self.prefix: list[str] = []
-        # Of all launches: a sweeper that searches has several.
+        # Shared by all launches: sweepers that search launch several times.
         self.children = Children()
         self.parent: Parent | None = None
         self.folders: RunFolders | None = None
@@ -80,8 +78,9 @@ class Processes(Launcher):
         self.check()
 
     def check(self) -> None:
-        """Whether the settings can be, said once for all runs: what a constructor raises, Hydra
-        wraps in words of its own.
+        """Check the settings of the launcher once for all runs; raises CompactHydraException.
+
+        The constructor does not check them, since Hydra wraps its exceptions in another message.
         """
         from elmo_bench.launch import machine
 
@@ -110,11 +109,10 @@ class Processes(Launcher):
     def launch(
         self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int
     ) -> Sequence[JobReturn]:
-        """Run all jobs and print what became of them; a job returns its figure on dev, for a
-        sweeper that searches.
+        """Run all jobs and print a table of outcomes.
 
-        One that failed has CompactHydraException in its place, which Hydra's own sweeper raises
-        when all are done.
+        A job returns its figure on dev, for sweepers that search. A failed job returns a
+        CompactHydraException, which Hydra's own sweeper raises when all jobs are done.
         """
         from elmo_bench import signals
         from elmo_bench.launch import Progress, print_outcomes
@@ -131,7 +129,7 @@ class Processes(Launcher):
         if self.config.get("dry_run"):
             for number, overrides in zip(numbers, job_overrides, strict=True):
                 log.info("#%d  %s", number, " ".join(overrides))
-            with contextlib.suppress(OSError):  # what Hydra has made for the runs
+            with contextlib.suppress(OSError):  # what Hydra has created for the sweep
                 (folder := Path(self.config.hydra.sweep.dir)).joinpath("multirun.yaml").unlink()
                 folder.rmdir()
                 folder.parent.rmdir()
@@ -174,17 +172,17 @@ class Processes(Launcher):
         return [returned(outcome, error) for outcome in outcomes.values()]
 
     def composed(self, job_overrides: Sequence[Sequence[str]]) -> list[DictConfig]:
-        """The configs of all jobs, compared with what they may be."""
+        """The configs of all jobs; raises CompactHydraException if any has invalid settings."""
         from elmo_bench.schema import faults
 
         load = self.hydra_context.config_loader.load_sweep_config
         configs = [load(self.config, [*overrides]) for overrides in job_overrides]
-        if wrong := dict.fromkeys(line for config in configs for line in faults(config)):
-            raise CompactHydraException("\n".join(wrong))
+        if messages := dict.fromkeys(line for config in configs for line in faults(config)):
+            raise CompactHydraException("\n".join(messages))
         return configs
 
     def _folders(self) -> "RunFolders":
-        """The folders of all launches; what other runs have left is looked for anew."""
+        """The folders shared by all launches, after a new search for earlier runs."""
         from elmo_bench.launch import RunFolders
 
         if self.folders is None:
@@ -196,10 +194,10 @@ class Processes(Launcher):
         return self.folders
 
     def _parent(self, configs: Sequence[DictConfig]) -> "Parent | None":
-        """What the runs may be forked from; None where each has to start by itself.
+        """The process from which the runs are forked; None if forking is not possible.
 
-        macOS's own libraries forbid forks, Windows has none, and `env_set` comes too late for what
-        has been imported.
+        macOS's system libraries do not survive a fork, Windows has no fork, and `env_set` would
+        come after the imports.
         """
         from elmo_bench.launch import Parent
 
@@ -215,7 +213,7 @@ class Processes(Launcher):
         return Parent(script(), [*dict.fromkeys(["hydra.main", *modules])], self.environment(None))
 
     def _slots(self) -> "queue.SimpleQueue[str | None]":
-        """What the runs that go side by side have each: a GPU, or None."""
+        """One slot for each run at a time: the number of its GPU, or None."""
         from elmo_bench.launch import gpus
 
         devices = gpus() if self.n_jobs > 1 and not self.prefix else []
@@ -232,7 +230,7 @@ class Processes(Launcher):
         folders: "RunFolders",
         gpu: str | None,
     ) -> "Outcome":
-        """Run one, unless the sweep was stopped, has the same run already, or it is finished."""
+        """Run one job, unless the sweep was stopped, contains the same run, or it is finished."""
         from elmo_bench.launch import Outcome, exit_status
         from elmo_bench.runs import failure_sentence
 
@@ -255,17 +253,17 @@ class Processes(Launcher):
             command, environment = self.command(overrides, run_dir), self.environment(gpu)
             code = self.children.run(command, environment, output)
         seconds = time.perf_counter() - begun
-        # Where nobody can tell how it ended, its result may: that is written last.
+        # If the exit status is unknown, a result shows success, as it is written last.
         if code == 0 or (code is None and (run_dir / "result.json").is_file()):
             return Outcome(overrides, "done", seconds, folder=run_dir)
         if self.children.stopped:
             return Outcome(overrides, "stopped", seconds, str(run_dir), left=run_dir)
-        said = failure_sentence(error) if error.is_file() else ""
-        reason = f"{said or exit_status(code)} ({run_dir})"
+        message = failure_sentence(error) if error.is_file() else ""
+        reason = f"{message or exit_status(code)} ({run_dir})"
         return Outcome(overrides, "failed", seconds, reason, left=run_dir)
 
     def command(self, overrides: list[str], run_dir: Path) -> list[str]:
-        """What a person would type for this run alone, after the prefix."""
+        """The command of a single run, with the prefix."""
         hydra = self.config.hydra
         sources = [(source.provider, source.path) for source in hydra.runtime.config_sources]
         options = {"main": "--config-path", "command-line": "--config-dir"}
@@ -291,16 +289,12 @@ class Processes(Launcher):
         ]
 
     def overrides(self) -> list[str]:
-        """Those of Hydra's own settings as they were typed: they may refer to what a run alone
-        has.
-        """
-        given: Any = OmegaConf.to_container(self.config.hydra.overrides.hydra)
-        return given
+        """The overrides of Hydra's settings as typed: only a run can resolve their references."""
+        typed: Any = OmegaConf.to_container(self.config.hydra.overrides.hydra)
+        return typed
 
     def environment(self, gpu: str | None) -> dict[str, str]:
-        """The variables of a run, its share of the machine among them; the sweep is its W&B
-        group.
-        """
+        """The environment of a run, with its share of the machine and the sweep as W&B group."""
         from elmo_bench.launch import environment
 
         folder = Path(self.config.hydra.sweep.dir)
@@ -309,12 +303,12 @@ class Processes(Launcher):
 
 
 def script() -> Path:
-    """What was started, and each run is a command of."""
+    """The script that was started, which also starts each run."""
     return Path(sys.argv[0]).resolve()
 
 
 def resuming(command: Sequence[str]) -> str:
-    """The command that resumes a sweep, as a shell reads it, from the words that began it.
+    """The shell command that resumes a sweep, given the arguments that started it.
 
     >>> resuming(["run.py", "-m", "elmo.mix=all,[0,1]", "resume=false"])
     "python run.py -m 'elmo.mix=all,[0,1]' resume=true"
@@ -326,12 +320,12 @@ def resuming(command: Sequence[str]) -> str:
 
 
 def quoted(value: str) -> str:
-    """A value as Hydra's grammar reads it whole."""
+    """Quote a value for Hydra's override grammar."""
     return "'" + value.replace("'", "\\'") + "'"
 
 
 def returned(outcome: "Outcome", error: CompactHydraException) -> JobReturn:
-    """What Hydra is told of a run."""
+    """The outcome of a run in Hydra's format."""
     from elmo_bench.runs import dev_figure
 
     if outcome.folder is None:

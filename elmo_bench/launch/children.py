@@ -1,4 +1,4 @@
-"""The processes of a sweep: none goes on behind the user's back."""
+"""The processes of a sweep, which all end when the sweep is stopped."""
 
 import atexit
 import contextlib
@@ -24,29 +24,30 @@ PARENT = (
 
 
 class Forked:
-    """A run that was forked; the socket is the one on which its parent tells of it.
+    """A forked run; its parent reports process id and exit status on `channel`.
 
-    Raises OSError where there is no such run: the parent has ended.
+    Raises OSError if the parent has ended.
     """
 
-    def __init__(self, told: socket.socket) -> None:
-        with told:
-            self.told = told.makefile()
-        said = json.loads(self.told.readline() or "{}")
-        if "pid" not in said:
+    def __init__(self, channel: socket.socket) -> None:
+        with channel:
+            self.reports = channel.makefile()
+        report = json.loads(self.reports.readline() or "{}")
+        if "pid" not in report:
             raise ConnectionError("the parent process has ended, or a fork failed immediately")
-        self.pid: int = said["pid"]
+        self.pid: int = report["pid"]
 
     def wait(self) -> int | None:
-        """Its exit status when it has ended; None where its parent ended before."""
-        with self.told as lines:
-            said = lines.readline()
-        return json.loads(said)["code"] if said else None
+        """Wait for its end and return the exit status; None if the parent has ended before."""
+        with self.reports as lines:
+            report = lines.readline()
+        return json.loads(report)["code"] if report else None
 
 
 class Parent:
-    """A process that has imported `modules`, from which runs of a script are forked (see
-    `parent.py`); it is started when the first one is. Several threads may ask at once.
+    """A process that has imported `modules`, and forks runs of a script (see `parent.py`).
+
+    It is started with the first run. Thread-safe.
     """
 
     def __init__(
@@ -58,9 +59,7 @@ class Parent:
         self.process: subprocess.Popen | None = None
 
     def suits(self, command: Sequence[str], environment: Mapping[str, str]) -> bool:
-        """Whether its fork is what the command would start: what a package has read from the
-        environment is the same.
-        """
+        """Whether a fork equals a new process: same script and environment, except for GPUs."""
         others = {name for name, _ in environment.items() ^ self.environment.items()}
         return [*command[:2]] == [sys.executable, str(self.script)] and others <= {
             "CUDA_VISIBLE_DEVICES"
@@ -69,7 +68,7 @@ class Parent:
     def fork(
         self, command: Sequence[str], environment: Mapping[str, str], output: IO[str] | None
     ) -> Forked:
-        """Raises OSError where the process cannot be started, or has ended."""
+        """Fork a run of the command; raises OSError if the parent cannot start or has ended."""
         ours, theirs = socket.socketpair()
         request = json.dumps([[*command[1:]], {**environment}, str(Path.cwd())])
         streams = [0, *([output.fileno()] * 2 if output else [1, 2])]
@@ -84,7 +83,7 @@ class Parent:
         return Forked(ours)
 
     def _start(self) -> socket.socket:
-        """The channel to the process, which has said that it is ready; it is started once."""
+        """Start the process, wait until it is ready and return its channel; raises OSError."""
         if self.process:
             raise ConnectionError("the parent process did not start")
         ours, theirs = socket.socketpair()
@@ -103,20 +102,20 @@ class Parent:
             )
         atexit.register(self.close)
         with ours.makefile() as lines:
-            said = lines.readline()
-        if not said:
+            report = lines.readline()
+        if not report:
             raise ConnectionError("the parent process did not start")
-        if obstacle := json.loads(said)["obstacle"]:
+        if obstacle := json.loads(report)["obstacle"]:
             raise ConnectionError(f"the parent process has {obstacle}")
         return ours
 
     def give_up(self) -> None:
-        """Wait no longer for its start."""
+        """Kill the process if it has not finished starting."""
         if self.process and not self.channel:
             self.process.kill()
 
     def close(self) -> None:
-        """End it; runs that go on go on."""
+        """End the process; running forks continue."""
         if self.channel:
             self.channel.close()
         if self.process:
@@ -125,11 +124,10 @@ class Parent:
 
 
 class Children:
-    """Processes, each in a session of its own; `stopped` once a signal or an error has ended them,
-    `signal` its number.
+    """Child processes, each in a new session.
 
-    Those of a script are forked from one `parent` that has imported what they need, where there is
-    one.
+    `stopped` is true after a signal or an error has ended them; `signal` is the signal's number. If
+    `parent` is set, commands that suit it are forked from it.
     """
 
     def __init__(self) -> None:
@@ -140,7 +138,7 @@ class Children:
     def run(
         self, command: Sequence[str], environment: Mapping[str, str], output: IO[str] | None
     ) -> int | None:
-        """Start a command and wait for it; its exit status. `output` None: it prints to ours."""
+        """Run a command and return its exit status; without `output` it inherits our streams."""
         process = self._forked(command, environment, output) or subprocess.Popen(
             command, stdout=output, stderr=output, env=environment, start_new_session=True
         )
@@ -154,14 +152,14 @@ class Children:
     def _forked(
         self, command: Sequence[str], environment: Mapping[str, str], output: IO[str] | None
     ) -> Forked | None:
-        """The command as a fork of the parent; None where that cannot be."""
+        """Fork the command from the parent; None if that is not possible."""
         parent = self.parent
         if not parent or not parent.suits(command, environment):
             return None
         try:
             return parent.fork(command, environment, output)
         except OSError as error:
-            if self.parent and not self.stopped:  # another thread may have said so
+            if self.parent and not self.stopped:  # another thread may have logged this
                 log.warning(
                     "Cannot fork runs (%s): each run imports its packages itself, which takes "
                     "some seconds",
@@ -171,7 +169,7 @@ class Children:
             return None
 
     def stop(self, number: int = 0, *_: Any) -> None:
-        """End all that run, and what they have started."""
+        """Send SIGTERM to all running processes and the processes that they have started."""
         if number and not self.stopped:
             signals.say(number, "the runs of the sweep end")
         self.stopped, self.signal = True, number
@@ -183,7 +181,7 @@ class Children:
 
     @contextlib.contextmanager
     def stopped_by_signals(self) -> Iterator[None]:
-        """Within it Ctrl-C, SIGTERM, SIGHUP (not under nohup) and any error end the children."""
+        """End the children on Ctrl-C, SIGTERM, SIGHUP (not under nohup), and on any exception."""
         kinds = [
             kind
             for kind in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

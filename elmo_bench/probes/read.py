@@ -1,4 +1,4 @@
-"""What a corpus says of its words: each of its properties gives a word a label."""
+"""Reads corpora for probing: sentences with labels of words for each property."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -18,30 +18,30 @@ from elmo_bench.text import (
 
 FORM, UPOS, HEAD = 1, 3, 6  # columns of CoNLL-U
 WORD, POS, LEMMA, FRAME, NAME = 3, 4, 6, 7, 10  # of CoNLL-2012
-ABSENT = ("_", "-")  # cells that say nothing
+ABSENT = ("_", "-")  # empty cells
 BEGIN = "#begin document"  # of CoNLL-2012
 
 
 class Sentence(NamedTuple):
-    """Words, and by the name of a property a label for each word; None: that word is not asked."""
+    """A sentence; `labels` maps a property to a label per word, None if the word is not scored."""
 
     words: list[str]
     labels: dict[str, list[Any]]
 
 
 def read(path: str | Path) -> Iterator[Sentence]:
-    """The sentences of a file, plain or .gz, with what its format has of these properties:
+    """Yield the sentences of a file, plain or .gz, with those of these properties that it has:
 
     - `pos`: parts of speech;
     - `chunk`, `entity`: chunks and named entities, as IOB2 tags;
-    - `head`: the number of a word's head in its sentence, from 1, or 0 of the root. Punctuation
-      (UPOS is PUNCT) may be a head, but is not asked for its own, as in Hewitt and Liang (2019);
-    - `sense`: a predicate's lemma and sense.
+    - `head`: the position of a word's head in the sentence, from 1; 0 for the root. Punctuation
+      (UPOS is PUNCT) may be a head, but its own head is not scored, as in Hewitt and Liang (2019);
+    - `sense`: lemma and sense of a predicate.
 
-    A file with .conllu in its name is CoNLL-U, one that starts with `#begin document` CoNLL-2012.
-    Any other one has columns: first the word, last its entity, and where there are four, as in
-    CoNLL-2003, its part of speech and its chunk between them. Raises ValueError, with file and
-    line, for a cell that its column cannot have.
+    Files with .conllu in their name are CoNLL-U, files that start with `#begin document` are
+    CoNLL-2012. All others have columns: first the word, last its entity tag; if there are four
+    columns, as in CoNLL-2003, the second and third are part of speech and chunk tag. Raises
+    ValueError, with file and line, for an invalid cell.
     """
     if ".conllu" in Path(path).suffixes:
         yield from (_of_conllu(rows, path) for rows in read_conllu(path))
@@ -58,7 +58,7 @@ def _of_conllu(rows: Sequence[Row], path: str | Path) -> Sentence:
 
 
 def _heads(rows: Sequence[Row], path: str | Path) -> list[int | None]:
-    """All of a sentence, or none of it where no word has one."""
+    """The heads of a sentence; None for all words if the sentence has no heads."""
     if all(row.columns[HEAD] == "_" for row in rows):
         return [None] * len(rows)
     heads: list[int | None] = []
@@ -90,7 +90,7 @@ def _of_conll2012(rows: Sequence[Row], path: str | Path) -> Sentence:
 
 
 def _with_star(row: Row) -> Row:
-    """Arguments of one word are (X*), but names of one word are (X); - is no name."""
+    """Rewrite the name column as `bracket_spans` expects: (X) as (X*), and an empty cell as *."""
     cell = re.sub(r"\((?P<type>[^()*]+)\)", r"(\g<type>*)", row.columns[NAME])
     columns = [*row.columns[:NAME], "*" if cell in ABSENT else cell, *row.columns[NAME + 1 :]]
     return row._replace(columns=columns)
@@ -105,7 +105,7 @@ def _of_columns(rows: Sequence[Row], path: str | Path) -> Sentence:
 
 
 def _tags(rows: Sequence[Row], column: int, path: str | Path) -> list[Any]:
-    """IOB2 tags from IOB1 or IOB2; None throughout where a sentence has none."""
+    """IOB2 tags from IOB1 or IOB2; None for all words if the sentence has no tags."""
     cells = [row.columns[column] for row in rows]
     if all(cell in ABSENT for cell in cells):
         return [None] * len(cells)

@@ -1,6 +1,6 @@
-"""Coreference in the columns of CoNLL-2012: who or what the mentions of a whole document stand for.
+"""Coreference in CoNLL-2012 format: the clusters of mentions of a whole document.
 
-A mention is the places of its first and last word in its document, counted from 0, both included.
+A mention is (first, last) word of the document, counted from 0, both inclusive.
 
 Axes: B sentences of the batch, N words of a document, M mentions.
 """
@@ -35,20 +35,20 @@ log = logging.getLogger(__name__)
 Mention = tuple[int, int]
 Clusters = Sequence[Sequence[Mention]]
 
-# OntoNotes' genres; any other genre has the number after the last.
+# The genres of OntoNotes; any other genre has the number len(GENRES).
 GENRES = ("bc", "bn", "mz", "nw", "pt", "tc", "wb")
 WORD, SPEAKER, COREFERENCE = 3, 9, -1  # columns
-# Document, part, number, word and coreference: what the official scorer's own tests have.
+# Document, part, number, word and coreference, as in the tests of the official scorer.
 FEWEST_COLUMNS = 5
 _BRACKET = re.compile(r"\(\d+\)?|\d+\)")
 _CELL = re.compile(rf"(?:{_BRACKET.pattern})(?:\|?(?:{_BRACKET.pattern}))*")
 _ENDING, _CLOSING = (".", "!", "?"), ('"', "'", "''", "”", "’", ")", "]")
-_SLASHED = {"/.": ".", "/?": "?"}  # how OntoNotes spells the ends of some spoken sentences
+_SLASHED = {"/.": ".", "/?": "?"}  # spelling in some spoken texts of OntoNotes
 
 
 @dataclass(frozen=True)
 class Example:
-    """One part of a document: its sentences, who speaks each word, and its clusters of mentions."""
+    """One part of a document: sentences, the speaker of each word, and clusters of mentions."""
 
     document: str
     part: int
@@ -59,39 +59,39 @@ class Example:
 
     @property
     def name(self) -> str:
-        """What tells the documents of a file apart."""
+        """A unique name within a file."""
         return f"{self.document} part {self.part}"
 
     @property
     def group(self) -> tuple[str, ...]:
-        """The document, which all its parts share."""
+        """The group of examples that share text: the document."""
         return (self.document,)
 
     @property
     def labels(self) -> list[str]:
-        """None: clusters have no names."""
+        """Empty, since clusters have no labels."""
         return []
 
     @property
     def gold(self) -> list[list[Mention]]:
-        """Clusters of mentions: what the metric compares predictions with."""
+        """The gold clusters, as the metric takes them."""
         return [list(cluster) for cluster in self.clusters]
 
 
 class Document(NamedTuple):
-    """What a model knows of a document beside its words; `mentions`: start, end, cluster.
+    """The input of the model for a document, except its words.
 
-    What an array holds stays on the host.
+    `mentions` is a NumPy array so that it stays on the CPU.
     """
 
     num_sentences: int
     speakers: Int[Tensor, " N"]
     genre: Int[Tensor, ""]
-    mentions: Int[np.ndarray, "M 3"]  # clusters count from 1
+    mentions: Int[np.ndarray, "M 3"]  # first word, last word, cluster (from 1)
 
 
 class Batch(NamedTuple):
-    """The sentences of all documents, one after the other; the documents; their clusters."""
+    """A batch: the sentences of all documents in order, the documents, and their gold clusters."""
 
     tokens: Tokens
     documents: list[Document]
@@ -99,11 +99,11 @@ class Batch(NamedTuple):
 
 
 def read(path: Path) -> Iterator[Example]:
-    """Yield a file's documents, part by part.
+    """Yield the documents of a file, part by part.
 
-    Clusters that share a mention are merged; how often is counted, and the count is logged. Raises
-    ValueError, with file and line, for a cell of the last column that is not of brackets, and for
-    brackets that do not match within their sentence.
+    Clusters that share a mention are merged, and the number of such mentions is logged. Raises
+    ValueError, with file and line, for a malformed cell of the coreference column, for brackets
+    that do not match within their sentence, and for a document without sentences.
     """
     repeated = 0
     for document in read_documents(path, min_columns=FEWEST_COLUMNS):
@@ -139,17 +139,16 @@ def _word(row: Row) -> str:
 
 
 def _speaker(row: Row) -> str:
-    """Who speaks a word, "-" in a file of the few columns that the scorer needs."""
+    """The speaker of a word; "-" if the file has no such column."""
     return row.columns[SPEAKER] if len(row.columns) >= MIN_COLUMNS else "-"
 
 
 def _mentions(rows: Sequence[Row], path: Path) -> Iterator[tuple[str, int, int]]:
-    """Cluster, first and last word of a sentence's mentions.
+    """Yield cluster, first and last word of each mention of a sentence.
 
-    A cell has `(12`, `12)`, `(12)`, several with or without `|`, or `-` for none.
-
-    As in the official scorer a word's brackets open before they close, and close what the same
-    cluster opened last.
+    A cell is `-`, or any of `(12`, `12)` and `(12)`, joined with or without `|`. As in the official
+    scorer, the opening brackets of a word come before its closing ones, and a closing bracket
+    matches the latest opening one of its cluster.
     """
     opened: dict[str, list[int]] = defaultdict(list)
     for position, row in enumerate(rows):
@@ -164,7 +163,7 @@ def _mentions(rows: Sequence[Row], path: Path) -> Iterator[tuple[str, int, int]]
         for part in parts:
             if part.startswith("("):
                 opened[part.strip("()")].append(position)
-        for part in sorted(parts):  # (12) before 12), for its bracket opened last
+        for part in sorted(parts):  # (12) before 12), as its bracket was opened last
             if part.endswith(")"):
                 cluster = part.strip("()")
                 if not opened[cluster]:
@@ -181,12 +180,12 @@ def _mentions(rows: Sequence[Row], path: Path) -> Iterator[tuple[str, int, int]]
 
 
 def merge(clusters: Iterable[Iterable[Mention]]) -> tuple[tuple[Mention, ...], ...]:
-    """The clusters in the order of the text, those that share a mention made one.
+    """Merge clusters that share a mention, and sort clusters and mentions in text order.
 
     >>> merge([[(4, 5), (0, 0)], [(7, 7), (8, 8)], [(8, 8), (0, 0)]])
     (((0, 0), (4, 5), (7, 7), (8, 8)),)
     """
-    homes: dict[Mention, set[Mention]] = {}  # the merged cluster that a mention is in
+    homes: dict[Mention, set[Mention]] = {}  # mention -> its merged cluster
     for cluster in map(set, clusters):
         sharing = {id(homes[mention]): homes[mention] for mention in cluster & homes.keys()}
         *smaller, largest = sorted([cluster, *sharing.values()], key=len)
@@ -198,7 +197,7 @@ def merge(clusters: Iterable[Iterable[Mention]]) -> tuple[tuple[Mention, ...], .
 
 
 def genre(document: str) -> int:
-    """The number of the genre that a document's name begins with, or of "other".
+    """The number of the genre with which a document's name begins; len(GENRES) for any other.
 
     >>> genre("nw/wsj/24/wsj_2400"), genre("GUM_news_iodine")
     (3, 7)
@@ -207,7 +206,7 @@ def genre(document: str) -> int:
 
 
 def collate(examples: Sequence[Example], vocab: Vocab) -> Batch:
-    """A batch of documents (the paper takes one at a time)."""
+    """Make a batch of documents (the paper uses one per batch)."""
     sentences = [sentence for example in examples for sentence in example.sentences]
     documents = [_document(example) for example in examples]
     return Batch(tokens(sentences, vocab), documents, [example.gold for example in examples])
@@ -230,7 +229,7 @@ def _document(example: Example) -> Document:
 
 
 def truncate(batch: Batch, limit: int) -> Batch:
-    """At most `limit` sentences of each document, from a random one on, and their mentions."""
+    """Cut each document to at most `limit` consecutive sentences from a random start."""
     lengths = batch.tokens.lengths
     rows: list[int] = []
     documents, first = [], 0
@@ -248,7 +247,7 @@ def truncate(batch: Batch, limit: int) -> Batch:
 
 
 def _cut(document: Document, num_sentences: int, start: int, stop: int) -> Document:
-    """A document's words from `start` to before `stop`."""
+    """Cut a document to its words from `start` to `stop` (exclusive)."""
     inside = (document.mentions[:, 0] >= start) & (document.mentions[:, 1] < stop)
     return Document(
         num_sentences,
@@ -259,9 +258,9 @@ def _cut(document: Document, num_sentences: int, start: int, stop: int) -> Docum
 
 
 def write(examples: Sequence[Example], predictions: Sequence[Clusters], path: Path) -> None:
-    """Write the official scorer's response file: CoNLL-2012 columns, the predicted clusters last.
+    """Write the official scorer's response file: CoNLL-2012 columns, predicted clusters last.
 
-    Between tabs, because the scorer looks for brackets in the whole line where there are none.
+    Columns are separated by tabs; without tabs, the scorer looks for brackets in the whole line.
     """
     with path.open("w", encoding="utf-8") as file:
         for example, clusters in zip(examples, predictions, strict=True):
@@ -294,10 +293,10 @@ def _cells(example: Example, clusters: Clusters) -> list[str]:
 
 
 def read_predictions(path: Path, examples: Sequence[Example]) -> list[list[list[Mention]]]:
-    """The clusters of a file of `write` (its order is free) or job=predict, in the examples' order.
+    """Read the clusters from a file written by `write` (in any order) or job=predict.
 
-    Raises ValueError, with file and line, for a document that is missing or not among the examples,
-    or whose sentences are not as long.
+    Raises ValueError, with file and line, for a missing or unknown document, or one whose sentences
+    differ in length.
     """
     if is_predicted(path, "sentences", "clusters"):
         return [_predicted(*pair) for pair in paired(path, examples)]
@@ -342,11 +341,11 @@ def _is_mention(value: object, count: int) -> bool:
 
 
 def parse(record: dict[str, Any], source: str) -> Example:
-    """An unlabelled example from `{"sentences": [["Ann", "left"], ...]}` or `{"text": "Ann left"}`.
+    """Read an unlabelled example from `{"sentences": [["Ann", "left"]]}` or `{"text": "Ann left"}`.
 
-    A text's sentences end with its lines and with `.`, `!` or `?`, and the quotes and brackets
-    right after these. A record may also have `"speakers"`, a name for each sentence, and `"id"`,
-    which may begin with a genre. ValueError, with `source`, for anything else.
+    A text is split into sentences at line ends and after `.`, `!` or `?` with directly following
+    closing quotes and brackets. Optional keys are `"speakers"`, a name for each sentence, and
+    `"id"`, which may begin with a genre. Raises ValueError, with `source`, for any other record.
     """
     if unknown := sorted(record.keys() - {"sentences", "text", "speakers", "id"}):
         raise ValueError(
@@ -389,7 +388,7 @@ def _is_list(value: object) -> bool:
 
 
 def _sentences(text: object, source: str) -> list[list[str]]:
-    from elmo_bench.text import tokenize_with_offsets  # only those who give text need it
+    from elmo_bench.text import tokenize_with_offsets  # needed for `text` only
 
     if not isinstance(text, str):
         raise ValueError(f"{source}: text must be a string, not {text!r}")
@@ -406,10 +405,10 @@ def _sentences(text: object, source: str) -> list[list[str]]:
 
 
 def render(example: Example, prediction: Clusters) -> dict[str, Any]:
-    """A prediction as `{"sentences": ..., "clusters": ..., "mentions": ...}`.
+    """The JSON record of a prediction: `{"sentences": ..., "clusters": ..., "mentions": ...}`.
 
-    A cluster is a list of `[first word, last word]`, counted from 0 through the document;
-    `mentions` are the words of `clusters`.
+    A cluster is a list of `[first word, last word]`, counted from 0 over the whole document.
+    `mentions` has the words of each mention.
     """
     words = [word for sentence in example.sentences for word in sentence]
     return {

@@ -1,4 +1,4 @@
-"""Named entities in the columns of CoNLL-2003: word first, tag last, IOB1 or IOB2.
+"""Named entity recognition in CoNLL-2003 format: word in the first column, IOB tag in the last.
 
 Axes: B batch, T tokens.
 """
@@ -45,22 +45,22 @@ class Example:
 
     @property
     def group(self) -> tuple[str, ...]:
-        """The sentence."""
+        """The group of examples that share text: the sentence."""
         return (self.source,)
 
     @property
     def labels(self) -> list[str]:
-        """Every tag of the entities' types: an entity may be of any length elsewhere."""
+        """All BIOUL tags of the entities' types, since entities of other examples may be longer."""
         return ["O", *(f"{prefix}-{entity.label}" for entity in self.entities for prefix in "BILU")]
 
     @property
     def gold(self) -> list[str]:
-        """IOB2 tags: what the metric compares predictions with."""
+        """The gold IOB2 tags, as the metric takes them."""
         return spans_to_iob2(self.entities, len(self.words))
 
 
 class Batch(NamedTuple):
-    """Sentences, the numbers of their BIOUL tags, and their IOB2 tags."""
+    """A batch: tokens, label numbers of the BIOUL tags (0 at padding), and gold IOB2 tags."""
 
     tokens: Tokens
     tags: Int[Tensor, "B T"]
@@ -68,9 +68,10 @@ class Batch(NamedTuple):
 
 
 def read(path: Path) -> Iterator[Example]:
-    """Yield a file's sentences.
+    """Yield the sentences of a file.
 
-    Raises ValueError, with file and line, for a tag that is not O, B-TYPE or I-TYPE.
+    Raises ValueError, with file and line, for an empty word, a word with a space, or a tag that is
+    not O, B-TYPE or I-TYPE.
     """
     for rows in read_blocks(path):
         _check(path, rows)
@@ -94,7 +95,7 @@ def _check(path: Path, rows: Sequence[Row]) -> None:
 
 
 def relabel(example: Example, names: Mapping[str, str]) -> Example:
-    """An example by another corpus's labels; entities without a name there are left out."""
+    """Rename the entity types of an example; entities whose type is not in `names` are dropped."""
     entities = (
         span._replace(label=names[span.label]) for span in example.entities if span.label in names
     )
@@ -102,7 +103,7 @@ def relabel(example: Example, names: Mapping[str, str]) -> Example:
 
 
 def collate(examples: Sequence[Example], vocab: Vocab) -> Batch:
-    """A batch of sentences."""
+    """Make a batch of sentences."""
     sentences = [example.words for example in examples]
     tags = [spans_to_bioul(example.entities, len(example.words)) for example in examples]
     numbers = [torch.tensor([vocab.label_id(tag) for tag in row]) for row in tags]
@@ -111,9 +112,9 @@ def collate(examples: Sequence[Example], vocab: Vocab) -> Batch:
 
 
 def read_predictions(path: Path, examples: Sequence[Example]) -> list[list[str]]:
-    """The predicted tags of a file of `write` (its last column) or of job=predict.
+    """Read the predicted tags from a file written by `write` (last column) or job=predict.
 
-    Raises ValueError, with file and line, where its sentences are not the examples'.
+    Raises ValueError, with file and line, if its sentences differ from those of the examples.
     """
     if is_predicted(path, "tokens", "tags"):
         return [_predicted(*pair) for pair in paired(path, examples)]
@@ -137,7 +138,7 @@ def _predicted(record: dict[str, Any], source: str, example: Example) -> list[st
 
 
 def write(examples: Sequence[Example], predictions: Sequence[Sequence[str]], path: Path) -> None:
-    """Write what conlleval reads: word, gold tag and predicted tag (IOB2) a line."""
+    """Write the input of conlleval: word, gold tag and predicted tag (IOB2), one word per line."""
     with path.open("w", encoding="utf-8") as file:
         for example, predicted in zip(examples, predictions, strict=True):
             for row in zip(example.words, example.gold, predicted, strict=True):
@@ -146,10 +147,13 @@ def write(examples: Sequence[Example], predictions: Sequence[Sequence[str]], pat
 
 
 def parse(record: dict[str, Any], source: str) -> Example:
-    """An unlabelled sentence from `{"tokens": list}` or `{"text": text}`; else ValueError."""
+    """Read an unlabelled sentence from `{"tokens": list}` or `{"text": text}`.
+
+    Raises ValueError, with `source`, for any other record.
+    """
     return Example(tuple(words_of(record, source)), (), source)
 
 
 def render(example: Example, prediction: Sequence[str]) -> dict[str, Any]:
-    """A prediction as `{"tokens": ..., "tags": ...}`, an IOB2 tag for each token."""
+    """The JSON record of a prediction, `{"tokens": ..., "tags": ...}`, with IOB2 tags."""
     return {"tokens": list(example.words), "tags": list(prediction)}

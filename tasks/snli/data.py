@@ -21,14 +21,14 @@ from elmo_bench.text import Vocab, check_same, is_predicted, read_objects
 log = logging.getLogger(__name__)
 
 LABELS = ("contradiction", "entailment", "neutral")
-UNLABELLED = "-"  # SNLI's own mark of a pair whose annotators did not agree
-NO_CLASS = -100  # the number that cross-entropy leaves out
+UNLABELLED = "-"  # SNLI's mark of pairs without a gold label
+NO_CLASS = -100  # the ignore_index of cross-entropy
 ESCAPES = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
 
 
 @dataclass(frozen=True)
 class Example:
-    """A premise, a hypothesis, and what the first says about the second (`-`: not known)."""
+    """A premise, a hypothesis, and their label; `-` if unknown."""
 
     premise: tuple[str, ...]
     hypothesis: tuple[str, ...]
@@ -42,7 +42,7 @@ class Example:
 
     @property
     def group(self) -> tuple[str, ...]:
-        """The premise, which comes with several hypotheses."""
+        """The group of examples that share text: the premise."""
         return (" ".join(self.premise),)
 
     @property
@@ -51,12 +51,12 @@ class Example:
 
     @property
     def gold(self) -> str:
-        """The label: what the metric compares predictions with."""
+        """The gold label, as the metric takes it."""
         return self.label
 
 
 class Batch(NamedTuple):
-    """Premises, hypotheses, the numbers of their labels, and the labels."""
+    """A batch: premises, hypotheses, label numbers, and gold labels."""
 
     premise: Tokens
     hypothesis: Tokens
@@ -65,11 +65,11 @@ class Batch(NamedTuple):
 
 
 def read(path: Path) -> Iterator[Example]:
-    """Yield a file's pairs that have a gold label; the others are counted, and the count is logged.
+    """Yield the pairs of a file that have a gold label; log the number of the others.
 
-    Tokens are the leaves of the binary parse, or the tokenised sentence where a record has none.
-    Raises ValueError, with file and line, for a line that is not a JSON object, a missing or
-    malformed sentence, or an unknown label.
+    Tokens are the leaves of the binary parse; a record without one is tokenised. Raises ValueError,
+    with file and line, for a line that is not a JSON object, a missing or malformed sentence, or an
+    unknown label.
     """
     left_out = 0
     for number, record in read_objects(path):
@@ -92,10 +92,10 @@ def _example(record: dict[str, Any], label: str, source: str, identity: str) -> 
 
 
 def _words(record: dict[str, Any], key: str, source: str) -> tuple[str, ...]:
-    """A sentence's tokens.
+    """The tokens of a sentence.
 
-    An empty sentence is one word without characters: the official score is over every labelled
-    pair, so that none may be left out, and models need not know of sentences without words.
+    An empty sentence becomes one empty word: the official score is over all labelled pairs, so none
+    may be dropped, and models need not handle sentences without words.
     """
     sentence, tree = record.get(key), record.get(f"{key}_binary_parse")
     if isinstance(tree, str) and tree:
@@ -109,7 +109,7 @@ def _words(record: dict[str, Any], key: str, source: str) -> tuple[str, ...]:
     return tuple(sentence) or ("",)
 
 
-@lru_cache(maxsize=1024)  # a premise comes with several hypotheses
+@lru_cache(maxsize=1024)  # premises repeat: each has several hypotheses
 def _tokenize(text: str) -> list[str]:
     from elmo_bench.text import tokenize
 
@@ -117,12 +117,12 @@ def _tokenize(text: str) -> list[str]:
 
 
 def leaves(tree: str, source: str) -> list[str]:
-    """The words of a binary parse, its escaped brackets restored; ValueError if it is cut short.
+    """The words of a binary parse, unescaped; raises ValueError if its brackets do not match.
 
     >>> leaves("( ( A lamp ) ( shines . ) )", "here")
     ['A', 'lamp', 'shines', '.']
     """
-    pieces = tree.split(" ")  # not at other white space: "5 1/2" may be one word
+    pieces = tree.split(" ")  # not split(): other white space may be part of a word
     if pieces.count("(") != pieces.count(")"):
         brackets = f"{pieces.count('(')} '(' but {pieces.count(')')} ')'"
         raise ValueError(f"{source}: {brackets} in the binary parse {tree!r}")
@@ -134,12 +134,12 @@ def _unescape(word: str) -> str:
 
 
 def relabel(example: Example, names: Mapping[str, str]) -> Example | None:
-    """An example by another corpus's labels; None if its label has no name there."""
+    """Rename the label of an example; None if it is not in `names`."""
     return replace(example, label=names[example.label]) if example.label in names else None
 
 
 def collate(examples: Sequence[Example], vocab: Vocab) -> Batch:
-    """A batch of pairs."""
+    """Make a batch of pairs."""
     labels = [
         NO_CLASS if example.label == UNLABELLED else vocab.label_id(example.label)
         for example in examples
@@ -151,7 +151,7 @@ def collate(examples: Sequence[Example], vocab: Vocab) -> Batch:
 
 
 def write(examples: Sequence[Example], predictions: Sequence[str], path: Path) -> None:
-    """Write `{"pairID": ..., "gold_label": ..., "predicted_label": ...}` a line."""
+    """Write `{"pairID": ..., "gold_label": ..., "predicted_label": ...}`, one pair per line."""
     with path.open("w", encoding="utf-8") as file:
         for example, predicted in zip(examples, predictions, strict=True):
             record = {
@@ -163,13 +163,11 @@ def write(examples: Sequence[Example], predictions: Sequence[str], path: Path) -
 
 
 def read_predictions(path: Path, examples: Sequence[Example]) -> list[str]:
-    """The predicted labels of a file of `write` or job=predict, in the examples' order.
+    """Read the predicted labels from a file written by `write` or job=predict, in any order.
 
-    The file's own order is free.
-
-    A record of job=predict is that of its pairID or, without one, of the gold file's same line;
-    pairs without a gold label may have one too. Raises ValueError, with file and line, for a pairID
-    that the examples have not, or that has no prediction, or several.
+    Records of job=predict are matched by pairID or, without one, by the line number in the gold
+    file; predictions for pairs without a gold label are ignored. Raises ValueError, with file and
+    line, for an unknown pairID, or one with no prediction or with several.
     """
     from_predict = is_predicted(path, "sentence1", "sentence2", "label")
     labels: dict[str, str] = {}
@@ -206,18 +204,20 @@ def read_predictions(path: Path, examples: Sequence[Example]) -> list[str]:
 
 
 def parse(record: dict[str, Any], source: str) -> Example:
-    """An unlabelled example from `{"sentence1": premise, "sentence2": hypothesis}`.
+    """Read an unlabelled example from `{"sentence1": premise, "sentence2": hypothesis}`.
 
-    Each sentence is text or a list of tokens.
-
-    A record of SNLI itself will do; `pairID` may name the pair, else its place does. ValueError,
-    with `source`, for anything else.
+    Each sentence is text or a list of tokens. Records of SNLI are accepted, too. The optional
+    `pairID` identifies the pair; the default is `source`. Raises ValueError, with `source`, for any
+    other record.
     """
     return _example(record, UNLABELLED, source, source)
 
 
 def render(example: Example, prediction: str) -> dict[str, Any]:
-    """A prediction as `{"pairID", "sentence1", "sentence2", "label"}`; sentences are tokens."""
+    """The JSON record of a prediction: `{"pairID", "sentence1", "sentence2", "label"}`.
+
+    Sentences are lists of tokens.
+    """
     premise, hypothesis = (list(sentence) for sentence in example.sentences)
     return {
         "pairID": example.identity,

@@ -1,4 +1,4 @@
-"""Questions and the words of a paragraph that answer them: SQuAD 1.1 (Rajpurkar et al. 2016).
+"""Extractive question answering in SQuAD 1.1 format (Rajpurkar et al. 2016).
 
 Axes: B batch, T tokens of the paragraph, Q tokens of the question, N answers.
 """
@@ -24,10 +24,10 @@ from elmo_bench.untrusted import read_json
 
 log = logging.getLogger(__name__)
 
-MAX_BYTES = 1 << 30  # of a file: SQuAD's training set has 30 MB
-NONE = -1  # the position of an answer that is not there
+MAX_BYTES = 1 << 30  # limit of a file's size; SQuAD's training set has 30 MB
+NONE = -1  # position of a missing answer
 KINDS = {str: "text", list: "a list", dict: "an object", int: "a whole number"}
-# Words as the model reads them: one kind of quote, of minus and of dash (Clark and Gardner 2018).
+# Normalises quotes, minus signs and dashes in the model's input (Clark and Gardner 2018).
 PLAIN = str.maketrans("“”„‟‘’‚‛−—", '""""' + "''''-–")
 
 Span = tuple[int, int]
@@ -35,7 +35,7 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True)
 class Paragraph:
-    """A text, its words as a model reads them, and each word's characters, end exclusive."""
+    """A text, its normalised words, and their character offsets (end exclusive)."""
 
     text: str
     words: tuple[str, ...]
@@ -43,7 +43,10 @@ class Paragraph:
 
 
 class Answer(NamedTuple):
-    """An answer and its characters in the paragraph, end exclusive; None from predictions."""
+    """An answer and its character offsets in the paragraph (end exclusive).
+
+    Offsets are None for answers that are read from a file of predictions.
+    """
 
     text: str
     start: int | None = None
@@ -52,7 +55,7 @@ class Answer(NamedTuple):
 
 @dataclass(frozen=True)
 class Example:
-    """A question, its paragraph (shared), the answers, their first and last tokens."""
+    """A question, its paragraph, and its answers with their first and last tokens."""
 
     identity: str
     paragraph: Paragraph
@@ -60,7 +63,7 @@ class Example:
     answers: tuple[str, ...]
     spans: tuple[Span, ...]
     source: str
-    group: tuple[str, ...]  # the article and the paragraph, which all questions about it share
+    group: tuple[str, ...]  # article and paragraph, shared by their questions
 
     @property
     def sentences(self) -> list[tuple[str, ...]]:
@@ -72,14 +75,14 @@ class Example:
 
     @property
     def gold(self) -> list[str]:
-        """The texts of all answers: a prediction is compared with the one it is nearest to."""
+        """The texts of all gold answers; the metric takes the best match."""
         return list(self.answers)
 
 
 class Batch(NamedTuple):
-    """Paragraphs, questions, each answer's first and last token, and what decoding needs.
+    """A batch: paragraphs, questions, first and last token of each answer, and data for decoding.
 
-    The most frequent answer comes first.
+    The most frequent answer of a question is its first; missing answers are -1.
     """
 
     context: Tokens
@@ -91,12 +94,12 @@ class Batch(NamedTuple):
 
 
 def read(path: Path) -> Iterator[Example]:
-    """Yield a file's questions; a paragraph is one sequence, whatever its length.
+    """Yield the questions of a file; a paragraph is one sequence, whatever its length.
 
-    An answer that begins or ends within a token is taken to the token's borders, and one whose text
-    is not what stands at its offset is kept too; both are counted, the counts logged, and the first
-    of the latter is shown. Raises ValueError, with file and question, for a file that is not SQuAD
-    1.1, an answer outside the text, a text or question without words, an id that comes twice.
+    Answers that begin or end within a token are extended to whole tokens. Answers whose text
+    differs from the paragraph at their offset are kept. The numbers of both are logged, with the
+    first of the latter. Raises ValueError, with file and question, for a file that is not SQuAD
+    1.1, an answer outside the text, a text or question without words, or a repeated id.
     """
     counts: Counter[str] = Counter()
     seen: set[str] = set()
@@ -119,7 +122,7 @@ def read(path: Path) -> Iterator[Example]:
 
 
 def _records(path: Path) -> Iterator[tuple[Any, Paragraph, str, tuple[str, str]]]:
-    """Every question's record, its paragraph, its place in the file, its article and paragraph."""
+    """Yield each question's record, paragraph, location in the file, and group."""
     content = read_json(path, max_bytes=MAX_BYTES)
     for a, article in enumerate(_field(content, "data", list, f"{path}")):
         for p, paragraph in enumerate(_field(article, "paragraphs", list, f"{path}: data[{a}]")):
@@ -131,7 +134,7 @@ def _records(path: Path) -> Iterator[tuple[Any, Paragraph, str, tuple[str, str]]
 
 
 def _field(record: Any, key: str, kind: type, where: str) -> Any:
-    """A record's value; ValueError where there is none or it is of another kind."""
+    """The value of a key; raises ValueError if it is missing or of another type."""
     if not isinstance(record, dict) or key not in record:
         came = repr(record)[:60]
         if isinstance(record, dict):
@@ -185,7 +188,7 @@ def _question(text: str, context: Paragraph, source: str) -> tuple[str, ...]:
 
 
 def _span(context: Paragraph, start: int, text: str, source: str, counts: Counter[str]) -> Span:
-    """An answer's first and last token."""
+    """The first and last token of an answer."""
     end = start + len(text)
     first, last = token_span(context.offsets, start, end)
     if not 0 <= start < len(context.text) or last < first:
@@ -196,7 +199,7 @@ def _span(context: Paragraph, start: int, text: str, source: str, counts: Counte
     counts["answers"] += 1
     counts["within"] += (context.offsets[first][0], context.offsets[last][1]) != (start, end)
     if context.text[start:end] != text:
-        if not counts["differ"]:  # the first one speaks for all
+        if not counts["differ"]:  # show the first one only
             log.warning(
                 "%s: the answer is %r, but at %d the context has %r",
                 source,
@@ -209,7 +212,7 @@ def _span(context: Paragraph, start: int, text: str, source: str, counts: Counte
 
 
 def token_span(offsets: Sequence[Span], start: int, end: int) -> Span:
-    """First and last token with a character from start to end (exclusive); last < first for none.
+    """First and last token that overlap `start` to `end` (exclusive); last < first if none.
 
     >>> token_span([(0, 3), (4, 8), (9, 12)], 5, 11)
     (1, 2)
@@ -219,7 +222,7 @@ def token_span(offsets: Sequence[Span], start: int, end: int) -> Span:
 
 
 def collate(examples: Sequence[Example], vocab: Vocab) -> Batch:
-    """A batch of questions."""
+    """Make a batch of questions."""
     offsets = [torch.tensor(example.paragraph.offsets) for example in examples]
     answers = []
     for example in examples:
@@ -236,24 +239,24 @@ def collate(examples: Sequence[Example], vocab: Vocab) -> Batch:
 
 
 def write(examples: Sequence[Example], predictions: Sequence[Answer], path: Path) -> None:
-    """Write the official evaluate-v1.1.py's input: one JSON object, from question id to answer."""
+    """Write the input of evaluate-v1.1.py: a JSON object that maps question ids to answers."""
     answers = {
         example.identity: predicted.text
         for example, predicted in zip(examples, predictions, strict=True)
     }
     text = json.dumps(answers, ensure_ascii=False, indent=0)
-    # Half a surrogate pair stays as JSON writes it.
+    # Lone surrogates cannot be encoded: write them as JSON escapes.
     path.write_text(f"{text}\n", encoding="utf-8", errors="backslashreplace")
 
 
 def read_predictions(path: Path, examples: Sequence[Example]) -> list[Answer]:
-    """The answers of a file of `write` (its order is free) or job=predict, in the examples' order.
+    """Read the answers from a file written by `write` (in any order) or job=predict.
 
-    Raises ValueError, with the file, where its ids are not the examples'.
+    Raises ValueError, with the file, if its question ids differ from those of the examples.
     """
     if is_predicted(path, "answer", "start", "end"):
         return [_predicted(*pair) for pair in paired(path, examples)]
-    answers = read_json(path, max_bytes=MAX_BYTES)  # from question ids to answers
+    answers = read_json(path, max_bytes=MAX_BYTES)  # question id -> answer
     ids = {example.identity: None for example in examples}
     if missing := ids.keys() - answers.keys():
         raise ValueError(
@@ -275,10 +278,10 @@ def _predicted(record: dict[str, Any], source: str, example: Example) -> Answer:
 
 
 def parse(record: dict[str, Any], source: str) -> Example:
-    """An unlabelled example from `{"question": text, "context": text}`.
+    """Read an unlabelled example from `{"question": text, "context": text}`.
 
-    Both are plain text, never lists of tokens: an answer is cut out of the text as it stands.
-    ValueError, with `source`, for anything else or no words.
+    Lists of tokens are not accepted, since answers are substrings of the text. Raises ValueError,
+    with `source`, for any other record, or if a text has no words.
     """
     context = _paragraph(_field(record, "context", str, source))
     question = _question(_field(record, "question", str, source), context, source)
@@ -286,5 +289,5 @@ def parse(record: dict[str, Any], source: str) -> Example:
 
 
 def render(example: Example, prediction: Answer) -> dict[str, Any]:
-    """A prediction as `{"answer": text, "start": number, "end": number}`: `context[start:end]`."""
+    """The JSON record of a prediction: `{"answer": context[start:end], "start", "end"}`."""
     return {"answer": prediction.text, "start": prediction.start, "end": prediction.end}

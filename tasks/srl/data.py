@@ -1,4 +1,4 @@
-"""PropBank roles in the columns of CoNLL-2012: one example for each predicate of a sentence.
+"""Semantic role labelling in CoNLL-2012 format: one example for each predicate of a sentence.
 
 Axes: B batch, T tokens.
 """
@@ -38,13 +38,13 @@ WORD, LEMMA, ROLESET, FIRST_PREDICATE = 3, 6, 7, 11  # columns
 
 @dataclass(frozen=True)
 class Example:
-    """A sentence, the positions of a predicate's words (maybe none), and the arguments with V."""
+    """A sentence, the positions of its predicate's words (may be empty), and arguments with V."""
 
     words: tuple[str, ...]
     predicate: tuple[int, ...]
     lemma: str
     arguments: tuple[Span, ...]
-    source: str  # the sentence's first line, the same for all its predicates
+    source: str  # file and first line of the sentence, shared by its predicates
 
     @property
     def sentences(self) -> list[tuple[str, ...]]:
@@ -52,12 +52,12 @@ class Example:
 
     @property
     def group(self) -> tuple[str, ...]:
-        """The sentence, which all its predicates share."""
+        """The group of examples that share text: the sentence."""
         return (self.source,)
 
     @property
     def labels(self) -> list[str]:
-        """Every tag of the roles: elsewhere one may be continued (C-) or referred to (R-)."""
+        """All BIO tags of the roles, with the C- and R- forms that other examples may have."""
         roles = {argument.label for argument in self.arguments}
         bare = {role.removeprefix("C-").removeprefix("R-") for role in roles}
         roles |= {
@@ -69,12 +69,12 @@ class Example:
 
     @property
     def gold(self) -> list[str]:
-        """IOB2 tags: what the metric compares predictions with."""
+        """The gold IOB2 tags, as the metric takes them."""
         return spans_to_iob2(self.arguments, len(self.words))
 
 
 class Batch(NamedTuple):
-    """Sentences, which words are the predicate's, the numbers of the tags, and the tags."""
+    """A batch: tokens, mask of the predicate's words, label numbers of the tags, and gold tags."""
 
     tokens: Tokens
     predicate: Bool[Tensor, "B T"]
@@ -85,16 +85,16 @@ class Batch(NamedTuple):
 def read(path: Path) -> Iterator[Example]:
     """Yield an example for each predicate, and one, all O, for a sentence without predicates.
 
-    A sentence with more rolesets than columns of arguments lacks predicates: such sentences are
-    counted, and the count is logged. Raises ValueError, with file and line, for what CoNLL-2012
-    does not allow, and for a predicate's column without `(V*`.
+    Logs the number of sentences with more rolesets than argument columns, whose predicates are
+    incomplete. Raises ValueError, with file and line, for a violation of the format, and for an
+    argument column without `(V*`.
     """
-    lacking = 0
+    num_incomplete = 0
     for document in read_documents(path):
         for rows in document.sentences:
             words, source = tuple(row.columns[WORD] for row in rows), f"{path}:{rows[0].line}"
             columns = range(FIRST_PREDICATE, len(rows[0].columns) - 1)
-            lacking += sum(row.columns[ROLESET] != "-" for row in rows) > len(columns)
+            num_incomplete += sum(row.columns[ROLESET] != "-" for row in rows) > len(columns)
             for column in columns:
                 arguments = tuple(bracket_spans(rows, column, path))
                 if all(argument.label != "V" for argument in arguments):
@@ -105,30 +105,30 @@ def read(path: Path) -> Iterator[Example]:
                 yield Example(words, predicate, _lemma(rows, predicate), arguments, source)
             if not columns:
                 yield Example(words, (), "-", (), source)
-    if lacking:
+    if num_incomplete:
         log.warning(
             "%s: %d sentences have more rolesets (column %d) than columns of arguments",
             path,
-            lacking,
+            num_incomplete,
             ROLESET + 1,
         )
 
 
 def _predicate(arguments: Sequence[Span]) -> tuple[int, ...]:
-    """The positions of V and its continuations."""
+    """The positions of the words of V and C-V."""
     return tuple(
         k for role, start, end in arguments if role in ("V", "C-V") for k in range(start, end + 1)
     )
 
 
 def _lemma(rows: Sequence[Row], predicate: Sequence[int]) -> str:
-    """The lemma, which may stand at any of a predicate's words, or else its first word."""
+    """The lemma given at any word of the predicate, or else its first word."""
     lemmas = [rows[position].columns[LEMMA] for position in predicate]
     return next((lemma for lemma in lemmas if lemma != "-"), rows[predicate[0]].columns[WORD])
 
 
 def complete_labels(labels: Mapping[str, str | Sequence[str]]) -> dict[str, str | Sequence[str]]:
-    """`data.labels` and what goes along: the predicate's own V, and each role's C- and R-.
+    """Complete `data.labels` with the predicate's V and C-V, and with C- and R- of each role.
 
     >>> complete_labels({"ARG0": ["A0", "A9"]})["C-ARG0"]
     ['C-A0', 'C-A9']
@@ -136,16 +136,16 @@ def complete_labels(labels: Mapping[str, str | Sequence[str]]) -> dict[str, str 
     listed = {
         ours: [names] if isinstance(names, str) else list(names) for ours, names in labels.items()
     }
-    along = {
+    prefixed = {
         f"{prefix}-{ours}": [f"{prefix}-{name}" for name in names]
         for ours, names in listed.items()
         for prefix in "CR"
     }
-    return {"V": "V", "C-V": "C-V", **along, **labels}
+    return {"V": "V", "C-V": "C-V", **prefixed, **labels}
 
 
 def relabel(example: Example, names: Mapping[str, str]) -> Example:
-    """An example by another corpus's labels; arguments without a name there are left out."""
+    """Rename the roles of an example; arguments whose role is not in `names` are dropped."""
     arguments = (
         span._replace(label=names[span.label]) for span in example.arguments if span.label in names
     )
@@ -153,7 +153,7 @@ def relabel(example: Example, names: Mapping[str, str]) -> Example:
 
 
 def collate(examples: Sequence[Example], vocab: Vocab) -> Batch:
-    """A batch of sentences, each with one predicate."""
+    """Make a batch of sentences, each with one predicate."""
     batch = tokens([example.words for example in examples], vocab)
     predicate = torch.zeros_like(batch.mask)
     for row, example in enumerate(examples):
@@ -164,10 +164,10 @@ def collate(examples: Sequence[Example], vocab: Vocab) -> Batch:
 
 
 def write(examples: Sequence[Example], predictions: Sequence[Sequence[str]], path: Path) -> None:
-    """Write what srl-eval.pl reads (CoNLL-2005): lemmas at predicates, a column of arguments each.
+    """Write the input of srl-eval.pl (CoNLL-2005): lemmas, and a column for each predicate.
 
-    `write(examples, [example.gold for example in examples], path)` makes the gold file that it
-    wants as well.
+    srl-eval.pl also needs a gold file: `write(examples, [example.gold for example in examples],
+    path)`.
     """
     cells = iter([_brackets(tags) for _, tags in zip(examples, predictions, strict=True)])
     with path.open("w", encoding="utf-8") as file:
@@ -183,24 +183,24 @@ def write(examples: Sequence[Example], predictions: Sequence[Sequence[str]], pat
 
 
 def _sentences(examples: Sequence[Example]) -> Iterator[list[Example]]:
-    """Examples that follow each other and share a sentence, their predicates in order.
+    """Group consecutive examples of the same sentence, with their predicates in text order.
 
-    srl-eval.pl finds predicates by the first column, so a second predicate that begins at the same
-    word (EWT has two xray at "x - rays") must be given the sentence once more.
+    srl-eval.pl finds predicates by the first column. The sentence is therefore repeated for a
+    second predicate that begins at the same word (EWT has two xray at "x - rays").
     """
-    together: list[Example] = []
+    group: list[Example] = []
     for example in examples:
-        last = together[-1] if together else None
+        last = group[-1] if group else None
         if last and (last.source != example.source or last.predicate[:1] >= example.predicate[:1]):
-            yield together
-            together = []
-        together.append(example)
-    if together:
-        yield together
+            yield group
+            group = []
+        group.append(example)
+    if group:
+        yield group
 
 
 def _brackets(tags: Sequence[str]) -> list[str]:
-    """IOB2 tags as `(X*`, `*`, `*)` and `(X*)`."""
+    """Convert IOB2 tags to brackets: `(X*`, `*`, `*)` and `(X*)`."""
     cells = ["*"] * len(tags)
     for role, start, end in tags_to_spans(tags):
         cells[start] = f"({role}{cells[start]}"
@@ -209,15 +209,15 @@ def _brackets(tags: Sequence[str]) -> list[str]:
 
 
 def read_predictions(path: Path, examples: Sequence[Example]) -> list[list[str]]:
-    """The predicted tags of a file that `write` or job=predict wrote, in the order of the examples.
+    """Read the predicted tags from a file written by `write` or job=predict.
 
-    The latter has no records of sentences without a predicate, and so no arguments there. Raises
-    ValueError, with file and line, where words, predicates or their number are not those of the
+    job=predict writes no records for sentences without a predicate; their tags are all O. Raises
+    ValueError, with file and line, if words, predicates or their number differ from those of the
     examples.
     """
     if is_predicted(path, "tokens", "predicate", "tags"):
-        asked = [example for example in examples if example.predicate]
-        answers = iter([_predicted(*pair) for pair in paired(path, asked)])
+        with_predicate = [example for example in examples if example.predicate]
+        answers = iter([_predicted(*pair) for pair in paired(path, with_predicate)])
         return [
             next(answers) if example.predicate else ["O"] * len(example.words)
             for example in examples
@@ -255,7 +255,7 @@ def _blocks(path: Path) -> Iterator[list[Row]]:
 
 
 def _check_fit(rows: Sequence[Row], sentence: Sequence[Example], path: Path) -> None:
-    """Raise unless these rows hold predictions for these predicates of one sentence."""
+    """Raise ValueError unless the rows have the words and predicates of one sentence's examples."""
     example, where = sentence[0], f"{path}:{rows[0].line}"
     length = len(example.words)
     if len(rows) != length:
@@ -278,11 +278,11 @@ def _check_fit(rows: Sequence[Row], sentence: Sequence[Example], path: Path) -> 
 
 
 def parse(record: dict[str, Any], source: str) -> Example:
-    """An unlabelled example from `{"tokens": list or "text": text, "predicate": position}`.
+    """Read an unlabelled example from `{"tokens": list or "text": text, "predicate": position}`.
 
     `predicate` is the position of the predicate's word (from 0), a list of positions, or a word
-    that occurs once; it has no default, for a sentence has as many answers as predicates.
-    ValueError, with `source`, for anything else.
+    that occurs once. It is required, since each predicate of a sentence has its own arguments.
+    Raises ValueError, with `source`, for any other record.
     """
     words = words_of(record, source)
     predicate = _positions(record.get("predicate"), words, source)
@@ -307,7 +307,7 @@ def _positions(predicate: object, words: Sequence[str], source: str) -> tuple[in
 
 
 def render(example: Example, prediction: Sequence[str]) -> dict[str, Any]:
-    """A prediction as `{"tokens": ..., "predicate": positions, "tags": IOB2 tags}`."""
+    """The JSON record of a prediction: `{"tokens", "predicate": positions, "tags": IOB2 tags}`."""
     return {
         "tokens": list(example.words),
         "predicate": list(example.predicate),

@@ -1,4 +1,4 @@
-"""Sentiment: the trees of SST, with a label from 0 (very negative) to 4 at every phrase.
+"""Sentiment of phrases: SST trees, with a label from 0 (very negative) to 4 at every phrase.
 
 Axes: B batch, T tokens.
 """
@@ -17,8 +17,8 @@ from elmo_bench.checks import Count
 from elmo_bench.nn import Tokens, tokens
 from elmo_bench.text import Span, Vocab, check_same, is_predicted, paired, read_lines, words_of
 
-# What becomes of the treebank's five labels where fewer are asked for; a label that is not there is
-# left out.
+# Maps the treebank's five labels to those of a setting with 5, 3 or 2 classes. Phrases with a label
+# that is not a key are left out.
 CLASSES = {
     5: {label: label for label in "01234"},
     3: {"0": "negative", "1": "negative", "2": "neutral", "3": "positive", "4": "positive"},
@@ -26,14 +26,14 @@ CLASSES = {
 }
 LABELS = sorted({label for names in CLASSES.values() for label in names.values()})
 UNLABELLED = "-"
-NO_CLASS = -100  # the number that cross-entropy leaves out
+NO_CLASS = -100  # the ignore_index of cross-entropy
 ESCAPES = {"-LRB-": "(", "-RRB-": ")"}
 PIECE = re.compile(r"\( *(?P<label>[^() ]*)( +(?P<word>[^() ]+) *\))?|\)|(?P<stray>[^() ]+)")
 
 
 @dataclass(frozen=True)
 class Example:
-    """A phrase and its sentiment, `-` where that is not known."""
+    """A phrase and its sentiment; `-` if unknown."""
 
     words: tuple[str, ...]
     label: str
@@ -45,7 +45,7 @@ class Example:
 
     @property
     def group(self) -> tuple[str, ...]:
-        """The tree, which all its phrases share."""
+        """The group of examples that share text: the tree."""
         return (self.source,)
 
     @property
@@ -54,12 +54,12 @@ class Example:
 
     @property
     def gold(self) -> str:
-        """The label: what the metric compares predictions with."""
+        """The gold label, as the metric takes it."""
         return self.label
 
 
 class Batch(NamedTuple):
-    """Phrases, the numbers of their labels, and the labels."""
+    """A batch: tokens, label numbers, and gold labels."""
 
     tokens: Tokens
     labels: Int[Tensor, " B"]
@@ -69,17 +69,16 @@ class Batch(NamedTuple):
 def read(
     path: Path, *, classes: Literal[2, 3, 5] = 5, min_tokens: Count | None = None
 ) -> Iterator[Example]:
-    """Yield a file's sentences or, with `min_tokens`, every phrase of at least so many tokens.
+    """Yield the sentences of a file, or with `min_tokens` every phrase of at least that length.
 
-    `classes=3` merges 0 with 1 and 3 with 4; `classes=2` leaves the neutral ones out too. Raises
-    ValueError, with file and line, for a line that is not one tree or a label that is not one of 0
-    to 4.
+    `classes=3` merges 0 with 1 and 3 with 4; `classes=2` also leaves out neutral phrases. Raises
+    ValueError, with file and line, for a line that is not one tree, or a label other than 0 to 4.
     """
     for number, line in read_lines(path):
         if not line.strip(" "):
             continue
         source = f"{path}:{number}"
-        if "\t" in line:  # `write` puts tabs between its columns
+        if "\t" in line:  # `write` separates its columns by tabs
             raise ValueError(
                 f"{source}: contains a tab, but the words of a tree are separated by spaces"
             )
@@ -90,10 +89,10 @@ def read(
 
 
 def parse_tree(line: str, source: str) -> tuple[tuple[str, ...], list[Span]]:
-    r"""The words of a tree in brackets, and its phrases, each before its parts.
+    r"""Parse a bracketed tree into words and phrases, in preorder.
 
-    Brackets and slashes that the treebank had to escape (`-LRB-`, `\/`) come back as the characters
-    they stand for.
+    Escaped brackets and slashes (`-LRB-`, `\/`) are unescaped. Raises ValueError, with `source`,
+    for a line that is not one tree.
 
     >>> parse_tree("(3 (2 Very) (3 good))", "file:1")[0]
     ('Very', 'good')
@@ -137,12 +136,12 @@ def _unescape(word: str) -> str:
 
 
 def relabel(example: Example, names: Mapping[str, str]) -> Example | None:
-    """An example by another corpus's labels; None if its label has no name there."""
+    """Rename the label of an example; None if it is not in `names`."""
     return replace(example, label=names[example.label]) if example.label in names else None
 
 
 def collate(examples: Sequence[Example], vocab: Vocab) -> Batch:
-    """A batch of phrases."""
+    """Make a batch of phrases."""
     labels = [
         NO_CLASS if example.label == UNLABELLED else vocab.label_id(example.label)
         for example in examples
@@ -152,9 +151,9 @@ def collate(examples: Sequence[Example], vocab: Vocab) -> Batch:
 
 
 def write(examples: Sequence[Example], predictions: Sequence[str], path: Path) -> None:
-    r"""Write gold label, predicted label and sentence a line, between tabs.
+    r"""Write gold label, predicted label and sentence, separated by tabs, one sentence per line.
 
-    The treebank has no scorer. The accuracy is
+    The treebank has no official scorer; compute the accuracy by
     `awk -F'\t' '$1 == $2 {n++} END {print n / NR}' FILE`.
     """
     with path.open("w", encoding="utf-8") as file:
@@ -163,10 +162,10 @@ def write(examples: Sequence[Example], predictions: Sequence[str], path: Path) -
 
 
 def read_predictions(path: Path, examples: Sequence[Example]) -> list[str]:
-    """The predicted labels of a file of `write` or job=predict, in the examples' order.
+    """Read the predicted labels from a file written by `write` or job=predict.
 
-    Raises ValueError, with file and line, where its sentences or their gold labels are not the
-    examples'.
+    Raises ValueError, with file and line, if its sentences or gold labels differ from those of the
+    examples.
     """
     if is_predicted(path, "tokens", "label"):
         return [_predicted(*pair) for pair in paired(path, examples)]

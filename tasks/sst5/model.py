@@ -1,6 +1,6 @@
 """The biattentive classification network (BCN, McCann et al. 2017) over a single sentence.
 
-Axes: B batch, T tokens, H features, I and O a layer's inputs and outputs, K labels.
+Axes: B batch, T tokens, H features, I and O inputs and outputs of a layer, K labels.
 """
 
 from collections.abc import Callable, Sequence
@@ -37,7 +37,7 @@ class Maxout(Scores):
 
 
 class SelfAttentivePool(nn.Module):
-    """The mean of a sentence's vectors, each weighted by what a learned vector says of it."""
+    """The mean of a sentence's vectors, weighted by a softmax over learned linear scores."""
 
     def __init__(self, size: int) -> None:
         super().__init__()
@@ -49,12 +49,11 @@ class SelfAttentivePool(nn.Module):
 
 
 class Bcn(nn.Module):
-    """Backbone -> self-attention -> BiLSTM -> maximum, minimum, mean, attentive mean -> layers.
+    """Backbone -> self-attention -> BiLSTM -> max, min, mean, self-attentive pool -> feed-forward.
 
-    The layers are ReLU as in Peters et al. (2018), or maxout over `maxout` units as in McCann et
-    al.; `dropouts` has the share dropped from the pooled vector and after each of the
-    `layer_sizes`. With `hidden_size=None` there is nothing between but the first dropout: backbone
-    -> mean -> linear.
+    Hidden layers use ReLU as in Peters et al. (2018), or maxout over `maxout` units as in McCann et
+    al. (2017). `dropouts` are the rates for the pooled vector and for each layer of `layer_sizes`.
+    With `hidden_size=None`, the model is linear: backbone -> mean -> first dropout -> linear.
     """
 
     def __init__(
@@ -87,7 +86,7 @@ class Bcn(nn.Module):
     def _integrated(
         self, x: Float[Tensor, "B T H"], mask: Bool[Tensor, "B T"]
     ) -> Float[Tensor, "B _"]:
-        """The sentence beside its context in itself, integrated and pooled in four ways."""
+        """Attend from the sentence to itself, run the integrator and pool in four ways."""
         context = dot_attention(x, x, mask)
         x = self.integrator(torch.cat([x, x - context, x * context], -1), mask)
         pooled = [
@@ -103,14 +102,14 @@ class Bcn(nn.Module):
         return F.cross_entropy(scores, batch.labels)
 
     def decode(self, scores: Float[Tensor, "B K"], batch: Batch) -> list[str]:
-        """Each example's best label."""
+        """The highest-scoring label of each example."""
         return [self.labels[number] for number in scores.argmax(-1).tolist()]
 
 
 def _classifier(
     sizes: Sequence[int], dropouts: Sequence[float], maxout: int | None
 ) -> nn.Sequential:
-    """Dropout and a layer in turn; the last one of ReLU layers is linear."""
+    """Layers with dropout before each; without `maxout`, ReLU layers and a linear output layer."""
     if len(dropouts) != len(sizes) - 1:
         raise ValueError(
             f"dropouts={list(dropouts)}, but there must be {len(sizes) - 1}, one before each layer"
