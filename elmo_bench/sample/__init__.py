@@ -1,6 +1,4 @@
-"""A generated miniature corpus: one small world, one grammar, six tasks' official file formats and
-raw text.
-"""
+"""A generated miniature corpus in the official file formats of the six tasks, and as raw text."""
 
 from elmo_bench.sample.corpus import files
 

@@ -1,6 +1,4 @@
-"""Where a generated corpus lies, and the writing of it: once, whole, whoever else is writing it
-too.
-"""
+"""The folder of a generated corpus, written once and atomically, even by several processes."""
 
 from collections.abc import Iterator
 from functools import cache
@@ -15,13 +13,13 @@ from .world import cast, names
 from .write import FORMATS
 
 SPLITS = ("train", "dev", "test")
-_SMALLEST = 10  # stories in dev and test, at least
+_SMALLEST = 10  # minimum number of stories in dev and test
 _NAMES_PER_STORY, _FEWEST_NAMES = 1, 60
 
 
 @cache
 def fingerprint() -> str:
-    """A digest of this package's sources: a changed grammar never reads stale files."""
+    """A digest of this package's source files, so that a changed grammar never uses old files."""
     digest = sha256()
     for source in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(source.read_bytes())
@@ -29,11 +27,11 @@ def fingerprint() -> str:
 
 
 def stories(*, task: str, split: str, size: int, seed: int) -> Iterator[tuple[str, Story, Random]]:
-    """The stories of a split with their identities and the random streams that told them.
+    """Yield the stories of a split with their identities and random generators.
 
-    Tasks share their stories; raw text (`lm`) has streams and names of its own. Each story is a
-    function of its identity and of the split's names alone. Every fifth is a conversation; for
-    `squad`, which asks about what is told, none is.
+    Tasks share their stories; raw text (`lm`) has its own stories and names. A story depends only
+    on its identity and the names of the split. Every fifth story is a conversation, except for
+    `squad`, whose questions are about narrated events.
     """
     raw = task == "lm"
     number = size if split == "train" else max(size // 4, _SMALLEST)
@@ -68,18 +66,17 @@ def _write(path: Path, *, task: str, size: int, seed: int) -> None:
 def files(
     *, task: str, root: str | Path, size: int, seed: int, **given: str | None
 ) -> dict[str, Path]:
-    """Paths of the train, dev and test file of a task's generated corpus, which is written first if
-    it is not there.
+    """The train, dev and test files of a task's generated corpus, written if they do not exist.
 
     Args:
         task: one of ner, srl, coref, snli, squad, sst5, lm.
-        root: the folder below which generated corpora lie.
-        size: number of stories to train on; dev and test have a quarter as many, ten at least.
-        seed: another seed is another corpus from the same grammar.
-        given: no files: these are generated.
+        root: the folder of generated corpora.
+        size: number of training stories; dev and test have a quarter as many, at least ten.
+        seed: random seed of the corpus.
+        given: must be empty or None, since the files are generated.
 
     Raises:
-        ValueError: for an unknown task, a `size` below 1, or a file that is given.
+        ValueError: for an unknown task, a `size` below 1, or a file in `given`.
 
     """
     for split in (split for split in given if given[split]):

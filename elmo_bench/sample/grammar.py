@@ -1,7 +1,7 @@
 """The grammar: from events of the small world to sentences, and from sentences to stories.
 
-A rule is a method of `Narrator` that returns a tree; the narrator remembers who is known and who
-was mentioned last, which is all that pronouns and definite descriptions need.
+A rule is a method of `Narrator` that returns a tree. The narrator keeps track of known entities and
+of the latest mentions, from which it chooses pronouns and definite descriptions.
 """
 
 from collections.abc import Callable
@@ -83,7 +83,7 @@ def described(noun: str, adjective: str, *, definite: bool, tag: str = "NN") -> 
 
 
 def thing_np(it: Thing, *, definite: bool = False) -> Phrase:
-    """A participant without a name."""
+    """The noun phrase of a participant without a name."""
     if it.sort in MASS or it.sort == "topic":
         return phrase(
             "NP",
@@ -100,14 +100,12 @@ def thing_np(it: Thing, *, definite: bool = False) -> Phrase:
 
 
 def main_frame(clause: Phrase) -> int:
-    """The number of the predicate that heads a clause."""
+    """The number of the main predicate of a clause."""
     return next(child.frame for child in clause.children[-1].children if child.frame is not None)
 
 
 def willing(what: Event) -> bool:
-    """Whether the subject acts on purpose, so that manner and aim make sense: mostly people and
-    organisations do.
-    """
+    """Whether the subject acts on purpose, so that adjuncts of manner and purpose make sense."""
     subject = what.subject
     acts = (
         subject.type in (PER, ORG)
@@ -119,7 +117,7 @@ def willing(what: Event) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """An event and where it was told: which sentence of the story, which of its predicates."""
+    """An event, with the sentence and the predicate that tell it."""
 
     event: Event
     sentence: int
@@ -128,7 +126,7 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """Some sentences about one cast, and the events they tell."""
+    """Sentences about one cast, and the events that they tell."""
 
     cast: Cast
     sentences: tuple[Sentence, ...]
@@ -137,7 +135,7 @@ class Story:
 
 @no_type_check  # at run time, as `Phrase`
 class Narrator:
-    """Tells events of a cast as sentences, keeping track of what has been mentioned."""
+    """Generates sentences about the events of a cast, and keeps track of mentions."""
 
     def __init__(self, rng: Random, cast: Cast) -> None:
         self.rng = rng
@@ -164,7 +162,7 @@ class Narrator:
         )
 
     def _clear(self, entity: Entity, *, clued: bool) -> bool:
-        """Whether a pronoun would be understood: it has no rival, or the verb rules its rivals out."""
+        """Whether a pronoun is unambiguous: it has no rival, or the verb rules out its rivals."""
         rivals = [
             each
             for each in (*self.recent, *self.here)
@@ -173,14 +171,14 @@ class Narrator:
         return not rivals or (clued and all(each.type != entity.type for each in rivals))
 
     def pronoun(self, entity: Entity, case: int) -> Phrase:
-        """A pronoun for an entity, as a mention of it."""
+        """A pronoun that refers to an entity."""
         text = _CASES[self._pronoun(entity)][case]
         self.here.append(entity)
         token = leaf("PRP$" if case == _POSSESSIVE else "PRP", text)
         return replace(phrase("NP", token), referent=entity.number)
 
     def name(self, entity: Entity) -> Phrase:
-        """A name, whole at first, and a person's surname afterwards."""
+        """A name: the full name at first, a person's surname afterwards."""
         short = (
             entity.number in self.known
             and len(entity.name) > 1
@@ -215,8 +213,9 @@ class Narrator:
         return replace(np, referent=entity.number)
 
     def mention(self, entity: Entity, case: int = _OBJECT, *, clued: bool = True) -> Phrase:
-        """Refer to an entity as the discourse allows; a name the verb gives no clue about brings
-        its own.
+        """Refer to an entity as the discourse allows.
+
+        If the verb gives no clue to the entity's type, a name may come with a clue of its own.
         """
         if entity in (self.speaker, self.addressee):
             return self.pronoun(entity, case)
@@ -239,9 +238,7 @@ class Narrator:
         return np
 
     def _clue(self, entity: Entity, name: Phrase, *, wanted: float) -> Phrase:
-        """Say with the given probability what a name is the name of: before it, after it, or in a
-        relative clause.
-        """
+        """With probability `wanted`, add a clue to a name: before or after it, or as a clause."""
         if not self.chance(wanted):
             return name
         self.known.add(entity.number)
@@ -287,7 +284,7 @@ class Narrator:
         return phrase("NP", np, pp(prep, self.name(other)))
 
     def _related(self, entity: Entity, name: Phrase) -> Phrase:
-        """`X , which borders Y ,`: what X is, is said by a clause."""
+        """`X , which borders Y ,`: a relative clause that implies the type of X."""
         what = event(self.rng, self.cast, about=entity)
         if what.frame.subject == "ANY" or owner(what.object) in self.here:
             return name
@@ -347,9 +344,7 @@ class Narrator:
     def verbs(
         self, it: Verb, tense: str, agreement: str, *, negated: bool = False
     ) -> tuple[int, list[Phrase]]:
-        """The verb group of a predicate, and its number: `did n't buy`, `could buy`, `was buying`,
-        `to buy`.
-        """
+        """The number and the verb group of a predicate: `did n't buy`, `was buying`, `to buy`."""
         frame = next(self._frames)
 
         head = partial(Phrase, frame=frame, lemma=it.lemma)
@@ -406,9 +401,7 @@ class Narrator:
         adjuncts: bool | int = 0,
         negated: bool | None = None,
     ) -> tuple[int, Phrase]:
-        """The verb phrase of an event and its predicate's number; the caller gives the subject its
-        role.
-        """
+        """The number of the predicate and the verb phrase; the caller sets the subject's role."""
         said_no = self.chance(0.1) if negated is None else negated
         frame, children = self.verbs(what.verb, tense, agreement, negated=said_no)
         self.told.append(
@@ -430,7 +423,7 @@ class Narrator:
     def clause(
         self, what: Event, *, adjuncts: int | None = None, passive: bool = False, tense: str = ""
     ) -> Phrase:
-        """Subject and verb phrase of an event, active or passive."""
+        """A clause of subject and verb phrase for an event, active or passive."""
         number = self.rng.choice((0, 0, 1, 1, 1, 2)) if adjuncts is None else adjuncts
         if passive and what.object is not None:
             subject = self.filler(what.object, _SUBJECT, clued=what.clued)
@@ -455,12 +448,12 @@ class Narrator:
     # --- adjuncts ---
 
     def adjuncts(self, what: Event, frame: int, number: int) -> list[Phrase]:
-        """Some adjuncts of a predicate, no two of the same role."""
+        """Adjuncts of a predicate, each with a different role."""
         chosen = {role: adjunct for adjunct, role in (self.adjunct(what) for _ in range(number))}
         return [adjunct.playing((frame, role)) for role, adjunct in chosen.items()]
 
     def adjunct(self, what: Event | None = None) -> tuple[Phrase, str]:
-        """Something about when, where, how or why, and its role."""
+        """An adjunct of time, place, manner or cause, and its role."""
         options = (
             [self.time] * 4
             + [self.where] * 3
@@ -531,7 +524,7 @@ class Narrator:
             "S", phrase("VP", *words("to/TO", f"{base}/VB"), simple_np(f"{noun}/NN"))
         ), "ARGM-PRP"
 
-    # --- sentences: each rule returns what stands before the stop ---
+    # --- sentences: each rule returns the sentence without its final stop ---
 
     def pick(self, about: Entity | None = None) -> Event:
         return event(self.rng, self.cast, about=about)
@@ -558,7 +551,7 @@ class Narrator:
         return self.clause(what, passive=what.frame.prep == "")
 
     def _same_subject(self, subject: Filler, clued: bool) -> Event | None:
-        """Another event for a subject, of the same sort of verb."""
+        """Another event with the same subject and the same sort of verb."""
         if isinstance(subject, Entity):
             return next(
                 (e for e in (self.pick(subject) for _ in range(5)) if e.frame.subject != "ANY"),
@@ -617,7 +610,7 @@ class Narrator:
         )
 
     def controlled(self, what: Event) -> Phrase:
-        """`X refused to merge with Y`: the clue to X is beyond the main verb."""
+        """`X refused to merge with Y`: the clue to X is the subordinate verb."""
         for _ in range(20):
             if (
                 what.frame.subject in (PER, ORG)
@@ -703,7 +696,7 @@ class Narrator:
         return phrase("S", subject.playing((frame, what.frame.subject_role)), vp)
 
     def quoted(self, what: Event) -> Phrase:
-        """`" I admire Y , " said X , " and Z merged . "`: what is said may go on after the speaker."""
+        """`" I admire Y , " said X , " and Z merged . "`; the second part is optional."""
         people = [each for each in self.cast.of(PER) if each not in (self.speaker, self.addressee)]
         if self.speaker or not people:
             return self.clause(what)
@@ -730,14 +723,14 @@ class Narrator:
     # --- stories ---
 
     def about(self) -> Event:
-        """What happens next: mostly something to whom the last sentence was about."""
+        """Draw the next event, mostly about an entity of the last sentence."""
         focus = [each for each in self.recent[:1] if each.type == PER or self.chance(0.5)]
         if focus and self.chance(0.4):
             return self.pick(focus[0])
         return self.pick()
 
     def sentence(self, speaker: str = "-") -> Sentence:
-        """Tell one more sentence."""
+        """Generate the next sentence."""
         self.here = []
         rule: Callable[[Narrator, Event], Phrase] = self.rng.choices(_RULES, cum_weights=_WEIGHTS)[
             0
@@ -777,9 +770,7 @@ def narrate(rng: Random, cast: Cast) -> Story:
 
 
 def converse(rng: Random, cast: Cast) -> Story:
-    """A story in which the first two people talk, each sentence with its speaker, so that I and you
-    are somebody.
-    """
+    """A conversation of the first two people; sentences have speakers, to whom I and you refer."""
     narrator = Narrator(rng, cast)
     one, two = cast.of(PER)[:2]
     sentences = [narrator.sentence()]

@@ -1,9 +1,8 @@
-"""The words of the small world: verbs with what they select, nouns with their hypernyms,
-adjectives, opinion words.
+"""The lexicon: verbs with selectional frames, nouns with hypernyms, adjectives, opinion words.
 
-Every list is ordered by frequency (see `zipf`): a few hundred sentences show most of these words
-once or never, a million tokens show each of them hundreds of times. That gap is what a pretrained
-language model is there to close.
+Every list is ordered by frequency (see `zipf`). A few hundred sentences contain most of these words
+once or never, a million tokens contain each of them hundreds of times: the gap that a pretrained
+language model closes.
 """
 
 from collections.abc import Sequence
@@ -24,14 +23,12 @@ def _cumulative(count: int) -> tuple[float, ...]:
 
 
 def listed(text: str) -> tuple[str, ...]:
-    """A word list from a line of words."""
+    """Split a line into words."""
     return tuple(text.split())
 
 
 def zipf(rng: Random, items: Sequence[T]) -> T:
-    """Draw one item with probability proportional to (rank + 4)^-0.6: skewed as words are, yet with
-    a long tail.
-    """
+    """Draw an item with probability proportional to (rank + 4)^-0.6, a long-tailed distribution."""
     return rng.choices(items, cum_weights=_cumulative(len(items)))[0]
 
 
@@ -172,21 +169,19 @@ class Verb:
 
 @cache
 def verb(base: str) -> Verb:
-    """All forms of a verb, from its irregular ones or by rule."""
+    """All forms of a verb, irregular or by rule."""
     past, participle = (
         _IRREGULAR[base].split() if base in _IRREGULAR else (_past(base), _past(base))
     )
     return Verb(base, past, participle, _third(base), _gerund(base))
 
 
-# --- verbs and what they select ---
+# --- verbs and their frames ---
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """Verbs that select alike: the sort and role of subject and complement, and the complement's
-    preposition.
-    """
+    """Verbs with the same sorts and roles of subject and complement, and the same preposition."""
 
     subject: str
     subject_role: str
@@ -198,9 +193,7 @@ class Frame:
 
 
 def _frame(weight: float, subject: str, complement: str, verbs: str) -> Frame:
-    """Read a frame such as `PER:ARG0` with complement `to LOC:ARG4`, `PER:ARG1` (a direct object)
-    or nothing.
-    """
+    """Parse a frame, such as `PER:ARG0` with complement `to LOC:ARG4`, `PER:ARG1` or none."""
     sort, role = subject.split(":")
     prep, _, target = complement.rpartition(" ")
     object_sort, _, object_role = target.partition(":")
@@ -357,7 +350,7 @@ FRAMES = (
     _frame(1.5, "MISC:ARG0", "topic:ARG1", "explore recount chronicle explain dramatise glorify "
                                            "lament trivialise "
         "dissect"),
-    # anybody about anything: here the clue is elsewhere
+    # any type of participant: the verb is no clue
     _frame(5.0, "PER:ARG0", "ANY:ARG1", "mention remember praise like see discuss describe ignore "
                                         "defend choose "
         "recognise notice "

@@ -1,8 +1,8 @@
-"""Opinions, and the sentiment of every phrase of one by composition.
+"""Opinions, and the compositional sentiment of each of their phrases.
 
-A sentence is composed from a wanted grade downwards (`opinion`) and judged from its words upwards
-(`sentiment`); the labels in the files are the judged ones, so that each node of a tree is labelled
-by the same rules.
+`opinion` generates a sentence top-down from a target grade; `sentiment` computes grades bottom-up
+from the words. The labels in the files are those of `sentiment`, so that the same rules label each
+node of a tree.
 """
 
 from random import Random
@@ -52,11 +52,11 @@ def _first(node: Phrase) -> str:
 def sentiment(node: Phrase) -> int:
     """The sentiment of a binary tree, from -2 to 2.
 
-    1. A word has its grade in the lexicon; names and all other words are neutral. 2. A negator
-    turns its sister round and weakens it: 2 and 1 become -1, -2 and -1 become 1. 3. An intensifier
-    brings its sister to the grade 2 (-2), a downtoner to 1 (-1). 4. Where clauses are contrasted,
-    what follows `but`, and the main clause beside `although`, decides unless neutral. 5. Otherwise
-    two sisters add up, within -2 and 2.
+    1. A word has the grade of the lexicon; names and other words are neutral. 2. A negator inverts
+    and weakens its sister: 2 and 1 become -1, -2 and -1 become 1. 3. An intensifier sets its sister
+    to 2 (-2), a downtoner to 1 (-1). 4. Of two contrasted clauses, the one after `but`, or the main
+    clause beside `although`, determines the grade unless it is neutral. 5. Otherwise the grades of
+    the sisters are added and clipped to -2..2.
 
     >>> sentiment(phrase("ADJP", leaf("RB", "not"), phrase("ADJP", leaf("RB", "very"), leaf("JJ", "dull"))))
     1
@@ -78,16 +78,14 @@ def sentiment(node: Phrase) -> int:
 
 
 def labelled(node: Phrase) -> str:
-    """A binary tree with labels from 0 (very negative) to 4 (very positive), as the Sentiment
-    Treebank has it.
-    """
+    """A binary tree in the Sentiment Treebank's format, labels 0 (very negative) to 4."""
     inside = node.word or " ".join(map(labelled, node.children))
     return f"({sentiment(node) + 2} {inside})"
 
 
 @no_type_check  # at run time, as `Phrase`
 class Critic:
-    """Says what people think of an entity, with a wanted grade."""
+    """Generates opinions on an entity, given a target grade from -2 to 2."""
 
     def __init__(self, narrator: Narrator) -> None:
         self.narrator = narrator
@@ -97,9 +95,7 @@ class Critic:
         return self.rng.random() < probability
 
     def adjective(self, grade: int) -> Phrase:
-        """An adjective phrase of a grade: `superb`, `utterly superb`, `very dull`, `rather dull`,
-        `not bad`.
-        """
+        """An adjective phrase of a grade: `superb`, `utterly superb`, `rather dull`, `not bad`."""
         if grade == 0:
             return phrase("ADJP", leaf("JJ", zipf(self.rng, NEUTRAL_ADJECTIVES)))
         strong = abs(grade) == 2
@@ -205,7 +201,7 @@ class Critic:
         return phrase("S", self.narrator.mention(entity, 0), told)
 
     def fact(self, entity: Entity, grade: int) -> Phrase:
-        """Something that happened, which is no opinion."""
+        """A neutral statement about the entity or something that happened."""
         if self.chance(0.4):
             attribute = leaf("JJ", zipf(self.rng, ADJECTIVES[entity.type]))
             return self._be(self.narrator.mention(entity, 0), self.chance(0.3), attribute)
@@ -220,7 +216,7 @@ class Critic:
         )(entity, grade)
 
     def sentence(self, entity: Entity, grade: int) -> Phrase:
-        """A sentence with or without a contrast or an agreeing second clause."""
+        """A sentence of one clause, or of two that contrast or agree."""
         choice = self.rng.random()
         self.narrator.here = []
         if choice < 0.55:
@@ -241,7 +237,7 @@ class Critic:
 
 
 def opinion(narrator: Narrator, entity: Entity, grade: int) -> Phrase:
-    """A sentence about an entity whose sentiment is the wanted grade."""
+    """A sentence about an entity with the target grade as its sentiment."""
     critic = Critic(narrator)
     while True:
         known, recent = set(narrator.known), list(narrator.recent)
@@ -252,13 +248,13 @@ def opinion(narrator: Narrator, entity: Entity, grade: int) -> Phrase:
 
 
 def opinions(rng: Random, narrator: Narrator, count: int) -> list[Phrase]:
-    """Opinions on the entities of a cast, every grade equally often."""
+    """Opinions on random entities of a cast except persons, with uniformly drawn grades."""
     targets = [each for each in narrator.cast.entities if each.type != PER]
     return [opinion(narrator, rng.choice(targets), rng.randrange(-2, 3)) for _ in range(count)]
 
 
 def reviews(rng: Random, narrator: Narrator, count: int) -> list[Phrase]:
-    """Consecutive opinions on one entity that agree with each other, as those of one reviewer do."""
+    """Consecutive opinions on one entity, either all positive or all negative."""
     target = rng.choice([each for each in narrator.cast.entities if each.type != PER])
     side = rng.choice((-1, 1))
     return [opinion(narrator, target, side * rng.choice((1, 2, 2))) for _ in range(count)]

@@ -1,15 +1,15 @@
-"""Premises and hypotheses whose label follows from one small logic.
+"""Premises and hypotheses whose label follows from a small logic.
 
-Where a special statement Q implies a general one P (a special verb or noun, one more adjective or
-adjunct), labels are
+If a specific statement Q implies a general one P (by a more specific verb or noun, or one more
+adjective or adjunct), labels are
 
     entailment     Q to P        not P to not Q    Q to Q'       not Q to not Q'
     contradiction  Q to not P    not P to Q        Q to not Q'   not Q to Q'
     neutral        P to Q        not Q to not P    P to not Q    not Q to P
 
-with Q' a paraphrase of Q. Antonyms, what kind of thing somebody is, and exchanged roles add three
-more such squares. In each of them every label has negated and plain hypotheses, so that a
-hypothesis alone gives little away.
+where Q' is a paraphrase of Q. Antonyms, kinds of entities and exchanged roles add three more such
+tables. In each table every label has negated and plain hypotheses, so that the hypothesis alone is
+a weak cue.
 """
 
 from collections.abc import Callable
@@ -46,7 +46,7 @@ _ANTONYMS = {**{b: a for a, b in ANTONYMS.items()}, **ANTONYMS}
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """An event as a sentence states it: negated or not, passive or not, with adjuncts."""
+    """An event and the form of its sentence: negated, passive, fronted, and its adjuncts."""
 
     event: Event
     negated: bool = False
@@ -60,7 +60,7 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two sentences and what the first says about the second."""
+    """A premise, a hypothesis and their label."""
 
     premise: Phrase
     hypothesis: Phrase
@@ -75,7 +75,7 @@ def _reversible(what: Event) -> bool:
 
 @no_type_check  # at run time, as `Phrase`
 class Logician:
-    """Makes pairs about the entities of a story."""
+    """Generates pairs about the entities of a story."""
 
     def __init__(self, narrator: Narrator) -> None:
         self.narrator = narrator
@@ -85,12 +85,10 @@ class Logician:
     def chance(self, probability: float) -> bool:
         return self.rng.random() < probability
 
-    # --- saying it ---
+    # --- from statements to sentences ---
 
     def denote(self, it: Filler) -> Phrase:
-        """What a participant is called: the same in both sentences of a pair, unless `pair`
-        shortens it.
-        """
+        """A participant as a noun phrase: the same in both sentences unless `pair` shortens it."""
         if isinstance(it, Thing):
             tag = "NNS" if it.plural else "NN"
             if it.sort in ("goods", "topic") or tag == "NNS":
@@ -133,7 +131,10 @@ class Logician:
         return finish(phrase("S", subject, replace(vp, children=vp.children + it.adjuncts), STOP))
 
     def pair(self, premise: Statement, hypothesis: Statement, label: str) -> Pair | None:
-        """Both sentences; who is introduced with kind and name may go by either afterwards."""
+        """A pair, or None if both sentences are equal.
+
+        An entity with kind and name in the premise may have only one of them in the hypothesis.
+        """
         first = self.say(premise)
         shorter = ("named", "titled", "definite")
         self.styles = {
@@ -144,10 +145,10 @@ class Logician:
         same = [token.word for token in first.leaves()] == [token.word for token in second.leaves()]
         return None if same else Pair(first, second, label)
 
-    # --- what can be said ---
+    # --- statements ---
 
     def happening(self, wanted: Callable[[Event], bool]) -> Event | None:
-        """An event without parts of entities, of a wanted kind."""
+        """An event that fulfils a condition, without parts of entities; None after 40 attempts."""
         for _ in range(40):
             what = event(self.rng, self.narrator.cast)
             plain = all(
@@ -160,7 +161,7 @@ class Logician:
         return None
 
     def paraphrase(self, it: Statement) -> Statement:
-        """The same in other words: passive, or the adjunct first."""
+        """A paraphrase: the other voice, or the adjunct moved to or from the front."""
         direct = it.event.object is not None and not it.event.frame.prep
         if direct and self.chance(0.6):
             return replace(it, passive=not it.passive)
@@ -175,7 +176,7 @@ class Logician:
         return (pp(zipf(self.rng, PLACE_PREPS), self.narrator.place_np()),)
 
     def special_and_general(self) -> tuple[Statement, Statement] | None:
-        """Q and P: what happened, and less of it."""
+        """Q and P: a specific statement and a more general one."""
         lexical = self.chance(0.7)
         what = self.happening(lambda each: not lexical or each.verb.lemma in GENERALISES or
                               (isinstance(each.object, Thing) and each.object.noun in HYPERNYM))  # fmt: skip
@@ -201,10 +202,10 @@ class Logician:
         extra = extra if general is what or self.chance(0.2) else ()
         return Statement(what, adjuncts=shared + extra), Statement(general, adjuncts=shared)
 
-    # --- the squares of labels ---
+    # --- the tables of labels ---
 
     def monotone(self, label: str) -> Pair | None:
-        """More and less special statements."""
+        """A pair of a specific and a general statement, or of paraphrases."""
         statements = self.special_and_general()
         if statements is None:
             return None
@@ -228,7 +229,7 @@ class Logician:
         return self.pair(*self.rng.choice(options[label]), label)
 
     def antonym(self, label: str) -> Pair | None:
-        """To open and to close."""
+        """A pair of antonyms, such as to open and to close."""
         what = self.happening(lambda each: each.verb.lemma in _ANTONYMS)
         if what is None:
             return None
@@ -242,7 +243,7 @@ class Logician:
         return self.pair(*self.rng.choice(options[label]), label)
 
     def exchanged(self, label: str) -> Pair | None:
-        """Who did it to whom."""
+        """A pair with subject and object exchanged."""
         what = self.happening(
             lambda each: _reversible(each) and (label == "neutral") == (each.verb not in _ONE_WAY)
         )
@@ -261,7 +262,7 @@ class Logician:
         return self.pair(Statement(what), chosen, label)
 
     def kind(self, label: str) -> Pair | None:
-        """A sculptor is an artist, no musician, and perhaps shy."""
+        """A pair on the kind of an entity: a sculptor is an artist, no musician, perhaps shy."""
         what = self.happening(lambda each: isinstance(each.subject, Entity))
         if what is None or not isinstance(what.subject, Entity):
             return None
@@ -286,7 +287,7 @@ class Logician:
         )
 
     def unrelated(self, label: str) -> Pair | None:
-        """Two things that may both be true."""
+        """A neutral pair of two independent events."""
         one, two = self.happening(lambda each: True), self.happening(lambda each: True)
         if label != "neutral" or one is None or two is None or one.verb == two.verb:
             return None
@@ -301,7 +302,7 @@ class Logician:
         return self.pair(Statement(one), Statement(two, negated=self.chance(0.5)), label)
 
     def draw(self, label: str) -> Pair:
-        """A pair with a wanted label."""
+        """Draw a pair with a given label."""
         families = (self.monotone, self.kind, self.antonym, self.exchanged, self.unrelated)
         while True:
             self.styles = {}
@@ -311,6 +312,6 @@ class Logician:
 
 
 def pairs(narrator: Narrator, count: int) -> list[Pair]:
-    """Pairs about a cast, the labels in equal parts."""
+    """Pairs about a cast, with the labels in turn."""
     start = narrator.rng.randrange(3)
     return [Logician(narrator).draw(LABELS[(start + i) % 3]) for i in range(count)]

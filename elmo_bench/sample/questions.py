@@ -1,4 +1,4 @@
-"""Questions about the events of a story, and where in its text the answers stand."""
+"""Questions about the events of a story, and the spans of their answers."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,13 +11,13 @@ from .tree import Sentence
 from .world import Entity, Filler, Owned, Thing
 
 Span = tuple[int, int, int]
-"""Sentence, first word, word after the last."""
+"""Sentence, first word, last word (exclusive)."""
 
 _CLOSING = frozenset({",", ".", ";", "?", ":", "'s", "n't"})
 
 
 def spell(words: list[str]) -> tuple[str, list[int]]:
-    """Plain text of some tokens, and where each of them starts.
+    """Detokenise words; returns the text and the offset at which each word starts.
 
     >>> spell(["It", "did", "n't", "merge", "."])
     ("It didn't merge.", [0, 3, 6, 10, 15])
@@ -46,14 +46,14 @@ class Question:
 
 @no_type_check  # at run time, as `Phrase`
 class Examiner:
-    """Asks about a story what can be answered from it in one way only."""
+    """Asks questions about a story that have a unique answer in it."""
 
     def __init__(self, rng: Random, story: Story) -> None:
         self.rng = rng
         self.story = story
 
     def _name(self, entity: Entity, near: int) -> Span | None:
-        """Where an entity is called by name: in a sentence, or the last time before it."""
+        """The latest mention of an entity by name in sentence `near` or before it."""
         for index in range(near, -1, -1):
             sentence = self.story.sentences[index]
             names = {(start, end) for start, end, _ in sentence.entities}
@@ -75,9 +75,7 @@ class Examiner:
         return spans[0] if len(spans) == 1 else None
 
     def _answers(self, fact: Fact, filler: Filler, role: str) -> tuple[Span, ...]:
-        """Where a participant is named, and within the sentence also all that is said there to
-        describe it.
-        """
+        """The spans that name a participant: the best answer, then longer and shorter variants."""
         if isinstance(filler, Entity):
             name = self._name(filler, fact.sentence)
             if name is None:
@@ -101,7 +99,7 @@ class Examiner:
         return (fact.sentence, start, end), *bare
 
     def _given(self, filler: Filler, fact: Fact) -> list[str] | None:
-        """A participant as the question calls it."""
+        """The words that denote a participant in a question; None if it has no name so far."""
         if isinstance(filler, Thing):
             article = [] if filler.plural or filler.sort in ("goods", "topic") else ["the"]
             return [*article, *([filler.adjective] if filler.adjective else []), filler.noun]
@@ -111,7 +109,7 @@ class Examiner:
         return [*(("the", filler.noun, "of") if isinstance(filler, Owned) else ()), *known.name]
 
     def _wh(self, filler: Filler) -> list[str] | None:
-        """The question word a participant calls for."""
+        """The question words that ask for a participant; None if it cannot be asked for."""
         if isinstance(filler, Owned):
             return ["who"] if filler.person else None
         if isinstance(filler, Thing):
@@ -123,8 +121,9 @@ class Examiner:
         return self.rng.choice((["what"], ["which", self.rng.choice(general)], ["which", kind]))
 
     def _only(self, fact: Fact, given: Filler | None, asked: str) -> bool:
-        """Whether no other event of the story has the same verb and the same given participant, but
-        another answer.
+        """Whether the answer is unique.
+
+        It is not if another event has the same verb and given participant, but another answer.
         """
         for other in self.story.facts:
             same_given = given is None or given in (other.event.subject, other.event.object)
@@ -202,7 +201,7 @@ class Examiner:
         )
 
     def questions(self, count: int) -> Iterator[Question]:
-        """At most so many questions, on different facts first."""
+        """Yield at most `count` questions, about different facts first."""
         makers = (
             self._about_subject,
             self._about_object,
@@ -224,8 +223,6 @@ class Examiner:
                 return
 
     def _spoken(self, fact: Fact) -> bool:
-        """Whether the fact's predicate stands in its sentence (a rule may drop what it has
-        composed).
-        """
+        """Whether the sentence contains the predicate of the fact; rules may drop a clause."""
         sentence: Sentence = self.story.sentences[fact.sentence]
         return any(predicate.frame == fact.frame for predicate in sentence.predicates)

@@ -1,4 +1,4 @@
-"""A sentence as one tree that carries every annotation, and the flat layers read off it."""
+"""A sentence as a tree with all annotations, and flat layers of spans read from it."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -10,12 +10,11 @@ _CLOSING = frozenset({",", ".", ";", "?", ":"})
 @no_type_check  # at run time: millions are made, and pytest's checks would take minutes
 @dataclass(frozen=True, slots=True)
 class Phrase:
-    """A constituent or, where `word` is set, a token; what a span means to a task hangs on its
-    constituent.
+    """A constituent or, if `word` is set, a token, with the annotations of its span.
 
-    `entity` is the type of a name, `referent` the entity a mention stands for, `roles` the (frame,
-    role) pairs it fills, `frame` the number a predicate's arguments refer to, `lemma` the
-    predicate's lemma.
+    `entity` is the type of a name, `referent` the entity to which a mention refers, `roles` the
+    (frame, role) pairs that the constituent fills, `frame` the number of a predicate, to which
+    roles refer, and `lemma` the predicate's lemma.
     """
 
     label: str
@@ -45,11 +44,11 @@ class Phrase:
         return Phrase(label, children)
 
     def playing(self, *roles: tuple[int, str]) -> "Phrase":
-        """The same phrase as an argument of some more predicates."""
+        """The same phrase with additional roles."""
         return replace(self, roles=self.roles + roles)
 
     def spans(self, start: int = 0) -> Iterator[tuple[int, int, "Phrase"]]:
-        """Every node with its first word and the word after its last, children first."""
+        """Yield every node with its first word and last word (exclusive), children first."""
         end = start + bool(self.word)
         for child in self.children:
             for span in child.spans(end):
@@ -58,7 +57,7 @@ class Phrase:
         yield start, end, self
 
     def rebuilt(self, leaves: Iterator["Phrase | None"]) -> "Phrase | None":
-        """The tree with its tokens replaced, or left out, from left to right."""
+        """The tree with its tokens replaced by `leaves`, or removed where these are None."""
         if self.word:
             return next(leaves)
         kept = tuple(
@@ -69,7 +68,7 @@ class Phrase:
         return replace(self, children=kept) if kept else None
 
     def brackets(self) -> str:
-        """The tree as the Penn Treebank writes it.
+        """The tree in the Penn Treebank's format.
 
         >>> phrase("NP", leaf("DT", "the"), leaf("NN", "lamp")).brackets()
         '(NP (DT the) (NN lamp))'
@@ -79,9 +78,9 @@ class Phrase:
         )
 
     def binary(self) -> "Phrase":
-        """The same words under nodes of two children, peeled off one by one from the left.
+        """A right-branching binary tree over the same words.
 
-        What precedes a final stop is a whole, and so the stop hangs highest.
+        Final punctuation is attached at the top.
         """
         if self.word:
             return self
@@ -98,7 +97,7 @@ COMMA = leaf(",", ",")
 
 
 def finish(tree: Phrase) -> Phrase:
-    """Drop commas that meet other punctuation and capitalise the first word, as spelling asks."""
+    """Capitalise the first word, and drop commas at the start or before other punctuation."""
     leaves: list[Phrase | None] = list(tree.leaves())
     following = [token.word if token else "" for token in leaves[1:]] + ["."]
     first = next(i for i, token in enumerate(leaves) if token and token.word[0].isalnum())
@@ -114,9 +113,7 @@ def finish(tree: Phrase) -> Phrase:
 
 @dataclass(frozen=True, slots=True)
 class Predicate:
-    """A predicate of a sentence with its arguments (start, end, role); ends are exclusive
-    throughout this package.
-    """
+    """A predicate with its arguments (start, end, role); ends are exclusive in this package."""
 
     frame: int
     index: int
@@ -126,7 +123,7 @@ class Predicate:
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """A finished sentence: its tree and what the tree says, as flat layers of spans."""
+    """A finished sentence: its tree, and the tree's annotations as flat layers of spans."""
 
     tree: Phrase
     words: tuple[str, ...]
@@ -138,7 +135,7 @@ class Sentence:
 
 
 def annotate(tree: Phrase, speaker: str = "-") -> Sentence:
-    """Read the layers off a tree in one walk."""
+    """Read all layers of annotation from a tree."""
     leaves = list(tree.leaves())
     entities: list[tuple[int, int, str]] = []
     mentions: list[tuple[int, int, int]] = []

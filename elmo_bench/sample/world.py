@@ -1,4 +1,4 @@
-"""Who lives in the small world and what happens there: names, entities, casts of a story, events."""
+"""The small world of the generated corpus: names, entities, casts of stories, events."""
 
 from dataclasses import dataclass
 from itertools import accumulate
@@ -58,11 +58,9 @@ def _syllables(rng: Random) -> str:
 
 
 def names(*, count: int, rng: Random, split: str, raw: bool = False) -> tuple[str, ...]:
-    """Draw distinct invented names that belong to one split alone (a checksum of the name decides
-    which).
+    """Draw distinct invented names of one split, which is determined by a checksum of the name.
 
-    Names are what an open vocabulary looks like: those of `dev`, of `test` and of raw text never
-    occur in `train`.
+    They act as an open vocabulary: names of `dev`, `test` and raw text never occur in `train`.
     """
     buckets = (_LM_BUCKETS if raw else _BUCKETS)[split]
     drawn: dict[str, None] = {}
@@ -75,7 +73,7 @@ def names(*, count: int, rng: Random, split: str, raw: bool = False) -> tuple[st
 
 @dataclass(frozen=True, slots=True)
 class Entity:
-    """Somebody or something with a name; `kind` is its noun, `pronoun` one of he, she, it."""
+    """A named entity; `kind` is the noun that describes it, `pronoun` one of he, she, it."""
 
     number: int
     type: str
@@ -101,9 +99,7 @@ class Thing:
 
 @dataclass(frozen=True, slots=True)
 class Owned:
-    """A part of an entity ('X 's plot') or a person known by it ('the treasurer of X', where
-    `person`).
-    """
+    """A part of an entity ('X 's plot'), or a `person` known by it ('the treasurer of X')."""
 
     owner: Entity
     noun: str
@@ -119,15 +115,13 @@ Filler = Entity | Thing | Owned
 
 @dataclass(frozen=True, slots=True)
 class Cast:
-    """The few entities a story is about; `kin` says that the second person is, say, the first one's
-    sister.
-    """
+    """The entities of a story; `kin` is what the second person is to the first, such as sister."""
 
     entities: tuple[Entity, ...]
     kin: str = ""
 
     def of(self, sort: str) -> tuple[Entity, ...]:
-        """The entities of a type, or all of them for `ANY`."""
+        """The entities of a type; all of them for `ANY`."""
         return (
             self.entities
             if sort == "ANY"
@@ -137,7 +131,7 @@ class Cast:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A verb and its participants: what stories tell, pairs compare and questions ask about."""
+    """A verb and its participants: the content of stories, sentence pairs and questions."""
 
     frame: Frame
     verb: Verb
@@ -146,7 +140,7 @@ class Event:
 
     @property
     def clued(self) -> bool:
-        """Whether the verb alone decides which type its participants have."""
+        """Whether the verb determines the types of its participants."""
         return "ANY" not in (self.frame.subject, self.frame.object)
 
 
@@ -159,8 +153,9 @@ def _gender(rng: Random, kind: str) -> str:
 
 
 def cast(rng: Random, pool: tuple[str, ...]) -> Cast:
-    """Draw a story's entities; any name may name any type, and now and then two entities of one
-    story share it.
+    """Draw the entities of a story.
+
+    A name may belong to an entity of any type, and sometimes two entities of a story share it.
     """
     entities: list[Entity] = []
     for sort in TYPES:
@@ -196,19 +191,19 @@ _SUBJECTS = ((PER, "people", "weather", ORG, LOC, MISC), (40, 9, 3, 24, 17, 17))
 
 
 def thing(rng: Random, sort: str) -> Thing:
-    """A common noun of a sort, now and then with an adjective that suits it."""
+    """Draw a common noun of a sort, sometimes with a suitable adjective."""
     nouns = {"people": PEOPLE, "weather": WEATHER, "topic": TOPICS}.get(sort) or tuple(THINGS[sort])
     described = sort in ADJECTIVES and rng.random() < 0.35
     return Thing(zipf(rng, nouns), sort, zipf(rng, ADJECTIVES[sort]) if described else "")
 
 
 def owned(rng: Random, owner: Entity, *, person: bool = False) -> Owned:
-    """A part of an entity, or somebody known by it."""
+    """Draw a part of an entity, or a `person` known by it."""
     return Owned(owner, zipf(rng, (HEADS if person else PARTS)[owner.type]), person)
 
 
 def owner(filler: Filler | None) -> Entity | None:
-    """The entity a participant is or belongs to."""
+    """The entity that a participant is or belongs to; None for a thing."""
     return (
         filler
         if isinstance(filler, Entity)
@@ -231,8 +226,9 @@ def _object(rng: Random, cast: Cast, sort: str, subject: Filler) -> Filler | Non
 def event(
     rng: Random, cast: Cast, *, about: Entity | None = None, frames: tuple[Frame, ...] = ()
 ) -> Event:
-    """Let something happen among a cast, to a given subject or to anyone, with a verb that selects
-    them.
+    """Draw an event among a cast, with a verb that selects its participants.
+
+    `about` fixes the subject, `frames` restricts the verbs.
     """
     while True:
         sort = about.type if about else rng.choices(_SUBJECTS[0], weights=_SUBJECTS[1])[0]

@@ -1,4 +1,4 @@
-"""The official file formats: what one story contributes to the file of each task."""
+"""The official file formats: the part of a story in the file of each task."""
 
 import json
 from collections import Counter
@@ -20,8 +20,7 @@ _QUESTIONS = 5
 
 
 def iob1(labels: list[str], starts: set[int]) -> list[str]:
-    """IOB1 tags: `I-X` inside a span, `B-X` only where a span directly follows another of the same
-    type.
+    """IOB1 tags: `I-X` in a span, `B-X` only at the start of one that follows another of its type.
 
     >>> iob1(["ORG", "ORG", "ORG", "O", "PER"], starts={0, 2, 4})
     ['I-ORG', 'I-ORG', 'B-ORG', 'O', 'I-PER']
@@ -43,7 +42,7 @@ def _chunk(tag: str) -> str:
 
 
 def _chunks(sentence: Sentence) -> list[str]:
-    """Base phrases by tag; a determiner, possessive or preposition opens a new one."""
+    """Base phrases by tag; a determiner, possessive or preposition starts a new one."""
     labels = [_chunk(tag) for tag in sentence.tags]
     opens = ("DT", "PRP$", "IN")
     return iob1(
@@ -77,7 +76,7 @@ _ONTONOTES = {"PER": "PERSON", "ORG": "ORG", "LOC": "GPE", "MISC": "WORK_OF_ART"
 
 
 def _parse_bits(tree: Phrase) -> list[str]:
-    """The tree cut at its words.
+    """The parse column: the tree's brackets at each word.
 
     >>> _parse_bits(Phrase("TOP", (Phrase("NP", (Phrase("DT", word="a"), Phrase("NN", word="lamp"))),)))
     ['(TOP(NP*', '*))']
@@ -104,7 +103,7 @@ def _bracketed(length: int, spans: list[tuple[int, int, str]]) -> list[str]:
 
 
 def _coreference(length: int, mentions: list[tuple[int, int, int]]) -> list[str]:
-    """The coreference column: `(3`, `3)`, `(3)`, several joined by `|`, `-` for none.
+    """The coreference column: `(3`, `3)`, `(3)`, joined by `|`; `-` if empty.
 
     >>> _coreference(3, [(0, 3, 1), (0, 1, 2)])
     ['(1|(2)', '-', '1)']
@@ -119,9 +118,7 @@ def _coreference(length: int, mentions: list[tuple[int, int, int]]) -> list[str]
 
 
 def ontonotes(story: Story, rng: Random, identity: str, heldout: bool) -> str:
-    """CoNLL-2012: a document with parse, predicates and their arguments, speakers, names and
-    coreference.
-    """
+    """CoNLL-2012: a document with parse, predicates, arguments, speakers, names, coreference."""
     counts = Counter(number for sentence in story.sentences for _, _, number in sentence.mentions)
     clusters = {
         number: i
@@ -175,7 +172,7 @@ def _plain(tree: Phrase) -> str:
 
 
 def sst5(story: Story, rng: Random, identity: str, heldout: bool) -> str:
-    """Stanford Sentiment Treebank: one binary tree a line, a label from 0 to 4 at every node."""
+    """Stanford Sentiment Treebank: a binary tree per line, with a label 0 to 4 at every node."""
     return "".join(
         labelled(tree.binary()) + "\n"
         for tree in opinions(rng, Narrator(rng, story.cast), _OPINIONS)
@@ -187,7 +184,7 @@ def _unlabelled(tree: Phrase) -> str:
 
 
 def _record(pair: Pair, rng: Random, identity: str) -> dict[str, object]:
-    """One line of SNLI; now and then the annotators do not agree on a label, which then is `-`."""
+    """A record of SNLI; the gold label is sometimes `-`, when the annotators do not agree."""
     votes = (
         [pair.label] * 5
         if rng.random() < 0.7
@@ -214,7 +211,7 @@ def _record(pair: Pair, rng: Random, identity: str) -> dict[str, object]:
 
 
 def snli(story: Story, rng: Random, identity: str, heldout: bool) -> str:
-    """SNLI: one JSON object a line."""
+    """SNLI: one JSON object per line."""
     told = pairs(Narrator(rng, story.cast), _PAIRS)
     return "".join(
         json.dumps(_record(pair, rng, f"{identity}#{i}")) + "\n" for i, pair in enumerate(told)
@@ -222,8 +219,9 @@ def snli(story: Story, rng: Random, identity: str, heldout: bool) -> str:
 
 
 def squad(story: Story, rng: Random, identity: str, heldout: bool) -> str:
-    """SQuAD 1.1: a story as one paragraph; held-out questions have every acceptable answer,
-    training questions one.
+    """SQuAD 1.1: a story as one paragraph.
+
+    Held-out questions have all acceptable answers, training questions one.
     """
     tokens = [word for sentence in story.sentences for word in sentence.words]
     context, starts = spell(tokens)
@@ -247,9 +245,7 @@ def squad(story: Story, rng: Random, identity: str, heldout: bool) -> str:
 
 
 def lm(story: Story, rng: Random, identity: str, heldout: bool) -> str:
-    """Raw text: one tokenised sentence a line; after the story what people think, what follows,
-    what one may ask.
-    """
+    """Raw text, one tokenised sentence per line: story, opinions, sentence pairs, questions."""
     narrator = Narrator(rng, story.cast)
     lines = [sentence.words for sentence in story.sentences]
     trees = [*reviews(rng, narrator, 2), *opinions(rng, narrator, 1)]
@@ -262,9 +258,7 @@ def lm(story: Story, rng: Random, identity: str, heldout: bool) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """How the file of a task is written: its suffix, a story's part, and what stands before,
-    between and after.
-    """
+    """The file format of a task: suffix, part of a story, and text before, between and after."""
 
     suffix: str
     part: Callable[[Story, Random, str, bool], str]
