@@ -82,7 +82,7 @@ def test_help_is_what_hydra_prints():
         ("=3", "=3 has no key: write KEY=VALUE"),
         ("encoder=bigru", "rnn=bigru"),
         ("encoder.dir=FOLDER", "encoder=files encoder.dir=FOLDER"),
-        ("job=evaluate", "checkpoint is missing: give checkpoint=VALUE"),
+        ("job=evaluate", "checkpoint is missing: set checkpoint=VALUE"),
     ],
 )
 def test_a_typo(tmp_path, argument, key):

@@ -64,9 +64,12 @@ WRONG = [
     ("bilm.filters=[[0,2]] job=pretrain", "bilm.filters=[[0,2]], but it must be a list of [WIDTH"),
     ("adapt.batch_size=0 job=adapt", "adapt.batch_size=0, but it must be an integer, 1"),
     ("out=null job=pretrain", "out=null, but it must be a folder"),
-    ("job=embed", "input is missing: give input=VALUE, a file"),
+    ("job=embed", "input is missing: set input=VALUE, a file"),
     ("fit.batch_size=${foo.bar}", "fit.batch_size: Interpolation key 'foo.bar' not found"),
-    ("+task.model.foo=3", "task.model.foo=3, but tasks.ner.model.BiLstmCrf takes backbone, labels"),
+    (
+        "+task.model.foo=3",
+        "task.model.foo=3, but the arguments of tasks.ner.model.BiLstmCrf are backbone, labels",
+    ),
     ("task.model._target_=tasks.ner.model.Foo", "task.model._target_=tasks.ner.model.Foo, but"),
     ("fit=3", "trainer.max_epochs: ConfigTypeError"),
     ("task.model=3", "task.model=3, but it must be {KEY:VALUE}"),
@@ -81,7 +84,10 @@ WRONG = [
         (f"job=pretrain pretrain.{wrong}", f"pretrain.{wrong}, but it must be ")
         for wrong in ("softmax=half", "precision=16", "resume=maybe", "unroll=0", "max_steps=0")
     ),
-    ("task.optimizer.rho=0.5", "task.optimizer.rho=0.5, but torch.optim.Adam takes params, lr"),
+    (
+        "task.optimizer.rho=0.5",
+        "task.optimizer.rho=0.5, but the arguments of torch.optim.Adam are params, lr",
+    ),
     ("elmo.cache=on", "elmo.cache=on, but it must be auto, device or off"),
     ("elmo.cache_dtype=bfloat16", "elmo.cache_dtype=bfloat16, but it must be float32 or float16"),
     ("cache.max_bytes=50GB", "cache.max_bytes=50GB, but it must be a number, 0 or more, or null"),
@@ -142,7 +148,7 @@ def test_of_a_class_of_ones_own_the_signature_counts(tmp_path):
     lines = faults(composed(f"hydra.searchpath=[file://{tmp_path}]", "encoder=own"))
     assert lines == [
         "encoder.hidden_size=0, but it must be an integer from 1 to 65536",
-        "encoder.size=3, but elmo_bench.nn.BiLstm takes input_size, hidden_size, num_layers, dropout",
+        "encoder.size=3, but the arguments of elmo_bench.nn.BiLstm are input_size, hidden_size, num_layers, dropout",
     ]
 
 
