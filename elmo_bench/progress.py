@@ -3,7 +3,7 @@
 import logging
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from rich.progress import Progress, TaskID
@@ -76,3 +76,13 @@ def watched(work: Iterable[T], description: str, total: int | None = None) -> It
     """The same items, with a bar; `total` where the work has no length."""
     with Bars() as bars:
         yield from bars.track(work, total=total, description=description)
+
+
+def counted(work: Sequence[T], description: str) -> Iterator[T]:
+    """The same items, with lines and no bar: where another bar is shown, or standard output holds
+    an answer.
+    """
+    lines = Lines()
+    for number, item in enumerate(work):
+        lines.at(description, number, len(work))
+        yield item

@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from elmo_bench import progress
-from elmo_bench.progress import Bars, Lines, watched
+from elmo_bench.progress import Bars, Lines, counted, watched
 
 
 @pytest.fixture
@@ -37,4 +37,4 @@ def test_bars_without_a_terminal(clock, caplog):
             clock[0] += 61
             bars.advance(number, 1000)
     assert caplog.messages == ["reading: 1,000 so far", "reading: 2,000 so far"]
-    assert [*watched("abc", "letters")] == ["a", "b", "c"]
+    assert [*watched("abc", "letters")] == [*counted("abc", "letters")] == ["a", "b", "c"]

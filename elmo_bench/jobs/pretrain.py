@@ -27,7 +27,6 @@ from rich.progress import (
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
-    track,
 )
 
 from elmo_bench import checkpoint_file
@@ -46,7 +45,7 @@ from elmo_bench.lm import (
 )
 from elmo_bench.lm.softmax import SOFTMAX, VOCABULARY
 from elmo_bench.outputs import check_bilm_folder
-from elmo_bench.progress import Bars
+from elmo_bench.progress import Bars, counted, watched
 from elmo_bench.report import escape
 from elmo_bench.signals import Stopped, stopped_behind
 from elmo_bench.text import read_text, text_files
@@ -78,7 +77,8 @@ def pretrain(cfg: DictConfig) -> dict[str, float]:
             best = load_language_model(
                 Path(cfg.out, "options.json"), Path(cfg.out, "weights.safetensors")
             )
-            tested = best.to(device).perplexity(test, partial(track, description="test perplexity"))
+            watch = partial(watched, description="test perplexity")
+            tested = best.to(device).perplexity(test, watch)
             figures |= {f"test/{direction}": value for direction, value in tested.items()}
             log.info("test perplexity %s", each(tested))
         write_card(cfg, trainer, figures, run.seconds)
@@ -279,7 +279,8 @@ class _Run:
         """Keep the language model if it is the best so far on dev; without a dev text, always."""
         mean = math.inf
         if self.dev:
-            perplexities = self.trainer.model.perplexity(self.dev)
+            watch = partial(counted, description="dev perplexity, batches")
+            perplexities = self.trainer.model.perplexity(self.dev, watch)
             mean = statistics.geometric_mean(perplexities.values())
             log.info("step %d: dev perplexity %s", self.trainer.step, each(perplexities))
         if mean < self.best or not self.dev or self.looked is None:

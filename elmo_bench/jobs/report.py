@@ -18,6 +18,7 @@ from elmo_bench import wandb_logger
 from elmo_bench.files import atomic
 from elmo_bench.installation import CONF
 from elmo_bench.outputs import begins, check_output
+from elmo_bench.progress import counted
 from elmo_bench.runs import failures, run_folders
 
 log = logging.getLogger(__name__)
@@ -141,7 +142,7 @@ def answered(settings: Mapping[str, Any], outputs: Sequence[Path]) -> Answers:
     failed = {title: _chosen(known, table) for title, table in tables.items()}
     diagnostics = any(path.suffix in (".csv", ".json") for path in outputs)
     by_title = {}
-    for title in (title for title in tables if chosen[title]):
+    for title in counted([title for title in tables if chosen[title]], "tables"):
         by_title[title] = _answers(chosen[title], title, tables[title], diagnostics)
         notes = _failed(failed[title], unknown, chosen[title], folders)
         by_title[title][0].notes[:0] = notes
