@@ -8,20 +8,20 @@ import yaml
 ROOT = Path(__file__).parents[1]
 JOB = yaml.safe_load((ROOT / ".github" / "workflows" / "gate.yml").read_text())["jobs"]["gate"]
 STEPS = JOB["steps"]
-GATE = re.findall(r"^make (\w+)$", (ROOT / ".ci" / "run").read_text(), re.M)
+MATRIX = JOB["strategy"]["matrix"]
+TARGETS = [*MATRIX["target"], *(each["target"] for each in MATRIX["include"])]
 
 
 def test_it_makes_what_the_gate_makes():
-    matrix = JOB["strategy"]["matrix"]
-    targets = [*matrix["target"], *(each["target"] for each in matrix["include"])]
-    assert sorted(targets) == sorted(GATE)
+    gate = re.findall(r"^make ([\w-]+)$", (ROOT / ".ci" / "run").read_text(), re.M)
+    assert gate
+    assert set(gate) <= set(TARGETS)
     assert [step["run"] for step in STEPS if "run" in step] == ["make ${{ matrix.target }}"]
 
 
 def test_every_target_exists():
-    makefile = (ROOT / "Makefile").read_text()
-    for target in GATE:
-        assert re.search(rf"^{target}:", makefile, re.M), target
+    targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.M)
+    assert set(TARGETS) <= set(targets)
 
 
 def test_actions_are_pinned_to_a_commit():
@@ -35,7 +35,7 @@ def test_the_pythons_are_those_that_the_package_names():
     project = (ROOT / "pyproject.toml").read_text()
     oldest = re.search(r'requires-python = ">=([\d.]+)"', project)
     assert oldest is not None
-    pythons = JOB["strategy"]["matrix"]["python"]
+    pythons = MATRIX["python"]
     assert pythons[0] == oldest[1]
     named = re.findall(r'"Programming Language :: Python :: (3\.\d+)"', project)
     assert named in ([], pythons)
