@@ -177,7 +177,7 @@ def test_raw_text(folder, tmp_path, task):
         (
             "in.txt",
             "Ann I-PER\nslept O\n\nRain O\n",
-            "in.txt has a word and its tag a line, but job=predict reads text",
+            "in.txt has one word and its tag per line, but job=predict reads text",
         ),
         (
             "in.txt",

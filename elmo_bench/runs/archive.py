@@ -1,7 +1,7 @@
-"""`.tar.xz` of runs: what a report reads of many, in as many bytes as a picture takes.
+"""`.tar.xz` archives of runs: what a report needs of many runs, in a small file.
 
-Runs have most in common: the counts of the gold standard, names of settings. So arrays stand in the
-archive as they are, in the smallest type that holds them, and xz packs all runs together.
+Runs have much in common: the counts of the gold standard, names of settings. So arrays are stored
+uncompressed in the smallest type that holds them, and xz compresses all runs together.
 """
 
 import hashlib
@@ -33,8 +33,8 @@ WHOLE = (np.uint8, np.uint16, np.uint32)
 
 
 def pack(folder: Path, archive: Path) -> None:
-    """Write the runs in a folder, as `copy_run` leaves them, to an archive; the same runs give the
-    same bytes.
+    """Write the runs in a folder, as `copy_run` leaves them, to an archive; equal runs give equal
+    bytes.
     """
     with (
         atomic(archive) as part,
@@ -49,7 +49,7 @@ def pack(folder: Path, archive: Path) -> None:
 
 
 def _arrays(path: Path) -> bytes:
-    """The same numbers, without compression of their own."""
+    """Return the same arrays as an uncompressed .npz."""
     arrays: dict[str, Any] = {
         name: _smallest(array) for name, array in sorted(read_arrays(path).items())
     }
@@ -73,10 +73,10 @@ def _smallest(array: np.ndarray) -> np.ndarray:
 
 
 def run_folders(paths: Iterable[str | Path], cache_dir: str | Path) -> list[Path]:
-    """Folders for what may be folders of runs and archives: these, also those below a folder, are
-    unpacked below `cache_dir`.
+    """Return folders of runs for paths that may be folders or archives; archives, also those inside
+    a folder, are unpacked below `cache_dir`.
 
-    Raises what `unpacked` raises.
+    Raises the errors of `unpacked`.
     """
     folders = []
     for path in map(Path, paths):
@@ -90,10 +90,10 @@ def run_folders(paths: Iterable[str | Path], cache_dir: str | Path) -> list[Path
 
 
 def unpacked(archive: Path, cache_dir: str | Path) -> Path:
-    """The folder of the runs in an archive, which is unpacked once.
+    """Return the folder with the runs of an archive, which is unpacked once.
 
-    Raises OSError where it cannot be read, ValueError, with its name, for one that `pack` has not
-    written, or a damaged one; nothing of it stays then.
+    Raises OSError if it cannot be read, and ValueError, with its name, if it is damaged or was not
+    written by `pack`; then nothing of it is kept.
     """
     packed = archive.read_bytes()
     digest = hashlib.sha256(packed).hexdigest()[:DIGITS]
@@ -134,9 +134,10 @@ def _plain(packed: bytes) -> bytes:
 
 
 def _members(content: bytes) -> Iterator[tuple[str, bytes]]:
-    """The name and the content of each file; ValueError for what is no file of a run, by name.
+    """Yield the name and the content of each file. Raises ValueError for a name that is not a file
+    of a run.
 
-    Headers are read one by one: no link, no device and no name of an extension is followed.
+    Headers are read one by one: no link, device or extended name is followed.
     """
     place, names = 0, set[str]()
     while any(block := content[place : place + tarfile.BLOCKSIZE]):

@@ -1,4 +1,4 @@
-"""`result.json` files, as runs leave them, and what tells the runs apart."""
+"""Collect the `result.json` files of runs, and find what distinguishes the runs."""
 
 import logging
 import math
@@ -43,9 +43,9 @@ EARLIER = {"exact_match": "exact"}  # figures that had another name in an earlie
 
 
 def collect(folders: Iterable[str | Path]) -> list[Run]:
-    """Every finished run at or below the folders, in the order of their paths.
+    """Return every finished run in or below the folders, in the order of their paths.
 
-    Raises FileNotFoundError where a folder does not exist or holds no result, ValueError for a
+    Raises FileNotFoundError if a folder does not exist or contains no result, and ValueError for a
     damaged file.
     """
     runs: list[Run] = []
@@ -58,8 +58,8 @@ def collect(folders: Iterable[str | Path]) -> list[Run]:
 
 
 def read_run(path: Path) -> Run:
-    """The run of a `result.json`, with its `choices` (every key of the config, as text), which of
-    them are `acting` and which `idle`, its folder and when it was `written`.
+    """Return the run of a `result.json` with its `choices` (every key of the config, as text),
+    which of them are `acting` and which `idle`, its folder and when it was `written`.
     """
     run = read_result(path)
     try:
@@ -76,7 +76,7 @@ def read_run(path: Path) -> Run:
 
 
 def _settings(run: Run) -> Run:
-    """What its config and its inputs say of a run."""
+    """Return what a run's config and inputs say about it."""
     inputs = {f"{INPUTS}{name}": digest[:SHORT] for name, digest in run.get("inputs", {}).items()}
     # job=evaluate says what a model was trained on, where that is another corpus.
     config = {"trained_on": corpus_of(run["config"].get("data", {}))} | run["config"]
@@ -89,10 +89,11 @@ def _settings(run: Run) -> Run:
 
 
 def failures(folders: Iterable[str | Path], runs: Iterable[Run]) -> list[Run]:
-    """The runs at or below the folders that began and have no result, each with its `choices` (none
-    of an earlier version's), its folder and the `reason`: the exception's name, where there is one.
+    """Return the runs in or below the folders that began and have no result, each with its
+    `choices` (none for an earlier version), its folder and the `reason`: the name of the exception,
+    if there is one.
 
-    Not those that somebody ran again: their identity is among that of the finished `runs`.
+    Runs that were repeated are left out: their identity is among those of the finished `runs`.
     """
     finished = {run.get("identity") for run in runs}
     failed: dict[str, Run] = {}
@@ -115,15 +116,15 @@ def failures(folders: Iterable[str | Path], runs: Iterable[Run]) -> list[Run]:
 
 
 def failure_sentence(error: Path) -> str:
-    """The exception at the end of a traceback and the first line of its message; empty where there
-    is no traceback in the file.
+    """Return the exception at the end of a traceback and the first line of its message; empty if
+    the file has no traceback.
     """
     raised = RAISED.findall(error.read_text(encoding="utf-8", errors="replace"))
     return raised[-1] if raised else ""
 
 
 def _reason(folder: Path, run: Run) -> str:
-    """Why a run has no result."""
+    """Return why a run has no result."""
     if (error := folder / ERROR).is_file():
         name = failure_sentence(error).partition(":")[0]
         return name.rpartition(".")[2] or "failed"
@@ -134,12 +135,12 @@ def _reason(folder: Path, run: Run) -> str:
 
 
 def corpus_of(data: Mapping[str, Any]) -> dict[str, Any]:
-    """What a config says of a corpus, without its files and where these come from."""
+    """Return what a config says about a corpus, without its files and their origin."""
     return {key: value for key, value in data.items() if not below(f"data.{key}", ASIDE)}
 
 
 def _rename(run: Run) -> None:
-    """Call the settings and figures of an earlier version by today's names."""
+    """Rename the settings and metrics of earlier versions."""
     today(run["config"])
     metrics, inputs = run["metrics"], run.get("inputs", {})
     for name in [name for name in inputs if name.startswith("elmo.")]:
@@ -154,12 +155,12 @@ def _rename(run: Run) -> None:
 
 
 def as_text(value: object) -> str:
-    """A config's value as a table shows it: `[0,1]`, `mini`, `None`."""
+    """Return a config's value as tables show it: `[0,1]`, `mini`, `None`."""
     return "[" + ",".join(map(str, value)) + "]" if isinstance(value, list | tuple) else str(value)
 
 
 def number(text: str) -> float | None:
-    """A config's value as a finite number, if it is one."""
+    """Return a config's value as a finite number, or None."""
     try:
         value = float(text)
     except ValueError:
@@ -168,8 +169,8 @@ def number(text: str) -> float | None:
 
 
 def full_keys(runs: Sequence[Run], keys: Sequence[str], option: str) -> list[str]:
-    """The dotted keys meant: `encoder` is short for `encoder.name`. Raises ValueError for one that
-    no run has.
+    """Return the full dotted keys: `encoder` is short for `encoder.name`. Raises ValueError for a
+    key that no run has.
     """
     known = {key for run in runs for key in run["choices"]}
     full = [f"{key}.name" if f"{key}.name" in known else key for key in keys]
@@ -182,8 +183,8 @@ def full_keys(runs: Sequence[Run], keys: Sequence[str], option: str) -> list[str
 
 
 def choice(run: Run, keys: Sequence[str]) -> tuple[str, ...]:
-    """What a run's config says under dotted keys; "-" where it has no such key, or the key does
-    nothing in this run.
+    """Return the values of a run's config under dotted keys; "-" for a key that the config lacks or
+    that has no effect in this run.
     """
     return tuple("-" if key in run["idle"] else run["choices"].get(key, "-") for key in keys)
 
@@ -195,12 +196,12 @@ def where(
     with_baseline: bool = False,
     strict: bool = True,
 ) -> list[Run]:
-    """The runs whose config has these values under dotted keys; `with_baseline` also those without
-    an encoder, whatever is said of the encoder and of ELMo.
+    """Return the runs whose config has these values under dotted keys; `with_baseline` also returns
+    runs without an encoder, whatever the conditions on the encoder and ELMo.
 
-    A value may be another one for each corpus, {wikigold: 1, sst: 0.5}, and `task` is what the task
-    has for itself: elmo.l2=task is task.elmo.l2. Without `strict` a key that a run does not have,
-    or that does nothing in it, says nothing against it.
+    A value may differ by corpus, {wikigold: 1, sst: 0.5}, and `task` stands for the task's own
+    value: elmo.l2=task is task.elmo.l2. Without `strict`, a key that a run lacks, or that has no
+    effect in it, does not exclude the run.
     """
 
     def agrees(run: Run, key: str, value: object) -> bool:
@@ -220,7 +221,7 @@ def where(
 
 
 def equal(text: str, value: object) -> bool:
-    """Whether a config's value, as a table shows it, is this one: 1 is 1.0.
+    """Whether a config's value, as tables show it, equals this one: 1 is 1.0.
 
     >>> equal("1.0", 1), equal("[0,1]", [0, 1]), equal("None", None)
     (True, True, True)
@@ -230,11 +231,10 @@ def equal(text: str, value: object) -> bool:
 
 
 def distinguishing(runs: Sequence[Run], given: Sequence[str]) -> list[str]:
-    """The task, and the further config keys that tell apart runs which differ in more than their
-    seed.
+    """Return the task and the further config keys that distinguish runs beyond their seed.
 
-    A key that follows from those before it (a task's batch size, once the task is known) is left
-    out. The last are the hashes of the files that the runs read, such as `inputs.data.train`.
+    A key that follows from those before it (a task's batch size, given the task) is left out. The
+    last keys are hashes of the files that the runs read, such as `inputs.data.train`.
     """
     keys = {key for run in runs for key in run["acting"] if not below(key, WITHIN)}
     chosen = ["task.name"]
@@ -253,8 +253,8 @@ def distinguishing(runs: Sequence[Run], given: Sequence[str]) -> list[str]:
 
 
 def other_files(runs: Iterable[Run], known: Sequence[str]) -> str | None:
-    """Why runs cannot be compared: those that agree on the known keys of their task and corpus read
-    other files as its training, dev or test set. None where they can.
+    """Return why runs cannot be compared: runs with equal known keys for task and corpus read
+    different training, dev or test files. None if they can be compared.
     """
     keys = ["task.name", *(key for key in known if below(key, CORPUS))]
     hashes: dict[tuple[str, tuple[str, ...]], dict[str, list[Run]]] = defaultdict(dict)
@@ -277,11 +277,11 @@ def other_files(runs: Iterable[Run], known: Sequence[str]) -> str | None:
 
 
 def varies(runs: Sequence[Run], known: Sequence[str], key: str) -> bool:
-    """Whether runs that agree on the known keys differ in another.
+    """Whether runs with equal known keys differ in another key.
 
-    A run for which the key does nothing is no difference, nor is one of an earlier version that has
-    no hash of a file; and it is the content of a file that counts, where its hash is known, as well
-    as its name.
+    A run in which the key has no effect does not count as different, nor does one of an earlier
+    version without the hash of a file. For files, the content counts if its hash is known, not only
+    the name.
     """
     if key.startswith(INPUTS):
         runs = [run for run in runs if key in run["choices"]]

@@ -1,4 +1,4 @@
-"""`counts/SPLIT.npz`: what a run's metric counted of each example.
+"""`counts/SPLIT.npz`: the counts of a run's metric for each example.
 
 Axes: N examples, S scores.
 """
@@ -18,8 +18,8 @@ from .collect import EARLIER
 
 
 class Counts(NamedTuple):
-    """Rows in the order of the corpus's file; a number for what each consists of, and that of its
-    group (a result of an earlier version has none).
+    """Rows in the order of the corpus's file, with a hash of each example's sentences and the
+    number of its group (absent in results of earlier versions).
     """
 
     rows: Float[np.ndarray, "N S 4"]
@@ -28,14 +28,14 @@ class Counts(NamedTuple):
 
 
 def counted(path: Path) -> list[str]:
-    """The figures whose counts a file has."""
+    """Return the metrics whose counts a file has."""
     return sorted({*read_arrays(path)} - {"sentences", "groups"})
 
 
 def read_counts(path: Path, name: str) -> Counts | None:
-    """The counts of one figure; None where the file is not there or does not have it.
+    """Return the counts of one metric; None if the file does not exist or lacks the metric.
 
-    Raises ValueError, with the file, for what no run leaves.
+    Raises ValueError, with the file, for content that no run writes.
     """
     arrays = read_arrays(path) if path.is_file() else {}
     name = name if name in arrays else EARLIER.get(name, name)
@@ -65,6 +65,6 @@ def read_counts(path: Path, name: str) -> Counts | None:
 
 
 def number_of(sentences: Sequence[Sequence[str]]) -> int:
-    """What `Counts.sentences` has for an example of these sentences."""
+    """Return the hash of an example's sentences, as in `Counts.sentences`."""
     text = json.dumps([list(sentence) for sentence in sentences])
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest())

@@ -1,4 +1,6 @@
-"""The settings of earlier versions, by today's names: results and checkpoints hold them."""
+"""Map the settings of earlier versions, as results and checkpoints contain them, to
+today's names.
+"""
 
 from typing import Any
 
@@ -16,7 +18,7 @@ ENCODERS_OWN = (
 
 
 def today(config: dict[str, Any]) -> None:
-    """Rename the settings of a config in place; one of today stays as it is."""
+    """Rename the settings of a config in place; a config of today is unchanged."""
     elmo = config.get("elmo")
     if not isinstance(elmo, dict):
         return

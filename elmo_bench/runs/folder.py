@@ -1,4 +1,4 @@
-"""A run's folder: `run.json` from its start, `result.json` at its end, and what lies between."""
+"""A run's folder: `run.json` at its start, `result.json` at its end, and the files in between."""
 
 import dataclasses
 import importlib.metadata
@@ -40,7 +40,7 @@ PACKAGES = ("torch", "pytorch-lightning", "hydra-core")
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-    """The figures of one run; metrics are fractions of 1."""
+    """The results of one run; metrics are fractions of 1."""
 
     task: str
     seed: int
@@ -54,12 +54,12 @@ class Result:
 
 
 def begin(cfg: DictConfig, files: Mapping[str, Path]) -> Path | None:
-    """Make `run_dir` ready for a run that reads these files, and write its `run.json`; the
-    checkpoint that it goes on from.
+    """Prepare `run_dir` for a run that reads these files, write its `run.json`, and return the
+    checkpoint to continue from, or None.
 
-    With `resume=true` an unfinished run of the same identity goes on from its `last.ckpt`; one of
-    another raises ValueError. Otherwise there is None to go on from, and what an earlier run left
-    in the folder is removed. One process of a run calls this, before it writes anything.
+    With `resume=true` an unfinished run of the same identity continues from its `last.ckpt`; one of
+    another identity raises ValueError. Otherwise the files of an earlier run in the folder are
+    removed. One process of a run calls this, before it writes anything.
     """
     folder = Path(cfg.run_dir)
     folder.mkdir(parents=True, exist_ok=True)
@@ -96,8 +96,8 @@ def begin(cfg: DictConfig, files: Mapping[str, Path]) -> Path | None:
 
 
 def _check_loss(cfg: DictConfig, files: Mapping[str, Path]) -> None:
-    """Raise ValueError where what is to be removed from `run_dir` is an input of this run, or what
-    another job than this one has left.
+    """Raise ValueError if a file to remove from `run_dir` is an input of this run or belongs to
+    another job.
     """
     folder, other = Path(cfg.run_dir), "choose another folder with hydra.run.dir=FOLDER"
     for name, path in files.items():
@@ -114,8 +114,8 @@ def _check_loss(cfg: DictConfig, files: Mapping[str, Path]) -> None:
 
 
 def goes_on_from(cfg: DictConfig, files: Mapping[str, Path]) -> Path | None:
-    """The `last.ckpt` in `run_dir` that a run with `resume=true` goes on from: one of the same
-    identity.
+    """Return the `last.ckpt` in `run_dir` from which a run with `resume=true` continues, which must
+    have the same identity.
     """
     if not cfg.resume:
         return None
@@ -123,7 +123,7 @@ def goes_on_from(cfg: DictConfig, files: Mapping[str, Path]) -> Path | None:
 
 
 def checkpoint(folder: Path, identity: str) -> Path | None:
-    """The `last.ckpt` of an unfinished run of this identity in the folder, if there is one."""
+    """Return the `last.ckpt` of an unfinished run of this identity in the folder, or None."""
     last = folder / GOES_ON
     if (
         not last.is_file()
@@ -135,7 +135,7 @@ def checkpoint(folder: Path, identity: str) -> Path | None:
 
 
 def about(cfg: DictConfig) -> dict[str, Any]:
-    """What `begin` wrote of a run (identity, inputs, start), and its config."""
+    """Return what `begin` wrote about a run (identity, inputs, start), and its config."""
     return _read(Path(cfg.run_dir, BEGUN)) | {"config": OmegaConf.to_container(cfg, resolve=True)}
 
 
@@ -145,11 +145,11 @@ def write_result(
     choices: Mapping[str, str] | None = None,
     inputs: Mapping[str, str] | None = None,
 ) -> None:
-    """Write `result.json`, whole or not at all: the figures, the config, the versions and the
+    """Write `result.json`, completely or not at all: the metrics, the config, the versions and the
     commit.
 
-    `choices` are the options of the config groups. Identity, start and, where they are not given,
-    inputs are what `begin` wrote.
+    `choices` are the options of the config groups. Identity and start are those that `begin` wrote,
+    and so are the inputs unless they are given.
     """
     content = dataclasses.asdict(result) | {
         "choices": dict(choices or {}),
@@ -162,14 +162,14 @@ def write_result(
 
 
 def code() -> dict[str, Any]:
-    """The `versions` and the `commit` of what runs."""
+    """Return the `versions` and the `commit` of the code."""
     versions = {name: importlib.metadata.version(name) for name in PACKAGES}
     versions["elmo-bench"] = __version__
     return {"versions": versions, "commit": _commit()}
 
 
 def finished(folders: Iterable[Path]) -> dict[str, Path]:
-    """The folders of all finished runs at or below some folders, by identity."""
+    """Return the folders of all finished runs in or below some folders, by identity."""
     return _by_identity(folders, ENDED, _is_whole)
 
 
@@ -183,8 +183,8 @@ def _is_whole(folder: Path, _: str) -> bool:
 
 
 def unfinished(folders: Iterable[Path]) -> dict[str, Path]:
-    """The folders, at or below some folders, of runs that can go on: they have a `last.ckpt` and no
-    result. By identity.
+    """Return the folders, in or below some folders, of runs that can continue, by identity: they
+    have a `last.ckpt` and no result.
     """
     return _by_identity(
         folders, BEGUN, lambda folder, identity: checkpoint(folder, identity) is not None
@@ -216,7 +216,7 @@ def _by_identity(
 
 
 def _identity(content: Mapping[str, Any]) -> Any:
-    """A run's identity; a baseline that an earlier version called by an encoder has today's."""
+    """Return a run's identity; baselines of earlier versions that named an encoder get today's."""
     identity: Any = content.get("identity")
     with suppress(AttributeError, KeyError, TypeError):  # of a damaged file, others complain
         config = content["config"]
@@ -227,13 +227,15 @@ def _identity(content: Mapping[str, Any]) -> Any:
 
 
 def result_of(folder: Path) -> dict[str, Any]:
-    """The `result.json` of a folder; empty where there is none, ValueError for a damaged one."""
+    """Return the `result.json` of a folder; empty if there is none. Raises ValueError if it is
+    damaged.
+    """
     path = folder / ENDED
     return read_result(path) if path.is_file() else {}
 
 
 def dev_figure(folder: Path) -> float | None:
-    """What a finished run's task monitors, on dev, as a fraction of 1; None where no model was
+    """Return the monitored dev metric of a finished run, as a fraction of 1; None if no model was
     trained.
     """
     content = result_of(folder)
@@ -243,7 +245,7 @@ def dev_figure(folder: Path) -> float | None:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """A JSON object; an empty one where there is none, or a damaged one."""
+    """Return a JSON object; an empty one if the file is missing or damaged."""
     try:
         content: dict[str, Any] = read_json(path)
     except (OSError, ValueError):
@@ -261,7 +263,7 @@ def _now() -> str:
 
 
 def _commit() -> str | None:
-    """The commit of the code that ran, with a + if it was changed since; None outside a
+    """Return the commit of the code, with a + if there are uncommitted changes; None outside a
     checkout.
     """
     if not IS_CLONE:  # the packages may be in a clone of something else

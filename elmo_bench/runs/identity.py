@@ -1,5 +1,5 @@
-"""When are two runs the same? When the settings that act are, and the contents of the files that
-they read.
+"""When are two runs the same? If their effective settings and the contents of their files are
+equal.
 """
 
 import hashlib
@@ -57,8 +57,8 @@ ASIDE = (
 
 
 class Identity(NamedTuple):
-    """Two digests: of the settings that act, and of the contents of the files that the run
-    reads.
+    """Two digests: of the effective settings, and of the contents of the files that the
+    run reads.
     """
 
     settings: str
@@ -66,7 +66,7 @@ class Identity(NamedTuple):
 
     @classmethod
     def of(cls, cfg: DictConfig, inputs: Mapping[str, str]) -> "Identity":
-        """The identity of a config, as it was composed, and of the files with these hashes."""
+        """Return the identity of a composed config and of files with these hashes."""
         return cls(digest(acting(plain(cfg))), digest(dict(inputs)))
 
     def __str__(self) -> str:
@@ -74,10 +74,10 @@ class Identity(NamedTuple):
 
 
 def settings(cfg: DictConfig) -> str:
-    """A digest of every setting but those that do nothing beside the others, and the run's folder.
+    """Return a digest of every setting except those without effect and the run's folder.
 
-    Two runs of a sweep with the same one are one run. It asks for more than identity: a sweep over
-    num_workers, or over files of the same content, is meant.
+    Runs of a sweep with equal digests are one run. This is stricter than identity, so that a sweep
+    over num_workers, or over files with the same content, is possible.
     """
     config = plain(cfg, unknown=("run_dir",))
     without = tuple(idle(config))
@@ -85,12 +85,12 @@ def settings(cfg: DictConfig) -> str:
 
 
 def experiment(config: Mapping[str, Any]) -> str:
-    """A digest of the settings of a resolved config that act, but for the seed."""
+    """Return a digest of the effective settings of a resolved config, without the seed."""
     return digest({key: value for key, value in acting(config).items() if key != "seed"})
 
 
 def plain(cfg: DictConfig, unknown: tuple[str, ...] = ELSEWHERE) -> dict[str, Any]:
-    """The resolved config; where the run is, which may not be known yet, is left empty."""
+    """Return the resolved config; the run's folder, which may not be known yet, is left empty."""
     content = OmegaConf.masked_copy(cfg, [str(key) for key in cfg if key != "hydra"])
     OmegaConf.set_struct(content, False)
     content.update(dict.fromkeys(unknown))
@@ -100,23 +100,23 @@ def plain(cfg: DictConfig, unknown: tuple[str, ...] = ELSEWHERE) -> dict[str, An
 
 
 def is_baseline(config: Mapping[str, Any]) -> bool:
-    """Whether a config has no layers, whichever of encoder and elmo.mix says so."""
+    """Whether a config has no layers, through either the encoder or elmo.mix."""
     return config["elmo"]["mix"] == "none" or "_target_" not in config["encoder"]
 
 
 def as_baseline(config: MutableMapping[str, Any]) -> None:
-    """Write a config without layers in the one way in which all of them are one run, in place."""
+    """Normalise a config without layers in place, so that all such configs are the same run."""
     config["elmo"]["mix"], config["encoder"] = "none", {"name": "none"}
 
 
 def acting(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings that change a run's figures, by their dotted keys, of a resolved config."""
+    """Return the settings of a resolved config that affect results, by their dotted keys."""
     without = (*ASIDE, *idle(config))
     return {key: value for key, value in leaves(config) if not below(key, without)}
 
 
 def idle(config: Mapping[str, Any]) -> Iterator[str]:
-    """The keys that do nothing beside the values of others."""
+    """Return the keys that have no effect given the values of others."""
     elmo = config.get("elmo") or {}
     mix, finetune = elmo.get("mix"), elmo.get("finetune")
     if mix == "none":  # the baseline
@@ -144,7 +144,7 @@ def idle(config: Mapping[str, Any]) -> Iterator[str]:
 
 
 def leaves(node: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Dotted keys such as `elmo.mix`, and their values."""
+    """Return dotted keys such as `elmo.mix`, with their values."""
     for key, value in node.items():
         if isinstance(value, dict):
             yield from leaves(value, f"{prefix}{key}.")
@@ -153,19 +153,19 @@ def leaves(node: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any
 
 
 def below(key: str, keys: tuple[str, ...]) -> bool:
-    """Whether a dotted key is one of the keys or stands below one."""
+    """Whether a dotted key is one of the keys or below one."""
     return f"{key}.".startswith(tuple(f"{one}." for one in keys))
 
 
 def digest(content: Mapping[str, Any]) -> str:
-    """The first digits of a hash of some settings; 1 is 1.0."""
+    """Return the first digits of a hash of some settings; 1 equals 1.0."""
     values = {key: float(value) if type(value) is int else value for key, value in content.items()}
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:DIGITS]
 
 
 def hash_files(files: Mapping[str, Path], cache_dir: str | Path) -> dict[str, str]:
-    """The sha256 of each file; that of a large one is kept below `cache_dir` until the file's size
-    or time changes.
+    """Return the sha256 of each file; for large files it is cached below `cache_dir` until their
+    size or time changes.
     """
     return {
         name: _sha256(Path(path), Path(cache_dir).expanduser() / "hashes")

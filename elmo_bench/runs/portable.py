@@ -1,4 +1,4 @@
-"""What a run says of itself without where things are on its machine."""
+"""A run's description without the paths of its machine."""
 
 import re
 from collections.abc import Iterable
@@ -27,7 +27,7 @@ _PATH = re.compile(
 
 
 def portable(value: Any) -> Any:
-    """A value of a config, or a config, with the names alone of files and folders of the machine.
+    """Replace the paths in a value of a config, or in a whole config, by file and folder names.
 
     >>> portable("{train:/home/me/a.txt}"), portable("see ~/me/b, ../c"), portable("google/electra")
     ('{train:a.txt}', 'see b, c', 'google/electra')
