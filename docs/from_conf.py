@@ -17,7 +17,8 @@ MARK = re.compile(r"^<!-- conf: (.+) -->$", re.M)
 LINE = re.compile(r"( *)(?:- )?([\w.@/-]+(?: [\w/]+)?): *(.*)")
 HIDDEN = {"defaults", "hydra", "_target_", "_partial_", "_convert_", "_recursive_"}
 HIDDEN |= {"downloads", "origin", "published", "override"}
-HIDDEN_IN = {"task": ("data", "title", "suffix", "monitor_title")}
+HIDDEN_IN = {"task": ("data", "title", "suffix", "monitor_title"), "job": ("run_dir",)}
+COMMAND = re.compile(r"python run\.py .+?(?=$|\. |; )")
 
 
 class Setting(NamedTuple):
@@ -49,11 +50,15 @@ def text(groups: list[str]) -> Iterator[str]:
         for path in sorted(CONF.glob(f"{group}/*.yaml")):
             options = read(path.read_text(encoding="utf-8"))
             yield f"\n{'###' if len(groups) > 1 else '##'} `{group}={path.stem}`\n"
-            yield from (f"{line}  " for line in options.about)
+            yield from options.about
             prefix = "" if _is_global(path) or group == "job" else f"{group}."
             types = TYPES | JOBS.get(_job(path), {})
             hidden = ("name", *HIDDEN_IN.get(group, ()))
-            shown = [each for each in options.settings if each.key not in hidden]
+            shown = [
+                each
+                for each in options.settings
+                if each.key not in hidden and (each.comment or "${" not in each.value)
+            ]
             yield from _listed([each._replace(key=prefix + each.key) for each in shown], types)
 
 
@@ -94,7 +99,9 @@ def read(content: str, part: str = "") -> Options:
         bare, comment = _parted(line)
         if not bare.strip():
             if comment and is_first and not comment.startswith("@package"):
-                about.append(_escaped(comment))
+                line = COMMAND.sub(lambda command: f"`{command[0]}`", comment)
+                is_command = line.startswith("`python") and line.endswith("`")
+                about.append(f"\n{line}\n" if is_command else _escaped(line))
             elif comment and rows and (not part or above[:1] == [(0, part)]):
                 last = rows[-1]
                 rows[-1] = last._replace(comment=f"{last.comment} {comment}".strip())
@@ -111,7 +118,7 @@ def read(content: str, part: str = "") -> Options:
             if path[0] == part and len(path) == 2:
                 name = key.removeprefix("optional ").removeprefix("override ")
                 rows.append(Setting(name, value, comment))
-        elif not HIDDEN & {*path} and (value or comment) and not value.startswith("{_target_"):
+        elif not HIDDEN & {*path} and (comment or (value and not value.startswith("{_target_"))):
             rows.append(Setting(".".join(path), value, comment))
     return Options(about, rows)
 
