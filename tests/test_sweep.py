@@ -125,7 +125,7 @@ def test_what_is_finished_is_not_run_again(sweep, tmp_path):
 
 
 def test_what_was_killed_goes_on_in_its_folder(sweep, tmp_path):
-    """Wherever it is; a folder in which another run was begun is left alone."""
+    """Its folder may be anywhere below the outputs; folders of other killed runs are not used."""
     for place, name in (("outputs/1", "second"), ("sweep/0", "another")):
         (tmp_path / place).mkdir(parents=True)
         (tmp_path / place / "last.ckpt").touch()
@@ -139,7 +139,7 @@ def test_what_was_killed_goes_on_in_its_folder(sweep, tmp_path):
 
 @pytest.mark.parametrize("n_jobs", [1, 3])
 def test_the_same_run_runs_once(sweep, tmp_path, capsys, n_jobs):
-    """And its figure on dev is returned for both, as is its error."""
+    """Duplicates get the first run's figure on dev, or its error."""
     figures = sweep(n_jobs, first=DONE, second=DONE, first_again=DONE)
     assert figures == [0.25, 0.25, 0.25]
     assert sorted((tmp_path / "log").read_text().split())[-1] == "second"
@@ -151,7 +151,7 @@ def test_the_same_run_runs_once(sweep, tmp_path, capsys, n_jobs):
 
 
 def test_a_job_returns_its_figure_on_dev(sweep):
-    """It is what a sweeper that searches looks at; a job that trains no model has none."""
+    """Sweepers that search need the figure; a job that trains no model returns None."""
     assert sweep(first=DONE, second="pass") == [0.25, None]
     assert sweep(first=DONE, resume=True) == [0.25]
 
@@ -188,8 +188,9 @@ sys.exit({code})
 
 
 def test_a_fork_is_a_process_of_its_own(sweep, tmp_path, monkeypatch, capfd):
-    """All is as in one that was started by itself: streams, signals, threads, exit status; no
-    random numbers are shared.
+    """A fork has the streams, signals, threads and exit status of a separate process.
+
+    Runs share no random numbers.
     """
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
     codes = {"a": "'the reason'", "b": "7"}
@@ -213,8 +214,9 @@ def test_a_fork_is_a_process_of_its_own(sweep, tmp_path, monkeypatch, capfd):
 
 
 def test_what_a_fork_comes_from_is_killed(sweep, tmp_path, capsys, caplog):
-    """The run goes on, and its result tells that it is done, where it has one; the others are
-    started by themselves.
+    """If the parent is killed, its run continues and counts as done if it writes a result.
+
+    Later runs are started separately.
     """
     kills = "import os, time; os.kill(os.getppid(), 9); time.sleep(0.2)\n"
     sweep(fork=True, first=kills + DONE, second=DONE)
@@ -223,7 +225,7 @@ def test_what_a_fork_comes_from_is_killed(sweep, tmp_path, capsys, caplog):
     assert (tmp_path / "log").read_text() == "first second fourth fifth "
     told = " ".join(capsys.readouterr().out.replace("│", "").split())
     assert told.count("its exit status is unknown") == 1
-    assert caplog.text.count("Runs cannot be forked (the parent process has ended)") == 2
+    assert caplog.text.count("Cannot fork runs (the parent process has ended)") == 2
 
 
 def test_a_thread_forbids_forks(sweep, tmp_path, caplog):
@@ -231,7 +233,7 @@ def test_a_thread_forbids_forks(sweep, tmp_path, caplog):
     (tmp_path / "threaded.py").write_text(code)
     sweep(fork=True, module="threaded", first=DONE, second=DONE)
     assert (tmp_path / "log").read_text() == "first second "
-    assert caplog.text.count("Runs cannot be forked (the parent process has 2 threads)") == 1
+    assert caplog.text.count("Cannot fork runs (the parent process has 2 threads)") == 1
 
 
 @pytest.mark.parametrize(
@@ -239,7 +241,7 @@ def test_a_thread_forbids_forks(sweep, tmp_path, caplog):
     [("", {}, True), ("nice", {}, False), ("", {"A": 1}, False)],
 )
 def test_where_runs_are_forked(monkeypatch, prefix, variables, are_forked):
-    """Not where a run's variables come after its imports."""
+    """Runs with a prefix, or with variables that would be set after the imports, are not forked."""
     monkeypatch.setattr(sys, "platform", "linux")
     hydra = {"job": {"env_set": variables}, "sweep": {"dir": "a/b"}}
     launcher = Processes(1, prefix)

@@ -37,7 +37,7 @@ def test_a_linear_probe_reads_what_is_there():
 
 @pytest.fixture
 def tagged():
-    """A word type has one tag or two, by chance: 40 types, 600 words; the numbers of both."""
+    """A sentence of 600 words of 40 types with one or two tags each; the types and the tags."""
     generator = torch.Generator().manual_seed(1)
     types = torch.randint(40, (600,), generator=generator)
     tags = (types + torch.randint(2, (600,), generator=generator)) % 4
@@ -47,7 +47,7 @@ def tagged():
 
 
 def test_a_control_task_is_learned_where_vectors_have_the_word_and_else_not(tagged):
-    """Layer 0 has the word alone, layer 1 the tag alone: no probe can do what its vectors lack."""
+    """Layer 0 encodes only the word type, layer 1 only the tag."""
     sentence, types, tags = tagged
     both = text([sentence], one_hot(types, 40), one_hot(tags, 40))
     probe = Tags("pos", both, both, TRAINING)
@@ -71,7 +71,7 @@ def test_a_control_task_has_the_labels_as_often_as_they_are():
 
 
 def test_words_without_a_label_are_passed_over():
-    """They have vectors that would mislead."""
+    """Unlabelled words have vectors that would mislead the probe if they were read."""
     labels = ["A", None, "B", None] * 50
     sentence = Sentence(["a", "x", "b", "y"] * 50, {"pos": labels})
     both = text([sentence], one_hot([0, 1, 1, 0] * 50, 2))
@@ -79,7 +79,7 @@ def test_words_without_a_label_are_passed_over():
 
 
 def test_f1_of_chunks_is_seqevals():
-    """On random IOB2 tags of many sentences; no chunk goes on in the next sentence."""
+    """On random IOB2 tags of many sentences, F1 equals that of `SpanF1`."""
     generator = torch.Generator().manual_seed(0)
     kinds = ["O", "B-X", "I-X", "B-Y", "I-Y"]
     lengths = [1 + n % 7 for n in range(60)]
@@ -95,7 +95,7 @@ def test_f1_of_chunks_is_seqevals():
 
 
 def test_entities_have_an_f1_too():
-    """Most words are O, and a probe that says nothing else has a fine accuracy and no F1."""
+    """Most words are O: always guessing O gives a high accuracy, but an F1 of 0."""
     tags = (["O"] * 9 + ["B-X"]) * 20
     sentences = [Sentence(["w"] * 10, {"entity": tags[:10]}) for _ in range(20)]
     both = text(sentences, torch.zeros(200, 2), one_hot([int(tag != "O") for tag in tags], 2))
@@ -124,8 +124,9 @@ def test_senses_have_no_seeds():
 
 @pytest.fixture
 def chains():
-    """Sentences of 3 to 6 of 30 word types: a word's head is the one before it, the first word the
-    root, the last one is not asked. Layer 0 has positions and layer 1 nothing.
+    """Sentences of 3 to 6 words of 30 types, in which each word's head is the word before it.
+
+    The first word is the root, the last is not scored. Layer 0 encodes positions, layer 1 is noise.
     """
     generator = torch.Generator().manual_seed(0)
     sentences, positions = [], []
@@ -139,7 +140,7 @@ def chains():
 
 
 def test_a_bilinear_probe_finds_heads_by_position(chains):
-    """And not the control task, which goes by words."""
+    """It does not find those of the control task, which depend on the word type."""
     layers = measure(Heads("head", chains, chains, TRAINING), 2, [1], lambda: None)["layers"]
     assert layers[0]["accuracy"] == [1]
     assert layers[0]["control"][0] < 0.7
@@ -147,7 +148,7 @@ def test_a_bilinear_probe_finds_heads_by_position(chains):
 
 
 def test_heads_that_words_tell_are_the_control_task(chains):
-    """With which words are the first and the last, all that it needs."""
+    """Vectors encode the word type, and whether a word is the first or the last."""
     types = sorted({word for sentence in chains.sentences for word in sentence.words})
     words, ends = [], []
     for sentence in chains.sentences:
@@ -159,7 +160,7 @@ def test_heads_that_words_tell_are_the_control_task(chains):
 
 
 def test_the_baseline_of_heads_is_a_words_usual_distance():
-    """A distance that leaves the sentence is wrong, and the root is a distance of its own."""
+    """A distance out of the sentence is wrong; being the root counts as a distance."""
     train = [Sentence(["the", "dog", "ran"], {"head": [2, 3, 0]})]
     test = [
         Sentence(["a", "the", "dog", "ran"], {"head": [3, 3, 4, 0]}),

@@ -24,9 +24,7 @@ def root(tmp_path_factory):
 
 @pytest.fixture
 def scored(tmp_path, root):
-    """Give a task (and what changes its file of predictions), take the figures of gold against
-    gold.
-    """
+    """A function that scores a task's gold as predictions, after a change of the file's text."""
 
     def scored(task, change=str):
         gold, predicted = (
@@ -56,7 +54,7 @@ def test_files_that_fit(scored, task):
 
 
 def blocks(change):
-    """Change the list of what stands between empty lines."""
+    """Apply a change to the list of blocks between empty lines."""
     return lambda text: "".join(f"{block}\n\n" for block in change(text.strip("\n").split("\n\n")))
 
 

@@ -58,7 +58,7 @@ def test_one_word(tmp_path, task, elmo):
 
 @pytest.mark.parametrize("task", ONE_WORD)
 def test_scores_and_loss_are_float32_under_autocast(tmp_path, task):
-    """Not only by type: they have more than the 8 bits of a bfloat16."""
+    """Their values, too, have more than the 8 bits of precision of a bfloat16."""
     cfg = composed(tmp_path, task, "mini")
     examples = list(build.reader(cfg, "test")(tmp_path / "gold")) * 2
     labels = ["O", "U-PER", "B-V", "neutral", "entailment", "1", "3"]

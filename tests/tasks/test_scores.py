@@ -212,9 +212,7 @@ def test_figures_are_fractions_whatever_the_order(task, data):
 @PER_TASK
 @given(data=st.data())
 def test_the_counts_of_examples_add_up_to_the_figures(task, data):
-    """One by one or all at once, on one process or two, for the headline and all else that is
-    counted by example.
-    """
+    """Counts are equal for all examples at once or in parts, and sum to each figure."""
     golds = data.draw(st.lists(task.gold, max_size=4))
     predicted = [data.draw(task.anything(gold)) for gold in golds]
     metric = task.metric(golds)
@@ -249,7 +247,7 @@ def test_gold_is_perfect_and_any_error_lowers_the_headline(task, data):
 @PER_TASK
 @given(data=st.data())
 def test_an_error_more_lowers_the_headline_of_any_predictions(name, data):
-    """Where right ones are counted, it does so whatever the other predictions are."""
+    """For metrics that count correct answers, whatever the other predictions are."""
     task = TASKS[name]
     golds = data.draw(st.lists(task.gold, min_size=1, max_size=4))
     predicted = [golds[0], *(data.draw(task.anything(gold)) for gold in golds[1:])]
