@@ -345,7 +345,7 @@ def test_honest_settings_of_any_size_and_name(entities, tmp_path):
         ("rnn.hidden_size", 2_000, r"edited.ckpt: its .*(far larger|it must be)"),
         ("rnn.num_layers", 10_000, r"edited.ckpt: its .*(far larger|it must be)"),
         ("rnn.hidden_size", "x", r"edited.ckpt: its settings.* rnn.hidden_size=x, but it must be"),
-        ("rnn.hidden_size", 10**40, r"rnn.hidden_size: it holds an integer of over 64 bits"),
+        ("rnn.hidden_size", 10**40, r"rnn.hidden_size: it contains an integer of over 64 bits"),
         ("rnn._args_", [1], "its config contains an invalid key: _args_"),
         ("embed._target_", "elmo_bench.nn.tokens", "names 'elmo_bench.nn.tokens'"),
         ("task.metric._target_", "tasks.ner.data.read", "names 'tasks.ner.data.read'"),
@@ -361,7 +361,7 @@ def test_honest_settings_of_any_size_and_name(entities, tmp_path):
         ("elmo.lora", 10**9, r"edited.ckpt: its .*"),
         ("elmo.at", "${elmo.at}", "refers to a missing key"),
         ("embed", {1: 2}, "has a key that is not a string"),
-        ("rnn.more", ["x" * 20_000], "a text of 20,000 characters"),
+        ("rnn.more", ["x" * 20_000], "a string of 20,000 characters"),
     ],
 )
 def test_a_stranger_s_checkpoint_calls_nothing_but_ours(entities, tmp_path, key, value, message):

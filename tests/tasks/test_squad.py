@@ -153,7 +153,8 @@ def test_answers_off_the_tokens_are_kept_and_counted(save, caplog):
     year = one.paragraph.words.index("1893")
     assert one.spans == ((year, year), (year, year), (2, 2), (year, year + 1))
     assert (
-        f"{path}: question a: the answer 'mills', but at 8 the context has 'mill '" in caplog.text
+        f"{path}: question a: the answer is 'mills', but at 8 the context has 'mill '"
+        in caplog.text
     )
     assert [record.levelname for record in caplog.records] == ["WARNING", "INFO"]
     assert (
