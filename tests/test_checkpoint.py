@@ -544,7 +544,9 @@ def test_words_that_training_did_not_see_have_their_vectors(folder, tmp_path, ca
         in caplog.text
     )
     vectors.write_text("the 1 2\nbar 1 2\n")
-    with pytest.raises(ValueError, match=r"vectors have 2 numbers, but the model was trained with 3"):
+    with pytest.raises(
+        ValueError, match=r"vectors have 2 numbers, but the model was trained with 3"
+    ):
         extend(restored, module, vocab, [["bar"]])
 
 

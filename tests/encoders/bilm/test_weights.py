@@ -152,7 +152,7 @@ def test_options_that_do_not_fit(saved, tmp_path):
         cell_size=8, projection_size=4, filters=((1, 3), (3, 5)), num_highway=2, char_dim=3
     ).write(tmp_path / "options.json")
     with pytest.raises(
-        ValueError, match=r"has shape \(.*\), but the biLM.s options ask for \(.*\)"
+        ValueError, match=r"has shape \(.*\), but the biLM.s options require \(.*\)"
     ):
         load(tmp_path / "options.json", path)
 
@@ -183,7 +183,7 @@ def test_something_else_entirely(saved, tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda raw: raw["lstm"].pop("dim"), "no key 'dim'"),
+        (lambda raw: raw["lstm"].pop("dim"), "lack the key 'dim'"),
         (lambda raw: raw["char_cnn"].update(n_characters=1000), "must be 261 or 262"),
         (lambda raw: raw["char_cnn"].update(activation="swish"), "must be 'relu' or 'tanh'"),
         (lambda raw: raw["lstm"].update(dim="wide"), "dim='wide', but it must be an integer"),
@@ -195,7 +195,10 @@ def test_something_else_entirely(saved, tmp_path):
             lambda raw: raw["lstm"].update(cell_clip=float("inf")),
             "Infinity, but a number must be finite",
         ),
-        (lambda raw: raw["lstm"].update(proj_clip=-3), "proj_clip=-3.0, but it must be above 0"),
+        (
+            lambda raw: raw["lstm"].update(proj_clip=-3),
+            "proj_clip=-3.0, but it must be greater than 0",
+        ),
         (
             lambda raw: raw["lstm"].update(use_skip_connections=2),
             "use_skip_connections=2, but it must be true or false",
@@ -333,7 +336,7 @@ def test_safetensors_of_bfloat16_are_read_and_others_refused(tmp_path):
         (tensors[name].long(), "has type I64, but must be F64, F32, F16, BF16"),
         (tensors[name] * float("nan"), "contains a number that is not finite"),
         (tensors[name].double() + 1e300, "not finite in float32"),
-        (tensors[name][:-1].contiguous(), r"has shape \(23,\), but the biLM's options ask for"),
+        (tensors[name][:-1].contiguous(), r"has shape \(23,\), but the biLM's options require"),
     ):
         save_file(tensors | {name: value}, path)
         with pytest.raises(ValueError, match=f"w.safetensors: {name} .*{message}"):
