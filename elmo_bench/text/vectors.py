@@ -106,7 +106,7 @@ def read_table(path: str | Path) -> tuple[dict[str, int], np.ndarray]:
 
 
 def _text_blocks(path: Path) -> Iterator[Block]:
-    width, owner = 0, "the first has"
+    width, owner = 0, "the first one has"
     words: list[str] = []
     fields: list[bytes] = []  # the numbers of each word, as they stand
     number = 0

@@ -226,7 +226,7 @@ def test_what_pretraining_leaves(tmp_path, text):
         ),
         (
             lambda folder: (folder / "vocabulary.txt").write_text("<S>\n</S>\n<UNK>\na\n"),
-            r"weight has shape \(8, 4\), but vocabulary.txt and .* ask for \(4, 4\)",
+            r"weight has shape \(8, 4\), but vocabulary.txt and .* require \(4, 4\)",
         ),
         (lambda folder: (folder / "vocabulary.txt").write_bytes(b"\xff\n"), r"not UTF-8 text"),
         (
