@@ -30,7 +30,8 @@ def stands_in(run: Run, name: str) -> bool:
     """
     sweep = run["config"].get("published") or {}
     own = [f"{kind}{sweep[kind]}" for kind in ("table", "figure") if kind in sweep]
-    return bool(own) and (any(_rows(run, name)) or name in own)
+    has_setting = _reads_as_much(run, name) and any(_rows(run, name))
+    return bool(own) and (has_setting or name in own)
 
 
 def corpus(run: Run) -> str:
@@ -62,6 +63,8 @@ def published(run: Run, metric: str, split: str, name: str | None = None) -> flo
     if not _is_baseline(run) and not all(_has(run, key, settings[key]) for key in settings):
         return None
     tables = [name] if name else _content()["tables"]
+    if is_of_the_paper(run):  # of another corpus a part is as good as all
+        tables = [one for one in tables if _reads_as_much(run, one)]
     rows = (row for one in tables if _table(one)["split"] == split for row in _rows(run, one))
     return next((row[metric] for row in rows if metric in row), None)
 
@@ -74,13 +77,14 @@ def _table(name: str) -> dict[str, Any]:
 
 
 def _rows(run: Run, name: str) -> Iterator[Row]:
-    """The rows of a table that have a run's task and setting; of the paper's corpora all is read,
-    unless the table has parts of them.
-    """
-    table = _table(name)
-    if table.get("fractions") or _has(run, "fraction", 1) or not is_of_the_paper(run):
-        rows = table["rows"].get(run["config"]["task"]["name"], [])
-        yield from (row for row in rows if _is_of(row["elmo"], run))
+    """The rows of a table that have a run's task and setting."""
+    rows = _table(name)["rows"].get(run["config"]["task"]["name"], [])
+    yield from (row for row in rows if _is_of(row["elmo"], run))
+
+
+def _reads_as_much(run: Run, name: str) -> bool:
+    """Whether a run reads all of its training set, or the table has parts of them."""
+    return bool(_table(name).get("fractions")) or _has(run, "fraction", 1)
 
 
 def _is_of(setting: Row, run: Run) -> bool:
