@@ -264,7 +264,7 @@ def test_honest_settings_of_any_size_and_name(entities, tmp_path):
     weights = {"weight": torch.zeros(2)}
     _check_sizes({"model": {"max_pairs": 50_000}}, weights, tmp_path)
     with pytest.raises(
-        ValueError, match=r"holds 70000, but no tensor of its weights has this size"
+        ValueError, match=r"contains 70000, but no tensor of its weights has this size"
     ):
         _check_sizes({"model": {"max_pairs": 70_000}}, weights, tmp_path)
     labels = [str(number) for number in range(16_000)]

@@ -221,7 +221,7 @@ def test_several_at_once_download_once(server, requests, tmp_path):
 
 
 def test_wrong_checksum_leaves_nothing(server, tmp_path):
-    with pytest.raises(ValueError, match=r"good.bin the download is not the expected file"):
+    with pytest.raises(ValueError, match=r"good.bin: the download is not the expected file"):
         fetch(f"{server}/good.bin", folder=str(tmp_path), sha256="0" * 64)
     assert not files_in(tmp_path)
 
@@ -320,7 +320,7 @@ def test_what_a_failed_download_says(server, tmp_path, name, what):
 @pytest.mark.parametrize("part", [{}, {"member": "trees/train.txt"}])
 def test_a_wrong_checksum_leaves_nothing(server, tmp_path, part):
     with pytest.raises(
-        ValueError, match=r"trees.zip the download is not the expected file: .*Ask the authors"
+        ValueError, match=r"trees.zip: the download is not the expected file: .*Ask the authors"
     ):
         x(
             tmp_path,

@@ -62,12 +62,12 @@ def content(folder):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ("job=predict checkpoint=best.ckpt input={}/text output={}/text", "is input="),
-        ("job=predict checkpoint=best.ckpt input={}/text output={}/symlink", "is input="),
-        ("job=predict checkpoint=best.ckpt input={}/hardlink output={}/symlink", "is input="),
+        ("job=predict checkpoint=best.ckpt input={}/text output={}/text", "is also input="),
+        ("job=predict checkpoint=best.ckpt input={}/text output={}/symlink", "is also input="),
+        ("job=predict checkpoint=best.ckpt input={}/hardlink output={}/symlink", "is also input="),
         (
             "job=predict checkpoint={}/run/best.ckpt input={}/text output={}/run/best.ckpt",
-            "is checkpoint=",
+            "is also checkpoint=",
         ),
         ("job=predict checkpoint=best.ckpt input=other output={}/text", "not written by this job"),
         ("job=predict checkpoint=best.ckpt input=other output={}/run", "is a folder"),
@@ -77,7 +77,7 @@ def content(folder):
             "job=report runs={}/run output=[{}/new.md,{}/bilm/options.json]",
             "not written by this job",
         ),
-        ("job=perplexity input={}/text per_token={}/symlink", "is input="),
+        ("job=perplexity input={}/text per_token={}/symlink", "is also input="),
         ("job=perplexity input={}/text per_token={}/run/result.json", "not written by this job"),
         (
             "job=embed encoder=mini input={}/text output={}/bilm/weights.hdf5",
@@ -89,18 +89,18 @@ def content(folder):
         ),
         (
             "job=export encoder=files encoder.dir={}/bilm output={}/bilm/weights.hdf5",
-            "is encoder.weights=",
+            "is also encoder.weights=",
         ),
         (
             "job=export encoder=files encoder.dir={}/bilm output={}/adapted/weights.safetensors",
             "not written by this job",
         ),
         ("job=adapt encoder=files encoder.dir={}/adapted out={}/adapted", "the biLM to adapt"),
-        ("job=adapt encoder=files encoder.dir={}/adapted out={}/bilm", "holds options.json"),
+        ("job=adapt encoder=files encoder.dir={}/adapted out={}/bilm", "contains options.json"),
         ("job=adapt encoder=files encoder.dir={}/adapted out={}/text", "is not a folder"),
-        ("job=pretrain out={}/bilm", "holds options.json"),
-        ("job=pretrain pretrain.resume=never out={}/adapted", "holds options.json"),
-        ("job=pretrain pretrain.resume=never out={}/run", "holds result.json"),
+        ("job=pretrain out={}/bilm", "contains options.json"),
+        ("job=pretrain pretrain.resume=never out={}/adapted", "contains options.json"),
+        ("job=pretrain pretrain.resume=never out={}/run", "contains result.json"),
         (
             "job=train task=ner encoder=none run_dir={}/run data=files data.files.train={}/run/metrics.csv "
             "data.files.dev={}/text data.files.test={}/text",

@@ -3,7 +3,6 @@ answers.
 """
 
 import errno
-import importlib
 import json
 import os
 import signal
@@ -21,6 +20,7 @@ from hydra.errors import CompactHydraException
 from omegaconf import OmegaConf
 
 from elmo_bench.jobs.train import train
+from elmo_bench.main import disk_advice, is_out_of_memory, main
 from elmo_bench.report import as_json, collect, report
 
 ROOT = Path(__file__).parents[1]
@@ -460,7 +460,6 @@ def test_a_model_of_files_of_ones_own_is_evaluated_on_them(tmp_path):
 
 
 def test_a_failure_is_told_where_its_file_cannot_be_written(tmp_path, monkeypatch):
-    main = importlib.import_module("run").main.__wrapped__
 
     def full(path, *_, **__):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
@@ -471,7 +470,7 @@ def test_a_failure_is_told_where_its_file_cannot_be_written(tmp_path, monkeypatc
         cfg = compose("config", [*settings, *folders])
     monkeypatch.setattr(Path, "write_text", full)
     with pytest.raises(CompactHydraException, match="No space left") as raised:
-        main(cfg)
+        main.__wrapped__(cfg)
     assert "error.txt" not in str(raised.value)
 
 
@@ -486,13 +485,12 @@ def test_a_failure_is_told_where_its_file_cannot_be_written(tmp_path, monkeypatc
 )
 def test_what_to_do_about_a_disk(error, said):
     cfg = OmegaConf.create({"run_dir": "here", "cache_dir": "/c"})
-    advice = importlib.import_module("run").disk_advice(error, cfg)
+    advice = disk_advice(error, cfg)
     assert (said in advice) if said else not advice
 
 
 def test_too_little_memory():
     """Torch says so in words alone."""
-    is_out_of_memory = importlib.import_module("run").is_out_of_memory
     with pytest.raises(RuntimeError) as raised:
         torch.empty(1 << 45)
     assert is_out_of_memory(raised.value)

@@ -61,7 +61,7 @@ def test_few_steps(schedule, steps):
     ("schedule", "settings", "message"),
     [
         (LinearWarmup, {"warmup": 1}, "schedule.warmup=1, but it must be 0 to less than 1"),
-        (SlantedTriangular, {"cut_frac": 0}, "schedule.cut_frac=0, but it must be more than 0"),
+        (SlantedTriangular, {"cut_frac": 0}, "schedule.cut_frac=0, but it must be greater than 0"),
         (SlantedTriangular, {"ratio": 0.5}, "schedule.ratio=0.5, but it must be 1 or more"),
     ],
 )

@@ -96,7 +96,7 @@ def _remove(entry: Entry) -> None:
         log.warning("%s is kept: a run is writing it", path)
     elif path.is_dir() and (is_scratch or entry.kind == "layers"):
         if not remove_unheld(path):
-            log.warning("%s is kept: a run is %s it", path, "writes" if is_scratch else "reads")
+            log.warning("%s is kept: a run is %s it", path, "writing" if is_scratch else "reading")
     elif path.is_dir():
         shutil.rmtree(path)
     else:

@@ -152,7 +152,7 @@ def test_a_folder_to_share(card, tmp_path):
     assert cells[0]["fingerprints"]["encoder"] == about["encoders"][0]["fingerprint"]
     (out / "mine.txt").touch()
     with pytest.raises(
-        CompactHydraException, match=r"out=.*card/mini holds mine.txt, which job=ca"
+        CompactHydraException, match=r"out=.*card/mini contains mine.txt, which job=ca"
     ):
         card(own)
 

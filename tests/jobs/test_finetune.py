@@ -137,7 +137,7 @@ def test_a_schedule_takes_the_place_of_the_tasks_own(tiny, monkeypatch):
         (["elmo.unfreeze=gradual"], "elmo.unfreeze=gradual requires a trained encoder"),
         (["elmo.lora=8"], "elmo.lora=8 requires a trained encoder: set elmo.finetune=true"),
         (["elmo.lr_decay=0.5"], "elmo.lr_decay=0.5 requires .* set elmo.finetune=true too"),
-        (["elmo.finetune=true", "elmo.lr_decay=2.0"], "elmo.lr_decay=2.0, but it must be more"),
+        (["elmo.finetune=true", "elmo.lr_decay=2.0"], "elmo.lr_decay=2.0, but it must be greater"),
         (
             ["elmo.finetune=true", "elmo.unfreeze=slowly"],
             "elmo.unfreeze=slowly, but it must be all or",

@@ -183,7 +183,7 @@ def test_killed_in_the_middle_of_an_epoch(tmp_path, text, config, sent):
     assert process.returncode == {signal.SIGKILL: -signal.SIGKILL, signal.SIGTERM: 143}[sent]
     stopped = torch.load(last, weights_only=True)
     assert 0 < stopped["step"] < 6 * 23
-    assert ("goes on from there" in said) == (sent == signal.SIGTERM)
+    assert ("the same command continues" in said) == (sent == signal.SIGTERM)
     pretrain(config(*more))
     pretrain(config(*more, f"out={tmp_path}/whole"))
     interrupted, whole = (
@@ -271,7 +271,7 @@ def test_a_vocabulary_of_another_model(config, tmp_path):
     pretrain(config())
     path = tmp_path / "out" / "vocabulary.txt"
     path.write_text(path.read_text() + "more\n")
-    with pytest.raises(ValueError, match=r"softmax.safetensors: weight has .* ask for"):
+    with pytest.raises(ValueError, match=r"softmax.safetensors: weight has .* require"):
         language_model(tmp_path / "out")
     path.write_text("a\nb\n")
     with pytest.raises(ValueError, match="the first lines must be"):

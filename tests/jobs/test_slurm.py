@@ -37,7 +37,7 @@ def test_tasks_that_are_not_the_devices(tiny, task, nodes, per_node):
     task(nodes, per_node)
     with pytest.raises(
         ValueError,
-        match=rf"this SLURM job has {nodes * per_node} tasks, but trainer.devices=2 on "
+        match=rf"this SLURM job has {nodes * per_node} tasks, but trainer.devices=2 with "
         r"trainer.num_nodes",
     ):
         build.trainer(tiny("trainer=ddp", "trainer.accelerator=cpu"), [])

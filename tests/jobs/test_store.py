@@ -123,7 +123,7 @@ def test_layers_that_do_not_fit_on_a_gpu(monkeypatch):
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (2e9, 80e9))
     with pytest.raises(
         ValueError,
-        match=r"elmo.cache=device: layers 0, 2 of 1,000 words take 3.00 GB, but 2.00 GB of cuda:0 "
+        match=r"elmo.cache=device: layers 0, 2 of 1,000 words need 3.00 GB, but only 2.00 GB of cuda:0 "
         r"are free. Use elmo.cache=auto",
     ):
         build.device_layers(OmegaConf.create({"elmo": {"cache": "device"}}), Store(), GPU)

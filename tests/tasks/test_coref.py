@@ -142,10 +142,10 @@ def test_five_columns_and_brackets_side_by_side(tmp_path):
             3,
             r"\(1 begins a mention that does not end",
         ),
-        ([[("a", "1")]], 2, r"coreference '1', but it is"),
-        ([[("a", "(1)|")]], 2, r"coreference '\(1\)\|', but it is"),
-        ([[("a", "(1)2")]], 2, r"coreference '\(1\)2', but it is"),
-        ([[("a", "(x)")]], 2, r"coreference '\(x\)', but it is"),
+        ([[("a", "1")]], 2, r"coreference '1', but it must be"),
+        ([[("a", "(1)|")]], 2, r"coreference '\(1\)\|', but it must be"),
+        ([[("a", "(1)2")]], 2, r"coreference '\(1\)2', but it must be"),
+        ([[("a", "(x)")]], 2, r"coreference '\(x\)', but it must be"),
     ],
 )
 def test_bad_brackets(tmp_path, sentences, line, message):
