@@ -121,11 +121,11 @@ def test_a_recipe_is_for_one_corpus_and_task(recipe):
 
 @pytest.mark.parametrize("corpus", RESULTS)
 def test_a_corpus_of_the_results_is_a_whole_setting(corpus):
-    """It says which task, and trains a smaller model for fewer epochs than the task does."""
+    """It says which task, and trains for no more epochs than the task does."""
     cfg = composed(f"results={corpus}")
     task = composed(f"task={cfg.task.name}", f"data={cfg.data.name}", "~recipe")
     assert keys(cfg) == keys(task)
-    assert (cfg.fit.max_epochs, cfg.fit.patience) < (task.fit.max_epochs, task.fit.patience)
+    assert cfg.fit.max_epochs <= task.fit.max_epochs
     assert faults(cfg) == []
 
 
