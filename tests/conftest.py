@@ -36,13 +36,6 @@ TINY = [
 ]
 
 
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers() -> int:
-    """One process more than cores: tests of SLURM and of signals mostly wait."""
-    affinity = getattr(os, "sched_getaffinity", None)  # not on macOS
-    return 1 + (len(affinity(0)) if affinity else os.cpu_count() or 1)
-
-
 @pytest.fixture
 def fixtures() -> Path:
     """Golden vectors of the original and figures of the official scorers; a stranger's clone has
