@@ -18,19 +18,19 @@ SHOWN = ("means", "differences")
 KINDS = (*SHOWN, "power", "paper", "across", "layers", "cost")
 CLAIMS, PROBES = "claims", "probes"
 NO_RUN = "no run"
-OF_A_BLOCK = ("show", "command")  # what a table has beside that of job=report
+OF_A_BLOCK = ("show", "command", "document")  # what a table has beside that of job=report
 
 
 def results(cfg: DictConfig) -> None:
-    """Refresh the tables of `document`, and write the page and the pictures; with `check` only
-    compare the tables with what the runs give.
+    """Write the tables into `document` (or the file that a table names), the page and the pictures.
 
-    Raises ValueError for a block without a table, a table without a block, and, with `check`, for a
-    text that says something else than the runs.
+    With `check`, only compare the tables in the files with the runs. Raises ValueError for a block
+    without a table, a table without a block and, with `check`, a table that disagrees with the
+    runs.
     """
     settings: Any = OmegaConf.to_container(cfg, resolve=True)
     own = {title: _own(title, table or {}) for title, table in (settings["tables"] or {}).items()}
-    path, outputs = Path(settings["document"]), checked_outputs(settings)
+    document, outputs = Path(settings["document"]), checked_outputs(settings)
     pictures = {Path(file): title for file, title in (settings["pictures"] or {}).items()}
     for picture, title in pictures.items():
         if picture.suffix not in (".svg", ".pdf") or title not in own:
@@ -42,23 +42,30 @@ def results(cfg: DictConfig) -> None:
         title: _asked(table or {}, settings) for title, table in (settings["tables"] or {}).items()
     }
     answers = answered(settings | {"tables": tables}, outputs)
-    blocks = {title: _block(title, *own[title], answers) for title in own}
+    blocks: dict[Path, dict[str, str]] = {document: {}}  # by the file that they stand in
+    for title, (show, command) in own.items():
+        path = document.parent / (settings["tables"][title].get("document") or document.name)
+        blocks.setdefault(path, {})[title] = _block(title, show, command, answers)
     grids = [*_claims(settings, answers)]
     if grids:
-        blocks[CLAIMS] = reports.block(grids, [])
+        blocks[document][CLAIMS] = reports.block(grids, [])
     if probes := [*map(reports.read_probe, _probe_files(settings["probes"]))]:
         commands = [f"{probe.title}, {probe.corpus}: {probe.command}" for probe in probes]
-        blocks[PROBES] = reports.block([reports.probes_grid(probes)], commands)
-    text = path.read_text(encoding="utf-8")
+        blocks[document][PROBES] = reports.block([reports.probes_grid(probes)], commands)
+    texts = {path: path.read_text(encoding="utf-8") for path in blocks}
     if settings["check"]:
-        if wrong := reports.differences(text, blocks, path):
+        wrong = [
+            line for path in texts for line in reports.differences(texts[path], blocks[path], path)
+        ]
+        if wrong:
             raise ValueError("\n".join([*wrong, "python run.py job=results writes it anew"]))
-        log.info("%s is up to date", path)
+        log.info("up to date: %s", ", ".join(map(str, texts)))
         return
-    text = reports.refreshed(text, blocks, path)
-    with atomic(path) as part:
-        part.write_text(text, encoding="utf-8")
-    log.info("written: %s", path)
+    texts = {path: reports.refreshed(texts[path], blocks[path], path) for path in texts}
+    for path, text in texts.items():
+        with atomic(path) as part:
+            part.write_text(text, encoding="utf-8")
+        log.info("written: %s", path)
     written = [each for several in answers.reports.values() for each in several]
     write(outputs, written, answers.origin, settings["title"], grids)
     for picture, title in pictures.items():

@@ -42,7 +42,8 @@ def own(tmp_path):
     text = "# Mine\n\n<!-- table: Layers -->\n<!-- end -->\nprose\n"
     (tmp_path / "R.md").write_text(f"{text}<!-- table: claims -->\n<!-- end -->\nmore prose\n")
     return [
-        *("~tables.Encoders", TABLE, "usual=null", "~claims", CLAIM),
+        *("~tables", TABLE, "usual=null", "~claims", CLAIM, "pictures=null"),
+        *("rows=null", "equal_within=null"),
         *(f"runs={tmp_path}/runs", f"cache_dir={tmp_path}", f"document={tmp_path}/R.md"),
         *(f"output={tmp_path}/page.html", f"probes={tmp_path}/probes"),
     ]
@@ -64,6 +65,21 @@ def test_a_text_with_its_tables(own, tmp_path):
     assert not (tmp_path / "page.html").exists()
     path.write_text(text.replace("80.67", "83.00", 1))
     with pytest.raises(ValueError, match=r"R.md:\d+: Layers: not what the runs give\n- .*83.00"):
+        resulting(*own, "check=true")
+
+
+def test_a_table_in_another_file(own, tmp_path):
+    """It is written and checked there; the document has no block for it."""
+    (tmp_path / "R.md").write_text("<!-- table: claims -->\n<!-- end -->\n")
+    (tmp_path / "other.md").write_text("before\n<!-- table: Layers -->\n<!-- end -->\n")
+    own = [*own, "+tables.Layers.document=other.md", "output=null"]
+    resulting(*own)
+    assert "Layers" not in (tmp_path / "R.md").read_text()
+    text = (tmp_path / "other.md").read_text()
+    assert "| all layers | **80.67 ± 3.21 (3)** |" in text
+    resulting(*own, "check=true")
+    (tmp_path / "other.md").write_text(text.replace("80.67", "83.00", 1))
+    with pytest.raises(ValueError, match=r"other.md:\d+: Layers: not what the runs give"):
         resulting(*own, "check=true")
 
 
