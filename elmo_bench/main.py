@@ -4,10 +4,7 @@ rest.
 
 import errno
 import shlex
-import time
-import traceback
 from collections.abc import Sequence
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from string import Template
@@ -18,6 +15,7 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
 from elmo_bench import signals
+from elmo_bench.failure import leaves_error
 from elmo_bench.installation import COMMAND, CONF
 
 RENAMED = {  # settings of earlier versions
@@ -44,33 +42,19 @@ def main(cfg: DictConfig) -> object:
     """
     if cfg.get("dry_run"):  # of a sweep under another launcher than ours
         return None
-    started = time.time()
     signals.advise(partial(what_goes_on, cfg))
     failure = Path(cfg.run_dir, "error.txt") if cfg.run_dir else None
     try:
-        if failure:
-            failure.parent.mkdir(parents=True, exist_ok=True)
-            # An earlier run's goes; that of another process of this run stays.
-            if failure.exists() and failure.stat().st_mtime < started:
-                failure.unlink(missing_ok=True)
-        job = instantiate(cfg.job)
-        from elmo_bench.schema import WITHOUT_A_MODEL  # Hydra has imported it by now
+        with leaves_error(cfg.run_dir):
+            job = instantiate(cfg.job)
+            from elmo_bench.schema import WITHOUT_A_MODEL  # Hydra has imported it by now
 
-        if cfg.job["_target_"].rpartition(".")[2] not in WITHOUT_A_MODEL:
-            from elmo_bench import precision  # imports torch
+            if cfg.job["_target_"].rpartition(".")[2] not in WITHOUT_A_MODEL:
+                from elmo_bench import precision  # imports torch
 
-            precision.settle(tf32=cfg.tf32, deterministic=bool(cfg.trainer.deterministic))
-        return job(cfg)
+                precision.settle(tf32=cfg.tf32, deterministic=bool(cfg.trainer.deterministic))
+            return job(cfg)
     except Exception as error:
-        signals.outlive_parent()
-        from elmo_bench.files import atomic
-
-        if (
-            failure and failure.parent.is_dir() and not failure.exists()
-        ):  # of several processes the first that fails says why
-            # The disk is full, say: what failed is told all the same.
-            with suppress(OSError), atomic(failure) as part:
-                part.write_text(traceback.format_exc(), encoding="utf-8")
         if is_out_of_memory(error):
             error = MemoryError(f"too little memory: {str(error).partition(chr(10))[0]}")
         if isinstance(error, ValueError | OSError | FloatingPointError | ImportError | MemoryError):

@@ -22,6 +22,7 @@ from hydra.types import RunMode
 from hydra.version import VersionBase
 from omegaconf import DictConfig, open_dict, read_write
 
+from elmo_bench.failure import leaves_error
 from elmo_bench.files import atomic
 from elmo_bench.installation import CONF
 from elmo_bench.jobs.report import answered
@@ -88,7 +89,8 @@ def train(*settings: str) -> Trained:
     earlier run there is replaced or, with `resume=true`, continued. Several seeds are a loop; a
     sweep is for the command line. The log has a line for each epoch, at level INFO.
 
-    Raises what `compose` raises, and ValueError or OSError for a file that is missing or wrong.
+    Raises what `compose` raises, and ValueError or OSError for a file that is missing or wrong. A
+    run that fails leaves the traceback in its folder's error.txt, as a command's does.
 
     Example::
 
@@ -98,7 +100,7 @@ def train(*settings: str) -> Trained:
     """
     from elmo_bench.jobs.train import train as job  # imports torch
 
-    with _command(settings) as cfg, _model_job(cfg):
+    with _command(settings) as cfg, _model_job(cfg), leaves_error(cfg.run_dir):
         overrides = Path(cfg.run_dir, OVERRIDES)  # the run's command, for reports
         overrides.parent.mkdir(parents=True, exist_ok=True)
         with atomic(overrides) as part:

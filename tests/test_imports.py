@@ -21,6 +21,7 @@ MAY = {
     "untrusted": set(),
     "files": set(),
     "signals": set(),
+    "failure": {"files", "signals"},
     "progress": set(),
     "installation": set(),
     "checkpoint_file": set(),
@@ -49,8 +50,8 @@ MAY = {
     "dry_run": {"build", "inputs", "runs"},
     "again": {"inputs", "runs"},
     "build": {
-        *("data", "elmo", "encoders", "files", "inputs", "launch", "module", "nn", "resume"),
-        *("signals", "text"),
+        *("data", "elmo", "encoders", "files", "inputs", "launch", "module", "nn", "progress"),
+        *("resume", "signals", "text"),
     },
     "checkpoint": {
         *("build", "checkpoint_file", "checks", "foreign", "inputs", "module", "runs", "schema"),
@@ -60,9 +61,11 @@ MAY = {
     "report": {"installation", "runs"},
     "card": {"build", "files", "inputs", "installation", "launch", "runs"},
     "cli": {"main", "on_demand", "signals"},
-    "main": {"files", "installation", "precision", "report", "schema", "signals"},
+    "main": {"failure", "installation", "precision", "report", "schema", "signals"},
     "launch": {"inputs", "on_demand", "report", "runs", "signals"},
-    "notebook": {"files", "installation", "jobs", "precision", "report", "runs", "schema"},
+    "notebook": {
+        *("failure", "files", "installation", "jobs", "precision", "report", "runs", "schema"),
+    },
     "jobs": {
         *(
             "again",

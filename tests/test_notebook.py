@@ -74,6 +74,19 @@ def test_wrong_settings(notebook):
     assert HydraConfig.get().job.name == "mine"
 
 
+def test_a_run_that_fails_leaves_the_reason(tmp_path):
+    """As the command does; that of an earlier run does not outlive its cause."""
+    for name in ("a", "b"):
+        with pytest.raises(FileNotFoundError):
+            elmo_bench.train(
+                *(*SMALL, "encoder=none", f"vocab.vectors={name}.txt", f"cache_dir={tmp_path}"),
+                f"run_dir={tmp_path}/run",
+            )
+        said = (tmp_path / "run" / "error.txt").read_text()
+        assert said.startswith("Traceback")
+        assert said.endswith(f"vocab.vectors={name}.txt: no such file\n")
+
+
 def test_an_interrupt_ends_the_cell_and_not_python(tmp_path, monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt
@@ -83,3 +96,4 @@ def test_an_interrupt_ends_the_cell_and_not_python(tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         elmo_bench.train(*SMALL, "encoder=none", f"run_dir={tmp_path}/run", f"cache_dir={tmp_path}")
     assert signal.getsignal(signal.SIGINT) is before is not signal.SIG_IGN
+    assert not (tmp_path / "run" / "error.txt").exists()
