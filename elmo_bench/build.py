@@ -47,6 +47,7 @@ from elmo_bench.files import alone, atomic
 from elmo_bench.launch import cores
 from elmo_bench.module import TaskModule
 from elmo_bench.nn import Backbone
+from elmo_bench.progress import Bars
 from elmo_bench.resume import AtomicCheckpoints
 from elmo_bench.text import Vocab, forms, read_vectors, side_by_side
 
@@ -376,7 +377,7 @@ def _kept_vectors(file: str, wanted: Collection[str], folder: Path) -> dict[str,
         folder.mkdir(parents=True, exist_ok=True)
         with alone(kept, f"another run is reading {file}: waiting for it"):
             if (vectors := _read_kept(kept)) is None:
-                vectors = read_vectors(path, wanted)
+                vectors = _read_vectors(path, wanted)
                 with atomic(kept) as part:
                     np.savez(
                         part,
@@ -386,7 +387,15 @@ def _kept_vectors(file: str, wanted: Collection[str], folder: Path) -> dict[str,
             return vectors
     except OSError as error:  # of a folder that is read only, or full
         log.warning("cannot cache the vectors of %s: %s", file, error)
-        return read_vectors(path, wanted)
+        return _read_vectors(path, wanted)
+
+
+def _read_vectors(path: Path, wanted: Collection[str]) -> dict[str, np.ndarray]:
+    """Read the vectors of the wanted words and show how many lines are read: there may be
+    millions.
+    """
+    with Bars() as bars:
+        return read_vectors(path, wanted, partial(bars.track, description="vocab.vectors, lines"))
 
 
 def _read_kept(path: Path) -> dict[str, np.ndarray] | None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from hydra import compose, initialize_config_dir
 
-from elmo_bench import build
+from elmo_bench import build, progress
 from elmo_bench.text import Vocab
 
 CONF = str(Path(__file__).parents[1] / "conf")
@@ -35,6 +35,15 @@ def test_word_vectors_are_read_once(tmp_path, monkeypatch):
     path.write_text("the 7 8\n")
     assert build.vectors(cfg, ["The", "."])["the"].tolist() == [7, 8]
     assert len(reads) == 3
+
+
+def test_the_reading_of_word_vectors_says_how_far_it_is(tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr(progress, "PAUSE", 0.0)  # seconds between two lines
+    caplog.set_level("INFO")
+    (tmp_path / "v.txt").write_text("the 1 2\n. 3 4\na 5 6\n")
+    cfg = composed(f"vocab.vectors={tmp_path}/v.txt", f"cache_dir={tmp_path}")
+    assert build.vectors(cfg, ["the"])["the"].tolist() == [1, 2]
+    assert caplog.messages[-1] == "vocab.vectors, lines: 3 so far"
 
 
 @pytest.mark.parametrize("damage", ["cut", "emptied", "flipped", "shape"])

@@ -5,7 +5,7 @@ A whole file of them may also be in word2vec's binary format.
 
 import re
 import warnings
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from io import BufferedIOBase
 from itertools import islice
 from pathlib import Path
@@ -22,11 +22,16 @@ WORD_BYTES, WIDTH = 10_000, 100_000  # more than any word and vector of a binary
 FASTTEXT = b"\xba\x16\x4f\x2f"  # the first bytes of fastText's .bin
 HEADER = re.compile(rb"\d{1,18} \d{1,18}\s*")
 NUMBER = re.compile(rb"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?", re.IGNORECASE)
+Numbered = Iterable[tuple[int, bytes]]  # lines
 Block = tuple[list[str], np.ndarray]  # some words, and their vectors, "words width"
 
 
-def read_vectors(path: str | Path, wanted: Collection[str]) -> dict[str, np.ndarray]:
+def read_vectors(
+    path: str | Path, wanted: Collection[str], watch: Callable[[Numbered], Numbered] = iter
+) -> dict[str, np.ndarray]:
     """The vectors (float32) of the wanted words; a first line "count width" is skipped.
+
+    `watch` receives the numbered lines and yields them unchanged, so that it can show progress.
 
     Raises ValueError, with file and line, for a wanted vector that is not as wide as the first or
     not numbers.
@@ -34,7 +39,7 @@ def read_vectors(path: str | Path, wanted: Collection[str]) -> dict[str, np.ndar
     vectors: dict[str, np.ndarray] = {}
     beginnings = {word.partition(" ")[0].encode("utf-8", "surrogatepass") for word in wanted}
     width = None
-    for number, line in read_bytes(path):
+    for number, line in watch(read_bytes(path)):
         # Splitting each of two million lines would take half a minute.
         if width and line[: line.find(b" ")] not in beginnings:
             continue
