@@ -92,21 +92,12 @@ class EpochLines(Callback):
         batch_idx: int,
         dataloader_idx: int = 0,
     ) -> None:
-        self.lines.at("dev, batch", batch_idx + 1, None)
+        self.lines.at(f"{'test' if trainer.testing else 'dev'}, batch", batch_idx + 1, None)
+
+    on_test_batch_end = on_validation_batch_end
 
     def on_test_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         self.lines = Lines()
-
-    def on_test_batch_end(
-        self,
-        trainer: pl.Trainer,
-        pl_module: pl.LightningModule,
-        outputs: Any,
-        batch: Any,
-        batch_idx: int,
-        dataloader_idx: int = 0,
-    ) -> None:
-        self.lines.at("test, batch", batch_idx + 1, None)
 
     def _spent(self) -> float:
         return self.seconds + (0.0 if self.start is None else time.perf_counter() - self.start)
