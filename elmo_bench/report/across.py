@@ -1,12 +1,12 @@
-"""Tasks together: what each column of a report is over all of its rows, as rliable has it.
+"""Aggregates over tasks: each column of a report over all rows, as in the rliable library.
 
-Agarwal et al. (2021, Deep Reinforcement Learning at the Edge of the Statistical Precipice): scores
-are brought to one scale, then aggregated over runs and tasks, and intervals come from a bootstrap
-that draws runs anew within each task. The tasks stay: what is said is said of them alone. Our scale
-is the share of the gap that is closed: 0 is the mean of the baseline in a row, 1 the mean of the
-row's best column; both are taken as they are, as rliable takes the scores that it is given. A gap
-that may be chance is no scale, and the bootstrap, which keeps it fixed, would not know that: such
-rows have no share.
+The method follows Agarwal et al. (2021, Deep Reinforcement Learning at the Edge of the Statistical
+Precipice). Scores are normalised, then aggregated over runs and tasks. A stratified bootstrap,
+which resamples runs within each task, gives the intervals. The tasks are fixed, so the results
+hold only for them. The normalised score is the share of the gap that is closed: 0 is the mean of
+the row's baseline, 1 the mean of its best column. Both ends are treated as constants, as rliable
+treats its reference scores. Rows whose gap may be chance have no share, because the bootstrap
+would ignore that uncertainty.
 
 Axes: P resamples, C columns.
 """
@@ -26,46 +26,50 @@ from .table import Cell, Key, Report
 RESAMPLES = 9_999
 LEVEL = 0.95
 TRIMMED = 0.25  # of the scores, at each end
-ROWS = 5  # of so many rows each is less than that
+ROWS = 5  # from this number of rows on, each row is less than TRIMMED of all scores
 GAP, IQM, BETTER, RANK = "gap closed", "IQM", "P(better)", "mean rank"  # heads
-CORPUS = ("task.name", "data.name")  # what tells rows apart that may be taken together
+CORPUS = ("task.name", "data.name")  # rows are aggregated only if these differ in each
 Interval = tuple[float, float]
-Scores = Sequence[Float[np.ndarray, "*P _"]]  # of each task its runs: some have more
+Scores = Sequence[Float[np.ndarray, "*P _"]]  # one array a task; the number of runs may differ
 Numbers = Float[np.ndarray, "*P"]
 
 
 class Estimate(NamedTuple):
-    """A figure with its 95 % interval; None where a task has a single run."""
+    """A figure with its 95 % interval, which is None if a task has a single run."""
 
     value: float
     interval: Interval | None
 
 
 class Aggregate(NamedTuple):
-    """A column over all rows; `share` and `improvement` are None without a baseline, `share` and
-    `iqm` where fewer than two rows have a gap.
+    """The aggregates of a column over all rows.
+
+    `share` and `improvement` are None without a baseline, `share` and `iqm` if fewer than two rows
+    have a gap.
     """
 
     column: Key
-    share: Estimate | None  # of the gap from the baseline to the best, the mean over tasks
-    iqm: Estimate | None  # the interquartile mean of that; without a baseline, of the figures
-    improvement: Estimate | None  # P(one of its runs is above one of the baseline)
-    ranks: Interval | None  # 95 % of the mean ranks, 1 the best; None where a cell has a single run
+    share: Estimate | None  # mean over tasks of the closed share of the gap to the best column
+    iqm: Estimate | None  # interquartile mean of the shares; without a baseline, of the figures
+    improvement: Estimate | None  # P(a run of this column scores above a run of the baseline)
+    ranks: Interval | None  # 95 % of the mean ranks, 1 the best; None if a cell has a single run
 
 
 class Across(NamedTuple):
-    """The columns that all rows have, and what is left out."""
+    """The aggregates of the columns that all rows have, and the rows and columns left out."""
 
     columns: list[Aggregate]
     rows: int
-    baseline: Key | None  # None also where some row lacks it
-    without_gap: list[Key]  # rows whose best is not surely above the baseline: without a share
-    incomplete: list[Key]  # columns that some row lacks
+    baseline: Key | None  # None also if a row lacks it
+    without_gap: list[Key]  # rows without a share: the best is not significantly above the baseline
+    incomplete: list[Key]  # columns that are missing in a row
 
 
 def across(report: Report, *, resamples: int = RESAMPLES, seed: int = 0) -> Across | None:
-    """The columns over all rows; None where the rows are not several tasks or corpora, or have
-    less than two columns in common.
+    """Return the aggregates of the columns over all rows.
+
+    Returns None if the report has fewer than two rows, rows of the same task and corpus, or fewer
+    than two columns that all rows have.
     """
     cells = {(cell.row, cell.column): cell for cell in report.cells}
     rows, columns = (list(dict.fromkeys(keys)) for keys in zip(*cells, strict=True))
@@ -94,7 +98,7 @@ def across(report: Report, *, resamples: int = RESAMPLES, seed: int = 0) -> Acro
 
     ranks = mean_ranks([*drawn.values()])
     are_several = all(len(runs) > 1 for scores in figures.values() for runs in scores)
-    has_scale = len(gaps) > 1  # of one row alone, nothing is together
+    has_scale = len(gaps) > 1  # one row is no aggregate
     aggregates = []
     for number, column in enumerate(shared):
         against = None if baseline in (None, column) else baseline
@@ -115,15 +119,15 @@ def across(report: Report, *, resamples: int = RESAMPLES, seed: int = 0) -> Acro
 
 
 def mean(scores: Scores) -> Numbers:
-    """The mean over tasks of the mean over runs."""
+    """Return the mean over tasks of the mean over runs."""
     return np.asarray(np.mean([runs.mean(-1) for runs in scores], 0))
 
 
 def iqm(scores: Scores) -> Numbers:
-    """The mean of what is left without the lowest and the highest quarter of all runs together.
+    """Return the interquartile mean: the mean of the middle half of the runs of all tasks.
 
-    Each task counts the same: of n runs each has the weight 1/n. Where all tasks have as many runs,
-    a whole number of runs is cut off each end, as in scipy's `trim_mean`.
+    Each task has the same weight, so each of its n runs has the weight 1/n. If all tasks have the
+    same number of runs, a whole number of runs is cut off each end, as in scipy's `trim_mean`.
     """
     values = np.concatenate(scores, -1)
     weights = np.concatenate([np.full(s.shape[-1], 1 / s.shape[-1]) for s in scores])
@@ -140,16 +144,14 @@ def iqm(scores: Scores) -> Numbers:
 
 
 def improvement(ours: Scores, theirs: Scores) -> Numbers:
-    """P(X > Y) for a run X of ours and a run Y of theirs, ties by halves; the mean over tasks."""
+    """Return the mean over tasks of P(X > Y) for runs X of ours, Y of theirs; a tie counts 1/2."""
     pairs = zip(ours, theirs, strict=True)
     signs = [np.sign(x[..., :, None] - y[..., None, :]).mean((-2, -1)) for x, y in pairs]
     return np.asarray((1 + np.mean(signs, 0)) / 2)
 
 
 def mean_ranks(columns: Sequence[Scores]) -> Float[np.ndarray, "C *P"]:
-    """The rank of each column by its mean in a task, 1 the highest, ties shared; the mean over
-    tasks.
-    """
+    """Return each column's mean rank over tasks: 1 is the highest mean; ties share a rank."""
     means = np.array([[runs.mean(-1) for runs in scores] for scores in columns])
     return np.asarray(scipy.stats.rankdata(-means, axis=0).mean(1))
 
@@ -157,13 +159,15 @@ def mean_ranks(columns: Sequence[Scores]) -> Float[np.ndarray, "C *P"]:
 def _drawn(
     scores: Scores, resamples: int, rng: np.random.Generator
 ) -> list[Float[np.ndarray, "resamples _"]]:
-    """As many runs of each task as there are, drawn anew in each resample."""
+    """Draw bootstrap resamples of each task's runs, of the original number."""
     return [runs[rng.integers(len(runs), size=(resamples, len(runs)))] for runs in scores]
 
 
 def _gap(cells: Sequence[Cell], baseline: Key | None) -> Interval | None:
-    """The means of a row's baseline and of its best cell; None where that is not surely above: by
-    the report's test where it has a p, else by the means. Without a baseline, figures stay.
+    """Return the means of a row's baseline and of its best cell.
+
+    Returns None if the best is not significantly above the baseline (without a p value: not above
+    it). Without a baseline the scale is (0, 1), which leaves figures unchanged.
     """
     if baseline is None:
         return 0.0, 1.0
@@ -180,7 +184,10 @@ def _interval(values: Float[np.ndarray, " P"]) -> Interval:
 
 
 def grid(report: Report) -> Grid | None:
-    """A row for each column of a report, percent; None where `across` has nothing to say."""
+    """Return a table with a row for each column of the report, in percent.
+
+    Returns None if `across` does.
+    """
     if (result := across(report)) is None:
         return None
     titles = task_titles(run for cell in report.cells for run in cell.runs)
@@ -214,7 +221,7 @@ def _kind(report: Report) -> str:
 
 
 def _caption(report: Report, result: Across, heads: Collection[str]) -> Iterator[str]:
-    """What each head means, and what is left out."""
+    """Yield sentences that explain each head and the rows and columns left out."""
     kind, scores = _kind(report), "shares" if GAP in heads else "figures"
     are_many = result.rows - len(result.without_gap) >= ROWS
     titles = task_titles(run for cell in report.cells for run in cell.runs)
@@ -263,7 +270,7 @@ def _range(interval: Sequence[float] | None) -> str:
 
 
 def records(report: Report) -> list[dict[str, Any]]:
-    """A flat record for each column, fractions of 1; none where `across` has nothing to say."""
+    """Return a flat record for each column, in fractions of 1; empty if `across` returns None."""
     if (result := across(report)) is None:
         return []
     return [

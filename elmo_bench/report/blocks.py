@@ -1,7 +1,9 @@
-"""Tables in a Markdown file that somebody writes: each stands in a block, and all else stays.
+"""Generated tables in a hand-written Markdown file.
+
+Each table replaces the lines of one block; text outside blocks is unchanged.
 
 <!-- table: TITLE -->
-... what a report has made ...
+... the generated table ...
 <!-- end -->
 """
 
@@ -15,7 +17,7 @@ END = "<!-- end -->"
 
 
 class Block(NamedTuple):
-    """The lines between the marks of a block, `first` counted from 0 and `last` behind them."""
+    """Lines `first` up to, but not including, `last` (from 0), between the marks of a block."""
 
     title: str
     first: int
@@ -23,10 +25,10 @@ class Block(NamedTuple):
 
 
 def refreshed(text: str, tables: Mapping[str, str], path: object) -> str:
-    """The text with these tables, Markdown by their titles, in its blocks.
+    """Return the text with the Markdown tables, given by title, inserted into its blocks.
 
-    Raises ValueError, with the file and the line, for a block that has no table or no end, and for
-    a table that has no block.
+    Raises ValueError, with the file and line, if a block has no table or no end mark, or a table
+    has no block.
     """
     lines, parts, place = text.split("\n"), [], 0
     for block in _blocks(lines, tables, path):
@@ -36,8 +38,9 @@ def refreshed(text: str, tables: Mapping[str, str], path: object) -> str:
 
 
 def differences(text: str, tables: Mapping[str, str], path: object) -> list[str]:
-    """Of each block that is not what it should be the first line in which it differs, with its
-    place in the file. Raises what `refreshed` raises.
+    """Return one message for each outdated block, with the file, line and first difference.
+
+    Raises the same errors as `refreshed`.
     """
     lines, wrong = text.split("\n"), []
     for block in _blocks(lines, tables, path):
@@ -56,7 +59,7 @@ def differences(text: str, tables: Mapping[str, str], path: object) -> list[str]
 
 
 def _blocks(lines: list[str], tables: Mapping[str, str], path: object) -> Iterator[Block]:
-    """The blocks in their order."""
+    """Yield the blocks of a file in order."""
     seen: dict[str, int] = {}
     title, first = "", None
     for number, line in enumerate(lines):

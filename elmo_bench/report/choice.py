@@ -1,5 +1,5 @@
-"""Settings of ELMo are compared on dev, as in the paper's Tables 2 and 3; test is asked once, for
-what dev chose.
+"""Model selection: ELMo settings are compared on dev, as in Tables 2 and 3 of Peters et al. (2018),
+and only the setting chosen on dev is reported on test.
 """
 
 from collections import defaultdict
@@ -12,7 +12,7 @@ from elmo_bench.runs import Run, choice, distinguishing, is_baseline
 from .names import name, task_titles
 from .table import Cell, Key, Report, mixed, report
 
-ELMO = "elmo."  # where the settings begin that dev chooses among
+ELMO = "elmo."  # prefix of the settings that are selected on dev
 
 
 def answers(
@@ -24,10 +24,11 @@ def answers(
     title: str = "",
     **asked: Any,
 ) -> list[Report]:
-    """The report of a split; or, where it is None and the runs have settings of ELMo to choose
-    among, two: all of them on dev, and on test the baseline and what dev chose.
+    """Return the report of a split, or a report on dev and one on test.
 
-    `asked` is what `report` takes. Runs without dev figures are compared on test.
+    Two reports are returned if `split` is None and the runs differ in settings of ELMo: one of all
+    settings on dev, and one of the baseline and the setting chosen on dev, on test. Runs without
+    dev figures are compared on test. `asked` holds further arguments of `report`.
     """
     if split or not searched(runs) or not any(_measured(run, "val/") for run in runs):
         return [report(runs, rows, columns, split=split or "test", title=title, **asked)]
@@ -38,7 +39,7 @@ def answers(
         asked["baseline"] = on_dev.baseline if on_dev.baseline in kept_columns else None
         on_test = report(kept, on_dev.rows, on_dev.columns, split="test", title=title, **asked)
         about = _title(title, "on test, what dev chose")
-        # The report on dev has these runs, too, and says it of all.
+        # The report on dev includes these runs and already has the note on mixed code.
         code = mixed([run for cell in on_test.cells for run in cell.runs])
         notes = [*_choices(on_dev), *(note for note in on_test.notes if note not in code)]
         among = max(map(len, _alternatives(on_dev)))
@@ -51,7 +52,10 @@ def _title(title: str, about: str) -> str:
 
 
 def searched(runs: Sequence[Run]) -> list[str]:
-    """The settings of ELMo in which runs differ that are otherwise alike; a baseline has none."""
+    """Return the settings of ELMo that differ between otherwise equal runs.
+
+    Baseline runs are ignored, since they have no settings of ELMo.
+    """
     keys = distinguishing(runs, ())
     own = [key for key in keys if key.startswith(ELMO)]
     others = [key for key in keys if not key.startswith(ELMO)]
@@ -63,9 +67,7 @@ def searched(runs: Sequence[Run]) -> list[str]:
 
 
 def chosen(report: Report) -> list[Run]:
-    """The runs of the baseline, and of those cells that differ in settings of ELMo alone the ones
-    that are best.
-    """
+    """Return the runs of the baseline and of the best cell of each group of alternatives."""
     alternatives = _alternatives(report)
     among = [cell for cells in alternatives for cell in cells]
     bases = [cell for cell in report.cells if cell not in among]
@@ -74,7 +76,7 @@ def chosen(report: Report) -> list[Run]:
 
 
 def _alternatives(report: Report) -> list[list[Cell]]:
-    """The cells that differ in settings of ELMo alone, together; of each dev chooses one."""
+    """Group the cells that differ only in settings of ELMo; dev chooses one of each group."""
     alike: dict[Key, list[Cell]] = defaultdict(list)
     for cell in report.cells:
         if cell.column != report.baseline and not _has_no_layers(cell.runs[0]):
@@ -83,7 +85,7 @@ def _alternatives(report: Report) -> list[list[Cell]]:
 
 
 def _choices(report: Report) -> list[str]:
-    """Notes on where dev had nothing to choose among, and where it could not tell."""
+    """Return notes on groups that have a single setting, and on ties."""
     notes, keys = [], [*report.rows, *report.columns]
     titles = task_titles(run for cell in report.cells for run in cell.runs)
 

@@ -1,7 +1,7 @@
-"""Claims, such as a paper's, one by one: on which corpora these runs confirm or refute them.
+"""Check claims, such as a paper's, against runs: confirmed or refuted on each corpus.
 
-A claim sets two kinds of runs against each other on each corpus, by the report's own test, or says
-which layer has the largest share in the mix. The rule of its verdict is `verdict`'s and `shares`'.
+A claim either compares two groups of runs on each corpus, with the test of the report, or names the
+layer with the largest weight in the mix. `verdict` and `shares` define the decision rules.
 """
 
 import statistics
@@ -46,15 +46,16 @@ TITLE = "claims"
 
 
 class Claim(NamedTuple):
-    """That ours are `expect`ed to be better than theirs, not worse, or equal, in each row of their
-    runs; with a `layer` that it has the largest share of their mix at a `place`.
+    """A claim that our runs are better than, not worse than, or equal to their runs in each row.
+
+    With `layer`, it claims that this layer has the largest weight in our runs' mix at `place`.
     """
 
     title: str
-    source: str  # where it stands in the paper
+    source: str  # table or section of the paper
     expect: str
     rows: list[str]
-    named: tuple[str, ...]  # the keys in which ours and theirs are meant to differ, and all below
+    named: tuple[str, ...]  # keys (with all keys below) that may differ between ours and theirs
     ours: dict[Key, list[Run]]  # by row
     theirs: dict[Key, list[Run]]
     asked: Asked
@@ -63,8 +64,10 @@ class Claim(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """What is found of a claim in a row; of shares there is a text instead of a comparison, and
-    `flaw` says why a comparison has no test, or what else it may owe its difference to.
+    """The verdict on a claim in a row.
+
+    A claim about layers has the text `effect` in place of a comparison. `flaw` says why the
+    comparison has no test, or which other settings may explain the difference.
     """
 
     claim: Claim
@@ -78,11 +81,12 @@ class Finding(NamedTuple):
 def claims(
     runs: Sequence[Run], asked: Mapping[str, Mapping[str, Any]], settings: Mapping[str, Any]
 ) -> list[Claim]:
-    """The claims with their runs; what one does not say is as `settings` have it, and its runs are
-    as these say under `usual`.
+    """Return the claims with their runs.
 
-    Raises ValueError, with the claim's key, for what is no claim, and where it is open which runs
-    it means.
+    `settings` gives the defaults of the keys that a claim omits; its key `usual` selects the runs
+    of all claims.
+
+    Raises ValueError, with the claim's key, if a claim is invalid or its runs are ambiguous.
     """
     return [_claim(runs, title, about or {}, settings) for title, about in asked.items()]
 
@@ -129,7 +133,7 @@ def _claim(
 
 
 def _named(keys: Iterable[str]) -> tuple[str, ...]:
-    """Another encoder has other settings and files."""
+    """Return the keys that may differ: an encoder also has its own settings and files."""
     named = {key.partition(".")[0] if below(key, ("encoder",)) else key for key in keys}
     return (*sorted(named), *(["inputs.encoder"] if "encoder" in named else []))
 
@@ -141,7 +145,7 @@ def _list(value: Any) -> list[str]:
 def _runs(
     runs: Sequence[Run], values: Mapping[str, Any], rows: Sequence[str], split: str, key: str
 ) -> dict[Key, list[Run]]:
-    """The runs that have these values, by row, one for each seed."""
+    """Return the runs that have these values, by row, one for each seed."""
     full_keys(runs, [*values], key)
     measured = f"{SPLITS[split]}/"
     chosen = [
@@ -158,7 +162,7 @@ def _runs(
 
 
 def findings(claims: Sequence[Claim]) -> list[Finding]:
-    """What is found of each claim in each row; p is corrected for all their comparisons."""
+    """Return a finding for each claim and row; p is corrected for all comparisons together."""
     places = [(claim, row) for claim in claims for row in claim.ours if row in claim.theirs]
     pairs = [Pair(claim.ours[row], claim.theirs[row], claim.asked) for claim, row in places]
     comparisons = {
@@ -181,7 +185,7 @@ def findings(claims: Sequence[Claim]) -> list[Finding]:
 
 
 def _apart(claim: Claim, row: Key) -> Iterator[str]:
-    """A note where ours and theirs differ in more than the claim names."""
+    """Yield a note if ours and theirs differ in settings that the claim does not name."""
     runs = [*claim.ours[row], *claim.theirs[row]]
     keys = {key for run in runs for key in run["acting"] if not below(key, (*WITHIN, *claim.named))}
     if more := [key for key in sorted(keys) if varies(runs, claim.rows, key)]:
@@ -189,17 +193,17 @@ def _apart(claim: Claim, row: Key) -> Iterator[str]:
 
 
 def verdict(expect: str, comparison: Comparison, region: float | None) -> str:
-    """Whether a comparison confirms what is expected of it, refutes it, or leaves it undecided.
+    """Return whether a comparison confirms or refutes the expectation, or leaves it undecided.
 
-    A difference is sure where its p, corrected by Holm for the comparisons of all claims, is below
-    5 %. What is surely smaller than the region (two one-sided tests at 5 %) is no difference.
+    A difference is significant if its p, with Holm's correction for the comparisons of all claims,
+    is below 5 %. A difference is within the region if two one-sided tests at 5 % show it.
 
-    - better: confirmed by a sure gain; refuted by a sure loss, and by a difference within the
-      region, also by a sure one.
-    - not worse: confirmed by a sure gain, and where a loss is surely smaller than the region (one
-      one-sided test); refuted by any other sure loss.
-    - equal: confirmed by a difference within the region; refuted by a sure one whose 95 % interval
-      lies outside of it.
+    - better: confirmed by a significant gain; refuted by a significant loss or by a difference
+      within the region, even a significant one.
+    - not worse: confirmed by a significant gain, or if one one-sided test shows that any loss is
+      smaller than the region; refuted by any other significant loss.
+    - equal: confirmed by a difference within the region; refuted by a significant difference whose
+      95 % interval lies outside the region.
     """
     test, p, gain = comparison.test, comparison.p_holm, comparison.difference > 0
     if test is None or p is None:
@@ -219,14 +223,16 @@ def verdict(expect: str, comparison: Comparison, region: float | None) -> str:
 
 
 def _least(test: Test) -> float:
-    """The difference that the true one is surely above, one-sided at 5 %."""
+    """Return the lower one-sided 95 % confidence bound of the difference."""
     return test.difference - test.error * float(scipy.stats.t.ppf(1 - LEVEL, test.freedom))
 
 
 def shares(claim: Claim, row: Key) -> Finding:
-    """Whether a layer has the largest share of the mix: confirmed where it has it in each of
-    several runs, refuted where another has it in each, else undecided. The effect is its share
-    less the largest other one, in points, mean ± standard deviation over runs.
+    """Return the finding on whether a layer has the largest share of the mix.
+
+    Confirmed if it has in each of several runs, refuted if another layer has in each, undecided
+    otherwise. The effect is its share minus the largest other share, in points, as mean ± standard
+    deviation over runs.
     """
     ahead = [*_ahead(claim, row)]
     if not ahead:
@@ -242,7 +248,7 @@ def shares(claim: Claim, row: Key) -> Finding:
 
 
 def _ahead(claim: Claim, row: Key) -> Iterator[float]:
-    """By how much each run's share of the layer is above the largest other one."""
+    """Yield, for each run, the layer's share minus the largest other share."""
     start = f"elmo/{claim.place}/s"
     for run in claim.ours[row]:
         weights = {
@@ -256,7 +262,7 @@ def _ahead(claim: Claim, row: Key) -> Iterator[float]:
 
 
 def verdicts(found: Sequence[Finding]) -> list[Grid]:
-    """A row for each claim, with how often it has which verdict; and one for each that was run."""
+    """Return two tables: the number of each verdict for each claim, and each comparison that ran."""
     return [summary(found), details([one for one in found if one.verdict != NOT_RUN])]
 
 
@@ -303,7 +309,7 @@ def details(found: Sequence[Finding]) -> Grid:
         one.comparison is not None
         and min(len(one.claim.ours[one.row]), len(one.claim.theirs[one.row])) > 1
         for one in found
-    )  # that p corrects for
+    )  # the number of comparisons in Holm's correction
     tests = [one.comparison.test for one in found if one.comparison]
     notes += limits([test for test in tests if test])
     return Grid(

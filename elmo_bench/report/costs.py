@@ -1,4 +1,4 @@
-"""What a report's runs took."""
+"""Training cost of a report's runs: time, epochs, throughput and parameters."""
 
 import statistics
 
@@ -24,7 +24,10 @@ STORED = (
 
 
 def cost(report: Report) -> Grid | None:
-    """A row for each cell: means over its runs, without those of job=evaluate; None without any."""
+    """Return a table of costs with a row for each cell: means over its training runs.
+
+    Runs of job=evaluate are ignored. Returns None if no training run is left.
+    """
     trained = [(cell, [run for run in cell.runs if run["epochs"]]) for cell in report.cells]
     trained = [(cell, runs) for cell, runs in trained if runs]
     if not trained:
@@ -53,7 +56,7 @@ def cost(report: Report) -> Grid | None:
 
 
 def _number(value: float) -> str:
-    """With three digits or more.
+    """Format a number with three significant digits; whole numbers and those >= 100 as integers.
 
     >>> _number(1234.5), _number(20.0), _number(15.25), _number(0.0123)
     ('1,234', '20', '15.2', '0.0123')

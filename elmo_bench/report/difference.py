@@ -1,4 +1,4 @@
-"""Two runs beside each other, A and B: settings, figures, and the examples on which they differ.
+"""Comparison of two runs, A and B: settings, figures, and the examples on which they differ.
 
 Axes: N examples, S scores.
 """
@@ -30,19 +30,20 @@ from .write import markdown_table
 
 SIDES = ("A", "B")
 ABSENT, NOTHING, UNKNOWN = "-", "nothing", "?"  # no such setting; no label; no prediction
-GENERATOR = "elmo-bench diff"  # the mark by which job=diff knows its own files
+GENERATOR = "elmo-bench diff"  # job=diff overwrites only files with this mark
 ABOUT = ": where two runs differ"  # ends a title
-LONG = 300  # characters of a sentence, or of an example's labels: the terminal has no more
-WIDE = 160  # characters of a line in a text file
+LONG = 300  # characters; the terminal cuts longer sentences and lists of labels
+WIDE = 160  # characters a line in a text file
 HEADS = ("example", "words", "gold", "A says", "B says", *SIDES)
 
 
 class ExampleText(NamedTuple):
-    """An example as words: its sentences, what is right and what the two runs say, a text for each
-    label; None where a run's prediction is not there.
+    """The text of an example: its sentences, and gold and predicted labels as texts.
+
+    `a` and `b` are None if the run's prediction is missing.
     """
 
-    source: str  # its place in the file
+    source: str  # file and position
     sentences: list[str]
     gold: list[str]
     a: list[str] | None
@@ -50,8 +51,10 @@ class ExampleText(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """`scores` are those of each example by itself, fractions of 1; `texts` are of all examples, or
-    there are none; `notes` say what is missing.
+    """The two runs with the scores and texts of their examples.
+
+    `scores` has each run's score of each example, in fractions of 1. `texts` covers all examples or
+    is empty. `notes` lists missing information.
     """
 
     runs: tuple[Run, Run]
@@ -63,20 +66,22 @@ class Difference(NamedTuple):
 
     @property
     def is_right_or_wrong(self) -> bool:
-        """Whether no example has a score between 0 and 1."""
+        """Whether every score is 0 or 1."""
         return all(bool(np.isin(one, (0.0, 1.0)).all()) for one in self.scores)
 
     @property
     def examples(self) -> list[int]:
-        """The numbers, from 0, of the examples whose scores differ: by the most, first."""
+        """The numbers, from 0, of the examples whose scores differ, largest difference first."""
         change = abs(self.scores[0] - self.scores[1])
         order = np.argsort(-change, kind="stable")
         return [int(number) for number in order if change[number] > 0]
 
 
 def scores(rows: Float[np.ndarray, "N S 4"]) -> Float[np.ndarray, " N"]:
-    """The figure of each example by itself: the mean over its scores of the harmonic mean of recall
-    and precision. Where there is nothing to find, or nothing is predicted, that one is 1.
+    """Return the figure of each example: the mean over its scores of F1.
+
+    Recall is 1 if there is nothing to find, precision is 1 if nothing is predicted. The last axis
+    of `rows` holds numerator and denominator of recall, then of precision.
 
     >>> scores(np.array([[[0.0, 0, 0, 0]], [[0, 0, 0, 2]], [[1, 2, 1, 1]]])).round(2).tolist()
     [1.0, 0.0, 0.67]
@@ -89,13 +94,13 @@ def scores(rows: Float[np.ndarray, "N S 4"]) -> Float[np.ndarray, " N"]:
 
 
 def shared(difference: Difference) -> Difference:
-    """As a file shows it, which may be for others: without where things are on this machine."""
+    """Remove this machine's folders from the texts, for files that may be shared."""
     a, b = (run | {"choices": portable(run["choices"])} for run in difference.runs)
     return difference._replace(runs=(a, b), notes=portable([*difference.notes]))
 
 
 def lines(difference: Difference) -> list[str]:
-    """Which runs these are, how many examples each has alone, and what is missing."""
+    """Return lines that name the runs, count the examples on which one is better, and list notes."""
     runs = difference.runs
     keys = [*distinguishing(runs, ["task.name", "data.name"]), "seed"]
     shown = [key for key in keys if not key.startswith("inputs.")]
@@ -107,7 +112,7 @@ def lines(difference: Difference) -> list[str]:
 
 
 def title(difference: Difference) -> str:
-    """Of which task and corpus they are."""
+    """Return a title with the task and corpus."""
     run = difference.runs[0]
     task = task_titles([run])[run["config"]["task"]["name"]]
     return f"{task} on {run['choices'].get('data.name', 'a corpus')}{ABOUT}"
@@ -131,13 +136,13 @@ def _summary(difference: Difference) -> str:
 
 
 def tables(difference: Difference) -> list[Grid]:
-    """Settings, figures, all examples on which the two differ, and the figures of labels."""
+    """Return tables of settings, figures, differing examples and figures by label, if not empty."""
     parts = [settings(difference), figures(difference), examples(difference), by_label(difference)]
     return [grid for grid in parts if grid.rows]
 
 
 def settings(difference: Difference) -> Grid:
-    """The settings that differ, those first that change figures."""
+    """Return a table of the settings that differ; settings that change figures come first."""
     rows = [[key, *texts, acts] for key, texts, acts in _settings(difference.runs)]
     return Grid(
         "Settings that differ",
@@ -151,7 +156,10 @@ def settings(difference: Difference) -> Grid:
 
 
 def _settings(runs: tuple[Run, Run]) -> Iterator[tuple[str, list[str], str]]:
-    """Keys and both values, and whether they change figures: yes, maybe (other code), no."""
+    """Yield each differing key, both values, and whether it changes figures: yes, maybe or no.
+
+    "maybe" marks different versions of code and another device.
+    """
     keys = dict.fromkeys([*distinguishing(runs, []), "seed"])
     keys |= dict.fromkeys(sorted({key for run in runs for key in run["choices"]}))
     differing = [key for key in keys if len({run["choices"].get(key) for run in runs}) > 1]
@@ -173,12 +181,12 @@ def _settings(runs: tuple[Run, Run]) -> Iterator[tuple[str, list[str], str]]:
 
 
 def figures(difference: Difference) -> Grid:
-    """The figures of both runs over all labels, the one that is compared first."""
+    """Return a table of both runs' figures over all labels; the compared metric comes first."""
     return _figures(difference, "Figures, percent", lambda key: key.count("/") == 1)
 
 
 def by_label(difference: Difference) -> Grid:
-    """Those of single labels, or scores, those of the split first."""
+    """Return a table of both runs' figures of single labels or scores, the split's first."""
     return _figures(difference, "Figures by label, percent", lambda key: key.count("/") > 1)
 
 
@@ -196,7 +204,7 @@ def _figures(difference: Difference, title: str, is_shown: Callable[[str], bool]
 
 
 def examples(difference: Difference) -> Grid:
-    """All examples on which the two differ, those first on which they differ most."""
+    """Return a table of the examples on which the two differ, largest difference first."""
     rows = [_row(difference, number) for number in difference.examples]
     heads, left = (HEADS, 5) if difference.texts else (("example", *SIDES), 1)
     return Grid(
@@ -216,7 +224,7 @@ CAPTION = (
 
 
 def _row(difference: Difference, number: int, long: int | None = None) -> list[str]:
-    """An example in the order of `HEADS`, texts cut after so many characters."""
+    """Return the cells of an example, in the order of `HEADS`; texts are cut at `long` characters."""
     values = [float(one[number]) for one in difference.scores]
     if difference.is_right_or_wrong:
         figures = ["right" if value else "wrong" for value in values]
@@ -239,7 +247,7 @@ def _cut(text: str, long: int | None) -> str:
 
 
 def show(console: Console, difference: Difference, limit: int | None = None) -> None:
-    """Print all tables; with a limit only so many examples, and figures of labels."""
+    """Print all tables; `limit` caps the number of examples and of figures by label."""
     for line in (title(difference), *lines(difference)):
         console.print(Text(escape.plain(line)), soft_wrap=True)  # paths stay whole
     console.print()
@@ -259,7 +267,7 @@ def show(console: Console, difference: Difference, limit: int | None = None) -> 
 
 
 def _first(grid: Grid, count: int | None) -> Grid:
-    """The first rows; the title says how many there are."""
+    """Return the first rows; the title says how many there are."""
     if count is None or count >= len(grid.rows):
         return grid
     title = f"{grid.title} (the first {count:,} of {len(grid.rows):,})"
@@ -267,7 +275,7 @@ def _first(grid: Grid, count: int | None) -> Grid:
 
 
 def _block(row: Sequence[str]) -> Table:
-    """An example as lines: a terminal is too narrow for its columns."""
+    """Format an example as lines, since a terminal is too narrow for its columns."""
     source, words, *says, a, b = map(escape.plain, row)
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(no_wrap=True)
@@ -282,7 +290,7 @@ def _block(row: Sequence[str]) -> Table:
 
 
 def as_text(difference: Difference) -> str:
-    """What the terminal shows, with all examples as they are."""
+    """Return the terminal's text with all examples, uncut."""
     console = Console(file=io.StringIO(), width=WIDE, emoji=False, color_system=None)
     with console.capture() as captured:
         show(console, difference)
@@ -290,21 +298,21 @@ def as_text(difference: Difference) -> str:
 
 
 def as_markdown(difference: Difference) -> str:
-    """GitHub's tables."""
+    """Return the tables as GitHub Markdown."""
     about = [f"# {escape.markdown(title(difference))}"]
     about += ["\n".join(f"- {escape.markdown(line)}" for line in lines(difference))]
     return "\n\n".join([*about, *map(markdown_table, tables(difference))]) + "\n"
 
 
 def as_page(difference: Difference) -> str:
-    """A page of HTML that needs nothing else."""
+    """Return the tables as one self-contained HTML page."""
     about = "".join(f'<p class="lead">{escape.xml(line)}</p>' for line in lines(difference))
     body = "".join(f'<div class="prose">{table(grid)}</div>' for grid in tables(difference))
     return html(GENERATOR, "Two runs of elmo-bench", title(difference), about, body)
 
 
 def as_csv(difference: Difference) -> str:
-    """The examples on which the two differ."""
+    """Return the examples on which the two differ, as CSV."""
     grid, file = examples(difference), io.StringIO()
     texts = ([escape.csv(text) for text in row] for row in (grid.heads, *grid.rows))
     csv.writer(file, lineterminator="\n").writerows(texts)
@@ -312,7 +320,7 @@ def as_csv(difference: Difference) -> str:
 
 
 def as_json(difference: Difference) -> str:
-    """All of it; figures are fractions of 1, examples are counted from 1."""
+    """Return everything as JSON; figures are fractions of 1, examples are counted from 1."""
     a, b = difference.scores
     content = {
         "generator": GENERATOR,

@@ -1,4 +1,4 @@
-"""Reports as a notebook shows them."""
+"""Display of reports in notebooks."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,19 +19,19 @@ from .terminal import terminal
 class Tables:
     """The tables of one comparison: HTML in a notebook, text elsewhere.
 
-    There is a single report or, where the runs differ in settings of ELMo, two: all of them on dev,
-    and on test what dev chose.
+    `reports` has one report or, if the runs differ in settings of ELMo, two: one of all settings on
+    dev, and one of the setting chosen on dev, on test.
     """
 
     reports: Sequence[Report]
 
     def records(self) -> list[dict[str, Any]]:
-        """A flat record for each cell of the tables, with figures as fractions of 1.
+        """Return a flat record for each cell of the tables; figures are fractions of 1.
 
-        Keys are the config keys of rows and columns, `mean`, `deviation` (None for one run), `runs`
-        (how many), `figures` and `seeds` of each run. With a baseline they are also `difference`,
-        `low` and `high` (its 95 % interval), `p` and `p_holm`. `pandas.DataFrame(tables.records())`
-        is a table of them.
+        The keys are the config keys of rows and columns, `mean`, `deviation` (None for one run),
+        `runs` (their number), `figures` and `seeds` (of each run). With a baseline, the record also
+        has `difference`, `low` and `high` (its 95 % interval), `p` and `p_holm`.
+        `pandas.DataFrame(tables.records())` makes a data frame.
         """
         return [record for report in self.reports for record in write.records(report)]
 

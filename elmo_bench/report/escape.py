@@ -1,14 +1,14 @@
-"""A user's text (a name of a run, a value of its config) in each format of a report, so that it is
-shown and nothing else.
+"""Escape users' text (run names, config values) for each output format, so that it is displayed
+literally.
 """
 
 import html
 import logging
 import re
 
-# Control characters, line breaks, what turns text around, and what XML and UTF-8 cannot hold.
+# Control characters, line breaks, bidirectional marks, and code points invalid in XML or UTF-8.
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
-# What a spreadsheet takes for a formula; a number and a lone - are none.
+# Text that a spreadsheet would run as a formula; numbers and a single - are safe.
 _FORMULA = re.compile(r"(?!-$|[+-][\d.]+$)[=+@-]")
 # Characters that mark up text in GitHub's Markdown: everywhere, at the edge of a word, in a link,
 # at the start of a line.
@@ -20,7 +20,7 @@ _TEX |= {c: f"\\{c}" for c in "_%&#${}"}
 
 
 def plain(text: str) -> str:
-    r"""On one line: control characters are shown as Python writes them.
+    r"""Return the text on one line, with control characters as Python escapes.
 
     >>> plain("a\nb\x1b[0m")
     'a\\nb\\x1b[0m'
@@ -29,19 +29,19 @@ def plain(text: str) -> str:
 
 
 def lines(text: str) -> str:
-    """As `plain`, of a text whose line breaks and tabs stay."""
+    """Escape like `plain`, but keep line breaks and tabs."""
     return re.sub(r"[^\n\t]+", lambda match: plain(match[0]), text)
 
 
 class PlainLines(logging.Formatter):
-    """Log lines as `lines` shows them: a name in them does nothing to the terminal."""
+    """Format log records escaped by `lines`, so that a name cannot control the terminal."""
 
     def format(self, record: logging.LogRecord) -> str:
         return lines(super().format(record))
 
 
 def csv(text: str) -> str:
-    """For a field of CSV, which a spreadsheet may open.
+    """Escape a field of CSV, so that a spreadsheet does not run it as a formula.
 
     >>> csv("=HYPERLINK(1)"), csv("-0.5"), csv("-")
     ("'=HYPERLINK(1)", '-0.5', '-')
@@ -51,7 +51,7 @@ def csv(text: str) -> str:
 
 
 def markdown(text: str) -> str:
-    r"""For GitHub's Markdown, within a table or a line.
+    r"""Escape text for GitHub's Markdown, within a table or a line.
 
     >>> markdown("<script> elmo.mix=[0,1] a|b")
     '\\<script> elmo.mix=[0,1] a\\|b'
@@ -60,7 +60,7 @@ def markdown(text: str) -> str:
 
 
 def latex(text: str) -> str:
-    r"""For LaTeX's text mode.
+    r"""Escape text for LaTeX's text mode.
 
     >>> latex("50%\n")
     '50\\%\\textbackslash{}n'
@@ -69,7 +69,7 @@ def latex(text: str) -> str:
 
 
 def xml(text: str) -> str:
-    r"""For HTML and SVG.
+    r"""Escape text for HTML and SVG.
 
     >>> xml("a\x00<b>")
     'a\\x00&lt;b&gt;'

@@ -1,14 +1,20 @@
-"""A table as every format shows it."""
+"""A table of texts, independent of the output format."""
 
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 
 class Grid(NamedTuple):
-    """`bold` has (row, column), `left` counts the columns of names. `hover` has the config keys
-    behind a text, by (row, column), row -1 the heads; `caption` says what a row and its marks are,
-    `bold_is` what is bold. The columns of the heads `spare`, the first first, are what a terminal
-    leaves out that is too narrow for all.
+    """A table of texts.
+
+    Args:
+        bold: (row, column) of each bold cell.
+        left: the number of leading columns that hold names; the others hold figures.
+        hover: the config keys behind a text, by (row, column); row -1 is the heads.
+        caption: an explanation of the rows and marks.
+        bold_is: the meaning of bold.
+        spare: heads of the columns that a narrow terminal omits, in this order.
+
     """
 
     title: str
@@ -23,13 +29,13 @@ class Grid(NamedTuple):
 
     @property
     def about(self) -> str:
-        """The caption, of a format that shows what is bold."""
+        """The caption for formats with bold text, including the meaning of bold."""
         bold = f"Bold: {self.bold_is}." if self.bold and self.bold_is else ""
         return " ".join(filter(None, (self.caption, bold)))
 
 
 def without(grid: Grid, columns: Collection[int]) -> Grid:
-    """A grid without some of its columns."""
+    """Return the grid without these columns."""
     kept = [c for c in range(len(grid.heads)) if c not in columns]
     places = {c: place for place, c in enumerate(kept)}
     return grid._replace(
