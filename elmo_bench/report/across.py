@@ -138,9 +138,9 @@ def iqm(scores: Scores) -> Numbers:
     order = values.argsort(-1)
     ends = (weights[order] / len(scores)).cumsum(-1)
     starts = ends - weights[order] / len(scores)
-    kept = (np.minimum(ends, 1 - cut) - np.maximum(starts, cut)).clip(0)
+    kept_weights = (np.minimum(ends, 1 - cut) - np.maximum(starts, cut)).clip(0)
     sorted_values = np.take_along_axis(values, order, -1)
-    return np.asarray((kept * sorted_values).sum(-1) / kept.sum(-1))
+    return np.asarray((kept_weights * sorted_values).sum(-1) / kept_weights.sum(-1))
 
 
 def improvement(ours: Scores, theirs: Scores) -> Numbers:
@@ -225,7 +225,7 @@ def _caption(report: Report, result: Across, heads: Collection[str]) -> Iterator
     kind, scores = _kind(report), "shares" if GAP in heads else "figures"
     are_many = result.rows - len(result.without_gap) >= ROWS
     titles = task_titles(run for cell in report.cells for run in cell.runs)
-    about = {
+    meanings = {
         GAP: f"{GAP}: 0 is the baseline and 100 the best setting of a row; the mean of that over "
         f"the {kind}; far outside of these it comes from a row with a small gap",
         IQM: f"{IQM}: the mean of all runs' {scores} without the lowest and the highest quarter"
@@ -234,7 +234,7 @@ def _caption(report: Report, result: Across, heads: Collection[str]) -> Iterator
         "50 is no difference",
         RANK: f"{RANK}: 1 is the best of a row; the mean over the {kind} lies in this interval",
     }
-    yield from (f"{text[0].upper()}{text[1:]}." for head, text in about.items() if head in heads)
+    yield from (f"{text[0].upper()}{text[1:]}." for head, text in meanings.items() if head in heads)
     yield (
         "In brackets and for ranks: 95 % intervals from drawing the runs of each row anew "
         "(stratified bootstrap; Agarwal et al. 2021). They speak of other seeds, not of other "

@@ -30,11 +30,11 @@ def refreshed(text: str, tables: Mapping[str, str], path: object) -> str:
     Raises ValueError, with the file and line, if a block has no table or no end mark, or a table
     has no block.
     """
-    lines, parts, place = text.split("\n"), [], 0
+    lines, parts, next_line = text.split("\n"), [], 0
     for block in _blocks(lines, tables, path):
-        parts += [*lines[place : block.first], *tables[block.title].splitlines()]
-        place = block.last
-    return "\n".join([*parts, *lines[place:]])
+        parts += [*lines[next_line : block.first], *tables[block.title].splitlines()]
+        next_line = block.last
+    return "\n".join([*parts, *lines[next_line:]])
 
 
 def differences(text: str, tables: Mapping[str, str], path: object) -> list[str]:
@@ -42,47 +42,49 @@ def differences(text: str, tables: Mapping[str, str], path: object) -> list[str]
 
     Raises the same errors as `refreshed`.
     """
-    lines, wrong = text.split("\n"), []
+    lines, messages = text.split("\n"), []
     for block in _blocks(lines, tables, path):
-        there, right = lines[block.first : block.last], tables[block.title].splitlines()
+        current, expected = lines[block.first : block.last], tables[block.title].splitlines()
         for op, start, end, first, last in difflib.SequenceMatcher(
-            None, there, right, autojunk=False
+            None, current, expected, autojunk=False
         ).get_opcodes():
             if op != "equal":
-                has, gives = "\n".join(there[start:end]), "\n".join(right[first:last])
+                old, new = "\n".join(current[start:end]), "\n".join(expected[first:last])
                 line = block.first + start + 1
-                wrong.append(
-                    f"{path}:{line}: {block.title}: not what the runs give\n- {has}\n+ {gives}"
+                messages.append(
+                    f"{path}:{line}: {block.title}: not what the runs give\n- {old}\n+ {new}"
                 )
                 break
-    return wrong
+    return messages
 
 
 def _blocks(lines: list[str], tables: Mapping[str, str], path: object) -> Iterator[Block]:
     """Yield the blocks of a file in order."""
-    seen: dict[str, int] = {}
+    line_numbers: dict[str, int] = {}
     title, first = "", None
     for number, line in enumerate(lines):
-        place = f"{path}:{number + 1}"
-        if begun := BEGIN.fullmatch(line):
+        location = f"{path}:{number + 1}"
+        if begin := BEGIN.fullmatch(line):
             if first is not None:
-                raise ValueError(f"{place}: the block {title!r} above has no {END}")
-            title, first = begun[1], number + 1
+                raise ValueError(f"{location}: the block {title!r} above has no {END}")
+            title, first = begin[1], number + 1
             if title not in tables:
                 raise ValueError(
-                    f"{place}: unknown table {title!r}; the tables are {', '.join(tables)}"
+                    f"{location}: unknown table {title!r}; the tables are {', '.join(tables)}"
                 )
-            if title in seen:
-                raise ValueError(f"{place}: the block {title!r} is also in line {seen[title]}")
-            seen[title] = number + 1
+            if title in line_numbers:
+                raise ValueError(
+                    f"{location}: the block {title!r} is also in line {line_numbers[title]}"
+                )
+            line_numbers[title] = number + 1
         elif line.strip() == END:
             if first is None:
-                raise ValueError(f"{place}: {END} without a preceding <!-- table: TITLE -->")
+                raise ValueError(f"{location}: {END} without a preceding <!-- table: TITLE -->")
             yield Block(title, first, number)
             first = None
     if first is not None:
         raise ValueError(f"{path}:{first}: the block {title!r} has no {END}")
-    if missing := [title for title in tables if title not in seen]:
+    if missing := [title for title in tables if title not in line_numbers]:
         raise ValueError(
             f"{path}: no block for the table {missing[0]!r}: write <!-- table: {missing[0]} "
             f"--> and {END} where it should be"

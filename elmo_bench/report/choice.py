@@ -22,7 +22,7 @@ def answers(
     *,
     split: str | None = None,
     title: str = "",
-    **asked: Any,
+    **options: Any,
 ) -> list[Report]:
     """Return the report of a split, or a report on dev and one on test.
 
@@ -31,19 +31,21 @@ def answers(
     dev figures are compared on test. `asked` holds further arguments of `report`.
     """
     if split or not searched(runs) or not any(_measured(run, "val/") for run in runs):
-        return [report(runs, rows, columns, split=split or "test", title=title, **asked)]
-    on_dev = report(runs, rows, columns, split="dev", title=title, **asked)
+        return [report(runs, rows, columns, split=split or "test", title=title, **options)]
+    on_dev = report(runs, rows, columns, split="dev", title=title, **options)
     reports = [replace(on_dev, title=_title(title, "compared on dev"))]
-    if kept := [run for run in chosen(on_dev) if _measured(run, "test/")]:
-        kept_columns = {choice(run, on_dev.columns) for run in kept}
-        asked["baseline"] = on_dev.baseline if on_dev.baseline in kept_columns else None
-        on_test = report(kept, on_dev.rows, on_dev.columns, split="test", title=title, **asked)
-        about = _title(title, "on test, what dev chose")
+    if chosen_runs := [run for run in chosen(on_dev) if _measured(run, "test/")]:
+        chosen_columns = {choice(run, on_dev.columns) for run in chosen_runs}
+        options["baseline"] = on_dev.baseline if on_dev.baseline in chosen_columns else None
+        on_test = report(
+            chosen_runs, on_dev.rows, on_dev.columns, split="test", title=title, **options
+        )
+        test_title = _title(title, "on test, what dev chose")
         # The report on dev includes these runs and already has the note on mixed code.
-        code = mixed([run for cell in on_test.cells for run in cell.runs])
-        notes = [*_choices(on_dev), *(note for note in on_test.notes if note not in code)]
-        among = max(map(len, _alternatives(on_dev)))
-        reports.append(replace(on_test, title=about, chosen_among=among, notes=notes))
+        code_notes = mixed([run for cell in on_test.cells for run in cell.runs])
+        notes = [*_choices(on_dev), *(note for note in on_test.notes if note not in code_notes)]
+        alternatives = max(map(len, _alternatives(on_dev)))
+        reports.append(replace(on_test, title=test_title, chosen_among=alternatives, notes=notes))
     return reports
 
 
@@ -57,31 +59,31 @@ def searched(runs: Sequence[Run]) -> list[str]:
     Baseline runs are ignored, since they have no settings of ELMo.
     """
     keys = distinguishing(runs, ())
-    own = [key for key in keys if key.startswith(ELMO)]
-    others = [key for key in keys if not key.startswith(ELMO)]
-    alike: dict[Key, set[Key]] = defaultdict(set)
+    elmo_keys = [key for key in keys if key.startswith(ELMO)]
+    other_keys = [key for key in keys if not key.startswith(ELMO)]
+    settings_by_group: dict[Key, set[Key]] = defaultdict(set)
     for run in runs:
         if not _has_no_layers(run):
-            alike[choice(run, others)].add(choice(run, own))
-    return own if any(len(settings) > 1 for settings in alike.values()) else []
+            settings_by_group[choice(run, other_keys)].add(choice(run, elmo_keys))
+    return elmo_keys if any(len(settings) > 1 for settings in settings_by_group.values()) else []
 
 
 def chosen(report: Report) -> list[Run]:
     """Return the runs of the baseline and of the best cell of each group of alternatives."""
     alternatives = _alternatives(report)
-    among = [cell for cells in alternatives for cell in cells]
-    bases = [cell for cell in report.cells if cell not in among]
+    candidates = [cell for cells in alternatives for cell in cells]
+    baselines = [cell for cell in report.cells if cell not in candidates]
     best = [max(cells, key=lambda cell: cell.mean) for cells in alternatives]
-    return [run for cell in (*bases, *best) for run in cell.runs]
+    return [run for cell in (*baselines, *best) for run in cell.runs]
 
 
 def _alternatives(report: Report) -> list[list[Cell]]:
     """Group the cells that differ only in settings of ELMo; dev chooses one of each group."""
-    alike: dict[Key, list[Cell]] = defaultdict(list)
+    groups: dict[Key, list[Cell]] = defaultdict(list)
     for cell in report.cells:
         if cell.column != report.baseline and not _has_no_layers(cell.runs[0]):
-            alike[_without_elmo(report, cell)].append(cell)
-    return [*alike.values()]
+            groups[_without_elmo(report, cell)].append(cell)
+    return [*groups.values()]
 
 
 def _choices(report: Report) -> list[str]:
@@ -89,11 +91,11 @@ def _choices(report: Report) -> list[str]:
     notes, keys = [], [*report.rows, *report.columns]
     titles = task_titles(run for cell in report.cells for run in cell.runs)
 
-    def called(cell: Cell) -> str:
+    def label(cell: Cell) -> str:
         return name(keys, [*cell.row, *cell.column], titles)
 
     alternatives = _alternatives(report)
-    if single := [called(cells[0]) for cells in alternatives if len(cells) == 1]:
+    if single := [label(cells[0]) for cells in alternatives if len(cells) == 1]:
         notes.append(
             f"not chosen on dev, since the runs have no other setting: {'; '.join(single)}"
         )
@@ -101,10 +103,10 @@ def _choices(report: Report) -> list[str]:
         highest = max(cell.mean for cell in cells)
         best = [cell for cell in cells if cell.mean == highest]
         if len(best) > 1:
-            others = "; ".join(map(called, best[1:]))
+            ties = "; ".join(map(label, best[1:]))
             notes.append(
-                f"{called(best[0])} stands for others that are as good on dev "
-                f"({100 * highest:.2f}), since it comes first: {others}"
+                f"{label(best[0])} stands for others that are as good on dev "
+                f"({100 * highest:.2f}), since it comes first: {ties}"
             )
     return notes
 

@@ -163,28 +163,29 @@ def _runs(
 
 def findings(claims: Sequence[Claim]) -> list[Finding]:
     """Return a finding for each claim and row; p is corrected for all comparisons together."""
-    places = [(claim, row) for claim in claims for row in claim.ours if row in claim.theirs]
-    pairs = [Pair(claim.ours[row], claim.theirs[row], claim.asked) for claim, row in places]
+    claim_rows = [(claim, row) for claim in claims for row in claim.ours if row in claim.theirs]
+    pairs = [Pair(claim.ours[row], claim.theirs[row], claim.asked) for claim, row in claim_rows]
     comparisons = {
-        (claim.title, row): one for (claim, row), one in zip(places, compared(pairs), strict=True)
+        (claim.title, row): comparison
+        for (claim, row), comparison in zip(claim_rows, compared(pairs), strict=True)
     }
-    found = []
+    results = []
     for claim in claims:
         rows = sorted({*claim.ours, *claim.theirs}) or [()]
         for row in rows:
             if claim.layer is not None and row in claim.ours:
-                found.append(shares(claim, row))
+                results.append(shares(claim, row))
             elif (claim.title, row) in comparisons:
-                comparison, flaw = comparisons[claim.title, row]
-                decided = verdict(claim.expect, comparison, claim.asked.equal_within)
-                whys = [*([flaw.why] if flaw else []), *_apart(claim, row)]
-                found.append(Finding(claim, row, decided, comparison, flaw="; ".join(whys)))
+                result, flaw = comparisons[claim.title, row]
+                decision = verdict(claim.expect, result, claim.asked.equal_within)
+                flaws = [*([flaw.why] if flaw else []), *_differing_settings(claim, row)]
+                results.append(Finding(claim, row, decision, result, flaw="; ".join(flaws)))
             else:
-                found.append(Finding(claim, row, NOT_RUN))
-    return found
+                results.append(Finding(claim, row, NOT_RUN))
+    return results
 
 
-def _apart(claim: Claim, row: Key) -> Iterator[str]:
+def _differing_settings(claim: Claim, row: Key) -> Iterator[str]:
     """Yield a note if ours and theirs differ in settings that the claim does not name."""
     runs = [*claim.ours[row], *claim.theirs[row]]
     keys = {key for run in runs for key in run["acting"] if not below(key, (*WITHIN, *claim.named))}
@@ -234,48 +235,53 @@ def shares(claim: Claim, row: Key) -> Finding:
     otherwise. The effect is its share minus the largest other share, in points, as mean ± standard
     deviation over runs.
     """
-    ahead = [*_ahead(claim, row)]
-    if not ahead:
+    leads = [*_leads(claim, row)]
+    if not leads:
         return Finding(claim, row, NOT_RUN)
-    spread = f" ± {100 * statistics.stdev(ahead):.2f}" if len(ahead) > 1 else ""
-    effect = f"{points(statistics.fmean(ahead), signed=True)}{spread} ({len(ahead)})"
-    decided = UNDECIDED
-    if len(ahead) > 1 and min(ahead) > 0:
-        decided = CONFIRMED
-    elif len(ahead) > 1 and max(ahead) < 0:
-        decided = REFUTED
-    return Finding(claim, row, decided, effect=effect)
+    spread = f" ± {100 * statistics.stdev(leads):.2f}" if len(leads) > 1 else ""
+    effect = f"{points(statistics.fmean(leads), signed=True)}{spread} ({len(leads)})"
+    decision = UNDECIDED
+    if len(leads) > 1 and min(leads) > 0:
+        decision = CONFIRMED
+    elif len(leads) > 1 and max(leads) < 0:
+        decision = REFUTED
+    return Finding(claim, row, decision, effect=effect)
 
 
-def _ahead(claim: Claim, row: Key) -> Iterator[float]:
+def _leads(claim: Claim, row: Key) -> Iterator[float]:
     """Yield, for each run, the layer's share minus the largest other share."""
-    start = f"elmo/{claim.place}/s"
+    prefix = f"elmo/{claim.place}/s"
     for run in claim.ours[row]:
         weights = {
-            int(key.removeprefix(start)): value
+            int(key.removeprefix(prefix)): value
             for key, value in run["mix"].items()
-            if key.startswith(start)
+            if key.startswith(prefix)
         }
-        others = [value for layer, value in weights.items() if layer != claim.layer]
-        if claim.layer in weights and others:
-            yield weights[claim.layer] - max(others)
+        other_weights = [value for layer, value in weights.items() if layer != claim.layer]
+        if claim.layer in weights and other_weights:
+            yield weights[claim.layer] - max(other_weights)
 
 
-def verdicts(found: Sequence[Finding]) -> list[Grid]:
+def verdicts(results: Sequence[Finding]) -> list[Grid]:
     """Return two tables: the number of each verdict for each claim, and each comparison that ran."""
-    return [summary(found), details([one for one in found if one.verdict != NOT_RUN])]
+    return [
+        summary(results),
+        details([finding for finding in results if finding.verdict != NOT_RUN]),
+    ]
 
 
-def summary(found: Sequence[Finding]) -> Grid:
+def summary(results: Sequence[Finding]) -> Grid:
     counts = {
-        claim.title: Counter(one.verdict for one in found if one.claim.title == claim.title)
-        for claim in _claims(found)
+        claim.title: Counter(
+            finding.verdict for finding in results if finding.claim.title == claim.title
+        )
+        for claim in _claims(results)
     }
     shown = [each for each in VERDICTS if any(count[each] for count in counts.values())]
     rows = [
         [claim.title, claim.source, _expected(claim)]
         + [str(counts[claim.title][each] or "") for each in shown]
-        for claim in _claims(found)
+        for claim in _claims(results)
     ]
     return Grid(
         f"{TITLE}: on how many corpora these runs confirm them",
@@ -291,26 +297,26 @@ def summary(found: Sequence[Finding]) -> Grid:
     )
 
 
-def details(found: Sequence[Finding]) -> Grid:
+def details(results: Sequence[Finding]) -> Grid:
     titles = task_titles(
         run
-        for one in found
-        for side in (one.claim.ours, one.claim.theirs)
+        for finding in results
+        for side in (finding.claim.ours, finding.claim.theirs)
         for runs in side.values()
         for run in runs
     )
     heads = ["difference", "95 % interval", "p", "p (Holm)", "smallest found", "runs", "verdict"]
     rows, notes = [], []
-    for one in found:
-        called = name(one.claim.rows, one.row, titles) if one.row else NONE
-        rows.append([one.claim.title, called, *_figures(one), one.verdict])
-        notes += [f"{one.claim.title}, {called}: {one.flaw}"] if one.flaw else []
+    for finding in results:
+        row_name = name(finding.claim.rows, finding.row, titles) if finding.row else NONE
+        rows.append([finding.claim.title, row_name, *_figures(finding), finding.verdict])
+        notes += [f"{finding.claim.title}, {row_name}: {finding.flaw}"] if finding.flaw else []
     count = sum(
-        one.comparison is not None
-        and min(len(one.claim.ours[one.row]), len(one.claim.theirs[one.row])) > 1
-        for one in found
+        finding.comparison is not None
+        and min(len(finding.claim.ours[finding.row]), len(finding.claim.theirs[finding.row])) > 1
+        for finding in results
     )  # the number of comparisons in Holm's correction
-    tests = [one.comparison.test for one in found if one.comparison]
+    tests = [finding.comparison.test for finding in results if finding.comparison]
     notes += limits([test for test in tests if test])
     return Grid(
         f"{TITLE}: each comparison",
@@ -327,20 +333,20 @@ def details(found: Sequence[Finding]) -> Grid:
     )
 
 
-def _figures(one: Finding) -> list[str]:
-    if one.comparison is None:
-        return [one.effect, *[""] * 5]
-    test, difference = one.comparison.test, points(one.comparison.difference, signed=True)
-    runs = f"{len(one.claim.ours[one.row])} + {len(one.claim.theirs[one.row])}"
+def _figures(finding: Finding) -> list[str]:
+    if finding.comparison is None:
+        return [finding.effect, *[""] * 5]
+    test, difference = finding.comparison.test, points(finding.comparison.difference, signed=True)
+    runs = f"{len(finding.claim.ours[finding.row])} + {len(finding.claim.theirs[finding.row])}"
     if test is None:
         return [difference, *[""] * 4, runs]
     interval = " to ".join(points(end, signed=True) for end in test.interval)
-    p, holm = p_value(test.p), p_value(one.comparison.p_holm)
+    p, holm = p_value(test.p), p_value(finding.comparison.p_holm)
     return [difference, interval, p, holm, points(test.detectable), runs]
 
 
-def _claims(found: Sequence[Finding]) -> list[Claim]:
-    return [*{one.claim.title: one.claim for one in found}.values()]
+def _claims(results: Sequence[Finding]) -> list[Claim]:
+    return [*{finding.claim.title: finding.claim for finding in results}.values()]
 
 
 def _expected(claim: Claim) -> str:

@@ -67,7 +67,7 @@ class Difference(NamedTuple):
     @property
     def is_right_or_wrong(self) -> bool:
         """Whether every score is 0 or 1."""
-        return all(bool(np.isin(one, (0.0, 1.0)).all()) for one in self.scores)
+        return all(bool(np.isin(scores, (0.0, 1.0)).all()) for scores in self.scores)
 
     @property
     def examples(self) -> list[int]:
@@ -86,8 +86,10 @@ def scores(rows: Float[np.ndarray, "N S 4"]) -> Float[np.ndarray, " N"]:
     >>> scores(np.array([[[0.0, 0, 0, 0]], [[0, 0, 0, 2]], [[1, 2, 1, 1]]])).round(2).tolist()
     [1.0, 0.0, 0.67]
     """
-    parts, wholes = rows[..., ::2], rows[..., 1::2]
-    ratios = np.divide(parts, wholes, out=np.ones_like(parts), where=wholes > 0)
+    numerators, denominators = rows[..., ::2], rows[..., 1::2]
+    ratios = np.divide(
+        numerators, denominators, out=np.ones_like(numerators), where=denominators > 0
+    )
     both = ratios.sum(-1)
     harmonic = np.divide(2 * ratios.prod(-1), both, out=np.zeros_like(both), where=both > 0)
     return np.asarray(harmonic.mean(-1))
@@ -120,7 +122,7 @@ def title(difference: Difference) -> str:
 
 def _summary(difference: Difference) -> str:
     a, b = difference.scores
-    better = [int(np.count_nonzero(one)) for one in (a > b, b > a)]
+    better = [int(np.count_nonzero(is_better)) for is_better in (a > b, b > a)]
     right = int(np.count_nonzero((a == 1) & (b == 1)))
     equal, total = a.size - sum(better), f"{a.size:,} {difference.split} examples"
     if difference.is_right_or_wrong:
@@ -171,8 +173,8 @@ def _settings(runs: tuple[Run, Run]) -> Iterator[tuple[str, list[str], str]]:
         | {f"versions.{key}": text for key, text in run.get("versions", {}).items()}
         for run in runs
     ]
-    for key in dict.fromkeys(key for one in code for key in one):
-        texts = [str(one.get(key) or ABSENT) for one in code]
+    for key in dict.fromkeys(key for versions in code for key in versions):
+        texts = [str(versions.get(key) or ABSENT) for versions in code]
         if len({*texts}) > 1:
             yield key, texts, "maybe"
     for key in differing:
@@ -197,7 +199,7 @@ def _figures(difference: Difference, title: str, is_shown: Callable[[str], bool]
     rows = []
     for key in sorted(names, key=lambda key: not key.startswith(f"{split}/")):
         if is_shown(key):
-            a, b = (one.get(key) for one in metrics)
+            a, b = (figures.get(key) for figures in metrics)
             change = None if a is None or b is None else b - a
             rows.append([key, points(a), points(b), points(change, signed=True)])
     return Grid(title, ["figure", *SIDES, "B − A"], rows, set(), 1)
@@ -225,7 +227,7 @@ CAPTION = (
 
 def _row(difference: Difference, number: int, long: int | None = None) -> list[str]:
     """Return the cells of an example, in the order of `HEADS`; texts are cut at `long` characters."""
-    values = [float(one[number]) for one in difference.scores]
+    values = [float(scores[number]) for scores in difference.scores]
     if difference.is_right_or_wrong:
         figures = ["right" if value else "wrong" for value in values]
     else:
@@ -233,8 +235,8 @@ def _row(difference: Difference, number: int, long: int | None = None) -> list[s
     if not difference.texts:
         return [f"{number + 1:,}", *figures]
     text = difference.texts[number]
-    said = [labels for labels in text[2:] if labels is not None]
-    shared = set(text.gold).intersection(*said)
+    predictions = [labels for labels in text[2:] if labels is not None]
+    shared = set(text.gold).intersection(*predictions)
     cells = [text.source, " | ".join(_cut(sentence, long) for sentence in text.sentences)]
     for labels in text[2:]:
         ordered = "; ".join(sorted(labels or (), key=shared.__contains__))

@@ -36,11 +36,11 @@ class Grid(NamedTuple):
 
 def without(grid: Grid, columns: Collection[int]) -> Grid:
     """Return the grid without these columns."""
-    kept = [c for c in range(len(grid.heads)) if c not in columns]
-    places = {c: place for place, c in enumerate(kept)}
+    remaining = [c for c in range(len(grid.heads)) if c not in columns]
+    positions = {c: place for place, c in enumerate(remaining)}
     return grid._replace(
-        heads=[grid.heads[c] for c in kept],
-        rows=[[row[c] for c in kept] for row in grid.rows],
-        bold={(r, places[c]) for r, c in grid.bold if c in places},
-        hover={(r, places[c]): text for (r, c), text in grid.hover.items() if c in places},
+        heads=[grid.heads[c] for c in remaining],
+        rows=[[row[c] for c in remaining] for row in grid.rows],
+        bold={(r, positions[c]) for r, c in grid.bold if c in positions},
+        hover={(r, positions[c]): text for (r, c), text in grid.hover.items() if c in positions},
     )
