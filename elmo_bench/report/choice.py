@@ -28,7 +28,7 @@ def answers(
 
     Two reports are returned if `split` is None and the runs differ in settings of ELMo: one of all
     settings on dev, and one of the baseline and the setting chosen on dev, on test. Runs without
-    dev figures are compared on test. `asked` holds further arguments of `report`.
+    dev figures are compared on test. `options` holds further arguments of `report`.
     """
     if split or not searched(runs) or not any(_measured(run, "val/") for run in runs):
         return [report(runs, rows, columns, split=split or "test", title=title, **options)]

@@ -263,7 +263,7 @@ def _leads(claim: Claim, row: Key) -> Iterator[float]:
 
 
 def verdicts(results: Sequence[Finding]) -> list[Grid]:
-    """Return two tables: the number of each verdict for each claim, and each comparison that ran."""
+    """Return two tables: counts of verdicts by claim, and the comparisons that were run."""
     return [
         summary(results),
         details([finding for finding in results if finding.verdict != NOT_RUN]),

@@ -102,7 +102,7 @@ def shared(difference: Difference) -> Difference:
 
 
 def lines(difference: Difference) -> list[str]:
-    """Return lines that name the runs, count the examples on which one is better, and list notes."""
+    """Return lines that name the runs, count the examples each is better on, and list notes."""
     runs = difference.runs
     keys = [*distinguishing(runs, ["task.name", "data.name"]), "seed"]
     shown = [key for key in keys if not key.startswith("inputs.")]
@@ -226,7 +226,7 @@ CAPTION = (
 
 
 def _row(difference: Difference, number: int, long: int | None = None) -> list[str]:
-    """Return the cells of an example, in the order of `HEADS`; texts are cut at `long` characters."""
+    """Return the cells of an example, in the order of `HEADS`; `long` caps texts, in characters."""
     values = [float(scores[number]) for scores in difference.scores]
     if difference.is_right_or_wrong:
         figures = ["right" if value else "wrong" for value in values]

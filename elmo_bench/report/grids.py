@@ -1,5 +1,5 @@
-"""A report's tables: the means, each difference and whether it is real, what the design could have
-shown at all, and the paper's figures beside.
+"""A report's tables: means, differences with significance tests, statistical power, and the
+paper's figures.
 """
 
 from collections import Counter
@@ -18,24 +18,24 @@ from .significance import LEVEL, Shares, Test
 from .table import Cell, Key, Report, base_row, examples_of, is_best, order
 
 MEANS = "mean ± standard deviation (runs)"
-ALIKE = 0.1  # shares of the noise that differ by less
-HARDLY = 0.8  # of the noise: if examples cause more, more seeds hardly help
-FEW = 5  # runs a side with fewer tell its noise roughly
-SHOWN = 2  # so many settings of rows have a column each; more share one
+ALIKE = 0.1  # shares of the noise that differ by less count as equal
+HARDLY = 0.8  # more seeds hardly help if examples cause more than this share of the noise
+FEW = 5  # with fewer runs a side, noise estimates are rough
+SHOWN = 2  # up to this many row keys have a column each; more share one column
 ERRORS = "errors removed"
 PAPER = "Peters et al. (2018)"
 
 
 def grids(report: Report) -> list[Grid]:
-    """What a person reads, in that order."""
+    """Return the tables in reading order."""
     return [*tables(report).values()]
 
 
 def tables(report: Report) -> dict[str, Grid]:
-    """By what each is: `means`, and where there is something to show `differences`, `power`,
-    `paper` and, over several tasks, `across`.
+    """Return the tables by kind: `means`, `differences`, `power`, `paper`, `across`.
 
-    Of a single row the differences say the means, too.
+    A table without content is omitted; so are the means of a single row with comparisons, because
+    `differences` includes them. `across` needs several tasks.
     """
     words = Words.of(report)
     compared = [cell for cell in report.cells if cell.comparison]
@@ -54,23 +54,23 @@ def tables(report: Report) -> dict[str, Grid]:
 
 
 def tests(report: Report) -> Iterator[tuple[Cell, Test]]:
-    """The cells that have a test, and theirs."""
+    """Yield the cells that have a test, with the test."""
     for cell in report.cells:
         if cell.comparison and cell.comparison.test:
             yield cell, cell.comparison.test
 
 
 class Words(NamedTuple):
-    """What a report's settings and figures are called."""
+    """Display names of a report's settings and figures."""
 
     titles: Mapping[str, str]  # of tasks
-    constant: str  # what all rows have in common
-    keys: list[str]  # of the rows, the others
-    heads: list[str]  # over the rows' names
+    constant: str  # the settings that all rows share
+    keys: list[str]  # the row keys that vary
+    heads: list[str]  # the heads of the columns of row names
     rows: Mapping[Key, list[str]]
     columns: Mapping[Key, str]
     figure: str
-    each: str  # which figure is which task's, where there are several
+    each: str  # a sentence with each task's figure, if they differ
 
     @classmethod
     def of(cls, report: Report) -> "Words":
@@ -104,7 +104,7 @@ class Words(NamedTuple):
         )
 
     def row(self, key: Key) -> str:
-        """A row in a sentence."""
+        """Return a row's name for use in a sentence."""
         return ", ".join(text for text in self.rows[key] if text != NONE)
 
     def title(self, report: Report, what: str) -> str:
@@ -116,9 +116,7 @@ class Words(NamedTuple):
 
 
 def _common_fraction(runs: Sequence[Run], keys: Sequence[str]) -> dict[str, str]:
-    """The share of the training set that all runs were trained on, if it is only a part and no key
-    of the report says so.
-    """
+    """Return the runs' common share of the training set, if it is below 1 and not a report key."""
     shares = {run["choices"].get("fraction", "1") for run in runs}
     (share,) = shares if len(shares) == 1 else ("1",)
     is_part = "fraction" not in keys and (as_number(share) or 1) < 1
@@ -126,7 +124,7 @@ def _common_fraction(runs: Sequence[Run], keys: Sequence[str]) -> dict[str, str]
 
 
 def _figures(report: Report, runs: Sequence[Run], titles: Mapping[str, str]) -> tuple[str, str]:
-    """What is measured; and where tasks have figures of their own, a sentence that lists them."""
+    """Return the name of the figure and, if tasks have different figures, a sentence with them."""
     by_task = {
         titles[run["config"]["task"]["name"]]: metric_title(run, report.metric) for run in runs
     }
@@ -140,7 +138,7 @@ def _figures(report: Report, runs: Sequence[Run], titles: Mapping[str, str]) -> 
 def _rows(
     keys: Sequence[str], rows: Sequence[list[str]], titles: Mapping[str, str]
 ) -> list[list[str]]:
-    """The rows' names, one for each of a few keys, or one for all of many."""
+    """Return the rows' names: one for each key, or a single one if there are more than `SHOWN`."""
     if len(keys) > SHOWN:
         merged = names(keys, rows, titles)
         return [[merged[*row]] for row in rows]
@@ -149,14 +147,14 @@ def _rows(
 
 
 def _values(key: str, texts: Iterable[str], titles: Mapping[str, str]) -> dict[str, str]:
-    """What a key's values are called below its name; two never the same."""
+    """Return unique display names for the values of a key."""
     of_tasks = titles if key == "task.name" else {}
     words = {text: of_tasks.get(text) or value(key, text) for text in texts}
     return words if len({*words.values()}) == len(words) else {text: text for text in words}
 
 
 def heads(report: Report) -> list[Key]:
-    """The columns in their order, the baseline first."""
+    """Return the columns in order, the baseline first."""
     return sorted(
         {cell.column for cell in report.cells},
         key=lambda column: (column != report.baseline, order(column)),
@@ -164,7 +162,7 @@ def heads(report: Report) -> list[Key]:
 
 
 def means(report: Report, words: Words) -> Grid:
-    """The means of each row side by side, the best bold; of a single row below each other."""
+    """Return the table of means: rows by columns, the best bold; a single row as a list."""
     if not words.heads:
         return listing(report, words)
     columns, left = heads(report), len(words.heads)
@@ -200,8 +198,9 @@ def means(report: Report, words: Words) -> Grid:
 
 
 def with_baseline(report: Report) -> dict[Key, dict[Key, Cell]]:
-    """Each row's cells by their columns, with the baseline that serves it; a baseline's own row
-    that holds nothing else is left out where it serves another.
+    """Return each row's cells by column, including the baseline of the row.
+
+    A row that has only a baseline is left out if another row uses that baseline.
     """
     rows: dict[Key, dict[Key, Cell]] = {}
     for cell in report.cells:
@@ -219,7 +218,7 @@ def with_baseline(report: Report) -> dict[Key, dict[Key, Cell]]:
 
 
 def listing(report: Report, words: Words) -> Grid:
-    """A row for each cell, and its mean."""
+    """Return a table with a row for each cell, and its mean."""
     caption = _sentences("A row is a way to train.", _chosen(report), sizes(report, words))
     title = words.title(report, f"percent: {MEANS}")
     grid = by_cell(report, words, report.cells, ["mean"], title, caption)
@@ -235,7 +234,7 @@ def _and(texts: Iterable[str]) -> str:
 
 
 def _hover(report: Report, words: Words, rows: Iterable[Key]) -> dict[tuple[int, int], str]:
-    """The config keys behind the names of rows."""
+    """Return the config keys behind the names of rows, by (row, column)."""
     hover = {}
     if len(words.keys) <= SHOWN:
         hover = {(-1, k): key.removesuffix(".name") for k, key in enumerate(words.keys)}
@@ -246,7 +245,7 @@ def _hover(report: Report, words: Words, rows: Iterable[Key]) -> dict[tuple[int,
 
 
 def _chosen(report: Report) -> str:
-    """Of a report on test: that dev has chosen what stands there."""
+    """Return a sentence that says how settings were chosen on dev, for a report on test."""
     if not report.chosen_among:
         return ""
     return f"Of up to {report.chosen_among} settings the one that was best on dev."
@@ -264,7 +263,7 @@ def by_cell(
     title: str,
     caption: str,
 ) -> Grid:
-    """A table with a row for each cell, still without its figures."""
+    """Return a table with a row for each cell; the caller appends the figures."""
     left = len(words.heads) + 1
     keys = [*words.heads, _and(map(axis, report.columns))]
     hover = _hover(report, words, [cell.row for cell in cells])
@@ -278,7 +277,7 @@ def by_cell(
 
 
 def differences(report: Report, words: Words) -> Grid:
-    """A row for each cell: its mean, and its difference to the baseline."""
+    """Return a table with a row for each cell: its mean and its difference to the baseline."""
     base = words.columns[report.baseline or ()]
     known = any(cell.comparison.equal is not None for cell in report.cells if cell.comparison)
     region = report.equal_within if known else None
@@ -320,7 +319,7 @@ def differences(report: Report, words: Words) -> Grid:
 
 
 def power(report: Report, words: Words) -> Grid:
-    """What the design of each comparison could have shown, and what limits it."""
+    """Return a table of each comparison's power and sources of variance."""
     cells = [(cell, test) for cell, test in tests(report) if test.detectable is not None]
     heads = [
         "smallest found",
@@ -352,14 +351,14 @@ def power(report: Report, words: Words) -> Grid:
         needed = "none" if test.seeds_needed is None else f"{test.seeds_needed:,}"
         row += [points(test.detectable), needed]
         row += [""] * 4 if test.shares is None else _noise(test.shares, report.split)
-    if len({*map(limit, shares)}) == 1:  # which the caption says
+    if len({*map(limit, shares)}) == 1:  # the caption gives the common advice
         for row in grid.rows:
             row[-1] = ""
     return without_empty(grid)
 
 
 def after_correction(count: int) -> str:
-    """At which level differences are found, of so many comparisons."""
+    """Return a phrase on the correction for this number of comparisons; "" for one."""
     return f" after the correction for {count} comparisons" if count > 1 else ""
 
 
@@ -369,16 +368,14 @@ def _noise(shares: Shares, split: str) -> list[str]:
 
 
 def limit(shares: Shares) -> str:
-    """Where most of what can be lowered comes from: `seeds`, `examples`, or `both` alike."""
+    """Return the main source of reducible variance: `seeds`, `examples`, or `both` if similar."""
     if abs(shares.seeds - shares.examples) < ALIKE:
         return "both"
     return "seeds" if shares.seeds > shares.examples else "examples"
 
 
 def most(shares: Sequence[Shares], split: str) -> str:
-    """One sentence of advice for several comparisons; "" where they have no more than half in
-    common.
-    """
+    """Return one sentence of advice; "" if no source limits more than half of the comparisons."""
     limits = [*map(limit, shares)]
     alone = all(one.examples > HARDLY for one in shares if limit(one) == "examples")
     ((kind, count),) = Counter(limits).most_common(1) or [("", 0)]
@@ -401,7 +398,7 @@ def most(shares: Sequence[Shares], split: str) -> str:
 
 
 def paper(report: Report, words: Words) -> Grid:
-    """The paper's figures beside ours, where it has one for the setting."""
+    """Return a table of our figures and the paper's, for the settings that the paper reports."""
     bases = {cell.row: cell for cell in report.cells if cell.column == report.baseline}
     cells = [cell for cell in report.cells if cell.published is not None]
     apart = any(not is_of_the_paper(cell.runs[0]) for cell in cells)
@@ -432,7 +429,10 @@ def paper(report: Report, words: Words) -> Grid:
 
 
 def sizes(report: Report, words: Words) -> str:
-    """A sentence on how many examples the figures are of, by as little as tells sizes apart."""
+    """Return a sentence with the number of examples behind the figures.
+
+    Sizes are listed by task, key or cell, whichever is the shortest list that tells them apart.
+    """
     measured = [*_sizes(report)]
     if not measured:
         return ""
@@ -449,7 +449,7 @@ def sizes(report: Report, words: Words) -> str:
 
 
 def _sizes(report: Report) -> Iterator[tuple[Cell, str]]:
-    """Cells and how many examples they were measured on; a baseline's are those of its tests."""
+    """Yield cells with their number of examples; the tests of a row cover its baseline."""
     tested = {cell.row for cell, _ in tests(report)}
     for cell in report.cells:
         if cell.comparison and cell.comparison.test:
@@ -474,25 +474,25 @@ def _size(examples: int, clusters: int) -> str:
 
 
 def without_empty(grid: Grid) -> Grid:
-    """A grid without the columns of figures that have nothing to show."""
+    """Remove the empty columns of figures."""
     columns = range(grid.left, len(grid.heads))
     return without(grid, {c for c in columns if not any(row[c] for row in grid.rows)})
 
 
 def score(cell: Cell) -> str:
-    """Percent: mean ± standard deviation (runs)."""
+    """Format a cell in percent: mean ± standard deviation (runs)."""
     spread = "" if cell.deviation is None else f" ± {100 * cell.deviation:.2f}"
     return f"{points(cell.mean)}{spread} ({len(cell.runs)})"
 
 
 def star(cell: Cell) -> str:
-    """Whether a cell differs from the baseline."""
+    """Return "*" if the cell differs significantly from the baseline, else ""."""
     p = cell.comparison.p_holm if cell.comparison else None
     return "*" if p is not None and p < LEVEL else ""
 
 
 def comparison(cell: Cell, corrected: bool) -> list[str]:
-    """Difference, interval, p, p corrected for several comparisons, errors removed."""
+    """Return five texts: difference, interval, p, corrected p, errors removed."""
     compared = cell.comparison
     if compared is None:
         return [""] * 5
@@ -510,7 +510,7 @@ def comparison(cell: Cell, corrected: bool) -> list[str]:
 
 
 def points(value: float | None, *, signed: bool = False) -> str:
-    """A fraction of 1 in percent, with a minus sign; "" for None.
+    """Format a fraction of 1 in percent, with a typographic minus sign; None as "".
 
     >>> points(-0.0125), points(0.5, signed=True), points(None)
     ('−1.25', '+50.00', '')

@@ -1,4 +1,4 @@
-"""What a page is about and how to read it, for somebody who has never seen one."""
+"""Explanatory texts of a page: its subject, a glossary and a summary of the results."""
 
 from collections.abc import Iterator, Sequence
 
@@ -12,11 +12,11 @@ from .table import Cell, Comparison, Report
 
 L2 = "elmo.l2"
 BASELINE = {"none"}
-NAMED = 3  # settings that a title names; more are counted
+NAMED = 3  # a title names up to this many settings, and counts them otherwise
 
 
 def compared(reports: Sequence[Report]) -> str:
-    """What is compared on which tasks: "NER, SRL: books against no encoder"."""
+    """Return the compared tasks and settings, such as "NER, SRL: books against no encoder"."""
     runs = runs_of(reports)
     titles = names.task_titles(runs)
     tasks = ", ".join(dict.fromkeys(titles[run["config"]["task"]["name"]] for run in runs))
@@ -38,7 +38,7 @@ def _listed(texts: Sequence[str]) -> str:
 
 
 def lead(reports: Sequence[Report], origin: Origin = NOWHERE) -> str:
-    """What the page is, in two sentences."""
+    """Return two sentences that introduce the page."""
     runs = runs_of(reports)
     count = "One run" if len(runs) == 1 else f"{len(runs):,} runs"
     failed = f" ({origin.failed:,} more failed)" if origin.failed else ""
@@ -52,7 +52,7 @@ def lead(reports: Sequence[Report], origin: Origin = NOWHERE) -> str:
 
 
 def reading(reports: Sequence[Report]) -> list[tuple[str, str]]:
-    """Terms of the tables and what they mean."""
+    """Return the terms of the tables with their explanations."""
     cells = [cell for report in reports for cell in report.cells]
     with_p = [test.p is not None for report in reports for _, test in tests(report)]
     several = next((cell for cell in cells if cell.deviation is not None), None)
@@ -88,7 +88,7 @@ def reading(reports: Sequence[Report]) -> list[tuple[str, str]]:
 
 
 def _interval(with_p: Sequence[bool]) -> str:
-    """What the interval of comparisons with and without p is."""
+    """Return the explanation of the 95 % interval, for comparisons with and without a p value."""
     single = (
         "where the difference of these very models may lie on new examples; of models trained with "
         "other seeds a single run says nothing"
@@ -104,7 +104,7 @@ def _interval(with_p: Sequence[bool]) -> str:
 
 
 def _glossary(reports: Sequence[Report]) -> Iterator[tuple[str, str]]:
-    """What the settings are that these reports compare, as far as they are ELMo's."""
+    """Yield explanations of the ELMo settings that these reports compare."""
     keys = {key for report in reports for key in (*report.rows, *report.columns)}
     values = {value for report in reports for cell in report.cells for value in cell.column}
     if keys & {ENCODER, MIX}:
@@ -128,7 +128,7 @@ def _glossary(reports: Sequence[Report]) -> Iterator[tuple[str, str]]:
 
 
 def findings(report: Report) -> str:
-    """What the comparisons with the baseline show, in two or three sentences; "" without tests."""
+    """Summarise the comparisons with the baseline in two or three sentences; "" without tests."""
     words = Words.of(report)
     every = [(cell, one) for cell in report.cells if (one := cell.comparison) and one.test]
     tested = [(cell, one) for cell, one in every if one.test and one.test.p is not None]
@@ -143,7 +143,7 @@ def findings(report: Report) -> str:
 
 
 def _tested(report: Report, words: Words, tested: Sequence[tuple[Cell, Comparison]]) -> str:
-    """What the comparisons with a p show."""
+    """Summarise the comparisons that have a p value."""
     shown = [(cell, one) for cell, one in tested if one.p_holm is not None and one.p_holm < LEVEL]
     groups = {
         "show{} a gain": [(cell, one) for cell, one in shown if one.difference > 0],
@@ -188,7 +188,7 @@ def _tested(report: Report, words: Words, tested: Sequence[tuple[Cell, Compariso
 
 
 def _several(words: Words, group: Sequence[tuple[Cell, Comparison]]) -> str:
-    """Each difference with its setting; of many the smallest and the largest."""
+    """List each difference with its setting; of many, only the smallest and the largest."""
     ordered = sorted(group, key=lambda pair: abs(pair[1].difference), reverse=True)
     many = len(ordered) > NAMED
     texts = [

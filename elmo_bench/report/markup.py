@@ -1,4 +1,4 @@
-"""Tables, figures and lists of terms as HTML; every text in them is escaped."""
+"""Format tables, figures and lists of terms as HTML; all texts are escaped."""
 
 import csv
 import io
@@ -15,13 +15,13 @@ from .grid import Grid
 if TYPE_CHECKING:
     from .plots.drawing import Plot
 
-_MINUS = re.compile(r"^\u2212(?=[\d.]+$)")  # of a number alone
+_MINUS = re.compile(r"^\u2212(?=[\d.]+$)")  # the minus sign of a number
 _FIGURE, _GROUP, _NAME = ' class="figure"', ' class="group"', ' class="name"'
 
 
 def figure(plot: "Plot | None") -> str:
-    """A plot with its caption; "" for None."""
-    from .plots.rendering import inline  # matplotlib is paid for where something is drawn
+    """Return a plot with its caption; "" for None."""
+    from .plots.rendering import inline  # imports matplotlib, which is slow
 
     if plot is None:
         return ""
@@ -32,8 +32,9 @@ def figure(plot: "Plot | None") -> str:
 
 
 def terms(pairs: Iterable[Sequence[str]], mark: str = "") -> str:
-    """Terms and what they mean, each of the latter in an element of its own, such as `code`; equal
-    terms that follow each other stand once.
+    """Return a list of terms and their meanings.
+
+    `mark` is an element around each meaning, such as `code`. Consecutive equal terms are merged.
     """
     opened, closed = (f"<{mark}>", f"</{mark}>") if mark else ("", "")
     listed = []
@@ -44,8 +45,9 @@ def terms(pairs: Iterable[Sequence[str]], mark: str = "") -> str:
 
 
 def settings(grids: Iterable[Grid]) -> str:
-    """The config keys behind the names in some tables, for who cannot point at these; "" where
-    there are none.
+    """Return a list of the config keys behind the names in tables, for readers without a mouse.
+
+    Returns "" if the tables have none.
     """
     behind = {
         text: keys
@@ -60,8 +62,9 @@ def settings(grids: Iterable[Grid]) -> str:
 
 
 def table(grid: Grid, shares: int = 0) -> str:
-    """A grid that scrolls in a narrow window, with what it says of itself and a link to its CSV;
-    the first `shares` columns of figures are shaded.
+    """Return a scrollable table with its title, its caption and a link to its CSV.
+
+    The first `shares` columns of figures are shaded by value.
     """
     label = f'aria-label="{xml(grid.title)}"'
     return (
@@ -72,14 +75,14 @@ def table(grid: Grid, shares: int = 0) -> str:
 
 
 def about(grid: Grid) -> str:
-    """Its title and its caption."""
+    """Return the grid's title and caption."""
     title = grid.title[:1].upper() + grid.title[1:]
     caption = f". {xml(grid.about)}" if grid.about else ""
     return f"<b>{xml(title)}</b>{caption}"
 
 
 def cells(grid: Grid, shares: int = 0) -> str:
-    """The table by itself. Rows that begin with the same name share it."""
+    """Return the table element. Consecutive rows with the same first name share its cell."""
     heads = "".join(
         f'<th scope="col"{"" if c < grid.left else _FIGURE}>{_text(grid, -1, c)}</th>'
         if head
@@ -108,7 +111,7 @@ def cells(grid: Grid, shares: int = 0) -> str:
 
 
 def _text(grid: Grid, row: int, column: int) -> str:
-    """A cell's text, with the config keys behind it for who points at it."""
+    """Return a cell's text, with its config keys as a tooltip."""
     text = xml(grid.heads[column] if row < 0 else grid.rows[row][column])
     keys = grid.hover.get((row, column))
     shown = f'<abbr title="{xml(keys)}">{text}</abbr>' if keys and text else text
@@ -116,14 +119,14 @@ def _text(grid: Grid, row: int, column: int) -> str:
 
 
 def _head(text: str, span: int, stays: bool) -> str:
-    """A row's name; one `stays` in sight while the table moves on a phone."""
+    """Return a row's name; with `stays` it remains visible while the table scrolls sideways."""
     if span == 1:
         return f'<th scope="row"{_NAME if stays else ""}>{text}</th>'
     return f'<th scope="rowgroup" rowspan="{span}">{text}</th>'
 
 
 def _spans(texts: Sequence[str]) -> list[int]:
-    """How many rows each text stands for: itself and its equals below it; 0 for these."""
+    """Return each text's row span: the length of its run of equal texts, 0 inside a run."""
     spans: list[int] = []
     for _, equals in itertools.groupby(texts):
         count = sum(1 for _ in equals)
@@ -132,7 +135,7 @@ def _spans(texts: Sequence[str]) -> list[int]:
 
 
 def _csv(grid: Grid) -> str:
-    """A link that saves a table as CSV; a byte order mark tells a spreadsheet that it is UTF-8."""
+    """Return a link to the table as CSV; the byte order mark marks it as UTF-8 for spreadsheets."""
     file = io.StringIO()
     texts = (
         [escape.csv(_MINUS.sub("-", text)) for text in row] for row in (grid.heads, *grid.rows)

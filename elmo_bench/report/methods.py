@@ -1,6 +1,5 @@
-"""What a paper says of its experiments, written from the runs: where the figures come from, a
-paragraph on methods, and the questions of reproducibility checklists (NAACL 2021; ACL Rolling
-Review).
+"""Texts for a paper, generated from the runs: provenance of the figures, a paragraph on methods,
+and answers to reproducibility checklists (NAACL 2021; ACL Rolling Review).
 """
 
 import statistics
@@ -22,13 +21,15 @@ UNKNOWN = "not known"
 NOTHING_ELSE = (
     "among these runs nothing beside what the tables compare; add what you searched elsewhere"
 )
-DIGITS = 12  # of a hash
-READ = ("encoder.weights", "encoder.vectors")  # the file that an encoder mostly is
+DIGITS = 12  # hexadecimal digits shown of a hash
+READ = ("encoder.weights", "encoder.vectors")  # the main file of an encoder
 
 
 class Origin(NamedTuple):
-    """What is known of a report beside its runs: the command that made it, how many runs failed
-    among those that it looked at, and how many failed of which nobody knows whether it did.
+    """The origin of a report: its command and its failed runs.
+
+    `failed` counts the failed runs with the report's settings, `unknown` the failed runs of unknown
+    settings.
     """
 
     command: str = ""
@@ -40,7 +41,7 @@ NOWHERE = Origin()
 
 
 def provenance(reports: Sequence[Report], origin: Origin = NOWHERE) -> Grid:
-    """Where the figures come from."""
+    """Return a table on the origin of the figures: runs, dates, software, data and commands."""
     runs = runs_of(reports)
     rows = [
         ["report", origin.command],
@@ -57,7 +58,7 @@ def provenance(reports: Sequence[Report], origin: Origin = NOWHERE) -> Grid:
 
 
 def checklist(reports: Sequence[Report], origin: Origin = NOWHERE) -> Grid:
-    """The questions, and what the runs answer."""
+    """Return a table of the checklists' questions, answered from the runs."""
     runs = runs_of(reports)
     rows = [
         ("Which runs are behind the figures?", _runs(reports)),
@@ -84,7 +85,7 @@ def checklist(reports: Sequence[Report], origin: Origin = NOWHERE) -> Grid:
 
 
 def methods(reports: Sequence[Report], origin: Origin = NOWHERE) -> str:
-    """A paragraph for a paper."""
+    """Return a paragraph on methods for a paper."""
     runs = runs_of(reports)
     ways = list(dict.fromkeys(way for report in reports for way in _ways(report)))
     tasks = _and(_corpora(runs))
@@ -110,7 +111,7 @@ def methods(reports: Sequence[Report], origin: Origin = NOWHERE) -> str:
 
 
 def runs_of(reports: Sequence[Report]) -> list[Run]:
-    """Each run once, though several tables may have it."""
+    """Return the distinct runs of all reports."""
     runs = (run for report in reports for cell in report.cells for run in cell.runs)
     return [*{run["folder"]: run for run in runs}.values()]
 
@@ -160,7 +161,7 @@ def _corpora(runs: Sequence[Run]) -> list[str]:
 
 
 def _by_corpus(runs: Sequence[Run]) -> dict[tuple[str, str], list[Run]]:
-    """The runs of each task and corpus, by what these are called."""
+    """Group the runs by the titles of task and corpus."""
     titles = task_titles(runs)
     groups: dict[tuple[str, str], list[Run]] = defaultdict(list)
     for run in runs:
@@ -170,7 +171,7 @@ def _by_corpus(runs: Sequence[Run]) -> dict[tuple[str, str], list[Run]]:
 
 
 def _data(runs: Sequence[Run]) -> list[str]:
-    """How many examples each corpus has."""
+    """Return a phrase for each corpus with its numbers of examples."""
     listed = []
     for group, name in zip(_by_corpus(runs).values(), _corpora(runs), strict=True):
         sizes = [f"{_read(group)} for training"] if any(_trained_on(group)) else []
@@ -183,7 +184,7 @@ def _data(runs: Sequence[Run]) -> list[str]:
 
 
 def _read(runs: Sequence[Run]) -> str:
-    """How many training examples runs have read, by which share of the training set it was."""
+    """Format the number of training examples per epoch, by share of the training set."""
     parts: dict[str, list[Run]] = defaultdict(list)
     for run in runs:
         if run["epochs"]:
@@ -198,14 +199,14 @@ def _read(runs: Sequence[Run]) -> str:
 
 
 def _trained_on(runs: Iterable[Run]) -> Iterator[int]:
-    """How many training examples each run has read in an epoch."""
+    """Yield the number of training examples per epoch of each run."""
     for run in runs:
         if run["epochs"]:
             yield round(run["examples_per_second"] * run["seconds"]["training"] / run["epochs"])
 
 
 def _measured_on(runs: Sequence[Run], split: str) -> int:
-    """How many examples of a split the first run with counts was measured on; 0: none has any."""
+    """Return the number of a split's examples in the first run that has counts; 0 if none has."""
     for run in runs:
         path = run["folder"] / "counts" / f"{split}.npz"
         if counts := read_counts(path, run["config"]["task"]["monitor"]):
@@ -214,7 +215,7 @@ def _measured_on(runs: Sequence[Run], split: str) -> int:
 
 
 def _files(runs: Sequence[Run]) -> list[str]:
-    """The hashes of what the runs read: of each corpus, and of everything else."""
+    """Return the hashes of the files that the runs read, a text for each corpus or component."""
     hashes: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
     for run in runs:
         for name, digest in run.get("inputs", {}).items():
@@ -228,7 +229,7 @@ def _files(runs: Sequence[Run]) -> list[str]:
 
 
 def _origins(runs: Sequence[Run]) -> list[str]:
-    """What the configs say of each corpus."""
+    """Return the origin of each corpus, from the config key `data.origin`."""
     origins = {
         run["choices"].get("data.name", ""): run["config"]["data"]["origin"]
         for run in runs
@@ -344,7 +345,7 @@ def _tests(reports: Sequence[Report]) -> str:
 
 
 def _pairs(tested: Sequence[Test]) -> str:
-    """Which comparisons are of runs of the same seed, and how alike these are."""
+    """Return a phrase on paired comparisons and the correlation of their runs; "" without any."""
     pairs = [test for test in tested if test.paired]
     if not pairs:
         return ""

@@ -1,4 +1,4 @@
-"""What the mixes of a report's runs weigh: each layer's share, and how long its vectors are."""
+"""Mix weights of a report's runs: each layer's share and the norm of its vectors."""
 
 import statistics
 from collections import defaultdict
@@ -16,9 +16,11 @@ NORMS = " A share times its layer's norm: how long that layer's part of the mix 
 
 
 def weights(report: Report) -> tuple[Grid, int] | None:
-    """A row for each mix: its softmax-normalised weights, mean over seeds, and its γ. Beside them
-    each weight times the mean norm of its layer on dev, where a run has it: how much of the mix's
-    length comes from there. With it, how many columns are weights. None where no run has a mix.
+    """Return a table with a row for each mix, and the number of its columns of weights.
+
+    The columns are the softmax-normalised weights s_j and γ (equation 1 of Peters et al. 2018),
+    means over seeds, and, if the runs have it, each weight times its layer's mean norm on dev, the
+    layer's contribution to the norm of the mix. Returns None if no run has a mix.
     """
     mixes = [
         (cell, place, weights)
@@ -48,9 +50,7 @@ def weights(report: Report) -> tuple[Grid, int] | None:
 
 
 def _by_place(cell: Cell) -> dict[str, dict[str, float]]:
-    """Of each mix of a cell, by its place: s0, s1 ..., gamma and norm0 ..., the last times the
-    share; means over runs.
-    """
+    """Return, by place, a cell's means over runs of s0, s1 ..., gamma and norm0 ... (times s_j)."""
     by_place: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for run in cell.runs:
         for name, value in run["mix"].items():

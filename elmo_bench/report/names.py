@@ -1,4 +1,4 @@
-"""What people call a setting: `encoder.name=books elmo.mix=all` is "books, all layers"."""
+"""Display names of settings: `encoder.name=books elmo.mix=all` becomes "books, all layers"."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -8,13 +8,13 @@ from typing import NamedTuple
 
 from elmo_bench.runs import Run, number
 
-NONE = "–"  # what a table has in its place
-NOTHING = "-"  # the value of a key that a run does not have, or that does nothing in it
+NONE = "–"  # display of NOTHING in a table
+NOTHING = "-"  # value of a key that a run lacks, or that has no effect in it
 BASELINE = "no encoder"
 
 
 def _amount(text: str) -> str:
-    """A number as people write it; other text as it is.
+    """Format a number without an exponent if possible; return other text unchanged.
 
     >>> _amount("1e-05"), _amount("10.0"), _amount("[1,2]")
     ('0.00001', '10', '[1,2]')
@@ -31,7 +31,7 @@ def _percent(text: str) -> str:
 
 
 def _layers(text: str) -> str:
-    """Of the layers with these numbers, 0 the lowest.
+    """Name the layers with these numbers, 0 the lowest.
 
     >>> _layers("0"), _layers("[0,1,2]")
     ('layer 0', 'layers 0, 1 and 2')
@@ -60,7 +60,7 @@ def _hyphens(text: str) -> str:
 
 
 def _file(text: str) -> str:
-    """The names of files, without their folders."""
+    """Return the names of files, without their folders."""
     return " and ".join(PurePath(item).name for item in _items(text)) or text
 
 
@@ -69,13 +69,13 @@ def _class(text: str) -> str:
 
 
 class Setting(NamedTuple):
-    """How a config key reads: over a column, as a value below it, and in a phrase."""
+    """Display names of a config key, as the head of a column, for its values, and in a phrase."""
 
     axis: str
-    words: Mapping[str, str] = {}  # what some values are called
-    value: Callable[[str], str] = _amount  # what all others are called
-    phrase: str = ""  # these in a phrase, at {}; "": the axis is named
-    silent: tuple[str, ...] = ()  # values that a phrase may leave out: what is usual
+    words: Mapping[str, str] = {}  # display names of certain values
+    value: Callable[[str], str] = _amount  # formats all other values
+    phrase: str = ""  # a phrase with the value at {}; default: "AXIS = {}"
+    silent: tuple[str, ...] = ()  # usual values, which a phrase may omit
 
 
 SETTINGS = {
@@ -148,7 +148,7 @@ SETTINGS = {
 def _setting(key: str) -> Setting:
     if key in SETTINGS:
         return SETTINGS[key]
-    if key.startswith("inputs."):  # a hash may have digits alone
+    if key.startswith("inputs."):  # a hash may consist only of digits, but is not a number
         return Setting(key, value=str)
     if key.endswith("._target_"):
         return Setting(key.removesuffix("._target_"), value=_class)
@@ -156,7 +156,7 @@ def _setting(key: str) -> Setting:
 
 
 def axis(key: str) -> str:
-    """What a config key is called over a column or along an axis.
+    """Return the display name of a config key, for a column or an axis.
 
     >>> axis("elmo.l2"), axis("elmo.mix"), axis("rnn.num_layers")
     ('λ', 'layers', 'rnn.num_layers')
@@ -165,7 +165,7 @@ def axis(key: str) -> str:
 
 
 def value(key: str, text: str) -> str:
-    """What a config key's value is called where the axis is named.
+    """Return the display name of a value, for use where the axis is named.
 
     >>> value("elmo.l2", "1e-3"), value("fraction", "0.1"), value("elmo.mix", "top")
     ('0.001', '10 %', 'top layer')
@@ -175,10 +175,10 @@ def value(key: str, text: str) -> str:
 
 
 def name(keys: Sequence[str], values: Sequence[str], titles: Mapping[str, str] = {}) -> str:
-    """What the setting with these values of some keys is called by itself; `titles` are those of
-    tasks, by their names.
+    """Return the display name of a setting, given by keys and values.
 
-    What does nothing in it or says nothing is left out, if anything else is left.
+    Keys without effect and usual values are omitted, unless nothing else remains. `titles` maps
+    names of tasks to titles.
 
     >>> name(["encoder.name", "elmo.mix", "elmo.l2"], ["books", "all", "0.001"])
     'books, all layers, λ = 0.001'
@@ -189,7 +189,7 @@ def name(keys: Sequence[str], values: Sequence[str], titles: Mapping[str, str] =
     """
     setting = dict(zip(keys, values, strict=True))
     is_baseline = "none" in (setting.get("encoder.name"), setting.get("elmo.mix"))
-    phrases: dict[str, None] = {}  # in their order, each once
+    phrases: dict[str, None] = {}  # an ordered set
     for key, text in setting.items():
         if is_baseline and key.startswith(("encoder.", "elmo.")):
             phrases[BASELINE] = None
@@ -211,7 +211,7 @@ def _phrase(key: str, text: str) -> str:
 def names(
     keys: Sequence[str], settings: Iterable[Sequence[str]], titles: Mapping[str, str] = {}
 ) -> dict[tuple[str, ...], str]:
-    """What several settings of the same keys are called; two never the same.
+    """Return unique display names for several settings of the same keys.
 
     >>> [*names(["elmo.mix"], [["top"], ["[0]"], ["0"]]).values()]
     ['top layer', 'elmo.mix=[0]', 'elmo.mix=0']
@@ -225,15 +225,16 @@ def names(
 
 
 def as_written(keys: Sequence[str], values: Sequence[str]) -> str:
-    """As on the command line: `encoder=mini elmo.mix=all`, without what does nothing."""
+    """Return the setting as on the command line, `encoder=mini elmo.mix=all`, without idle keys."""
     settings = zip(keys, values, strict=True)
     said = [f"{key.removesuffix('.name')}={text}" for key, text in settings if text != NOTHING]
     return " ".join(said) or NOTHING
 
 
 def task_titles(runs: Iterable[Run]) -> dict[str, str]:
-    """What the runs' tasks are called, by their names; a name alone where it stands for several
-    (the same task with other classes, say).
+    """Return the titles of the runs' tasks, by task name.
+
+    A name with several titles (the same task with other classes, for example) is its own title.
     """
     titles: dict[str, set[str]] = defaultdict(set)
     for run in runs:
@@ -243,7 +244,7 @@ def task_titles(runs: Iterable[Run]) -> dict[str, str]:
 
 
 def metric_title(run: Run, metric: str | None = None) -> str:
-    """What a run's figure is called; None is what its task monitors.
+    """Return the display name of a metric; None means the metric that the run's task monitors.
 
     >>> metric_title({"config": {"task": {"monitor": "f1", "monitor_title": "entity F1"}}})
     'entity F1'

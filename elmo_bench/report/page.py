@@ -1,4 +1,4 @@
-"""Reports as one page of HTML that needs nothing else and runs nothing."""
+"""Format reports as one self-contained HTML page without scripts."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -16,29 +16,29 @@ from .mixes import weights
 from .table import Report
 from .write import footnotes
 
-RESULTS = "Results"  # the chapter of a report without a title
+RESULTS = "Results"  # chapter title of a report without a title
 CLAIMS = "Claims"
-COMMAND = "command"  # of a run, in the provenance
+COMMAND = "command"  # label of a run's command in the provenance
 CURVES = {
     "fraction": "Sample efficiency (the paper's Figure 1)",
     "elmo.l2": "The penalty on the mix",
     "elmo.dropout": "Dropout on ELMo's vectors",
 }
 STYLE = Path(__file__).with_name("page.css")
-GENERATOR = "elmo-bench report"  # the mark by which job=report knows its own pages
-# Nothing is fetched and nothing runs: what a run calls itself does neither.
+GENERATOR = "elmo-bench report"  # job=report overwrites only pages with this mark
+# Forbid scripts and external resources, so that text from a run cannot load or execute anything.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'"
 
 
 class Part(NamedTuple):
-    """A section of a chapter, or of the page; "" is the title of what a chapter begins with."""
+    """A section of a chapter; the first section of a chapter has the title ""."""
 
     title: str
     body: str
 
 
 class Chapter(NamedTuple):
-    """A report, or what is said of all reports, with the parts that have something to show."""
+    """A chapter: a report, the claims, or the methods of all reports, with its non-empty parts."""
 
     anchor: str
     title: str
@@ -51,8 +51,9 @@ def page(
     origin: Origin = NOWHERE,
     claims: Sequence[Grid] = (),
 ) -> str:
-    """The whole page, a chapter for the claims and one for each report; without a title it says
-    what is compared.
+    """Return the page, with a chapter for the claims and one for each report.
+
+    The default title names the compared tasks and settings.
     """
     title = title or compared(reports)
     chapters = [Chapter(CLAIMS.lower(), CLAIMS, [Part("", "".join(map(table, claims)))])]
@@ -70,7 +71,7 @@ def page(
 
 
 def html(generator: str, kind: str, title: str, about: str, body: str) -> str:
-    """A page of HTML; `about`, below its title, and `body` are HTML already."""
+    """Return an HTML page; `about`, shown below the title, and `body` are already HTML."""
     unbroken = re.sub(r"(?<=\w)-(?=\w)", "\u2011", title)  # SST-5 stays on one line
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head><meta charset="utf-8"/>'
@@ -113,8 +114,8 @@ def _reading(reports: Sequence[Report]) -> str:
 
 
 def _parts(report: Report) -> Iterator[Part]:
-    """A chapter's; one without anything to show is empty."""
-    from .plots import comparison, noise  # matplotlib is paid for where something is drawn
+    """Yield the parts of a report's chapter; the body of a part without content is empty."""
+    from .plots import comparison, noise  # imports matplotlib, which is slow
 
     grids = tables(report)
     shown = {kind: table(grid) for kind, grid in grids.items()}
@@ -130,12 +131,12 @@ def _parts(report: Report) -> Iterator[Part]:
     yield Part("What so many runs can show", shown.get("power", "") + figure(noise.noise(report)))
     yield Part("All tasks together", shown.get("across", ""))
     yield Part("Beside the paper", shown.get("paper", ""))
-    if not report.chosen_among:  # the chapter before this one has the same runs, and more
+    if not report.chosen_among:  # otherwise the previous chapter, on dev, includes these runs
         yield from _training(report)
 
 
 def _training(report: Report) -> Iterator[Part]:
-    """What is said of the runs, whatever they were measured on."""
+    """Yield the parts on training: mixes, curves and costs, which do not depend on the split."""
     from .plots import curves, profiles
 
     shares = weights(report)
@@ -149,7 +150,7 @@ def _training(report: Report) -> Iterator[Part]:
 
 
 def _made(reports: Sequence[Report], origin: Origin) -> Iterator[Part]:
-    """What is said of all runs together."""
+    """Yield the parts on all runs: methods, checklist, provenance and commands."""
     yield Part("Methods", f"<p>{xml(methods(reports, origin))}</p>")
     yield Part("Reproducibility", terms(checklist(reports, origin).rows))
     origins = provenance(reports, origin).rows

@@ -1,4 +1,4 @@
-"""What `job=probe` wrote of several encoders and corpora, as one table."""
+"""One table of the `probe.json` files of several encoders and corpora."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -24,7 +24,7 @@ TITLES = {
 }
 FIGURES = {"accuracy": "accuracy", "control": "control", "selectivity": "selectivity"}
 FIGURES["f1"] = "span F1"
-NAMED = ("name", "pretrained", "directions")  # settings that an encoder is called by
+NAMED = ("name", "pretrained", "directions")  # settings that form an encoder's name
 CAPTION = (
     "Percent, mean ± standard deviation over seeds ({}); one figure where no chance is involved. "
     "Layer 0 is the lowest. Baseline: the most frequent label of a word in training (distance to "
@@ -37,20 +37,20 @@ Fractions = Annotated[list[Fraction], MinLen(1)]
 
 
 class Checked(BaseModel):
-    """What a file says, each value of its type."""
+    """A model of a file's content, with strict types."""
 
     model_config = ConfigDict(strict=True, allow_inf_nan=False)
 
 
 class Baseline(Checked):
-    """The figures of a guess without vectors."""
+    """The figures of a guess without vectors, in fractions of 1."""
 
     accuracy: Fraction
     f1: Fraction | None = None
 
 
 class Layer(Checked):
-    """The figures of a layer, a list with one for each seed."""
+    """The figures of a layer in fractions of 1, one for each seed."""
 
     accuracy: Fractions
     control: Fractions | None = None
@@ -65,7 +65,7 @@ class Layer(Checked):
 
     @property
     def selectivity(self) -> list[float] | None:
-        """Of each seed."""
+        """Accuracy minus control accuracy of each seed; None without a control task."""
         if self.control is None:
             return None
         return [ours - theirs for ours, theirs in zip(self.accuracy, self.control, strict=True)]
@@ -79,7 +79,7 @@ class Property(Checked):
 
 
 class Probed(Checked):
-    """A `probe.json`: an encoder on a corpus."""
+    """The content of a `probe.json`: the probes of an encoder on a corpus."""
 
     source: str  # the file
     encoder: dict[str, Any]
@@ -98,21 +98,22 @@ class Probed(Checked):
 
     @property
     def num_layers(self) -> int:
-        """Those of the encoder."""
+        """The number of the encoder's layers."""
         return len(next(iter(self.properties.values())).layers)
 
     @property
     def title(self) -> str:
-        """What its encoder is called."""
+        """The encoder's display name."""
         keys = [key for key in NAMED if key in self.encoder]
         texts = [as_text(self.encoder[key]) for key in keys]
         return name([f"encoder.{key}" for key in keys], texts) if keys else NONE
 
 
 def read_probe(path: Path) -> Probed:
-    """A `probe.json`, plain or .gz.
+    """Read a `probe.json`, plain or .gz.
 
-    Raises OSError where there is none, ValueError, with the file and the key, for one of others.
+    Raises OSError if the file cannot be read, and ValueError, with the file and key, if it is
+    invalid.
     """
     content = read_json(path)
     try:
@@ -135,11 +136,12 @@ class Column(NamedTuple):
 
 
 def probes_grid(probes: Sequence[Probed], *, controls: bool = False) -> Grid:
-    """A row for each layer of each encoder, in their order; columns for each property of each
-    corpus. With `controls`, what selectivity is the distance to, too.
+    """Return a table: a row for each encoder and layer, columns for each corpus and property.
 
-    Raises ValueError where two files have the same encoder and corpus, or files of a corpus that
-    are not of the same data, settings and seeds.
+    `controls` adds the accuracy on the control tasks.
+
+    Raises ValueError if two files have the same encoder and corpus, or if the files of a corpus
+    differ in data, settings or seeds.
     """
     by_pair: dict[tuple[str, str], Probed] = {}
     by_corpus: dict[str, Probed] = {}
@@ -201,7 +203,7 @@ def _baseline(probe: Probed, column: Column) -> str:
 
 
 def _figures(probe: Probed | None, column: Column, layer: int) -> str:
-    """The mean ± standard deviation of a cell; "" where there is nothing."""
+    """Format a cell in percent: mean ± standard deviation; "" if the probe lacks the figure."""
     if probe is None or layer >= probe.num_layers or column.name not in probe.properties:
         return ""
     figures = getattr(probe.properties[column.name].layers[layer], column.figure)

@@ -1,4 +1,4 @@
-"""Where a page's figures come from: the commands of its runs, their seeds, dates and code."""
+"""Provenance of a page's figures: the command lines of its runs."""
 
 import shlex
 from collections import defaultdict
@@ -10,8 +10,9 @@ from elmo_bench.runs import OVERRIDES, Run, overridden, overrides, portable_over
 
 
 def commands(runs: Iterable[Run]) -> list[str]:
-    """The command lines that the runs say they came from, a line for those that differ in seeds
-    alone; without folders of the machine, and without runs that do not say.
+    """Return the recorded command lines of the runs; runs that differ only in seed share a line.
+
+    Folders of the machine are removed. Runs without a recorded command are skipped.
     """
     seeds: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for run in runs:
@@ -28,7 +29,7 @@ def commands(runs: Iterable[Run]) -> list[str]:
 
 
 def typed(words: Iterable[str]) -> str:
-    """What was typed for these overrides, without folders of the machine.
+    """Return the command line of these overrides, without folders of the machine.
 
     >>> typed(["job=report", "runs=[/home/me/a,b]"])
     "python run.py job=report 'runs=[a,b]'"

@@ -1,4 +1,4 @@
-"""The paper's figures, as `published.yaml` has them, and the runs that may stand beside them."""
+"""The paper's figures, from `published.yaml`, and the runs that they may be compared with."""
 
 from collections.abc import Iterator
 from functools import cache
@@ -10,7 +10,7 @@ from omegaconf import OmegaConf
 from elmo_bench.runs import Run, equal
 
 Row = dict[str, Any]
-OWN = ("at", "l2", "dropout", "norm")  # what a task says of ELMo for itself, below task.elmo
+OWN = ("at", "l2", "dropout", "norm")  # keys of ELMo that a task sets, under task.elmo
 BASELINE = "none"
 
 
@@ -23,10 +23,10 @@ def _content() -> dict[str, Any]:
 
 
 def stands_in(run: Run, name: str) -> bool:
-    """Whether a run of the paper's sweeps stands in a table or figure of the paper.
+    """Whether a run of the paper's sweeps belongs to a table or figure of the paper.
 
-    It does in the one of its own sweep, and in every other that has its setting: Table 2's baseline
-    is Table 1's, and with `resume=true` it ran for one of them only.
+    A run belongs to the table of its own sweep and to every other table with its setting. The
+    baselines of Tables 1 and 2 are the same, for example, and `resume=true` runs them only once.
     """
     sweep = run["config"].get("published") or {}
     own = [f"{kind}{sweep[kind]}" for kind in ("table", "figure") if kind in sweep]
@@ -35,7 +35,7 @@ def stands_in(run: Run, name: str) -> bool:
 
 
 def corpus(run: Run) -> str:
-    """What the paper's corpus for a run's task is called; "" where it has none."""
+    """Return the name of the paper's corpus for a run's task; "" if it has none."""
     about = _content()["corpora"].get(run["config"]["task"]["name"], {})
     return str(about.get("title", ""))
 
@@ -51,19 +51,20 @@ def is_of_the_paper(run: Run) -> bool:
 
 
 def published(run: Run, metric: str, split: str, name: str | None = None) -> float | None:
-    """The paper's figure for the setting of a run on the paper's corpus, from the first of its
-    tables that has one; from a table that is asked for, whatever the run's corpus. None where it
-    has none.
+    """Return the paper's figure for a run's setting, a fraction of 1, or None if it has none.
+
+    Without `name`, the figure comes from the first table that has one, and only for runs on the
+    paper's corpus. With `name`, it comes from that table, whatever the run's corpus.
     """
     if name is None and not is_of_the_paper(run):
         return None
     if str(run["choices"].get("rnn._target_")).endswith(".Identity"):
-        return None  # a linear head
+        return None  # the paper has no figures for a linear head
     settings = _content()["settings"]
     if not _is_baseline(run) and not all(_has(run, key, settings[key]) for key in settings):
         return None
     tables = [name] if name else _content()["tables"]
-    if is_of_the_paper(run):  # of another corpus a part is as good as all
+    if is_of_the_paper(run):  # the share of the training set matters only on the same corpus
         tables = [one for one in tables if _reads_as_much(run, one)]
     rows = (row for one in tables if _table(one)["split"] == split for row in _rows(run, one))
     return next((row[metric] for row in rows if metric in row), None)
@@ -77,18 +78,18 @@ def _table(name: str) -> dict[str, Any]:
 
 
 def _rows(run: Run, name: str) -> Iterator[Row]:
-    """The rows of a table that have a run's task and setting."""
+    """Yield the rows of a table with the run's task and setting."""
     rows = _table(name)["rows"].get(run["config"]["task"]["name"], [])
     yield from (row for row in rows if _is_of(row["elmo"], run))
 
 
 def _reads_as_much(run: Run, name: str) -> bool:
-    """Whether a run reads all of its training set, or the table has parts of them."""
+    """Whether the run uses its whole training set, or the table is about parts of it."""
     return bool(_table(name).get("fractions")) or _has(run, "fraction", 1)
 
 
 def _is_of(setting: Row, run: Run) -> bool:
-    """Whether a run has a row's setting: what does nothing in it does not count."""
+    """Whether a run has a row's setting; keys without effect in the run are ignored."""
     mix = setting.get("mix", "all")
     if mix == BASELINE or _is_baseline(run):
         return mix == BASELINE and _is_baseline(run)
@@ -103,5 +104,5 @@ def _is_baseline(run: Run) -> bool:
 
 
 def _has(run: Run, key: str, value: Any) -> bool:
-    """Whether a run's config has a value; the settings of earlier versions had no other."""
+    """Whether a run's config has a value, or lacks the key, as runs of earlier versions may."""
     return key not in run["choices"] or equal(run["choices"][key], value)

@@ -1,4 +1,4 @@
-"""A run's figures as tables on the terminal."""
+"""Print a run's figures as tables on the terminal."""
 
 from collections.abc import Mapping
 
@@ -12,9 +12,7 @@ from .escape import lines, plain
 
 
 def print_result(result: Result, cfg: DictConfig) -> None:
-    """The test figures (without a test file those of dev) by type and overall, the mix, the
-    time.
-    """
+    """Print the test figures (dev figures if there are none), the mix weights and the time."""
     split, name = (
         ("test", "test")
         if any(key.startswith("test/") for key in result.metrics)
@@ -40,24 +38,24 @@ def print_result(result: Result, cfg: DictConfig) -> None:
 
 
 def print_line(line: str) -> None:
-    """Print a line as it stands: a path in it is never broken."""
+    """Print a line without wrapping, so that paths in it stay whole."""
     Console(markup=False, emoji=False).print(lines(line), soft_wrap=True, highlight=False)
 
 
 def rate(value: float) -> str:
-    """A number of examples a second; whole documents are less than one."""
+    """Format examples per second; below 10, as for whole documents, with two digits."""
     return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
 
 
 def print_metrics(metrics: Mapping[str, float], split: str, title: str) -> None:
-    """A table of a split's figures in percent: a row for each type, and one for all."""
+    """Print a table of a split's figures in percent: a row for each type, and one for all."""
     names = [name.removeprefix(f"{split}/") for name in metrics if name.startswith(f"{split}/")]
     groups = list(dict.fromkeys(name.rpartition("/")[0] for name in names))
     columns = {
         group: [name.rpartition("/")[2] for name in names if name.rpartition("/")[0] == group]
         for group in groups
     }
-    # A group with many figures says their order: the mean over some scores may have only its own.
+    # The groups with the most figures define the order of columns, since others may lack some.
     kinds = list(
         dict.fromkeys(
             kind for figures in sorted(columns.values(), key=len, reverse=True) for kind in figures

@@ -1,13 +1,13 @@
-"""Is a difference real? One test for new examples and new seeds, what its design could have seen at
-all, and Holm's correction, for figures of a whole corpus.
+"""Significance test that generalises over examples and seeds, its power, and Holm's correction, for
+corpus-level figures.
 
-Every figure here is the mean over some scores of the harmonic mean of two ratios of sums over
-examples: F1 is that of one score, CoNLL's coreference figure that of three, and an accuracy has the
-same ratio twice. So an example is, for each score, four counts (recall's numerator and denominator,
-precision's numerator and denominator). What is shown is what is tested: each run's figure first,
-then their mean.
+A figure is the mean over S scores of the harmonic mean of two ratios of sums over examples: F1 has
+one score, the CoNLL coreference figure three, and accuracy uses the same ratio twice. An example is
+therefore four counts for each score: numerator and denominator of recall, then of precision. The
+tested quantity is the reported one, the mean over runs of each run's figure.
 
-Axes: N examples, C clusters of them, R and Q runs (seeds) of two systems, S scores, P resamples.
+Axes: N examples, C clusters of examples, R and Q runs (seeds) of two systems, S scores, P
+resamples.
 """
 
 import math
@@ -20,17 +20,17 @@ import scipy
 from jaxtyping import Float, Int
 
 LEVEL, POWER = 0.05, 0.8
-# Of fewer pairs the paired test finds too much: up to 14 % at 5 % with two, 8 % with three.
+# With fewer pairs the paired test rejects too often: up to 14 % at 5 % with two, 8 % with three.
 FEWEST_PAIRS = 5
-FEWEST_SEEDS, MOST_SEEDS = 3, 1_000  # that a comparison is said to need
+FEWEST_SEEDS, MOST_SEEDS = 3, 1_000  # the range of `seeds_needed`
 RESAMPLES = 9_999
 AT_ONCE = 4_000_000  # numbers in a block of resamples: 32 MB
 
 
 class Shares(NamedTuple):
-    """Where the variance of a difference comes from; together 1.
+    """The sources of a difference's variance, as shares that sum to 1.
 
-    `both` is what a run does by chance on an example: more seeds and more examples lower it.
+    `both` is the interaction of runs and examples; more seeds and more examples both lower it.
     """
 
     seeds: float
@@ -39,26 +39,26 @@ class Shares(NamedTuple):
 
 
 class Test(NamedTuple):
-    """Whether one way to train is better than another, on new examples and with new seeds.
+    """The result of a test of the difference between two systems, on new examples and new seeds.
 
-    Figures are fractions of 1. With a single run on a side nothing is known of other seeds: `p` and
-    what rests on it are None, and the interval is of these very models.
+    Figures are fractions of 1. A single run on a side does not show the variance over seeds, so `p`
+    and all values derived from it are None, and the interval holds only for these trained models.
     """
 
     difference: float
     error: float  # the difference's standard error
     freedom: float  # degrees of freedom of the t distribution
     p: float | None  # two-sided
-    interval: tuple[float, float]  # 95 %: the same error and t as p's, within -1 and 1
-    # With p corrected for all comparisons, as if all others showed nothing (Bonferroni); at most 1:
-    detectable: float | None  # the smallest true difference that this design finds in 80 % of cases
-    seeds_needed: int | None  # a side, for 80 % power at the difference seen; None: more seeds
-    # alone would not do
+    interval: tuple[float, float]  # 95 %, from the same error and t as p; clipped to [-1, 1]
+    # Smallest true difference found with 80 % power, at most 1; Bonferroni over all comparisons.
+    detectable: float | None
+    # Runs a side for 80 % power at the observed difference; None: more seeds are not enough.
+    seeds_needed: int | None
     shares: Shares | None
-    # A diagnostic: these very models, on new examples; None: not asked for.
+    # Diagnostic: the same trained models on new examples; None if not requested.
     p_same_models: float | None
-    p_same_examples: float | None  # a diagnostic: new seeds, on these very examples
-    correlation: float | None  # of paired runs' figures
+    p_same_examples: float | None  # diagnostic: new seeds on the same examples
+    correlation: float | None  # Pearson's, of the figures of paired runs
     examples: int
     clusters: int
     runs: tuple[int, int]
@@ -68,18 +68,18 @@ class Test(NamedTuple):
 class Variance(NamedTuple):
     """The variances of a difference, and their degrees of freedom.
 
-    A system's runs cannot differ by less than chance on these examples, which the jackknife knows
-    from many examples: where few runs happen to differ by less, it stands in their place.
+    The variance between a system's runs cannot be below the noise of their predictions on the
+    examples, which the jackknife estimates more precisely. The larger of the two is used.
     """
 
-    runs: tuple[float, ...]  # between the runs of each system (or of the pairs), for a single run
-    counts: tuple[int, ...]  # how many these are
-    noise: tuple[float, ...]  # the part of `runs` that is chance on these examples
-    examples: float  # of the choice of examples, which no number of runs lowers
+    runs: tuple[float, ...]  # variance of a run, of each system (or of a difference of paired runs)
+    counts: tuple[int, ...]  # the numbers of runs (or of pairs)
+    noise: tuple[float, ...]  # the part of `runs` from the interaction of runs and examples
+    examples: float  # variance from the choice of examples, which more runs do not lower
     clusters: int
 
     def with_runs(self, counts: tuple[int, ...]) -> "Variance":
-        """What it would be with other numbers of runs."""
+        """Return the variances with other numbers of runs."""
         return self._replace(counts=counts)
 
     @property
@@ -87,7 +87,7 @@ class Variance(NamedTuple):
         return self.examples + sum(self._means())
 
     def _means(self) -> list[float]:
-        """Of each system, the variance of its runs' mean."""
+        """Return the variance of each system's mean over runs."""
         larger = map(max, self.runs, self.noise)
         return [one / count for one, count in zip(larger, self.counts, strict=True)]
 
@@ -104,7 +104,7 @@ class Variance(NamedTuple):
         top = max(part for part, _ in parts)
         if not top:
             return math.inf
-        # Relative to the largest, since squares of small variances are 0.
+        # Divide by the largest part, because squares of small variances underflow to 0.
         whole = sum(part / top for part, _ in parts) ** 2
         return whole / sum((part / top) ** 2 / degrees for part, degrees in parts if part)
 
@@ -118,7 +118,7 @@ class Variance(NamedTuple):
 
 
 def figure(sums: Float[np.ndarray, "*P S 4"]) -> Float[np.ndarray, "*P"]:
-    """The mean over scores of 2rp / (r + p); fractions of 1, 0 where nothing was counted."""
+    """Return the mean over scores of 2rp / (r + p), a fraction of 1; 0 without counts."""
     recall, precision = np.moveaxis(_ratio(sums[..., ::2], sums[..., 1::2]), -1, 0)
     return np.asarray(_ratio(2 * recall * precision, recall + precision).mean(-1))
 
@@ -138,18 +138,26 @@ def compare(
     comparisons: int = 1,
     resamples: int = RESAMPLES,
 ) -> Test:
-    """The test of two systems' runs on the same examples, one of so many comparisons.
+    """Test the difference between two systems' runs on the same examples.
 
-    Runs and clusters of examples are both drawn from more of their kind. The variance of the
-    difference is that between the runs of each system, over their number, plus the covariance of
-    different runs that the choice of examples causes, by the jackknife over clusters; the
-    difference over its root has a t distribution with Satterthwaite's degrees of freedom. This is
+    Runs and clusters of examples are both random samples. The variance of the difference is the
+    variance between each system's runs, divided by their number, plus the covariance of different
+    runs due to the choice of examples, from the jackknife over clusters. The difference divided by
+    the root of this variance has a t distribution with Satterthwaite's degrees of freedom. This is
     the analysis of readers and cases of Obuchowski and Rockette (1995) with the degrees of freedom
-    of Hillis (2007), runs nested in systems and without equal variances (Welch 1947). `paired`: run
-    k of both systems has the same seed, and the runs' differences are what varies.
+    of Hillis (2007), for runs nested in systems and unequal variances (Welch 1947).
 
-    Raises ValueError for fewer than two clusters, fewer than five pairs, and pairs of unequal
-    number.
+    Args:
+        ours: counts of each run and example.
+        theirs: the same of the baseline.
+        clusters: the cluster of each example; by default each example is a cluster.
+        paired: run k of both systems has the same seed; the test uses the differences of pairs.
+        comparisons: the number of comparisons that power is corrected for.
+        resamples: resamples for `p_same_models`; 0 skips it.
+
+    Raises:
+        ValueError: fewer than two clusters, fewer than five pairs, or unpaired runs with `paired`.
+
     """
     num_examples = ours.shape[1]
     if clusters is not None:
@@ -195,7 +203,7 @@ def compare(
 def by_cluster(
     counts: Float[np.ndarray, "R N S 4"], clusters: Int[np.ndarray, " N"]
 ) -> Float[np.ndarray, "R C S 4"]:
-    """The counts of each cluster, in the order of the clusters' numbers."""
+    """Sum the counts of each cluster, in the order of the clusters' numbers."""
     numbers, positions = np.unique(clusters, return_inverse=True)
     sums = np.zeros((len(counts), len(numbers), *counts.shape[2:]))
     for run, whole in zip(counts, sums, strict=True):
@@ -204,12 +212,12 @@ def by_cluster(
 
 
 def without_each(counts: Float[np.ndarray, "R C S 4"]) -> Float[np.ndarray, "R C"]:
-    """Each run's figure without each cluster."""
+    """Return each run's figure with each cluster left out."""
     return figure(counts.sum(1, keepdims=True) - counts)
 
 
 def covariance(without: Float[np.ndarray, "R C"]) -> Float[np.ndarray, "R R"]:
-    """The jackknife's covariance of runs' figures over the choice of clusters (Efron 1982)."""
+    """Return the jackknife covariance of runs' figures over clusters (Efron 1982)."""
     count = without.shape[1]
     change = without - without.mean(1, keepdims=True)
     return (count - 1) / count * change @ change.T
@@ -218,7 +226,7 @@ def covariance(without: Float[np.ndarray, "R C"]) -> Float[np.ndarray, "R R"]:
 def unpaired_variance(
     ours: Float[np.ndarray, "R C S 4"], theirs: Float[np.ndarray, "Q C S 4"]
 ) -> Variance:
-    """The variance of the difference where each system has its own seeds."""
+    """Return the variance of the difference if each system has its own seeds."""
     runs, noise, examples, without = [], [], 0.0, [without_each(ours), without_each(theirs)]
     for system, left_out in zip((ours, theirs), without, strict=True):
         own, shared = _own_and_shared(covariance(left_out))
@@ -238,7 +246,7 @@ def unpaired_variance(
 def paired_variance(
     ours: Float[np.ndarray, "R C S 4"], theirs: Float[np.ndarray, "R C S 4"]
 ) -> Variance:
-    """The variance of the difference where run k of both systems has the same seed."""
+    """Return the variance of the difference if run k of both systems has the same seed."""
     own, shared = _own_and_shared(covariance(without_each(ours) - without_each(theirs)))
     between = float((figure(ours.sum(1)) - figure(theirs.sum(1))).var(ddof=1))
     return Variance(
@@ -247,21 +255,22 @@ def paired_variance(
 
 
 def _own_and_shared(covariances: Float[np.ndarray, "R R"]) -> tuple[float, float]:
-    """The mean of the variances, and of the covariances of different runs."""
+    """Return the mean of the variances and the mean of the covariances of different runs."""
     count, own = len(covariances), float(np.trace(covariances))
     return own / count, (float(covariances.sum()) - own) / (count * (count - 1))
 
 
 def two_sided(difference: float, error: float, freedom: float) -> float:
-    """The p-value of a difference with this standard error."""
+    """Return the two-sided p-value of a difference with this standard error."""
     if not error:
         return float(difference == 0)
     return float(2 * scipy.stats.t.sf(abs(difference) / error, freedom))
 
 
 def equal_within(test: Test, region: float) -> bool | None:
-    """Whether the true difference is surely smaller than a region: two one-sided tests at 5 %
-    (Schuirmann 1987). None where no p is known.
+    """Whether two one-sided tests at 5 % show that the true difference is smaller than the region.
+
+    Schuirmann (1987). Returns None if the test has no p value.
     """
     if test.p is None:
         return None
@@ -271,15 +280,16 @@ def equal_within(test: Test, region: float) -> bool | None:
 
 @lru_cache(maxsize=10_000)
 def noncentrality(freedom: float, comparisons: int = 1) -> float:
-    """How many standard errors a true difference must have for 80 % power at 5 %, two-sided, in one
-    of so many comparisons.
+    """Return the true difference, in standard errors, that has 80 % power.
+
+    The test is two-sided at 5 %, divided by the number of comparisons.
 
     >>> round(noncentrality(math.inf), 3), round(noncentrality(4.0), 2)
     (2.802, 3.76)
     """
     level = LEVEL / comparisons
     limit = float(scipy.stats.t.ppf(1 - level / 2, freedom))
-    if freedom > 10_000:  # where the noncentral t is the normal
+    if freedom > 10_000:  # here the noncentral t is practically normal
         return limit + float(scipy.stats.norm.ppf(POWER))
 
     def lacking(shift: float) -> float:
@@ -289,8 +299,9 @@ def noncentrality(freedom: float, comparisons: int = 1) -> float:
 
 
 def seeds_needed(difference: float, variance: Variance, comparisons: int = 1) -> int | None:
-    """Runs of each system (or pairs), three or more, with which a true difference of this size is
-    found in 80 % of cases; None where it takes more than 1,000, as where the examples are too few.
+    """Return the runs of each system (or pairs) for 80 % power at a true difference of this size.
+
+    The number is at least 3. Returns None if more than 1,000 are needed, as with too few examples.
     """
 
     def finds(count: int) -> bool:
@@ -307,7 +318,7 @@ def seeds_needed(difference: float, variance: Variance, comparisons: int = 1) ->
 
 
 def fewest(ours: int, theirs: int) -> float:
-    """The smallest p-value that exchanging so many runs of two systems can give, two-sided.
+    """Return the smallest two-sided p-value of a permutation test with these numbers of runs.
 
     >>> fewest(3, 3), round(fewest(5, 5), 3)
     (0.1, 0.008)
@@ -316,19 +327,21 @@ def fewest(ours: int, theirs: int) -> float:
 
 
 def correlation(left: Float[np.ndarray, " R"], right: Float[np.ndarray, " R"]) -> float | None:
-    """Pearson's, of paired runs; None where the runs of a system are equal."""
+    """Return Pearson's correlation of paired runs; None if all runs of a system are equal."""
     if not np.ptp(left) or not np.ptp(right):
         return None
     return float(np.corrcoef(left, right)[0, 1])
 
 
 def same_examples(left: Float[np.ndarray, " R"], right: Float[np.ndarray, " Q"]) -> float | None:
-    """The two-sided p-value of Welch's t-test on the runs' figures (Reimers and Gurevych 2018): new
-    seeds, on these very examples. None where a system has a single run.
+    """Return the two-sided p-value of Welch's t-test on the runs' figures.
+
+    The test generalises over seeds, on the same examples (Reimers and Gurevych 2018). Returns None
+    if a system has a single run.
     """
     if min(len(left), len(right)) < 2:
         return None
-    if np.ptp(left) == np.ptp(right) == 0:  # no spread at all, for which a t-test has no answer
+    if np.ptp(left) == np.ptp(right) == 0:  # the t statistic is undefined without variance
         return float(left[0] == right[0])
     spread = [(runs.mean(), runs.std(ddof=1), len(runs)) for runs in (left, right)]
     return float(scipy.stats.ttest_ind_from_stats(*spread[0], *spread[1], equal_var=False).pvalue)
@@ -341,11 +354,11 @@ def same_models(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> float:
-    """The two-sided p-value of paired approximate randomisation (Noreen 1989; Yeh 2000): these very
-    models, on new examples. It says nothing of models trained with other seeds.
+    """Return the two-sided p-value of paired approximate randomisation (Noreen 1989; Yeh 2000).
 
-    The systems' runs stand in pairs, each run in equally many, and exchange their counts or not,
-    cluster by cluster. Under each exchange every run's figure comes first, then their mean.
+    The test generalises over examples, for the same trained models, and not over seeds. Runs of the
+    two systems are paired so that each run is in equally many pairs. A pair's counts are exchanged
+    at random, cluster by cluster; the statistic is the mean difference of the runs' figures.
     """
     rng = np.random.default_rng(seed)
     pairs = math.lcm(len(ours), len(theirs))
@@ -364,14 +377,14 @@ def same_models(
 
 
 def _blocks(resamples: int, count: int) -> Iterator[int]:
-    """How many resamples at a time, each of so many numbers."""
+    """Yield the sizes of blocks of resamples that need at most `AT_ONCE` numbers."""
     size = max(1, AT_ONCE // max(1, count))
     for start in range(0, resamples, size):
         yield min(size, resamples - start)
 
 
 def holm(values: Sequence[float]) -> list[float]:
-    """p-values corrected for how many there are, step by step from the smallest (Holm 1979).
+    """Return p-values with Holm's (1979) step-down correction for their number.
 
     >>> holm([0.01, 0.04, 0.03])
     [0.03, 0.06, 0.06]

@@ -1,4 +1,4 @@
-"""Runs side by side: rows and columns by config keys, mean and standard deviation over seeds,
+"""Aggregate runs into rows and columns by config keys: mean and standard deviation over seeds, and
 differences to a baseline.
 """
 
@@ -40,47 +40,49 @@ from .significance import (
 )
 
 Key = tuple[str, ...]
-RANKS = {"-": 0, "none": 1, "top": 3, "uniform": 5, "all": 7}  # 2, 4 and 6: what has no name here
+RANKS = {"-": 0, "none": 1, "top": 3, "uniform": 5, "all": 7}  # `_rank` gives 2, 4 and 6 to others
 NO_BASELINE = (
     "no comparison: this row has no baseline run; move the keys that differ from "
     "`rows` to `columns`"
 )
-NAMED = 3  # cells that a note names; more are counted
+NAMED = 3  # a note names up to this many cells, and counts the others
 SPLITS = {"dev": "val", "test": "test"}
 
 
 class Comparison(NamedTuple):
-    """A cell against its row's baseline, in fractions of 1; `test` is None where examples cannot be
-    compared.
+    """A cell compared with its row's baseline, in fractions of 1.
+
+    `test` is None if the runs' examples cannot be compared.
     """
 
     difference: float
-    # the share of the baseline's errors that are gone; None where it made none
+    # Removed share of the baseline's errors; None if it makes none.
     error_reduction: float | None
     test: Test | None = None
     p_holm: float | None = None  # corrected for all comparisons of the table
-    equal: bool | None = None  # surely within the region that the user names
+    equal: bool | None = None  # whether the difference is significantly within the user's region
 
 
 @dataclass(frozen=True)
 class Cell:
-    """The runs that agree on row and column, one for each seed; figures are fractions of 1."""
+    """The runs of a row and column, one for each seed; figures are fractions of 1."""
 
     row: Key
     column: Key
     runs: list[Run]
-    figures: tuple[float, ...]  # each run's
+    figures: tuple[float, ...]  # one for each run
     mean: float
-    deviation: float | None  # None for a single run
-    best: bool  # of several in its row
-    published: float | None  # the paper's figure for this setting, on its own data
+    deviation: float | None  # standard deviation over runs; None for a single run
+    best: bool  # whether it is the best of several cells in its row
+    published: float | None  # the paper's figure for this setting, on the paper's data
     comparison: Comparison | None
 
 
 @dataclass(frozen=True)
 class Report:
-    """Cells in the order of rows and columns; `rows` and `columns` are config keys, `baseline` a
-    column.
+    """Cells in the order of rows and columns.
+
+    `rows` and `columns` are config keys, `baseline` is the key of a column.
     """
 
     rows: list[str]
@@ -89,11 +91,11 @@ class Report:
     split: str
     baseline: Key | None
     cells: list[Cell]
-    notes: list[str]  # why a comparison has no test
-    title: str = ""  # which of several it is
-    equal_within: float | None = None  # differences below it are practically none
-    paired: bool = False  # whether runs of the same seed are compared with each other
-    chosen_among: int = 0  # of how many settings dev chose each cell; 0: it chose none
+    notes: list[str]  # reasons why comparisons have no test, and remarks on the runs
+    title: str = ""  # distinguishes several reports
+    equal_within: float | None = None  # smaller differences are practically equal; fraction of 1
+    paired: bool = False  # whether runs of the same seed are compared as pairs
+    chosen_among: int = 0  # largest number of settings that dev chose a cell from; 0: no choice
 
 
 def report(
@@ -110,16 +112,30 @@ def report(
     paired: bool = False,
     diagnostics: bool = True,
 ) -> Report:
-    """All cells, and how each differs from the baseline: the cell of its row in that column, or of
-    the row that differs by "-" alone, where `rows` do nothing for the baseline.
+    """Return all cells, with their differences to the baseline.
 
-    `metric` None is what each run's task monitors. Without `rows` there is a row for whatever
-    differs between the runs beside the columns and the seed; with them, runs that differ in
-    anything else are an error: their mean would mean nothing. `paper` is the table of the paper,
-    such as `table2`, whose figures stand beside ours; None: the first that has one. `paired`
-    compares runs of the same seed with each other. Differences surely below `equal_within`, a
-    fraction of 1, are practically none. `diagnostics` takes most of the time, and CSV and JSON
-    alone show it.
+    A cell's baseline is the cell of the baseline's column in the same row. If row keys have no
+    effect on the baseline, it is the cell of the row with "-" for these keys.
+
+    Args:
+        runs: the finished runs.
+        rows: config keys; by default all keys that differ between runs, except columns and seed.
+        columns: config keys.
+        metric: name of the metric; by default the metric that each run's task monitors.
+        split: `dev` or `test`.
+        baseline: the column to compare with.
+        title: title of the report, which error messages name.
+        paper: the paper's table to compare with, such as `table2`; by default the first that has a
+            figure for the setting.
+        equal_within: differences significantly below this fraction of 1 are practically equal.
+        paired: compare runs of the same seed as pairs.
+        diagnostics: compute `p_same_models`, which takes most of the time; only CSV and JSON show
+            it.
+
+    Raises:
+        ValueError: an unknown split, key, metric or baseline; no run of the split; or, with `rows`,
+            runs of a cell that differ in more than their seed.
+
     """
     place = f"tables.{title}." if title else ""
     one_of(f"{place}split", split, SPLITS)
@@ -154,7 +170,7 @@ def report(
 
 
 def _measured(runs: Sequence[Run], split: str, place: str) -> list[Run]:
-    """The runs that have figures on a split; ValueError where none has."""
+    """Return the runs that have figures on a split; raises ValueError if none has."""
     start = f"{SPLITS[split]}/"
     measured = [run for run in runs if any(key.startswith(start) for key in run["metrics"])]
     if not measured:
@@ -168,7 +184,7 @@ def _measured(runs: Sequence[Run], split: str, place: str) -> list[Run]:
 def _check_alike(
     runs: Sequence[Run], rows: Sequence[str], columns: Sequence[str], place: str
 ) -> None:
-    """Raise ValueError where runs of a cell differ in more than their seed."""
+    """Raise ValueError if runs of a cell differ in more than their seed."""
     keys = [*rows, *columns]
     if hidden := hidden_keys(runs, keys):
         raise ValueError(
@@ -180,7 +196,7 @@ def _check_alike(
 
 
 def hidden_keys(runs: Sequence[Run], keys: Sequence[str]) -> list[str]:
-    """The further config keys in which runs differ that agree on these keys, but for their seed."""
+    """Return the other config keys, except the seed, that differ between runs equal in `keys`."""
     hidden = distinguishing(runs, keys)
     return [key for key in hidden if key != "task.name" or varies(runs, keys, key)]
 
@@ -194,13 +210,13 @@ def _cells(
     paper: str | None,
     comparisons: Mapping[tuple[Key, Key], Comparison],
 ) -> Iterator[Cell]:
-    """The cells of a row, the baseline first."""
+    """Yield the cells of a row, the baseline first."""
     group, metric, split = groups[row], asked.metric, asked.split
     figures = {
         column: tuple(figure_of(run, metric, split) for run in runs)
         for column, runs in group.items()
     }
-    rivals: dict[str, list[float]] = defaultdict(list)  # means of each task
+    rivals: dict[str, list[float]] = defaultdict(list)  # task -> means of the row
     for column, runs in group.items():
         rivals[_task(runs[0])].append(statistics.fmean(figures[column]))
     base = base_row([one for one in groups if baseline in groups[one]], row, rows)
@@ -225,7 +241,7 @@ def _cells(
 
 
 def is_best(mean: float, rivals: Sequence[float]) -> bool:
-    """Whether a mean is the highest of those of its row and task, and not all are the same.
+    """Whether a mean is the highest of its row and task, unless all are equal.
 
     >>> is_best(0.5, [0.5, 0.4]), is_best(0.5, [0.5, 0.5]), is_best(0.5, [0.5])
     (True, False, False)
@@ -236,9 +252,7 @@ def is_best(mean: float, rivals: Sequence[float]) -> bool:
 def _groups(
     runs: Sequence[Run], rows: Sequence[str], columns: Sequence[str]
 ) -> dict[Key, dict[Key, list[Run]]]:
-    """Row -> column -> the runs of the cell. The same experiment twice, with the same seed, counts
-    once: the last finished.
-    """
+    """Group runs as row -> column -> runs; of runs with the same seed only the last is kept."""
     found: dict[Key, dict[Key, dict[str, Run]]] = defaultdict(lambda: defaultdict(dict))
     for run in runs:
         by_seed, seed = found[choice(run, rows)][choice(run, columns)], str(run["seed"])
@@ -250,12 +264,12 @@ def _groups(
 
 
 def of_rows(runs: Sequence[Run], rows: Sequence[str]) -> dict[Key, list[Run]]:
-    """The runs of each row, one for each seed."""
+    """Return the runs of each row, one for each seed."""
     return {row: group[()] for row, group in _groups(runs, rows, []).items()}
 
 
 def _repeated(runs: Sequence[Run], keys: Sequence[str]) -> list[str]:
-    """A note on runs of which another one, of the same cell and seed, has other figures."""
+    """Return a note if runs of the same cell and seed have different figures."""
     figures: dict[tuple[Key, str], set[tuple[tuple[str, float], ...]]] = defaultdict(set)
     for run in runs:
         figures[choice(run, keys), str(run["seed"])].add(tuple(sorted(run["metrics"].items())))
@@ -268,9 +282,7 @@ def _repeated(runs: Sequence[Run], keys: Sequence[str]) -> list[str]:
 
 
 def mixed(runs: Sequence[Run]) -> list[str]:
-    """Notes on runs of different code, of different packages, and on runs that do not say which
-    files they read.
-    """
+    """Return notes on runs of different commits or package versions, and without input hashes."""
     notes = []
     commits = Counter(run["commit"] for run in runs if run.get("commit"))
     if len(commits) > 1:
@@ -300,8 +312,10 @@ def mixed(runs: Sequence[Run]) -> list[str]:
 
 
 def order(key: Key) -> list[tuple[int, float, str]]:
-    """How settings are sorted: what lacks a key, the baseline, numbers by size (layers from the
-    lowest), the top layer, some layers, their mean, words, and all layers last.
+    """Return the sort key of a setting.
+
+    The order is: no value, the baseline, numbers by size (layers from the lowest), the top layer,
+    lists of layers, their mean, other words, all layers.
 
     >>> sorted(("all", "top", "[0,1]", "2", "none", "[0]", "books", "-"), key=lambda x: order((x,)))
     ['-', 'none', '[0]', '2', 'top', '[0,1]', 'books', 'all']
@@ -328,7 +342,7 @@ def _name(run: Run, metric: str | None) -> str:
 
 
 def figure_of(run: Run, metric: str | None, split: str) -> float:
-    """A run's figure; ValueError where it has none of that name."""
+    """Return a run's figure, a fraction of 1; raises ValueError if it has none of that name."""
     name = f"{SPLITS[split]}/{_name(run, metric)}"
     if name not in run["metrics"]:
         has = [each.partition("/")[2] for each in run["metrics"] if each.startswith(SPLITS[split])]
@@ -343,7 +357,7 @@ def figure_of(run: Run, metric: str | None, split: str) -> float:
 
 
 class Asked(NamedTuple):
-    """What is compared, and how."""
+    """The options of a comparison."""
 
     metric: str | None
     split: str
@@ -353,14 +367,14 @@ class Asked(NamedTuple):
 
 
 class Flaw(NamedTuple):
-    """Why a comparison is not as it was asked for, and the folder of a run that has the flaw."""
+    """The reason why a comparison lacks a test or pairing, and the folder of a run that causes it."""
 
     why: str
     folder: str = ""
 
 
 class Pair(NamedTuple):
-    """The runs of two systems, and how they are compared."""
+    """The runs of two systems and the options of their comparison."""
 
     runs: list[Run]
     base: list[Run]
@@ -368,8 +382,9 @@ class Pair(NamedTuple):
 
 
 def compared(pairs: Sequence[Pair]) -> list[tuple[Comparison, Flaw | None]]:
-    """The comparison of each pair, corrected for all, and why it is not as it was asked for."""
-    several = sum(min(len(pair.runs), len(pair.base)) > 1 for pair in pairs)  # that p corrects for
+    """Return the comparison of each pair, with Holm's correction for all, and its flaw, if any."""
+    # Only comparisons of several runs have a p value to correct.
+    several = sum(min(len(pair.runs), len(pair.base)) > 1 for pair in pairs)
     results = [_compare(*pair, max(1, several)) for pair in pairs]
     ps = {
         k: one.test.p for k, (one, _) in enumerate(results) if one.test and one.test.p is not None
@@ -385,9 +400,9 @@ def _comparisons(
     baseline: Key | None,
     asked: Asked,
 ) -> tuple[dict[tuple[Key, Key], Comparison], list[str]]:
-    """Every cell of a row that has the baseline against it, and why some are without a test."""
+    """Return the comparison of each cell with its row's baseline, and notes on missing tests."""
     pairs: dict[tuple[Key, Key], Pair] = {}
-    # By why: cells, and a folder of each.
+    # Reason -> (cell, folder of a run).
     flaws: dict[str, list[tuple[str, str]]] = defaultdict(list)
     titles = task_titles(
         run for group in groups.values() for runs in group.values() for run in runs
@@ -413,7 +428,7 @@ def _comparisons(
 
 
 def _note(why: str, cells: Sequence[tuple[str, str]]) -> str:
-    """What is wrong with some cells, a folder of the first for who wants to look."""
+    """Format a note on cells without a test, with the first cell's run folder."""
     listed = "; ".join(cell for cell, _ in cells[:NAMED])
     more = f" and {len(cells) - NAMED} more" if len(cells) > NAMED else ""
     folder = f" ({cells[0][1]})" if cells[0][1] else ""
@@ -421,7 +436,7 @@ def _note(why: str, cells: Sequence[tuple[str, str]]) -> str:
 
 
 def limits(tests: Iterable[Test]) -> list[str]:
-    """What designs with so few runs cannot show."""
+    """Return notes on designs with too few runs."""
     notes = []
     for ours, theirs in sorted({test.runs for test in tests}):
         if min(ours, theirs) < 2:
@@ -443,8 +458,10 @@ def _runs(count: int) -> str:
 
 
 def base_row(rows: Iterable[Key], row: Key, keys: Sequence[str]) -> Key | None:
-    """Of the rows that have a baseline the one that serves a row: its own, else one that differs
-    only by "-", where a key does nothing for the baseline, or by having no encoder.
+    """Return the row, of those with a baseline, whose baseline applies to `row`; None if none does.
+
+    It is the row itself or the nearest one that differs only by "-", for keys without effect on the
+    baseline, or by `none` as encoder or mix.
 
     >>> base_row([("ner", "-"), ("srl", "0.1")], ("ner", "0.1"), ["task", "elmo.l2"])
     ('ner', '-')
@@ -467,7 +484,7 @@ def base_row(rows: Iterable[Key], row: Key, keys: Sequence[str]) -> Key | None:
 def _compare(
     runs: list[Run], base: list[Run], asked: Asked, comparisons: int
 ) -> tuple[Comparison, Flaw | None]:
-    """The comparison, one of so many, and why it is without a test if it is."""
+    """Return one of `comparisons` comparisons, and the reason if it lacks a test or pairing."""
     means = [
         statistics.fmean(figure_of(run, asked.metric, asked.split) for run in group)
         for group in (runs, base)
@@ -512,7 +529,7 @@ def _compare(
 
 
 class Examples(NamedTuple):
-    """Which sentences a run was measured on, their counts, and which cluster each belongs to."""
+    """The evaluated examples of a run: hashes of their sentences, counts, and cluster numbers."""
 
     sentences: UInt[np.ndarray, " N"]
     counts: Float[np.ndarray, "N S 4"]
@@ -524,7 +541,7 @@ class Examples(NamedTuple):
 
 
 def _incomparable(runs: Sequence[Run], examples: Sequence[Examples], split: str) -> Flaw | None:
-    """Why the counts of some runs cannot be compared; None where they can."""
+    """Return the reason why the counts of runs cannot be compared; None if they can."""
     for run, one in zip(runs, examples, strict=True):
         if not len(one.sentences):
             return Flaw(
@@ -543,14 +560,17 @@ def _incomparable(runs: Sequence[Run], examples: Sequence[Examples], split: str)
 
 
 def examples_of(run: Run, metric: str | None, split: str) -> Examples:
-    """What a run counted, in an order that does not depend on that of its corpus's file."""
+    """Return a run's counts, sorted by sentence, so that the order of the file does not matter.
+
+    Without a counts file or the metric, N is 0.
+    """
     read = read_counts(run["folder"] / "counts" / f"{split}.npz", _name(run, metric))
     if read is None:
         none = np.zeros(0, dtype=np.uint64)
         return Examples(none, np.zeros((0, 1, 4)), none.astype(np.int64))
     order = np.argsort(read.sentences, kind="stable")
     sentences = read.sentences[order]
-    # A result of an earlier version has no groups: there, what shares its sentences is one.
+    # Results of earlier versions have no groups; there, examples of the same sentences form one.
     groups = (
         np.unique(sentences, return_inverse=True)[1] if read.groups is None else read.groups[order]
     )

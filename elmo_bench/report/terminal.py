@@ -1,4 +1,4 @@
-"""A table on the terminal: whatever its width, no figure is cut."""
+"""Fit tables to the width of the terminal without cutting figures."""
 
 from collections.abc import Collection, Iterator, Sequence
 from itertools import groupby
@@ -14,14 +14,16 @@ from . import escape
 from .grid import Grid, without
 from .write import repeated_left_out
 
-NAME = 12  # a name's column is never narrower, but for shorter names
-SHORTEST = 4  # a column of names that is narrower says nothing
-GAP = 2  # between columns: the table's own and the padding
+NAME = 12  # minimum width of a column of names, unless its names are shorter
+SHORTEST = 4  # narrower columns of names are unreadable
+GAP = 2  # characters between columns: the table's own and the padding
 
 
 class Fitted(NamedTuple):
-    """A grid for rich's console: names are broken and shortened first; then all names but the last
-    stand above their rows; what is still too wide stands in several tables below each other.
+    """A grid that rich's console renders at any width.
+
+    Names are wrapped and shortened first. If that is not enough, all names except the last move
+    above their rows. A grid that is still too wide is split into several tables.
     """
 
     grid: Grid
@@ -39,7 +41,7 @@ class Fitted(NamedTuple):
                 if names:
                     yield Text(names, style="italic")
                 yield _table(grid, rows, *part)
-        # What is bold is not so in a file or a pipe.
+        # Files and pipes show no bold text, so the caption must not explain it.
         caption = grid.about if console.color_system else grid.caption
         if left_out:
             caption += f" Left out of {options.max_width} columns: {', '.join(left_out)}."
@@ -49,7 +51,9 @@ class Fitted(NamedTuple):
 
 
 def grouped(grid: Grid) -> tuple[list[tuple[str, list[int]]], Grid]:
-    """Which rows agree in all names but the last, by these names, and the grid without them."""
+    """Group consecutive rows by all names except the last; return the groups and the grid without
+    these names.
+    """
     others = grid.left - 1
     names = [escape.plain(", ".join(row[:others])) for row in grid.rows]
     groups = groupby(range(len(names)), key=names.__getitem__)
@@ -63,7 +67,7 @@ def grouped(grid: Grid) -> tuple[list[tuple[str, list[int]]], Grid]:
 
 
 def merged(grid: Grid) -> Grid:
-    """A grid with all names of a row in one column, a repeated one once."""
+    """Join all names of a row in one column, without repetitions."""
     more = grid.left - 1
     return grid._replace(
         heads=[", ".join(filter(None, grid.heads[: grid.left])), *grid.heads[grid.left :]],
@@ -75,19 +79,19 @@ def merged(grid: Grid) -> Grid:
 
 
 def terminal(grid: Grid) -> Fitted:
-    """For rich's console."""
+    """Return a renderable for rich's console."""
     return Fitted(grid)
 
 
 class Part(NamedTuple):
-    """Which columns stand side by side, and how wide each is."""
+    """The columns of one table of a split grid, and their widths in characters."""
 
     columns: list[int]
     widths: list[int]
 
 
 class Layout(NamedTuple):
-    """A grid as it is shown: names above groups of its rows, and how its columns are divided."""
+    """A fitted grid: groups of rows with a name above each, and the division of its columns."""
 
     grid: Grid
     groups: list[tuple[str, list[int]]]
@@ -95,8 +99,9 @@ class Layout(NamedTuple):
 
 
 def fitting(grid: Grid, width: int) -> Layout:
-    """The layout with as few spare columns left out as make one table of it; if none does, the one
-    with all.
+    """Return the layout that omits the fewest spare columns to fit in one table.
+
+    If no omission suffices, the layout has all columns, in several tables.
     """
     smaller, spare = grid, [head for head in grid.spare if head in grid.heads]
     whole = found = layout(grid, width)
@@ -107,7 +112,7 @@ def fitting(grid: Grid, width: int) -> Layout:
 
 
 def layout(grid: Grid, width: int) -> Layout:
-    """The layout with all columns of figures."""
+    """Return the layout with all columns of figures."""
     groups, divided = [("", [*range(len(grid.rows))])], parts(grid, width)
     if grid.left < 2 or len(divided) == 1:
         return Layout(grid, groups, divided)
@@ -122,12 +127,12 @@ def layout(grid: Grid, width: int) -> Layout:
 
 
 def parts(grid: Grid, width: int) -> list[Part]:
-    """How a grid is divided for a terminal of so many characters."""
+    """Divide the columns of a grid for a terminal of this width, in characters."""
     columns = [
         [escape.plain(text) for text in texts] for texts in zip(grid.heads, *grid.rows, strict=True)
     ]
     names, figures = columns[: grid.left], columns[grid.left :]
-    # A head is broken between its words, a figure never is.
+    # Heads wrap between words; figures never wrap.
     wide = [max(_word(head), *map(cell_len, texts)) for head, *texts in figures]
     narrow = (width - max(wide, default=0)) // max(1, len(names)) - GAP
     cap = max(1, min(NAME, narrow))
@@ -152,7 +157,7 @@ def _word(text: str) -> int:
 
 
 def _shares(least: Sequence[int], most: Sequence[int], room: int) -> list[int]:
-    """Widths from least to most that fill a room as far as they can, the narrowest first."""
+    """Return widths between `least` and `most` that fill `room`; the narrowest columns grow first."""
     widths = [*least]
     left = room - sum(widths)
     while left > 0 and (open_ := [k for k, width in enumerate(widths) if width < most[k]]):
@@ -164,7 +169,7 @@ def _shares(least: Sequence[int], most: Sequence[int], room: int) -> list[int]:
 def _table(
     grid: Grid, rows: Collection[int], columns: Sequence[int], widths: Sequence[int]
 ) -> Table:
-    """The head, or some rows without it."""
+    """Return a table of these rows without heads, or of the heads if `rows` is empty."""
     table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
     table.show_header = not rows
     for column, width in zip(columns, widths, strict=True):
@@ -186,7 +191,7 @@ def _cells(
 
 
 def _shortened(text: str, width: int) -> str:
-    """A text whose words are not wider than its column."""
+    """Shorten each word to the width of its column."""
     words = text.split(" ")
     return " ".join(
         word if cell_len(word) <= width else f"{set_cell_size(word, max(1, width - 1))}…"

@@ -1,6 +1,4 @@
-"""Reports as text: tables for the terminal, Markdown and LaTeX, one record a cell for CSV and
-JSON.
-"""
+"""Write reports as Markdown and LaTeX tables, and as CSV and JSON with one record a cell."""
 
 import csv
 import io
@@ -26,15 +24,15 @@ ABOUT = (
 )
 
 
-# A table that is wider than a line is made as wide.
+# Shrinks a table that is wider than the line to its width.
 SHRINK = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"
-LONG = 60  # characters of what is no figure but a sentence
-WORD = 20  # characters; a longer word may be broken in LaTeX
-BREAK = "\u200b"  # where
+LONG = 60  # characters; longer cells are sentences, not figures
+WORD = 20  # characters; LaTeX may break longer words
+BREAK = "\u200b"  # marks where LaTeX may break a word
 
 
 def markdown(reports: Sequence[Report], origin: Origin = NOWHERE) -> str:
-    """GitHub's tables, and what a paper says of its experiments."""
+    """Return the tables as GitHub Markdown, with notes, methods, checklist and provenance."""
     parts = [markdown_table(grid) for report in reports for grid in grids(report)]
     parts += map(escape.markdown, footnotes(reports))
     parts += ["## Methods", escape.markdown(methods(reports, origin))]
@@ -43,13 +41,13 @@ def markdown(reports: Sequence[Report], origin: Origin = NOWHERE) -> str:
 
 
 def block(grids: Iterable[Grid], notes: Iterable[str]) -> str:
-    """Tables in a text that somebody writes, and what is said of them."""
+    """Return the tables and notes as Markdown, for a block of a hand-written file."""
     shown = dict.fromkeys(map(escape.markdown, notes))
     return "\n\n".join([*map(markdown_table, grids), *shown])
 
 
 def markdown_table(grid: Grid) -> str:
-    """Its title, the table, its caption."""
+    """Return a grid's title, table and caption as Markdown."""
     heads, *rows = ([escape.markdown(text) for text in row] for row in (grid.heads, *grid.rows))
     shown = [
         [f"**{text}**" if (r, c) in grid.bold else text for c, text in enumerate(row)]
@@ -63,13 +61,14 @@ def markdown_table(grid: Grid) -> str:
 
 
 def _is_prose(grid: Grid) -> bool:
-    """Whether its columns hold sentences rather than figures."""
+    """Whether the grid's columns hold sentences instead of figures."""
     return any(len(text) > LONG for row in grid.rows for text in row[grid.left :])
 
 
 def latex(reports: Sequence[Report], origin: Origin = NOWHERE) -> str:
-    r"""Tables with the rules of booktabs, their captions and labels, and what a paper says of its
-    experiments: the document says \usepackage{booktabs,graphicx}.
+    r"""Return booktabs tables with captions and labels, methods, checklist and provenance as LaTeX.
+
+    The document needs \usepackage{booktabs,graphicx}.
     """
     parts, labels = [], set()
     for report in reports:
@@ -82,7 +81,7 @@ def latex(reports: Sequence[Report], origin: Origin = NOWHERE) -> str:
     parts += [f"% {escape.plain(line)}" for line in footnotes(reports)]
     about = methods(reports, origin)
     parts.append(_part("Methods", [r"\begin{sloppypar}", _broken(about), r"\end{sloppypar}"]))
-    # No tables, which would be higher than a page.
+    # Lists, because tables would be higher than a page.
     parts.append(_part("Reproducibility", _items(checklist(reports, origin))))
     parts.append(_part("Provenance", _items(provenance(reports, origin))))
     return "\n\n".join(parts) + "\n"
@@ -110,14 +109,14 @@ def _part(title: str, lines: Sequence[str]) -> str:
 
 
 def _items(grid: Grid) -> list[str]:
-    """A grid of two columns as a list, which may go over several pages."""
+    """Return a grid of two columns as a list, which may span several pages."""
     items = [rf"\item[{{{_tex(what)}}}] {_broken(which)}" for what, which in grid.rows]
     begin = [r"\begin{description}", r"\footnotesize", r"\raggedright"]
     return [*begin, *items, r"\end{description}"]
 
 
 def _broken(text: str) -> str:
-    """A text whose long words, such as a command's overrides, go over several lines."""
+    """Escape a text and allow line breaks inside long words, such as a command's overrides."""
     words = (
         re.sub(r"(?<=[,=.:/-])(?=\w)", BREAK, word) if len(word) > WORD else word
         for word in text.split(" ")
@@ -146,7 +145,7 @@ def _rows(grid: Grid) -> list[str]:
 
 
 def _head(head: str, *texts: str, side: str) -> str:
-    """A head in lines that are no wider than what stands below it, if its words allow it."""
+    """Wrap a head to the width of its column's texts, or of its longest word."""
     width = max(map(len, [*texts, *head.split()]), default=0)
     lines: list[str] = []
     for word in head.split(" "):
@@ -160,7 +159,7 @@ def _head(head: str, *texts: str, side: str) -> str:
 
 
 def _label(title: str) -> str:
-    """A title as part of a label.
+    """Return a title as part of a LaTeX label.
 
     >>> _label("Table 1: without and with ELMo")
     'table-1-without-and-with-elmo'
@@ -169,13 +168,13 @@ def _label(title: str) -> str:
 
 
 def _tex(text: str) -> str:
-    # Or the \\ or rule above takes it for its own argument.
+    # Otherwise the \\ or rule before it reads [ or * as its own argument.
     start = "{}" if text.startswith(("[", "*")) else ""
     return start + escape.latex(text)
 
 
 def repeated_left_out(grid: Grid) -> list[list[str]]:
-    """The rows without the names that the row above has, too; the last name always stands."""
+    """Return the rows without leading names that repeat the row above; the last name is kept."""
     rows = []
     for above, row in zip([None, *grid.rows], grid.rows, strict=False):
         same = 0
@@ -186,14 +185,14 @@ def repeated_left_out(grid: Grid) -> list[list[str]]:
 
 
 def footnotes(reports: Sequence[Report]) -> list[str]:
-    """How differences were tested, and why some were not."""
+    """Return notes on how differences were tested, and on missing tests."""
     tested = any(test.p is not None for report in reports for _, test in tests(report))
     notes = dict.fromkeys(note for report in reports for note in report.notes)
     return [*([ABOUT] if tested else []), *notes]
 
 
 def records(report: Report) -> list[dict[str, Any]]:
-    """A flat record for each cell, all with the same keys; figures are fractions of 1."""
+    """Return a flat record for each cell, all with the same keys; figures are fractions of 1."""
     cells = []
     for cell in report.cells:
         keys = dict(zip([*report.rows, *report.columns], [*cell.row, *cell.column], strict=True))
@@ -219,14 +218,14 @@ def records(report: Report) -> list[dict[str, Any]]:
 
 
 def _dev(cell: Cell, report: Report) -> float | None:
-    """The mean of the runs' figures on dev, where all have one."""
+    """Return the mean of the runs' figures on dev; None if a run has none."""
     name = f"val/{report.metric or cell.runs[0]['config']['task']['monitor']}"
     figures = [run["metrics"].get(name) for run in cell.runs]
     return None if None in figures else statistics.fmean(figures)
 
 
 def _comparison(cell: Cell) -> dict[str, Any]:
-    """All that a comparison knows, flat; None where there is none."""
+    """Return all values of a comparison as a flat record; None for missing values."""
     compared = cell.comparison
     test = compared.test if compared else None
     about = {} if test is None else test._asdict()
@@ -262,10 +261,8 @@ TESTED = (
 
 
 def as_json(reports: Sequence[Report], origin: Origin = NOWHERE) -> str:
-    """What was asked, the records, and where they come from; of reports with titles, an object of
-    these.
-    """
-    if len(reports) > 1:  # how many runs failed is known of all; notes have a table's own
+    """Return options, records, methods and provenance as JSON; reports with titles by title."""
+    if len(reports) > 1:  # `failed` counts the runs of all reports together
         origin = origin._replace(failed=None)
     content = {
         report.title: {
@@ -289,7 +286,7 @@ def as_json(reports: Sequence[Report], origin: Origin = NOWHERE) -> str:
 
 
 def as_csv(reports: Sequence[Report]) -> str:
-    """The records, all with all columns; what is several has a space between."""
+    """Return the records as CSV, all with all columns; items of a list are separated by spaces."""
     rows: Sequence[dict[str, Any]] = [
         {escape.csv(key): _field(value) for key, value in row.items()}
         for report in reports
