@@ -48,8 +48,8 @@ def tables(report: Report) -> dict[str, Grid]:
         grids["power"] = power(report, words)
     if any(cell.published is not None for cell in report.cells):
         grids["paper"] = paper(report, words)
-    if together := across.grid(report):
-        grids["across"] = together
+    if aggregates := across.grid(report):
+        grids["across"] = aggregates
     return grids
 
 
@@ -78,15 +78,15 @@ class Words(NamedTuple):
         titles = task_titles(runs)
         rows = list(dict.fromkeys(cell.row for cell in report.cells))
         parts = _common_fraction(runs, [*report.rows, *report.columns])
-        places = [k for k in range(len(report.rows)) if len({row[k] for row in rows}) > 1]
-        same = [k for k in range(len(report.rows)) if k not in places and rows]
-        keys = [report.rows[k] for k in places]
+        varying = [k for k in range(len(report.rows)) if len({row[k] for row in rows}) > 1]
+        constant = [k for k in range(len(report.rows)) if k not in varying and rows]
+        keys = [report.rows[k] for k in varying]
         figure, each = _figures(report, runs, titles)
         return cls(
             titles=titles,
             constant=name(
-                [*(report.rows[k] for k in same), *parts],
-                [*(rows[0][k] for k in same if rows), *parts.values()],
+                [*(report.rows[k] for k in constant), *parts],
+                [*(rows[0][k] for k in constant if rows), *parts.values()],
                 titles,
             ),
             keys=keys,
@@ -94,7 +94,7 @@ class Words(NamedTuple):
             rows=dict(
                 zip(
                     rows,
-                    _rows(keys, [[row[k] for k in places] for row in rows], titles),
+                    _rows(keys, [[row[k] for k in varying] for row in rows], titles),
                     strict=True,
                 )
             ),
@@ -207,14 +207,16 @@ def with_baseline(report: Report) -> dict[Key, dict[Key, Cell]]:
         rows.setdefault(cell.row, {})[cell.column] = cell
     if report.baseline is None:
         return rows
-    bases = {row: cells[report.baseline] for row, cells in rows.items() if report.baseline in cells}
-    lent = set()
+    baselines = {
+        row: cells[report.baseline] for row, cells in rows.items() if report.baseline in cells
+    }
+    lending_rows = set()
     for row, cells in rows.items():
-        serving = base_row(bases, row, report.rows)
+        serving = base_row(baselines, row, report.rows)
         if serving is not None and serving != row:
-            cells[report.baseline] = bases[serving]
-            lent.add(serving)
-    return {row: cells for row, cells in rows.items() if len(cells) > 1 or row not in lent}
+            cells[report.baseline] = baselines[serving]
+            lending_rows.add(serving)
+    return {row: cells for row, cells in rows.items() if len(cells) > 1 or row not in lending_rows}
 
 
 def listing(report: Report, words: Words) -> Grid:
@@ -229,8 +231,8 @@ def listing(report: Report, words: Words) -> Grid:
 
 
 def _and(texts: Iterable[str]) -> str:
-    *others, last = [*texts] or [""]
-    return f"{', '.join(others)} and {last}" if others else last
+    *leading, last = [*texts] or [""]
+    return f"{', '.join(leading)} and {last}" if leading else last
 
 
 def _hover(report: Report, words: Words, rows: Iterable[Key]) -> dict[tuple[int, int], str]:
@@ -279,8 +281,10 @@ def by_cell(
 def differences(report: Report, words: Words) -> Grid:
     """Return a table with a row for each cell: its mean and its difference to the baseline."""
     base = words.columns[report.baseline or ()]
-    known = any(cell.comparison.equal is not None for cell in report.cells if cell.comparison)
-    region = report.equal_within if known else None
+    has_equivalence = any(
+        cell.comparison.equal is not None for cell in report.cells if cell.comparison
+    )
+    region = report.equal_within if has_equivalence else None
     heads = ["mean", "difference", "95 % interval", "p", "p (Holm)", ERRORS]
     heads += [] if region is None else [f"within ±{100 * region:g}"]
     count = sum(cell.comparison.p_holm is not None for cell in report.cells if cell.comparison)
@@ -377,7 +381,7 @@ def limit(shares: Shares) -> str:
 def most(shares: Sequence[Shares], split: str) -> str:
     """Return one sentence of advice; "" if no source limits more than half of the comparisons."""
     limits = [*map(limit, shares)]
-    alone = all(one.examples > HARDLY for one in shares if limit(one) == "examples")
+    examples_dominate = all(one.examples > HARDLY for one in shares if limit(one) == "examples")
     ((kind, count),) = Counter(limits).most_common(1) or [("", 0)]
     if 2 * count <= len(limits):
         return ""
@@ -387,7 +391,7 @@ def most(shares: Sequence[Shares], split: str) -> str:
         "examples": (
             f"is in the choice of {split} examples",
             f"more {split} data would show smaller differences, more seeds "
-            + ("hardly" if alone else "less"),
+            + ("hardly" if examples_dominate else "less"),
         ),
         "both": (
             f"is between seeds and in the choice of {split} examples alike",
@@ -441,10 +445,10 @@ def sizes(report: Report, words: Words) -> str:
     labels += [partial(_value_of, number=k, key=key) for k, key in enumerate(keys)]
     labels.append(lambda cell: ", ".join((words.row(cell.row), words.columns[cell.column])))
     for label in labels:
-        named = {(label(cell), size) for cell, size in measured}
-        if len({text for text, _ in named}) == len(named):
+        labelled = {(label(cell), size) for cell, size in measured}
+        if len({text for text, _ in labelled}) == len(labelled):
             break
-    listed = "; ".join(f"{text} {size}".strip() for text, size in sorted(named))
+    listed = "; ".join(f"{text} {size}".strip() for text, size in sorted(labelled))
     return f"{report.split.capitalize()} examples: {listed}."
 
 

@@ -32,9 +32,9 @@ def compared(reports: Sequence[Report]) -> str:
 def _listed(texts: Sequence[str]) -> str:
     if len(texts) > NAMED:
         return f"{len(texts)} settings"
-    *others, last = texts
+    *leading, last = texts
     comma = "; " if any("," in text for text in texts) else ", "
-    return f"{comma.join(others)} and {last}" if others else last
+    return f"{comma.join(leading)} and {last}" if leading else last
 
 
 def lead(reports: Sequence[Report], origin: Origin = NOWHERE) -> str:
@@ -55,7 +55,7 @@ def reading(reports: Sequence[Report]) -> list[tuple[str, str]]:
     """Return the terms of the tables with their explanations."""
     cells = [cell for report in reports for cell in report.cells]
     with_p = [test.p is not None for report in reports for _, test in tests(report)]
-    several = next((cell for cell in cells if cell.deviation is not None), None)
+    cell_of_several = next((cell for cell in cells if cell.deviation is not None), None)
     terms = [
         (
             "A run",
@@ -64,11 +64,11 @@ def reading(reports: Sequence[Report]) -> list[tuple[str, str]]:
         ),
         *_glossary(reports),
     ]
-    if several:
+    if cell_of_several:
         terms.append(
             (
-                score(several),
-                f"the mean of {len(several.runs)} runs in percent ± their standard deviation "
+                score(cell_of_several),
+                f"the mean of {len(cell_of_several.runs)} runs in percent ± their standard deviation "
                 "(how many they are). Higher is better.",
             )
         )
@@ -130,58 +130,85 @@ def _glossary(reports: Sequence[Report]) -> Iterator[tuple[str, str]]:
 def findings(report: Report) -> str:
     """Summarise the comparisons with the baseline in two or three sentences; "" without tests."""
     words = Words.of(report)
-    every = [(cell, one) for cell in report.cells if (one := cell.comparison) and one.test]
-    tested = [(cell, one) for cell, one in every if one.test and one.test.p is not None]
-    single = [pair for pair in every if pair not in tested]
-    about = _tested(report, words, tested) if tested else ""
+    compared_cells = [
+        (cell, comparison)
+        for cell in report.cells
+        if (comparison := cell.comparison) and comparison.test
+    ]
+    tested = [
+        (cell, comparison)
+        for cell, comparison in compared_cells
+        if comparison.test and comparison.test.p is not None
+    ]
+    single = [pair for pair in compared_cells if pair not in tested]
+    summary = _tested(report, words, tested) if tested else ""
     if not single:
-        return about
+        return summary
     return (
-        f"{about} Without a p, since a single run says nothing of other seeds: "
+        f"{summary} Without a p, since a single run says nothing of other seeds: "
         f"{_several(words, single)}, against {words.columns[report.baseline or ()]}."
     ).strip()
 
 
 def _tested(report: Report, words: Words, tested: Sequence[tuple[Cell, Comparison]]) -> str:
     """Summarise the comparisons that have a p value."""
-    shown = [(cell, one) for cell, one in tested if one.p_holm is not None and one.p_holm < LEVEL]
+    shown = [
+        (cell, comparison)
+        for cell, comparison in tested
+        if comparison.p_holm is not None and comparison.p_holm < LEVEL
+    ]
     groups = {
-        "show{} a gain": [(cell, one) for cell, one in shown if one.difference > 0],
-        "show{} a loss": [(cell, one) for cell, one in shown if one.difference < 0],
+        "show{} a gain": [
+            (cell, comparison) for cell, comparison in shown if comparison.difference > 0
+        ],
+        "show{} a loss": [
+            (cell, comparison) for cell, comparison in shown if comparison.difference < 0
+        ],
         f"stay{{}} within ±{points(report.equal_within)} points, practically equal": [
-            (cell, one) for cell, one in tested if one.equal and (cell, one) not in shown
+            (cell, comparison)
+            for cell, comparison in tested
+            if comparison.equal and (cell, comparison) not in shown
         ],
     }
     base = words.columns[report.baseline or ()]
     if len(tested) == 1:
-        said = [f"{_several(words, g)} {what.format('s')}" for what, g in groups.items() if g]
-        summary = f"Against {base}, {(said or ['no difference is shown'])[0]}."
+        phrases = [
+            f"{_several(words, g)} {phrase.format('s')}" for phrase, g in groups.items() if g
+        ]
+        summary = f"Against {base}, {(phrases or ['no difference is shown'])[0]}."
     else:
-        said = [
-            f"{len(group)} {what.format('s' * (len(group) == 1))}: {_several(words, group)}"
-            for what, group in groups.items()
+        phrases = [
+            f"{len(group)} {phrase.format('s' * (len(group) == 1))}: {_several(words, group)}"
+            for phrase, group in groups.items()
             if group
         ]
         summary = f"Of {len(tested)} comparisons with {base}, "
-        summary += f"{'; '.join(said) or 'none shows a difference'}."
-    before = [
-        (cell, one)
-        for cell, one in tested
-        if (cell, one) not in shown and one.test and one.test.p is not None and one.test.p < LEVEL
+        summary += f"{'; '.join(phrases) or 'none shows a difference'}."
+    uncorrected = [
+        (cell, comparison)
+        for cell, comparison in tested
+        if (cell, comparison) not in shown
+        and comparison.test
+        and comparison.test.p is not None
+        and comparison.test.p < LEVEL
     ]
-    if before:
+    if uncorrected:
         more = "more " * bool(shown)
         summary += (
             f" Only before the correction for {len(tested)} comparisons "
-            f"{len(before)} {more}would: {_several(words, before)}."
+            f"{len(uncorrected)} {more}would: {_several(words, uncorrected)}."
         )
-    least = [one.test.detectable for _, one in tested if one.test and one.test.detectable]
-    if sum(map(len, groups.values())) == len(tested) or not least:
+    detectable = [
+        comparison.test.detectable
+        for _, comparison in tested
+        if comparison.test and comparison.test.detectable
+    ]
+    if sum(map(len, groups.values())) == len(tested) or not detectable:
         return summary
-    ends = dict.fromkeys((points(min(least)), points(max(least))))
+    ends = dict.fromkeys((points(min(detectable)), points(max(detectable))))
     return (
         f"{summary} That no difference is shown does not prove that there is none: so many runs "
-        f"and examples find a true one{after_correction(len(least))} in 80 % of cases if it is "
+        f"and examples find a true one{after_correction(len(detectable))} in 80 % of cases if it is "
         f"{' to '.join(ends)} points or more"
         + (", depending on the comparison." if len(ends) > 1 else ".")
     )
@@ -193,7 +220,7 @@ def _several(words: Words, group: Sequence[tuple[Cell, Comparison]]) -> str:
     many = len(ordered) > NAMED
     texts = [
         f"{', '.join(filter(None, (words.row(cell.row), words.columns[cell.column])))} "
-        f"({points(one.difference, signed=True)})"
-        for cell, one in (ordered[:: len(ordered) - 1] if many else ordered)
+        f"({points(comparison.difference, signed=True)})"
+        for cell, comparison in (ordered[:: len(ordered) - 1] if many else ordered)
     ]
     return f"from {texts[1]} to {texts[0]}" if many else "; ".join(texts)

@@ -37,11 +37,11 @@ def terms(pairs: Iterable[Sequence[str]], mark: str = "") -> str:
     `mark` is an element around each meaning, such as `code`. Consecutive equal terms are merged.
     """
     opened, closed = (f"<{mark}>", f"</{mark}>") if mark else ("", "")
-    listed = []
+    items = []
     for term, group in itertools.groupby(pairs, lambda pair: pair[0]):
         meanings = "".join(f"<dd>{opened}{xml(meaning)}{closed}</dd>" for _, meaning in group)
-        listed.append(f"<dt>{xml(term)}</dt>{meanings}")
-    return f'<dl class="terms">{"".join(listed)}</dl>'
+        items.append(f"<dt>{xml(term)}</dt>{meanings}")
+    return f'<dl class="terms">{"".join(items)}</dl>'
 
 
 def settings(grids: Iterable[Grid]) -> str:
@@ -49,16 +49,16 @@ def settings(grids: Iterable[Grid]) -> str:
 
     Returns "" if the tables have none.
     """
-    behind = {
+    keys_by_text = {
         text: keys
         for grid in grids
         for (r, c), keys in grid.hover.items()
         if (text := grid.heads[c] if r < 0 else grid.rows[r][c]) and keys != text
     }
-    if not behind:
+    if not keys_by_text:
         return ""
     summary = "<summary>The config keys behind these names</summary>"
-    return f"<details>{summary}{terms(behind.items(), 'code')}</details>"
+    return f"<details>{summary}{terms(keys_by_text.items(), 'code')}</details>"
 
 
 def table(grid: Grid, shares: int = 0) -> str:

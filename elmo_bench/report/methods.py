@@ -53,8 +53,8 @@ def provenance(reports: Sequence[Report], origin: Origin = NOWHERE) -> Grid:
         *(["sha256", text] for text in _files(runs)),
         *(["command", line] for line in commands(runs)),
     ]
-    known = [row for row in rows if row[1]]
-    return Grid("where the figures come from", ["what", "which"], known, set(), 1)
+    filled = [row for row in rows if row[1]]
+    return Grid("where the figures come from", ["what", "which"], filled, set(), 1)
 
 
 def checklist(reports: Sequence[Report], origin: Origin = NOWHERE) -> Grid:
@@ -172,15 +172,15 @@ def _by_corpus(runs: Sequence[Run]) -> dict[tuple[str, str], list[Run]]:
 
 def _data(runs: Sequence[Run]) -> list[str]:
     """Return a phrase for each corpus with its numbers of examples."""
-    listed = []
+    phrases = []
     for group, name in zip(_by_corpus(runs).values(), _corpora(runs), strict=True):
         sizes = [f"{_read(group)} for training"] if any(_trained_on(group)) else []
         for split in SPLITS:
             if size := _measured_on(group, split):
                 sizes.append(f"{size:,} for {split}")
         if sizes:
-            listed.append(f"{name} has {_and(sizes)}")
-    return listed
+            phrases.append(f"{name} has {_and(sizes)}")
+    return phrases
 
 
 def _read(runs: Sequence[Run]) -> str:
@@ -266,16 +266,18 @@ def _encoders(runs: Sequence[Run]) -> list[str]:
         name = str(run["choices"].get("encoder.name", "none"))
         if name == "none" or run["choices"].get("elmo.mix") == "none":
             continue
-        about = {
+        file_details = {
             "model": config.get("model"),
             "revision": config.get("revision"),
             "sha256": next((inputs[file][:DIGITS] for file in READ if file in inputs), ""),
         }
-        said = [f"{key} {text}" for key, text in about.items() if text]
-        said += [] if config.get("pretrained", True) else ["random weights"]
-        said.append("fine-tuned" if run["choices"].get("elmo.finetune") == "True" else "frozen")
-        encoders[value("encoder.name", name)].add(", ".join(said))
-    return [f"{name} ({' and '.join(sorted(about))})" for name, about in encoders.items()]
+        details = [f"{key} {text}" for key, text in file_details.items() if text]
+        details += [] if config.get("pretrained", True) else ["random weights"]
+        details.append("fine-tuned" if run["choices"].get("elmo.finetune") == "True" else "frozen")
+        encoders[value("encoder.name", name)].add(", ".join(details))
+    return [
+        f"{name} ({' and '.join(sorted(file_details))})" for name, file_details in encoders.items()
+    ]
 
 
 def _parameters(runs: Sequence[Run]) -> str:
@@ -283,8 +285,8 @@ def _parameters(runs: Sequence[Run]) -> str:
     if not trained:
         return ""
     parts = {kind: [sizes[kind] for sizes in trained] for kind in ("trainable", "frozen")}
-    said = f"{_span(parts['trainable'])} trained parameters"
-    return said + (f" and up to {max(parts['frozen']):,} frozen ones" * any(parts["frozen"]))
+    phrase = f"{_span(parts['trainable'])} trained parameters"
+    return phrase + (f" and up to {max(parts['frozen']):,} frozen ones" * any(parts["frozen"]))
 
 
 def _search(reports: Sequence[Report]) -> str:
@@ -298,10 +300,10 @@ def _search(reports: Sequence[Report]) -> str:
 
 
 def _choice(reports: Sequence[Report]) -> str:
-    among = max((report.chosen_among for report in reports), default=0)
-    if among:
+    alternatives = max((report.chosen_among for report in reports), default=0)
+    if alternatives:
         return (
-            f"of up to {among} settings the best on dev was chosen, and test was asked once, for "
+            f"of up to {alternatives} settings the best on dev was chosen, and test was asked once, for "
             "it and the baseline"
         )
     splits = _and(dict.fromkeys(report.split for report in reports))
@@ -330,16 +332,16 @@ def _epochs(runs: Sequence[Run]) -> str:
 
 def _tests(reports: Sequence[Report]) -> str:
     compared = [[test for _, test in tests(report) if test.p is not None] for report in reports]
-    every = [test for group in compared for test in group]
-    if not every:
+    all_tests = [test for group in compared for test in group]
+    if not all_tests:
         return ""
     counts = [str(len(group)) for group in compared if len(group) > 1]
     holm = f", corrected for {_and(counts)} comparisons by Holm's (1979) method" if counts else ""
     return (
         "a two-sided t-test that takes runs and test examples alike as drawn at random (Obuchowski "
         "and Rockette, 1995; Hillis, 2007)"
-        + ", examples that belong together as one" * any(t.clusters < t.examples for t in every)
-        + _pairs(every)
+        + ", examples that belong together as one" * any(t.clusters < t.examples for t in all_tests)
+        + _pairs(all_tests)
         + f", at {100 * LEVEL:g} %{holm}; 95 % intervals have the same error and are not corrected"
     )
 
@@ -350,22 +352,24 @@ def _pairs(tested: Sequence[Test]) -> str:
     if not pairs:
         return ""
     where = "" if len(pairs) == len(tested) else f" in {len(pairs)} of {len(tested)} comparisons"
-    known = sorted(test.correlation for test in pairs if test.correlation is not None)
-    ends = dict.fromkeys(f"{end:.2f}".replace("-", "−") for end in (*known[:1], *known[-1:]))
+    correlations = sorted(test.correlation for test in pairs if test.correlation is not None)
+    ends = dict.fromkeys(
+        f"{end:.2f}".replace("-", "−") for end in (*correlations[:1], *correlations[-1:])
+    )
     alike = f" (their figures' correlation is {' to '.join(ends)})" * bool(ends)
     return f", runs of the same seed as pairs{where}{alike}"
 
 
 def _power(reports: Sequence[Report]) -> str:
-    least = [
+    detectable = [
         test.detectable
         for report in reports
         for _, test in tests(report)
         if test.detectable is not None
     ]
-    if not least:
+    if not detectable:
         return ""
-    ends = dict.fromkeys((points(min(least)), points(max(least))))
+    ends = dict.fromkeys((points(min(detectable)), points(max(detectable))))
     several = ", depending on the comparison" if len(ends) > 1 else ""
     counts = {
         after_correction(sum(test.p is not None for _, test in tests(report))) for report in reports
@@ -391,12 +395,12 @@ def _time(runs: Sequence[Run]) -> str:
 def _failed(origin: Origin) -> str:
     if origin.failed is None:
         return ""
-    known = f"{origin.failed:,}" if origin.failed else "none"
-    return known + f", and {origin.unknown:,} of unknown settings" * bool(origin.unknown)
+    count = f"{origin.failed:,}" if origin.failed else "none"
+    return count + f", and {origin.unknown:,} of unknown settings" * bool(origin.unknown)
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _span(numbers: Iterable[int]) -> str:
@@ -405,8 +409,8 @@ def _span(numbers: Iterable[int]) -> str:
 
 
 def _and(texts: Iterable[str]) -> str:
-    *others, last = [*texts] or [""]
-    return f"{', '.join(others)} and {last}" if others else last
+    *leading, last = [*texts] or [""]
+    return f"{', '.join(leading)} and {last}" if leading else last
 
 
 def _capital(text: str) -> str:

@@ -29,24 +29,24 @@ def weights(report: Report) -> tuple[Grid, int] | None:
     ]
     if not mixes:
         return None
-    given = {name for _, _, weights in mixes for name in weights}
-    layers = sorted(int(name[1:]) for name in given if name.startswith("s"))
-    scaled = [layer for layer in layers if f"norm{layer}" in given]
+    weight_names = {name for _, _, weights in mixes for name in weights}
+    layers = sorted(int(name[1:]) for name in weight_names if name.startswith("s"))
+    scaled = [layer for layer in layers if f"norm{layer}" in weight_names]
     columns = {f"s{layer}": f"layer {layer}" for layer in layers} | {"gamma": "γ"}
     columns |= {f"norm{layer}": f"layer {layer} × its norm" for layer in scaled}
-    places = ["place"] if len({place for _, place, _ in mixes}) > 1 else []
+    place_heads = ["place"] if len({place for _, place, _ in mixes}) > 1 else []
     grid = by_cell(
         report,
         Words.of(report),
         [cell for cell, _, _ in mixes],
-        [*places, *columns.values()],
+        [*place_heads, *columns.values()],
         f"{report.title}: {TITLE.lower()}" if report.title else TITLE,
         ABOUT + (NORMS if scaled else ""),
     )
     for row, (_, place, weights) in zip(grid.rows, mixes, strict=True):
-        row += [place] if places else []
+        row += [place] if place_heads else []
         row += [f"{weights[name]:.3f}" if name in weights else "" for name in columns]
-    return grid._replace(left=grid.left + len(places)), len(layers)
+    return grid._replace(left=grid.left + len(place_heads)), len(layers)
 
 
 def _by_place(cell: Cell) -> dict[str, dict[str, float]]:

@@ -51,8 +51,8 @@ def _items(text: str) -> list[str]:
 
 
 def _enumeration(items: Sequence[str]) -> str:
-    *others, last = items or [""]
-    return f"{', '.join(others)} and {last}" if others else last
+    *leading, last = items or [""]
+    return f"{', '.join(leading)} and {last}" if leading else last
 
 
 def _hyphens(text: str) -> str:
@@ -227,8 +227,8 @@ def names(
 def as_written(keys: Sequence[str], values: Sequence[str]) -> str:
     """Return the setting as on the command line, `encoder=mini elmo.mix=all`, without idle keys."""
     settings = zip(keys, values, strict=True)
-    said = [f"{key.removesuffix('.name')}={text}" for key, text in settings if text != NOTHING]
-    return " ".join(said) or NOTHING
+    words = [f"{key.removesuffix('.name')}={text}" for key, text in settings if text != NOTHING]
+    return " ".join(words) or NOTHING
 
 
 def task_titles(runs: Iterable[Run]) -> dict[str, str]:
@@ -240,7 +240,10 @@ def task_titles(runs: Iterable[Run]) -> dict[str, str]:
     for run in runs:
         task = run["config"]["task"]
         titles[task["name"]].add(str(task.get("title") or task["name"]))
-    return {name: min(several) if len(several) == 1 else name for name, several in titles.items()}
+    return {
+        name: min(task_names) if len(task_names) == 1 else name
+        for name, task_names in titles.items()
+    }
 
 
 def metric_title(run: Run, metric: str | None = None) -> str:

@@ -154,10 +154,10 @@ def _made(reports: Sequence[Report], origin: Origin) -> Iterator[Part]:
     yield Part("Methods", f"<p>{xml(methods(reports, origin))}</p>")
     yield Part("Reproducibility", terms(checklist(reports, origin).rows))
     origins = provenance(reports, origin).rows
-    about = [(what, which) for what, which in origins if what not in (COMMAND, "report")]
-    lines = [which for what, which in origins if what == COMMAND]
-    made = [which for what, which in origins if what == "report"]
-    yield Part("Where the figures come from", terms(about))
-    if lines or made:
-        code = "\n".join(map(xml, [*lines, *made]))
+    details = [(label, detail) for label, detail in origins if label not in (COMMAND, "report")]
+    run_commands = [detail for label, detail in origins if label == COMMAND]
+    report_commands = [detail for label, detail in origins if label == "report"]
+    yield Part("Where the figures come from", terms(details))
+    if run_commands or report_commands:
+        code = "\n".join(map(xml, [*run_commands, *report_commands]))
         yield Part("Commands", f'<pre tabindex="0"><code>{code}</code></pre>')

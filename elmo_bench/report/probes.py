@@ -92,7 +92,7 @@ class Probed(Checked):
 
     @model_validator(mode="after")
     def _have_the_same_layers(self) -> "Probed":
-        if len({len(one.layers) for one in self.properties.values()}) > 1:
+        if len({len(each.layers) for each in self.properties.values()}) > 1:
             raise ValueError("all properties must have the same layers")
         return self
 
@@ -160,7 +160,9 @@ def probes_grid(probes: Sequence[Probed], *, controls: bool = False) -> Grid:
         [NONE, "baseline", *(_baseline(by_corpus[column.corpus], column) for column in columns)]
     ]
     for title in dict.fromkeys(title for title, _ in by_pair):
-        of_title = {corpus: probe for (one, corpus), probe in by_pair.items() if one == title}
+        of_title = {
+            corpus: probe for (encoder, corpus), probe in by_pair.items() if encoder == title
+        }
         rows += [
             [title, str(layer), *(_figures(of_title.get(c.corpus), c, layer) for c in columns)]
             for layer in range(max(probe.num_layers for probe in of_title.values()))
@@ -192,9 +194,11 @@ def _check_same(probe: Probed, other: Probed) -> None:
 
 def _columns(probes: Iterable[Probed], controls: bool) -> Iterator[Column]:
     for probe in probes:
-        for key, one in probe.properties.items():
+        for key, probed in probe.properties.items():
             for figure in FIGURES:
-                if getattr(one.layers[0], figure) is not None and (controls or figure != "control"):
+                if getattr(probed.layers[0], figure) is not None and (
+                    controls or figure != "control"
+                ):
                     yield Column(probe.corpus, key, figure)
 
 

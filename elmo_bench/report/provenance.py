@@ -16,15 +16,17 @@ def commands(runs: Iterable[Run]) -> list[str]:
     """
     seeds: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for run in runs:
-        given = overrides(Path(run["folder"], OVERRIDES))
-        if given:
-            kept = tuple(one for one in given if overridden(one) != "seed")
-            seeds[kept] += [str(run["seed"])]
+        recorded = overrides(Path(run["folder"], OVERRIDES))
+        if recorded:
+            without_seed = tuple(
+                override for override in recorded if overridden(override) != "seed"
+            )
+            seeds[without_seed] += [str(run["seed"])]
     lines = []
     for settings, numbers in seeds.items():
         several = ["-m"] if len(numbers) > 1 else []
-        together = ",".join(sorted(numbers, key=lambda number: (len(number), number)))
-        lines.append(shlex.join([*COMMAND, *several, *settings, f"seed={together}"]))
+        seed_list = ",".join(sorted(numbers, key=lambda number: (len(number), number)))
+        lines.append(shlex.join([*COMMAND, *several, *settings, f"seed={seed_list}"]))
     return lines
 
 

@@ -29,25 +29,25 @@ def stands_in(run: Run, name: str) -> bool:
     baselines of Tables 1 and 2 are the same, for example, and `resume=true` runs them only once.
     """
     sweep = run["config"].get("published") or {}
-    own = [f"{kind}{sweep[kind]}" for kind in ("table", "figure") if kind in sweep]
+    own_tables = [f"{kind}{sweep[kind]}" for kind in ("table", "figure") if kind in sweep]
     has_setting = _reads_as_much(run, name) and any(_rows(run, name))
-    return bool(own) and (has_setting or name in own)
+    return bool(own_tables) and (has_setting or name in own_tables)
 
 
 def corpus(run: Run) -> str:
     """Return the name of the paper's corpus for a run's task; "" if it has none."""
-    about = _content()["corpora"].get(run["config"]["task"]["name"], {})
-    return str(about.get("title", ""))
+    entry = _content()["corpora"].get(run["config"]["task"]["name"], {})
+    return str(entry.get("title", ""))
 
 
 def is_of_the_paper(run: Run) -> bool:
     """Whether a run was trained and measured on the paper's corpus for its task."""
-    about = dict(_content()["corpora"].get(run["config"]["task"]["name"], {}))
-    corpora = about.pop("data.name", ())
+    requirements = dict(_content()["corpora"].get(run["config"]["task"]["name"], {}))
+    corpora = requirements.pop("data.name", ())
     if {run["choices"].get(key) for key in ("data.name", "trained_on.name")} - {*corpora}:
         return False
-    about.pop("title", None)
-    return all(_has(run, key, value) for key, value in about.items())
+    requirements.pop("title", None)
+    return all(_has(run, key, value) for key, value in requirements.items())
 
 
 def published(run: Run, metric: str, split: str, name: str | None = None) -> float | None:
@@ -65,8 +65,8 @@ def published(run: Run, metric: str, split: str, name: str | None = None) -> flo
         return None
     tables = [name] if name else _content()["tables"]
     if is_of_the_paper(run):  # the share of the training set matters only on the same corpus
-        tables = [one for one in tables if _reads_as_much(run, one)]
-    rows = (row for one in tables if _table(one)["split"] == split for row in _rows(run, one))
+        tables = [table for table in tables if _reads_as_much(run, table)]
+    rows = (row for table in tables if _table(table)["split"] == split for row in _rows(run, table))
     return next((row[metric] for row in rows if metric in row), None)
 
 
@@ -93,8 +93,12 @@ def _is_of(setting: Row, run: Run) -> bool:
     mix = setting.get("mix", "all")
     if mix == BASELINE or _is_baseline(run):
         return mix == BASELINE and _is_baseline(run)
-    own = run["config"]["task"].get("elmo", {})
-    wanted = {"norm": "none"} | {key: own[key] for key in OWN if key in own} | setting
+    task_settings = run["config"]["task"].get("elmo", {})
+    wanted = (
+        {"norm": "none"}
+        | {key: task_settings[key] for key in OWN if key in task_settings}
+        | setting
+    )
     keys = [key for key in wanted if f"elmo.{key}" not in run["idle"]]
     return _has(run, "elmo.mix", mix) and all(_has(run, f"elmo.{key}", wanted[key]) for key in keys)
 

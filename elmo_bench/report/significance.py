@@ -89,7 +89,7 @@ class Variance(NamedTuple):
     def _means(self) -> list[float]:
         """Return the variance of each system's mean over runs."""
         larger = map(max, self.runs, self.noise)
-        return [one / count for one, count in zip(larger, self.counts, strict=True)]
+        return [variance / count for variance, count in zip(larger, self.counts, strict=True)]
 
     @property
     def freedom(self) -> float:
@@ -101,12 +101,12 @@ class Variance(NamedTuple):
                 self._means(), self.counts, self.runs, self.noise, strict=True
             )
         ]
-        top = max(part for part, _ in parts)
-        if not top:
+        largest = max(part for part, _ in parts)
+        if not largest:
             return math.inf
         # Divide by the largest part, because squares of small variances underflow to 0.
-        whole = sum(part / top for part, _ in parts) ** 2
-        return whole / sum((part / top) ** 2 / degrees for part, degrees in parts if part)
+        squared_sum = sum(part / largest for part, _ in parts) ** 2
+        return squared_sum / sum((part / largest) ** 2 / degrees for part, degrees in parts if part)
 
     @property
     def shares(self) -> Shares | None:
@@ -206,8 +206,8 @@ def by_cluster(
     """Sum the counts of each cluster, in the order of the clusters' numbers."""
     numbers, positions = np.unique(clusters, return_inverse=True)
     sums = np.zeros((len(counts), len(numbers), *counts.shape[2:]))
-    for run, whole in zip(counts, sums, strict=True):
-        np.add.at(whole, positions, run)
+    for run, run_sums in zip(counts, sums, strict=True):
+        np.add.at(run_sums, positions, run)
     return sums
 
 

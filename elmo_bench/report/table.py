@@ -153,12 +153,12 @@ def report(
             f"{place}baseline={list(baseline)}: no such column; the values of {columns} are "
             f"{[list(head) for head in heads]}"
         )
-    asked = Asked(metric, split, equal_within, paired, diagnostics)
-    comparisons, notes = _comparisons(groups, rows, columns, baseline, asked)
+    options = Asked(metric, split, equal_within, paired, diagnostics)
+    comparisons, notes = _comparisons(groups, rows, columns, baseline, options)
     cells = [
         cell
         for row in sorted(groups, key=order)
-        for cell in _cells(row, groups, rows, baseline, asked, paper, comparisons)
+        for cell in _cells(row, groups, rows, baseline, options, paper, comparisons)
     ]
     if len(measured) < len(runs):
         notes.insert(0, f"left out: {_runs(len(runs) - len(measured))} not evaluated on {split}")
@@ -206,12 +206,12 @@ def _cells(
     groups: Mapping[Key, Mapping[Key, list[Run]]],
     rows: Sequence[str],
     baseline: Key | None,
-    asked: "Asked",
+    options: "Asked",
     paper: str | None,
     comparisons: Mapping[tuple[Key, Key], Comparison],
 ) -> Iterator[Cell]:
     """Yield the cells of a row, the baseline first."""
-    group, metric, split = groups[row], asked.metric, asked.split
+    group, metric, split = groups[row], options.metric, options.split
     figures = {
         column: tuple(figure_of(run, metric, split) for run in runs)
         for column, runs in group.items()
@@ -219,11 +219,11 @@ def _cells(
     rivals: dict[str, list[float]] = defaultdict(list)  # task -> means of the row
     for column, runs in group.items():
         rivals[_task(runs[0])].append(statistics.fmean(figures[column]))
-    base = base_row([one for one in groups if baseline in groups[one]], row, rows)
+    base = base_row([other_row for other_row in groups if baseline in groups[other_row]], row, rows)
     if baseline is not None and base is not None and base != row:
-        lent = groups[base][baseline]
-        mean = statistics.fmean(figure_of(run, metric, split) for run in lent)
-        rivals[_task(lent[0])].append(mean)
+        lent_runs = groups[base][baseline]
+        mean = statistics.fmean(figure_of(run, metric, split) for run in lent_runs)
+        rivals[_task(lent_runs[0])].append(mean)
     for column in sorted(group, key=lambda column: (column != baseline, order(column))):
         first, values = group[column][0], figures[column]
         mean = statistics.fmean(values)
@@ -253,13 +253,13 @@ def _groups(
     runs: Sequence[Run], rows: Sequence[str], columns: Sequence[str]
 ) -> dict[Key, dict[Key, list[Run]]]:
     """Group runs as row -> column -> runs; of runs with the same seed only the last is kept."""
-    found: dict[Key, dict[Key, dict[str, Run]]] = defaultdict(lambda: defaultdict(dict))
+    groups: dict[Key, dict[Key, dict[str, Run]]] = defaultdict(lambda: defaultdict(dict))
     for run in runs:
-        by_seed, seed = found[choice(run, rows)][choice(run, columns)], str(run["seed"])
-        by_seed[seed] = max(by_seed.get(seed, run), run, key=lambda one: one["written"])
+        by_seed, seed = groups[choice(run, rows)][choice(run, columns)], str(run["seed"])
+        by_seed[seed] = max(by_seed.get(seed, run), run, key=lambda same_seed: same_seed["written"])
     return {
         row: {column: [*by_seed.values()] for column, by_seed in group.items()}
-        for row, group in found.items()
+        for row, group in groups.items()
     }
 
 
@@ -345,13 +345,15 @@ def figure_of(run: Run, metric: str | None, split: str) -> float:
     """Return a run's figure, a fraction of 1; raises ValueError if it has none of that name."""
     name = f"{SPLITS[split]}/{_name(run, metric)}"
     if name not in run["metrics"]:
-        has = [each.partition("/")[2] for each in run["metrics"] if each.startswith(SPLITS[split])]
-        whole = [each for each in has if "/" not in each]
-        of_labels = [each for each in has if "/" in each]
+        metric_names = [
+            each.partition("/")[2] for each in run["metrics"] if each.startswith(SPLITS[split])
+        ]
+        overall = [each for each in metric_names if "/" not in each]
+        of_labels = [each for each in metric_names if "/" in each]
         more = f", and {len(of_labels)} such as {of_labels[0]}" if of_labels else ""
         raise ValueError(
             f"metric={metric}: {run['folder']}/result.json, a run of {run['task']}, does "
-            f"not have it on {split}, only {', '.join(sorted(whole))}{more}"
+            f"not have it on {split}, only {', '.join(sorted(overall))}{more}"
         )
     return run["metrics"][name]
 
@@ -384,13 +386,18 @@ class Pair(NamedTuple):
 def compared(pairs: Sequence[Pair]) -> list[tuple[Comparison, Flaw | None]]:
     """Return the comparison of each pair, with Holm's correction for all, and its flaw, if any."""
     # Only comparisons of several runs have a p value to correct.
-    several = sum(min(len(pair.runs), len(pair.base)) > 1 for pair in pairs)
-    results = [_compare(*pair, max(1, several)) for pair in pairs]
+    num_tests = sum(min(len(pair.runs), len(pair.base)) > 1 for pair in pairs)
+    results = [_compare(*pair, max(1, num_tests)) for pair in pairs]
     ps = {
-        k: one.test.p for k, (one, _) in enumerate(results) if one.test and one.test.p is not None
+        k: comparison.test.p
+        for k, (comparison, _) in enumerate(results)
+        if comparison.test and comparison.test.p is not None
     }
     corrected = dict(zip(ps, holm([*ps.values()]), strict=True))
-    return [(one._replace(p_holm=corrected.get(k)), flaw) for k, (one, flaw) in enumerate(results)]
+    return [
+        (comparison._replace(p_holm=corrected.get(k)), flaw)
+        for k, (comparison, flaw) in enumerate(results)
+    ]
 
 
 def _comparisons(
@@ -398,7 +405,7 @@ def _comparisons(
     rows: Sequence[str],
     columns: Sequence[str],
     baseline: Key | None,
-    asked: Asked,
+    options: Asked,
 ) -> tuple[dict[tuple[Key, Key], Comparison], list[str]]:
     """Return the comparison of each cell with its row's baseline, and notes on missing tests."""
     pairs: dict[tuple[Key, Key], Pair] = {}
@@ -415,15 +422,15 @@ def _comparisons(
             flaws[NO_BASELINE].append((name(rows, row, titles), ""))
             continue
         for column in sorted(group.keys() - {baseline}, key=order):
-            pairs[row, column] = Pair(group[column], groups[base][baseline], asked)
+            pairs[row, column] = Pair(group[column], groups[base][baseline], options)
     results = dict(zip(pairs, compared([*pairs.values()]), strict=True))
     for (row, column), (_, flaw) in results.items():
         if flaw:
-            called = name([*rows, *columns], [*row, *column], titles)
-            flaws[flaw.why].append((called, flaw.folder))
+            cell_name = name([*rows, *columns], [*row, *column], titles)
+            flaws[flaw.why].append((cell_name, flaw.folder))
     notes = [_note(why, cells) for why, cells in flaws.items()]
-    comparisons = {place: one for place, (one, _) in results.items()}
-    tests = [one.test for one in comparisons.values() if one.test]
+    comparisons = {cell: comparison for cell, (comparison, _) in results.items()}
+    tests = [comparison.test for comparison in comparisons.values() if comparison.test]
     return comparisons, [*sorted(notes), *limits(tests)]
 
 
@@ -482,48 +489,48 @@ def base_row(rows: Iterable[Key], row: Key, keys: Sequence[str]) -> Key | None:
 
 
 def _compare(
-    runs: list[Run], base: list[Run], asked: Asked, comparisons: int
+    runs: list[Run], base: list[Run], options: Asked, comparisons: int
 ) -> tuple[Comparison, Flaw | None]:
     """Return one of `comparisons` comparisons, and the reason if it lacks a test or pairing."""
     means = [
-        statistics.fmean(figure_of(run, asked.metric, asked.split) for run in group)
+        statistics.fmean(figure_of(run, options.metric, options.split) for run in group)
         for group in (runs, base)
     ]
     difference, errors = means[0] - means[1], 1 - means[1]
     plain = Comparison(difference, difference / errors if errors else None)
     flaw = None
-    if asked.paired:
-        same = {run["seed"] for run in runs} == {run["seed"] for run in base}
-        if same and len(runs) >= FEWEST_PAIRS:
+    if options.paired:
+        same_seeds = {run["seed"] for run in runs} == {run["seed"] for run in base}
+        if same_seeds and len(runs) >= FEWEST_PAIRS:
             runs, base = (sorted(group, key=lambda run: run["seed"]) for group in (runs, base))
         else:
-            asked = asked._replace(paired=False)
+            options = options._replace(paired=False)
             flaw = Flaw(
                 f"not paired: pairing needs {FEWEST_PAIRS} or more seeds that both sides "
                 f"share, and these are {len(runs)} + {len(base)} runs"
             )
-    examples = [examples_of(run, asked.metric, asked.split) for run in (*runs, *base)]
-    if why := _incomparable([*runs, *base], examples, asked.split):
+    examples = [examples_of(run, options.metric, options.split) for run in (*runs, *base)]
+    if why := _incomparable([*runs, *base], examples, options.split):
         return plain, why._replace(why=f"no test, since {why.why}")
     ours, theirs = (
-        np.stack([one.counts for one in part])
+        np.stack([run_examples.counts for run_examples in part])
         for part in (examples[: len(runs)], examples[len(runs) :])
     )
     clusters = examples[0].clusters
     if len(set(clusters.tolist())) < 2:
-        return plain, Flaw(f"no test, since all {asked.split} examples are one cluster")
-    resamples = RESAMPLES if asked.diagnostics else 0
+        return plain, Flaw(f"no test, since all {options.split} examples are one cluster")
+    resamples = RESAMPLES if options.diagnostics else 0
     test = compare(
         *(ours, theirs, clusters),
-        paired=asked.paired,
+        paired=options.paired,
         comparisons=comparisons,
         resamples=resamples,
     )
     if not test.error:
         return plain, Flaw("no test, since the metric varies neither with seeds nor with examples")
-    within = asked.equal_within
+    region = options.equal_within
     return (
-        plain._replace(test=test, equal=None if within is None else equal_within(test, within)),
+        plain._replace(test=test, equal=None if region is None else equal_within(test, region)),
         flaw,
     )
 
@@ -542,18 +549,18 @@ class Examples(NamedTuple):
 
 def _incomparable(runs: Sequence[Run], examples: Sequence[Examples], split: str) -> Flaw | None:
     """Return the reason why the counts of runs cannot be compared; None if they can."""
-    for run, one in zip(runs, examples, strict=True):
-        if not len(one.sentences):
+    for run, run_examples in zip(runs, examples, strict=True):
+        if not len(run_examples.sentences):
             return Flaw(
                 f"counts/{split}.npz of a run is missing or lacks the metric",
                 short(run["folder"]),
             )
-        if not np.array_equal(one.sentences, examples[0].sentences):
+        if not np.array_equal(run_examples.sentences, examples[0].sentences):
             return Flaw(
                 f"the runs were evaluated on different {split} examples",
                 f"{short(run['folder'])}, {short(runs[0]['folder'])}",
             )
-    shapes = {one.counts.shape for one in examples}
+    shapes = {run_examples.counts.shape for run_examples in examples}
     if len(shapes) > 1:
         return Flaw(f"the runs' counts/{split}.npz have shapes {sorted(shapes)}")
     return None

@@ -54,13 +54,13 @@ def grouped(grid: Grid) -> tuple[list[tuple[str, list[int]]], Grid]:
     """Group consecutive rows by all names except the last; return the groups and the grid without
     these names.
     """
-    others = grid.left - 1
-    names = [escape.plain(", ".join(row[:others])) for row in grid.rows]
+    num_leading = grid.left - 1
+    names = [escape.plain(", ".join(row[:num_leading])) for row in grid.rows]
     groups = groupby(range(len(names)), key=names.__getitem__)
     return [(name, [*rows]) for name, rows in groups], grid._replace(
-        heads=grid.heads[others:],
-        rows=[row[others:] for row in grid.rows],
-        bold={(r, c - others) for r, c in grid.bold},
+        heads=grid.heads[num_leading:],
+        rows=[row[num_leading:] for row in grid.rows],
+        bold={(r, c - num_leading) for r, c in grid.bold},
         left=1,
         hover={},
     )
@@ -68,11 +68,11 @@ def grouped(grid: Grid) -> tuple[list[tuple[str, list[int]]], Grid]:
 
 def merged(grid: Grid) -> Grid:
     """Join all names of a row in one column, without repetitions."""
-    more = grid.left - 1
+    num_merged = grid.left - 1
     return grid._replace(
         heads=[", ".join(filter(None, grid.heads[: grid.left])), *grid.heads[grid.left :]],
         rows=[[", ".join(dict.fromkeys(r[: grid.left])), *r[grid.left :]] for r in grid.rows],
-        bold={(r, c - more) for r, c in grid.bold},
+        bold={(r, c - num_merged) for r, c in grid.bold},
         left=1,
         hover={},
     )
@@ -104,11 +104,11 @@ def fitting(grid: Grid, width: int) -> Layout:
     If no omission suffices, the layout has all columns, in several tables.
     """
     smaller, spare = grid, [head for head in grid.spare if head in grid.heads]
-    whole = found = layout(grid, width)
-    while len(found.divided) > 1 and spare:
+    full = candidate = layout(grid, width)
+    while len(candidate.divided) > 1 and spare:
         smaller = without(smaller, {smaller.heads.index(spare.pop(0))})
-        found = layout(smaller, width)
-    return found if len(found.divided) == 1 else whole
+        candidate = layout(smaller, width)
+    return candidate if len(candidate.divided) == 1 else full
 
 
 def layout(grid: Grid, width: int) -> Layout:
@@ -116,13 +116,13 @@ def layout(grid: Grid, width: int) -> Layout:
     groups, divided = [("", [*range(len(grid.rows))])], parts(grid, width)
     if grid.left < 2 or len(divided) == 1:
         return Layout(grid, groups, divided)
-    above, fewer = grouped(grid)
-    if 2 * len(above) > len(grid.rows):
-        above, fewer = groups, merged(grid)
-    other = parts(fewer, width)
+    named_groups, narrower = grouped(grid)
+    if 2 * len(named_groups) > len(grid.rows):
+        named_groups, narrower = groups, merged(grid)
+    other = parts(narrower, width)
     is_cut = min(divided[0].widths[: grid.left]) < SHORTEST
     if is_cut or len(other[0].columns) - 1 > len(divided[0].columns) - grid.left:
-        return Layout(fewer, above, other)
+        return Layout(narrower, named_groups, other)
     return Layout(grid, groups, divided)
 
 
@@ -159,10 +159,10 @@ def _word(text: str) -> int:
 def _shares(least: Sequence[int], most: Sequence[int], room: int) -> list[int]:
     """Return widths between `least` and `most` that fill `room`; the narrowest columns grow first."""
     widths = [*least]
-    left = room - sum(widths)
-    while left > 0 and (open_ := [k for k, width in enumerate(widths) if width < most[k]]):
+    remaining = room - sum(widths)
+    while remaining > 0 and (open_ := [k for k, width in enumerate(widths) if width < most[k]]):
         widths[min(open_, key=widths.__getitem__)] += 1
-        left -= 1
+        remaining -= 1
     return widths
 
 

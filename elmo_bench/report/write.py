@@ -110,7 +110,7 @@ def _part(title: str, lines: Sequence[str]) -> str:
 
 def _items(grid: Grid) -> list[str]:
     """Return a grid of two columns as a list, which may span several pages."""
-    items = [rf"\item[{{{_tex(what)}}}] {_broken(which)}" for what, which in grid.rows]
+    items = [rf"\item[{{{_tex(term)}}}] {_broken(text)}" for term, text in grid.rows]
     begin = [r"\begin{description}", r"\footnotesize", r"\raggedright"]
     return [*begin, *items, r"\end{description}"]
 
@@ -177,10 +177,10 @@ def repeated_left_out(grid: Grid) -> list[list[str]]:
     """Return the rows without leading names that repeat the row above; the last name is kept."""
     rows = []
     for above, row in zip([None, *grid.rows], grid.rows, strict=False):
-        same = 0
-        while above is not None and same < grid.left - 1 and above[same] == row[same]:
-            same += 1
-        rows.append([*([""] * same), *row[same:]])
+        repeated = 0
+        while above is not None and repeated < grid.left - 1 and above[repeated] == row[repeated]:
+            repeated += 1
+        rows.append([*([""] * repeated), *row[repeated:]])
     return rows
 
 
@@ -228,20 +228,20 @@ def _comparison(cell: Cell) -> dict[str, Any]:
     """Return all values of a comparison as a flat record; None for missing values."""
     compared = cell.comparison
     test = compared.test if compared else None
-    about = {} if test is None else test._asdict()
-    shares = about.get("shares")
-    low, high = about.get("interval") or (None, None)
-    ours, theirs = about.get("runs") or (None, None)
+    values = {} if test is None else test._asdict()
+    shares = values.get("shares")
+    low, high = values.get("interval") or (None, None)
+    ours, theirs = values.get("runs") or (None, None)
     flat = {
         "difference": compared.difference if compared else None,
         "low": low,
         "high": high,
-        "p": about.get("p"),
+        "p": values.get("p"),
         "p_holm": compared.p_holm if compared else None,
         "error_reduction": compared.error_reduction if compared else None,
         "equal": compared.equal if compared else None,
     }
-    flat |= {key: about.get(key) for key in TESTED}
+    flat |= {key: values.get(key) for key in TESTED}
     flat |= {f"share_{key}": getattr(shares, key, None) for key in ("seeds", "examples", "both")}
     return flat | {"runs_tested": ours, "runs_baseline": theirs}
 
