@@ -55,7 +55,7 @@ def reading(reports: Sequence[Report]) -> list[tuple[str, str]]:
     """Return the terms of the tables with their explanations."""
     cells = [cell for report in reports for cell in report.cells]
     with_p = [test.p is not None for report in reports for _, test in tests(report)]
-    cell_of_several = next((cell for cell in cells if cell.deviation is not None), None)
+    example = next((cell for cell in cells if cell.deviation is not None), None)
     terms = [
         (
             "A run",
@@ -64,11 +64,11 @@ def reading(reports: Sequence[Report]) -> list[tuple[str, str]]:
         ),
         *_glossary(reports),
     ]
-    if cell_of_several:
+    if example:
         terms.append(
             (
-                score(cell_of_several),
-                f"the mean of {len(cell_of_several.runs)} runs in percent ± their standard deviation "
+                score(example),
+                f"the mean of {len(example.runs)} runs in percent ± their standard deviation "
                 "(how many they are). Higher is better.",
             )
         )
@@ -198,17 +198,17 @@ def _tested(report: Report, words: Words, tested: Sequence[tuple[Cell, Compariso
             f" Only before the correction for {len(tested)} comparisons "
             f"{len(uncorrected)} {more}would: {_several(words, uncorrected)}."
         )
-    detectable = [
+    smallest = [
         comparison.test.detectable
         for _, comparison in tested
         if comparison.test and comparison.test.detectable
     ]
-    if sum(map(len, groups.values())) == len(tested) or not detectable:
+    if sum(map(len, groups.values())) == len(tested) or not smallest:
         return summary
-    ends = dict.fromkeys((points(min(detectable)), points(max(detectable))))
+    ends = dict.fromkeys((points(min(smallest)), points(max(smallest))))
     return (
         f"{summary} That no difference is shown does not prove that there is none: so many runs "
-        f"and examples find a true one{after_correction(len(detectable))} in 80 % of cases if it is "
+        f"and examples find a true one{after_correction(len(smallest))} in 80 % of cases if it is "
         f"{' to '.join(ends)} points or more"
         + (", depending on the comparison." if len(ends) > 1 else ".")
     )

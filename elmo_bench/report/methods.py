@@ -300,10 +300,10 @@ def _search(reports: Sequence[Report]) -> str:
 
 
 def _choice(reports: Sequence[Report]) -> str:
-    alternatives = max((report.chosen_among for report in reports), default=0)
-    if alternatives:
+    most = max((report.chosen_among for report in reports), default=0)
+    if most:
         return (
-            f"of up to {alternatives} settings the best on dev was chosen, and test was asked once, for "
+            f"of up to {most} settings the best on dev was chosen, and test was asked once, for "
             "it and the baseline"
         )
     splits = _and(dict.fromkeys(report.split for report in reports))

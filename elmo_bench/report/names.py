@@ -240,10 +240,7 @@ def task_titles(runs: Iterable[Run]) -> dict[str, str]:
     for run in runs:
         task = run["config"]["task"]
         titles[task["name"]].add(str(task.get("title") or task["name"]))
-    return {
-        name: min(task_names) if len(task_names) == 1 else name
-        for name, task_names in titles.items()
-    }
+    return {name: min(of_name) if len(of_name) == 1 else name for name, of_name in titles.items()}
 
 
 def metric_title(run: Run, metric: str | None = None) -> str:

@@ -369,7 +369,7 @@ class Asked(NamedTuple):
 
 
 class Flaw(NamedTuple):
-    """The reason why a comparison lacks a test or pairing, and the folder of a run that causes it."""
+    """The reason why a comparison lacks a test or pairing, and the folder of a run behind it."""
 
     why: str
     folder: str = ""

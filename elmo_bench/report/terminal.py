@@ -157,7 +157,7 @@ def _word(text: str) -> int:
 
 
 def _shares(least: Sequence[int], most: Sequence[int], room: int) -> list[int]:
-    """Return widths between `least` and `most` that fill `room`; the narrowest columns grow first."""
+    """Return widths between `least` and `most` that fill `room`; narrow columns grow first."""
     widths = [*least]
     remaining = room - sum(widths)
     while remaining > 0 and (open_ := [k for k, width in enumerate(widths) if width < most[k]]):
