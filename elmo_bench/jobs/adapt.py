@@ -1,5 +1,5 @@
-"""`job=adapt`: a pretrained biLM reads a task's own training text for an epoch, without labels
-(paper, section 3.4).
+"""`job=adapt`: fine-tune a pretrained biLM on a task's training text for an epoch, without labels
+(Peters et al. 2018, section 3.4).
 """
 
 import dataclasses
@@ -35,8 +35,9 @@ Sentences = Sequence[Sequence[str]]
 
 
 def adapt(cfg: DictConfig) -> dict[str, float]:
-    """Write the adapted biLM to `cfg.out`: the dev text's perplexity of each direction before and
-    after.
+    """Write the adapted biLM to `cfg.out`.
+
+    Returns the perplexity of each direction on the dev text, before and after.
     """
     out, (_, weights), data = Path(cfg.out), pretrained(cfg), whole_sentences(cfg)
     check_bilm_folder("out", out, ("adapt.lock", "adaptation.json"))
@@ -48,8 +49,9 @@ def adapt(cfg: DictConfig) -> dict[str, float]:
 
 
 def adapted(cfg: DictConfig) -> DictConfig:
-    """The config with an adapted biLM; runs with the same biLM, text and settings share one below
-    cache_dir.
+    """Return the config with an adapted biLM as encoder.
+
+    The adapted biLM is cached below cache_dir, for all runs with the same biLM, text and settings.
     """
     options, weights = pretrained(cfg)
     data = whole_sentences(cfg)
@@ -77,8 +79,10 @@ def adapted(cfg: DictConfig) -> DictConfig:
 
 
 def adapt_to(cfg: DictConfig, data: TaskData, folder: Path) -> dict[str, float]:
-    """Adapt the biLM of `cfg.encoder` and save it; `adaptation.json`, the last file, holds the
-    figures that this returns.
+    """Adapt the biLM of `cfg.encoder` and save it to `folder`.
+
+    Returns the perplexities before and after. They are also in `adaptation.json`, which is written
+    last and thus marks a complete folder.
     """
     train, dev = text(data, "train"), text(data, "dev")
     corpus = Corpus(train)
@@ -116,22 +120,22 @@ def adapt_to(cfg: DictConfig, data: TaskData, folder: Path) -> dict[str, float]:
 
 
 def whole_sentences(cfg: DictConfig) -> TaskData:
-    """The task's data, the training file read as dev is: of SST, sentences without their
-    phrases.
-    """
+    """Return the task's data with the training file read like dev: SST without its phrases."""
     read = build.reader(cfg, "dev")
     return build.data(cfg, read={"train": read, "dev": read, "test": read})
 
 
 def text(data: TaskData, split: str) -> Sentences:
-    """A split's sentences without repetition: a premise with three hypotheses, a passage with five
-    questions, is read once.
+    """Return the distinct sentences of a split.
+
+    Repetitions are common: SNLI repeats a premise for each hypothesis, SQuAD a passage for each
+    question.
     """
     return list(dict.fromkeys(tuple(sentence) for sentence in data.sentences(split) if sentence))
 
 
 def pretrained(cfg: DictConfig) -> tuple[str, str]:
-    """The biLM's two files; ValueError where its weights are not to be used."""
+    """Return the biLM's options and weights files; raises ValueError if it has random weights."""
     if not build.is_pretrained(cfg):
         raise ValueError(
             "encoder.pretrained=false: a random biLM cannot be adapted; job=pretrain "
@@ -141,13 +145,15 @@ def pretrained(cfg: DictConfig) -> tuple[str, str]:
 
 
 def is_known(cfg: DictConfig) -> bool:
-    """Whether the biLM's own softmax lies beside its weights."""
+    """Whether the folder of the biLM's weights has its softmax file."""
     return Path(build.bilm_files(cfg)[1]).with_name(SOFTMAX).is_file()
 
 
 def language_model(cfg: DictConfig, corpus: Corpus) -> LanguageModel:
-    """The biLM of `cfg.encoder` with its own softmax or, where it has none, an untrained one of the
-    words that occur twice.
+    """Return the biLM of `cfg.encoder` with its softmax.
+
+    Without a softmax file, the softmax is untrained; its vocabulary has the words of the corpus
+    that occur at least twice.
     """
     (options, weights), directions = pretrained(cfg), cfg.encoder.get("directions")
     if is_known(cfg):
@@ -161,7 +167,7 @@ def language_model(cfg: DictConfig, corpus: Corpus) -> LanguageModel:
 
 
 def read(cfg: DictConfig, model: LanguageModel, corpus: Corpus, description: str) -> None:
-    """Train on all of the text, `adapt.epochs` times."""
+    """Train on the text for `adapt.epochs` epochs."""
     chosen: dict[str, Any] = {
         field.name: cfg.adapt[field.name]
         for field in dataclasses.fields(Training)

@@ -1,6 +1,4 @@
-"""`job=cache`: what lies below `cache_dir`, with sizes; a run makes or fetches again what is
-cleared.
-"""
+"""`job=cache`: list and clear the contents of `cache_dir`; runs recreate cleared files."""
 
 import logging
 import shutil
@@ -31,9 +29,7 @@ KINDS = {
 
 
 class Entry(NamedTuple):
-    """A file or a folder below `cache_dir`; `used` is when it was last read or written, as far as
-    it says.
-    """
+    """A file or folder below `cache_dir`; `size` is in bytes, `used` is its modification time."""
 
     kind: str
     path: Path
@@ -42,8 +38,8 @@ class Entry(NamedTuple):
 
 
 def cache(cfg: DictConfig) -> None:
-    """Remove the kinds that `clear` names, except what a run reads or writes; print the rest."""
-    clear = cfg["clear"]  # a DictConfig has a method of that name
+    """Remove the kinds in `clear`, except files in use by a run; print the remaining entries."""
+    clear = cfg["clear"]  # cfg.clear is a method
     chosen = {clear} if isinstance(clear, str) else {str(kind) for kind in clear}
     if unknown := sorted(chosen - {*KINDS, "all"}):
         raise ValueError(f"clear={unknown[0]}, but it must be all or some of {', '.join(KINDS)}")
@@ -62,7 +58,7 @@ def cache(cfg: DictConfig) -> None:
     size.justify, size.footer = "right", f"{sum(entry.size for entry in entries) / 1e6:,.1f}"
     for entry in entries:
         when = f"{datetime.fromtimestamp(entry.used):%Y-%m-%d %H:%M}"
-        # A download's folder is a key; its one file says more.
+        # The folder of a download is named by a hash; its file has the telling name.
         name = next(
             (path.name for path in entry.path.glob("*") if entry.kind == "elmo"), entry.path.name
         )
@@ -71,8 +67,9 @@ def cache(cfg: DictConfig) -> None:
 
 
 def _entries(folder: Path) -> Iterator[Entry]:
-    """What we have made below the folder, kind by kind, the least recently used first; others'
-    files are not ours to list.
+    """Yield our entries below the folder by kind, the least recently used first.
+
+    Files of other programs are not listed.
     """
     for kind in KINDS:
         paths = folder.glob("sample-*") if kind == "sample" else (folder / kind).glob("*")
@@ -90,7 +87,7 @@ def _entries(folder: Path) -> Iterator[Entry]:
 
 def _remove(entry: Entry) -> None:
     path = entry.path
-    locks = (lock.with_suffix("") for lock in path.glob("*.lock"))  # of downloads in a folder
+    locks = (lock.with_suffix("") for lock in path.glob("*.lock"))  # downloads in progress
     is_scratch = path.name.startswith(".")
     if any(map(is_taken, (path, *locks))):
         log.warning("%s is kept: a run is writing it", path)

@@ -1,6 +1,4 @@
-"""`job=diff`: what differs between two runs: settings, figures, and the examples that one gets
-right and the other wrong.
-"""
+"""`job=diff`: compare two runs: settings, figures, and the examples on which they differ."""
 
 import logging
 import re
@@ -39,7 +37,7 @@ FORMATS = {
     ".json": report.as_json,
     ".txt": report.as_text,
 }
-# What an earlier output begins with: the table of CSV has words or has not.
+# The beginning of an earlier output; the CSV table may lack the columns of texts.
 OWN = {
     ".html": f'<!DOCTYPE html>.*"{report.GENERATOR}"',
     ".md": f"# [^\\n]*{report.ABOUT}",
@@ -48,12 +46,12 @@ OWN = {
     ".txt": f"[^\\n]*{report.ABOUT}",
 }
 TAG = re.compile("O|[BI]-.+")
-# What reading the corpus of a result from elsewhere may raise.
+# Errors from reading the corpus of a run of another machine.
 NOT_HERE = (ValueError, OSError, ImportError, TypeError, AttributeError, KeyError)
 
 
 class Side(NamedTuple):
-    """A run, and the key that names it on the command line."""
+    """A run and its key on the command line, `a` or `b`."""
 
     key: str
     run: Run
@@ -63,10 +61,10 @@ class Side(NamedTuple):
 
 
 def diff(cfg: DictConfig) -> None:
-    """Write what differs to `output`, with all examples, and print it, with the first `limit`.
+    """Write all differences to `output`, and print them with the first `limit` examples.
 
-    Raises FileNotFoundError and ValueError for what is no run, has no counts of `split`, or was
-    measured on other examples than the other run.
+    Raises FileNotFoundError or ValueError if `a` or `b` is not a run, lacks the counts of `split`,
+    or was evaluated on other examples than the other run.
     """
     output = None if cfg.output is None else Path(cfg.output)
     if output:
@@ -96,7 +94,7 @@ def diff(cfg: DictConfig) -> None:
         with atomic(output) as part:
             part.write_text(text, encoding="utf-8", errors="backslashreplace")
         log.info("written: %s", output)
-    # At the very end: who reads it may stop at any line, and the process ends there.
+    # Print last: if the reader closes the pipe (`| head`), the process ends here.
     report.show(Console(emoji=False), difference, cfg.limit)
 
 
@@ -122,7 +120,7 @@ def _run(key: str, folder: Path) -> Run:
 
 
 def _check_alike(sides: Sequence[Side], split: str) -> None:
-    """Raise ValueError for the same run twice, and for runs that answered other questions."""
+    """Raise ValueError for the same run twice, or runs of different tasks, corpora or labels."""
     a, b = sides
     if a.run["folder"].resolve() == b.run["folder"].resolve():
         raise ValueError(f"{a} and {b} are the same run")
@@ -134,7 +132,7 @@ def _check_alike(sides: Sequence[Side], split: str) -> None:
         ("labels (task.read)", lambda run: _options(run, split)),
     ):
         values = [value(side.run) for side in sides]
-        # A result of an earlier version has no hashes.
+        # Results of earlier versions have no hashes.
         if values[0] != values[1] and not (what == f"{split} files" and "" in values):
             raise ValueError(
                 f"{a} and {b} are runs of different {what}, {values[0]} and {values[1]}, so "
@@ -147,7 +145,7 @@ def _data(run: Run) -> dict[str, Any]:
 
 
 def _options(run: Run, split: str) -> dict[str, Any]:
-    """The arguments of the task's `read`: job=evaluate reads every split as a test."""
+    """Return the arguments of the task's `read`; job=evaluate reads any split as test."""
     is_evaluation = str(run["choices"].get("job._target_")).endswith(".evaluate")
     options: Any = run["config"]["task"]
     for key in ("read", "test" if is_evaluation else split):
@@ -162,7 +160,10 @@ def _options(run: Run, split: str) -> dict[str, Any]:
 
 
 def _counts(side: Side, split: str, metric: str) -> Counts:
-    """What a run counted of each example."""
+    """Return a run's counts per example.
+
+    Raises ValueError if they lack the metric, FileNotFoundError if there is no file.
+    """
     path = side.run["folder"] / "counts" / f"{split}.npz"
     if (counts := read_counts(path, metric)) is not None:
         return counts
@@ -182,9 +183,9 @@ def _counts(side: Side, split: str, metric: str) -> Counts:
 def _texts(
     cfg: DictConfig, sides: Sequence[Side], counts: Counts
 ) -> tuple[list[ExampleText], list[str]]:
-    """All examples as text, and what is not shown and why."""
+    """Return all examples as texts, and notes on missing texts with the reasons."""
     reasons: list[str] = []
-    for side in sides:  # where one run cannot say where its corpus is, the other may
+    for side in sides:  # either run may locate the corpus
         try:
             task, examples = _examples(cfg, side, counts)
             break
@@ -211,9 +212,9 @@ def _texts(
 
 
 def _examples(cfg: DictConfig, side: Side, counts: Counts) -> tuple[ModuleType, list[Any]]:
-    """The task's module, and the examples of the corpus that a run was measured on.
+    """Return the task's module and the examples that a run was evaluated on.
 
-    Nothing is downloaded.
+    Nothing is downloaded. Raises one of `NOT_HERE` if the corpus is missing or differs.
     """
     config, data, split = side.run["config"], _data(side.run), cfg.split
     _check_foreign(side)
@@ -238,8 +239,9 @@ def _examples(cfg: DictConfig, side: Side, counts: Counts) -> tuple[ModuleType, 
 
 
 def _check_foreign(side: Side) -> None:
-    """Raise ValueError where a run, which may be a stranger's, names more than a module of tasks, a
-    corpus of conf/data and paths of this machine: before anything is read where its config says.
+    """Raise ValueError unless the run's config names only known tasks, corpora and plain values.
+
+    The run may come from a stranger, so this check precedes any import or read from its config.
     """
     config = side.run["config"]
     foreign.check_plain([config["task"], _data(side.run), config.get("data_dir")], str(side))
@@ -247,7 +249,7 @@ def _check_foreign(side: Side) -> None:
 
 
 def _file(cfg: DictConfig, side: Side) -> Path:
-    """The corpus's file of the split: below the command line's data_dir, or else the run's."""
+    """Return the corpus's file of the split, from data_dir of the command line, else of the run."""
     data, chosen = _data(side.run), result_of(side.run["folder"]).get("choices", {}).get("data")
     is_option = chosen in foreign.options("data") and chosen != "checkpoint"
     described = foreign.described(data, chosen if is_option else data["name"])
@@ -256,7 +258,7 @@ def _file(cfg: DictConfig, side: Side) -> Path:
         asked = cfg.copy()
         asked.data_dir = folder
         try:
-            if cfg.data.name == "checkpoint":  # the command line does not say another
+            if cfg.data.name == "checkpoint":  # the default: the corpus of the run
                 asked.data = foreign.corpus(asked, described, str(side))
             asked.data.downloads = {}
             return inputs.corpus(asked, [cfg.split])[cfg.split]
@@ -279,8 +281,10 @@ def _predictions(side: Side, split: str, task: ModuleType, examples: Sequence[An
 
 
 def labels(answer: Any, words: Sequence[str]) -> list[str]:
-    """What is right, or predicted, as texts: a class, an answer, several answers, the chunks of
-    IOB2 tags, the tags of words, clusters of mentions.
+    """Return gold or predicted labels as texts.
+
+    `answer` is a class, an answer, several answers, IOB2 tags (shown as chunks), other tags of
+    words, or clusters of mentions.
 
     >>> labels(["B-PER", "I-PER", "O", "B-LOC"], ["Ann", "Lee", "in", "Rome"])
     ['PER: Ann Lee', 'LOC: Rome']

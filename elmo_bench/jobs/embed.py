@@ -1,4 +1,4 @@
-"""`job=embed`: the vectors of an encoder for every sentence of a file, to HDF5 or safetensors.
+"""`job=embed`: write an encoder's vectors for every sentence of a file, as HDF5 or safetensors.
 
 Axes: L layers, T tokens of a sentence, D encoder.
 """
@@ -41,12 +41,12 @@ DTYPES = {"float32": torch.float32, "float16": torch.float16}
 
 
 def embed(cfg: DictConfig) -> None:
-    """Write an array for each line of `cfg.input` to `cfg.output`, whole or not at all.
+    """Write an array for each line of `cfg.input` to `cfg.output`, atomically.
 
-    Line 1 is array "0", as AllenNLP names them; all else that speaks of lines counts them from 1.
-    HDF5 has the layout of `allennlp elmo` and of bilm-tf's `dump_bilm_embeddings`: a dataset a
-    line, (layers, tokens, dim) or (tokens, dim), and `sentence_to_index`. A blank line has no
-    tokens: (layers, 0, dim), as in bilm-tf. A killed run goes on where it stopped.
+    The array of line 1 is named "0", as in AllenNLP; messages count lines from 1. HDF5 files have
+    the layout of `allennlp elmo` and of bilm-tf's `dump_bilm_embeddings`: one dataset a line, of
+    shape (layers, tokens, dim) or (tokens, dim), and `sentence_to_index`. The array of a blank line
+    has shape (layers, 0, dim), as in bilm-tf. A killed run resumes where it stopped.
     """
     output = Path(cfg.output)
     _check(cfg, output)
@@ -85,10 +85,11 @@ def _check(cfg: DictConfig, output: Path) -> None:
 
 
 def taker(cfg: DictConfig, encoder: Encoder) -> tuple[Take, str]:
-    """What becomes of a sentence's layers, and its description.
+    """Return the function that reduces a sentence's layers, and a description of it.
 
-    `mix` is gamma sum_j s_j h_j over the layers that `elmo.mix` chooses, all s_j equal and gamma 1;
-    with `result`, the mix that a finished run has learned at `place`.
+    `layers=mix` computes gamma sum_j s_j h_j (equation 1 of Peters et al. 2018). With `result`, s_j
+    and gamma are those that a finished run learned at `place`; without, all s_j of the layers in
+    `elmo.mix` are equal and gamma is 1.
     """
     if cfg.layers == "all":
         return lambda layers: layers, "all"
@@ -103,7 +104,7 @@ def taker(cfg: DictConfig, encoder: Encoder) -> tuple[Take, str]:
                 f"result={cfg.result} mixes layers 0..{len(shares) - 1}, but this encoder "
                 f"has layers 0..{encoder.num_layers - 1}"
             )
-        # A run may mix the lower layers only.
+        # The run's mix may have only the lower layers.
         shares = F.pad(shares, (0, encoder.num_layers - len(shares)))
     weights = gamma * shares
 
@@ -122,12 +123,16 @@ def _equal(cfg: DictConfig, num_layers: int) -> tuple[Tensor, float]:
 
 
 def _learned(path: Path, place: str) -> tuple[Tensor, float]:
-    """The s_j and gamma that a run left in its `result.json`."""
+    """Read s_j and gamma from a run's `result.json`.
+
+    Raises FileNotFoundError if the file is missing, and ValueError if it has no mix at `place` or
+    normalised layers.
+    """
     if not path.is_file():
         raise FileNotFoundError(f"result={path}: no such file")
     content = read_result(path)
     mix, elmo = content["mix"], content["config"].get("elmo") or {}
-    # `layer_norm` is the earlier name.
+    # Earlier versions called the setting `layer_norm`.
     if elmo.get("layer_norm") or elmo.get("norm", "none") != "none":
         raise ValueError(
             f"result={path}: its run normalised the layers (elmo.norm), which layers=mix "
@@ -149,7 +154,7 @@ def _learned(path: Path, place: str) -> tuple[Tensor, float]:
 
 @dataclasses.dataclass(frozen=True)
 class Survey:
-    """An input's sentence lengths, its digest, and AllenNLP's index of it."""
+    """An input's sentence lengths (tokens), digest, and AllenNLP's index of its sentences."""
 
     lengths: list[int]
     digest: str
@@ -161,9 +166,10 @@ class Survey:
 
 
 def survey(path: str | Path, *, with_index: bool) -> Survey:
-    """Read and check all of the input once.
+    """Read and check the whole input.
 
-    The index is JSON, from a sentence (tokens with blanks between) to its last line.
+    The index is a JSON object from a sentence (tokens joined by blanks) to the name of its last
+    array.
     """
     lengths, digest, lines = [], hashlib.sha256(), {}
     for number, tokens in enumerate(read_sentences(path)):
@@ -182,7 +188,7 @@ def fill(
     lengths: Sequence[int],
     batch_tokens: int,
 ) -> None:
-    """Compute what the file lacks; memory holds one piece of the input at a time."""
+    """Compute the missing arrays; memory holds one chunk of the input at a time."""
     columns = [
         TextColumn("{task.description}"),
         BarColumn(),

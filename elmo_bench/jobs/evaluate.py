@@ -1,5 +1,5 @@
-"""`job=evaluate`: a trained model on a split of any data set of its task; leaves `result.json`,
-predictions and counts.
+"""`job=evaluate`: evaluate a trained model on a split of any data set of its task, and write
+`result.json`, predictions and counts.
 """
 
 import logging
@@ -23,13 +23,14 @@ from .train import choices, count_parameters, device_name, write_counts, write_p
 
 Read = Callable[[Path], Iterator[Example]]
 log = logging.getLogger(__name__)
-# The splits, and what `result.json` calls their figures.
+# Split -> prefix of its figures in `result.json`.
 SPLITS = {"train": "train", "dev": "val", "test": "test"}
 
 
 def evaluate(cfg: DictConfig) -> dict[str, float]:
-    """The figures of `cfg.checkpoint` on `cfg.split` of `cfg.data`, as fractions of 1: those that
-    training printed.
+    """Return the figures of `cfg.checkpoint` on `cfg.split` of `cfg.data`, as fractions of 1.
+
+    On the checkpoint's own test file they equal those of its training run.
     """
     started, asked = time.perf_counter(), cfg
     cfg, module, vocab = restore(cfg)
@@ -42,11 +43,11 @@ def evaluate(cfg: DictConfig) -> dict[str, float]:
             "folder for the results"
         )
     if build.is_first():
-        if asked.data.name == "checkpoint":  # whose corpus only the checkpoint knows
+        if asked.data.name == "checkpoint":  # only the restored config names the corpus
             asked = cfg
         begin(asked, inputs.files(asked))
     file = inputs.corpus(cfg, [cfg.split])[cfg.split]
-    cfg.data.name = cfg.data.name or str(file)  # data=files calls a corpus by its training file
+    cfg.data.name = cfg.data.name or str(file)  # data=files is named by its training file, if any
     read = build.reader(cfg, "test")
     left_out: Counter[str] = Counter()
     if cfg.data.labels:
@@ -93,11 +94,10 @@ def _write(
     seconds: float,
     speed: float,
 ) -> None:
-    """`result.json`: the figures of this split, and the config and the inputs of the training run,
-    tested on this file.
+    """Write `result.json` with the figures of this split and the training run's config and inputs.
 
-    `trained_on` is the training run's `data`. A checkpoint of an earlier version does not know its
-    run, which may lie beside it.
+    Its `trained_on` is the training run's `data`. Checkpoints of earlier versions do not contain
+    their run; it is read from the checkpoint's folder, if it is there.
     """
     config: Any = OmegaConf.to_container(cfg, resolve=True)
     unknown: Any = {"config": config | {"data": {"name": "unknown"}}}
@@ -112,7 +112,7 @@ def _write(
         },
         mix=module.mix(),
         parameters=run.get("parameters")
-        or count_parameters(module),  # what training moved: `module` has no frozen vectors
+        or count_parameters(module),  # the run's counts are better: `module` lacks frozen vectors
         seconds={"total": seconds, "training": 0.0},
         epochs=0,
         examples_per_second=speed,
@@ -125,8 +125,9 @@ def _write(
 
 
 def _config(cfg: DictConfig, trained: dict[str, Any]) -> DictConfig:
-    """The config of the training run with the model as it is measured (single settings may differ)
-    and the data of this one.
+    """Return the training run's config with this job's data and model settings.
+
+    Single settings of the model may be overridden for an evaluation.
     """
     measured: Any = OmegaConf.to_container(cfg, resolve=True)
     task = measured["task"] | {
@@ -144,12 +145,13 @@ def _config(cfg: DictConfig, trained: dict[str, Any]) -> DictConfig:
 def renamed(
     cfg: DictConfig, vocab: Vocab, read: Read, left_out: Counter[str]
 ) -> tuple[Read, Callable[[Any], Any]]:
-    """The task's `read` with the corpus's labels by the model's names (`data.labels`), and what
-    renames a prediction.
+    """Return a `read` that maps the corpus's labels to the model's, and a function for predictions.
 
-    Labels that the map does not name are left out of the gold annotation, with the whole example
-    where that is its only label, and counted. So are predicted chunks of other types (in
-    `left_out`); a class that is predicted stays, and is wrong.
+    The map is `data.labels`. Gold labels outside the map are removed and counted, with the example
+    if it has no other label. Predicted chunks of types outside the map are removed and counted in
+    `left_out`; a predicted class outside the map is kept and counts as an error.
+
+    Raises ValueError if the task has no labels to map, or the model or corpus lacks a mapped label.
     """
     task = build.task_files(cfg)
     relabel = getattr(task, "relabel", None)

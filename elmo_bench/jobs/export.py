@@ -1,4 +1,4 @@
-"""`job=export`: a biLM in another format, the official HDF5 that every reader of ELMo takes or
+"""`job=export`: convert a biLM to the official HDF5, which all ELMo readers accept, or to
 safetensors.
 """
 
@@ -20,15 +20,16 @@ DTYPES = {"float32": torch.float32, "float16": torch.float16}
 
 
 def export(cfg: DictConfig) -> None:
-    """Write the biLM to `cfg.output`, in the format of its suffix, and its `options.json` beside
-    it.
+    """Write the biLM to `cfg.output`, in the format of its suffix, and `options.json` next to it.
+
+    Raises ValueError for an unknown suffix, or if the folder belongs to another biLM.
     """
     output = Path(cfg.output)
     if output.suffix not in SUFFIXES:
         raise ValueError(f"output={output}: its name must end in {', '.join(SUFFIXES)}")
     bilm = build.bilm(cfg)
     weights = build.bilm_files(cfg)[1] if build.is_pretrained(cfg) else None
-    if output.absolute().parent.is_dir():  # else it is made
+    if output.absolute().parent.is_dir():  # a missing folder is created
         check_output("output", output, {"encoder.weights": weights}, _is_export)
     options = output.parent / "options.json"
     if options.is_file() and Options.read(options) != bilm.options:
@@ -46,7 +47,7 @@ def export(cfg: DictConfig) -> None:
 
 
 def _is_export(path: Path) -> bool:
-    """Whether weights are there that no training has written."""
+    """Whether the file's folder has an exported biLM, and not one written by training."""
     folder = path.parent
     trained = any((folder / name).exists() for name in ("last.ckpt", "adaptation.json", SOFTMAX))
     return (folder / "options.json").is_file() and not trained and not is_vectors(path)

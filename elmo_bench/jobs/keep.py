@@ -1,4 +1,4 @@
-"""`job=keep`: what a report reads of runs, in one archive that a repository can hold."""
+"""`job=keep`: pack the files of runs that reports read into an archive small enough for git."""
 
 import logging
 import tempfile
@@ -23,17 +23,17 @@ from elmo_bench.runs import (
 )
 
 log = logging.getLogger(__name__)
-DIGITS = 8  # of a run's identity, in the name of its folder
+DIGITS = 8  # hexadecimal digits of each hash in a folder's name
 RUNNING = "is running"
 
 
 def keep(cfg: DictConfig) -> None:
-    """Pack the runs below `runs`, and those that failed, into `output`; where that is an archive of
-    earlier runs, these stay in it: of two with the same settings, files and seed the one that
-    finished last.
+    """Pack the finished and failed runs below `runs` into `output`.
 
-    Raises ValueError for an output that is something else, FileNotFoundError where there are no
-    runs.
+    Runs in an existing archive are kept. Of runs with the same settings, files and seed, the
+    archive keeps the one that finished last.
+
+    Raises ValueError if `output` is not an archive of runs, FileNotFoundError if there are no runs.
     """
     output = Path(cfg.output)
     if not output.name.endswith(SUFFIX):
@@ -63,7 +63,7 @@ def keep(cfg: DictConfig) -> None:
 
 
 def _last(runs: Iterable[Run]) -> list[Run]:
-    """Of runs that are the same the one that finished last."""
+    """Return the last finished run of each identity."""
     last: dict[str, Run] = {}
     for run in runs:
         same = last.get(_name(run), run)
@@ -72,13 +72,13 @@ def _last(runs: Iterable[Run]) -> list[Run]:
 
 
 def _name(run: Run) -> str:
-    """The name of a run's folder, which is the same wherever it ran."""
+    """Return a folder name for a run, independent of the machine."""
     if "identity" not in run:
         raise ValueError(
             f"{run['folder']}: a run of an earlier version, without the fingerprints that "
             "identify a run: it cannot be kept"
         )
     settings, _, inputs = run["identity"].partition("-")
-    # One that failed may be of an earlier version, too, and does not say what it was.
+    # A failed run of an earlier version has no settings.
     name = folder_name(run["config"]) if "task.name" in run["choices"] else "unknown"
     return f"{name}-{settings[:DIGITS]}-{inputs[:DIGITS]}"

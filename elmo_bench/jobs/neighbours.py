@@ -1,4 +1,4 @@
-"""`job=neighbours`: where a text uses a word most like a given one (paper, table 4)."""
+"""`job=neighbours`: nearest neighbours of a word in context (Peters et al. 2018, table 4)."""
 
 import heapq
 
@@ -15,14 +15,15 @@ from elmo_bench.progress import Bars
 from elmo_bench.report import plain
 from elmo_bench.text import chunks, read_sentences
 
-CHUNK = 32_768  # tokens of the text that are in memory at a time
-CONTEXT = 8  # words that are shown on each side
+CHUNK = 32_768  # tokens of the text in memory at a time
+CONTEXT = 8  # words shown on each side
 
 
 def neighbours(cfg: DictConfig) -> list[tuple[float, str]]:
-    """Print the words of `cfg.input` nearest to the given one by cosine; (cosine, word) of each.
+    """Print the words of `cfg.input` nearest to the query word; return (cosine, word) of each.
 
-    Of equal vectors one is shown: with layer 0 a word is the same everywhere.
+    Only one of several equal cosines is shown, since layer 0 gives a word the same vector
+    everywhere.
     """
     encoder = build.encoder(cfg)
     layer = encoder.num_layers - 1 if cfg.layer == "top" else cfg.layer
@@ -33,7 +34,7 @@ def neighbours(cfg: DictConfig) -> list[tuple[float, str]]:
     encoder.to(build.device(cfg))
     (layers,) = encode(encoder, [tokens], [layer])
     wanted = F.normalize(layers[0, position], dim=0)
-    # The cosine, minus the sentence's number, the word's position, the sentence.
+    # A heap of (cosine, -number of the sentence, position of the word, sentence).
     best: list[tuple[float, int, int, list[str]]] = []
     seen = set[float]()
     columns = SpinnerColumn(), TextColumn("{task.completed:,} sentences"), TimeElapsedColumn()
@@ -61,7 +62,10 @@ def neighbours(cfg: DictConfig) -> list[tuple[float, str]]:
 
 
 def find(tokens: list[str], word: str | int) -> int:
-    """The position of a word, given as a position or a word; ValueError unless it occurs once."""
+    """Return the position of a word, which is given as a position or as a word.
+
+    Raises ValueError unless the word occurs exactly once, or the position exists.
+    """
     if isinstance(word, int):
         if word not in range(len(tokens)):
             raise ValueError(
@@ -76,7 +80,7 @@ def find(tokens: list[str], word: str | int) -> int:
 
 
 def in_context(tokens: list[str], position: int) -> Text:
-    """A word, in bold, and the words around it."""
+    """Return a word in bold, with the words around it."""
     tokens = [*map(plain, tokens)]
     before = [f"{token} " for token in tokens[max(0, position - CONTEXT) : position]]
     after = [f" {token}" for token in tokens[position + 1 : position + 1 + CONTEXT]]

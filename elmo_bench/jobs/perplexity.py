@@ -1,4 +1,4 @@
-"""`job=perplexity`: how well a biLM predicts a text, with the softmax that it was trained with."""
+"""`job=perplexity`: a biLM's perplexity on a text, with its trained softmax."""
 
 import json
 import math
@@ -25,19 +25,19 @@ from elmo_bench.outputs import begins, check_output
 from elmo_bench.progress import Bars
 from elmo_bench.text import read_sentences
 
-Line = tuple[int, Sequence[str]]  # its number from 1, its tokens
-Scored = tuple[int, Sequence[str], Likelihoods]  # a line, and log p of its predictions
-OWN = r'\{"line": \d+, "tokens": \[[^\n]*"unknown": \['  # what an earlier output begins with
+Line = tuple[int, Sequence[str]]  # number from 1, tokens
+Scored = tuple[int, Sequence[str], Likelihoods]  # a line, and log p (nats) of its predictions
+OWN = r'\{"line": \d+, "tokens": \[[^\n]*"unknown": \['  # the beginning of an earlier output
 
 
 def perplexity(cfg: DictConfig) -> dict[str, float]:
-    """Print one JSON object; nothing else goes to standard output.
+    """Print the perplexities as one JSON object, the only standard output, and return them.
 
-    `forward`, `backward`: exp of the mean negative log likelihood (nats) of each direction's
-    predictions, which are the words and one boundary a sentence, with the full softmax; `mean`:
-    that of both together. A biLM of one direction has its own figure alone. `unknown`: the share of
-    the words that the vocabulary lacks; these are predicted as <UNK>, so that texts with many look
-    easier. Blank lines are passed over.
+    `forward` and `backward` are exp of the mean negative log likelihood (nats) of a direction's
+    predictions under the full softmax; a direction predicts the words and one boundary of each
+    sentence. `mean` is the perplexity over both directions; a biLM with one direction has only
+    that direction's figure. `unknown` is the share of words outside the vocabulary. They are
+    predicted as <UNK>, which makes texts with many of them look easier. Blank lines are skipped.
     """
     if cfg.per_token:
         check_output("per_token", cfg.per_token, {"input": cfg.input}, begins(OWN))
@@ -67,7 +67,7 @@ def perplexity(cfg: DictConfig) -> dict[str, float]:
 
 
 def language_model(cfg: DictConfig) -> LanguageModel:
-    """The biLM of `cfg.encoder` with the softmax that lies beside its weights."""
+    """Return the biLM of `cfg.encoder` with the softmax from its weights' folder."""
     files = build.bilm_files(cfg)
     for key, wanted in (("encoder.pretrained", True), ("elmo.adapt", False)):
         if (value := OmegaConf.select(cfg, key)) != wanted:
@@ -79,7 +79,7 @@ def language_model(cfg: DictConfig) -> LanguageModel:
 
 
 def likelihoods(model: LanguageModel, cfg: DictConfig) -> Iterator[Scored]:
-    """Every sentence of the input; a carried state needs the whole text in memory."""
+    """Yield every sentence with its log p; state=carried needs the whole text in memory."""
     lines = (
         (number, tokens) for number, tokens in enumerate(read_sentences(cfg.input), 1) if tokens
     )
@@ -96,7 +96,7 @@ def likelihoods(model: LanguageModel, cfg: DictConfig) -> Iterator[Scored]:
         )
         yield from ((*line, parts) for line, parts in zip(whole, scores, strict=True))
         return
-    ahead: deque[Line] = deque()  # what the scores below have taken and not yet given back
+    ahead: deque[Line] = deque()  # lines that `sentence_likelihoods` has read, but not yet scored
     for parts in sentence_likelihoods(model, _noted(lines, ahead), batch_tokens=cfg.batch_tokens):
         yield (*ahead.popleft(), parts)
 
@@ -110,8 +110,9 @@ def _noted(lines: Iterable[Line], ahead: deque[Line]) -> Iterator[Sequence[str]]
 def describe(
     number: int, tokens: Sequence[str], unknown: Sequence[int], scores: Likelihoods
 ) -> dict[str, Any]:
-    """A sentence of the per-token file: log p (nats) in the order of the tokens, those of the
-    boundaries apart.
+    """Return a record of the per-token file: log p (nats) of the tokens, in order.
+
+    The boundaries have keys of their own: `end` (forward) and `begin` (backward).
     """
     record: dict[str, Any] = {"line": number, "tokens": tokens, "unknown": unknown}
     if "forward" in scores:
@@ -129,8 +130,9 @@ def _rounded(values: np.ndarray) -> list[float]:
 
 
 def perplexities(totals: Mapping[str, float], count: int) -> dict[str, float]:
-    """From the sums of log p of each direction, over so many predictions each; "mean" where there
-    are two.
+    """Return perplexities from the sum of log p of each direction, over `count` predictions each.
+
+    With two directions the result also has "mean".
     """
     means = {direction: total / count for direction, total in totals.items()}
     if len(means) > 1:
@@ -140,7 +142,7 @@ def perplexities(totals: Mapping[str, float], count: int) -> dict[str, float]:
 
 @contextmanager
 def _writing(path: str | None) -> Iterator[IO[str] | None]:
-    """A file that has its name only when it is whole."""
+    """Open a file for an atomic write; yield None without a path."""
     if path is None:
         yield None
         return

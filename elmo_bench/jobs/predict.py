@@ -1,4 +1,4 @@
-"""`job=predict`: what a trained model says of raw text or JSON lines, as JSON lines."""
+"""`job=predict`: write a trained model's predictions for raw text or JSON lines, as JSON lines."""
 
 import json
 import logging
@@ -18,20 +18,19 @@ from elmo_bench.outputs import begins, check_output
 from elmo_bench.text import read_lines, read_objects
 
 log = logging.getLogger(__name__)
-# What an earlier output begins with, and not one of job=perplexity.
+# The beginning of an earlier output, which differs from that of job=perplexity.
 OWN = r'\s*\{"line": \d+(?!, "tokens": \[[^\n]*"unknown": \[)'
 Parse = Callable[[dict[str, Any], str], Any]
-Records = list[tuple[int, dict[str, Any]]]  # each with its line in the input, from 1
-_TAGGED = re.compile(r"\S+\s(.*\s)?(O|[BI]-\S+)\s*")  # a word, its tag last
+Records = list[tuple[int, dict[str, Any]]]  # line in the input (from 1), record
+_TAGGED = re.compile(r"\S+\s(.*\s)?(O|[BI]-\S+)\s*")  # a word first, its tag last
 
 
 def predict(cfg: DictConfig) -> None:
-    """Write a labelled record for each record of `cfg.input` to `cfg.output`, whole or not at all.
+    """Write a labelled record for each record of `cfg.input` to `cfg.output`, atomically.
 
-    A file with `.jsonl` (or `.json`) in its name has a JSON object a line, with the keys that the
-    task's `parse` asks for; any other is text, a line an example. What a line becomes stands in the
-    same line, blank lines stay blank; `line` is its number, and a record's `id`, where it has one,
-    is kept.
+    An input with `.jsonl` or `.json` in its name has one JSON object a line, with the keys that the
+    task's `parse` reads. Any other input is text with one example a line. The output has the same
+    lines, including blank ones. A record has `line`, its number, and `id`, if the input has it.
     """
     given = {key: cfg[key] for key in ("input", "checkpoint")}
     check_output("output", cfg.output, given, begins(OWN))
@@ -64,7 +63,7 @@ def _parse(parse: Parse, records: Records, path: Path) -> Iterator[Any]:
 
 
 def _write(records: Records, rendered: Sequence[dict[str, Any]], output: str) -> None:
-    # Half a surrogate pair stays as JSON writes it.
+    # UTF-8 has no lone surrogates, so they are written as escapes.
     with (
         atomic(output) as part,
         part.open("w", encoding="utf-8", errors="backslashreplace") as file,
@@ -91,9 +90,7 @@ def _records(path: Path) -> Records:
 
 
 def _columns(lines: Sequence[str]) -> str:
-    """What tells that a file holds columns, a word a line, instead of text; "" where nothing
-    does.
-    """
+    """Return the evidence that each line is one word in columns; "" if the lines look like text."""
     if lines and lines[0].startswith(("#begin document", "-DOCSTART-")):
         return f"{lines[0].split()[0]!r} in its first line"
     rows = [line for line in lines if not line.startswith("#")]

@@ -1,5 +1,6 @@
-"""`job=pretrain`: a biLM from scratch on a text, and its model card; the same command again goes on
-where it was stopped.
+"""`job=pretrain`: train a biLM from scratch on a text, and write its model card.
+
+The same command resumes a stopped training.
 """
 
 import hashlib
@@ -52,18 +53,20 @@ from elmo_bench.text import read_text, text_files
 
 log = logging.getLogger(__name__)
 LOCK = "pretrain"
-ASIDE = ("save_every", "validate_every", "resume")  # settings that change no weight
+ASIDE = ("save_every", "validate_every", "resume")  # settings without effect on the weights
 CLASS = "bilm._target_"
-LENGTH = ("epochs", "max_steps")  # settings that may change when a run goes on, as ASIDE may
+LENGTH = ("epochs", "max_steps")  # these and ASIDE may change when a training resumes
 
 
 def pretrain(cfg: DictConfig) -> dict[str, float]:
-    """Train, keep what is best on the dev text: options, weights and softmax (fp16), and a model
-    card.
+    """Train a biLM; save options, weights and softmax (fp16) of the best step on dev, and a card.
+
+    Returns the perplexities: `dev` (geometric mean of the directions) and `test/DIRECTION`.
     """
     with processes(cfg) as device, _held(Path(cfg.out)):
         files = instantiate(cfg.text.files)
-        for pattern in filter(None, (files["dev"], files["test"])):  # test is read when all is done
+        # Test is read only after training, so check now that its files exist.
+        for pattern in filter(None, (files["dev"], files["test"])):
             text_files(pattern)
         corpus = encoded(cfg, files["train"])
         dev = held_out(cfg, files["dev"])[: cfg.pretrain.dev_sentences]
@@ -88,9 +91,7 @@ def pretrain(cfg: DictConfig) -> dict[str, float]:
 
 @contextmanager
 def _held(out: Path) -> Iterator[None]:
-    """The folder, which must be free: no other process trains into it, and it holds nobody else's
-    biLM.
-    """
+    """Lock the output folder; raises if another training uses it or it has another biLM."""
     if dist.is_initialized() and dist.get_rank():
         yield
         return
@@ -102,7 +103,7 @@ def _held(out: Path) -> Iterator[None]:
 
 @contextmanager
 def processes(cfg: DictConfig) -> Iterator[torch.device]:
-    """The device of this process; under `torchrun`, also the link to the others."""
+    """Yield the device of this process; under `torchrun`, also connect to the other processes."""
     local = int(os.environ.get("LOCAL_RANK", 0))
     kind = device_kind(cfg)
     device = torch.device(kind, local) if kind == "cuda" else torch.device(kind)
@@ -111,9 +112,9 @@ def processes(cfg: DictConfig) -> Iterator[torch.device]:
         return
     if kind == "cpu":
         check_cores(cfg, "--nproc_per_node", int(os.environ.get("LOCAL_WORLD_SIZE", 1)))
-    patience = timedelta(days=1)  # while the first one encodes the text
+    patience = timedelta(days=1)  # the others wait while the first process encodes the text
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=patience)
-    log.setLevel(logging.WARNING if dist.get_rank() else logging.INFO)  # one of them tells
+    log.setLevel(logging.WARNING if dist.get_rank() else logging.INFO)  # only one process reports
     try:
         yield device
     finally:
@@ -121,8 +122,9 @@ def processes(cfg: DictConfig) -> Iterator[torch.device]:
 
 
 def encoded(cfg: DictConfig, pattern: str | Path) -> Corpus:
-    """The training text as numbers, encoded below cache_dir when it is first read; the first
-    process does it for all.
+    """Return the training text as numbers.
+
+    The first process encodes it below cache_dir, unless the cache already has it.
     """
     files = text_files(pattern)
     facts = [(str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns) for path in files]
@@ -137,7 +139,7 @@ def encoded(cfg: DictConfig, pattern: str | Path) -> Corpus:
 
 
 def _watched(sentences: Iterator[Sequence[str]]) -> Iterator[Sequence[str]]:
-    """The same sentences, with a line of progress."""
+    """Yield the sentences and show the number of tokens read."""
     with Bars(
         TextColumn("reading the text: {task.completed:,.0f} tokens"),
         TimeElapsedColumn(),
@@ -152,12 +154,12 @@ def _watched(sentences: Iterator[Sequence[str]]) -> Iterator[Sequence[str]]:
 
 
 def held_out(cfg: DictConfig, pattern: str | Path | None) -> list[Sequence[str]]:
-    """The sentences of a held-out text; none where there is no such text."""
+    """Return the sentences of a held-out text; an empty list for None."""
     return list(read_text(text_files(pattern), raw=cfg.text.tokenize)) if pattern else []
 
 
 def build(cfg: DictConfig, corpus: Corpus, device: torch.device) -> Trainer:
-    """A new language model, and what trains it."""
+    """Return the trainer of a new language model."""
     settings = cfg.pretrain
     vocabulary = corpus.vocabulary(settings.vocabulary, min_count=settings.min_count)
     is_large = len(vocabulary) > settings.full_up_to
@@ -192,24 +194,22 @@ def build(cfg: DictConfig, corpus: Corpus, device: torch.device) -> Trainer:
 
 
 def each(perplexities: Mapping[str, float]) -> str:
-    """The perplexity of each direction, in words."""
+    """Format the perplexity of each direction."""
     return ", ".join(f"{direction} {value:.2f}" for direction, value in perplexities.items())
 
 
 def size(model: LanguageModel) -> int:
-    """How many parameters the biLM has, without its softmax."""
+    """Return the number of the biLM's parameters, without its softmax."""
     return sum(parameter.numel() for parameter in model.bilm.parameters())
 
 
 class _Run:
-    """Training with all that surrounds it: progress, dev text, checkpoints, and being asked to
-    stop.
-    """
+    """The training loop with progress, evaluation on dev, checkpoints and signals."""
 
     def __init__(self, cfg: DictConfig, trainer: Trainer, dev: list[Sequence[str]]) -> None:
         self.cfg, self.trainer, self.dev = cfg, trainer, dev
         self.best, self.seconds = math.inf, 0.0
-        self.looked: int | None = None  # the step of the last look at the dev text
+        self.looked: int | None = None  # the step of the last evaluation on dev
         self.is_first = trainer.rank == 0
         self.out = Path(_from_first(str(cfg.out)))
         self.last = self.out / "last.ckpt"
@@ -217,13 +217,13 @@ class _Run:
         if cfg.pretrain.resume == "auto" and self.last.is_file():
             self._resume()
         elif self.is_first and cfg.pretrain.resume == "never":
-            # Or what an earlier training left would pass for this one's.
+            # Files of an earlier training would look like results of this one.
             weights = ("options.json", "weights.safetensors", SOFTMAX, VOCABULARY)
             for name in ("last.ckpt", *weights, "README.md"):
                 (self.out / name).unlink(missing_ok=True)
 
     def train(self) -> None:
-        """Run to the end; SystemExit where the process was asked to stop, when all is saved."""
+        """Train to the end; raises Stopped after saving if a signal asked the process to stop."""
         trainer, settings = self.trainer, self.cfg.pretrain
         self.out.mkdir(parents=True, exist_ok=True)
         columns = (
@@ -269,14 +269,14 @@ class _Run:
                         "stopped after step %d; the same command continues the training",
                         trainer.step,
                     )
-                    # Of several processes perhaps another one was asked.
+                    # The signal may have gone to another process.
                     raise Stopped(128 + (asked or [signal.SIGTERM])[0])
-        if self.looked != trainer.step:  # a run that was shortened to where it was stopped
+        if self.looked != trainer.step:  # the user shortened a stopped training to its last step
             self._validate()
             self._save()
 
     def _validate(self) -> None:
-        """Keep the language model if it is the best so far on dev; without a dev text, always."""
+        """Save the language model if it is the best so far on dev; without dev, always."""
         mean = math.inf
         if self.dev:
             watch = partial(counted, description="dev perplexity, batches")
@@ -294,7 +294,7 @@ class _Run:
             save_softmax(self.trainer.model, self.out)
 
     def _save(self) -> None:
-        """Write last.ckpt whole or not at all; before the first look at dev, keep the model too."""
+        """Write last.ckpt atomically; before the first evaluation on dev, save the model too."""
         content = self.trainer.state_dict() | {
             "best": self.best,
             "seconds": self.seconds,
@@ -310,7 +310,7 @@ class _Run:
                 torch.save(content, file)
                 file.flush()
                 os.fsync(file.fileno())
-        except (OSError, RuntimeError) as error:  # torch's word for a write that failed
+        except (OSError, RuntimeError) as error:  # torch raises RuntimeError for failed writes
             if stopped := stopped_behind(error):
                 raise stopped from None
             raise OSError(
@@ -330,10 +330,10 @@ class _Run:
         for key in ("step", "best", "seconds"):
             if type(saved[key]) not in (int, float):
                 raise ValueError(f"{key} is a {type(saved[key]).__name__}, but it must be a number")
-        # Where the class lies changes no weight: it was elsewhere in an earlier version.
-        theirs = {"pretrain.state": "carried"} | saved["identity"]  # it always was
-        theirs.pop(CLASS, None)
-        lengths = {f"pretrain.{key}" for key in LENGTH}  # an earlier version's identity had them
+        # Earlier versions had only state=carried, and did not save it.
+        theirs = {"pretrain.state": "carried"} | saved["identity"]
+        theirs.pop(CLASS, None)  # its module moved, without effect on the weights
+        lengths = {f"pretrain.{key}" for key in LENGTH}  # earlier identities include them
         keys = sorted({*theirs, *self.identity} - lengths)
         different = [key for key in keys if theirs.get(key) != self.identity.get(key)]
         if different:
@@ -346,7 +346,7 @@ class _Run:
             )
         self.trainer.load_state_dict(saved)
         self.best, self.seconds = saved["best"], saved["seconds"]
-        # An earlier version did not say when it last looked: at the end of an epoch, at least.
+        # Earlier versions did not save `looked`, but evaluated at least after each epoch.
         self.looked = saved.get(
             "looked", self.trainer.step if math.isfinite(self.best) or not self.dev else None
         )
@@ -370,8 +370,9 @@ class _Run:
 
 
 def identity(cfg: DictConfig, corpus: Corpus) -> dict[str, Any]:
-    """All settings and the text, by key, that make a training what it is but for its length: who
-    goes on must have the same.
+    """Return the text's digest and all settings, except the length, that determine the weights.
+
+    A training can be resumed only with the same identity.
     """
 
     def flat(node: Any, prefix: str) -> Iterator[tuple[str, Any]]:
@@ -395,7 +396,7 @@ def identity(cfg: DictConfig, corpus: Corpus) -> dict[str, Any]:
 
 
 def _from_first(value: str) -> str:
-    """What the first process has: each process's run_dir bears its own time."""
+    """Return the first process's value, since each process's run_dir has its own time."""
     values = [value]
     if dist.is_initialized():
         dist.broadcast_object_list(values)
@@ -404,8 +405,9 @@ def _from_first(value: str) -> str:
 
 @contextmanager
 def _asked_to_stop(trainer: Trainer) -> Iterator[list[int]]:
-    """SIGTERM and Ctrl-C let the step end, so that it can be saved, and are in the list; a second
-    one is obeyed at once.
+    """Let SIGTERM and Ctrl-C stop the training after the current step, so that it can be saved.
+
+    Yields the list of received signals. A second signal has its usual effect at once.
     """
     before: dict[int, Any] = {}
     asked: list[int] = []
@@ -427,7 +429,7 @@ def _asked_to_stop(trainer: Trainer) -> Iterator[list[int]]:
 def write_card(
     cfg: DictConfig, trainer: Trainer, figures: dict[str, float], seconds: float
 ) -> None:
-    """The model card: what this biLM is, how it was made, how well it predicts."""
+    """Write the model card: command, text, settings, time and perplexities of the biLM."""
     corpus, plan = trainer.corpus, trainer.settings
     types = len(corpus.words) - 2
     counts = (

@@ -1,4 +1,4 @@
-"""`job=probe`: what each layer of an encoder knows of its words (Peters et al. 2018, section
+"""`job=probe`: probe the layers of an encoder for properties of words (Peters et al. 2018, section
 5.3).
 """
 
@@ -35,18 +35,20 @@ from elmo_bench.progress import Bars
 from elmo_bench.report import probes_grid, read_probe, terminal, typed
 from elmo_bench.runs import code, hash_files, portable
 
-Measured = Mapping[str, Mapping[str, Any]]  # by property: `baseline`, `layers`
+Measured = Mapping[str, Mapping[str, Any]]  # property -> `baseline`, `layers`
 
 
 def probe(cfg: DictConfig) -> dict[str, float]:
-    """Print each layer's accuracy on test for every property that the files have, beside a baseline
-    without vectors and, where a probe is trained, that on a control task; selectivity is what the
-    former has more (Hewitt and Liang 2019). `probe.json` has the figures of each seed, as fractions
-    of 1.
+    """Probe each layer for every property in the files, print a table and write `probe.json`.
+
+    The table has each layer's test accuracy and a baseline without vectors. Trained probes also
+    have the accuracy on a control task and the selectivity, the difference of the two (Hewitt and
+    Liang 2019). `probe.json` has the figures of each seed, as fractions of 1.
 
     Returns the mean accuracies: `pos/baseline`, `pos/0` ...
+    Raises ValueError if the files have no property in common, or no sentences.
     """
-    torch.manual_seed(cfg.seed)  # of an encoder with random weights
+    torch.manual_seed(cfg.seed)  # for encoders with random weights
     encoder = build.encoder(cfg)
     fingerprint = encoder.fingerprint()
     encoder.to(build.device(cfg))
@@ -88,7 +90,7 @@ def probe(cfg: DictConfig) -> dict[str, float]:
 
 
 def _paths(cfg: DictConfig) -> dict[str, Path]:
-    """The files of `probe`, and for one that is not given the corpus's."""
+    """Return the files `probe.train` and `probe.test`; the default is the corpus's file."""
     given = {split: cfg.probe[split] for split in ("train", "test")}
     return {
         split: Path(path).expanduser() if path else inputs.corpus(cfg, [split])[split]
@@ -104,7 +106,7 @@ def _sentences(cfg: DictConfig, split: str, path: Path) -> list[Sentence]:
 
 
 def _bar(progress: Bars, what: str, total: int) -> Callable[[], None]:
-    """A bar, by what moves it on."""
+    """Add a progress bar and return the function that advances it."""
     return partial(progress.advance, progress.add_task(what, total=total))
 
 
@@ -118,7 +120,7 @@ def _probe(cfg: DictConfig, name: str, train: Text, test: Text) -> Probe:
 def _about(
     sentences: Mapping[str, Sequence[Sentence]], names: Sequence[str], hashes: Mapping[str, str]
 ) -> dict[str, dict[str, Any]]:
-    """What was read of each file, and how many words of it each property asks for."""
+    """Return each file's hash, its sizes, and the number of labelled words of each property."""
     return {
         split: {
             "sha256": hashes[split],

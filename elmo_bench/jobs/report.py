@@ -1,4 +1,4 @@
-"""`job=report`: finished runs side by side."""
+"""`job=report`: write tables, pages and figures that compare finished runs."""
 
 import logging
 import re
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 
 def _svg(written: Sequence[reports.Report]) -> bytes:
-    from elmo_bench.report.plots import document  # matplotlib is paid for where something is drawn
+    from elmo_bench.report.plots import document  # imports matplotlib, which is slow
 
     return document.svg(written)
 
@@ -47,12 +47,12 @@ FORMATS: dict[str, Callable[..., str | bytes]] = {
     ".json": reports.as_json,
 }
 TITLE = "[^\\n]*mean ± standard deviation \\(runs"  # in the first line
-# What an earlier report has near its beginning.
+# The beginning of an earlier report, which may be overwritten.
 OWN = {
-    # The title was the mark of pages before they had titles of their own.
+    # Earlier versions marked pages only by this title.
     ".html": f'<!DOCTYPE html>.*(<meta name="generator" content="{reports.GENERATOR}"/>'
     "|<title>elmo-bench: report</title>)",
-    # The style was the mark of pictures before they had one of their own.
+    # Earlier versions marked pictures only by this style.
     ".svg": f'<svg [^>]*(data-generator="{reports.GENERATOR}"'
     '|style="font: 14px system-ui, sans-serif"><style>)',
     ".pdf": f"%PDF-.*/Creator \\({reports.GENERATOR}\\)",
@@ -61,7 +61,7 @@ OWN = {
     ".csv": "[^\\n]*mean,deviation,runs,best",
     ".json": '\\{.*"cells": \\[.*"mean": .*"deviation": .*"best": ',
 }
-# What each of several tables may say for itself.
+# The settings that each of several tables may override.
 SETTINGS = (
     "where",
     "rows",
@@ -73,13 +73,11 @@ SETTINGS = (
     "equal_within",
     "paired",
 )
-MOST = 5  # runs that failed and are named
+MOST = 5  # a note names up to this many failed runs
 
 
 class Answers(NamedTuple):
-    """What is asked of runs: the reports of each table that some run is as it asks, and how many
-    runs failed that it asks for.
-    """
+    """The reports of each table that has runs, and its number of failed runs, by title."""
 
     runs: list[reports.Run]
     reports: dict[str, list[reports.Report]]
@@ -109,7 +107,7 @@ def report(cfg: DictConfig) -> None:
 
 
 def checked_outputs(settings: Mapping[str, Any]) -> list[Path]:
-    """The files of `output`. Raises ValueError for one that may not be written."""
+    """Return the files of `output`; raises ValueError for one that must not be written."""
     outputs = [Path(path) for path in as_list(settings["output"])]
     for path in outputs:
         if path.suffix not in FORMATS:
@@ -120,7 +118,7 @@ def checked_outputs(settings: Mapping[str, Any]) -> list[Path]:
 
 
 def answered(settings: Mapping[str, Any], outputs: Sequence[Path]) -> Answers:
-    """The reports of all tables that `settings` ask for, and what these outputs show of them."""
+    """Return the reports of all tables in `settings`, with the diagnostics that `outputs` need."""
     folders = run_folders(as_list(settings["runs"]), settings["cache_dir"])
     runs = [*map(_titled, reports.collect(folders))]
     tables = {
@@ -160,12 +158,12 @@ def write(
     title: str | None,
     claims: Sequence[reports.Grid] = (),
 ) -> None:
-    """Write each file whole, in the format of its name; the page has the claims, too."""
+    """Write each file atomically, in the format of its suffix; only the page shows the claims."""
     writers = FORMATS | {
         ".html": partial(reports.page, title=title, origin=origin, claims=claims),
         **{suffix: partial(FORMATS[suffix], origin=origin) for suffix in (".md", ".tex", ".json")},
     }
-    # All before the first file is written: what one format cannot show leaves no files of others.
+    # Format everything before the first write, so that an error leaves no partial set of files.
     contents = {path: writers[path.suffix](written) for path in outputs}
     for path, content in contents.items():
         if isinstance(content, str):
@@ -176,7 +174,7 @@ def write(
 
 
 def _print(written: Sequence[reports.Report]) -> None:
-    """At the very end: who reads it may stop at any line, and the process ends there."""
+    """Print the tables; call this last, since a closed pipe (`| head`) ends the process."""
     console = Console(emoji=False)
     for grid in (grid for each in written for grid in reports.grids(each)):
         console.print(reports.terminal(grid))
@@ -185,16 +183,14 @@ def _print(written: Sequence[reports.Report]) -> None:
 
 
 def _titled(run: reports.Run) -> reports.Run:
-    """A run of an earlier version, which does not say what its task and figure are called, with the
-    titles of today.
-    """
+    """Add today's titles of task and metric to a run of an earlier version, which lacks them."""
     task = run["config"]["task"]
     path = next((path for path in TASKS if path.stem == task["name"]), None)
     if path is None or "title" in task:
         return run
     today = _task(path)
     keys = ("title", "monitor_title")[: 1 + (task["monitor"] == today.get("monitor"))]
-    # A title may name a setting of its task; a result from elsewhere is never interpolated.
+    # Titles may contain ${task.KEY}. OmegaConf must not interpolate a stranger's result.
     titles = {
         key: re.sub(r"\$\{task\.(\w+)\}", lambda found: str(task.get(found[1], "")), today[key])
         for key in keys
@@ -205,7 +201,7 @@ def _titled(run: reports.Run) -> reports.Run:
 
 @cache
 def _task(path: Path) -> dict[str, Any]:
-    """A task as conf/task has it."""
+    """Return a task's config from conf/task, not interpolated."""
     content: Any = OmegaConf.to_container(OmegaConf.load(path), resolve=False)
     task: dict[str, Any] = content.get("task", content)
     return task
@@ -217,8 +213,9 @@ def _failed(
     finished: Sequence[reports.Run],
     folders: Sequence[Path],
 ) -> list[str]:
-    """Notes on the runs that have no result: those of a table, of so many, and those of earlier
-    versions, which did not write their settings down at the start.
+    """Return notes on runs without a result: those of the table, and those of unknown settings.
+
+    Earlier versions did not record the settings at the start of a run.
     """
     notes = []
     if failed:
@@ -241,9 +238,7 @@ def _listed(runs: Sequence[reports.Run], folders: Sequence[Path]) -> str:
 
 
 def _which(run: reports.Run, folders: Sequence[Path]) -> str:
-    """A run in a few words; where it does not say them, its folder below those that were asked
-    for.
-    """
+    """Name a run by its main settings or, if one is missing, its folder relative to `folders`."""
     said = [run["choices"].get(key) for key in ("task.name", "encoder.name", "elmo.mix", "seed")]
     if all(said):
         return " ".join([*said[:-1], f"seed {said[-1]}"])
@@ -253,7 +248,7 @@ def _which(run: reports.Run, folders: Sequence[Path]) -> str:
 
 
 def _settings(settings: Mapping[str, Any], title: str, table: dict[str, Any]) -> dict[str, Any]:
-    """A table's settings, and the report's for what it does not say."""
+    """Return a table's settings, completed by those of the report."""
     if unknown := table.keys() - {*SETTINGS}:
         raise ValueError(
             f"tables.{title}: unknown keys {sorted(unknown)}; a table may have "
@@ -263,7 +258,7 @@ def _settings(settings: Mapping[str, Any], title: str, table: dict[str, Any]) ->
 
 
 def _chosen(runs: list[reports.Run], table: dict[str, Any]) -> list[reports.Run]:
-    """The runs of a table: those that are as `where` says and, with `paper`, that stand there."""
+    """Return the runs that match `where` and, with `paper`, belong to that table of the paper."""
     asked, name = table["where"] or {}, table["paper"]
     runs = reports.where(runs, asked, with_baseline="none" in as_list(table["baseline"]))
     return [run for run in runs if name is None or reports.stands_in(run, name)]
@@ -293,5 +288,5 @@ def _answers(
 
 
 def as_list(value: Any) -> list[Any]:
-    """What an option that may be null, one or a list holds."""
+    """Return the items of an option that may be null, a single value or a list."""
     return [] if value is None else value if isinstance(value, list) else [value]

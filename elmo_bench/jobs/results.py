@@ -1,4 +1,4 @@
-"""`job=results`: tables and claims in a text that somebody writes, from the raw results of runs."""
+"""`job=results`: refresh tables and claims in a hand-written document, from the results of runs."""
 
 import logging
 from collections.abc import Iterator, Mapping
@@ -18,7 +18,7 @@ SHOWN = ("means", "differences")
 KINDS = (*SHOWN, "power", "paper", "across", "layers", "cost")
 CLAIMS, PROBES = "claims", "probes"
 NO_RUN = "no run"
-OF_A_BLOCK = ("show", "command", "document")  # what a table has beside that of job=report
+OF_A_BLOCK = ("show", "command", "document")  # keys of a table that job=report lacks
 
 
 def results(cfg: DictConfig) -> None:
@@ -74,13 +74,14 @@ def results(cfg: DictConfig) -> None:
 
 
 def _probe_files(folder: str | None) -> list[Path]:
-    """Those of `job=probe` that were kept, in the order of their names."""
+    """Return the kept files of `job=probe`, sorted by name."""
     return sorted(Path(folder).glob("*.json")) if folder else []
 
 
 def _asked(table: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
-    """A table as job=report takes it: its runs have the `usual` value of each key that it neither
-    compares nor names in `where`.
+    """Return a table's settings for job=report.
+
+    `where` is completed by the `usual` values of all keys that are not rows or columns.
     """
     compared = [
         *as_list(table.get("rows", settings["rows"])),
@@ -92,7 +93,7 @@ def _asked(table: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, A
 
 
 def _own(title: str, table: Mapping[str, Any]) -> tuple[list[str], str]:
-    """What a table shows, and the command of its runs."""
+    """Return the kinds of grids that a table shows, and the command of its runs."""
     if title in (CLAIMS, PROBES):
         raise ValueError(f"tables.{title}: this is the block of the {title}: give another title")
     show = as_list(table.get("show", [*SHOWN]))
@@ -109,7 +110,7 @@ def _own(title: str, table: Mapping[str, Any]) -> tuple[list[str], str]:
 
 
 def _block(title: str, show: list[str], command: str, answers: Answers) -> str:
-    """A table as the text has it: its grids, notes, the command of its runs, how many failed."""
+    """Return a table's block: grids, notes, numbers of runs and failures, and the command."""
     if title not in answers.reports:
         return f"Not run. The command: `{command}`"
     several, failed = answers.reports[title], answers.failed[title]
@@ -123,9 +124,9 @@ def _block(title: str, show: list[str], command: str, answers: Answers) -> str:
 
 
 def _grids(report: reports.Report, show: list[str]) -> Iterator[reports.Grid]:
-    """The grids of these kinds that have something to show."""
+    """Yield the grids of these kinds, if not empty."""
     grids: dict[str, reports.Grid | None] = {**reports.tables(report)}
-    if means := grids.get("means"):  # a cell that is empty could be an oversight
+    if means := grids.get("means"):  # an empty cell would look like an oversight
         rows = [[text or NO_RUN for text in row] for row in means.rows]
         grids["means"] = means._replace(rows=rows)
     shares = reports.weights(report)

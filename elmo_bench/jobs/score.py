@@ -1,6 +1,4 @@
-"""`job=score`: the official metric of a task on a file of gold annotation and a file of
-predictions.
-"""
+"""`job=score`: compute a task's official metric from a gold file and a file of predictions."""
 
 import json
 from pathlib import Path
@@ -12,9 +10,7 @@ from elmo_bench import build
 
 
 def score(cfg: DictConfig) -> dict[str, float]:
-    """Print one JSON object, figure by name, as fractions of 1; nothing else goes to standard
-    output.
-    """
+    """Print the figures as one JSON object, in fractions of 1, as the only standard output."""
     gold = list(build.reader(cfg, "test")(Path(cfg.gold)))
     predicted = build.task_files(cfg).read_predictions(Path(cfg.predicted), gold)
     labels = {label for example in gold for label in example.labels}

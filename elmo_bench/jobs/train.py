@@ -1,4 +1,4 @@
-"""`job=train`: train a task's model, test its best epoch, leave `result.json`, predictions,
+"""`job=train`: train a task's model, test its best epoch, and write `result.json`, predictions,
 checkpoint and curves.
 """
 
@@ -51,10 +51,10 @@ class EpochLines(Callback):
 
     def __init__(self, monitor: str, started: float) -> None:
         self.monitor, self.best, self.seconds = monitor, float("-inf"), 0.0
-        self.started = started  # of this process
-        self.earlier = 0.0  # seconds of the killed processes before it
-        self.start: float | None = None  # of this epoch's batches, while they are read
-        self.lines = Lines()  # of this epoch, or this look at dev or test
+        self.started = started  # start of this process, by time.perf_counter
+        self.earlier = 0.0  # seconds that earlier, killed processes of the run took
+        self.start: float | None = None  # start of this epoch's batches; None outside them
+        self.lines = Lines()  # progress of this epoch, or of this pass over dev or test
 
     @property
     def total(self) -> float:
@@ -108,7 +108,7 @@ class EpochLines(Callback):
     def on_load_checkpoint(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]
     ) -> None:
-        if trainer.training:  # not where the best epoch is measured: its time is not the run's
+        if trainer.training:  # loading the best epoch must not reset the run's times
             state = checkpoint["callbacks"][self.state_key]
             self.best, self.seconds = state["best"], state["seconds"]
             self.earlier = state["total"]
@@ -132,13 +132,12 @@ class EpochLines(Callback):
 
 
 def train(cfg: DictConfig) -> dict[str, float]:
-    """Run the experiment that the config describes; the metrics of dev and test, as fractions of 1.
+    """Train and test a model; return the metrics of dev and test, as fractions of 1.
 
-    With `resume=true` a run that was killed goes on, in its own folder, and one that is finished is
-    not run again.
+    With `resume=true` a killed run continues in its own folder, and a finished run is not repeated.
     """
     started = time.perf_counter()
-    build.finetuning(cfg), build.schedule(cfg)  # whose errors come before any file is read
+    build.finetuning(cfg), build.schedule(cfg)  # raise their errors before any file is read
     if is_baseline(cfg):
         asked = f"encoder={cfg.encoder.name} elmo.mix={cfg.elmo.mix}"
         log.info("%s is the baseline: it has no layers", asked)
@@ -162,7 +161,7 @@ def _train(cfg: DictConfig, started: float) -> dict[str, float]:
     asked = cfg
     if cfg.elmo.adapt and cfg.elmo.mix != "none":  # a baseline has nothing to adapt
         cfg = adapt.adapted(cfg)
-        # The same numbers whether the encoder was adapted now or before.
+        # Reset the random state, which differs if the encoder was adapted in this process.
         pl.seed_everything(cfg.seed, workers=True, verbose=False)
     elmo, data = build.elmo(cfg), build.data(cfg)
     data.vocab, vectors = build.vocab(cfg, data)
@@ -194,7 +193,7 @@ def _train(cfg: DictConfig, started: float) -> dict[str, float]:
             logger.log_hyperparams(settings)
         with naming(last, keeps):
             trainer.fit(module, data, ckpt_path=last, weights_only=True)
-        # The best epoch's figures on dev are no point of the curve.
+        # Loggers must not add the best epoch's figures on dev to the curve.
         loggers, trainer.loggers = trainer.loggers, []
         metrics = measure(cfg, trainer, module, data)
         best = {
@@ -228,9 +227,9 @@ def _train(cfg: DictConfig, started: float) -> dict[str, float]:
 
 
 def _callbacks(cfg: DictConfig) -> list[Callback]:
-    """What keeps the best epoch, stops early, and logs the learning rates."""
+    """Return the callbacks for the best epoch, early stopping and learning rates."""
     monitor = f"val/{cfg.task.monitor}"
-    goal = 0.9999 if "overfit" in cfg.fit else None  # 100, whichever way its last bit is rounded
+    goal = 0.9999 if "overfit" in cfg.fit else None  # 100 %, up to rounding
     return [
         ModelCheckpoint(
             cfg.run_dir, "best", monitor=monitor, mode="max", enable_version_counter=False
@@ -241,24 +240,25 @@ def _callbacks(cfg: DictConfig) -> list[Callback]:
 
 
 def choices() -> dict[str, str]:
-    """The options of the config groups, where Hydra has composed the config."""
+    """Return the chosen option of each config group; empty if Hydra did not compose the config."""
     return dict(HydraConfig.get().runtime.choices) if HydraConfig.initialized() else {}
 
 
 def reading(store: LayerStore | None) -> dict[str, float]:
-    """How long a frozen encoder took to read the corpus, in whichever run it did; without a store
-    it does so while training.
+    """Return the seconds that the frozen encoder took for the store, in the run that filled it.
+
+    The result is empty without a store, because the encoder then runs during training.
     """
     return {} if store is None or store.seconds is None else {"encoder": store.seconds}
 
 
 def device_name(module: pl.LightningModule) -> str:
-    """What the module ran on."""
+    """Return `cpu` or the name of the GPU."""
     return str(module.device) if module.device.type == "cpu" else torch.cuda.get_device_name()
 
 
 def count_parameters(module: pl.LightningModule) -> dict[str, int]:
-    """How many numbers training moves, and how many stay as they are (a frozen encoder's)."""
+    """Return the numbers of trainable and of frozen parameters."""
     counts = {True: 0, False: 0}
     for parameter in module.parameters():
         counts[parameter.requires_grad] += parameter.numel()
@@ -268,9 +268,9 @@ def count_parameters(module: pl.LightningModule) -> dict[str, int]:
 def measure(
     cfg: DictConfig, trainer: pl.Trainer, module: TaskModule, data: TaskData
 ) -> dict[str, float]:
-    """The best epoch's figures on dev (`val/...`) and, where there is one, test (`test/...`).
+    """Return the best epoch's figures on dev (`val/...`) and test (`test/...`), if it exists.
 
-    Leaves the counts of both, and the predictions of test; without a test file, those of dev.
+    Writes the counts of both splits, and the predictions for test (for dev without a test file).
     """
     figures = dict(trainer.validate(module, data, ckpt_path="best", verbose=False)[0])
     if trainer.is_global_zero:
@@ -290,7 +290,7 @@ def measure(
 def write_predictions(
     cfg: DictConfig, examples: Sequence[Example], module: TaskModule, split: str
 ) -> None:
-    """What the module predicted last, in the order and the official format of the file it read."""
+    """Write the module's last predictions, in the order and official format of the input file."""
     folder = Path(cfg.run_dir, "predictions")
     folder.mkdir(exist_ok=True)
     with atomic(folder / f"{split}{cfg.task.suffix}") as part:
@@ -300,11 +300,11 @@ def write_predictions(
 def write_counts(
     cfg: DictConfig, examples: Sequence[Example], module: TaskModule, split: str
 ) -> None:
-    """Write what the metric counted of each example, for tests of significance: `counts/SPLIT.npz`.
+    """Write the metric's counts of each example to `counts/SPLIT.npz`, for significance tests.
 
-    An array "N S 4" for each figure (`elmo_bench.metrics`), its rows in the order of the file,
-    `sentences`, a number for what each example consists of, and `groups`, the number of its largest
-    group (premise, tree, document, article). A metric without `by_example` leaves no such file.
+    The file has an array "N S 4" for each figure (see `elmo_bench.metrics`), in the order of the
+    input file. `sentences` identifies each example's content by a number, `groups` numbers its
+    largest group (premise, tree, document, article). Metrics without `by_example` write no file.
     """
     metric = module.metrics["test"]
     if not hasattr(metric, "by_example"):
@@ -325,7 +325,7 @@ def write_counts(
 
 
 def _measured(examples: Sequence[Example], module: TaskModule) -> tuple[list[Example], list[Any]]:
-    """The examples that the module saw last (all, but for trainer=smoke), and its predictions."""
+    """Return the last predicted examples (all, except with trainer=smoke) and the predictions."""
     numbers = sorted(module.predictions)
     predictions = [module.predictions[number] for number in numbers]
     return [examples[number] for number in numbers], predictions

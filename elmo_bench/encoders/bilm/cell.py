@@ -1,7 +1,7 @@
-"""The pointwise half of an LSTM step, and its gradient: all that is no product.
+"""The pointwise operations of an LSTM step, and their gradient.
 
-One Triton kernel each on a GPU (`kernels.py`); elsewhere, and where Triton is absent or cannot
-compile, torch's own operations. Everything is written in place, into the caller's memory.
+On a GPU each is one Triton kernel (`kernels.py`); on other devices, or if Triton is missing or
+cannot compile, torch's operations. Results are written in place, into the caller's tensors.
 
 Axes: R directions, N rows, Z cell, G gates (4 Z, in blocks i, j, f, o).
 """
@@ -17,7 +17,7 @@ from torch import Tensor
 
 from .bilm import FORGET_BIAS
 
-FUSED = torch.float32, torch.bfloat16, torch.float16  # what the kernels read and write
+FUSED = torch.float32, torch.bfloat16, torch.float16  # types that the kernels support
 log = logging.getLogger(__name__)
 
 
@@ -30,10 +30,11 @@ def step(
     *,
     keep: bool = False,
 ) -> None:
-    """From z (that of `bilm.ProjectedLstm`; the forget bias comes here) and the cell before: the
-    cell `after`, which may be the same memory, and sigmoid(o) tanh(c) in `gated`.
+    """Compute a step from z of `bilm.ProjectedLstm`, without forget bias, and the previous cell.
 
-    `keep` leaves the squashed gates in z, for the gradient; else what stands there is of no use.
+    Adds the forget bias and writes the new cell to `after`, which may be the previous one's memory,
+    and sigmoid(o) tanh(c) to `gated`. With `keep`, z holds the squashed gates afterwards, for the
+    gradient; else its content is undefined.
     """
     if kernels := fused(z):
         kernels.step(z, before, after, gated, clip, keep=keep)
@@ -60,8 +61,9 @@ def gradient(
     grad_c: Float[Tensor, "R N Z"],
     clip: float,
 ) -> None:
-    """`grad_z` of a step that was kept; `grad_c` goes from the cell after to the cell before, and
-    `gated` is computed again.
+    """Compute `grad_z` of a step with `keep`, and recompute `gated`.
+
+    `grad_c` is the gradient of the new cell, and is replaced by that of the previous cell.
     """
     if kernels := fused(z):
         kernels.gradient(z, before, after, gated, grad_z, grad_gated, grad_c, clip)
@@ -78,18 +80,16 @@ def gradient(
 
 
 def fused(z: Tensor) -> ModuleType | None:
-    """The kernels, where they run: on a GPU, or anywhere by Triton's interpreter."""
+    """Return the kernels if they run on this device: a GPU, or any in Triton's interpreter."""
     here = z.is_cuda or os.environ.get("TRITON_INTERPRET") == "1"
     return _kernels(z.device) if here and z.dtype in FUSED else None
 
 
 @functools.cache
 def _kernels(device: torch.device) -> ModuleType | None:
-    """The kernels, after one small try: Triton compiles them, for which it needs a C compiler and
-    a GPU that it knows.
-    """
+    """Return the kernels if a test run compiles; Triton needs a C compiler and a known GPU."""
     try:
-        from . import kernels  # importing Triton takes time that only a GPU pays back
+        from . import kernels  # importing Triton is slow, so only a GPU pays for it
 
         z, c = torch.zeros(1, 1, 4, device=device), torch.zeros(1, 1, 1, device=device)
         kernels.step(z, c, c, c.clone(), 1.0, keep=False)

@@ -1,23 +1,23 @@
-"""The biLM to use: the numbers of `bilm.py`, many times faster.
+"""The fast biLM: computes the same numbers as `bilm.py`, many times faster.
 
                                   CPU                        GPU
-    which sentences at which step this file                  stacked.py
-    the products of a layer       packed.py                  stacked_scan.py
-    with gradients                scan.py                    stacked_scan.py, graphs.py
-    between a step's products     step.py, native.c          cell.py, kernels.py
-    the character CNN             lookup.py, native.c        bilm.py
+    order of sentences            this file                  stacked.py
+    matrix products of a layer    packed.py                  stacked_scan.py
+    the same, with gradients      scan.py                    stacked_scan.py, graphs.py
+    pointwise operations          step.py, native.c          cell.py, kernels.py
+    character CNN                 lookup.py, native.c        bilm.py
 
-What is in C (`native.py` loads it) and in Triton (`kernels.py`) is in torch beside it, and may be
-missing. On a GPU both directions are read at once. On a CPU:
+The code in C (loaded by `native.py`) and in Triton (`kernels.py`) is optional; each function also
+exists in torch. A GPU computes both directions at once. On a CPU:
 
-- A word type goes through the character CNN once; without gradients, a table remembers it for the
-  batches to come.
-- Sentences are read in order of length, and a step computes only those that still have a token.
-- Input weights are multiplied for several steps at a time, the first layer's once for each word
-  type.
-- Weights are packed once, as oneDNN multiplies fastest: with few rows that more than doubles the
-  speed of a product.
-- Where a gradient is wanted, `scan.py` has it, written by hand.
+- The character CNN computes each word type once. Without gradients, a table caches the vectors for
+  later batches.
+- Sentences are sorted by length, and a step computes only the sentences that still have a token.
+- Inputs are multiplied by the input weights for several steps at a time, in the first layer once
+  for each word type.
+- Weights are packed once into oneDNN's format, which more than doubles the speed of products with
+  few rows.
+- `scan.py` computes gradients, with a hand-written backward pass.
 
 Axes: B batch, T tokens, C characters, P one direction, Z cell, G gates (4 Z), I input of a layer, N
 rows of a product.
@@ -46,28 +46,27 @@ from .scan import Scan
 from .stacked import Stacked, product_type
 from .stacked_scan import StackedScan
 
-CNN_TYPES = 256  # word types that go through the character CNN at a time
-KNOWN_TYPES = 1 << 15  # word types whose vectors are remembered
-INPUT_ROWS = 512  # tokens whose input weights are multiplied at a time
-# Numbers in a weight whose product is worth a search for rows that are the same.
+CNN_TYPES = 256  # word types in a batch of the character CNN
+KNOWN_TYPES = 1 << 15  # word types in the cache of vectors
+INPUT_ROWS = 512  # tokens in a product with the input weights
+# From this number of elements of a weight on, finding equal rows is cheaper than multiplying them.
 TYPES_PAY = 1 << 20
-STACKED_ON = ("cuda",)  # the types of devices on which `stacked.py` reads
-GPU_TYPES = 1 << 12  # as CNN_TYPES, where none are remembered
+STACKED_ON = ("cuda",)  # device types that use `stacked.py`
+GPU_TYPES = 1 << 12  # like CNN_TYPES, on a GPU, which has no cache
 
 
 class BiLm(bilm.BiLm):
-    """The biLM, fast: stacked on a GPU; on a CPU with packed weights, or `Scan` for gradients; else
-    as it is defined.
+    """The fast biLM: stacked on a GPU; on a CPU with packed weights, or with `Scan` for gradients.
 
-    What packing or stacking needs besides the parameters is made anew when one of them has changed,
-    and is neither saved nor copied. A change in place through `parameter.data` is one that torch
-    does not count, and so goes unnoticed.
+    Other inputs fall back to the definition in `bilm.py`. Packed and stacked copies are rebuilt
+    after a change of a parameter, and are neither saved nor copied. An in-place change through
+    `parameter.data` is not noticed, because torch does not count it.
     """
 
-    # Whether it runs under autocast: the LSTMs' products in bfloat16, all else in float32.
+    # Whether it runs under autocast: the LSTMs' products are in bfloat16, all else in float32.
     bf16 = False
     char_cnn = LookupCnn
-    # For training on windows of one shape on a GPU, by a loop such as `Graphs` asks for.
+    # For training on windows of one shape on a GPU; see `Graphs` for its conditions.
     graphs: Graphs | None = None
     _packed: "Packed | Stacked | None" = None
 
@@ -76,10 +75,10 @@ class BiLm(bilm.BiLm):
     ) -> tuple[Float[Tensor, "L B S D"], State]:
         with torch.autocast(chars.device.type, torch.bfloat16) if self.bf16 else nullcontext():
             layers, state = super().read(chars, state, boundaries=boundaries)
-        return layers.to(state.c.dtype), state  # without packed weights bfloat16 is what came out
+        return layers.to(state.c.dtype), state  # unpacked weights leave bfloat16 outputs
 
     def fingerprint(self) -> str:
-        """As that of the definition, and what it multiplies in."""
+        """Return the definition's fingerprint, with the type of the products."""
         return super().fingerprint() + ("-bfloat16" if self.bf16 else "")
 
     def token_layer(self, chars: Int[Tensor, "B T C"]) -> Float[Tensor, "B T P"]:
@@ -157,14 +156,15 @@ class BiLm(bilm.BiLm):
         return outputs, State(torch.stack(hs), torch.stack(cs))
 
     def _trains(self, *inputs: Tensor) -> bool:
-        """Whether a gradient is wanted."""
+        """Whether an input or a parameter needs a gradient."""
         return torch.is_grad_enabled() and any(
             tensor.requires_grad for tensor in (*inputs, *self.parameters())
         )
 
     def _pack(self, kind: type, *inputs: Tensor) -> Any:
-        """The parameters as they are now, as `Packed` or `Stacked`; None where gradients are
-        wanted, or where this is not the kind for the device.
+        """Return the current parameters as `kind`, `Packed` or `Stacked`.
+
+        Returns None if gradients are needed, or if the device uses the other kind.
         """
         weights = list(self.parameters())
         device, dtype = weights[0].device, product_type(weights[0])
@@ -174,7 +174,7 @@ class BiLm(bilm.BiLm):
         if self.training or unfit or self._trains(*inputs) or torch.compiler.is_compiling():
             self._packed = None
         elif not (isinstance(self._packed, kind) and self._packed.snapshot.is_of(weights, dtype)):
-            self._packed = None  # its memory first
+            self._packed = None  # free its memory before the new copy
             self._packed = kind(self, dtype)
         return self._packed
 
@@ -184,7 +184,7 @@ class BiLm(bilm.BiLm):
 
 
 class Packed:
-    """A biLM's parameters as they were when this was made, and the word types that it has met."""
+    """A packed copy of a biLM's parameters, with a cache of word types."""
 
     def __init__(self, bilm: bilm.BiLm, dtype: torch.dtype) -> None:
         if dtype == torch.bfloat16:
@@ -197,7 +197,7 @@ class Packed:
 
 
 class WordTypes:
-    """The character CNN with a memory, which begins anew when it would hold too much."""
+    """The character CNN with a cache of word types, which is cleared when it is full."""
 
     def __init__(self, cnn: CharCnn) -> None:
         self.cnn = copy.deepcopy(cnn).requires_grad_(False)
@@ -210,7 +210,7 @@ class WordTypes:
         self.vectors = cnn.projection.weight.new_empty(0, cnn.projection.out_features)
 
     def __call__(self, chars: Int[Tensor, "B T C"]) -> Float[Tensor, "B T P"]:
-        """A vector for every frame, also for those past a sentence's end."""
+        """Return a vector for every frame, including padding."""
         frames = chars.flatten(0, 1)
         keys = [frame.tobytes() for frame in frames.numpy().astype(np.int16)]
         with self.lock:
@@ -220,7 +220,7 @@ class WordTypes:
                 new = {key: row for row, key in enumerate(keys)}
             if new:
                 lengths = (frames != PAD).sum(1).tolist()
-                # By length: the CNN reads as far as the longest word of a part.
+                # Sort by length, since the CNN's cost depends on the longest word of a batch.
                 rows = sorted(new.values(), key=lambda row: lengths[row])
                 vectors = [self.cnn(part[None])[0] for part in frames[rows].split(CNN_TYPES)]
                 self.vectors = torch.cat([self.vectors, *vectors])
@@ -232,7 +232,7 @@ class WordTypes:
 
 
 class PackedLstm:
-    """`bilm.ProjectedLstm` over sentences that come longest first."""
+    """`bilm.ProjectedLstm` over sentences sorted by length, longest first."""
 
     def __init__(self, lstm: ProjectedLstm, dtype: torch.dtype) -> None:
         weight, bias, projection = (parameter.detach().clone() for parameter in lstm.parameters())
@@ -258,10 +258,10 @@ class PackedLstm:
         *,
         types: bool,
     ) -> tuple[Float[Tensor, "N P"], Float[Tensor, "B P"], Float[Tensor, "B Z"]]:
-        """The outputs, and the state after the last step, which overwrites h and c.
+        """Return the outputs and the last state, which overwrites h and c.
 
-        `rows` says how many sentences have a token at each step; x has one step after the other.
-        `types` says that many rows of x are the same.
+        `rows` is the number of sentences with a token at each step; x is ordered by step. `types`
+        means that x has many equal rows.
         """
         outputs, state = h.new_empty(len(x), h.shape[1]), h.to(self.dtype)
         gated = torch.empty_like(c, dtype=self.dtype)
@@ -277,8 +277,9 @@ class PackedLstm:
     def _inputs(
         self, x: Float[Tensor, "N I"], rows: Sequence[int], types: bool
     ) -> Iterator[tuple[Float[Tensor, "U G"], Int[Tensor, " N"] | None]]:
-        """W_x x_t + b of each step, computed for `INPUT_ROWS` tokens or so at a time; and which of
-        these each row has, where that is not its own.
+        """Yield W_x x_t + b of each step, computed for about `INPUT_ROWS` tokens at a time.
+
+        If equal rows are computed once, the second value maps the step's rows to these; else None.
         """
         ends, x = np.cumsum(rows), x.to(self.dtype)
         for _, steps in groupby(range(len(rows)), lambda t: ends[t] // INPUT_ROWS):
@@ -299,7 +300,7 @@ def scan(
     h: Float[Tensor, "B P"],
     c: Float[Tensor, "B Z"],
 ) -> tuple[Float[Tensor, "N P"], Float[Tensor, "B P"], Float[Tensor, "B Z"]]:
-    """`PackedLstm` with gradients, by `Scan`."""
+    """Compute like `PackedLstm`, but with gradients, by `Scan`."""
     dtype = product_type(h)
     forget = lstm.bias.new_tensor([[0.0], [0.0], [FORGET_BIAS], [0.0]])
     bias = (lstm.bias.view(4, -1) + forget).flatten()
@@ -309,12 +310,12 @@ def scan(
 
 
 def _stacks(device: torch.device) -> bool:
-    """Whether `stacked.py` reads there."""
+    """Whether this device uses `stacked.py`."""
     return device.type in STACKED_ON and not torch.compiler.is_compiling()
 
 
 def _lengths(x: Float[Tensor, "B T P"], mask: Bool[Tensor, "B T"] | None) -> list[int] | None:
-    """How many tokens each sentence has; None if one of them has a gap."""
+    """Return each sentence's number of tokens; None if a mask has a gap."""
     if mask is None:
         return [x.shape[1]] * len(x)
     gaps = (mask[:, 1:] > mask[:, :-1]).sum()

@@ -1,5 +1,5 @@
-"""A layer's window of pretraining as a CUDA graph: what takes hundreds of launches, four a step and
-five for its gradient, takes one each.
+"""CUDA graphs for a layer's window of pretraining: one launch replaces hundreds (four a step, and
+five for its gradient).
 
 Axes: as in `stacked_scan.py`.
 """
@@ -17,11 +17,11 @@ log = logging.getLogger(__name__)
 
 
 class Graphs:
-    """`StackedScan.apply` for windows of one shape: the first of them is captured, then replayed.
+    """`StackedScan.apply` for windows of one shape: the first window is captured, then replayed.
 
-    What a window leaves, gradients too, lies in memory that the next one overwrites: it has to be
-    used, or copied, before. So this is for a loop that takes one window a step and sets gradients
-    to None, as `lm.Trainer` does. What cannot be captured runs as it is, with a warning.
+    The next window overwrites all results, including gradients, so they must be used or copied
+    before. The training loop must therefore compute one window a step and set gradients to None, as
+    `lm.Trainer` does. If the capture fails, windows run without a graph, with a warning.
     """
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class Graphs:
         dtype: torch.dtype,
         *parameters: Tensor,
     ) -> Read:
-        # A graph reads the parameters where they lay when it was captured.
+        # A graph reads the parameters from their addresses at the time of the capture.
         memory = (parameter.data_ptr() for parameter in parameters)
         key = (x.shape, x.dtype, x.requires_grad, *rows, clips, dtype, *memory)
         if key not in self._graphs:
@@ -54,7 +54,7 @@ class Graphs:
             graphed: Any = window
             try:
                 graphed = torch.cuda.make_graphed_callables(window, (*inputs, *parameters))
-            except RuntimeError as error:  # of memory, too
+            except RuntimeError as error:  # includes out of memory
                 log.warning("the biLM trains more slowly, without CUDA graphs: %s", error)
             self._graphs[key] = graphed
         return self._graphs[key](x, h, c, *parameters)

@@ -1,12 +1,12 @@
-"""The Triton kernels of `cell.py`: a step's pointwise half, and its gradient, each in one launch.
+"""Triton kernels of `cell.py`: a step's pointwise operations and their gradient, one launch each.
 
-A program computes `BLOCK` cells of one row. Rows are contiguous; `*_side` is the stride from one
-direction to the next. The arithmetic is in float32, whatever is stored.
+A program computes `BLOCK` cells of one row. Rows are contiguous; `*_side` is the stride between
+directions. The arithmetic is in float32 for all storage types.
 
 Axes: R directions, N rows, Z cell, G gates (4 Z).
 """
 
-from typing import no_type_check  # Triton compiles annotations too, and knows none of ours
+from typing import no_type_check  # Triton would compile our type annotations, and fail
 
 import triton
 import triton.language as tl
@@ -20,7 +20,7 @@ BLOCK = 256
 def step(
     z: Tensor, before: Tensor, after: Tensor, gated: Tensor, clip: float, *, keep: bool
 ) -> None:
-    """`cell.step` on a GPU."""
+    """Compute `cell.step` on a GPU."""
     tensors = z, before, after, gated
     _step[_grid(gated)](*tensors, *_sides(tensors), gated.shape[2], clip, FORGET_BIAS, keep, BLOCK)
 
@@ -35,7 +35,7 @@ def gradient(
     grad_c: Tensor,
     clip: float,
 ) -> None:
-    """`cell.gradient` on a GPU."""
+    """Compute `cell.gradient` on a GPU."""
     tensors = z, before, after, gated, grad_z, grad_gated, grad_c
     _gradient[_grid(gated)](*tensors, *_sides(tensors), gated.shape[2], clip, BLOCK)
 
@@ -82,7 +82,7 @@ def _step(
     o = tl.sigmoid(tl.load(z + 3 * size, inside).to(tl.float32))
     at = row * size + cell
     c = f * tl.load(before + side * before_side + at, inside).to(tl.float32) + i * j
-    c = tl.where(c > clip, clip, tl.where(c < -clip, -clip, c))  # a NaN stays one
+    c = tl.where(c > clip, clip, tl.where(c < -clip, -clip, c))  # unlike min and max, keeps NaN
     tl.store(after + side * after_side + at, c, inside)
     tl.store(gated + side * gated_side + at, o * _tanh(c), inside)
     if keep:

@@ -1,10 +1,10 @@
-"""The character CNN's convolutions by table, where the library in C was built: many times faster.
+"""The character CNN's convolutions by table lookup, in C if it was built: many times faster.
 
-There are 262 characters: what each of them adds to each filter at each of its taps is computed
-once, and an output is a sum of so many rows as the filter has taps. The gradient touches only the
-place where a filter was highest, where a convolution's goes over all of them.
+There are only 262 characters, so the contribution of each character to each filter and tap is
+computed once. An output is then the sum of one row for each tap. The gradient reaches only the
+position of each filter's maximum, while a convolution's gradient visits all positions.
 
-Axes: N words, C characters, K taps of a filter, F filters, V characters there are, E a character's
+Axes: N words, C characters, K taps of a filter, F filters, V size of the alphabet, E a character's
 vector.
 """
 
@@ -21,7 +21,7 @@ from .native import address
 
 
 class LookupCnn(CharCnn):
-    """`CharCnn`, the same numbers."""
+    """A faster `CharCnn` with the same numbers."""
 
     def highest(self, chars: Int[Tensor, "N C"]) -> Float[Tensor, "N F"]:
         weight = self.embedding.weight
@@ -29,9 +29,9 @@ class LookupCnn(CharCnn):
             return super().highest(chars)
         widest = max(convolution.kernel_size[0] for convolution in self.convolutions)
         if chars.shape[1] < widest or chars.min() < 0 or chars.max() >= len(weight):
-            return super().highest(chars)  # which has words for it
+            return super().highest(chars)  # raises the errors
         chars = chars.long().contiguous()
-        # No gradient goes to character 0, which is none.
+        # Character 0 is padding and gets no gradient.
         vectors = torch.cat([weight[:1].detach(), weight[1:]])
         highest = []
         with torch.autocast("cpu", enabled=False):
@@ -43,13 +43,13 @@ class LookupCnn(CharCnn):
 
 
 def _reads(chars: Tensor, weight: Tensor) -> bool:
-    """Whether the library was built, and there is something on a CPU for it to read."""
+    """Whether the library was built, and the tensors are on a CPU and not empty."""
     fit = weight.dtype == torch.float32 and native.takes(weight) and chars.is_cpu
     return native.LIBRARY is not None and fit and len(chars) > 0
 
 
 class _Lookup(torch.autograd.Function):
-    """(chars, table) -> the highest output of each filter, without bias."""
+    """(chars, table) -> the maximum over positions of each filter's output, without bias."""
 
     @staticmethod
     def forward(

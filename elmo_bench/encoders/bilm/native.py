@@ -1,4 +1,4 @@
-"""The library in C (`native.c`), if it was built when elmo-bench was installed."""
+"""Load the library in C (`native.c`), if it was built when elmo-bench was installed."""
 
 import ctypes
 from importlib.util import find_spec
@@ -6,7 +6,7 @@ from typing import no_type_check
 
 from torch import Tensor
 
-VERSION = 2  # of the calls: a library that was built from other ones is not used
+VERSION = 2  # version of the C functions; libraries of other versions are not used
 
 
 def _load() -> ctypes.CDLL | None:
@@ -17,7 +17,7 @@ def _load() -> ctypes.CDLL | None:
         library = ctypes.CDLL(found.origin)
         if library.elmo_native_version() != VERSION:
             return None
-    except (AttributeError, OSError):  # of an older version, or of another machine
+    except (AttributeError, OSError):  # built from an older version, or on another machine
         return None
     size, real, flag, place = ctypes.c_int64, ctypes.c_float, ctypes.c_int, ctypes.c_void_p
     library.elmo_step_forward.argtypes = (*(size,) * 2, *(place,) * 7, real, flag, size)
@@ -32,11 +32,11 @@ LIBRARY = _load()
 
 @no_type_check
 def takes(tensor: Tensor) -> bool:
-    """Whether C can read it: dense, on a CPU."""
+    """Whether C can read the tensor: contiguous and on a CPU."""
     return tensor.is_cpu and tensor.is_contiguous()
 
 
 @no_type_check
 def address(tensor: Tensor | None) -> int | None:
-    """Where a tensor's numbers lie."""
+    """Return the address of a tensor's data; None for None."""
     return None if tensor is None else tensor.data_ptr()

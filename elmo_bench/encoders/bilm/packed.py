@@ -1,4 +1,4 @@
-"""A product with a packed weight: with few rows, more than twice as fast on a CPU by oneDNN.
+"""Products with weights packed for oneDNN: with few rows, more than twice as fast on a CPU.
 
 Axes: N rows of a product, I and O the weight's two sides.
 """
@@ -13,15 +13,13 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-LARGE = 1 << 17  # numbers in a weight that is worth packing
+LARGE = 1 << 17  # packing pays from this number of elements of a weight on
 log = logging.getLogger(__name__)
 
 
 @functools.cache
 def warn_of_bfloat16(setting: str) -> None:
-    """Say once where a setting asks a CPU for products in bfloat16 that it has no instructions for:
-    they are slower there than in float32.
-    """
+    """Warn once if the CPU lacks bfloat16 instructions, which makes products slower, not faster."""
     if not multiplies_bfloat16():
         log.warning(
             "%s: this processor has no bfloat16 instructions, so bfloat16 is slower and "
@@ -31,9 +29,7 @@ def warn_of_bfloat16(setting: str) -> None:
 
 
 def multiplies_bfloat16() -> bool:
-    """Whether the processor has instructions for products in bfloat16; yes where torch cannot
-    tell.
-    """
+    """Whether the processor has instructions for bfloat16 products; true if torch cannot tell."""
     if platform.machine().lower() in ("x86_64", "amd64"):
         checks = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")
         known = [check for name in checks if (check := getattr(torch.cpu, name, None))]
@@ -45,15 +41,15 @@ def multiplies_bfloat16() -> bool:
 
 
 class Snapshot:
-    """Weights as they were when something was made of them, and the type of its products."""
+    """The state of weights when a copy was made of them, and the type of its products."""
 
     def __init__(self, weights: Iterable[Tensor], dtype: torch.dtype) -> None:
         self.dtype = dtype
-        # Kept, so that nothing else is given their memory.
+        # The references keep other tensors from reusing this memory.
         self.weights = [(weight.detach(), weight._version) for weight in weights]
 
     def is_of(self, weights: Iterable[Tensor], dtype: torch.dtype) -> bool:
-        """Whether these are the weights still: in the same memory, and not written to."""
+        """Whether the weights are unchanged: in the same memory, and not written to."""
         same = all(
             now.data_ptr() == then.data_ptr() and now._version == version
             for now, (then, version) in zip(weights, self.weights, strict=True)
@@ -62,10 +58,9 @@ class Snapshot:
 
 
 class PackedLinear(nn.Module):
-    """x -> x W' + b in x's type; the product is taken in W's.
+    """x -> x W' + b, computed in W's type and returned in x's.
 
-    A large W is packed if it is on a CPU and torch has oneDNN's operators (those that its own
-    compiler calls).
+    A large W on a CPU is packed, if torch has the oneDNN operators of its compiler.
     """
 
     def __init__(
@@ -79,7 +74,7 @@ class PackedLinear(nn.Module):
             try:
                 self.packed = torch.ops.mkldnn._reorder_linear_weight(weight)
                 self(weight.new_zeros(1, weight.shape[1]))
-            except (AttributeError, RuntimeError, TypeError):  # no such operators, or others
+            except (AttributeError, RuntimeError, TypeError):  # operators missing or changed
                 self.packed = None
                 return
             del self.weight

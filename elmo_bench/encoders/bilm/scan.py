@@ -1,8 +1,8 @@
-"""The numbers of `bilm.ProjectedLstm` for training, with the gradient written by hand.
+"""`bilm.ProjectedLstm` for training on a CPU, with a hand-written backward pass.
 
-Autograd keeps and revisits some forty small tensors a step; by hand a step is two products each way
-with `step.py` between them, and each weight's gradient is one product over all steps at the end.
-`tests/encoders/bilm/test_scan.py` compares both with the definition.
+Autograd keeps about forty small tensors a step. Here a step has two products in each pass, with
+`step.py` between them, and each weight's gradient is one product over all steps at the end.
+`tests/encoders/bilm/test_scan.py` compares outputs and gradients with the definition.
 
 Axes: N tokens of all steps, one step after the other, B sentences, longest first, Z cell, G gates
 (4 Z), I input of a layer, P one direction.
@@ -25,8 +25,8 @@ from .packed import PackedLinear
 class Scan(torch.autograd.Function):
     """(x, W, b, W_p, h_0, c_0, rows, clips, dtype) -> (h of all steps, last h, last c).
 
-    W is [W_x, W_h], and b includes the forget bias. `rows` says how many sentences have a token at
-    each step. Products are taken in `dtype` (bfloat16 under autocast), all else in the state's own.
+    W is [W_x, W_h], and b includes the forget bias. `rows` is the number of sentences with a token
+    at each step. Products are in `dtype` (bfloat16 under autocast), all else in the state's type.
     """
 
     @staticmethod
@@ -71,11 +71,11 @@ class Scan(torch.autograd.Function):
         rows, (cell_clip, projection_clip) = ctx.rows, ctx.clips
         input_weight, state_weight = weight.split([x.shape[1], h.shape[1]], 1)
         to_state, to_gated = _step_product(state_weight.T), _step_product(projection_weight.T)
-        # Of the state after a step, then of that before it.
+        # Gradients of the state after a step; each iteration turns them into those before it.
         grad_h, grad_c = grads[1].clone(), grads[2].clone()
         grad_outputs, grad_bias = grads[0].clone(), c.new_zeros(len(weight))
         grad_gates, gated = x.new_empty(gates.shape), x.new_empty(cells.shape)
-        # In the products' type, which may have rounded the clip down.
+        # Compare in the products' type, which may have rounded the clip down.
         unclipped = outputs.to(x.dtype).abs() < projection_clip
         befores = [c, *cells.split(rows)]
         wholes = gates, cells, grad_outputs, unclipped, grad_gates, gated
@@ -103,7 +103,7 @@ class Scan(torch.autograd.Function):
 
 
 def _step_product(weight: Float[Tensor, "O I"]) -> Callable[[Tensor], Tensor]:
-    """A product x W', to be taken at every step: packed where that may be faster."""
-    if weight.dtype == torch.bfloat16:  # as fast as it is
+    """Return the product x -> x W' of every step, packed if that may be faster."""
+    if weight.dtype == torch.bfloat16:  # packing brings nothing
         return partial(F.linear, weight=weight.contiguous())
     return PackedLinear(weight)

@@ -1,12 +1,13 @@
-"""The biLM on a GPU, where few and large operations are fast: both directions in one product.
+"""The biLM on a GPU, where few large operations are fast: both directions in one product.
 
-- The backward direction reads each sentence from its end, so that at every step as many sentences
-  have a token as at the forward one's: with stacked weights one product serves both.
-- Sentences are read longest first, and a step computes only those that still have a token.
-- Lengths are read back from the GPU once, before the first step; from then on nothing waits for it.
-- The layers stand in memory once: 64 sentences of 5,000 tokens fit in 8 GB at the original size.
+- The backward direction reads each sentence from its end, so that both directions have the same
+  number of sentences at every step, and one product with stacked weights serves both.
+- Sentences are sorted by length, and a step computes only the sentences that still have a token.
+- The host reads the lengths back from the GPU once, before the first step, and never waits again.
+- Memory holds one copy of the layers: 64 sentences of 5,000 tokens fit in 8 GB at the original
+  size.
 
-`stacked_scan.py` has the steps.
+`stacked_scan.py` computes the steps.
 
 Axes: R directions, B sentences, S places of a sentence, M places of all sentences (B S), N tokens,
 one step after the other, L layers, D biLM, P one direction.
@@ -28,7 +29,7 @@ from .stacked_scan import Clips, Read, StackedScan, Weights, frozen, stack
 
 
 class Stacked:
-    """A biLM's weights as they were when this was made, cast and stacked once."""
+    """A copy of a biLM's weights, cast and stacked."""
 
     def __init__(self, model: bilm.BiLm, dtype: torch.dtype) -> None:
         self.snapshot = Snapshot(model.parameters(), dtype)
@@ -44,7 +45,7 @@ class Order:
     def __init__(
         self, lengths: Sequence[int], width: int, from_end: Sequence[bool], device: torch.device
     ) -> None:
-        """`from_end` says of each direction whether it begins with a sentence's last token."""
+        """`from_end` says, for each direction, whether it begins with a sentence's last token."""
         length = np.array(lengths, np.int64)
         sentences = np.argsort(-length, kind="stable")
         steps = np.arange(length.max(initial=0))[:, None] < length[sentences]
@@ -55,14 +56,14 @@ class Order:
             sentence * width + length[sentence] - 1 - step,
         )
         places = np.stack([from_there if back else towards_end for back in from_end])
-        self.rows: list[int] = steps.sum(1).tolist()  # how many sentences each step reads
+        self.rows: list[int] = steps.sum(1).tolist()  # number of sentences at each step
         self.sentences, self.places, self.unsorted = (
             _on(device, numbers) for numbers in (sentences, places, np.argsort(sentences))
         )
         self.sides = torch.arange(len(from_end), device=device)[:, None]
 
     def pick(self, x: Float[Tensor, "R M F"]) -> Float[Tensor, "R N F"]:
-        """What stands at the places of the tokens."""
+        """Return the values at the places of the tokens, in reading order."""
         return x[self.sides, self.places]
 
 
@@ -73,9 +74,9 @@ def read(
     lengths: Sequence[int],
     state: State,
 ) -> tuple[Float[Tensor, "L B S D"], State]:
-    """All layers from the token vectors, which are 0 past a sentence's end, and the state after it.
+    """Return all layers and the last state; the token vectors must be 0 past a sentence's end.
 
-    Without `stacked` weights there are gradients.
+    Gradients are computed only without `stacked` weights.
     """
     directions = model.options.directions
     (count, width, size), sides = x.shape, len(directions)
@@ -86,7 +87,7 @@ def read(
     x = order.pick(x.expand(sides, -1, -1))
     states = []
     every = _layers(model, stacked, slice(None), x, order, state)
-    del x  # once read, it need not stay
+    del x  # free its memory
     for number, (tokens, *after) in enumerate(every, 1):
         layers[number, order.places, order.sides] = tokens
         states.append(after)
@@ -103,7 +104,7 @@ def run(
     state: State,
     scan: Callable[..., Read] = StackedScan.apply,
 ) -> Iterator[tuple[list[Float[Tensor, "B S P"]], State]]:
-    """What `bilm.BiLm.run` gives for each of some directions, each with inputs of its own."""
+    """Return the outputs of `bilm.BiLm.run` for these directions, each with its own inputs."""
     count, width = x.shape[1:3]
     order = Order(lengths, width, [False] * len(x), x.device)
     x = x.flatten(1, 2)
@@ -127,9 +128,9 @@ def _layers(
     state: State,
     scan: Callable[..., Read] = StackedScan.apply,
 ) -> Iterator[Read]:
-    """Each layer's output, and its state, of the sentences in the order in which they came.
+    """Yield each layer's output and state, with the sentences in their original order.
 
-    Without gradients a layer's output overwrites that of the layer below.
+    Without gradients, a layer's output overwrites the output of the layer below.
     """
     dtype = product_type(state.h)
     clips = Clips(model.options.cell_clip, model.options.projection_clip)
@@ -157,18 +158,18 @@ def _parameters(model: bilm.BiLm, directions: slice, layer: int) -> list[Tensor]
 
 
 def product_type(tensor: Tensor) -> torch.dtype:
-    """What products are taken in: autocast's choice, or the tensor's own."""
+    """Return the type of products: autocast's type, or the tensor's own."""
     device = tensor.device.type
     return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else tensor.dtype
 
 
 def _on(device: torch.device, numbers: np.ndarray) -> Tensor:
-    """Numbers on a device, without waiting for it."""
+    """Copy numbers to a device, without waiting for it."""
     tensor = torch.from_numpy(numbers)
     tensor = tensor.pin_memory() if device.type == "cuda" else tensor
     return tensor.to(device, non_blocking=True)
 
 
 def _current(device: torch.device) -> AbstractContextManager[None]:
-    """Triton launches on the current GPU, wherever the tensors are."""
+    """Make the device current, since Triton launches on the current GPU, not on the tensors'."""
     return torch.cuda.device(device) if device.type == "cuda" else nullcontext()

@@ -1,9 +1,9 @@
-"""One LSTM layer of the biLM, all directions in one product: four operations a step, five of its
-gradient.
+"""One LSTM layer of the biLM, with all directions in one product: four operations a step, five for
+its gradient.
 
-A step is the state's product, all that is pointwise (`cell.py`), the projection, its clip. The
-weights' gradients are each one product over all steps, as in `scan.py`. Nothing here waits for a
-GPU, so that the window of a training step can be captured as a CUDA graph.
+A step is the product with the state, the pointwise operations (`cell.py`), the projection and its
+clip. Each weight's gradient is one product over all steps, as in `scan.py`. Nothing here waits for
+the GPU, so that a training window can be captured as a CUDA graph.
 
 Axes: R directions, B sentences, longest first, N tokens, one step after the other, I input of a
 layer, P one direction, Z cell, G gates (4 Z), F features.
@@ -20,20 +20,20 @@ from torch.autograd.function import once_differentiable
 
 from . import cell
 
-INPUT_TOKENS = 1024  # whose input weights are multiplied at a time: 0.13 GB at the original size
+INPUT_TOKENS = 1024  # tokens in a product with the input weights: 0.13 GB at the original size
 # Outputs, last h, last c.
 Read = tuple[Float[Tensor, "R N P"], Float[Tensor, "R B P"], Float[Tensor, "R B Z"]]
 
 
 class Clips(NamedTuple):
-    """Those of the biLM's options."""
+    """The clips of the biLM's options."""
 
     cell: float
     projection: float
 
 
 class Weights(NamedTuple):
-    """Those of one layer's directions."""
+    """The stacked weights of one layer's directions."""
 
     input: Float[Tensor, "R G I"]
     state: Float[Tensor, "R G P"]
@@ -42,9 +42,7 @@ class Weights(NamedTuple):
 
 
 def stack(parameters: Sequence[Tensor], dtype: torch.dtype) -> Weights:
-    """The parameters of one layer's `ProjectedLstm`s, one direction after the other, each cast
-    once.
-    """
+    """Stack and cast the parameters of one layer's `ProjectedLstm`s, ordered by direction."""
     weights, biases, projections = (
         torch.stack([parameter.detach().to(dtype) for parameter in parameters[kind::3]])
         for kind in range(3)
@@ -62,8 +60,9 @@ def frozen(
     weights: Weights,
     clips: Clips,
 ) -> Read:
-    """Read without gradients; c is overwritten. `rows` says how many sentences have a token at each
-    step.
+    """Compute the layer without gradients, overwriting c.
+
+    `rows` is the number of sentences with a token at each step.
     """
     dtype = weights.state.dtype
 
@@ -82,9 +81,9 @@ def frozen(
 
 
 class StackedScan(torch.autograd.Function):
-    """(x, h_0, c_0, rows, clips, dtype, parameters) -> what `frozen` gives, with gradients.
+    """(x, h_0, c_0, rows, clips, dtype, parameters) -> the outputs of `frozen`, with gradients.
 
-    Parameters are as `stack` takes them, and `dtype` is that of the products.
+    `parameters` are those of `stack`; `dtype` is the type of the products.
     """
 
     @staticmethod
@@ -115,7 +114,7 @@ class StackedScan(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         x, h, c, gates, cells, outputs, *stacked = ctx.saved_tensors
         rows, clips, weights = ctx.rows, ctx.clips, Weights(*stacked)
-        # Of the state after a step, then of that before it.
+        # Gradients of the state after a step; each iteration turns them into those before it.
         grad_outputs, grad_h, grad_c = (
             grad.clone(memory_format=torch.contiguous_format) for grad in grads
         )
@@ -159,9 +158,9 @@ def _read(
     outputs: Float[Tensor, "R N P"],
     cells: Float[Tensor, "R N Z"] | None,
 ) -> None:
-    """Fill in the outputs, and the cells where they are kept for the gradient, else in c.
+    """Write the outputs and, for the gradient, all cells; without `cells`, only c.
 
-    `steps` are the products with each step's inputs, which kept cells turn into squashed gates.
+    `steps` are the input products of each step; with kept cells, squashed gates overwrite them.
     """
     gated, state, projection = outputs.new_empty(c.shape), weights.state.mT, weights.projection.mT
     end = 0
@@ -171,7 +170,7 @@ def _read(
         before, after = c[:, :n], c[:, :n] if cells is None else cells[:, start:end]
         z.baddbmm_(h[:, :n], state)
         cell.step(z, before, after, gated[:, :n], clips.cell, keep=cells is not None)
-        # The next step's sentences are the first of these.
+        # Sentences are sorted by length, so the next step has a prefix of these rows.
         h, c = outputs[:, start:end], after
         torch.bmm(gated[:, :n], projection, out=h)
         h.clamp_(-clips.projection, clips.projection)
@@ -180,7 +179,7 @@ def _read(
 def _last(
     first: Float[Tensor, "R B F"], after: Float[Tensor, "R N F"], rows: Sequence[int]
 ) -> Float[Tensor, "R B F"]:
-    """What each sentence's last step left, or `first` where it has none."""
+    """Return each sentence's value after its last step, or `first` if it has no step."""
     parts, num_ended = [], 0
     for n, end in reversed([*zip(rows, accumulate(rows), strict=True)]):
         if n > num_ended:
@@ -192,6 +191,6 @@ def _last(
 def _before(
     first: Float[Tensor, "R B F"], after: Float[Tensor, "R N F"], rows: Sequence[int]
 ) -> Float[Tensor, "R N F"]:
-    """What each step found, from what each left."""
+    """Return the values before each step, from the values after each step."""
     left = [first, *after.split(rows, 1)]
     return torch.cat([part[:, :n] for part, n in zip(left, rows, strict=False)], 1)

@@ -1,9 +1,7 @@
-"""The arithmetic of an LSTM's step between its products: in C where `native.c` was built, else in
-torch.
+"""The pointwise operations of an LSTM step on a CPU, in C if `native.c` was built, else in torch.
 
-C reads and writes each number once, where torch goes over them some fifteen times forward and
-thirty times backward. It is called at every step: checks of types, which tests have, would take
-longer than it does.
+C reads and writes each number once; torch makes about fifteen passes forward and thirty backward.
+These functions check no types: the checks, which the tests make, would take longer than the work.
 
 Axes: N rows, Z cell, G gates (4 Z: i, j, f, o), U different rows.
 """
@@ -30,11 +28,11 @@ def forward(
     gated: Float[Tensor, "N Z"],
     clip: float,
 ) -> None:
-    """From W_h h, which it may overwrite, and W_x x + b to the new `cell`, sigmoid(o) tanh(c) in
-    `gated`, and in `gates`, if wanted, sigmoid(i), tanh(j), sigmoid(f) and sigmoid(o).
+    """Compute a step from W_h h, which may be overwritten, and W_x x + b.
 
-    `rows` says which of the inputs each row has; None: its own. `before` may be `cell`, and `gates`
-    may be `inputs`.
+    Writes the new cell to `cell`, sigmoid(o) tanh(c) to `gated` and, unless it is None, sigmoid(i),
+    tanh(j), sigmoid(f) and sigmoid(o) to `gates`. `rows` maps each row to its row of `inputs`; None
+    means the same row. `before` may be `cell`, and `gates` may be `inputs`.
     """
     low, wide = (product, inputs, gated), [before, cell, *([] if gates is None else [gates])]
     if native.LIBRARY and _fits(low, wide):
@@ -71,8 +69,10 @@ def backward(
     grad_bias: Float[Tensor, " G"],
     clip: float,
 ) -> None:
-    """From the gradients of `gated` and of the cell to that of the cell before, in place, and to
-    `grad_gates`, before they were squashed; also `gated` once more. `grad_bias` grows by their sum.
+    """Compute a step's gradient from the gradients of `gated` and of the cell.
+
+    The gradient of the previous cell replaces that of the cell. Writes the gradients of the gates
+    before the nonlinearity to `grad_gates`, adds their sum to `grad_bias`, and recomputes `gated`.
     """
     low, wide = (grad_gated, grad_gates, gated), (gates, cell, before, grad_cell, grad_bias)
     if native.LIBRARY and _fits(low, wide):
@@ -103,13 +103,15 @@ def backward(
 
 
 def _tanh(x: Tensor) -> Tensor:
-    """tanh(x) = 2 sigmoid(2 x) - 1: torch computes the sigmoid ten times faster."""
+    """Return tanh(x) = 2 sigmoid(2 x) - 1, since torch's sigmoid is ten times faster than tanh."""
     return torch.mul(x, 2).sigmoid_().mul_(2).sub_(1)
 
 
 @no_type_check
 def _fits(low: Sequence[Tensor], wide: Sequence[Tensor]) -> bool:
-    """Whether C takes these: float32 and, all `low` ones alike, bfloat16; dense, on a CPU."""
+    """Whether C accepts the tensors: contiguous, on a CPU, `wide` in float32, `low` in one of
+    float32 and bfloat16.
+    """
     dtype = low[0].dtype
     if dtype not in (torch.float32, torch.bfloat16):
         return False
