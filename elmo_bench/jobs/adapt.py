@@ -105,15 +105,15 @@ def adapt_to(cfg: DictConfig, data: TaskData, folder: Path) -> dict[str, float]:
     folder.mkdir(parents=True, exist_ok=True)
     save(model.bilm, folder / "weights.safetensors")
     save_softmax(model, folder, dtype=torch.float32)
-    about: dict[str, Any] = {
+    summary: dict[str, Any] = {
         "task": cfg.task.name,
         "data": cfg.data.name,
         "encoder": cfg.encoder.name,
     }
-    about |= {"settings": OmegaConf.to_container(cfg.adapt), "train_tokens": corpus.num_tokens}
-    about |= {"dev_tokens": sum(map(len, dev)), "perplexity": figures}
+    summary |= {"settings": OmegaConf.to_container(cfg.adapt), "train_tokens": corpus.num_tokens}
+    summary |= {"dev_tokens": sum(map(len, dev)), "perplexity": figures}
     with atomic(folder / "adaptation.json") as part:
-        part.write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
+        part.write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
     changes = [f"{d} {before[d]:.2f} before, {after[d]:.2f} after" for d in before]
     log.info("dev perplexity: %s; %s", "; ".join(changes), folder)
     return figures
@@ -168,19 +168,19 @@ def language_model(cfg: DictConfig, corpus: Corpus) -> LanguageModel:
 
 def read(cfg: DictConfig, model: LanguageModel, corpus: Corpus, description: str) -> None:
     """Train on the text for `adapt.epochs` epochs."""
-    chosen: dict[str, Any] = {
+    options: dict[str, Any] = {
         field.name: cfg.adapt[field.name]
         for field in dataclasses.fields(Training)
         if field.name in cfg.adapt
     }
-    chosen |= {key: float(cfg.adapt[key]) for key in ("lr", "gradient_clip")}
-    chosen["samples"] = (
+    options |= {key: float(cfg.adapt[key]) for key in ("lr", "gradient_clip")}
+    options["samples"] = (
         cfg.adapt.samples
         if len(model.vocabulary) > max(cfg.adapt.full_up_to, cfg.adapt.samples)
         else None
     )
     adam = {"dense": torch.optim.Adam, "sparse": torch.optim.SparseAdam}
-    trainer = Trainer(model, corpus, Training(**chosen), **adam)
+    trainer = Trainer(model, corpus, Training(**options), **adam)
     for _ in watched(
         trainer.run(), f"{description}, {corpus.num_tokens:,} tokens", trainer.num_steps
     ):

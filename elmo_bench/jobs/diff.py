@@ -124,7 +124,7 @@ def _check_alike(sides: Sequence[Side], split: str) -> None:
     a, b = sides
     if a.run["folder"].resolve() == b.run["folder"].resolve():
         raise ValueError(f"{a} and {b} are the same run")
-    for what, value in (
+    for description, value in (
         ("tasks", lambda run: run["config"]["task"]["name"]),
         ("corpora", lambda run: _data(run).get("name")),
         (f"{split} files", lambda run: run.get("inputs", {}).get(f"data.{split}", "")[:12]),
@@ -133,9 +133,9 @@ def _check_alike(sides: Sequence[Side], split: str) -> None:
     ):
         values = [value(side.run) for side in sides]
         # Results of earlier versions have no hashes.
-        if values[0] != values[1] and not (what == f"{split} files" and "" in values):
+        if values[0] != values[1] and not (description == f"{split} files" and "" in values):
             raise ValueError(
-                f"{a} and {b} are runs of different {what}, {values[0]} and {values[1]}, so "
+                f"{a} and {b} are runs of different {description}, {values[0]} and {values[1]}, so "
                 "their examples cannot be compared; use job=report to compare such runs"
             )
 
@@ -172,10 +172,14 @@ def _counts(side: Side, split: str, metric: str) -> Counts:
             f"metric={metric}: {path} has no counts of it, only of "
             f"{', '.join(counted(path))}; the default is task.monitor"
         )
-    others = [other.stem for other in sorted(path.parent.glob("*.npz"))]
-    has = f"it has those for {' and '.join(others)} (split=...)" if others else "it has none"
+    other_splits = [other.stem for other in sorted(path.parent.glob("*.npz"))]
+    available = (
+        f"it has those for {' and '.join(other_splits)} (split=...)"
+        if other_splits
+        else "it has none"
+    )
     raise FileNotFoundError(
-        f"{side}: no counts/{split}.npz with the counts per example: {has}; job=evaluate "
+        f"{side}: no counts/{split}.npz with the counts per example: {available}; job=evaluate "
         f"checkpoint={side.run['folder']}/best.ckpt split={split} writes it"
     )
 
@@ -194,20 +198,22 @@ def _texts(
     else:
         return [], [f"Words and predictions are omitted, since {reasons[0]}"]
     notes: list[str] = []
-    said: list[Sequence[Any]] = []
+    predictions: list[Sequence[Any]] = []
     for side, name in zip(sides, report.SIDES, strict=True):
         try:
-            said.append(_predictions(side, cfg.split, task, examples))
+            predictions.append(_predictions(side, cfg.split, task, examples))
         except NOT_HERE as error:
-            said.append([None] * len(examples))
+            predictions.append([None] * len(examples))
             notes.append(f"The predictions of {name} are not shown: {error}")
     texts = []
-    for example, *predicted in zip(examples, *said, strict=True):
+    for example, *predicted in zip(examples, *predictions, strict=True):
         words = [word for sentence in example.sentences for word in sentence]
-        ours, theirs = (None if one is None else labels(one, words) for one in predicted)
+        ours, theirs = (
+            None if prediction is None else labels(prediction, words) for prediction in predicted
+        )
         sentences = [" ".join(sentence) for sentence in example.sentences]
-        place = Path(example.source).name
-        texts.append(ExampleText(place, sentences, labels(example.gold, words), ours, theirs))
+        file_name = Path(example.source).name
+        texts.append(ExampleText(file_name, sentences, labels(example.gold, words), ours, theirs))
     return texts, notes
 
 
@@ -218,12 +224,12 @@ def _examples(cfg: DictConfig, side: Side, counts: Counts) -> tuple[ModuleType, 
     """
     config, data, split = side.run["config"], _data(side.run), cfg.split
     _check_foreign(side)
-    asked = cfg.copy()
-    OmegaConf.set_struct(asked, False)
-    asked.task = config["task"]
-    path = _file(asked, side)
-    wanted = side.run.get("inputs", {}).get(f"data.{split}")
-    if wanted not in (None, hash_files({split: path}, cfg.cache_dir)[split]):
+    run_cfg = cfg.copy()
+    OmegaConf.set_struct(run_cfg, False)
+    run_cfg.task = config["task"]
+    path = _file(run_cfg, side)
+    digest = side.run.get("inputs", {}).get(f"data.{split}")
+    if digest not in (None, hash_files({split: path}, cfg.cache_dir)[split]):
         raise ValueError(f"{path} is not the file that {side} was evaluated on: its hash differs")
     task = import_module(config["task"]["data"])
     examples = list(task.read(path, **_options(side.run, split)))
@@ -255,13 +261,13 @@ def _file(cfg: DictConfig, side: Side) -> Path:
     described = foreign.described(data, chosen if is_option else data["name"])
     errors = []
     for folder in dict.fromkeys([cfg.data_dir, side.run["config"].get("data_dir", cfg.data_dir)]):
-        asked = cfg.copy()
-        asked.data_dir = folder
+        run_cfg = cfg.copy()
+        run_cfg.data_dir = folder
         try:
             if cfg.data.name == "checkpoint":  # the default: the corpus of the run
-                asked.data = foreign.corpus(asked, described, str(side))
-            asked.data.downloads = {}
-            return inputs.corpus(asked, [cfg.split])[cfg.split]
+                run_cfg.data = foreign.corpus(run_cfg, described, str(side))
+            run_cfg.data.downloads = {}
+            return inputs.corpus(run_cfg, [cfg.split])[cfg.split]
         except (ValueError, OSError) as error:
             errors.append(error)
     raise errors[0]
@@ -295,7 +301,7 @@ def labels(answer: Any, words: Sequence[str]) -> list[str]:
         return [answer]
     if hasattr(answer, "text"):
         return [str(answer.text)]
-    if all(isinstance(one, str) for one in answer):
+    if all(isinstance(item, str) for item in answer):
         if len(answer) != len(words):
             return list(dict.fromkeys(answer))
         if all(map(TAG.fullmatch, answer)):

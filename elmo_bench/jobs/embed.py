@@ -138,13 +138,13 @@ def _learned(path: Path, place: str) -> tuple[Tensor, float]:
             f"result={path}: its run normalised the layers (elmo.norm), which layers=mix "
             "does not support"
         )
-    start = f"elmo/{place}/s"
+    prefix = f"elmo/{place}/s"
     shares = {
-        int(name.removeprefix(start)): value
+        int(name.removeprefix(prefix)): value
         for name, value in mix.items()
-        if name.startswith(start)
+        if name.startswith(prefix)
     }
-    if not shares or f"{start.removesuffix('s')}gamma" not in mix:
+    if not shares or f"{prefix.removesuffix('s')}gamma" not in mix:
         raise ValueError(
             f"result={path} has no mix at place={place}; it has {sorted(mix) or 'none'}"
         )

@@ -32,7 +32,7 @@ def evaluate(cfg: DictConfig) -> dict[str, float]:
 
     On the checkpoint's own test file they equal those of its training run.
     """
-    started, asked = time.perf_counter(), cfg
+    started, original = time.perf_counter(), cfg
     cfg, module, vocab = restore(cfg)
     if Path(cfg.run_dir).resolve() in (
         Path(cfg.checkpoint).parent.resolve(),
@@ -43,9 +43,9 @@ def evaluate(cfg: DictConfig) -> dict[str, float]:
             "folder for the results"
         )
     if build.is_first():
-        if asked.data.name == "checkpoint":  # only the restored config names the corpus
-            asked = cfg
-        begin(asked, inputs.files(asked))
+        if original.data.name == "checkpoint":  # only the restored config names the corpus
+            original = cfg
+        begin(original, inputs.files(original))
     file = inputs.corpus(cfg, [cfg.split])[cfg.split]
     cfg.data.name = cfg.data.name or str(file)  # data=files is named by its training file, if any
     read = build.reader(cfg, "test")
@@ -64,11 +64,11 @@ def evaluate(cfg: DictConfig) -> dict[str, float]:
     data.store, data.prepare = build.stored(cfg, module.elmo, data), module.elmo.prepare
     trainer = build.trainer(cfg, [])
     begun = time.perf_counter()
-    measured = trainer.test(module, data, verbose=False)[0]
+    figures = trainer.test(module, data, verbose=False)[0]
     ended = time.perf_counter()
     metrics = {
         name.replace("test/", f"{cfg.split}/", 1): value
-        for name, value in measured.items()
+        for name, value in figures.items()
         if name.startswith("test/")
     }
     if left_out:
@@ -136,8 +136,8 @@ def _config(cfg: DictConfig, trained: dict[str, Any]) -> DictConfig:
         if key in ("optimizer", "scheduler", "callbacks")
     }
     keys = ("job", "checkpoint", "split", "data", "run_dir", *MODEL)
-    today = {key: measured[key] for key in keys}
-    config = trained | today | {"task": task, "trained_on": corpus_of(trained["data"])}
+    overridden = {key: measured[key] for key in keys}
+    config = trained | overridden | {"task": task, "trained_on": corpus_of(trained["data"])}
     config["trainer"] = trained["trainer"] | {"precision": measured["trainer"]["precision"]}
     return OmegaConf.create(config)
 
@@ -163,33 +163,33 @@ def renamed(
     if unknown := [
         label
         for label in labels
-        if not any(f"-{known}".endswith(f"-{label}") for known in vocab.labels)
+        if not any(f"-{model_label}".endswith(f"-{label}") for model_label in vocab.labels)
     ]:
         raise ValueError(
             f"data.labels: the model does not have {', '.join(unknown)}; its labels are "
             f"{', '.join(types(vocab.labels))}"
         )
-    asked = label_map(labels).gold
+    gold_names = label_map(labels).gold
     names = label_map(getattr(task, "complete_labels", dict)(labels))
 
     def read_renamed(path: Path) -> Iterator[Example]:
         counts: Counter[str] = Counter()
         for example in read(path):
             counts.update(kinds(example.gold))
-            if (same := relabel(example, names.gold)) is not None:
-                yield same
-        if missing := asked.keys() - counts.keys():
+            if (relabelled := relabel(example, names.gold)) is not None:
+                yield relabelled
+        if missing := gold_names.keys() - counts.keys():
             raise ValueError(
                 f"data.labels: {path} does not have {', '.join(sorted(missing))}; it has "
                 f"{', '.join(sorted(counts))}"
             )
-        others = Counter(
+        unmapped = Counter(
             {label: count for label, count in counts.items() if label not in names.gold}
         )
         log.info(
             "data.labels: %d gold labels; left out: %s",
             counts.total(),
-            _listed(others) or "none",
+            _listed(unmapped) or "none",
         )
 
     def rename(prediction: Any) -> Any:

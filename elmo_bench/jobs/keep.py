@@ -42,13 +42,13 @@ def keep(cfg: DictConfig) -> None:
         raise FileNotFoundError(f"output={output}: no such folder")
     runs = [cfg.runs] if isinstance(cfg.runs, str) else cfg.runs
     folders = run_folders(runs, cfg.cache_dir)
-    before = [unpacked(output, cfg.cache_dir)] if output.exists() else []
-    finished = _last([run for folder in (*before, *folders) for run in collect([folder])])
-    failed = [run for run in failures((*before, *folders), finished) if run["reason"] != RUNNING]
+    earlier = [unpacked(output, cfg.cache_dir)] if output.exists() else []
+    finished = _last([run for folder in (*earlier, *folders) for run in collect([folder])])
+    failed = [run for run in failures((*earlier, *folders), finished) if run["reason"] != RUNNING]
     with tempfile.TemporaryDirectory() as name:
         for run in finished:
-            given = overrides(run["folder"] / OVERRIDES)
-            copy_run(run["folder"], Path(name, _name(run)), given)
+            recorded = overrides(run["folder"] / OVERRIDES)
+            copy_run(run["folder"], Path(name, _name(run)), recorded)
         for run in failed:
             copy_begun(run, Path(name, _name(run)))
         pack(Path(name), output)
@@ -56,7 +56,7 @@ def keep(cfg: DictConfig) -> None:
         "written: %s, %d runs (%d before), %d failed, %.2f MB",
         output,
         len(finished),
-        len(_last(collect(before))),
+        len(_last(collect(earlier))),
         len(failed),
         output.stat().st_size / 1e6,
     )

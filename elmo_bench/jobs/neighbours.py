@@ -33,32 +33,32 @@ def neighbours(cfg: DictConfig) -> list[tuple[float, str]]:
     position = find(tokens, cfg.word)
     encoder.to(build.device(cfg))
     (layers,) = encode(encoder, [tokens], [layer])
-    wanted = F.normalize(layers[0, position], dim=0)
+    query = F.normalize(layers[0, position], dim=0)
     # A heap of (cosine, -number of the sentence, position of the word, sentence).
     best: list[tuple[float, int, int, list[str]]] = []
-    seen = set[float]()
+    cosines_seen = set[float]()
     columns = SpinnerColumn(), TextColumn("{task.completed:,} sentences"), TimeElapsedColumn()
     with Bars(*columns) as progress:
         bar, first = progress.add_task("sentences", total=None), 0
         for chunk in chunks(read_sentences(cfg.input), CHUNK):
             for number, layers in encode_each(encoder, chunk, [layer]):
-                cosines = F.normalize(layers[0], dim=1) @ wanted
-                for cosine, where in zip(*cosines.topk(min(cfg.count, len(cosines))), strict=True):
+                cosines = F.normalize(layers[0], dim=1) @ query
+                for cosine, index in zip(*cosines.topk(min(cfg.count, len(cosines))), strict=True):
                     value = round(cosine.item(), 6)
-                    if value not in seen and (len(best) < cfg.count or value > best[0][0]):
-                        seen.add(value)
+                    if value not in cosines_seen and (len(best) < cfg.count or value > best[0][0]):
+                        cosines_seen.add(value)
                         sentence = list(chunk[number])
-                        heapq.heappush(best, (value, -(first + number), int(where), sentence))
+                        heapq.heappush(best, (value, -(first + number), int(index), sentence))
                         if len(best) > cfg.count:
                             heapq.heappop(best)
                 progress.update(bar, advance=1)
             first += len(chunk)
     table = Table("cosine", "line", "")
     table.add_row("", "", in_context(tokens, position))
-    for cosine, line, where, sentence in sorted(best, reverse=True):
-        table.add_row(f"{cosine:.3f}", str(1 - line), in_context(sentence, where))
+    for cosine, line, index, sentence in sorted(best, reverse=True):
+        table.add_row(f"{cosine:.3f}", str(1 - line), in_context(sentence, index))
     Console().print(table)
-    return [(cosine, sentence[where]) for cosine, _, where, sentence in sorted(best, reverse=True)]
+    return [(cosine, sentence[index]) for cosine, _, index, sentence in sorted(best, reverse=True)]
 
 
 def find(tokens: list[str], word: str | int) -> int:

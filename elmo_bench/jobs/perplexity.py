@@ -84,26 +84,28 @@ def likelihoods(model: LanguageModel, cfg: DictConfig) -> Iterator[Scored]:
         (number, tokens) for number, tokens in enumerate(read_sentences(cfg.input), 1) if tokens
     )
     if cfg.state == "carried":
-        once: dict[str, str] = {}
-        whole = [
-            (number, [once.setdefault(token, token) for token in tokens])
+        interned: dict[str, str] = {}
+        lines_read = [
+            (number, [interned.setdefault(token, token) for token in tokens])
             for number, tokens in lines
         ]
         scores = (
-            text_likelihoods(model, [tokens for _, tokens in whole], streams=cfg.streams)
-            if whole
+            text_likelihoods(model, [tokens for _, tokens in lines_read], streams=cfg.streams)
+            if lines_read
             else iter(())
         )
-        yield from ((*line, parts) for line, parts in zip(whole, scores, strict=True))
+        yield from ((*line, parts) for line, parts in zip(lines_read, scores, strict=True))
         return
-    ahead: deque[Line] = deque()  # lines that `sentence_likelihoods` has read, but not yet scored
-    for parts in sentence_likelihoods(model, _noted(lines, ahead), batch_tokens=cfg.batch_tokens):
-        yield (*ahead.popleft(), parts)
+    pending: deque[Line] = deque()  # lines that `sentence_likelihoods` has read, but not yet scored
+    for parts in sentence_likelihoods(
+        model, _queued(lines, pending), batch_tokens=cfg.batch_tokens
+    ):
+        yield (*pending.popleft(), parts)
 
 
-def _noted(lines: Iterable[Line], ahead: deque[Line]) -> Iterator[Sequence[str]]:
+def _queued(lines: Iterable[Line], pending: deque[Line]) -> Iterator[Sequence[str]]:
     for line in lines:
-        ahead.append(line)
+        pending.append(line)
         yield line[1]
 
 

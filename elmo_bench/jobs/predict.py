@@ -32,8 +32,8 @@ def predict(cfg: DictConfig) -> None:
     task's `parse` reads. Any other input is text with one example a line. The output has the same
     lines, including blank ones. A record has `line`, its number, and `id`, if the input has it.
     """
-    given = {key: cfg[key] for key in ("input", "checkpoint")}
-    check_output("output", cfg.output, given, begins(OWN))
+    inputs = {key: cfg[key] for key in ("input", "checkpoint")}
+    check_output("output", cfg.output, inputs, begins(OWN))
     records = _records(Path(cfg.input))
     cfg, module, vocab = restore(cfg)
     task = build.task_files(cfg)

@@ -233,36 +233,38 @@ class _Run:
             TimeElapsedColumn(),
             TimeRemainingColumn(),
         )
-        begun, tokens, first, earlier = time.perf_counter(), 0, trainer.step, self.seconds
+        begun, tokens, first_step, earlier = time.perf_counter(), 0, trainer.step, self.seconds
         with (
             Bars(*columns, disable=not self.is_first) as progress,
-            _asked_to_stop(trainer) as asked,
+            _stop_signals(trainer) as received,
         ):
             bar = progress.add_task("pretraining", total=trainer.num_steps, completed=trainer.step)
             for step in trainer.run():
                 tokens += step.num_tokens
                 spent = time.perf_counter() - begun
-                left = spent * (trainer.num_steps - trainer.step) / (trainer.step - first)
+                seconds_left = (
+                    spent * (trainer.num_steps - trainer.step) / (trainer.step - first_step)
+                )
                 self.seconds = earlier + spent
                 status = f"loss {step.loss:.3f}  {tokens / spent:,.0f} tokens/s"
                 progress.update(
                     bar, completed=trainer.step, description=f"epoch {trainer.epoch}  {status}"
                 )
-                at_end = (
+                is_epoch_end = (
                     trainer.step % trainer.epoch_steps == 0 or trainer.step == trainer.num_steps
                 )
-                if at_end or (
+                if is_epoch_end or (
                     settings.validate_every and trainer.step % settings.validate_every == 0
                 ):
                     self._validate()
-                if at_end or step.stop or trainer.step % settings.save_every == 0:
+                if is_epoch_end or step.stop or trainer.step % settings.save_every == 0:
                     self._save()
                     log.info(
                         "step %d of %d: %s, %.0f minutes left",
                         trainer.step,
                         trainer.num_steps,
                         status,
-                        left / 60,
+                        seconds_left / 60,
                     )
                 if step.stop:
                     log.warning(
@@ -270,7 +272,7 @@ class _Run:
                         trainer.step,
                     )
                     # The signal may have gone to another process.
-                    raise Stopped(128 + (asked or [signal.SIGTERM])[0])
+                    raise Stopped(128 + (received or [signal.SIGTERM])[0])
         if self.looked != trainer.step:  # the user shortened a stopped training to its last step
             self._validate()
             self._save()
@@ -331,18 +333,18 @@ class _Run:
             if type(saved[key]) not in (int, float):
                 raise ValueError(f"{key} is a {type(saved[key]).__name__}, but it must be a number")
         # Earlier versions had only state=carried, and did not save it.
-        theirs = {"pretrain.state": "carried"} | saved["identity"]
-        theirs.pop(CLASS, None)  # its module moved, without effect on the weights
+        saved_identity = {"pretrain.state": "carried"} | saved["identity"]
+        saved_identity.pop(CLASS, None)  # its module moved, without effect on the weights
         lengths = {f"pretrain.{key}" for key in LENGTH}  # earlier identities include them
-        keys = sorted({*theirs, *self.identity} - lengths)
-        different = [key for key in keys if theirs.get(key) != self.identity.get(key)]
+        keys = sorted({*saved_identity, *self.identity} - lengths)
+        different = [key for key in keys if saved_identity.get(key) != self.identity.get(key)]
         if different:
-            said = "; ".join(
-                f"{key} was {theirs.get(key)} and is now {self.identity.get(key)}"
+            changes = "; ".join(
+                f"{key} was {saved_identity.get(key)} and is now {self.identity.get(key)}"
                 for key in different
             )
             raise ValueError(
-                f"{self.last} belongs to another training: {said}. Choose another out="
+                f"{self.last} belongs to another training: {changes}. Choose another out="
             )
         self.trainer.load_state_dict(saved)
         self.best, self.seconds = saved["best"], saved["seconds"]
@@ -404,25 +406,25 @@ def _from_first(value: str) -> str:
 
 
 @contextmanager
-def _asked_to_stop(trainer: Trainer) -> Iterator[list[int]]:
+def _stop_signals(trainer: Trainer) -> Iterator[list[int]]:
     """Let SIGTERM and Ctrl-C stop the training after the current step, so that it can be saved.
 
     Yields the list of received signals. A second signal has its usual effect at once.
     """
-    before: dict[int, Any] = {}
-    asked: list[int] = []
+    handlers: dict[int, Any] = {}
+    received: list[int] = []
 
     def stop(number: int, _: Any) -> None:
         trainer.stop = True
-        asked.append(number)
-        signal.signal(number, before[number])
+        received.append(number)
+        signal.signal(number, handlers[number])
 
     for kind in (signal.SIGTERM, signal.SIGINT):
-        before[kind] = signal.signal(kind, stop)
+        handlers[kind] = signal.signal(kind, stop)
     try:
-        yield asked
+        yield received
     finally:
-        for number, handler in before.items():
+        for number, handler in handlers.items():
             signal.signal(number, handler)
 
 
@@ -440,28 +442,28 @@ def write_card(
     )
     device = trainer.device.type
     threads = f", {torch.get_num_threads()} threads" if device == "cpu" else ""
-    seen = trainer.step / trainer.epoch_steps
+    epochs = trainer.step / trainer.epoch_steps
     softmax = "sampled" if plan.samples else "full"
     rows = {
         "command": shlex.join([*COMMAND, *sys.argv[1:]]),
         "text": f"{cfg.text.name}: {counts}",
         "parameters": f"{size(trainer.model):,} (fp16), without the softmax",
         "training": f"optimizer {cfg.bilm_optimizer.name}, {settings}; seed {cfg.seed}",
-        "seen": f"{seen:.2f} epochs, {trainer.step:,} steps",
+        "seen": f"{epochs:.2f} epochs, {trainer.step:,} steps",
         "softmax": f"{softmax}, {len(trainer.model.vocabulary):,} words to predict",
         "time": f"{seconds / 60:.1f} minutes on {trainer.num_processes} x {device}{threads}; "
         f"torch {torch.__version__}",
     }
-    how = "full softmax; zero state at each sentence; all unknown words count as one word"
+    conditions = "full softmax; zero state at each sentence; all unknown words count as one word"
     directions = trainer.model.directions
     if "dev" in figures:
-        whose = "geometric mean of both directions" if len(directions) > 1 else directions[0]
-        rows["perplexity on dev text"] = f"{figures['dev']:.2f} ({whose}; {how})"
+        average = "geometric mean of both directions" if len(directions) > 1 else directions[0]
+        rows["perplexity on dev text"] = f"{figures['dev']:.2f} ({average}; {conditions})"
     if tested := {d: figures[f"test/{d}"] for d in directions if f"test/{d}" in figures}:
-        rows["perplexity on held-out text"] = f"{each(tested)} ({how})"
-    what = "A biLM" if len(directions) > 1 else f"The {directions[0]} half of a biLM"
+        rows["perplexity on held-out text"] = f"{each(tested)} ({conditions})"
+    kind = "A biLM" if len(directions) > 1 else f"The {directions[0]} half of a biLM"
     lines = [
-        f"# {what} of elmo-bench",
+        f"# {kind} of elmo-bench",
         "",
         "| | |",
         "|---|---|",

@@ -63,15 +63,15 @@ def probe(cfg: DictConfig) -> dict[str, float]:
     seeds = [*range(cfg.seed, cfg.seed + cfg.probe.seeds)]
     with Bars() as progress:
         texts = []
-        for split, several in sentences.items():
-            advance = _bar(progress, f"{split}: the encoder reads", len(several))
-            texts.append(encoded(encoder, several, advance))
+        for split, split_sentences in sentences.items():
+            advance = _bar(progress, f"{split}: the encoder reads", len(split_sentences))
+            texts.append(encoded(encoder, split_sentences, advance))
         measured = {}
         for name in names:
             built = _probe(cfg, name, *texts)
-            own = seeds if built.is_random else seeds[:1]
-            advance = _bar(progress, f"{name}: the probes", encoder.num_layers * len(own))
-            measured[name] = measure(built, encoder.num_layers, own, advance)
+            probe_seeds = seeds if built.is_random else seeds[:1]
+            advance = _bar(progress, f"{name}: the probes", encoder.num_layers * len(probe_seeds))
+            measured[name] = measure(built, encoder.num_layers, probe_seeds, advance)
     content = {
         "encoder": portable(OmegaConf.to_container(cfg.encoder, resolve=True)),
         "fingerprint": fingerprint,
@@ -91,10 +91,10 @@ def probe(cfg: DictConfig) -> dict[str, float]:
 
 def _paths(cfg: DictConfig) -> dict[str, Path]:
     """Return the files `probe.train` and `probe.test`; the default is the corpus's file."""
-    given = {split: cfg.probe[split] for split in ("train", "test")}
+    files = {split: cfg.probe[split] for split in ("train", "test")}
     return {
         split: Path(path).expanduser() if path else inputs.corpus(cfg, [split])[split]
-        for split, path in given.items()
+        for split, path in files.items()
     }
 
 
@@ -105,9 +105,9 @@ def _sentences(cfg: DictConfig, split: str, path: Path) -> list[Sentence]:
     return sentences
 
 
-def _bar(progress: Bars, what: str, total: int) -> Callable[[], None]:
+def _bar(progress: Bars, description: str, total: int) -> Callable[[], None]:
     """Add a progress bar and return the function that advances it."""
-    return partial(progress.advance, progress.add_task(what, total=total))
+    return partial(progress.advance, progress.add_task(description, total=total))
 
 
 def _probe(cfg: DictConfig, name: str, train: Text, test: Text) -> Probe:

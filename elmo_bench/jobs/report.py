@@ -98,11 +98,11 @@ def report(cfg: DictConfig) -> None:
     if "wandb" in loggers and find_spec("wandb") is None:
         raise ValueError("logger=wandb needs the package wandb, which is not installed")
     answers = answered(settings, outputs)
-    written = [each for several in answers.reports.values() for each in several]
+    written = [each for table_reports in answers.reports.values() for each in table_reports]
     write(outputs, written, answers.origin, settings["title"])
     if "wandb" in loggers:
-        kept = {key: value for key, value in loggers["wandb"].items() if key != "_target_"}
-        wandb_logger.keep(outputs, **kept | {"job_type": "report", "tags": [], "save_dir": "."})
+        options = {key: value for key, value in loggers["wandb"].items() if key != "_target_"}
+        wandb_logger.keep(outputs, **options | {"job_type": "report", "tags": [], "save_dir": "."})
     _print(written)
 
 
@@ -127,27 +127,29 @@ def answered(settings: Mapping[str, Any], outputs: Sequence[Path]) -> Answers:
     }
     chosen = {title: _chosen(runs, table) for title, table in tables.items()}
     if not any(chosen.values()):
-        asked = [
+        conditions = [
             {key: table[key] for key in ("where", "paper") if table[key]}
             for table in tables.values()
         ]
-        raise ValueError(f"runs={settings['runs']}: no run matches the table's conditions: {asked}")
+        raise ValueError(
+            f"runs={settings['runs']}: no run matches the table's conditions: {conditions}"
+        )
     for title in (title for title in tables if not chosen[title]):
         log.info("no run matches its conditions: table %s is left out", title)
     unfinished = failures(folders, runs)
-    unknown = [run for run in unfinished if "task.name" not in run["choices"]]
-    known = [run for run in unfinished if run not in unknown]
-    failed = {title: _chosen(known, table) for title, table in tables.items()}
+    unknown_failures = [run for run in unfinished if "task.name" not in run["choices"]]
+    known_failures = [run for run in unfinished if run not in unknown_failures]
+    failed = {title: _chosen(known_failures, table) for title, table in tables.items()}
     diagnostics = any(path.suffix in (".csv", ".json") for path in outputs)
     by_title = {}
     for title in counted([title for title in tables if chosen[title]], "tables"):
         by_title[title] = _answers(chosen[title], title, tables[title], diagnostics)
-        notes = _failed(failed[title], unknown, chosen[title], folders)
+        notes = _failed(failed[title], unknown_failures, chosen[title], folders)
         by_title[title][0].notes[:0] = notes
-    typed = HydraConfig.get().overrides.task if HydraConfig.initialized() else None
+    overrides = HydraConfig.get().overrides.task if HydraConfig.initialized() else None
     count = len({run["folder"] for runs in failed.values() for run in runs})
-    command = "" if typed is None else reports.typed(typed)
-    origin = reports.Origin(command, count, len(unknown))
+    command = "" if overrides is None else reports.typed(overrides)
+    origin = reports.Origin(command, count, len(unknown_failures))
     return Answers(runs, by_title, {title: len(failed[title]) for title in by_title}, origin)
 
 
@@ -192,7 +194,7 @@ def _titled(run: reports.Run) -> reports.Run:
     keys = ("title", "monitor_title")[: 1 + (task["monitor"] == today.get("monitor"))]
     # Titles may contain ${task.KEY}. OmegaConf must not interpolate a stranger's result.
     titles = {
-        key: re.sub(r"\$\{task\.(\w+)\}", lambda found: str(task.get(found[1], "")), today[key])
+        key: re.sub(r"\$\{task\.(\w+)\}", lambda match: str(task.get(match[1], "")), today[key])
         for key in keys
         if key in today
     }
@@ -239,12 +241,14 @@ def _listed(runs: Sequence[reports.Run], folders: Sequence[Path]) -> str:
 
 def _which(run: reports.Run, folders: Sequence[Path]) -> str:
     """Name a run by its main settings or, if one is missing, its folder relative to `folders`."""
-    said = [run["choices"].get(key) for key in ("task.name", "encoder.name", "elmo.mix", "seed")]
-    if all(said):
-        return " ".join([*said[:-1], f"seed {said[-1]}"])
-    above = (folder for folder in folders if run["folder"].is_relative_to(folder))
-    below = run["folder"].relative_to(next(above, run["folder"]))
-    return below.as_posix() if below.name else str(run["folder"].name)
+    settings = [
+        run["choices"].get(key) for key in ("task.name", "encoder.name", "elmo.mix", "seed")
+    ]
+    if all(settings):
+        return " ".join([*settings[:-1], f"seed {settings[-1]}"])
+    ancestors = (folder for folder in folders if run["folder"].is_relative_to(folder))
+    relative = run["folder"].relative_to(next(ancestors, run["folder"]))
+    return relative.as_posix() if relative.name else str(run["folder"].name)
 
 
 def _settings(settings: Mapping[str, Any], title: str, table: dict[str, Any]) -> dict[str, Any]:
@@ -259,8 +263,8 @@ def _settings(settings: Mapping[str, Any], title: str, table: dict[str, Any]) ->
 
 def _chosen(runs: list[reports.Run], table: dict[str, Any]) -> list[reports.Run]:
     """Return the runs that match `where` and, with `paper`, belong to that table of the paper."""
-    asked, name = table["where"] or {}, table["paper"]
-    runs = reports.where(runs, asked, with_baseline="none" in as_list(table["baseline"]))
+    conditions, name = table["where"] or {}, table["paper"]
+    runs = reports.where(runs, conditions, with_baseline="none" in as_list(table["baseline"]))
     return [run for run in runs if name is None or reports.stands_in(run, name)]
 
 
@@ -271,7 +275,7 @@ def _answers(
     # A single column key has a single value, which may itself be a list: elmo.mix=[0,1].
     chosen = table["baseline"]
     baseline = as_list(chosen) if len(columns) > 1 else [] if chosen is None else [chosen]
-    within = table["equal_within"]
+    region = table["equal_within"]
     return reports.answers(
         runs,
         as_list(table["rows"]) or None,
@@ -281,7 +285,7 @@ def _answers(
         baseline=tuple(map(reports.as_text, baseline)) or None,
         title=title,
         paper=table["paper"],
-        equal_within=None if within is None else within / 100,
+        equal_within=None if region is None else region / 100,
         paired=table["paired"],
         diagnostics=diagnostics,
     )

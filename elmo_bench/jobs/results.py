@@ -29,21 +29,25 @@ def results(cfg: DictConfig) -> None:
     runs.
     """
     settings: Any = OmegaConf.to_container(cfg, resolve=True)
-    own = {title: _own(title, table or {}) for title, table in (settings["tables"] or {}).items()}
+    shown = {
+        title: _shown_and_command(title, table or {})
+        for title, table in (settings["tables"] or {}).items()
+    }
     document, outputs = Path(settings["document"]), checked_outputs(settings)
     pictures = {Path(file): title for file, title in (settings["pictures"] or {}).items()}
     for picture, title in pictures.items():
-        if picture.suffix not in (".svg", ".pdf") or title not in own:
+        if picture.suffix not in (".svg", ".pdf") or title not in shown:
             raise ValueError(
                 f"pictures.{picture}={title}, but it must be FILE.svg or FILE.pdf: TITLE of a table"
             )
         check_output("pictures", picture, {}, begins(OWN[picture.suffix]))
     tables = {
-        title: _asked(table or {}, settings) for title, table in (settings["tables"] or {}).items()
+        title: _report_settings(table or {}, settings)
+        for title, table in (settings["tables"] or {}).items()
     }
     answers = answered(settings | {"tables": tables}, outputs)
     blocks: dict[Path, dict[str, str]] = {document: {}}  # by the file that they stand in
-    for title, (show, command) in own.items():
+    for title, (show, command) in shown.items():
         path = document.parent / (settings["tables"][title].get("document") or document.name)
         blocks.setdefault(path, {})[title] = _block(title, show, command, answers)
     grids = [*_claims(settings, answers)]
@@ -54,11 +58,11 @@ def results(cfg: DictConfig) -> None:
         blocks[document][PROBES] = reports.block([reports.probes_grid(probes)], commands)
     texts = {path: path.read_text(encoding="utf-8") for path in blocks}
     if settings["check"]:
-        wrong = [
+        messages = [
             line for path in texts for line in reports.differences(texts[path], blocks[path], path)
         ]
-        if wrong:
-            raise ValueError("\n".join([*wrong, "python run.py job=results writes it anew"]))
+        if messages:
+            raise ValueError("\n".join([*messages, "python run.py job=results writes it anew"]))
         log.info("up to date: %s", ", ".join(map(str, texts)))
         return
     texts = {path: reports.refreshed(texts[path], blocks[path], path) for path in texts}
@@ -66,7 +70,7 @@ def results(cfg: DictConfig) -> None:
         with atomic(path) as part:
             part.write_text(text, encoding="utf-8")
         log.info("written: %s", path)
-    written = [each for several in answers.reports.values() for each in several]
+    written = [each for table_reports in answers.reports.values() for each in table_reports]
     write(outputs, written, answers.origin, settings["title"], grids)
     for picture, title in pictures.items():
         if title in answers.reports:
@@ -78,7 +82,7 @@ def _probe_files(folder: str | None) -> list[Path]:
     return sorted(Path(folder).glob("*.json")) if folder else []
 
 
-def _asked(table: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
+def _report_settings(table: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return a table's settings for job=report.
 
     `where` is completed by the `usual` values of all keys that are not rows or columns.
@@ -88,11 +92,11 @@ def _asked(table: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, A
         *as_list(table.get("columns", settings["columns"])),
     ]
     usual = {key: value for key, value in (settings["usual"] or {}).items() if key not in compared}
-    asked = {key: value for key, value in table.items() if key not in OF_A_BLOCK}
-    return asked | {"where": usual | (table.get("where") or {})}
+    options = {key: value for key, value in table.items() if key not in OF_A_BLOCK}
+    return options | {"where": usual | (table.get("where") or {})}
 
 
-def _own(title: str, table: Mapping[str, Any]) -> tuple[list[str], str]:
+def _shown_and_command(title: str, table: Mapping[str, Any]) -> tuple[list[str], str]:
     """Return the kinds of grids that a table shows, and the command of its runs."""
     if title in (CLAIMS, PROBES):
         raise ValueError(f"tables.{title}: this is the block of the {title}: give another title")
@@ -113,10 +117,12 @@ def _block(title: str, show: list[str], command: str, answers: Answers) -> str:
     """Return a table's block: grids, notes, numbers of runs and failures, and the command."""
     if title not in answers.reports:
         return f"Not run. The command: `{command}`"
-    several, failed = answers.reports[title], answers.failed[title]
-    grids = [grid for report in several for grid in _grids(report, show)]
-    notes = [note for report in several for note in report.notes]
-    count = len({run["folder"] for each in several for cell in each.cells for run in cell.runs})
+    table_reports, failed = answers.reports[title], answers.failed[title]
+    grids = [grid for report in table_reports for grid in _grids(report, show)]
+    notes = [note for report in table_reports for note in report.notes]
+    count = len(
+        {run["folder"] for each in table_reports for cell in each.cells for run in cell.runs}
+    )
     return (
         f"{reports.block(grids, notes)}\n\n{count:,} runs, {failed or 'none'} failed. "
         f"The command: `{command}`"
