@@ -1,7 +1,7 @@
-"""`job=card`: an encoder on some tasks with some seeds, as a folder to share.
+"""`job=card`: evaluate an encoder on tasks with several seeds, and write a folder to share.
 
-The runs are those of a sweep over `elmo.mix`, which `hydra_plugins/cards.py` launches. The folder
-has what a report reads of them, without checkpoints, texts and paths of this machine.
+The runs are a sweep over `elmo.mix`, which `hydra_plugins/cards.py` launches. The folder has the
+files of the runs that a report reads, without checkpoints, texts and paths of this machine.
 """
 
 import itertools
@@ -39,11 +39,11 @@ log = logging.getLogger(__name__)
 ABOUT, RUNS, README = "card.json", "runs", "README.md"
 REPORTS = ("index.html", "tables.md", "tables.tex", "tables.csv", "tables.json")
 OWN = (ABOUT, RUNS, README, *REPORTS)
-# What the command of a run alone does not say.
+# Overrides of the whole sweep, which the command of a single run omits.
 OF_THE_CARD = ("job", "out", "resume", "outputs_dir", "cache_dir")
 OF_A_RUN = ("seed", "folder", "command", "identity", "metrics", "device", "commit", "versions")
-DIGITS = 12  # of a hash, as a table shows it
-Encoders = Mapping[str, dict[str, Any]]  # what is said of each, by its settings
+DIGITS = 12  # hexadecimal digits shown of a hash
+Encoders = Mapping[str, dict[str, Any]]  # settings as JSON -> name, layers, dim, fingerprint
 TEXT = """\
 # {encoders} on {tasks}
 
@@ -80,7 +80,7 @@ One command for each run:
 
 
 def folder(configs: Sequence[DictConfig]) -> Path:
-    """The folder to share. Raises ValueError where there is something else in it."""
+    """Return the folder to share; raises ValueError if it contains other files."""
     names = dict.fromkeys(str(config.encoder.name) for config in configs)
     path = Path(configs[0].out or Path(configs[0].outputs_dir, "card", "+".join(names)))
     if path.exists() and not path.is_dir():
@@ -95,10 +95,12 @@ def folder(configs: Sequence[DictConfig]) -> Path:
 
 
 def encoders(configs: Iterable[DictConfig]) -> Encoders:
-    """Each encoder's number of layers, width and fingerprint; nothing with `--dry-run`, since a
-    model might have to be downloaded. Raises ValueError for `none`, and what loading one raises.
+    """Return each encoder's name, number of layers, width and fingerprint.
+
+    The result is empty with `--dry-run`, which must not download a model. Raises ValueError for
+    encoder=none, and any error from loading an encoder.
     """
-    from elmo_bench import build  # torch is paid for where an encoder is built
+    from elmo_bench import build  # imports torch, which is slow
 
     built: dict[str, dict[str, Any]] = {}
     for config in configs:
@@ -106,7 +108,7 @@ def encoders(configs: Iterable[DictConfig]) -> Encoders:
         if key in built or config.dry_run:
             continue
         config = config.copy()
-        config.elmo.adapt = False  # an adapted one has as many layers
+        config.elmo.adapt = False  # adapting does not change the number of layers
         encoder = build.encoder(config)
         built[key] = {
             "name": config.encoder.name,
@@ -122,14 +124,15 @@ def _key(encoder: Any) -> str:
 
 
 def mixes(config: DictConfig, encoders: Encoders) -> list[list[str]]:
-    """The overrides of what is compared: no layers, their learned mix, each alone; none where the
-    command says which.
+    """Return the overrides of the compared mixes: no layers, the learned mix, each single layer.
+
+    If the command overrides `elmo.mix`, nothing is added.
     """
     if "elmo.mix" in inputs.overridden(config):
         return [[]]
     about = encoders.get(_key(OmegaConf.to_container(config.encoder, resolve=True)))
     layers = about["layers"] if about else 2
-    # The last one has the name that sweep=layers gives it; a single one is the mix.
+    # The last layer is called "top", as in sweep=layers. A single layer equals the mix.
     alone = [*range(layers - 1), "top"] if layers > 1 else []
     return [[f"elmo.mix={value}"] for value in ("none", "all", *alone)]
 
@@ -137,7 +140,10 @@ def mixes(config: DictConfig, encoders: Encoders) -> list[list[str]]:
 def write(
     folder: Path, outcomes: Iterable[Outcome], encoders: Encoders, report: Callable[..., None]
 ) -> None:
-    """Write the folder anew, with what `report` makes of the runs; nothing where none finished."""
+    """Write the folder with the runs and their report, replacing an earlier card.
+
+    Nothing is written if no run has finished.
+    """
     outcomes = [outcome for outcome in outcomes if outcome.same_as is None]
     if not any(outcome.folder for outcome in outcomes):
         log.warning("no run has finished; %s is not written", folder)
@@ -157,7 +163,7 @@ def write(
 def _write(
     part: Path, outcomes: Sequence[Outcome], encoders: Encoders, report: Callable[..., None]
 ) -> None:
-    """Make the folder `part` with all that is shared."""
+    """Write all shared files to the folder `part`."""
     (part / RUNS).mkdir(parents=True)
     finished = {outcome.folder: outcome for outcome in outcomes if outcome.folder}
     runs = [_copy(source, part, outcome, encoders) for source, outcome in finished.items()]
@@ -179,22 +185,24 @@ def _write(
 
 
 def command(overrides: Iterable[str]) -> str:
-    """What is typed for these overrides."""
+    """Return the command line with these overrides."""
     return shlex.join([*COMMAND, *overrides])
 
 
 def _own(outcome: Outcome) -> list[str]:
-    """The overrides of a run alone."""
+    """Return the overrides that repeat a single run."""
     said = portable_overrides(outcome.overrides)
     return [each for each in said if each.partition("=")[0] not in OF_THE_CARD]
 
 
 def _copy(source: Path, part: Path, outcome: Outcome, encoders: Encoders) -> dict[str, Any]:
-    """Copy what a report reads of a run into a folder of its own below `part`: its result, with
-    the name of that `folder`, its `command` and the `fingerprint` of its encoder.
+    """Copy the files of a run that a report reads into a folder below `part`.
+
+    Returns the run's result, with the name of that `folder`, the run's `command` and the
+    `fingerprint` of its encoder.
     """
     config = result_of(source)["config"]
-    today(config)  # one of an earlier version is in a sweep that is resumed
+    today(config)  # a resumed sweep may contain runs of an earlier version
     encoder = encoders.get(_key(config["encoder"]), {})
     name = _folder(config, part)
     result = copy_run(source, part / name, _own(outcome))
@@ -203,27 +211,27 @@ def _copy(source: Path, part: Path, outcome: Outcome, encoders: Encoders) -> dic
 
 
 def _copy_begun(source: Path, part: Path) -> None:
-    """Copy what a run that failed has left at its start, so that a report counts it."""
+    """Copy the first files of a failed run, so that a report counts it."""
     for begun in failures([source], ()):
         copy_begun(begun, part / _folder(begun["config"], part))
 
 
 def _folder(config: Mapping[str, Any], part: Path) -> str:
-    """A free name below `part` for the folder of a run with this config."""
+    """Return a free folder name below `part` for a run with this config."""
     stem = folder_name(config)
     names = itertools.chain([stem], (f"{stem}-{n}" for n in itertools.count(2)))  # other settings
     return next(name for each in names if not (part / (name := f"{RUNS}/{each}")).exists())
 
 
 def _cells(runs: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Of runs that differ by their seed alone: what they are, what they read, their figures."""
+    """Yield settings, fingerprints and figures of each group of runs that differ only in seed."""
     cells = defaultdict(list)
     for run in runs:
         cells[experiment(run["config"]), *run["inputs"].values()].append(run)
     for same in cells.values():
         first = same[0]
         config, names = first["config"], [name for name in OF_A_RUN if name in first]
-        # A figure may be of some runs alone, such as that of a label which only they predict.
+        # Some runs may have more figures, such as that of a label which only they predict.
         shared = [name for name in first["metrics"] if all(name in run["metrics"] for run in same)]
         yield {
             "task": config["task"]["name"],
@@ -239,7 +247,7 @@ def _cells(runs: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
 
 
 def _readme(about: Mapping[str, Any], runs: Sequence[Mapping[str, Any]]) -> str:
-    """What the folder is, for whoever gets it."""
+    """Return the text of the folder's README."""
 
     def several(values: Iterable[Any]) -> str:
         return ", ".join(dict.fromkeys(map(str, values)))

@@ -50,13 +50,12 @@ def atomic(path: str | Path) -> Iterator[Path]:
 def scratch_path(path: Path) -> Iterator[Path]:
     """Yield a path named like `path` in a hidden folder next to it, which is always removed.
 
-    The folder is held, so that no other process takes it for that of a killed one; those of killed
-    processes are removed.
+    A lock distinguishes the folder from those of killed processes, which are removed.
     """
     remove_scratch(path.parent, glob.escape(path.name))
     while True:
         with tempfile.TemporaryDirectory(prefix=f".{path.name}-", dir=path.parent) as name:
-            if (held := hold(Path(name))) is None:  # somebody was faster
+            if (held := hold(Path(name))) is None:  # another process has just removed it
                 continue
             try:
                 yield Path(name, path.name)
@@ -68,8 +67,8 @@ def scratch_path(path: Path) -> Iterator[Path]:
 def remove_scratch(folder: Path, name: str = "*") -> None:
     """Remove the scratch files that killed processes left in `folder`; `name` is a pattern."""
     for scratch in folder.glob(f".{name}-????????"):
-        with suppress(OSError):  # it is no folder, or goes meanwhile
-            # Whoever has a hidden folder of such a name has more in it.
+        with suppress(OSError):  # not a folder, or another process is removing it
+            # A user's hidden folder with such a name would contain other files.
             if {path.name for path in scratch.iterdir()} <= {scratch.name[1:-9]}:
                 remove_unheld(scratch)
 
@@ -82,7 +81,7 @@ def hold(folder: Path) -> int | None:
         held = os.open(folder, os.O_RDONLY)
     except FileNotFoundError:
         return None
-    with suppress(OSError):  # no such locks on this file system: nothing is removed there
+    with suppress(OSError):  # file systems without locks: `remove_unheld` removes nothing there
         fcntl.flock(held, fcntl.LOCK_SH)
     if folder.is_dir() and os.path.samestat(os.fstat(held), folder.stat()):
         return held
@@ -107,15 +106,16 @@ def remove_unheld(folder: Path) -> bool:
 
 
 def reserve(file: IO[bytes], size: int) -> None:
-    """Reserve disk space for a file that is written piece by piece, if the system can. Raises
-    OSError if there is not enough.
+    """Reserve `size` bytes of disk space for a file, if the system supports it.
+
+    Raises OSError if there is not enough space.
     """
     try:
         os.posix_fallocate(file.fileno(), 0, size)
     except AttributeError:
-        pass  # no such call on this system
+        pass  # not supported by this system
     except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP):  # not on this file system
+        if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP):  # not supported by the file system
             raise
 
 
@@ -147,10 +147,11 @@ def is_taken(path: str | Path) -> bool:
 
 @contextmanager
 def sole(path: str | Path, what: str, *, marks: bool = False) -> Iterator[None]:
-    """Hold `path`.lock; OSError, which begins with `what`, if another process has it.
+    """Hold `path`.lock; raise OSError if another process holds it.
 
-    It says which one: `path`.owner has its number and its machine. `path`.lock goes with the block;
-    where it `marks` what was begun, only when the block has ended well.
+    The error begins with `what` and names the process and machine from `path`.owner. The lock file
+    is deleted after the block. With `marks`, it stays if the block fails, as a mark of unfinished
+    work.
     """
     lock, owner = FileLock(f"{path}.lock"), Path(f"{path}.owner")
     try:
@@ -158,7 +159,7 @@ def sole(path: str | Path, what: str, *, marks: bool = False) -> Iterator[None]:
     except Timeout as error:
         try:
             holder = owner.read_text(encoding="utf-8")
-        except (OSError, ValueError):  # it has just taken the lock, or just given it back
+        except (OSError, ValueError):  # the owner is just acquiring or releasing the lock
             holder = "another process"
         raise OSError(
             f"{what}: {holder} is writing to it; wait until it ends, or choose another name"
@@ -183,21 +184,22 @@ def corpus(
     origin: str = "",
     downloads: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> dict[str, Path]:
-    """The files of a corpus, plain or .gz: the user's own, else downloaded to below `data_dir`.
+    """Return the files of a corpus, plain or .gz; missing files are downloaded below `data_dir`.
 
     Args:
-        files: a path for each split; it lies below `data_dir`, or is taken as it stands.
-        data_dir: the folder below which corpora lie.
-        given: the splits whose paths the user has given: they are taken as they stand first.
-        origin: where the other files come from and where they belong, for errors.
-        downloads: under such a path, the `url` it is downloaded from and the `sha256` of what lies
-            there; where the file is but a part of that, also which `member` of a zip archive it is,
-            or the first and the last of its `lines`. A path that is not here is never downloaded.
+        files: the path of each split, relative to `data_dir` or to the working directory.
+        data_dir: the folder of the corpora.
+        given: splits with a path from the user, which is tried relative to the working directory
+            first.
+        origin: where the files come from and where they belong, for error messages.
+        downloads: path -> `url` of the download and its `sha256`. If the file is only a part of the
+            download, also `member`, its name in a zip archive, or `lines`, the first and last line.
+            Other paths are never downloaded.
 
     Raises:
-        FileNotFoundError: a file is neither there nor to be had; it says where to put it by hand.
-        ValueError: a download has another checksum (nothing of it is kept), or an archive has not
-            the member.
+        FileNotFoundError: a file is missing and cannot be downloaded; the message says where to put
+            it by hand.
+        ValueError: a download has a wrong checksum (it is deleted), or an archive lacks the member.
 
     """
     folder, downloads, paths = Path(data_dir).expanduser(), downloads or {}, {}
@@ -231,13 +233,13 @@ def _download(
     member: str | None = None,
     lines: Sequence[int] | None = None,
 ) -> Path:
-    """A file made of a download; if it is only a part, the whole stays for the other parts."""
+    """Download a file, or extract it from a download, which is kept for its other parts."""
     log.info("%s does not exist; downloading %s", path, url)
     if member is None and lines is None:
         _retrieve(url, path, sha256)
     else:
         whole = path.with_name(url.rpartition("/")[2])
-        if whole.exists() and not _is_there(whole, sha256):  # another file, which stays
+        if whole.exists() and not _is_there(whole, sha256):  # keep a different file of this name
             whole = path.with_name(f"{sha256[:12]}-{whole.name}")
         _retrieve(url, whole, sha256)
         with atomic(path) as part, part.open("wb") as file:
@@ -246,7 +248,7 @@ def _download(
 
 
 def _member(archive: Path, member: str) -> Iterator[bytes]:
-    """The lines of one member; it is read, not extracted, so that its name is never a path here."""
+    """Yield the lines of a member; without extraction, its name cannot become a path here."""
     try:
         with zipfile.ZipFile(archive) as opened, opened.open(member) as file:
             yield from file
@@ -260,10 +262,10 @@ def _lines(path: Path, first: int, last: int) -> Iterator[bytes]:
 
 
 def fetch(url: str, *, folder: str, sha256: str | None = None) -> str:
-    """The path of a file below `folder`, downloaded and checked first if it is not there.
+    """Return the path of a file below `folder`; a missing file is downloaded and checked.
 
-    Another address or another checksum is another file there. Raises FileNotFoundError that says
-    where to put the file by hand, and ValueError for a wrong checksum.
+    URL and checksum determine the path. Raises FileNotFoundError, which says where to put the file
+    by hand, if the download fails, and ValueError for a wrong checksum.
     """
     key = hashlib.sha256(f"{url} {sha256}".encode()).hexdigest()[:12]
     path = Path(folder).expanduser() / key / url.rpartition("/")[2]
@@ -272,10 +274,10 @@ def fetch(url: str, *, folder: str, sha256: str | None = None) -> str:
 
 
 def _retrieve(url: str, path: Path, sha256: str | None) -> None:
-    """Download to `path` unless the file is there, whole, by one process while others wait."""
+    """Download to `path`, unless the complete file exists; one process downloads, others wait."""
     if _is_there(path, sha256):
         return
-    import pooch  # a tenth of a second that few commands need
+    import pooch  # takes 0.1 s, and few commands need it
 
     checksum = f"sha256:{sha256}" if sha256 else None
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -286,7 +288,7 @@ def _retrieve(url: str, path: Path, sha256: str | None) -> None:
             pooch.retrieve(url, checksum, fname=path.name, path=path.parent, progressbar=True)
         except ValueError as error:
             raise ValueError(f"{url}: the download is not the expected file: {error}") from error
-        except Exception as error:  # the many ways in which a network fails
+        except Exception as error:  # networks fail with many types of errors
             raise FileNotFoundError(
                 f"cannot download {url} ({type(error).__name__}: {error}). Download it "
                 f"elsewhere and save it as {path}"

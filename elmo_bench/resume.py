@@ -1,7 +1,8 @@
-"""`last.ckpt`: a run that is killed and resumed ends as one that was not, bit by bit on a CPU.
+"""`last.ckpt`: a killed and resumed run gives the same results as an uninterrupted one, bit for bit
+on a CPU.
 
-Lightning's own checkpoints lack the position in the epoch's batches, the random state, the curves,
-and whether training was over; a schedule that watches dev misses a step where a run goes on.
+Lightning's checkpoints lack the position in the epoch's batches, the random state, the curves, and
+whether training was over. A schedule that monitors dev also misses a step when a run resumes.
 """
 
 import csv
@@ -26,13 +27,14 @@ from elmo_bench import checkpoint_file
 from elmo_bench.files import atomic
 from elmo_bench.signals import stopped_behind
 
-ASK_EVERY = 50  # steps
-KEY = "last"  # where last.ckpt has what Lightning's checkpoints lack
+ASK_EVERY = 50  # several processes check the clock every so many steps
+KEY = "last"  # key of our additions to Lightning's checkpoints
 
 
 class AtomicCheckpoints(TorchCheckpointIO):
-    """Writes checkpoints whole or not at all: a kill in the middle leaves the earlier one. Reads
-    them as a stranger's.
+    """Writes checkpoints atomically, so that a kill leaves the previous one; reads them safely.
+
+    A checkpoint may come from a stranger, so reading it executes no code.
     """
 
     def load_checkpoint(
@@ -43,11 +45,11 @@ class AtomicCheckpoints(TorchCheckpointIO):
     def save_checkpoint(
         self, checkpoint: dict[str, Any], path: str | Path, storage_options: Any = None
     ) -> None:
-        # To a file of ours: torch's own says nothing of a disk that is full.
+        # torch's own writer does not report a full disk, so we open the file.
         with atomic(path) as part, part.open("wb") as file:
             try:
                 torch.save(checkpoint, file)
-            except RuntimeError as error:  # torch's word for a write that failed
+            except RuntimeError as error:  # torch raises it for a failed write
                 if stopped := stopped_behind(error):
                     raise stopped from None
                 free = shutil.disk_usage(part.parent).free
@@ -59,8 +61,8 @@ class AtomicCheckpoints(TorchCheckpointIO):
 class Last(Callback):
     """Writes `path` before each epoch, every `minutes` before a step, and after the last step.
 
-    Before a step nothing is half done: the scores of dev, the schedule and the curves are those of
-    the steps before. `trainer.fit(ckpt_path=path)` goes on there; its data is a `TaskData`.
+    Before a step, dev scores, schedule and curves are complete up to the previous step.
+    `trainer.fit(ckpt_path=path)` resumes there; its datamodule must be a `TaskData`.
     """
 
     def __init__(self, path: Path, *, minutes: int | float) -> None:
@@ -70,11 +72,11 @@ class Last(Callback):
             )
         self.path, self.minutes = path, minutes
         self.saving = False
-        self.batches = 0  # of this epoch, that training has seen
+        self.batches = 0  # batches of this epoch that training has done
         self.written = 0.0
-        self.random: dict[str, Any] | None = None  # to go on with
-        self.going_on: dict[str, Any] = {}  # the checkpoint to go on with
-        self.has_begun = False  # whether a step has been done, by this process
+        self.random: dict[str, Any] | None = None  # random state to restore
+        self.going_on: dict[str, Any] = {}  # checkpoint to resume from
+        self.has_begun = False  # whether this process has done a step
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if not self.going_on:
@@ -92,10 +94,10 @@ class Last(Callback):
     def on_train_batch_start(
         self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int
     ) -> None:
-        if self.random is not None:  # only now: making the loader's iterator draws a number
+        if self.random is not None:  # not earlier, because creating the loader's iterator draws
             set_random_state(self.random)
             self.random, self.written = None, time.monotonic()
-            # Or a schedule that watches dev would miss this epoch.
+            # Otherwise a schedule that monitors dev would miss this epoch.
             trainer.fit_loop.restarting = False
             return
         begins_step = batch_idx % trainer.accumulate_grad_batches == 0
@@ -106,7 +108,7 @@ class Last(Callback):
         self.has_begun = True
 
     def _is_due(self, trainer: Trainer, batch_idx: int) -> bool:
-        """Whether the first process's clock says so; asking it takes several processes time."""
+        """Whether it is time to write, by the first process's clock, which is costly to broadcast."""
         due = time.monotonic() - self.written >= 60 * self.minutes
         if trainer.world_size == 1:
             return due
@@ -157,8 +159,9 @@ class Last(Callback):
 
 @contextmanager
 def naming(path: Path | None, last: Last) -> Iterator[None]:
-    """ValueError that begins with `path` where a run cannot go on from it: up to the end of the
-    first step, whatever is wrong is wrong with that file, but for what reads data or is a model's.
+    """Turn errors before the end of the first step into a ValueError that names `path`.
+
+    Such an error comes from the checkpoint, unless it was raised by reading data or by the model.
     """
     try:
         yield
@@ -173,8 +176,9 @@ def naming(path: Path | None, last: Last) -> Iterator[None]:
 
 
 def _is_of_a_batch(error: Exception) -> bool:
-    """Whether an error came from a loader (a worker that ended, say), or from a model's step, whose
-    weights have been loaded by then. Neither knows what else a checkpoint holds.
+    """Whether an error came from a data loader or from a model's step.
+
+    Both run after the weights are loaded, and do not depend on the rest of the checkpoint.
     """
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
     return isinstance(error, FloatingPointError) or any(
@@ -190,8 +194,9 @@ def _callbacks(trainer: Trainer) -> list[Any]:
 
 
 def _check_like(saved: Any, ours: Any, key: str = KEY) -> None:
-    """ValueError where a saved state has other types than ours of today, which may be None, or
-    have keys that the saved one does not have.
+    """Raise ValueError if a saved state has other types than the current state, `ours`.
+
+    Values of `ours` may be None, which matches any type. Only keys of both states are compared.
     """
     if isinstance(ours, dict) and isinstance(saved, dict):
         for name in ours.keys() & saved.keys():
@@ -206,9 +211,9 @@ def _check_like(saved: Any, ours: Any, key: str = KEY) -> None:
 
 
 def _settle(loops: dict[str, Any], batches: int) -> None:
-    """Set Lightning's counters: `batches` of the epoch are done, and the next is not begun.
+    """Set Lightning's counters: `batches` of the epoch are done and the next has not begun.
 
-    0 says that the epoch is not begun either.
+    With 0, the epoch has not begun either.
     """
     progress = loops["epoch_loop.batch_progress"]
     for counts in (progress["total"], progress["current"]):
@@ -219,8 +224,9 @@ def _settle(loops: dict[str, Any], batches: int) -> None:
 
 
 def _relocate(saved: dict[str, Any], best: ModelCheckpoint) -> None:
-    """Let the saved state of the best checkpoint name the run's folder as it is called now, and no
-    other: Lightning removes the files that it names.
+    """Point the saved state of the best checkpoint to the run's current folder.
+
+    The run may have moved, and Lightning deletes the files that this state names.
     """
     path = saved["best_model_path"]
     if path:
@@ -236,14 +242,14 @@ def _csv_loggers(trainer: Trainer) -> Sequence[CSVLogger]:
 
 
 def _curves(logger: CSVLogger) -> str:
-    """The text of metrics.csv, all rows written."""
+    """Return the text of metrics.csv, after flushing all rows."""
     logger.save()
     path = Path(logger.experiment.metrics_file_path)
     return path.read_text(encoding="utf-8") if path.is_file() else ""
 
 
 def _restore_curves(logger: CSVLogger, text: str) -> None:
-    """The rows as they were: what a killed run wrote after its last checkpoint comes again."""
+    """Restore the saved rows; the run will write the rows after its last checkpoint again."""
     if text:
         with atomic(logger.experiment.metrics_file_path) as part:
             part.write_text(text, encoding="utf-8")
@@ -251,7 +257,7 @@ def _restore_curves(logger: CSVLogger, text: str) -> None:
 
 
 def random_state() -> dict[str, Any]:
-    """The state of Python's, numpy's and torch's generators, as plain data and tensors."""
+    """Return the state of Python's, numpy's and torch's generators, as plain data and tensors."""
     name, keys, *rest = np.random.get_state()
     return {
         "python": random.getstate(),

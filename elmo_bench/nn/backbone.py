@@ -1,4 +1,5 @@
-"""How a task reads ELMo (section 3.3): [x_k; ELMo_k] -> the task's lowest RNN -> [h_k; ELMo_k].
+"""ELMo in a task's model (Peters et al. 2018, section 3.3): [x_k; ELMo_k] -> the task's lowest
+RNN -> [h_k; ELMo_k].
 
 Axes: B batch, T tokens, H features.
 """
@@ -16,10 +17,10 @@ from .tokens import Tokens
 
 
 class Backbone(nn.Module):
-    """The part of every task's model that is the same for all: embeddings, ELMo, the lowest RNN.
+    """The common part of all task models: embeddings, ELMo and the lowest RNN.
 
-    A task's model is given everything but `num_features`, the width of input vectors of its own,
-    and makes its backbone itself.
+    Each task's model creates its own backbone. It receives all arguments from the config except
+    `num_features`, the width of the task's additional input vectors.
     """
 
     def __init__(
@@ -31,21 +32,24 @@ class Backbone(nn.Module):
         self.dim: int = self.rnn.dim + elmo.dim("output")
 
     def forward(self, tokens: Tokens, *features: Float[Tensor, "B T _"]) -> Float[Tensor, "B T H"]:
-        """The tokens in context; `features` are a task's own inputs (SRL's indicator, say)."""
+        """Return the tokens in context; `features` are a task's own inputs, such as SRL's
+        predicate indicator.
+        """
         elmo = self.read_elmo(tokens)
         x = torch.cat([self.embed(tokens), elmo.input, *features], -1)
         return torch.cat([self.run(x, tokens), elmo.output], -1)
 
     def run(self, x: Float[Tensor, "B T _"], tokens: Tokens) -> Float[Tensor, "B T _"]:
-        """The lowest RNN over these vectors; one that `takes_lengths` has those of the sentences
-        beside the mask, as they are known on the host.
+        """Run the lowest RNN over these vectors.
+
+        RNNs with `takes_lengths` also get the sentences' lengths, which are known on the host.
         """
         if getattr(self.rnn, "takes_lengths", False):
             return self.rnn(x, tokens.mask, tokens.lengths)
         return self.rnn(x, tokens.mask)
 
     def read_elmo(self, tokens: Tokens) -> ElmoVectors:
-        """ELMo_k for both places, from whatever the batch has of it."""
+        """Return ELMo_k for both places, from the layers or the encoder inputs of the batch."""
         inputs = tokens.inputs
         if inputs is None and tokens.layers is None and tokens.sentences is not None:
             inputs = self.elmo.prepare(tokens.sentences)

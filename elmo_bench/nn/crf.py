@@ -13,8 +13,9 @@ from .viterbi import barrier, viterbi
 class Crf(nn.Module):
     """Transition scores between labels, for likelihood and decoding.
 
-    The likelihood is over all label sequences; constraints hold when decoding only: `moves[j][k]`,
-    `starts[k]` and `ends[k]` say what is allowed. `boundaries` adds learned start and end scores.
+    The likelihood normalises over all label sequences. Constraints apply only to decoding:
+    `moves[j][k]`, `starts[k]` and `ends[k]` mark the allowed transitions, first and last labels.
+    `boundaries` adds learned start and end scores.
     """
 
     start: Tensor
@@ -34,11 +35,11 @@ class Crf(nn.Module):
         super().__init__()
         size = len(starts)
         weight = nn.init.xavier_normal_(torch.empty(size, size))
-        self.transitions = nn.Parameter(weight)  # from row to column
+        self.transitions = nn.Parameter(weight)  # from row label to column label
         for name in ("start", "end"):
             if boundaries:
                 self.register_parameter(name, nn.Parameter(torch.zeros(size)))
-            else:  # no parameters that never train, but a checkpoint has them
+            else:  # buffers: checkpoints expect these names, but nothing trains them
                 self.register_buffer(name, torch.zeros(size))
         for name, allowed in (("moves", moves), ("starts", starts), ("ends", ends)):
             self.register_buffer(f"_{name}", barrier(allowed), persistent=False)
@@ -46,7 +47,7 @@ class Crf(nn.Module):
     def log_likelihood(
         self, scores: Float[Tensor, "B T K"], labels: Int[Tensor, "B T"], mask: Bool[Tensor, "B T"]
     ) -> Float[Tensor, " B"]:
-        """Log p(labels | scores) of each sentence; tokens outside the mask do not count."""
+        """Return log p(labels | scores) of each sentence, in nats; padding is ignored."""
         scores = scores.float()
         return self._path_score(scores, labels, mask) - self._log_partition(scores, mask)
 
@@ -57,7 +58,7 @@ class Crf(nn.Module):
         return emitted.sum(1) + moved.sum(1) + self.start[labels[:, 0]] + self.end[last]
 
     def _log_partition(self, scores: Tensor, mask: Tensor) -> Tensor:
-        scores = scores.permute(1, 2, 0).contiguous()  # "T K B": sentences side by side
+        scores = scores.permute(1, 2, 0).contiguous()  # "T K B", sentences contiguous
         moves = self.transitions[..., None].expand(-1, -1, len(mask))
         alpha = self.start[:, None] + scores[0]
         alphas = [alpha]
@@ -70,7 +71,7 @@ class Crf(nn.Module):
 
     @torch.no_grad()
     def decode(self, scores: Float[Tensor, "B T K"], mask: Bool[Tensor, "B T"]) -> list[list[int]]:
-        """The best allowed label sequence of each sentence."""
+        """Return the best allowed label sequence of each sentence, without padding."""
         moves = self.transitions + self._moves
         starts, ends = self.start + self._starts, self.end + self._ends
         return viterbi(scores, moves, starts, ends, mask)

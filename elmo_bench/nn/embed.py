@@ -1,4 +1,4 @@
-"""x_k: the task's own context-independent vectors, beside which ELMo stands.
+"""x_k: the task's own context-independent word vectors, which ELMo is concatenated to.
 
 Axes: B batch, T tokens, C characters, X x_k.
 """
@@ -20,14 +20,14 @@ from .tokens import NUM_CHARACTERS, PAD, Tokens
 
 
 class Words(nn.Module):
-    """One vector a word: pretrained where `vectors` has it, else random; trained further.
+    """A trained embedding of words, initialised from `vectors`, and at random for other words.
 
-    `freeze` keeps pretrained vectors as they are, and all other words at zero; without `vectors`
-    there is nothing to freeze.
+    `freeze` keeps the pretrained vectors constant and sets all other words to zero; it has no
+    effect without `vectors`.
 
-    While training, a word without a pretrained vector is taken for unknown with probability
-    `unknown_rate`: else the vector of the unknown word, which is what most names of new text get,
-    would hardly be trained.
+    During training, a word without a pretrained vector is replaced by the unknown word with
+    probability `unknown_rate`. This trains the vector of the unknown word, which most names in new
+    text get.
     """
 
     _pretrained: Tensor
@@ -54,16 +54,16 @@ class Words(nn.Module):
         with torch.no_grad():
             self.embedding.weight[PADDING] = 0
             if frozen:
-                # Words without a pretrained vector would stay random for ever.
+                # Otherwise words without a pretrained vector would keep random vectors.
                 self.embedding.weight.zero_()
             for word, vector in vectors.items():
                 self.embedding.weight[vocab.word_id(word)] = torch.from_numpy(vector)
         self.embedding.weight.requires_grad_(not frozen)
 
     def extend(self, vectors: Mapping[str, np.ndarray]) -> None:
-        """Take pretrained vectors of further words, which the vocabulary numbers in the same order.
+        """Append pretrained vectors of new words, in the order of their vocabulary numbers.
 
-        Raises ValueError where they are not as wide as those of training.
+        Raises ValueError if their width differs from that in training.
         """
         more = torch.from_numpy(np.stack(list(vectors.values()))).to(self.embedding.weight)
         width = more.shape[1]
@@ -87,10 +87,10 @@ class Words(nn.Module):
 
 
 class Characters(nn.Module):
-    """A convolution over a word's characters, padding left out, and its maximum.
+    """A convolution over a word's characters, without padding, and max pooling.
 
-    `dropout` is on the characters' vectors, before the convolution; they start from a uniform
-    distribution between minus and plus `scale`, or, without it, from a standard normal one.
+    `dropout` applies to the characters' vectors, before the convolution. Their initial distribution
+    is uniform between minus and plus `scale` or, without `scale`, standard normal.
     """
 
     def __init__(
@@ -115,13 +115,13 @@ class Characters(nn.Module):
         characters = F.dropout(self.embedding(chars.flatten(0, 1)), self.dropout, self.training)
         features = torch.relu(self.convolution(characters.transpose(1, 2)))
         positions = torch.arange(features.shape[-1], device=chars.device)
-        # Only a longer word of the batch reaches there.
+        # These positions exist only because the batch has a longer word.
         outside = positions >= lengths.flatten()[:, None, None] + self.width - 1
         return features.masked_fill(outside, 0).amax(-1).unflatten(0, chars.shape[:2])
 
 
 class WordsChars(nn.Module):
-    """Word vectors beside a character convolution: the paper's x_k for NER."""
+    """Word vectors and a character convolution, concatenated: the paper's x_k for NER."""
 
     def __init__(
         self,
@@ -155,7 +155,7 @@ class WordsChars(nn.Module):
         self.dim = self.words.dim + self.characters.dim
 
     def extend(self, vectors: Mapping[str, np.ndarray]) -> None:
-        """Take pretrained vectors of further words, as `Words` does."""
+        """Append pretrained vectors of new words, like `Words`."""
         self.words.extend(vectors)
 
     def forward(self, tokens: Tokens) -> Float[Tensor, "B T X"]:

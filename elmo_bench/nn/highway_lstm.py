@@ -1,9 +1,9 @@
 """Deep LSTMs with highway connections and alternating directions (He et al. 2017, section 2.1).
 
-A batch is packed once: its sentences sorted by length, the longest first, its tokens ordered by
-step. The sentences that have a step t are then the first n_t rows of any state: padding costs
-nothing, and a backward layer walks the steps from the last to the first while sentences join, so
-that nothing is ever reversed.
+A batch is packed once: sentences are sorted by length, longest first, and tokens are ordered by
+step. The sentences with a step t are then the first n_t rows of each state, so padding costs
+nothing. A backward layer visits the steps from last to first, and sentences join on the way, so
+nothing needs to be reversed.
 
 Axes: B batch, T tokens, N tokens of the whole batch, I input features, H output features.
 """
@@ -24,8 +24,8 @@ from .tokens import to_device
 class HighwayLstm(nn.Module):
     """One layer, in one direction: h = r * (o * tanh c) + (1 - r) * x'.
 
-    x' is another projection of the input. The rows of both weights are those of i, f, o, r and the
-    candidate g; those of x' come last in `input`.
+    x' is a linear projection of the input. The rows of both weights are ordered i, f, o, r and the
+    candidate g; the rows of x' come last in `input`.
     """
 
     def __init__(
@@ -49,16 +49,16 @@ class HighwayLstm(nn.Module):
             for block in weight.split(self.dim):
                 nn.init.orthogonal_(block)
         self.state.bias.zero_()
-        self.state.bias[self.dim : 2 * self.dim] = 1  # forget nothing, to begin with
+        self.state.bias[self.dim : 2 * self.dim] = 1  # forget bias of 1
 
     def forward(
         self, x: Float[Tensor, "N I"], sizes: Sequence[int], kept: Float[Tensor, "B H"]
     ) -> Float[Tensor, "N H"]:
-        """The outputs at the tokens; `sizes` counts the sentences of each step.
+        """Return the outputs at the tokens; `sizes` is the number of sentences at each step.
 
-        `kept` is each sentence's dropout mask. A step hands its masked output to the next one; the
-        layer's output is masked too, unless `drop_output` is off. Under autocast only the products
-        are taken in its type: the cell adds up small changes over a whole sentence.
+        `kept` is each sentence's dropout mask. It applies to the output that a step passes to the
+        next step and, with `drop_output`, to the layer's output. Under autocast only the products
+        are in the lower precision, because the cell accumulates small changes over a sentence.
         """
         projected = self.input(x)  # all steps at once
         with torch.autocast(x.device.type, enabled=False):
@@ -84,16 +84,16 @@ class HighwayLstm(nn.Module):
 
 
 def _resize(state: Float[Tensor, "_ H"], size: int) -> Float[Tensor, "_ H"]:
-    """The state of the first `size` sentences; those that join begin with 0."""
+    """Return the state of the first `size` sentences; new sentences start with 0."""
     return state[:size] if size <= len(state) else F.pad(state, (0, 0, 0, size - len(state)))
 
 
 class AlternatingHighwayLstm(nn.Module):
-    """Highway LSTMs, one upon the other, reading forward, backward, forward ...; 0 at padding.
+    """A stack of highway LSTMs with directions forward, backward, forward ...; 0 at padding.
 
-    `dropout` is recurrent and variational: one mask a sentence and layer. It falls on what a step
-    hands to the next one and, with `drop_output`, on what the layer above reads (He et al. 2017,
-    and AllenNLP when the paper was written; from 0.8.2 on AllenNLP spares the latter).
+    `dropout` is recurrent and variational, with one mask for each sentence and layer. It applies to
+    the output that a step passes to the next step and, with `drop_output`, to the input of the next
+    layer (He et al. 2017, and AllenNLP before version 0.8.2, which the paper used).
     """
 
     takes_lengths = True
@@ -127,9 +127,9 @@ class AlternatingHighwayLstm(nn.Module):
         mask: Bool[Tensor, "B T"],
         lengths: Sequence[int] | None = None,
     ) -> Float[Tensor, "B T H"]:
-        """`lengths` are the mask's; without them it waits for the device."""
+        """Return the last layer's output; without `lengths`, the host waits for those of `mask`."""
         host = torch.tensor(mask.sum(1).tolist() if lengths is None else lengths)
-        # A sentence without words reads one padding.
+        # A sentence without words has one step, on padding.
         host, order = host.clamp(min=1).sort(descending=True, stable=True)
         order = to_device(order, x)
         packed = pack_padded_sequence(x.index_select(0, order), host, batch_first=True)

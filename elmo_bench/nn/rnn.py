@@ -17,9 +17,9 @@ from .dropout import variational_dropout
 
 
 class Identity(nn.Module):
-    """No RNN: its input, with dropout; 0 past a sentence's end.
+    """No RNN: returns its input with dropout, 0 past a sentence's end.
 
-    The `sizes` of an RNN, which a recipe may have set, do nothing.
+    `sizes` accepts the options of an RNN that a recipe may set, and ignores them.
     """
 
     def __init__(self, *, input_size: int, dropout: Dropout = 0.0, **sizes: Any) -> None:
@@ -57,8 +57,8 @@ class BiLstm(nn.Module):
 class BiGru(nn.Module):
     """A bidirectional GRU with variational dropout on its input and output; 0 at padding.
 
-    Starts from a normal distribution cut at two deviations of 0.05, biases from 0 (Clark and
-    Gardner 2018).
+    Weights are initialised from a normal distribution with standard deviation 0.05, truncated at
+    two deviations, and biases with 0 (Clark and Gardner 2018).
     """
 
     def __init__(
@@ -90,10 +90,10 @@ class BiGru(nn.Module):
 def _both_ways(
     directions: Iterable[nn.Module], x: Float[Tensor, "B T I"], mask: Bool[Tensor, "B T"]
 ) -> Float[Tensor, "B T H"]:
-    """What one network reads from the left and another from the right of each sentence.
+    """Concatenate the outputs of one network from left to right and of another from right to left.
 
-    Both go on into the padding, which changes nothing before it: on a CPU torch is nearly twice as
-    fast with whole rectangles as with packed sequences.
+    Both also process the padding, which follows the words in either order and does not affect them.
+    On a CPU, torch is nearly twice as fast with padded batches as with packed sequences.
     """
     forward, backward = directions
     time, lengths = torch.arange(mask.shape[1], device=mask.device), mask.sum(1, keepdim=True)

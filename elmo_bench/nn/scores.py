@@ -1,4 +1,4 @@
-"""The layer that scores come from.
+"""The linear layer that computes scores.
 
 Axes: I input features, K scores.
 """
@@ -10,10 +10,10 @@ from torch import Tensor, nn
 
 
 class Scores(nn.Linear):
-    """A linear layer that computes in its weights' own type under autocast too.
+    """A linear layer that computes in its weights' type, even under autocast.
 
-    Scores are compared and added up: the 8 bits of a bfloat16 leave a few dozen different ones, and
-    ties decide.
+    Scores are compared and summed. The 8 bits of a bfloat16 would leave only a few dozen distinct
+    scores, so that ties decide.
     """
 
     def forward(self, x: Float[Tensor, "*N I"]) -> Float[Tensor, "*N K"]:

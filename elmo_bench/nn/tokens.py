@@ -1,4 +1,4 @@
-"""A batch of sentences as every model reads it.
+"""The input of all models: a batch of sentences.
 
 Axes: B batch, T tokens, C characters.
 """
@@ -15,18 +15,18 @@ from torch.nn.utils.rnn import pad_sequence
 
 from elmo_bench.text import Vocab
 
-WORD_BYTES = 48  # further ones are cut off
-NUM_CHARACTERS = 262  # 0 for "no token", 1 to 256 for a byte, and three more
+WORD_BYTES = 48  # longer words are cut off
+NUM_CHARACTERS = 262  # 0: no token; 1 to 256: bytes; 259 to 261: begin, end and padding
 BEGIN_WORD, END_WORD, PAD = 259, 260, 261
 
 
 class Tokens(NamedTuple):
     """Word numbers, character ids for x_k, and a mask of words.
 
-    For the mix a batch has the layers, in a store's type, or the words' rows in layers that lie on
-    the device, or else the encoder's inputs, or the sentences themselves. `num_chars` counts the
-    characters of each word, begin and end among them, 0 past a sentence: it stays on the host, so
-    that who needs a length there does not wait for the device.
+    For the mix, a batch has one of: the layers, in the store's type; the words' rows in layers on
+    the device; the encoder's inputs; or the sentences. `num_chars` is the number of characters of
+    each word, including begin and end, and 0 past a sentence. It stays on the host, so that reading
+    a length does not wait for the device.
     """
 
     words: Int[Tensor, "B T"]
@@ -40,12 +40,12 @@ class Tokens(NamedTuple):
 
     @property
     def lengths(self) -> list[int]:
-        """How many words each sentence has."""
+        """The number of words of each sentence."""
         counts = self.mask.sum(1) if self.num_chars is None else (self.num_chars > 0).sum(1)
         return counts.tolist()
 
     def cut(self, rows: slice | Sequence[int], length: int) -> "Tokens":
-        """Some sentences, as a slice or their numbers, and of each the first `length` words."""
+        """Return the sentences `rows` (a slice or numbers), cut after `length` words."""
         chosen = rows if isinstance(rows, slice) else to_device(torch.tensor(rows), self.mask)
         words, chars, mask = (part[chosen, :length] for part in self[:3])
         inputs = self.inputs and type(self.inputs)(*(part[chosen] for part in self.inputs))
@@ -61,7 +61,7 @@ class Tokens(NamedTuple):
 
 
 def to_device(values: Tensor, like: Tensor) -> Tensor:
-    """What was made on the host, where another tensor is; it does not wait for a GPU."""
+    """Copy a tensor from the host to the device of `like`, without waiting for a GPU."""
     if like.device.type == "cuda":
         return values.pin_memory().to(like.device, non_blocking=True)
     return values.to(like.device, non_blocking=True)
@@ -75,7 +75,7 @@ def tokens(sentences: Sequence[Sequence[str]], vocab: Vocab) -> Tokens:
     mask = torch.arange(words.shape[1]) < lengths[:, None]
     chars = char_ids(sentences)
     num_chars = ((chars > 0) & (chars != PAD)).sum(-1).numpy()
-    # As far as the longest word.
+    # Cut the padding after the longest word.
     shown = chars[..., : num_chars.max(initial=1)].contiguous()
     return Tokens(words, shown, mask, sentences, num_chars=num_chars)
 
@@ -89,7 +89,7 @@ def _characters(word: str) -> Int[np.ndarray, " C"]:
 
 
 def char_ids(sentences: Sequence[Sequence[str]]) -> Int[Tensor, "B T C"]:
-    """The characters of each word: UTF-8 bytes between a begin and an end; 0 past a sentence.
+    """Return the character ids of each word: UTF-8 bytes between begin and end; 0 past a sentence.
 
     >>> char_ids([["a", "bc"], ["d"]])[:, :, :4].tolist()
     [[[259, 98, 260, 261], [259, 99, 100, 260]], [[259, 101, 260, 261], [0, 0, 0, 0]]]

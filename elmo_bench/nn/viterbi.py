@@ -1,4 +1,4 @@
-"""The best label sequences of a batch under given moves (Viterbi 1967); the only loop is over time.
+"""Viterbi decoding (Viterbi 1967) of a batch, with constraints; the only loop is over time.
 
 Axes: B batch, T tokens, K labels.
 """
@@ -10,7 +10,7 @@ from torch import Tensor
 
 
 def barrier(allowed: list[bool] | list[list[bool]]) -> Float[Tensor, "..."]:
-    """What to add to scores: 0 where a label or move is allowed, else minus infinity."""
+    """Return a term to add to scores: 0 for allowed labels or moves, minus infinity for others."""
     forbidden = ~torch.tensor(allowed, dtype=torch.bool)
     return torch.zeros(forbidden.shape).masked_fill(forbidden, -torch.inf)
 
@@ -23,13 +23,14 @@ def viterbi(
     ends: Float[Tensor, " K"],
     mask: Bool[Tensor, "B T"],
 ) -> list[list[int]]:
-    """Each sentence's labels with the highest sum of scores, moves (from row to column) and ends.
+    """Return each sentence's label sequence with the highest sum of scores, moves, starts and ends.
 
-    Minus infinity forbids; a sentence that has no allowed sequence gets one that is not allowed.
+    `moves` are scores from the row label to the column label. Minus infinity forbids a label or
+    move; a sentence without an allowed sequence gets a forbidden one.
     """
     moves, starts, ends = moves.float(), starts.float(), ends.float()
-    steps = scores.float().permute(1, 2, 0).contiguous()  # "T K B": sentences side by side
-    best = starts[:, None] + steps[0]  # the highest sum of all sequences that end at a label
+    steps = scores.float().permute(1, 2, 0).contiguous()  # "T K B", sentences contiguous
+    best = starts[:, None] + steps[0]  # the highest sum of the sequences that end in each label
     sums = [best]
     for step in steps[1:]:
         best = (best[:, None] + moves[..., None]).amax(0) + step
@@ -39,7 +40,7 @@ def viterbi(
     last = (lengths - 1).clip(min=0)
     label = ended = (totals[last, np.arange(len(last))] + ends.cpu().numpy()).argmax(1)
     path = [label]
-    # Back from the end: only on the best path is it asked where a label came from.
+    # Backtrack: predecessors are computed only on the best path.
     for t in range(len(totals) - 2, -1, -1):
         label = np.where(last > t, (totals[t] + into[label]).argmax(1), ended)
         path.append(label)

@@ -8,7 +8,7 @@ from .lines import read_lines
 
 
 class Row(NamedTuple):
-    """One token's columns, and the line of the file that holds them."""
+    """The columns of a token and its line in the file, from 1."""
 
     line: int
     columns: list[str]
@@ -17,9 +17,9 @@ class Row(NamedTuple):
 def read_blocks(path: str | Path) -> Iterator[list[Row]]:
     """Yield each block of lines between empty lines, without `-DOCSTART-` and empty blocks.
 
-    A line of spaces and tabs is empty. Columns stand between tabs if the line holds one (so that a
-    word may be empty or hold a space), else between spaces. Raises ValueError for a line that has
-    not as many columns as the first one.
+    A line of only spaces and tabs is empty. If a line has a tab, tabs separate its columns, so that
+    a word may be empty or contain a space; otherwise spaces do. Raises ValueError, with file and
+    line, for a line whose number of columns differs from that of the first one.
     """
     width = None
     block: list[Row] = []

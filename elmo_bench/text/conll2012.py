@@ -1,7 +1,7 @@
-"""The CoNLL-2012 format (OntoNotes): documents in parts, of sentences, of rows.
+"""The CoNLL-2012 format (OntoNotes): parts of documents, with sentences of rows.
 
-Columns: document, part, word number, word, POS, parse, lemma, frame set, sense, speaker, name, then
-a column for the arguments of each predicate, last coreference.
+Columns: document, part, word number, word, POS, parse, lemma, frame set, sense, speaker, name, one
+column for the arguments of each predicate, coreference.
 """
 
 import re
@@ -13,15 +13,15 @@ from .conll import Row
 from .lines import read_lines
 from .spans import Span
 
-MIN_COLUMNS = 12  # those of a sentence without predicates
+MIN_COLUMNS = 12  # columns of a sentence without predicates
 
-_GAP = re.compile("[ \t]+")  # a word may hold other white space
+_GAP = re.compile("[ \t]+")  # words may contain other white space
 _BEGIN = re.compile(r"#begin document \((?P<id>[^()]+)\);?(?: part (?P<part>\d{1,9}))?\s*")
 _CELL = re.compile(r"(?:\((?P<label>[^()*]+))?\*(?P<end>\))?")
 
 
 class Document(NamedTuple):
-    """One part of a document, the unit of coreference; part 0 if its first line names none."""
+    """A part of a document, the unit of coreference; part 0 if its first line names no part."""
 
     id: str
     part: int
@@ -33,9 +33,9 @@ def read_documents(path: str | Path, *, min_columns: int = MIN_COLUMNS) -> Itera
 
     Spaces or tabs separate columns, empty lines separate sentences.
 
-    Raises ValueError, with file and line, where `#begin document` and `#end document` do not take
-    turns, where a document comes again, for a row with fewer than `min_columns` columns or not as
-    many as the first of its sentence.
+    Raises ValueError, with file and line, if `#begin document` and `#end document` do not
+    alternate, if a document is repeated, or if a row has fewer than `min_columns` columns or
+    another number of columns than the first row of its sentence.
     """
     document: Document | None = None
     sentence: list[Row] = []
@@ -89,17 +89,16 @@ def _check_width(sentence: Sequence[Row], min_columns: int, where: str) -> None:
 
 
 def bracket_spans(sentence: Sequence[Row], column: int, path: str | Path) -> list[Span]:
-    """The labelled spans of a column: a predicate's arguments, or names.
+    """Return the labelled spans of a column: a predicate's arguments, or names.
 
-    Its cells are `(X*`, `*`, `*)` and `(X*)`. Raises ValueError, with file and line, for any other
-    cell, for brackets that do not match, and for a span that begins within another (tags could not
-    hold both).
+    The cells are `(X*`, `*`, `*)` and `(X*)`. Raises ValueError, with file and line, for other
+    cells, unbalanced brackets, and nested spans, which tags cannot represent.
     """
     spans: list[Span] = []
     label, start = None, 0
     for position, row in enumerate(sentence):
         cell, where = row.columns[column], f"{path}:{row.line}"
-        if cell == "*":  # nearly all of them
+        if cell == "*":  # the most frequent cell by far
             continue
         brackets = _CELL.fullmatch(cell)
         if brackets is None:

@@ -1,4 +1,4 @@
-"""CoNLL-U (Universal Dependencies): a word a line, ten columns, empty lines between sentences."""
+"""CoNLL-U (Universal Dependencies): one word a line, ten columns, empty lines between sentences."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,8 +12,8 @@ COLUMNS = 10
 def read_conllu(path: str | Path) -> Iterator[list[Row]]:
     """Yield the words of each sentence of a file, plain or .gz.
 
-    Lines such as 3-4 (a multiword token) and 5.1 (an empty node) are no words. Raises
-    ValueError, with file and line, for a line that has not ten columns.
+    Multiword tokens (such as 3-4) and empty nodes (such as 5.1) are skipped. Raises ValueError,
+    with file and line, for a line without exactly ten columns.
     """
     rows: list[Row] = []
     for number, line in read_lines(path):

@@ -1,4 +1,4 @@
-"""A model's labels beside those of a corpus that calls them otherwise."""
+"""Map between a model's labels and the labels of a corpus with other names."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -7,15 +7,16 @@ Labelled = str | list[str]  # a class, or IOB2 tags
 
 
 class LabelMap(NamedTuple):
-    """New names, all the model's, for a corpus's labels and for the model's predictions."""
+    """The model's labels for a corpus's labels (`gold`) and for its own predictions."""
 
     gold: dict[str, str]
     predicted: dict[str, str]
 
     def rename(self, prediction: Labelled) -> Labelled:
-        """A prediction by the map's names.
+        """Return a prediction with the map's names.
 
-        A chunk of another type is none; a class that is not named stays, and so is wrong.
+        Chunks of other types are removed. A class outside the map is kept, and thus counts as
+        wrong.
 
         >>> names = label_map({"PER": "person", "ORG": ["group", "firm"]})
         >>> names.rename(["B-PER", "I-PER", "B-MISC", "O"])
@@ -31,10 +32,10 @@ class LabelMap(NamedTuple):
 
 
 def label_map(labels: Mapping[str, str | Sequence[str]]) -> LabelMap:
-    """The map that `data.labels` says: each of the model's labels, and its names in the corpus.
+    """Return the map of `data.labels`, which gives each model label's names in the corpus.
 
-    Several labels of the model that have one name in the corpus are one label here, the first of
-    them. Raises ValueError where that leaves open which label a corpus's is.
+    Model labels with the same name in the corpus are merged into the first of them. Raises
+    ValueError if a corpus label would still have several model labels.
 
     >>> label_map({"PER": "person", "ORG": ["group", "firm"]}).gold
     {'person': 'PER', 'group': 'ORG', 'firm': 'ORG'}
@@ -56,7 +57,7 @@ def label_map(labels: Mapping[str, str | Sequence[str]]) -> LabelMap:
 
 
 def types(labels: Iterable[str]) -> list[str]:
-    """The labels in alphabetical order; tags, with B-, I-, L- or U- before a type, as one a type.
+    """Return the distinct labels, sorted; tags (B-, I-, L- or U- and a type) become types.
 
     >>> types(["B-PER", "U-PER", "O", "B-ARG0", "I-ARG0"]), types(["neutral"])
     (['ARG0', 'O', 'PER'], ['neutral'])
@@ -67,7 +68,7 @@ def types(labels: Iterable[str]) -> list[str]:
 
 
 def kinds(labelled: Labelled) -> Iterable[str]:
-    """The class, or the types of the chunks that IOB2 tags begin.
+    """Return the class, or the types of the chunks in IOB2 tags.
 
     >>> list(kinds(["B-PER", "I-PER", "B-LOC"])), list(kinds("neutral"))
     (['PER', 'LOC'], ['neutral'])

@@ -1,4 +1,4 @@
-"""Text files line by line: plain or gzipped, UTF-8 only, every line with its number."""
+"""Read text files line by line: plain or gzipped, in UTF-8, with line numbers."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -18,7 +18,7 @@ def read_lines(path: str | Path) -> Iterator[tuple[int, str]]:
 
 
 def decode(line: bytes, source: str) -> str:
-    """A line as text, without its end; ValueError, naming `source`, where it is not UTF-8."""
+    """Return a line as text, without its end; raises ValueError, with `source`, if not UTF-8."""
     try:
         return line.decode("utf-8").rstrip("\r\n")
     except UnicodeDecodeError as error:
@@ -47,7 +47,7 @@ def read_bytes(path: str | Path) -> Iterator[tuple[int, bytes]]:
 def read_objects(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield (line number from 1, JSON object) of each line that is not blank.
 
-    Raises ValueError, with file and line, for any other line, and what `read_lines` raises.
+    Raises ValueError, with file and line, for any other line, and the errors of `read_lines`.
     """
     for number, line in read_lines(path):
         if line.strip():

@@ -1,4 +1,4 @@
-"""Files of labelled records, a JSON object a line, as `job=predict` writes them."""
+"""Read the labelled records that `job=predict` writes, one JSON object a line."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -15,7 +15,7 @@ _TAG = re.compile("O|[BI]-.+")
 def is_predicted(path: Path, *keys: str) -> bool:
     """Whether the first line that is not blank is a JSON object with these keys.
 
-    Errors are those of `read_lines`.
+    Raises the errors of `read_lines`.
     """
     first = next((line for _, line in read_lines(path) if line.strip()), "")
     try:
@@ -26,7 +26,10 @@ def is_predicted(path: Path, *keys: str) -> bool:
 
 
 def paired(path: Path, examples: Sequence[Any]) -> Iterator[tuple[dict[str, Any], str, Any]]:
-    """Each record, its file and line, and its example; ValueError for unequal numbers."""
+    """Yield each record, its file and line, and its example.
+
+    Raises ValueError if the numbers of records and examples differ.
+    """
     records = list(read_objects(path))
     if len(records) != len(examples):
         raise ValueError(
@@ -39,13 +42,13 @@ def paired(path: Path, examples: Sequence[Any]) -> Iterator[tuple[dict[str, Any]
 def check_same(
     record: dict[str, Any], key: str, wanted: Any, source: str, gold_source: str
 ) -> None:
-    """Raise ValueError where a record is not about the example that it is compared with."""
+    """Raise ValueError if the value of `key` in a record differs from that of its example."""
     if record.get(key) != wanted:
         raise ValueError(f"{source}: {key} {record.get(key)!r}, but {gold_source} has {wanted!r}")
 
 
 def tags_of(record: dict[str, Any], count: int, source: str) -> list[str]:
-    """A record's IOB2 tags, one for each of its words; ValueError for anything else."""
+    """Return a record's IOB2 tags; raises ValueError unless there is one for each word."""
     tags = record.get("tags")
     if (
         not isinstance(tags, list)

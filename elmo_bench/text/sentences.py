@@ -1,4 +1,4 @@
-"""The sentences of a text: one tokenised sentence a line, or raw text."""
+"""Read the sentences of a text: one tokenised sentence a line, or raw text."""
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -14,9 +14,9 @@ _STRAIGHT = frozenset("\"'")
 
 
 def text_files(pattern: str | Path) -> list[Path]:
-    """The files that a path, a folder (all but hidden ones) or a glob names, in order.
+    """Return the files of a path, a folder (without hidden files) or a glob, sorted.
 
-    Raises FileNotFoundError where there is none.
+    Raises FileNotFoundError if there are none.
     """
     path = Path(pattern).expanduser()
     if path.is_dir():
@@ -26,7 +26,7 @@ def text_files(pattern: str | Path) -> list[Path]:
             for file, parts in inside
             if file.is_file() and not any(part.startswith(".") for part in parts)
         ]
-        # An empty file marks that a job is done.
+        # Skip empty files, which other programs write as marks, such as _SUCCESS.
         files = [file for file in files if file.stat().st_size]
     else:
         matching = Path(path.anchor).glob(str(path.relative_to(path.anchor))) if path.name else ()
@@ -41,9 +41,9 @@ def text_files(pattern: str | Path) -> list[Path]:
 def read_sentences(path: str | Path) -> Iterator[list[str]]:
     """Yield the tokens of every line; a blank line of a text has none.
 
-    A file with `.jsonl` in its name (`.jsonl.gz` too) has a JSON list of strings a line, where any
-    string is a token, the empty one too. Any other file is text. Raises as `read_lines`, and
-    ValueError with file and line for a line that is no such list.
+    A file with `.jsonl` in its name (including `.jsonl.gz`) has one JSON list of strings a line;
+    each string is a token, even an empty one. Other files are text. Raises the errors of
+    `read_lines`, and ValueError, with file and line, for a line that is not such a list.
     """
     has_json = ".jsonl" in Path(path).suffixes
     for number, line in read_lines(path):
@@ -60,7 +60,7 @@ def _tokens(line: str, source: str) -> list[str]:
 
 
 def read_text(files: Iterable[str | Path], *, raw: bool = False) -> Iterator[Sequence[str]]:
-    """The sentences that are not empty, file after file; `raw` text is tokenised and parted."""
+    """Yield the non-empty sentences of the files; `raw` text is tokenised and split."""
     for path in files:
         if raw:
             for _, line in read_lines(path):
@@ -70,13 +70,13 @@ def read_text(files: Iterable[str | Path], *, raw: bool = False) -> Iterator[Seq
 
 
 def part_sentences(tokens: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Part a line's tokens after . ! ? and the quotes and brackets that close the sentence.
+    """Split a line's tokens into sentences, after . ! ? and following closing quotes and brackets.
 
     >>> list(part_sentences(tokenize('He said "no." Dr. Ada left!')))
     [['He', 'said', '"', 'no', '.', '"'], ['Dr.', 'Ada', 'left', '!']]
     """
     start = 0
-    open_quotes: set[str] = set()  # the straight ones of the sentence that another will close
+    open_quotes: set[str] = set()  # straight quotes of the sentence that are still open
     for k, token in enumerate(tokens):
         after_end = any(before in _ENDS for before in tokens[max(start, k - 2) : k])
         ended = token in _ENDS or (after_end and _closes(token, open_quotes))
@@ -92,12 +92,12 @@ def part_sentences(tokens: Sequence[str]) -> Iterator[Sequence[str]]:
 
 
 def _closes(token: str, open_quotes: Collection[str]) -> bool:
-    """Whether a token closes a quote or bracket; a straight quote closes the one before it."""
+    """Whether a token closes a quote or bracket; a straight quote closes an open one."""
     return token in _CLOSING and (token not in _STRAIGHT or token in open_quotes)
 
 
 def chunks(sentences: Iterable[Sequence[str]], tokens: int) -> Iterator[list[Sequence[str]]]:
-    """Consecutive sentences, so many at a time that they have about so many tokens.
+    """Yield lists of consecutive sentences with about `tokens` tokens in total.
 
     >>> [len(chunk) for chunk in chunks([["a"]] * 5, tokens=6)]
     [2, 2, 1]

@@ -1,7 +1,7 @@
-"""Chunks as tags and tags as chunks, by conlleval's rules; pure functions.
+"""Convert between chunks and tags, with the rules of conlleval.
 
-IOB1 writes B- only where a chunk follows another of its type, IOB2 at every chunk's first token;
-BIOUL also marks the Last token of a chunk and a chunk of one Unit.
+IOB1 uses B- only for a chunk that directly follows another of its type, IOB2 for the first token of
+every chunk. BIOUL also marks the last token of a chunk (L-) and a chunk of one token (U-).
 """
 
 from collections.abc import Sequence
@@ -17,9 +17,9 @@ class Span(NamedTuple):
 
 
 def tags_to_spans(tags: Sequence[str]) -> list[Span]:
-    """The chunks of IOB1, IOB2 or BIOUL tags.
+    """Return the chunks of IOB1, IOB2 or BIOUL tags.
 
-    A chunk begins at B- and U-, and wherever the type changes.
+    A chunk begins at B- and U-, and at every change of type.
 
     >>> tags_to_spans(["I-ORG", "B-ORG", "O"])
     [Span(label='ORG', start=0, end=0), Span(label='ORG', start=1, end=1)]
@@ -39,7 +39,7 @@ def tags_to_spans(tags: Sequence[str]) -> list[Span]:
 
 
 def spans_to_bioul(spans: Sequence[Span], length: int) -> list[str]:
-    """BIOUL tags of chunks that do not overlap.
+    """Return the BIOUL tags of chunks, which must not overlap.
 
     >>> spans_to_bioul([Span("PER", 0, 1), Span("LOC", 3, 3)], 4)
     ['B-PER', 'L-PER', 'O', 'U-LOC']
@@ -54,7 +54,7 @@ def spans_to_bioul(spans: Sequence[Span], length: int) -> list[str]:
 
 
 def spans_to_iob2(spans: Sequence[Span], length: int) -> list[str]:
-    """IOB2 tags of chunks that do not overlap."""
+    """Return the IOB2 tags of chunks, which must not overlap."""
     tags = ["O"] * length
     for label, start, end in spans:
         tags[start : end + 1] = [f"B-{label}"] + [f"I-{label}"] * (end - start)
@@ -62,7 +62,7 @@ def spans_to_iob2(spans: Sequence[Span], length: int) -> list[str]:
 
 
 def bioul_moves(labels: Sequence[str]) -> tuple[list[list[bool]], list[bool], list[bool]]:
-    """What BIOUL allows: from a tag (row) to the next (column), at the start, at the end."""
+    """Return what BIOUL allows: transitions from row tag to column tag, first and last tags."""
 
     def begins(tag: str) -> bool:
         return tag[0] in "OBU"
@@ -81,7 +81,7 @@ def bioul_moves(labels: Sequence[str]) -> tuple[list[list[bool]], list[bool], li
 
 
 def bio_moves(labels: Sequence[str]) -> tuple[list[list[bool]], list[bool], list[bool]]:
-    """What BIO (IOB2) allows over these tags: I-X only after B-X or I-X, so never at the start.
+    """Return what BIO (IOB2) allows: I-X only after B-X or I-X, and thus not as first tag.
 
     >>> moves, first, last = bio_moves(["O", "B-X", "I-X"])
     >>> moves

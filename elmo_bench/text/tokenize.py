@@ -1,18 +1,17 @@
-"""Plain text to the Penn Treebank's tokens and their offsets, by NLTK's rules, without data."""
+"""Penn Treebank tokenisation with offsets, by NLTK's rules, without NLTK's data files."""
 
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
-# One character for one, so that offsets hold: NLTK then knows these as the quotes they are.
+# NLTK recognises only straight quotes. Single-character replacements keep offsets valid.
 _STRAIGHT = str.maketrans("“”„‟‘’‚‛", '""""' + "''''")
 _FINE = re.compile(r"""(-|[‐-―−]|[£€¥¢₹]|[/~"“”„‟]|``|''|['‘’](?!\w))""")
-# An address up to its last letter, digit or slash: what ends a sentence or closes a bracket is no
-# part of it.
+# A web address ends at its last letter, digit or slash, and thus before a full stop or bracket.
 _ADDRESS = re.compile(r"""(?:https?://|www\.)[^\s<>"]*[\w/]""", re.IGNORECASE)
-# NLTK parts the last full stop of a text only, since it expects single sentences: these words keep
-# theirs anywhere.
+# NLTK expects single sentences, so it splits only the text's last full stop. We split others, too,
+# except after these abbreviations.
 _INITIALS = re.compile(r"(?:[^\W\d_]\.)+")
 _ABBREVIATIONS = re.compile(
     r"(?:Mrs?|Ms|Dr|Prof|St|Jr|Sr|Rev|Gen|Col|Lt|Sgt|Capt|Gov|Ph\.D"
@@ -21,7 +20,7 @@ _ABBREVIATIONS = re.compile(
 
 
 class Token(NamedTuple):
-    """A token and where it stands: `text[start:end]` is what the text has there."""
+    """A token and its offsets: `text[start:end]` is the token in the text."""
 
     text: str
     start: int
@@ -29,7 +28,7 @@ class Token(NamedTuple):
 
 
 def tokenize(text: str) -> list[str]:
-    """The tokens of a text.
+    """Return the tokens of a text.
 
     >>> tokenize("Dr. Ada can't come. It's 5% off.")
     ['Dr.', 'Ada', 'ca', "n't", 'come', '.', 'It', "'s", '5', '%', 'off', '.']
@@ -38,7 +37,9 @@ def tokenize(text: str) -> list[str]:
 
 
 def words_of(record: Mapping[str, Any], source: str) -> list[str]:
-    """The words of an unlabelled sentence: its `tokens`, or its `text` tokenised; else ValueError.
+    """Return an unlabelled sentence's words: its `tokens`, or its tokenised `text`.
+
+    Raises ValueError, with `source`, if the record has neither.
 
     >>> words_of({"text": "It rains."}, "file:1")
     ['It', 'rains', '.']
@@ -55,11 +56,11 @@ def words_of(record: Mapping[str, Any], source: str) -> list[str]:
 
 
 def tokenize_with_offsets(text: str, *, fine: bool = False) -> list[Token]:
-    """The tokens of a text as they stand in it; together they hold all but its white space.
+    """Return the tokens of a text with offsets; they cover everything except white space.
 
-    An address such as `https://a.org/b?c=d` is one token. `fine` parts it, and words at hyphens and
-    dashes, currency signs, slashes, tildes and quotes, where an answer may begin or end (Clark and
-    Gardner 2018).
+    A web address such as `https://a.org/b?c=d` is one token. `fine` splits addresses, and words at
+    hyphens, dashes, currency signs, slashes, tildes and quotes, because answers may begin or end
+    there (Clark and Gardner 2018).
 
     >>> tokenize_with_offsets("a well-kept “house”", fine=True)[-2:]
     [Token(text='house', start=13, end=18), Token(text='”', start=18, end=19)]
@@ -75,7 +76,7 @@ def tokenize_with_offsets(text: str, *, fine: bool = False) -> list[Token]:
 
 
 def _offsets_with_addresses(text: str) -> Iterator[tuple[int, int]]:
-    """The tokens' start and end; a web address, which NLTK would part, is one token."""
+    """Yield the tokens' start and end; a web address, which NLTK would split, is one token."""
     done = 0
     for address in _ADDRESS.finditer(text):
         before = text[done : address.start()]
@@ -86,14 +87,14 @@ def _offsets_with_addresses(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _offsets(text: str) -> Iterator[tuple[int, int]]:
-    """The start and end of NLTK's tokens, which differ from the text in double quotes only."""
+    """Yield the start and end of NLTK's tokens, which differ from the text only in double quotes."""
     end = 0
     for token in _treebank().tokenize(text):
         start = end
         while text[start].isspace():
             start += 1
         length = len(token)
-        if not text.startswith(token, start):  # `` or '', where the text has another quote
+        if not text.startswith(token, start):  # NLTK's `` or '' replaces another quote
             length = 1 if text[start] == '"' else 2
         end = start + length
         yield start, end
@@ -101,7 +102,7 @@ def _offsets(text: str) -> Iterator[tuple[int, int]]:
 
 def _part_full_stop(word: str) -> list[str]:
     if len(word) > 1 and word[-1] == "." and word[-2] != ".":
-        last = _FINE.split(word)[-1]  # so that finer tokens only part these further
+        last = _FINE.split(word)[-1]  # so that fine tokens are parts of these tokens
         if not _ABBREVIATIONS.fullmatch(last) and not _INITIALS.fullmatch(last):
             return [word[:-1], "."]
     return [word] if word else []
@@ -109,6 +110,6 @@ def _part_full_stop(word: str) -> list[str]:
 
 @cache
 def _treebank() -> Any:
-    from nltk.tokenize import NLTKWordTokenizer  # two seconds, which only raw text should cost
+    from nltk.tokenize import NLTKWordTokenizer  # takes two seconds, and only raw text needs it
 
     return NLTKWordTokenizer()

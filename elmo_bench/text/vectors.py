@@ -16,14 +16,14 @@ from elmo_bench.untrusted import opened
 
 from .lines import decode, read_bytes
 
-LINES = 1000  # whose numbers are read at once
+LINES = 1000  # lines whose numbers are parsed at once
 BLOCK = 1 << 22  # bytes of a binary file that are read at once
-WORD_BYTES, WIDTH = 10_000, 100_000  # more than any word and vector of a binary file has
+WORD_BYTES, WIDTH = 10_000, 100_000  # limits of a binary file's words and vectors, for bad files
 FASTTEXT = b"\xba\x16\x4f\x2f"  # the first bytes of fastText's .bin
 HEADER = re.compile(rb"\d{1,18} \d{1,18}\s*")
 NUMBER = re.compile(rb"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?", re.IGNORECASE)
 Numbered = Iterable[tuple[int, bytes]]  # lines
-Block = tuple[list[str], np.ndarray]  # some words, and their vectors, "words width"
+Block = tuple[list[str], np.ndarray]  # words, and their vectors of shape "words width"
 
 
 def read_vectors(
@@ -47,7 +47,7 @@ def read_vectors(
         if number == 1 and len(values) == 1:
             continue
         width = width or len(values)
-        if len(values) > width:  # glove.840B holds words with spaces
+        if len(values) > width:  # glove.840B has words with spaces
             word, values = " ".join([word, *values[:-width]]), values[-width:]
         if len(values) < width:
             raise ValueError(
@@ -61,9 +61,10 @@ def read_vectors(
 def side_by_side(
     files: Sequence[Mapping[str, np.ndarray]], *, unit: bool = False
 ) -> dict[str, np.ndarray]:
-    """Each word's vectors of several files as one vector, 0 where a file lacks the word.
+    """Concatenate each word's vectors of several files, with 0 if a file lacks the word.
 
-    `unit` first scales each file's vectors to length 1. A file without any vector is an error.
+    `unit` first scales each file's vectors to length 1. Raises ValueError for a file without
+    vectors.
 
     >>> vectors = side_by_side([{"a": np.array([3.0, 4.0])}, {"b": np.array([2.0])}], unit=True)
     >>> {word: vector.tolist() for word, vector in vectors.items()}
@@ -99,7 +100,7 @@ def read_table(path: str | Path) -> tuple[dict[str, int], np.ndarray]:
         end = count + len(words)
         if not rows:
             table = np.zeros((end, vectors.shape[1]), dtype=np.float32)
-        elif end > len(table):  # in place, where the system can: there are never two tables
+        elif end > len(table):  # grow in place, if the system can, to avoid a second table
             table.resize((end + len(table) // 4, table.shape[1]), refcheck=False)
         table[count:end] = vectors
         rows.update(zip(words, range(count, end), strict=True))
@@ -123,7 +124,7 @@ def _text_blocks(path: Path) -> Iterator[Block]:
         more = (values.count(b" ") + 1 if values else 0) - width
         if not width:
             width, more = more, 0
-        if more > 0:  # glove.840B holds words with spaces
+        if more > 0:  # glove.840B has words with spaces
             *beginning, values = values.split(b" ", more)
             word = b" ".join([word, *beginning])
         if more < 0 or not width or (more and all(map(NUMBER.fullmatch, beginning))):
@@ -141,13 +142,13 @@ def _text_blocks(path: Path) -> Iterator[Block]:
 
 
 def _numbers(fields: Sequence[bytes], width: int, source: str, last: int) -> np.ndarray:
-    """The vectors of some lines, of which the last is line `last`."""
+    """Return the vectors of consecutive lines; `last` is the number of the last line."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("error", DeprecationWarning)  # of what is no number
+            warnings.simplefilter("error", DeprecationWarning)  # numpy warns of non-numbers
             numbers = np.fromstring(b" ".join(fields), dtype=np.float32, sep=" ")
         if not np.isfinite(numbers).all():
-            raise ValueError  # the line of it is found below
+            raise ValueError  # the except block finds the line
         return numbers.reshape(len(fields), width)
     except (DeprecationWarning, ValueError):
         vectors = np.empty((len(fields), width), dtype=np.float32)
@@ -158,7 +159,7 @@ def _numbers(fields: Sequence[bytes], width: int, source: str, last: int) -> np.
 
 
 def _vector(values: Sequence[str | bytes], source: str) -> np.ndarray:
-    """Numbers as they stand in a file; ValueError for what is none, or not finite in float32."""
+    """Parse numbers of a file; raises ValueError for non-numbers and values beyond float32."""
     try:
         with np.errstate(over="ignore"):
             vector = np.array([*map(float, values)]).astype(np.float32)
@@ -171,9 +172,10 @@ def _vector(values: Sequence[str | bytes], source: str) -> np.ndarray:
 
 
 def _binary_blocks(path: Path) -> Iterator[Block]:
-    """word2vec's binary format: a line "count width"; then words and float32 numbers.
+    """Yield blocks of word2vec's binary format: a line "count width", then words and float32
+    numbers.
 
-    A blank stands between a word and its numbers; some writers end these with a line's end.
+    A blank separates a word from its numbers; some writers add a newline after the numbers.
     """
     if not path.is_file():
         raise FileNotFoundError(f"{path}: no such file")
@@ -207,7 +209,7 @@ def _binary_sizes(file: BufferedIOBase, path: Path) -> tuple[int, int]:
 def _binary_vectors(
     file: BufferedIOBase, path: Path, count: int, width: int
 ) -> Iterator[tuple[str, np.ndarray]]:
-    """Each word and its vector; ValueError where the first line says other sizes."""
+    """Yield blocks of words and vectors; raises ValueError if the first line has other sizes."""
     lie = f"{path}: its first line says {count} words and vectors of {width} numbers, but"
     rest, start = b"", 0
     for number in range(1, count + 1):

@@ -1,4 +1,4 @@
-"""Which words and labels a model knows, by number."""
+"""A model's vocabulary: numbers of words and labels."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
@@ -7,13 +7,13 @@ from typing import Annotated, Any
 from annotated_types import Predicate
 
 PADDING, UNKNOWN = 0, 1
-FALLBACK = "fallback"  # only words that have no vector as they stand
+FALLBACK = "fallback"  # use lower case only for words without a vector
 CASES = (True, False, FALLBACK)  # whether words are looked up in lower case
 Case = Annotated[bool | str, Predicate(CASES.__contains__), "true, false or fallback"]
 
 
 def forms(word: str, lowercase: Case) -> tuple[str, ...]:
-    """The forms under which a word is looked up, in order.
+    """Return the forms of a word in the order of lookup.
 
     >>> forms("Us", True), forms("Us", False), forms("Us", FALLBACK)
     (('us',), ('Us',), ('Us', 'us'))
@@ -43,7 +43,10 @@ class Vocab:
         keep: Collection[str] = (),
         lowercase: Case = True,
     ) -> "Vocab":
-        """Words that occur at least `min_count` times, or in `keep`; labels sorted, O first."""
+        """Build from the words that occur `min_count` times or are in `keep`, and sorted labels.
+
+        The label O comes first.
+        """
 
         def form(word: str) -> str:
             *earlier, last = forms(word, lowercase)
@@ -57,24 +60,24 @@ class Vocab:
 
     @property
     def num_words(self) -> int:
-        """The size of a word embedding: all words, padding and unknown."""
+        """The number of rows of a word embedding: all words, padding and the unknown word."""
         return len(self.words) + 2
 
     def word_id(self, word: str) -> int:
-        """The number of a word, or that of the unknown word."""
+        """Return the number of a word, or of the unknown word."""
         for form in forms(word, self.lowercase):
             if form in self._word_ids:
                 return self._word_ids[form]
         return UNKNOWN
 
     def extend(self, words: Iterable[str]) -> None:
-        """Number further words, in the form in which they are looked up, after the others."""
+        """Append words, which must be in the form of lookup."""
         for word in words:
             self._word_ids[word] = self.num_words
             self.words.append(word)
 
     def label_id(self, label: str) -> int:
-        """The number of a label; ValueError for one that training did not show."""
+        """Return the number of a label; raises ValueError for a label not seen in training."""
         if label not in self._label_ids:
             raise ValueError(
                 f"label {label!r} does not occur in the training data, which has {self.labels}"
@@ -82,5 +85,5 @@ class Vocab:
         return self._label_ids[label]
 
     def state(self) -> dict[str, Any]:
-        """Plain data from which `Vocab(**state)` makes the same vocabulary again."""
+        """Return plain data, from which `Vocab(**state)` rebuilds the vocabulary."""
         return {"words": self.words, "labels": self.labels, "lowercase": self.lowercase}
