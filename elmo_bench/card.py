@@ -130,11 +130,11 @@ def mixes(config: DictConfig, encoders: Encoders) -> list[list[str]]:
     """
     if "elmo.mix" in inputs.overridden(config):
         return [[]]
-    about = encoders.get(_key(OmegaConf.to_container(config.encoder, resolve=True)))
-    layers = about["layers"] if about else 2
+    encoder = encoders.get(_key(OmegaConf.to_container(config.encoder, resolve=True)))
+    layers = encoder["layers"] if encoder else 2
     # The last layer is called "top", as in sweep=layers. A single layer equals the mix.
-    alone = [*range(layers - 1), "top"] if layers > 1 else []
-    return [[f"elmo.mix={value}"] for value in ("none", "all", *alone)]
+    single_layers = [*range(layers - 1), "top"] if layers > 1 else []
+    return [[f"elmo.mix={value}"] for value in ("none", "all", *single_layers)]
 
 
 def write(
@@ -173,15 +173,15 @@ def _write(
     has_baseline = any(run["config"]["elmo"]["mix"] == "none" for run in runs)
     baseline = "none" if has_baseline else None
     report(part, runs=RUNS, columns="elmo.mix", baseline=baseline, output=[*REPORTS])
-    about = {
+    card = {
         "command": command(portable_overrides(sys.argv[1:])),
         "written": datetime.now(UTC).isoformat(timespec="seconds"),
         "encoders": [*encoders.values()],
         "cells": [*_cells(runs)],
         "failed": [command(_own(outcome)) for outcome in outcomes if not outcome.folder],
     }
-    (part / ABOUT).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
-    (part / README).write_text(_readme(about, runs), encoding="utf-8")
+    (part / ABOUT).write_text(json.dumps(card, indent=2) + "\n", encoding="utf-8")
+    (part / README).write_text(_readme(card, runs), encoding="utf-8")
 
 
 def command(overrides: Iterable[str]) -> str:
@@ -191,8 +191,8 @@ def command(overrides: Iterable[str]) -> str:
 
 def _own(outcome: Outcome) -> list[str]:
     """Return the overrides that repeat a single run."""
-    said = portable_overrides(outcome.overrides)
-    return [each for each in said if each.partition("=")[0] not in OF_THE_CARD]
+    run_overrides = portable_overrides(outcome.overrides)
+    return [each for each in run_overrides if each.partition("=")[0] not in OF_THE_CARD]
 
 
 def _copy(source: Path, part: Path, outcome: Outcome, encoders: Encoders) -> dict[str, Any]:
@@ -206,8 +206,8 @@ def _copy(source: Path, part: Path, outcome: Outcome, encoders: Encoders) -> dic
     encoder = encoders.get(_key(config["encoder"]), {})
     name = _folder(config, part)
     result = copy_run(source, part / name, _own(outcome))
-    about = {"command": command(_own(outcome)), "fingerprint": encoder.get("fingerprint")}
-    return result | about | {"folder": name}
+    additions = {"command": command(_own(outcome)), "fingerprint": encoder.get("fingerprint")}
+    return result | additions | {"folder": name}
 
 
 def _copy_begun(source: Path, part: Path) -> None:
@@ -228,11 +228,11 @@ def _cells(runs: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
     cells = defaultdict(list)
     for run in runs:
         cells[experiment(run["config"]), *run["inputs"].values()].append(run)
-    for same in cells.values():
-        first = same[0]
+    for group in cells.values():
+        first = group[0]
         config, names = first["config"], [name for name in OF_A_RUN if name in first]
         # Some runs may have more figures, such as that of a label which only they predict.
-        shared = [name for name in first["metrics"] if all(name in run["metrics"] for run in same)]
+        shared = [name for name in first["metrics"] if all(name in run["metrics"] for run in group)]
         yield {
             "task": config["task"]["name"],
             "data": config["data"]["name"],
@@ -240,9 +240,9 @@ def _cells(runs: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
             "elmo.mix": config["elmo"]["mix"],
             "fingerprints": {"encoder": first["fingerprint"], **first["inputs"]},
             "mean": {
-                name: statistics.fmean(run["metrics"][name] for run in same) for name in shared
+                name: statistics.fmean(run["metrics"][name] for run in group) for name in shared
             },
-            "runs": [{name: run[name] for name in names} for run in same],
+            "runs": [{name: run[name] for name in names} for run in group],
         }
 
 

@@ -205,8 +205,10 @@ def corpus(
     folder, downloads, paths = Path(data_dir).expanduser(), downloads or {}, {}
     for split, file in files.items():
         is_given, path = split in given, Path(file).expanduser()
-        tried = [path, folder / path] if is_given else [folder / path, path]
-        candidates = [each for plain in tried for each in (plain, Path(f"{plain}.gz"))]
+        paths_tried = [path, folder / path] if is_given else [folder / path, path]
+        candidates = [
+            each for plain_path in paths_tried for each in (plain_path, Path(f"{plain_path}.gz"))
+        ]
         if present := [candidate for candidate in candidates if candidate.is_file()]:
             paths[split] = present[0]
         elif file in downloads:
@@ -218,7 +220,7 @@ def corpus(
             hint = (
                 "Paths are relative to the working directory or to data_dir" if is_given else origin
             )
-            names = " or ".join(map(str, dict.fromkeys(tried)))
+            names = " or ".join(map(str, dict.fromkeys(paths_tried)))
             raise FileNotFoundError(
                 f"data.files.{split}: no file {names} (data_dir={folder}). {hint}"
             )
@@ -238,12 +240,16 @@ def _download(
     if member is None and lines is None:
         _retrieve(url, path, sha256)
     else:
-        whole = path.with_name(url.rpartition("/")[2])
-        if whole.exists() and not _is_there(whole, sha256):  # keep a different file of this name
-            whole = path.with_name(f"{sha256[:12]}-{whole.name}")
-        _retrieve(url, whole, sha256)
+        download = path.with_name(url.rpartition("/")[2])
+        if download.exists() and not _is_there(
+            download, sha256
+        ):  # keep a different file of this name
+            download = path.with_name(f"{sha256[:12]}-{download.name}")
+        _retrieve(url, download, sha256)
         with atomic(path) as part, part.open("wb") as file:
-            file.writelines(_member(whole, member) if member else _lines(whole, *(lines or ())))
+            file.writelines(
+                _member(download, member) if member else _lines(download, *(lines or ()))
+            )
     return path
 
 
@@ -294,8 +300,8 @@ def _retrieve(url: str, path: Path, sha256: str | None) -> None:
                 f"elsewhere and save it as {path}"
             ) from error
     if sha256 is None:
-        came = pooch.file_hash(str(path))
-        log.warning("%s has no published checksum; the sha256 of the download is %s", path, came)
+        digest = pooch.file_hash(str(path))
+        log.warning("%s has no published checksum; the sha256 of the download is %s", path, digest)
 
 
 def _is_there(path: Path, sha256: str | None) -> bool:
