@@ -241,9 +241,8 @@ def _download(
         _retrieve(url, path, sha256)
     else:
         download = path.with_name(url.rpartition("/")[2])
-        if download.exists() and not _is_there(
-            download, sha256
-        ):  # keep a different file of this name
+        # Keep a different file of this name.
+        if download.exists() and not _is_there(download, sha256):
             download = path.with_name(f"{sha256[:12]}-{download.name}")
         _retrieve(url, download, sha256)
         with atomic(path) as part, part.open("wb") as file:

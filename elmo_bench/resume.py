@@ -108,7 +108,7 @@ class Last(Callback):
         self.has_begun = True
 
     def _is_due(self, trainer: Trainer, batch_idx: int) -> bool:
-        """Whether it is time to write, by the first process's clock, which is costly to broadcast."""
+        """Whether it is time to write, by the first process's clock; broadcasting it is costly."""
         due = time.monotonic() - self.written >= 60 * self.minutes
         if trainer.world_size == 1:
             return due

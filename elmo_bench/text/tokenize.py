@@ -87,7 +87,7 @@ def _offsets_with_addresses(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _offsets(text: str) -> Iterator[tuple[int, int]]:
-    """Yield the start and end of NLTK's tokens, which differ from the text only in double quotes."""
+    """Yield the offsets of NLTK's tokens, which differ from the text only in double quotes."""
     end = 0
     for token in _treebank().tokenize(text):
         start = end
