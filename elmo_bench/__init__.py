@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from .encoders import Encoder, encode, load_encoder
     from .notebook import compare, compose, predict, read_runs, train
 
-__version__ = "0.2.0"  # also the package's: pyproject.toml reads it
+__version__ = "0.2.0"  # pyproject.toml reads it, too
 __all__ = [
     "Elmo",
     "Encoder",

@@ -15,7 +15,7 @@ from elmo_bench.runs import finished, result_of, unfinished
 from .inputs import same
 
 log = logging.getLogger(__name__)
-# What a run's folder has before anything is trained, beside its log.
+# Files of a run's folder before training, besides its log.
 FIRST_FILES = (".hydra", "run.lock")
 
 
@@ -65,5 +65,5 @@ def _leave(folder: Path) -> None:
     """Delete the folder that this command made, and that of its day, if they are empty."""
     if all(path.name in FIRST_FILES or path.suffix == ".log" for path in folder.iterdir()):
         shutil.rmtree(folder)
-        with contextlib.suppress(OSError):  # other runs of that day
+        with contextlib.suppress(OSError):  # fails if other runs of that day remain
             folder.parent.rmdir()

@@ -10,7 +10,7 @@ from torch.optim.swa_utils import get_ema_multi_avg_fn
 
 from elmo_bench.checks import Dropout
 
-CURRENT = "current_weights"  # where a checkpoint has the weights that training goes on with
+CURRENT = "current_weights"  # checkpoint key of the weights to resume training with
 
 
 class WeightAverage(Callback):
@@ -43,7 +43,7 @@ class WeightAverage(Callback):
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
-        if trainer.global_step == self.steps:  # gradients are still being gathered
+        if trainer.global_step == self.steps:  # gradients are still accumulating
             return
         self.steps = trainer.global_step
         decay = min(self.decay, (1 + self.steps) / (10 + self.steps))

@@ -52,8 +52,8 @@ from elmo_bench.resume import AtomicCheckpoints
 from elmo_bench.text import Vocab, forms, read_vectors, side_by_side
 
 log = logging.getLogger(__name__)
-DEVICE_SHARE = 0.25  # of a GPU's free memory, that layers may take unless they are asked for
-WORKERS = 4  # that prepare batches beside a GPU, at most: one makes a batch in a few milliseconds
+DEVICE_SHARE = 0.25  # largest share of free GPU memory for layers with cache=auto
+WORKERS = 4  # maximum for a GPU; a worker prepares a batch in a few milliseconds
 logging.getLogger("pytorch_lightning").setLevel(logging.WARNING)
 for _chatter in (
     *(
@@ -63,7 +63,7 @@ for _chatter in (
         "LeafSpec",
     ),
     "in eval mode at the start of training",  # a frozen encoder
-    "dataloader is not resumable",  # ours is, in another way: elmo_bench/resume.py
+    "dataloader is not resumable",  # elmo_bench/resume.py restores our position
     *("using a custom batch sampler", "predict returned None", "`srun` command is available"),
 ):
     warnings.filterwarnings("ignore", f".*{_chatter}.*")
@@ -264,7 +264,7 @@ def store(cfg: DictConfig, elmo: Elmo, data: TaskData) -> LayerStore | None:
     if cfg.elmo.cache == "off" or not elmo.mixes or elmo.finetune or few_steps:
         return None
     folder = Path(cfg.cache_dir, "layers").expanduser()
-    # Random weights are this run's alone, and so would be what is chosen for them.
+    # No other run has the same random weights, so measuring them would not pay.
     measures = cfg.elmo.cache == "auto" and is_pretrained(cfg)
     found = build_store(
         elmo.encoder.to(device(cfg)),
@@ -385,7 +385,7 @@ def _kept_vectors(file: str, wanted: Collection[str], folder: Path) -> dict[str,
                         vectors=np.array([*vectors.values()], dtype=np.float32),
                     )
             return vectors
-    except OSError as error:  # of a folder that is read only, or full
+    except OSError as error:  # the folder is read-only or full
         log.warning("cannot cache the vectors of %s: %s", file, error)
         return _read_vectors(path, wanted)
 
@@ -403,7 +403,7 @@ def _read_kept(path: Path) -> dict[str, np.ndarray] | None:
     if not path.is_file():
         return None
     try:
-        with zipfile.ZipFile(path) as file:  # numpy compares no checksum of an array cut short
+        with zipfile.ZipFile(path) as file:  # numpy does not check checksums of truncated arrays
             if damaged := file.testzip():
                 raise ValueError(f"the checksum of {damaged} does not match")
         with np.load(path) as arrays:
@@ -411,7 +411,7 @@ def _read_kept(path: Path) -> dict[str, np.ndarray] | None:
             if numbers.dtype != np.float32 or not np.isfinite(numbers).all():
                 raise ValueError("vectors that are not finite numbers")
             vectors = dict(zip(words.tolist(), numbers, strict=True))
-    except Exception as error:  # whatever these two meet in a damaged file
+    except Exception as error:  # damaged files cause many types of errors
         log.warning("%s is damaged (%s): reading the vectors again", path, error)
         return None
     with suppress(OSError):
@@ -458,7 +458,7 @@ def module(cfg: DictConfig, model: Any, vocab: Vocab) -> TaskModule:
 
 def _optimizer(cfg: DictConfig) -> Any:
     given = {key: value for key, value in cfg.task.optimizer.items() if value is not None}
-    return instantiate(given | {"_convert_": "all"})  # a checkpoint holds its plain lists alone
+    return instantiate(given | {"_convert_": "all"})  # checkpoints contain only plain lists
 
 
 def trainer(cfg: DictConfig, callbacks: list[Callback]) -> pl.Trainer:
@@ -470,7 +470,7 @@ def trainer(cfg: DictConfig, callbacks: list[Callback]) -> pl.Trainer:
     """
     callbacks = callbacks + [instantiate(callback) for callback in cfg.task.get("callbacks", ())]
     loggers = []
-    for name, logger in (cfg.get("logger") or {}).items():  # evaluate and predict have none
+    for name, logger in (cfg.get("logger") or {}).items():  # evaluate and predict have no logger
         try:
             loggers.append(instantiate(logger))
         except ImportError as error:
@@ -482,13 +482,13 @@ def trainer(cfg: DictConfig, callbacks: list[Callback]) -> pl.Trainer:
         "default_root_dir": cfg.run_dir,
         "enable_model_summary": False,
         "use_distributed_sampler": False,
-        # Without a terminal there are lines in the log (jobs/train.py).
+        # Without a terminal, jobs/train.py logs lines instead.
         "enable_progress_bar": cfg.trainer.get("enable_progress_bar", True) and sys.stdout.isatty(),
     }
     devices, strategy = cfg.trainer.get("devices"), cfg.trainer.get("strategy")
     several = strategy == "ddp" or (not strategy and isinstance(devices, int) and devices > 1)
     if several and cfg.elmo.finetune:
-        # an encoder's layers that are not mixed, or not trained yet, have no gradients
+        # unmixed or still frozen layers of an encoder have no gradients
         settings["strategy"] = "ddp_find_unused_parameters_true"
     try:
         built = instantiate(cfg.trainer, callbacks=callbacks, logger=loggers, **settings)
@@ -501,13 +501,13 @@ def trainer(cfg: DictConfig, callbacks: list[Callback]) -> pl.Trainer:
         ) from error
     built.strategy.checkpoint_io = AtomicCheckpoints()
     check_slurm(built)
-    if not SLURMEnvironment.detect():  # which gives each of its tasks cores of its own
+    if not SLURMEnvironment.detect():  # SLURM assigns cores to each task
         if isinstance(built.accelerator, CPUAccelerator):
             check_cores(cfg, "trainer.devices", built.num_devices)
         # Lightning's own waits for the other processes, which may wait for this one, and a run that
         # is ended by SIGTERM would pass for one that is done.
         built._signal_connector.register_signal_handlers = lambda: None
-        strategy = weakref.ref(built.strategy)  # who trains again has no use for this model
+        strategy = weakref.ref(built.strategy)  # a later training must not keep this model alive
         signals.end_before_this(lambda: getattr(getattr(strategy(), "launcher", None), "procs", []))
     return built
 

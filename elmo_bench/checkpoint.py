@@ -46,9 +46,9 @@ MODEL = (
     "encoder",
     "elmo",
     "vocab",
-)  # the parts of a config that say what the model is
-FOLDERS = ("data_dir", "cache_dir")  # this machine's, where a path may begin
-OURS = ("elmo_bench.nn.", "elmo_bench.metrics.", "tasks.")  # whose classes it may name
+)  # the parts of a config that define the model
+FOLDERS = ("data_dir", "cache_dir")  # folders of this machine, where paths may begin
+OURS = ("elmo_bench.nn.", "elmo_bench.metrics.", "tasks.")  # modules whose classes it may name
 # What the config of an earlier version's checkpoint may refer to: its own keys, and the folders.
 OWN = re.compile(rf"\$\{{((?:{'|'.join(MODEL)})(?:\.\w+)+)\}}")
 FOLDER = re.compile(rf"^\$\{{({'|'.join(FOLDERS)})\}}(?=/|$)")
@@ -243,7 +243,7 @@ def extend(
     if {form for word in counts for form in forms(word, vocab.lowercase)} - known:
         vectors = build.vectors(
             cfg, known | counts.keys()
-        )  # with known words: a file that has none is another one
+        )  # with training words: a file without any is a different one
         if new := {form: vector for form, vector in vectors.items() if form not in known}:
             vocab.extend(new)
             module.model.backbone.embed.extend(new)
@@ -340,7 +340,7 @@ def _config(cfg: DictConfig, stored: dict[str, Any], path: Path) -> DictConfig:
     resolved: dict[str, Any] = _resolved(own, own, cfg, path)
     check_plain(resolved, source)
     option = _encoder(cfg, resolved["encoder"], path)
-    # Training's own affairs: not needed here, and so not taken from the file.
+    # Settings of training, which are not needed and thus not trusted.
     resolved["task"] |= {"optimizer": None, "scheduler": None, "callbacks": []}
     check_task(resolved["task"], source)
     _check_targets(resolved, path)
@@ -350,7 +350,7 @@ def _config(cfg: DictConfig, stored: dict[str, Any], path: Path) -> DictConfig:
         resolved["vocab"]["vectors"] = here if isinstance(vectors, list) else here[0]
     config = cfg.copy()
     OmegaConf.set_struct(config, False)
-    defaults = cast(dict, OmegaConf.to_container(cfg.elmo))  # an older checkpoint's has fewer keys
+    defaults = cast(dict, OmegaConf.to_container(cfg.elmo))  # older checkpoints have fewer keys
     for part in MODEL:
         config[part] = resolved[part]
     config.elmo = {**defaults, **resolved["elmo"]}
@@ -441,9 +441,9 @@ def _is_ours(target: str) -> bool:
         return False
     try:
         value = get_object(target)
-    except Exception:  # whatever importing a name that is none leads to
+    except Exception:  # importing a wrong name may raise any error
         return False
-    # A name in our modules, such as an import, may still be somebody else's.
+    # A name in our modules may still be an import from elsewhere.
     is_module = isinstance(value, type) and issubclass(value, nn.Module)
     return is_module and f"{value.__module__}.".startswith(OURS)
 

@@ -24,8 +24,8 @@ NAMES = re.compile(
     r"|torch\._utils _rebuild_(tensor_v2|parameter|parameter_with_state)"
 )
 WEIGHTS = ("state_dict", "current_weights", "model")  # keys under which NaN and infinity are wrong
-DEPTH = 50  # of dicts and lists inside each other
-SHARED = 4  # how many times the file's size its tensors may have: tied ones share their numbers
+DEPTH = 50  # maximum nesting of dicts and lists
+SHARED = 4  # maximum ratio of tensors' size to the file's, since tied tensors share data
 INTEGERS = range(-(2**64), 2**64)
 
 
@@ -44,7 +44,7 @@ def load(path: str | Path) -> dict[Any, Any]:
                 _check_archive(archive, size)
             file.seek(0)
             content = torch.load(file, map_location="cpu", weights_only=True)
-        except Exception as error:  # whatever a zip reader and an unpickler meet
+        except Exception as error:  # damaged files cause many types of errors
             raise ValueError(
                 f"{path}: not a checkpoint, or damaged: {_first_line(error)}"
             ) from error
@@ -107,11 +107,11 @@ class _Copy:
 
     def __init__(self, path: Path, size: int) -> None:
         self.path, self.size = path, size
-        self.nodes, self.bytes = size, SHARED * size  # that may still come
+        self.nodes, self.bytes = size, SHARED * size  # remaining limits
 
     def of(self, node: Any, key: tuple[Any, ...] = ()) -> Any:
         self.nodes -= 1
-        if self.nodes < 0 or len(key) > DEPTH:  # lists that hold themselves, or each other often
+        if self.nodes < 0 or len(key) > DEPTH:  # lists that contain themselves, or share contents
             self._refuse(key, "dicts and lists are nested too deep")
         kind = type(node)
         if kind in (str, float, bool, torch.dtype) or node is None:
@@ -137,7 +137,7 @@ class _Copy:
         return name
 
     def _tensor(self, tensor: Tensor, key: tuple[Any, ...]) -> Tensor:
-        tensor = Tensor.detach(tensor)  # without a parameter's attributes, which may hide methods
+        tensor = Tensor.detach(tensor)  # drops attributes, which may hide methods
         is_plain = type(tensor) is Tensor and tensor.layout == torch.strided
         if not is_plain or tensor.device.type != "cpu" or tensor.is_quantized:
             self._refuse(key, "a tensor, but not a plain one")

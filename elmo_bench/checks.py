@@ -12,13 +12,13 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le, Lt, MinLen
 
-MAX_SIZE = 65_536  # of a layer: a wider one is a slip of the finger
+MAX_SIZE = 65_536  # of a layer; larger values are typing errors
 Count = Annotated[int, Ge(1)]
 Size = Annotated[int, Ge(1), Le(MAX_SIZE)]  # units, filters, dimensions, layers
-Number = int | float  # 1 is as good as 1.0
+Number = int | float  # integers count as numbers
 Dropout = Annotated[Number, Ge(0), Lt(1)]
 Probability = Annotated[Number, Ge(0), Le(1)]
-Share = Annotated[Number, Gt(0), Le(1)]  # of what there is: never nothing
+Share = Annotated[Number, Gt(0), Le(1)]  # above 0, at most 1
 Positive = Annotated[Number, Gt(0)]
 NotNegative = Annotated[Number, Ge(0)]
 Seed = Annotated[int, Ge(0), Lt(2**32)]
@@ -63,7 +63,7 @@ def _alternatives(hint: Any) -> list[str]:
         if said := [text for text in metadata if isinstance(text, str)]:
             return said
         return [_range(_alternatives(base)[0], metadata)]
-    if origin is not None and arguments:  # a list or another sequence
+    if origin is not None and arguments:  # lists and other sequences
         return [f"a list of {_plural(may_be(arguments[0]))}"]
     return [getattr(hint, "__name__", str(hint))]
 

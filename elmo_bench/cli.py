@@ -20,7 +20,7 @@ def main() -> None:
         sys.stdout.write(f"elmo-bench {__version__}\n")
         return
     if has_own_configs(arguments):
-        sys.path.append(str(Path.cwd()))  # its configs may name code of the working folder
+        sys.path.append(str(Path.cwd()))  # configs may name code in the working folder
     from elmo_bench import main as app  # imports Hydra
 
     if arguments in (["--help"], ["-h"]):

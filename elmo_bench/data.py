@@ -17,9 +17,9 @@ from elmo_bench.encoders import DeviceLayers, LayerStore
 from elmo_bench.nn import Tokens
 from elmo_bench.text import Vocab, types
 
-# What a store has of a batch's sentences and mask: the layers, or their rows.
+# Sentences and mask of a batch -> layers, or their rows, from a store.
 Layers = Callable[[Sequence[Sequence[str]], Tensor], Tensor | None]
-LENGTH_NOISE = 0.1  # how far a sentence may stray in the order of length
+LENGTH_NOISE = 0.1  # relative noise on lengths before sorting
 
 
 @runtime_checkable
@@ -33,7 +33,7 @@ class Example(Protocol):
     sentences: Sequence[Sequence[str]]
     labels: Sequence[str]
     source: str
-    gold: Any  # what the metric compares a prediction with
+    gold: Any  # the value that the metric compares with the prediction
     group: tuple[str, ...]
 
 
@@ -70,9 +70,9 @@ class LengthBatches(Sampler[list[int]]):
         self.rank, self.world = 0, 1
         if dist.is_initialized():
             self.rank, self.world = dist.get_rank(), dist.get_world_size()
-        if shuffle_seed is None:  # a batch for every process
+        if shuffle_seed is None:  # give each process a batch
             batch_size = min(batch_size, max(1, len(lengths) // self.world))
-        # The longest that may stand at each position of the order: noise moves the others.
+        # The greatest length at each position of the order, given the noise.
         stray = 1.0 if shuffle_seed is None else (1 + LENGTH_NOISE) / (1 - LENGTH_NOISE)
         longest = [stray * length for length in sorted(lengths)]
         self.sizes = batch_sizes(longest, batch_size, batch_tokens, batch_scores)
@@ -88,7 +88,7 @@ class LengthBatches(Sampler[list[int]]):
             rng.shuffle(batches)
             batches += itertools.islice(itertools.cycle(batches), -len(batches) % self.world)
         left = batches[self.rank :: self.world][self.seen :]
-        # An epoch begins with its first batch: a loader with workers makes two iterators, uses one.
+        # Count an epoch at its first batch: a loader with workers makes two iterators and uses one.
         self.epoch, self.seen = self.epoch + 1, 0
         yield from left
 
@@ -125,7 +125,7 @@ class Loader(DataLoader):
     """
 
     def __iter__(self) -> Any:
-        if self.num_workers:  # else torch's own draws it
+        if self.num_workers:  # without workers, torch's iterator draws it
             torch.empty((), dtype=torch.int64).random_()
         return super().__iter__()
 
@@ -164,7 +164,7 @@ class TaskData(pl.LightningDataModule):
             "batch_scores": batch_scores,
         }
         self.collate, self.bounds, self.seed, self.num_workers = collate, bounds, seed, num_workers
-        self.start = 0, 0  # the epoch, and how many of its batches are done, where training begins
+        self.start = 0, 0  # epoch and number of its batches done when training starts
         self.examples = {split: list(read[split](path)) for split, path in files.items()}
         if overfit is not None:
             few = _draw(self.examples["train"], 1.0, seed)[:overfit]
@@ -283,7 +283,7 @@ def _check(
         raise ValueError(f"{path}: the {split} file has no examples")
     for example in examples:
         if unknown := set(example.labels) - labels:
-            # The types say it, unless only a tag is new.
+            # Name the types, unless only a tag is new.
             named = types if set(types(unknown)) - set(types(labels)) else sorted
             hint = "; see data.labels" if owner == "the model" else ""
             raise ValueError(

@@ -14,7 +14,7 @@ from omegaconf import DictConfig, OmegaConf
 from elmo_bench import build, inputs
 from elmo_bench.runs import is_baseline
 
-SECONDS = 10.0  # of reading a split; what comes after the first examples is not read then
+SECONDS = 10.0  # limit for reading a split; the rest is skipped
 INPUTS = ("checkpoint", "input", "gold", "predicted", "result", "probe.train", "probe.test")
 GENERATED = "elmo_bench.sample.files"
 UNKNOWN = "time: not estimated, since it depends on the machine; the log of a run says it"

@@ -68,7 +68,7 @@ class Elmo(nn.Module):
         if encoder is not None:
             encoder.requires_grad_(finetune).train(
                 finetune
-            )  # Lightning keeps the modes that it meets
+            )  # Lightning preserves the mode of each module
             self.mixes.update(
                 {
                     place: ScalarMix(encoder.num_layers, mix, norm=norm)

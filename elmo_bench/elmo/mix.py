@@ -16,7 +16,7 @@ from elmo_bench.checks import one_of
 Choice = str | int | Sequence[int]  # "all" | "top" | "uniform" | j | [i, j, ...]
 Norm = Callable[[Tensor, Tensor], Tensor]
 NORMS = ("none", "batch", "word")
-EPSILON = 1e-12  # bilm-tf's
+EPSILON = 1e-12  # as in bilm-tf
 WINDOW = 100  # training batches over which a layer's mean and variance are averaged
 
 

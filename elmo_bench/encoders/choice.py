@@ -22,18 +22,18 @@ from .encode import device_of, encode_batches
 from .store import LayerStore, sentence_key, write
 
 log = logging.getLogger(__name__)
-BATCH = 32  # sentences that are measured
-LEAST = 200 * BATCH  # sentences: of fewer, measuring would be a good part of the work
-# Times faster is reading, where layers are kept: it is 3 for word vectors, 36 for the mini biLM.
+BATCH = 32  # sentences that are timed
+LEAST = 200 * BATCH  # sentences; with fewer, timing would be much of the work
+# Layers are stored if reading is so many times faster: 3 for word vectors, 36 for the mini biLM.
 CLEARLY = 5.0
-CHOICE = "choice.json"  # in the store's folder
+CHOICE = "choice.json"  # file in the store's folder
 
 
 class Seconds(NamedTuple):
     """Time per token."""
 
-    compute: float  # by the encoder, for a batch
-    read: float  # from a store, to where the encoder is
+    compute: float  # seconds per token, by the encoder
+    read: float  # seconds per token, from a store to the encoder's device
 
 
 def is_kept(
@@ -102,7 +102,7 @@ def measure(
             if vectors is not None:
                 vectors.to(device)
 
-        read()  # finds where the sentences are
+        read()  # the first call locates the sentences; not timed
         tokens = int(lengths.sum())
         return Seconds(
             _seconds(lambda: compute(batch), device) / tokens, _seconds(read, device) / tokens

@@ -19,7 +19,7 @@ class Encoder(Protocol):
     lowest.
     """
 
-    num_layers: int  # L, all of them
+    num_layers: int  # L, the number of all layers
     dim: int  # D, the width of a layer
 
     def fingerprint(self) -> str:

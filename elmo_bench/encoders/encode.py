@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-BATCH_TOKENS = 4096  # with padding and boundaries: what a batch may hold
+BATCH_TOKENS = 4096  # maximum of a batch, including padding and boundaries
 
 
 def batches(lengths: Sequence[int], batch_tokens: int = BATCH_TOKENS) -> Iterator[list[int]]:
@@ -112,7 +112,7 @@ def to_host(tensor: Tensor) -> tuple[Tensor, Callable[[], object]]:
     beside.wait_stream(torch.cuda.current_stream(tensor.device))
     with torch.cuda.stream(beside):
         copy.copy_(tensor, non_blocking=True)
-        tensor.record_stream(beside)  # else its memory is given away before it is read
+        tensor.record_stream(beside)  # otherwise its memory is reused before it is read
     return copy, beside.synchronize
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from torch import nn
 
-SCALE = 2  # alpha over the rank: how much what an adapter adds counts
+SCALE = 2  # alpha / rank, the weight of an adapter's output
 
 
 def add_adapters(encoder: Any, rank: Any) -> None:

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from elmo_bench.text import FALLBACK, Case, forms, read_table
 
-NO_VECTOR = 0  # the row of padding and of every word that the file lacks: zeros
+NO_VECTOR = 0  # row of zeros, for padding and words that the file lacks
 
 
 class Rows(NamedTuple):

@@ -51,15 +51,15 @@ from .encode import BATCH_TOKENS, device_of, encode_batches, to_host
 
 log = logging.getLogger(__name__)
 KEY_BYTES = 16
-SHARE = 0.5  # of the free disk, that a store may take
-# Of sentences, layers, the store's folder and type: whether to keep these layers there.
+SHARE = 0.5  # maximum share of the free disk space for a store
+# (sentences, layers, the store's folder, dtype) -> whether to store these layers.
 IsWorth = Callable[[Sequence[Sequence[str]], Sequence[int], Path, str], bool]
 VERSION = "v2"
 HEADER, KEYS, STARTS, ASIDE = "store.json", "keys.bin", "starts.bin", ".damaged"
-# Of a batch that a GPU computes, with padding; and of its layers, of which it holds two or three.
+# Limits of a GPU's batch, including padding, and of its layers; two or three copies are in memory.
 GPU_TOKENS, GPU_BYTES = 1 << 15, 1 << 30
-COPIED = 1 << 15  # rows that go to a device at once
-BLOCK, THREADS = 1 << 20, 4  # of a checksum; two cores read 3.9 GB a second so, one core 3.0
+COPIED = 1 << 15  # rows copied to a device at once
+BLOCK, THREADS = 1 << 20, 4  # for checksums: 3.9 GB/s on two cores, 3.0 GB/s on one
 
 
 def sentence_key(sentence: Sequence[str]) -> bytes:
@@ -76,7 +76,7 @@ class LayerStore:
 
     def __init__(self, folder: Path, layers: Sequence[int], *, keep: bool = True) -> None:
         self.folder, self.layers, self.keep = folder, list(layers), keep
-        self.files: dict[str, Any] = {}  # what the header says of each sound one
+        self.files: dict[str, Any] = {}  # header entries of the intact files
         self._held: int | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -91,7 +91,7 @@ class LayerStore:
         while self._held is None:
             self.folder.mkdir(parents=True, exist_ok=True)
             self._held = hold(self.folder)
-        with suppress(OSError):  # another user's, or on a disk that is read only
+        with suppress(OSError):  # owned by another user, or on a read-only disk
             os.utime(self.folder)
         return self
 
@@ -100,7 +100,7 @@ class LayerStore:
         reader.
         """
         if self._held is not None:
-            with suppress(OSError):  # also for the workers, who have inherited it
+            with suppress(OSError):  # also unlocks it for workers, which inherit the descriptor
                 fcntl.flock(self._held, fcntl.LOCK_UN)
             os.close(self._held)
             self._held = None
@@ -115,7 +115,7 @@ class LayerStore:
         """
         try:
             self.files = _header(self.folder)
-        except FileNotFoundError:  # nothing is whole yet
+        except FileNotFoundError:  # no file is complete yet
             self.files = {}
         except ValueError as error:
             self.files = {}
@@ -143,7 +143,7 @@ class LayerStore:
         """The time that the encoder took for the layers to read, in whichever run; None if an
         earlier version computed them.
         """
-        # Layers of one pass have its time, each.
+        # Each layer of a pass has the time of the whole pass.
         passes = {self.files[_layer_file(layer)].get("seconds") for layer in self.layers}
         return None if None in passes else sum(passes)
 
@@ -267,9 +267,9 @@ def build_store(
             return store
         waiting = "another run is computing the layers of this data: waiting for it"
         with alone(path, waiting):
-            for scratch in path.glob(".*"):  # a killed run's
+            for scratch in path.glob(".*"):  # left by a killed run
                 _remove(scratch)
-            _set_aside(path, store.check())  # the other one may have mended it
+            _set_aside(path, store.check())  # another process may have repaired it
             if not store.missing or _complete(store, encoder, unique, dtype, max_bytes, is_worth):
                 return store
     except OSError as error:
@@ -356,7 +356,7 @@ def find_store(
     keys = {sentence_key(sentence) for sentence in sentences if sentence}
     stores = []
     for path in sorted(folder.glob(f"{VERSION}-{_earlier_name(encoder)}-*-{dtype}")):
-        # Its sentences first: only of the store that is taken, all of the layers are read.
+        # Check sentences first; layers are read only from the chosen store.
         store = LayerStore(path, [])
         _warn(path, store.check())
         if not store.missing and set(map(_layer_file, layers)) <= store.files.keys():
@@ -366,7 +366,7 @@ def find_store(
         return None
     best = LayerStore(path, layers).hold()
     _warn(path, best.check())
-    if best.missing:  # damaged, or it made room for another one meanwhile
+    if best.missing:  # damaged, or deleted in the meantime to make room
         best.keep = any(path.iterdir())
         best.close()
         return None
@@ -546,7 +546,7 @@ def write(
     store.files |= files
     with atomic(folder / HEADER) as part:
         part.write_text(json.dumps(_as_header(folder, store.files)), encoding="utf-8")
-    for path in folder.glob("*.bin"):  # of a header that was damaged, or of a killed run
+    for path in folder.glob("*.bin"):  # left by a killed run, or their header was damaged
         if path.name not in store.files:
             _remove(path)
     return empty
@@ -585,7 +585,7 @@ def _write_layers(
         for numbers, vectors in encode_batches(encoder, sentences, layers, batch_tokens=tokens):
             batch = [sentences[number] for number in numbers]
             copy, wait = to_host(_narrowed(vectors, getattr(torch, dtype)))
-            end_of_writing()  # so that two batches at most are on the host
+            end_of_writing()  # limits the host to two batches
             at = [int(starts[number]) * row for number in numbers]
             writing = writer.submit(_write_batch, files, at, batch, copy, wait, dtype)
             advance(sum(map(len, batch)))
@@ -626,7 +626,7 @@ def _write_batch(
         for file, layer in zip(files, stored[:, number, : len(sentence)].numpy(), strict=True):
             file.seek(start)
             file.write(layer.data)
-    # Few words begin with a 0: of these all numbers are looked at.
+    # Only words whose first number is 0 need a full check, and these are few.
     rows, columns = (stored[0, ..., 0] == 0).nonzero(as_tuple=True)
     zeros = ~stored[:, rows, columns].any(-1).any(0)
     return [

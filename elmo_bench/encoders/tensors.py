@@ -56,7 +56,7 @@ def check_shape(path: str | Path, name: str, came: Shape, expected: Shape, askin
 def check_finite(source: str | Path, tensors: Mapping[str, Tensor]) -> None:
     """Raise ValueError, with the source and the tensor, for a number that is not finite."""
     for name, tensor in tensors.items():
-        # One pass, without a copy: NaN is the least and the greatest of any numbers.
+        # One pass without a copy: minimum and maximum of values with a NaN are NaN.
         if tensor.numel() and not torch.stack(tensor.aminmax()).isfinite().all():
             kind = f"{tensor.dtype}".removeprefix("torch.")
             raise ValueError(f"{source}: {name} contains a number that is not finite in {kind}")

@@ -36,27 +36,27 @@ from elmo_bench.checks import Count, one_of
 from .tensors import check_finite
 
 log = logging.getLogger(__name__)
-# What a sweep imports once for all its runs, and this file when it needs it.
+# Slow imports, which a sweep makes once for all its runs, and this file on demand.
 LATER = ("transformers.modeling_utils", "transformers.models.auto.modeling_auto")
 POOLINGS = ("first", "last", "mean")
 DTYPES = ("float32", "bfloat16", "float16")
-# Any other name would have transformers fetch a kernel from the hub, which is code.
+# For any other name transformers would download a kernel, that is code, from the hub.
 ATTENTIONS = (None, "sdpa", "eager", "flash_attention_2")
 Pooling = Annotated[str, Predicate(POOLINGS.__contains__), "first, last or mean"]
 Dtype = Annotated[str, Predicate(DTYPES.__contains__), "float32, bfloat16 or float16"]
 Attention = Annotated[str, Predicate(ATTENTIONS.__contains__), "sdpa, eager or flash_attention_2"]
-UNBOUNDED = 512  # pieces of a window, where neither model nor tokenizer has a bound
+UNBOUNDED = 512  # pieces of a window if neither model nor tokenizer has a limit
 MAX_PARAMETERS, SPARE_PARAMETERS = 20_000_000_000, 10_000_000
-# What the numbers of a config.json may be at most, by a part of their names.
+# Maxima of the numbers in a config.json, by part of their names.
 MOST = {
     "(layer|expert|block|stage|group)s?$|group_num": 1 << 12,
     "label": 1 << 20,
     "position": 1 << 24,
 }
 MOST_OF_ALL = 1 << 31
-# How many pieces the model reads at once, with padding; more are no faster on a CPU.
+# Pieces in a batch, including padding; more are not faster on a CPU.
 BATCH_PIECES, GPU_PIECES = 1024, 8192
-SPACES = ("▁", "Ġ", " ")  # pieces that are a space and nothing else
+SPACES = ("▁", "Ġ", " ")  # pieces that are only a space
 VOLATILE = (
     "_name_or_path",
     "transformers_version",
@@ -71,19 +71,19 @@ class Pieces(NamedTuple):
     """A batch of sentences as subwords, without special tokens."""
 
     ids: Int[Tensor, "B P"]
-    words: Int[Tensor, "B P"]  # the word that a piece is of; -1 past the sentence's last piece
-    shares: Float[Tensor, "B P"]  # how much of its word's vector a piece is: 1/n in a mean
-    homes: Int[Tensor, "B P"]  # the window whose copy of a piece is kept
-    windows: Int[Tensor, "B W 2"]  # its first piece, and the one after its last; 0, 0: none
-    mask: Bool[Tensor, "B T"]  # which words there are
+    words: Int[Tensor, "B P"]  # each piece's word; -1 past the sentence's last piece
+    shares: Float[Tensor, "B P"]  # weight of a piece in its word's vector: 1/n for mean
+    homes: Int[Tensor, "B P"]  # the window whose vector of a piece is used
+    windows: Int[Tensor, "B W 2"]  # first piece, and the one after the last; 0, 0: no window
+    mask: Bool[Tensor, "B T"]  # true for words, false for padding
 
 
 class Split(NamedTuple):
     """The subwords of all sentences, concatenated (K of them)."""
 
     ids: Int[np.ndarray, " K"]
-    words: Int[np.ndarray, " K"]  # the word of its sentence that a piece is of
-    sizes: Int[np.ndarray, " B"]  # how many each sentence has
+    words: Int[np.ndarray, " K"]  # each piece's word, as its number in the sentence
+    sizes: Int[np.ndarray, " B"]  # number of pieces of each sentence
 
 
 class Part(NamedTuple):
@@ -93,8 +93,8 @@ class Part(NamedTuple):
 
     ids: Int[Tensor, "N S"]
     mask: Int[Tensor, "N S"] | None  # None: no padding
-    source: Int[Tensor, " K"]  # its row of the model's output, N S of them
-    word: Int[Tensor, " K"]  # among B T
+    source: Int[Tensor, " K"]  # each piece's row among the N S rows of the model's output
+    word: Int[Tensor, " K"]  # each piece's word, as its number among B T
     share: Float[Tensor, "K 1"]
 
 
@@ -154,7 +154,7 @@ class Transformer(nn.Module):
         one_of("encoder.attention", attention, ATTENTIONS)
         if attention == "flash_attention_2" and not find_spec("flash_attn"):
             raise ValueError("encoder.attention=flash_attention_2 requires the package flash-attn")
-        with _naming(model):  # the files may be damaged, or a stranger's
+        with _naming(model):  # the files may be damaged or malicious
             self.tokenizer, self.model = _load(
                 str(model), revision, getattr(torch, dtype), attention, pretrained
             )
@@ -184,7 +184,7 @@ class Transformer(nn.Module):
                 self.model.gradient_checkpointing_enable,
             )
             _saying(model, enable, {"use_reentrant": False})
-        self._said = False  # that some words have no piece
+        self._said = False  # whether words without a piece were reported
         self.eval()
 
     def fingerprint(self) -> str:
@@ -277,7 +277,7 @@ class Transformer(nn.Module):
         ]
         if not texts:
             return Split._make(np.empty((3, 0), int))
-        # A word that is written as a special piece, "</s>" say, is a word.
+        # A word that looks like a special piece, such as "</s>", is an ordinary word.
         how = _BARE | {"split_special_tokens": True, "return_offsets_mapping": True}
         encoded = self.tokenizer(texts, **how)
         ids, offsets = (
@@ -285,7 +285,7 @@ class Transformer(nn.Module):
             for name in ("input_ids", "offset_mapping")
         )
         sizes = np.array([*map(len, ids)])
-        # As if all were one text: with a space before each word, which belongs to it.
+        # Offsets as in one text, in which each word includes the space before it.
         ends = np.cumsum(
             [
                 len(words[n]) + 1
@@ -296,7 +296,7 @@ class Transformer(nn.Module):
         first = np.cumsum([0, *(len(text) + bool(text) for text in texts[:-1])])
         begins = np.fromiter(map(_BEGIN, chain.from_iterable(offsets)), int, sizes.sum())
         word = np.searchsorted(ends, 1 + begins + np.repeat(first, sizes), side="right")
-        # A piece without characters may stand after the text.
+        # A piece without characters may follow the text.
         word = np.minimum(word, np.repeat(np.cumsum([*map(len, kept)]) - 1, sizes))
         numbers = np.fromiter(chain.from_iterable(kept), int, len(ends))
         all_ids = np.fromiter(chain.from_iterable(ids), int, sizes.sum())
@@ -336,7 +336,7 @@ class Transformer(nn.Module):
             return (after & there).astype(np.float32)
         first = before & there
         if self.pooling == "mean":
-            number = first.cumsum().reshape(words.shape)[there]  # of the word, in the batch
+            number = first.cumsum().reshape(words.shape)[there]  # number of each word in the batch
             shares = np.zeros(words.shape, np.float32)
             shares[there] = 1 / np.bincount(number)[number]
             return shares
@@ -388,9 +388,9 @@ class Transformer(nn.Module):
         chosen = list(range(self.num_layers)) if layers is None else list(layers)
         count, length = inputs.mask.shape
         weight = next(self.model.parameters())
-        mean = self.pooling == "mean"  # whose parts are added up in float32
+        mean = self.pooling == "mean"  # pieces are summed in float32
         zeros = partial(weight.new_zeros, dtype=torch.float32 if mean else weight.dtype)
-        # In one tensor, but for a gradient: writing in place would copy that for each layer.
+        # One tensor, unless training: in-place writes would copy the gradient for each layer.
         trains = torch.is_grad_enabled()
         whole = zeros((len(chosen), 0 if trains else count * length, self.dim))
         pooled = [zeros((count * length, self.dim)) if trains else layer for layer in whole]
@@ -414,13 +414,13 @@ class Transformer(nn.Module):
         """
         ids, words, shares, homes, windows, _ = (tensor.cpu() for tensor in inputs)
         starts, ends = windows.unbind(-1)
-        sentence, window = (ends > starts).nonzero(as_tuple=True)  # of each window that there is
+        sentence, window = (ends > starts).nonzero(as_tuple=True)  # of each window
         start, size = starts[sentence, window], (ends - starts)[sentence, window]
         order = size.argsort(stable=True)
         sentence, window, start, size = (x[order] for x in (sentence, window, start, size))
         number = torch.zeros_like(starts).index_put((sentence, window), torch.arange(len(order)))
 
-        row, piece = (shares > 0).nonzero(as_tuple=True)  # of each piece that counts
+        row, piece = (shares > 0).nonzero(as_tuple=True)  # of each piece with a weight
         home, order = number[row, homes[row, piece]].sort(stable=True)
         row, piece = row[order], piece[order]
         column = piece - start[home] + len(self._prefix)
@@ -492,7 +492,7 @@ class Transformer(nn.Module):
                 take(layer, states[layer])
             return
         top = len(self._blocks)
-        # What is stopped while activations are checkpointed would leave torch in the middle of it.
+        # Stopping a forward pass early is not safe with checkpointed activations.
         stop = None if self.gradient_checkpointing and self.model.training else max(layers)
 
         def keep(layer: int) -> Callable[..., None]:
@@ -537,10 +537,10 @@ class _Enough(Exception):  # noqa: N818
     """
 
 
-# Loading, and what a model says of itself.
+# Loading, and properties of models.
 
 _BEGIN = itemgetter(0)
-_BARE: dict[str, Any] = {  # how a tokenizer is called: pieces alone, all of them
+_BARE: dict[str, Any] = {  # tokenizer arguments for all pieces, and only pieces
     **{"add_special_tokens": False, "padding": False, "truncation": False, "verbose": False},
     **{"return_attention_mask": False, "return_token_type_ids": False},
 }
@@ -609,7 +609,7 @@ def _load(
             log.info("encoder.pretrained=false: %s has random weights", model)
     built = whole.get_encoder() if two_halves and auto is not text_encoding else whole
     if isinstance(getattr(built, "pooler", None), nn.Module):
-        built.pooler = nn.Identity()  # many checkpoints have none, and no layer comes from it
+        built.pooler = nn.Identity()  # many checkpoints lack it, and no layer uses it
     used = {id(tensor) for tensor in built.state_dict(keep_vars=True).values()}
     names = {
         name for name, tensor in whole.state_dict(keep_vars=True).items() if id(tensor) in used
@@ -627,7 +627,7 @@ def _load(
 
 
 def _transformers() -> Any:
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # a loader's workers are forks
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # a loader forks its workers
     try:
         import transformers
     except ImportError as error:
@@ -676,7 +676,7 @@ def _check_room(model: str, auto: Any, config: Any, folder: Path | None) -> None
         whole = _saying(model, auto.from_config, config, trust_remote_code=False)
     count = sum(parameter.numel() for parameter in whole.parameters())
     most = MAX_PARAMETERS
-    if folder:  # of a byte or more each; what the files lack, such as a pooler, is said later
+    if folder:  # at least a byte each; missing parameters are reported later
         stored = sum(path.stat().st_size for path in folder.glob("*.safetensors"))
         most = min(most, stored + SPARE_PARAMETERS)
     if count > most:
@@ -699,7 +699,7 @@ def _naming(model: Any) -> Iterator[None]:
         yield
     except (KeyboardInterrupt, SystemExit):
         raise
-    except BaseException as error:  # a tokenizer, written in Rust, panics with one
+    except BaseException as error:  # panics of tokenizers (Rust) are BaseExceptions
         said = f"{error}".strip()
         if said.startswith("encoder."):
             raise
@@ -727,9 +727,9 @@ class Anatomy(NamedTuple):
 
     num_layers: int
     dim: int
-    blocks: list[nn.Module]  # none where they cannot be told apart
-    causal: bool  # it reads from left to right alone
-    pads: bool  # padding changes nothing: not so where convolutions read it
+    blocks: list[nn.Module]  # empty if they cannot be identified
+    causal: bool  # whether it reads only from left to right
+    pads: bool  # whether padding has no effect; it has with convolutions
 
 
 def _anatomy(model: Any, name: Any, pad: int) -> Anatomy:
@@ -765,7 +765,7 @@ def _anatomy(model: Any, name: Any, pad: int) -> Anatomy:
         top, same = (
             states(other)[-1],
             max(1e-4, 4 * torch.finfo(layers[0].dtype).eps),
-        )  # same: but for rounding
+        )  # equal up to rounding
         causal = change(top[:, :-1], layers[-1][:, :-1]) < 1e-3 * change(
             top[:, -1], layers[-1][:, -1]
         )
@@ -793,7 +793,7 @@ def _hooks_as_they_were(model: Any) -> Iterator[None]:
         for key in {*module._forward_hooks} - kept:
             del module._forward_hooks[key]
         if hasattr(module, "_output_capturing_hooks_installed"):
-            module._output_capturing_hooks_installed = False  # it will install them again
+            module._output_capturing_hooks_installed = False  # it then installs them again
 
 
 def _are_blocks(modules: nn.ModuleList, states: Callable[[], Sequence[Tensor]]) -> bool:
@@ -807,7 +807,7 @@ def _are_blocks(modules: nn.ModuleList, states: Callable[[], Sequence[Tensor]]) 
     hooks = [module.register_forward_hook(hook, with_kwargs=True) for module in modules]
     try:
         layers = states()
-    except (IndexError, KeyError):  # not called as a block is
+    except (IndexError, KeyError):  # another signature than a block's
         return False
     finally:
         for handle in hooks:
@@ -884,7 +884,7 @@ def _window(model: Any, tokenizer: Any, asked: int | None, special: int) -> int:
     for name, module in model.named_modules():
         offset = getattr(module, "padding_idx", None)
         if bound and name.endswith("position_embeddings") and offset is not None:
-            # RoBERTa counts from the one after padding
+            # RoBERTa's positions start after the padding index
             bound = module.num_embeddings - offset - 1
     usual = min(
         bound or UNBOUNDED if tokenizer.model_max_length > 1e9 else tokenizer.model_max_length,
@@ -938,7 +938,7 @@ def _tokenizer_text(tokenizer: Any) -> Any:
     """Return a text that identifies a tokenizer."""
     if tokenizer.is_fast:
         state = json.loads(tokenizer.backend_tokenizer.to_str())
-        # Calls change the other two.
+        # Calls of the tokenizer change these two.
         return {key: value for key, value in state.items() if key not in ("truncation", "padding")}
     kwargs = {
         key: value
@@ -973,14 +973,14 @@ def _windows(words: np.ndarray, capacity: int, *, left_only: bool) -> tuple[np.n
     starts = np.flatnonzero(np.insert(words[1:] != words[:-1], 0, True))
     sizes = np.diff(starts, append=size)
     large = np.repeat(sizes > capacity, sizes)
-    # Where a unit begins: a word, or a piece of a large one.
+    # Starts of units: words, or pieces of large words.
     cuts = np.union1d(starts, np.flatnonzero(large))
     ends = np.append(cuts[1:], size)
     spans, begin = [], 0
     while True:
         last = size - begin <= capacity
         if last:
-            # With as much before it as fits.
+            # Begin with as many units before it as fit.
             begin = int(cuts[np.searchsorted(cuts, size - capacity)])
         end = size if last else int(ends[np.searchsorted(ends, begin + capacity, side="right") - 1])
         spans.append((begin, end))

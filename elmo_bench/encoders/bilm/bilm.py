@@ -26,7 +26,7 @@ from elmo_bench.untrusted import read_json
 from .chars import NUM_CHARACTERS, PAD, WIDTH, char_ids, word_frame
 
 DIRECTIONS = ("forward", "backward")
-# Options that no parameter's shape shows.
+# Options that have no effect on the shapes of parameters.
 UNSEEN = (
     "activation",
     "cell_clip",
@@ -50,7 +50,7 @@ MOST_CLIP = 1e30
 FILTERS, FILTERS_OF_A_WIDTH = 64, 1 << 16
 KINDS = {int: "an integer", float: "a number", bool: "true or false"}
 T = TypeVar("T", int, float, bool)
-FORGET_BIAS = 1.0  # TensorFlow adds it at run time; weight files do not hold it.
+FORGET_BIAS = 1.0  # TensorFlow adds it at run time; weight files do not include it.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -125,7 +125,7 @@ class Options:
             raise ValueError(f"{path}: these biLM options lack the key {error}") from error
         except (AttributeError, TypeError, ValueError) as error:
             raise ValueError(f"{path}: not the options of a biLM: {error}") from error
-        # 261 is what the original trains with, 262 what it predicts with: the same model.
+        # The original trains with 261 and predicts with 262, for the same model.
         if cnn.get("n_characters", NUM_CHARACTERS) not in (NUM_CHARACTERS - 1, NUM_CHARACTERS):
             raise ValueError(
                 f"{path}: char_cnn.n_characters={cnn['n_characters']}, but it must be 261 or 262"
@@ -153,7 +153,7 @@ class Options:
             },
             "bidirectional": self.directions == DIRECTIONS,
         }
-        if self.directions != DIRECTIONS:  # our own key: the original always has both
+        if self.directions != DIRECTIONS:  # our own key; the original always has both directions
             raw["directions"] = [*self.directions]
         with atomic(path) as part:
             part.write_text(json.dumps(raw, indent=2) + "\n", encoding="utf-8")
@@ -240,7 +240,7 @@ class CharCnn(nn.Module):
 
 def _highest(x: Float[Tensor, "N F C"]) -> Float[Tensor, "N F"]:
     """Return the maximum over the last axis."""
-    # `amax` is faster, but its gradient, shared among equals, is five times slower.
+    # `amax` is faster, but its gradient, split among ties, is five times slower.
     return x.max(-1).values if x.requires_grad else x.amax(-1)
 
 
@@ -317,7 +317,7 @@ class BiLm(nn.Module):
     def __init__(self, options: Options, dropout: float = 0.0) -> None:
         super().__init__()
         self.options = options
-        self.dropout = dropout  # on the input of every LSTM layer, while training the biLM itself
+        self.dropout = dropout  # on every LSTM layer's input, while training the biLM
         self.token_encoder = self.char_cnn(options)
         self.directions: Any = nn.ModuleList(
             nn.ModuleList(
@@ -442,7 +442,7 @@ class BiLm(nn.Module):
         x = self.token_layer(chars) * mask[..., None]
         names = self.options.directions
         inputs = [x if name == "forward" else reverse(x, lengths) for name in names]
-        outputs, states = [], []  # of each direction
+        outputs, states = [], []  # one for each direction
         for name, (read, after) in zip(
             names, self.run_directions(inputs, mask, state), strict=True
         ):

@@ -156,7 +156,7 @@ def save(
     with atomic(weights) as part:
         if weights.suffix == ".safetensors":
             arrays = {name: np.ascontiguousarray(array) for name, array in tensors.items()}
-            # With the user's own file mode, unlike `save_file`.
+            # Uses the user's file mode, unlike `save_file`.
             part.write_bytes(to_bytes(arrays))
         else:
             with h5py.File(part, "w") as file:
@@ -167,7 +167,7 @@ def save(
 def _says(path: Path, options: Options) -> bool:
     try:
         return Options.read(path) == options
-    except ValueError:  # something else, or what a killed run left of it
+    except ValueError:  # another file, or one that a killed run left
         return False
 
 
