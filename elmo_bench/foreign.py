@@ -13,9 +13,9 @@ from elmo_bench import inputs
 from elmo_bench.installation import CONF
 
 ADDRESS = re.compile(r"\w+://|//|\\\\")
-DEPTH, NODES, LENGTH = 20, 10_000, 10_000  # of a config: nesting, values, characters of a text
+DEPTH, NODES, LENGTH = 20, 10_000, 10_000  # limits of a config; LENGTH is that of a text
 NUMBER = 100_000  # largest setting of a corpus, such as the stories of a generated one
-TASK = {  # a module of ours, and parts of file names
+TASK = {  # types of values: our modules, and parts of file names
     "data": (r"tasks(\.\w+)+", "module of tasks.*"),
     "name": (r"\w[\w-]*", "name of a task"),
     "suffix": (r"(?!.*\.\.)[.\w-]+", "suffix of a file name"),

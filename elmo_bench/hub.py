@@ -85,7 +85,7 @@ def _parquet(file: str, source: str, revision: str) -> Path:
 
     try:
         return Path(hf_hub_download(source, file, repo_type="dataset", revision=revision))
-    except Exception as error:  # the many ways in which a network fails
+    except Exception as error:  # networks fail with many types of errors
         raise FileNotFoundError(
             f"no folder {source}, and cannot download {file} of the dataset {source}, "
             f"revision {revision}, from the hub ({type(error).__name__}: {error}). Download "
@@ -95,7 +95,7 @@ def _parquet(file: str, source: str, revision: str) -> Path:
 
 def _converted(parquet: Path, split: str, folder: Path, convert: Convert) -> Path:
     """The official file."""
-    # Named after the bytes it is made from and this module's: it is never stale.
+    # The name has a hash of the source and of this module, so the file is never outdated.
     digest = hashlib.sha256(Path(__file__).read_bytes() + parquet.read_bytes()).hexdigest()[:12]
     path = folder / f"{split}-{digest}.json"
     if not path.is_file():

@@ -18,7 +18,7 @@ from elmo_bench.runs import Identity, hash_files
 SPLITS = ("train", "dev", "test")
 MODEL_SUFFIXES = (".safetensors", ".json", ".txt", ".model")  # weights, config, tokenizer
 ENCODER_FILES = ("options", "weights", "vectors")  # settings of encoders that name a file
-ABOUT = ("name", "dir")  # settings of an encoder that are no arguments of its constructor
+ABOUT = ("name", "dir")  # settings of an encoder that its constructor does not take
 
 
 def files(cfg: DictConfig) -> dict[str, Path]:
@@ -39,7 +39,7 @@ def files(cfg: DictConfig) -> dict[str, Path]:
         paths |= {f"encoder.{path.name}": path for path in _model_files(cfg.encoder.get("model"))}
         if cfg.elmo.adapt and (weights := paths.get("encoder.weights")):
             paths["encoder.softmax"] = Path(weights).with_name("softmax.safetensors")
-    # A file that is missing is for those who read it to complain of.
+    # The reader of a file reports that it is missing.
     whole = {name: Path(path).expanduser() for name, path in paths.items() if path}
     return {name: path for name, path in whole.items() if path.is_file()}
 
@@ -64,7 +64,7 @@ def same(cfg: DictConfig, run_folders: Mapping[str, Path]) -> Path | None:
         return None
     try:
         inputs = hash_files(files(cfg), cfg.cache_dir)
-    except (OSError, ValueError):  # the run itself says what is wrong
+    except (OSError, ValueError):  # the run itself reports the error
         return None
     return run_folders.get(str(Identity.of(cfg, inputs)))
 

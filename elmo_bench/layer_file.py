@@ -31,7 +31,7 @@ from elmo_bench.untrusted import read_json
 log = logging.getLogger(__name__)
 Shapes = Sequence[tuple[int, ...]]
 HDF5, SAFETENSORS = (".hdf5", ".h5"), (".safetensors",)
-HEADER_LIMIT = 100_000_000  # bytes: readers of safetensors refuse a longer one
+HEADER_LIMIT = 100_000_000  # bytes; readers of safetensors reject longer headers
 
 
 class VectorFile:
@@ -57,7 +57,7 @@ class VectorFile:
         item = np.dtype(_name(dtype)).itemsize
         counts = [int(np.prod(shape, dtype=np.int64)) for shape in shapes]
         self._sizes = np.array(counts, dtype=np.int64) * item
-        self.done, self._crc = 0, 0  # of the vectors that are there
+        self.done, self._crc = 0, 0  # number and checksum of the written vectors
         with scratch_path(self.part) as fresh, self._named_errors():
             lay_out = lay_out_hdf5 if output.suffix in HDF5 else lay_out_safetensors
             lay_out(fresh, shapes, dtype, purpose, index)
@@ -213,7 +213,7 @@ def lay_out_hdf5(
     settings = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
     settings.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
     settings.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
-    settings.set_obj_track_times(False)  # the same input, the same bytes
+    settings.set_obj_track_times(False)  # equal inputs give equal bytes
     kind = h5py.h5t.py_create(np.dtype(_name(dtype)))
     with h5py.File(path, "w") as file:
         file.attrs.update(purpose)

@@ -27,7 +27,7 @@ RENAMED = {  # settings of earlier versions
         for key in ("dir", "options", "weights", "pretrained", "precision")
     },
 }
-# What a job that is stopped has kept: below which setting, its name, and what goes on from there.
+# What a stopped job keeps: the setting of its folder, a name, and how to continue.
 KEPT = {
     "train": ("run_dir", "/last.ckpt", "the same command with resume=true"),
     "pretrain": ("out", "/last.ckpt", "the same command"),
@@ -40,14 +40,14 @@ def main(cfg: DictConfig) -> object:
     """Run the chosen job; what a user can mend is said in a sentence, the whole story goes to the
     run's error.txt.
     """
-    if cfg.get("dry_run"):  # of a sweep under another launcher than ours
+    if cfg.get("dry_run"):  # only in sweeps with another launcher than ours
         return None
     signals.advise(partial(what_goes_on, cfg))
     failure = Path(cfg.run_dir, "error.txt") if cfg.run_dir else None
     try:
         with leaves_error(cfg.run_dir):
             job = instantiate(cfg.job)
-            from elmo_bench.schema import WITHOUT_A_MODEL  # Hydra has imported it by now
+            from elmo_bench.schema import WITHOUT_A_MODEL  # already imported by Hydra
 
             if cfg.job["_target_"].rpartition(".")[2] not in WITHOUT_A_MODEL:
                 from elmo_bench import precision  # imports torch

@@ -55,8 +55,8 @@ class SpanF1(Metric):
     def __init__(self, labels: Iterable[str]) -> None:
         super().__init__()
         self.types = sorted({label.partition("-")[2] or label for label in labels} - {"O"})
-        self.counts: torch.Tensor  # types x (right, predicted, gold)
-        # A row more than there are types: predictions may name one that gold does not.
+        self.counts: torch.Tensor  # types x (correct, predicted, gold)
+        # One more row than types, since predictions may have types that gold does not have.
         self.add_state(
             "counts", torch.zeros(len(self.types) + 1, 3, dtype=torch.long), dist_reduce_fx="sum"
         )
@@ -70,7 +70,7 @@ class SpanF1(Metric):
         return chunks_by_example(self._count(predicted, gold).sum(1))
 
     def _count(self, predicted: Sequence[Tags], gold: Sequence[Tags]) -> Int[Tensor, "N K 3"]:
-        from seqeval.metrics.sequence_labeling import get_entities  # imports scikit-learn: a second
+        from seqeval.metrics.sequence_labeling import get_entities  # imports scikit-learn: 1 s
 
         numbers = {name: number for number, name in enumerate(self.types)}
         counts = torch.zeros(len(gold), *self.counts.shape, dtype=torch.long)
@@ -152,7 +152,7 @@ class Accuracy(Metric):
     def __init__(self, labels: Iterable[str]) -> None:
         super().__init__()
         self.labels = sorted(set(labels))
-        self.counts: torch.Tensor  # labels x (right, gold)
+        self.counts: torch.Tensor  # labels x (correct, gold)
         self.add_state(
             "counts", torch.zeros(len(self.labels), 2, dtype=torch.long), dist_reduce_fx="sum"
         )

@@ -16,7 +16,7 @@ from elmo_bench.elmo import FineTuning
 from elmo_bench.metrics import MeanLoss, MeanNorms
 from elmo_bench.nn import Backbone
 
-CHECK_EVERY = 50  # steps between two looks at the losses: a look waits for the GPU
+CHECK_EVERY = 50  # steps between two checks of the losses; a check waits for the GPU
 
 
 @runtime_checkable
@@ -67,18 +67,18 @@ class TaskModule(pl.LightningModule):
             raise ValueError(f"elmo.mix_lr={mix_lr}, but it must be a number, 0 or more")
         self.monitor, self.mix_lr = monitor, mix_lr
         self.finetuning = finetuning or FineTuning()
-        self.encoder_groups: list[list[nn.Parameter]] = []  # that train, the top layer's first
+        self.encoder_groups: list[list[nn.Parameter]] = []  # trained, from the top layer down
         self.metrics: Any = nn.ModuleDict({"val": metric, "test": metric.clone()})
         self.norms: Any = nn.ModuleDict(
             {place: MeanNorms(len(mix.layers)) for place, mix in self.elmo.mixes.items()}
         )
-        self.mean_norms: dict[str, list[float]] = {}  # of each place's layers, when dev came last
-        self.watching: list[Any] = []  # hooks, while dev is measured
-        self.mean_loss = MeanLoss()  # of the epoch so far
-        self.losses: list[tuple[int, Tensor]] = []  # the latest steps', not looked at yet
+        self.mean_norms: dict[str, list[float]] = {}  # place -> layers' norms on dev, last pass
+        self.watching: list[Any] = []  # hooks during passes over dev
+        self.mean_loss = MeanLoss()  # mean over the epoch so far
+        self.losses: list[tuple[int, Tensor]] = []  # recent steps' losses, not checked yet
         self.encoder_is_elsewhere = encoder_is_elsewhere
         self.rename: Callable[[Any], Any] | None = (
-            None  # a prediction by the labels of another corpus
+            None  # maps a prediction to the labels of another corpus
         )
         self.content: dict[str, Any] = {}
         self.predictions: dict[int, Any] = {}
@@ -91,9 +91,9 @@ class TaskModule(pl.LightningModule):
     def on_train_start(self) -> None:
         if (
             dist.is_initialized()
-        ):  # a dropout of its own for each process: all were seeded alike, to build the same model
+        ):  # different dropout in each process: all had the same seed, to build the same model
             torch.manual_seed(torch.initial_seed() + dist.get_rank())
-        self.on_train_epoch_start()  # which a run that goes on within an epoch does not meet
+        self.on_train_epoch_start()  # not called by Lightning if a run resumes within an epoch
 
     def on_train_epoch_start(self) -> None:
         self.finetuning.freeze(self.encoder_groups, self.current_epoch)
@@ -102,14 +102,14 @@ class TaskModule(pl.LightningModule):
         batch = numbered.batch
         loss = self.model.loss(self.model(batch), batch)
         summed = getattr(self.model, "sums_losses", False)
-        # Of an example, whatever the size of its batch.
+        # Mean per example, independent of the batch size.
         mean = loss.detach() / (len(numbered.numbers) if summed else 1)
         self.mean_loss.update(mean, len(numbered.numbers))
         self.log("train/loss", self.mean_loss, on_step=False, on_epoch=True, prog_bar=True)
         self.losses.append((self.global_step, loss.detach()))
         if len(self.losses) == CHECK_EVERY:
             self.check_losses()
-        # Every trainer.log_every_n_steps.
+        # Logged every trainer.log_every_n_steps.
         self.log("train/loss_step", mean, on_step=True, on_epoch=False)
         return loss + self.elmo.penalty()
 
@@ -170,7 +170,7 @@ class TaskModule(pl.LightningModule):
         self._gather_predictions()
 
     def _gather_predictions(self) -> None:
-        if dist.is_initialized():  # each process has its share
+        if dist.is_initialized():  # each process has a part
             shares: list[Any] = [None] * dist.get_world_size()
             dist.all_gather_object(shares, self.predictions)
             self.predictions = {
@@ -188,7 +188,7 @@ class TaskModule(pl.LightningModule):
         while self.watching:
             self.watching.pop().remove()
         for place, norms in self.norms.items():
-            # Of a single value torchmetrics makes a number.
+            # torchmetrics returns a single value as a scalar.
             self.mean_norms[place] = norms.compute().flatten().tolist()
             norms.reset()
 
@@ -217,7 +217,7 @@ class TaskModule(pl.LightningModule):
             scheduler = self.scheduler(optimizer)
         else:
             return {"optimizer": optimizer}
-        # A schedule that watches dev moves once an epoch, any other once a step.
+        # Schedules that monitor dev step once an epoch, others once a step.
         interval = (
             "epoch" if isinstance(scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau) else "step"
         )

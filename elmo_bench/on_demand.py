@@ -10,7 +10,7 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
 
-# Where the names are defined that are asked for in every run.
+# Modules of the names that every run uses.
 PARTS = {"Metric": "metric", "MetricCollection": "collections", "__version__": "__about__"}
 
 
@@ -20,7 +20,7 @@ class _Package(ModuleType):
     def __getattr__(self, name: str) -> Any:
         if part := PARTS.get(name):
             return getattr(importlib.import_module(f"{self.__name__}.{part}"), name)
-        if name.startswith("__"):  # asked of any module, by those who look at all of them
+        if name.startswith("__"):  # queried by code that inspects all modules
             raise AttributeError(name)
         self.__class__ = ModuleType  # type: ignore[assignment]
         assert isinstance(self.__loader__, _InParts)
@@ -39,7 +39,7 @@ class _InParts(Loader):
         module.__dict__["_logger"] = logging.getLogger(module.__name__)
         try:
             importlib.import_module(f"{module.__name__}.utilities")
-        except (ImportError, AttributeError):  # of a version that is built otherwise
+        except (ImportError, AttributeError):  # another version with a different structure
             for name in [*sys.modules]:
                 if name.startswith(f"{module.__name__}."):
                     del sys.modules[name]

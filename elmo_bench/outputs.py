@@ -6,7 +6,7 @@ from pathlib import Path
 
 BILM = ("options.json", "weights.hdf5", "weights.safetensors", "softmax.safetensors")
 RUN = ("run.json", "result.json", "best.ckpt")
-WITHIN = 1_000_000  # bytes: the beginning of a file, which tells who wrote it
+WITHIN = 1_000_000  # bytes at the beginning of a file, which identify its writer
 
 
 def check_output(

@@ -18,7 +18,7 @@ class Lines:
 
     def __init__(self) -> None:
         self.begun = self.said = time.monotonic()
-        self.before: int | float | None = None  # what was done already at the first call
+        self.before: int | float | None = None  # amount of work done at the first call
 
     def at(self, work: str, done: int | float, total: int | float | None) -> None:
         """So much of the `total`, where that is known, is done."""

@@ -57,6 +57,6 @@ class SlantedTriangular:
     def share(self, step: int, num_steps: int) -> float:
         """Return the factor of the learning rate at a step, counted from 0."""
         cut = max(1, math.floor(num_steps * self.cut_frac))
-        fall = max(1, num_steps - cut)  # the paper's cut * (1 / cut_frac - 1), but for rounding
+        fall = max(1, num_steps - cut)  # the paper's cut * (1 / cut_frac - 1), up to rounding
         height = step / cut if step < cut else max(0.0, 1 - (step - cut) / fall)
         return (1 + height * (self.ratio - 1)) / self.ratio

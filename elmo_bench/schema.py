@@ -163,8 +163,8 @@ TYPES: dict[str, Any] = {
     "trainer.limit_test_batches": Natural | Probability | None,
     "trainer.accumulate_grad_batches": Count,
 }
-JOBS: dict[str, dict[str, Any]] = {  # the settings of one job alone
-    "train": {"out": Folder | None},  # of job=card, whose runs are those of train
+JOBS: dict[str, dict[str, Any]] = {  # settings of single jobs
+    "train": {"out": Folder | None},  # for job=card, whose runs are of job=train
     "evaluate": {"checkpoint": File, "split": Split},
     "predict": {"checkpoint": File, "input": File, "output": File},
     "score": {"gold": File, "predicted": File},
@@ -281,7 +281,7 @@ JOBS["results"] = JOBS["report"] | {
     "claims": dict | None,
     "usual": dict | None,
 }
-# Parts that are never one value. (`optimizer` and others are: Hydra keeps a group's choice apart.)
+# Sections that are never a single value. (`optimizer` and others may be the choice of a group.)
 SECTIONS = {
     *(key.rpartition(".")[0] for types in (TYPES, *JOBS.values()) for key in types),
     *("embed", "rnn", "task.model", "task.metric", "job"),
@@ -292,15 +292,15 @@ WITHOUT_A_MODEL = (
     "score",
     "diff",
     "cache",
-)  # jobs that do not import what builds one
-OPTIONAL = ("recipe", "recipe/paper", "head")  # groups whose option Hydra passes over, if absent
-OURS = ("elmo_bench.", "tasks.", "torch.optim.lr_scheduler.")  # whose types are exact
+)  # jobs that build no model
+OPTIONAL = ("recipe", "recipe/paper", "head")  # groups with an option that may be absent
+OURS = ("elmo_bench.", "tasks.", "torch.optim.lr_scheduler.")  # modules with exact type hints
 SLOW = (
     "pytorch_lightning.",
     "elmo_bench.average.",
-)  # seconds to import: they compare by themselves
+)  # slow to import; they check their settings themselves
 HYDRAS = ("_target_", "_partial_", "_convert_", "_recursive_", "_args_")
-ABOUT = {"encoder": ("name", "dir"), "schedule": ("name",)}  # settings that are no arguments
+ABOUT = {"encoder": ("name", "dir"), "schedule": ("name",)}  # settings that are not arguments
 STRICT = ConfigDict(strict=True, allow_inf_nan=False, arbitrary_types_allowed=True)
 
 
@@ -356,7 +356,7 @@ def dry_run_lines(configs: Sequence[DictConfig]) -> list[str]:
         return [
             *dict.fromkeys(line for config in chosen.values() for line in dry_run.lines(config))
         ]
-    except Exception as error:  # Hydra would make a warning of it, and go on
+    except Exception as error:  # Hydra would only warn, and continue
         is_said = isinstance(error, ValueError | OSError | ImportError)
         sys.exit(str(error) if is_said else f"{type(error).__name__}: {error}")
 
@@ -380,7 +380,7 @@ def faults(cfg: DictConfig) -> list[str]:
         return [*wrong, f"{error.full_key}: {str(error).partition(chr(10))[0]}"]
     job = str(OmegaConf.select(cfg, "job._target_")).rpartition(".")[2]
     types = TYPES | JOBS.get(job, {})
-    # What the command line says is compared before seconds are spent on importing the rest.
+    # Check the command line before the slow imports for the rest.
     given = {key for key, _ in _given(cfg)}
     parts = {key.partition(".")[0] for key in given if "." in key}
     wrong += _wrong(_settings(resolved, types, parts), raw, given)
@@ -436,7 +436,7 @@ def _plain(cfg: DictConfig) -> tuple[dict[str, Any], dict[str, Any]]:
     content = OmegaConf.masked_copy(cfg, [str(key) for key in cfg if key != "hydra"])
     OmegaConf.set_struct(content, False)
     raw: Any = OmegaConf.to_container(content)
-    if "${hydra:" in str(raw.get("run_dir")):  # not known before Hydra has made the folder
+    if "${hydra:" in str(raw.get("run_dir")):  # unknown until Hydra has created the folder
         content.run_dir = "."
     resolved: Any = OmegaConf.to_container(content, resolve=True)
     for split in SPLITS if OmegaConf.select(content, "task.read") else ():
@@ -458,7 +458,7 @@ def _unknown_options(cfg: DictConfig) -> Iterator[str]:
     paths = [source.path for source in sources if source.provider not in ("hydra", "schema")]
     folders = [Path(path.removeprefix("file://")) for path in paths]
     for group, value in _given(cfg):
-        # What a package has, Hydra alone knows.
+        # Only Hydra knows the contents of a package.
         if group not in OPTIONAL or not all(map(Path.is_dir, folders)):
             continue
         chosen = yaml.safe_load(value)
@@ -476,7 +476,7 @@ def _no_folder(cfg: DictConfig) -> Iterator[str]:
         present = next((part for part in (path, *path.parents) if part.exists()), None)
         if present and not present.is_dir():
             yield f"{key}={path}, but {present} is a file: give a folder, which may be new"
-            return  # the others lie in it
+            return  # the others are below it
 
 
 def _nothing_to_read(config: Mapping[str, Any]) -> Iterator[str]:
@@ -490,11 +490,11 @@ def _nothing_to_read(config: Mapping[str, Any]) -> Iterator[str]:
 def _unknown_monitor(task: Mapping[str, Any]) -> Iterator[str]:
     """Yield a message if the task monitors neither a metric of its own nor that of a label."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torchmetrics': nothing was counted yet
+        warnings.simplefilter("ignore")  # torchmetrics warns of compute() before update()
         try:
             settings = {key: each for key, each in task["metric"].items() if key not in HYDRAS}
             names = [*_imported(task["metric"]["_target_"])((), **settings).compute()]
-        except Exception:  # a metric that says nothing before it has counted
+        except Exception:  # a metric that cannot compute before an update
             return
     if task["monitor"] not in names and "/" not in task["monitor"]:
         yield f"task.monitor={task['monitor']}, but it must be {', '.join(names)}"
@@ -514,7 +514,7 @@ def _settings(
     if target and own and part in parts and not target.startswith(SLOW):
         try:
             arguments = _arguments(target)
-        except Exception as error:  # whatever importing a module of anybody's may raise
+        except Exception as error:  # importing a user's module may raise any error
             reason = str(error).partition("\n")[0]
             yield Setting(f"{prefix}_target_", target, fault=f"but it cannot be imported: {reason}")
     is_open = arguments is None or "**" in arguments
@@ -550,7 +550,7 @@ def _arguments(target: str) -> dict[str, Any]:
     called = _imported(target)
     try:
         signature = inspect.signature(called, eval_str=True)
-    except NameError:  # hints for type checkers alone
+    except NameError:  # hints only for type checkers
         signature = inspect.signature(called)
     parameters = signature.parameters.values()
     hints = {

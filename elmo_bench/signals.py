@@ -11,10 +11,10 @@ from types import FrameType
 from typing import Any
 
 NAMES: dict[int, str] = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}
-IN_SWEEP = "ELMO_BENCH_IN_SWEEP"  # set where a sweep has started the run: it says what ended it
-WATCH = 1.0  # seconds between two looks at the parent
-_advice: list[Callable[[], str]] = [lambda: "nothing was begun"]  # the last one is asked
-_started: list[Callable[[], list[Popen]]] = []  # ask for processes of this run
+IN_SWEEP = "ELMO_BENCH_IN_SWEEP"  # set in runs of a sweep, which reports what ended them
+WATCH = 1.0  # seconds between two checks of the parent
+_advice: list[Callable[[], str]] = [lambda: "nothing was begun"]  # the last one is used
+_started: list[Callable[[], list[Popen]]] = []  # return processes of this run
 
 
 class Stopped(SystemExit):
@@ -37,18 +37,18 @@ def stop_in_a_line() -> None:
     owner = os.getpid()
 
     def stop(number: int, _: FrameType | None) -> None:
-        if os.getpid() != owner:  # a worker that was forked: its parent ends it
+        if os.getpid() != owner:  # a forked worker, which its parent ends
             if number != signal.SIGINT:
                 os._exit(128 + number)
             return
-        if not _is_first():  # which says how all of them end
+        if not _is_first():  # the first process reports for all
             os._exit(128 + number)
         signal.signal(number, signal.SIG_DFL)
         for ask in _started:
             processes = ask()
             for process in processes:
-                process.kill()  # what they were writing stays as it was: files are written whole
-            processes.clear()  # or Lightning, which watches them, would kill this process
+                process.kill()  # safe, since files are written atomically
+            processes.clear()  # otherwise Lightning, which watches them, kills this process
         say(number, _advice[-1]())
         raise Stopped(128 + number)
 
@@ -79,7 +79,7 @@ def say(number: int, advice: str) -> None:
     """Write the line to stderr; of a run's processes the first does, of a sweep's runs none."""
     if _is_first() and IN_SWEEP not in os.environ:
         name = NAMES.get(number, f"signal {number}")
-        # Not by way of sys.stderr: the signal may have come in the middle of a write to it.
+        # Not via sys.stderr, since the signal may have interrupted a write to it.
         os.write(2, f"\nstopped by {name}: {advice}\n".encode())
 
 

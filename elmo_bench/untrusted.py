@@ -22,15 +22,15 @@ import numpy as np
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
-JSON_BYTES = 1 << 24  # of a JSON file, unless its reader asks for more
-LINE_BYTES = 1 << 24  # of a line of text
-NESTING = 100  # JSON's lists and objects inside each other
-INTEGERS = range(-(2**63), 2**63)  # of JSON
-# Text packs to a fifth, a regular corpus to a fiftieth, and zeros to a thousandth.
-PACKED_RATIO, PACKED_FREE = 200, 1 << 21  # so many bytes may come out in any case
-ARRAYS = 1 << 28  # bytes of arrays in an archive; counts, mostly zeros, pack as no text does
+JSON_BYTES = 1 << 24  # maximum of a JSON file, unless its reader allows more
+LINE_BYTES = 1 << 24  # maximum of a line of text
+NESTING = 100  # maximum nesting of JSON's lists and objects
+INTEGERS = range(-(2**63), 2**63)  # range of JSON's integers
+# Text compresses to a fifth, a regular corpus to a fiftieth, zeros to a thousandth.
+PACKED_RATIO, PACKED_FREE = 200, 1 << 21  # any archive may unpack to PACKED_FREE bytes
+ARRAYS = 1 << 28  # bytes of arrays in an archive; counts, mostly zeros, compress better than text
 BUFFER = 1 << 17
-# What zipfile and numpy raise of damaged files.
+# Errors of zipfile and numpy for damaged files.
 DAMAGE = (
     *(ValueError, KeyError, TypeError, SyntaxError, TokenError, RuntimeError, EOFError, OSError),
     *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, OverflowError, MemoryError),
@@ -47,7 +47,7 @@ def read_json(path: str | Path, kind: type = dict, *, max_bytes: int = JSON_BYTE
     """
     content = b""
     with opened(path) as file:
-        # In pieces, since a read of so many bytes takes the room for them at once.
+        # In pieces, since one read would allocate `max_bytes` at once.
         while len(content) <= max_bytes and (piece := file.read(max(BUFFER, len(content)))):
             content += piece
     if len(content) > max_bytes:
@@ -85,7 +85,7 @@ def parse_json(text: str, source: str) -> Any:
         _refuse_nesting(source)
     except ValueError as error:
         raise ValueError(f"{source}: {error}") from error
-    # A short line has too few brackets to look any further.
+    # Most texts have too few brackets to need the exact check.
     if text.count("[") + text.count("{") > NESTING:
         _check_nesting(value, source)
     return value

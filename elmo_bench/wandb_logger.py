@@ -31,7 +31,7 @@ def logger(*, save_dir: str, init_timeout: int, **settings: Any) -> Any:
     mode: Any
     mode, reason = os.environ.get("WANDB_MODE"), "WANDB_MODE says so"
     options = settings | {"dir": save_dir, "settings": wandb.Settings(init_timeout=init_timeout)}
-    if (begun := Path(save_dir, "run.json")).is_file():  # its identity, and when it was begun
+    if (begun := Path(save_dir, "run.json")).is_file():  # identity and start of our run
         options |= {"id": hashlib.sha256(begun.read_bytes()).hexdigest()[:16], "resume": "allow"}
     try:
         if mode is None:

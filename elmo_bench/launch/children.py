@@ -143,7 +143,7 @@ class Children:
             command, stdout=output, stderr=output, env=environment, start_new_session=True
         )
         self.running.add(process)
-        if self.stopped:  # just before it was started
+        if self.stopped:  # stopped just before the start
             self.stop(self.signal)
         code = process.wait()
         self.running.discard(process)

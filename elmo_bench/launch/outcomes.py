@@ -63,7 +63,7 @@ def exit_status(code: int | None) -> str:
     """An exit status in words."""
     if code is None:
         return "its exit status is unknown: the process that forked it has ended"
-    if code > 128:  # a signal, as a shell or srun tells it
+    if code > 128:  # a signal, as shells and srun report it
         code = 128 - code
     hints: dict[int, str] = {
         signal.SIGKILL: ", which the system sends when memory runs out",

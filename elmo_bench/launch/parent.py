@@ -42,7 +42,7 @@ class End:
     code, owner = 0, os.getpid()
 
     def __call__(self) -> None:
-        if os.getpid() != self.owner:  # forked by a run: it ends in its own way
+        if os.getpid() != self.owner:  # forked by a run, which ends it
             gc.unfreeze()
             return
         files = [each for each in gc.get_objects() if issubclass(type(each), IOBase)]

@@ -24,12 +24,10 @@ from elmo_bench.files import atomic
 from elmo_bench.untrusted import read_json
 
 BEGIN, END, UNKNOWN = "<S>", "</S>", "<UNK>"
-FIRST = {BEGIN: 0, END: 1}  # what a sentence begins with, forward and backward, and its number
-NO_TARGET = (
-    -1
-)  # past the end of the text, where the last row of a batch may be shorter than the others
+FIRST = {BEGIN: 0, END: 1}  # first token of a sentence, forward and backward -> number
+NO_TARGET = -1  # past the end of the text, since the last row of a batch may be shorter
 Sentences = Sequence[Sequence[str]]
-_CHUNK = 1 << 20  # tokens that are encoded before they are written
+_CHUNK = 1 << 20  # tokens encoded before each write
 
 
 class Corpus:
@@ -91,7 +89,7 @@ class Corpus:
                 (part / "lengths.int32").open("wb") as lengths_file,
             ):
                 for tokens, lengths in _encode(sentences, types):
-                    tokens_file.write(tokens.data)  # numpy's own says nothing of a full disk
+                    tokens_file.write(tokens.data)  # numpy's tofile does not report a full disk
                     lengths_file.write(lengths.data)
                     counts = np.bincount(tokens, minlength=len(types)) + np.pad(
                         counts, (0, len(types) - len(counts))
@@ -151,7 +149,7 @@ class Corpus:
         order = rng.permutation(self.num_sentences)
         ends = np.cumsum(
             np.diff(self.offsets)[order] + 1
-        )  # of each sentence, with its <S>, in the stream
+        )  # end of each sentence, including its <S>, in the stream
         length = math.ceil(ends[-1] / batch_size)
         if length < unroll:
             raise ValueError(
@@ -178,7 +176,7 @@ class Corpus:
         start, stop = self.offsets[order[which]], self.offsets[order[which] + 1]
         seen = places - (
             ends[which] - (stop - start) - 1
-        )  # how many words of its sentence come before: 0 is <S> itself
+        )  # number of tokens before it in its sentence; 0 is <S>
         last = self.num_tokens - 1
         if direction == "forward":
             inputs = np.where(seen == 0, 0, self.tokens[np.maximum(start + seen - 1, 0)])

@@ -17,7 +17,7 @@ from elmo_bench.text import chunks
 
 from .lm import BEGIN, END, LanguageModel
 
-Likelihoods = dict[str, Float[np.ndarray, " N"]]  # by direction
+Likelihoods = dict[str, Float[np.ndarray, " N"]]  # direction -> log p (nats)
 
 
 def sentence_likelihoods(

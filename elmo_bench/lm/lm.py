@@ -24,8 +24,8 @@ from elmo_bench.encoders.bilm.chars import word_frame
 
 from .corpus import BEGIN, END, NO_TARGET, UNKNOWN, Corpus, Sentences
 
-SCORES = 1 << 24  # scores (tokens x vocabulary) that are held at once when perplexity is measured
-_TYPES = 1 << 12  # words that are encoded at once
+SCORES = 1 << 24  # scores (tokens x vocabulary) in memory at once, for perplexity
+_TYPES = 1 << 12  # word types encoded at once
 
 
 class LanguageModel(nn.Module):

@@ -21,7 +21,7 @@ from torch import Tensor
 _SCORES = (
     1 << 20,
     1 << 26,
-)  # scores (tokens x samples) that are held at once, on a CPU (what its caches hold) and on a GPU
+)  # scores (tokens x samples) in memory at once, on a CPU (the size of its caches) and on a GPU
 
 
 def log_uniform(numbers: Int[np.ndarray, "*K"], size: int) -> Float[np.ndarray, "*K"]:
@@ -54,7 +54,7 @@ class Candidates(NamedTuple):
     counts.
     """
 
-    targets: Int[Tensor, " N"]  # places in the rows that were gathered
+    targets: Int[Tensor, " N"]  # indices into the gathered rows
     samples: Int[Tensor, " S"]
     log_target_counts: Float[Tensor, " N"]
     log_sample_counts: Float[Tensor, " S"]
@@ -148,7 +148,7 @@ class _Sampled(torch.autograd.Function):
             scores = (x_low[part] @ weight_low.T).to(bias.dtype).add_(bias)
             column = hits[part].clamp(min=0)[:, None]
             score = scores.gather(1, column).masked_fill_(hits[part][:, None] >= 0, -math.inf)
-            scores.scatter_(1, column, score)  # without asking a GPU where the hits are
+            scores.scatter_(1, column, score)  # avoids waiting for a GPU to find the hits
             highest = torch.maximum(scores.amax(1), right[part])
             own, shares = (right[part] - highest).exp(), scores.sub_(highest[:, None]).exp_()
             total = shares.sum(1) + own

@@ -76,7 +76,7 @@ def load_language_model(
 def _read_vocabulary(path: Path) -> list[str]:
     words = []
     for number, line in read_bytes(path):
-        try:  # a word may hold what Python takes for the end of a line
+        try:  # a word may contain characters that Python treats as line ends
             words.append(line.removesuffix(b"\n").decode("utf-8"))
         except UnicodeDecodeError as error:
             raise ValueError(f"{path}:{number}: not UTF-8 text: {error}") from error

@@ -30,7 +30,7 @@ from .corpus import FIRST, NO_TARGET, Corpus
 from .lm import LanguageModel
 from .sampled import Candidates, candidates, sampled_loss
 
-Window = tuple[np.ndarray, np.ndarray]  # what is read, what is predicted: "B T"
+Window = tuple[np.ndarray, np.ndarray]  # inputs, targets: "B T"
 MakeOptimizer = Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]
 
 
@@ -47,9 +47,9 @@ class Training:
     warmup: int = 0
     cosine: bool = True
     loss_scale: float = 1.0
-    samples: int | None = None  # None: the full softmax
+    samples: int | None = None  # None means the full softmax
     bf16: bool = False
-    state: str = "zero"  # of a window that begins with a sentence; "carried": as of all others
+    state: str = "zero"  # "zero": reset where a window begins with a sentence; "carried": kept
     seed: int = 1
 
     def lr_at(self, step: int, num_steps: int) -> float:
@@ -63,9 +63,9 @@ class Training:
 class Step(NamedTuple):
     """The results of a step to report."""
 
-    loss: float  # nats a prediction, mean of the directions
+    loss: float  # nats per prediction, mean of the directions
     num_tokens: int
-    stop: bool  # whether some process was asked to stop
+    stop: bool  # whether a process received a signal to stop
 
 
 class Trainer:
@@ -113,9 +113,9 @@ class Trainer:
         self._rows, self._gathered = (
             torch.empty(0),
             list[Tensor](),
-        )  # of a sampled softmax: the rows of this step, their weights
+        )  # weights of this step's rows of a sampled softmax
         self._frames = corpus.frames(model.bilm.options.max_characters)
-        # The last is what NO_TARGET (-1) finds.
+        # NO_TARGET (-1) indexes the last element.
         self._numbers = np.array([*map(model.number, corpus.words), NO_TARGET])
 
     @property
@@ -161,7 +161,7 @@ class Trainer:
             ]
         )
         norm = nn.utils.clip_grad_norm_(self._parameters(), self.settings.gradient_clip)
-        # Read at once, for each value would wait for the device.
+        # One read, since each read waits for the device.
         total, stop, length = torch.stack([*report, norm]).tolist()
         if not math.isfinite(total + length):
             raise FloatingPointError(
@@ -178,14 +178,14 @@ class Trainer:
         """
         seed = np.random.SeedSequence((self.settings.seed, self.step, self.rank))
         torch.manual_seed(int(seed.generate_state(1)[0]))
-        wanted = [self._numbers[targets] for _, targets in windows]  # of all processes
+        wanted = [self._numbers[targets] for _, targets in windows]  # targets of all processes
         chosen = self._gather(wanted) if self.settings.samples else [None] * len(wanted)
         losses, after = [], []
         with torch.autocast(
             self.device.type,
             torch.bfloat16,
             enabled=self.settings.bf16,
-            cache_enabled=False,  # else both directions' gradients of a weight add up in bfloat16
+            cache_enabled=False,  # otherwise both directions' gradients are summed in bfloat16
         ):
             tops = self._tops([inputs[self._mine] for inputs, _ in windows])
             for (top, now), targets, among in zip(tops, wanted, chosen, strict=True):
@@ -234,7 +234,7 @@ class Trainer:
         once.
         """
         state = self.state
-        if self.settings.state == "zero":  # where a window begins with a sentence
+        if self.settings.state == "zero":  # at windows that begin with a sentence
             begins = torch.from_numpy(np.stack([inputs[:, 0] < len(FIRST) for inputs in windows]))
             state = State(*(x * ~begins[:, None, :, None].to(self.device) for x in state))
         frames: list[Tensor] = []
@@ -257,7 +257,7 @@ class Trainer:
         """
         with torch.sparse.check_sparse_tensor_invariants(
             False
-        ):  # said here, or torch warns that nobody did
+        ):  # explicit, since torch warns of the default
             for parameter, gathered in zip(
                 self.model.softmax.parameters(), self._gathered, strict=False
             ):

@@ -26,7 +26,7 @@ from .words import (
     standardised,
 )
 
-NO_HEAD = -1  # of words that are not scored
+NO_HEAD = -1  # words without a scored head
 CONTROL = ("itself", "first", "last")
 
 

@@ -23,12 +23,12 @@ from .portable import OVERRIDES
 from .shared import COUNTS, CURVES, SPLITS
 
 SUFFIX = ".tar.xz"
-NAME = re.compile(r"[A-Za-z0-9_][\w.-]{0,150}", re.ASCII)  # of a run's folder
+NAME = re.compile(r"[A-Za-z0-9_][\w.-]{0,150}", re.ASCII)  # name of a run's folder
 FILES = {ENDED, BEGUN, CURVES, OVERRIDES.as_posix()} | {f"{COUNTS}/{name}" for name in SPLITS}
 MOST_RUNS = 100_000
-UNPACKED_FREE = 1 << 28  # bytes that may come out of any archive
-MEMORY = 1 << 28  # bytes that the archive may ask for while it is unpacked
-DIGITS = 16  # of the archive's hash, in the name of what it unpacks to
+UNPACKED_FREE = 1 << 28  # bytes that any archive may unpack to
+MEMORY = 1 << 28  # bytes of memory for unpacking an archive
+DIGITS = 16  # hexadecimal digits of the archive's hash in its folder's name
 WHOLE = (np.uint8, np.uint16, np.uint32)
 
 
@@ -83,7 +83,7 @@ def run_folders(paths: Iterable[str | Path], cache_dir: str | Path) -> list[Path
         below = sorted(path.rglob(f"*{SUFFIX}")) if path.is_dir() else []
         archives = [path] if path.is_file() else below
         folders += [unpacked(archive, cache_dir) for archive in archives]
-        # A folder with nothing but archives is no mistake.
+        # A folder may contain only archives.
         if not archives or next(path.rglob(ENDED), None):
             folders.append(path)
     return folders
@@ -97,7 +97,7 @@ def unpacked(archive: Path, cache_dir: str | Path) -> Path:
     """
     packed = archive.read_bytes()
     digest = hashlib.sha256(packed).hexdigest()[:DIGITS]
-    # A note on a run names this folder and the run's.
+    # Notes on runs show this folder's name and the run's.
     name = f"{archive.name.removesuffix(SUFFIX)}-{digest}"
     folder = Path(cache_dir).expanduser() / "runs" / name
     if folder.is_dir():

@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 Run = dict[str, Any]
 
-# What may differ between runs of one experiment, beside what changes no figure.
+# Keys that may differ between runs of an experiment, besides those without effect on figures.
 WITHIN = ("seed", "job", "split", "encoder._target_", "inputs.checkpoint")
 # Keys that name files: a user may name others, such as a part of a training set. And what these
 # files are among the inputs.
@@ -30,16 +30,16 @@ FILES = {f"data.files.{split}": f"data.{split}" for split in ("train", "dev", "t
 }
 ENCODER, MIX = "encoder.name", "elmo.mix"
 NAMES = ("task.name", "data.name", ENCODER)
-INPUTS = "inputs."  # before the name of a file that the run read: its hash
-CORPUS = ("data", "trained_on", f"{INPUTS}data")  # keys that say which corpus it is
-SHORT = 12  # digits of a hash that a table shows
+INPUTS = "inputs."  # prefix of the hash of a file that the run read
+CORPUS = ("data", "trained_on", f"{INPUTS}data")  # keys that identify the corpus
+SHORT = 12  # hexadecimal digits shown of a hash
 ERROR = "error.txt"  # the traceback that a failed run leaves
 # The exception of a traceback, behind its lines of code; its message may have lines of any kind.
 # A worker's traceback stands within that of its parent.
 RAISED = re.compile(
     r"^(?:Original )?Traceback \(most recent call last\):\n(?: .*\n)*([\w.]+.*)", re.MULTILINE
 )
-EARLIER = {"exact_match": "exact"}  # figures that had another name in an earlier version
+EARLIER = {"exact_match": "exact"}  # renamed figures: earlier name -> name
 
 
 def collect(folders: Iterable[str | Path]) -> list[Run]:
@@ -64,7 +64,7 @@ def read_run(path: Path) -> Run:
     run = read_result(path)
     try:
         _rename(run)
-        # A result of an earlier version does not say when it was finished.
+        # Results of earlier versions lack the time of their end.
         written = (
             datetime.fromisoformat(run["finished"]).timestamp()
             if "finished" in run
@@ -78,7 +78,7 @@ def read_run(path: Path) -> Run:
 def _settings(run: Run) -> Run:
     """Return what a run's config and inputs say about it."""
     inputs = {f"{INPUTS}{name}": digest[:SHORT] for name, digest in run.get("inputs", {}).items()}
-    # job=evaluate says what a model was trained on, where that is another corpus.
+    # Results of job=evaluate have the corpus of training as `trained_on`.
     config = {"trained_on": corpus_of(run["config"].get("data", {}))} | run["config"]
     choices = {key: as_text(value) for key, value in leaves(config)} | inputs
     return {
@@ -128,7 +128,7 @@ def _reason(folder: Path, run: Run) -> str:
     if (error := folder / ERROR).is_file():
         name = failure_sentence(error).partition(":")[0]
         return name.rpartition(".")[2] or "failed"
-    with suppress(OSError):  # of another machine, or another user
+    with suppress(OSError):  # fails for folders of another machine or user
         if is_taken(folder / "run"):
             return "is running"
     return str(run["reason"])

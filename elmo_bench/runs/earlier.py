@@ -6,7 +6,7 @@ from typing import Any
 
 from .identity import as_baseline
 
-FROM_THEN_ON = {"lr_decay": 1.0, "unfreeze": "all", "lora": None}  # what newer settings do
+FROM_THEN_ON = {"lr_decay": 1.0, "unfreeze": "all", "lora": None}  # behaviour before these settings
 ENCODERS_OWN = (
     "name",
     "dir",
@@ -14,7 +14,7 @@ ENCODERS_OWN = (
     "weights",
     "precision",
     "pretrained",
-)  # these stood in the group elmo
+)  # these were in the group elmo
 
 
 def today(config: dict[str, Any]) -> None:
@@ -28,7 +28,7 @@ def today(config: dict[str, Any]) -> None:
         elmo.setdefault(key, value)
     if "name" in elmo:
         _split(config, elmo)
-    # A baseline could have the name of an encoder, and had a mix beside encoder=none.
+    # Baselines could have the name of an encoder, and encoder=none had a mix.
     encoder = config.get("encoder")
     if isinstance(encoder, dict) and "none" in (elmo.get("mix"), encoder.get("name")):
         as_baseline(config)

@@ -24,7 +24,7 @@ from .read import read_result
 
 log = logging.getLogger(__name__)
 BEGUN, ENDED, GOES_ON = "run.json", "result.json", "last.ckpt"
-# What a run leaves, and the next one in its folder must not find.
+# Files of a run that the next run in its folder must not find.
 LEFT = (
     ENDED,
     "evaluation.json",
@@ -65,11 +65,11 @@ def begin(cfg: DictConfig, files: Mapping[str, Path]) -> Path | None:
     folder.mkdir(parents=True, exist_ok=True)
     for stale in (
         path for name in (BEGUN, *LEFT) for path in folder.glob(f".{name}-*")
-    ):  # written when a process was killed
+    ):  # left by a write that was killed
         shutil.rmtree(stale)
     for left in folder.glob(
         "hpc_ckpt_*.ckpt"
-    ):  # Lightning's under SLURM: it would test these weights, or go on from them
+    ):  # Lightning's under SLURM, which it would test or resume from
         left.unlink()
     inputs = hash_files(files, cfg.cache_dir)
     identity = str(Identity.of(cfg, inputs))
@@ -89,7 +89,7 @@ def begin(cfg: DictConfig, files: Mapping[str, Path]) -> Path | None:
             shutil.rmtree(path)
         else:
             path.unlink(missing_ok=True)
-    config = OmegaConf.to_container(cfg, resolve=True)  # which says of a failed run what it was
+    config = OmegaConf.to_container(cfg, resolve=True)  # identifies the run if it fails
     begun = {"identity": identity, "inputs": inputs, "started": _now(), "config": config}
     _write(folder / BEGUN, begun)
     return None
@@ -108,7 +108,7 @@ def _check_loss(cfg: DictConfig, files: Mapping[str, Path]) -> None:
     ours = OmegaConf.select(cfg, "job._target_")
     config = _read(folder / ENDED).get("config") or {}
     theirs = (config.get("job") or {}).get("_target_", ours)
-    # A job that reads a checkpoint has left none.
+    # A job that reads a checkpoint writes none.
     if theirs != ours or ("checkpoint" in cfg and (folder / "best.ckpt").exists()):
         raise ValueError(f"run_dir={folder} contains a run of another job: {other}")
 
@@ -197,7 +197,7 @@ def _by_identity(
     """The first folder of each identity that has a file of this name, and that `counts`."""
     run_folders: dict[str, Path] = {}
     earlier = 0
-    # A folder may lie below another.
+    # One of the folders may be below another.
     for path in dict.fromkeys(path for folder in folders for path in sorted(folder.rglob(name))):
         content = _read(path)
         if not isinstance(identity := _identity(content), str):
@@ -218,7 +218,7 @@ def _by_identity(
 def _identity(content: Mapping[str, Any]) -> Any:
     """Return a run's identity; baselines of earlier versions that named an encoder get today's."""
     identity: Any = content.get("identity")
-    with suppress(AttributeError, KeyError, TypeError):  # of a damaged file, others complain
+    with suppress(AttributeError, KeyError, TypeError):  # other code reports damaged files
         config = content["config"]
         if config["elmo"]["mix"] == "none" and config["encoder"]["name"] != "none":
             as_baseline(config)
@@ -266,7 +266,7 @@ def _commit() -> str | None:
     """Return the commit of the code, with a + if there are uncommitted changes; None outside a
     checkout.
     """
-    if not IS_CLONE:  # the packages may be in a clone of something else
+    if not IS_CLONE:  # the packages may be installed inside another project's clone
         return None
     here = Path(__file__).parent
     command = [

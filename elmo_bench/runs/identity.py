@@ -14,8 +14,8 @@ from omegaconf import DictConfig, OmegaConf
 
 from elmo_bench.files import atomic
 
-DIGITS = 16  # of a sha256, in hex
-LARGE = 1_000_000  # bytes; the digest of a larger file is kept
+DIGITS = 16  # hexadecimal digits of a sha256
+LARGE = 1_000_000  # bytes; digests of larger files are cached
 ELSEWHERE = ("run_dir", "outputs_dir", "data_dir", "cache_dir", "resume", "num_workers", "logger")
 # Settings that change no figure: where and how a run is, what other settings repeat, and names of
 # files (their contents count).
@@ -121,7 +121,7 @@ def idle(config: Mapping[str, Any]) -> Iterator[str]:
     mix, finetune = elmo.get("mix"), elmo.get("finetune")
     if mix == "none":  # the baseline
         yield from (f"elmo.{key}" for key in elmo if key != "mix")
-    if not config.get("tf32"):  # as it was before there was the setting
+    if not config.get("tf32"):  # the default before the setting existed
         yield "tf32"
     if not elmo.get("adapt") or mix == "none":
         yield "adapt"
@@ -129,7 +129,7 @@ def idle(config: Mapping[str, Any]) -> Iterator[str]:
         yield from ("elmo.lr", "elmo.lr_decay", "elmo.unfreeze", "elmo.lora")
     if mix != "all" and not (
         isinstance(mix, list) and len(mix) > 1
-    ):  # a single share is 1 whatever its logit; equal ones have none
+    ):  # a single share is 1 for any logit; a uniform mix has no logits
         yield from ("elmo.mix_lr", "elmo.l2")
     if finetune or elmo.get("cache") == "off" or elmo.get("cache_dtype") == "float32":
         yield "elmo.cache_dtype"
@@ -184,7 +184,7 @@ def _sha256(path: Path, cache: Path) -> str:
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     if about.st_size > LARGE:
-        with suppress(OSError):  # a cache that is read only, or full
+        with suppress(OSError):  # the cache is read-only or full
             cache.mkdir(parents=True, exist_ok=True)
             with atomic(kept) as part:
                 part.write_text(_with_checksum(digest))

@@ -9,13 +9,13 @@ import yaml
 
 from .identity import ELSEWHERE
 
-OVERRIDES = Path(".hydra") / "overrides.yaml"  # of a run's folder
-MOST = 1_000_000  # bytes of that file; a run's has hundreds
-# What changes no figure: where a run is, and what it shows meanwhile.
+OVERRIDES = Path(".hydra") / "overrides.yaml"  # in a run's folder
+MOST = 1_000_000  # bytes of that file, which normally has hundreds
+# Settings without effect on figures: locations, and display of progress.
 ASIDE = (*ELSEWHERE, "hydra", "trainer.enable_progress_bar", "fit.save_minutes")
-# Of a config: where things are on the machine that it ran on. Other paths keep their names.
+# Config keys with locations on a run's machine. Other paths keep their file names.
 WHERE = ("run_dir", "outputs_dir", "data_dir", "cache_dir", "out", "checkpoint")
-# A path of the machine stands alone or behind one of these; the // of an address do not begin one.
+# A path begins a text or follows one of these; the // of a URL does not begin one.
 _PATH = re.compile(
     r"""(?<![^\s=:\[({,'"|;])
     (?: file:/+ | (?<!:)/+(?=[^\s/]) | /(?=[^\s/]) | ~[\w.-]*/ | [A-Za-z]:[/\\](?!/) | \\\\

@@ -8,7 +8,7 @@ from typing import Any
 from elmo_bench.untrusted import read_json
 
 MIX = re.compile(r"elmo/[^/]+/(gamma|(s|norm)\d{1,3})")
-# A result of an earlier version lacks some, and one of job=evaluate has no epochs.
+# Defaults: results of earlier versions lack some keys, those of job=evaluate have no epochs.
 WITHOUT: dict[str, Any] = {"mix": {}, "epochs": 0}
 COST = {"seconds": ("training", "total"), "parameters": ("trainable", "frozen")}
 
@@ -33,7 +33,7 @@ def _all(kind: Callable[[Any], bool]) -> Callable[[Any], bool]:
     return lambda value: _object(value) and all(map(kind, value.values()))
 
 
-# What a value is, in words, and whether it is.
+# Kind -> (its description, a test for it).
 KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "task": ("text", _text),
     "metrics": ("an object of numbers", _all(_number)),
@@ -52,7 +52,7 @@ KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "finished": ("text", _text),
     "commit": ("text or null", lambda value: value is None or _text(value)),
 }
-# Of its config: the groups that are looked into.
+# Groups of the config that are checked.
 GROUPS = ("task", "data", "elmo", "encoder", "vocab", "schedule", "published")
 
 

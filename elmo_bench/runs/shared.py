@@ -24,14 +24,14 @@ def copy_run(source: Path, part: Path, overrides: Sequence[str]) -> Run:
     as it stands there. `overrides` are what its command line says of it.
     """
     result = result_of(source)
-    today(result["config"])  # one of an earlier version
+    today(result["config"])  # the result may be of an earlier version
     result["config"] = portable(result["config"])
     (part / OVERRIDES).parent.mkdir(parents=True)
     (part / ENDED).write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
-    (part / OVERRIDES).write_text(json.dumps([*overrides]), encoding="utf-8")  # is YAML
+    (part / OVERRIDES).write_text(json.dumps([*overrides]), encoding="utf-8")  # JSON is YAML
     if (source / CURVES).is_file():
         shutil.copy(source / CURVES, part)
-    for name in SPLITS:  # nothing else that lies there: no archive may have it
+    for name in SPLITS:  # only known files, since archives reject others
         if (source / COUNTS / name).is_file():
             (part / COUNTS).mkdir(exist_ok=True)
             shutil.copy(source / COUNTS / name, part / COUNTS)

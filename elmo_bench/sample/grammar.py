@@ -133,7 +133,7 @@ class Story:
     facts: tuple[Fact, ...]
 
 
-@no_type_check  # at run time, as `Phrase`
+@no_type_check  # not checked at run time, like `Phrase`
 class Narrator:
     """Generates sentences about the events of a cast, and keeps track of mentions."""
 

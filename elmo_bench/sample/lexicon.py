@@ -209,7 +209,7 @@ def _frame(weight: float, subject: str, complement: str, verbs: str) -> Frame:
 
 
 FRAMES = (
-    # people, alone
+    # people, without an object
     _frame(5.0, "PER:ARG0", "", "laugh cry speak whistle yawn apologise smile run dance walk "
                                 "hesitate nod sigh "
         "frown shrug "
@@ -290,7 +290,7 @@ FRAMES = (
                                            "leash"),
     _frame(2.0, "PER:ARG0", "document:ARG1", "sign mail file address draft shred forge seal "
                                              "misplace photocopy"),
-    # organisations, alone
+    # organisations, without an object
     _frame(4.0, "ORG:ARG0", "", "expand hire diversify advertise outsource downsize restructure "
                                 "rebrand invest "
            "modernise "

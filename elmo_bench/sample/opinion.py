@@ -83,7 +83,7 @@ def labelled(node: Phrase) -> str:
     return f"({sentiment(node) + 2} {inside})"
 
 
-@no_type_check  # at run time, as `Phrase`
+@no_type_check  # not checked at run time, like `Phrase`
 class Critic:
     """Generates opinions on an entity, given a target grade from -2 to 2."""
 

@@ -73,7 +73,7 @@ def _reversible(what: Event) -> bool:
     return named and what.frame.subject == what.frame.object and not what.frame.prep
 
 
-@no_type_check  # at run time, as `Phrase`
+@no_type_check  # not checked at run time, like `Phrase`
 class Logician:
     """Generates pairs about the entities of a story."""
 

@@ -44,7 +44,7 @@ class Question:
     answers: tuple[Span, ...]
 
 
-@no_type_check  # at run time, as `Phrase`
+@no_type_check  # not checked at run time, like `Phrase`
 class Examiner:
     """Asks questions about a story that have a unique answer in it."""
 

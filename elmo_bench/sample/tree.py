@@ -7,7 +7,7 @@ from typing import no_type_check
 _CLOSING = frozenset({",", ".", ";", "?", ":"})
 
 
-@no_type_check  # at run time: millions are made, and pytest's checks would take minutes
+@no_type_check  # no run-time checks: millions are created, and checks under pytest would take minutes
 @dataclass(frozen=True, slots=True)
 class Phrase:
     """A constituent or, if `word` is set, a token, with the annotations of its span.
