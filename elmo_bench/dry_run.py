@@ -1,51 +1,134 @@
-"""`--dry-run`: whether a run can read what it needs, and how large that is; nothing is trained and
-nothing downloaded.
+"""`--dry-run`: whether runs can read what they need, how large that is, and about how long they
+take. No model is kept and nothing downloaded.
 """
 
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from omegaconf import DictConfig, OmegaConf
 
 from elmo_bench import build, inputs
-from elmo_bench.runs import is_baseline
+from elmo_bench.data import Example
+from elmo_bench.estimate import Estimate, estimate
+from elmo_bench.runs import as_baseline, is_baseline
 
 SECONDS = 10.0  # limit for reading a split; the rest is skipped
 INPUTS = ("checkpoint", "input", "gold", "predicted", "result", "probe.train", "probe.test")
 GENERATED = "elmo_bench.sample.files"
-UNKNOWN = "time: not estimated, since it depends on the machine; the log of a run says it"
-Sentences = set[tuple[str, ...]]
+# Settings of what a run reads and of how long it takes, and those below them that change neither.
+READ = ("job", "task", "data", "encoder", "vocab", "elmo")
+TIMED = (*READ, "embed", "rnn", "fit", "fraction", "trainer")
+SAME_TIME = ("elmo.l2", "elmo.dropout", "elmo.mix_lr")
 
 
-def lines(cfg: DictConfig) -> Iterator[str]:
-    """What a run would read and keep, a line each. Raises ValueError and OSError, as the run would,
-    for what it could not read.
+class Corpus(NamedTuple):
+    """What was read of a run's corpus."""
+
+    sentences: set[tuple[str, ...]]  # the distinct ones of all splits
+    train: list[Example]
+
+
+def lines(configs: Sequence[DictConfig]) -> list[str]:
+    """What runs would read, keep and take, each line once; runs that read and take the same are
+    looked at once. Raises ValueError and OSError, as a run would, for what it could not read.
     """
+    groups: dict[str, list[DictConfig]] = {}
+    for config in configs:
+        groups.setdefault(_settings(config, TIMED), []).append(config)
+    said: list[str] = []
+    training: list[float] = []  # seconds of each run
+    stores: dict[str, float] = {}  # seconds of each encoder's on each corpus: runs share it
+    for several in groups.values():
+        corpus = Corpus(set(), [])
+        said += _files(several[0], corpus)
+        time_line, seconds = _time(several[0], corpus)
+        said += time_line
+        if seconds:
+            training += [several[0].fit.max_epochs * seconds.epoch] * len(several)
+            which = _settings(several[0], ("task", "data", "encoder"))
+            stores[which] = max(seconds.store, stores.get(which, 0.0))
+    if len(configs) == len(training) > 1:
+        total = _rounded(sum(training) + sum(stores.values()))
+        said.append(f"estimated time of all {len(configs)} runs, one after another: {total}")
+    return [*dict.fromkeys(said)]
+
+
+def _settings(config: DictConfig, keys: Sequence[str]) -> str:
+    """These settings as text."""
+    chosen = OmegaConf.masked_copy(config, [key for key in keys if key in config])
+    OmegaConf.set_struct(chosen, False)
+    for key in SAME_TIME:
+        if OmegaConf.select(chosen, key, throw_on_resolution_failure=False) is not None:
+            OmegaConf.update(chosen, key, None)
+    return OmegaConf.to_yaml(chosen)
+
+
+def _files(cfg: DictConfig, corpus: Corpus) -> Iterator[str]:
+    """Lines on what a run would read and keep; what is read of the corpus is added to it."""
     for key in INPUTS:
         path = OmegaConf.select(cfg, key)
         if path and not Path(path).expanduser().exists():
             raise FileNotFoundError(f"{key}={path}: no such file")
     if cfg.job["_target_"].rpartition(".")[2] != "train":
         return
-    sentences: Sentences = set()
     for split in inputs.SPLITS:
-        yield from _split(cfg, split, sentences)
+        yield from _split(cfg, split, corpus)
     for file in inputs.vector_files(cfg):
         path = Path(file).expanduser()
         if not path.is_file():
             raise FileNotFoundError(f"vocab.vectors={file}: no such file")
         yield f"vocab.vectors={file}: {path.stat().st_size / 1e6:,.1f} MB"
     if not is_baseline(cfg):
-        yield from _encoder(cfg, sum(map(len, sentences)))
-    yield UNKNOWN
+        yield from _encoder(cfg, sum(map(len, corpus.sentences)))
 
 
-def _split(cfg: DictConfig, split: str, sentences: Sentences) -> Iterator[str]:
-    """A line on a split, whose sentences are added to these."""
+def _time(cfg: DictConfig, corpus: Corpus) -> tuple[list[str], Estimate | None]:
+    """A line on how long a run takes, and the figures; none of another job than train."""
+    if cfg.job["_target_"].rpartition(".")[2] != "train":
+        return [], None
+    missing = not corpus.train or not (is_baseline(cfg) or _is_here(cfg.encoder))
+    if missing or "limit_train_batches" in cfg.trainer or "overfit" in cfg.fit:
+        why = "a file of it is not here" if missing else "it trains on few batches"
+        return [f"estimated time of a run: none, since {why}"], None
+    cfg = cfg.copy()
+    if is_baseline(cfg):
+        as_baseline(cfg)
+    try:
+        seconds = estimate(cfg, build.elmo(cfg), corpus.train, corpus.sentences)
+    except Exception as error:  # a run of this model would fail, too, and say more
+        said = str(error).partition("\n")[0]
+        return [f"estimated time of a run: none, since a batch fails: {said}"], None
+    epochs, store = cfg.fit.max_epochs, ""
+    if seconds.store:
+        store = f"layer store {_rounded(seconds.store)}, once for all runs; "
+    run = f"task={cfg.task.name} encoder={cfg.encoder.name} elmo.mix={cfg.elmo.mix}"
+    line = (
+        f"estimated time of {run}: {store}an epoch {_rounded(seconds.epoch)}, fit.max_epochs="
+        f"{epochs} at most {_rounded(epochs * seconds.epoch)} (from {seconds.timed} of the "
+        f"{seconds.batches:,} batches of an epoch, on one device of this machine as busy as it is "
+        "now; without start-up, vocab.vectors, dev and test)"
+    )
+    return [line], seconds
+
+
+def _rounded(seconds: float) -> str:
+    """A duration with the digits that an estimate has.
+
+    >>> _rounded(0.04), _rounded(95.2), _rounded(400.0), _rounded(9000.0)
+    ('0.04 s', '95 s', '6.7 minutes', '2.5 hours')
+    """
+    for most, unit, name in ((120, 1, "s"), (7200, 60, "minutes")):
+        if seconds < most:
+            return f"{seconds / unit:.2g} {name}"
+    return f"{seconds / 3600:,.1f} hours"
+
+
+def _split(cfg: DictConfig, split: str, corpus: Corpus) -> Iterator[str]:
+    """A line on a split, whose sentences are added to the corpus."""
     key, node = f"data.files.{split}", cfg.data.get("files")
     is_made = isinstance(node, DictConfig) and "_target_" in node
     if is_made and node["_target_"] != GENERATED:
@@ -67,7 +150,9 @@ def _split(cfg: DictConfig, split: str, sentences: Sentences) -> Iterator[str]:
     begun, count, is_whole = time.monotonic(), 0, True
     for example in build.reader(cfg, split)(path):
         count += 1
-        sentences.update(map(tuple, example.sentences))
+        corpus.sentences.update(map(tuple, example.sentences))
+        if split == "train":
+            corpus.train.append(example)
         if time.monotonic() - begun > SECONDS:
             is_whole = False
             break

@@ -342,20 +342,11 @@ class Check(Callback):
 
 
 def dry_run_lines(configs: Sequence[DictConfig]) -> list[str]:
-    """What runs would read and keep, each line once; the process ends where one could not be read.
-
-    Runs that read the same are looked at once.
-    """
+    """What runs would read, keep and take; the process ends where one could not be read."""
     from elmo_bench import dry_run  # imports torch
 
-    chosen: dict[str, DictConfig] = {}
-    for config in configs:
-        keys = [key for key in ("job", "task", "data", "encoder", "vocab", "elmo") if key in config]
-        chosen.setdefault(str([OmegaConf.to_yaml(config[key]) for key in keys]), config)
     try:
-        return [
-            *dict.fromkeys(line for config in chosen.values() for line in dry_run.lines(config))
-        ]
+        return dry_run.lines(configs)
     except Exception as error:  # Hydra would only warn, and continue
         is_said = isinstance(error, ValueError | OSError | ImportError)
         sys.exit(str(error) if is_said else f"{type(error).__name__}: {error}")

@@ -47,7 +47,8 @@ MAY = {
     "inputs": {"files", "runs"},
     "foreign": {"inputs", "installation"},
     "schema": {"checks", "dry_run"},
-    "dry_run": {"build", "inputs", "runs"},
+    "dry_run": {"build", "data", "estimate", "inputs", "runs"},
+    "estimate": {"build", "data", "elmo", "encoders", "module"},
     "again": {"inputs", "runs"},
     "build": {
         *("data", "elmo", "encoders", "files", "inputs", "launch", "module", "nn", "progress"),
@@ -118,6 +119,7 @@ ONLY = {
                 "foreign.py",
                 "card.py",
                 "dry_run.py",
+                "estimate.py",
                 "jobs",
                 "launch",
                 "notebook.py",
