@@ -1,4 +1,4 @@
-"""The figures of a report: what is compared, every run a dot, and the differences to a baseline."""
+"""Plot a report's figures, with a dot for every run, and the differences to a baseline."""
 
 import statistics
 from collections.abc import Sequence
@@ -40,17 +40,17 @@ from .looks import (
     sentence,
 )
 
-MOST = 6  # rows that an alternative text goes through
+MOST = 6  # maximum number of rows in an alternative text
 DOT, DIAMOND, ARROW = 4.2, 5.5, 4.0  # points across
 MEAN: dict[str, Any] = {"color": INK, "linestyle": "none", "marker": "|"}
 MEAN |= {"markersize": 9, "markeredgewidth": 1.6}
 CROSS: dict[str, Any] = MEAN | {"marker": "x", "markersize": 5.5, "markeredgewidth": 1.2}
 GAP = 0.22  # inches between the panels
-LONG = 3  # an interval is cut where it is so many times as long as others
+LONG = 3  # intervals are cut if they are so many times as long as others
 
 
 class Line(NamedTuple):
-    """A cell as it is drawn: its name, broken into lines."""
+    """A cell with its style and its name, wrapped into lines."""
 
     name: list[str]
     look: Look
@@ -62,18 +62,19 @@ class Line(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """Where the panels stand, in inches, and what their axes show, in percent and points."""
+    """Widths of the panels in inches, and ranges of their axes in percent and points."""
 
     label: float  # the width of the names
     figures: float
-    differences: float  # 0 where there is nothing to compare with
-    ranges: dict[Key, tuple[float, float]]  # by row
-    span: tuple[float, float]  # of the differences
+    differences: float  # 0 without a baseline
+    ranges: dict[Key, tuple[float, float]]  # row -> range of its figures
+    span: tuple[float, float]  # range of the differences
 
 
 def comparison(report: Report) -> Plot | None:
-    """Every run of every cell and, where there is a baseline, the differences to it; None where
-    there is a single cell.
+    """Plot every run of every cell and, with a baseline, the differences to it.
+
+    Returns None for a single cell.
     """
     if len(report.cells) < 2:
         return None
@@ -91,13 +92,13 @@ def comparison(report: Report) -> Plot | None:
 
 
 def _cells(report: Report, row: Key) -> list[Cell]:
-    """A row's cells, the baseline that serves it first."""
+    """Return a row's cells, its baseline first."""
     cells = with_baseline(report)[row]
     return [cells[column] for column in heads(report) if column in cells]
 
 
 def _row_title(report: Report, row: Key) -> str:
-    """With what its figures are, where rows differ in that."""
+    """Return a row's title, with its metric if rows have different ones."""
     title, unit = row_title(report, row), metric(report, cells=_cells(report, row))
     return title if unit == metric(report) else f"{title}: {unit.removesuffix(', %')}"
 
@@ -161,7 +162,7 @@ def _layout(width: float, report: Report) -> Layout:
 
 
 def _name(report: Report, cell: Cell) -> str:
-    """A column's title, with the number of runs where they are not all the same."""
+    """Return a column's title, with the number of runs if it differs between cells."""
     several = len({len(cell.runs) for cell in report.cells}) > 1
     title = column_titles(report)[cell.column]
     return f"{title} (n\u00a0=\u00a0{len(cell.runs)})" if several else title
@@ -176,8 +177,10 @@ def _lines(report: Report, row: Key, width: float) -> list[Line]:
 
 
 def _ranges(report: Report) -> dict[Key, tuple[float, float]]:
-    """What each row's axis shows: as many points everywhere, so that equal lengths are equal
-    differences; the same in all rows where that is hardly more.
+    """Return the range of each row's axis, in percent.
+
+    All ranges are equally long, so that equal lengths are equal differences. If a common range is
+    not much longer, all rows share it.
     """
     intervals = not _tested(report)
     values: dict[Key, list[float]] = {}
@@ -200,13 +203,15 @@ def _ranges(report: Report) -> dict[Key, tuple[float, float]]:
 
 
 def _limits(report: Report) -> tuple[float, float]:
-    """Of the axes of figures, percent."""
+    """Return the limits of the axes of figures, in percent."""
     return percent_limits(value for cell in report.cells for value in percents(cell))
 
 
 def _span(report: Report) -> tuple[float, float]:
-    """What the axis of differences shows: 0, the differences and their intervals, unless one of
-    these is far longer than the others and than any difference.
+    """Return the range of the axis of differences, in points.
+
+    It includes 0, the differences and their intervals, except ends of intervals that are far longer
+    than the others and than any difference.
     """
     compared = [cell.comparison for cell in report.cells if cell.comparison]
     differences = [100 * each.difference for each in compared]
@@ -221,7 +226,10 @@ def _span(report: Report) -> tuple[float, float]:
 
 
 def _interval_of_mean(cell: Cell) -> tuple[float, float] | None:
-    """95 %, by Student's t, of what a figure can be; None of fewer than three runs."""
+    """Return the 95 % interval of the mean in percent, by Student's t, within the limits.
+
+    Returns None for fewer than three runs.
+    """
     if len(cell.figures) < 3:
         return None
     error = statistics.stdev(percents(cell)) / len(cell.figures) ** 0.5
@@ -239,7 +247,7 @@ def _row(
     *,
     last: bool,
 ) -> bool:
-    """A row's panels and names; whether an interval goes beyond its panel."""
+    """Draw a row's panels and names; return whether an interval is cut at its panel's edge."""
     height = sum(line.height for line in lines)
     left = sheet.axes(layout.label, sheet.top, layout.figures, height)
     left.set_xlim(shown)
@@ -275,7 +283,7 @@ def _row(
 
 
 def _runs(axes: Axes, line: Line, middle: float, *, interval: bool) -> None:
-    """A dot for each run, those at one place beside each other, and their mean."""
+    """Draw a dot for each run, shifted if they overlap, and their mean."""
     inch = per_inch(axes)
     ends = _interval_of_mean(line.cell) if interval else None
     if ends:
@@ -296,8 +304,9 @@ SHIFTS = (0.0, 0.04, -0.04, 0.07, -0.07)  # inches
 
 
 def _difference(axes: Axes, line: Line, middle: float, span: tuple[float, float]) -> bool:
-    """The difference to the baseline with its interval; whether that is cut at the frame, which an
-    arrow shows.
+    """Draw the difference to the baseline with its interval, and arrows where it is cut.
+
+    Returns whether the interval is cut.
     """
     compared, cut = line.cell.comparison, False
     assert compared is not None
@@ -318,7 +327,7 @@ def _difference(axes: Axes, line: Line, middle: float, span: tuple[float, float]
 
 
 def _published(report: Report, cell: Cell) -> float | None:
-    """The paper's difference between the same two settings, points; None where it has none."""
+    """Return the paper's difference between the same two settings, in points, or None."""
     bases = {base.row: base for base in report.cells if base.column == report.baseline}
     serving = base_row(bases, cell.row, report.rows)
     base = None if serving is None else bases[serving].published

@@ -1,4 +1,4 @@
-"""Figures over a quantity that the runs differ in, and over the epochs of a run."""
+"""Plot figures over a quantity that differs between runs, and over the epochs of a run."""
 
 import csv
 import math
@@ -41,19 +41,18 @@ from .looks import (
     sentence,
 )
 
-# The config keys that make a curve, and where a value stands on its axis; None: one after the
-# other.
+# Config keys that give a curve -> scale of the axis; None means equally spaced values.
 SCALES: dict[str, Callable[[float], float] | None] = {
     "fraction": math.log10,
     "elmo.l2": None,
     "elmo.dropout": float,
 }
 DOT = 3.4  # points across
-APART = 0.035  # inches between the curves of a panel, so that their dots do not meet
+APART = 0.035  # inches between the curves of a panel, so that their dots do not overlap
 
 
 class Curve(NamedTuple):
-    """Cells by a quantity's values, in order; of a baseline that does not have it, by "-"."""
+    """Cells by the values of a quantity, in order; a baseline without the quantity has "-"."""
 
     title: str
     look: Look
@@ -61,9 +60,7 @@ class Curve(NamedTuple):
 
 
 def curve(report: Report, quantity: str) -> Plot | None:
-    """The figure by the values of a config key, a panel for each row; None where it does not
-    vary.
-    """
+    """Plot the figures over a config key, a panel for each row; None if the key does not vary."""
     panels = _panels(report, quantity)
     if not panels:
         return None
@@ -87,8 +84,10 @@ def curve(report: Report, quantity: str) -> Plot | None:
 
 
 def _panels(report: Report, quantity: str) -> dict[str, list[Curve]]:
-    """By what the rows say beside the quantity: a curve for each column, and the cells without the
-    quantity where there is a curve.
+    """Return the curves of each panel, by its title.
+
+    A panel has the cells that agree in all row keys except the quantity, and a curve for each
+    column. Cells without the quantity are added to panels with a curve.
     """
     if quantity not in (keys := [*report.rows, *report.columns]):
         return {}
@@ -120,7 +119,7 @@ def _panels(report: Report, quantity: str) -> dict[str, list[Curve]]:
 
 
 def _looks(report: Report, across: Sequence[str], columns: Sequence[Key]) -> dict[Key, Look]:
-    """As in the other figures: the baseline in grey."""
+    """Return the styles of the columns, with the baseline in grey, as in the other figures."""
     base = dict(zip(report.columns, report.baseline or (), strict=False))
     baseline = tuple(base.get(key, "") for key in across)
     others = [column for column in columns if not across or column != baseline]
@@ -167,7 +166,7 @@ def _draw_curves(
 
 def _curve(axes: Axes, each: Curve, places: Mapping[str, float]) -> None:
     cells = {places[text]: cell for text, cell in each.cells.items() if text in places}
-    if "-" in each.cells:  # the quantity does nothing here: one height everywhere
+    if "-" in each.cells:  # the quantity has no effect here, so the line is horizontal
         cell = each.cells["-"]
         axes.axhline(100 * cell.mean, **each.look.line(linewidth=1.0))
         cells[axes.get_xlim()[1]] = cell
@@ -180,7 +179,7 @@ def _curve(axes: Axes, each: Curve, places: Mapping[str, float]) -> None:
 
 
 def learning(report: Report) -> Plot | None:
-    """The figure on dev after each epoch, a panel for each row; None where no run has any."""
+    """Plot the figures on dev after each epoch, a panel for each row; None if no run has any."""
     panels: dict[Key, list[Course]] = defaultdict(list)
     titles = column_titles(report)
     for row, cells in with_baseline(report).items():
@@ -207,7 +206,7 @@ def learning(report: Report) -> Plot | None:
 
 
 class Course(NamedTuple):
-    """A cell's runs by their seeds: the figure after each epoch, a fraction of 1."""
+    """A cell's runs, by seed: the figure after each epoch, a fraction of 1."""
 
     column: Key
     runs: dict[str, dict[int, float]]
@@ -267,7 +266,7 @@ def _course(axes: Axes, course: Course, look: Look) -> None:
 
 
 def _identical(courses: Sequence[Course], titles: Mapping[Key, str]) -> list[str]:
-    """Which runs cannot be told apart, since their lines are the same."""
+    """Return notes on runs with identical lines, which hide each other."""
     runs: dict[tuple[tuple[int, float], ...], list[str]] = defaultdict(list)
     for course in courses:
         for seed, run in course.runs.items():
@@ -276,7 +275,10 @@ def _identical(courses: Sequence[Course], titles: Mapping[Key, str]) -> list[str
 
 
 def _epochs(run: Run, metric: str | None) -> dict[int, float]:
-    """The figure after each epoch of training, from 1 on."""
+    """Return the figure after each epoch, by the epoch's number from 1; empty without a file.
+
+    Raises ValueError, with file and line, for rows that are not metrics of an epoch.
+    """
     path = Path(run["folder"], "metrics.csv")
     if not path.is_file():
         return {}
@@ -293,5 +295,5 @@ def _epochs(run: Run, metric: str | None) -> dict[int, float]:
         except (ValueError, csv.Error) as error:
             line = f"{path}:{reader.line_num}"
             raise ValueError(f"{line}: not the metrics of an epoch: {error}") from error
-    # What stands beyond the last epoch is the best one, measured once more.
+    # Rows after the last epoch repeat the best one, which is measured again.
     return {epoch + 1: value for epoch, value in rows if epoch < run["epochs"]}

@@ -1,4 +1,4 @@
-"""Reports as one picture for a document, SVG or PDF."""
+"""Draw reports as one figure for a document, SVG or PDF."""
 
 import logging
 from collections.abc import Sequence
@@ -22,9 +22,9 @@ def pdf(reports: Sequence[Report]) -> bytes:
 
 
 def _plots(reports: Sequence[Report], kind: str) -> tuple[list[Plot], list[str]]:
-    """A plot of each report, and what stands above each where there are several.
+    """Return the plots of the reports and, if there are several, their headings.
 
-    Raises ValueError where there is nothing to draw.
+    Raises ValueError if there is nothing to draw.
     """
     drawn = {number: plot for number, report in enumerate(reports) if (plot := _telling(report))}
     for number, report in enumerate(reports):
@@ -39,8 +39,9 @@ def _plots(reports: Sequence[Report], kind: str) -> tuple[list[Plot], list[str]]
 
 
 def _telling(report: Report) -> Plot | None:
-    """A profile where single layers were read, a curve where a row is a quantity, else the
-    comparison.
+    """Return a layer profile, a curve over a quantity in the rows, or the comparison.
+
+    The first of these that the report supports is drawn; None if it supports none.
     """
     quantities = [key for key in SCALES if key in report.rows]
     curves = (curve(report, key) for key in quantities)

@@ -1,4 +1,4 @@
-"""What a report's figures are drawn on, and their style.
+"""The sheet, axes and style of a report's figures.
 
 Lengths are inches from the top left, sizes of fonts and marks points.
 """
@@ -22,23 +22,23 @@ from matplotlib.ticker import MaxNLocator
 
 from ..escape import plain
 
-GENERATOR = "elmo-bench report"  # the mark by which job=report knows its own pictures
+GENERATOR = "elmo-bench report"  # job=report overwrites only pictures with this mark
 WIDE, SCREEN, NARROW = 7.2, 8.0, 3.5  # a page of paper, a screen, a phone
 INK, SOFT, FAINT, PAPER = "#1b1f24", "#555d66", "#d5d9de", "#ffffff"
-# After Okabe and Ito (2008), dark enough for a contrast of 3:1 on white, FADED too.
+# After Okabe and Ito (2008), dark enough for a contrast of 3:1 on white, even if FADED.
 COLORS = ("#0072b2", "#c14f00", "#00805c", "#b3508c", "#8a6d00", "#5b5bd6")
-FADED = 0.75  # how opaque the marks of single runs are
+FADED = 0.75  # opacity of the marks of single runs
 MARKERS = ("o", "s", "^", "D", "v", "P", "p")
 DASHES = ((), (6, 2), (6, 2, 1.5, 2), (6, 1.5, 1.5, 1.5, 1.5, 1.5))
 SIZE, HEADING = 8, 10  # of text
-# Inches between panels, left of one for the numbers of its y axis, right for half of its last x.
+# Inches: gap between panels, left margin for the y axis, right margin for half of the last x label.
 GUTTER, NUMBERS, EDGE = 0.16, 0.33, 0.06
-LINE = 0.155  # from a line of text to the next
+LINE = 0.155  # height of a line of text
 SETTINGS: dict[Any, Any] = {
-    "font.family": "DejaVu Sans",  # comes with matplotlib: the same layout everywhere
+    "font.family": "DejaVu Sans",  # part of matplotlib, so the layout is the same everywhere
     "font.size": SIZE,
     "text.color": INK,
-    "text.parse_math": False,  # a $ in a name is a $
+    "text.parse_math": False,  # a $ in a name is not mathematics
     "axes.edgecolor": SOFT,
     "axes.facecolor": "none",
     "axes.linewidth": 0.7,
@@ -62,39 +62,40 @@ SETTINGS: dict[Any, Any] = {
     "lines.dash_capstyle": "butt",
     "svg.fonttype": "none",
     "svg.hashsalt": GENERATOR,
-    "pdf.fonttype": 42,  # TrueType: text that can be searched
+    "pdf.fonttype": 42,  # TrueType, for searchable text
 }
 
 
 class Look(NamedTuple):
-    """How a series is drawn: told apart in colour as in black and white."""
+    """The style of a series, distinct in colour and in black and white."""
 
     color: str
     marker: str
     dashes: tuple[float, ...]
 
     def line(self, **others: Any) -> dict[str, Any]:
-        """For `Axes.plot`: a line without marks."""
+        """Return arguments of `Axes.plot` for a line without marks."""
         return {"color": self.color, "dashes": self.dashes or (None, None)} | others
 
     def marks(self, size: float, **others: Any) -> dict[str, Any]:
-        """For `Axes.plot`: marks without a line."""
+        """Return arguments of `Axes.plot` for marks without a line; `size` is in points."""
         style = {"linestyle": "none", "marker": self.marker, "markersize": size}
         return style | {"color": self.color, "markeredgewidth": 0.9} | others
 
 
-PLAIN = Look(SOFT, "X", (1.2, 1.2))  # of a baseline
+PLAIN = Look(SOFT, "X", (1.2, 1.2))  # style of a baseline
 
 
 def look(number: int) -> Look:
-    """Of a series by its number; neighbours, and two of one colour, differ in mark and dashes."""
+    """Return the style of a series; neighbours and equal colours differ in mark and dashes."""
     dashes = DASHES[(number + number // len(COLORS)) % len(DASHES)]
     return Look(COLORS[number % len(COLORS)], MARKERS[number % len(MARKERS)], dashes)
 
 
 class Sheet:
-    """A figure of a given width that is filled from top to bottom: what is placed at `top` and
-    below moves it on, and `finish` gives the figure its height.
+    """A figure of fixed width that is filled from top to bottom.
+
+    `top` is the position of the next element, in inches, and `finish` sets the figure's height.
     """
 
     def __init__(self, width: float) -> None:
@@ -104,31 +105,31 @@ class Sheet:
         self._texts: list[tuple[Any, float]] = []
 
     def axes(self, left: float, top: float, width: float, height: float) -> Axes:
-        """An empty one: what it is to have, a grid say, is for the caller."""
-        place = left / self.width, 0.0, width / self.width, 1.0  # `finish` knows the rest
+        """Add empty axes; the caller adds grid lines and ticks."""
+        place = left / self.width, 0.0, width / self.width, 1.0  # `finish` sets the final place
         axes = self.figure.add_axes(place, label=str(len(self._panels)))
         self._panels.append((axes, left, top, width, height))
         return axes
 
     def text(self, left: float, top: float, text: str, **style: Any) -> None:
-        """A line of text whose middle is half a line below `top`."""
+        """Add a line of text, whose middle is half a line below `top`."""
         style = {"transform": self.figure.dpi_scale_trans} | style
         placed = self.figure.text(left, 0, plain(text), va="center_baseline", **style)
         self._texts.append((placed, top + LINE / 2))
 
     def lines(self, left: float, text: str, width: float, **style: Any) -> None:
-        """A paragraph at `top`, and `top` below it."""
+        """Add a paragraph at `top`, and move `top` below it."""
         for line in wrapped(text, width, weight=style.get("weight", "normal")):
             self.text(left, self.top, line, **style)
             self.top += LINE
 
     def name(self, right: float, middle: float, lines: Sequence[str]) -> None:
-        """What a line of a panel is called: lines of text that end left of it."""
+        """Add the name of a panel's row: right-aligned lines of text, centred at `middle`."""
         for number, line in enumerate(lines):
             self.text(right, middle + LINE * (number - len(lines) / 2), line, ha="right")
 
     def legend(self, entries: Sequence[tuple[Sequence[Line2D], str]]) -> None:
-        """Marks and what they mean, in lines across, and `top` below them."""
+        """Add a legend of marks and their meanings, and move `top` below it."""
         room, gap = 0.28, 0.18
         left = 0.0
         for marks, text in entries:
@@ -145,13 +146,13 @@ class Sheet:
         self.top += LINE + 0.02 if entries else 0
 
     def panel_width(self, across: int) -> float:
-        """Of the axes of so many panels side by side."""
+        """Return the width of axes for `across` panels side by side."""
         return (self.width - GUTTER * (across - 1)) / across - NUMBERS - EDGE
 
     def panels(
         self, titles: Sequence[tuple[str, str]], *, across: int, height: float
     ) -> list[Axes]:
-        """Panels in rows of so many, each below its title (bold) and that of its y axis."""
+        """Add panels in rows of `across`; above each are its title (bold) and its y axis title."""
         width = self.panel_width(across) + NUMBERS + EDGE
         panels = []
         for first in range(0, len(titles), across):
@@ -171,7 +172,7 @@ class Sheet:
         return panels
 
     def finish(self) -> Figure:
-        """The figure, as high as what is on it."""
+        """Return the figure, with the height of its content."""
         self.figure.set_size_inches(self.width, self.top)
         for axes, left, top, width, height in self._panels:
             below = self.top - top - height
@@ -189,7 +190,7 @@ class Sheet:
 
 
 def key(*styles: Mapping[str, Any]) -> list[Line2D]:
-    """What stands in a legend for what was drawn with these styles: lines across, marks amid."""
+    """Return the legend's lines and marks for these styles: full-width lines, centred marks."""
     marks = []
     for style in styles:
         ends = [0.5] if style.get("linestyle") == "none" else [0.0, 1.0]
@@ -203,7 +204,7 @@ def key(*styles: Mapping[str, Any]) -> list[Line2D]:
 
 
 class Plot(NamedTuple):
-    """A figure that is drawn when its width is known."""
+    """A plot that is drawn when its width is known."""
 
     title: str  # a sentence: what is shown
     description: str  # its main figures
@@ -212,7 +213,7 @@ class Plot(NamedTuple):
 
 
 def figure(plots: Sequence[Plot], width: float = WIDE, headings: Sequence[str] = ()) -> Figure:
-    """The plots below each other, each below its heading if there are any."""
+    """Draw the plots below each other, each with its heading, if there are any."""
     with styled():
         sheet = Sheet(width)
         for number, plot in enumerate(plots):
@@ -226,9 +227,9 @@ def figure(plots: Sequence[Plot], width: float = WIDE, headings: Sequence[str] =
 
 @contextmanager
 def styled() -> Iterator[None]:
-    """Draw in the report's style, whatever the user's matplotlibrc says."""
+    """Use the report's style instead of the user's matplotlibrc."""
     with matplotlib.rc_context(), warnings.catch_warnings():
-        # A name in a script that the font does not have: SVG leaves it to the browser's fonts.
+        # The font lacks some scripts, but SVG uses the browser's fonts.
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
         matplotlib.rcdefaults()
         matplotlib.rcParams.update(SETTINGS)
@@ -236,27 +237,27 @@ def styled() -> Iterator[None]:
 
 
 def text_width(text: str, *, size: float = SIZE, weight: str = "normal") -> float:
-    """Of a line as matplotlib's own font sets it; those of browsers are hardly ever wider."""
+    """Return a line's width in matplotlib's font, in inches; browsers' fonts are rarely wider."""
     font = FontProperties(family="DejaVu Sans", size=size, weight=weight)
     points, _, _ = text_to_path.get_text_width_height_descent(plain(text), font, ismath=False)
     return points / 72
 
 
 def wrapped(text: str, width: float, *, weight: str = "normal") -> list[str]:
-    """The text in lines of about this width, broken between words where it can be."""
+    """Wrap a text to lines of about this width, in inches, between words if possible."""
     text = plain(text)
     per_character = max(text_width(text, weight=weight) / max(1, len(text)), 0.03)
     return textwrap.wrap(text, max(4, int(width / per_character))) or [""]
 
 
 def per_inch(axes: Axes) -> float:
-    """How much of the x axis, whose limits are set, is an inch."""
+    """Return the length of an inch in units of the x axis, whose limits must be set."""
     low, high = axes.get_xlim()
     return float((high - low) * axes.figure.dpi / axes.bbox.width)
 
 
 def beside(values: Sequence[float], step: float) -> list[float]:
-    """How far each of several marks is moved, so that none hides an equal one.
+    """Return a shift for each mark, so that equal values do not hide each other.
 
     >>> beside([0.5, 0.7, 0.5], 1.0)
     [-0.5, 0.0, 0.5]
@@ -273,7 +274,7 @@ UNLIMITED = (-math.inf, math.inf)
 
 
 def value_axis(axis: Any, ticks: int, limits: tuple[float, float] = UNLIMITED) -> None:
-    """Round numbers and a faint grid, a point or more of the axis and nothing beyond its limits."""
+    """Set round ticks and a grid; the axis spans at least 1 and stays within the limits."""
     low, high = axis.get_view_interval()
     more = max(1 - (high - low), 0) / 2
     axis.set_view_interval(*within((low - more, high + more), limits), ignore=True)
@@ -282,12 +283,12 @@ def value_axis(axis: Any, ticks: int, limits: tuple[float, float] = UNLIMITED) -
 
 
 def percent_axis(axis: Any, ticks: int) -> None:
-    """A value axis of figures in percent: from 0 to 100 at most, unless some lie beyond."""
+    """Set a value axis for percentages, within 0 to 100 unless values lie beyond."""
     value_axis(axis, ticks, percent_limits(axis.get_data_interval()))
 
 
 def percent_limits(values: Iterable[float]) -> tuple[float, float]:
-    """0 and 100, or what lies beyond.
+    """Return 0 and 100, extended to include all values.
 
     >>> percent_limits([3.0, 120.0])
     (0.0, 120.0)
@@ -297,7 +298,7 @@ def percent_limits(values: Iterable[float]) -> tuple[float, float]:
 
 
 def within(span: tuple[float, float], limits: tuple[float, float]) -> tuple[float, float]:
-    """A part of an axis moved between its limits, and cut where it is longer than these.
+    """Shift an interval of an axis into its limits; a longer one becomes the limits.
 
     >>> within((-2.0, 10.0), (0.0, 100.0)), within((-5.0, 105.0), (0.0, 100.0))
     ((0.0, 12.0), (0.0, 100.0))
@@ -308,7 +309,7 @@ def within(span: tuple[float, float], limits: tuple[float, float]) -> tuple[floa
 
 
 def category_axis(axes: Axes, marks: Mapping[float, str], title: str) -> None:
-    """The x axis, with a text at each place as far as there is room."""
+    """Set the x axis with a text at each position, omitting texts that would overlap."""
     inch = per_inch(axes)
 
     def fit(left: float, right: float) -> bool:

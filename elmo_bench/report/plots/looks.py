@@ -1,4 +1,4 @@
-"""How a report's cells are called and drawn in its figures, the same in all of them."""
+"""Common names and styles of a report's cells in all of its figures."""
 
 from collections.abc import Collection, Sequence
 
@@ -15,11 +15,12 @@ def all_runs(report: Report) -> list[Run]:
 
 
 def metric(report: Report, split: str | None = None, cells: Sequence[Cell] | None = None) -> str:
-    """What the figures are, of all cells or some: "test entity F1, %", or "test figure, %" where
-    they are several things.
+    """Return the axis title of the figures of cells (default: all), such as "test entity F1, %".
+
+    Cells with different metrics give "test figure, %".
     """
     runs = [run for cell in cells or report.cells for run in cell.runs]
-    # By task: runs of an earlier version may have an earlier title.
+    # One title for each task, since runs of earlier versions may have another title.
     by_task = {
         run["config"]["task"]["name"]: names.metric_title(run, report.metric) for run in runs
     }
@@ -32,25 +33,25 @@ def row_title(report: Report, row: Key) -> str:
 
 
 def column_titles(report: Report) -> dict[Key, str]:
-    """In their order, the baseline first."""
+    """Return the titles of the columns in order, the baseline first."""
     titles = names.task_titles(all_runs(report))
     return {column: names.name(report.columns, column, titles) for column in heads(report)}
 
 
 def column_looks(report: Report) -> dict[Key, Look]:
-    """The baseline in grey."""
+    """Return the style of each column; the baseline is grey."""
     others = [column for column in heads(report) if column != report.baseline]
     plain = {} if report.baseline is None else {report.baseline: PLAIN}
     return plain | {column: look(number) for number, column in enumerate(others)}
 
 
 def percents(cell: Cell) -> list[float]:
-    """Each run's figure."""
+    """Return each run's figure in percent."""
     return [100 * figure for figure in cell.figures]
 
 
 def counted(count: int, noun: str) -> str:
-    """A number of things.
+    """Return a number with its noun.
 
     >>> counted(1, "run"), counted(3, "run")
     ('1 run', '3 runs')
@@ -59,7 +60,7 @@ def counted(count: int, noun: str) -> str:
 
 
 def runs_each(counts: Collection[int]) -> str:
-    """How many runs stand behind each mean.
+    """Return a phrase with the number of runs of each mean.
 
     >>> runs_each({3}), runs_each({3, 1, 2})
     ('3 each', '1 to 3 each')
@@ -69,7 +70,7 @@ def runs_each(counts: Collection[int]) -> str:
 
 
 def sentence(title: str, shown: str) -> str:
-    """What a figure shows, after the title of its report if that has one.
+    """Return the title of a plot, which begins with the report's title, if it has one.
 
     >>> sentence("", "test F1 by layer."), sentence("Books", "test F1 by layer.")
     ('Test F1 by layer.', 'Books: test F1 by layer.')

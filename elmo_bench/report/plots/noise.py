@@ -1,4 +1,4 @@
-"""Where the noise of each comparison comes from: the seeds, the examples, or both together."""
+"""Plot the sources of each comparison's variance: seeds, examples, or both together."""
 
 from collections.abc import Sequence
 
@@ -23,12 +23,12 @@ from .drawing import (
 from .looks import column_titles, row_title, sentence
 
 PARTS = ("seeds", "examples", "both together")
-TINTS = (1.0, 0.45, 0.15)  # dark to light, in black and white too
-MOST = 6  # comparisons that an alternative text goes through
+TINTS = (1.0, 0.45, 0.15)  # dark to light, also distinct in black and white
+MOST = 6  # maximum number of comparisons in an alternative text
 
 
 def noise(report: Report) -> Plot | None:
-    """The shares of the variance of each difference to the baseline; None where none is known."""
+    """Plot the shares of the variance of each difference to the baseline; None without shares."""
     rows: dict[Key, list[tuple[Cell, Shares]]] = {}
     for cell in report.cells:
         test = cell.comparison and cell.comparison.test
@@ -82,7 +82,7 @@ def _draw(sheet: Sheet, report: Report, rows: dict[Key, list[tuple[Cell, Shares]
 
 
 def _bar(axes: Axes, shares: Shares, middle: float, width: float) -> None:
-    """Three parts from left to right, with their figures where there is room."""
+    """Draw three parts from left to right, with their figures if there is room."""
     start = 0.0
     for share, tint in zip(shares, TINTS, strict=True):
         part = Rectangle(

@@ -1,4 +1,4 @@
-"""Layer profiles: the figure by the layer that a task reads, beside what a learned mix reads."""
+"""Plot layer profiles: figures by single layer, and the layers' shares in learned mixes."""
 
 import statistics
 from collections import defaultdict
@@ -31,27 +31,27 @@ from .looks import all_runs, metric, percents, runs_each, sentence
 
 Layers = dict[int, list[float]]  # each run's figure or share, by layer
 
-# Of the mixes; the line through single layers is solid.
+# Dashes of the mixes' lines; the line through single layers is solid.
 DASHES: dict[str, tuple[float, ...]] = {"all": (6, 2), "uniform": (6, 2, 1.5, 2)}
-HOLLOW = (1.5, 1.5)  # of shares times norms
+HOLLOW = (1.5, 1.5)  # dashes of shares times norms
 MIXES = {"all": "learned mix of all layers", "uniform": "plain mean of all layers"}
 DOT = 3.4  # points across
-MOST = 4  # layers that an alternative text goes through
-APART = 0.05  # inches between the profiles of a panel, so that their dots do not meet
+MOST = 4  # maximum number of layers in an alternative text
+APART = 0.05  # inches between the profiles of a panel, so that their dots do not overlap
 
 
 class Profile(NamedTuple):
     """An encoder on a task: figures in percent, shares in percent by place."""
 
-    top: int | None  # the number of the top layer, as far as the runs say it
+    top: int | None  # the number of the top layer, if the runs show it
     layers: Layers
     mixes: dict[str, list[float]]  # each run's figure, by the names of MIXES
     shares: dict[str, Layers]  # the softmax of the mix's weights
-    lengths: dict[str, Layers]  # these times the norm of the layer, together 100
+    lengths: dict[str, Layers]  # shares times the layers' norms, scaled to a sum of 100
 
 
 class Panel(NamedTuple):
-    """A task, with its figures without an encoder."""
+    """A task's profiles, and its figures without an encoder, in percent."""
 
     title: str
     unit: str
@@ -60,8 +60,9 @@ class Panel(NamedTuple):
 
 
 def layers(report: Report) -> Plot | None:
-    """The figure by single layer and the shares of a learned mix, a pair of panels for each task;
-    None where no two single layers were read.
+    """Plot figures by single layer and the shares of a learned mix, a pair of panels for each task.
+
+    Returns None unless a task has runs of at least two single layers.
     """
     panels = _panels(report)
     if not panels:
@@ -86,7 +87,7 @@ def layers(report: Report) -> Plot | None:
 
 
 def _panels(report: Report) -> list[Panel]:
-    """Those with two single layers or more."""
+    """Return the panels with at least two single layers."""
     keys = [*report.rows, *report.columns]
     if "elmo.mix" not in keys:
         return []
@@ -136,28 +137,26 @@ def _profile(cells: Sequence[Cell]) -> Profile:
 
 
 def _top(cells: Sequence[Cell]) -> int | None:
-    """The highest layer that runs read whose mix has the top one: its number is in the names of
-    the weights.
-    """
+    """Return the number of the top layer, from the weights' names in runs that read it, or None."""
     mixes = {as_text(cell.runs[0]["config"]["elmo"]["mix"]): cell for cell in cells}
     read = [_read(mixes[mix]) for mix in ("top", *MIXES) if mix in mixes]
     return max((layer for layers in read for layer in layers), default=None)
 
 
 def _layer(cell: Cell, mix: str) -> int | None:
-    """The layer that a cell's runs read, if it is a single one."""
+    """Return the layer that a cell's runs read; None if they read several."""
     numbers = {int(mix)} if mix.isdigit() else _read(cell)
     return min(numbers) if len(numbers) == 1 else None
 
 
 def _read(cell: Cell) -> set[int]:
-    """The layers that a cell's runs read, by the names of the weights."""
+    """Return the layers that a cell's runs read, from the names of the weights."""
     names = [name.rpartition("/s") for run in cell.runs for name in run["mix"]]
     return {int(number) for _, slash, number in names if slash}
 
 
 def _add_shares(profile: Profile, mix: Mapping[str, float]) -> None:
-    """Of a run: weights are `elmo/PLACE/s0`, norms of layers `elmo/PLACE/norm0`."""
+    """Add a run's shares; its weights are `elmo/PLACE/s0`, its layers' norms `elmo/PLACE/norm0`."""
     shares: dict[str, dict[int, float]] = defaultdict(dict)
     for name, value in mix.items():
         _, place, weight = name.split("/")
@@ -198,12 +197,12 @@ def _in_words(panel: Panel) -> str:
 
 
 def _layer_name(profile: Profile, layer: int) -> str:
-    """As the tables have it, with its number."""
+    """Return a layer's name in the tables, with its number."""
     return f"top layer ({layer})" if layer == profile.top else f"layer {layer}"
 
 
 def _telling(layers: Layers) -> list[tuple[int, float]]:
-    """Layers and their means: all, or of many the lowest, the best and the top one."""
+    """Return layers and their means: all or, if they are many, the lowest, best and top one."""
     means = {layer: statistics.fmean(values) for layer, values in layers.items()}
     telling = {min(means), max(means, key=lambda layer: means[layer]), max(means)}
     return [(layer, means[layer]) for layer in means if len(means) <= MOST or layer in telling]
@@ -222,7 +221,7 @@ def _draw(sheet: Sheet, panels: Sequence[Panel]) -> None:
 
 
 def _places(panel: Panel) -> list[str]:
-    """Where the task reads a learned mix: input, output."""
+    """Return the places where the task reads a learned mix: input, output."""
     return list(dict.fromkeys(place for each in panel.profiles.values() for place in each.shares))
 
 
@@ -257,7 +256,7 @@ def _figures(axes: Axes, panel: Panel, looks: Mapping[str, Look]) -> None:
         for mix, values in profile.mixes.items():
             height = statistics.fmean(values)
             hollow = mix == "uniform"
-            if not (hollow and len(looks) > 1):  # or there are more lines than one can follow
+            if not (hollow and len(looks) > 1):  # otherwise there would be too many lines
                 axes.axhline(height, color=style.color, dashes=DASHES[mix], linewidth=1.0)
             x = end - beyond * (0.6 if hollow else 1.4) + shift
             _dots(axes, x, values, style, hollow=hollow)
@@ -269,7 +268,7 @@ def _figures(axes: Axes, panel: Panel, looks: Mapping[str, Look]) -> None:
 
 
 def _shift(number: int, count: int, axes: Axes) -> float:
-    """Of one of several profiles along the axis, in layers: within its layer in any case."""
+    """Return a profile's shift along the axis, in layers; it stays near its layer."""
     return (number - (count - 1) / 2) * min(APART * per_inch(axes), 0.6 / count)
 
 
@@ -282,7 +281,7 @@ def _dots(
 
 
 def _shares(axes: Axes, panel: Panel, place: str, looks: Mapping[str, Look]) -> None:
-    """Of the encoders with a learned mix at this place."""
+    """Draw the shares of the encoders with a learned mix at this place."""
     drawn = [(name, each) for name, each in panel.profiles.items() if place in each.shares]
     top = max(max(profile.shares[place]) for _, profile in drawn)
     axes.set_xlim(-0.5, top + 0.5)
@@ -302,7 +301,7 @@ def _shares(axes: Axes, panel: Panel, place: str, looks: Mapping[str, Look]) -> 
 
 
 def _layer_axis(axes: Axes, highest: int, profiles: Collection[Profile]) -> None:
-    """The layers by their numbers; which is the top one, where all profiles have the same."""
+    """Label the layers by number; the top one is marked if all profiles have the same."""
     marks = {float(layer): str(layer) for layer in range(highest + 1)}
     if {profile.top for profile in profiles} == {highest}:
         marks[float(highest)] += " (top)"
@@ -312,9 +311,7 @@ def _layer_axis(axes: Axes, highest: int, profiles: Collection[Profile]) -> None
 def _legend(
     profiles: Sequence[Profile], looks: Mapping[str, Look], baseline: bool
 ) -> list[tuple[list[Line2D], str]]:
-    """Encoders by their colours and marks where there are several, then what lines and marks
-    are.
-    """
+    """Return the legend: styles of several encoders, then types of lines and marks."""
     first = next(iter(looks.values()))
     style = Look(INK, "o", ()) if len(looks) > 1 else first
     line, hollow = {"color": style.color}, style.marks(DOT, markerfacecolor=PAPER)

@@ -1,4 +1,4 @@
-"""A report's figures as SVG in a page, and as files for documents: SVG and PDF."""
+"""Render a report's figures as SVG in a page, and as SVG and PDF files for documents."""
 
 import io
 import logging
@@ -25,7 +25,7 @@ from .drawing import (
     styled,
 )
 
-# What the page's style sheet calls the colours, of which it has others for the dark.
+# Colour -> variable of the page's style sheet, which has other colours for the dark mode.
 VARIABLES = {color: f"--c{number}" for number, color in enumerate(COLORS)}
 VARIABLES |= {INK: "--ink", SOFT: "--soft", FAINT: "--faint", PAPER: "--paper"}
 MARGIN = 6  # points around a file's picture
@@ -34,9 +34,9 @@ FONT = "system-ui, -apple-system, 'Segoe UI', Arial, 'DejaVu Sans', sans-serif"
 
 
 def inline(plot: Plot) -> str:
-    """A plot for a page, twice: for a screen (`class="wide"`) and for a phone (`class="narrow"`).
+    """Return a plot for a page, twice: for screens (`class="wide"`) and phones (`class="narrow"`).
 
-    The page's style sheet shows one of them, and has the variables for their colours.
+    The page's style sheet shows one of them, and defines the variables of their colours.
     """
     alternative = f"{plot.title} {plot.description}"
     drawn = {"wide": figure([plot], SCREEN), "narrow": figure([plot], NARROW)}
@@ -46,7 +46,7 @@ def inline(plot: Plot) -> str:
 
 
 def inline_svg(figure: Figure, alternative_text: str) -> str:
-    """An SVG element for a page, as wide as its place there, without ids, scripts and references.
+    """Return an SVG element for a page, scaled to its container, without ids, scripts and links.
 
     Colours are variables of the page's style sheet. The first sentence of the alternative text is
     the title, the rest the description.
@@ -63,13 +63,13 @@ def _variable(match: re.Match[str]) -> str:
 
 
 def standalone_svg(plots: Sequence[Plot], headings: Sequence[str] = ()) -> bytes:
-    """The plots as an SVG file for a document, on white; the same bytes for the same plots."""
+    """Return the plots as an SVG file on white; the same plots give the same bytes."""
     drawn = figure(plots, WIDE, headings)
     root = _svg(drawn, " ".join(f"{plot.title} {plot.description}" for plot in plots))
     width, height = (f"{72 * inches + 2 * MARGIN:.4g}" for inches in drawn.get_size_inches())
     corner = {"x": f"-{MARGIN}", "y": f"-{MARGIN}"}
     paper = ElementTree.Element("rect", corner, width=width, height=height, fill=PAPER)
-    root.insert(2, paper)  # below all but the title and the description
+    root.insert(2, paper)  # after title and description, so that it is below the drawing
     root.attrib = {"xmlns": SVG, "width": f"{width}pt", "height": f"{height}pt"} | root.attrib
     root.set("viewBox", f"-{MARGIN} -{MARGIN} {width} {height}")
     root.set("data-generator", GENERATOR)
@@ -77,17 +77,17 @@ def standalone_svg(plots: Sequence[Plot], headings: Sequence[str] = ()) -> bytes
 
 
 def pdf(plots: Sequence[Plot], headings: Sequence[str] = ()) -> bytes:
-    """The plots as a PDF of one page, as large as they are; the same bytes for the same plots."""
+    """Return the plots as a PDF page of their size; the same plots give the same bytes."""
     file, drawn = io.BytesIO(), figure(plots, WIDE, headings)
     about = {"Creator": GENERATOR, "Producer": GENERATOR, "CreationDate": None}
-    logging.getLogger("fontTools.subset").setLevel(logging.WARNING)  # says what it leaves out
+    logging.getLogger("fontTools.subset").setLevel(logging.WARNING)  # it logs each omitted glyph
     with styled():
         drawn.savefig(file, format="pdf", metadata=about | {"Title": plain(plots[0].title)})
     return file.getvalue()
 
 
 def _svg(figure: Figure, alternative_text: str) -> ElementTree.Element:
-    """Matplotlib's SVG, without what only it needs."""
+    """Return matplotlib's SVG, reduced to the drawing."""
     file = io.BytesIO()
     with styled():
         figure.patch.set_visible(False)
@@ -110,9 +110,7 @@ def _svg(figure: Figure, alternative_text: str) -> ElementTree.Element:
 def _marks(
     parent: ElementTree.Element, shapes: dict[str | None, ElementTree.Element]
 ) -> Iterator[ElementTree.Element]:
-    """What is drawn, in order and without groups; marks of a kind that follow each other are one
-    path.
-    """
+    """Yield the drawn elements in order, without groups; runs of equal marks become one path."""
     marks: dict[tuple[str, str], list[str]] = {}
     for element in _leaves(parent):
         kind = None
@@ -145,7 +143,7 @@ def _leaves(parent: ElementTree.Element) -> Iterator[ElementTree.Element]:
 
 
 def _mark(shape: str, x: float, y: float) -> str:
-    """A path of a shape around the origin, moved: a circle where it is curved, else a polygon.
+    """Return the path of a shape, moved from the origin: a circle if curved, else a polygon.
 
     >>> _mark("M 0 -4 L 0 4", 10.0, 20.0)
     'M10 16l0 8'
@@ -164,7 +162,7 @@ def _mark(shape: str, x: float, y: float) -> str:
 
 
 def _short(numbers: str) -> str:
-    """Hundredths of a point are enough.
+    """Round the numbers of a path to hundredths of a point, and remove blanks.
 
     >>> _short("M 1.23456 -2.0  L 3 4 ")
     'M1.23 -2L3 4'
@@ -174,15 +172,15 @@ def _short(numbers: str) -> str:
 
 
 def _style(*elements: ElementTree.Element) -> str:
-    """The elements' declarations together; of fonts size and weight alone."""
+    """Merge the elements' style declarations; of fonts, only size and weight are kept."""
     declared: dict[str, str] = {}
     for element in elements:
         for one in filter(None, element.get("style", "").split(";")):
             name, _, value = one.partition(":")
             declared[name.strip()] = value.strip()
-    declared.pop("font-family", None)  # as of the whole
+    declared.pop("font-family", None)  # the root element defines it
     if "stroke" in declared:
-        declared.setdefault("stroke-width", "1")  # whatever the page says of paths
+        declared.setdefault("stroke-width", "1")  # overrides the page's style of paths
     if font := declared.pop("font", None):
         size = re.search(r"[\d.]+px", font)
         declared |= {"font-size": size[0]} if size else {}
