@@ -457,8 +457,8 @@ def module(cfg: DictConfig, model: Any, vocab: Vocab) -> TaskModule:
 
 
 def _optimizer(cfg: DictConfig) -> Any:
-    given = {key: value for key, value in cfg.task.optimizer.items() if value is not None}
-    return instantiate(given | {"_convert_": "all"})  # checkpoints contain only plain lists
+    options = {key: value for key, value in cfg.task.optimizer.items() if value is not None}
+    return instantiate(options | {"_convert_": "all"})  # checkpoints contain only plain lists
 
 
 def trainer(cfg: DictConfig, callbacks: list[Callback]) -> pl.Trainer:
@@ -493,11 +493,11 @@ def trainer(cfg: DictConfig, callbacks: list[Callback]) -> pl.Trainer:
     try:
         built = instantiate(cfg.trainer, callbacks=callbacks, logger=loggers, **settings)
     except MisconfigurationException as error:
-        asked = (
+        settings_text = (
             f"trainer.accelerator={cfg.trainer.accelerator} trainer.devices={cfg.trainer.devices}"
         )
         raise ValueError(
-            f"{asked}: {error}; use trainer=auto to use the available devices"
+            f"{settings_text}: {error}; use trainer=auto to use the available devices"
         ) from error
     built.strategy.checkpoint_io = AtomicCheckpoints()
     check_slurm(built)

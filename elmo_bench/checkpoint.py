@@ -490,8 +490,8 @@ def _check_model(
         return
     if Path(str(own[0])).expanduser().is_dir():
         return
-    given = {*inputs.overridden(cfg)}
-    if not {"encoder.model", "encoder.revision"} <= given:
+    overridden = {*inputs.overridden(cfg)}
+    if not {"encoder.model", "encoder.revision"} <= overridden:
         raise ValueError(
             f"checkpoint={path} was trained with encoder.model={own[0]}, which is not a "
             f"local folder: if you trust it, add encoder={settings['name']} "

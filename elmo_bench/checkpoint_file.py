@@ -128,8 +128,10 @@ class _Copy:
             return Counter(copied) if kind is Counter else copied
         if isinstance(node, Tensor):
             return self._tensor(node, key)
-        what = "an integer of over 64 bits" if kind is int else f"a {kind.__name__}"
-        self._refuse(key, f"it contains {what}, but it may only contain plain data and tensors")
+        description = "an integer of over 64 bits" if kind is int else f"a {kind.__name__}"
+        self._refuse(
+            key, f"it contains {description}, but it may only contain plain data and tensors"
+        )
 
     def _name(self, name: Any, key: tuple[Any, ...]) -> Any:
         if type(name) is not str and (type(name) is not int or name not in INTEGERS):

@@ -125,16 +125,16 @@ def corpus(cfg: DictConfig, stored: Any, source: str) -> DictConfig:
         raise ValueError(f"{source}: its config.data.files must map splits to paths")
     for split, file in files.items():
         if split in inputs.SPLITS and data["files"].get(split) != file:
-            here = [
+            present = [
                 place
                 for plain in places(file, cfg, source)
                 for place in (plain, Path(f"{plain}.gz"))
                 if place.is_file()
             ]
-            if not here and split == cfg.get("split"):
+            if not present and split == cfg.get("split"):
                 came = f"data={name} data.files.{split}={file}, which does not exist here"
                 raise ValueError(f"{source} was trained with {came}: {advice}")
-            data["files"][split] = str(here[0].absolute()) if here else None
+            data["files"][split] = str(present[0].absolute()) if present else None
     given: Any = OmegaConf.to_container(cfg.data)
     data["files"] |= {key: value for key, value in given["files"].items() if value is not None}
     return OmegaConf.create(data | {"labels": given.get("labels")})

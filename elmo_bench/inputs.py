@@ -97,16 +97,16 @@ def corpus(cfg: DictConfig, splits: Sequence[str] = SPLITS) -> dict[str, Path]:
         chosen = {split: files[split] for split in splits if files.get(split)}
         keys = set(overridden(cfg))
         prefix = "data.files."
-        given = {key.removeprefix(prefix) for key in keys if key.startswith(prefix)}
-        other = sorted(given & chosen.keys() - {"train"})
+        user_splits = {key.removeprefix(prefix) for key in keys if key.startswith(prefix)}
+        other = sorted(user_splits & chosen.keys() - {"train"})
         if other and "origin" in data and "data.name" not in keys:
             raise ValueError(
                 f"data.files.{other[0]}={chosen[other[0]]} is not a file of {data.name}, so "
                 "its scores would be reported under the wrong corpus: choose data=files, "
                 "or name the corpus with data.name=NAME"
             )
-        more = {key: data[key] for key in ("origin", "downloads") if key in data}
-        paths = find(chosen, data_dir=cfg.data_dir, given=given, **more)
+        options = {key: data[key] for key in ("origin", "downloads") if key in data}
+        paths = find(chosen, data_dir=cfg.data_dir, given=user_splits, **options)
     needed = [split for split in splits if split != "test" or len(splits) == 1]
     if missing := [split for split in needed if split not in paths]:
         raise ValueError(

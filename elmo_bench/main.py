@@ -69,8 +69,8 @@ def main(cfg: DictConfig) -> object:
 
 def is_out_of_memory(error: Exception) -> bool:
     """Torch has no one exception for it."""
-    said = ("out of memory", "can't allocate memory", "Cannot allocate memory")
-    is_torchs = isinstance(error, RuntimeError) and any(words in str(error) for words in said)
+    phrases = ("out of memory", "can't allocate memory", "Cannot allocate memory")
+    is_torchs = isinstance(error, RuntimeError) and any(words in str(error) for words in phrases)
     return is_torchs or isinstance(error, MemoryError)
 
 

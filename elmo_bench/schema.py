@@ -325,8 +325,8 @@ class Check(Callback):
         _end_if_wrong(config)
         self.is_done = True
         if config.dry_run:
-            said = [*dry_run_lines([config]), "All settings are valid; nothing was run."]
-            sys.stdout.write("\n".join(said) + "\n")
+            lines = [*dry_run_lines([config]), "All settings are valid; nothing was run."]
+            sys.stdout.write("\n".join(lines) + "\n")
             sys.exit()
         try:
             Path(config.hydra.run.dir).mkdir(parents=True, exist_ok=True)

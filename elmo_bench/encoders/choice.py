@@ -52,17 +52,17 @@ def is_kept(
     if len(sentences) < LEAST or dtype != "float32":
         return True
     if (kept := _chosen(folder / CHOICE)) is not None:
-        said = "as an earlier run chose from its measurements"
+        reason = "as an earlier run chose from its measurements"
     else:
         seconds = measure(encoder, sentences, layers, folder)
         kept = CLEARLY * seconds.read <= seconds.compute
         compute, read = (1e6 * value for value in seconds)
-        said = f"per token, {compute:.1f} µs to compute and {read:.1f} µs to read"
+        reason = f"per token, {compute:.1f} µs to compute and {read:.1f} µs to read"
         with atomic(folder / CHOICE) as part:
             content = {"kept": kept, "compute": seconds.compute, "read": seconds.read}
             part.write_text(json.dumps(content) + "\n", encoding="utf-8")
-    what = "storing the layers" if kept else "running the encoder on every batch"
-    log.info("elmo.cache=auto: %s (%s)", what, said)
+    decision = "storing the layers" if kept else "running the encoder on every batch"
+    log.info("elmo.cache=auto: %s (%s)", decision, reason)
     return kept
 
 

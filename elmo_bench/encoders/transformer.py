@@ -343,8 +343,8 @@ class Transformer(nn.Module):
         spaces = np.isin(ids, self._spaces) if self._spaces else np.zeros_like(first)
         for row, piece in zip(*(first & spaces).nonzero(), strict=True):
             of_word = (words[row] == words[row, piece]) & ~spaces[row]
-            if (rest := of_word[piece:].nonzero()[0]).size:
-                first[row, piece], first[row, piece + rest[0]] = False, True
+            if (others := of_word[piece:].nonzero()[0]).size:
+                first[row, piece], first[row, piece + others[0]] = False, True
         return first.astype(np.float32)
 
     def _check(

@@ -30,16 +30,18 @@ def sentence_likelihoods(
     backward that of <S> before them.
     """
     for chunk in chunks(sentences, 8 * batch_tokens):
-        found: dict[int, Likelihoods] = {}
-        for places in batches([len(sentence) for sentence in chunk], batch_tokens):
+        results: dict[int, Likelihoods] = {}
+        for positions in batches([len(sentence) for sentence in chunk], batch_tokens):
             scores = {
                 direction: part.cpu().numpy()
-                for direction, part in model.log_likelihoods([chunk[k] for k in places]).items()
+                for direction, part in model.log_likelihoods([chunk[k] for k in positions]).items()
             }
-            for row, place in enumerate(places):
-                count = len(chunk[place]) + 1
-                found[place] = {direction: part[row, :count] for direction, part in scores.items()}
-        yield from (found[place] for place in range(len(chunk)))
+            for row, position in enumerate(positions):
+                count = len(chunk[position]) + 1
+                results[position] = {
+                    direction: part[row, :count] for direction, part in scores.items()
+                }
+        yield from (results[position] for position in range(len(chunk)))
 
 
 def text_likelihoods(

@@ -78,15 +78,17 @@ def candidates(
     """
     draws = [draw(samples, size, rng) for _ in targets]
     rows = np.unique(np.concatenate([*targets, *(sampled for sampled, _ in draws)]))
-    found = []
+    results = []
     for goal, (sampled, tries) in zip(targets, draws, strict=True):
-        places = (torch.from_numpy(np.searchsorted(rows, numbers)) for numbers in (goal, sampled))
+        positions = (
+            torch.from_numpy(np.searchsorted(rows, numbers)) for numbers in (goal, sampled)
+        )
         counts = (
             torch.from_numpy(_log_count(numbers, tries, size)).float()
             for numbers in (goal, sampled)
         )
-        found.append(Candidates(*places, *counts))
-    return torch.from_numpy(rows), found
+        results.append(Candidates(*positions, *counts))
+    return torch.from_numpy(rows), results
 
 
 def _log_count(numbers: np.ndarray, tries: int, size: int) -> np.ndarray:

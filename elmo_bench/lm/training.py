@@ -289,10 +289,12 @@ class Trainer:
         """
         rows = list(self.state)
         if self.num_processes > 1:
-            parts = [[torch.empty_like(x) for _ in range(self.num_processes)] for x in rows]
-            for found, x in zip(parts, rows, strict=True):
-                dist.all_gather(found, x.contiguous())
-            rows = [torch.cat(found, 2) for found in parts]
+            gathered_states = [
+                [torch.empty_like(x) for _ in range(self.num_processes)] for x in rows
+            ]
+            for gathered, x in zip(gathered_states, rows, strict=True):
+                dist.all_gather(gathered, x.contiguous())
+            rows = [torch.cat(gathered, 2) for gathered in gathered_states]
         return {
             "step": self.step,
             "model": self.model.state_dict(),

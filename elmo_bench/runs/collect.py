@@ -172,9 +172,9 @@ def full_keys(runs: Sequence[Run], keys: Sequence[str], option: str) -> list[str
     """Return the full dotted keys: `encoder` is short for `encoder.name`. Raises ValueError for a
     key that no run has.
     """
-    known = {key for run in runs for key in run["choices"]}
-    full = [f"{key}.name" if f"{key}.name" in known else key for key in keys]
-    if unknown := [key for key in full if key not in known]:
+    known_keys = {key for run in runs for key in run["choices"]}
+    full = [f"{key}.name" if f"{key}.name" in known_keys else key for key in keys]
+    if unknown := [key for key in full if key not in known_keys]:
         raise ValueError(
             f"{option}={list(keys)}: no run has {unknown} in its config; it has keys such "
             "as encoder, elmo.mix, task, data.size"
@@ -230,7 +230,7 @@ def equal(text: str, value: object) -> bool:
     return text == wanted or (number(wanted) is not None and number(text) == number(wanted))
 
 
-def distinguishing(runs: Sequence[Run], given: Sequence[str]) -> list[str]:
+def distinguishing(runs: Sequence[Run], keys_given: Sequence[str]) -> list[str]:
     """Return the task and the further config keys that distinguish runs beyond their seed.
 
     A key that follows from those before it (a task's batch size, given the task) is left out. The
@@ -247,9 +247,9 @@ def distinguishing(runs: Sequence[Run], given: Sequence[str]) -> list[str]:
             key,
         ),
     ):
-        if varies(runs, [*given, *chosen], key):
+        if varies(runs, [*keys_given, *chosen], key):
             chosen.append(key)
-    return [key for key in chosen if key not in given]
+    return [key for key in chosen if key not in keys_given]
 
 
 def other_files(runs: Iterable[Run], known: Sequence[str]) -> str | None:

@@ -127,11 +127,11 @@ def _reading(report: Report) -> str:
         )
     tests = [cell.comparison.test for cell in report.cells if cell.comparison]
     single = any(test and test.p is None for test in tests)
-    alone = " (for new examples alone where there is a single run)" if single else ""
+    only_examples = " (for new examples alone where there is a single run)" if single else ""
     return (
         "Left: runs (dots) and their mean (bar). Right: difference of the means to "
         f"{column_titles(report)[report.baseline or ()]} and its 95 % interval for new examples "
-        f"and new seeds{alone}; "
+        f"and new seeds{only_examples}; "
         f"filled where p (Holm) is below {LEVEL:g}.{_scale(report)}"
     )
 
@@ -320,8 +320,8 @@ def _difference(axes: Axes, line: Line, middle: float, span: tuple[float, float]
                 axes.plot(
                     place, middle, arrow, color=line.look.color, markersize=ARROW, markeredgewidth=0
                 )
-    sure = compared.p_holm is not None and compared.p_holm < LEVEL
-    face = line.look.color if sure else PAPER
+    is_significant = compared.p_holm is not None and compared.p_holm < LEVEL
+    face = line.look.color if is_significant else PAPER
     axes.plot(100 * compared.difference, middle, **line.look.marks(DIAMOND, markerfacecolor=face))
     return cut
 

@@ -122,8 +122,8 @@ def _looks(report: Report, across: Sequence[str], columns: Sequence[Key]) -> dic
     """Return the styles of the columns, with the baseline in grey, as in the other figures."""
     base = dict(zip(report.columns, report.baseline or (), strict=False))
     baseline = tuple(base.get(key, "") for key in across)
-    others = [column for column in columns if not across or column != baseline]
-    return {baseline: PLAIN} | {column: look(place) for place, column in enumerate(others)}
+    other_columns = [column for column in columns if not across or column != baseline]
+    return {baseline: PLAIN} | {column: look(place) for place, column in enumerate(other_columns)}
 
 
 def _draw_curves(
@@ -152,7 +152,9 @@ def _draw_curves(
         percent_axis(axes.yaxis, 5)
         category_axis(axes, marks, names.axis(quantity))
     legend = {each.title: each for curves in panels.values() for each in curves}
-    per_mean = runs_each({len(cell.runs) for one in legend.values() for cell in one.cells.values()})
+    per_mean = runs_each(
+        {len(cell.runs) for each_curve in legend.values() for cell in each_curve.cells.values()}
+    )
     sheet.legend(
         [
             (key(each.look.line(), each.look.marks(DOT)), each.title)

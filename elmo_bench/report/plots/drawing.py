@@ -316,13 +316,13 @@ def category_axis(axes: Axes, marks: Mapping[float, str], title: str) -> None:
         texts = text_width(marks[left]) + text_width(marks[right])
         return (right - left) / inch > texts / 2 + 0.06
 
-    places = sorted(marks)
-    shown = places[:1]
-    if len({round(right - left, 9) for left, right in pairwise(places)}) == 1:
-        steps = (places[::step] for step in range(1, len(places) + 1))
+    positions = sorted(marks)
+    shown = positions[:1]
+    if len({round(right - left, 9) for left, right in pairwise(positions)}) == 1:
+        steps = (positions[::step] for step in range(1, len(positions) + 1))
         shown = next(each for each in steps if all(fit(*pair) for pair in pairwise(each)))
     else:
-        for place in places[1:]:
+        for place in positions[1:]:
             shown += [place] if fit(shown[-1], place) else []
     axes.set_xticks(shown, [plain(marks[place]) for place in shown])
     axes.set_xlabel(plain(title), labelpad=3)

@@ -40,9 +40,9 @@ def column_titles(report: Report) -> dict[Key, str]:
 
 def column_looks(report: Report) -> dict[Key, Look]:
     """Return the style of each column; the baseline is grey."""
-    others = [column for column in heads(report) if column != report.baseline]
+    other_columns = [column for column in heads(report) if column != report.baseline]
     plain = {} if report.baseline is None else {report.baseline: PLAIN}
-    return plain | {column: look(number) for number, column in enumerate(others)}
+    return plain | {column: look(number) for number, column in enumerate(other_columns)}
 
 
 def percents(cell: Cell) -> list[float]:

@@ -164,11 +164,11 @@ def _add_shares(profile: Profile, mix: Mapping[str, float]) -> None:
             shares[place][int(weight[1:])] = value
     for place, by_layer in shares.items():
         norms = {layer: mix.get(f"elmo/{place}/norm{layer}") for layer in by_layer}
-        whole = sum(share * (norms[layer] or 0) for layer, share in by_layer.items())
+        total = sum(share * (norms[layer] or 0) for layer, share in by_layer.items())
         for layer, share in sorted(by_layer.items()):
             _append(profile.shares, place, layer, 100 * share)
-            if whole and None not in norms.values():
-                length = 100 * share * (norms[layer] or 0) / whole
+            if total and None not in norms.values():
+                length = 100 * share * (norms[layer] or 0) / total
                 _append(profile.lengths, place, layer, length)
 
 
