@@ -1,9 +1,9 @@
-"""One way to open a torch file that a stranger may have written, such as best.ckpt or last.ckpt.
+"""Open torch files that a stranger may have written, such as best.ckpt or last.ckpt.
 
-Before torch reads it: a zip whose entries are not packed, lie within the file and have the sums
-(CRC-32) that torch wrote, and whose pickle names nothing but tensors, their types and sizes, and
-two kinds of dict. Then torch reads it with `weights_only`, and what comes out is copied: plain data
-and tensors, none larger than the file.
+Checks precede reading: the file must be a zip with uncompressed entries inside the file and valid
+checksums (CRC-32), and its pickle may name only tensors, their types and sizes, and two kinds of
+dict. Then torch reads it with `weights_only`, and only plain data and tensors are copied, none
+larger than the file.
 """
 
 import math
@@ -30,11 +30,11 @@ INTEGERS = range(-(2**64), 2**64)
 
 
 def load(path: str | Path) -> dict[Any, Any]:
-    """What a torch file holds: a dict of dicts, Counters, lists, tuples, numbers, texts, None,
-    tensors, and their types and sizes. Weights have no NaN, and infinity only in a mask.
+    """Read a torch file: a dict of dicts, Counters, lists, tuples, numbers, texts, None, tensors,
+    and their types and sizes. Weights have no NaN, and infinity only in masks.
 
-    Raises OSError where it cannot be opened, and ValueError that begins with the file, and names
-    the key where there is one, for a file that is damaged or holds anything else.
+    Raises OSError if the file cannot be opened, and ValueError, with the file and possibly a key,
+    if it is damaged or contains anything else.
     """
     path = Path(path)
     size = path.stat().st_size
@@ -61,8 +61,9 @@ def load(path: str | Path) -> dict[Any, Any]:
 
 @contextmanager
 def refusing(path: str | Path, what: str) -> Iterator[None]:
-    """Where a block meets content that its code does not expect, ValueError with the file and what
-    was made of it. OSError and MemoryError are none of the file's.
+    """Turn errors of a block, due to unexpected content, into a ValueError with the file.
+
+    OSError and MemoryError are not changed, since the file does not cause them.
     """
     try:
         yield
@@ -76,8 +77,8 @@ def refusing(path: str | Path, what: str) -> Iterator[None]:
 
 
 def _check_archive(archive: zipfile.ZipFile, size: int) -> None:
-    """ValueError for entries that are packed, larger than the file, or not as they were written,
-    and for a pickle that names more than tensors.
+    """Raise ValueError for compressed, oversized or damaged entries, and for a pickle that names
+    anything but tensors.
     """
     entries = archive.infolist()
     if any(
@@ -154,9 +155,9 @@ class _Copy:
 
 
 def _check_weights(weights: Any, where: str) -> None:
-    """ValueError for what is not tensors by name, for NaN in one, and for infinity.
+    """Raise ValueError unless the weights are tensors by name, without NaN and infinity.
 
-    A tensor of nothing but 0 and -infinity is a mask, which a model may keep beside its weights.
+    A tensor of only 0 and -infinity is allowed, since models may store masks with their weights.
     """
     if not isinstance(weights, dict):
         raise ValueError(

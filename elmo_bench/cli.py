@@ -1,5 +1,5 @@
-"""The command line: `elmo-bench`, or `python run.py` in a clone. What takes time is imported once
-signals are caught and the short answers are given.
+"""The command line: `elmo-bench`, or `python run.py` in a clone. Slow imports come after signal
+handlers are installed and short answers are given.
 """
 
 import os
@@ -35,8 +35,8 @@ def main() -> None:
 
 
 def has_own_configs(arguments: Sequence[str]) -> bool:
-    """Whether Hydra is told of a folder with the user's configs.
+    """Whether the command line names a folder of the user's configs.
 
-    Without one the working folder is not on Python's path: it may hold what was downloaded.
+    Otherwise the working folder, which may contain downloads, is not added to Python's path.
     """
     return any(argument.startswith(("--config-dir", "-cd")) for argument in arguments)

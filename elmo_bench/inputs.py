@@ -45,20 +45,20 @@ def files(cfg: DictConfig) -> dict[str, Path]:
 
 
 def _model_files(model: str | None) -> list[Path]:
-    """What a model of transformers is made of, where it lies in a folder of this machine."""
+    """Return the files of a transformers model, if it is a local folder; else an empty list."""
     if not model or not (folder := Path(model).expanduser()).is_dir():
         return []
     return sorted(path for path in folder.iterdir() if path.suffix in MODEL_SUFFIXES)
 
 
 def vector_files(cfg: DictConfig) -> list[str]:
-    """The files of `vocab.vectors`, which may name none, one or several."""
+    """Return the files of `vocab.vectors`, which may name none, one or several."""
     chosen = cfg.vocab.vectors
     return [] if not chosen else [chosen] if isinstance(chosen, str) else list(chosen)
 
 
 def same(cfg: DictConfig, run_folders: Mapping[str, Path]) -> Path | None:
-    """The folder, among these by identity, of the run that a config would repeat today."""
+    """Return the folder, among these by identity, of the run that a config would repeat today."""
     settings = Identity.of(cfg, {}).settings if run_folders else ""
     if not any(identity.startswith(settings) for identity in run_folders):
         return None
@@ -121,7 +121,7 @@ def corpus(cfg: DictConfig, splits: Sequence[str] = SPLITS) -> dict[str, Path]:
 
 
 def overridden(cfg: DictConfig) -> Iterator[str]:
-    """The keys that the command line sets; in a sweep the run's config names them itself."""
+    """Return the keys that the command line sets; in a sweep, the run's config lists them."""
     hydra = cfg.get("hydra") or (HydraConfig.get() if HydraConfig.initialized() else None)
     for override in hydra.overrides.task if hydra else ():
         yield override.lstrip("+~").partition("=")[0]

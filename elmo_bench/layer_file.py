@@ -1,9 +1,9 @@
-"""A file of vectors, one array a sentence, that is written piece by piece and survives a kill.
+"""A file of vectors, one array a sentence, that is written in pieces and survives a kill.
 
-The sizes of all arrays are known before the first is computed. So the whole file is laid out first,
-under the name OUTPUT.part, and each array then goes to its place in it: after that a kill can break
-nothing but values that are computed again anyhow. OUTPUT.part.json says what the file is for and
-how many sentences, from the first, are in it, with their checksum.
+All sizes are known before the first array is computed. The complete file is therefore laid out
+first, as OUTPUT.part, and each array is written to its final position. A kill can then only damage
+values that will be computed again. OUTPUT.part.json records the inputs, the number of complete
+sentences and their checksum.
 
 Axes: N sentences.
 """
@@ -35,12 +35,12 @@ HEADER_LIMIT = 100_000_000  # bytes; readers of safetensors reject longer header
 
 
 class VectorFile:
-    """The part file of an output, of which `done` sentences are there.
+    """The part file of an output; its first `done` sentences are complete.
 
-    `write` puts a sentence's array in, `close` names the file `output`.
+    `write` writes a sentence's array, `close` renames the file to `output`.
 
-    `purpose` records the inputs, as plain data. A part file of the same purpose is resumed; one of
-    another, or a damaged one, is begun afresh, and the log says why.
+    `purpose` records the inputs, as plain data. A part file with the same purpose is resumed. One
+    with another purpose, or a damaged one, is replaced, and the log gives the reason.
     """
 
     def __init__(
@@ -102,12 +102,12 @@ class VectorFile:
         return True
 
     def _vectors(self, first: int, last: int) -> Iterator[tuple[int, int]]:
-        """Where the vectors of some sentences begin and end in the file."""
+        """Yield the ranges of the sentences' vectors in the file."""
         for offset, size in zip(self._offsets[first:last], self._sizes[first:last], strict=True):
             yield int(offset), int(offset + size)
 
     def _layout(self) -> Iterator[tuple[int, int]]:
-        """Where everything else does."""
+        """Yield the ranges of everything else in the file."""
         end = 0
         for start, stop in sorted(self._vectors(0, len(self._sizes))):
             yield end, start
@@ -116,7 +116,7 @@ class VectorFile:
 
     @staticmethod
     def _crc_of(file: IO[bytes], ranges: Iterable[tuple[int, int]], crc: int = 0) -> int:
-        """The CRC-32 of some ranges of a file, after others."""
+        """Continue a CRC-32 over ranges of a file."""
         for start, stop in ranges:
             if start < stop:
                 file.seek(start)
@@ -136,7 +136,7 @@ class VectorFile:
 
     @contextmanager
     def _named_errors(self) -> Iterator[None]:
-        """What the system says of a file that it does not name, such as that the disk is full."""
+        """Add the file's name to errors of the system that lack it, such as a full disk."""
         try:
             yield
         except OSError as error:
@@ -157,7 +157,7 @@ class VectorFile:
             self._file.write(array.astype(_name(self.dtype)).data)
 
     def keep(self, done: int) -> None:
-        """Put the first `done` sentences on the disk: from here a killed run goes on."""
+        """Flush the first `done` sentences to disk; a killed run resumes after them."""
         self._file.flush()
         file = self._file.fileno()
         os.fsync(file)
@@ -173,13 +173,13 @@ class VectorFile:
             part.write_text(json.dumps(left), encoding="utf-8")
 
     def close(self) -> None:
-        """The file is whole: give it its name."""
+        """Rename the complete file to `output`."""
         self.part.replace(self.output)
         self.journal.unlink(missing_ok=True)
 
 
 def is_vectors(path: Path) -> bool:
-    """Whether a file says of itself what it is for, as a `VectorFile` does."""
+    """Whether a file has the mark of a `VectorFile`."""
     try:
         if path.suffix in HDF5:
             with h5py.File(path, "r") as file:
@@ -209,7 +209,7 @@ def _room(output: Path, size: int) -> None:
 def lay_out_hdf5(
     path: Path, shapes: Shapes, dtype: torch.dtype, purpose: dict[str, Any], index: str | None
 ) -> None:
-    """A dataset "0", "1" ... for each shape, not yet filled, and the index of AllenNLP's files."""
+    """Create an empty dataset "0", "1" ... for each shape, and AllenNLP's index."""
     settings = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
     settings.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
     settings.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
@@ -225,7 +225,7 @@ def lay_out_hdf5(
 
 
 def offsets_in_hdf5(path: Path, count: int) -> Int[np.ndarray, " N"]:
-    """Where in the file the values of each dataset begin; -1 where it has none."""
+    """Return the offset of each dataset's values in the file; -1 for an empty dataset."""
     with h5py.File(path, "r") as file:
         names = (str(number).encode() for number in range(count))
         offsets = (h5py.h5d.open(file.id, name).get_offset() for name in names)
@@ -235,9 +235,9 @@ def offsets_in_hdf5(path: Path, count: int) -> Int[np.ndarray, " N"]:
 def lay_out_safetensors(
     path: Path, shapes: Shapes, dtype: torch.dtype, purpose: dict[str, Any], index: str | None
 ) -> None:
-    """Tensors "0", "1" ... not yet filled: the format's header, and as many bytes as it says.
+    """Create empty tensors "0", "1" ...: the header, and a file of the size that it declares.
 
-    The library itself writes a file only from tensors that are all in memory.
+    The safetensors library can only write tensors that are all in memory.
     """
     item, end = np.dtype(_name(dtype)).itemsize, 0
     header: dict[str, Any] = {"__metadata__": {key: str(value) for key, value in purpose.items()}}

@@ -68,14 +68,14 @@ def main(cfg: DictConfig) -> object:
 
 
 def is_out_of_memory(error: Exception) -> bool:
-    """Torch has no one exception for it."""
+    """Whether an error means out of memory; torch has several exceptions for it."""
     phrases = ("out of memory", "can't allocate memory", "Cannot allocate memory")
     is_torchs = isinstance(error, RuntimeError) and any(words in str(error) for words in phrases)
     return is_torchs or isinstance(error, MemoryError)
 
 
 def disk_advice(error: Exception, cfg: DictConfig) -> str:
-    """What to do where the disk is full or a folder cannot be written to."""
+    """Return advice for a full disk or a folder that cannot be written to."""
     if not isinstance(error, OSError):
         return ""
     cache = str(Path(cfg.cache_dir).expanduser())
@@ -87,7 +87,7 @@ def disk_advice(error: Exception, cfg: DictConfig) -> str:
 
 
 def what_goes_on(cfg: DictConfig) -> str:
-    """What the job has kept until now, and how to go on."""
+    """Return what the job has kept so far, and how to continue."""
     if job := KEPT.get(cfg.job["_target_"].rpartition(".")[2]):
         key, name, command = job
         if (path := Path(f"{OmegaConf.select(cfg, key)}{name}")).is_file():

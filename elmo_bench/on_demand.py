@@ -29,7 +29,7 @@ class _Package(ModuleType):
 
 
 class _InParts(Loader):
-    """Loads the package's `utilities` alone, which the rest is built on; `whole` loads all."""
+    """Loads only the package's `utilities`, which its other parts need; `whole` loads all."""
 
     def __init__(self, whole: Loader) -> None:
         self.whole = whole
@@ -57,7 +57,5 @@ class _Finder(MetaPathFinder):
 
 
 def torchmetrics_in_parts() -> None:
-    """From here on what imports torchmetrics gets it at once; its other parts are imported when
-    someone asks for them.
-    """
+    """Make later imports of torchmetrics fast: its parts are imported on first use."""
     sys.meta_path.insert(0, _Finder())

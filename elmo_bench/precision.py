@@ -1,4 +1,4 @@
-"""What float32 means in this process, and whether the same seed gives the same numbers on a GPU."""
+"""Set the precision of float32 products, and whether a seed gives the same numbers on a GPU."""
 
 import os
 
@@ -6,12 +6,12 @@ import torch
 
 
 def settle(*, tf32: bool, deterministic: bool) -> None:
-    """Compute in float32 what `trainer.precision` says is float32.
+    """Compute float32 products in true float32, or all of them in TF32 with `tf32`.
 
-    A GPU rounds the factors of float32 products to the 10 bits of TF32 where it may: torch lets it
-    in convolutions and recurrent layers, and, with `tf32`, in matrix products too. `deterministic`
-    gives cuBLAS the buffers with which its sums come in one order; a user's own choice stays. Both
-    come before the process first uses the GPU.
+    With TF32, a GPU rounds the factors of products to 10 bits. Torch's default allows it only in
+    convolutions and recurrent layers; this function sets it for matrix products, too.
+    `deterministic` configures cuBLAS's buffers for a fixed order of summation, unless the user has
+    set them. Call this before the process first uses the GPU.
     """
     torch.backends.cudnn.allow_tf32 = tf32  # convolutions and recurrent layers
     torch.set_float32_matmul_precision("high" if tf32 else "highest")

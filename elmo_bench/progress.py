@@ -1,4 +1,4 @@
-"""How far long work is: a bar in a terminal, and elsewhere a line in the log once a minute."""
+"""Progress of long work: a bar in a terminal, otherwise a line in the log once a minute."""
 
 import logging
 import sys
@@ -14,7 +14,7 @@ PAUSE = 60.0  # seconds between two lines
 
 
 class Lines:
-    """Writes a line at most once a minute, and none where standard error is a terminal."""
+    """Logs a line at most once a minute, and none if standard error is a terminal."""
 
     def __init__(self) -> None:
         self.begun = self.said = time.monotonic()

@@ -342,7 +342,7 @@ class Check(Callback):
 
 
 def dry_run_lines(configs: Sequence[DictConfig]) -> list[str]:
-    """What runs would read, keep and take; the process ends where one could not be read."""
+    """Return lines on what runs would read, keep and take; exits if something cannot be read."""
     from elmo_bench import dry_run  # imports torch
 
     try:
@@ -353,7 +353,7 @@ def dry_run_lines(configs: Sequence[DictConfig]) -> list[str]:
 
 
 def _end_if_wrong(config: DictConfig) -> None:
-    """An exception would not do: Hydra makes a warning of a callback's, and goes on."""
+    """Exit if a setting is wrong; Hydra would turn an exception of a callback into a warning."""
     try:
         wrong = faults(config)
     except Exception as error:

@@ -66,12 +66,12 @@ def _unraisable(raised: Any) -> None:
 
 
 def advise(advice: Callable[[], str]) -> None:
-    """What the line is to say from here: what is kept, and how to go on."""
+    """Set the advice that a signal prints from now on: what is kept, and how to continue."""
     _advice.append(advice)
 
 
 def end_before_this(processes: Callable[[], list[Popen]]) -> None:
-    """What a signal to this process ends at once: those that it has started by then."""
+    """Register processes of this run, which a signal to this process ends at once."""
     _started.append(processes)
 
 

@@ -1,6 +1,6 @@
-"""Files that a stranger may have written: how much of one is read, and what is said of a bad one.
+"""Read files that a stranger may have written, with limits on their size and content.
 
-Every limit is far above what an honest file needs. Errors are ValueError and begin with the file.
+All limits are far above the needs of honest files. Errors are ValueError and begin with the file.
 """
 
 import gzip
@@ -39,11 +39,11 @@ BOM = b"\xef\xbb\xbf"
 
 
 def read_json(path: str | Path, kind: type = dict, *, max_bytes: int = JSON_BYTES) -> Any:
-    """What a JSON file holds: an object, or a value of another `kind`; a `.gz` is unpacked.
+    """Read a JSON file, plain or `.gz`: an object, or a value of another `kind`.
 
-    Raises OSError where it cannot be read. Raises ValueError, with the file and the line, for a
-    file of more than `max_bytes`, for what is not JSON in UTF-8 (a byte order mark is skipped), and
-    as `parse_json`.
+    A byte order mark is skipped. Raises OSError if the file cannot be read. Raises ValueError, with
+    the file and line, if it exceeds `max_bytes` or is not JSON in UTF-8, and the errors of
+    `parse_json`.
     """
     content = b""
     with opened(path) as file:
@@ -69,10 +69,10 @@ def read_json(path: str | Path, kind: type = dict, *, max_bytes: int = JSON_BYTE
 
 
 def parse_json(text: str, source: str) -> Any:
-    """The value that a JSON text has.
+    """Parse a JSON text.
 
-    Raises ValueError, which begins with `source`, for what is not JSON, for lists and objects too
-    deep inside each other, and for a number that is not finite or does not fit into 64 bits.
+    Raises ValueError, which begins with `source`, for invalid JSON, for lists and objects nested
+    too deep, and for numbers that are not finite or do not fit into 64 bits.
     """
     try:
         value = json.loads(text, parse_int=_integer, parse_float=_real, parse_constant=_real)
@@ -123,10 +123,10 @@ def _refuse_nesting(source: str) -> NoReturn:
 
 @contextmanager
 def opened(path: str | Path) -> Iterator[BufferedIOBase]:
-    """A file to read bytes from, unpacked where its name ends in `.gz`.
+    """Open a file for reading bytes; a name with `.gz` is decompressed.
 
-    Raises OSError where it cannot be opened, and ValueError, also from the body, for an archive
-    that is damaged, or from which more comes out than can be text.
+    Raises OSError if it cannot be opened, and ValueError, also in the body, for an archive that is
+    damaged or decompresses to more bytes than text would.
     """
     path = Path(path)
     try:
@@ -144,7 +144,7 @@ def opened(path: str | Path) -> Iterator[BufferedIOBase]:
 
 
 class _Unpacked(RawIOBase):
-    """What an archive holds, as long as it is not too much."""
+    """The decompressed content of an archive, up to a limit."""
 
     def __init__(self, archive: gzip.GzipFile, packed: BufferedReader) -> None:
         self.archive, self.packed, self.count = archive, packed, 0
@@ -165,10 +165,10 @@ class _Unpacked(RawIOBase):
 
 
 def read_arrays(path: str | Path) -> dict[str, np.ndarray]:
-    """The arrays of numbers in an `.npz`, by name.
+    """Read the arrays of numbers in an `.npz`, by name.
 
-    Raises OSError where it cannot be read, and ValueError, with the file, for a damaged one, for
-    arrays of anything but numbers, and for more bytes than the file can honestly hold.
+    Raises OSError if it cannot be read, and ValueError, with the file, if it is damaged, has arrays
+    of other types, or unpacks to more bytes than an honest file would.
     """
     with Path(path).open("rb") as file:
         try:

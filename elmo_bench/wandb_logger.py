@@ -1,5 +1,5 @@
-"""Weights & Biases that never asks, hangs or stops a run: online where it is configured and
-answers, else offline.
+"""Logging to Weights & Biases that never prompts, hangs or fails a run: online if it is configured
+and reachable, otherwise offline.
 """
 
 import hashlib
@@ -13,12 +13,11 @@ log = logging.getLogger(__name__)
 
 
 def logger(*, save_dir: str, init_timeout: int, **settings: Any) -> Any:
-    """Lightning's WandbLogger in the best mode there is: WANDB_MODE if it is set, else online, else
-    offline.
+    """Return Lightning's WandbLogger: in the mode of WANDB_MODE, else online, else offline.
 
-    A run that goes on goes on in its W&B run too, whose id follows from the `run.json` in
-    `save_dir`. An offline run lies under `save_dir` and is sent by `wandb sync` whenever there is a
-    network. Of several processes only the first has a run.
+    A resumed run continues its W&B run, whose id derives from the `run.json` in `save_dir`. Offline
+    runs are stored in `save_dir`; `wandb sync` uploads them later. Only the first of several
+    processes has a W&B run.
     """
     import wandb
     from pytorch_lightning.loggers import WandbLogger
@@ -52,7 +51,7 @@ def logger(*, save_dir: str, init_timeout: int, **settings: Any) -> Any:
 
 
 def keep(files: Sequence[Path], **settings: Any) -> None:
-    """A report's files as the artifact `report` of a W&B run of its own, which shows its page."""
+    """Upload a report's files as the artifact `report` of a new W&B run, which shows its page."""
     import wandb
 
     run = logger(**settings).experiment

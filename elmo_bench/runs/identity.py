@@ -192,5 +192,5 @@ def _sha256(path: Path, cache: Path) -> str:
 
 
 def _with_checksum(digest: str) -> str:
-    """A digest as it is kept: a damaged one would make the run another one."""
+    """Return a digest with a checksum, since a damaged digest would change the run's identity."""
     return f"{digest} {zlib.crc32(digest.encode()):08x}"

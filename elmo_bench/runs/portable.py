@@ -57,9 +57,9 @@ def portable_overrides(overrides: Iterable[str]) -> list[str]:
 
 
 def overrides(path: Path) -> list[str]:
-    """What a run's command line said, without what changes no figure; [] where there is no file.
+    """Return a run's overrides, without settings that do not affect figures; [] without a file.
 
-    ValueError where it is not a list of texts.
+    Raises ValueError if the file is not a list of texts.
     """
     if not path.is_file():
         return []

@@ -1,4 +1,4 @@
-"""`result.json` as it is read: each value of the kind that its readers take it for."""
+"""Read and check `result.json`: every value must have the expected type."""
 
 import re
 from collections.abc import Callable
@@ -57,10 +57,10 @@ GROUPS = ("task", "data", "elmo", "encoder", "vocab", "schedule", "published")
 
 
 def read_result(path: Path) -> dict[str, Any]:
-    """What a `result.json` says.
+    """Read a `result.json`.
 
-    Raises OSError where there is none, ValueError, with the file and the key, for one that lacks
-    its metrics or its config, or a value of another kind.
+    Raises OSError if it cannot be read, and ValueError, with the file and key, if metrics or config
+    are missing or a value has a wrong type.
     """
     content: dict[str, Any] = WITHOUT | read_json(path)
     needed = {"metrics", "config", "seed"}
@@ -80,10 +80,9 @@ def read_result(path: Path) -> dict[str, Any]:
 
 
 def read_begun(path: Path) -> dict[str, Any]:
-    """What the `run.json` of a run without a result says; one of an earlier version has an empty
-    config.
+    """Read the `run.json` of a run without a result; earlier versions have an empty config.
 
-    Raises OSError where there is none, ValueError, with the file and the key, for one of others.
+    Raises OSError if it cannot be read, and ValueError, with the file and key, if it is invalid.
     """
     content: dict[str, Any] = {"config": {}} | read_json(path)
     _check(path, content, {"identity"})
@@ -94,7 +93,7 @@ def read_begun(path: Path) -> dict[str, Any]:
 
 
 def _check(path: Path, content: dict[str, Any], needed: set[str]) -> None:
-    """Raise ValueError for what is not there or of another kind."""
+    """Raise ValueError for a value that is missing or has a wrong type."""
     for key, (kind, fits) in KINDS.items():
         if key not in content and key in needed:
             raise ValueError(f"{path}: not a result of elmo-bench: it lacks {key}, {kind}")

@@ -1,4 +1,4 @@
-"""A run as others get it: what a report reads of it, without checkpoints, texts and paths of the
+"""Copy runs for others: the files that a report reads, without checkpoints, texts and paths of the
 machine.
 """
 
@@ -20,8 +20,9 @@ LONGEST = 100  # characters of a folder's name
 
 
 def copy_run(source: Path, part: Path, overrides: Sequence[str]) -> Run:
-    """Copy what a report reads of a finished run into the folder `part`, which is made; the result,
-    as it stands there. `overrides` are what its command line says of it.
+    """Copy the files of a finished run that a report reads into the new folder `part`.
+
+    `overrides` are the run's overrides on its command line. Returns the result as it was written.
     """
     result = result_of(source)
     today(result["config"])  # the result may be of an earlier version
@@ -39,9 +40,7 @@ def copy_run(source: Path, part: Path, overrides: Sequence[str]) -> Run:
 
 
 def copy_begun(begun: Run, part: Path) -> None:
-    """Write what a run that failed has left at its start, as `failures` gives it, into the folder
-    `part`, which is made.
-    """
+    """Write the first files of a failed run, from `failures`, into the new folder `part`."""
     keys = ("identity", "inputs", "started", "reason")
     content = {key: begun[key] for key in keys if key in begun}
     content["config"] = portable(begun["config"])
@@ -50,9 +49,7 @@ def copy_begun(begun: Run, part: Path) -> None:
 
 
 def folder_name(config: Mapping[str, Any]) -> str:
-    """What the folder of a run with this config is called; runs with other settings may have the
-    same.
-    """
+    """Return a folder name for a run with this config, which may not be unique."""
     words = portable([config["task"]["name"], config["encoder"]["name"], config["elmo"]["mix"]])
     name = "-".join([*map(as_text, words), f"seed{config['seed']}"])
     return re.sub(r"[^\w.-]+", "_", name, flags=re.ASCII).lstrip(".-")[:LONGEST]

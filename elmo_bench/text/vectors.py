@@ -85,12 +85,12 @@ def side_by_side(
 
 
 def read_table(path: str | Path) -> tuple[dict[str, int], np.ndarray]:
-    """Each word's row, and the rows (float32), of which row 0 is zeros: all vectors of a file.
+    """Read all vectors of a file; return each word's row, and the table (float32; row 0 is zeros).
 
-    A name that ends in .bin or .bin.gz is word2vec's binary format, any other one is text; of a
-    repeated word the last vector counts. The file is read as a stream: memory is the table's and
-    that of its words. Raises FileNotFoundError, and ValueError, with file and line, for what is no
-    vector, or a vector that is not as wide as the first.
+    Files named .bin or .bin.gz are in word2vec's binary format, others are text. The last vector of
+    a repeated word counts. The file is streamed, so memory holds only the table and the words.
+    Raises FileNotFoundError, or ValueError, with file and line, for an invalid vector or one whose
+    width differs from that of the first.
     """
     path = Path(path)
     is_binary = path.name.removesuffix(".gz").endswith(".bin")

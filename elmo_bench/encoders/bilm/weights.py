@@ -1,4 +1,4 @@
-"""Reading and writing biLMs: the original's `options.json` + HDF5, and our own safetensors.
+"""Read and write biLMs: the original's `options.json` + HDF5, and our safetensors.
 
 Axes: as in `bilm.py`. The HDF5 layout is that of bilm-tf's `dump_weights`; its names, shapes and
 orders are in `_hdf5_layout`.
@@ -38,16 +38,16 @@ Turn = Callable[[np.ndarray], np.ndarray]
 
 
 def shipped(file: File) -> str:
-    """The path of a file that ships with this package, such as `mini/options.json`."""
+    """Return the path of a file of this package, such as `mini/options.json`."""
     return str(Path(__file__).parent / file)
 
 
 def in_folder(path: str | Path | None, kind: str) -> str | None:
-    """The "options" or the "weights" of the biLM in a folder: `*options.json`,
+    """Return the "options" or "weights" of the biLM in a folder: `*options.json`,
     `*weights.safetensors`, `.hdf5` or `.h5`.
 
-    None without a folder, or where it has no such file. Raises FileNotFoundError where there is no
-    such folder, and ValueError where it has several such files.
+    Returns None without a folder, or if it has no such file. Raises FileNotFoundError if the folder
+    does not exist, and ValueError if it has several such files.
     """
     if path is None:
         return None
@@ -72,13 +72,12 @@ def load(
     precision: Precision = "float32",
     directions: Sequence[str] | None = None,
 ) -> BiLm:
-    """A biLM from `options.json` and its weights (`.hdf5`, `.h5` or `.safetensors`), in float32.
+    """Load a biLM from `options.json` and weights (`.hdf5`, `.h5` or `.safetensors`), in float32.
 
-    `pretrained=False` keeps the random weights of a new model: the control that tells pretraining
-    from capacity. `precision="bfloat16"` multiplies in bfloat16 when it runs.
-    `directions=["forward"]` is the forward language model only, half as wide; `["backward"]` the
-    backward one. Raises FileNotFoundError and ValueError that name the file, the tensor and both
-    shapes.
+    `pretrained=False` keeps random weights, a control that separates pretraining from capacity.
+    `precision="bfloat16"` computes products in bfloat16. `directions=["forward"]` loads only the
+    forward language model, with half the width; `["backward"]` only the backward one. Raises
+    FileNotFoundError, or ValueError with the file, the tensor and both shapes.
     """
     if options is None:
         raise ValueError(
@@ -123,7 +122,7 @@ def load(
 def _chosen_directions(
     tensors: Mapping[str, Tensor], whole: Sequence[str], chosen: Sequence[str]
 ) -> Iterator[tuple[str, Tensor]]:
-    """The tensors of the chosen directions, by their names in a biLM of these only."""
+    """Return the tensors of the chosen directions, with their names in a biLM of only these."""
     for name, tensor in tensors.items():
         part, number, *rest = name.split(".")
         if part != "directions":
@@ -139,11 +138,10 @@ def save(
     *,
     dtype: torch.dtype = torch.float32,
 ) -> None:
-    """Write a biLM, atomically: the format is that of the suffix; `options` defaults to
-    `options.json` beside the weights.
+    """Write a biLM atomically, in the format of the suffix.
 
-    An options file that says the same already, and perhaps more (the original's has its
-    training's), stays as it is.
+    `options` defaults to `options.json` in the same folder. An existing options file with the same
+    sizes is kept, since it may have more keys, such as the original's settings of training.
     """
     weights = Path(weights)
     weights.parent.mkdir(parents=True, exist_ok=True)
@@ -172,7 +170,10 @@ def _says(path: Path, options: Options) -> bool:
 
 
 def _shapes(options: Options, source: str | Path) -> dict[str, Shape]:
-    """The shapes of a biLM's parameters, by name, before there is one; ValueError for too many."""
+    """Return the shapes of a biLM's parameters by name, without building it.
+
+    Raises ValueError for too many parameters.
+    """
     features, wide = sum(count for _, count in options.filters), options.projection_size
     encoder, shapes = "token_encoder", dict[str, Shape]()
     shapes[f"{encoder}.embedding.weight"] = (NUM_CHARACTERS, options.char_dim)
@@ -200,7 +201,7 @@ def _shapes(options: Options, source: str | Path) -> dict[str, Shape]:
 def _read_hdf5(
     path: str | Path, options: Options, shapes: Mapping[str, Shape]
 ) -> dict[str, Tensor]:
-    """The tensors of an HDF5 file, in float32, under our names; errors are as `read_tensors`'."""
+    """Read an HDF5 file's tensors in float32, with our names; raises like `read_tensors`."""
     layout = {theirs: (ours, turn, back) for theirs, ours, turn, back in _hdf5_layout(options)}
     expected = {
         theirs: back(np.broadcast_to(np.float32(0), shapes[ours])).shape
@@ -227,7 +228,7 @@ def _read_hdf5(
 
 @contextmanager
 def _h5py(path: str | Path) -> Iterator[h5py.File]:
-    """An HDF5 file, opened; whatever h5py raises of a damaged one is a ValueError that names it."""
+    """Open an HDF5 file; h5py's errors about a damaged file become a ValueError with its name."""
     try:
         with h5py.File(path, "r") as file:
             yield file
@@ -241,8 +242,9 @@ def _h5py(path: str | Path) -> Iterator[h5py.File]:
 
 
 def _stored(path: str | Path, expected: Iterable[str]) -> dict[str, tuple[Shape, str]]:
-    """Each name in a file, without what is inside unexpected groups: its shape, and why it may not
-    be read, if so.
+    """Return each name in a file, with its shape and, if it must not be read, the reason.
+
+    The contents of unexpected groups are not listed.
     """
     names = set(expected)
     groups = {str(group) for name in names for group in PurePosixPath(name).parents}
@@ -264,7 +266,7 @@ def _stored(path: str | Path, expected: Iterable[str]) -> dict[str, tuple[Shape,
 
 
 def _refusal(dataset: h5py.Dataset) -> str:
-    """Why a dataset may not be read; empty for one that may."""
+    """Return the reason why a dataset must not be read; "" if it may be."""
     if dataset.is_virtual or dataset.external:
         return "takes its numbers from elsewhere, but weights lie in the file itself"
     if dataset.dtype.kind != "f" or dataset.dtype.itemsize not in (2, 4, 8):
