@@ -66,9 +66,9 @@ def check_task(task: Mapping[str, Any], source: str) -> None:
 
 
 def places(file: Any, cfg: DictConfig, source: str) -> list[Path]:
-    """Where a file may lie that a config names: as it stands, or below data_dir.
+    """Return the possible paths of a config's file, in the working folder and below data_dir.
 
-    First where it is.
+    Existing files come first. Raises ValueError if the file is not a local path.
     """
     if not isinstance(file, str) or ADDRESS.match(file):
         raise ValueError(f"{source} names {file!r}, but a file must be a local path")
@@ -77,14 +77,15 @@ def places(file: Any, cfg: DictConfig, source: str) -> list[Path]:
 
 
 def options(group: str) -> dict[str, dict[str, Any]]:
-    """The options of a group in conf/, as they stand there."""
+    """Return the options of a group in conf/, not interpolated."""
     files = sorted((CONF / group).glob("*.yaml"))
     return {file.stem: cast(dict, OmegaConf.to_container(OmegaConf.load(file))) for file in files}
 
 
 def described(data: Mapping[str, Any], option: str) -> dict[str, Any]:
-    """What tells a corpus again, of its resolved config: its option in conf/data, its plain
-    settings, the paths of its files.
+    """Return a description of a corpus from its resolved config, from which `corpus` restores it.
+
+    It has the option in conf/data, plain settings and the paths of files.
     """
     plain = {
         key: value
@@ -99,8 +100,10 @@ def described(data: Mapping[str, Any], option: str) -> dict[str, Any]:
 
 
 def corpus(cfg: DictConfig, stored: Any, source: str) -> DictConfig:
-    """The corpus that was `described`, as conf/data has it: its numbers and its files may be those
-    of the description, if they are here. Files of the command line count before them.
+    """Return the config of a `described` corpus, based on its option in conf/data.
+
+    Numbers and existing files are taken from the description; files from the command line take
+    precedence.
     """
     name = stored.get("option") if isinstance(stored, dict) else None
     if not isinstance(stored, dict) or not isinstance(name, str):

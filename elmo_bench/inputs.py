@@ -22,10 +22,10 @@ ABOUT = ("name", "dir")  # settings of an encoder that its constructor does not 
 
 
 def files(cfg: DictConfig) -> dict[str, Path]:
-    """A run's corpus, word vectors, encoder and checkpoint, downloaded or generated if need be.
+    """Return the files of a run's corpus, word vectors, encoder and checkpoint.
 
-    Of a corpus that a checkpoint is measured on, only that split. Raises ValueError
-    and OSError as reading them does.
+    Missing files are downloaded or generated. For an evaluation, the corpus has only the evaluated
+    split. Raises ValueError and OSError, like reading the files.
     """
     splits = [cfg.split] if cfg.get("split") else SPLITS
     paths: dict[str, Any] = {f"data.{split}": path for split, path in corpus(cfg, splits).items()}
@@ -70,10 +70,10 @@ def same(cfg: DictConfig, run_folders: Mapping[str, Path]) -> Path | None:
 
 
 def corpus(cfg: DictConfig, splits: Sequence[str] = SPLITS) -> dict[str, Path]:
-    """The files of `cfg.data`, by split; a corpus without a test file has none under `test`.
+    """Return the files of `cfg.data`, by split; a corpus may lack a test file.
 
-    A corpus is a `name` and `files`: a path for each split, or a `_target_` that makes them. Raises
-    ValueError for one that is neither, and FileNotFoundError for a file that is not there.
+    A corpus has a `name` and `files`: a path for each split, or a `_target_` that creates them.
+    Raises ValueError for other configs, and FileNotFoundError for a missing file.
     """
     data, files = cfg.data, cfg.data.get("files")
     if not isinstance(files, DictConfig) or "name" not in data:

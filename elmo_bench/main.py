@@ -96,9 +96,7 @@ def what_goes_on(cfg: DictConfig) -> str:
 
 
 def renamed(arguments: Sequence[str]) -> list[str]:
-    """What to write instead of the arguments whose keys have another name since an earlier version,
-    or that have none.
-    """
+    """Return advice for arguments with a renamed key or without a key."""
     settings = [argument.lstrip("+~").partition("=") for argument in arguments]
     given = {key: value for key, _, value in settings}
     advice = [f"{key} has another name: {RENAMED[key]}" for key in given if key in RENAMED]
@@ -113,9 +111,7 @@ def renamed(arguments: Sequence[str]) -> list[str]:
 
 
 def help_text() -> str:
-    """What Hydra prints for `--help`, of which it takes most of the time to list the same
-    folders.
-    """
+    """Return Hydra's text of `--help`; Hydra spends most of its time listing the same folders."""
     groups: dict[str, list[str]] = {}
     for path in sorted(CONF.glob("*/**/*.yaml")):
         groups.setdefault(path.parent.relative_to(CONF).as_posix(), []).append(path.stem)

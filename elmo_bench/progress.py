@@ -73,14 +73,14 @@ class Bars(Progress):
 
 
 def watched(work: Iterable[T], description: str, total: int | None = None) -> Iterator[T]:
-    """The same items, with a bar; `total` where the work has no length."""
+    """Yield the items and show a bar; `total` is needed if the work has no length."""
     with Bars() as bars:
         yield from bars.track(work, total=total, description=description)
 
 
 def counted(work: Sequence[T], description: str) -> Iterator[T]:
-    """The same items, with lines and no bar: where another bar is shown, or standard output holds
-    an answer.
+    """Yield the items and log lines, for use while another bar is shown, or standard output has
+    results.
     """
     lines = Lines()
     for number, item in enumerate(work):

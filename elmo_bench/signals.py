@@ -30,9 +30,9 @@ def stopped_behind(error: BaseException) -> Stopped | None:
 
 
 def stop_in_a_line() -> None:
-    """From here Ctrl-C and SIGTERM write a line and raise `Stopped`; a second one ends at once.
+    """Let Ctrl-C and SIGTERM write a line and raise `Stopped`; a second one ends at once.
 
-    A signal that is ignored, as under `nohup`, stays so.
+    Ignored signals, as under `nohup`, remain ignored.
     """
     owner = os.getpid()
 
@@ -84,8 +84,8 @@ def say(number: int, advice: str) -> None:
 
 
 def end_with_parent() -> None:
-    """Of a run's several processes, those that the first one (or `torchrun`) has started end when
-    it is gone, however it ended.
+    """End this process when its parent has ended, if the parent is the run's first process or
+    `torchrun`.
     """
     if _is_first() and "TORCHELASTIC_RUN_ID" not in os.environ:
         return

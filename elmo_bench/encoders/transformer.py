@@ -954,13 +954,12 @@ def _tokenizer_text(tokenizer: Any) -> Any:
 
 
 def _windows(words: np.ndarray, capacity: int, *, left_only: bool) -> tuple[np.ndarray, np.ndarray]:
-    """The windows of a sentence, [first piece, the one after the last], and for each piece the one
-    whose copy is kept.
+    """Return the windows of a sentence, [first piece, one after the last], and each piece's window.
 
-    They begin and end at words, or between the pieces of a word that is larger than a window, and
-    each begins half a window after the one before. Of a word the copy is kept that is farthest from
-    its window's ends; for a model that reads from left to right alone (`left_only`), farthest from
-    its beginning.
+    Windows begin and end at words, or between the pieces of a word larger than a window. Each
+    begins half a window after the previous one. A word is taken from the window in which it is
+    farthest from the ends; for models that read only from left to right (`left_only`), farthest
+    from the beginning.
 
     >>> _windows(np.array([0, 1, 1, 2, 3, 4]), 4, left_only=False)
     (array([[0, 4],

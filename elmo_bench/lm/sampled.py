@@ -60,13 +60,13 @@ class Candidates(NamedTuple):
     log_sample_counts: Float[Tensor, " S"]
 
     def of(self, here: Bool[Tensor, " N"]) -> "Candidates":
-        """The same for some of the tokens."""
+        """Return the candidates of some of the tokens."""
         return self._replace(
             targets=self.targets[here], log_target_counts=self.log_target_counts[here]
         )
 
     def to(self, device: torch.device) -> "Candidates":
-        """The same on a device."""
+        """Return the candidates on a device."""
         return Candidates(*(tensor.to(device) for tensor in self))
 
 

@@ -59,7 +59,7 @@ def _arrays(path: Path) -> bytes:
 
 
 def _smallest(array: np.ndarray) -> np.ndarray:
-    """The same numbers in the smallest type that holds them all; hashes, which fill theirs, stay.
+    """Convert an array to the smallest type that holds its numbers; hashes keep their type.
 
     >>> _smallest(np.array([0.0, 255.0])).dtype, _smallest(np.array([0.1])).dtype
     (dtype('uint8'), dtype('float64'))

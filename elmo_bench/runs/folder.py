@@ -194,7 +194,7 @@ def unfinished(folders: Iterable[Path]) -> dict[str, Path]:
 def _by_identity(
     folders: Iterable[Path], name: str, counts: Callable[[Path, str], bool]
 ) -> dict[str, Path]:
-    """The first folder of each identity that has a file of this name, and that `counts`."""
+    """Return the first folder of each identity that has a file `name` and for which `counts`."""
     run_folders: dict[str, Path] = {}
     earlier = 0
     # One of the folders may be below another.

@@ -44,7 +44,7 @@ def portable(value: Any) -> Any:
 
 
 def portable_overrides(overrides: Iterable[str]) -> list[str]:
-    """The words of a command line, so: a deletion of Hydra's is no folder of a user.
+    """Return overrides without folders of the machine; deletions (`~KEY`) are kept.
 
     >>> portable_overrides(["data_dir=/home/me/data", "~logger/wandb", "runs=[outputs/a,/tmp/b]"])
     ['data_dir=data', '~logger/wandb', 'runs=[outputs/a,b]']
@@ -84,7 +84,7 @@ def overridden(override: str) -> str:
 
 
 def short(folder: Path) -> str:
-    """A run's folder as a file names it that is meant for others: with the one that it is in.
+    """Return the last two parts of a run's folder, for files that may be shared.
 
     >>> short(Path("/home/me/outputs/sweep/3"))
     'sweep/3'
