@@ -126,6 +126,8 @@ def answered(settings: Mapping[str, Any], outputs: Sequence[Path]) -> Answers:
         for title, table in (settings["tables"] or {"": {}}).items()
     }
     chosen = {title: _chosen(runs, table) for title, table in tables.items()}
+    for title, table in tables.items():
+        _warn_of_corpora(runs, title, table["where"] or {})
     if not any(chosen.values()):
         conditions = [
             {key: table[key] for key in ("where", "paper") if table[key]}
@@ -266,6 +268,22 @@ def _chosen(runs: list[reports.Run], table: dict[str, Any]) -> list[reports.Run]
     conditions, name = table["where"] or {}, table["paper"]
     runs = reports.where(runs, conditions, with_baseline="none" in as_list(table["baseline"]))
     return [run for run in runs if name is None or reports.stands_in(run, name)]
+
+
+def _warn_of_corpora(runs: list[reports.Run], title: str, conditions: Mapping[str, object]) -> None:
+    """Say which corpora a table leaves out because a setting has no value for them."""
+    for key, value in conditions.items():
+        if not isinstance(value, Mapping):
+            continue
+        others = {other: conditions[other] for other in conditions if other != key}
+        corpora = {run["choices"].get("data.name", "-") for run in reports.where(runs, others)}
+        if missing := sorted(corpora - value.keys()):
+            log.warning(
+                "%s: %s has no value for %s, so the table has no runs of it",
+                title or "where",
+                key,
+                ", ".join(missing),
+            )
 
 
 def _answers(

@@ -199,9 +199,9 @@ def where(
     """Return the runs whose config has these values under dotted keys; `with_baseline` also returns
     runs without an encoder, whatever the conditions on the encoder and ELMo.
 
-    A value may differ by corpus, {wikigold: 1, sst: 0.5}, and `task` stands for the task's own
-    value: elmo.l2=task is task.elmo.l2. Without `strict`, a key that a run lacks, or that has no
-    effect in it, does not exclude the run.
+    A value may differ by corpus, {wikigold: 1, sst: 0.5}; a corpus that is missing there has no
+    runs. `task` stands for the task's own value: elmo.l2=task is task.elmo.l2. Without `strict`, a
+    key that a run lacks, or that has no effect in it, does not exclude the run.
     """
 
     def agrees(run: Run, key: str, value: object) -> bool:
@@ -212,7 +212,10 @@ def where(
         if not strict and (not names or key in run["idle"]):
             return True
         if isinstance(value, Mapping):
-            value = value.get(run["choices"].get("data.name"))
+            corpus = run["choices"].get("data.name")
+            if corpus not in value:
+                return False
+            value = value[corpus]
         if value == "task":
             value = run["choices"].get(f"task.{key}", value)
         return any(equal(run["choices"][name], value) for name in names)

@@ -95,6 +95,21 @@ def test_what_nobody_ran_is_said(own, tmp_path):
     assert "<!-- table: Later -->\nNot run. The command: `later`\n<!-- end -->" in path.read_text()
 
 
+def test_a_corpus_without_a_value_is_said(own, tmp_path, caplog):
+    """It has no runs, also where the setting is null in them."""
+    result(tmp_path / "runs" / "srl", 0.9, 1, task_name="srl", elmo_mix="all", elmo_lr=None)
+    for number in (1, 2, 3):
+        path = tmp_path / "runs" / f"all{number}" / "result.json"
+        content = json.loads(path.read_text())
+        content["config"]["elmo"]["lr"] = 2
+        path.write_text(json.dumps(content))
+    resulting(*own, "usual={elmo.lr:{conll2003:2}}", "output=null")
+    assert [message for message in caplog.messages if "no value" in message] == [
+        "Layers: elmo.lr has no value for ontonotes5, so the table has no runs of it"
+    ]
+    assert "| SRL |" not in (tmp_path / "R.md").read_text()
+
+
 def test_probes_that_are_kept(own, tmp_path):
     """They have a block, where there are any."""
     (tmp_path / "probes").mkdir()
