@@ -125,16 +125,14 @@ def report(
         split: `dev` or `test`.
         baseline: the column to compare with.
         title: title of the report, which error messages name.
-        paper: the paper's table to compare with, such as `table2`; by default the first that has a
-            figure for the setting.
+        paper: table of the paper to compare with; by default the first that has the setting.
         equal_within: differences significantly below this fraction of 1 are practically equal.
         paired: compare runs of the same seed as pairs.
-        diagnostics: compute `p_same_models`, which takes most of the time; only CSV and JSON show
-            it.
+        diagnostics: compute `p_same_models`, which takes most of the time, for CSV and JSON.
 
     Raises:
-        ValueError: an unknown split, key, metric or baseline; no run of the split; or, with `rows`,
-            runs of a cell that differ in more than their seed.
+        ValueError: an unknown split, key, metric or baseline, no run of the split, or (with `rows`)
+        runs of a cell that differ in more than their seed.
 
     """
     place = f"tables.{title}." if title else ""
