@@ -36,7 +36,7 @@ def test_a_batch(tmp_path, task):
         with torch.random.fork_rng(), torch.autocast("cpu", torch.bfloat16, enabled=is_bf16):
             losses[is_bf16] = model.loss(model(batch), batch)
     assert losses[True] != losses[False]
-    assert float(losses[True]) == pytest.approx(float(losses[False]), rel=0.02)
+    assert losses[True].item() == pytest.approx(losses[False].item(), rel=0.02)
     losses[True].backward()
     gradients = [weight.grad for weight in model.parameters() if weight.grad is not None]
     assert gradients
