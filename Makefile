@@ -6,7 +6,7 @@ SHELL := bash
 .SHELLFLAGS := -o pipefail -c
 LARGE := /Downloading|Using cached/ && $$NF == "MB)" && substr($$(NF-1), 2) + 0 > 10
 
-.PHONY: demo paper test lint audit wheel-check oldest docs links
+.PHONY: demo paper results test lint audit wheel-check oldest docs links
 .DELETE_ON_ERROR:
 
 demo: $(READY)  ## does ELMo help NER? Nine small runs on a generated corpus, side by side; given again it goes on where it stopped
@@ -25,6 +25,11 @@ paper: $(READY)  ## the paper's tables on the generated corpus, three seeds, tes
 	for table in 1 2 3; do \
 	  $(BIN)/python run.py sweep=table$$table data=sample encoder=mini seed=1,2,3 outputs_dir=outputs/paper resume=true hydra.launcher.n_jobs=2 || exit 1; done
 	$(BIN)/python run.py job=paper runs=outputs/paper output=outputs/paper/report.html
+
+results: $(READY)  ## the runs of RESULTS.md (days on two cores) and its tables: make results GLOVE=FILE DATA=DIR; given again it goes on
+	PYTHON=$(BIN)/python sh results/runs.sh all vocab.vectors=$(GLOVE) data_dir=$(DATA) hydra.launcher.n_jobs=2
+	$(BIN)/python run.py job=keep runs=outputs/results output=results/runs.tar.xz
+	$(BIN)/python run.py job=results word_vectors=$(GLOVE)
 
 test: $(READY)  ## all tests, a process a core
 	$(BIN)/python -m pytest -n auto --dist loadgroup

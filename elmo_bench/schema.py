@@ -275,6 +275,7 @@ JOBS: dict[str, dict[str, Any]] = {  # settings of single jobs
 JOBS["paper"] = JOBS["report"]
 JOBS["results"] = JOBS["report"] | {
     "document": File,
+    "word_vectors": File | None,
     "check": bool,
     "pictures": dict | None,
     "probes": Folder | None,

@@ -1,0 +1,54 @@
+#!/bin/sh
+# Trains the runs of one table of RESULTS.md, or of all: five seeds of each row.
+#     sh results/runs.sh TABLE vocab.vectors=GLOVE data_dir=DIR hydra.launcher.n_jobs=2
+# TABLE is one of those in the `case` below, or all; CORPORA="wikigold sst" before `sh` limits it to some corpora. Further arguments go to each
+# command. A second call trains what is missing. A failed run does not stop the others; the tables count it.
+set -u
+table=${1:?"TABLE is missing; see the first lines of $0"}
+shift
+main="wikigold ewt_propbank sst wnut17 snli"  # in all rows of the first table
+large="squad ontogum"                         # three rows: minutes to hours a run
+few="wikigold ewt_propbank"                   # where settings are compared
+
+each() { # "CORPUS ..." SETTINGS...
+    corpora=$1
+    shift
+    for corpus in $corpora; do
+        case " ${CORPORA:-$corpora} " in *" $corpus "*) ;; *) continue ;; esac
+        ${PYTHON:-python} run.py -m results="$corpus" sweep=seeds outputs_dir=outputs/results resume=true "$@" || failed=1
+    done
+}
+
+train() { # TABLE ARGUMENTS...
+    table=$1
+    shift
+    case $table in
+    encoders)
+        each "$main $large" encoder=none "$@"
+        each "$main $large" encoder=wiki elmo.mix=all,top "$@"
+        each "$main" encoder=static "$@"
+        each "$main" encoder=wiki encoder.pretrained=false "$@"
+        each "$few" encoder=wiki 'encoder.directions=[forward]' "$@"
+        each "$few" encoder=wiki elmo.mix=uniform,0,1 "$@"
+        each "$few" encoder=books elmo.mix=all,top "$@" ;;
+    norm) each "$few sst" encoder=wiki elmo.mix=all,top elmo.norm=none "$@" ;;
+    mix_lr) each "$few" encoder=wiki elmo.mix_lr=0.1 "$@" ;;
+    lambda) each "$few" encoder=wiki elmo.l2=0.001,1 "$@" ;;
+    places) each "$few sst" encoder=wiki 'elmo.at=[output],[input,output]' "$@" ;;
+    dropout) each "$few" encoder=wiki elmo.dropout=0 "$@" ;;
+    fraction) # a smaller part has fewer steps an epoch: more epochs, so that dev stops each run
+        each wikigold encoder=wiki elmo.mix=none,all fraction=0.1 fit.max_epochs=150 fit.patience=30 "$@"
+        each ewt_propbank encoder=wiki elmo.mix=none,all fraction=0.01 fit.max_epochs=90 fit.patience=12 "$@"
+        each sst encoder=wiki elmo.mix=none,all fraction=0.1 fit.max_epochs=150 fit.patience=30 "$@" ;;
+    words) each "$few" encoder=wiki elmo.mix=none,all,top "$@" vocab.vectors=null ;;
+    head) each "wikigold sst" encoder=wiki elmo.mix=none,all rnn=identity "$@" ;;
+    trained)
+        each "$few" encoder=wiki elmo.adapt=true "$@"
+        each wikigold encoder=wiki elmo.finetune=true elmo.lr=0.0001 "$@" ;;
+    *) echo "$table: no such table" >&2; exit 2 ;;
+    esac
+}
+
+[ "$table" = all ] && table="encoders norm mix_lr lambda places dropout fraction words head trained"
+for name in $table; do train "$name" "$@"; done
+exit ${failed:-0}
