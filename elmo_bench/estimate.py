@@ -89,11 +89,11 @@ def estimate(
 def _is_stored(cfg: DictConfig, elmo: Elmo, sentences: Collection[Sequence[str]]) -> bool:
     """Whether an earlier run has written the store of these sentences."""
     folder = Path(cfg.cache_dir, "layers").expanduser()
-    found = find_store(elmo.encoder, sentences, elmo.chosen, folder, dtype=cfg.elmo.cache_dtype)
-    if found is None:
+    store = find_store(elmo.encoder, sentences, elmo.chosen, folder, dtype=cfg.elmo.cache_dtype)
+    if store is None:
         return False
-    found.close()
-    return found.num_words == sum(map(len, sentences))
+    store.close()
+    return store.num_words == sum(map(len, sentences))
 
 
 def _encoding(elmo: Elmo, sentences: Collection[Sequence[str]]) -> float:

@@ -6,7 +6,7 @@
 set -u
 table=${1:?"TABLE is missing; see the first lines of $0"}
 shift
-main="wikigold ewt_propbank sst wnut17 snli"  # in all rows of the first table
+main="wikigold ewt_propbank sst wnut17 snli"  # in the main rows of the first table
 large="squad ontogum"                         # three rows: minutes to hours a run
 few="wikigold ewt_propbank"                   # where settings are compared
 
