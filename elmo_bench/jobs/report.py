@@ -117,8 +117,13 @@ def checked_outputs(settings: Mapping[str, Any]) -> list[Path]:
     return outputs
 
 
-def answered(settings: Mapping[str, Any], outputs: Sequence[Path]) -> Answers:
-    """Return the reports of all tables in `settings`, with the diagnostics that `outputs` need."""
+def answered(
+    settings: Mapping[str, Any], outputs: Sequence[Path], *, only_compared: bool = False
+) -> Answers:
+    """Return the reports of all tables in `settings`, with the diagnostics that `outputs` need.
+
+    With `only_compared`, a row that has runs of a single column is left out.
+    """
     folders = run_folders(as_list(settings["runs"]), settings["cache_dir"])
     runs = [*map(_titled, reports.collect(folders))]
     tables = {
@@ -126,6 +131,11 @@ def answered(settings: Mapping[str, Any], outputs: Sequence[Path]) -> Answers:
         for title, table in (settings["tables"] or {"": {}}).items()
     }
     chosen = {title: _chosen(runs, table) for title, table in tables.items()}
+    if only_compared:
+        chosen = {
+            title: reports.comparable(chosen[title], *_rows_and_columns(table))
+            for title, table in tables.items()
+        }
     for title, table in tables.items():
         _warn_of_corpora(runs, title, table["where"] or {})
     if not any(chosen.values()):
@@ -270,6 +280,10 @@ def _chosen(runs: list[reports.Run], table: dict[str, Any]) -> list[reports.Run]
     return [run for run in runs if name is None or reports.stands_in(run, name)]
 
 
+def _rows_and_columns(table: Mapping[str, Any]) -> tuple[list[str] | None, list[str]]:
+    return as_list(table["rows"]) or None, as_list(table["columns"])
+
+
 def _warn_of_corpora(runs: list[reports.Run], title: str, conditions: Mapping[str, object]) -> None:
     """Say which corpora a table leaves out because a setting has no value for them."""
     for key, value in conditions.items():
@@ -289,14 +303,14 @@ def _warn_of_corpora(runs: list[reports.Run], title: str, conditions: Mapping[st
 def _answers(
     runs: list[reports.Run], title: str, table: dict[str, Any], diagnostics: bool
 ) -> list[reports.Report]:
-    columns = as_list(table["columns"])
+    rows, columns = _rows_and_columns(table)
     # A single column key has a single value, which may itself be a list: elmo.mix=[0,1].
     chosen = table["baseline"]
     baseline = as_list(chosen) if len(columns) > 1 else [] if chosen is None else [chosen]
     region = table["equal_within"]
     return reports.answers(
         runs,
-        as_list(table["rows"]) or None,
+        rows,
         columns,
         metric=table["metric"],
         split=table["split"],

@@ -45,11 +45,12 @@ def results(cfg: DictConfig) -> None:
         title: _report_settings(table or {}, settings)
         for title, table in (settings["tables"] or {}).items()
     }
-    answers = answered(settings | {"tables": tables}, outputs)
+    answers = answered(settings | {"tables": tables}, outputs, only_compared=True)
     blocks: dict[Path, dict[str, str]] = {document: {}}  # by the file that they stand in
     for title, (show, command) in shown.items():
         path = document.parent / (settings["tables"][title].get("document") or document.name)
-        blocks.setdefault(path, {})[title] = _block(title, show, command, answers)
+        corpora = _corpora(tables[title]["where"])
+        blocks.setdefault(path, {})[title] = _block(title, show, command, corpora, answers)
     grids = [*_claims(settings, answers)]
     if grids:
         blocks[document][CLAIMS] = reports.block(grids, [])
@@ -113,18 +114,26 @@ def _shown_and_command(title: str, table: Mapping[str, Any]) -> tuple[list[str],
     return show, command
 
 
-def _block(title: str, show: list[str], command: str, answers: Answers) -> str:
+def _corpora(conditions: Mapping[str, Any]) -> list[str]:
+    """Return the corpora that a table is about: those with a value in every condition."""
+    by_corpus = [value for value in conditions.values() if isinstance(value, Mapping)]
+    corpora = by_corpus[0] if by_corpus else []
+    return [corpus for corpus in corpora if all(corpus in each for each in by_corpus)]
+
+
+def _block(title: str, show: list[str], command: str, corpora: list[str], answers: Answers) -> str:
     """Return a table's block: grids, notes, numbers of runs and failures, and the command."""
     if title not in answers.reports:
         return f"Not run. The command: `{command}`"
     table_reports, failed = answers.reports[title], answers.failed[title]
     grids = [grid for report in table_reports for grid in _grids(report, show)]
     notes = [note for report in table_reports for note in report.notes]
-    count = len(
-        {run["folder"] for each in table_reports for cell in each.cells for run in cell.runs}
-    )
+    runs = [run for each in table_reports for cell in each.cells for run in cell.runs]
+    ran = {run["choices"].get("data.name") for run in runs}
+    missing = ", ".join(corpus for corpus in corpora if corpus not in ran)
     return (
-        f"{reports.block(grids, notes)}\n\n{count:,} runs, {failed or 'none'} failed. "
+        f"{reports.block(grids, notes)}\n\n{len({run['folder'] for run in runs}):,} runs, "
+        f"{failed or 'none'} failed. {f'Not run: {missing}. ' * bool(missing)}"
         f"The command: `{command}`"
     )
 

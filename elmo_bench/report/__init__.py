@@ -14,7 +14,7 @@ from .page import GENERATOR, page
 from .probes import Probed, probes_grid, read_probe
 from .provenance import typed
 from .published import stands_in
-from .table import Report, report
+from .table import Report, comparable, report
 from .terminal import terminal
 from .write import as_csv, as_json, block, footnotes, latex, markdown, markdown_table
 
@@ -33,6 +33,7 @@ __all__ = [
     "block",
     "claims",
     "collect",
+    "comparable",
     "cost",
     "differences",
     "findings",

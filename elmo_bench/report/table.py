@@ -266,6 +266,20 @@ def of_rows(runs: Sequence[Run], rows: Sequence[str]) -> dict[Key, list[Run]]:
     return {row: group[()] for row, group in _groups(runs, rows, []).items()}
 
 
+def comparable(
+    runs: Sequence[Run], rows: Sequence[str] | None, columns: Sequence[str]
+) -> list[Run]:
+    """Return the runs of rows that have runs of two columns or more; `rows` as in `report`."""
+    if not runs:
+        return []
+    columns = full_keys(runs, columns, "columns")
+    rows = distinguishing(runs, columns) if rows is None else full_keys(runs, rows, "rows")
+    columns_of: dict[Key, set[Key]] = defaultdict(set)
+    for run in runs:
+        columns_of[choice(run, rows)].add(choice(run, columns))
+    return [run for run in runs if len(columns_of[choice(run, rows)]) > 1]
+
+
 def _repeated(runs: Sequence[Run], keys: Sequence[str]) -> list[str]:
     """Return a note if runs of the same cell and seed have different figures."""
     figures: dict[tuple[Key, str], set[tuple[tuple[str, float], ...]]] = defaultdict(set)

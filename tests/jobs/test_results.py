@@ -84,14 +84,20 @@ def test_a_table_in_another_file(own, tmp_path):
 
 
 def test_what_nobody_ran_is_said(own, tmp_path):
-    """Of a table, and of a cell."""
+    """Of a table, a cell, and a corpus. A row with a single column compares nothing."""
     right = np.arange(100) < 90
-    result(tmp_path / "runs" / "srl", 0.9, 1, right, task_name="srl", elmo_mix="all")
+    for number, mix in enumerate(("all", "top")):
+        path = tmp_path / "runs" / f"srl{number}"
+        result(path, 0.9, 1, right, task_name="srl", elmo_mix=mix)
+    result(tmp_path / "runs" / "snli", 0.9, 1, right, task_name="snli", elmo_mix="none")
     more = "tables.Later={where:{elmo.mix:top},show:means,command:later}"
     path = tmp_path / "R.md"
     path.write_text(f"{path.read_text()}<!-- table: Later -->\n<!-- end -->\n")
-    resulting(*own, f"+{more}", "output=null")
-    assert "| SRL | no run | 90.00 (1) |" in path.read_text()
+    usual = "usual={seed:{conll2003:1,ontonotes5:1,snli:1,sst:1}}"
+    resulting(*own, usual, f"+{more}", "output=null")
+    assert "| SRL | no run | 90.00 (1) | 90.00 (1) |" in path.read_text()
+    assert "| SNLI |" not in path.read_text()
+    assert "none failed. Not run: snli, sst. The command: `run it`" in path.read_text()
     assert "<!-- table: Later -->\nNot run. The command: `later`\n<!-- end -->" in path.read_text()
 
 
