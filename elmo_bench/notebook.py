@@ -85,7 +85,7 @@ def train(*settings: str) -> Trained:
     """Train a model, measure its best epoch on dev and test, and return the figures.
 
     This is `python run.py SETTING ...`. Without settings it is NER on the generated corpus with the
-    biLM `books`. The run has a new folder below `outputs`. `run_dir=FOLDER` chooses another one: an
+    biLM `mini`. The run has a new folder below `outputs`. `run_dir=FOLDER` chooses another one: an
     earlier run there is replaced or, with `resume=true`, continued. Several seeds are a loop; a
     sweep is for the command line. The log has a line for each epoch, at level INFO.
 

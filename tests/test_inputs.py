@@ -204,7 +204,7 @@ def test_a_run_without_a_test_file(tmp_path, paths, capsys):
 
 @pytest.mark.parametrize(
     ("data", "bilm"),
-    [("sample", "mini"), ("wikigold", "books"), ("files", "books"), ("snli_hub", "books")],
+    [("sample", "mini"), ("wikigold", "wiki"), ("files", "wiki"), ("snli_hub", "wiki")],
 )
 def test_real_english_has_a_bilm_of_real_english(data, bilm):
     assert composed(f"data={data}").encoder.name == bilm
