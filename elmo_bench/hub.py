@@ -36,7 +36,7 @@ def corpus(
     convert: Convert,
     test: str | None = None,
 ) -> Mapping[str, Path]:
-    """The files of a corpus in their official format, written below `cache_dir` if missing.
+    """Return the files of a corpus in their official format, written below `cache_dir` if missing.
 
     Args:
         source: the dataset's name on the hub, or a folder with the same files.
@@ -75,7 +75,7 @@ def _need_the_extra() -> None:
 
 
 def _parquet(file: str, source: str, revision: str) -> Path:
-    """A file of the dataset: in the folder `source`, if there is one, else from the hub."""
+    """Return a file of the dataset: in the folder `source`, if there is one, else from the hub."""
     folder = Path(source).expanduser()
     if folder.is_dir():
         if not (folder / file).is_file():
@@ -94,7 +94,7 @@ def _parquet(file: str, source: str, revision: str) -> Path:
 
 
 def _converted(parquet: Path, split: str, folder: Path, convert: Convert) -> Path:
-    """The official file."""
+    """Return the official file."""
     # The name has a hash of the source and of this module, so the file is never outdated.
     digest = hashlib.sha256(Path(__file__).read_bytes() + parquet.read_bytes()).hexdigest()[:12]
     path = folder / f"{split}-{digest}.json"
@@ -166,7 +166,7 @@ def _question(row: Mapping[str, Any], parquet: Path) -> dict[str, Any]:
 
 
 def _rows(parquet: Path, columns: "Schema") -> Iterator[dict[str, Any]]:
-    """The rows, with these columns only; ValueError for a missing column or value."""
+    """Yield the rows, with these columns only; ValueError for a missing column or value."""
     import pyarrow as pa
     from pyarrow import parquet as pq
 

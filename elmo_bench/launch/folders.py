@@ -32,7 +32,7 @@ class RunFolders:
         self.killed_runs = unfinished(self.searched)
 
     def first(self, config: DictConfig, number: int) -> int:
-        """The number of the sweep's first run with these settings, which may be `number`."""
+        """Return the number of the sweep's first run with these settings, which may be `number`."""
         try:
             chosen = settings(config)
         except OmegaConfBaseException:  # the run itself reports what is wrong
@@ -41,7 +41,7 @@ class RunFolders:
             return self.numbers.setdefault(chosen, number)
 
     def finished(self, config: DictConfig) -> Path | None:
-        """The folder of a finished run that this one would repeat, or None."""
+        """Return the folder of a finished run that this one would repeat, or None."""
         return same(config, self.finished_runs)
 
     def own(self, config: DictConfig, number: int) -> Path:

@@ -22,7 +22,7 @@ RANKS = (
 
 
 def environment(shares: int, gpu: str | None, group: str) -> dict[str, str]:
-    """The environment of a run: this process's, without the variables of a distributed run.
+    """Return the environment of a run: this process's, without the variables of a distributed run.
 
     Sets OMP_NUM_THREADS to one of `shares` equal shares of the cores, CUDA_VISIBLE_DEVICES to
     `gpu`, and WANDB_RUN_GROUP to `group`. OMP_NUM_THREADS and WANDB_RUN_GROUP keep the user's
@@ -37,12 +37,12 @@ def environment(shares: int, gpu: str | None, group: str) -> dict[str, str]:
 
 
 def cores() -> int:
-    """The number of cores that this process may use."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def gpus() -> list[str]:
-    """The numbers of the GPUs that runs may use; empty without NVIDIA's driver."""
+    """Return the numbers of the GPUs that runs may use; empty without NVIDIA's driver."""
     if (visible := os.environ.get("CUDA_VISIBLE_DEVICES")) is not None:
         return [number for number in visible.split(",") if number]
     try:

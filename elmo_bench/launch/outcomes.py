@@ -40,7 +40,7 @@ class Progress:
         self.lock, self.ended, self.seconds = threading.Lock(), 0, list[float]()
 
     def line(self, number: int, outcome: Outcome) -> str:
-        """The progress line for a run that has ended: how many have, and the time left.
+        """Return the progress line for a run that has ended: how many have, and the time left.
 
         Empty for the last run, and for runs that took no time.
         """
@@ -60,7 +60,7 @@ class Progress:
 
 
 def exit_status(code: int | None) -> str:
-    """An exit status in words."""
+    """Return an exit status in words."""
     if code is None:
         return "its exit status is unknown: the process that forked it has ended"
     if code > 128:  # a signal, as shells and srun report it

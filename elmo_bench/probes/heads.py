@@ -63,7 +63,7 @@ class Heads:
         self.new_places = places(self.new_lengths, self.test.rows)
 
     def baseline(self) -> dict[str, float]:
-        """The accuracy of the most frequent distance from each word to its head in training.
+        """Return the accuracy of the most frequent distance from each word to its head in training.
 
         Being the root counts as a distance, 0.
         """
@@ -79,7 +79,7 @@ class Heads:
         return {"accuracy": accuracy(heads, self.test.labels)}
 
     def figures(self, layer: int, seed: int) -> dict[str, float]:
-        """The figures of a layer, on the test set."""
+        """Return the figures of a layer, on the test set."""
         x, new = standardised(*(layers[layer].to(self.training.device) for layers in self.layers))
         behaviours = drawn([*self.train.words, *self.test.words], CONTROL, seed)
         control = control_heads(self.train.words, self.places, behaviours)
@@ -104,7 +104,7 @@ class Heads:
 
 
 def places(lengths: Sequence[int], rows: Sequence[int]) -> list[Place]:
-    """The places of some rows of a text whose sentences have these lengths."""
+    """Return the places of some rows of a text whose sentences have these lengths."""
     all_places = [Place(n, length) for length in lengths for n in range(1, length + 1)]
     return [all_places[row] for row in rows]
 
@@ -112,7 +112,7 @@ def places(lengths: Sequence[int], rows: Sequence[int]) -> list[Place]:
 def control_heads(
     words: Sequence[str], places: Sequence[Place], behaviours: Mapping[str, str]
 ) -> list[int]:
-    """The head of each word in the control task."""
+    """Return the head of each word in the control task."""
     return [
         {"itself": place.number, "first": 1, "last": place.length}[behaviours[word]]
         for word, place in zip(words, places, strict=True)
@@ -172,7 +172,7 @@ def bilinear(
 
 
 def _padded(lengths: Sequence[int]) -> list[Padded]:
-    """The batches of a text whose sentences have these lengths."""
+    """Return the batches of a text whose sentences have these lengths."""
     sizes = torch.tensor(lengths)
     starts = sizes.cumsum(0) - sizes
     result = []

@@ -58,7 +58,7 @@ def _of_conllu(rows: Sequence[Row], path: str | Path) -> Sentence:
 
 
 def _heads(rows: Sequence[Row], path: str | Path) -> list[int | None]:
-    """The heads of a sentence; None for all words if the sentence has no heads."""
+    """Return the heads of a sentence; None for all words if the sentence has no heads."""
     if all(row.columns[HEAD] == "_" for row in rows):
         return [None] * len(rows)
     heads: list[int | None] = []
@@ -105,7 +105,7 @@ def _of_columns(rows: Sequence[Row], path: str | Path) -> Sentence:
 
 
 def _tags(rows: Sequence[Row], column: int, path: str | Path) -> list[Any]:
-    """IOB2 tags from IOB1 or IOB2; None for all words if the sentence has no tags."""
+    """Return IOB2 tags from IOB1 or IOB2; None for all words if the sentence has no tags."""
     cells = [row.columns[column] for row in rows]
     if all(cell in ABSENT for cell in cells):
         return [None] * len(cells)

@@ -31,7 +31,7 @@ class Senses:
         self.train, self.test = (labelled(text.sentences, name) for text in (train, test))
 
     def baseline(self) -> dict[str, float]:
-        """The accuracy of the most frequent sense of each lemma in training.
+        """Return the accuracy of the most frequent sense of each lemma in training.
 
         New lemmas get the sense number that is most frequent overall.
         """
@@ -41,7 +41,7 @@ class Senses:
         return self._score(most_frequent(lemmas, numbers, new))
 
     def figures(self, layer: int, seed: int) -> dict[str, float]:
-        """The figure of a layer, on the test set."""
+        """Return the figure of a layer, on the test set."""
         x, new = self.layers[0][layer, self.train.rows], self.layers[1][layer, self.test.rows]
         return self._score(
             nearest(x, self.train.labels, new, [lemma for lemma, _ in self.test.labels])
@@ -57,7 +57,7 @@ def nearest(
     new: Float[Tensor, "M D"],
     lemmas: Sequence[str],
 ) -> list[str]:
-    """The sense, among those of the lemma in training, whose mean has the highest cosine.
+    """Return the sense, among those of the lemma in training, whose mean has the highest cosine.
 
     New lemmas get the sense number that is most frequent overall.
     """

@@ -44,11 +44,11 @@ class Tags:
         self.of_chunks = name in ("chunk", "entity")
 
     def baseline(self) -> dict[str, float]:
-        """The figures of guessing the most frequent tag of each word in training."""
+        """Return the figures of guessing the most frequent tag of each word in training."""
         return self._score(most_frequent(self.train.words, self.train.labels, self.test.words))
 
     def figures(self, layer: int, seed: int) -> dict[str, float]:
-        """The figures of a layer, on the test set."""
+        """Return the figures of a layer, on the test set."""
         rows, device = (self.train.rows, self.test.rows), self.training.device
         x, new = standardised(
             *(
@@ -77,7 +77,7 @@ def linear(
     training: Training,
     seed: int,
 ) -> list[str]:
-    """The tags of new vectors, predicted by multinomial logistic regression."""
+    """Return the tags of new vectors, predicted by multinomial logistic regression."""
     kinds = sorted(set(tags))
     numbers = {tag: number for number, tag in enumerate(kinds)}
     y = torch.tensor([numbers[tag] for tag in tags], device=x.device)
@@ -88,11 +88,11 @@ def linear(
 
 
 def chunks(tags: Sequence[str], lengths: Sequence[int]) -> set[Span]:
-    """The chunks of consecutive sentences of these lengths; none crosses a sentence boundary."""
+    """Return the chunks of sentences of these lengths; none crosses a sentence boundary."""
     rest = iter(tags)
     return {*tags_to_spans([tag for n in lengths for tag in (*islice(rest, n), "O")])}
 
 
 def f1(ours: set[Span], gold: set[Span]) -> float:
-    """F1 of whole chunks, as in conlleval; 0 if there are none."""
+    """Return F1 of whole chunks, as in conlleval; 0 if there are none."""
     return 2 * len(ours & gold) / max(1, len(ours) + len(gold))

@@ -55,11 +55,11 @@ class Probe(Protocol):
     is_random: bool  # whether its figures depend on the seed
 
     def baseline(self) -> dict[str, float]:
-        """The figures of a guess without vectors, on the test set."""
+        """Return the figures of a guess without vectors, on the test set."""
         ...
 
     def figures(self, layer: int, seed: int) -> dict[str, float]:
-        """The figures of a layer, on the test set."""
+        """Return the figures of a layer, on the test set."""
         ...
 
 
@@ -74,7 +74,7 @@ def encoded(encoder: Encoder, sentences: Sequence[Sentence], advance: Callable[[
 
 
 def properties(train: Sequence[Sentence], test: Sequence[Sentence]) -> list[str]:
-    """The names of the properties with at least two labels in training and one in test."""
+    """Return the names of the properties with at least two labels in training and one in test."""
     names = dict.fromkeys(name for sentence in train for name in sentence.labels)
     return [
         name
@@ -86,7 +86,7 @@ def properties(train: Sequence[Sentence], test: Sequence[Sentence]) -> list[str]
 def measure(
     probe: Probe, num_layers: int, seeds: Sequence[int], advance: Callable[[], object]
 ) -> dict[str, Any]:
-    """The figures of the baseline and of each layer and seed, in the format of `probe.json`.
+    """Return the figures of the baseline and of each layer and seed, in the format of `probe.json`.
 
     `advance` is called after each layer and seed.
     """
@@ -131,7 +131,7 @@ def _shuffled(count: int, size: int, seed: int) -> Iterator[Int[Tensor, " B"]]:
 
 
 def labelled(sentences: Sequence[Sentence], name: str) -> Labelled:
-    """The words that have a label of this property."""
+    """Return the words that have a label of this property."""
     result, start = Labelled([], [], [], []), 0
     for words, by_name in sentences:
         labels = by_name.get(name, [None] * len(words))
@@ -153,14 +153,14 @@ def standardised(
 
 
 def accuracy(guesses: Sequence[Any], labels: Sequence[Any]) -> float:
-    """The share of correct guesses."""
+    """Return the share of correct guesses."""
     return float(np.mean([a == b for a, b in zip(guesses, labels, strict=True)]))
 
 
 def most_frequent(
     keys: Sequence[Hashable], labels: Sequence[Any], new_keys: Sequence[Hashable]
 ) -> list[Any]:
-    """The most frequent label of each new key; the most frequent of all if the key is unknown."""
+    """Return the most frequent label of each new key; of all labels if the key is unknown."""
     counts: Mapping[Hashable, Counter] = defaultdict(Counter)
     for key, label in zip(keys, labels, strict=True):
         counts[key][label] += 1
@@ -170,7 +170,7 @@ def most_frequent(
 
 
 def drawn(words: Sequence[str], labels: Sequence[Any], seed: int) -> dict[str, Any]:
-    """A control task (Hewitt and Liang 2019): assign a random label to each word type.
+    """Return a control task (Hewitt and Liang 2019): assign a random label to each word type.
 
     A label that is listed twice is drawn twice as often.
     """

@@ -19,7 +19,7 @@ _NAMES_PER_STORY, _FEWEST_NAMES = 1, 60
 
 @cache
 def fingerprint() -> str:
-    """A digest of this package's source files, so that a changed grammar never uses old files."""
+    """Return a digest of this package's source: a changed grammar never uses old files."""
     digest = sha256()
     for source in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(source.read_bytes())
@@ -66,7 +66,7 @@ def _write(path: Path, *, task: str, size: int, seed: int) -> None:
 def files(
     *, task: str, root: str | Path, size: int, seed: int, **given: str | None
 ) -> dict[str, Path]:
-    """The train, dev and test files of a task's generated corpus, written if they do not exist.
+    """Return the train, dev and test files of a task's generated corpus; write missing ones.
 
     Args:
         task: one of ner, srl, coref, snli, squad, sst5, lm.

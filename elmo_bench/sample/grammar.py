@@ -57,17 +57,17 @@ STOP = leaf(".", ".")
 
 
 def words(*tagged: str) -> tuple[Phrase, ...]:
-    """Tokens from `word/TAG` strings."""
+    """Return tokens from `word/TAG` strings."""
     return tuple(leaf(tag, word) for word, _, tag in (each.rpartition("/") for each in tagged))
 
 
 def simple_np(text: str) -> Phrase:
-    """A noun phrase from `word/TAG word/TAG`."""
+    """Return a noun phrase from `word/TAG word/TAG`."""
     return phrase("NP", *words(*text.split()))
 
 
 def pp(prep: str, np: Phrase) -> Phrase:
-    """A prepositional phrase."""
+    """Return a prepositional phrase."""
     return phrase("PP", leaf("TO" if prep == "to" else "IN", prep), np)
 
 
@@ -83,7 +83,7 @@ def described(noun: str, adjective: str, *, definite: bool, tag: str = "NN") -> 
 
 
 def thing_np(it: Thing, *, definite: bool = False) -> Phrase:
-    """The noun phrase of a participant without a name."""
+    """Return the noun phrase of a participant without a name."""
     if it.sort in MASS or it.sort == "topic":
         return phrase(
             "NP",
@@ -100,7 +100,7 @@ def thing_np(it: Thing, *, definite: bool = False) -> Phrase:
 
 
 def main_frame(clause: Phrase) -> int:
-    """The number of the main predicate of a clause."""
+    """Return the number of the main predicate of a clause."""
     return next(child.frame for child in clause.children[-1].children if child.frame is not None)
 
 
@@ -171,14 +171,14 @@ class Narrator:
         return not rivals or (clued and all(each.type != entity.type for each in rivals))
 
     def pronoun(self, entity: Entity, case: int) -> Phrase:
-        """A pronoun that refers to an entity."""
+        """Return a pronoun that refers to an entity."""
         text = _CASES[self._pronoun(entity)][case]
         self.here.append(entity)
         token = leaf("PRP$" if case == _POSSESSIVE else "PRP", text)
         return replace(phrase("NP", token), referent=entity.number)
 
     def name(self, entity: Entity) -> Phrase:
-        """A name: the full name at first, a person's surname afterwards."""
+        """Return a name: the full name at first, a person's surname afterwards."""
         short = (
             entity.number in self.known
             and len(entity.name) > 1
@@ -307,7 +307,7 @@ class Narrator:
         return simple_np(f"the/DT {zipf(self.rng, PLACES)}/NN")
 
     def filler(self, it: Filler, case: int = _OBJECT, *, clued: bool = True) -> Phrase:
-        """The noun phrase of a participant."""
+        """Return the noun phrase of a participant."""
         if isinstance(it, Thing):
             return thing_np(it, definite=self.chance(0.3))
         if isinstance(it, Entity):
@@ -344,7 +344,7 @@ class Narrator:
     def verbs(
         self, it: Verb, tense: str, agreement: str, *, negated: bool = False
     ) -> tuple[int, list[Phrase]]:
-        """The number and the verb group of a predicate: `did n't buy`, `was buying`, `to buy`."""
+        """Return number and verb group of a predicate: `did n't buy`, `was buying`, `to buy`."""
         frame = next(self._frames)
 
         head = partial(Phrase, frame=frame, lemma=it.lemma)
@@ -401,7 +401,7 @@ class Narrator:
         adjuncts: bool | int = 0,
         negated: bool | None = None,
     ) -> tuple[int, Phrase]:
-        """The number of the predicate and the verb phrase; the caller sets the subject's role."""
+        """Return the predicate's number and the verb phrase; the caller sets the subject's role."""
         said_no = self.chance(0.1) if negated is None else negated
         frame, children = self.verbs(what.verb, tense, agreement, negated=said_no)
         self.told.append(
@@ -423,7 +423,7 @@ class Narrator:
     def clause(
         self, what: Event, *, adjuncts: int | None = None, passive: bool = False, tense: str = ""
     ) -> Phrase:
-        """A clause of subject and verb phrase for an event, active or passive."""
+        """Return a clause of subject and verb phrase for an event, active or passive."""
         number = self.rng.choice((0, 0, 1, 1, 1, 2)) if adjuncts is None else adjuncts
         if passive and what.object is not None:
             subject = self.filler(what.object, _SUBJECT, clued=what.clued)
@@ -448,12 +448,12 @@ class Narrator:
     # --- adjuncts ---
 
     def adjuncts(self, what: Event, frame: int, number: int) -> list[Phrase]:
-        """Adjuncts of a predicate, each with a different role."""
+        """Return adjuncts of a predicate, each with a different role."""
         chosen = {role: adjunct for adjunct, role in (self.adjunct(what) for _ in range(number))}
         return [adjunct.playing((frame, role)) for role, adjunct in chosen.items()]
 
     def adjunct(self, what: Event | None = None) -> tuple[Phrase, str]:
-        """An adjunct of time, place, manner or cause, and its role."""
+        """Return an adjunct of time, place, manner or cause, and its role."""
         options = (
             [self.time] * 4
             + [self.where] * 3
@@ -551,7 +551,7 @@ class Narrator:
         return self.clause(what, passive=what.frame.prep == "")
 
     def _same_subject(self, subject: Filler, clued: bool) -> Event | None:
-        """Another event with the same subject and the same sort of verb."""
+        """Return another event with the same subject and the same sort of verb."""
         if isinstance(subject, Entity):
             return next(
                 (e for e in (self.pick(subject) for _ in range(5)) if e.frame.subject != "ANY"),
@@ -758,7 +758,7 @@ def _facts(narrator: Narrator, sentence: int, told: list[tuple[Event, int]]) -> 
 
 
 def narrate(rng: Random, cast: Cast) -> Story:
-    """A story of five to nine sentences about one cast."""
+    """Return a story of five to nine sentences about one cast."""
     narrator = Narrator(rng, cast)
     sentences: list[Sentence] = []
     facts: list[Fact] = []
@@ -770,7 +770,7 @@ def narrate(rng: Random, cast: Cast) -> Story:
 
 
 def converse(rng: Random, cast: Cast) -> Story:
-    """A conversation of the first two people; sentences have speakers, to whom I and you refer."""
+    """Return a conversation of the first two people: I and you refer to its speakers."""
     narrator = Narrator(rng, cast)
     one, two = cast.of(PER)[:2]
     sentences = [narrator.sentence()]

@@ -135,7 +135,7 @@ def _gerund(base: str) -> str:
 
 
 def plural(noun: str) -> str:
-    """The plural of a noun of the lexicon.
+    """Return the plural of a noun of the lexicon.
 
     >>> [plural(noun) for noun in ("brewery", "loaf", "match", "lamp")]
     ['breweries', 'loaves', 'matches', 'lamps']
@@ -148,7 +148,7 @@ def plural(noun: str) -> str:
 
 
 def article(word: str) -> str:
-    """The indefinite article before a word."""
+    """Return the indefinite article before a word."""
     return "an" if word[0].lower() in "aeiou" and word not in _AN_NOT else "a"
 
 
@@ -169,7 +169,7 @@ class Verb:
 
 @cache
 def verb(base: str) -> Verb:
-    """All forms of a verb, irregular or by rule."""
+    """Return all forms of a verb, irregular or by rule."""
     past, participle = (
         _IRREGULAR[base].split() if base in _IRREGULAR else (_past(base), _past(base))
     )

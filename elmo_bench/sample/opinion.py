@@ -50,7 +50,7 @@ def _first(node: Phrase) -> str:
 
 
 def sentiment(node: Phrase) -> int:
-    """The sentiment of a binary tree, from -2 to 2.
+    """Return the sentiment of a binary tree, from -2 to 2.
 
     1. A word has the grade of the lexicon; names and other words are neutral. 2. A negator inverts
     and weakens its sister: 2 and 1 become -1, -2 and -1 become 1. 3. An intensifier sets its sister
@@ -78,7 +78,7 @@ def sentiment(node: Phrase) -> int:
 
 
 def labelled(node: Phrase) -> str:
-    """A binary tree in the Sentiment Treebank's format, labels 0 (very negative) to 4."""
+    """Return a binary tree in the Sentiment Treebank's format, labels 0 (very negative) to 4."""
     inside = node.word or " ".join(map(labelled, node.children))
     return f"({sentiment(node) + 2} {inside})"
 
@@ -95,7 +95,7 @@ class Critic:
         return self.rng.random() < probability
 
     def adjective(self, grade: int) -> Phrase:
-        """An adjective phrase of a grade: `superb`, `utterly superb`, `rather dull`, `not bad`."""
+        """Return an adjective phrase of a grade: `superb`, `utterly superb`, `not bad`."""
         if grade == 0:
             return phrase("ADJP", leaf("JJ", zipf(self.rng, NEUTRAL_ADJECTIVES)))
         strong = abs(grade) == 2
@@ -117,7 +117,7 @@ class Critic:
         return leaf("JJ", zipf(self.rng, OPINION_ADJECTIVES[grade]))
 
     def target(self, entity: Entity) -> Phrase:
-        """The entity, or a part of it."""
+        """Return the entity, or a part of it."""
         if self.chance(0.35):
             noun = zipf(self.rng, PARTS[entity.type])
             head = phrase("NP", leaf("DT", "the"), leaf("NN", noun))
@@ -201,7 +201,7 @@ class Critic:
         return phrase("S", self.narrator.mention(entity, 0), told)
 
     def fact(self, entity: Entity, grade: int) -> Phrase:
-        """A neutral statement about the entity or something that happened."""
+        """Return a neutral statement about the entity or something that happened."""
         if self.chance(0.4):
             attribute = leaf("JJ", zipf(self.rng, ADJECTIVES[entity.type]))
             return self._be(self.narrator.mention(entity, 0), self.chance(0.3), attribute)
@@ -216,7 +216,7 @@ class Critic:
         )(entity, grade)
 
     def sentence(self, entity: Entity, grade: int) -> Phrase:
-        """A sentence of one clause, or of two that contrast or agree."""
+        """Return a sentence of one clause, or of two that contrast or agree."""
         choice = self.rng.random()
         self.narrator.here = []
         if choice < 0.55:
@@ -237,7 +237,7 @@ class Critic:
 
 
 def opinion(narrator: Narrator, entity: Entity, grade: int) -> Phrase:
-    """A sentence about an entity with the target grade as its sentiment."""
+    """Return a sentence about an entity with the target grade as its sentiment."""
     critic = Critic(narrator)
     while True:
         known, recent = set(narrator.known), list(narrator.recent)
@@ -248,13 +248,13 @@ def opinion(narrator: Narrator, entity: Entity, grade: int) -> Phrase:
 
 
 def opinions(rng: Random, narrator: Narrator, count: int) -> list[Phrase]:
-    """Opinions on random entities of a cast except persons, with uniformly drawn grades."""
+    """Return opinions on random entities of a cast except persons, with uniformly drawn grades."""
     targets = [each for each in narrator.cast.entities if each.type != PER]
     return [opinion(narrator, rng.choice(targets), rng.randrange(-2, 3)) for _ in range(count)]
 
 
 def reviews(rng: Random, narrator: Narrator, count: int) -> list[Phrase]:
-    """Consecutive opinions on one entity, either all positive or all negative."""
+    """Return consecutive opinions on one entity, either all positive or all negative."""
     target = rng.choice([each for each in narrator.cast.entities if each.type != PER])
     side = rng.choice((-1, 1))
     return [opinion(narrator, target, side * rng.choice((1, 2, 2))) for _ in range(count)]

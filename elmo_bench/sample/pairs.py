@@ -88,7 +88,7 @@ class Logician:
     # --- from statements to sentences ---
 
     def denote(self, it: Filler) -> Phrase:
-        """A participant as a noun phrase: the same in both sentences unless `pair` shortens it."""
+        """Return a participant's noun phrase, the same in both sentences unless `pair` shortens it."""
         if isinstance(it, Thing):
             tag = "NNS" if it.plural else "NN"
             if it.sort in ("goods", "topic") or tag == "NNS":
@@ -105,7 +105,7 @@ class Logician:
         return phrase("NP", *kind, *(np.children if style == "titled" else ()))
 
     def say(self, it: Statement) -> Phrase:
-        """The sentence of a statement."""
+        """Return the sentence of a statement."""
         what, narrator = it.event, self.narrator
         subject = self.denote(what.subject)
         complement = [] if what.object is None else [self.denote(what.object)]
@@ -131,7 +131,7 @@ class Logician:
         return finish(phrase("S", subject, replace(vp, children=vp.children + it.adjuncts), STOP))
 
     def pair(self, premise: Statement, hypothesis: Statement, label: str) -> Pair | None:
-        """A pair, or None if both sentences are equal.
+        """Return a pair, or None if both sentences are equal.
 
         An entity with kind and name in the premise may have only one of them in the hypothesis.
         """
@@ -148,7 +148,7 @@ class Logician:
     # --- statements ---
 
     def happening(self, wanted: Callable[[Event], bool]) -> Event | None:
-        """An event that fulfils a condition, without parts of entities; None after 40 attempts."""
+        """Return an event that fulfils a condition, or None after 40 attempts; no parts of entities."""
         for _ in range(40):
             what = event(self.rng, self.narrator.cast)
             plain = all(
@@ -161,7 +161,7 @@ class Logician:
         return None
 
     def paraphrase(self, it: Statement) -> Statement:
-        """A paraphrase: the other voice, or the adjunct moved to or from the front."""
+        """Return a paraphrase: the other voice, or the adjunct moved to or from the front."""
         direct = it.event.object is not None and not it.event.frame.prep
         if direct and self.chance(0.6):
             return replace(it, passive=not it.passive)
@@ -205,7 +205,7 @@ class Logician:
     # --- the tables of labels ---
 
     def monotone(self, label: str) -> Pair | None:
-        """A pair of a specific and a general statement, or of paraphrases."""
+        """Return a pair of a specific and a general statement, or of paraphrases."""
         statements = self.special_and_general()
         if statements is None:
             return None
@@ -229,7 +229,7 @@ class Logician:
         return self.pair(*self.rng.choice(options[label]), label)
 
     def antonym(self, label: str) -> Pair | None:
-        """A pair of antonyms, such as to open and to close."""
+        """Return a pair of antonyms, such as to open and to close."""
         what = self.happening(lambda each: each.verb.lemma in _ANTONYMS)
         if what is None:
             return None
@@ -243,7 +243,7 @@ class Logician:
         return self.pair(*self.rng.choice(options[label]), label)
 
     def exchanged(self, label: str) -> Pair | None:
-        """A pair with subject and object exchanged."""
+        """Return a pair with subject and object exchanged."""
         what = self.happening(
             lambda each: _reversible(each) and (label == "neutral") == (each.verb not in _ONE_WAY)
         )
@@ -262,7 +262,7 @@ class Logician:
         return self.pair(Statement(what), chosen, label)
 
     def kind(self, label: str) -> Pair | None:
-        """A pair on the kind of an entity: a sculptor is an artist, no musician, perhaps shy."""
+        """Return a pair on an entity's kind: a sculptor is an artist, no musician, perhaps shy."""
         what = self.happening(lambda each: isinstance(each.subject, Entity))
         if what is None or not isinstance(what.subject, Entity):
             return None
@@ -287,7 +287,7 @@ class Logician:
         )
 
     def unrelated(self, label: str) -> Pair | None:
-        """A neutral pair of two independent events."""
+        """Return a neutral pair of two independent events."""
         one, two = self.happening(lambda each: True), self.happening(lambda each: True)
         if label != "neutral" or one is None or two is None or one.verb == two.verb:
             return None
@@ -312,6 +312,6 @@ class Logician:
 
 
 def pairs(narrator: Narrator, count: int) -> list[Pair]:
-    """Pairs about a cast, with the labels in turn."""
+    """Return pairs about a cast, with the labels in turn."""
     start = narrator.rng.randrange(3)
     return [Logician(narrator).draw(LABELS[(start + i) % 3]) for i in range(count)]

@@ -53,7 +53,7 @@ class Examiner:
         self.story = story
 
     def _name(self, entity: Entity, near: int) -> Span | None:
-        """The latest mention of an entity by name in sentence `near` or before it."""
+        """Return the latest mention of an entity by name in sentence `near` or before it."""
         for index in range(near, -1, -1):
             sentence = self.story.sentences[index]
             names = {(start, end) for start, end, _ in sentence.entities}
@@ -75,7 +75,7 @@ class Examiner:
         return spans[0] if len(spans) == 1 else None
 
     def _answers(self, fact: Fact, filler: Filler, role: str) -> tuple[Span, ...]:
-        """The spans that name a participant: the best answer, then longer and shorter variants."""
+        """Return the spans that name a participant: the best first, then longer and shorter ones."""
         if isinstance(filler, Entity):
             name = self._name(filler, fact.sentence)
             if name is None:
@@ -99,7 +99,7 @@ class Examiner:
         return (fact.sentence, start, end), *bare
 
     def _given(self, filler: Filler, fact: Fact) -> list[str] | None:
-        """The words that denote a participant in a question; None if it has no name so far."""
+        """Return a participant's words in a question; None if it has no name so far."""
         if isinstance(filler, Thing):
             article = [] if filler.plural or filler.sort in ("goods", "topic") else ["the"]
             return [*article, *([filler.adjective] if filler.adjective else []), filler.noun]
@@ -109,7 +109,7 @@ class Examiner:
         return [*(("the", filler.noun, "of") if isinstance(filler, Owned) else ()), *known.name]
 
     def _wh(self, filler: Filler) -> list[str] | None:
-        """The question words that ask for a participant; None if it cannot be asked for."""
+        """Return the question words that ask for a participant; None if it cannot be asked for."""
         if isinstance(filler, Owned):
             return ["who"] if filler.person else None
         if isinstance(filler, Thing):

@@ -27,7 +27,7 @@ class Phrase:
     lemma: str = ""
 
     def leaves(self) -> Iterator["Phrase"]:
-        """The tokens from left to right."""
+        """Yield the tokens from left to right."""
         if self.word:
             yield self
         for child in self.children:
@@ -35,16 +35,16 @@ class Phrase:
 
     @staticmethod
     def token(label: str, word: str) -> "Phrase":
-        """One token."""
+        """Return one token."""
         return Phrase(label, word=word)
 
     @staticmethod
     def over(label: str, *children: "Phrase") -> "Phrase":
-        """A constituent over its children."""
+        """Return a constituent over its children."""
         return Phrase(label, children)
 
     def playing(self, *roles: tuple[int, str]) -> "Phrase":
-        """The same phrase with additional roles."""
+        """Return the same phrase with additional roles."""
         return replace(self, roles=self.roles + roles)
 
     def spans(self, start: int = 0) -> Iterator[tuple[int, int, "Phrase"]]:
@@ -57,7 +57,7 @@ class Phrase:
         yield start, end, self
 
     def rebuilt(self, leaves: Iterator["Phrase | None"]) -> "Phrase | None":
-        """The tree with its tokens replaced by `leaves`, or removed where these are None."""
+        """Return the tree with its tokens replaced by `leaves`, or removed where these are None."""
         if self.word:
             return next(leaves)
         kept = tuple(
@@ -68,7 +68,7 @@ class Phrase:
         return replace(self, children=kept) if kept else None
 
     def brackets(self) -> str:
-        """The tree in the Penn Treebank's format.
+        """Return the tree in the Penn Treebank's format.
 
         >>> phrase("NP", leaf("DT", "the"), leaf("NN", "lamp")).brackets()
         '(NP (DT the) (NN lamp))'
@@ -78,7 +78,7 @@ class Phrase:
         )
 
     def binary(self) -> "Phrase":
-        """A right-branching binary tree over the same words.
+        """Return a right-branching binary tree over the same words.
 
         Final punctuation is attached at the top.
         """

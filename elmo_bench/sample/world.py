@@ -121,7 +121,7 @@ class Cast:
     kin: str = ""
 
     def of(self, sort: str) -> tuple[Entity, ...]:
-        """The entities of a type; all of them for `ANY`."""
+        """Return the entities of a type; all of them for `ANY`."""
         return (
             self.entities
             if sort == "ANY"
@@ -203,7 +203,7 @@ def owned(rng: Random, owner: Entity, *, person: bool = False) -> Owned:
 
 
 def owner(filler: Filler | None) -> Entity | None:
-    """The entity that a participant is or belongs to; None for a thing."""
+    """Return the entity that a participant is or belongs to; None for a thing."""
     return (
         filler
         if isinstance(filler, Entity)

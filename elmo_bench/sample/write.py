@@ -20,7 +20,7 @@ _QUESTIONS = 5
 
 
 def iob1(labels: list[str], starts: set[int]) -> list[str]:
-    """IOB1 tags: `I-X` in a span, `B-X` only at the start of one that follows another of its type.
+    """Return IOB1 tags: `I-X` in a span, `B-X` only where it follows another of its type.
 
     >>> iob1(["ORG", "ORG", "ORG", "O", "PER"], starts={0, 2, 4})
     ['I-ORG', 'I-ORG', 'B-ORG', 'O', 'I-PER']
@@ -76,7 +76,7 @@ _ONTONOTES = {"PER": "PERSON", "ORG": "ORG", "LOC": "GPE", "MISC": "WORK_OF_ART"
 
 
 def _parse_bits(tree: Phrase) -> list[str]:
-    """The parse column: the tree's brackets at each word.
+    """Return the parse column: the tree's brackets at each word.
 
     >>> _parse_bits(Phrase("TOP", (Phrase("NP", (Phrase("DT", word="a"), Phrase("NN", word="lamp"))),)))
     ['(TOP(NP*', '*))']
@@ -90,7 +90,7 @@ def _parse_bits(tree: Phrase) -> list[str]:
 
 
 def _bracketed(length: int, spans: list[tuple[int, int, str]]) -> list[str]:
-    """A column of brackets: `(ARG1*`, `*`, `*)`.
+    """Return a column of brackets: `(ARG1*`, `*`, `*)`.
 
     >>> _bracketed(4, [(0, 2, "ARG0"), (2, 3, "V")])
     ['(ARG0*', '*)', '(V*)', '*']
@@ -103,7 +103,7 @@ def _bracketed(length: int, spans: list[tuple[int, int, str]]) -> list[str]:
 
 
 def _coreference(length: int, mentions: list[tuple[int, int, int]]) -> list[str]:
-    """The coreference column: `(3`, `3)`, `(3)`, joined by `|`; `-` if empty.
+    """Return the coreference column: `(3`, `3)`, `(3)`, joined by `|`; `-` if empty.
 
     >>> _coreference(3, [(0, 3, 1), (0, 1, 2)])
     ['(1|(2)', '-', '1)']
@@ -184,7 +184,7 @@ def _unlabelled(tree: Phrase) -> str:
 
 
 def _record(pair: Pair, rng: Random, identity: str) -> dict[str, object]:
-    """A record of SNLI; the gold label is sometimes `-`, when the annotators do not agree."""
+    """Return a record of SNLI; some have the gold label `-`: the annotators do not agree."""
     votes = (
         [pair.label] * 5
         if rng.random() < 0.7

@@ -139,7 +139,7 @@ def _word(row: Row) -> str:
 
 
 def _speaker(row: Row) -> str:
-    """The speaker of a word; "-" if the file has no such column."""
+    """Return the speaker of a word; "-" if the file has no such column."""
     return row.columns[SPEAKER] if len(row.columns) >= MIN_COLUMNS else "-"
 
 
@@ -197,7 +197,7 @@ def merge(clusters: Iterable[Iterable[Mention]]) -> tuple[tuple[Mention, ...], .
 
 
 def genre(document: str) -> int:
-    """The number of the genre with which a document's name begins; len(GENRES) for any other.
+    """Return the number of the genre that a document's name begins with, or len(GENRES).
 
     >>> genre("nw/wsj/24/wsj_2400"), genre("GUM_news_iodine")
     (3, 7)
@@ -405,7 +405,7 @@ def _sentences(text: object, source: str) -> list[list[str]]:
 
 
 def render(example: Example, prediction: Clusters) -> dict[str, Any]:
-    """The JSON record of a prediction: `{"sentences": ..., "clusters": ..., "mentions": ...}`.
+    """Return a prediction as JSON: `{"sentences": ..., "clusters": ..., "mentions": ...}`.
 
     A cluster is a list of `[first word, last word]`, counted from 0 over the whole document.
     `mentions` has the words of each mention.

@@ -109,7 +109,7 @@ class CorefScores(Metric):
         self.counts += self._count(predicted, gold).sum(0).to(self.counts.device)
 
     def by_example(self, predicted: Sequence[Clusters], gold: Sequence[Clusters]) -> ByExample:
-        """The counts of each document, for `f1` (over three scores) and the F1 of each score."""
+        """Return each document's counts, for `f1` (over three scores) and the F1 of each score."""
         counts = self._count(predicted, gold)
         each = {f"{name}/f1": counts[:, [number]] for number, name in enumerate(SCORES)}
         return {"f1": torch.cat([each[f"{name}/f1"] for name in AVERAGED], 1), **each}

@@ -124,7 +124,7 @@ class SpanRanker(nn.Module):
         return [self._rank(*parts) for parts in zip(*split, batch.documents, strict=True)]
 
     def word_vectors(self, tokens: Tokens) -> tuple[Float[Tensor, "N X"], Float[Tensor, "N H"]]:
-        """The vectors that heads sum and the outputs of the rnn, for all words of the batch."""
+        """Return the vectors that heads sum, and the outputs of the rnn, for all words."""
         size = len(tokens.mask) if self.training else max(1, TOKENS // tokens.mask.shape[1])
         parts = [
             self._word_vectors(rows(tokens, first, size))
@@ -172,7 +172,7 @@ class SpanRanker(nn.Module):
         return Ranking(starts, starts + widths, clusters, scores)
 
     def _shares(self, h: Float[Tensor, "N H"], real: Bool[Tensor, "N W"]) -> Float[Tensor, "N W W"]:
-        """The head attention over the words of each span (section 4.1), by first word and width."""
+        """Return each span's head attention over its words (section 4.1): by first word, width."""
         words, widths = real.shape
         inside = torch.ones(widths, widths, dtype=torch.bool, device=h.device).tril()
         inside = inside.expand(words, -1, -1)
@@ -186,7 +186,7 @@ class SpanRanker(nn.Module):
         real: Bool[Tensor, "N W"],
         shares: Float[Tensor, "N W W"],
     ) -> tuple[Float[Tensor, " S"], Float[Tensor, "S F"]]:
-        """The mention score of each span and the feature vector of its width.
+        """Return the mention score of each span and the feature vector of its width.
 
         The first layer over [h at the start; h at the end; width; head] is split into a term for
         each part. Terms of a single word are computed once per word, so that the vectors of all
@@ -221,7 +221,7 @@ class SpanRanker(nn.Module):
         shares: Float[Tensor, "N W W"],
         features: Float[Tensor, "K F"],
     ) -> Float[Tensor, "K H2"]:
-        """The span representations [h at the start; h at the end; width; head] (section 4.1)."""
+        """Return span representations [h at the start; h at the end; width; head] (section 4.1)."""
         window = starts[:, None] + torch.arange(shares.shape[1], device=starts.device)
         window = window.clamp(max=len(x) - 1)
         blocks = zip(shares[starts, widths].split(BLOCK), window.split(BLOCK), strict=True)
@@ -235,7 +235,7 @@ class SpanRanker(nn.Module):
         speakers: Int[Tensor, " K"],
         genre: Int[Tensor, ""],
     ) -> Float[Tensor, "K A"]:
-        """The score of each span and antecedent: two mention scores and a pair score (equation 4).
+        """Return each antecedent's score: two mention scores and a pair score (equation 4).
 
         The first layer over [span; antecedent; product; features] is split into a term for each
         part. Terms of a single span are computed once per span. Pairs are scored in blocks under
@@ -270,14 +270,14 @@ class SpanRanker(nn.Module):
         return scores
 
     def loss(self, rankings: list[Ranking], batch: Batch) -> Float[Tensor, ""]:
-        """Negative marginal log-likelihood of the correct antecedents, summed over kept spans.
+        """Return the correct antecedents' negative marginal log-likelihood, summed over kept spans.
 
         The dummy is correct for a span without a correct antecedent.
         """
         return torch.stack([_loss(ranking) for ranking in rankings]).sum()
 
     def decode(self, rankings: list[Ranking], batch: Batch) -> list[list[list[Mention]]]:
-        """The clusters formed by linking each span to its best antecedent."""
+        """Return the clusters formed by linking each span to its best antecedent."""
         return [_clusters(ranking) for ranking in rankings]
 
 
@@ -296,7 +296,7 @@ def rows(tokens: Tokens, first: int, count: int) -> Tokens:
 def pairs(
     count: int, most: int, device: torch.device
 ) -> tuple[Int[Tensor, " P"], Int[Tensor, " P"]]:
-    """All pairs of a span and one of the `most` spans before it, ordered by span.
+    """Return all pairs of a span and one of the `most` spans before it, ordered by span.
 
     >>> [part.tolist() for part in pairs(4, 2, torch.device("cpu"))]
     [[1, 2, 2, 3, 3], [0, 0, 1, 1, 2]]
@@ -311,12 +311,12 @@ def pairs(
 
 
 def _window(count: int, widths: int, device: torch.device) -> Int[Tensor, "N W"]:
-    """The position of the word w words after word n, at most that of the last word."""
+    """Return the position of the word w words after word n, at most that of the last word."""
     return _ends(count, widths, device).clamp(max=count - 1)
 
 
 def _ends(count: int, widths: int, device: torch.device | None = None) -> Int[Tensor, "N W"]:
-    """The position of the word w words after word n, unbounded."""
+    """Return the position of the word w words after word n, unbounded."""
     first, after = (torch.arange(size, device=device) for size in (count, widths))
     return first[:, None] + after
 
@@ -331,7 +331,7 @@ def candidates(sentence: Int[Tensor, " N"], max_width: int) -> Bool[Tensor, "N W
 def prune(
     starts: Sequence[int], ends: Sequence[int], scores: Float[Tensor, " S"], most: int
 ) -> Int[Tensor, " K"]:
-    """The sorted positions of the best `most` spans; a span that crosses a better one is skipped.
+    """Return the sorted positions of the best `most` spans; none crosses a better one.
 
     Two spans cross if they overlap and neither contains the other. Accepted spans are summarised
     by two numbers per word: the furthest end of those that begin there (`reach`) and the earliest
@@ -353,7 +353,7 @@ def prune(
 
 
 def _gold(mentions: Int[np.ndarray, "M 3"], real: Bool[Tensor, "N W"]) -> Int[Tensor, "N W"]:
-    """The gold cluster of each span, 0 for none; mentions wider than `max_width` are dropped."""
+    """Return the gold cluster of each span, or 0; drop mentions wider than `max_width`."""
     starts, ends, clusters = mentions[mentions[:, 1] - mentions[:, 0] < real.shape[1]].T
     grid = np.zeros(real.shape, dtype=np.int64)
     grid[starts, ends - starts] = clusters

@@ -155,5 +155,5 @@ def parse(record: dict[str, Any], source: str) -> Example:
 
 
 def render(example: Example, prediction: Sequence[str]) -> dict[str, Any]:
-    """The JSON record of a prediction, `{"tokens": ..., "tags": ...}`, with IOB2 tags."""
+    """Return the JSON record of a prediction, `{"tokens": ..., "tags": ...}`, with IOB2 tags."""
     return {"tokens": list(example.words), "tags": list(prediction)}

@@ -43,11 +43,11 @@ class BiLstmCrf(nn.Module):
         return self.output(self.upper(self.backbone(batch.tokens), batch.tokens.mask))
 
     def loss(self, scores: Float[Tensor, "B T K"], batch: Batch) -> Float[Tensor, ""]:
-        """Negative log-likelihood, summed over the batch: the scale for which lambda was chosen."""
+        """Return the batch's summed negative log-likelihood: lambda was chosen for this scale."""
         return -self.crf.log_likelihood(scores, batch.tags, batch.tokens.mask).sum()
 
     def decode(self, scores: Float[Tensor, "B T K"], batch: Batch) -> list[list[str]]:
-        """The highest-scoring tags of each sentence, as IOB2."""
+        """Return the highest-scoring tags of each sentence, as IOB2."""
         rows = self.crf.decode(scores, batch.tokens.mask)
         return [
             spans_to_iob2(tags_to_spans([self.labels[label] for label in row]), len(row))

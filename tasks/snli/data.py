@@ -92,7 +92,7 @@ def _example(record: dict[str, Any], label: str, source: str, identity: str) -> 
 
 
 def _words(record: dict[str, Any], key: str, source: str) -> tuple[str, ...]:
-    """The tokens of a sentence.
+    """Return the tokens of a sentence.
 
     An empty sentence becomes one empty word: the official score is over all labelled pairs, so none
     may be dropped, and models need not handle sentences without words.
@@ -117,7 +117,7 @@ def _tokenize(text: str) -> list[str]:
 
 
 def leaves(tree: str, source: str) -> list[str]:
-    """The words of a binary parse, unescaped; raises ValueError if its brackets do not match.
+    """Return a binary parse's words, unescaped; raises ValueError if brackets do not match.
 
     >>> leaves("( ( A lamp ) ( shines . ) )", "here")
     ['A', 'lamp', 'shines', '.']
@@ -214,7 +214,7 @@ def parse(record: dict[str, Any], source: str) -> Example:
 
 
 def render(example: Example, prediction: str) -> dict[str, Any]:
-    """The JSON record of a prediction: `{"pairID", "sentence1", "sentence2", "label"}`.
+    """Return the JSON record of a prediction: `{"pairID", "sentence1", "sentence2", "label"}`.
 
     Sentences are lists of tokens.
     """

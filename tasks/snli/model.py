@@ -92,7 +92,7 @@ class Esim(nn.Module):
         return torch.cat([masked_mean(x, mask), masked_max(x, mask)], -1)
 
     def loss(self, scores: Float[Tensor, "B K"], batch: Batch) -> Float[Tensor, ""]:
-        """Cross-entropy, averaged over the batch, plus the L2 penalty."""
+        """Return the cross-entropy, averaged over the batch, plus the L2 penalty."""
         penalty = sum(matrix.square().sum() for matrix in self._matrices())
         return F.cross_entropy(scores, batch.labels) + self.l2 * penalty
 
@@ -103,5 +103,5 @@ class Esim(nn.Module):
         ]
 
     def decode(self, scores: Float[Tensor, "B K"], batch: Batch) -> list[str]:
-        """The highest-scoring label of each pair."""
+        """Return the highest-scoring label of each pair."""
         return [self.labels[number] for number in scores.argmax(-1).tolist()]

@@ -134,7 +134,7 @@ def _records(path: Path) -> Iterator[tuple[Any, Paragraph, str, tuple[str, str]]
 
 
 def _field(record: Any, key: str, kind: type, where: str) -> Any:
-    """The value of a key; raises ValueError if it is missing or of another type."""
+    """Return the value of a key; raises ValueError if it is missing or of another type."""
     if not isinstance(record, dict) or key not in record:
         came = repr(record)[:60]
         if isinstance(record, dict):
@@ -188,7 +188,7 @@ def _question(text: str, context: Paragraph, source: str) -> tuple[str, ...]:
 
 
 def _span(context: Paragraph, start: int, text: str, source: str, counts: Counter[str]) -> Span:
-    """The first and last token of an answer."""
+    """Return the first and last token of an answer."""
     end = start + len(text)
     first, last = token_span(context.offsets, start, end)
     if not 0 <= start < len(context.text) or last < first:
@@ -212,7 +212,7 @@ def _span(context: Paragraph, start: int, text: str, source: str, counts: Counte
 
 
 def token_span(offsets: Sequence[Span], start: int, end: int) -> Span:
-    """First and last token that overlap `start` to `end` (exclusive); last < first if none.
+    """Return first and last token that overlap `start` to `end` (exclusive); last < first if none.
 
     >>> token_span([(0, 3), (4, 8), (9, 12)], 5, 11)
     (1, 2)
@@ -289,5 +289,5 @@ def parse(record: dict[str, Any], source: str) -> Example:
 
 
 def render(example: Example, prediction: Answer) -> dict[str, Any]:
-    """The JSON record of a prediction: `{"answer": context[start:end], "start", "end"}`."""
+    """Return the JSON record of a prediction: `{"answer": context[start:end], "start", "end"}`."""
     return {"answer": prediction.text, "start": prediction.start, "end": prediction.end}

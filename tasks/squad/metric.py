@@ -37,7 +37,7 @@ def exact_match(predicted: str, gold: Sequence[str]) -> bool:
 
 
 def f1(predicted: str, gold: Sequence[str]) -> float:
-    """The F1 of a prediction's bag of words, the highest over the gold answers.
+    """Return the F1 of a prediction's bag of words, the highest over the gold answers.
 
     >>> f1("this is the best span", ["this is a good span", "something else"])
     0.75
@@ -68,7 +68,7 @@ class AnswerScores(Metric):
         self.sums += self._count(predicted, gold).sum(0).to(self.sums.device)
 
     def by_example(self, predicted: Sequence[Answer], gold: Sequence[Sequence[str]]) -> ByExample:
-        """The scores of each answer, for `exact_match` and `f1`."""
+        """Return the scores of each answer, for `exact_match` and `f1`."""
         questions, exact, overlap = self._count(predicted, gold).unbind(1)
         return {
             name: torch.stack([score, questions] * 2, 1)[:, None]

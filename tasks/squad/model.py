@@ -64,7 +64,7 @@ class BiDafPlus(nn.Module):
         self.last_score = dense(self.last.dim, 1, Scores)
 
     def forward(self, batch: Batch) -> Float[Tensor, "B 2 T"]:
-        """The scores of each token as first and as last token of the answer; -inf at padding."""
+        """Return each token's scores as first and as last token of the answer; -inf at padding."""
         context = cut(batch.context, self.max_train_length) if self.training else batch.context
         mask = context.mask
         merged = self.attention(
@@ -78,7 +78,7 @@ class BiDafPlus(nn.Module):
         return scores.masked_fill(~mask[:, None], -torch.inf)
 
     def loss(self, scores: Float[Tensor, "B 2 T"], batch: Batch) -> Float[Tensor, ""]:
-        """Cross-entropy of first plus last token, averaged over questions with a target."""
+        """Return first plus last token's cross-entropy, averaged over questions with a target."""
         spans = self._targets(batch.answers)
         spans = spans.masked_fill((spans >= scores.shape[-1]).any(-1, keepdim=True), NONE)
         total = F.cross_entropy(
@@ -95,7 +95,7 @@ class BiDafPlus(nn.Module):
 
     @torch.no_grad()
     def decode(self, scores: Float[Tensor, "B 2 T"], batch: Batch) -> list[Answer]:
-        """The best-scoring answers, as substrings of the original texts."""
+        """Return the best-scoring answers, as substrings of the original texts."""
         first, last = best_spans(scores, self.max_answer_length).T
         rows = torch.arange(len(first), device=first.device)
         starts = batch.offsets[rows, first, 0].tolist()
@@ -175,7 +175,7 @@ class SelfAttention(nn.Module):
     def weights(
         self, r: Float[Tensor, "B T H"], mask: Bool[Tensor, "B T"]
     ) -> Float[Tensor, "B T T"]:
-        """Attention weights; rows sum to at most 1; 0 at the token itself and at padding."""
+        """Return attention weights; rows sum to at most 1; 0 at the token itself and at padding."""
         others = mask[:, None] & ~torch.eye(mask.shape[1], dtype=torch.bool, device=mask.device)
         nothing = F.pad(self.nothing.expand(1), (mask.shape[1], 0))
         scores = F.pad(self.similarity(r, r), (0, 1)) + nothing
@@ -183,7 +183,7 @@ class SelfAttention(nn.Module):
 
 
 def dense(input_size: int, output_size: int, kind: type[nn.Linear] = nn.Linear) -> nn.Linear:
-    """A linear layer with the uniform initialisation of Glorot and Bengio (2010) and zero bias."""
+    """Return a linear layer with Glorot and Bengio's (2010) uniform initialisation, bias 0."""
     layer = kind(input_size, output_size)
     nn.init.xavier_uniform_(layer.weight)
     nn.init.zeros_(layer.bias)
@@ -191,14 +191,14 @@ def dense(input_size: int, output_size: int, kind: type[nn.Linear] = nn.Linear) 
 
 
 def cut(tokens: Tokens, length: int | None) -> Tokens:
-    """The first `length` tokens of each sequence of a batch; all of them if None."""
+    """Return the first `length` tokens of each sequence of a batch; all of them if None."""
     if length is None or length >= tokens.mask.shape[1]:
         return tokens
     return tokens.cut(slice(None), length)
 
 
 def best_spans(scores: Float[Tensor, "B 2 T"], max_length: int | None = None) -> Int[Tensor, "B 2"]:
-    """First and last token (inclusive) of the best-scoring span of at most `max_length` tokens.
+    """Return first and last token (inclusive) of the best span of up to `max_length` tokens.
 
     >>> best_spans(torch.tensor([[[0.0, 5.0, 1.0], [4.0, 0.0, 3.0]]]), 2)
     tensor([[1, 2]])

@@ -115,14 +115,14 @@ def read(path: Path) -> Iterator[Example]:
 
 
 def _predicate(arguments: Sequence[Span]) -> tuple[int, ...]:
-    """The positions of the words of V and C-V."""
+    """Return the positions of the words of V and C-V."""
     return tuple(
         k for role, start, end in arguments if role in ("V", "C-V") for k in range(start, end + 1)
     )
 
 
 def _lemma(rows: Sequence[Row], predicate: Sequence[int]) -> str:
-    """The lemma given at any word of the predicate, or else its first word."""
+    """Return the lemma given at any word of the predicate, or else its first word."""
     lemmas = [rows[position].columns[LEMMA] for position in predicate]
     return next((lemma for lemma in lemmas if lemma != "-"), rows[predicate[0]].columns[WORD])
 
@@ -307,7 +307,7 @@ def _positions(predicate: object, words: Sequence[str], source: str) -> tuple[in
 
 
 def render(example: Example, prediction: Sequence[str]) -> dict[str, Any]:
-    """The JSON record of a prediction: `{"tokens", "predicate": positions, "tags": IOB2 tags}`."""
+    """Return a prediction as JSON: `{"tokens", "predicate": positions, "tags": IOB2 tags}`."""
     return {
         "tokens": list(example.words),
         "predicate": list(example.predicate),

@@ -18,7 +18,7 @@ Argument = tuple[str, frozenset[tuple[int, int]]]
 
 
 def arguments(tags: Tags) -> set[Argument]:
-    """The arguments in BIO tags: a role and its phrases, each as (first, last) token.
+    """Return the arguments in BIO tags: a role and its phrases, each as (first, last) token.
 
     C-X continues the latest X as one more phrase; without an X before it, it is an X. R-X is a role
     of its own.
@@ -61,7 +61,7 @@ class ArgumentF1(Metric):
         self.counts += self._count(predicted, gold).sum(0).to(self.counts.device)
 
     def by_example(self, predicted: Sequence[Tags], gold: Sequence[Tags]) -> ByExample:
-        """The counts of each proposition, for `precision`, `recall`, `f1` over all roles but V."""
+        """Return each proposition's counts for `precision`, `recall`, `f1` over all roles but V."""
         return chunks_by_example(self._count(predicted, gold)[:, self._scored].sum(1))
 
     @property

@@ -52,7 +52,7 @@ class PredicateTagger(nn.Module):
         return self.output(self.backbone(batch.tokens, self.indicator(batch.predicate.long())))
 
     def loss(self, scores: Float[Tensor, "B T K"], batch: Batch) -> Float[Tensor, ""]:
-        """Cross-entropy of the tags, averaged over the words of a sentence, then over sentences."""
+        """Return the tags' cross-entropy, averaged over a sentence's words, then over sentences."""
         mask = batch.tokens.mask
         # Flattened, since the kernel for sequences has no deterministic version on GPUs.
         words, tags = scores.flatten(0, 1), batch.tags.flatten()
@@ -60,7 +60,7 @@ class PredicateTagger(nn.Module):
         return ((loss * mask).sum(1) / mask.sum(1).clamp(min=1)).mean()
 
     def decode(self, scores: Float[Tensor, "B T K"], batch: Batch) -> list[list[str]]:
-        """The best valid tag sequence of each sentence; all O if it has no predicate."""
+        """Return the best valid tag sequence of each sentence; all O if it has no predicate."""
         scores = scores.softmax(-1) if self.sum_probabilities else scores.log_softmax(-1)
         rows = viterbi(scores, self.moves, self.starts, self.ends, batch.tokens.mask)
         return [

@@ -210,10 +210,10 @@ def _predicted(record: dict[str, Any], source: str, example: Example) -> str:
 
 
 def parse(record: dict[str, Any], source: str) -> Example:
-    """An unlabelled sentence from `{"tokens": list}` or `{"text": text}`; else ValueError."""
+    """Read an unlabelled sentence from `{"tokens": list}` or `{"text": text}`; else ValueError."""
     return Example(tuple(words_of(record, source)), UNLABELLED, source)
 
 
 def render(example: Example, prediction: str) -> dict[str, Any]:
-    """A prediction as `{"tokens": ..., "label": ...}`."""
+    """Return a prediction as `{"tokens": ..., "label": ...}`."""
     return {"tokens": list(example.words), "label": prediction}

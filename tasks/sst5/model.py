@@ -98,11 +98,11 @@ class Bcn(nn.Module):
         return torch.cat(pooled, -1)
 
     def loss(self, scores: Float[Tensor, "B K"], batch: Batch) -> Float[Tensor, ""]:
-        """Cross-entropy, averaged over the batch."""
+        """Return the cross-entropy, averaged over the batch."""
         return F.cross_entropy(scores, batch.labels)
 
     def decode(self, scores: Float[Tensor, "B K"], batch: Batch) -> list[str]:
-        """The highest-scoring label of each example."""
+        """Return the highest-scoring label of each example."""
         return [self.labels[number] for number in scores.argmax(-1).tolist()]
 
 
