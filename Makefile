@@ -17,7 +17,7 @@ demo: $(READY)  ## does ELMo help NER? Nine small runs on a generated corpus, si
 	@echo 'none: no ELMo. top: its top layer. all: a learned mix of its layers. The same with plots: outputs/demo/report.html'
 	@echo 'What to try next, in this environment (source .venv/bin/activate):'
 	@echo '  python run.py sweep=layers seed=1,2,3 data.size=100           which layer helps?'
-	@echo '  python run.py -m task=sst5 encoder=none,books seed=1,2,3      another task, a larger encoder'
+	@echo '  python run.py -m task=sst5 encoder=none,mini seed=1,2,3       another task'
 	@echo '  python run.py task=ner data=wikigold data_dir=data --dry-run  a real corpus: is all there, and how large is it?'
 	@echo '  python run.py --help                                          everything else'
 
