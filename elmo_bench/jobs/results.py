@@ -136,7 +136,7 @@ def _block(title: str, show: list[str], command: str, corpora: list[str], answer
     missing = ", ".join(corpus for corpus in corpora if corpus not in ran)
     return (
         f"{reports.block(grids, notes)}\n\n{len({run['folder'] for run in runs}):,} runs, "
-        f"{failed or 'none'} failed. {f'Not run: {missing}. ' * bool(missing)}"
+        f"{failed or 'none'} failed. {f'No rows: {missing}. ' * bool(missing)}"
         f"The command: `{command}`"
     )
 

@@ -57,9 +57,9 @@ def nearest(
     new: Float[Tensor, "M D"],
     lemmas: Sequence[str],
 ) -> list[str]:
-    """Return the sense, among those of the lemma in training, whose mean has the highest cosine.
+    """Return the number of the lemma's sense in training whose mean has the highest cosine.
 
-    New lemmas get the sense number that is most frequent overall.
+    A lemma that training lacks gets the sense number that is most frequent overall.
     """
     rows: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
     for row, (lemma, number) in enumerate(senses):

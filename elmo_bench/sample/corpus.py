@@ -66,7 +66,7 @@ def _write(path: Path, *, task: str, size: int, seed: int) -> None:
 def files(
     *, task: str, root: str | Path, size: int, seed: int, **given: str | None
 ) -> dict[str, Path]:
-    """Return the train, dev and test files of a task's generated corpus; write missing ones.
+    """Return the train, dev and test files of a task's generated corpus; write all if none are there.
 
     Args:
         task: one of ner, srl, coref, snli, squad, sst5, lm.

@@ -117,7 +117,7 @@ def _tokenize(text: str) -> list[str]:
 
 
 def leaves(tree: str, source: str) -> list[str]:
-    """Return a binary parse's words, unescaped; raises ValueError if brackets do not match.
+    """Return a binary parse's words, unescaped; raises ValueError if the numbers of ( and ) differ.
 
     >>> leaves("( ( A lamp ) ( shines . ) )", "here")
     ['A', 'lamp', 'shines', '.']

@@ -97,7 +97,7 @@ def test_what_nobody_ran_is_said(own, tmp_path):
     resulting(*own, usual, f"+{more}", "output=null")
     assert "| SRL | no run | 90.00 (1) | 90.00 (1) |" in path.read_text()
     assert "| SNLI |" not in path.read_text()
-    assert "none failed. Not run: snli, sst. The command: `run it`" in path.read_text()
+    assert "none failed. No rows: snli, sst. The command: `run it`" in path.read_text()
     assert "<!-- table: Later -->\nNot run. The command: `later`\n<!-- end -->" in path.read_text()
 
 
