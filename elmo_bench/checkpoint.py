@@ -188,7 +188,8 @@ def _vocab(state: Any, weights: Mapping[str, Tensor], path: Path) -> Vocab:
     """
     where = f"checkpoint={path}: its {KEY}.vocab"
     if not isinstance(state, dict) or state.keys() != {"words", "labels", "lowercase"}:
-        raise ValueError(f"{where} must contain words, labels and lowercase")
+        came = sorted(map(str, state)) if isinstance(state, dict) else type(state).__name__
+        raise ValueError(f"{where} must contain words, labels and lowercase, not {came}")
     for key in ("words", "labels"):
         texts = state[key]
         if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
@@ -197,7 +198,11 @@ def _vocab(state: Any, weights: Mapping[str, Tensor], path: Path) -> Vocab:
         raise ValueError(f"{where}.lowercase must be true, false or {FALLBACK}")
     axis = _longest_axis(weights)
     if len(state["words"]) > axis or len(state["labels"]) > min(axis, LABELS):
-        raise ValueError(f"{where} has more words or labels than the weights have rows")
+        came = f"{len(state['words'])} words and {len(state['labels'])} labels"
+        raise ValueError(
+            f"{where} has {came}, but the longest axis of its weights has {axis} rows, and at most "
+            f"{LABELS} labels are read"
+        )
     return Vocab(**state)
 
 

@@ -267,10 +267,11 @@ def _lines(path: Path, first: int, last: int) -> Iterator[bytes]:
 
 
 def fetch(url: str, *, folder: str, sha256: str | None = None) -> str:
-    """Return the path of a file below `folder`; a missing file is downloaded and checked.
+    """Return the path of a file below `folder`; a missing file is downloaded.
 
-    URL and checksum determine the path. Raises FileNotFoundError, which says where to put the file
-    by hand, if the download fails, and ValueError for a wrong checksum.
+    URL and checksum determine the path. Without `sha256`, the file is not checked. Raises
+    FileNotFoundError, which says where to put the file by hand, if the download fails, and
+    ValueError for a wrong checksum.
     """
     key = hashlib.sha256(f"{url} {sha256}".encode()).hexdigest()[:12]
     path = Path(folder).expanduser() / key / url.rpartition("/")[2]

@@ -43,9 +43,9 @@ def corpus(
         revision: the commit, tag or branch on the hub; a folder has none.
         cache_dir: the folder below which the converted files lie (the hub's own stay in the hub's
             cache).
-        train: the parquet file of the split, by its path in the dataset; so are `dev` and `test`.
-        dev: as `train`.
-        test: may be the same file as `dev`, or null.
+        train: the path, in the dataset, of the parquet file of the training split.
+        dev: as `train`, of the dev split.
+        test: as `train`, of the test split; may be the same file as `dev`, or None.
         convert: `pairs` or `questions`.
 
     Raises:
@@ -79,7 +79,9 @@ def _parquet(file: str, source: str, revision: str) -> Path:
     folder = Path(source).expanduser()
     if folder.is_dir():
         if not (folder / file).is_file():
-            raise FileNotFoundError(f"no file {folder / file} (data.source={source})")
+            raise FileNotFoundError(
+                f"no file {folder / file} (data.source={source}); save the dataset's {file} there"
+            )
         return folder / file
     from huggingface_hub import hf_hub_download
 
@@ -183,7 +185,9 @@ def _rows(parquet: Path, columns: "Schema") -> Iterator[dict[str, Any]]:
         ) from error
     for name in columns.names:
         if empty := chosen.column(name).null_count:
-            raise ValueError(f"{parquet}: {name!r} is empty in {empty} rows")
+            raise ValueError(
+                f"{parquet}: {name!r} is empty in {empty} rows; it must have a value in every row"
+            )
     for batch in chosen.to_batches(max_chunksize=1000):
         yield from batch.to_pylist()
 

@@ -380,7 +380,7 @@ def test_a_stranger_s_checkpoint_calls_nothing_but_ours(entities, tmp_path, key,
         (
             "vocab",
             {"words": [], "labels": ["O"] * 17_000, "lowercase": True},
-            "more words or labels",
+            "words and [0-9]+ labels, but the longest axis",
         ),
         ("vocab", {"words": [], "labels": ["O"], "lowercase": "x"}, "lowercase must be"),
         ("vocab", ["x"], "must contain words, labels and lowercase"),

@@ -102,8 +102,13 @@ class Elmo(nn.Module):
         inputs: Any = None,
         layers: Float[Tensor, "L B T D"] | None = None,
     ) -> ElmoVectors:
-        """Return the vectors for each place, from the output of `prepare` or from the `chosen`
-        layers of a store.
+        """Return the vectors for each place, (B, T, D); D is 0 for a place without a mix.
+
+        Args:
+            mask: true at words.
+            inputs: the output of `prepare`, from which the encoder computes the layers.
+            layers: the `chosen` layers from a store; then `inputs` is not read.
+
         """
         if self.mixes and layers is None:
             with torch.set_grad_enabled(self.finetune and torch.is_grad_enabled()):

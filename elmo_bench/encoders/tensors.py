@@ -48,7 +48,10 @@ def check_names(
 
 
 def check_shape(path: str | Path, name: str, came: Shape, expected: Shape, asking: str) -> None:
-    """Raise ValueError if a tensor has another shape."""
+    """Raise ValueError if a tensor has another shape.
+
+    `asking` is what requires the shape, such as the settings of a biLM, for the message.
+    """
     if came != expected:
         raise ValueError(f"{path}: {name} has shape {came}, but {asking} require {expected}")
 

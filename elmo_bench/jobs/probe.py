@@ -57,8 +57,8 @@ def probe(cfg: DictConfig) -> dict[str, float]:
     names = properties(sentences["train"], sentences["test"])
     if not names:
         raise ValueError(
-            f"probe.train: {paths['train']} and {paths['test']} have nothing to probe: no "
-            "parts of speech, chunks, entities, heads or senses of predicates"
+            f"probe.train: {paths['train']} and {paths['test']} share no property to probe; both "
+            "must have parts of speech, chunks, entities, heads or senses of predicates"
         )
     seeds = [*range(cfg.seed, cfg.seed + cfg.probe.seeds)]
     with Bars() as progress:

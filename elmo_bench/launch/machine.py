@@ -24,9 +24,9 @@ RANKS = (
 def environment(shares: int, gpu: str | None, group: str) -> dict[str, str]:
     """Return the environment of a run: this process's, without the variables of a distributed run.
 
-    Sets OMP_NUM_THREADS to one of `shares` equal shares of the cores, CUDA_VISIBLE_DEVICES to
-    `gpu`, and WANDB_RUN_GROUP to `group`. OMP_NUM_THREADS and WANDB_RUN_GROUP keep the user's
-    values.
+    Sets WANDB_RUN_GROUP to `group`, OMP_NUM_THREADS, if `shares` > 1, to one of `shares` equal
+    shares of the cores, and CUDA_VISIBLE_DEVICES, unless `gpu` is None, to `gpu`. OMP_NUM_THREADS
+    and WANDB_RUN_GROUP keep the user's values.
     """
     variables = {"WANDB_RUN_GROUP": group}
     variables |= {name: value for name, value in os.environ.items() if name not in RANKS}

@@ -60,7 +60,10 @@ class Progress:
 
 
 def exit_status(code: int | None) -> str:
-    """Return an exit status in words."""
+    """Return an exit status in words.
+
+    `code` is negative or above 128 if a signal ended the process, and None if nobody knows.
+    """
     if code is None:
         return "its exit status is unknown: the process that forked it has ended"
     if code > 128:  # a signal, as shells and srun report it

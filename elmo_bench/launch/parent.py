@@ -84,7 +84,7 @@ def preload(modules: Sequence[str]) -> None:
 
 
 def fork_obstacle() -> str:
-    """What makes forking unsafe here, empty if nothing: threads or an open GPU driver."""
+    """Return what makes forking unsafe here: threads or an open GPU driver; empty if nothing."""
     if not (pid := os.fork()):  # forking makes NumPy's BLAS end its threads until it needs them
         os._exit(0)
     os.waitpid(pid, 0)

@@ -99,8 +99,9 @@ class Corpus:
         return cls.open(folder)
 
     def digest(self) -> str:
-        """Return a sha256 of the words and their counts, which identifies the text wherever its
-        files are.
+        """Return a sha256 that identifies the text, wherever its files are.
+
+        It covers the word types, their counts and the number of sentences, not the words' order.
         """
         found = hashlib.sha256("\n".join(self.words).encode("utf-8", "surrogatepass"))
         found.update(

@@ -166,7 +166,7 @@ class Trainer:
         if not math.isfinite(total + length):
             raise FloatingPointError(
                 f"step {self.step + 1}: the loss is {total} and the norm of its gradient "
-                f"{length}; try a lower lr than {self.settings.lr}"
+                f"{length}; choose a lower pretrain.lr than {self.settings.lr}"
             )
         self._update()
         self.step += 1

@@ -38,7 +38,7 @@ class Place(NamedTuple):
 
 
 class Padded(NamedTuple):
-    """The row numbers of the words of a batch of sentences, and the mask of padding."""
+    """The row numbers of the words of a batch of sentences, and a mask: true at words."""
 
     rows: Int[Tensor, "B T"]
     mask: Bool[Tensor, "B T"]
@@ -120,9 +120,10 @@ def control_heads(
 
 
 class Bilinear(nn.Module):
-    """Scores word j as the head of word i by h_i A h_j + b h_j, and the root by c h_i + d.
+    """Scores word j as the head of word i by (h_i A h_j + sqrt(D) b h_j) / D, and the root by
+    c h_i + d.
 
-    Cross-entropy of these scores is convex in the parameters.
+    D is the size of the vectors h. Cross-entropy of these scores is convex in the parameters.
     """
 
     def __init__(self, dim: int) -> None:

@@ -29,9 +29,9 @@ def fingerprint() -> str:
 def stories(*, task: str, split: str, size: int, seed: int) -> Iterator[tuple[str, Story, Random]]:
     """Yield the stories of a split with their identities and random generators.
 
-    Tasks share their stories; raw text (`lm`) has its own stories and names. A story depends only
-    on its identity and the names of the split. Every fifth story is a conversation, except for
-    `squad`, whose questions are about narrated events.
+    Tasks share their stories; raw text (`lm`) has its own stories and names. `seed`, `split` and
+    `size` determine the stories. Every fifth story is a conversation; for `squad` it is narrated,
+    like the others, since questions are about narrated events.
     """
     raw = task == "lm"
     number = size if split == "train" else max(size // 4, _SMALLEST)

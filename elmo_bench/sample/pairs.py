@@ -176,7 +176,7 @@ class Logician:
         return (pp(zipf(self.rng, PLACE_PREPS), self.narrator.place_np()),)
 
     def special_and_general(self) -> tuple[Statement, Statement] | None:
-        """Q and P: a specific statement and a more general one."""
+        """Return Q and P, a specific statement and a more general one; None if no event fits."""
         lexical = self.chance(0.7)
         what = self.happening(lambda each: not lexical or each.verb.lemma in GENERALISES or
                               (isinstance(each.object, Thing) and each.object.noun in HYPERNYM))  # fmt: skip

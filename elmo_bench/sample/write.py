@@ -42,7 +42,7 @@ def _chunk(tag: str) -> str:
 
 
 def _chunks(sentence: Sentence) -> list[str]:
-    """Base phrases by tag; a determiner, possessive or preposition starts a new one."""
+    """Return the base phrases; a determiner, possessive or preposition starts a new one."""
     labels = [_chunk(tag) for tag in sentence.tags]
     opens = ("DT", "PRP$", "IN")
     return iob1(
@@ -56,7 +56,7 @@ def _chunks(sentence: Sentence) -> list[str]:
 
 
 def ner(story: Story, rng: Random, identity: str, heldout: bool) -> str:
-    """CoNLL-2003: `word POS chunk NER`, IOB1."""
+    """Return sentences of CoNLL-2003: `word POS chunk NER`, IOB1."""
     lines = ["-DOCSTART- -X- -X- O", ""]
     for sentence in story.sentences[:_NER_SENTENCES]:
         labels = ["O"] * len(sentence.words)
@@ -118,7 +118,7 @@ def _coreference(length: int, mentions: list[tuple[int, int, int]]) -> list[str]
 
 
 def ontonotes(story: Story, rng: Random, identity: str, heldout: bool) -> str:
-    """CoNLL-2012: a document with parse, predicates, arguments, speakers, names, coreference."""
+    """Return a document of CoNLL-2012: parse, predicates, arguments, speakers, names, coreference."""
     counts = Counter(number for sentence in story.sentences for _, _, number in sentence.mentions)
     clusters = {
         number: i
@@ -172,7 +172,9 @@ def _plain(tree: Phrase) -> str:
 
 
 def sst5(story: Story, rng: Random, identity: str, heldout: bool) -> str:
-    """Stanford Sentiment Treebank: a binary tree per line, with a label 0 to 4 at every node."""
+    """Return trees of the Stanford Sentiment Treebank, one per line, with a label 0 to 4 at every
+    node.
+    """
     return "".join(
         labelled(tree.binary()) + "\n"
         for tree in opinions(rng, Narrator(rng, story.cast), _OPINIONS)
@@ -211,7 +213,7 @@ def _record(pair: Pair, rng: Random, identity: str) -> dict[str, object]:
 
 
 def snli(story: Story, rng: Random, identity: str, heldout: bool) -> str:
-    """SNLI: one JSON object per line."""
+    """Return pairs of SNLI, one JSON object per line."""
     told = pairs(Narrator(rng, story.cast), _PAIRS)
     return "".join(
         json.dumps(_record(pair, rng, f"{identity}#{i}")) + "\n" for i, pair in enumerate(told)
@@ -219,7 +221,7 @@ def snli(story: Story, rng: Random, identity: str, heldout: bool) -> str:
 
 
 def squad(story: Story, rng: Random, identity: str, heldout: bool) -> str:
-    """SQuAD 1.1: a story as one paragraph.
+    """Return a story as a paragraph of SQuAD 1.1.
 
     Held-out questions have all acceptable answers, training questions one.
     """
@@ -245,7 +247,7 @@ def squad(story: Story, rng: Random, identity: str, heldout: bool) -> str:
 
 
 def lm(story: Story, rng: Random, identity: str, heldout: bool) -> str:
-    """Raw text, one tokenised sentence per line: story, opinions, sentence pairs, questions."""
+    """Return raw text, one tokenised sentence per line: story, opinions, sentence pairs, questions."""
     narrator = Narrator(rng, story.cast)
     lines = [sentence.words for sentence in story.sentences]
     trees = [*reviews(rng, narrator, 2), *opinions(rng, narrator, 1)]

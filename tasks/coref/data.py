@@ -102,13 +102,15 @@ def read(path: Path) -> Iterator[Example]:
     """Yield the documents of a file, part by part.
 
     Clusters that share a mention are merged, and the number of such mentions is logged. Raises
-    ValueError, with file and line, for a malformed cell of the coreference column, for brackets
-    that do not match within their sentence, and for a document without sentences.
+    ValueError, with file and line, for a malformed cell of the coreference column and for brackets
+    that do not match within their sentence, and, with the file, for a document without sentences.
     """
     repeated = 0
     for document in read_documents(path, min_columns=FEWEST_COLUMNS):
         if not document.sentences:
-            raise ValueError(f"{path}: {document.id} part {document.part} has no sentences")
+            raise ValueError(
+                f"{path}: document {document.id} part {document.part} has no sentences; remove it"
+            )
         clusters: dict[str, set[Mention]] = defaultdict(set)
         start = 0
         for rows in document.sentences:
@@ -229,7 +231,10 @@ def _document(example: Example) -> Document:
 
 
 def truncate(batch: Batch, limit: int) -> Batch:
-    """Cut each document to at most `limit` consecutive sentences from a random start."""
+    """Cut each document to at most `limit` consecutive sentences from a random start.
+
+    `gold` still holds the clusters of whole documents.
+    """
     lengths = batch.tokens.lengths
     rows: list[int] = []
     documents, first = [], 0
@@ -295,8 +300,8 @@ def _cells(example: Example, clusters: Clusters) -> list[str]:
 def read_predictions(path: Path, examples: Sequence[Example]) -> list[list[list[Mention]]]:
     """Read the clusters from a file written by `write` (in any order) or job=predict.
 
-    Raises ValueError, with file and line, for a missing or unknown document, or one whose sentences
-    differ in length.
+    Raises ValueError for an unknown document or one whose sentences differ in length, with file and
+    line, and for a missing document, with the file.
     """
     if is_predicted(path, "sentences", "clusters"):
         return [_predicted(*pair) for pair in paired(path, examples)]
@@ -325,7 +330,8 @@ def _predicted(record: dict[str, Any], source: str, example: Example) -> list[li
         and all(_is_list(c) and all(_is_mention(m, count) for m in c) for c in clusters)
     ):
         raise ValueError(
-            f"{source}: clusters must be lists of [first, last] word, 0 to {count - 1}"
+            f"{source}: clusters must be a list of lists of mentions [first, last], word numbers "
+            f"from 0 to {count - 1}, but it is {clusters!r}"
         )
     return [
         list(cluster)
@@ -361,7 +367,10 @@ def parse(record: dict[str, Any], source: str) -> Example:
         _is_list(sentences)
         and all(_is_list(s) and all(isinstance(w, str) and w for w in s) for s in sentences)
     ):
-        raise ValueError(f"{source}: sentences must be non-empty lists of words")
+        raise ValueError(
+            f"{source}: sentences must be a list of non-empty lists of words, but it is "
+            f"{sentences!r}"
+        )
     speakers = record.get("speakers", ["-"] * len(sentences))
     if not (
         _is_list(speakers)
@@ -369,7 +378,8 @@ def parse(record: dict[str, Any], source: str) -> Example:
         and all(isinstance(s, str) for s in speakers)
     ):
         raise ValueError(
-            f"{source}: speakers must be {len(sentences)} names, one for each sentence"
+            f"{source}: speakers must be {len(sentences)} names, one for each sentence, but it is "
+            f"{speakers!r}"
         )
     return Example(
         document=str(record.get("id", "")),

@@ -27,7 +27,7 @@ def _homes(clusters: Clusters) -> dict[Mention, int]:
 
 
 def _overlaps(key: Clusters, response: Clusters) -> list[Counter[int]]:
-    """For each cluster of the key, how many of its mentions are in each response cluster."""
+    """Return, for each cluster of the key, how many of its mentions each response cluster has."""
     homes = _homes(response)
     return [Counter(homes[mention] for mention in cluster if mention in homes) for cluster in key]
 
@@ -88,7 +88,7 @@ AVERAGED = ("muc", "b3", "ceafe")
 
 
 def count(key: Clusters, response: Clusters) -> list[list[float]]:
-    """For each score, numerator and denominator of recall, then those of precision."""
+    """Return, for each score, recall's numerator and denominator, then precision's."""
     return [[*score(key, response), *score(response, key)] for score in SCORES.values()]
 
 
@@ -120,7 +120,10 @@ class CorefScores(Metric):
         return torch.tensor(rows, dtype=torch.double).reshape(-1, len(SCORES), 4)
 
     def compute(self) -> dict[str, torch.Tensor]:
-        """`f1`, and for each score e.g. `muc/recall`, `muc/precision`, `muc/f1`; fractions of 1."""
+        """Return `f1`, and for each score such as MUC `muc/recall`, `muc/precision` and `muc/f1`.
+
+        All are fractions of 1.
+        """
         figures = {}
         for name, counts in zip(SCORES, self.counts.double(), strict=True):
             recall, precision = (

@@ -172,7 +172,10 @@ class SpanRanker(nn.Module):
         return Ranking(starts, starts + widths, clusters, scores)
 
     def _shares(self, h: Float[Tensor, "N H"], real: Bool[Tensor, "N W"]) -> Float[Tensor, "N W W"]:
-        """Return each span's head attention over its words (section 4.1): by first word, width."""
+        """Return each span's attention over its words ("Span Representations" in the paper).
+
+        The axes are the span's first word, its width less 1, and its words.
+        """
         words, widths = real.shape
         inside = torch.ones(widths, widths, dtype=torch.bool, device=h.device).tril()
         inside = inside.expand(words, -1, -1)
@@ -221,7 +224,7 @@ class SpanRanker(nn.Module):
         shares: Float[Tensor, "N W W"],
         features: Float[Tensor, "K F"],
     ) -> Float[Tensor, "K H2"]:
-        """Return span representations [h at the start; h at the end; width; head] (section 4.1)."""
+        """Return span representations [h at the start; h at the end; width; head]."""
         window = starts[:, None] + torch.arange(shares.shape[1], device=starts.device)
         window = window.clamp(max=len(x) - 1)
         blocks = zip(shares[starts, widths].split(BLOCK), window.split(BLOCK), strict=True)
@@ -235,7 +238,7 @@ class SpanRanker(nn.Module):
         speakers: Int[Tensor, " K"],
         genre: Int[Tensor, ""],
     ) -> Float[Tensor, "K A"]:
-        """Return each antecedent's score: two mention scores and a pair score (equation 4).
+        """Return each antecedent's score: the sum of two mention scores and a pair score.
 
         The first layer over [span; antecedent; product; features] is split into a term for each
         part. Terms of a single span are computed once per span. Pairs are scored in blocks under
@@ -288,7 +291,7 @@ def _table(size: int, dim: int) -> nn.Embedding:
 
 
 def rows(tokens: Tokens, first: int, count: int) -> Tokens:
-    """`count` sentences of a batch from `first` on, padded to the longest of them."""
+    """Return `count` sentences of a batch from `first` on, padded to the longest of them."""
     part = slice(first, first + count)
     return tokens.cut(part, max(tokens.lengths[part]))
 
@@ -322,7 +325,10 @@ def _ends(count: int, widths: int, device: torch.device | None = None) -> Int[Te
 
 
 def candidates(sentence: Int[Tensor, " N"], max_width: int) -> Bool[Tensor, "N W"]:
-    """Whether the span of words n to n + w ends within its sentence, and so is a candidate."""
+    """Return whether the span of words n to n + w ends within its sentence, and so is a candidate.
+
+    `sentence` holds the sentence number of each word.
+    """
     count = len(sentence)
     ends = _ends(count, min(max_width, count))
     return (ends < count) & (sentence[ends.clamp(max=count - 1)] == sentence[:, None])

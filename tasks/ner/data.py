@@ -114,7 +114,8 @@ def collate(examples: Sequence[Example], vocab: Vocab) -> Batch:
 def read_predictions(path: Path, examples: Sequence[Example]) -> list[list[str]]:
     """Read the predicted tags from a file written by `write` (last column) or job=predict.
 
-    Raises ValueError, with file and line, if its sentences differ from those of the examples.
+    Raises ValueError if its sentences differ from those of the examples, with file and line, or if
+    their number does, with the file.
     """
     if is_predicted(path, "tokens", "tags"):
         return [_predicted(*pair) for pair in paired(path, examples)]

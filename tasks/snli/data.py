@@ -167,28 +167,32 @@ def read_predictions(path: Path, examples: Sequence[Example]) -> list[str]:
 
     Records of job=predict are matched by pairID or, without one, by the line number in the gold
     file; predictions for pairs without a gold label are ignored. Raises ValueError, with file and
-    line, for an unknown pairID, or one with no prediction or with several.
+    line, for an unknown label or pairID, a pairID with several predictions, or a sentence that
+    differs from the gold file's; without a line, for a pair without a prediction, or a gold file
+    in which pairs share a pairID.
     """
     from_predict = is_predicted(path, "sentence1", "sentence2", "label")
+    key = "label" if from_predict else "predicted_label"
     labels: dict[str, str] = {}
     pairs = {example.identity: example for example in examples}
     if len(pairs) < len(examples):
         raise ValueError(
-            f"{examples[0].source}: {len(examples)} pairs, but only {len(pairs)} pairIDs"
+            f"{examples[0].source}: {len(examples)} pairs from here on, but only {len(pairs)} "
+            "pairIDs; predictions are matched by pairID, so each pair needs its own"
         )
     for number, record in read_objects(path):
         identity = str(record.get("pairID"))
-        label = record.get("label" if from_predict else "predicted_label")
+        label = record.get(key)
         if from_predict:
             identity = identity if identity in pairs else str(record.get("line"))
             if identity not in pairs:
                 continue
             pair = pairs[identity]
-            for key, words in zip(("sentence1", "sentence2"), pair.sentences, strict=True):
-                check_same(record, key, list(words), f"{path}:{number}", pair.source)
+            for name, words in zip(("sentence1", "sentence2"), pair.sentences, strict=True):
+                check_same(record, name, list(words), f"{path}:{number}", pair.source)
         if label not in LABELS:
             raise ValueError(
-                f"{path}:{number}: predicted_label {label!r}, but it must be one of {list(LABELS)}"
+                f"{path}:{number}: {key} {label!r}, but it must be one of {list(LABELS)}"
             )
         if identity not in pairs:
             raise ValueError(f"{path}:{number}: pairID {identity!r} is not in the gold file")

@@ -32,7 +32,7 @@ def normalise(answer: str) -> str:
 
 
 def exact_match(predicted: str, gold: Sequence[str]) -> bool:
-    """Whether a prediction equals one of the gold answers after `normalise`."""
+    """Return whether a prediction equals one of the gold answers after `normalise`."""
     return normalise(predicted) in map(normalise, gold)
 
 
@@ -84,6 +84,6 @@ class AnswerScores(Metric):
         return torch.tensor(rows, dtype=torch.double).reshape(-1, 3)
 
     def compute(self) -> dict[str, torch.Tensor]:
-        """`exact_match` and `f1`, fractions of 1; 0 if there are no questions."""
+        """Return `exact_match` and `f1` as fractions of 1; 0 if there are no questions."""
         questions, exact, total = self.sums
         return {"exact_match": exact / questions.clamp(min=1), "f1": total / questions.clamp(min=1)}

@@ -212,8 +212,8 @@ def read_predictions(path: Path, examples: Sequence[Example]) -> list[list[str]]
     """Read the predicted tags from a file written by `write` or job=predict.
 
     job=predict writes no records for sentences without a predicate; their tags are all O. Raises
-    ValueError, with file and line, if words, predicates or their number differ from those of the
-    examples.
+    ValueError if words or predicates differ from those of the examples, with file and line, or if
+    sentences are missing at the end, with the file.
     """
     if is_predicted(path, "tokens", "predicate", "tags"):
         with_predicate = [example for example in examples if example.predicate]

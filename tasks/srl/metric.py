@@ -1,4 +1,6 @@
-"""The score of srl-eval.pl (CoNLL-2005) over whole arguments; a proposition is one predicate's.
+"""The score of srl-eval.pl (CoNLL-2005) over whole arguments.
+
+A proposition is a predicate with its arguments.
 
 Axes: N propositions, K roles.
 """
@@ -81,7 +83,7 @@ class ArgumentF1(Metric):
         return counts
 
     def compute(self) -> dict[str, torch.Tensor]:
-        """`precision`, `recall`, `f1` over all roles but V, and for each role (`ARG0/f1`)."""
+        """Return `precision`, `recall`, `f1` over all roles but V, and of each role (`ARG0/f1`)."""
         figures = precision_recall_f1("", self.counts[self._scored].sum(0))
         for role, counts in zip(self.roles, self.counts, strict=False):
             if counts.any():

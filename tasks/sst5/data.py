@@ -164,8 +164,8 @@ def write(examples: Sequence[Example], predictions: Sequence[str], path: Path) -
 def read_predictions(path: Path, examples: Sequence[Example]) -> list[str]:
     """Read the predicted labels from a file written by `write` or job=predict.
 
-    Raises ValueError, with file and line, if its sentences or gold labels differ from those of the
-    examples.
+    Raises ValueError if its sentences or gold labels differ from those of the examples, with file
+    and line, or if their number does, with the file.
     """
     if is_predicted(path, "tokens", "label"):
         return [_predicted(*pair) for pair in paired(path, examples)]

@@ -52,7 +52,8 @@ class Bcn(nn.Module):
     """Backbone -> self-attention -> BiLSTM -> max, min, mean, self-attentive pool -> feed-forward.
 
     Hidden layers use ReLU as in Peters et al. (2018), or maxout over `maxout` units as in McCann et
-    al. (2017). `dropouts` are the rates for the pooled vector and for each layer of `layer_sizes`.
+    al. (2017). `dropouts` are the rates before each layer of `layer_sizes` and before the output
+    layer.
     With `hidden_size=None`, the model is linear: backbone -> mean -> first dropout -> linear.
     """
 
@@ -109,10 +110,13 @@ class Bcn(nn.Module):
 def _classifier(
     sizes: Sequence[int], dropouts: Sequence[float], maxout: int | None
 ) -> nn.Sequential:
-    """Layers with dropout before each; without `maxout`, ReLU layers and a linear output layer."""
+    """Return layers with dropout before each: maxout layers or, without `maxout`, ReLU layers and a
+    linear output layer.
+    """
     if len(dropouts) != len(sizes) - 1:
         raise ValueError(
-            f"dropouts={list(dropouts)}, but there must be {len(sizes) - 1}, one before each layer"
+            f"task.model.dropouts={list(dropouts)}: {len(dropouts)} values, but there must be "
+            f"{len(sizes) - 1}, one before each layer of the classifier"
         )
     layers: list[nn.Module] = []
     for (before, after), dropout in zip(pairwise(sizes), dropouts, strict=True):

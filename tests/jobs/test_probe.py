@@ -96,7 +96,9 @@ def test_conllu(config, tmp_path):
     with pytest.raises(ValueError, match=r"b.conllu:1: 2 columns, but CoNLL-U has 10"):
         probe(config(*ask, *files, f"probe.train={tmp_path}/b.conllu"))
     (tmp_path / "c.conllu").write_text(row.format(1, "the", "DET", "_"))
-    with pytest.raises(ValueError, match=r"probe.train: \S+c.conllu and \S+a.conllu have nothing"):
+    with pytest.raises(
+        ValueError, match=r"probe.train: \S+c.conllu and \S+a.conllu share no property"
+    ):
         probe(config(*ask, *files, f"probe.train={tmp_path}/c.conllu"))
 
 

@@ -154,7 +154,9 @@ def test_bad_brackets(tmp_path, sentences, line, message):
 
 
 def test_a_document_without_words(tmp_path):
-    with pytest.raises(ValueError, match=r"some.gold_conll: nw/owls part 0 has no sentences"):
+    with pytest.raises(
+        ValueError, match=r"some.gold_conll: document nw/owls part 0 has no sentences"
+    ):
         list(read(file(tmp_path, conll())))
 
 

@@ -201,7 +201,7 @@ def test_wrong_prediction_files(save, lines, message):
 
 def test_predictions_for_pairs_that_share_a_name(save):
     examples = list(read(save(record(), record())))
-    with pytest.raises(ValueError, match="2 pairs, but only 1 pairIDs"):
+    with pytest.raises(ValueError, match="2 pairs from here on, but only 1 pairIDs"):
         read_predictions(save(guess("boat#1"), name="test.jsonl"), examples)
 
 
