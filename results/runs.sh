@@ -4,6 +4,7 @@
 # TABLE is one of those in the `case` below, or all; CORPORA="wikigold sst" before `sh` limits it to some corpora. Further arguments go to each
 # command. A second call trains what is missing. A failed run does not stop the others; the tables count it.
 set -u
+export OMP_NUM_THREADS=1  # another number of threads changes the last digits, and with them all figures
 table=${1:?"TABLE is missing; see the first lines of $0"}
 shift
 main="wikigold ewt_propbank sst wnut17 snli"  # in the main rows of the first table

@@ -3,6 +3,7 @@ checkpoint and curves.
 """
 
 import logging
+import platform
 import time
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -253,8 +254,28 @@ def reading(store: LayerStore | None) -> dict[str, float]:
 
 
 def device_name(module: pl.LightningModule) -> str:
-    """Return `cpu` or the name of the GPU."""
-    return str(module.device) if module.device.type == "cpu" else torch.cuda.get_device_name()
+    """Return the name of the GPU, or of the processor with its instruction set and threads.
+
+    On a CPU, these decide which kernels torch takes, and so the last digits of all figures.
+    """
+    if module.device.type != "cpu":
+        return torch.cuda.get_device_name()
+    threads = torch.get_num_threads()
+    return (
+        f"{_processor()}, {torch.backends.cpu.get_cpu_capability()}, "
+        f"{threads} thread{'s' if threads > 1 else ''}"
+    )
+
+
+def _processor() -> str:
+    fields: dict[str, str] = {}
+    if (path := Path("/proc/cpuinfo")).exists():
+        lines = (line.partition(":") for line in path.read_text().partition("\n\n")[0].splitlines())
+        fields = {key.strip(): value.strip() for key, _, value in lines}
+    name = fields.get("model name") or platform.processor() or platform.machine()
+    if {"cpu family", "model"} <= fields.keys():
+        name += f", family {fields['cpu family']}, model {fields['model']}"
+    return name
 
 
 def count_parameters(module: pl.LightningModule) -> dict[str, int]:

@@ -3,6 +3,7 @@ training.
 """
 
 import json
+import re
 import time
 from pathlib import Path
 
@@ -89,6 +90,14 @@ def test_same_seed_same_numbers(tiny):
     first, again, other = (result_without_time(tiny(f"seed={seed}")) for seed in (1, 1, 2))
     assert first == again
     assert first != other
+
+
+def test_the_result_names_the_processor_and_its_threads(tiny):
+    cfg = tiny()
+    train(cfg)
+    kernels = torch.backends.cpu.get_cpu_capability()
+    threads = torch.get_num_threads()
+    assert re.fullmatch(rf".+, {kernels}, {threads} threads?", result(cfg)["device"])
 
 
 def result_without_time(cfg):
