@@ -28,6 +28,8 @@ class Words(nn.Module):
     During training, a word without a pretrained vector is replaced by the unknown word with
     probability `unknown_rate`. This trains the vector of the unknown word, which most names in new
     text get.
+
+    `vectors` gives words their vectors, all of one length, which then replaces `word_dim`.
     """
 
     _pretrained: Tensor

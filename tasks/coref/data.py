@@ -79,9 +79,10 @@ class Example:
 
 
 class Document(NamedTuple):
-    """The input of the model for a document, except its words.
+    """The input of the model for a document of N words, except its words.
 
-    `mentions` is a NumPy array so that it stays on the CPU.
+    `speakers` numbers the speaker of each word, `genre` is the number of the genre. `mentions` is a
+    NumPy array so that it stays on the CPU.
     """
 
     num_sentences: int

@@ -29,8 +29,11 @@ def _frame(content: Sequence[int], width: int) -> np.ndarray:
 
 @lru_cache(maxsize=1 << 17)
 def word_frame(word: str, width: int = WIDTH) -> Int[np.ndarray, " C"]:
-    """Return the character ids of one word; as in the original, bytes after the first `width - 2`
-    are dropped.
+    """Return the character ids of one word, 1 to 261: its UTF-8 bytes plus 1 between a begin and an
+    end id, then padding.
+
+    As in the original, bytes after the first `width - 2` are dropped, and `<S>` and `</S>` have an
+    id of their own.
 
     >>> word_frame("a")[:4].tolist()
     [259, 98, 260, 261]
@@ -43,8 +46,9 @@ def word_frame(word: str, width: int = WIDTH) -> Int[np.ndarray, " C"]:
 
 
 def char_ids(sentences: Sequence[Sequence[str]], width: int = WIDTH) -> Int[Tensor, "B T C"]:
-    """Return the character ids of a batch of sentences, without boundary tokens; zeros after the
-    end of a sentence.
+    """Return the character ids of a batch of sentences of words.
+
+    Sentences get no boundary tokens. Rows after the end of a sentence are zeros.
 
     >>> char_ids([["Hi", "."], ["!"]]).shape
     torch.Size([2, 2, 50])
