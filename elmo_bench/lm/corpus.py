@@ -101,7 +101,7 @@ class Corpus:
     def digest(self) -> str:
         """Return a sha256 that identifies the text, wherever its files are.
 
-        It covers the word types, their counts and the number of sentences, not the words' order.
+        It covers the word types, their counts and the number of sentences, not the order of words.
         """
         found = hashlib.sha256("\n".join(self.words).encode("utf-8", "surrogatepass"))
         found.update(

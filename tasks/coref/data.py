@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, combinations
 from pathlib import Path
+from reprlib import repr as shown
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -332,7 +333,7 @@ def _predicted(record: dict[str, Any], source: str, example: Example) -> list[li
     ):
         raise ValueError(
             f"{source}: clusters must be a list of lists of mentions [first, last], word numbers "
-            f"from 0 to {count - 1}, but it is {clusters!r}"
+            f"from 0 to {count - 1}, but it is {shown(clusters)}"
         )
     return [
         list(cluster)
@@ -370,7 +371,7 @@ def parse(record: dict[str, Any], source: str) -> Example:
     ):
         raise ValueError(
             f"{source}: sentences must be a list of non-empty lists of words, but it is "
-            f"{sentences!r}"
+            f"{shown(sentences)}"
         )
     speakers = record.get("speakers", ["-"] * len(sentences))
     if not (
@@ -380,7 +381,7 @@ def parse(record: dict[str, Any], source: str) -> Example:
     ):
         raise ValueError(
             f"{source}: speakers must be {len(sentences)} names, one for each sentence, but it is "
-            f"{speakers!r}"
+            f"{shown(speakers)}"
         )
     return Example(
         document=str(record.get("id", "")),
