@@ -106,7 +106,8 @@ def finetuning(cfg: DictConfig) -> FineTuning:
     for key, default in (("lr_decay", 1.0), ("unfreeze", "all"), ("lora", None)):
         if not cfg.elmo.finetune and cfg.elmo[key] != default:
             raise ValueError(
-                f"elmo.{key}={cfg.elmo[key]} requires a trained encoder: set elmo.finetune=true too"
+                f"elmo.{key}={cfg.elmo[key]} has no effect on a frozen encoder: set "
+                f"elmo.finetune=true too, or leave out elmo.{key}"
             )
     return FineTuning(cfg.elmo.lr, cfg.elmo.lr_decay, cfg.elmo.unfreeze)
 
@@ -121,7 +122,11 @@ def schedule(cfg: DictConfig) -> Callable[[torch.optim.Optimizer, int], Any] | N
 
 
 def encoder(cfg: DictConfig) -> Any:
-    """Build the encoder for a job without a task."""
+    """Build the encoder of a job that has no task.
+
+    Raises ValueError for elmo.adapt=true, for encoder=none, and for an invalid encoder, and any
+    error of loading the encoder.
+    """
     if cfg.elmo.adapt:
         raise ValueError(
             "elmo.adapt=true requires a run with a task: to adapt a biLM for this job, run "

@@ -54,7 +54,7 @@ def corpus(
             `convert` reads.
 
     """
-    _need_the_extra()
+    _need_the_extra(source)
     folder = Path(cache_dir).expanduser() / "hub"
     splits = {"train": train, "dev": dev, "test": test}
     return {
@@ -64,13 +64,13 @@ def corpus(
     }
 
 
-def _need_the_extra() -> None:
+def _need_the_extra(source: str) -> None:
     try:
         for package in ("pyarrow", "huggingface_hub"):
             importlib.import_module(package)
     except ImportError as error:
         raise ValueError(
-            f"a corpus of the hub requires more packages ({error}): pip install 'elmo-bench[hub]'"
+            f"data.source={source} requires more packages ({error}): pip install 'elmo-bench[hub]'"
         ) from error
 
 
@@ -119,7 +119,7 @@ def pairs(parquet: Path, split: str) -> Iterator[str]:
     columns = pa.schema({"premise": pa.string(), "hypothesis": pa.string(), "label": pa.int64()})
     for number, row in enumerate(_rows(parquet, columns)):
         if row["label"] not in LABELS:
-            came = f"row {number}: label {row['label']!r}"
+            came = f"row {number} (from 0): label {row['label']!r}"
             raise ValueError(f"{parquet}: {came}, but it must be one of {sorted(LABELS)}")
         record = {
             "pairID": f"{split}-{number}",

@@ -1,12 +1,14 @@
 """Metrics that several tasks share.
 
-Their states are additive counts, so that several processes sum to the exact corpus score.
+Their states are sums, so several processes get the figure of the whole corpus. SpanF1 and Accuracy
+sum integer counts, exactly; MeanLoss and MeanNorms sum floats.
 
-`by_example` returns the counts of each example, for significance tests: a metric is the mean over S
-scores of the harmonic mean of recall and precision, and an example contributes the numerator and
-denominator of each.
+`by_example` returns four counts of each example and score, for significance tests: the numerator
+and denominator of recall, then of precision. A figure is the mean over the S scores of the harmonic
+mean of recall and precision; accuracy has the same ratio twice.
 
-Axes: N examples, S scores, K types; L layers, B batch, T tokens, D encoder.
+Axes: N examples, S scores (3 for CoNLL's F1 of coreference, else 1), K types and one row for
+others; L layers, B batch, T tokens, D features of the encoder.
 """
 
 from collections.abc import Iterable, Sequence

@@ -159,9 +159,10 @@ class Last(Callback):
 
 @contextmanager
 def naming(path: Path | None, last: Last) -> Iterator[None]:
-    """Turn errors before the end of the first step into a ValueError that names `path`.
+    """Turn an error before the end of the first batch into a ValueError that names `path`.
 
-    Such an error comes from the checkpoint, unless it was raised by reading data or by the model.
+    `path` is the checkpoint to resume from; without one (None), all errors pass unchanged. So do
+    OSError, lack of memory, and errors in reading data or in the model's step.
     """
     try:
         yield

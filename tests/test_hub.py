@@ -139,7 +139,7 @@ def test_one_file_may_be_another(tmp_path):
         (
             pairs,
             pairs_table([{**PAIRS[0], "label": 3}]),
-            r"row 0: label 3, but it must be one of \[-1, 0, 1, 2\]",
+            r"row 0 \(from 0\): label 3, but it must be one of \[-1, 0, 1, 2\]",
         ),
         (
             pairs,
@@ -182,7 +182,7 @@ def test_nothing_half_written_is_left(tmp_path):
         "validation",
         "test",
     )
-    with pytest.raises(ValueError, match="row 4: label 3"):
+    with pytest.raises(ValueError, match=r"row 4 \(from 0\): label 3"):
         files("snli_hub", tmp_path)
     assert not list((tmp_path / "cache" / "hub").iterdir())
 

@@ -554,7 +554,10 @@ def _load(
     source = str(Path(model).expanduser())
     folder = Path(source) if Path(source).is_dir() else None
     if folder is None and (model.startswith((".", "/", "~")) or model.count("/") > 1):
-        raise FileNotFoundError(f"encoder.model={model}: no such folder")
+        raise FileNotFoundError(
+            f"encoder.model={model}: no such folder; give a folder with a config.json, or a name "
+            "on the hub, such as google/electra-base-discriminator"
+        )
     if folder and not (folder / "config.json").is_file():
         raise FileNotFoundError(f"encoder.model={model}: this folder has no config.json")
     where: dict[str, Any] = {"revision": revision or "main", "trust_remote_code": False}

@@ -137,7 +137,10 @@ class Critic:
         return phrase("S", subject, phrase("VP", leaf("VB", form), *no, complement))
 
     def being(self, entity: Entity, grade: int) -> Phrase:
-        """`X was n't very dull`, `the plot of X is superb`."""
+        """Return a clause that gives an entity, or a part of it, a grade from -2 to 2.
+
+        `X was n't very dull`, `the plot of X is superb`.
+        """
         if abs(grade) == 1 and self.chance(0.25):
             return self._be(
                 self.target(entity), True, self.adjective(-grade * self.rng.choice((1, 2)))
@@ -145,7 +148,10 @@ class Critic:
         return self._be(self.target(entity), False, self.adjective(grade))
 
     def kind(self, entity: Entity, grade: int) -> Phrase:
-        """`X is an utterly superb novel`, `X was a disaster`."""
+        """Return a clause that gives an entity's kind a grade from -2 to 2.
+
+        `X is an utterly superb novel`, `X was a disaster`.
+        """
         negated = abs(grade) == 1 and self.chance(0.2)
         inner = -grade * self.rng.choice((1, 2)) if negated else grade
         if inner and self.chance(0.3):

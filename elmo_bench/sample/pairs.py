@@ -287,7 +287,10 @@ class Logician:
         )
 
     def unrelated(self, label: str) -> Pair | None:
-        """Return a neutral pair of two independent events."""
+        """Return a neutral pair of two events, neither of which implies or denies the other.
+
+        Returns None for another label, or if the events drawn are missing or related.
+        """
         one, two = self.happening(lambda each: True), self.happening(lambda each: True)
         if label != "neutral" or one is None or two is None or one.verb == two.verb:
             return None

@@ -134,9 +134,9 @@ def test_a_schedule_takes_the_place_of_the_tasks_own(tiny, monkeypatch):
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        (["elmo.unfreeze=gradual"], "elmo.unfreeze=gradual requires a trained encoder"),
-        (["elmo.lora=8"], "elmo.lora=8 requires a trained encoder: set elmo.finetune=true"),
-        (["elmo.lr_decay=0.5"], "elmo.lr_decay=0.5 requires .* set elmo.finetune=true too"),
+        (["elmo.unfreeze=gradual"], "elmo.unfreeze=gradual has no effect on a frozen encoder"),
+        (["elmo.lora=8"], "elmo.lora=8 has no effect on a frozen encoder: set elmo.finetune=true"),
+        (["elmo.lr_decay=0.5"], "elmo.lr_decay=0.5 has no effect .* set elmo.finetune=true too"),
         (["elmo.finetune=true", "elmo.lr_decay=2.0"], "elmo.lr_decay=2.0, but it must be greater"),
         (
             ["elmo.finetune=true", "elmo.unfreeze=slowly"],

@@ -41,13 +41,16 @@ APART = 0.05  # inches between the profiles of a panel, so that their dots do no
 
 
 class Profile(NamedTuple):
-    """An encoder on a task: figures in percent, shares in percent by place."""
+    """The runs of an encoder on a task: their figures, and the shares of layers in their mixes.
+
+    All are percentages, in one list for each layer or mix, with an entry for each run.
+    """
 
     top: int | None  # the number of the top layer, if the runs show it
     layers: Layers
     mixes: dict[str, list[float]]  # each run's figure, by the names of MIXES
-    shares: dict[str, Layers]  # the softmax of the mix's weights
-    lengths: dict[str, Layers]  # shares times the layers' norms, scaled to a sum of 100
+    shares: dict[str, Layers]  # by place, such as input: the mix's weights after softmax
+    lengths: dict[str, Layers]  # by place: shares times the layers' norms; they sum to 100
 
 
 class Panel(NamedTuple):
