@@ -77,10 +77,15 @@ def corpus(cfg: DictConfig, splits: Sequence[str] = SPLITS) -> dict[str, Path]:
     """
     data, files = cfg.data, cfg.data.get("files")
     if not isinstance(files, DictConfig) or "name" not in data:
-        settings = [f"{key}={value}" for key, value in data.items() if key != "labels"]
+        settings = [
+            f"{key}={'null' if value is None else value}"
+            for key, value in data.items()
+            if key != "labels"
+        ]
         raise ValueError(
             "data: a corpus must have a name and files (train, dev, test), but this one "
-            f"has {', '.join(settings) or 'nothing'}"
+            f"has {', '.join(settings) or 'nothing'}: for files of yours, use data=files "
+            "data.name=NAME data.files.train=FILE data.files.dev=FILE"
         )
     unknown = sorted({str(key) for key in files} - {*SPLITS})
     if unknown and "_target_" not in files:
@@ -89,7 +94,8 @@ def corpus(cfg: DictConfig, splits: Sequence[str] = SPLITS) -> dict[str, Path]:
         )
     if wrong := [split for split in SPLITS if not isinstance(files.get(split), str | None)]:
         raise ValueError(
-            f"data.files.{wrong[0]}={files[wrong[0]]}, but it must be the path of one file"
+            f"data.files.{wrong[0]}={files[wrong[0]]}, but it must be the path of one file "
+            "(null for a split without one): join several files into one"
         )
     if "_target_" in files:
         paths = {split: Path(path) for split, path in _made(files).items() if split in splits}

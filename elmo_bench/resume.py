@@ -173,7 +173,9 @@ def naming(path: Path | None, last: Last) -> Iterator[None]:
             with checkpoint_file.refusing(path, "this run cannot continue from it"):
                 raise
         except ValueError as refused:
-            raise ValueError(f"{refused}; delete it, and the same command starts again") from error
+            raise ValueError(
+                f"{refused}; move it away, and the same command starts again"
+            ) from error
 
 
 def _is_of_a_batch(error: Exception) -> bool:

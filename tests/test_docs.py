@@ -124,6 +124,17 @@ def test_every_command_has_right_settings(theirs):
     assert wrong == [], "\n".join(wrong)
 
 
+def test_the_list_of_sweeps_is_whole():
+    page = (DOCS / "sweeps.md").read_text(encoding="utf-8")
+    (rows,) = re.findall(r"^\| `sweep=` .*?\n\n", page, re.M | re.S)
+    listed = {
+        name
+        for row in rows.strip().splitlines()[2:]
+        for name in re.findall("`(.*?)`", row.split("|")[1])
+    }
+    assert listed == {path.stem for path in (ROOT / "conf" / "sweep").glob("*.yaml")}
+
+
 def test_every_other_command_exists():
     makes = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M)
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]

@@ -84,7 +84,7 @@ def edited(cfg, edit):
         ),
         (
             lambda data: data.pop("files"),
-            "a corpus must have a name and files .*, but this one has name=mine$",
+            "a corpus must have a name and files .*, but this one has name=mine: for files of yours",
         ),
         (
             lambda data: data.update(files="train.txt"),
@@ -92,11 +92,11 @@ def edited(cfg, edit):
         ),
         (
             lambda data: data.update(files=None),
-            "a corpus must have a name and files .*, but this one has name=mine, files=None",
+            "a corpus must have a name and files .*, but this one has name=mine, files=null",
         ),
         (
             lambda data: data.files.update(dev=["a", "b"]),
-            r"data.files.dev=\['a', 'b'\], but it must be the path of one file",
+            r"data.files.dev=\['a', 'b'\], but it must be the path of one file .*: join several",
         ),
         (
             lambda data: data.update(name=None),

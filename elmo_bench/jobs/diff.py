@@ -107,8 +107,8 @@ def _run(key: str, folder: Path) -> Run:
         return run
     if below := sorted(folder.rglob("result.json")):
         raise ValueError(
-            f"{key}={folder} contains {len(below)} runs: give the folder of one, such as "
-            f"{key}={below[0].parent}"
+            f"{key}={folder} is not a run, but contains {len(below)}: give the folder of "
+            f"one, such as {key}={below[0].parent}"
         )
     if folder.is_file():
         raise ValueError(

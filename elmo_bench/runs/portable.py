@@ -70,7 +70,10 @@ def overrides(path: Path) -> list[str]:
     except (yaml.YAMLError, ValueError, RecursionError):
         given = None
     if not isinstance(given, list) or not all(isinstance(one, str) for one in given):
-        raise ValueError(f"{path}: not the list of overrides that a run writes: delete the file")
+        raise ValueError(
+            f"{path}: not the list of overrides that a run writes, which is a YAML list of texts "
+            f"of at most {MOST:,} bytes: restore the file, or delete it"
+        )
     return portable_overrides(
         one
         for one in given

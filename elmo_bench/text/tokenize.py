@@ -1,6 +1,7 @@
 """Penn Treebank tokenisation with offsets, by NLTK's rules, without NLTK's data files."""
 
 import re
+import reprlib
 from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any, NamedTuple
@@ -50,8 +51,8 @@ def words_of(record: Mapping[str, Any], source: str) -> list[str]:
     if isinstance(words, list) and words and all(isinstance(w, str) and w for w in words):
         return words
     raise ValueError(
-        f"{source}: a record must have 'tokens', a list of words, or 'text', not empty; it "
-        f"has {dict(record)}"
+        f"{source}: a record must have 'tokens', a list of words, or without it 'text', and "
+        f"neither may be empty; this record is {reprlib.repr(dict(record))}"
     )
 
 

@@ -314,13 +314,24 @@ def read_predictions(path: Path, examples: Sequence[Example]) -> list[list[list[
         if example.name not in documents:
             raise ValueError(f"{path}: {example.name} of {example.source} is missing")
         document = documents[example.name]
-        lengths, expected = (list(map(len, each.sentences)) for each in (document, example))
-        if lengths != expected:
-            raise ValueError(
-                f"{document.source}: sentences of {lengths} words, but those at "
-                f"{example.source} have {expected}"
-            )
+        _check_lengths(document, example)
     return [documents[example.name].gold for example in examples]
+
+
+def _check_lengths(document: Example, example: Example) -> None:
+    """Raise ValueError unless the document's sentences are as long as the gold document's."""
+    lengths, expected = (list(map(len, each.sentences)) for each in (document, example))
+    for number, (length, right) in enumerate(zip(lengths, expected, strict=False), 1):
+        if length != right:
+            raise ValueError(
+                f"{document.source}: sentence {number} of {document.name} has {length} words, "
+                f"but that of {example.source} has {right}"
+            )
+    if len(lengths) != len(expected):
+        raise ValueError(
+            f"{document.source}: {document.name} has {len(lengths)} sentences, but that of "
+            f"{example.source} has {len(expected)}"
+        )
 
 
 def _predicted(record: dict[str, Any], source: str, example: Example) -> list[list[Mention]]:

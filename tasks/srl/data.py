@@ -232,7 +232,10 @@ def read_predictions(path: Path, examples: Sequence[Example]) -> list[list[str]]
             spans = bracket_spans(rows, column, path) if example.predicate else []
             predictions.append(spans_to_iob2(spans, len(rows)))
     for rows in blocks:
-        raise ValueError(f"{path}:{rows[0].line}: more sentences than in the gold file")
+        raise ValueError(
+            f"{path}:{rows[0].line}: more sentences than the gold file, which ends at "
+            f"{examples[-1].source}"
+        )
     return predictions
 
 

@@ -236,7 +236,9 @@ def test_runs_that_cannot_be_compared(made, root, change, message):
 
 def test_what_is_no_run(made, root, tmp_path):
     a, b = made("sweep/0", []), made("sweep/1", [])
-    with pytest.raises(ValueError, match=r"b=.*/sweep contains 2 runs: give .* b=.*/sweep/0$"):
+    with pytest.raises(
+        ValueError, match=r"b=.*/sweep is not a run, but contains 2: give .* b=.*/sweep/0$"
+    ):
         compared(a, tmp_path / "sweep", root)
     with pytest.raises(FileNotFoundError, match=r"b=.*/none: no such folder"):
         compared(a, tmp_path / "none", root)

@@ -191,7 +191,7 @@ def test_a_last_ckpt_that_is_none(composed):
     damaged = bytearray(content)
     damaged[len(damaged) // 2] ^= 1
     path.write_bytes(damaged)
-    advice = "; delete it, and the same command starts again$"
+    advice = "; move it away, and the same command starts again$"
     damage = rf"^\S*last.ckpt: not a checkpoint, or damaged.*CRC.*{advice}"
     with pytest.raises(ValueError, match=damage):
         train(cfg)

@@ -274,7 +274,12 @@ def test_predictions_come_in_the_order_of_the_gold(tmp_path):
         (
             [example("a b", "c")],
             [example("a", "b c")],
-            r"p.conll:2: sentences of \[2, 1\] words, but .* have \[1, 2\]",
+            "p.conll:2: sentence 1 of nw/owls part 0 has 2 words, but that of here:1 has 1$",
+        ),
+        (
+            [example("a", "b")],
+            [example("a")],
+            "p.conll:2: nw/owls part 0 has 2 sentences, but that of here:1 has 1$",
         ),
     ],
 )
