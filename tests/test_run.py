@@ -358,7 +358,7 @@ def test_several_devices_alone_and_in_a_sweep(tmp_path):
         subprocess.Popen([sys.executable, str(ROOT / "run.py"), *settings, *more], cwd=ROOT)
         for more in commands
     ]
-    assert [process.wait(timeout=300) for process in started] == [0, 0, 0]
+    assert [process.wait(timeout=900) for process in started] == [0, 0, 0]
     for number, devices in enumerate((1, 2)):
         alone, swept = tmp_path / "alone" / str(devices), tmp_path / "sweep" / str(number)
         assert (alone / "metrics.csv").read_text() == (swept / "metrics.csv").read_text()
