@@ -84,7 +84,7 @@ def claims(
     """Return the claims with their runs.
 
     `settings` gives the defaults of the keys that a claim omits; its key `usual` selects the runs
-    of all claims.
+    of all claims. Where the same run would be on both sides, a claim has no row.
 
     Raises ValueError, with the claim's key, if a claim is invalid or its runs are ambiguous.
     """
@@ -112,14 +112,18 @@ def _claim(
     chosen = {
         side: _runs(runs, common | about[side], rows, split, f"{key}.{side}") for side in sides
     }
+    ours, theirs = chosen["ours"], chosen.get("theirs", {})
+    for row in ours.keys() & theirs.keys():  # on both sides: what a claim varies is the default
+        if {run["folder"] for run in ours[row]} & {run["folder"] for run in theirs[row]}:
+            del ours[row], theirs[row]
     return Claim(
         title=title,
         source=str(about["source"]),
         expect=expect,
         rows=rows,
         named=_named(key for side in sides for key in about[side]),
-        ours=chosen["ours"],
-        theirs=chosen.get("theirs", {}),
+        ours=ours,
+        theirs=theirs,
         asked=Asked(
             metric=about.get("metric", settings["metric"]),
             split=split,

@@ -139,6 +139,12 @@ def test_each_corpus_has_its_own_verdict(runs):
     assert each.rows[0][7:] == ["5 + 5", "confirmed"]
 
 
+def test_what_is_the_default_of_a_task_is_not_compared_with_itself(runs):
+    """Such as dropout on ELMo's vectors, which SNLI has set to zero."""
+    found = decided(runs, same={"ours": {}, "theirs": {"elmo.mix": "all"}, "source": "Table 2"})
+    assert [one.verdict for one in found.values()] == [NOT_RUN]
+
+
 def test_a_difference_without_a_test_says_why(runs):
     for run in runs:
         (run["folder"] / "counts" / "test.npz").unlink()
