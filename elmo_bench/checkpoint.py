@@ -340,7 +340,10 @@ def _config(cfg: DictConfig, stored: dict[str, Any], path: Path) -> DictConfig:
     check_plain(stored.get("data"), source)
     for part in MODEL:
         if not isinstance(stored.get(part), dict):
-            raise ValueError(f"checkpoint={path}: its config has no settings of {part}")
+            raise ValueError(
+                f"checkpoint={path}: its config has no settings of {part}: "
+                "take the best.ckpt of a run"
+            )
     own = {part: stored[part] for part in MODEL} | {"encoder": _settings(stored["encoder"])}
     resolved: dict[str, Any] = _resolved(own, own, cfg, path)
     check_plain(resolved, source)

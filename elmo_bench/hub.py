@@ -181,7 +181,7 @@ def _rows(parquet: Path, columns: "Schema") -> Iterator[dict[str, Any]]:
     except (pa.ArrowException, KeyError) as error:
         raise ValueError(
             f"{parquet}: it has the columns {_in_words(table.schema)}, but must have "
-            f"{_in_words(columns)}"
+            f"{_in_words(columns)}, with values of these types: {error}"
         ) from error
     for name in columns.names:
         if empty := chosen.column(name).null_count:

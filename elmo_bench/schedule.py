@@ -36,8 +36,8 @@ class LinearWarmup:
 
 @dataclass(frozen=True)
 class SlantedTriangular:
-    """Rise from 1/`ratio` to 1 during the first `cut_frac` of all steps, then fall again (Howard
-    and Ruder 2018, equation 3).
+    """Rise from 1/`ratio` to 1 during the first `cut_frac` of all steps, then fall back to it
+    (Howard and Ruder 2018, equation 3).
     """
 
     cut_frac: Annotated[Number, Gt(0), Lt(1)] = 0.1

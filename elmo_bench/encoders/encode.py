@@ -117,7 +117,7 @@ def to_host(tensor: Tensor) -> tuple[Tensor, Callable[[], object]]:
 
 
 def on(device: torch.device, inputs: Any) -> Any:
-    """Move an encoder's prepared input to a device."""
+    """Move what `Encoder.prepare` returns, a NamedTuple of tensors, to a device."""
     return type(inputs)(*(tensor.to(device) for tensor in inputs))
 
 

@@ -80,7 +80,7 @@ def _embed(cfg: DictConfig, output: Path) -> None:
 
 def _check(cfg: DictConfig, output: Path) -> None:
     if output.suffix not in HDF5 + SAFETENSORS:
-        raise ValueError(f"output={output}: its name must end in {', '.join(HDF5 + SAFETENSORS)}")
+        raise ValueError(f"output={output}, but it must end in {', '.join(HDF5 + SAFETENSORS)}")
     check_output("output", output, {key: cfg[key] for key in ("input", "result")}, is_vectors)
 
 

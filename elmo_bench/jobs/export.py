@@ -26,7 +26,7 @@ def export(cfg: DictConfig) -> None:
     """
     output = Path(cfg.output)
     if output.suffix not in SUFFIXES:
-        raise ValueError(f"output={output}: its name must end in {', '.join(SUFFIXES)}")
+        raise ValueError(f"output={output}, but it must end in {', '.join(SUFFIXES)}")
     bilm = build.bilm(cfg)
     weights = build.bilm_files(cfg)[1] if build.is_pretrained(cfg) else None
     if output.absolute().parent.is_dir():  # a missing folder is created

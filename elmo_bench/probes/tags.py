@@ -88,7 +88,10 @@ def linear(
 
 
 def chunks(tags: Sequence[str], lengths: Sequence[int]) -> set[Span]:
-    """Return the chunks of sentences of these lengths; none crosses a sentence boundary."""
+    """Return the chunks in the tags of all sentences, one after the other, of these lengths.
+
+    Positions count one more O after each sentence, so that no chunk crosses its end.
+    """
     rest = iter(tags)
     return {*tags_to_spans([tag for n in lengths for tag in (*islice(rest, n), "O")])}
 

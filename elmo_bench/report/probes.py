@@ -93,7 +93,8 @@ class Probed(Checked):
     @model_validator(mode="after")
     def _have_the_same_layers(self) -> "Probed":
         if len({len(each.layers) for each in self.properties.values()}) > 1:
-            raise ValueError("all properties must have the same layers")
+            counts = {name: len(each.layers) for name, each in self.properties.items()}
+            raise ValueError(f"properties must have equally many layers, but they have {counts}")
         return self
 
     @property

@@ -261,7 +261,11 @@ TESTED = (
 
 
 def as_json(reports: Sequence[Report], origin: Origin = NOWHERE) -> str:
-    """Return options, records, methods and provenance as JSON; reports with titles by title."""
+    """Return reports as JSON, figures as fractions of 1.
+
+    A report without a title is one object: options, cells, comparisons, notes, methods and
+    provenance. Several reports are an object of such objects, by title.
+    """
     if len(reports) > 1:  # `failed` counts the runs of all reports together
         origin = origin._replace(failed=None)
     content = {

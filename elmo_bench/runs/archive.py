@@ -114,7 +114,8 @@ def unpacked(archive: Path, cache_dir: str | Path) -> Path:
         if isinstance(error, OSError) and error.errno is not None:
             raise
         raise ValueError(
-            f"{archive}: not an archive of runs written by job=keep, or damaged: {error}"
+            f"{archive}: not an archive of runs written by job=keep, or damaged: {error}; "
+            "copy it again, or write it again with job=keep"
         ) from error
     return folder
 

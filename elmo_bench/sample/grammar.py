@@ -448,7 +448,7 @@ class Narrator:
     # --- adjuncts ---
 
     def adjuncts(self, what: Event, frame: int, number: int) -> list[Phrase]:
-        """Return adjuncts of a predicate, each with a different role."""
+        """Return up to `number` adjuncts of the predicate with this frame, each of another role."""
         chosen = {role: adjunct for adjunct, role in (self.adjunct(what) for _ in range(number))}
         return [adjunct.playing((frame, role)) for role, adjunct in chosen.items()]
 

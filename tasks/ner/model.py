@@ -43,7 +43,7 @@ class BiLstmCrf(nn.Module):
         return self.output(self.upper(self.backbone(batch.tokens), batch.tokens.mask))
 
     def loss(self, scores: Float[Tensor, "B T K"], batch: Batch) -> Float[Tensor, ""]:
-        """Return the batch's summed negative log-likelihood: lambda was chosen for this scale."""
+        """Return the batch's negative log-likelihood, summed: `task.elmo.l2` is for this scale."""
         return -self.crf.log_likelihood(scores, batch.tags, batch.tokens.mask).sum()
 
     def decode(self, scores: Float[Tensor, "B T K"], batch: Batch) -> list[list[str]]:

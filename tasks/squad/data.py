@@ -250,9 +250,11 @@ def write(examples: Sequence[Example], predictions: Sequence[Answer], path: Path
 
 
 def read_predictions(path: Path, examples: Sequence[Example]) -> list[Answer]:
-    """Read the answers from a file written by `write` (in any order) or job=predict.
+    """Read the answers from a file written by `write` (matched by question id) or job=predict
+    (matched line by line; an `id`, if present, must be the example's).
 
-    Raises ValueError, with the file, if its question ids differ from those of the examples.
+    Raises ValueError, with the file (and line), for a missing, unknown or differing id, another
+    number of lines, or an answer that is not text.
     """
     if is_predicted(path, "answer", "start", "end"):
         return [_predicted(*pair) for pair in paired(path, examples)]

@@ -24,7 +24,6 @@ CLASSES = {
     3: {"0": "negative", "1": "negative", "2": "neutral", "3": "positive", "4": "positive"},
     2: {"0": "negative", "1": "negative", "3": "positive", "4": "positive"},
 }
-LABELS = sorted({label for names in CLASSES.values() for label in names.values()})
 UNLABELLED = "-"
 NO_CLASS = -100  # the ignore_index of cross-entropy
 ESCAPES = {"-LRB-": "(", "-RRB-": ")"}
@@ -167,8 +166,9 @@ def read_predictions(path: Path, examples: Sequence[Example]) -> list[str]:
     Raises ValueError if its sentences or gold labels differ from those of the examples, with file
     and line, or if their number does, with the file.
     """
+    labels = _labels(examples)
     if is_predicted(path, "tokens", "label"):
-        return [_predicted(*pair) for pair in paired(path, examples)]
+        return [_predicted(*pair, labels) for pair in paired(path, examples)]
     lines = list(read_lines(path))
     predictions = []
     for (number, line), example in zip(lines, examples, strict=False):
@@ -188,9 +188,9 @@ def read_predictions(path: Path, examples: Sequence[Example]) -> list[str]:
             raise ValueError(
                 f"{path}:{number}: {came}; check that task.classes is the same as in the run"
             )
-        if columns[1] not in LABELS:
+        if columns[1] not in labels:
             raise ValueError(
-                f"{path}:{number}: label {columns[1]!r}, but a label must be one of {LABELS}"
+                f"{path}:{number}: label {columns[1]!r}, but it must be one of {', '.join(labels)}"
             )
         predictions.append(columns[1])
     if len(lines) != len(examples):
@@ -200,11 +200,17 @@ def read_predictions(path: Path, examples: Sequence[Example]) -> list[str]:
     return predictions
 
 
-def _predicted(record: dict[str, Any], source: str, example: Example) -> str:
+def _labels(examples: Sequence[Example]) -> list[str]:
+    """Return the labels that predictions for these examples may have: the gold labels' kind."""
+    has_five = {example.gold for example in examples} <= {*CLASSES[5]}
+    return sorted({*CLASSES[5 if has_five else 3].values()})
+
+
+def _predicted(record: dict[str, Any], source: str, example: Example, labels: Sequence[str]) -> str:
     check_same(record, "tokens", list(example.words), source, example.source)
-    if record.get("label") not in LABELS:
+    if record.get("label") not in labels:
         raise ValueError(
-            f"{source}: label {record.get('label')!r}, but a label must be one of {LABELS}"
+            f"{source}: label {record.get('label')!r}, but it must be one of {', '.join(labels)}"
         )
     return str(record["label"])
 

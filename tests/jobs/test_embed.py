@@ -392,7 +392,7 @@ def test_killed(files, tmp_path):
             "in.txt",
             "a\n",
             ["output=o.npz"],
-            r"output=o.npz: its name must end in .hdf5, .h5, .safetensors",
+            r"output=o.npz, but it must end in .hdf5, .h5, .safetensors",
         ),
         (
             "in.txt",

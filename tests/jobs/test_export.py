@@ -125,7 +125,7 @@ def test_the_original_s_own_options_stay(fixtures, tmp_path):
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        (["output=w.bin"], r"output=w.bin: its name must end in .hdf5, .h5, .safetensors"),
+        (["output=w.bin"], r"output=w.bin, but it must end in .hdf5, .h5, .safetensors"),
         (["output=w.h5", "encoder=none"], r"encoder=none has no layers: choose an encoder"),
     ],
 )

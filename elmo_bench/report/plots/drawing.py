@@ -274,7 +274,9 @@ UNLIMITED = (-math.inf, math.inf)
 
 
 def value_axis(axis: Any, ticks: int, limits: tuple[float, float] = UNLIMITED) -> None:
-    """Set round ticks and a grid; the axis spans at least 1 and stays within the limits."""
+    """Set a grid with at most `ticks` round intervals; the axis spans at least 1, in the unit of
+    its values, and stays within the limits.
+    """
     low, high = axis.get_view_interval()
     more = max(1 - (high - low), 0) / 2
     axis.set_view_interval(*within((low - more, high + more), limits), ignore=True)
