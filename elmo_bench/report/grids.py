@@ -186,7 +186,7 @@ def means(report: Report, words: Words) -> Grid:
         hover | _hover(report, words, shown),
         _sentences(
             f"Rows: {_and(map(axis, words.keys))}. Columns: {_and(map(axis, report.columns))}.",
-            f"*: differs from {words.columns[report.baseline or ()]}, p below {LEVEL}."
+            f"*: differs from {words.columns[report.baseline or ()]}, p (Holm) below {LEVEL}."
             if stars
             else "",
             _chosen(report),
