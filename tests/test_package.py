@@ -53,7 +53,7 @@ def command(distributions):
     Path(paths["purelib"], "parent.pth").write_text(sysconfig.get_paths()["purelib"])
     [wheel] = distributions.glob("*.whl")
     pip = [sys.executable, "-m", "pip", "--python", prefix / "bin" / "python", "install", "-q"]
-    subprocess.run([*pip, "--no-deps", "--no-index", wheel], check=True)
+    subprocess.run([*pip, "--ignore-installed", "--no-deps", "--no-index", wheel], check=True)
     return prefix / "bin" / "elmo-bench"
 
 

@@ -102,7 +102,10 @@ def test_what_cannot_stand_in_one_table(probed):
             {"properties": {"pos": SENSE | {"layers": [{"accuracy": [0.5], "control": [0.5, 1]}]}}},
             "properties.pos.layers.0: .* must have equal lengths",
         ),
-        ({"properties": {"pos": POS, "entity": ENTITY}}, ".*all properties must have the same"),
+        (
+            {"properties": {"pos": POS, "entity": ENTITY}},
+            ".*must have equally many layers, but they have {.pos.: 2, .entity.: 1}",
+        ),
     ],
 )
 def test_a_wrong_file(probed, wrong, said):
