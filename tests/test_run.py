@@ -58,7 +58,7 @@ def test_answers_without_torch(arguments):
         capture_output=True,
         text=True,
         cwd=ROOT,
-        timeout=300,
+        timeout=60,
     )
     assert done.returncode == 0, done.stderr
     assert "elmo" in done.stdout
@@ -139,7 +139,7 @@ def wait_for_handler(process):
 def stopped(process, number):
     """What a process says, to stderr, that is sent a signal."""
     process.send_signal(number)
-    said = process.communicate(timeout=300)[1]
+    said = process.communicate(timeout=60)[1]
     assert process.returncode == 128 + number
     assert "Traceback" not in said
     return said
@@ -189,7 +189,7 @@ def test_no_process_outlives_the_first(tmp_path):
     ]
     assert others
     first.kill()
-    said = first.communicate(timeout=300)[1]  # when all have closed it
+    said = first.communicate(timeout=60)[1]  # when all have closed it
     assert "Traceback" not in said
     until = time.monotonic() + 10
     while any(other.exists() for other in others):
@@ -358,7 +358,7 @@ def test_several_devices_alone_and_in_a_sweep(tmp_path):
         subprocess.Popen([sys.executable, str(ROOT / "run.py"), *settings, *more], cwd=ROOT)
         for more in commands
     ]
-    assert [process.wait(timeout=900) for process in started] == [0, 0, 0]
+    assert [process.wait(timeout=300) for process in started] == [0, 0, 0]
     for number, devices in enumerate((1, 2)):
         alone, swept = tmp_path / "alone" / str(devices), tmp_path / "sweep" / str(number)
         assert (alone / "metrics.csv").read_text() == (swept / "metrics.csv").read_text()

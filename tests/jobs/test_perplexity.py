@@ -144,7 +144,7 @@ def test_standard_output_is_json_alone(folder, text):
         *files(folder),
         f"input={text}",
     ]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=300)
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=120)
     assert json.loads(done.stdout).keys() == {
         "forward",
         "backward",
@@ -187,7 +187,7 @@ def test_what_pretraining_leaves(tmp_path, text):
         capture_output=True,
         text=True,
         cwd=ROOT,
-        timeout=300,
+        timeout=120,
     )
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "out" / "vocabulary.txt").read_text().splitlines()[:3] == [

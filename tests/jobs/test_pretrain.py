@@ -179,7 +179,7 @@ def test_killed_in_the_middle_of_an_epoch(tmp_path, text, config, sent):
     process = run(tmp_path, text, *more)
     wait_for(last, process)
     process.send_signal(sent)
-    said = process.communicate(timeout=300)[0].decode()
+    said = process.communicate(timeout=60)[0].decode()
     assert process.returncode == {signal.SIGKILL: -signal.SIGKILL, signal.SIGTERM: 143}[sent]
     stopped = torch.load(last, weights_only=True)
     assert 0 < stopped["step"] < 6 * 23

@@ -70,7 +70,7 @@ def test_standard_output_is_json_alone(tmp_path):
         f"gold={gold}",
         f"predicted={predicted}",
     ]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=300)
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=120)
     assert json.loads(done.stdout)["f1"] == 1, done.stderr
 
 

@@ -51,7 +51,7 @@ def test_every_task(tmp_path):
         env=os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=240,
     )
     assert done.returncode == 0, done.stderr
     for task, metrics in alone.items():
