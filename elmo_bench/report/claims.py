@@ -113,7 +113,8 @@ def _claim(
         side: _runs(runs, common | about[side], rows, split, f"{key}.{side}") for side in sides
     }
     ours, theirs = chosen["ours"], chosen.get("theirs", {})
-    for row in ours.keys() & theirs.keys():  # on both sides: what a claim varies is the default
+    for row in ours.keys() & theirs.keys():
+        # The same runs are on both sides where a task has by default what the claim varies.
         if {run["folder"] for run in ours[row]} & {run["folder"] for run in theirs[row]}:
             del ours[row], theirs[row]
     return Claim(

@@ -201,7 +201,7 @@ def read_predictions(path: Path, examples: Sequence[Example]) -> list[str]:
 
 
 def _labels(examples: Sequence[Example]) -> list[str]:
-    """Return the labels that predictions for these examples may have: the gold labels' kind."""
+    """Return the labels of predictions: 0 to 4 if the gold labels are, else their names."""
     has_five = {example.gold for example in examples} <= {*CLASSES[5]}
     return sorted({*CLASSES[5 if has_five else 3].values()})
 

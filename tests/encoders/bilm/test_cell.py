@@ -103,8 +103,8 @@ def test_kernels_compile(name, dtype, tmp_path, monkeypatch):
         argument: "constexpr" if argument in constants else types.get(argument, "i64")
         for argument in kernel.arg_names
     }
-    used = {name: constants[name] for name in kernel.arg_names if name in constants}
-    source = triton.compiler.ASTSource(kernel, signature, used)
+    own = {argument: constants[argument] for argument in kernel.arg_names if argument in constants}
+    source = triton.compiler.ASTSource(kernel, signature, own)
     assert triton.compile(source, target=GPUTarget("cuda", 90, 32)).asm["cubin"]
 
 
