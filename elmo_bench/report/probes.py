@@ -121,10 +121,11 @@ def read_probe(path: Path) -> Probed:
         return Probed.model_validate(content | {"source": str(path)})
     except ValidationError as error:
         fault = error.errors()[0]
-        key = ".".join(map(str, fault["loc"]))
+        key = ".".join(map(str, fault["loc"])) or "properties"
+        whole = fault["type"] in ("missing", "value_error")  # The fault is of a whole record.
+        came = "" if whole else f"{repr(fault['input'])[:60]}: "
         raise ValueError(
-            f"{path}: not a probe.json of elmo-bench: {key or 'properties'}: "
-            f"{str(fault['input'])[:60]!r}: {fault['msg']}"
+            f"{path}: not a probe.json of elmo-bench: {key}: {came}{fault['msg']}"
         ) from error
 
 

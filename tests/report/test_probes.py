@@ -90,21 +90,22 @@ def test_what_cannot_stand_in_one_table(probed):
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({"seeds": []}, "seeds: '[]': List should have at least 1 item"),
+        ({"seeds": []}, "seeds: []: List should have at least 1 item"),
         ({"seeds": "1"}, "seeds: '1': Input should be a valid list"),
-        ({"encoder": None}, "encoder: 'None': Input should be a valid dictionary"),
-        ({"properties": {}}, "properties: '{}': Dictionary should have at least 1 item"),
+        ({"encoder": None}, "encoder: None: Input should be a valid dictionary"),
+        ({"properties": {}}, "properties: {}: Dictionary should have at least 1 item"),
         (
             {"properties": {"pos": SENSE | {"baseline": {"accuracy": 50}}}},
-            "properties.pos.baseline.accuracy: '50': Input should be less than or equal to 1",
+            "properties.pos.baseline.accuracy: 50: Input should be less than or equal to 1",
         ),
         (
             {"properties": {"pos": SENSE | {"layers": [{"accuracy": [0.5], "control": [0.5, 1]}]}}},
-            "properties.pos.layers.0: .* must have equal lengths",
+            "properties.pos.layers.0: Value error, .* must have equal lengths",
         ),
+        ({"properties": {"pos": {"layers": []}}}, "properties.pos.baseline: Field required"),
         (
             {"properties": {"pos": POS, "entity": ENTITY}},
-            ".*must have equally many layers, but they have {.pos.: 2, .entity.: 1}",
+            "properties: Value error, .*must have equally many layers, but they have {.pos.: 2, .entity.: 1}",
         ),
     ],
 )
