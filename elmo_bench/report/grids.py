@@ -193,7 +193,7 @@ def means(report: Report, words: Words) -> Grid:
             words.each,
             sizes(report, words),
         ),
-        bold_is="the best of its row" + " and task" * ("task.name" in report.columns),
+        bold_is="the best mean of its row" + " and task" * ("task.name" in report.columns),
     )
 
 
@@ -227,7 +227,7 @@ def listing(report: Report, words: Words) -> Grid:
     for row, cell in zip(grid.rows, report.cells, strict=True):
         row.append(score(cell))
     bold = {(number, grid.left) for number, cell in enumerate(report.cells) if cell.best}
-    return grid._replace(bold=bold, bold_is="the best")
+    return grid._replace(bold=bold, bold_is="the best mean")
 
 
 def _and(texts: Iterable[str]) -> str:
@@ -318,7 +318,7 @@ def differences(report: Report, words: Words) -> Grid:
         equal = cell.comparison.equal if cell.comparison else None
         row += [] if region is None else ["" if equal is None else "yes" if equal else "not shown"]
     bold = {(number, grid.left) for number, cell in enumerate(report.cells) if cell.best}
-    best = f"the best of the same {_and(words.heads)}" if words.heads else "the best"
+    best = f"the best mean of the same {_and(words.heads)}" if words.heads else "the best mean"
     return without_empty(grid._replace(bold=bold, bold_is=best, spare=(ERRORS, "p")))
 
 
