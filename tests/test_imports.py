@@ -136,7 +136,7 @@ ONLY = {
         "elmo_bench/wandb_logger.py",
     },
     "h5py": {"elmo_bench/encoders/bilm/weights.py", "elmo_bench/layer_file.py"},
-    "transformers": {"elmo_bench/encoders/transformer.py"},
+    "transformers": {"elmo_bench/encoders/transformer/load.py"},
     "peft": {"elmo_bench/encoders/lora.py"},
     "wandb": {"elmo_bench/wandb_logger.py"},
     "pyarrow": {"elmo_bench/hub.py"},

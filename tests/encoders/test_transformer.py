@@ -23,7 +23,8 @@ from safetensors.torch import load_file, save_file
 
 from elmo_bench.elmo import Elmo
 from elmo_bench.encoders import Encoder, build_store, encode, load_encoder
-from elmo_bench.encoders.transformer import Transformer, _windows
+from elmo_bench.encoders.transformer import Transformer
+from elmo_bench.encoders.transformer.pieces import windows_of
 from elmo_bench.jobs.train import train
 from tests.encoders import tiny as models
 
@@ -207,7 +208,7 @@ def test_every_word_and_layer(encoders, folders, sentences, name, pooling):
     encoder = encoders(name, pooling=pooling)
     assert isinstance(encoder, Encoder)
     assert (encoder.num_layers, encoder.dim, encoder.causal) == (4, 32, about["causal"])
-    assert encoder.tokenizer.is_fast == ("/" not in name)
+    assert encoder.subwords.tokenizer.is_fast == ("/" not in name)
     batch = encoder(encoder.prepare(chosen)).detach()
     for row, (sentence, vectors) in enumerate(zip(chosen, expected, strict=True)):
         equal(batch[:, row, : len(sentence)], vectors)
@@ -222,7 +223,7 @@ def test_every_word_and_layer(encoders, folders, sentences, name, pooling):
 
 def test_little_padding(encoders, sentences, monkeypatch):
     """Windows are read shortest first, without a mask where they are of one size, each once."""
-    monkeypatch.setattr("elmo_bench.encoders.transformer.BATCH_PIECES", 64)
+    monkeypatch.setattr("elmo_bench.encoders.transformer.transformer.BATCH_PIECES", 64)
     encoder, many = encoders("bert"), [*sentences, ["Go"] * 3, ["Go"] * 3, ["."] * 90] * 3
     given = []
     handle = encoder.model.register_forward_pre_hook(
@@ -257,7 +258,7 @@ def test_a_word_has_the_pieces_of_raw_text(encoders, sentences, name):
     encoder = encoders(name)
     inputs = encoder.prepare(sentences)
     for row, sentence in enumerate(sentences):
-        ids = encoder.tokenizer(" ".join(sentence), add_special_tokens=False).input_ids
+        ids = encoder.subwords.tokenizer(" ".join(sentence), add_special_tokens=False).input_ids
         assert inputs.ids[row, : len(ids)].tolist() == ids
         assert (inputs.words[row, len(ids) :] == -1).all()
 
@@ -321,7 +322,7 @@ def test_a_sentence_of_thousands_of_words(encoders, folders, lines):
 def test_windows_lose_nothing(sizes, capacity, causal):
     words = np.repeat(np.arange(len(sizes)), sizes)
     ends = np.cumsum(sizes)
-    runs, homes = _windows(words, capacity, left_only=causal)
+    runs, homes = windows_of(words, capacity, left_only=causal)
     pieces = list(zip((ends - sizes).tolist(), ends.tolist(), strict=True))
     assert [tuple(run) for run in runs.tolist()] == windows(pieces, capacity)
     assert ((runs[:, 1] - runs[:, 0]) <= capacity).all()
@@ -533,7 +534,7 @@ def test_load_encoder(folders, sentences):
     ("settings", "message"),
     [
         ({"model": None}, r"encoder\.model is empty"),
-        ({"pooling": "max"}, r"encoder\.pooling=max, but it must be first, last, mean"),
+        ({"pooling": "max"}, r"encoder\.pooling=max, but it must be first, last or mean"),
         ({"dtype": "auto"}, r"encoder\.dtype=auto, but it must be float32"),
         ({"window": 2}, r"encoder\.window=2, but .* 2 special tokens and at most 512"),
         ({"window": 513}, r"encoder\.window=513, .* at most 512"),
@@ -782,7 +783,7 @@ def test_a_word_is_no_special_piece(folders):
     """Where the vocabulary lets it be read as something else."""
     one = Transformer(model=folders["roberta"])
     pieces = one.prepare([["a", "</s>", "b"]])
-    assert one.tokenizer.eos_token_id not in pieces.ids[0].tolist()
+    assert one.subwords.tokenizer.eos_token_id not in pieces.ids[0].tolist()
 
 
 @pytest.mark.parametrize("attention", ["kernels-community/flash-attn2", "flash_attention_9"])
@@ -810,7 +811,7 @@ def test_on_a_gpu(folders, sentences, pooling, monkeypatch, tmp_path):
     """In bfloat16, in several parts, from `encode` and from a store."""
     exact = Transformer(model=folders["bert"], pooling=pooling)
     near = Transformer(model=folders["bert"], pooling=pooling, dtype="bfloat16").cuda()
-    monkeypatch.setattr("elmo_bench.encoders.transformer.GPU_PIECES", 64)
+    monkeypatch.setattr("elmo_bench.encoders.transformer.transformer.GPU_PIECES", 64)
     store = build_store(near, sentences, range(4), tmp_path)
     mask = exact.prepare(sentences).mask
     stored = store(sentences, mask)

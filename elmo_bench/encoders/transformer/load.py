@@ -1,0 +1,237 @@
+"""Load a tokenizer and a model of Hugging Face transformers, without running code of others.
+
+Weights are read only from safetensors. Every error names `encoder.model`.
+"""
+
+import logging
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from ..tensors import check_finite
+
+log = logging.getLogger(__name__)
+# Slow imports, which a sweep makes once for all its runs, and this file on demand.
+LATER = ("transformers.modeling_utils", "transformers.models.auto.modeling_auto")
+# For any other name transformers would download a kernel, that is code, from the hub.
+ATTENTIONS = (None, "sdpa", "eager", "flash_attention_2")
+MAX_PARAMETERS, SPARE_PARAMETERS = 20_000_000_000, 10_000_000
+# Maxima of the numbers in a config.json, by part of their names.
+MOST = {
+    "(layer|expert|block|stage|group)s?$|group_num": 1 << 12,
+    "label": 1 << 20,
+    "position": 1 << 24,
+}
+MOST_OF_ALL = 1 << 31
+
+
+def load(
+    model: str, revision: str | None, dtype: torch.dtype, attention: str | None, pretrained: bool
+) -> tuple[Any, Any]:
+    """Return the tokenizer and the model, without a pooler; for an encoder-decoder, its encoder.
+
+    With `pretrained=False`, its weights are random. Raises OSError for a model that cannot be
+    loaded, and ValueError for one that is not a text encoder or lacks weights.
+    """
+    transformers = _transformers()
+    source = str(Path(model).expanduser())
+    folder = _folder(model, source)
+    where: dict[str, Any] = {"revision": revision or "main", "trust_remote_code": False}
+    with _quiet(transformers):
+        config = _config(transformers, model, source, where)
+        if folder and not any(folder.glob("*token*")) and not any(folder.glob("vocab*")):
+            raise FileNotFoundError(
+                f"encoder.model={model}: this folder has no tokenizer (tokenizer.json)"
+            )
+        tokenizer = saying(model, transformers.AutoTokenizer.from_pretrained, source, **where)
+        auto, has_decoder = _auto_class(transformers, config)
+        _check_room(model, auto, config, folder if pretrained else None)
+        how = {"dtype": dtype, "trust_remote_code": False}
+        how |= {"attn_implementation": attention} if attention else {}
+        if not pretrained:
+            log.info("encoder.pretrained=false: %s has random weights", model)
+            whole = saying(model, auto.from_config, config, **how)
+            return tokenizer, _encoder(whole, has_decoder=has_decoder).float().to(dtype)
+        if folder and not any(folder.glob("*.safetensors")):
+            raise FileNotFoundError(
+                f"encoder.model={model}: this folder has no safetensors weights; pickle "
+                "files (pytorch_model.bin) are not read, since loading them runs code: "
+                "save the model again with save_pretrained"
+            )
+        how |= {"config": config, "use_safetensors": True, "output_loading_info": True}
+        how |= {"revision": where["revision"]}
+        whole, about = saying(model, auto.from_pretrained, source, **how)
+    check_finite(f"encoder.model={model}", dict(whole.named_parameters()))
+    encoder = _encoder(whole, has_decoder=has_decoder)
+    _check_complete(model, whole, encoder, about)
+    return tokenizer, encoder
+
+
+def _folder(model: str, source: str) -> Path | None:
+    """Return the model's local folder, or None for a name on the hub."""
+    folder = Path(source)
+    if folder.is_dir():
+        if not (folder / "config.json").is_file():
+            raise FileNotFoundError(f"encoder.model={model}: this folder has no config.json")
+        return folder
+    if model.startswith((".", "/", "~")) or model.count("/") > 1:
+        raise FileNotFoundError(
+            f"encoder.model={model}: no such folder; give a folder with a config.json, or a name "
+            "on the hub, such as google/electra-base-discriminator"
+        )
+    return None
+
+
+def _config(transformers: Any, model: str, source: str, where: Mapping[str, Any]) -> Any:
+    """Return the config of a text encoder whose sizes are sane and whose code is transformers'."""
+    get = transformers.PretrainedConfig.get_config_dict
+    _check_sizes(model, saying(model, get, source, **where)[0])
+    config = saying(model, transformers.AutoConfig.from_pretrained, source, **where)
+    config.use_cache = False
+    if getattr(config, "_attn_implementation", None) not in ATTENTIONS:
+        raise ValueError(
+            f"encoder.model={model}: its config.json sets "
+            f"attn_implementation={config._attn_implementation}, which is remote code; "
+            "remote code is never run"
+        )
+    if not hasattr(config, "vocab_size"):
+        raise ValueError(
+            f"encoder.model={model} is not a text encoder: its type is {config.model_type}"
+        )
+    return config
+
+
+def _auto_class(transformers: Any, config: Any) -> tuple[Any, bool]:
+    """Return the class that builds the model, and whether this model has a decoder, too."""
+    has_decoder = bool(getattr(config, "is_encoder_decoder", False))
+    encoders = transformers.AutoModelForTextEncoding
+    if has_decoder and type(config) in encoders._model_mapping:
+        return encoders, False
+    return transformers.AutoModel, has_decoder
+
+
+def _encoder(whole: Any, *, has_decoder: bool) -> Any:
+    """Return the encoder of a model, without a pooler."""
+    encoder = whole.get_encoder() if has_decoder else whole
+    if isinstance(getattr(encoder, "pooler", None), nn.Module):
+        encoder.pooler = nn.Identity()  # many checkpoints lack it, and no layer uses it
+    return encoder
+
+
+def _check_complete(model: str, whole: Any, encoder: Any, about: Mapping[str, Any]) -> None:
+    """Raise ValueError if the files lack weights of the encoder."""
+    used = {id(tensor) for tensor in encoder.state_dict(keep_vars=True).values()}
+    names = {
+        name for name, tensor in whole.state_dict(keep_vars=True).items() if id(tensor) in used
+    }
+    keys = [*about.get("missing_keys", ()), *about.get("mismatched_keys", ())]
+    random = sorted(names & {key if isinstance(key, str) else key[0] for key in keys})
+    if random:
+        raise ValueError(
+            f"encoder.model={model}: its files have no weights for "
+            f"{', '.join(random[:3])}{' ...' if len(random) > 3 else ''} ({len(random)} of "
+            f"{len(names)} tensors), which would stay random: check that its config.json "
+            "belongs to these weights"
+        )
+
+
+def _transformers() -> Any:
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # a loader forks its workers
+    try:
+        import transformers
+    except ImportError as error:
+        raise ImportError(
+            "encoder=transformer requires a package: pip install 'elmo-bench[transformers]'"
+        ) from error
+    return transformers
+
+
+@contextmanager
+def _quiet(transformers: Any) -> Iterator[None]:
+    """Suppress progress bars and lists of unused heads; what matters is raised as an error."""
+    logging_ = transformers.utils.logging
+    verbosity, bars = logging_.get_verbosity(), logging_.is_progress_bar_enabled()
+    logging_.set_verbosity_error()
+    logging_.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging_.set_verbosity(verbosity)
+        if bars:
+            logging_.enable_progress_bar()
+
+
+def _check_sizes(model: str, settings: Mapping[str, Any]) -> None:
+    """Raise ValueError for sizes in config.json for which transformers would build too many
+    modules.
+    """
+    for key, value in settings.items():
+        if isinstance(value, Mapping):
+            _check_sizes(model, value)
+        elif isinstance(value, int):
+            most = next((most for part, most in MOST.items() if re.search(part, key)), MOST_OF_ALL)
+            if value > most:
+                raise ValueError(
+                    f"encoder.model={model}: its config.json has {key}={value}, but it must be "
+                    f"at most {most:,}"
+                )
+
+
+def _check_room(model: str, auto: Any, config: Any, folder: Path | None) -> None:
+    """Raise ValueError for a config with more parameters than memory or the files of the folder
+    allow.
+    """
+    with torch.device("meta"), torch.random.fork_rng(devices=[]):
+        whole = saying(model, auto.from_config, config, trust_remote_code=False)
+    count = sum(parameter.numel() for parameter in whole.parameters())
+    most = MAX_PARAMETERS
+    if folder:  # at least a byte each; missing parameters are reported later
+        stored = sum(path.stat().st_size for path in folder.glob("*.safetensors"))
+        most = min(most, stored + SPARE_PARAMETERS)
+    if count > most:
+        raise ValueError(
+            f"encoder.model={model}: its config.json describes a model of {count:,} "
+            f"parameters, but its files and the limit of {MAX_PARAMETERS:,} allow {most:,}"
+        )
+
+
+def saying(model: Any, function: Callable[..., Any], *args: Any, **settings: Any) -> Any:
+    """Call a function of transformers; its exceptions are re-raised in terms of `encoder.model`."""
+    with naming(model):
+        return function(*args, **settings)
+
+
+@contextmanager
+def naming(model: Any) -> Iterator[None]:
+    """Re-raise exceptions of transformers in terms of `encoder.model`."""
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # panics of tokenizers (Rust) are BaseExceptions
+        said = f"{error}".strip()
+        if said.startswith("encoder."):
+            raise
+        if "trust_remote_code" in said:
+            raise ValueError(
+                f"encoder.model={model} requires remote code, which is never run: choose a "
+                "model whose architecture is part of transformers"
+            ) from error
+        if isinstance(error, OSError):
+            raise OSError(
+                f"encoder.model={model} cannot be loaded: there is no such local folder, "
+                "and on the hub there is no such model, or it requires a login or has no "
+                f"safetensors weights, or the hub cannot be reached. {said}"
+            ) from error
+        if isinstance(error, ImportError):
+            raise
+        raise ValueError(
+            f"encoder.model={model} cannot be used as a text encoder: "
+            f"{said or type(error).__name__}"
+        ) from error
