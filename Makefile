@@ -39,8 +39,9 @@ lint: $(READY)  ## style and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-docs: $(READY)  ## the pages of docs/ as a site, in build/docs; a link within it that leads nowhere is an error
+docs: $(READY)  ## the pages of docs/ as a site, in build/docs, with the page of RESULTS.md; a link within it that leads nowhere is an error
 	$(BIN)/sphinx-build -q -E -W --keep-going -d build/doctrees docs build/docs
+	$(BIN)/python run.py job=results check=true output=build/docs/results.html
 
 links: $(READY)  ## the addresses elsewhere that the pages name: do they still answer?
 	$(BIN)/sphinx-build -q -b linkcheck -d build/doctrees docs build/links

@@ -21,7 +21,6 @@ highlight_language = "text"
 html_theme = "furo"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
-html_extra_path = ["results.html"]  # the page that job=results writes
 html_copy_source = False
 autodoc_typehints = "description"
 autodoc_member_order = "bysource"

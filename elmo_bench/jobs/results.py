@@ -24,9 +24,9 @@ OF_A_BLOCK = ("show", "command", "document")  # keys of a table that job=report 
 def results(cfg: DictConfig) -> None:
     """Write the tables into `document` (or the file that a table names), the page and the pictures.
 
-    With `check`, only compare the tables in the files with the runs. Raises ValueError for a block
-    without a table, a table without a block and, with `check`, a table that disagrees with the
-    runs.
+    With `check`, compare the tables in the files with the runs instead, and write only the page.
+    Raises ValueError for a block without a table, a table without a block and, with `check`, a
+    table that disagrees with the runs.
     """
     settings: Any = OmegaConf.to_container(cfg, resolve=True)
     shown = {
@@ -57,25 +57,39 @@ def results(cfg: DictConfig) -> None:
     if probes := [*map(reports.read_probe, _probe_files(settings["probes"]))]:
         commands = [f"{probe.title}, {probe.corpus}: {probe.command}" for probe in probes]
         blocks[document][PROBES] = reports.block([reports.probes_grid(probes)], commands)
-    texts = {path: path.read_text(encoding="utf-8") for path in blocks}
     if settings["check"]:
-        messages = [
-            line for path in texts for line in reports.differences(texts[path], blocks[path], path)
-        ]
-        if messages:
-            raise ValueError("\n".join([*messages, "python run.py job=results writes it anew"]))
-        log.info("up to date: %s", ", ".join(map(str, texts)))
-        return
-    texts = {path: reports.refreshed(texts[path], blocks[path], path) for path in texts}
+        _compare(blocks)
+    else:
+        _refresh(blocks)
+        for picture, title in pictures.items():
+            if title in answers.reports:
+                write([picture], answers.reports[title], answers.origin, title)
+    written = [each for table_reports in answers.reports.values() for each in table_reports]
+    write(outputs, written, answers.origin, settings["title"], grids)
+
+
+def _compare(blocks: Mapping[Path, Mapping[str, str]]) -> None:
+    """Raise ValueError if a file has other blocks than these, by file and title."""
+    messages = [
+        line
+        for path, its_blocks in blocks.items()
+        for line in reports.differences(path.read_text(encoding="utf-8"), its_blocks, path)
+    ]
+    if messages:
+        raise ValueError("\n".join([*messages, "python run.py job=results writes it anew"]))
+    log.info("up to date: %s", ", ".join(map(str, blocks)))
+
+
+def _refresh(blocks: Mapping[Path, Mapping[str, str]]) -> None:
+    """Write these blocks, by file and title, into their files, once all of them have a place."""
+    texts = {
+        path: reports.refreshed(path.read_text(encoding="utf-8"), its_blocks, path)
+        for path, its_blocks in blocks.items()
+    }
     for path, text in texts.items():
         with atomic(path) as part:
             part.write_text(text, encoding="utf-8")
         log.info("written: %s", path)
-    written = [each for table_reports in answers.reports.values() for each in table_reports]
-    write(outputs, written, answers.origin, settings["title"], grids)
-    for picture, title in pictures.items():
-        if title in answers.reports:
-            write([picture], answers.reports[title], answers.origin, title)
 
 
 def _probe_files(folder: str | None) -> list[Path]:
