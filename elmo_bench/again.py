@@ -23,16 +23,17 @@ def move(cfg: DictConfig) -> None:
     """Continue an interrupted run of this identity below `outputs_dir`; in that case this function
     does not return.
 
-    The command is run again in that folder. Nothing is done if the folder was chosen explicitly, as
-    a sweep does for its runs and Lightning for the further processes of a run.
+    It deletes this command's new folder and runs the command again in that of the interrupted run.
+    It does nothing if a finished run exists, or if the folder was chosen explicitly, as a sweep
+    does for its runs and Lightning for the further processes of a run.
     """
     if _is_chosen(cfg) or same(cfg, finished(_folders(cfg))):
         return
-    if begun := same(cfg, unfinished(_folders(cfg))):
-        log.info("continuing in %s", begun)
+    if unfinished_folder := same(cfg, unfinished(_folders(cfg))):
+        log.info("continuing in %s", unfinished_folder)
         _leave(Path(cfg.run_dir))
         logging.shutdown()
-        quoted = str(begun.absolute()).replace("'", "\\'")
+        quoted = str(unfinished_folder.absolute()).replace("'", "\\'")
         command = [sys.executable, *sys.orig_argv[1:], f"hydra.run.dir='{quoted}'"]
         os.execv(sys.executable, command)
 
@@ -57,8 +58,8 @@ def _is_chosen(cfg: DictConfig) -> bool:
     if not HydraConfig.initialized():
         return True
     hydra = HydraConfig.get()
-    given = any(override.startswith("hydra.run.dir=") for override in hydra.overrides.hydra)
-    return given or Path(cfg.run_dir) != Path(hydra.runtime.output_dir)
+    sets_folder = any(override.startswith("hydra.run.dir=") for override in hydra.overrides.hydra)
+    return sets_folder or Path(cfg.run_dir) != Path(hydra.runtime.output_dir)
 
 
 def _leave(folder: Path) -> None:

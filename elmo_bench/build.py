@@ -1,4 +1,4 @@
-"""Build objects from a config: each config group is instantiated once, by a short function."""
+"""Build the parts of a run from its config: encoder, data, vocabulary, model, module, trainer."""
 
 import hashlib
 import inspect
@@ -271,7 +271,7 @@ def store(cfg: DictConfig, elmo: Elmo, data: TaskData) -> LayerStore | None:
     folder = Path(cfg.cache_dir, "layers").expanduser()
     # No other run has the same random weights, so measuring them would not pay.
     measures = cfg.elmo.cache == "auto" and is_pretrained(cfg)
-    found = build_store(
+    layer_store = build_store(
         elmo.encoder.to(device(cfg)),
         data.all_sentences,
         elmo.chosen,
@@ -282,7 +282,7 @@ def store(cfg: DictConfig, elmo: Elmo, data: TaskData) -> LayerStore | None:
         is_worth=partial(is_kept, elmo.encoder) if measures else None,
     )
     elmo.encoder.cpu()
-    return found
+    return layer_store
 
 
 def device_layers(
@@ -334,15 +334,15 @@ def vocab(cfg: DictConfig, data: TaskData) -> tuple[Vocab, Mapping[str, np.ndarr
     seen = {
         word for split in data.examples for sentence in data.sentences(split) for word in sentence
     }
-    known = vectors(cfg, seen)
+    word_vectors = vectors(cfg, seen)
     built = Vocab.build(
         data.sentences("train"),
         data.labels,
         min_count=cfg.vocab.min_count,
-        keep=known,
-        lowercase=cfg.vocab.lowercase if known else True,
+        keep=word_vectors,
+        lowercase=cfg.vocab.lowercase if word_vectors else True,
     )
-    return built, known
+    return built, word_vectors
 
 
 def vectors(cfg: DictConfig, words: Iterable[str]) -> dict[str, np.ndarray]:
@@ -414,7 +414,7 @@ def _read_kept(path: Path) -> dict[str, np.ndarray] | None:
         with np.load(path) as arrays:
             words, numbers = arrays["words"], arrays["vectors"]
             if numbers.dtype != np.float32 or not np.isfinite(numbers).all():
-                raise ValueError("vectors that are not finite numbers")
+                raise ValueError("vectors that are not finite float32 numbers")
             vectors = dict(zip(words.tolist(), numbers, strict=True))
     except Exception as error:  # damaged files cause many types of errors
         log.warning("%s is damaged (%s): reading the vectors again", path, error)

@@ -378,14 +378,14 @@ def _override(config: DictConfig, cfg: DictConfig, stored: dict[str, Any], path:
         if key == "task" and cfg.task.name != config.task.name:
             raise ValueError(
                 f"task={cfg.task.name}, but checkpoint={path} was trained on "
-                f"task={config.task.name}"
+                f"task={config.task.name}: leave out task="
             )
         if key in ("embed", "rnn") or (
             key == "encoder" and cfg.encoder.name != config.encoder.name
         ):
             raise ValueError(
-                f"{key}=... is set by the checkpoint: remove it (single settings, "
-                f"{key}.KEY=VALUE, are allowed)"
+                f"{key}= was given, but checkpoint={path} defines it: leave {key}= out "
+                f"({key}.KEY=VALUE changes a single setting)"
             )
         if key == "vocab.vectors" and not stored["vocab"].get("vectors"):
             raise ValueError(

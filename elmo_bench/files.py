@@ -29,7 +29,7 @@ def atomic(path: str | Path) -> Iterator[Path]:
     The scratch path has the same name, in a hidden folder next to `path` that is always removed;
     one left by a killed process is removed when the same path is written again. A file replaces an
     existing file; an existing folder is kept, since another process was faster. Raises OSError,
-    which names `path`, if its folder does not exist or the disk is full.
+    which names `path`, if its folder does not exist or cannot be written to, or the disk is full.
     """
     path = Path(path)
     with scratch_path(path) as scratch:
@@ -50,11 +50,16 @@ def atomic(path: str | Path) -> Iterator[Path]:
 def scratch_path(path: Path) -> Iterator[Path]:
     """Yield a path named like `path` in a hidden folder next to it, which is always removed.
 
-    A lock distinguishes the folder from those of killed processes, which are removed.
+    A lock distinguishes the folder from those of killed processes, which are removed. Raises
+    OSError, which names `path`, if the folder cannot be made.
     """
     remove_scratch(path.parent, glob.escape(path.name))
     while True:
-        with tempfile.TemporaryDirectory(prefix=f".{path.name}-", dir=path.parent) as name:
+        try:
+            folder = tempfile.TemporaryDirectory(prefix=f".{path.name}-", dir=path.parent)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(path)) from error
+        with folder as name:
             if (held := hold(Path(name))) is None:  # another process has just removed it
                 continue
             try:

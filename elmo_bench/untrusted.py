@@ -42,8 +42,8 @@ def read_json(path: str | Path, kind: type = dict, *, max_bytes: int = JSON_BYTE
     """Read a JSON file, plain or `.gz`: an object, or a value of another `kind`.
 
     A byte order mark is skipped. Raises OSError if the file cannot be read. Raises ValueError, with
-    the file and line, if it exceeds `max_bytes` or is not JSON in UTF-8, and the errors of
-    `parse_json`.
+    the file and, where there is one, the line, if it exceeds `max_bytes`, is empty, is a damaged
+    .gz, is not of this `kind` or not JSON in UTF-8 (see `parse_json`).
     """
     content = b""
     with opened(path) as file:

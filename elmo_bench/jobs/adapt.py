@@ -1,5 +1,5 @@
-"""`job=adapt`: fine-tune a pretrained biLM on a task's training text for an epoch, without labels
-(Peters et al. 2018, section 3.4).
+"""`job=adapt`: train a pretrained biLM further on a task's training text, without labels, for
+`adapt.epochs` epochs (Peters et al. 2018, section 3.4; theirs has one).
 """
 
 import dataclasses
@@ -87,18 +87,18 @@ def adapt_to(cfg: DictConfig, data: TaskData, folder: Path) -> dict[str, float]:
     train, dev = text(data, "train"), text(data, "dev")
     corpus = Corpus(train)
     model = language_model(cfg, corpus).to(build.device(cfg))
-    if not is_known(cfg):
+    if not has_softmax(cfg):
         log.info(
             "the biLM has no softmax file; training one for %s words first",
             f"{len(model.vocabulary):,}",
         )
         model.start_from(corpus)
         model.bilm.requires_grad_(False)
-        read(cfg, model, corpus, "a new softmax")
+        train_on(cfg, model, corpus, "a new softmax")
         model.bilm.requires_grad_(True)
     watch = partial(watched, description="perplexity")
     before = model.perplexity(dev, watch)
-    read(cfg, model, corpus, "adapting")
+    train_on(cfg, model, corpus, "adapting")
     after = model.perplexity(dev, watch)
     figures = {f"before/{direction}": value for direction, value in before.items()}
     figures |= {f"after/{direction}": value for direction, value in after.items()}
@@ -144,19 +144,19 @@ def pretrained(cfg: DictConfig) -> tuple[str, str]:
     return build.bilm_files(cfg)
 
 
-def is_known(cfg: DictConfig) -> bool:
+def has_softmax(cfg: DictConfig) -> bool:
     """Whether the folder of the biLM's weights has its softmax file."""
     return Path(build.bilm_files(cfg)[1]).with_name(SOFTMAX).is_file()
 
 
 def language_model(cfg: DictConfig, corpus: Corpus) -> LanguageModel:
-    """Return the biLM of `cfg.encoder` with its softmax.
+    """Return the biLM of `cfg.encoder` with its softmax, and `adapt.dropout`.
 
     Without a softmax file, the softmax is untrained; its vocabulary has the words of the corpus
     that occur at least twice.
     """
     (options, weights), directions = pretrained(cfg), cfg.encoder.get("directions")
-    if is_known(cfg):
+    if has_softmax(cfg):
         model = load_language_model(options, weights, directions=directions)
     else:
         bilm = load(options, weights, directions=directions)
@@ -166,7 +166,7 @@ def language_model(cfg: DictConfig, corpus: Corpus) -> LanguageModel:
     return model
 
 
-def read(cfg: DictConfig, model: LanguageModel, corpus: Corpus, description: str) -> None:
+def train_on(cfg: DictConfig, model: LanguageModel, corpus: Corpus, description: str) -> None:
     """Train on the text for `adapt.epochs` epochs."""
     options: dict[str, Any] = {
         field.name: cfg.adapt[field.name]

@@ -42,7 +42,10 @@ def cache(cfg: DictConfig) -> None:
     clear = cfg["clear"]  # cfg.clear is a method
     chosen = {clear} if isinstance(clear, str) else {str(kind) for kind in clear}
     if unknown := sorted(chosen - {*KINDS, "all"}):
-        raise ValueError(f"clear={unknown[0]}, but it must be all or some of {', '.join(KINDS)}")
+        raise ValueError(
+            f"clear={unknown[0]}, but it must be all, or a list of {', '.join(KINDS)}, such as "
+            "clear=[layers,runs]"
+        )
     folder = Path(cfg.cache_dir).expanduser()
     if chosen and folder.resolve() == Path(cfg.data_dir).expanduser().resolve():
         raise ValueError(

@@ -179,8 +179,8 @@ def _counts(side: Side, split: str, metric: str) -> Counts:
         else "it has none"
     )
     raise FileNotFoundError(
-        f"{side}: no counts/{split}.npz with the counts per example: {available}; job=evaluate "
-        f"checkpoint={side.run['folder']}/best.ckpt split={split} writes it"
+        f"{side}: no counts/{split}.npz with the counts per example: {available}; run job=evaluate "
+        f"checkpoint=RUN/best.ckpt split={split} and compare the folder that it writes"
     )
 
 
@@ -278,8 +278,8 @@ def _predictions(side: Side, split: str, task: ModuleType, examples: Sequence[An
     path = side.run["folder"] / "predictions" / f"{split}{side.run['config']['task']['suffix']}"
     if not path.is_file():
         raise FileNotFoundError(
-            f"{path} does not exist; job=evaluate checkpoint={side.run['folder']}/best.ckpt "
-            f"split={split} writes it"
+            f"{path} does not exist: run job=evaluate checkpoint=RUN/best.ckpt split={split} and "
+            "compare the folder that it writes"
         )
     if not hasattr(task, "read_predictions"):
         raise ValueError(f"{task.__name__} has no read_predictions")

@@ -431,7 +431,7 @@ def _stop_signals(trainer: Trainer) -> Iterator[list[int]]:
 def write_card(
     cfg: DictConfig, trainer: Trainer, figures: dict[str, float], seconds: float
 ) -> None:
-    """Write the model card: command, text, settings, time and perplexities of the biLM."""
+    """Write the model card to `README.md` in `out`: command, text, settings, time, perplexities."""
     corpus, plan = trainer.corpus, trainer.settings
     types = len(corpus.words) - 2
     counts = (

@@ -101,13 +101,14 @@ class Corpus:
     def digest(self) -> str:
         """Return a sha256 that identifies the text, wherever its files are.
 
-        It covers the word types, their counts and the number of sentences, not the order of words.
+        It covers the word types in the order of their first occurrence, their counts and the number
+        of sentences.
         """
-        found = hashlib.sha256("\n".join(self.words).encode("utf-8", "surrogatepass"))
-        found.update(
+        sha256 = hashlib.sha256("\n".join(self.words).encode("utf-8", "surrogatepass"))
+        sha256.update(
             np.asarray(self.counts, dtype=np.int64).tobytes() + str(self.num_sentences).encode()
         )
-        return found.hexdigest()
+        return sha256.hexdigest()
 
     def vocabulary(self, size: int | None = None, *, min_count: int = 1) -> list[str]:
         """Return <S>, </S>, <UNK> and the most frequent words, `size` in total; the original
@@ -152,30 +153,25 @@ class Corpus:
             np.diff(self.offsets)[order] + 1
         )  # end of each sentence, including its <S>, in the stream
         length = math.ceil(ends[-1] / batch_size)
-        if length < unroll:
-            raise ValueError(
-                f"{ends[-1]} tokens do not fill one window of batch_size={batch_size} x "
-                f"unroll={unroll}: choose smaller values"
-            )
         rows = length * np.arange(batch_size)[:, None]
         for first in range(start * unroll, length, unroll):
-            places = rows + np.arange(first, min(first + unroll, length))
+            positions = rows + np.arange(first, min(first + unroll, length))
             yield self._look_up(
-                direction, np.minimum(places, ends[-1] - 1), order, ends, places >= ends[-1]
+                direction, np.minimum(positions, ends[-1] - 1), order, ends, positions >= ends[-1]
             )
 
     def _look_up(
         self,
         direction: str,
-        places: np.ndarray,
+        positions: np.ndarray,
         order: np.ndarray,
         ends: np.ndarray,
         is_past: np.ndarray,
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the tokens to read and to predict at positions of the stream."""
-        which = np.searchsorted(ends, places, "right")
+        which = np.searchsorted(ends, positions, "right")
         start, stop = self.offsets[order[which]], self.offsets[order[which] + 1]
-        seen = places - (
+        seen = positions - (
             ends[which] - (stop - start) - 1
         )  # number of tokens before it in its sentence; 0 is <S>
         last = self.num_tokens - 1
@@ -188,8 +184,15 @@ class Corpus:
         return inputs, np.where(is_past, NO_TARGET, targets)
 
     def num_windows(self, *, batch_size: int, unroll: int) -> int:
-        """The number of windows in an epoch."""
-        return math.ceil(math.ceil((self.num_tokens + self.num_sentences) / batch_size) / unroll)
+        """The number of windows in an epoch. Raises ValueError if the text does not fill one."""
+        length = math.ceil((self.num_tokens + self.num_sentences) / batch_size)
+        if length < unroll:
+            raise ValueError(
+                f"the training text has {self.num_tokens:,} words in {self.num_sentences:,} "
+                f"sentences, too few for batch_size={batch_size} x unroll={unroll} (of pretrain or "
+                "adapt): choose smaller values"
+            )
+        return math.ceil(length / unroll)
 
 
 def _fits_a_line(word: str) -> bool:

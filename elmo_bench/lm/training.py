@@ -89,8 +89,8 @@ class Trainer:
         )
         if settings.batch_size % self.num_processes:
             raise ValueError(
-                f"batch_size={settings.batch_size} is not divisible by the number of processes, "
-                f"{self.num_processes}"
+                f"pretrain.batch_size={settings.batch_size} is not divisible by the number of "
+                f"processes, {self.num_processes}"
             )
         self.dense = list((model.bilm if settings.samples else model).parameters())
         self.optimizers = [dense(self.dense)]
@@ -166,7 +166,8 @@ class Trainer:
         if not math.isfinite(total + length):
             raise FloatingPointError(
                 f"step {self.step + 1}: the loss is {total} and the norm of its gradient "
-                f"{length}; choose a lower pretrain.lr than {self.settings.lr}"
+                f"{length}; choose a lower learning rate (pretrain.lr or adapt.lr) than "
+                f"{self.settings.lr}"
             )
         self._update()
         self.step += 1

@@ -22,7 +22,7 @@ def masked_softmax(
 
 
 def attend(
-    scores: Float[Tensor, "B N M"], values: Float[Tensor, "B M H"], mask: Bool[Tensor, "B #N M"]
+    scores: Float[Tensor, "B N M"], values: Float[Tensor, "B M H"], mask: Bool[Tensor, " B #N M"]
 ) -> Float[Tensor, "B N H"]:
     """Return each query's mean of the values, weighted by the softmax of its scores.
 

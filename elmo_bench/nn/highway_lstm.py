@@ -52,25 +52,29 @@ class HighwayLstm(nn.Module):
         self.state.bias[self.dim : 2 * self.dim] = 1  # forget bias of 1
 
     def forward(
-        self, x: Float[Tensor, "N I"], sizes: Sequence[int], kept: Float[Tensor, "B H"]
+        self, x: Float[Tensor, "N I"], sizes: Sequence[int], dropout_mask: Float[Tensor, "B H"]
     ) -> Float[Tensor, "N H"]:
         """Return the outputs at the tokens; `sizes` is the number of sentences at each step.
 
-        `kept` is each sentence's dropout mask. It applies to the output that a step passes to the
-        next step and, with `drop_output`, to the layer's output. Under autocast only the products
-        are in the lower precision, because the cell accumulates small changes over a sentence.
+        `dropout_mask` has a row for each sentence. It applies to the output that a step passes to
+        the next step and, with `drop_output`, to the layer's output. Under autocast only the
+        products are in the lower precision, because the cell accumulates small changes over a
+        sentence.
         """
         projected = self.input(x)  # all steps at once
         with torch.autocast(x.device.type, enabled=False):
-            return self._run(projected, sizes, kept.to(self.state.bias))
+            return self._run(projected, sizes, dropout_mask.to(self.state.bias))
 
     def _run(
-        self, projected: Float[Tensor, "N _"], sizes: Sequence[int], kept: Float[Tensor, "B H"]
+        self,
+        projected: Float[Tensor, "N _"],
+        sizes: Sequence[int],
+        dropout_mask: Float[Tensor, "B H"],
     ) -> Float[Tensor, "N H"]:
-        gates, skip = projected.to(kept).split([5 * self.dim, self.dim], 1)
+        gates, skip = projected.to(dropout_mask).split([5 * self.dim, self.dim], 1)
         steps = list(zip((gates + self.state.bias).split(sizes), skip.split(sizes), strict=True))
         weight = self.state.weight.t().to(projected.dtype)
-        h = c = kept.new_zeros(0, self.dim)
+        h = c = dropout_mask.new_zeros(0, self.dim)
         outputs = []
         for gates, skip in reversed(steps) if self.backward else steps:
             h, c = _resize(h, len(skip)), _resize(c, len(skip))
@@ -78,7 +82,7 @@ class HighwayLstm(nn.Module):
             i, f, o, r = gates[:, : 4 * self.dim].sigmoid().chunk(4, 1)
             c = torch.addcmul(f * c, i, gates[:, 4 * self.dim :].tanh())
             output = torch.lerp(skip, o * c.tanh(), r)
-            h = output * kept[: len(skip)]
+            h = output * dropout_mask[: len(skip)]
             outputs.append(h if self.drop_output else output)
         return torch.cat(outputs[::-1] if self.backward else outputs)
 
@@ -135,8 +139,8 @@ class AlternatingHighwayLstm(nn.Module):
         packed = pack_padded_sequence(x.index_select(0, order), host, batch_first=True)
         h, sizes = packed.data, packed.batch_sizes.tolist()
         for layer in self.layers:
-            kept = F.dropout(h.new_ones(len(x), self.dim), self.dropout, self.training)
-            h = layer(h, sizes, kept)
+            dropout_mask = F.dropout(h.new_ones(len(x), self.dim), self.dropout, self.training)
+            h = layer(h, sizes, dropout_mask)
         padded, _ = pad_packed_sequence(
             packed._replace(data=h), batch_first=True, total_length=mask.shape[1]
         )

@@ -150,7 +150,7 @@ def improvement(ours: Scores, theirs: Scores) -> Numbers:
     return np.asarray((1 + np.mean(signs, 0)) / 2)
 
 
-def mean_ranks(columns: Sequence[Scores]) -> Float[np.ndarray, "C *P"]:
+def mean_ranks(columns: Sequence[Scores]) -> Float[np.ndarray, " C *P"]:
     """Return each column's mean rank over tasks: 1 is the highest mean; ties share a rank."""
     means = np.array([[runs.mean(-1) for runs in scores] for scores in columns])
     return np.asarray(scipy.stats.rankdata(-means, axis=0).mean(1))
@@ -184,7 +184,8 @@ def _interval(values: Float[np.ndarray, " P"]) -> Interval:
 
 
 def grid(report: Report) -> Grid | None:
-    """Return a table with a row for each column of the report, in percent.
+    """Return a table with a row for each column that all rows of the report have: estimates in
+    percent, and ranks.
 
     Returns None if `across` does.
     """
@@ -250,8 +251,8 @@ def _caption(report: Report, result: Across, heads: Collection[str]) -> Iterator
         rows = "; ".join(name(report.rows, row, titles) for row in result.without_gap)
         lacking = "Not in {}" if GAP in heads else "Without {}, which take two rows or more"
         yield (
-            f"{lacking.format(f'{GAP} and {IQM}')}, since the best setting is not surely above the "
-            f"baseline (p below {P_BELOW}; by the means where there is no p): {rows}."
+            f"{lacking.format(f'{GAP} and {IQM}')}, since no setting is significantly above the "
+            f"baseline (p below {P_BELOW}, or a higher mean where there is no p): {rows}."
         )
     if result.incomplete:
         columns = "; ".join(name(report.columns, key, titles) for key in result.incomplete)

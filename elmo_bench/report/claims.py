@@ -102,7 +102,8 @@ def _claim(
     layer, region = about.get("layer"), about.get("equal_within", settings["equal_within"])
     sides = ["ours"] if "layer" in about else ["ours", "theirs"]
     if missing := [side for side in (*sides, "source") if side not in about]:
-        raise ValueError(f"{key}.{missing[0]} is missing")
+        values = "the paper's table or section" if missing == ["source"] else "the settings of runs"
+        raise ValueError(f"{key}.{missing[0]} is missing: give {values}")
     one_of(f"{key}.expect", expect := about.get("expect", EXPECTED[0]), EXPECTED)
     if expect != EXPECTED[0] and region is None:
         raise ValueError(f"{key}: expect={expect} requires equal_within, in points")
@@ -110,7 +111,8 @@ def _claim(
     rows = full_keys(runs, _list(about.get("rows")) or CORPUS, f"{key}.rows")
     common = (settings["usual"] or {}) | (about.get("where") or {})
     chosen = {
-        side: _runs(runs, common | about[side], rows, split, f"{key}.{side}") for side in sides
+        side: _runs(runs, common | (about[side] or {}), rows, split, f"{key}.{side}")
+        for side in sides
     }
     ours, theirs = chosen["ours"], chosen.get("theirs", {})
     for row in ours.keys() & theirs.keys():
@@ -122,7 +124,7 @@ def _claim(
         source=str(about["source"]),
         expect=expect,
         rows=rows,
-        named=_named(key for side in sides for key in about[side]),
+        named=_named(key for side in sides for key in about[side] or {}),
         ours=ours,
         theirs=theirs,
         asked=Asked(

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from reprlib import repr as shown
 from statistics import fmean, stdev
 from typing import Annotated, Any, NamedTuple
 
@@ -94,7 +95,9 @@ class Probed(Checked):
     def _have_the_same_layers(self) -> "Probed":
         if len({len(each.layers) for each in self.properties.values()}) > 1:
             counts = {name: len(each.layers) for name, each in self.properties.items()}
-            raise ValueError(f"properties must have equally many layers, but they have {counts}")
+            raise ValueError(
+                f"properties must have equally many layers, but they have {shown(counts)}"
+            )
         return self
 
     @property
@@ -125,7 +128,8 @@ def read_probe(path: Path) -> Probed:
         whole = fault["type"] in ("missing", "value_error")  # The fault is of a whole record.
         came = "" if whole else f"{repr(fault['input'])[:60]}: "
         raise ValueError(
-            f"{path}: not a probe.json of elmo-bench: {key}: {came}{fault['msg']}"
+            f"{path}: not a probe.json of elmo-bench: {key}: {came}"
+            f"{fault['msg'].removeprefix('Value error, ')}"
         ) from error
 
 
@@ -187,10 +191,12 @@ def probes_grid(probes: Sequence[Probed], *, controls: bool = False) -> Grid:
 
 def _check_same(probe: Probed, other: Probed) -> None:
     for key in ("data", "settings", "seeds"):
-        if getattr(probe, key) != getattr(other, key):
+        mine, others = getattr(probe, key), getattr(other, key)
+        if mine != others:
             raise ValueError(
-                f"{probe.source}: its {key} differs from that of {other.source}, of the "
-                f"same corpus {probe.corpus}: their scores cannot be compared"
+                f"{probe.source}: its `{key}` is {shown(mine)}, but that of {other.source}, of the "
+                f"same corpus {probe.corpus}, is {shown(others)}: their scores cannot be compared; "
+                "leave one of them out"
             )
 
 

@@ -52,7 +52,10 @@ def collect(folders: Iterable[str | Path]) -> list[Run]:
     for folder in folders:
         paths = sorted(Path(folder).rglob("result.json"))
         if not paths:
-            raise FileNotFoundError(f"runs={folder}: no result.json in or below it")
+            why = "no finished run in or below it" if Path(folder).is_dir() else "no such folder"
+            raise FileNotFoundError(
+                f"runs={folder}: {why}; give a folder that contains the result.json of runs"
+            )
         runs += map(read_run, paths)
     return runs
 

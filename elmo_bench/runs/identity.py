@@ -1,6 +1,4 @@
-"""When are two runs the same? If their effective settings and the contents of their files are
-equal.
-"""
+"""The identity of a run: its effective settings, and the contents of its files."""
 
 import hashlib
 import json
@@ -17,8 +15,8 @@ from elmo_bench.files import atomic
 DIGITS = 16  # hexadecimal digits of a sha256
 LARGE = 1_000_000  # bytes; digests of larger files are cached
 ELSEWHERE = ("run_dir", "outputs_dir", "data_dir", "cache_dir", "resume", "num_workers", "logger")
-# Settings that change no figure: where and how a run is, what other settings repeat, and names of
-# files (their contents count).
+# Settings that are not part of an experiment: where and how it runs (the device changes the last
+# digits), what other settings repeat, and names of files (their contents count).
 ASIDE = (
     *ELSEWHERE,
     "trainer.accelerator",
@@ -90,7 +88,7 @@ def experiment(config: Mapping[str, Any]) -> str:
 
 
 def plain(cfg: DictConfig, unknown: tuple[str, ...] = ELSEWHERE) -> dict[str, Any]:
-    """Return the resolved config; the run's folder, which may not be known yet, is left empty."""
+    """Return the resolved config; the keys in `unknown`, which a run may not know yet, are null."""
     content = OmegaConf.masked_copy(cfg, [str(key) for key in cfg if key != "hydra"])
     OmegaConf.set_struct(content, False)
     content.update(dict.fromkeys(unknown))

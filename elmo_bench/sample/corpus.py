@@ -29,8 +29,8 @@ def fingerprint() -> str:
 def stories(*, task: str, split: str, size: int, seed: int) -> Iterator[tuple[str, Story, Random]]:
     """Yield the stories of a split with their identities and random generators.
 
-    Tasks share their stories; raw text (`lm`) has its own stories and names. `seed`, `split` and
-    `size` determine the stories. Every fifth story is a conversation; for `squad` it is narrated,
+    Tasks share their stories; raw text (`lm`) has its own stories and names. `seed`, `split`,
+    `size` and, for `lm` and `squad`, the task determine the stories. Every fifth story is a conversation; for `squad` it is narrated,
     like the others, since questions are about narrated events.
     """
     raw = task == "lm"
@@ -45,8 +45,8 @@ def stories(*, task: str, split: str, size: int, seed: int) -> Iterator[tuple[st
     for index in range(number):
         rng = Random(f"{origin}/{index}")
         talks = index % 5 == 4 and task != "squad"
-        told = (converse if talks else narrate)(rng, cast(rng, pool))
-        yield f"{'bc' if talks else 'nw'}/sample/{split}_{index:05d}", told, rng
+        story = (converse if talks else narrate)(rng, cast(rng, pool))
+        yield f"{'bc' if talks else 'nw'}/sample/{split}_{index:05d}", story, rng
 
 
 def _write(path: Path, *, task: str, size: int, seed: int) -> None:

@@ -503,11 +503,12 @@ class Narrator:
         ), "ARGM-MNR"
 
     def where(self) -> tuple[Phrase, str]:
-        places = [each for each in self.cast.of(LOC) if each not in self.here]
-        if places and self.chance(0.3):
+        other_locations = [each for each in self.cast.of(LOC) if each not in self.here]
+        if other_locations and self.chance(0.3):
             near = self.chance(0.3)
             return pp(
-                "near" if near else "in", self.mention(self.rng.choice(places), clued=False)
+                "near" if near else "in",
+                self.mention(self.rng.choice(other_locations), clued=False),
             ), "ARGM-LOC"
         return pp(zipf(self.rng, PLACE_PREPS), self.place_np()), "ARGM-LOC"
 
@@ -543,7 +544,9 @@ class Narrator:
         return phrase("S", adjunct.playing((main_frame(main), role)), COMMA, *main.children)
 
     def passive(self, what: Event) -> Phrase:
-        """`X was sued by Y`."""
+        """`X was sued by Y`. Draws other events if this one has no passive, and returns an active
+        sentence if 20 have none.
+        """
         for _ in range(20):
             if what.object is not None and not what.frame.prep and what.verb.lemma != "resemble":
                 break

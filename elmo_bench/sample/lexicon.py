@@ -379,6 +379,8 @@ NEGATIVE_TWINS = (
 )
 ANTONYMS = {a: b for pair in NEGATIVE_TWINS.split() for a, b in [pair.split(":")]}
 """A verb and one that cannot be true of the same participants at once."""
+OPPOSITES = frozenset(frozenset(pair.split(":")) for pair in NEGATIVE_TWINS.split())
+"""All pairs of such verbs: a verb may have several antonyms."""
 
 GENERALISES = {
     special: general

@@ -24,6 +24,7 @@ from .lexicon import (
     GENERALISES,
     HYPERNYM,
     KINDS,
+    OPPOSITES,
     PLACE_PREPS,
     listed,
     verb,
@@ -294,8 +295,7 @@ class Logician:
         one, two = self.happening(lambda each: True), self.happening(lambda each: True)
         if label != "neutral" or one is None or two is None or one.verb == two.verb:
             return None
-        related = {one.verb.lemma, _ANTONYMS.get(one.verb.lemma), GENERALISES.get(one.verb.lemma)}
-        if two.verb.lemma in related or GENERALISES.get(two.verb.lemma) == one.verb.lemma:
+        if _are_related(one.verb.lemma, two.verb.lemma):
             return None
         two = (
             replace(two, subject=one.subject)
@@ -312,6 +312,17 @@ class Logician:
             pair = self.rng.choices(families, weights=(60, 15, 12, 8, 5))[0](label)
             if pair is not None:
                 return pair
+
+
+def _are_related(a: str, b: str) -> bool:
+    """Whether a verb implies the other, or it or what it implies is an antonym of the other's.
+
+    >>> _are_related("giggle", "weep"), _are_related("dismiss", "hire"), _are_related("hug", "fry")
+    (True, True, False)
+    """
+    implied_by_a, implied_by_b = ({verb, GENERALISES.get(verb, verb)} for verb in (a, b))
+    opposites = any(frozenset((x, y)) in OPPOSITES for x in implied_by_a for y in implied_by_b)
+    return a in implied_by_b or b in implied_by_a or opposites
 
 
 def pairs(narrator: Narrator, count: int) -> list[Pair]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from reprlib import repr as shown
 from typing import NamedTuple
 
 from .lines import read_lines
@@ -19,7 +20,7 @@ def read_blocks(path: str | Path) -> Iterator[list[Row]]:
 
     A line of only spaces and tabs is empty. If a line has a tab, tabs separate its columns, so that
     a word may be empty or contain a space; otherwise spaces do. Raises ValueError, with file and
-    line, for a line whose number of columns differs from that of the first one.
+    line, for a line of fewer than two columns, or of another number than the first line.
     """
     width = None
     block: list[Row] = []
@@ -32,10 +33,14 @@ def read_blocks(path: str | Path) -> Iterator[list[Row]]:
         columns = line.split("\t") if "\t" in line else line.split(" ")
         columns = columns if "\t" in line else [column for column in columns if column]
         width = width or len(columns)
-        if len(columns) != width or width < 2:
+        if width < 2:
             raise ValueError(
-                f"{path}:{number}: {len(columns)} columns, but the other lines have "
-                f"{max(width, 2)}: {line!r}"
+                f"{path}:{number}: one column, but a line must have a word and a tag: {shown(line)}"
+            )
+        if len(columns) != width:
+            raise ValueError(
+                f"{path}:{number}: {len(columns)} columns, but the lines before have {width}: "
+                f"{shown(line)}"
             )
         block.append(Row(number, columns))
     if block:

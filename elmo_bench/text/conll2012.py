@@ -96,13 +96,13 @@ def bracket_spans(sentence: Sequence[Row], column: int, path: str | Path) -> lis
     """
     spans: list[Span] = []
     label, start = None, 0
+    number = column % len(sentence[0].columns) + 1 if sentence else 0  # from 1
     for position, row in enumerate(sentence):
         cell, where = row.columns[column], f"{path}:{row.line}"
         if cell == "*":  # the most frequent cell by far
             continue
         brackets = _CELL.fullmatch(cell)
         if brackets is None:
-            number = column % len(row.columns) + 1
             raise ValueError(
                 f"{where}: {cell!r} in column {number}, but a cell must be (X* or * or *) or (X*)"
             )
@@ -110,20 +110,22 @@ def bracket_spans(sentence: Sequence[Row], column: int, path: str | Path) -> lis
             if label is not None:
                 opened = sentence[start].line
                 raise ValueError(
-                    f"{where}: {cell!r} begins inside {label}, which is open since line {opened}"
+                    f"{where}: {cell!r} in column {number} begins inside {label}, which is open "
+                    f"since line {opened}"
                 )
             label, start = brackets["label"], position
         if brackets["end"]:
             if label is None:
                 raise ValueError(
-                    f"{where}: {cell!r} closes a bracket that is not open in its sentence"
+                    f"{where}: {cell!r} in column {number} closes a bracket that is not open in "
+                    "its sentence"
                 )
             spans.append(Span(label, start, position))
             label = None
     if label is not None:
         end = sentence[-1].line
         raise ValueError(
-            f"{path}:{sentence[start].line}: ({label}* is not closed before its sentence "
-            f"ends at line {end}"
+            f"{path}:{sentence[start].line}: ({label}* in column {number} is not closed before "
+            f"its sentence ends at line {end}"
         )
     return spans

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from reprlib import repr as shown
 from typing import Any
 
 from elmo_bench.untrusted import parse_json
@@ -44,7 +45,9 @@ def check_same(
 ) -> None:
     """Raise ValueError if the value of `key` in a record differs from that of its example."""
     if record.get(key) != wanted:
-        raise ValueError(f"{source}: {key} {record.get(key)!r}, but {gold_source} has {wanted!r}")
+        raise ValueError(
+            f"{source}: {key} {shown(record.get(key))}, but {gold_source} has {shown(wanted)}"
+        )
 
 
 def tags_of(record: dict[str, Any], count: int, source: str) -> list[str]:
@@ -56,6 +59,7 @@ def tags_of(record: dict[str, Any], count: int, source: str) -> list[str]:
         or not all(_TAG.fullmatch(str(tag)) for tag in tags)
     ):
         raise ValueError(
-            f"{source}: tags {tags!r}, but there must be {count} tags, each O, B-TYPE or I-TYPE"
+            f"{source}: tags {shown(tags)}, but there must be {count} tags, each O, B-TYPE or "
+            "I-TYPE"
         )
     return tags

@@ -302,8 +302,8 @@ def _cells(example: Example, clusters: Clusters) -> list[str]:
 def read_predictions(path: Path, examples: Sequence[Example]) -> list[list[list[Mention]]]:
     """Read the clusters from a file written by `write` (in any order) or job=predict.
 
-    Raises ValueError for an unknown document or one whose sentences differ in length, with file and
-    line, and for a missing document, with the file.
+    Raises ValueError for an unknown document or one whose sentences differ in length, with the file
+    and the document's first line, and for a missing document, with the file.
     """
     if is_predicted(path, "sentences", "clusters"):
         return [_predicted(*pair) for pair in paired(path, examples)]
@@ -430,8 +430,8 @@ def _sentences(text: object, source: str) -> list[list[str]]:
 def render(example: Example, prediction: Clusters) -> dict[str, Any]:
     """Return a prediction as JSON: `{"sentences": ..., "clusters": ..., "mentions": ...}`.
 
-    A cluster is a list of `[first word, last word]`, counted from 0 over the whole document.
-    `mentions` has the words of each mention.
+    A cluster is a list of mentions, `[position of the first word, position of the last]`, counted
+    from 0 over the whole document. `mentions` has the words of the same mentions, by cluster.
     """
     words = [word for sentence in example.sentences for word in sentence]
     return {

@@ -66,9 +66,10 @@ class FeedForward(nn.Module):
 class SpanRanker(nn.Module):
     """Backbone over sentences -> spans -> mention scores -> the best spans -> antecedent scores.
 
-    The BiLSTM is the standard one; the paper's has tied gates, learned initial states and recurrent
-    dropout. With `head_elmo`, the head of a span (a weighted sum over its words) also sums the ELMo
-    vectors of the input. In training, documents are cut to `max_sentences` consecutive sentences.
+    With rnn=bilstm, the LSTM is the standard one; that of Lee et al. (2017) has tied gates, learned
+    initial states and recurrent dropout. With `head_elmo`, the head of a span (a weighted sum over
+    its words) also sums the ELMo vectors of the input. In training, documents are cut to
+    `max_sentences` consecutive sentences.
     """
 
     sums_losses = True  # over the documents of a batch

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from reprlib import repr as shown
 from typing import Any, NamedTuple
 
 import torch
@@ -70,8 +71,8 @@ class Batch(NamedTuple):
 def read(path: Path) -> Iterator[Example]:
     """Yield the sentences of a file.
 
-    Raises ValueError, with file and line, for an empty word, a word with a space, or a tag that is
-    not O, B-TYPE or I-TYPE.
+    Raises ValueError, with file and line, for a wrong number of columns, an empty word, a word with
+    a space, or a tag that is not O, B-TYPE or I-TYPE.
     """
     for rows in read_blocks(path):
         _check(path, rows)
@@ -90,7 +91,8 @@ def _check(path: Path, rows: Sequence[Row]) -> None:
             )
         if not re.fullmatch("O|[BI]-.+", row.columns[-1]):
             raise ValueError(
-                f"{path}:{row.line}: tag {row.columns[-1]!r}, but a tag must be O, B-TYPE or I-TYPE"
+                f"{path}:{row.line}: tag {shown(row.columns[-1])}, but a tag must be O, B-TYPE or "
+                "I-TYPE"
             )
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
+from reprlib import repr as shown
 from typing import Any, NamedTuple
 
 import torch
@@ -104,7 +105,7 @@ def _words(record: dict[str, Any], key: str, source: str) -> tuple[str, ...]:
         sentence = _tokenize(sentence)
     if not isinstance(sentence, list) or not all(isinstance(word, str) for word in sentence):
         raise ValueError(
-            f"{source}: {key!r} must be a string or a list of tokens, but it is {sentence!r}"
+            f"{source}: {key!r} must be a string or a list of tokens, but it is {shown(sentence)}"
         )
     return tuple(sentence) or ("",)
 
@@ -125,7 +126,7 @@ def leaves(tree: str, source: str) -> list[str]:
     pieces = tree.split(" ")  # not split(): other white space may be part of a word
     if pieces.count("(") != pieces.count(")"):
         brackets = f"{pieces.count('(')} '(' but {pieces.count(')')} ')'"
-        raise ValueError(f"{source}: {brackets} in the binary parse {tree!r}")
+        raise ValueError(f"{source}: {brackets} in the binary parse {shown(tree)}")
     return [_unescape(piece) for piece in pieces if piece not in ("", "(", ")")]
 
 

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from reprlib import repr as shown
 from typing import Any, NamedTuple
 
 import torch
@@ -138,7 +139,7 @@ def _field(record: Any, key: str, kind: type, where: str) -> Any:
     if not isinstance(record, dict) or key not in record:
         came = repr(record)[:60]
         if isinstance(record, dict):
-            came = f"an object without {key!r}: it has {sorted(record)}"
+            came = f"an object without {key!r}: it has {shown(sorted(record))}"
         raise ValueError(f"{where}: expected an object with {key!r}, but got {came}")
     if not isinstance(record[key], kind) or isinstance(record[key], bool):
         raise ValueError(
@@ -267,8 +268,8 @@ def read_predictions(path: Path, examples: Sequence[Example]) -> list[Answer]:
         )
     if unknown := answers.keys() - ids.keys():
         raise ValueError(
-            f"{path}: {len(unknown)} answers to questions that are not in the gold file, "
-            f"such as {min(unknown)!r}"
+            f"{path}: {len(unknown)} answers to questions that are not in the gold file (data=, "
+            f"split=), such as {shown(min(unknown))}"
         )
     return [Answer(_field(answers, identity, str, f"{path}")) for identity in ids]
 

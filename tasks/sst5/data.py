@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from reprlib import repr as shown
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -190,7 +191,8 @@ def read_predictions(path: Path, examples: Sequence[Example]) -> list[str]:
             )
         if columns[1] not in labels:
             raise ValueError(
-                f"{path}:{number}: label {columns[1]!r}, but it must be one of {', '.join(labels)}"
+                f"{path}:{number}: label {shown(columns[1])}, but it must be one of "
+                f"{', '.join(labels)}; check that task.classes is the same as in the run"
             )
         predictions.append(columns[1])
     if len(lines) != len(examples):
@@ -201,7 +203,9 @@ def read_predictions(path: Path, examples: Sequence[Example]) -> list[str]:
 
 
 def _labels(examples: Sequence[Example]) -> list[str]:
-    """Return the labels of predictions: 0 to 4 if the gold labels are, else their names."""
+    """Return the labels that predictions may have: 0 to 4 if the gold labels are, else `negative`,
+    `neutral` and `positive`.
+    """
     has_five = {example.gold for example in examples} <= {*CLASSES[5]}
     return sorted({*CLASSES[5 if has_five else 3].values()})
 
@@ -210,7 +214,8 @@ def _predicted(record: dict[str, Any], source: str, example: Example, labels: Se
     check_same(record, "tokens", list(example.words), source, example.source)
     if record.get("label") not in labels:
         raise ValueError(
-            f"{source}: label {record.get('label')!r}, but it must be one of {', '.join(labels)}"
+            f"{source}: label {shown(record.get('label'))}, but it must be one of "
+            f"{', '.join(labels)}; check that task.classes is the same as in the run"
         )
     return str(record["label"])
 

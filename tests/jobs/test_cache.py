@@ -75,6 +75,6 @@ def test_what_a_run_writes_stays(tmp_path, caplog):
 
 def test_a_kind_that_is_none(tmp_path):
     with pytest.raises(
-        ValueError, match="clear=layer, but it must be all or some of layers, sample"
+        ValueError, match="clear=layer, but it must be all, or a list of layers, sample"
     ):
         cache(composed(f"cache_dir={tmp_path}", "clear=layer"))

@@ -194,7 +194,7 @@ def test_predictions_that_are_not_there(made, root):
     (b / "predictions" / "test.conll").unlink()
     found = compared(a, b, root)
     assert found["notes"][0].startswith(
-        "The predictions of B are not shown: test.conll does not exist; job"
+        "The predictions of B are not shown: test.conll does not exist: run job"
     )
     assert found["differing"][0]["b"] is None
     assert found["differing"][0]["a"]
@@ -254,7 +254,7 @@ def test_what_is_no_run(made, root, tmp_path):
     ):
         compared(a, b, root)
     (b / "counts" / "dev.npz").unlink()
-    with pytest.raises(FileNotFoundError, match="it has none; job=evaluate checkpoint="):
+    with pytest.raises(FileNotFoundError, match="it has none; run job=evaluate checkpoint="):
         compared(a, b, root)
     with pytest.raises(ValueError, match=r"output=x.pdf: the formats are FILE.*FILE.json"):
         compared(a, b, root, output="x.pdf")

@@ -334,7 +334,7 @@ def test_a_loss_that_is_no_number(config, tmp_path):
     [
         (b"", "the file is empty"),
         (b"\n \n\n", "the corpus has no sentences"),
-        (b"one line\n", "do not fill one window of batch_size=4 x unroll=5"),
+        (b"one line\n", "has 2 words in 1 sentences, too few for batch_size=4 x unroll=5"),
         (b"good\n\xff\xfe\x00\x80 noise\n", "train.txt:2: byte 0xff is not UTF-8"),
     ],
 )

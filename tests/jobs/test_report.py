@@ -315,7 +315,7 @@ def test_runs_that_failed_are_named(tmp_path):
             ValueError,
             r"logger=wandb uploads the files of a report, but output is empty: set output=report.html",
         ),
-        ("runs=nowhere", FileNotFoundError, "runs=nowhere: no result.json in or below it"),
+        ("runs=nowhere", FileNotFoundError, "runs=nowhere: no such folder"),
     ],
 )
 def test_what_cannot_be(override, error, message):

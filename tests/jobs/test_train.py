@@ -235,7 +235,7 @@ def test_files_of_ones_own(tiny, tmp_path):
     ("split", "content", "message"),
     [
         ("train", b"", "train.txt: the file is empty"),
-        ("train", b"a O\nb O O\n", "train.txt:2: 3 columns, but the other lines have 2"),
+        ("train", b"a O\nb O O\n", "train.txt:2: 3 columns, but the lines before have 2"),
         (
             "dev",
             b"New York\tO\n",

@@ -48,8 +48,8 @@ def test_streams_side_by_side():
         )
     )
     assert (np.concatenate([inputs for inputs, _ in windows], 1) == whole[0]).all()
-    with pytest.raises(ValueError, match="do not fill one window of batch_size=400"):
-        list(corpus.windows("forward", batch_size=400, unroll=5, rng=np.random.default_rng(0)))
+    with pytest.raises(ValueError, match="too few for batch_size=400 x unroll=5"):
+        corpus.num_windows(batch_size=400, unroll=5)
 
 
 def test_vocabulary():

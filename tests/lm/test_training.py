@@ -193,7 +193,7 @@ def test_bf16_is_near(samples):
 def test_a_loss_that_is_no_number_names_its_step():
     found = trainer(lr=1e30, gradient_clip=1e30)
     with pytest.raises(
-        FloatingPointError, match=r"step \d+: the loss is .*choose a lower pretrain.lr"
+        FloatingPointError, match=r"step \d+: the loss is .*choose a lower learning rate"
     ):
         for _ in found.run():
             pass

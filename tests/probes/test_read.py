@@ -91,5 +91,5 @@ def test_conll2012(tmp_path):
         "entity": ["B-PERSON", "O", "O"],
         "sense": [None, ("see", "01"), None],
     }
-    with pytest.raises(ValueError, match=r"b:3: \(PERSON\* is not closed"):
+    with pytest.raises(ValueError, match=r"b:3: \(PERSON\* in column \d+ is not closed"):
         [*read(written(tmp_path / "b", [line.replace("(PERSON)", "(PERSON*") for line in lines]))]

@@ -122,7 +122,7 @@ def test_folders_and_archives_side_by_side(archive, tmp_path):
     first, second = run_folders([archive.parent], tmp_path / "cache")
     assert (len(collect([first])), len(collect([second]))) == (20, 1)
     assert first.parent.parent == tmp_path / "cache"
-    with pytest.raises(FileNotFoundError, match=r"nowhere: no result.json in or below it"):
+    with pytest.raises(FileNotFoundError, match=r"nowhere: no such folder"):
         collect(run_folders([tmp_path / "nowhere"], tmp_path / "cache"))
 
 

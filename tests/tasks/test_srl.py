@@ -97,13 +97,18 @@ def test_labels_foresee_length_continuation_and_reference(examples):
 @pytest.mark.parametrize(
     ("old", "new", "line", "message"),
     [
-        ("(ARG0* *", "(ARG0*) *", 3, r"'\*\)' closes a bracket that is not open in its sentence"),
-        ("(ARG1*) -", "(ARG1* -", 15, r"\(ARG1\* is not closed"),
+        (
+            "(ARG0* *",
+            "(ARG0*) *",
+            3,
+            r"'\*\)' in column 13 closes a bracket that is not open in its sentence",
+        ),
+        ("(ARG1*) -", "(ARG1* -", 15, r"\(ARG1\* in column \d+ is not closed"),
         (
             "*)       -",
             "(ARG1*)  -",
             5,
-            r"'\(ARG1\*\)' begins inside R-ARG0, which is open since line 4",
+            r"'\(ARG1\*\)' in column \d+ begins inside R-ARG0, which is open since line 4",
         ),
         ("(R-ARG0*", "((ARG2*", 4, r"'\(\(ARG2\*' in column 14"),
         (

@@ -107,9 +107,18 @@ def test_brackets():
         (["(A0*", "*", "*)*"], r"f:9: '\*\)\*'"),
         (["(A0*(A1*"], r"f:7: "),
         (["(A0(A1*", "*))"], r"f:7: "),
-        (["(A0*", "(A1*)", "*)"], r"f:8: '\(A1\*\)' begins inside A0, which is open since line 7"),
-        (["(A0*", "*)", "*)"], r"f:9: '\*\)' closes a bracket that is not open in its sentence"),
-        (["*", "(A0*", "*"], r"f:8: \(A0\* is not closed before its sentence ends at line 9"),
+        (
+            ["(A0*", "(A1*)", "*)"],
+            r"f:8: '\(A1\*\)' in column 2 begins inside A0, which is open since line 7",
+        ),
+        (
+            ["(A0*", "*)", "*)"],
+            r"f:9: '\*\)' in column 2 closes a bracket that is not open in its sentence",
+        ),
+        (
+            ["*", "(A0*", "*"],
+            r"f:8: \(A0\* in column 2 is not closed before its sentence ends at line 9",
+        ),
     ],
 )
 def test_bad_brackets_are_named_with_their_line(cells, message):

@@ -82,8 +82,8 @@ def write(path, content):
     ("content", "message"),
     [
         (b"", "the file is empty"),
-        (b"a O\nb O O\n", r"x.txt:2: 3 columns, but the other lines have 2: 'b O O'"),
-        (b"alone\n", r"x.txt:1: 1 columns, but the other lines have 2"),
+        (b"a O\nb O O\n", r"x.txt:2: 3 columns, but the lines before have 2: 'b O O'"),
+        (b"alone\n", r"x.txt:1: one column, but a line must have a word and a tag: 'alone'"),
         (b"a O\n\xff\xfe O\n", "x.txt:2: byte 0xff is not UTF-8"),
     ],
 )

@@ -13,6 +13,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from reprlib import repr as shown
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import torch
@@ -80,7 +81,7 @@ class Options:
             )
         if self.activation not in ("relu", "tanh"):
             raise ValueError(
-                f"char_cnn.activation={self.activation!r}, but it must be 'relu' or 'tanh'"
+                f"char_cnn.activation={shown(self.activation)}, but it must be 'relu' or 'tanh'"
             )
         self._check_sizes()
 
@@ -100,25 +101,26 @@ class Options:
 
     @classmethod
     def read(cls, path: str | Path) -> "Options":
-        """Read the original's `options.json`; keys that only its training used are ignored."""
+        """Read the original's `options.json`; keys that only its training used are ignored.
+
+        Raises ValueError, with the file, for a missing key or an invalid value.
+        """
         raw = read_json(path)
         try:
-            lstm, cnn = raw["lstm"], raw["char_cnn"]
+            cnn = raw["char_cnn"]
             directions = DIRECTIONS if raw.get("bidirectional", True) else DIRECTIONS[:1]
             options = cls(
-                cell_size=_typed(int, lstm, "dim"),
-                projection_size=_typed(int, lstm, "projection_dim"),
-                num_layers=_typed(int, lstm, "n_layers"),
-                cell_clip=_typed(float, lstm, "cell_clip"),
-                projection_clip=_typed(float, lstm, "proj_clip"),
-                skip_connections=_typed(bool, lstm, "use_skip_connections"),
-                char_dim=_typed(int, cnn["embedding"], "dim"),
-                filters=[
-                    [_typed(int, pair, k) for k in range(len(pair))] for pair in cnn["filters"]
-                ],
-                num_highway=_typed(int, cnn, "n_highway"),
+                cell_size=_typed(int, raw, "lstm.dim"),
+                projection_size=_typed(int, raw, "lstm.projection_dim"),
+                num_layers=_typed(int, raw, "lstm.n_layers"),
+                cell_clip=_typed(float, raw, "lstm.cell_clip"),
+                projection_clip=_typed(float, raw, "lstm.proj_clip"),
+                skip_connections=_typed(bool, raw, "lstm.use_skip_connections"),
+                char_dim=_typed(int, raw, "char_cnn.embedding.dim"),
+                filters=[*map(_filter, cnn["filters"])],
+                num_highway=_typed(int, raw, "char_cnn.n_highway"),
                 activation=str(cnn.get("activation", "relu")),
-                max_characters=_typed(int, cnn, "max_characters_per_token"),
+                max_characters=_typed(int, raw, "char_cnn.max_characters_per_token"),
                 directions=raw.get("directions", directions),
             )
         except KeyError as error:
@@ -133,7 +135,7 @@ class Options:
         return options
 
     def write(self, path: str | Path) -> None:
-        """Write an `options.json` that the original and all readers of ELMo accept."""
+        """Write the original's `options.json`, with one more key for a biLM of one direction."""
         raw: dict[str, Any] = {
             "lstm": {
                 "dim": self.cell_size,
@@ -164,12 +166,31 @@ def _check_size(key: str, value: int, least: int, most: int) -> None:
         raise ValueError(f"{key}={value}, but it must be {least:,} to {most:,}")
 
 
-def _typed(kind: type[T], node: Any, key: Any) -> T:
-    """Return a value of `options.json`. Raises ValueError if it has another type."""
-    value = node[key]
-    if type(value) is not kind and not (kind is float and type(value) is int):
-        raise ValueError(f"{key}={value!r}, but it must be {KINDS[kind]}")
+def _typed(kind: type[T], options: Any, key: str) -> T:
+    """Return the value of a dotted key. Raises KeyError, with that key, if it is missing, and
+    ValueError if it has another type.
+    """
+    value = options
+    for part in key.split("."):
+        if not isinstance(value, dict) or part not in value:
+            raise KeyError(key)
+        value = value[part]
+    if not _is(kind, value):
+        raise ValueError(f"{key}={shown(value)}, but it must be {KINDS[kind]}")
     return kind(value)
+
+
+def _is(kind: type, value: Any) -> bool:
+    """Whether a JSON value has this type; an integer is a number, too."""
+    return type(value) is kind or (kind is float and type(value) is int)
+
+
+def _filter(pair: Any) -> list[int]:
+    if not isinstance(pair, list) or len(pair) != 2 or not all(_is(int, each) for each in pair):
+        raise ValueError(
+            f"char_cnn.filters has {shown(pair)}, but each must be [width, number of filters]"
+        )
+    return pair
 
 
 class Highway(nn.Module):

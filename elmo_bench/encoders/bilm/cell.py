@@ -80,7 +80,9 @@ def gradient(
 
 
 def fused(z: Tensor) -> ModuleType | None:
-    """Return the kernels if they run on this device: a GPU, or any in Triton's interpreter."""
+    """Return the Triton kernels; None if the device is no GPU (without Triton's interpreter), the
+    data type has no kernel, or they do not compile.
+    """
     here = z.is_cuda or os.environ.get("TRITON_INTERPRET") == "1"
     return _kernels(z.device) if here and z.dtype in FUSED else None
 

@@ -26,7 +26,7 @@ Read = tuple[Float[Tensor, "R N P"], Float[Tensor, "R B P"], Float[Tensor, "R B 
 
 
 class Clips(NamedTuple):
-    """The clips of the biLM's options."""
+    """The largest absolute values of the cell and of the projection."""
 
     cell: float
     projection: float

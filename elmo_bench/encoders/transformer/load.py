@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from reprlib import repr as shown
 from typing import Any
 
 import torch
@@ -20,7 +21,7 @@ log = logging.getLogger(__name__)
 # Slow imports, which a sweep makes once for all its runs, and this file on demand.
 LATER = ("transformers.modeling_utils", "transformers.models.auto.modeling_auto")
 # For any other name transformers would download a kernel, that is code, from the hub.
-ATTENTIONS = (None, "sdpa", "eager", "flash_attention_2")
+ATTENTIONS = ("sdpa", "eager", "flash_attention_2")
 MAX_PARAMETERS, SPARE_PARAMETERS = 20_000_000_000, 10_000_000
 # Maxima of the numbers in a config.json, by part of their names.
 MOST = {
@@ -94,11 +95,11 @@ def _config(transformers: Any, model: str, source: str, where: Mapping[str, Any]
     _check_sizes(model, saying(model, get, source, **where)[0])
     config = saying(model, transformers.AutoConfig.from_pretrained, source, **where)
     config.use_cache = False
-    if getattr(config, "_attn_implementation", None) not in ATTENTIONS:
+    if getattr(config, "_attn_implementation", None) not in (None, *ATTENTIONS):
         raise ValueError(
-            f"encoder.model={model}: its config.json sets "
-            f"attn_implementation={config._attn_implementation}, which is remote code; "
-            "remote code is never run"
+            f"encoder.model={model}: its config.json sets attn_implementation="
+            f"{shown(config._attn_implementation)}, but it must be {', '.join(ATTENTIONS)} or "
+            "missing, since others may be remote code: edit this config.json"
         )
     if not hasattr(config, "vocab_size"):
         raise ValueError(

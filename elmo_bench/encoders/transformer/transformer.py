@@ -110,14 +110,18 @@ class Transformer(nn.Module):
         if pooling is not None:
             one_of("encoder.pooling", pooling, POOLINGS)
         one_of("encoder.dtype", dtype, DTYPES)
-        one_of("encoder.attention", attention, ATTENTIONS)
+        if attention is not None:
+            one_of("encoder.attention", attention, ATTENTIONS)
         if not model:
             raise ValueError(
                 "encoder.model is empty: give a name on the hub or a folder, such as "
                 "encoder.model=bert-base-cased"
             )
         if attention == "flash_attention_2" and not find_spec("flash_attn"):
-            raise ValueError("encoder.attention=flash_attention_2 requires the package flash-attn")
+            raise ValueError(
+                "encoder.attention=flash_attention_2 requires the package flash-attn: install it, "
+                "or use encoder.attention=sdpa"
+            )
         with naming(model):  # the files may be damaged or malicious
             tokenizer, self.model = load(
                 str(model), revision, getattr(torch, dtype), attention, pretrained

@@ -183,7 +183,7 @@ def test_something_else_entirely(saved, tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda raw: raw["lstm"].pop("dim"), "lack the key 'dim'"),
+        (lambda raw: raw["lstm"].pop("dim"), "lack the key 'lstm.dim'"),
         (lambda raw: raw["char_cnn"].update(n_characters=1000), "must be 261 or 262"),
         (lambda raw: raw["char_cnn"].update(activation="swish"), "must be 'relu' or 'tanh'"),
         (lambda raw: raw["lstm"].update(dim="wide"), "dim='wide', but it must be an integer"),
@@ -209,8 +209,12 @@ def test_something_else_entirely(saved, tmp_path):
         ),
         (lambda raw: raw["char_cnn"].update(filters=[]), "filters: how many=0, but"),
         (lambda raw: raw["char_cnn"].update(filters=[[51, 2]]), "filters: a width=51, .* 1 to 50"),
-        (lambda raw: raw["char_cnn"].update(filters=[[1]]), "not the options of a biLM"),
-        (lambda raw: raw.update(lstm=[]), "not the options of a biLM"),
+        (
+            lambda raw: raw["char_cnn"].update(filters=[[1]]),
+            "each must be .width, number of filters.",
+        ),
+        (lambda raw: raw.update(lstm=[]), "lack the key 'lstm.dim'"),
+        (lambda raw: raw.update(char_cnn=[]), "lack the key 'char_cnn.embedding.dim'"),
     ],
 )
 def test_bad_options(tmp_path, change, message):
