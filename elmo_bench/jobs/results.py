@@ -45,6 +45,7 @@ def results(cfg: DictConfig) -> None:
         title: _report_settings(table or {}, settings)
         for title, table in (settings["tables"] or {}).items()
     }
+    reports.check_claims(settings["claims"] or {}, settings)
     answers = answered(settings | {"tables": tables}, outputs, only_compared=True)
     blocks: dict[Path, dict[str, str]] = {document: {}}  # by the file that they stand in
     for title, (show, command) in shown.items():

@@ -2,7 +2,7 @@ from elmo_bench.runs import Run, as_text, collect, where
 
 from .blocks import differences, refreshed
 from .choice import answers
-from .claims import claims, findings, verdicts
+from .claims import check_claims, claims, findings, verdicts
 from .costs import cost
 from .display import Tables
 from .escape import plain
@@ -31,6 +31,7 @@ __all__ = [
     "as_json",
     "as_text",
     "block",
+    "check_claims",
     "claims",
     "collect",
     "comparable",

@@ -86,28 +86,42 @@ def claims(
     `settings` gives the defaults of the keys that a claim omits; its key `usual` selects the runs
     of all claims. Where the same run would be on both sides, a claim has no row.
 
-    Raises ValueError, with the claim's key, if a claim is invalid or its runs are ambiguous.
+    Raises ValueError, with the claim's key, if a claim's runs are ambiguous, and as `check_claims`.
     """
-    return [_claim(runs, title, about or {}, settings) for title, about in asked.items()]
+    check_claims(asked, settings)
+    return [_claim(runs, title, about, settings) for title, about in asked.items()]
+
+
+def check_claims(asked: Mapping[str, Mapping[str, Any]], settings: Mapping[str, Any]) -> None:
+    """Raise ValueError, with its key, for an invalid claim; this needs no runs."""
+    for title, about in asked.items():
+        _check_claim(f"claims.{title}", about or {}, settings)
+
+
+def _check_claim(key: str, about: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
+    if unknown := about.keys() - {*SETTINGS}:
+        raise ValueError(
+            f"{key}: unknown keys {sorted(unknown)}; it may have {', '.join(SETTINGS)}"
+        )
+    if missing := [side for side in (*_sides(about), "source") if side not in about]:
+        values = "the paper's table or section" if missing == ["source"] else "the settings of runs"
+        raise ValueError(f"{key}.{missing[0]} is missing: give {values}")
+    one_of(f"{key}.expect", expect := about.get("expect", EXPECTED[0]), EXPECTED)
+    if expect != EXPECTED[0] and about.get("equal_within", settings["equal_within"]) is None:
+        raise ValueError(f"{key}: expect={expect} requires equal_within, in points")
+    one_of(f"{key}.split", about.get("split", settings["split"]) or "test", SPLITS)
+
+
+def _sides(about: Mapping[str, Any]) -> list[str]:
+    return ["ours"] if "layer" in about else ["ours", "theirs"]
 
 
 def _claim(
     runs: Sequence[Run], title: str, about: Mapping[str, Any], settings: Mapping[str, Any]
 ) -> Claim:
-    key = f"claims.{title}"
-    if unknown := about.keys() - {*SETTINGS}:
-        raise ValueError(
-            f"{key}: unknown keys {sorted(unknown)}; it may have {', '.join(SETTINGS)}"
-        )
+    key, sides = f"claims.{title}", _sides(about)
     layer, region = about.get("layer"), about.get("equal_within", settings["equal_within"])
-    sides = ["ours"] if "layer" in about else ["ours", "theirs"]
-    if missing := [side for side in (*sides, "source") if side not in about]:
-        values = "the paper's table or section" if missing == ["source"] else "the settings of runs"
-        raise ValueError(f"{key}.{missing[0]} is missing: give {values}")
-    one_of(f"{key}.expect", expect := about.get("expect", EXPECTED[0]), EXPECTED)
-    if expect != EXPECTED[0] and region is None:
-        raise ValueError(f"{key}: expect={expect} requires equal_within, in points")
-    one_of(f"{key}.split", split := about.get("split", settings["split"]) or "test", SPLITS)
+    split = about.get("split", settings["split"]) or "test"
     rows = full_keys(runs, _list(about.get("rows")) or CORPUS, f"{key}.rows")
     common = (settings["usual"] or {}) | (about.get("where") or {})
     chosen = {
@@ -122,7 +136,7 @@ def _claim(
     return Claim(
         title=title,
         source=str(about["source"]),
-        expect=expect,
+        expect=about.get("expect", EXPECTED[0]),
         rows=rows,
         named=_named(key for side in sides for key in about[side] or {}),
         ours=ours,

@@ -145,3 +145,10 @@ def test_what_cannot_be(own, override, message):
     sign = "+" if override.startswith(("tables.Layers.show", "tables.claims")) else ""
     with pytest.raises(ValueError, match=message):
         resulting(*own, sign + override)
+
+
+def test_a_bad_claim_is_found_before_the_runs_are_read(own, tmp_path):
+    with pytest.raises(
+        ValueError, match=r"claims\.x\.theirs is missing: give the settings of runs"
+    ):
+        resulting(*own, f"runs={tmp_path}/nowhere", "+claims.x={source:Table 1,ours:{}}")
