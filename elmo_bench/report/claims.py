@@ -311,8 +311,9 @@ def summary(results: Sequence[Finding]) -> Grid:
         set(),
         3,
         caption=(
-            "Confirmed and refuted: a sure difference, by p after the correction for the "
-            "comparisons of all claims, or surely none where a region is named; else undecided. "
+            "Confirmed and refuted: by a significant difference (p below 0.05 after the correction "
+            "for the comparisons of all claims) or, where a region is named, by a difference shown "
+            "to lie within it; else undecided. "
             "A claim is of each corpus by itself: nothing is averaged over them."
         ),
     )
