@@ -82,7 +82,7 @@ def test_what_cannot_stand_in_one_table(probed):
         probes_grid(probed(content(), content()))
     other = content("mini", data={"train": {"sha256": "cd"}})
     with pytest.raises(
-        ValueError, match=r"1.json: its data differs from that of \S+0.json, of the same corpus ewt"
+        ValueError, match=r"1.json: its `data` is .*, but that of \S+0.json, of the same corpus ewt"
     ):
         probes_grid(probed(content(), other))
 
@@ -100,12 +100,12 @@ def test_what_cannot_stand_in_one_table(probed):
         ),
         (
             {"properties": {"pos": SENSE | {"layers": [{"accuracy": [0.5], "control": [0.5, 1]}]}}},
-            "properties.pos.layers.0: Value error, .* must have equal lengths",
+            "properties.pos.layers.0: accuracy, control and f1 must have equal lengths",
         ),
         ({"properties": {"pos": {"layers": []}}}, "properties.pos.baseline: Field required"),
         (
             {"properties": {"pos": POS, "entity": ENTITY}},
-            "properties: Value error, .*must have equally many layers, but they have {.pos.: 2, .entity.: 1}",
+            "properties: properties must have equally many layers, but they have {'entity': 1, 'pos': 2}",
         ),
     ],
 )

@@ -923,7 +923,7 @@ def test_p_stands_before_and_after_the_correction(compared):
 
 
 def test_nothing_there(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"runs=.*no result.json"):
+    with pytest.raises(FileNotFoundError, match=r"runs=.*no finished run in or below it"):
         collect([tmp_path])
     for content, said in NO_RESULTS:
         (tmp_path / "result.json").write_text(content)

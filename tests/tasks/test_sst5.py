@@ -232,7 +232,7 @@ def test_predictions_make_a_round_trip(save, tmp_path):
         ("3\t3\tThis soup is delicious\n1\t7\tNobody loved the queue .\n", ":2: label '7'"),
         (
             "3\tpositive\tThis soup is delicious\n",  # of task.classes=2
-            ":1: label 'positive', but it must be one of 0, 1, 2, 3, 4$",
+            ":1: label 'positive', but it must be one of 0, 1, 2, 3, 4; check that task.classes",
         ),
         ("3\t3\n", ":1: 2 columns"),
         (
