@@ -30,8 +30,9 @@ def stories(*, task: str, split: str, size: int, seed: int) -> Iterator[tuple[st
     """Yield the stories of a split with their identities and random generators.
 
     Tasks share their stories; raw text (`lm`) has its own stories and names. `seed`, `split`,
-    `size` and, for `lm` and `squad`, the task determine the stories. Every fifth story is a conversation; for `squad` it is narrated,
-    like the others, since questions are about narrated events.
+    `size` and, for `lm` and `squad`, the task determine the stories. Every fifth story is a
+    conversation; for `squad` it is narrated, like the others, since questions are about narrated
+    events.
     """
     raw = task == "lm"
     number = size if split == "train" else max(size // 4, _SMALLEST)
