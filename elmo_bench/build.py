@@ -10,7 +10,7 @@ import warnings
 import weakref
 import zipfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -378,21 +378,25 @@ def _kept_vectors(file: str, wanted: Collection[str], folder: Path) -> dict[str,
     about = path.stat()
     text = "\n".join([f"{path.resolve()} {about.st_size} {about.st_mtime_ns}", *sorted(wanted)])
     kept = folder / f"{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}.npz"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with alone(kept, f"another run is reading {file}: waiting for it"):
-            if (vectors := _read_kept(kept)) is None:
-                vectors = _read_vectors(path, wanted)
+    with ExitStack() as stack:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(alone(kept, f"another run is reading {file}: waiting for it"))
+        except OSError as error:  # the folder is read-only or full
+            log.warning("cannot cache the vectors of %s: %s", file, error)
+            return _read_vectors(path, wanted)
+        if (vectors := _read_kept(kept)) is None:
+            vectors = _read_vectors(path, wanted)
+            try:
                 with atomic(kept) as part:
                     np.savez(
                         part,
                         words=np.array([*vectors], dtype=str),
                         vectors=np.array([*vectors.values()], dtype=np.float32),
                     )
-            return vectors
-    except OSError as error:  # the folder is read-only or full
-        log.warning("cannot cache the vectors of %s: %s", file, error)
-        return _read_vectors(path, wanted)
+            except OSError as error:
+                log.warning("cannot cache the vectors of %s: %s", file, error)
+        return vectors
 
 
 def _read_vectors(path: Path, wanted: Collection[str]) -> dict[str, np.ndarray]:
