@@ -7,10 +7,12 @@ valid values if the hint alone is not enough.
 
 import types
 from collections.abc import Collection
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le, Lt, MinLen
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 MAX_SIZE = 65_536  # of a layer; larger values are typing errors
 Count = Annotated[int, Ge(1)]
@@ -27,6 +29,7 @@ File = Annotated[str, MinLen(1), "a file"]
 Folder = Annotated[str, MinLen(1), "a folder"]
 
 BOUNDS = {Ge: "ge", Gt: "gt", Le: "le", Lt: "lt"}
+STRICT = ConfigDict(strict=True, allow_inf_nan=False, arbitrary_types_allowed=True)
 
 
 def one_of(key: str, value: object, choices: Collection[object]) -> None:
@@ -38,6 +41,31 @@ def one_of(key: str, value: object, choices: Collection[object]) -> None:
     """
     if value not in choices:
         raise ValueError(f"{key}={value}, but it must be {_or(map(str, choices))}")
+
+
+def of_type(key: str, value: object, hint: Any) -> None:
+    """Raise ValueError if a setting's value is not of a type.
+
+    >>> of_type("equal_within", "small", Positive | None)
+    Traceback (most recent call last):
+    ValueError: equal_within=small, but it must be a number greater than 0 or null
+    """
+    if not fits(value, hint):
+        raise ValueError(f"{key}={shown(value)}, but it must be {may_be(hint)}")
+
+
+def fits(value: object, hint: Any) -> bool:
+    """Whether a value is of a type."""
+    try:
+        _adapter(hint).validate_python(value)
+    except ValidationError:
+        return False
+    return True
+
+
+@cache
+def _adapter(hint: Any) -> Any:
+    return TypeAdapter(hint, config=STRICT)
 
 
 def may_be(hint: Any) -> str:

@@ -187,6 +187,8 @@ def compare(
 
         compare("outputs", rows="task", columns="encoder", baseline="none")
     """
+    if isinstance(baseline, tuple):
+        baseline = [*baseline] if len(baseline) > 1 else baseline[0]
     settings = {
         "runs": _several(runs),
         "cache_dir": _cache_dir(),

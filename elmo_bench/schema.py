@@ -22,7 +22,6 @@ from annotated_types import Ge, Le, MinLen, Predicate
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
-from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from .checks import (
     Count,
@@ -36,6 +35,7 @@ from .checks import (
     Share,
     Size,
     Text,
+    fits,
     may_be,
     shown,
 )
@@ -302,7 +302,6 @@ SLOW = (
 )  # slow to import; they check their settings themselves
 HYDRAS = ("_target_", "_partial_", "_convert_", "_recursive_", "_args_")
 ABOUT = {"encoder": ("name", "dir"), "schedule": ("name",)}  # settings that are not arguments
-STRICT = ConfigDict(strict=True, allow_inf_nan=False, arbitrary_types_allowed=True)
 
 
 class Setting(NamedTuple):
@@ -407,7 +406,7 @@ def _wrong(
             lines.setdefault(key, f"{came}, {setting.fault}")
         elif setting.value == MISSING:
             lines.setdefault(key, f"{key} is missing: set {key}=VALUE, {may_be(setting.hint)}")
-        elif not _fits(setting.value, setting.hint):
+        elif not fits(setting.value, setting.hint):
             advice = _of_another_kind(key, setting)
             lines.setdefault(key, f"{came}, but it must be {may_be(setting.hint)}{advice}")
     return [*lines.values()]
@@ -416,9 +415,9 @@ def _wrong(
 def _of_another_kind(key: str, setting: Setting) -> str:
     """Return advice for a number in place of a name, or a string in place of a number."""
     value = setting.value
-    if type(value) in (int, float) and _fits(str(value), setting.hint):
+    if type(value) in (int, float) and fits(str(value), setting.hint):
         return f"; quote a name that is a number: {key}=\"'{value}'\""
-    if isinstance(value, str) and value.isdigit() and _fits(int(value), setting.hint):
+    if isinstance(value, str) and value.isdigit() and fits(int(value), setting.hint):
         return "; this is a string; ${oc.decode:...} makes it a number"
     return ""
 
@@ -579,19 +578,6 @@ def _is_exact(hint: Any) -> bool:
     if origin in (list, Sequence):
         return all(map(_is_exact, get_args(hint)))
     return origin is Literal or hint in (int, float, bool, str, type(None), None, list, dict)
-
-
-@cache
-def _adapter(hint: Any) -> Any:
-    return TypeAdapter(hint, config=STRICT)
-
-
-def _fits(value: Any, hint: Any) -> bool:
-    try:
-        _adapter(hint).validate_python(value)
-    except ValidationError:
-        return False
-    return True
 
 
 def _origin(key: str, raw: Any) -> str:

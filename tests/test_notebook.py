@@ -58,6 +58,12 @@ def test_train_predict_and_read(notebook, tmp_path_factory):
     assert tables.records()[1]["difference"] == pytest.approx(
         mini.metrics["test/f1"] - none.metrics["test/f1"]
     )
+    both = {"columns": ["encoder", "task"], "baseline": ("none", "ner")}
+    for same in ({"columns": "encoder", "baseline": ("none",)}, both):
+        (_, ours) = elmo_bench.compare([none.folder, "outputs"], **same).records()
+        assert ours["difference"] == tables.records()[1]["difference"]
+    with pytest.raises(ValueError, match=r"split=train, but it must be test, dev or null"):
+        elmo_bench.compare("outputs", split="train")
     assert "difference to no encoder" in repr(tables)
     assert "difference to no encoder" in tables._repr_html_()
 

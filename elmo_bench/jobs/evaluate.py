@@ -25,6 +25,7 @@ Read = Callable[[Path], Iterator[Example]]
 log = logging.getLogger(__name__)
 # Split -> prefix of its figures in `result.json`.
 SPLITS = {"train": "train", "dev": "val", "test": "test"}
+TRAINING = ("optimizer", "scheduler", "callbacks")  # a task's settings of training
 
 
 def evaluate(cfg: DictConfig) -> dict[str, float]:
@@ -130,11 +131,9 @@ def _config(cfg: DictConfig, trained: dict[str, Any]) -> DictConfig:
     Single settings of the model may be overridden for an evaluation.
     """
     measured: Any = OmegaConf.to_container(cfg, resolve=True)
-    task = measured["task"] | {
-        key: value
-        for key, value in trained["task"].items()
-        if key in ("optimizer", "scheduler", "callbacks")
-    }
+    # An evaluation has none of these; in `task` they are those of the training run, or missing.
+    kept = {key: trained["task"][key] for key in TRAINING if key in trained["task"]}
+    task = {key: value for key, value in measured["task"].items() if key not in TRAINING} | kept
     keys = ("job", "checkpoint", "split", "data", "run_dir", *MODEL)
     overridden = {key: measured[key] for key in keys}
     config = trained | overridden | {"task": task, "trained_on": corpus_of(trained["data"])}

@@ -11,7 +11,7 @@ from .grids import grids, tables
 from .methods import Origin
 from .mixes import weights
 from .page import GENERATOR, page
-from .probes import Probed, probes_grid, read_probe
+from .probes import probes_grid, read_probe
 from .provenance import typed
 from .published import stands_in
 from .table import Report, comparable, report
@@ -22,7 +22,6 @@ __all__ = [
     "GENERATOR",
     "Grid",
     "Origin",
-    "Probed",
     "Report",
     "Run",
     "Tables",

@@ -44,6 +44,8 @@ def answers(
         # The report on dev includes these runs and already has the note on mixed code.
         code_notes = mixed([run for cell in on_test.cells for run in cell.runs])
         notes = [*_choices(on_dev), *(note for note in on_test.notes if note not in code_notes)]
+        if missing := len(chosen(on_dev)) - len(chosen_runs):
+            notes.insert(0, f"not evaluated on test: {missing} of {len(chosen(on_dev))} runs")
         alternatives = max(map(len, _alternatives(on_dev)))
         reports.append(replace(on_test, title=test_title, chosen_among=alternatives, notes=notes))
     return reports
@@ -97,7 +99,8 @@ def _choices(report: Report) -> list[str]:
     alternatives = _alternatives(report)
     if single := [label(cells[0]) for cells in alternatives if len(cells) == 1]:
         notes.append(
-            f"not chosen on dev, since the runs have no other setting: {'; '.join(single)}"
+            "not chosen on dev, since the runs have no other setting beside the baseline's: "
+            f"{'; '.join(single)}"
         )
     for cells in alternatives:
         highest = max(cell.mean for cell in cells)

@@ -7,11 +7,12 @@ layer with the largest weight in the mix. `verdict` and `shares` define the deci
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import scipy
+from annotated_types import Ge
 
-from elmo_bench.checks import one_of
+from elmo_bench.checks import Positive, of_type, one_of
 from elmo_bench.runs import WITHIN, Run, below, full_keys, varies, where
 
 from .grid import Grid
@@ -41,6 +42,15 @@ SETTINGS = (
     *("source", "where", "ours", "theirs", "expect", "layer", "place"),
     *("rows", "split", "metric", "equal_within", "paired"),
 )
+KINDS = {  # of the values of a claim
+    "ours": dict | None,
+    "theirs": dict | None,
+    "where": dict | None,
+    "layer": Annotated[int, Ge(0)],
+    "place": Literal["input", "output"],
+    "equal_within": Positive | None,
+    "paired": bool,
+}
 CORPUS = ["task.name", "data.name"]
 TITLE = "claims"
 
@@ -106,6 +116,10 @@ def _check_claim(key: str, about: Mapping[str, Any], settings: Mapping[str, Any]
     if missing := [side for side in (*_sides(about), "source") if side not in about]:
         values = "the paper's table or section" if missing == ["source"] else "the settings of runs"
         raise ValueError(f"{key}.{missing[0]} is missing: give {values}")
+    if "layer" in about and "theirs" in about:
+        raise ValueError(f"{key}.theirs: a claim about a layer has only the runs of ours")
+    for setting in KINDS.keys() & about.keys():
+        of_type(f"{key}.{setting}", about[setting], KINDS[setting])
     one_of(f"{key}.expect", expect := about.get("expect", EXPECTED[0]), EXPECTED)
     if expect != EXPECTED[0] and about.get("equal_within", settings["equal_within"]) is None:
         raise ValueError(f"{key}: expect={expect} requires equal_within, in points")
@@ -313,8 +327,8 @@ def summary(results: Sequence[Finding]) -> Grid:
         caption=(
             "Confirmed and refuted: by a significant difference (p below 0.05 after the correction "
             "for the comparisons of all claims) or, where a region is named, by a difference shown "
-            "to lie within it; else undecided. "
-            "A claim is of each corpus by itself: nothing is averaged over them."
+            "to lie within it; a claim about a layer by all of several runs, without a test; else "
+            "undecided. A claim is of each corpus by itself: nothing is averaged over them."
         ),
     )
 

@@ -110,7 +110,7 @@ class Words(NamedTuple):
     def title(self, report: Report, what: str) -> str:
         about = f"{report.split} {self.figure}, {what}"
         if not (report.title or self.constant):
-            return about[:1].upper() + about[1:]
+            return capital(about)
         about = ", ".join(filter(None, (self.constant, about)))
         return f"{report.title}: {about}" if report.title else about
 
@@ -250,7 +250,7 @@ def _chosen(report: Report) -> str:
     """Return a sentence that says how settings were chosen on dev, for a report on test."""
     if not report.chosen_among:
         return ""
-    return f"Of up to {report.chosen_among} settings the one that was best on dev."
+    return f"Beside the baseline, of up to {report.chosen_among} settings the best one on dev."
 
 
 def _sentences(*sentences: str) -> str:
@@ -345,7 +345,7 @@ def power(report: Report, words: Words) -> Grid:
             "Smallest found: the smallest true difference, in points, that the design finds (p "
             f"below {LEVEL}{after_correction(len(cells))}) in 80 % of cases.",
             "Runs needed: on each side, for 80 % if the true difference is the one seen; "
-            "none: more runs alone would not do.",
+            "none: over 1,000, or no number of runs alone would do.",
             "Noise: where the variance of the difference comes from, percent"
             + (f"; a rough estimate from fewer than {FEW} runs a side." if few else "."),
             most(shares, report.split),
@@ -372,33 +372,36 @@ def _noise(shares: Shares, split: str) -> list[str]:
 
 
 def limit(shares: Shares) -> str:
-    """Return the main source of reducible variance: `seeds`, `examples`, or `both` if similar."""
+    """Return the larger source of variance of `seeds` and `examples`, or `both` if similar."""
     if abs(shares.seeds - shares.examples) < ALIKE:
         return "both"
     return "seeds" if shares.seeds > shares.examples else "examples"
 
 
 def most(shares: Sequence[Shares], split: str) -> str:
-    """Return one sentence of advice; "" if no source limits more than half of the comparisons."""
+    """Return one sentence of advice; "" if none applies to more than half of the comparisons."""
     limits = [*map(limit, shares)]
     examples_dominate = all(one.examples > HARDLY for one in shares if limit(one) == "examples")
     ((kind, count),) = Counter(limits).most_common(1) or [("", 0)]
     if 2 * count <= len(limits):
         return ""
-    share = f"In {count} of {len(limits)} comparisons most" if len({*limits}) > 1 else "Most"
+    where = f"In {count} of {len(limits)} comparisons " if len({*limits}) > 1 else ""
     noise, advice = {
-        "seeds": ("is between seeds", "more seeds would show smaller differences"),
+        "seeds": (
+            f"more noise is between seeds than in the choice of {split} examples",
+            "more seeds would show smaller differences",
+        ),
         "examples": (
-            f"is in the choice of {split} examples",
+            f"more noise is in the choice of {split} examples than between seeds",
             f"more {split} data would show smaller differences, more seeds "
             + ("hardly" if examples_dominate else "less"),
         ),
         "both": (
-            f"is between seeds and in the choice of {split} examples alike",
+            f"seeds and the choice of {split} examples make about as much noise",
             "more of either would show smaller differences",
         ),
     }[kind]
-    return f"{share} noise {noise}: {advice}."
+    return capital(f"{where}{noise}: {advice}.")
 
 
 def paper(report: Report, words: Words) -> Grid:
@@ -522,6 +525,10 @@ def points(value: float | None, *, signed: bool = False) -> str:
     if value is None:
         return ""
     return f"{100 * value:{'+' if signed else ''}.2f}".replace("-", "−")
+
+
+def capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def p_value(p: float | None) -> str:

@@ -11,7 +11,7 @@ from elmo_bench.runs import Run, number, read_counts
 
 from .choice import searched
 from .grid import Grid
-from .grids import Words, after_correction, heads, points, tests
+from .grids import Words, after_correction, capital, heads, points, tests
 from .names import axis, metric_title, task_titles, value
 from .provenance import commands
 from .significance import LEVEL, Test
@@ -107,7 +107,7 @@ def methods(reports: Sequence[Report], origin: Origin = NOWHERE) -> str:
         ("Software: {}.", _software(runs)),
         ("Runs that failed: {}.", _failed(origin)),
     )
-    return " ".join([first, *(_capital(text.format(fact)) for text, fact in facts if fact)])
+    return " ".join([first, *(capital(text.format(fact)) for text, fact in facts if fact)])
 
 
 def runs_of(reports: Sequence[Report]) -> list[Run]:
@@ -303,8 +303,8 @@ def _choice(reports: Sequence[Report]) -> str:
     most = max((report.chosen_among for report in reports), default=0)
     if most:
         return (
-            f"of up to {most} settings the best on dev was chosen, and test was asked once, for "
-            "it and the baseline"
+            f"beside the baseline, of up to {most} settings the best on dev was chosen, and test "
+            "was asked once, for it and the baseline"
         )
     splits = _and(dict.fromkeys(report.split for report in reports))
     return (
@@ -361,20 +361,23 @@ def _pairs(tested: Sequence[Test]) -> str:
 
 
 def _power(reports: Sequence[Report]) -> str:
-    detectable = [
-        test.detectable
-        for report in reports
-        for _, test in tests(report)
-        if test.detectable is not None
+    found: dict[str, list[float]] = defaultdict(list)  # by their correction
+    for report in reports:
+        detectable = [test.detectable for _, test in tests(report) if test.detectable is not None]
+        found[after_correction(len(detectable))] += detectable
+    spans = [
+        (dict.fromkeys((points(min(each)), points(max(each)))), correction)
+        for correction, each in found.items()
+        if each
     ]
-    if not detectable:
-        return ""
-    ends = dict.fromkeys((points(min(detectable)), points(max(detectable))))
-    several = ", depending on the comparison" if len(ends) > 1 else ""
-    counts = {
-        after_correction(sum(test.p is not None for _, test in tests(report))) for report in reports
-    }
-    return f"a true difference of {' to '.join(ends)} points{max(counts, key=len)}{several}"
+    several = ", depending on the comparison" * any(len(ends) > 1 for ends, _ in spans)
+    return (
+        _and(
+            f"a true difference of {' to '.join(ends)} points{correction}"
+            for ends, correction in spans
+        )
+        + several
+    )
 
 
 def _devices(runs: Sequence[Run]) -> str:
@@ -411,7 +414,3 @@ def _span(numbers: Iterable[int]) -> str:
 def _and(texts: Iterable[str]) -> str:
     *leading, last = [*texts] or [""]
     return f"{', '.join(leading)} and {last}" if leading else last
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]

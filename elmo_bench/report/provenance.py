@@ -10,14 +10,18 @@ from elmo_bench.runs import OVERRIDES, Run, overridden, overrides, portable_over
 
 
 def commands(runs: Iterable[Run]) -> list[str]:
-    """Return the recorded command lines of the runs; runs that differ only in seed share a line.
+    """Return the recorded command lines of the runs; trainings that differ only in seed share a
+    line.
 
     Folders of the machine are removed. Runs without a recorded command are skipped.
     """
     seeds: dict[tuple[str, ...], list[str]] = defaultdict(list)
+    evaluations = []
     for run in runs:
         recorded = overrides(Path(run["folder"], OVERRIDES))
-        if recorded:
+        if "job=evaluate" in recorded:  # the seed is that of its checkpoint
+            evaluations.append(shlex.join([*COMMAND, *recorded]))
+        elif recorded:
             without_seed = tuple(
                 override for override in recorded if overridden(override) != "seed"
             )
@@ -27,7 +31,7 @@ def commands(runs: Iterable[Run]) -> list[str]:
         several = ["-m"] if len(numbers) > 1 else []
         seed_list = ",".join(sorted(numbers, key=lambda number: (len(number), number)))
         lines.append(shlex.join([*COMMAND, *several, *settings, f"seed={seed_list}"]))
-    return lines
+    return [*lines, *dict.fromkeys(evaluations)]
 
 
 def typed(words: Iterable[str]) -> str:

@@ -24,6 +24,7 @@ LEVEL, POWER = 0.05, 0.8
 FEWEST_PAIRS = 5
 FEWEST_SEEDS, MOST_SEEDS = 3, 1_000  # the range of `seeds_needed`
 RESAMPLES = 9_999
+ROUNDING = 1e-8  # a smaller standard error is that of equal predictions, and rounding
 AT_ONCE = 4_000_000  # numbers in a block of resamples: 32 MB
 
 
@@ -63,6 +64,7 @@ class Test(NamedTuple):
     clusters: int
     runs: tuple[int, int]
     paired: bool = False  # whether runs of the same seed were compared with each other
+    variance: "Variance | None" = None  # of the difference
 
 
 class Variance(NamedTuple):
@@ -135,7 +137,6 @@ def compare(
     clusters: Int[np.ndarray, " N"] | None = None,
     *,
     paired: bool = False,
-    comparisons: int = 1,
     resamples: int = RESAMPLES,
 ) -> Test:
     """Test the difference between two systems' runs on the same examples.
@@ -152,7 +153,6 @@ def compare(
         theirs: the same of the baseline.
         clusters: the cluster of each example; by default each example is a cluster.
         paired: run k of both systems has the same seed; the test uses the differences of pairs.
-        comparisons: the number of comparisons that power is corrected for.
         resamples: resamples for `p_same_models`; 0 skips it.
 
     Raises:
@@ -179,16 +179,18 @@ def compare(
     else:
         variance = (paired_variance if paired else unpaired_variance)(ours, theirs)
     error, freedom = math.sqrt(variance.total), variance.freedom
+    if error < ROUNDING:
+        error = 0.0
     p = None if single else two_sided(difference, error, freedom)
     reach = error * float(scipy.stats.t.ppf(1 - LEVEL / 2, freedom))
-    return Test(
+    test = Test(
         difference=difference,
         error=error,
         freedom=freedom,
         p=p,
         interval=(max(difference - reach, -1.0), min(difference + reach, 1.0)),
-        detectable=None if single else min(error * noncentrality(freedom, comparisons), 1.0),
-        seeds_needed=None if single else seeds_needed(difference, variance, comparisons),
+        detectable=None,
+        seeds_needed=None,
         shares=None if single else variance.shares,
         p_same_models=same_models(ours, theirs, resamples=resamples) if resamples else None,
         p_same_examples=same_examples(left, right),
@@ -197,6 +199,18 @@ def compare(
         clusters=count,
         runs=(len(left), len(right)),
         paired=paired,
+        variance=variance,
+    )
+    return with_power(test)
+
+
+def with_power(test: Test, comparisons: int = 1) -> Test:
+    """Return a test with its power, corrected for this number of comparisons; none without p."""
+    if test.p is None or test.variance is None:
+        return test
+    return test._replace(
+        detectable=min(test.error * noncentrality(test.freedom, comparisons), 1.0),
+        seeds_needed=seeds_needed(test.difference, test.variance, comparisons),
     )
 
 
@@ -301,7 +315,8 @@ def noncentrality(freedom: float, comparisons: int = 1) -> float:
 def seeds_needed(difference: float, variance: Variance, comparisons: int = 1) -> int | None:
     """Return the runs of each system (or pairs) for 80 % power at a true difference of this size.
 
-    The number is at least 3. Returns None if more than 1,000 are needed, as with too few examples.
+    The number is at least 3. Returns None if more than 1,000 are needed, or too few examples allow
+    none.
     """
 
     def finds(count: int) -> bool:
@@ -317,13 +332,18 @@ def seeds_needed(difference: float, variance: Variance, comparisons: int = 1) ->
     return high
 
 
-def fewest(ours: int, theirs: int) -> float:
+def fewest(ours: int, theirs: int, *, paired: bool = False) -> float:
     """Return the smallest two-sided p-value of a permutation test with these numbers of runs.
 
-    >>> fewest(3, 3), round(fewest(5, 5), 3)
-    (0.1, 0.008)
+    The statistic is the absolute difference of the means. With equal numbers of runs, exchanging
+    all of them leaves it the same.
+
+    >>> fewest(3, 3), round(fewest(5, 5), 3), round(fewest(2, 5), 3), fewest(5, 5, paired=True)
+    (0.1, 0.008, 0.048, 0.0625)
     """
-    return min(1.0, 2 / math.comb(ours + theirs, ours))
+    if paired:
+        return 2 / 2**ours
+    return (2 if ours == theirs else 1) / math.comb(ours + theirs, ours)
 
 
 def correlation(left: Float[np.ndarray, " R"], right: Float[np.ndarray, " R"]) -> float | None:

@@ -37,6 +37,7 @@ from .significance import (
     equal_within,
     fewest,
     holm,
+    with_power,
 )
 
 Key = tuple[str, ...]
@@ -148,8 +149,8 @@ def report(
     heads = sorted({column for group in groups.values() for column in group}, key=order)
     if baseline is not None and baseline not in heads:
         raise ValueError(
-            f"{place}baseline={list(baseline)}: no such column; the values of {columns} are "
-            f"{[list(head) for head in heads]}"
+            f"{place}baseline={list(baseline)}: no such column; the values of {columns} in the "
+            f"runs evaluated on {split} are {[list(head) for head in heads]}"
         )
     options = Asked(metric, split, equal_within, paired, diagnostics)
     comparisons, notes = _comparisons(groups, rows, columns, baseline, options)
@@ -250,11 +251,17 @@ def is_best(mean: float, rivals: Sequence[float]) -> bool:
 def _groups(
     runs: Sequence[Run], rows: Sequence[str], columns: Sequence[str]
 ) -> dict[Key, dict[Key, list[Run]]]:
-    """Group runs as row -> column -> runs; of runs with the same seed only the last is kept."""
+    """Group runs as row -> column -> runs; of runs with the same seed only the last is kept.
+
+    A training run comes before its own evaluations, which have neither epochs nor costs.
+    """
     groups: dict[Key, dict[Key, dict[str, Run]]] = defaultdict(lambda: defaultdict(dict))
     for run in runs:
         by_seed, seed = groups[choice(run, rows)][choice(run, columns)], str(run["seed"])
-        by_seed[seed] = max(by_seed.get(seed, run), run, key=lambda same_seed: same_seed["written"])
+        by_seed[seed] = max(
+            (by_seed.get(seed, run), run),
+            key=lambda same_seed: (same_seed["epochs"] > 0, same_seed["written"]),
+        )
     return {
         row: {column: [*by_seed.values()] for column, by_seed in group.items()}
         for row, group in groups.items()
@@ -282,10 +289,12 @@ def comparable(
 
 def _repeated(runs: Sequence[Run], keys: Sequence[str]) -> list[str]:
     """Return a note if runs of the same cell and seed have different figures."""
-    figures: dict[tuple[Key, str], set[tuple[tuple[str, float], ...]]] = defaultdict(set)
+    figures: dict[tuple[Key, str], dict[str, set[float]]] = defaultdict(lambda: defaultdict(set))
     for run in runs:
-        figures[choice(run, keys), str(run["seed"])].add(tuple(sorted(run["metrics"].items())))
-    if not (count := sum(len(each) > 1 for each in figures.values())):
+        for metric, value in run["metrics"].items():
+            figures[choice(run, keys), str(run["seed"])][metric].add(value)
+    several = [any(len(values) > 1 for values in each.values()) for each in figures.values()]
+    if not (count := sum(several)):
         return []
     return [
         f"{count} combinations of settings, files and seed have runs with different metrics "
@@ -397,19 +406,17 @@ class Pair(NamedTuple):
 
 def compared(pairs: Sequence[Pair]) -> list[tuple[Comparison, Flaw | None]]:
     """Return the comparison of each pair, with Holm's correction for all, and its flaw, if any."""
-    # Only comparisons of several runs have a p value to correct.
-    num_tests = sum(min(len(pair.runs), len(pair.base)) > 1 for pair in pairs)
-    results = [_compare(*pair, max(1, num_tests)) for pair in pairs]
+    results = [_compare(*pair) for pair in pairs]
     ps = {
         k: comparison.test.p
         for k, (comparison, _) in enumerate(results)
         if comparison.test and comparison.test.p is not None
     }
-    corrected = dict(zip(ps, holm([*ps.values()]), strict=True))
-    return [
-        (comparison._replace(p_holm=corrected.get(k)), flaw)
-        for k, (comparison, flaw) in enumerate(results)
-    ]
+    for k, p_holm in zip(ps, holm([*ps.values()]), strict=True):
+        comparison, flaw = results[k]
+        test = comparison.test and with_power(comparison.test, len(ps))
+        results[k] = comparison._replace(test=test, p_holm=p_holm), flaw
+    return results
 
 
 def _comparisons(
@@ -457,17 +464,18 @@ def _note(why: str, cells: Sequence[tuple[str, str]]) -> str:
 def limits(tests: Iterable[Test]) -> list[str]:
     """Return notes on designs with too few runs."""
     notes = []
-    for ours, theirs in sorted({test.runs for test in tests}):
+    for (ours, theirs), paired in sorted({(test.runs, test.paired) for test in tests}):
         if min(ours, theirs) < 2:
             notes.append(
                 f"{ours} + {theirs} runs: no p, since a single run does not show the "
                 "variance over seeds; the interval is for these models on new examples"
             )
-        elif fewest(ours, theirs) > LEVEL:
+        elif (least := fewest(ours, theirs, paired=paired)) > LEVEL:
+            which, more = (" in pairs", "") if paired else ("", " (sweep=seeds has five)")
             notes.append(
-                f"{ours} + {theirs} runs: exchanging the seeds alone could not give a p below "
-                f"{fewest(ours, theirs):.2f}; a smaller p here rests on the runs' figures being "
-                "roughly normal (sweep=seeds has five)"
+                f"{ours} + {theirs} runs{which}: exchanging the seeds alone could not give a p "
+                f"below {least:.2g}; a smaller p here rests on the runs' figures being roughly "
+                f"normal{more}"
             )
     return notes
 
@@ -500,10 +508,8 @@ def base_row(rows: Iterable[Key], row: Key, keys: Sequence[str]) -> Key | None:
     return min(filter(serves, rows), key=distance, default=None)
 
 
-def _compare(
-    runs: list[Run], base: list[Run], options: Asked, comparisons: int
-) -> tuple[Comparison, Flaw | None]:
-    """Return one of `comparisons` comparisons, and the reason if it lacks a test or pairing."""
+def _compare(runs: list[Run], base: list[Run], options: Asked) -> tuple[Comparison, Flaw | None]:
+    """Return a comparison, and the reason if it lacks a test or pairing."""
     means = [
         statistics.fmean(figure_of(run, options.metric, options.split) for run in group)
         for group in (runs, base)
@@ -512,14 +518,14 @@ def _compare(
     plain = Comparison(difference, difference / errors if errors else None)
     flaw = None
     if options.paired:
-        same_seeds = {run["seed"] for run in runs} == {run["seed"] for run in base}
-        if same_seeds and len(runs) >= FEWEST_PAIRS:
+        shared = {run["seed"] for run in runs} & {run["seed"] for run in base}
+        if len(shared) == max(len(runs), len(base)) >= FEWEST_PAIRS:
             runs, base = (sorted(group, key=lambda run: run["seed"]) for group in (runs, base))
         else:
             options = options._replace(paired=False)
             flaw = Flaw(
-                f"not paired: pairing needs {FEWEST_PAIRS} or more seeds that both sides "
-                f"share, and these are {len(runs)} + {len(base)} runs"
+                f"not paired: pairing needs the same seeds on both sides, {FEWEST_PAIRS} or more, "
+                f"and these are {len(runs)} + {len(base)} runs with {len(shared)} seeds in common"
             )
     examples = [examples_of(run, options.metric, options.split) for run in (*runs, *base)]
     if why := _incomparable([*runs, *base], examples, options.split):
@@ -535,11 +541,12 @@ def _compare(
     test = compare(
         *(ours, theirs, clusters),
         paired=options.paired,
-        comparisons=comparisons,
         resamples=resamples,
     )
     if not test.error:
-        return plain, Flaw("no test, since the metric varies neither with seeds nor with examples")
+        return plain, Flaw(
+            "no test, since the difference varies neither with seeds nor with examples"
+        )
     region = options.equal_within
     return (
         plain._replace(test=test, equal=None if region is None else equal_within(test, region)),

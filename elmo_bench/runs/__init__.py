@@ -22,7 +22,6 @@ from .collect import (
 from .counts import Counts, counted, number_of, read_counts
 from .earlier import today
 from .folder import (
-    BEGUN,
     GOES_ON,
     Result,
     about,
@@ -37,7 +36,6 @@ from .folder import (
     write_result,
 )
 from .identity import (
-    ELSEWHERE,
     Identity,
     acting,
     as_baseline,
@@ -53,8 +51,6 @@ from .read import read_result
 from .shared import copy_begun, copy_run, folder_name
 
 __all__ = [
-    "BEGUN",
-    "ELSEWHERE",
     "ENCODER",
     "GOES_ON",
     "MIX",

@@ -84,7 +84,7 @@ def run_folders(paths: Iterable[str | Path], cache_dir: str | Path) -> list[Path
         archives = [path] if path.is_file() else below
         folders += [unpacked(archive, cache_dir) for archive in archives]
         # A folder may contain only archives.
-        if not archives or next(path.rglob(ENDED), None):
+        if not archives or any(next(path.rglob(each), None) for each in (ENDED, BEGUN)):
             folders.append(path)
     return folders
 

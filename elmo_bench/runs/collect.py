@@ -39,24 +39,25 @@ ERROR = "error.txt"  # the traceback that a failed run leaves
 RAISED = re.compile(
     r"^(?:Original )?Traceback \(most recent call last\):\n(?: .*\n)*([\w.]+.*)", re.MULTILINE
 )
+GIVE = "give a folder that contains the result.json of runs"
 EARLIER = {"exact_match": "exact"}  # renamed figures: earlier name -> name
 
 
 def collect(folders: Iterable[str | Path]) -> list[Run]:
     """Return every finished run in or below the folders, in the order of their paths.
 
-    Raises FileNotFoundError if a folder does not exist or contains no result, and ValueError for a
-    damaged file.
+    Raises FileNotFoundError if a folder does not exist or contains no run, or if no run of all
+    folders has a result, and ValueError for a damaged file.
     """
-    runs: list[Run] = []
+    folders, runs = [*map(Path, folders)], list[Run]()
     for folder in folders:
-        paths = sorted(Path(folder).rglob("result.json"))
-        if not paths:
-            why = "no finished run in or below it" if Path(folder).is_dir() else "no such folder"
-            raise FileNotFoundError(
-                f"runs={folder}: {why}; give a folder that contains the result.json of runs"
-            )
+        paths = sorted(folder.rglob(ENDED))
+        if not paths and next(folder.rglob(BEGUN), None) is None:
+            why = "no finished run in or below it" if folder.is_dir() else "no such folder"
+            raise FileNotFoundError(f"runs={folder}: {why}; {GIVE}")
         runs += map(read_run, paths)
+    if folders and not runs:
+        raise FileNotFoundError(f"runs={','.join(map(str, folders))}: no finished run; {GIVE}")
     return runs
 
 

@@ -86,6 +86,22 @@ def test_trained_on_one_corpus_and_tested_on_another(tiny, tmp_path):
     assert report["notes"] == ["left out: 1 run that was not evaluated on test"]
 
 
+def test_an_evaluation_of_a_runs_own_split_is_that_run(tiny, tmp_path):
+    """Its table stays as it is: the same cell, of the training run."""
+    cfg = tiny("encoder=none")
+    train(cfg)
+    found = tmp_path / "report.json"
+    options = [f"runs={tmp_path}", "rows=task", "columns=encoder", f"output={found}"]
+    reported(*options)
+    before = json.loads(found.read_text())
+    for split in ("dev", "test"):
+        evaluate(tiny("job=evaluate", f"checkpoint={cfg.run_dir}/best.ckpt", f"split={split}"))
+    reported(*options)
+    after = json.loads(found.read_text())
+    assert after["cells"] == before["cells"]
+    assert after["notes"] == ["left out: 1 run that was not evaluated on test"]
+
+
 def test_an_evaluation_leaves_the_run_alone(tiny, tmp_path):
     """A checkpoint of an earlier version does not know its run: the one in its folder, or none."""
     cfg = tiny("encoder=none", "seed=3")
@@ -266,6 +282,8 @@ def test_a_part_of_the_runs(tiny, tmp_path):
         match=r"tables.mine: unknown keys \['colums'\]; a table may have where, rows, columns",
     ):
         reported(f"runs={tmp_path}", "tables={mine:{colums:elmo}}")
+    with pytest.raises(ValueError, match=r"tables.mine.where=task, but it must be {KEY:VALUE}"):
+        reported(f"runs={tmp_path}", "tables={mine:{where:task}}")
 
 
 def test_runs_that_failed_are_named(tmp_path):

@@ -82,12 +82,13 @@ def test_what_dev_did_not_choose_is_said(tmp_path):
         path.write_text(json.dumps(json.loads(path.read_text()) | {"commit": folder}))
     on_dev, on_test = answers(collect([tmp_path]), ["task"], ["encoder", "elmo.mix"])
     assert on_test.notes == [
-        "not chosen on dev, since the runs have no other setting: ner, books, all layers",
+        "not chosen on dev, since the runs have no other setting beside the baseline's: ner, "
+        "books, all layers",
         "ner, mini, top layer stands for others that are as good on dev (70.10), since it comes "
         "first: ner, mini, all layers",
     ]
     assert "different commits" in on_dev.notes[0]
-    assert "Of up to 2 settings" in grids(on_test)[0].caption
+    assert "of up to 2 settings" in grids(on_test)[0].caption
 
 
 def test_without_figures_on_one_of_them(tmp_path):
@@ -101,6 +102,7 @@ def test_a_baseline_that_only_dev_has(tmp_path):
     run(tmp_path / "none", "none", 1, metrics=["val"])
     on_dev, on_test = answered(tmp_path, ["top", "all"])
     assert (on_dev.baseline, on_test.baseline) == (("none",), None)
+    assert "not evaluated on test: 1 of 3 runs" in on_test.notes
     assert [cell.column for cell in on_test.cells] == [("all",)]
 
 

@@ -176,6 +176,13 @@ def test_what_else_two_sides_differ_in_is_said(runs):
             {"ours": {}, "theirs": NONE, "expects": 1},
             r"claims.x: unknown keys \['expects'\]; it may",
         ),
+        ({"ours": {}, "layer": "1"}, r"claims.x.layer=1, but it must be an integer, 0 or more"),
+        ({"ours": {}, "layer": 1, "place": "inptu"}, r"claims.x.place=inptu, but it must be input"),
+        ({"ours": {}, "layer": 1, "theirs": NONE}, r"claims.x.theirs: a claim about a layer has"),
+        (
+            {"ours": {}, "theirs": NONE, "equal_within": "a"},
+            r"claims.x.equal_within=a, but it must",
+        ),
         ({"ours": {}, "theirs": NONE, "expect": "worse"}, r"claims.x.expect=worse, but it must be"),
         (
             {"ours": {}, "theirs": NONE, "expect": "equal"},

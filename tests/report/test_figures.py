@@ -270,10 +270,11 @@ def test_a_curve_over_a_quantity():
     assert curves.curve(swept(), "elmo.dropout") is None
 
 
-def test_what_does_not_have_the_quantity_is_a_line_across():
+@pytest.mark.parametrize("across", ["books", "none"])  # in a curve of its own, or in the same
+def test_what_does_not_have_the_quantity_is_a_line_across(across):
     cells = [
         cell(("-",), ("none",), [0.2]),
-        *(cell((text,), ("books",), [0.5 + float(text)]) for text in ("0.0", "0.1", "0.01")),
+        *(cell((text,), (across,), [0.5 + float(text)]) for text in ("0.0", "0.1", "0.01")),
     ]
     report = Report(["elmo.l2"], ["encoder.name"], None, "test", None, cells, [])
     (panel,) = (

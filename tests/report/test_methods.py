@@ -93,7 +93,9 @@ def test_what_was_searched_and_chosen_on_dev(tmp_path):
     )
     found = dict(checklist(reports).rows)
     assert found["What was searched, in which bounds?"] == "layers in {top layer, all layers}"
-    assert found["How was chosen among it?"].startswith("of up to 2 settings the best on dev")
+    assert found["How was chosen among it?"].startswith(
+        "beside the baseline, of up to 2 settings the best on dev"
+    )
     assert "layers in {top layer, all layers}" in methods(reports)
 
 

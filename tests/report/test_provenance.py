@@ -21,10 +21,18 @@ def test_commands(tmp_path):
         ran(tmp_path / "2", 2, *setting),
         ran(tmp_path / "none", 1, "task=ner", "encoder=none"),
         {"folder": tmp_path, "seed": 1},  # came without its command
+        *(
+            ran(
+                tmp_path / f"evaluated{seed}", seed, "job=evaluate", f"checkpoint=/home/{seed}.ckpt"
+            )
+            for seed in (1, 2)
+        ),
     ]
     assert commands(runs) == [
         "python run.py -m task=ner 'encoder.directions=[forward]' +vocab.vectors=glove.gz seed=2,10",
         "python run.py task=ner encoder=none seed=1",
+        "python run.py job=evaluate checkpoint=1.ckpt seed=1",
+        "python run.py job=evaluate checkpoint=2.ckpt seed=2",
     ]
 
 

@@ -271,7 +271,8 @@ def test_mixed_code_is_noted(tmp_path):
         ({"columns": ["layers"]}, r"columns=\['layers'\]: no run has"),
         (
             {"baseline": ("none",)},
-            r"baseline=\['none'\]: no such column; the values of \['elmo.mix'\] are \[\['top'\], "
+            r"baseline=\['none'\]: no such column; the values of \['elmo.mix'\] in the runs "
+            r"evaluated on test are \[\['top'\], "
             r"\['\[0,1\]'\]",
         ),
     ],
@@ -537,7 +538,7 @@ def test_all_formats_say_the_same(compared):
     assert ours["figures"] == [*cell.figures]
     flat = {"interval": ("low", "high"), "runs": ("runs_tested", "runs_baseline")}
     flat["shares"] = ("share_seeds", "share_examples", "share_both")
-    for field in test._fields:  # nothing that a test knows is lost
+    for field in {*test._fields} - {"variance"}:  # nothing else that a test knows is lost
         value = getattr(test, field)
         if field in flat:
             assert tuple(ours[key] for key in flat[field]) == tuple(value)
@@ -692,7 +693,8 @@ def test_what_the_design_could_show(compared):
     assert "a rough estimate from fewer than 5 runs" in grid.caption
     seeds, few, alone = Shares(0.5, 0.3, 0.2), Shares(0.2, 0.5, 0.3), Shares(0.1, 0.85, 0.05)
     said = most([seeds, seeds, few], "test")
-    assert said.startswith("In 2 of 3 comparisons most noise is betw")
+    assert said.startswith("In 2 of 3 comparisons more noise is between seeds than")
+    assert most([Shares(0.19, 0, 0.81)], "test").startswith("More noise is between seeds than")
     assert most([alone], "dev").endswith(
         "more dev data would show smaller differences, more seeds hardly."
     )
@@ -855,22 +857,26 @@ def test_runs_of_the_same_seed_are_compared_where_asked(tmp_path):
     for left_out in ([("all", 1)], [("all", 1), ("top", 2)], fewer):
         test, notes = test_of(*left_out)
         assert test == test_of(*left_out, paired=False)[0]
-        assert "not paired: pairing needs 5 or more seeds that both sides share" in notes[0]
+        assert "not paired: pairing needs the same seeds on both sides, 5 or more" in notes[0]
 
 
-def test_without_variance_there_is_no_test(tmp_path):
-    """Runs that get nothing right show nothing, not that they are equal; they count for no other."""
+@pytest.mark.parametrize(("examples", "known"), [(50, 0.0), (100, 0.3), (200, 0.3), (299, 0.3)])
+def test_without_variance_there_is_no_test(tmp_path, examples, known):
+    """Runs that all get the same right, or nothing, show nothing, not that they are equal; they
+    count for no other.
+    """
     rng = np.random.default_rng(1)
-    for mix, chance in (("none", 0.0), ("top", 0.0), ("all", 0.5)):
+    same = rng.random(examples) < known
+    for mix in ("none", "top", "all"):
         for seed in (1, 2, 3):
-            right = rng.random(50) < chance
+            right = rng.random(examples) < 0.5 + known if mix == "all" else same
             result(tmp_path / f"{mix}{seed}", right.mean(), seed, right, elmo_mix=mix)
     runs = collect([tmp_path])
     found = report(runs, None, ["elmo.mix"], baseline=("none",), equal_within=0.01)
     top, both = by_column(found)["top"].comparison, by_column(found)["all"].comparison
     assert top == (0.0, 0.0, None, None, None)
     assert both.p_holm == both.test.p < 0.05
-    assert "no test, since the metric varies neither with seeds nor with examples" in found.notes[0]
+    assert "no test, since the difference varies neither with seeds nor with" in found.notes[0]
 
 
 def test_power_is_of_the_corrected_test(tmp_path):
@@ -890,6 +896,21 @@ def test_power_is_of_the_corrected_test(tmp_path):
     ratio = noncentrality(one.freedom, 3) / noncentrality(one.freedom)
     assert three.detectable / one.detectable == pytest.approx(ratio)
     assert three.seeds_needed > one.seeds_needed
+
+
+def test_power_is_of_the_comparisons_with_a_test(tmp_path):
+    """A comparison without counts has no p, and lowers the power of no other."""
+    rng = np.random.default_rng(2)
+    for mix, chance in (("none", 0.5), ("top", 0.6), ("all", 0.6)):
+        for seed in (1, 2, 3):
+            right = rng.random(80) < chance
+            counts = () if mix == "all" else (right,)
+            result(tmp_path / f"{mix}{seed}", right.mean(), seed, *counts, elmo_mix=mix)
+    runs = collect([tmp_path])
+    found = by_column(report(runs, None, ["elmo.mix"], baseline=("none",)))
+    test = found["top"].comparison.test
+    assert found["all"].comparison.test is None
+    assert test.detectable == pytest.approx(test.error * noncentrality(test.freedom))
 
 
 def test_no_star_from_a_single_seed(tmp_path):
@@ -939,7 +960,11 @@ NO_RESULTS = [
     ('{"seed": 1, "metrics": {"test/f1": "0.5"}, "config": {}}', f"{NO_RESULT}: metrics is"),
     ('{"seed": 1, "metrics": {"test/f1": NaN}, "config": {}}', "NaN, but a number must be finite"),
     ('{"seed": 1, "metrics": {}, "config": {"task": 3}}', f"{NO_RESULT}: config.task is '3'"),
-    ('{"seed": 1, "metrics": {}, "config": {}}', f"{NO_RESULT}: config.task.monitor is 'None'"),
+    ('{"seed": 1, "metrics": {}, "config": {}}', f"{NO_RESULT}: config.task.name is 'None'"),
+    (
+        '{"seed": 1, "metrics": {}, "config": {"task": {"name": "ner"}}}',
+        f"{NO_RESULT}: config.task.monitor is 'None'",
+    ),
     (
         '{"seed": 1, "metrics": {}, "config": {}, "mix": {"elmo/input/s9999999": 1}}',
         f"{NO_RESULT}: .*",

@@ -207,16 +207,19 @@ def test_seeds_needed():
 
 
 def test_fewest_against_every_exchange():
-    """Of 3 + 3 and of 2 + 4 runs that are all apart."""
-    for ours, theirs in ((3, 3), (2, 4)):
+    """Of 3 + 3, 2 + 4 and 2 + 5 runs that are all apart; of five pairs."""
+    for ours, theirs in ((3, 3), (2, 4), (2, 5)):
         pooled = np.arange(ours + theirs) ** 2.0
         differences = [
             pooled[[*chosen]].mean() - np.delete(pooled, [*chosen]).mean()
             for chosen in itertools.combinations(range(ours + theirs), ours)
         ]
-        extreme = sorted(map(abs, differences))[-2:]
-        share = sum(abs(one) >= extreme[0] - 1e-9 for one in differences) / len(differences)
+        extreme = max(map(abs, differences))
+        share = sum(abs(one) >= extreme - 1e-9 for one in differences) / len(differences)
         assert fewest(ours, theirs) == pytest.approx(share)
+    signs = np.array([*itertools.product((-1, 1), repeat=5)])
+    sums = abs(signs @ np.array([1.0, 2, 4, 8, 16]))
+    assert fewest(5, 5, paired=True) == (sums == sums.max()).mean()
 
 
 def test_same_models_agrees_with_scipy():

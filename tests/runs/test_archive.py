@@ -118,6 +118,12 @@ def test_more_runs_are_added(archive, tmp_path):
 
 
 def test_folders_and_archives_side_by_side(archive, tmp_path):
+    begun(archive.parent / "failed", 30)
+    first, second = run_folders([archive.parent], tmp_path / "cache")
+    assert len(collect([first, second])) == 20
+    assert len(failures([second], [])) == 1
+    with pytest.raises(FileNotFoundError, match=r"runs=.*kept: no finished run"):
+        collect([second])
     ran(archive.parent / "plain", 30)
     first, second = run_folders([archive.parent], tmp_path / "cache")
     assert (len(collect([first])), len(collect([second]))) == (20, 1)

@@ -168,12 +168,12 @@ def _draw_curves(
 
 def _curve(axes: Axes, each: Curve, places: Mapping[str, float]) -> None:
     cells = {places[text]: cell for text, cell in each.cells.items() if text in places}
-    if "-" in each.cells:  # the quantity has no effect here, so the line is horizontal
+    if cells:
+        axes.plot([*cells], [100 * cell.mean for cell in cells.values()], **each.look.line())
+    if "-" in each.cells:  # the quantity has no effect there, so the line is horizontal
         cell = each.cells["-"]
         axes.axhline(100 * cell.mean, **each.look.line(linewidth=1.0))
         cells[axes.get_xlim()[1]] = cell
-    else:
-        axes.plot([*cells], [100 * cell.mean for cell in cells.values()], **each.look.line())
     for x, cell in cells.items():
         figures = percents(cell)
         xs = [x + shift for shift in beside(figures, DOT / 72 * per_inch(axes))]
