@@ -49,15 +49,15 @@ def collect(folders: Iterable[str | Path]) -> list[Run]:
     Raises FileNotFoundError if a folder does not exist or contains no run, or if no run of all
     folders has a result, and ValueError for a damaged file.
     """
-    folders, runs = [*map(Path, folders)], list[Run]()
-    for folder in folders:
+    paths_given, runs = [*map(Path, folders)], list[Run]()
+    for folder in paths_given:
         paths = sorted(folder.rglob(ENDED))
         if not paths and next(folder.rglob(BEGUN), None) is None:
             why = "no finished run in or below it" if folder.is_dir() else "no such folder"
             raise FileNotFoundError(f"runs={folder}: {why}; {GIVE}")
         runs += map(read_run, paths)
-    if folders and not runs:
-        raise FileNotFoundError(f"runs={','.join(map(str, folders))}: no finished run; {GIVE}")
+    if paths_given and not runs:
+        raise FileNotFoundError(f"runs={','.join(map(str, paths_given))}: no finished run; {GIVE}")
     return runs
 
 
