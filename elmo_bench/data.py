@@ -47,12 +47,14 @@ class Numbered(NamedTuple):
 class LengthBatches(Sampler[list[int]]):
     """Batches of examples of similar length, shuffled in each epoch of training.
 
-    A batch has `batch_size` examples, or fewer if these would exceed `batch_tokens` tokens with
-    padding or `batch_scores` attention scores (examples times length squared). An example that
-    exceeds a limit is a batch of its own. Every epoch has the same number of batches. Several
-    processes share the batches: in training each gets the same number (the first batches are
-    repeated if necessary), in evaluation every example occurs exactly once. Training begins at
-    `start`: an epoch, and the number of its batches that this process has already seen.
+    A batch has `batch_size` examples, or fewer if these would exceed `batch_tokens` (examples times
+    the length of the longest) or `batch_scores` attention scores (examples times length squared).
+    The length of an example is the sum of its sentences' lengths, so with padding between these a
+    batch may have more tokens. An example that exceeds a limit is a batch of its own. Every epoch
+    has the same number of batches. Several processes share the batches: in training each gets the
+    same number (the first batches are repeated if necessary), in evaluation every example occurs
+    exactly once. Training begins at `start`: an epoch, and the number of its batches that this
+    process has already seen.
     """
 
     def __init__(

@@ -10,8 +10,13 @@ from elmo_bench import build
 
 
 def score(cfg: DictConfig) -> dict[str, float]:
-    """Print the figures as one JSON object, in fractions of 1, as the only standard output."""
+    """Print the figures as one JSON object, in fractions of 1, as the only standard output.
+
+    Raises ValueError for a gold file without examples, and the errors of the task's readers.
+    """
     gold = list(build.reader(cfg, "test")(Path(cfg.gold)))
+    if not gold:
+        raise ValueError(f"gold={cfg.gold}: the file has no examples, so nothing can be scored")
     predicted = build.task_files(cfg).read_predictions(Path(cfg.predicted), gold)
     labels = {label for example in gold for label in example.labels}
     labels |= {

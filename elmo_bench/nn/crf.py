@@ -15,7 +15,7 @@ class Crf(nn.Module):
 
     The likelihood normalises over all label sequences. Constraints apply only to decoding:
     `moves[j][k]`, `starts[k]` and `ends[k]` mark the allowed transitions, first and last labels.
-    `boundaries` adds learned start and end scores.
+    `boundaries` adds learned start and end scores; no model of ours sets it.
     """
 
     start: Tensor

@@ -14,6 +14,7 @@ from .lines import read_lines
 from .spans import Span
 
 MIN_COLUMNS = 12  # columns of a sentence without predicates
+_WORD, _NO_WORD = 3, "[WORD]"  # column of the word, and its cell in files that come without text
 
 _GAP = re.compile("[ \t]+")  # words may contain other white space
 _BEGIN = re.compile(r"#begin document \((?P<id>[^()]+)\);?(?: part (?P<part>\d{1,9}))?\s*")
@@ -25,6 +26,7 @@ class Document(NamedTuple):
 
     id: str
     part: int
+    header: str  # its first line
     sentences: list[list[Row]]
 
 
@@ -34,8 +36,8 @@ def read_documents(path: str | Path, *, min_columns: int = MIN_COLUMNS) -> Itera
     Spaces or tabs separate columns, empty lines separate sentences.
 
     Raises ValueError, with file and line, if `#begin document` and `#end document` do not
-    alternate, if a document is repeated, or if a row has fewer than `min_columns` columns or
-    another number of columns than the first row of its sentence.
+    alternate, if a document is repeated, if a row has fewer than `min_columns` columns or another
+    number of columns than the first row of its sentence, or if the file has no words.
     """
     document: Document | None = None
     sentence: list[Row] = []
@@ -51,7 +53,7 @@ def read_documents(path: str | Path, *, min_columns: int = MIN_COLUMNS) -> Itera
                 begun[name] = number
         elif line.strip() and not line.startswith("#"):
             sentence.append(Row(number, _GAP.split(line.strip(" \t"))))
-            _check_width(sentence, min_columns, where)
+            _check_row(sentence, min_columns, where)
         else:
             if sentence:
                 document.sentences.append(sentence)
@@ -71,10 +73,10 @@ def _begin(line: str, where: str) -> Document:
         raise ValueError(
             f"{where}: {line!r}, but a document must begin with '#begin document (ID); part NUMBER'"
         )
-    return Document(beginning["id"], int(beginning["part"] or 0), [])
+    return Document(beginning["id"], int(beginning["part"] or 0), line, [])
 
 
-def _check_width(sentence: Sequence[Row], min_columns: int, where: str) -> None:
+def _check_row(sentence: Sequence[Row], min_columns: int, where: str) -> None:
     first, row = sentence[0], sentence[-1]
     width = len(first.columns)
     if len(row.columns) < min_columns:
@@ -85,6 +87,11 @@ def _check_width(sentence: Sequence[Row], min_columns: int, where: str) -> None:
         raise ValueError(
             f"{where}: {len(row.columns)} columns, but line {first.line} of the same "
             f"sentence has {width}"
+        )
+    if row.columns[_WORD] == _NO_WORD:
+        raise ValueError(
+            f"{where}: word {_NO_WORD!r}, but a row must have a word; this file is a skeleton: "
+            "join it with the text first"
         )
 
 

@@ -9,6 +9,10 @@ from typing import Any, NamedTuple
 # NLTK recognises only straight quotes. Single-character replacements keep offsets valid.
 _STRAIGHT = str.maketrans("“”„‟‘’‚‛", '""""' + "''''")
 _FINE = re.compile(r"""(-|[‐-―−]|[£€¥¢₹]|[/~"“”„‟]|``|''|['‘’](?!\w))""")
+# Brackets as the Penn Treebank writes them.
+BRACKETS = str.maketrans(
+    {"(": "-LRB-", ")": "-RRB-", "[": "-LSB-", "]": "-RSB-", "{": "-LCB-", "}": "-RCB-"}
+)
 # A web address ends at its last letter, digit or slash, and thus before a full stop or bracket.
 _ADDRESS = re.compile(r"""(?:https?://|www\.)[^\s<>"]*[\w/]""", re.IGNORECASE)
 # NLTK expects single sentences, so it splits only the text's last full stop. We split others, too,

@@ -9,8 +9,8 @@ import logging
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import accumulate, combinations
+from dataclasses import dataclass, replace
+from itertools import accumulate, chain, combinations
 from pathlib import Path
 from reprlib import repr as shown
 from typing import Any, NamedTuple
@@ -22,6 +22,7 @@ from torch import Tensor
 
 from elmo_bench.nn import Tokens, tokens
 from elmo_bench.text import (
+    BRACKETS,
     MIN_COLUMNS,
     Row,
     Vocab,
@@ -53,10 +54,12 @@ class Example:
 
     document: str
     part: int
+    header: str  # the first line, by which the official scorer matches documents
     sentences: tuple[tuple[str, ...], ...]
     speakers: tuple[tuple[str, ...], ...]
     clusters: tuple[tuple[Mention, ...], ...]
     source: str
+    written: tuple[tuple[str, ...], ...] = ()  # the sentences as in the input of job=predict
 
     @property
     def name(self) -> str:
@@ -108,33 +111,43 @@ def read(path: Path) -> Iterator[Example]:
     that do not match within their sentence, and, with the file, for a document without sentences.
     """
     repeated = 0
-    for document in read_documents(path, min_columns=FEWEST_COLUMNS):
-        if not document.sentences:
-            raise ValueError(
-                f"{path}: document {document.id} part {document.part} has no sentences; remove it"
-            )
-        clusters: dict[str, set[Mention]] = defaultdict(set)
-        start = 0
-        for rows in document.sentences:
-            for cluster, first, last in _mentions(rows, path):
-                clusters[cluster].add((start + first, start + last))
-            start += len(rows)
-        merged = merge(clusters.values())
-        repeated += sum(map(len, clusters.values())) - sum(map(len, merged))
-        yield Example(
-            document=document.id,
-            part=document.part,
-            sentences=tuple(tuple(_word(row) for row in rows) for rows in document.sentences),
-            speakers=tuple(tuple(_speaker(row) for row in rows) for rows in document.sentences),
-            clusters=merged,
-            source=f"{path}:{document.sentences[0][0].line}",
-        )
+    for document in _documents(path):
+        merged = merge(document.clusters)
+        repeated += _size(document.clusters) - _size(merged)
+        yield replace(document, clusters=merged)
     if repeated:
         log.warning(
             "%s: %d mentions are in two clusters; such clusters are merged",
             path,
             repeated,
         )
+
+
+def _documents(path: Path) -> Iterator[Example]:
+    """Yield the documents with the clusters of the file, in the order in which they begin."""
+    for document in read_documents(path, min_columns=FEWEST_COLUMNS):
+        if not document.sentences:
+            raise ValueError(
+                f"{path}: document {document.id} part {document.part} has no sentences; remove it"
+            )
+        clusters: dict[str, set[Mention]] = {}
+        start = 0
+        for rows in document.sentences:
+            _add_mentions(clusters, rows, start, path)
+            start += len(rows)
+        yield Example(
+            document=document.id,
+            part=document.part,
+            header=document.header,
+            sentences=tuple(tuple(_word(row) for row in rows) for rows in document.sentences),
+            speakers=tuple(tuple(_speaker(row) for row in rows) for rows in document.sentences),
+            clusters=tuple(tuple(cluster) for cluster in clusters.values()),
+            source=f"{path}:{document.sentences[0][0].line}",
+        )
+
+
+def _size(clusters: Clusters) -> int:
+    return sum(map(len, clusters))
 
 
 def _word(row: Row) -> str:
@@ -147,12 +160,14 @@ def _speaker(row: Row) -> str:
     return row.columns[SPEAKER] if len(row.columns) >= MIN_COLUMNS else "-"
 
 
-def _mentions(rows: Sequence[Row], path: Path) -> Iterator[tuple[str, int, int]]:
-    """Yield cluster, first and last word of each mention of a sentence.
+def _add_mentions(
+    clusters: dict[str, set[Mention]], rows: Sequence[Row], start: int, path: Path
+) -> None:
+    """Add the mentions of a sentence, which begins at word `start` of its document, to `clusters`.
 
     A cell is `-`, or any of `(12`, `12)` and `(12)`, joined with or without `|`. As in the official
-    scorer, the opening brackets of a word come before its closing ones, and a closing bracket
-    matches the latest opening one of its cluster.
+    scorer, the mentions of one word come first, then the opening brackets, then the closing ones,
+    and a closing bracket matches the latest opening one of its cluster.
     """
     opened: dict[str, list[int]] = defaultdict(list)
     for position, row in enumerate(rows):
@@ -164,17 +179,17 @@ def _mentions(rows: Sequence[Row], path: Path) -> Iterator[tuple[str, int, int]]
                 f"{where}: coreference {cell!r}, but it must be -, or (12 and 12) and (12) "
                 "joined by |"
             )
-        for part in parts:
-            if part.startswith("("):
-                opened[part.strip("()")].append(position)
-        for part in sorted(parts):  # (12) before 12), as its bracket was opened last
-            if part.endswith(")"):
-                cluster = part.strip("()")
+        for part in sorted(parts, key=lambda part: (part[0] != "(", part[-1] != ")")):
+            cluster = part.strip("()")
+            if part[0] == "(":
+                opened[cluster].append(position)
+                clusters.setdefault(cluster, set())
+            if part[-1] == ")":
                 if not opened[cluster]:
                     raise ValueError(
                         f"{where}: {cluster}) ends a mention that does not begin in this sentence"
                     )
-                yield cluster, opened[cluster].pop(), position
+                clusters[cluster].add((start + opened[cluster].pop(), start + position))
     for cluster, positions in opened.items():
         if positions:
             where = f"{path}:{rows[positions[0]].line}"
@@ -268,10 +283,11 @@ def write(examples: Sequence[Example], predictions: Sequence[Clusters], path: Pa
     """Write the official scorer's response file: CoNLL-2012 columns, predicted clusters last.
 
     Columns are separated by tabs; without tabs, the scorer looks for brackets in the whole line.
+    It matches documents by their first lines, which are therefore written as they were read.
     """
     with path.open("w", encoding="utf-8") as file:
         for example, clusters in zip(examples, predictions, strict=True):
-            file.write(f"#begin document ({example.document}); part {example.part:03d}\n")
+            file.write(f"{example.header}\n")
             cells, name = iter(_cells(example, clusters)), f"{example.document}\t{example.part}"
             for words, speakers in zip(example.sentences, example.speakers, strict=True):
                 for number, (word, speaker) in enumerate(zip(words, speakers, strict=True)):
@@ -302,20 +318,43 @@ def _cells(example: Example, clusters: Clusters) -> list[str]:
 def read_predictions(path: Path, examples: Sequence[Example]) -> list[list[list[Mention]]]:
     """Read the clusters from a file written by `write` (in any order) or job=predict.
 
-    Raises ValueError for an unknown document or one whose sentences differ in length, with the file
-    and the document's first line, and for a missing document, with the file.
+    As in the official scorer, a gold mention that is in several predicted clusters counts only in
+    the first of them, and the number of such mentions is logged. Raises ValueError for an unknown
+    document or one whose sentences differ in length, with the file and the document's first line,
+    and for a missing document, with the file.
     """
     if is_predicted(path, "sentences", "clusters"):
-        return [_predicted(*pair) for pair in paired(path, examples)]
-    documents = {document.name: document for document in read(path)}
-    for name in sorted(documents.keys() - {example.name for example in examples}):
-        raise ValueError(f"{documents[name].source}: {name} is not one of the gold documents")
-    for example in examples:
-        if example.name not in documents:
-            raise ValueError(f"{path}: {example.name} of {example.source} is missing")
-        document = documents[example.name]
-        _check_lengths(document, example)
-    return [documents[example.name].gold for example in examples]
+        predicted = [_predicted(*pair) for pair in paired(path, examples)]
+    else:
+        documents = {document.name: document for document in _documents(path)}
+        for name in sorted(documents.keys() - {example.name for example in examples}):
+            raise ValueError(f"{documents[name].source}: {name} is not one of the gold documents")
+        for example in examples:
+            if example.name not in documents:
+                raise ValueError(f"{path}: {example.name} of {example.source} is missing")
+            _check_lengths(documents[example.name], example)
+        predicted = [documents[example.name].clusters for example in examples]
+    kept = [
+        _without_repeats(clusters, example.clusters)
+        for clusters, example in zip(predicted, examples, strict=True)
+    ]
+    if repeated := sum(map(_size, predicted)) - sum(map(_size, kept)):
+        log.warning(
+            "%s: %d mentions are in two clusters; they are removed from the later one, as by the "
+            "official scorer",
+            path,
+            repeated,
+        )
+    return kept
+
+
+def _without_repeats(clusters: Clusters, gold: Clusters) -> list[list[Mention]]:
+    """Return the clusters, sorted, without gold mentions that an earlier cluster has."""
+    counted, seen, kept = set(chain.from_iterable(gold)), set[Mention](), []
+    for cluster in map(set, clusters):
+        kept.append(sorted(cluster - seen))
+        seen |= cluster & counted
+    return sorted(cluster for cluster in kept if cluster)
 
 
 def _check_lengths(document: Example, example: Example) -> None:
@@ -334,7 +373,7 @@ def _check_lengths(document: Example, example: Example) -> None:
         )
 
 
-def _predicted(record: dict[str, Any], source: str, example: Example) -> list[list[Mention]]:
+def _predicted(record: dict[str, Any], source: str, example: Example) -> Clusters:
     sentences = [list(sentence) for sentence in example.sentences]
     check_same(record, "sentences", sentences, source, example.source)
     count, clusters = sum(map(len, example.sentences)), record["clusters"]
@@ -346,10 +385,7 @@ def _predicted(record: dict[str, Any], source: str, example: Example) -> list[li
             f"{source}: clusters must be a list of lists of mentions [first, last], word numbers "
             f"from 0 to {count - 1}, but it is {shown(clusters)}"
         )
-    return [
-        list(cluster)
-        for cluster in merge([tuple(mention) for mention in cluster] for cluster in clusters)
-    ]
+    return [list({(first, last) for first, last in cluster}) for cluster in clusters]
 
 
 def _is_mention(value: object, count: int) -> bool:
@@ -363,8 +399,9 @@ def parse(record: dict[str, Any], source: str) -> Example:
     """Read an unlabelled example from `{"sentences": [["Ann", "left"]]}` or `{"text": "Ann left"}`.
 
     A text is split into sentences at line ends and after `.`, `!` or `?` with directly following
-    closing quotes and brackets. Optional keys are `"speakers"`, a name for each sentence, and
-    `"id"`, which may begin with a genre. Raises ValueError, with `source`, for any other record.
+    closing quotes and brackets. The model reads its brackets as the treebank's. Optional keys are
+    `"speakers"`, a name for each sentence, and `"id"`, which may begin with a genre. Raises
+    ValueError, with `source`, for any other record.
     """
     if unknown := sorted(record.keys() - {"sentences", "text", "speakers", "id"}):
         raise ValueError(
@@ -375,15 +412,18 @@ def parse(record: dict[str, Any], source: str) -> Example:
         raise ValueError(
             f"{source}: keys {sorted(record)}, but a record must have either sentences or text"
         )
-    sentences = record["sentences"] if "sentences" in record else _sentences(record["text"], source)
+    written = record["sentences"] if "sentences" in record else _sentences(record["text"], source)
     if not (
-        _is_list(sentences)
-        and all(_is_list(s) and all(isinstance(w, str) and w for w in s) for s in sentences)
+        _is_list(written)
+        and all(_is_list(s) and all(isinstance(w, str) and w for w in s) for s in written)
     ):
         raise ValueError(
             f"{source}: sentences must be a list of non-empty lists of words, but it is "
-            f"{shown(sentences)}"
+            f"{shown(written)}"
         )
+    sentences = written
+    if "text" in record:
+        sentences = [[word.translate(BRACKETS) for word in sentence] for sentence in written]
     speakers = record.get("speakers", ["-"] * len(sentences))
     if not (
         _is_list(speakers)
@@ -394,15 +434,18 @@ def parse(record: dict[str, Any], source: str) -> Example:
             f"{source}: speakers must be {len(sentences)} names, one for each sentence, but it is "
             f"{shown(speakers)}"
         )
+    document = str(record.get("id", ""))
     return Example(
-        document=str(record.get("id", "")),
+        document=document,
         part=0,
+        header=f"#begin document ({document}); part 000",
         sentences=tuple(map(tuple, sentences)),
         speakers=tuple(
             (name,) * len(sentence) for name, sentence in zip(speakers, sentences, strict=True)
         ),
         clusters=(),
         source=source,
+        written=tuple(map(tuple, written)),
     )
 
 
@@ -433,9 +476,10 @@ def render(example: Example, prediction: Clusters) -> dict[str, Any]:
     A cluster is a list of mentions, `[position of the first word, position of the last]`, counted
     from 0 over the whole document. `mentions` has the words of the same mentions, by cluster.
     """
-    words = [word for sentence in example.sentences for word in sentence]
+    sentences = example.written or example.sentences
+    words = [word for sentence in sentences for word in sentence]
     return {
-        "sentences": [list(sentence) for sentence in example.sentences],
+        "sentences": [list(sentence) for sentence in sentences],
         "clusters": [[list(mention) for mention in cluster] for cluster in prediction],
         "mentions": [
             [" ".join(words[first : last + 1]) for first, last in cluster] for cluster in prediction

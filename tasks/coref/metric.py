@@ -2,7 +2,7 @@
 
 Each score is a function of (key, response) that returns the numerator and denominator of recall;
 with swapped arguments it returns those of precision. A mention is the positions of its first and
-last word. No mention is in two clusters of the same side.
+last word. A mention that both sides have is in only one cluster of each.
 
 Axes: N documents, S scores.
 """

@@ -89,7 +89,9 @@ def read(path: Path) -> Iterator[Example]:
 
 def _example(record: dict[str, Any], label: str, source: str, identity: str) -> Example:
     premise, hypothesis = (_words(record, key, source) for key in ("sentence1", "sentence2"))
-    return Example(premise, hypothesis, label, str(record.get("pairID", identity)), source)
+    if record.get("pairID") is not None:
+        identity = str(record["pairID"])
+    return Example(premise, hypothesis, label, identity, source)
 
 
 def _words(record: dict[str, Any], key: str, source: str) -> tuple[str, ...]:
@@ -118,7 +120,9 @@ def _tokenize(text: str) -> list[str]:
 
 
 def leaves(tree: str, source: str) -> list[str]:
-    """Return a binary parse's words, unescaped; raises ValueError if the numbers of ( and ) differ.
+    """Return a binary parse's words, unescaped.
+
+    Raises ValueError if the numbers of ( and ) differ or a word contains one of them.
 
     >>> leaves("( ( A lamp ) ( shines . ) )", "here")
     ['A', 'lamp', 'shines', '.']
@@ -127,7 +131,13 @@ def leaves(tree: str, source: str) -> list[str]:
     if pieces.count("(") != pieces.count(")"):
         brackets = f"{pieces.count('(')} '(' but {pieces.count(')')} ')'"
         raise ValueError(f"{source}: {brackets} in the binary parse {shown(tree)}")
-    return [_unescape(piece) for piece in pieces if piece not in ("", "(", ")")]
+    words = [piece for piece in pieces if piece not in ("", "(", ")")]
+    if wrong := [word for word in words if "(" in word or ")" in word]:
+        raise ValueError(
+            f"{source}: {shown(wrong[0])} in the binary parse {shown(tree)}, but its brackets "
+            "must have spaces around them, and those of the text must be -LRB- and -RRB-"
+        )
+    return [_unescape(word) for word in words]
 
 
 def _unescape(word: str) -> str:

@@ -100,7 +100,8 @@ def read(path: Path) -> Iterator[Example]:
     Answers that begin or end within a token are extended to whole tokens. Answers whose text
     differs from the paragraph at their offset are kept. The numbers of both are logged, with the
     first of the latter. Raises ValueError, with file and question, for a file that is not SQuAD
-    1.1, an answer outside the text, a text or question without words, or a repeated id.
+    1.1, an answer that is not within the text or has no words, a text or question without words,
+    or a repeated id.
     """
     counts: Counter[str] = Counter()
     seen: set[str] = set()
@@ -192,10 +193,15 @@ def _span(context: Paragraph, start: int, text: str, source: str, counts: Counte
     """Return the first and last token of an answer."""
     end = start + len(text)
     first, last = token_span(context.offsets, start, end)
-    if not 0 <= start < len(context.text) or last < first:
+    if not 0 <= start < len(context.text) or last < first or not text.strip():
         raise ValueError(
             f"{source}: the answer {text!r} at {start} contains no word of the context, "
             f"which has {len(context.text)} characters"
+        )
+    if end > len(context.text):
+        raise ValueError(
+            f"{source}: the answer {text!r} at {start} ends at {end}, but the context ends at "
+            f"{len(context.text)}"
         )
     counts["answers"] += 1
     counts["within"] += (context.offsets[first][0], context.offsets[last][1]) != (start, end)

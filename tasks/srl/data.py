@@ -4,6 +4,7 @@ Axes: B batch, T tokens.
 """
 
 import logging
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from elmo_bench.nn import Tokens, tokens
 from elmo_bench.text import (
+    BRACKETS,
     Row,
     Span,
     Vocab,
@@ -34,6 +36,7 @@ from elmo_bench.text import (
 log = logging.getLogger(__name__)
 
 WORD, LEMMA, ROLESET, FIRST_PREDICATE = 3, 6, 7, 11  # columns
+_GAP = re.compile("[ \t]+")  # between columns, as in CoNLL-2012; roles may contain other spaces
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,7 @@ class Example:
     lemma: str
     arguments: tuple[Span, ...]
     source: str  # file and first line of the sentence, shared by its predicates
+    written: tuple[str, ...] = ()  # the words as in the input of job=predict
 
     @property
     def sentences(self) -> list[tuple[str, ...]]:
@@ -166,8 +170,8 @@ def collate(examples: Sequence[Example], vocab: Vocab) -> Batch:
 def write(examples: Sequence[Example], predictions: Sequence[Sequence[str]], path: Path) -> None:
     """Write the input of srl-eval.pl (CoNLL-2005): lemmas, and a column for each predicate.
 
-    srl-eval.pl also needs a gold file: `write(examples, [example.gold for example in examples],
-    path)`.
+    The lemma - is written as _, since - means that a word is no predicate. srl-eval.pl also needs a
+    gold file: `write(examples, [example.gold for example in examples], path)`.
     """
     cells = iter([_brackets(tags) for _, tags in zip(examples, predictions, strict=True)])
     with path.open("w", encoding="utf-8") as file:
@@ -176,7 +180,7 @@ def write(examples: Sequence[Example], predictions: Sequence[Sequence[str]], pat
             for example in sentence:
                 column = next(cells)
                 if example.predicate:
-                    lemmas[example.predicate[0]] = example.lemma
+                    lemmas[example.predicate[0]] = "_" if example.lemma == "-" else example.lemma
                     columns.append(column)
             file.writelines(" ".join(row) + "\n" for row in zip(lemmas, *columns, strict=True))
             file.write("\n")
@@ -248,8 +252,8 @@ def _predicted(record: dict[str, Any], source: str, example: Example) -> list[st
 def _blocks(path: Path) -> Iterator[list[Row]]:
     block: list[Row] = []
     for number, line in read_lines(path):
-        if line.strip():
-            block.append(Row(number, line.split()))
+        if cells := line.strip(" \t"):
+            block.append(Row(number, _GAP.split(cells)))
         elif block:
             yield block
             block = []
@@ -284,12 +288,16 @@ def parse(record: dict[str, Any], source: str) -> Example:
     """Read an unlabelled example from `{"tokens": list or "text": text, "predicate": position}`.
 
     `predicate` is the position of the predicate's word (from 0), a list of positions, or a word
-    that occurs once. It is required, since each predicate of a sentence has its own arguments.
-    Raises ValueError, with `source`, for any other record.
+    that occurs once. It is required, since each predicate of a sentence has its own arguments. The
+    model reads the brackets of a text as the treebank's. Raises ValueError, with `source`, for any
+    other record.
     """
-    words = words_of(record, source)
-    predicate = _positions(record.get("predicate"), words, source)
-    return Example(tuple(words), predicate, words[predicate[0]], (), source)
+    written = tuple(words_of(record, source))
+    predicate = _positions(record.get("predicate"), written, source)
+    words = written
+    if record.get("tokens") is None:
+        words = tuple(word.translate(BRACKETS) for word in written)
+    return Example(words, predicate, words[predicate[0]], (), source, written)
 
 
 def _positions(predicate: object, words: Sequence[str], source: str) -> tuple[int, ...]:
@@ -312,7 +320,7 @@ def _positions(predicate: object, words: Sequence[str], source: str) -> tuple[in
 def render(example: Example, prediction: Sequence[str]) -> dict[str, Any]:
     """Return a prediction as JSON: `{"tokens", "predicate": positions, "tags": IOB2 tags}`."""
     return {
-        "tokens": list(example.words),
+        "tokens": list(example.written or example.words),
         "predicate": list(example.predicate),
         "tags": list(prediction),
     }

@@ -140,6 +140,27 @@ def test_what_predict_wrote(tmp_path, task):
     assert {figures[name] for name in ("f1", "accuracy") if name in figures} == {1.0}
 
 
+EMPTY = {
+    "ner": "-DOCSTART- O\n",
+    "srl": "#begin document (nw/a); part 000\n#end document\n",
+    "coref": "\n",
+    "squad": '{"data": []}',
+    "snli": "\n",
+    "sst5": "\n",
+}
+
+
+@pytest.mark.parametrize("task", EMPTY)
+def test_a_gold_file_without_examples(tmp_path, task):
+    write_records(tmp_path, task, PREDICTED[task])
+    (tmp_path / "gold").write_text(EMPTY[task])
+    files = [f"gold={tmp_path}/gold", f"predicted={tmp_path}/predicted"]
+    with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
+        cfg = compose("config", ["job=score", f"task={task}", *files])
+    with pytest.raises(ValueError, match=f"^gold={tmp_path}/gold: the file has no examples"):
+        score(cfg)
+
+
 @pytest.mark.parametrize("task", GOLD)
 @pytest.mark.parametrize("change", ["other words", "no answer", "fewer"])
 def test_what_predict_wrote_of_something_else(tmp_path, task, change):

@@ -60,6 +60,7 @@ def example(*sentences, clusters=(), speakers=None, name="nw/owls", part=0):
     return Example(
         document=name,
         part=part,
+        header=f"#begin document ({name}); part {part:03d}",
         sentences=words,
         speakers=tuple(
             (name,) * len(sentence) for name, sentence in zip(names, words, strict=True)
@@ -243,6 +244,57 @@ def test_the_written_file(tmp_path):
     ]
 
 
+@pytest.mark.parametrize("header", ["(nw/owls); part 0", "(nw/owls)", "(nw/owls); "])
+def test_the_first_line_is_written_as_it_was_read(tmp_path, header):
+    """The official scorer matches documents by it."""
+    path = file(tmp_path, TALK.replace("(nw/owls); part 000", header))
+    (document,) = read(path)
+    write([document], [document.gold], tmp_path / "p.conll")
+    first = path.read_text().splitlines()[0]
+    assert first == f"#begin document {header}"
+    assert (tmp_path / "p.conll").read_text().splitlines()[0] == first
+
+
+def conll_or_records(folder, document, clusters, kind):
+    path = folder / "predicted"
+    if kind == "conll":
+        write([document], [clusters], path)
+    else:
+        path.write_text(json.dumps(render(document, clusters)))
+    return path
+
+
+@pytest.mark.parametrize("kind", ["conll", "records"])
+def test_a_mention_in_two_predicted_clusters_counts_in_the_first(tmp_path, caplog, kind):
+    gold = example("a b c d e", clusters=[[A, B], [C, D]])
+    path = conll_or_records(tmp_path, gold, [[A, B], [B, C, D]], kind)
+    (clusters,) = read_predictions(path, [gold])
+    assert clusters == [[A, B], [C, D]]
+    assert score((gold.gold, clusters))["f1"] == 1
+    assert f"{path}: 1 mentions are in two clusters; they are removed from the later" in caplog.text
+
+
+@pytest.mark.parametrize("kind", ["conll", "records"])
+def test_a_mention_that_gold_does_not_have_counts_in_both_clusters(tmp_path, caplog, kind):
+    """As in the official scorer, which looks for repeats of gold mentions only."""
+    gold = example("a b c d e", clusters=[[A, B], [C, D]])
+    (clusters,) = read_predictions(conll_or_records(tmp_path, gold, [[A, E], [C, E]], kind), [gold])
+    assert clusters == [[A, E], [C, E]]
+    assert not caplog.records
+
+
+def test_the_first_cluster_is_the_one_that_begins_first(tmp_path):
+    """As in the official scorer: at one word, its mentions of one word come before longer ones."""
+    gold = example("a b c d", clusters=[[A, B], [C, D]])
+    for cells, expected in [
+        (["(9", "(2)|9)|(9)", "(9)", "(2)"], [[(0, 1), B, C], [D]]),
+        (["(9)|(10)", "(9)", "(10)", "-"], [[A, B], [C]]),
+        (["(9|(2)", "(9)|9)|(2)", "-", "-"], [[A, B], [(0, 1)]]),
+    ]:
+        words = zip("abcd", cells, strict=True)
+        assert read_predictions(file(tmp_path, conll([*words])), [gold]) == [expected]
+
+
 def test_mentions_of_a_cluster_may_not_cross(tmp_path):
     with pytest.raises(
         ValueError, match=r"here:1: mentions \(0, 1\) and \(1, 2\) of one cluster cross"
@@ -308,7 +360,7 @@ def test_parse_sentences():
 
 def test_parse_text():
     document = parse({"text": 'Ann left. "She ran!" (Why?) \n\nNobody knows\n'}, "x")
-    assert [" ".join(sentence) for sentence in document.sentences] == [
+    assert [" ".join(sentence) for sentence in document.written] == [
         "Ann left .",
         '" She ran ! "',
         "( Why ? )",
@@ -336,6 +388,21 @@ def test_parse_text():
 def test_parse_refuses(record, message):
     with pytest.raises(ValueError, match=f"in.jsonl:9: .*{message}"):
         parse(record, "in.jsonl:9")
+
+
+def test_brackets_of_a_text_are_read_as_the_treebanks_and_shown_as_written():
+    document = parse({"text": "Ann (she) left. [It] rained."}, "x")
+    assert document.sentences == (
+        ("Ann", "-LRB-", "she", "-RRB-", "left", "."),
+        ("-LSB-", "It", "-RSB-", "rained", "."),
+    )
+    shown = render(document, [[(0, 0), (1, 3)]])
+    assert shown["sentences"] == [
+        ["Ann", "(", "she", ")", "left", "."],
+        ["[", "It", "]", "rained", "."],
+    ]
+    assert shown["mentions"] == [["Ann", "( she )"]]
+    assert parse({"sentences": [["(", "-LRB-"]]}, "x").sentences == (("(", "-LRB-"),)
 
 
 def test_render():

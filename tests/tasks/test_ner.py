@@ -1,8 +1,19 @@
-"""The official files of WNUT-17, as they are downloaded, hold what the four-column files hold."""
+"""NER: the reader's tags; the official files of WNUT-17, as they are downloaded, hold what the
+four-column files hold.
+"""
 
 import pytest
 
 from tasks.ner.data import read
+
+
+def test_a_type_with_a_space_cannot_be_written(tmp_path):
+    path = tmp_path / "some.txt"
+    path.write_text("Mona\tB-work_of_art\nLisa\tI-work of art\n")
+    with pytest.raises(
+        ValueError, match=f"^{path}:2: tag 'I-work of art', but a tag must be O, B-"
+    ):
+        list(read(path))
 
 
 @pytest.mark.parametrize(

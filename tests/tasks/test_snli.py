@@ -91,7 +91,12 @@ def test_text_is_tokenised_where_there_is_no_parse(save, tree):
 
 def test_a_pair_without_pair_id_is_named_by_its_line(save):
     bare = {key: value for key, value in record().items() if key != "pairID"}
-    assert [example.identity for example in read(save(record(), bare))] == ["boat#1", "2"]
+    null = record(identity=None)
+    assert [example.identity for example in read(save(record(), bare, null))] == [
+        "boat#1",
+        "2",
+        "3",
+    ]
 
 
 def test_an_empty_premise_is_one_word_without_characters(save):
@@ -130,6 +135,10 @@ def test_an_empty_premise_is_one_word_without_characters(save):
             r"'sentence1' .* \['a', 2\]",
         ),
         (record(premise="( ( Two boats ) ( race . )"), "3 '\\(' but 2 '\\)'"),
+        (
+            record(premise="((Two boats)(race .))"),
+            r"'\(\(Two' in the binary parse .* must have spaces around them",
+        ),
     ],
 )
 def test_errors_name_file_and_line(save, line, message):

@@ -244,6 +244,11 @@ ERRORS = [
         r": question x7: the answer 'mill' at -2 contains no word",
     ),
     (document(ask("x7", "Why?", ("", 4))), r": question x7: the answer '' at 4 contains no word"),
+    (document(ask("x7", "Why?", (" ", 4))), r": question x7: the answer ' ' at 4 contains no word"),
+    (
+        document(ask("x7", "Why?", ("mill. Yes", 23), context=PIER), context=PIER),
+        r": question x7: the answer 'mill. Yes' at 23 ends at 32, but the context ends at 28",
+    ),
     (document(BROKEN, BROKEN), r": question x7: this id occurs twice"),
     (
         document(ask("x7", "Why?", ("mill", 0)), context=" "),

@@ -43,6 +43,14 @@ nw/clock 0 3 hurt    VBP * -     -  - - * *      (ARG1*) -
 """
 
 
+DASH = """\
+#begin document (nw/dash); part 000
+nw/dash 0 0 -     HYP * -  -  - - * (V*)    -
+nw/dash 0 1 rays  NNS * -  -  - - * (ARG1*) -
+#end document
+"""
+
+
 @pytest.fixture
 def save(tmp_path):
     def save(text, name="some.gold_conll"):
@@ -271,6 +279,24 @@ def test_predictions_differ_from_gold_and_come_back(examples, tmp_path):
     assert read_predictions(path, examples[1:2]) == predictions[1:2]
 
 
+def test_a_predicate_without_lemma_whose_word_is_a_dash_is_written(save, tmp_path):
+    (example,) = read(save(DASH))
+    path = tmp_path / "gold.props"
+    write([example], [example.gold], path)
+    assert path.read_text() == "_ (V*)\n- (ARG1*)\n\n"
+    assert read_predictions(path, [example]) == [example.gold]
+
+
+def test_columns_of_predictions_are_separated_as_those_of_the_reader(save, tmp_path):
+    (example,) = read(
+        save(DASH.replace("ARG1", "ARG\u00a01").replace(" -     HYP", " x\u00a0y HYP"))
+    )
+    path = tmp_path / "gold.props"
+    write([example], [example.gold], path)
+    assert "ARG\u00a01" in path.read_text()
+    assert read_predictions(path, [example]) == [example.gold]
+
+
 @pytest.mark.parametrize(
     ("old", "new", "line", "message"),
     [
@@ -314,7 +340,8 @@ def test_too_few_predictions(examples, tmp_path):
 @pytest.mark.parametrize(("predicate", "places"), [(1, (1,)), ([3, 1], (1, 3)), ("wound", (1,))])
 def test_records(predicate, places):
     example = parse({"tokens": ["Ada", "wound", "clocks", "up"], "predicate": predicate}, "in:1")
-    assert example == Example(("Ada", "wound", "clocks", "up"), places, "wound", (), "in:1")
+    words = ("Ada", "wound", "clocks", "up")
+    assert example == Example(words, places, "wound", (), "in:1", words)
     tags = ["B-ARG0", "B-V", "B-ARG1", "B-C-V"]
     assert render(example, tags) == {
         "tokens": list(example.words),
@@ -325,6 +352,16 @@ def test_records(predicate, places):
 
 def test_a_record_of_text():
     assert parse({"text": "Ada wound clocks up.", "predicate": "wound"}, "in:1").words[-1] == "."
+
+
+def test_brackets_of_a_text_are_read_as_the_treebanks_and_shown_as_written():
+    written = ["Ada", "(", "[", "{", "}", "]", ")", "wound"]
+    example = parse({"text": " ".join(written), "predicate": "wound"}, "in:1")
+    read_as = ("Ada", "-LRB-", "-LSB-", "-LCB-", "-RCB-", "-RSB-", "-RRB-", "wound")
+    assert example.sentences == [read_as]
+    assert (example.predicate, render(example, ["O"] * 8)["tokens"]) == ((7,), written)
+    given = parse({"tokens": ["(", "-LRB-", "wound"], "predicate": "wound"}, "in:1")
+    assert given.words == ("(", "-LRB-", "wound")
 
 
 @pytest.mark.parametrize(

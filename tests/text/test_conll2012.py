@@ -37,6 +37,7 @@ def write(folder: Path, text: str) -> Path:
 def test_documents_parts_and_sentences(tmp_path):
     first, second = read_documents(write(tmp_path, FILE))
     assert (first.id, first.part) == ("nw/tale", 0)
+    assert second.header == "#begin document (nw/tale); part 012"
     assert [[row.columns[3] for row in sentence] for sentence in first.sentences] == [
         ["Owls", "sing"],
         ["Why", "?"],
@@ -76,6 +77,11 @@ def test_tabs_separate_and_a_word_may_hold_a_no_break_space(tmp_path):
         (FILE.removesuffix("#end document\n"), 9, "nw/tale part 12 has no #end document"),
         (FILE.replace("012", "000"), 9, "occurs twice, first in line 1"),
         (FILE.replace("  (V*)", "", 1), 3, "12 columns, but line 2 of the same sentence has 13"),
+        (
+            FILE.replace("sing", "[WORD]", 1),
+            3,
+            r"word '\[WORD\]', but .* skeleton: join it with the text first",
+        ),
         (FILE.replace("?  _", "?"), 6, "11 columns, but a row must have at least 12"),
     ],
 )
