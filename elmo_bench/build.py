@@ -183,7 +183,8 @@ def bilm_files(cfg: DictConfig) -> tuple[str, str]:
                 f"encoder.{key} is empty: give a folder written by job=pretrain out=FOLDER: "
                 "encoder.dir=FOLDER"
             )
-    return str(paths[0]), str(paths[1])
+    options, weights = (str(Path(str(path)).expanduser()) for path in paths)
+    return options, weights
 
 
 def is_pretrained(cfg: DictConfig) -> bool:

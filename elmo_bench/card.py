@@ -83,6 +83,7 @@ def folder(configs: Sequence[DictConfig]) -> Path:
     """Return the folder to share; raises ValueError if it contains other files."""
     names = dict.fromkeys(str(config.encoder.name) for config in configs)
     path = Path(configs[0].out or Path(configs[0].outputs_dir, "card", "+".join(names)))
+    path = path.expanduser()
     if path.exists() and not path.is_dir():
         raise ValueError(f"out={path} is not a folder")
     present = {each.name for each in path.iterdir()} if path.is_dir() else set()

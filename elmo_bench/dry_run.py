@@ -14,6 +14,7 @@ from omegaconf import DictConfig, OmegaConf
 from elmo_bench import build, inputs
 from elmo_bench.data import Example
 from elmo_bench.estimate import Estimate, estimate
+from elmo_bench.files import fetch_path
 from elmo_bench.runs import as_baseline, is_baseline
 
 SECONDS = 10.0  # limit for reading a split; the rest is skipped
@@ -187,4 +188,7 @@ def _is_here(encoder: Any) -> bool:
         return Path(model).expanduser().is_dir()
     nodes = [encoder.get(key) for key in inputs.ENCODER_FILES]
     remote = [node for node in nodes if isinstance(node, DictConfig) and "url" in node]
-    return all(Path(node.folder, Path(node.url).name).expanduser().is_file() for node in remote)
+    return all(
+        fetch_path(node.url, folder=node.folder, sha256=node.get("sha256")).is_file()
+        for node in remote
+    )

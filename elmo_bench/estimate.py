@@ -99,7 +99,8 @@ def _is_stored(cfg: DictConfig, elmo: Elmo, sentences: Collection[Sequence[str]]
 def _encoding(elmo: Elmo, sentences: Collection[Sequence[str]]) -> float:
     """The seconds to encode the sentences, from some of all lengths."""
     ordered = sorted(sentences, key=len)
-    some = ordered[:: max(len(ordered) // (2 * SENTENCES), 1)][: 2 * SENTENCES]
+    count = min(2 * SENTENCES, len(ordered))
+    some = [ordered[number * len(ordered) // count] for number in range(count)]
     timed = some[1::2] or some
     encode(elmo.encoder, some[::2], elmo.chosen)
     begun = time.perf_counter()

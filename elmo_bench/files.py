@@ -274,14 +274,19 @@ def _lines(path: Path, first: int, last: int) -> Iterator[bytes]:
 def fetch(url: str, *, folder: str, sha256: str | None = None) -> str:
     """Return the path of a file below `folder`; a missing file is downloaded.
 
-    URL and checksum determine the path. Without `sha256`, the file is not checked. Raises
-    FileNotFoundError, which says where to put the file by hand, if the download fails, and
-    ValueError for a wrong checksum.
+    Without `sha256`, the file is not checked, except that it must not begin with "<", as a web page
+    does. Raises FileNotFoundError, which says where to put the file by hand, if the download fails,
+    and ValueError for a wrong checksum or a web page.
     """
-    key = hashlib.sha256(f"{url} {sha256}".encode()).hexdigest()[:12]
-    path = Path(folder).expanduser() / key / url.rpartition("/")[2]
+    path = fetch_path(url, folder=folder, sha256=sha256)
     _retrieve(url, path, sha256)
     return str(path)
+
+
+def fetch_path(url: str, *, folder: str, sha256: str | None = None) -> Path:
+    """Return where `fetch` keeps a file; URL and checksum determine it."""
+    key = hashlib.sha256(f"{url} {sha256}".encode()).hexdigest()[:12]
+    return Path(folder).expanduser() / key / url.rpartition("/")[2]
 
 
 def _retrieve(url: str, path: Path, sha256: str | None) -> None:
@@ -296,7 +301,15 @@ def _retrieve(url: str, path: Path, sha256: str | None) -> None:
         if _is_there(path, sha256):
             return
         try:
-            pooch.retrieve(url, checksum, fname=path.name, path=path.parent, progressbar=True)
+            with scratch_path(path) as scratch:  # a folder, in which pooch has scratch of its own
+                pooch.retrieve(url, checksum, fname=path.name, path=scratch, progressbar=True)
+                with (scratch / path.name).open("rb") as file:
+                    if sha256 is None and file.read(1000).lstrip().startswith(b"<"):
+                        raise ValueError(
+                            "it begins with '<', as a web page does; download it elsewhere and "
+                            f"save it as {path}, or give its sha256"
+                        )
+                (scratch / path.name).replace(path)
         except ValueError as error:
             raise ValueError(f"{url}: the download is not the expected file: {error}") from error
         except Exception as error:  # networks fail with many types of errors

@@ -150,9 +150,18 @@ class VectorFile:
             ) from error
 
     def write(self, number: int, vectors: Tensor) -> None:
-        """Write the array of a sentence where it belongs."""
+        """Write the array of a sentence where it belongs. Raises FloatingPointError if it is not
+        finite.
+        """
         if self._sizes[number]:
-            array = np.ascontiguousarray(vectors.to(self.dtype).cpu().numpy())
+            stored = vectors.to(self.dtype).cpu()
+            if not stored.isfinite().all():
+                kind = f"{self.dtype}".removeprefix("torch.")
+                raise FloatingPointError(
+                    f"{self.output}: the vectors of line {number + 1} are not finite in {kind}"
+                    f"{': use dtype=float32' if kind == 'float16' else ''}"
+                )
+            array = np.ascontiguousarray(stored.numpy())
             self._file.seek(int(self._offsets[number]))
             self._file.write(array.astype(_name(self.dtype)).data)
 

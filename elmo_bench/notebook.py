@@ -38,7 +38,7 @@ from elmo_bench.runs import (
     read_result,
     run_folders,
 )
-from elmo_bench.schema import faults
+from elmo_bench.schema import expand_home, faults
 
 GLOBALS: tuple[type, ...] = (
     GlobalHydra,
@@ -222,8 +222,9 @@ def _command(settings: Sequence[str]) -> Iterator[DictConfig]:
                 f"{' '.join(settings)}: a sweep starts several runs, which only the command line "
                 "does; in Python, write a loop"
             )
-        folder = str(Path(whole.hydra.run.dir).absolute())
         with open_dict(whole), read_write(whole.hydra):
+            expand_home(whole)
+            folder = str(Path(whole.hydra.run.dir).absolute())
             # A run that is resumed in a folder of its choice never starts this process again.
             whole.hydra.overrides.hydra.append(f"hydra.run.dir={folder}")
             whole.hydra.runtime.output_dir = folder

@@ -4,7 +4,10 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
-BILM = ("options.json", "weights.hdf5", "weights.safetensors", "softmax.safetensors")
+BILM = (
+    *("options.json", "weights.hdf5", "weights.safetensors"),
+    *("softmax.safetensors", "vocabulary.txt", "README.md"),
+)
 RUN = ("run.json", "result.json", "best.ckpt")
 WITHIN = 1_000_000  # bytes at the beginning of a file, which identify its writer
 

@@ -7,6 +7,7 @@ its value.
 """
 
 import inspect
+import os
 import re
 import sys
 import warnings
@@ -20,7 +21,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_ori
 import yaml
 from annotated_types import Ge, Le, MinLen, Predicate
 from hydra.experimental.callback import Callback
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from .checks import (
@@ -324,6 +325,7 @@ class Check(Callback):
     def on_run_start(self, config: DictConfig, **_: Any) -> None:
         _end_if_wrong(config)
         self.is_done = True
+        expand_home(config)
         if config.dry_run:
             lines = [*dry_run_lines([config]), "All settings are valid; nothing was run."]
             sys.stdout.write("\n".join(lines) + "\n")
@@ -335,10 +337,30 @@ class Check(Callback):
                 f"{error.filename}: {error.strerror}; choose another folder with outputs_dir=FOLDER"
             )
 
+    def on_multirun_start(self, config: DictConfig, **_: Any) -> None:
+        expand_home(config)
+
     def on_job_start(self, config: DictConfig, **_: Any) -> None:
         """For sweeps with other launchers, whose runs do not trigger `on_run_start`."""
         if not self.is_done:
             _end_if_wrong(config)
+
+
+def expand_home(cfg: DictConfig) -> None:
+    """Expand a ~ at the beginning of a job's files and folders; all others are expanded by what
+    reads them.
+    """
+    job = str(OmegaConf.select(cfg, "job._target_")).rpartition(".")[2]
+    own = dict.fromkeys(("outputs_dir", "run_dir", "hydra.run.dir", "hydra.sweep.dir"), Folder)
+    for key, hint in (own | JOBS.get(job, {})).items():
+        if not {File, Folder} & {hint, *get_args(hint)}:
+            continue
+        value = OmegaConf.select(cfg, key, throw_on_resolution_failure=False)
+        paths = [*value] if isinstance(value, ListConfig) else [value]
+        # Unlike Path's, this function leaves a name such as ~mine as it is.
+        whole = [os.path.expanduser(path) if isinstance(path, str) else path for path in paths]  # noqa: PTH111
+        if whole != paths:
+            OmegaConf.update(cfg, key, whole if isinstance(value, ListConfig) else whole[0])
 
 
 def dry_run_lines(configs: Sequence[DictConfig]) -> list[str]:
@@ -374,7 +396,7 @@ def faults(cfg: DictConfig) -> list[str]:
     # Check the command line before the slow imports for the rest.
     given = {key for key, _ in _given(cfg)}
     parts = {key.partition(".")[0] for key in given if "." in key}
-    wrong += _wrong(_settings(resolved, types, parts), raw, given)
+    wrong += _wrong([*_settings(resolved, types, parts), *_of_tables(resolved)], raw, given)
     if not wrong and job not in WITHOUT_A_MODEL:
         wrong = _wrong(_settings(resolved, types, resolved), raw, given)
     if not wrong and job == "train":
@@ -530,6 +552,15 @@ def _settings(
                     yield from _settings(each, types, parts, f"{key}.{number}.")
         elif arguments and name in arguments:
             yield Setting(key, value, arguments[name])
+
+
+def _of_tables(config: Mapping[str, Any]) -> Iterator[Setting]:
+    """Yield the settings of each table of a report, which are those of the report."""
+    tables, types = config.get("tables"), JOBS["report"]
+    for title, table in tables.items() if isinstance(tables, dict) else ():
+        for key, value in table.items() if isinstance(table, dict) else ():
+            if key in types:
+                yield Setting(f"tables.{title}.{key}", value, types[key])
 
 
 @cache

@@ -129,10 +129,11 @@ class Processes(Launcher):
         if self.config.get("dry_run"):
             for number, overrides in zip(numbers, job_overrides, strict=True):
                 log.info("#%d  %s", number, " ".join(overrides))
+            folder = Path(self.config.hydra.sweep.dir)
             with contextlib.suppress(OSError):  # what Hydra has created for the sweep
-                (folder := Path(self.config.hydra.sweep.dir)).joinpath("multirun.yaml").unlink()
-                folder.rmdir()
-                folder.parent.rmdir()
+                if [path.name for path in folder.iterdir()] == ["multirun.yaml"]:
+                    (folder / "multirun.yaml").unlink()
+                    folder.rmdir()
             for line in dry_run_lines(configs):
                 log.info(line)
             log.info("All settings of these %d runs are valid; nothing was run.", len(configs))

@@ -1,7 +1,25 @@
 """How long a run takes, from a few of its batches."""
 
-from elmo_bench import build
-from elmo_bench.estimate import estimate
+import pytest
+
+from elmo_bench import Elmo, build
+from elmo_bench.encoders.bilm import BiLm, Options
+from elmo_bench.estimate import _encoding, estimate
+
+
+def test_the_store_is_timed_on_sentences_of_all_lengths(monkeypatch):
+    read = []
+    monkeypatch.setattr("elmo_bench.estimate.encode", lambda _, some, layers: read.append(some))
+    elmo = Elmo(BiLm(Options(cell_size=8, projection_size=4, filters=((1, 4),))))
+    sentences = [("word",) * length for length in range(1, 101)]
+    _encoding(elmo, sentences)
+    warm, timed = (sum(map(len, some)) / len(some) for some in read)
+    assert [len(some) for some in read] == [32, 32]
+    assert warm == pytest.approx(50, abs=2)
+    assert timed == pytest.approx(50, abs=2)
+    read.clear()
+    _encoding(elmo, sentences[:3])
+    assert [[len(sentence) for sentence in some] for some in read] == [[1, 3], [2]]
 
 
 def test_the_time_of_what_is_missing_and_no_file(tiny, tmp_path):

@@ -8,6 +8,7 @@ import http.server
 import io
 import multiprocessing
 import os
+import shutil
 import signal
 import threading
 import time
@@ -19,7 +20,7 @@ import pytest
 from hydra import compose, initialize_config_dir
 
 from elmo_bench import inputs
-from elmo_bench.files import atomic, corpus, fetch, remove_scratch
+from elmo_bench.files import atomic, corpus, fetch, fetch_path, remove_scratch
 
 CONF = Path(__file__).parents[1] / "conf"
 CONTENT = b"weights" * 1000
@@ -44,6 +45,7 @@ def archive():
 
 FILES = {"good.bin": CONTENT, "cut.bin": CONTENT, "trees.zip": archive(), "lines.txt": LINES}
 FILES |= {"a/options.json": b"of a", "b/options.json": b"of b", "slow.bin": CONTENT}
+FILES |= {"page.bin": b"\n <!DOCTYPE html>\n<html>log in"}
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -224,6 +226,33 @@ def test_wrong_checksum_leaves_nothing(server, tmp_path):
     with pytest.raises(ValueError, match=r"good.bin: the download is not the expected file"):
         fetch(f"{server}/good.bin", folder=str(tmp_path), sha256="0" * 64)
     assert not files_in(tmp_path)
+
+
+def test_a_web_page_is_not_the_file(server, tmp_path):
+    """As of a login; a checksum says that it is the file."""
+    with pytest.raises(
+        ValueError, match=rf"page.bin: .*begins with '<'.* save it as {tmp_path}/.*/page.bin"
+    ):
+        fetch(f"{server}/page.bin", folder=str(tmp_path))
+    assert not files_in(tmp_path)
+    fetch(**source(server, "page.bin"), folder=str(tmp_path))
+
+
+def _fetch_and_die(url, folder):
+    shutil.move = lambda *_: os.kill(os.getpid(), signal.SIGKILL)  # pooch's last step
+    fetch(url, folder=folder)
+
+
+def test_a_killed_download_leaves_nothing_for_the_next(server, tmp_path):
+    settings = f"{server}/good.bin", str(tmp_path)
+    path = fetch_path(settings[0], folder=settings[1])
+    process = multiprocessing.get_context("fork").Process(target=_fetch_and_die, args=settings)
+    process.start()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
+    assert [entry for entry in path.parent.iterdir() if entry.suffix != ".lock"]
+    fetch(settings[0], folder=settings[1])
+    assert {entry.name for entry in path.parent.iterdir()} <= {"good.bin", "good.bin.lock"}
 
 
 @pytest.mark.parametrize("name", ["missing.bin", "cut.bin"])

@@ -47,7 +47,7 @@ MAY = {
     "inputs": {"files", "runs"},
     "foreign": {"inputs", "installation"},
     "schema": {"checks", "dry_run"},
-    "dry_run": {"build", "data", "estimate", "inputs", "runs"},
+    "dry_run": {"build", "data", "estimate", "files", "inputs", "runs"},
     "estimate": {"build", "data", "elmo", "encoders", "module"},
     "again": {"inputs", "runs"},
     "build": {

@@ -31,7 +31,9 @@ JOBS = {
 
 @pytest.fixture
 def lost(tmp_path):
-    """Files of a user and of other jobs: a text under three names, two biLMs and a run."""
+    """Files of a user and of other jobs: a text under three names, two biLMs, two folders and a
+    run.
+    """
     (tmp_path / "text").write_text("the cat sees the dog\n" * 9)
     (tmp_path / "symlink").symlink_to(tmp_path / "text")
     (tmp_path / "hardlink").hardlink_to(tmp_path / "text")
@@ -39,6 +41,9 @@ def lost(tmp_path):
     save(BiLm(small), tmp_path / "bilm" / "weights.hdf5")
     save(BiLm(small), tmp_path / "adapted" / "weights.safetensors")
     (tmp_path / "adapted" / "adaptation.json").write_text("{}")
+    for name in ("project/README.md", "words/vocabulary.txt"):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_text("a user's own")
     (tmp_path / "run").mkdir()
     config = {
         "job": {"_target_": "elmo_bench.jobs.train.train"},
@@ -101,6 +106,9 @@ def content(folder):
         ("job=pretrain out={}/bilm", "contains options.json"),
         ("job=pretrain pretrain.resume=never out={}/adapted", "contains options.json"),
         ("job=pretrain pretrain.resume=never out={}/run", "contains result.json"),
+        ("job=pretrain out={}/project", "contains README.md"),
+        ("job=pretrain pretrain.resume=never out={}/project", "contains README.md"),
+        ("job=adapt encoder=files encoder.dir={}/adapted out={}/words", "contains vocabulary.txt"),
         (
             "job=train task=ner encoder=none run_dir={}/run data=files data.files.train={}/run/metrics.csv "
             "data.files.dev={}/text data.files.test={}/text",

@@ -11,7 +11,8 @@ from hydra import compose, initialize_config_dir
 
 from elmo_bench import schema
 from elmo_bench.checks import Count
-from elmo_bench.schema import _arguments, _is_exact, dry_run_lines, faults
+from elmo_bench.files import fetch_path
+from elmo_bench.schema import _arguments, _is_exact, dry_run_lines, expand_home, faults
 
 ROOT = Path(__file__).parents[1]
 
@@ -61,6 +62,8 @@ WRONG = [
     ("task.monitor=foo", "task.monitor=foo, but it must be precision, recall, f1"),
     ("checkpoint=3 job=evaluate", "checkpoint=3, but it must be a file"),
     ("where=foo job=report", "where=foo, but it must be {KEY:VALUE} or null"),
+    ("tables={x:{where:a}} job=report", "tables.x.where=a, but it must be {KEY:VALUE} or null"),
+    ("tables={x:{equal_within:a}} job=report", "tables.x.equal_within=a, but it must be a number"),
     ("bilm.filters=[[0,2]] job=pretrain", "bilm.filters=[[0,2]], but it must be a list of [WIDTH"),
     ("adapt.batch_size=0 job=adapt", "adapt.batch_size=0, but it must be an integer, 1"),
     ("out=null job=pretrain", "out=null, but it must be a folder"),
@@ -251,6 +254,38 @@ def test_a_dry_run_looks_for_files(tmp_path, settings, said):
     config = composed("dry_run=true", *(text.format(folder=tmp_path) for text in settings))
     with pytest.raises(SystemExit, match=re.escape(said.format(folder=tmp_path))):
         dry_run_lines([config])
+
+
+@pytest.mark.parametrize("is_here", [False, True])
+def test_a_dry_run_looks_for_a_download_where_a_run_keeps_it(tmp_path, is_here):
+    config = composed("dry_run=true", "data.size=4", "encoder=original", f"cache_dir={tmp_path}")
+    for key in ("options", "weights"):
+        mini = ROOT / "elmo_bench" / "encoders" / "bilm" / "mini"
+        name = {"options": "options.json", "weights": "weights.safetensors"}[key]
+        config.encoder[key].url = f"https://example.org/{name}"
+        settings = {
+            setting: config.encoder[key][setting] for setting in ("url", "folder", "sha256")
+        }
+        if is_here:
+            path = fetch_path(**settings)
+            path.parent.mkdir(parents=True)
+            path.write_bytes((mini / name).read_bytes())
+    said = "\n".join(dry_run_lines([config]))
+    assert ("encoder=original: not here" in said) != is_here
+    assert ("encoder=original: 3 layers" in said) == is_here
+
+
+def test_a_path_in_the_home_folder(monkeypatch):
+    """The shell expands only some, and Hydra takes a ~ in quotes."""
+    monkeypatch.setenv("HOME", "/home/me")
+    cfg = composed("job=embed", "input='~/in.txt'", "output='~mine.h5'", "outputs_dir='~/runs'")
+    expand_home(cfg)
+    assert (cfg.input, cfg.output, cfg.result) == ("/home/me/in.txt", "~mine.h5", None)
+    assert cfg.hydra.run.dir.startswith("/home/me/runs/")
+    cfg = composed("job=report", "runs=['~/a',b/]", "columns=elmo.mix")
+    expand_home(cfg)
+    assert cfg.hydra.run.dir == "."
+    assert cfg.runs == ["/home/me/a", "b/"]
 
 
 @pytest.mark.parametrize("key", ["outputs_dir", "cache_dir"])

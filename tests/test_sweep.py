@@ -323,6 +323,25 @@ def test_environment(monkeypatch):
     assert environment(4)["WANDB_RUN_GROUP"] == "mine"
 
 
+@pytest.mark.parametrize("mine", [[], ["notes.txt"]])
+def test_a_dry_run_removes_what_hydra_made_and_no_more(tmp_path, monkeypatch, mine):
+    monkeypatch.setattr("elmo_bench.schema.dry_run_lines", lambda _: [])
+    folder = tmp_path / "users" / "sweep"
+    folder.mkdir(parents=True)
+    for name in ("multirun.yaml", *mine):
+        (folder / name).touch()
+    hydra = {"sweep": {"dir": str(folder)}, "hydra_logging": None, "verbose": False}
+    config = OmegaConf.create({"hydra": hydra | {"overrides": {"hydra": []}}, "dry_run": True})
+    launcher = Processes(1)
+    launcher.composed = lambda _: []
+    launcher.setup(hydra_context=None, task_function=None, config=config)
+    with pytest.raises(SystemExit):
+        launcher.launch([[]], 0)
+    assert (tmp_path / "users").is_dir()
+    left = {path.name for path in (tmp_path / "users").rglob("*")}
+    assert left == ({"sweep", "multirun.yaml", *mine} if mine else set())
+
+
 def test_a_run_gets_the_configs_of_its_sweep(monkeypatch):
     sources = {
         "hydra": "hydra.conf",

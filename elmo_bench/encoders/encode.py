@@ -82,8 +82,19 @@ def encode_batches(
 
     The encoder runs without dropout, so that the vectors of a sentence do not depend on other
     sentences. An empty sentence has layers with no tokens. Memory grows with `batch_tokens` and the
-    longest sentence.
+    longest sentence. Raises ValueError for a layer that the encoder does not have, and for a
+    sentence that is not a list of words.
     """
+    if layers is not None and not {*layers} <= {*range(encoder.num_layers)}:
+        raise ValueError(
+            f"layers={[*layers]}, but this encoder has layers 0..{encoder.num_layers - 1}"
+        )
+    for sentence in sentences:
+        if isinstance(sentence, str):
+            raise ValueError(
+                f"a sentence is the text {sentence[:80]!r}, but it must be a list of words, such "
+                "as those of text.split()"
+            )
     training = encoder.training
     encoder.eval()
     try:
@@ -122,5 +133,6 @@ def on(device: torch.device, inputs: Any) -> Any:
 
 
 def device_of(encoder: Any) -> torch.device:
-    """Return the device of an encoder's parameters."""
-    return next(iter([*encoder.parameters(), *encoder.buffers()])).device
+    """Return the device of an encoder's parameters and buffers; the CPU if it has none."""
+    tensors = (*encoder.parameters(), *encoder.buffers())
+    return tensors[0].device if tensors else torch.device("cpu")

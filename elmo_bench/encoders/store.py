@@ -360,7 +360,8 @@ def find_store(
         store = LayerStore(path, [])
         _warn(path, store.check())
         if not store.missing and set(map(_layer_file, layers)) <= store.files.keys():
-            stores.append((len(keys & store._starts.keys()), path))
+            with suppress(OSError):  # another run has just deleted it to make room
+                stores.append((len(keys & store._starts.keys()), path))
     count, path = max(stores, default=(0, folder), key=lambda counted: counted[0])
     if not count:
         return None
@@ -383,8 +384,12 @@ def _make_room(size: int, store: Path, max_bytes: float) -> bool:
     least recently used other stores.
     """
     folder = store.parent
-    others = [path for path in folder.iterdir() if path.is_dir() and path != store]
-    others.sort(key=lambda path: path.stat().st_mtime)
+    used_at: dict[Path, float] = {}
+    for path in folder.iterdir():
+        with suppress(OSError):  # another run has just deleted it
+            if path.is_dir() and path != store:
+                used_at[path] = path.stat().st_mtime
+    others = sorted(used_at, key=used_at.__getitem__)
     sizes = {path: _size(path) for path in (store, *others)}
     if sum(sizes.values()) + size > max_bytes or size > SHARE * shutil.disk_usage(folder).free:
         for aside in folder.glob(f"*/*{ASIDE}"):
@@ -403,11 +408,12 @@ def _make_room(size: int, store: Path, max_bytes: float) -> bool:
 
 
 def _size(folder: Path) -> int:
-    """Return the size of all its files; files that disappear meanwhile are skipped."""
+    """Return the size of all its files; files and folders that disappear meanwhile are skipped."""
     size = 0
-    for path in folder.rglob("*"):
-        with suppress(OSError):
-            size += path.lstat().st_size if not path.is_dir() else 0
+    with suppress(OSError):
+        for path in folder.rglob("*"):
+            with suppress(OSError):
+                size += path.lstat().st_size if not path.is_dir() else 0
     return size
 
 

@@ -39,6 +39,11 @@ def adapt(cfg: DictConfig) -> dict[str, float]:
 
     Returns the perplexity of each direction on the dev text, before and after.
     """
+    if (precision := cfg.encoder.get("precision", "float32")) != "float32":
+        raise ValueError(
+            f"encoder.precision={precision} has no effect on job=adapt: leave it out; "
+            "adapt.bf16=true trains in bfloat16"
+        )
     out, (_, weights), data = Path(cfg.out), pretrained(cfg), whole_sentences(cfg)
     check_bilm_folder("out", out, ("adapt.lock", "adaptation.json"))
     if out.is_dir() and out.samefile(Path(weights).parent):
@@ -103,6 +108,7 @@ def adapt_to(cfg: DictConfig, data: TaskData, folder: Path) -> dict[str, float]:
     figures = {f"before/{direction}": value for direction, value in before.items()}
     figures |= {f"after/{direction}": value for direction, value in after.items()}
     folder.mkdir(parents=True, exist_ok=True)
+    (folder / "adaptation.json").unlink(missing_ok=True)
     save(model.bilm, folder / "weights.safetensors")
     save_softmax(model, folder, dtype=torch.float32)
     summary: dict[str, Any] = {

@@ -1,6 +1,7 @@
 """`job=cache`: list and clear the contents of `cache_dir`; runs recreate cleared files."""
 
 import logging
+import re
 import shutil
 from collections.abc import Iterator
 from datetime import datetime
@@ -25,6 +26,18 @@ KINDS = {
     "adapted": "adapted biLMs",
     "hashes": "checksums of large files",
     "runs": "unpacked archives of runs",
+}
+# The names of our files and folders of each kind.
+NAMES = {
+    "layers": r"(v\d+-)?e[0-9a-f]{12}-.+",
+    "sample": r"sample-\d+-\d+-[0-9a-f]{10}",
+    "hub": r"(train|dev|test)-[0-9a-f]{12}\.json",
+    "corpora": r"[0-9a-f]{16}",
+    "vectors": r"[0-9a-f]{16}\.npz",
+    "elmo": r"[0-9a-f]{12}",
+    "adapted": r"[0-9a-f]{16}",
+    "hashes": r"[0-9a-f]{64}",
+    "runs": r".+-[0-9a-f]{16}",
 }
 
 
@@ -62,9 +75,8 @@ def cache(cfg: DictConfig) -> None:
     for entry in entries:
         when = f"{datetime.fromtimestamp(entry.used):%Y-%m-%d %H:%M}"
         # The folder of a download is named by a hash; its file has the telling name.
-        name = next(
-            (path.name for path in entry.path.glob("*") if entry.kind == "elmo"), entry.path.name
-        )
+        files = entry.path.glob("[!.]*") if entry.kind == "elmo" else ()
+        name = next((path.name for path in files if path.suffix != ".lock"), entry.path.name)
         table.add_row(entry.kind, KINDS[entry.kind], plain(name), f"{entry.size / 1e6:,.1f}", when)
     Console(markup=False, emoji=False).print(table)
 
@@ -75,9 +87,11 @@ def _entries(folder: Path) -> Iterator[Entry]:
     Files of other programs are not listed.
     """
     for kind in KINDS:
-        paths = folder.glob("sample-*") if kind == "sample" else (folder / kind).glob("*")
+        paths = (folder if kind == "sample" else folder / kind).glob("*")
+        # Or the scratch of a write.
+        ours = re.compile(rf"{NAMES[kind]}|\.{NAMES[kind]}-[a-z0-9_]{{8}}")
         entries = []
-        for path in (path for path in paths if path.suffix != ".lock"):
+        for path in (path for path in paths if ours.fullmatch(path.name)):
             files = [
                 file.stat()
                 for file in (path.rglob("*") if path.is_dir() else (path,))

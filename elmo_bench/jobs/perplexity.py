@@ -69,11 +69,12 @@ def perplexity(cfg: DictConfig) -> dict[str, float]:
 def language_model(cfg: DictConfig) -> LanguageModel:
     """Return the biLM of `cfg.encoder` with the softmax from its weights' folder."""
     files = build.bilm_files(cfg)
-    for key, wanted in (("encoder.pretrained", True), ("elmo.adapt", False)):
-        if (value := OmegaConf.select(cfg, key)) != wanted:
+    plain = {"encoder.pretrained": True, "encoder.precision": "float32", "elmo.adapt": False}
+    for key, wanted in plain.items():
+        if (value := OmegaConf.select(cfg, key, default=wanted)) != wanted:
             raise ValueError(
                 f"{key}={value} requires a run with a task: job=perplexity reads the files "
-                "of a biLM without changes"
+                "of a biLM without changes, in float32"
             )
     return load_language_model(*files, directions=cfg.encoder.get("directions"))
 

@@ -4,6 +4,7 @@ The same command resumes a stopped training.
 """
 
 import hashlib
+import json
 import logging
 import math
 import os
@@ -30,7 +31,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from elmo_bench import checkpoint_file
+from elmo_bench import checkpoint_file, text
 from elmo_bench.build import check_cores, instantiate
 from elmo_bench.build import device as device_kind
 from elmo_bench.encoders.bilm import DIRECTIONS, BiLm, save, warn_of_bfloat16
@@ -53,7 +54,10 @@ from elmo_bench.text import read_text, text_files
 
 log = logging.getLogger(__name__)
 LOCK = "pretrain"
-ASIDE = ("save_every", "validate_every", "resume")  # settings without effect on the weights
+# Settings without effect on the training; validate_every decides which of its steps may be kept.
+ASIDE = ("save_every", "validate_every", "resume")
+# The files of the tokenizer and the sentence splitter: a changed one never uses old encoded text.
+SPLITTERS = [Path(text.__file__).with_name(name) for name in ("tokenize.py", "sentences.py")]
 CLASS = "bilm._target_"
 LENGTH = ("epochs", "max_steps")  # these and ASIDE may change when a training resumes
 
@@ -128,7 +132,8 @@ def encoded(cfg: DictConfig, pattern: str | Path) -> Corpus:
     """
     files = text_files(pattern)
     facts = [(str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns) for path in files]
-    name = hashlib.sha256(repr((facts, bool(cfg.text.tokenize))).encode()).hexdigest()[:16]
+    rules = [file.read_bytes() for file in SPLITTERS] if cfg.text.tokenize else False
+    name = hashlib.sha256(repr((facts, rules)).encode()).hexdigest()[:16]
     folder = Path(cfg.cache_dir).expanduser() / "corpora" / name
     if not folder.is_dir() and not (dist.is_initialized() and dist.get_rank()):
         remove_scratch(folder.parent)
@@ -208,6 +213,7 @@ class _Run:
 
     def __init__(self, cfg: DictConfig, trainer: Trainer, dev: list[Sequence[str]]) -> None:
         self.cfg, self.trainer, self.dev = cfg, trainer, dev
+        self.dev_digest = hashlib.sha256(json.dumps(dev).encode()).hexdigest()[:16]
         self.best, self.seconds = math.inf, 0.0
         self.looked: int | None = None  # the step of the last evaluation on dev
         self.is_first = trainer.rank == 0
@@ -266,12 +272,12 @@ class _Run:
                         status,
                         seconds_left / 60,
                     )
-                if step.stop:
+                # The signal may have gone to another process, or have come since the last step.
+                if step.stop or (received and trainer.step == trainer.num_steps):
                     log.warning(
                         "stopped after step %d; the same command continues the training",
                         trainer.step,
                     )
-                    # The signal may have gone to another process.
                     raise Stopped(128 + (received or [signal.SIGTERM])[0])
         if self.looked != trainer.step:  # the user shortened a stopped training to its last step
             self._validate()
@@ -303,6 +309,7 @@ class _Run:
             "identity": self.identity,
         }
         content |= {"looked": self.looked, "num_steps": self.trainer.num_steps}
+        content["dev"] = self.dev_digest
         if not self.is_first:
             return
         if self.looked is None:
@@ -352,6 +359,9 @@ class _Run:
         self.looked = saved.get(
             "looked", self.trainer.step if math.isfinite(self.best) or not self.dev else None
         )
+        if saved.get("dev", self.dev_digest) != self.dev_digest:  # earlier versions did not save it
+            log.info("the dev text is another one: the best step on it is sought from now on")
+            self.best, self.looked = math.inf, None
         step, num_steps = self.trainer.step, self.trainer.num_steps
         log.info("continuing after step %d of %d", step, num_steps)
         if (before := saved.get("num_steps", num_steps)) != num_steps:
@@ -372,7 +382,8 @@ class _Run:
 
 
 def identity(cfg: DictConfig, corpus: Corpus) -> dict[str, Any]:
-    """Return the text's digest and all settings, except the length, that determine the weights.
+    """Return the text's digest and all settings, except the length, that determine the weights of
+    each step.
 
     A training can be resumed only with the same identity.
     """
@@ -409,7 +420,8 @@ def _from_first(value: str) -> str:
 def _stop_signals(trainer: Trainer) -> Iterator[list[int]]:
     """Let SIGTERM and Ctrl-C stop the training after the current step, so that it can be saved.
 
-    Yields the list of received signals. A second signal has its usual effect at once.
+    Yields the list of received signals. A second signal has its usual effect at once. Ignored
+    signals, as under `nohup`, remain ignored.
     """
     handlers: dict[int, Any] = {}
     received: list[int] = []
@@ -420,7 +432,8 @@ def _stop_signals(trainer: Trainer) -> Iterator[list[int]]:
         signal.signal(number, handlers[number])
 
     for kind in (signal.SIGTERM, signal.SIGINT):
-        handlers[kind] = signal.signal(kind, stop)
+        if signal.getsignal(kind) is not signal.SIG_IGN:
+            handlers[kind] = signal.signal(kind, stop)
     try:
         yield received
     finally:

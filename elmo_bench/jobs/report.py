@@ -15,13 +15,11 @@ from rich.text import Text
 
 from elmo_bench import report as reports
 from elmo_bench import wandb_logger
-from elmo_bench.checks import of_type
 from elmo_bench.files import atomic
 from elmo_bench.installation import CONF
 from elmo_bench.outputs import begins, check_output
 from elmo_bench.progress import counted
 from elmo_bench.runs import failures, run_folders
-from elmo_bench.schema import JOBS
 
 log = logging.getLogger(__name__)
 
@@ -272,10 +270,7 @@ def _settings(settings: Mapping[str, Any], title: str, table: dict[str, Any]) ->
             f"tables.{title}: unknown keys {sorted(unknown)}; a table may have "
             f"{', '.join(SETTINGS)}"
         )
-    merged = {key: table.get(key, settings[key]) for key in SETTINGS}
-    for key, value in merged.items():
-        of_type(f"tables.{title}.{key}" if key in table else key, value, JOBS["report"][key])
-    return merged
+    return {key: table.get(key, settings[key]) for key in SETTINGS}
 
 
 def _chosen(runs: list[reports.Run], table: dict[str, Any]) -> list[reports.Run]:

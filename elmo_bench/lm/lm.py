@@ -57,46 +57,24 @@ class LanguageModel(nn.Module):
         self.softmax.bias.copy_(torch.from_numpy(np.log((counts + 1) / (counts + 1).sum())))
         self.softmax.weight.mul_(0.01)
 
-    def top(
-        self, direction: str, frames: Int[Tensor, "U C"], inputs: Int[Tensor, "B T"], state: State
-    ) -> tuple[Float[Tensor, "B T P"], State]:
-        """Return the top layer, after dropout, from which words are predicted, and the next state.
-
-        `inputs` are rows of `frames`: a word that occurs twice in a batch is encoded once.
-        """
-        x = self.bilm.token_encoder(frames[None])[0][inputs]
-        outputs, after = self.bilm.run(self.directions.index(direction), x, None, state)
-        return F.dropout(outputs[-1], self.bilm.dropout, self.training), after
-
     def tops(
         self,
         frames: Sequence[Int[Tensor, "_ C"]],
         inputs: Sequence[Int[Tensor, "B T"]],
         state: State,
     ) -> Iterator[tuple[Float[Tensor, "B T P"], State]]:
-        """Return `top` of every direction, each with its own window; on a GPU, all at once."""
+        """Yield each direction's top layer, after dropout, from which words are predicted, and its
+        next state; on a GPU, all directions run at once.
+
+        A direction has its own window. Its `inputs` are rows of its `frames`: a word that occurs
+        twice in a batch is encoded once.
+        """
         x = [
             self.bilm.token_encoder(types[None])[0][rows]
             for types, rows in zip(frames, inputs, strict=True)
         ]
         for outputs, after in self.bilm.run_directions(x, None, state):
             yield F.dropout(outputs[-1], self.bilm.dropout, self.training), after
-
-    def loss(
-        self,
-        direction: str,
-        frames: Int[Tensor, "U C"],
-        inputs: Int[Tensor, "B T"],
-        targets: Int[Tensor, "B T"],
-        state: State,
-    ) -> tuple[Float[Tensor, ""], State]:
-        """Return the mean negative log likelihood of the targets, in nats, with the full softmax,
-        and the next state.
-        """
-        top, after = self.top(direction, frames, inputs, state)
-        return F.cross_entropy(
-            self.softmax(top).flatten(0, 1), targets.flatten(), ignore_index=NO_TARGET
-        ), after
 
     @torch.no_grad()
     def log_likelihoods(self, sentences: Sentences) -> dict[str, Float[Tensor, "B T"]]:

@@ -4,6 +4,7 @@ import dataclasses
 import importlib.metadata
 import json
 import logging
+import os
 import shutil
 import subprocess
 from collections.abc import Callable, Iterable, Mapping
@@ -15,7 +16,7 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from elmo_bench import __version__
-from elmo_bench.files import atomic
+from elmo_bench.files import atomic, remove_scratch
 from elmo_bench.installation import IS_CLONE
 from elmo_bench.untrusted import read_json
 
@@ -24,17 +25,19 @@ from .read import read_result
 
 log = logging.getLogger(__name__)
 BEGUN, ENDED, GOES_ON = "run.json", "result.json", "last.ckpt"
-# Files of a run that the next run in its folder must not find.
+# Files of a run that the next run in its folder must not find, in the order in which they go: the
+# first two say that a run may continue, or has ended.
 LEFT = (
+    GOES_ON,
     ENDED,
     "evaluation.json",
     "metrics.csv",
     "best.ckpt",
-    GOES_ON,
     "predictions",
     "counts",
     "tensorboard",
 )
+SLURMS = "hpc_ckpt_*.ckpt"  # Lightning's under SLURM, which it would test or resume from
 PACKAGES = ("torch", "pytorch-lightning", "hydra-core")
 
 
@@ -59,17 +62,15 @@ def begin(cfg: DictConfig, files: Mapping[str, Path]) -> Path | None:
 
     With `resume=true` an unfinished run of the same identity continues from its `last.ckpt`; one of
     another identity raises ValueError. Otherwise the files of an earlier run in the folder are
-    removed. One process of a run calls this, before it writes anything.
+    removed; ValueError if they are not those of a run. One process of a run calls this, before it
+    writes anything.
     """
     folder = Path(cfg.run_dir)
     folder.mkdir(parents=True, exist_ok=True)
-    for stale in (
-        path for name in (BEGUN, *LEFT) for path in folder.glob(f".{name}-*")
-    ):  # left by a write that was killed
-        shutil.rmtree(stale)
-    for left in folder.glob(
-        "hpc_ckpt_*.ckpt"
-    ):  # Lightning's under SLURM, which it would test or resume from
+    _check_loss(cfg, files)
+    for name in LEFT:
+        remove_scratch(folder, name)
+    for left in folder.glob(SLURMS):
         left.unlink()
     inputs = hash_files(files, cfg.cache_dir)
     identity = str(Identity.of(cfg, inputs))
@@ -81,8 +82,8 @@ def begin(cfg: DictConfig, files: Mapping[str, Path]) -> Path | None:
             "settings or files: repeat its command to continue it, choose another folder "
             "with hydra.run.dir=FOLDER, or set resume=false, which deletes it"
         )
-    _check_loss(cfg, files)
-    (folder / BEGUN).unlink(missing_ok=True)
+    # An earlier run.json stays until it is replaced: without it, what a kill leaves here would look
+    # like a user's own files.
     for name in LEFT:
         path = folder / name
         if path.is_dir() and not path.is_symlink():
@@ -96,8 +97,8 @@ def begin(cfg: DictConfig, files: Mapping[str, Path]) -> Path | None:
 
 
 def _check_loss(cfg: DictConfig, files: Mapping[str, Path]) -> None:
-    """Raise ValueError if a file to remove from `run_dir` is an input of this run or belongs to
-    another job.
+    """Raise ValueError if a file to remove from `run_dir` is an input of this run, or belongs to
+    another job or to no run.
     """
     folder, other = Path(cfg.run_dir), "choose another folder with hydra.run.dir=FOLDER"
     for name, path in files.items():
@@ -111,6 +112,13 @@ def _check_loss(cfg: DictConfig, files: Mapping[str, Path]) -> None:
     # A job that reads a checkpoint writes none.
     if theirs != ours or ("checkpoint" in cfg and (folder / "best.ckpt").exists()):
         raise ValueError(f"run_dir={folder} contains a run of another job: {other}")
+    left = [name for name in LEFT if os.path.lexists(folder / name)]
+    left += [path.name for path in folder.glob(SLURMS)]
+    if left and not any((folder / name).exists() for name in (BEGUN, ENDED)):
+        raise ValueError(
+            f"run_dir={folder} contains {left[0]}, which this run would delete, but neither "
+            f"{BEGUN} nor {ENDED}, so no run of elmo-bench wrote it: {other}"
+        )
 
 
 def goes_on_from(cfg: DictConfig, files: Mapping[str, Path]) -> Path | None:

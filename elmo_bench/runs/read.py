@@ -68,9 +68,8 @@ def read_result(path: Path) -> dict[str, Any]:
         needed |= {"examples_per_second", "device", *COST}
     _check(path, content, needed)
     config = content["config"]
-    for key in ("name", "monitor"):
-        if not _text(value := (config.get("task") or {}).get(key)):
-            _refuse(path, f"config.task.{key}", value, "text")
+    if not _text(monitor := (config.get("task") or {}).get("monitor")):
+        _refuse(path, "config.task.monitor", monitor, "text")
     for name in content["mix"]:
         if not MIX.fullmatch(name):
             _refuse(path, "mix", name, "elmo/PLACE/ and s0, s1, ..., norm0, norm1, ... or gamma")

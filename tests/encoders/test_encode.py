@@ -1,12 +1,15 @@
 """Batches of sentences, and their layers."""
 
+from typing import NamedTuple
+
 import pytest
 import torch
 
-from elmo_bench.encoders import batches, encode_each
+from elmo_bench.encoders import batches, encode, encode_each
 from elmo_bench.encoders.bilm import BiLm, Options
 
 LENGTHS = [3, 0, 50, 7, 7, 1, 12, 300, 0]
+BILM = BiLm(Options(cell_size=8, projection_size=4, filters=((1, 4), (3, 4))), dropout=0.5)
 
 
 @pytest.mark.parametrize("batch_tokens", [1, 20, 100, 10_000])
@@ -20,8 +23,48 @@ def test_every_sentence_once_within_the_budget(batch_tokens):
         )
 
 
+class Numbers(NamedTuple):
+    numbers: torch.Tensor
+
+
+class Lengths(torch.nn.Module):
+    """An encoder without parameters: a word's vector is its length."""
+
+    num_layers, dim = 2, 1
+
+    def prepare(self, sentences):
+        rows = [torch.tensor([float(len(word)) for word in sentence]) for sentence in sentences]
+        return Numbers(torch.nn.utils.rnn.pad_sequence(rows, True))
+
+    def forward(self, inputs, layers=None):
+        vectors = inputs.numbers[None, ..., None].expand(2, -1, -1, -1)
+        return vectors if layers is None else vectors[list(layers)]
+
+
+@pytest.mark.parametrize("encoder", [BILM, Lengths()])
+def test_layers_that_an_encoder_does_not_have(encoder):
+    last = encoder.num_layers - 1
+    for layer in (-1, encoder.num_layers, 99):
+        with pytest.raises(
+            ValueError, match=rf"layers=\[0, {layer}\], but this encoder has layers 0..{last}"
+        ):
+            encode(encoder, [["a"]], [0, layer])
+    assert encode(encoder, [["a"]], [last, 0])[0].shape[0] == 2
+
+
+@pytest.mark.parametrize("sentences", [[["a"], "Hello world"], "Hello world"])
+def test_a_text_is_no_list_of_words(sentences):
+    with pytest.raises(ValueError, match=r"the text 'H.*must be a list of words"):
+        encode(Lengths(), sentences)
+
+
+def test_an_encoder_without_parameters():
+    (vectors,) = encode(Lengths(), [["a", "bcd"]], [1])
+    assert vectors.flatten().tolist() == [1, 3]
+
+
 def test_layers_without_dropout_and_the_mode_as_it_was():
-    bilm = BiLm(Options(cell_size=8, projection_size=4, filters=((1, 4), (3, 4))), dropout=0.5)
+    bilm = BILM.train()
     sentences = [["a", "b"], [], ["c"]]
     found = dict(encode_each(bilm, sentences, batch_tokens=8))
     assert bilm.training

@@ -11,6 +11,7 @@ import resource
 import shutil
 import threading
 from collections import namedtuple
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -294,6 +295,36 @@ def test_a_store_that_goes_while_it_is_looked_for(bilm, tmp_path, monkeypatch):
     monkeypatch.setattr(LayerStore, "hold", late)
     assert find_store(bilm, SENTENCES, [2], tmp_path) is None
     assert not store.folder.exists()
+
+
+def test_a_store_that_goes_after_it_was_checked(bilm, tmp_path, monkeypatch):
+    store = build_store(bilm, SENTENCES, [2], tmp_path)
+    store.close()
+    check = LayerStore.check
+
+    def late(self):
+        faults = check(self)
+        shutil.rmtree(store.folder)
+        return faults
+
+    monkeypatch.setattr(LayerStore, "check", late)
+    assert find_store(bilm, SENTENCES, [2], tmp_path) is None
+
+
+def test_another_store_that_goes_while_room_is_made(bilm, tmp_path, monkeypatch):
+    other = build_store(bilm, SENTENCES, [2], tmp_path)
+    other.close()
+    is_dir = Path.is_dir
+
+    def late(path):
+        is_there = is_dir(path)
+        if is_there and path == other.folder:
+            shutil.rmtree(path)
+        return is_there
+
+    monkeypatch.setattr(Path, "is_dir", late)
+    assert build_store(bilm, [["new"]], [2], tmp_path) is not None
+    assert not other.folder.exists()
 
 
 def truncated(path):

@@ -694,6 +694,17 @@ def test_a_folder_without_a_tokenizer(broken):
         Transformer(model=broken)
 
 
+@pytest.mark.parametrize("limit", [2, -5])
+def test_a_tokenizer_with_a_limit_that_leaves_no_room(broken, limit):
+    path = broken / "tokenizer_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"model_max_length": limit}))
+    with pytest.raises(
+        ValueError, match=rf"encoder\.window=null is {limit}, .* 2 special tokens and at most 512"
+    ):
+        Transformer(model=broken)
+    assert Transformer(model=broken, window=WINDOW).window == WINDOW
+
+
 def test_a_tokenizer_of_another_model(broken, folders, lines):
     large = transformers.GPT2Tokenizer().train_new_from_iterator(
         [*lines, "zzz 999"], vocab_size=900, show_progress=False

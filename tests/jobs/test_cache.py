@@ -13,6 +13,17 @@ from elmo_bench.jobs.cache import cache
 CONF = str(Path(__file__).parents[2] / "conf")
 
 
+MINE = (
+    "mine/notes.txt",
+    "sample-data/train.txt",
+    "hub/models--bert/config.json",
+    "runs/2024-01-01/result.json",
+    "corpora/notes.txt",
+    "vectors/glove.6B.100d.txt",
+    f"vectors/{16 * '0'}.npz.lock",
+)
+
+
 def composed(*overrides):
     with initialize_config_dir(CONF, version_base="1.3"):
         return compose("config", ["job=cache", *overrides])
@@ -20,16 +31,11 @@ def composed(*overrides):
 
 @pytest.fixture
 def store(tmp_path):
-    """A cache with a store that this process reads, a generated corpus, a download, and a file of
+    """A cache with a store that this process reads, a generated corpus, a download, and files of
     somebody else.
     """
-    for path in (
-        "sample-2-0-abc/ner/train.conll",
-        "elmo/0123/options.json",
-        "mine/notes.txt",
-        "vectors/0.npz.lock",
-    ):
-        (tmp_path / path).parent.mkdir(parents=True)
+    for path in ("sample-2-0-0123456789/ner/train.conll", f"elmo/{12 * '0'}/options.json", *MINE):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_bytes(b"0" * 1_500_000)
     bilm = BiLm(Options(cell_size=8, projection_size=4, filters=((1, 4),))).eval()
     store = build_store(bilm, [["a"]], [0], tmp_path / "layers")
@@ -41,16 +47,26 @@ def test_what_there_is(store, tmp_path, capsys):
     cache(composed(f"cache_dir={tmp_path}"))
     shown = capsys.readouterr().out
     assert all(kind in shown for kind in ("layers", "sample", "options.json", "3.0"))
-    assert "notes" not in shown
-    assert "mine" not in shown
+    for path in MINE:
+        assert not [part for part in path.split("/")[1:] if part in shown]
+
+
+def test_a_download_has_the_name_of_its_file(tmp_path, capsys):
+    """Not that of its lock, nor of what a killed one left."""
+    for number, name in enumerate(("a.json", "b.json.lock", ".c.json-killed__")):
+        (tmp_path / "elmo" / (12 * f"{number}") / name).mkdir(parents=True)
+    cache(composed(f"cache_dir={tmp_path}"))
+    shown = capsys.readouterr().out
+    assert all(name in shown for name in ("a.json", 12 * "1", 12 * "2"))
+    assert not [name for name in ("b.json", "c.json") if name in shown]
 
 
 def test_what_is_cleared(store, tmp_path, caplog):
     cache(composed(f"cache_dir={tmp_path}", "clear=sample"))
-    assert not (tmp_path / "sample-2-0-abc").exists()
+    assert not (tmp_path / "sample-2-0-0123456789").exists()
     cache(composed(f"cache_dir={tmp_path}", "clear=all"))
-    assert (tmp_path / "mine" / "notes.txt").exists()
-    assert not (tmp_path / "elmo" / "0123").exists()
+    assert all((tmp_path / path).exists() for path in MINE)
+    assert not (tmp_path / "elmo" / (12 * "0")).exists()
     assert store.folder.exists()
     assert "is kept: a run is reading it" in caplog.text
     store.close()
@@ -59,10 +75,10 @@ def test_what_is_cleared(store, tmp_path, caplog):
 
 
 def test_what_a_run_writes_stays(tmp_path, caplog):
-    adapted, corpora = tmp_path / "adapted" / "0", tmp_path / "corpora"
+    adapted, corpora = tmp_path / "adapted" / (16 * "0"), tmp_path / "corpora"
     adapted.mkdir(parents=True)
-    (corpora / ".1-killed__").mkdir(parents=True)
-    with alone(adapted, ""), atomic(corpora / "0") as part:
+    (corpora / f".{16 * '1'}-killed__").mkdir(parents=True)
+    with alone(adapted, ""), atomic(corpora / (16 * "0")) as part:
         cache(composed(f"cache_dir={tmp_path}", "clear=all"))
         assert adapted.is_dir()
         assert [*corpora.iterdir()] == [part.parent]

@@ -184,6 +184,24 @@ def test_half_precision(files, source, tmp_path, suffix):
     np.testing.assert_allclose(found, expected(files, [["the", "dog", "barks", "."]])[0], atol=1e-3)
 
 
+def test_vectors_that_half_precision_does_not_hold(tmp_path):
+    (tmp_path / "vectors.txt").write_text("the 1 2\ndog 1e5 3\n")
+    (tmp_path / "in.txt").write_text("the\nthe dog\n")
+    names = [
+        "encoder=static",
+        f"encoder.vectors={tmp_path}/vectors.txt",
+        f"input={tmp_path}/in.txt",
+    ]
+    output = tmp_path / "out.hdf5"
+    with pytest.raises(
+        FloatingPointError, match=r"line 2 are not finite in float16: use dtype=float32"
+    ):
+        embed(*names, f"output={output}", "dtype=float16")
+    assert not output.exists()
+    embed(*names, f"output={output}")
+    assert read(output)["1"][0, 1].tolist() == [1e5, 3]
+
+
 @pytest.mark.parametrize("which", ["allennlp", "bilm_tf"])
 def test_the_values_of_the_original(fixtures, tmp_path, which):
     """Zero state, all layers: the golden vectors, without the rows of the boundaries; and again

@@ -255,6 +255,10 @@ def test_files_that_do_not_fit(folder, text, break_it, message):
             ["encoder=mini", "encoder.pretrained=false"],
             r"encoder.pretrained=False requires a run with a task",
         ),
+        (
+            ["encoder=mini", "encoder.precision=bfloat16"],
+            r"encoder.precision=bfloat16 requires a run with a task: .* in float32",
+        ),
         (["encoder=mini", "elmo.adapt=true"], r"elmo.adapt=True requires a run with a task"),
         (["encoder=files", "encoder.dir=nowhere"], r"encoder.dir=nowhere: no such folder"),
         (["per_token=nowhere/x.jsonl"], r"per_token=nowhere/x.jsonl: no such folder"),

@@ -16,8 +16,9 @@ import pytest
 import torch
 from hydra import compose, initialize_config_dir
 
-from elmo_bench.jobs.pretrain import pretrain
-from elmo_bench.lm import Trainer, load_language_model
+from elmo_bench.jobs.pretrain import SPLITTERS, encoded, pretrain
+from elmo_bench.lm import LanguageModel, Trainer, load_language_model
+from elmo_bench.text import read_sentences
 
 ROOT = Path(__file__).parents[2]
 LINES = [
@@ -200,6 +201,73 @@ def test_a_finished_run_is_not_trained_again(config, tmp_path, monkeypatch):
     first = pretrain(config())
     monkeypatch.setattr(Trainer, "_step", lambda *_: pytest.fail("it trained"))
     assert pretrain(config()) == first
+
+
+@pytest.mark.parametrize("epochs", [1, 2])
+def test_another_dev_text(config, tmp_path, caplog, epochs):
+    """Perplexities of different texts are not compared, also when no step is left; a last.ckpt of
+    an earlier version, which does not know its dev text, goes on as before.
+    """
+    (tmp_path / "dev.txt").write_text("a dog that nobody knows hears an owl\n" * 9)
+    easy = pretrain(config("pretrain.epochs=1"))["dev"]
+    last = tmp_path / "out" / "last.ckpt"
+    saved = torch.load(last, weights_only=True)
+    other = config(f"pretrain.epochs={epochs}", f"text.files.dev={tmp_path}/dev.txt")
+    with caplog.at_level("INFO"):
+        hard = pretrain(other)["dev"]
+    assert "the dev text is another one" in caplog.text
+    found = language_model(tmp_path / "out").perplexity([*read_sentences(tmp_path / "dev.txt")])
+    mean = (found["forward"] * found["backward"]) ** 0.5
+    assert hard == pytest.approx(mean, rel=1e-2)  # fp16
+    assert hard > easy
+    torch.save({key: value for key, value in saved.items() if key != "dev"}, last)
+    assert pretrain(other)["dev"] == easy
+
+
+def test_another_tokenizer_encodes_raw_text_again(config, tmp_path, text, monkeypatch):
+    assert all(path.is_file() for path in SPLITTERS)
+    corpora, kept = tmp_path / "cache" / "corpora", []
+    for content in (b"old", b"old", b"new"):
+        (tmp_path / "tokenize.py").write_bytes(content)
+        monkeypatch.setattr("elmo_bench.jobs.pretrain.SPLITTERS", [tmp_path / "tokenize.py"])
+        for tokenize in ("true", "false"):
+            encoded(config(f"text.tokenize={tokenize}"), text)
+        kept.append(len([*corpora.iterdir()]))
+    assert kept == [2, 2, 3]
+
+
+def test_a_signal_during_the_last_look_at_dev(config, monkeypatch):
+    """It ends the command before the test text is read; the same command goes on there."""
+    perplexity, sent = LanguageModel.perplexity, []
+
+    def stopped(model, *arguments):
+        if not sent:
+            sent.append(os.kill(os.getpid(), signal.SIGTERM))
+        return perplexity(model, *arguments)
+
+    monkeypatch.setattr(LanguageModel, "perplexity", stopped)
+    with pytest.raises(SystemExit) as ended:
+        pretrain(config("pretrain.epochs=1"))
+    assert ended.value.code == 128 + signal.SIGTERM
+    monkeypatch.setattr(Trainer, "_step", lambda *_: pytest.fail("it trained"))
+    assert pretrain(config("pretrain.epochs=1"))["dev"] < 20
+
+
+def test_an_ignored_signal(config, monkeypatch):
+    """As Ctrl-C under `nohup`, or in a script's background job."""
+    step = Trainer._step
+
+    def signalled(trainer, windows):
+        os.kill(os.getpid(), signal.SIGINT)
+        return step(trainer, windows)
+
+    monkeypatch.setattr(Trainer, "_step", signalled)
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        assert pretrain(config("pretrain.epochs=1"))["dev"] < 20
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_a_longer_training_of_the_same_folder(config, tmp_path, caplog):

@@ -282,8 +282,6 @@ def test_a_part_of_the_runs(tiny, tmp_path):
         match=r"tables.mine: unknown keys \['colums'\]; a table may have where, rows, columns",
     ):
         reported(f"runs={tmp_path}", "tables={mine:{colums:elmo}}")
-    with pytest.raises(ValueError, match=r"tables.mine.where=task, but it must be {KEY:VALUE}"):
-        reported(f"runs={tmp_path}", "tables={mine:{where:task}}")
 
 
 def test_runs_that_failed_are_named(tmp_path):

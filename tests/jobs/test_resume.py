@@ -164,7 +164,7 @@ def test_ctrl_c_in_the_middle_of_writing(tmp_path, monkeypatch, calls):
         AtomicCheckpoints().save_checkpoint({"a": torch.ones(5)}, tmp_path / "last.ckpt")
     run = _Run.__new__(_Run)
     run.trainer = SimpleNamespace(state_dict=lambda: {"a": torch.ones(5)}, num_steps=1, step=1)
-    run.best = run.seconds = run.looked = 1
+    run.best = run.seconds = run.looked = run.dev_digest = 1
     run.identity, run.is_first, run.last = {}, True, tmp_path / "last.ckpt"
     with pytest.raises(Stopped, match="130"):
         run._save()

@@ -960,10 +960,10 @@ NO_RESULTS = [
     ('{"seed": 1, "metrics": {"test/f1": "0.5"}, "config": {}}', f"{NO_RESULT}: metrics is"),
     ('{"seed": 1, "metrics": {"test/f1": NaN}, "config": {}}', "NaN, but a number must be finite"),
     ('{"seed": 1, "metrics": {}, "config": {"task": 3}}', f"{NO_RESULT}: config.task is '3'"),
-    ('{"seed": 1, "metrics": {}, "config": {}}', f"{NO_RESULT}: config.task.name is 'None'"),
+    ('{"seed": 1, "metrics": {}, "config": {}}', f"{NO_RESULT}: config.task.monitor is 'None'"),
     (
-        '{"seed": 1, "metrics": {}, "config": {"task": {"name": "ner"}}}',
-        f"{NO_RESULT}: config.task.monitor is 'None'",
+        '{"seed": 1, "metrics": {}, "config": {"task": {"monitor": "f1"}}}',
+        rf"{NO_RESULT}: KeyError\('config.task.name'\)",
     ),
     (
         '{"seed": 1, "metrics": {}, "config": {}, "mix": {"elmo/input/s9999999": 1}}',

@@ -142,6 +142,44 @@ def test_nothing_of_an_earlier_run_stays(config, tmp_path):
     assert sorted(path.name for path in folder.iterdir()) == ["mine.txt", "run.json"]
 
 
+@pytest.mark.parametrize(
+    "name", ["predictions/mine", ".counts-old/mine", "metrics.csv", "hpc_ckpt_1.ckpt"]
+)
+@pytest.mark.parametrize("resume", [True, False])
+def test_nothing_of_a_user_goes(config, tmp_path, name, resume):
+    """A folder without run.json and result.json held no run; nor does a folder with a name like
+    that of a scratch file belong to one.
+    """
+    mine = tmp_path / "run" / name
+    mine.parent.mkdir(parents=True)
+    mine.write_text("a user's own")
+    if name.startswith("."):
+        begin(config(resume=resume), {})
+    else:
+        with pytest.raises(ValueError, match=rf"contains {name.partition('/')[0]}, which this run"):
+            begin(config(resume=resume), {})
+    assert mine.read_text() == "a user's own"
+
+
+def test_a_kill_while_an_earlier_run_is_removed(config, tmp_path, monkeypatch):
+    """The folder is still known as ours: the same command removes the rest."""
+    begin(config(seed=1), {})
+    for name in ("last.ckpt", "best.ckpt", "metrics.csv"):
+        (tmp_path / "run" / name).write_text("of seed 1")
+    (tmp_path / "run" / "predictions").mkdir()
+
+    def killed(_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("shutil.rmtree", killed)
+        with pytest.raises(KeyboardInterrupt):
+            begin(config(seed=2), {})
+    assert not unfinished([tmp_path])  # last.ckpt is the first to go
+    assert begin(config(seed=2), {}) is None
+    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == ["run.json"]
+
+
 def test_a_run_goes_on_from_its_own_checkpoint_only(config, tmp_path):
     folder = tmp_path / "run"
     last = folder / "last.ckpt"

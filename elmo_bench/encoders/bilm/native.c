@@ -268,8 +268,8 @@ INLINE void look_up(const int64_t *chars, int64_t places, int64_t taps, int64_t 
         }
         APART
         for (int64_t k = 0; k < many; k++) {
-            /* what is no number is the highest */
-            int higher = !place | !(sum[k] <= best[k]);
+            /* what is no number is the highest, and stays so */
+            int higher = !place | ((best[k] == best[k]) & !(sum[k] <= best[k]));
             best[k] = higher ? sum[k] : best[k];
             at_place[k] = higher ? (int32_t)place : at_place[k];
         }

@@ -84,6 +84,7 @@ def load(
             "encoder.options is empty: give a folder that contains the options.json of a "
             "biLM: encoder=files encoder.dir=FOLDER"
         )
+    options, weights = Path(options).expanduser(), weights and Path(weights).expanduser()
     for key, path in (("encoder.options", options), ("encoder.weights", weights)):
         if path is not None and not Path(path).is_file():
             raise FileNotFoundError(f"{key}={path}: no such file")
@@ -141,16 +142,17 @@ def save(
     """Write a biLM atomically, in the format of the suffix.
 
     `options` defaults to `options.json` in the same folder. An existing options file with the same
-    sizes is kept, since it may have more keys, such as the original's settings of training.
+    sizes is kept, since it may have more keys, such as the original's settings of training. Raises
+    ValueError for a number that is not finite in `dtype`.
     """
     weights = Path(weights)
+    stored = {name: tensor.detach().cpu().to(dtype) for name, tensor in bilm.state_dict().items()}
+    check_finite(weights, stored)
     weights.parent.mkdir(parents=True, exist_ok=True)
     options = Path(options or weights.parent / "options.json")
     if not options.is_file() or not _says(options, bilm.options):
         bilm.options.write(options)
-    tensors = {
-        name: tensor.detach().cpu().to(dtype).numpy() for name, tensor in bilm.state_dict().items()
-    }
+    tensors = {name: tensor.numpy() for name, tensor in stored.items()}
     with atomic(weights) as part:
         if weights.suffix == ".safetensors":
             arrays = {name: np.ascontiguousarray(array) for name, array in tensors.items()}

@@ -183,9 +183,12 @@ def window_size(model: Any, tokenizer: Any, asked: int | None, special: int) -> 
         bound or UNBOUNDED if tokenizer.model_max_length > 1e9 else tokenizer.model_max_length,
         bound or 10**9,
     )
-    if asked is not None and (asked <= special or (bound and asked > bound)):
+    size = usual if asked is None else asked
+    if size <= special or (bound and size > bound):
+        came = f"null is {usual}, the limit of its tokenizer" if asked is None else asked
         raise ValueError(
-            f"encoder.window={asked}, but each window of this model has {special} special "
-            f"tokens and {f'at most {bound}' if bound else 'any number of'} subwords"
+            f"encoder.window={came}, but each window of this model has {special} special "
+            f"tokens and {f'at most {bound}' if bound else 'any number of'} subwords: choose a "
+            "number in between"
         )
-    return int(asked or usual)
+    return int(size)

@@ -50,6 +50,15 @@ def test_nan_stays():
     assert cnn(char_ids([["word"]])).isnan().any()
 
 
+def test_nan_of_one_character_stays():
+    """Whatever follows it in the word."""
+    chars = char_ids([["word"]])
+    for cnn in pair():
+        with torch.no_grad():
+            cnn.embedding.weight[chars[0, 0, 2]] = float("nan")
+        assert cnn(chars).isnan().all()
+
+
 def test_a_character_that_is_none_is_refused():
     _, cnn = pair()
     with pytest.raises(IndexError):

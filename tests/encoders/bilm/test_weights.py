@@ -66,6 +66,25 @@ def test_half_precision_file_loads_as_float32(tmp_path):
     )
 
 
+def test_files_in_the_home_folder(saved, tmp_path, monkeypatch):
+    bilm, path = saved
+    monkeypatch.setenv("HOME", str(tmp_path))
+    again = load("~/options.json", f"~/{path.name}")
+    assert again.fingerprint() == bilm.fingerprint()
+
+
+def test_weights_that_half_precision_does_not_hold(tmp_path):
+    bilm = BiLm(OPTIONS)
+    with torch.no_grad():
+        bilm.directions[0][0].bias[0] = 1e5
+    with pytest.raises(
+        ValueError, match=r"w.hdf5: directions.0.0.bias contains .* not finite in float16"
+    ):
+        save(bilm, tmp_path / "w.hdf5", dtype=torch.float16)
+    assert not [*tmp_path.iterdir()]
+    save(bilm, tmp_path / "w.hdf5")
+
+
 def test_untrained_control(saved, tmp_path):
     bilm, path = saved
     control = load(tmp_path / "options.json", path, pretrained=False)
