@@ -122,7 +122,8 @@ def answered(
 ) -> Answers:
     """Return the reports of all tables in `settings`, with the diagnostics that `outputs` need.
 
-    With `only_compared`, a row that has runs of a single column is left out.
+    With `only_compared`, a row that has runs of a single column is left out, and so is a table
+    without runs of its baseline.
     """
     folders = run_folders(as_list(settings["runs"]), settings["cache_dir"])
     runs = [*map(_titled, reports.collect(folders))]
@@ -133,7 +134,7 @@ def answered(
     chosen = {title: _chosen(runs, table) for title, table in tables.items()}
     if only_compared:
         chosen = {
-            title: reports.comparable(chosen[title], *_rows_and_columns(table))
+            title: reports.comparable(chosen[title], *_rows_and_columns(table), _baseline(table))
             for title, table in tables.items()
         }
     for title, table in tables.items():
@@ -284,6 +285,16 @@ def _rows_and_columns(table: Mapping[str, Any]) -> tuple[list[str] | None, list[
     return as_list(table["rows"]) or None, as_list(table["columns"])
 
 
+def _baseline(table: Mapping[str, Any]) -> tuple[str, ...] | None:
+    """Return the column of the baseline, if there is one.
+
+    A single column key has a single value, which may itself be a list: elmo.mix=[0,1].
+    """
+    value = table["baseline"]
+    values = as_list(value) if len(as_list(table["columns"])) > 1 or value is None else [value]
+    return tuple(map(reports.as_text, values)) or None
+
+
 def _warn_of_corpora(runs: list[reports.Run], title: str, conditions: Mapping[str, object]) -> None:
     """Say which corpora a table leaves out because a setting has no value for them."""
     for key, value in conditions.items():
@@ -304,9 +315,6 @@ def _answers(
     runs: list[reports.Run], title: str, table: dict[str, Any], diagnostics: bool
 ) -> list[reports.Report]:
     rows, columns = _rows_and_columns(table)
-    # A single column key has a single value, which may itself be a list: elmo.mix=[0,1].
-    chosen = table["baseline"]
-    baseline = as_list(chosen) if len(columns) > 1 else [] if chosen is None else [chosen]
     region = table["equal_within"]
     return reports.answers(
         runs,
@@ -314,7 +322,7 @@ def _answers(
         columns,
         metric=table["metric"],
         split=table["split"],
-        baseline=tuple(map(reports.as_text, baseline)) or None,
+        baseline=_baseline(table),
         title=title,
         paper=table["paper"],
         equal_within=None if region is None else region / 100,

@@ -248,7 +248,7 @@ def _hover(report: Report, words: Words, rows: Iterable[Key]) -> dict[tuple[int,
 
 def _chosen(report: Report) -> str:
     """Return a sentence that says how settings were chosen on dev, for a report on test."""
-    if not report.chosen_among:
+    if report.chosen_among < 2:
         return ""
     return f"Beside the baseline, of up to {report.chosen_among} settings the best one on dev."
 

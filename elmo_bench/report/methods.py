@@ -301,7 +301,7 @@ def _search(reports: Sequence[Report]) -> str:
 
 def _choice(reports: Sequence[Report]) -> str:
     most = max((report.chosen_among for report in reports), default=0)
-    if most:
+    if most > 1:
         return (
             f"beside the baseline, of up to {most} settings the best on dev was chosen, and test "
             "was asked once, for it and the baseline"

@@ -18,6 +18,7 @@ from elmo_bench.runs import (
     Run,
     choice,
     distinguishing,
+    equal,
     full_keys,
     number,
     other_files,
@@ -147,6 +148,8 @@ def report(
     _check_alike(measured, rows, columns, place)
     groups = _groups(measured, rows, columns)
     heads = sorted({column for group in groups.values() for column in group}, key=order)
+    if baseline is not None and len(baseline) == len(columns):  # 1.0 is the column 1
+        baseline = next((head for head in heads if all(map(equal, head, baseline))), baseline)
     if baseline is not None and baseline not in heads:
         raise ValueError(
             f"{place}baseline={list(baseline)}: no such column; the values of {columns} in the "
@@ -274,12 +277,19 @@ def of_rows(runs: Sequence[Run], rows: Sequence[str]) -> dict[Key, list[Run]]:
 
 
 def comparable(
-    runs: Sequence[Run], rows: Sequence[str] | None, columns: Sequence[str]
+    runs: Sequence[Run],
+    rows: Sequence[str] | None,
+    columns: Sequence[str],
+    baseline: Key | None = None,
 ) -> list[Run]:
-    """Return the runs of rows that have runs of two columns or more; `rows` as in `report`."""
+    """Return the runs of rows that have runs of two columns or more; none without a run of the
+    baseline. `rows` and `baseline` are as in `report`.
+    """
     if not runs:
         return []
     columns = full_keys(runs, columns, "columns")
+    if baseline and not any(all(map(equal, choice(run, columns), baseline)) for run in runs):
+        return []
     rows = distinguishing(runs, columns) if rows is None else full_keys(runs, rows, "rows")
     columns_of: dict[Key, set[Key]] = defaultdict(set)
     for run in runs:

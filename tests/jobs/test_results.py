@@ -84,7 +84,9 @@ def test_a_table_in_another_file(own, tmp_path):
 
 
 def test_what_nobody_ran_is_said(own, tmp_path):
-    """Of a table, a cell, and a corpus. A row with a single column compares nothing."""
+    """Of a table, a cell, and a corpus. A row with a single column compares nothing, nor does a
+    table without its baseline.
+    """
     right = np.arange(100) < 90
     for number, mix in enumerate(("all", "top")):
         path = tmp_path / "runs" / f"srl{number}"
@@ -93,8 +95,11 @@ def test_what_nobody_ran_is_said(own, tmp_path):
     more = "tables.Later={where:{elmo.mix:top},show:means,command:later}"
     path = tmp_path / "R.md"
     path.write_text(f"{path.read_text()}<!-- table: Later -->\n<!-- end -->\n")
+    half = "tables.Half={columns:elmo.mix,baseline:uniform,show:means,command:half}"
+    path.write_text(f"{path.read_text()}<!-- table: Half -->\n<!-- end -->\n")
     usual = "usual={seed:{conll2003:1,ontonotes5:1,snli:1,sst:1}}"
-    resulting(*own, usual, f"+{more}", "output=null")
+    resulting(*own, usual, f"+{more}", f"+{half}", "output=null")
+    assert "<!-- table: Half -->\nNot run. The command: `half`\n<!-- end -->" in path.read_text()
     assert "| SRL | no run | 90.00 (1) | 90.00 (1) |" in path.read_text()
     assert "| SNLI |" not in path.read_text()
     assert "none failed. No rows: snli, sst. The command: `run it`" in path.read_text()

@@ -673,6 +673,13 @@ def test_a_baseline_stands_in_every_row_that_it_serves(tmp_path):
     assert grid.hover[0, 0] == "encoder=books"
 
 
+def test_a_baseline_is_found_by_its_number(tmp_path):
+    for l2 in (1, 0.1):
+        result(tmp_path / str(l2), 0.5, elmo_l2=l2)
+    found = report(collect([tmp_path]), ["task"], ["elmo.l2"], baseline=("1.0",))
+    assert found.baseline == ("1",)
+
+
 def test_layers_stand_from_the_lowest_to_all(tmp_path):
     for number, mix in enumerate(["all", "top", [0, 1], 10, 2, "uniform", 0, "none"]):
         result(tmp_path / str(number), 0.5, elmo_mix=mix)
