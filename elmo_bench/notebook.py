@@ -129,16 +129,19 @@ def predict(
     """
     from elmo_bench.jobs.predict import predict as job  # imports torch
 
+    records = [{"text": one} if isinstance(one, str) else dict(one) for one in examples]
+    if not records:
+        return []
     with tempfile.TemporaryDirectory() as folder:
         given, labelled = Path(folder, "input.jsonl"), Path(folder, "output.jsonl")
-        records = [{"text": one} if isinstance(one, str) else dict(one) for one in examples]
         with atomic(given) as part:
             part.write_text("".join(f"{json.dumps(one)}\n" for one in records), encoding="utf-8")
         files = {"checkpoint": checkpoint, "input": given, "output": labelled}
         chosen = [f"{key}={_quoted(path)}" for key, path in files.items()]
         with _command(["job=predict", *chosen, *settings]) as cfg, _model_job(cfg):
             job(cfg)
-        answers = [json.loads(line) for line in labelled.read_text(encoding="utf-8").splitlines()]
+        with labelled.open(encoding="utf-8") as file:  # str.splitlines would split words at U+2028
+            answers = [json.loads(line) for line in file]
     return [{key: value for key, value in one.items() if key != "line"} for one in answers]
 
 

@@ -52,6 +52,10 @@ def test_train_predict_and_read(notebook, tmp_path_factory):
     )
     assert [answer["tokens"] for answer in answers] == [["Ann", "left", "."], ["a b", "c"]]
     assert [len(answer["tags"]) for answer in answers] == [3, 2]
+    odd = [{"tokens": ["a\u2028b", "c\x85"]}]  # characters that str.splitlines takes for line ends
+    (answer,) = elmo_bench.predict(none.folder / "best.ckpt", odd, cache)
+    assert answer["tokens"] == odd[0]["tokens"]
+    assert elmo_bench.predict(none.folder / "best.ckpt", [], cache) == []
 
     first, second = elmo_bench.read_runs([none.folder, "outputs"])
     assert [first["encoder.name"], second["encoder.name"]] == ["none", "mini"]
