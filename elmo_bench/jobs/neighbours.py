@@ -43,9 +43,11 @@ def neighbours(cfg: DictConfig) -> list[tuple[float, str]]:
         for chunk in chunks(read_sentences(cfg.input), CHUNK):
             for number, layers in encode_each(encoder, chunk, [layer]):
                 cosines = F.normalize(layers[0], dim=1) @ query
-                for cosine, index in zip(*cosines.topk(min(cfg.count, len(cosines))), strict=True):
+                for cosine, index in zip(*cosines.sort(descending=True, stable=True), strict=True):
                     value = round(cosine.item(), 6)
-                    if value not in cosines_seen and (len(best) < cfg.count or value > best[0][0]):
+                    if len(best) == cfg.count and value <= best[0][0]:
+                        break
+                    if value not in cosines_seen:
                         cosines_seen.add(value)
                         sentence = list(chunk[number])
                         heapq.heappush(best, (value, -(first + number), int(index), sentence))

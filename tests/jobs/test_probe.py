@@ -121,6 +121,11 @@ def test_neighbours(config, tmp_path):
     assert [cosine for cosine, _ in found] == pytest.approx(cosines[[0, 2, 3]].tolist(), abs=1e-5)
     assert neighbours(config(*ask, "word=3", "layer=0"))[0] == (1.0, "brewery")
 
+    # Equal cosines, which are shown once, do not take the place of others in their sentence.
+    (tmp_path / "text").write_text("brewery brewery brewery opened\n")
+    found = neighbours(config(*ask, "word=brewery", "layer=0", "count=2"))
+    assert [word for _, word in found] == ["brewery", "opened"]
+
 
 @pytest.mark.parametrize(
     ("overrides", "said"),
