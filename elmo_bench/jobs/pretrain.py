@@ -69,18 +69,18 @@ def pretrain(cfg: DictConfig) -> dict[str, float]:
     """
     with processes(cfg) as device, _held(Path(cfg.out)):
         files = instantiate(cfg.text.files)
-        # Test is read only after training, so check now that its files exist.
         for pattern in filter(None, (files["dev"], files["test"])):
-            text_files(pattern)
+            text_files(pattern)  # they exist: encoding the training text may take hours
         corpus = encoded(cfg, files["train"])
-        dev = held_out(cfg, files["dev"])[: cfg.pretrain.dev_sentences]
+        dev = held_out(cfg, files, "dev")[: cfg.pretrain.dev_sentences]
+        held_out(cfg, files, "test")  # it can be read: it is needed only after training
         trainer = build(cfg, corpus, device)
         run = _Run(cfg, trainer, dev)
         run.train()
         if not run.is_first:
             return {}
         figures = {"dev": run.best} if dev else {}
-        if test := held_out(cfg, files["test"]):
+        if test := held_out(cfg, files, "test"):
             best = load_language_model(
                 Path(cfg.out, "options.json"), Path(cfg.out, "weights.safetensors")
             )
@@ -158,9 +158,19 @@ def _watched(sentences: Iterator[Sequence[str]]) -> Iterator[Sequence[str]]:
             yield sentence
 
 
-def held_out(cfg: DictConfig, pattern: str | Path | None) -> list[Sequence[str]]:
-    """Return the sentences of a held-out text; an empty list for None."""
-    return list(read_text(text_files(pattern), raw=cfg.text.tokenize)) if pattern else []
+def held_out(
+    cfg: DictConfig, files: Mapping[str, str | Path | None], split: str
+) -> list[Sequence[str]]:
+    """Return the sentences of a held-out text; an empty list if none is given.
+
+    Raises ValueError for a text without sentences.
+    """
+    if not (pattern := files[split]):
+        return []
+    sentences = list(read_text(text_files(pattern), raw=cfg.text.tokenize))
+    if not sentences:
+        raise ValueError(f"text.files.{split}={pattern} contains only blank lines")
+    return sentences
 
 
 def build(cfg: DictConfig, corpus: Corpus, device: torch.device) -> Trainer:

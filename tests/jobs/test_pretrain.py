@@ -412,6 +412,18 @@ def test_bad_text(config, text, content, said):
         pretrain(config())
 
 
+@pytest.mark.parametrize("split", ["dev", "test"])
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [(b"\n \n", "held.txt contains only blank lines"), (b"a\n\xff\n", "held.txt:2: byte 0xff is")],
+)
+def test_bad_held_out_text(config, tmp_path, split, content, said):
+    (tmp_path / "held.txt").write_bytes(content)
+    with pytest.raises(ValueError, match=said):
+        pretrain(config(f"text.files.{split}={tmp_path}/held.txt"))
+    assert not [*(tmp_path / "out").glob("*.ckpt")]  # before any training
+
+
 def test_no_such_text(config, tmp_path):
     with pytest.raises(FileNotFoundError, match=r"nothing/\*.txt: no such file"):
         pretrain(config(f"text.files.train={tmp_path}/nothing/*.txt"))
