@@ -1,5 +1,6 @@
 """CoNLL-U (Universal Dependencies): one word a line, ten columns, empty lines between sentences."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -7,13 +8,14 @@ from .conll import Row
 from .lines import read_lines
 
 COLUMNS = 10
+_SKIPPED = re.compile(r"\d+[-.]\d+")  # the IDs of multiword tokens and empty nodes
 
 
 def read_conllu(path: str | Path) -> Iterator[list[Row]]:
     """Yield the words of each sentence of a file, plain or .gz.
 
     Multiword tokens (such as 3-4) and empty nodes (such as 5.1) are skipped. Raises ValueError,
-    with file and line, for a line without exactly ten columns.
+    with file and line, for a line without exactly ten columns, or with another ID.
     """
     rows: list[Row] = []
     for number, line in read_lines(path):
@@ -30,5 +32,10 @@ def read_conllu(path: str | Path) -> Iterator[list[Row]]:
                 )
             if columns[0].isdecimal():
                 rows.append(Row(number, columns))
+            elif not _SKIPPED.fullmatch(columns[0]):
+                raise ValueError(
+                    f"{path}:{number}: ID {columns[0]!r}, but an ID must be a number such as 3, "
+                    "3-4 or 5.1"
+                )
     if rows:
         yield rows

@@ -47,6 +47,7 @@ def test_conllu(tmp_path):
         ("AUX\t_\t_\t4", "AUX\t_\t_\t_", r"a.conllu:4: HEAD '_', but"),
         ("AUX\t_\t_\t4", f"AUX\t_\t_\t{'9' * 5000}", r"a.conllu:4: HEAD '99"),
         ("2\tca\t", "3\tca\t", r"a.conllu:4: ID 3, but this is word 2 of its sentence"),
+        ("2\tca\t", " 2\tca\t", r"a.conllu:4: ID ' 2', but an ID must be a number"),
         ("2\tca\t", "2\tca\tx\t", r"a.conllu:4: 11 columns, but CoNLL-U has 10"),
     ],
 )
