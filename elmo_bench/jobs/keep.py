@@ -43,7 +43,7 @@ def keep(cfg: DictConfig) -> None:
     runs = [cfg.runs] if isinstance(cfg.runs, str) else cfg.runs
     folders = run_folders(runs, cfg.cache_dir)
     earlier = [unpacked(output, cfg.cache_dir)] if output.exists() else []
-    finished = _last([run for folder in (*earlier, *folders) for run in collect([folder])])
+    finished = _last(collect([*earlier, *folders]))
     failed = [run for run in failures((*earlier, *folders), finished) if run["reason"] != RUNNING]
     with tempfile.TemporaryDirectory() as name:
         for run in finished:

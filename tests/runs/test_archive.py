@@ -117,6 +117,13 @@ def test_more_runs_are_added(archive, tmp_path):
     assert failures(folders, []) == []
 
 
+def test_failed_runs_alone_are_added(archive, tmp_path):
+    begun(tmp_path / "more" / "failed", 30)
+    kept(tmp_path / "more", archive, tmp_path / "cache")
+    folders = run_folders([archive], tmp_path / "cache")
+    assert (len(collect(folders)), len(failures(folders, []))) == (20, 2)
+
+
 def test_folders_and_archives_side_by_side(archive, tmp_path):
     begun(archive.parent / "failed", 30)
     first, second = run_folders([archive.parent], tmp_path / "cache")
