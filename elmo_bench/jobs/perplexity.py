@@ -1,7 +1,6 @@
 """`job=perplexity`: a biLM's perplexity on a text, with its trained softmax."""
 
 import json
-import math
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,6 +20,7 @@ from elmo_bench.lm import (
     sentence_likelihoods,
     text_likelihoods,
 )
+from elmo_bench.lm.lm import exponential
 from elmo_bench.outputs import begins, check_output
 from elmo_bench.progress import Bars
 from elmo_bench.text import read_sentences
@@ -140,7 +140,7 @@ def perplexities(totals: Mapping[str, float], count: int) -> dict[str, float]:
     means = {direction: total / count for direction, total in totals.items()}
     if len(means) > 1:
         means["mean"] = sum(means.values()) / len(means)
-    return {name: math.exp(-value) for name, value in means.items()}
+    return {name: exponential(-value) for name, value in means.items()}
 
 
 @contextmanager

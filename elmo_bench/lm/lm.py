@@ -159,7 +159,22 @@ class LanguageModel(nn.Module):
                 totals[direction] += part.double().sum().item()
         self.train(training)
         count = sum(len(sentence) + 1 for sentence in sentences)
-        return {direction: math.exp(-total / count) for direction, total in totals.items()}
+        return {direction: exponential(-total / count) for direction, total in totals.items()}
+
+
+def exponential(loss: float) -> float:
+    """Return the perplexity of a mean negative log likelihood (nats).
+
+    Raises FloatingPointError if it is beyond all floats.
+    """
+    try:
+        return math.exp(loss)
+    except OverflowError as error:
+        raise FloatingPointError(
+            f"a mean loss of {loss:.0f} nats per prediction has no finite perplexity: the training "
+            "of this language model has diverged; choose a lower learning rate (pretrain.lr or "
+            "adapt.lr)"
+        ) from error
 
 
 def _padded(rows: Sequence[Sequence[int]], value: int) -> Int[Tensor, "B T"]:

@@ -148,3 +148,10 @@ def test_held_out_text_in_pieces(monkeypatch):
     monkeypatch.setattr("elmo_bench.lm.lm.SCORES", 30)
     monkeypatch.setattr("elmo_bench.lm.lm._TYPES", 1)
     assert model.perplexity(sentences, batch_tokens=12) == pytest.approx(whole, rel=1e-5)
+
+
+def test_a_model_that_diverged():
+    model = LanguageModel(BiLm(OPTIONS), Corpus(TEXT).vocabulary())
+    model.softmax.bias.data[model.number("c")] = 1e4
+    with pytest.raises(FloatingPointError, match="nats per prediction has no finite perplexity"):
+        model.perplexity([["a", "b"]])
