@@ -385,7 +385,7 @@ class _Run:
             )
         if step > num_steps:
             log.warning(
-                "step %d is already past step %d, the end of this training: nothing is changed",
+                "step %d is already past step %d, the end of this training: it trains no further",
                 step,
                 num_steps,
             )

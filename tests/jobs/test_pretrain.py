@@ -282,6 +282,9 @@ def test_a_longer_training_of_the_same_folder(config, tmp_path, caplog):
         in caplog.text
     )
     assert "epochs 3" in (tmp_path / "out" / "README.md").read_text()
+    assert pretrain(config("pretrain.epochs=1")) == second
+    said = "step 69 is already past step 23, the end of this training: it trains no further"
+    assert said in caplog.text
 
 
 def test_stopped_before_the_first_look_at_dev(config, tmp_path, monkeypatch):
