@@ -745,6 +745,14 @@ def test_random_weights(folders, sentences):
     assert encode(one, sentences[:1])[0].isfinite().all()
 
 
+def test_the_encoder_alone(folders, sentences, tmp_path):
+    """A folder of T5's encoder, as transformers saves it without the decoder, gives its layers."""
+    shutil.copytree(folders["t5"], tmp_path, dirs_exist_ok=True)
+    transformers.T5EncoderModel.from_pretrained(folders["t5"]).save_pretrained(tmp_path)
+    whole, alone = (encode(Transformer(model=f), sentences) for f in (folders["t5"], tmp_path))
+    assert all(map(torch.equal, whole, alone))
+
+
 # A whole run.
 
 

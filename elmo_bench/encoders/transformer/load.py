@@ -110,11 +110,11 @@ def _config(transformers: Any, model: str, source: str, where: Mapping[str, Any]
 
 def _auto_class(transformers: Any, config: Any) -> tuple[Any, bool]:
     """Return the class that builds the model, and whether this model has a decoder, too."""
-    has_decoder = bool(getattr(config, "is_encoder_decoder", False))
     encoders = transformers.AutoModelForTextEncoding
-    if has_decoder and type(config) in encoders._model_mapping:
+    # Of T5 and the like the encoder alone, which may also be all that the folder has.
+    if type(config) in encoders._model_mapping:
         return encoders, False
-    return transformers.AutoModel, has_decoder
+    return transformers.AutoModel, bool(getattr(config, "is_encoder_decoder", False))
 
 
 def _encoder(whole: Any, *, has_decoder: bool) -> Any:
