@@ -211,8 +211,13 @@ class TaskModule(pl.LightningModule):
         if optimizer.defaults.get("weight_decay"):
             optimizer = self.optimizer([part for group in groups for part in decaying(group)])
         if self.schedule is not None:
-            num_steps = int(self.trainer.estimated_stepping_batches)
-            scheduler = self.schedule(optimizer, num_steps)
+            num_steps = self.trainer.estimated_stepping_batches
+            if math.isinf(num_steps):
+                raise ValueError(
+                    "trainer.max_epochs=-1, but a schedule needs the number of steps: leave it out "
+                    "and set fit.max_epochs, or use schedule=constant"
+                )
+            scheduler = self.schedule(optimizer, int(num_steps))
         elif self.scheduler is not None:
             scheduler = self.scheduler(optimizer)
         else:

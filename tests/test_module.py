@@ -1,6 +1,7 @@
 """The one LightningModule: how it looks at losses."""
 
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -49,6 +50,20 @@ def train(module, steps):
     for _ in range(steps):
         module.training_step(Numbered([0], None), 0)
         module.steps += 1
+
+
+def test_a_schedule_needs_an_end(module, monkeypatch):
+    it = module(1.0)
+    it.schedule = lambda *_: pytest.fail("no number of steps")
+    it.model.weight = nn.Parameter(torch.zeros(1))
+    it.model.backbone.elmo.finetune = False
+    it.optimizer = lambda groups: torch.optim.SGD(groups, 0.1)
+    endless = SimpleNamespace(estimated_stepping_batches=math.inf)
+    monkeypatch.setattr(TaskModule, "trainer", endless)
+    with pytest.raises(
+        ValueError, match=r"trainer\.max_epochs=-1, but a schedule needs the number"
+    ):
+        it.configure_optimizers()
 
 
 @pytest.mark.parametrize("sums", [True, False])
