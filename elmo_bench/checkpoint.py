@@ -236,7 +236,7 @@ def extend(
         return
     counts = Counter(word for sentence in sentences for word in sentence)
     unknown, percent = _unknown(counts, vocab)
-    if missing := [file for file in files if not Path(file).is_file()]:
+    if missing := [file for file in files if not Path(file).expanduser().is_file()]:
         log.warning(
             "vocab.vectors=%s does not exist: all %d of %d words not seen in training "
             "(%.1f %% of the text) are unknown to the model, even if they have a vector; "

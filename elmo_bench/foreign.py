@@ -72,7 +72,8 @@ def places(file: Any, cfg: DictConfig, source: str) -> list[Path]:
     """
     if not isinstance(file, str) or ADDRESS.match(file):
         raise ValueError(f"{source} names {file!r}, but a file must be a local path")
-    paths = [Path(folder, Path(file).expanduser()) for folder in (".", cfg.data_dir)]
+    folders, path = (Path(), Path(cfg.data_dir).expanduser()), Path(file).expanduser()
+    paths = [folder / path for folder in folders]
     return sorted(paths, key=lambda path: not path.is_file())
 
 

@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 import torch
 from hydra import compose, initialize_config_dir
-from omegaconf import open_dict
+from omegaconf import OmegaConf, open_dict
 
 from elmo_bench import build, inputs
 from elmo_bench.checkpoint import _check_sizes, _vocab, extend, restore
 from elmo_bench.checkpoint import trained as trained_by
 from elmo_bench.encoders.bilm import BiLm, Options, save
+from elmo_bench.foreign import places
 from elmo_bench.jobs.evaluate import evaluate
 from elmo_bench.jobs.predict import predict
 from elmo_bench.jobs.train import train
@@ -442,6 +443,14 @@ def test_vectors_below_another_data_dir(folder, tmp_path):
     assert config.vocab.vectors == f"{tmp_path}/there/vectors.txt"
 
 
+def test_a_file_below_a_data_dir_in_the_home_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "vectors.txt").touch()
+    for data_dir, file in (("~", "vectors.txt"), ("data", "~/vectors.txt")):
+        path, _ = places(file, OmegaConf.create({"data_dir": data_dir}), "checkpoint=x")
+        assert path == tmp_path / "vectors.txt"
+
+
 @pytest.mark.parametrize("whole", ["{oc.env:HOME}", "{oc.create:{_target_:os.getcwd}}"])
 @pytest.mark.parametrize("key", ["task.model", "encoder.weights", "data.name"])
 def test_plain_parts_do_not_add_up_to_a_reference(entities, tmp_path, key, whole):
@@ -510,7 +519,10 @@ def test_layers_that_training_kept_are_read(entities, folder, tmp_path, monkeypa
 
 
 @pytest.mark.parametrize("embed", ["words", "words_chars"])
-def test_words_that_training_did_not_see_have_their_vectors(folder, tmp_path, caplog, embed):
+def test_words_that_training_did_not_see_have_their_vectors(
+    folder, tmp_path, monkeypatch, caplog, embed
+):
+    monkeypatch.setenv("HOME", str(tmp_path))
     vectors = tmp_path / "vectors.txt"
     vectors.write_text("the 1 2 3\nzork 4 5 6\nfoo 7 8 9\n")
     narrow = ["rnn.hidden_size=8", "task.model.hidden_size=8", "fit.max_epochs=1"]
@@ -521,6 +533,7 @@ def test_words_that_training_did_not_see_have_their_vectors(folder, tmp_path, ca
     restored, module, vocab = restore(
         composed("job=predict", f"checkpoint={cfg.run_dir}/best.ckpt", *folder("p"))
     )
+    restored.vocab.vectors = "~/vectors.txt"  # as a user gives it
     num_words = vocab.num_words
     with caplog.at_level(logging.INFO):
         extend(restored, module, vocab, [["Zork", "the", "xyzzy", "xyzzy"]])
