@@ -63,7 +63,7 @@ MAY = {
     "card": {"build", "files", "inputs", "installation", "launch", "runs"},
     "cli": {"main", "on_demand", "signals"},
     "main": {"failure", "installation", "precision", "report", "schema", "signals"},
-    "launch": {"inputs", "on_demand", "report", "runs", "signals"},
+    "launch": {"files", "inputs", "on_demand", "report", "runs", "signals"},
     "notebook": {
         *("failure", "files", "installation", "jobs", "precision", "report", "runs", "schema"),
     },

@@ -18,6 +18,7 @@ from hydra.errors import CompactHydraException
 from omegaconf import OmegaConf
 
 from elmo_bench import inputs
+from elmo_bench.files import alone
 from elmo_bench.launch import Outcome, Parent, Progress, exit_status, gpus, machine
 from elmo_bench.runs import Identity, Result, begin, finished, write_result
 from elmo_bench.signals import Stopped
@@ -154,6 +155,14 @@ def test_a_job_returns_its_figure_on_dev(sweep):
     """Sweepers that search need the figure; a job that trains no model returns None."""
     assert sweep(first=DONE, second="pass") == [0.25, None]
     assert sweep(first=DONE, resume=True) == [0.25]
+
+
+def test_a_folder_in_which_another_sweep_runs_is_left_to_it(sweep, tmp_path):
+    """Its run would else be waited for, and its result deleted."""
+    (tmp_path / "sweep" / "0").mkdir(parents=True)
+    with alone(tmp_path / "sweep" / "0" / "run", "waiting"):
+        sweep(first=DONE)
+    assert [path.parent.name for path in tmp_path.glob("sweep/*/result.json")] == ["1"]
 
 
 def test_side_by_side(sweep, tmp_path):

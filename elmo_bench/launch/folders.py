@@ -7,6 +7,7 @@ from pathlib import Path
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
+from elmo_bench.files import is_taken
 from elmo_bench.inputs import same
 from elmo_bench.runs import finished, settings, unfinished
 
@@ -48,13 +49,17 @@ class RunFolders:
         """Reserve and create the folder of a run: that of the killed run it resumes, or a new one.
 
         A new folder is named by the run's number, or by the next number whose folder has no result
-        and, with `resume`, no checkpoint of another run.
+        and, with `resume`, no checkpoint of another run, and in which no other sweep's run goes on.
         """
         begun = same(config, self.killed_runs)
         left = ("result.json", "last.ckpt") if self.resume else ("result.json",)
         with self.lock:
             numbered = (self.folder / str(n) for n in itertools.count(number))
-            free = (path for path in numbered if not any((path / name).exists() for name in left))
+            free = (
+                path
+                for path in numbered
+                if not any((path / name).exists() for name in left) and not is_taken(path / "run")
+            )
             run_dir = next(
                 path
                 for path in itertools.chain([begun] if begun else [], free)
