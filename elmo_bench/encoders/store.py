@@ -278,7 +278,8 @@ def build_store(
             path,
             error.strerror or error,
         )
-    store.keep = store.keep and path.is_dir() and any(path.iterdir())
+    with suppress(OSError):  # it was not made, or cannot be read: another user's
+        store.keep = store.keep and any(path.iterdir())
     store.close()
     return None
 

@@ -175,10 +175,11 @@ def _sha256(path: Path, cache: Path) -> str:
     about = path.stat()
     key = f"{path.resolve()} {about.st_size} {about.st_mtime_ns} {about.st_ctime_ns}"
     kept = cache / hashlib.sha256(key.encode()).hexdigest()
-    if about.st_size > LARGE and kept.is_file():
-        digest, _, _ = (text := kept.read_text(errors="replace")).partition(" ")
-        if text == _with_checksum(digest):
-            return digest
+    if about.st_size > LARGE:
+        with suppress(OSError):  # there is none, or it cannot be read: another user's
+            digest, _, _ = (text := kept.read_text(errors="replace")).partition(" ")
+            if text == _with_checksum(digest):
+                return digest
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     if about.st_size > LARGE:

@@ -482,6 +482,16 @@ def test_a_folder_that_is_read_only(bilm, tmp_path, caplog, monkeypatch):
     assert f"{whole.folder / 'layer2.bin'} does not match its checksum" in caplog.text
 
 
+def test_a_store_that_another_user_may_read_alone(bilm, tmp_path, caplog, monkeypatch):
+    def refused(*_, **__):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    for owner, name in ((os, "open"), (os, "listdir")):
+        monkeypatch.setattr(owner, name, refused)
+    assert build_store(bilm, SENTENCES, [2], tmp_path) is None
+    assert "(Permission denied): running the encoder on every batch" in caplog.text
+
+
 def test_a_kill_between_the_files_and_their_header(bilm, calls, tmp_path, monkeypatch):
     build_store(bilm, SENTENCES, [2], tmp_path)
 

@@ -163,6 +163,13 @@ def test_the_hash_of_a_large_file_is_kept_until_it_changes(tmp_path, monkeypatch
     with monkeypatch.context() as patch:
         patch.setattr(hashlib, "file_digest", lambda *_: pytest.fail("read again"))
         assert hash_files({"w": path}, cache) == first
+
+    def refused(*_, **__):
+        raise PermissionError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "read_text", refused)  # another user's
+        assert hash_files({"w": path}, cache) == first
     (kept,) = cache.glob("hashes/*")
     kept.write_text("0" + kept.read_text()[1:])  # damaged: it is read again
     assert hash_files({"w": path}, cache) == first
