@@ -2,6 +2,7 @@
 
 import errno
 import fcntl
+import fnmatch
 import glob
 import hashlib
 import logging
@@ -76,6 +77,20 @@ def remove_scratch(folder: Path, name: str = "*") -> None:
             # A user's hidden folder with such a name would contain other files.
             if {path.name for path in scratch.iterdir()} <= {scratch.name[1:-9]}:
                 remove_unheld(scratch)
+
+
+def found(folder: str | Path, pattern: str) -> list[Path]:
+    """Return the files in or below a folder whose names match a pattern, sorted.
+
+    Those that `atomic` has not finished are no files yet, and folders that go meanwhile, such as
+    its scratch folders, are skipped.
+    """
+    return sorted(
+        Path(inside, name)
+        for inside, _, names in os.walk(folder)
+        for name in fnmatch.filter(names, pattern)
+        if not Path(inside).name.startswith(f".{name}-")
+    )
 
 
 def hold(folder: Path) -> int | None:

@@ -13,7 +13,7 @@ from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 
 from elmo_bench import foreign, inputs
-from elmo_bench.files import atomic
+from elmo_bench.files import atomic, found
 from elmo_bench.outputs import begins, check_output
 from elmo_bench.report import difference as report
 from elmo_bench.report.difference import Difference, ExampleText
@@ -105,7 +105,7 @@ def _run(key: str, folder: Path) -> Run:
         if not isinstance(run["config"]["task"].get("name"), str):
             raise ValueError(f"{path}: not a result of elmo-bench: its config has no task.name")
         return run
-    if below := sorted(folder.rglob("result.json")):
+    if below := found(folder, "result.json"):
         raise ValueError(
             f"{key}={folder} is not a run, but contains {len(below)}: give the folder of "
             f"one, such as {key}={below[0].parent}"

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from elmo_bench.files import atomic
+from elmo_bench.files import atomic, found
 from elmo_bench.untrusted import DAMAGE, PACKED_RATIO, read_arrays
 
 from .folder import BEGUN, ENDED
@@ -80,11 +80,10 @@ def run_folders(paths: Iterable[str | Path], cache_dir: str | Path) -> list[Path
     """
     folders = []
     for path in map(Path, paths):
-        below = sorted(path.rglob(f"*{SUFFIX}")) if path.is_dir() else []
-        archives = [path] if path.is_file() else below
+        archives = [path] if path.is_file() else found(path, f"*{SUFFIX}")
         folders += [unpacked(archive, cache_dir) for archive in archives]
         # A folder may contain only archives.
-        if not archives or any(next(path.rglob(each), None) for each in (ENDED, BEGUN)):
+        if not archives or any(found(path, each) for each in (ENDED, BEGUN)):
             folders.append(path)
     return folders
 

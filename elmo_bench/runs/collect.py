@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from elmo_bench.files import is_taken
+from elmo_bench.files import found, is_taken
 
 from .earlier import today
 from .folder import BEGUN, ENDED
@@ -51,8 +51,8 @@ def collect(folders: Iterable[str | Path]) -> list[Run]:
     """
     paths_given, runs = [*map(Path, folders)], list[Run]()
     for folder in paths_given:
-        paths = sorted(folder.rglob(ENDED))
-        if not paths and next(folder.rglob(BEGUN), None) is None:
+        paths = found(folder, ENDED)
+        if not paths and not found(folder, BEGUN):
             why = "no finished run in or below it" if folder.is_dir() else "no such folder"
             raise FileNotFoundError(f"runs={folder}: {why}; {GIVE}")
         runs += map(read_run, paths)
@@ -103,7 +103,7 @@ def failures(folders: Iterable[str | Path], runs: Iterable[Run]) -> list[Run]:
     """
     finished = {run.get("identity") for run in runs}
     failed: dict[str, Run] = {}
-    for path in (path for folder in folders for path in sorted(Path(folder).rglob(BEGUN))):
+    for path in (path for folder in folders for path in found(folder, BEGUN)):
         if (path.parent / ENDED).exists():
             continue
         try:

@@ -16,7 +16,7 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from elmo_bench import __version__
-from elmo_bench.files import atomic, remove_scratch
+from elmo_bench.files import atomic, found, remove_scratch
 from elmo_bench.installation import IS_CLONE
 from elmo_bench.untrusted import read_json
 
@@ -206,7 +206,7 @@ def _by_identity(
     run_folders: dict[str, Path] = {}
     earlier = 0
     # One of the folders may be below another.
-    for path in dict.fromkeys(path for folder in folders for path in sorted(folder.rglob(name))):
+    for path in dict.fromkeys(path for folder in folders for path in found(folder, name)):
         content = _read(path)
         if not isinstance(identity := _identity(content), str):
             log.warning("%s: ignored, since it is not a file of elmo-bench or is damaged", path)

@@ -2,6 +2,8 @@
 
 import json
 import logging
+import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -229,6 +231,26 @@ def test_other_files_are_another_run(config, tmp_path):
     (tmp_path / "run" / "last.ckpt").write_text("state")
     with pytest.raises(ValueError, match="of a run with other settings or files"):
         begin(config(resume=True), {"data.train": tmp_path / "b"})
+
+
+def test_what_is_being_written_is_no_result(config, tmp_path, monkeypatch):
+    """A kill may leave it, or another run end while the folders are searched."""
+    begin(config(), {})
+    write_result(FIGURES, config())
+    scratch = tmp_path / "run" / ".result.json-12345678"
+    scratch.mkdir()
+    (tmp_path / "run" / "result.json").rename(scratch / "result.json")
+    assert finished([tmp_path]) == {}
+    scandir = os.scandir
+
+    def late(path):
+        if str(path) == str(scratch):
+            shutil.rmtree(scratch, ignore_errors=True)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", late)
+    assert unfinished([tmp_path]) == finished([tmp_path]) == {}
+    assert not scratch.exists()
 
 
 def test_a_damaged_result_is_ignored(tmp_path):
