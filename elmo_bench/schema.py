@@ -165,8 +165,8 @@ TYPES: dict[str, Any] = {
     "trainer.accumulate_grad_batches": Count,
 }
 JOBS: dict[str, dict[str, Any]] = {  # settings of single jobs
-    "train": {"out": Folder | None},  # for job=card, whose runs are of job=train
-    "evaluate": {"checkpoint": File, "split": Split},
+    "train": {"run_dir": Folder, "out": Folder | None},  # out: of job=card, whose runs are these
+    "evaluate": {"run_dir": Folder, "checkpoint": File, "split": Split},
     "predict": {"checkpoint": File, "input": File, "output": File},
     "score": {"gold": File, "predicted": File},
     "diff": {
@@ -229,6 +229,7 @@ JOBS: dict[str, dict[str, Any]] = {  # settings of single jobs
     },
     "adapt": {"out": Folder},
     "pretrain": {
+        "run_dir": Folder,
         "out": Folder,
         "pretrain.epochs": Count,
         "pretrain.max_steps": Count | None,

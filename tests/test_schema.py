@@ -74,6 +74,7 @@ WRONG = [
         "task.model.foo=3, but the arguments of tasks.ner.model.BiLstmCrf are backbone, labels",
     ),
     ("task.model._target_=tasks.ner.model.Foo", "task.model._target_=tasks.ner.model.Foo, but"),
+    ("run_dir=null", "run_dir=null, but it must be a folder"),
     ("fit=3", "trainer.max_epochs: ConfigTypeError"),
     ("task.model=3", "task.model=3, but it must be {KEY:VALUE}"),
     ("embed.width={a:1}", "embed.width={a:1}, but it must be an integer"),
