@@ -6,6 +6,7 @@ another one (`fit.patience` is the task's by default) is reported once, under th
 its value.
 """
 
+import difflib
 import inspect
 import os
 import re
@@ -289,6 +290,8 @@ SECTIONS = {
     *(key.rpartition(".")[0] for types in (TYPES, *JOBS.values()) for key in types),
     *("embed", "rnn", "task.model", "task.metric", "job"),
 }
+# Sections whose settings are all listed above: a user adds none.
+CLOSED = ("fit", "cache", "vocab", "elmo", "adapt", "pretrain", "probe")
 WITHOUT_A_MODEL = (
     "report",
     "keep",
@@ -397,6 +400,7 @@ def faults(cfg: DictConfig) -> list[str]:
     # Check the command line before the slow imports for the rest.
     given = {key for key, _ in _given(cfg)}
     parts = {key.partition(".")[0] for key in given if "." in key}
+    wrong += _unknown_keys(resolved, types)
     wrong += _wrong([*_settings(resolved, types, parts), *_of_tables(resolved)], raw, given)
     if not wrong and job not in WITHOUT_A_MODEL:
         wrong = _wrong(_settings(resolved, types, resolved), raw, given)
@@ -481,6 +485,18 @@ def _unknown_options(cfg: DictConfig) -> Iterator[str]:
             if name is not None and name not in names:
                 options = ", ".join(sorted(names))
                 yield f"{group}={name}, but it must be {options}; ~{group} removes the group"
+
+
+def _unknown_keys(config: Mapping[str, Any], types: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a message for each key that a + or a user's config adds where nothing would read it."""
+    nodes = {section: config.get(section) for section in CLOSED}
+    keys = [
+        f"{name}.{key}" for name, node in nodes.items() if isinstance(node, dict) for key in node
+    ]
+    for key in keys:
+        if key not in types:
+            near = difflib.get_close_matches(key, types, n=1)
+            yield f"there is no setting {key}{f'; did you mean {near[0]}?' if near else ''}"
 
 
 def _no_folder(cfg: DictConfig) -> Iterator[str]:
