@@ -22,7 +22,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_ori
 import yaml
 from annotated_types import Ge, Le, MinLen, Predicate
 from hydra.experimental.callback import Callback
-from omegaconf import DictConfig, ListConfig, OmegaConf
+from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from .checks import (
@@ -357,14 +357,11 @@ def expand_home(cfg: DictConfig) -> None:
     job = str(OmegaConf.select(cfg, "job._target_")).rpartition(".")[2]
     own = dict.fromkeys(("outputs_dir", "run_dir", "hydra.run.dir", "hydra.sweep.dir"), Folder)
     for key, hint in (own | JOBS.get(job, {})).items():
-        if not {File, Folder} & {hint, *get_args(hint)}:
-            continue
         value = OmegaConf.select(cfg, key, throw_on_resolution_failure=False)
-        paths = [*value] if isinstance(value, ListConfig) else [value]
-        # Unlike Path's, this function leaves a name such as ~mine as it is.
-        whole = [os.path.expanduser(path) if isinstance(path, str) else path for path in paths]  # noqa: PTH111
-        if whole != paths:
-            OmegaConf.update(cfg, key, whole if isinstance(value, ListConfig) else whole[0])
+        if "~" in str(value) and {File, Folder} & {hint, *get_args(hint)}:
+            home = os.path.expanduser  # unlike Path's, it leaves a name such as ~mine as it is
+            whole = home(value) if isinstance(value, str) else [*map(home, value)]
+            OmegaConf.update(cfg, key, whole)
 
 
 def dry_run_lines(configs: Sequence[DictConfig]) -> list[str]:
