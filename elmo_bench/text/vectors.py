@@ -1,4 +1,5 @@
-"""Pretrained word vectors in GloVe's text format, plain or .gz: a word and its numbers a line.
+"""Pretrained word vectors in GloVe's text format, plain or .gz: a word and its numbers a line,
+separated by spaces or tabs.
 
 A whole file of them may also be in word2vec's binary format.
 """
@@ -40,6 +41,7 @@ def read_vectors(
     beginnings = {word.partition(" ")[0].encode("utf-8", "surrogatepass") for word in wanted}
     width = None
     for number, line in watch(read_bytes(path)):
+        line = line.replace(b"\t", b" ")
         # Splitting each of two million lines would take half a minute.
         if width and line[: line.find(b" ")] not in beginnings:
             continue
@@ -117,6 +119,7 @@ def _text_blocks(path: Path) -> Iterator[Block]:
     fields: list[bytes] = []  # the numbers of each word, as they stand
     number = 0
     for number, line in read_bytes(path):
+        line = line.replace(b"\t", b" ")
         word, _, values = line.rstrip(b" \r\n").partition(b" ")
         if number == 1 and HEADER.fullmatch(line):  # "count width", as word2vec has it
             width, owner = int(values), "its first line says"

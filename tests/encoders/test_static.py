@@ -37,15 +37,21 @@ def write(path, content):
         ("word2vec.txt", b"3 3\n" + TEXT),
         ("fasttext.vec", b"3 3\n" + TEXT.replace(b"\n", b" \n")),
         ("windows.txt", TEXT.replace(b"\n", b"\r\n")),
+        ("tabs.tsv", b"3\t3\n" + TEXT.replace(b" ", b"\t")),
+        ("a_tab.txt", TEXT.replace(b" ", b"\t", 1).replace(b"\nAnn ", b"\nAnn\t")),
         ("word2vec.bin", binary(b"\n")),
         ("gensim.bin", binary()),
     ],
 )
 def test_formats(tmp_path, name, content, gz):
-    encoder = load_encoder(write(tmp_path / f"{name}{gz}", content))
+    path = write(tmp_path / f"{name}{gz}", content)
+    encoder = load_encoder(path)
     (layers,) = encode(encoder, [["the", "Ann", "naïve"]])
     assert layers.tolist() == [[[*map(np.float32, vector)] for vector in WORDS.values()]]
     assert (encoder.num_layers, encoder.dim) == (1, 3)
+    if ".bin" not in name:
+        read = read_vectors(path, {*WORDS})
+        assert [read[word].tolist() for word in WORDS] == layers[0].tolist()
 
 
 @pytest.mark.parametrize(
@@ -112,7 +118,7 @@ def test_a_long_file_with_repeated_words_and_words_with_blanks_as_read_vectors_r
         ("v.txt", b"a 1 2\nb 1 2 3\n", r"v\.txt:2: a vector of 3 numbers, but the first one has 2"),
         ("v.txt", b"2 3\na 1 2\n", r"v\.txt:2: a vector of 2 numbers, but its first line says 3"),
         ("v.txt", b"a 1 2\nb\n", r"v\.txt:2: a vector of 0 numbers, but the first one has 2"),
-        ("v.txt", b"a\t1\t2\n", r"v\.txt:1: a vector of 0 numbers, but a line is a word and"),
+        ("v.txt", b"a,1,2\n", r"v\.txt:1: a vector of 0 numbers, but a line is a word and"),
         ("v.txt", b"a 1 2\nb 1 x\nc 1 2\n", r"v\.txt:2: could not convert string to float: b?'x'"),
         ("v.txt", b"a 1 2\nb 1 2x\n", r"v\.txt:2: could not convert"),
         ("v.txt", b"a 1 2\nb 1 nan\n", r"v\.txt:2: b'nan' is not a finite number"),
