@@ -431,6 +431,8 @@ def _wrong(
         elif setting.value == MISSING:
             lines.setdefault(key, f"{key} is missing: set {key}=VALUE, {may_be(setting.hint)}")
         elif not fits(setting.value, setting.hint):
+            if key in TYPES and fits(setting.value, TYPES[key]):  # wrong only where it is repeated
+                key, came = setting.key, f"{setting.key}={shown(setting.value)}"
             advice = _of_another_kind(key, setting)
             lines.setdefault(key, f"{came}, but it must be {may_be(setting.hint)}{advice}")
     return [*lines.values()]

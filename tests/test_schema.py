@@ -124,6 +124,12 @@ def test_a_value_that_others_repeat_is_named_once():
     assert line.startswith("task.patience=0, ")
 
 
+def test_a_value_that_is_right_where_it_stands_is_named_where_it_is_wrong():
+    """A word vector encoder reads one file, the task's own vectors may be several."""
+    (line,) = faults(composed("encoder=static", "vocab.vectors=[a,b]"))
+    assert line.startswith("encoder.vectors=[a,b], but it must be a string")
+
+
 @pytest.mark.parametrize(
     "overrides",
     [
