@@ -1,7 +1,5 @@
-"""Pretrained word vectors in GloVe's text format, plain or .gz: a word and its numbers a line,
-separated by spaces or tabs.
-
-A whole file of them may also be in word2vec's binary format.
+"""Pretrained word vectors, plain or .gz: in GloVe's text format, a word and its numbers a line,
+separated by spaces or tabs, or in word2vec's text or binary format.
 """
 
 import re
@@ -32,11 +30,15 @@ def read_vectors(
 ) -> dict[str, np.ndarray]:
     """The vectors (float32) of the wanted words; a first line "count width" is skipped.
 
-    `watch` receives the numbered lines and yields them unchanged, so that it can show progress.
+    Files named .bin or .bin.gz are in word2vec's binary format, others are text. `watch` receives
+    the numbered lines of a text and yields them unchanged, so that it can show progress.
 
     Raises ValueError, with file and line, for a wanted vector that is not as wide as the first or
     not numbers.
     """
+    if _is_binary(path):
+        pairs = (zip(*block, strict=True) for block in _binary_blocks(Path(path)))
+        return {word: vector.copy() for block in pairs for word, vector in block if word in wanted}
     vectors: dict[str, np.ndarray] = {}
     beginnings = {word.partition(" ")[0].encode("utf-8", "surrogatepass") for word in wanted}
     width = None
@@ -95,10 +97,9 @@ def read_table(path: str | Path) -> tuple[dict[str, int], np.ndarray]:
     width differs from that of the first.
     """
     path = Path(path)
-    is_binary = path.name.removesuffix(".gz").endswith(".bin")
     rows: dict[str, int] = {}
     table, count = np.zeros((1, 1), dtype=np.float32), 1
-    for words, vectors in _binary_blocks(path) if is_binary else _text_blocks(path):
+    for words, vectors in _binary_blocks(path) if _is_binary(path) else _text_blocks(path):
         end = count + len(words)
         if not rows:
             table = np.zeros((end, vectors.shape[1]), dtype=np.float32)
@@ -111,6 +112,10 @@ def read_table(path: str | Path) -> tuple[dict[str, int], np.ndarray]:
         raise ValueError(f"{path}: no vectors in this file")
     table.resize((count, table.shape[1]), refcheck=False)
     return rows, table
+
+
+def _is_binary(path: str | Path) -> bool:
+    return Path(path).name.removesuffix(".gz").endswith(".bin")
 
 
 def _text_blocks(path: Path) -> Iterator[Block]:
