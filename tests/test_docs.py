@@ -7,6 +7,7 @@ That links lead somewhere, `make docs` sees to; `tests/report/test_browser.py` l
 import ast
 import re
 import shlex
+import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -190,6 +191,24 @@ def test_examples_of_files(name, reader, count, tmp_path):
     examples = [*reader.read(tmp_path / name)]
     assert len(examples) == count
     assert all(example.sentences for example in examples)
+
+
+def test_the_commands_that_convert_columns(tmp_path):
+    page = (DOCS / "formats.md").read_text(encoding="utf-8")
+    awk, sed = re.findall("^(?:awk|sed) .*OLD > NEW$", page, re.M)
+    rows = [
+        "# id = 1",
+        "1\tAda\t_\tB-PER",
+        "2\tMarn\t_\tE-PER",
+        "3\t#\t_\tO",
+        "",
+        "1\tBo\t_\tS-PER\r",
+    ]
+    (tmp_path / "OLD").write_text("\n".join(rows), encoding="utf-8")
+    for command in (awk, "mv NEW OLD", sed):
+        subprocess.run(command, shell=True, cwd=tmp_path, check=True)
+    read = [(example.words, example.gold) for example in ner.read(tmp_path / "NEW")]
+    assert read == [(("Ada", "Marn", "#"), ["B-PER", "I-PER", "O"]), (("Bo",), ["B-PER"])]
 
 
 def test_the_errors_are_real():
