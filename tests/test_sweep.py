@@ -269,6 +269,7 @@ def test_how_long_the_others_take():
     said = progress.line(2, Outcome([], "done", seconds=200.0, folder=Path()))
     assert said == "#2 done in 200 s: 2 of 5, about 5 minutes left"
     assert "3 of 5, about 2 minutes left" in progress.line(1, Outcome([], "failed", seconds=20.0))
+    assert progress.line(3, Outcome([], "done", seconds=1.0)).endswith("about 1 minute left")
 
 
 @pytest.mark.parametrize("fork", [False, True])

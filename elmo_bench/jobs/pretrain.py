@@ -276,7 +276,7 @@ class _Run:
                 if is_epoch_end or step.stop or trainer.step % settings.save_every == 0:
                     self._save()
                     log.info(
-                        "step %d of %d: %s, %.0f minutes left",
+                        "step %d of %d: %s, %.1f minutes left",
                         trainer.step,
                         trainer.num_steps,
                         status,

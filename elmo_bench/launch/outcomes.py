@@ -55,7 +55,7 @@ class Progress:
             minutes = max(1, round(mean * left / min(self.at_once, left) / 60))
             return (
                 f"#{number} {outcome.status} in {outcome.seconds:.0f} s: {self.ended} of "
-                f"{self.runs}, about {minutes} minutes left"
+                f"{self.runs}, about {minutes} minute{'s' * (minutes > 1)} left"
             )
 
 
