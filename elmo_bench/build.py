@@ -197,6 +197,14 @@ def task_files(cfg: DictConfig) -> ModuleType:
     return import_module(cfg.task.data)
 
 
+def optional(task: ModuleType, name: str, needed_by: str) -> Callable[..., Any]:
+    """Return a function that a task's module may lack; raises ValueError if it does."""
+    if not hasattr(task, name):
+        raise ValueError(f"{task.__name__} has no function {name}, which {needed_by} requires")
+    function: Callable[..., Any] = getattr(task, name)
+    return function
+
+
 def reader(cfg: DictConfig, split: str) -> Callable[[Path], Iterator[Example]]:
     """Return the task's `read` with the arguments of `task.read.SPLIT` for this split."""
     options = OmegaConf.select(cfg, f"task.read.{split}") or {}

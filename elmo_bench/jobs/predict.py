@@ -37,9 +37,10 @@ def predict(cfg: DictConfig) -> None:
     records = _records(Path(cfg.input))
     cfg, module, vocab = restore(cfg)
     task = build.task_files(cfg)
+    parse, render = (build.optional(task, name, "job=predict") for name in ("parse", "render"))
     data = TaskData(
         {"test": Path(cfg.input)},
-        read={"test": partial(_parse, task.parse, records)},
+        read={"test": partial(_parse, parse, records)},
         collate=task.collate,
         **build.batches(cfg),
         num_workers=build.workers(cfg),
@@ -51,7 +52,7 @@ def predict(cfg: DictConfig) -> None:
     trainer.predict(module, data, return_predictions=False)
     if trainer.is_global_zero:
         rendered = [
-            task.render(example, module.predictions[k])
+            render(example, module.predictions[k])
             for k, example in enumerate(data.examples["test"])
         ]
         _write(records, rendered, cfg.output)

@@ -17,7 +17,8 @@ def score(cfg: DictConfig) -> dict[str, float]:
     gold = list(build.reader(cfg, "test")(Path(cfg.gold)))
     if not gold:
         raise ValueError(f"gold={cfg.gold}: the file has no examples, so nothing can be scored")
-    predicted = build.task_files(cfg).read_predictions(Path(cfg.predicted), gold)
+    read_predictions = build.optional(build.task_files(cfg), "read_predictions", "job=score")
+    predicted = read_predictions(Path(cfg.predicted), gold)
     labels = {label for example in gold for label in example.labels}
     labels |= {
         tag for tags in predicted if isinstance(tags, list) for tag in tags if isinstance(tag, str)

@@ -41,6 +41,14 @@ def files(tmp_path, gold, predicted):
     return tmp_path / "gold.txt", tmp_path / "predicted.txt"
 
 
+def test_a_task_that_reads_no_predictions_is_told_so(tmp_path, monkeypatch):
+    """`read_predictions` is one of the functions that a task of one's own may lack."""
+    monkeypatch.delattr("tasks.ner.data.read_predictions")
+    said = "tasks.ner.data has no function read_predictions, which job=score requires"
+    with pytest.raises(ValueError, match=said):
+        scored(*files(tmp_path, "a B-PER\n", "a B-PER B-PER\n"))
+
+
 def test_a_type_that_gold_does_not_know(tmp_path):
     figures = scored(*files(tmp_path, "a B-PER\nb O\n", "a B-PER B-PER\nb O B-NEW\n"))
     assert (figures["precision"], figures["recall"]) == (0.5, 1)
