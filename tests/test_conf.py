@@ -53,6 +53,13 @@ def test_every_option(group, option):
     assert [line for line in faults(cfg) if "is missing" not in line] == []
 
 
+def test_each_corpus_says_where_it_is_from():
+    """A report's checklist says it, too."""
+    without = {"files", "checkpoint", "paper"}  # a user's files, or another option
+    corpora = [path for path in CONF.glob("data/*.yaml") if path.stem not in without]
+    assert [path.stem for path in corpora if not OmegaConf.load(path).get("origin")] == []
+
+
 ADADELTA = {
     "_target_": "torch.optim.Adadelta",
     "_partial_": True,
