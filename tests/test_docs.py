@@ -66,9 +66,10 @@ def _blocks(page: str) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def theirs(tmp_path_factory):
-    """A folder with the task and the encoders that the pages print, where Hydra and Python find them."""
+    """A folder with the task, encoders and job that the pages print, where Hydra and Python find them."""
     folder = tmp_path_factory.mktemp("user")
-    for name, content in (_blocks("new_encoder.md") | _blocks("new_task.md")).items():
+    pages = ("new_encoder.md", "new_task.md", "sweeps.md")
+    for name, content in [block for page in pages for block in _blocks(page).items()]:
         path = folder / re.sub("^conf/", "mine/", name)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(content, encoding="utf-8")

@@ -18,6 +18,7 @@ SHOWN = ("means", "differences")
 KINDS = (*SHOWN, "power", "paper", "across", "layers", "cost")
 CLAIMS, PROBES = "claims", "probes"
 NO_RUN = "no run"
+OPTIONAL: dict[str, Any] = dict.fromkeys(("check", "pictures", "probes", "claims", "usual"))
 OF_A_BLOCK = ("show", "command", "document")  # keys of a table that job=report lacks
 
 
@@ -28,7 +29,8 @@ def results(cfg: DictConfig) -> None:
     Raises ValueError for a block without a table, a table without a block and, with `check`, a
     table that disagrees with the runs.
     """
-    settings: Any = OmegaConf.to_container(cfg, resolve=True)
+    content: Any = OmegaConf.to_container(cfg, resolve=True)
+    settings = OPTIONAL | content
     shown = {
         title: _shown_and_command(title, table or {})
         for title, table in (settings["tables"] or {}).items()

@@ -1,6 +1,7 @@
 """RESULTS.md says what the raw results of its runs give."""
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -131,6 +132,22 @@ def test_probes_that_are_kept(own, tmp_path):
     text = path.read_text()
     assert "| mini | 1 | 90.00 ± 0.00 | 15.00 ± 7.07 | 62.50 |\n" in text
     assert "\n\nmini, ewt: python run.py job=probe\n<!-- end -->" in text
+
+
+def test_a_document_of_ones_own(own, tmp_path):
+    """The settings that docs/sweeps.md prints are enough."""
+    page = (ROOT / "docs" / "sweeps.md").read_text(encoding="utf-8")
+    (printed,) = re.findall(
+        r"^```yaml file=mine/job/our_tables.yaml\n(.*?)^```$", page, re.M | re.S
+    )
+    (tmp_path / "mine" / "job").mkdir(parents=True)
+    (tmp_path / "mine" / "job" / "our_tables.yaml").write_text(printed, encoding="utf-8")
+    (tmp_path / "PAPER.md").write_text("<!-- table: Layers -->\n<!-- end -->\n")
+    files = [f"runs={tmp_path}/runs", f"cache_dir={tmp_path}", f"document={tmp_path}/PAPER.md"]
+    with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
+        search = f"hydra.searchpath=[file://{tmp_path}/mine]"
+        results(compose("config", [search, "job=our_tables", *files]))
+    assert "| all layers | **80.67 ± 3.21 (3)** |" in (tmp_path / "PAPER.md").read_text()
 
 
 @pytest.mark.parametrize(
