@@ -222,11 +222,11 @@ class TaskModule(pl.LightningModule):
             scheduler = self.scheduler(optimizer)
         else:
             return {"optimizer": optimizer}
-        # Schedules that monitor dev step once an epoch, others once a step.
-        interval = (
-            "epoch" if isinstance(scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau) else "step"
-        )
-        settings = {"scheduler": scheduler, "interval": interval, "monitor": self.monitor}
+        # Schedules that monitor dev step after each epoch that scores it, others at each step.
+        settings = {"scheduler": scheduler, "interval": "step", "monitor": self.monitor}
+        if isinstance(scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau):
+            every = self.trainer.check_val_every_n_epoch or 1
+            settings |= {"interval": "epoch", "frequency": every}
         return {"optimizer": optimizer, "lr_scheduler": settings}
 
     def _parameter_groups(self) -> list[dict[str, Any]]:

@@ -164,6 +164,7 @@ TYPES: dict[str, Any] = {
     "trainer.limit_val_batches": Natural | Probability | None,
     "trainer.limit_test_batches": Natural | Probability | None,
     "trainer.accumulate_grad_batches": Count,
+    "trainer.fast_dev_run": Literal[False],  # trainer=smoke also keeps and tests a checkpoint
 }
 JOBS: dict[str, dict[str, Any]] = {  # settings of single jobs
     "train": {"run_dir": Folder, "out": Folder | None},  # out: of job=card, whose runs are these

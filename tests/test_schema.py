@@ -76,6 +76,7 @@ WRONG = [
     ("task.model._target_=tasks.ner.model.Foo", "task.model._target_=tasks.ner.model.Foo, but"),
     ("+elmo.dropuot=0.1", "there is no setting elmo.dropuot; did you mean elmo.dropout?"),
     ("+fit.limit_seconds=3", "there is no setting fit.limit_seconds"),
+    ("+trainer.fast_dev_run=true", "trainer.fast_dev_run=true, but it must be false"),
     ("run_dir=null", "run_dir=null, but it must be a folder"),
     ("fit=3", "trainer.max_epochs: ConfigTypeError"),
     ("task.model=3", "task.model=3, but it must be {KEY:VALUE}"),

@@ -54,7 +54,8 @@ class EpochLines(Callback):
         self.monitor, self.best, self.seconds = monitor, float("-inf"), 0.0
         self.started = started  # start of this process, by time.perf_counter
         self.earlier = 0.0  # seconds that earlier, killed processes of the run took
-        self.start: float | None = None  # start of this epoch's batches; None outside them
+        self.start: float | None = None  # start of a run of training batches; None outside them
+        self.is_scored = False  # whether dev was scored in this epoch
         self.lines = Lines()  # progress of this epoch, or of this pass over dev or test
 
     @property
@@ -67,7 +68,12 @@ class EpochLines(Callback):
 
     def on_train_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         self.begun = self.start = time.perf_counter()
+        self.is_scored = False
         self.lines = Lines()
+
+    def on_train_batch_start(self, *_: Any) -> None:
+        if self.start is None:  # after a look at dev within the epoch
+            self.start = time.perf_counter()
 
     def on_train_batch_end(
         self,
@@ -81,7 +87,7 @@ class EpochLines(Callback):
         self.lines.at(work, batch_idx + 1, trainer.num_training_batches)
 
     def on_validation_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        self.seconds, self.start = self._spent(), None
+        self.seconds, self.start, self.is_scored = self._spent(), None, True
         self.lines = Lines()
 
     def on_validation_batch_end(
@@ -115,18 +121,19 @@ class EpochLines(Callback):
             self.earlier = state["total"]
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        loss, value = (
-            float(trainer.callback_metrics[name]) for name in ("train/loss", self.monitor)
-        )
-        mark = "  best so far" if value > self.best else ""
-        self.best = max(value, self.best)
+        self.seconds, self.start = self._spent(), None
+        figure, mark = "", ""
+        if self.is_scored:
+            value = float(trainer.callback_metrics[self.monitor])
+            figure = f"   {self.monitor} {100 * value:5.2f}"
+            mark = "  best so far" if value > self.best else ""
+            self.best = max(value, self.best)
         log.info(
-            "epoch %2d of at most %d   train/loss %7.3f   %s %5.2f   %4.1f s%s",
+            "epoch %2d of at most %d   train/loss %7.3f%s   %4.1f s%s",
             trainer.current_epoch + 1,
             trainer.max_epochs,
-            loss,
-            self.monitor,
-            100 * value,
+            float(trainer.callback_metrics["train/loss"]),
+            figure,
             time.perf_counter() - self.begun,
             mark,
         )

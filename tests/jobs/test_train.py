@@ -3,6 +3,7 @@ training.
 """
 
 import json
+import logging
 import re
 import time
 from pathlib import Path
@@ -21,6 +22,8 @@ from elmo_bench.jobs.train import train
 from elmo_bench.module import TaskModule
 from elmo_bench.report.plots.curves import _epochs
 from elmo_bench.runs import Identity
+
+PLATEAU = "+task.scheduler={_target_:torch.optim.lr_scheduler.ReduceLROnPlateau,_partial_:true}"
 
 
 def result(cfg):
@@ -68,6 +71,30 @@ def test_the_times_are_those_of_the_whole_run(tiny, monkeypatch):
     train(cfg)
     seconds = result(cfg)["seconds"]
     assert 0.5 < seconds["training"] < seconds["total"] < time.perf_counter() - begun
+
+
+def test_the_time_of_batches_after_a_look_at_dev_counts(tiny, monkeypatch):
+    training_step, steps = TaskModule.training_step, []
+
+    def slow(self, numbered, batch_idx):
+        steps.append(batch_idx)
+        time.sleep(0.2)
+        return training_step(self, numbered, batch_idx)
+
+    monkeypatch.setattr(TaskModule, "training_step", slow)
+    halves = ["+trainer.val_check_interval=0.5", "+trainer.limit_train_batches=2"]
+    cfg = tiny("encoder=none", "fit.batch_size=2", *halves)
+    train(cfg)
+    assert result(cfg)["seconds"]["training"] > 0.2 * len(steps)
+
+
+@pytest.mark.parametrize("scheduler", [[], [PLATEAU]])
+def test_dev_is_scored_every_other_epoch(tiny, caplog, scheduler):
+    cfg = tiny("encoder=none", "fit.max_epochs=3", "+trainer.check_val_every_n_epoch=2", *scheduler)
+    with caplog.at_level(logging.INFO):
+        train(cfg)
+    lines = [line for line in caplog.messages if line.startswith("epoch ")]
+    assert ["val/f1" in line for line in lines] == [False, True, False]
 
 
 def test_predictions_are_what_was_scored(tiny):
