@@ -37,6 +37,11 @@ train() { # TABLE ARGUMENTS...
         each "$few" encoder=wiki 'encoder.directions=[forward]' "$@"
         each "$few" encoder=wiki elmo.mix=uniform,0,1 "$@"
         each "$few" encoder=books elmo.mix=all,top "$@" ;;
+    lead) # does the top layer lead the mix? With another biLM, its layers' own lengths, no word vectors
+        each ewt_propbank encoder=wiki,books elmo.mix=all,top "$@"
+        each ewt_propbank encoder=wiki elmo.mix=all,top elmo.norm=none "$@"
+        each ewt_propbank encoder=wiki elmo.mix=all,top "$@" vocab.vectors=null
+        each ewt_propbank encoder=books elmo.mix=all,top elmo.norm=none "$@" vocab.vectors=null ;;
     norm) each "$few sst" encoder=wiki elmo.mix=all,top elmo.norm=none "$@" ;;
     mix_lr) each "$few" encoder=wiki elmo.mix_lr=0.1 "$@" ;;
     lambda) each "$few" encoder=wiki elmo.l2=0.001,1 "$@" ;;
@@ -55,6 +60,6 @@ train() { # TABLE ARGUMENTS...
     esac
 }
 
-[ "$table" = all ] && table="encoders norm mix_lr lambda places dropout fraction words head trained"
+[ "$table" = all ] && table="encoders lead norm mix_lr lambda places dropout fraction words head trained"
 for name in $table; do train "$name" "$@"; done
 exit ${failed:-0}

@@ -84,9 +84,7 @@ SETTINGS = {
     "trained_on.name": Setting("trained on", value=str, phrase="trained on {}"),
     "seed": Setting("seed", phrase="seed {}"),
     "fraction": Setting("share of the training set", value=_percent, phrase="{} of training"),
-    "vocab.vectors": Setting(
-        "word vectors", {"None": "no word vectors"}, _file, "{}", silent=("None",)
-    ),
+    "vocab.vectors": Setting("word vectors", {"None": "no word vectors"}, _file, "{}"),
     "encoder.name": Setting("encoder", {"none": BASELINE}, _hyphens, "{}"),
     "encoder.model": Setting("model", value=str, phrase="{}"),
     "encoder.pretrained": Setting(
@@ -120,7 +118,6 @@ SETTINGS = {
     "elmo.norm": Setting(
         "norm",
         {"none": "no norm", "batch": "batch norm", "word": "norm by word"},
-        silent=("none",),
     ),
     "elmo.finetune": Setting("training", {"True": "fine-tuned", "False": "frozen"}),
     "elmo.adapt": Setting(
