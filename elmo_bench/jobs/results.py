@@ -15,7 +15,7 @@ from .report import OWN, Answers, answered, as_list, checked_outputs, write
 
 log = logging.getLogger(__name__)
 SHOWN = ("means", "differences")
-KINDS = (*SHOWN, "power", "paper", "across", "layers", "cost")
+KINDS = (*SHOWN, "power", "paper", "across", "layers", "course", "cost")
 CLAIMS, PROBES = "claims", "probes"
 NO_RUN = "no run"
 OPTIONAL: dict[str, Any] = dict.fromkeys(("check", "pictures", "probes", "claims", "usual"))
@@ -144,8 +144,8 @@ def _block(title: str, show: list[str], command: str, corpora: list[str], answer
         return f"Not run. The command: `{command}`"
     table_reports, failed = answers.reports[title], answers.failed[title]
     grids = [*_grids(table_reports[0], show)]
-    # The report on test has the runs that dev chose: their mixes stand in the first already.
-    of_figures = [kind for kind in show if kind not in ("layers", "cost")]
+    # The report on test has the runs that dev chose: their mixes and epochs stand in the first.
+    of_figures = [kind for kind in show if kind not in ("layers", "course", "cost")]
     grids += [grid for report in table_reports[1:] for grid in _grids(report, of_figures)]
     notes = [note for report in table_reports for note in report.notes]
     runs = [run for each in table_reports for cell in each.cells for run in cell.runs]
@@ -165,7 +165,8 @@ def _grids(report: reports.Report, show: list[str]) -> Iterator[reports.Grid]:
         rows = [[text or NO_RUN for text in row] for row in means.rows]
         grids["means"] = means._replace(rows=rows)
     shares = reports.weights(report)
-    grids |= {"layers": shares and shares[0], "cost": reports.cost(report)}
+    grids |= {"layers": shares and shares[0]}
+    grids |= {"course": reports.course(report), "cost": reports.cost(report)}
     yield from (grid for kind in show if (grid := grids.get(kind)))
 
 

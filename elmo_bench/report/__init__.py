@@ -5,6 +5,7 @@ from .choice import answers
 from .claims import check_claims, claims, findings, verdicts
 from .costs import cost
 from .display import Tables
+from .epochs import course
 from .escape import plain
 from .grid import Grid
 from .grids import grids, tables
@@ -35,6 +36,7 @@ __all__ = [
     "collect",
     "comparable",
     "cost",
+    "course",
     "differences",
     "findings",
     "footnotes",

@@ -20,7 +20,7 @@ from elmo_bench.encoders import encode
 from elmo_bench.encoders.bilm import BiLm, Options, save
 from elmo_bench.jobs.train import train
 from elmo_bench.module import TaskModule
-from elmo_bench.report.plots.curves import _epochs
+from elmo_bench.report.epochs import after_epochs
 from elmo_bench.runs import Identity
 
 PLATEAU = "+task.scheduler={_target_:torch.optim.lr_scheduler.ReduceLROnPlateau,_partial_:true}"
@@ -362,7 +362,7 @@ def test_a_logger_gets_curves(tiny, monkeypatch):
 
 def page_points(cfg):
     """The learning curve that a report draws from metrics.csv."""
-    return _epochs({"folder": cfg.run_dir, **result(cfg)}, None)
+    return after_epochs({"folder": cfg.run_dir, **result(cfg)}, None)
 
 
 def test_wandb_is_told_of_a_failure(tiny, monkeypatch):

@@ -9,7 +9,7 @@ import pytest
 
 from elmo_bench.jobs.report import OWN
 from elmo_bench.outputs import begins
-from elmo_bench.report import significance
+from elmo_bench.report import course, significance
 from elmo_bench.report.plots import comparison as comparisons
 from elmo_bench.report.plots import curves, document, drawing, noise, profiles, rendering
 from elmo_bench.report.plots.drawing import COLORS, PAPER
@@ -289,12 +289,12 @@ def trained(folder, seed, values):
     folder.mkdir()
     rows = [f"{epoch},{value}," for epoch, value in enumerate([*values, max(values)])]
     (folder / "metrics.csv").write_text("\n".join(["epoch,val/f1,train/loss", *rows, ",,0.5"]))
-    return RUN | {"folder": folder, "seed": seed, "epochs": len(values)}
+    return RUN | {"folder": folder, "seed": seed, "epochs": len(values), "choices": {}}
 
 
 def test_learning_curves(tmp_path):
-    """A thin line for each run with a dot at its best epoch; the mean as far as all runs go; equal
-    lines are said to be equal.
+    """A thin line for each run with a dot at its best epoch; the mean as far as all runs go, also
+    as a table; equal lines are said to be equal.
     """
     values = [[0.1, 0.4, 0.2], [0.3, 0.4], [0.3, 0.4]]
     runs = [trained(tmp_path / str(k), k, each) for k, each in enumerate(values)]
@@ -309,6 +309,10 @@ def test_learning_curves(tmp_path):
     assert [*mean.get_xdata()] == [1, 2]
     assert [mark[1] for mark in marks(figure)[0]] == [2, 2, 2]
     assert "identical lines: a, seed 1; a, seed 2" in [text.get_text() for text in figure.texts]
+    grid = course(Report([], ["encoder.name"], None, "dev", None, cells, []))
+    assert (grid.heads[-2:], grid.rows) == (["1", "2"], [["a", "23.33", "40.00"]])
+    (tmp_path / "0" / "metrics.csv").unlink()
+    assert course(Report([], ["encoder.name"], None, "dev", None, cells, [])) is None
 
 
 def layered():

@@ -1,18 +1,17 @@
 """Plot figures over a quantity that differs between runs, and over the epochs of a run."""
 
-import csv
 import math
 import statistics
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 from matplotlib.axes import Axes
 
-from elmo_bench.runs import Run, number
+from elmo_bench.runs import number
 
 from .. import names
+from ..epochs import after_epochs
 from ..grids import with_baseline
 from ..table import Cell, Key, Report, order
 from .drawing import (
@@ -186,7 +185,9 @@ def learning(report: Report) -> Plot | None:
     titles = column_titles(report)
     for row, cells in with_baseline(report).items():
         for column in (column for column in titles if column in cells):
-            epochs = {str(run["seed"]): _epochs(run, report.metric) for run in cells[column].runs}
+            epochs = {
+                str(run["seed"]): after_epochs(run, report.metric) for run in cells[column].runs
+            }
             if lines := {seed: values for seed, values in epochs.items() if values}:
                 panels[row].append(Course(column, lines))
     if not panels:
@@ -274,28 +275,3 @@ def _identical(courses: Sequence[Course], titles: Mapping[Key, str]) -> list[str
         for seed, run in course.runs.items():
             runs[tuple(run.items())].append(f"{titles[course.column]}, seed {seed}")
     return [f"identical lines: {'; '.join(same)}" for same in runs.values() if len(same) > 1]
-
-
-def _epochs(run: Run, metric: str | None) -> dict[int, float]:
-    """Return the figure after each epoch, by the epoch's number from 1; empty without a file.
-
-    Raises ValueError, with file and line, for rows that are not metrics of an epoch.
-    """
-    path = Path(run["folder"], "metrics.csv")
-    if not path.is_file():
-        return {}
-    name = f"val/{metric or run['config']['task']['monitor']}"
-    rows = []
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        reader = csv.DictReader(file)
-        try:
-            for row in reader:
-                if row.get("epoch") and row.get(name):
-                    rows.append((int(row["epoch"]), float(row[name])))
-                    if rows[-1][0] < 0 or not math.isfinite(rows[-1][1]):
-                        raise ValueError(f"epoch {row['epoch']}, {name} {row[name]}")
-        except (ValueError, csv.Error) as error:
-            line = f"{path}:{reader.line_num}"
-            raise ValueError(f"{line}: not the metrics of an epoch: {error}") from error
-    # Rows after the last epoch repeat the best one, which is measured again.
-    return {epoch + 1: value for epoch, value in rows if epoch < run["epochs"]}
