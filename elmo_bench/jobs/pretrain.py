@@ -137,14 +137,18 @@ def encoded(cfg: DictConfig, pattern: str | Path) -> Corpus:
     folder = Path(cfg.cache_dir).expanduser() / "corpora" / name
     if not folder.is_dir() and not (dist.is_initialized() and dist.get_rank()):
         remove_scratch(folder.parent)
-        Corpus.encode(_watched(read_text(files, raw=cfg.text.tokenize)), folder)
+        sentences = read_text(files, raw=cfg.text.tokenize)
+        Corpus.encode(_watched(sentences, f"text.files.train={pattern}"), folder)
     if dist.is_initialized():
         dist.barrier()
     return Corpus.open(folder)
 
 
-def _watched(sentences: Iterator[Sequence[str]]) -> Iterator[Sequence[str]]:
-    """Yield the sentences and show the number of tokens read."""
+def _watched(sentences: Iterator[Sequence[str]], setting: str) -> Iterator[Sequence[str]]:
+    """Yield the sentences and show the number of tokens read.
+
+    Raises ValueError, with the setting, if there are none.
+    """
     with Bars(
         TextColumn("reading the text: {task.completed:,.0f} tokens"),
         TimeElapsedColumn(),
@@ -156,6 +160,8 @@ def _watched(sentences: Iterator[Sequence[str]]) -> Iterator[Sequence[str]]:
             if not number % 10_000:
                 progress.update(bar, completed=tokens)
             yield sentence
+    if not tokens:
+        raise ValueError(f"{setting} contains only blank lines")
 
 
 def held_out(

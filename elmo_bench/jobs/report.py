@@ -146,6 +146,7 @@ def answered(
         ]
         raise ValueError(
             f"runs={settings['runs']}: no run matches the table's conditions: {conditions}"
+            + (", beside one of the baseline" if only_compared else "")
         )
     for title in (title for title in tables if not chosen[title]):
         log.info("no run matches its conditions: table %s is left out", title)

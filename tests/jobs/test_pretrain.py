@@ -404,7 +404,7 @@ def test_a_loss_that_is_no_number(config, tmp_path):
     ("content", "said"),
     [
         (b"", "the file is empty"),
-        (b"\n \n\n", "the corpus has no sentences"),
+        (b"\n \n\n", r"text.files.train=.*train.txt contains only blank lines"),
         (b"one line\n", "has 2 words in 1 sentences, too few for batch_size=4 x unroll=5"),
         (b"good\n\xff\xfe\x00\x80 noise\n", "train.txt:2: byte 0xff is not UTF-8"),
     ],
