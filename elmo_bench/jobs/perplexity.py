@@ -20,7 +20,7 @@ from elmo_bench.lm import (
     sentence_likelihoods,
     text_likelihoods,
 )
-from elmo_bench.lm.lm import exponential
+from elmo_bench.lm.lm import perplexity_of
 from elmo_bench.outputs import begins, check_output
 from elmo_bench.progress import Bars
 from elmo_bench.text import read_sentences
@@ -140,7 +140,7 @@ def perplexities(totals: Mapping[str, float], count: int) -> dict[str, float]:
     means = {direction: total / count for direction, total in totals.items()}
     if len(means) > 1:
         means["mean"] = sum(means.values()) / len(means)
-    return {name: exponential(-value) for name, value in means.items()}
+    return {name: perplexity_of(-value) for name, value in means.items()}
 
 
 @contextmanager

@@ -159,10 +159,10 @@ class LanguageModel(nn.Module):
                 totals[direction] += part.double().sum().item()
         self.train(training)
         count = sum(len(sentence) + 1 for sentence in sentences)
-        return {direction: exponential(-total / count) for direction, total in totals.items()}
+        return {direction: perplexity_of(-total / count) for direction, total in totals.items()}
 
 
-def exponential(loss: float) -> float:
+def perplexity_of(loss: float) -> float:
     """Return the perplexity of a mean negative log likelihood (nats).
 
     Raises FloatingPointError if it is beyond all floats.
