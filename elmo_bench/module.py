@@ -225,8 +225,8 @@ class TaskModule(pl.LightningModule):
         # Schedules that monitor dev step after each epoch that scores it, others at each step.
         settings = {"scheduler": scheduler, "interval": "step", "monitor": self.monitor}
         if isinstance(scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau):
-            every = self.trainer.check_val_every_n_epoch or 1
-            settings |= {"interval": "epoch", "frequency": every}
+            every = self._trainer.check_val_every_n_epoch if self._trainer else None  # None: alone
+            settings |= {"interval": "epoch", "frequency": every or 1}
         return {"optimizer": optimizer, "lr_scheduler": settings}
 
     def _parameter_groups(self) -> list[dict[str, Any]]:
