@@ -193,8 +193,19 @@ def is_pretrained(cfg: DictConfig) -> bool:
 
 
 def task_files(cfg: DictConfig) -> ModuleType:
-    """Return the task's module with `read`, `collate` and `write`."""
-    return import_module(cfg.task.data)
+    """Return the task's module with `read`, `collate` and `write`.
+
+    Raises ValueError for one that is missing or cannot read.
+    """
+    name = cfg.task.data
+    try:
+        module = import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name and name.startswith(error.name):
+            raise ValueError(f"task.data={name}, but there is no module {error.name}") from error
+        raise
+    optional(module, "read", f"task.data={name}")
+    return module
 
 
 def optional(task: ModuleType, name: str, needed_by: str) -> Callable[..., Any]:

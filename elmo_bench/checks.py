@@ -55,7 +55,7 @@ def of_type(key: str, value: object, hint: Any) -> None:
 
 
 def fits(value: object, hint: Any) -> bool:
-    """Whether a value is of a type."""
+    """Whether a value is of a type. `bool` rejects 1; a Literal with True accepts it."""
     try:
         _adapter(hint).validate_python(value)
     except ValidationError:
@@ -71,8 +71,8 @@ def _adapter(hint: Any) -> Any:
 def may_be(hint: Any) -> str:
     """Describe the valid values of a type in words.
 
-    >>> may_be(Dropout | None), may_be(Literal["auto", True]), may_be(list[Count])
-    ('a number from 0 to less than 1 or null', 'auto or true', 'a list of integers, 1 or more')
+    >>> may_be(Dropout | None), may_be(bool | Literal["auto"]), may_be(list[Number])
+    ('a number from 0 to less than 1 or null', 'true, false or auto', 'a list of numbers')
     """
     return _or(_alternatives(hint))
 
@@ -80,7 +80,7 @@ def may_be(hint: Any) -> str:
 def _alternatives(hint: Any) -> list[str]:
     """Return the alternatives of a type."""
     if hint in NAMES:
-        return [NAMES[hint]]
+        return NAMES[hint]
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
         return [words for part in arguments for words in _alternatives(part)]
@@ -96,17 +96,17 @@ def _alternatives(hint: Any) -> list[str]:
     return [getattr(hint, "__name__", str(hint))]
 
 
-NAMES: dict[Any, str] = {
-    int: "an integer",
-    float: "a number",
-    Number: "a number",
-    bool: "true or false",
-    str: "a string",
-    Path: "a path",
-    type(None): "null",
-    None: "null",
-    dict: "{KEY:VALUE}",
-    list: "a list",
+NAMES: dict[Any, list[str]] = {
+    int: ["an integer"],
+    float: ["a number"],
+    Number: ["a number"],
+    bool: ["true", "false"],
+    str: ["a string"],
+    Path: ["a path"],
+    type(None): ["null"],
+    None: ["null"],
+    dict: ["{KEY:VALUE}"],
+    list: ["a list"],
 }
 
 

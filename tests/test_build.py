@@ -46,6 +46,18 @@ def test_the_reading_of_word_vectors_says_how_far_it_is(tmp_path, monkeypatch, c
     assert caplog.messages[-1] == "vocab.vectors, lines: 3 so far"
 
 
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("tasks.absent.data", "task.data=tasks.absent.data, but there is no module tasks.absent"),
+        ("abc", "abc has no function read, which task.data=abc requires"),
+    ],
+)
+def test_a_module_that_cannot_read(name, said):
+    with pytest.raises(ValueError, match=f"^{said}$"):
+        build.task_files(composed(f"task.data={name}"))
+
+
 @pytest.mark.parametrize("damage", ["cut", "emptied", "flipped", "shape"])
 def test_kept_vectors_that_are_damaged_are_read_again(tmp_path, caplog, damage):
     (tmp_path / "v.txt").write_text("the 1 2\n. 3 4\n")

@@ -47,6 +47,7 @@ WRONG = [
     ("recipe=foo", "recipe=foo, but it must be finetune_bert"),
     ("head=foo", "head=foo, but it must be identity_ner"),
     ("elmo.finetune=1", "elmo.finetune=1, but it must be true or false"),
+    ("vocab.lowercase=1", "vocab.lowercase=1, but it must be true, false or fallback"),
     ("resume=yes_please", "resume=yes_please, but it must be true or false"),
     ("elmo.l2=nan", "elmo.l2=nan, but it must be a number, 0 or more"),
     ("elmo.lr=inf", "elmo.lr=inf, but it must be a number, 0 or more"),
