@@ -42,7 +42,8 @@ GENRES = ("bc", "bn", "mz", "nw", "pt", "tc", "wb")
 WORD, SPEAKER, COREFERENCE = 3, 9, -1  # columns
 # Document, part, number, word and coreference, as in the tests of the official scorer.
 FEWEST_COLUMNS = 5
-_BRACKET = re.compile(r"\(\d+\)?|\d+\)")
+# A cell has one reading only (++), so that a long malformed one does not take forever.
+_BRACKET = re.compile(r"\(\d++\)?|\d++\)")
 _CELL = re.compile(rf"(?:{_BRACKET.pattern})(?:\|?(?:{_BRACKET.pattern}))*")
 _ENDING, _CLOSING = (".", "!", "?"), ('"', "'", "''", "”", "’", ")", "]")
 _SLASHED = {"/.": ".", "/?": "?"}  # spelling in some spoken texts of OntoNotes
@@ -173,12 +174,12 @@ def _add_mentions(
     for position, row in enumerate(rows):
         cell = row.columns[COREFERENCE]
         where = f"{path}:{row.line}"
-        parts: list[str] = _BRACKET.findall(cell)
         if not (cell in ("-", "_") or _CELL.fullmatch(cell)):
             raise ValueError(
-                f"{where}: coreference {cell!r}, but it must be -, or (12 and 12) and (12) "
+                f"{where}: coreference {shown(cell)}, but it must be -, or (12 and 12) and (12) "
                 "joined by |"
             )
+        parts: list[str] = _BRACKET.findall(cell)
         for part in sorted(parts, key=lambda part: (part[0] != "(", part[-1] != ")")):
             cluster = part.strip("()")
             if part[0] == "(":

@@ -147,6 +147,9 @@ def test_five_columns_and_brackets_side_by_side(tmp_path):
         ([[("a", "(1)|")]], 2, r"coreference '\(1\)\|', but it must be"),
         ([[("a", "(1)2")]], 2, r"coreference '\(1\)2', but it must be"),
         ([[("a", "(x)")]], 2, r"coreference '\(x\)', but it must be"),
+        # Without waiting for hours, and with the beginning of the cell only.
+        ([[("a", "(12)|" * 60)]], 2, r"coreference '\(12\).{20,30}', but it must be"),
+        ([[("a", "1" * 1_000_000)]], 2, r"coreference '1{5,}\.\.\.1{5,}', but it must be"),
     ],
 )
 def test_bad_brackets(tmp_path, sentences, line, message):
