@@ -27,7 +27,7 @@ from elmo_bench.runs import (
     read_run,
     result_of,
 )
-from elmo_bench.text import label_map, tags_to_spans
+from elmo_bench.text import label_map, named, tags_to_spans
 
 log = logging.getLogger(__name__)
 FORMATS = {
@@ -234,7 +234,7 @@ def _examples(cfg: DictConfig, side: Side, counts: Counts) -> tuple[ModuleType, 
     task = import_module(config["task"]["data"])
     examples = list(task.read(path, **_options(side.run, split)))
     if names := data.get("labels"):
-        gold = label_map(getattr(task, "complete_labels", dict)(names)).gold
+        gold = label_map(getattr(task, "complete_labels", dict)(named(names))).gold
         relabelled = (task.relabel(example, gold) for example in examples)
         examples = [example for example in relabelled if example is not None]
     if [number_of(example.sentences) for example in examples] != counts.sentences.tolist():

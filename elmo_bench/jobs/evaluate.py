@@ -17,7 +17,7 @@ from elmo_bench.data import Example, TaskData
 from elmo_bench.module import TaskModule
 from elmo_bench.report.result import print_line, print_metrics
 from elmo_bench.runs import Result, begin, corpus_of, hash_files, write_result
-from elmo_bench.text import Vocab, kinds, label_map, types
+from elmo_bench.text import Vocab, kinds, label_map, named, types
 
 from .train import choices, count_parameters, device_name, write_counts, write_predictions
 
@@ -158,7 +158,8 @@ def renamed(
         raise ValueError(
             f"data.labels: task={cfg.task.name} has no labels that a corpus could rename"
         )
-    labels: Any = OmegaConf.to_container(cfg.data.labels, resolve=True)
+    given: Any = OmegaConf.to_container(cfg.data.labels, resolve=True)
+    labels = named(given)
     if unknown := [
         label
         for label in labels

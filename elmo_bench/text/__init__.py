@@ -1,7 +1,7 @@
 from .conll import Row, read_blocks
 from .conll2012 import MIN_COLUMNS, Document, bracket_spans, read_documents
 from .conllu import read_conllu
-from .labels import LabelMap, kinds, label_map, types
+from .labels import LabelMap, kinds, label_map, named, types
 from .lines import read_bytes, read_lines, read_objects
 from .records import check_same, is_predicted, paired, tags_of
 from .sentences import chunks, part_sentences, read_sentences, read_text, text_files
@@ -31,6 +31,7 @@ __all__ = [
     "is_predicted",
     "kinds",
     "label_map",
+    "named",
     "paired",
     "part_sentences",
     "read_blocks",

@@ -1,7 +1,7 @@
 """Map between a model's labels and the labels of a corpus with other names."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 Labelled = str | list[str]  # a class, or IOB2 tags
 
@@ -29,6 +29,18 @@ class LabelMap(NamedTuple):
     def _tag(self, tag: str) -> str:
         prefix, _, label = tag.partition("-")
         return f"{prefix}-{self.predicted[label]}" if label in self.predicted else "O"
+
+
+def named(labels: Mapping[Any, Any]) -> dict[str, list[str]]:
+    """Return `data.labels` as texts: YAML and the command line read SST-5's labels as numbers.
+
+    >>> named({0: "bad", 4: ["good", 5]})
+    {'0': ['bad'], '4': ['good', '5']}
+    """
+    return {
+        str(label): [str(name) for name in (names if isinstance(names, list) else [names])]
+        for label, names in labels.items()
+    }
 
 
 def label_map(labels: Mapping[str, str | Sequence[str]]) -> LabelMap:

@@ -1,11 +1,17 @@
 """The labels of one corpus beside those of another."""
 
-import pytest
+from collections import Counter
+from functools import partial
 
-from elmo_bench.text import Span, label_map
+import pytest
+from omegaconf import OmegaConf
+
+from elmo_bench.jobs.evaluate import renamed
+from elmo_bench.text import Span, Vocab, label_map
 from tasks.ner import data as ner
 from tasks.snli import data as snli
 from tasks.srl import data as srl
+from tasks.sst5 import data as sst5
 
 
 def test_a_class_that_is_not_named_stays_and_is_wrong():
@@ -41,3 +47,20 @@ def test_examples_by_a_models_labels():
         "entailment",
         None,
     ]
+
+
+@pytest.mark.parametrize(
+    ("labels", "classes", "gold"),
+    [
+        ({0: "negative", 1: "negative", 2: "neutral", 3: ["positive"], 4: "positive"}, 3, "023"),
+        ({0: 0, 2: [2], 4: 4}, 5, "024"),
+    ],
+)
+def test_labels_that_the_command_line_reads_as_numbers(tmp_path, labels, classes, gold):
+    (tmp_path / "trees.txt").write_text("(0 Bad)\n(2 So)\n(4 Good)\n")
+    task = {"name": "sst5", "data": "tasks.sst5.data"}
+    cfg = OmegaConf.create({"task": task, "data": {"labels": labels}})
+    read = partial(sst5.read, classes=classes)
+    read, rename = renamed(cfg, Vocab([], list("01234")), read, Counter())
+    assert [example.gold for example in read(tmp_path / "trees.txt")] == list(gold)
+    assert [rename(label) for label in "024"] == list(gold)
