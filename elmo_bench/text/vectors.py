@@ -20,7 +20,7 @@ BLOCK = 1 << 22  # bytes of a binary file that are read at once
 WORD_BYTES, WIDTH = 10_000, 100_000  # limits of a binary file's words and vectors, for bad files
 FASTTEXT = b"\xba\x16\x4f\x2f"  # the first bytes of fastText's .bin
 HEADER = re.compile(rb"\d{1,18} \d{1,18}\s*")
-NUMBER = re.compile(rb"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?", re.IGNORECASE)
+NUMBER = re.compile(rb"[-+]?(\d++\.?\d*+|\.\d++)(e[-+]?\d++)?", re.IGNORECASE)
 Numbered = Iterable[tuple[int, bytes]]  # lines
 Block = tuple[list[str], np.ndarray]  # words, and their vectors of shape "words width"
 

@@ -204,6 +204,13 @@ def test_a_long_line_takes_time_by_its_length_alone(piece):
     assert times[1] < 80 * times[0]  # a quadratic one takes 256 times as long
 
 
+def test_many_digits_that_are_no_number_take_no_time(tmp_path):
+    """Before, a second word of 100,000 digits and a letter took minutes."""
+    words = "a " + "1" * 1_000_000 + "x"
+    (tmp_path / "v.txt").write_text(f"the 1 2\n{words} 3 4\n")
+    assert read_vectors(tmp_path / "v.txt", {words})[words].tolist() == [3, 4]
+
+
 def test_a_vector_that_is_not_finite_is_refused_by_file_and_line(tmp_path):
     for number in ("nan", "-inf", "1e39"):
         (tmp_path / "v.txt").write_text(f"a 1 2\nb 1 {number}\n")
