@@ -101,7 +101,9 @@ def _words(record: dict[str, Any], key: str, source: str) -> tuple[str, ...]:
     may be dropped, and models need not handle sentences without words.
     """
     sentence, tree = record.get(key), record.get(f"{key}_binary_parse")
-    if isinstance(tree, str) and tree:
+    if not isinstance(tree, str | None):
+        raise ValueError(f"{source}: '{key}_binary_parse' must be a string, not {shown(tree)}")
+    if tree:
         sentence = leaves(tree, source)
     elif isinstance(sentence, str):
         sentence = _tokenize(sentence)

@@ -134,6 +134,7 @@ def test_an_empty_premise_is_one_word_without_characters(save):
             {"gold_label": "neutral", "sentence1": ["a", 2], "sentence2": "b"},
             r"'sentence1' .* \['a', 2\]",
         ),
+        (record(premise=["Two"]), r"'sentence1_binary_parse' must be a string, not \['Two'\]"),
         (record(premise="( ( Two boats ) ( race . )"), "3 '\\(' but 2 '\\)'"),
         (
             record(premise="((Two boats)(race .))"),
