@@ -110,9 +110,11 @@ def larger(left: Counts, right: Counts) -> float:
     return max(same_models(left, right, resamples=999), seeds or 0.0)
 
 
-def rejections(test: Callable[[Counts, Counts], float], setting: Setting, repeats: int) -> float:
-    """The share of repeats in which p is at most 0.05."""
-    return float(np.mean([test(*pair(setting, seed)) <= 0.05 for seed in range(repeats)]))
+def rejections(
+    test: Callable[[Counts, Counts], float], setting: Setting, repeats: int, level: float = 0.05
+) -> float:
+    """The share of repeats in which p is at most the level."""
+    return float(np.mean([test(*pair(setting, seed)) <= level for seed in range(repeats)]))
 
 
 @dataclass(frozen=True)
@@ -141,6 +143,7 @@ QUESTIONS = (
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=4000, help="simulations a cell")
+    parser.add_argument("--level", type=float, default=0.05, help="largest p that is counted")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--only", default="", help="tables with this in their title")
     arguments = parser.parse_args()
@@ -154,6 +157,7 @@ def main() -> None:
                     question.test,
                     replace(question.setting, metric=metric, runs=runs, skill=skill, taste=taste),
                     repeats,
+                    arguments.level,
                 )
                 for (null, (skill, taste)), metric, runs in itertools.product(
                     NULLS.items(), METRICS, RUNS
@@ -163,13 +167,15 @@ def main() -> None:
                 cell: one.result()
                 for cell, one in track(cells.items(), question.title, transient=True)
             }
-            half = 196 * (0.05 * 0.95 / repeats) ** 0.5
-            chance = f"{repeats} simulations a cell: 5 is 5 ± {half:.1f} by chance"
-            table = Table(title=f"{question.title}; p <= 0.05, percent ({chance})")
+            level = arguments.level
+            half = 196 * (level * (1 - level) / repeats) ** 0.5
+            chance = f"{repeats} simulations a cell: {100 * level:g} ± {half:.2g} by chance"
+            table = Table(title=f"{question.title}; p <= {level:g}, percent ({chance})")
             for head in ("null", "metric", *(f"{runs} + {runs} runs" for runs in RUNS)):
                 table.add_column(head, justify="right" if "runs" in head else "left")
+            digits = 1 if level >= 0.01 else 2
             for null, metric in itertools.product(NULLS, METRICS):
-                row = (f"{100 * shares[null, metric, runs]:.1f}" for runs in RUNS)
+                row = (f"{100 * shares[null, metric, runs]:.{digits}f}" for runs in RUNS)
                 table.add_row(null, metric, *row)
             console.print(table)
 

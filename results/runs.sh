@@ -45,7 +45,9 @@ train() { # TABLE ARGUMENTS...
     norm) each "$few sst" encoder=wiki elmo.mix=all,top elmo.norm=none "$@" ;;
     mix_lr) each "$few" encoder=wiki elmo.mix_lr=0.1 "$@" ;;
     lambda) each "$few" encoder=wiki elmo.l2=0.001,1 "$@" ;;
-    places) each "$few sst" encoder=wiki 'elmo.at=[output],[input,output]' "$@" ;;
+    places)
+        each "$few sst" encoder=wiki 'elmo.at=[output],[input,output]' "$@"
+        each snli encoder=wiki 'elmo.at=[input]' "$@" ;; # its own is [input,output]
     dropout) each "$few" encoder=wiki elmo.dropout=0 "$@" ;;
     fraction) # a smaller part has fewer steps an epoch: more epochs, so that dev stops each run
         each wikigold encoder=wiki elmo.mix=none,all fraction=0.1 fit.max_epochs=150 fit.patience=30 "$@"

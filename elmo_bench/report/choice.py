@@ -40,7 +40,7 @@ def answers(
         on_test = report(
             chosen_runs, on_dev.rows, on_dev.columns, split="test", title=title, **options
         )
-        test_title = _title(title, "on test, what dev chose")
+        test_title = _title(title, "on test, the baseline and what dev chose")
         # The report on dev includes these runs and already has the note on mixed code.
         code_notes = mixed([run for cell in on_test.cells for run in cell.runs])
         notes = [*_choices(on_dev), *(note for note in on_test.notes if note not in code_notes)]
@@ -80,7 +80,9 @@ def chosen(report: Report) -> list[Run]:
 
 
 def _alternatives(report: Report) -> list[list[Cell]]:
-    """Group the cells that differ only in settings of ELMo; dev chooses one of each group."""
+    """Group the cells of a row that differ only in settings of ELMo; dev chooses one of each
+    group.
+    """
     groups: dict[Key, list[Cell]] = defaultdict(list)
     for cell in report.cells:
         if cell.column != report.baseline and not _has_no_layers(cell.runs[0]):
@@ -115,8 +117,8 @@ def _choices(report: Report) -> list[str]:
 
 
 def _without_elmo(report: Report, cell: Cell) -> Key:
-    values = zip([*report.rows, *report.columns], [*cell.row, *cell.column], strict=True)
-    return tuple(value for key, value in values if not key.startswith(ELMO))
+    values = zip(report.columns, cell.column, strict=True)
+    return *cell.row, *(value for key, value in values if not key.startswith(ELMO))
 
 
 def _measured(run: Run, split: str) -> bool:

@@ -13,7 +13,7 @@ from elmo_bench.runs import number as as_number
 from . import across
 from .grid import Grid, without
 from .names import NONE, as_written, axis, metric_title, name, names, task_titles, value
-from .published import corpus, is_of_the_paper
+from .published import corpus, paper_corpus
 from .significance import LEVEL, Shares, Test
 from .table import Cell, Key, Report, base_row, examples_of, is_best, order
 
@@ -281,10 +281,8 @@ def by_cell(
 def differences(report: Report, words: Words) -> Grid:
     """Return a table with a row for each cell: its mean and its difference to the baseline."""
     base = words.columns[report.baseline or ()]
-    has_equivalence = any(
-        cell.comparison.equal is not None for cell in report.cells if cell.comparison
-    )
-    region = report.equal_within if has_equivalence else None
+    equal = [cell.comparison.equal for cell in report.cells if cell.comparison]
+    region = report.equal_within if any(equal) else None
     heads = ["mean", "difference", "95 % interval", "p", "p (Holm)", ERRORS]
     heads += [] if region is None else [f"within ±{100 * region:g}"]
     count = sum(cell.comparison.p_holm is not None for cell in report.cells if cell.comparison)
@@ -305,9 +303,7 @@ def differences(report: Report, words: Words) -> Grid:
             "is better.",
             stars,
             "Errors removed: the difference as a share of what the baseline lacks to 100, percent.",
-            ""
-            if region is None
-            else f"Within ±{100 * region:g}: practically equal, by two one-sided tests at 5 %.",
+            _equivalence(report.equal_within, equal),
             _chosen(report),
             words.each,
             sizes(report, words),
@@ -315,11 +311,22 @@ def differences(report: Report, words: Words) -> Grid:
     )
     for row, cell in zip(grid.rows, report.cells, strict=True):
         row += [score(cell), *comparison(cell, corrected=count > 1)]
-        equal = cell.comparison.equal if cell.comparison else None
-        row += [] if region is None else ["" if equal is None else "yes" if equal else "not shown"]
+        is_equal = cell.comparison.equal if cell.comparison else None
+        shown = {None: "", True: "yes", False: "not shown"}[is_equal]
+        row += [] if region is None else [shown]
     bold = {(number, grid.left) for number, cell in enumerate(report.cells) if cell.best}
     best = f"the best mean of the same {_and(words.heads)}" if words.heads else "the best mean"
     return without_empty(grid._replace(bold=bold, bold_is=best, spare=(ERRORS, "p")))
+
+
+def _equivalence(region: float | None, equal: Sequence[bool | None]) -> str:
+    """Return a sentence on the tests of practical equality; "" if there are none."""
+    if region is None or all(each is None for each in equal):
+        return ""
+    tested = "by two one-sided tests at 5 %"
+    if any(equal):
+        return f"Within ±{100 * region:g}: practically equal, {tested}."
+    return f"No difference is shown to be within ±{100 * region:g}, {tested}."
 
 
 def power(report: Report, words: Words) -> Grid:
@@ -408,9 +415,13 @@ def paper(report: Report, words: Words) -> Grid:
     """Return a table of our figures and the paper's, for the settings that the paper reports."""
     bases = {cell.row: cell for cell in report.cells if cell.column == report.baseline}
     cells = [cell for cell in report.cells if cell.published is not None]
-    apart = any(not is_of_the_paper(cell.runs[0]) for cell in cells)
+    own = [paper_corpus(cell.runs[0]) for cell in cells]
     corpora = sorted({corpus(cell.runs[0]) for cell in cells})
-    where = "its corpus is named where these runs have another" if apart else ", ".join(corpora)
+    where = (
+        "its corpus is named where these runs have another, or less of it"
+        if any(own)
+        else ", ".join(corpora)
+    )
     heads = ["here", "paper", "errors removed here", "errors removed in the paper"]
     grid = by_cell(
         report,
@@ -425,13 +436,13 @@ def paper(report: Report, words: Words) -> Grid:
             words.each,
         ),
     )
-    for row, cell in zip(grid.rows, cells, strict=True):
+    for row, cell, its_corpus in zip(grid.rows, cells, own, strict=True):
         serving = base_row(bases, cell.row, report.rows) if cell.comparison else None
         base = bases[serving].published if serving is not None else None
         theirs = None if base is None else ((cell.published or 0.0) - base) / (1 - base)
         ours = cell.comparison.error_reduction if cell.comparison else None
         row += [score(cell), points(cell.published), points(ours), points(theirs)]
-        row.append("" if is_of_the_paper(cell.runs[0]) else corpus(cell.runs[0]))
+        row.append(its_corpus)
     return without_empty(grid)
 
 

@@ -9,8 +9,8 @@ from .table import Cell, Report
 
 TITLE = "The share of each layer in the mix"
 ABOUT = (
-    "Means over runs; the shares of a row are 1 together, a darker cell is a larger share. Layer 0 "
-    "is the lowest; γ is what the mix is multiplied by."
+    "Means over runs; the shares of a row are 1 together. Layer 0 is the lowest; γ is what the mix "
+    "is multiplied by."
 )
 NORMS = " A share times its layer's norm: how long that layer's part of the mix is."
 

@@ -50,11 +50,18 @@ def is_of_the_paper(run: Run) -> bool:
     return all(_has(run, key, value) for key, value in requirements.items())
 
 
+def paper_corpus(run: Run) -> str:
+    """Return the paper's corpus if the run has another, or less of it; "" if it has the same."""
+    if not is_of_the_paper(run):
+        return corpus(run)
+    return "" if _has(run, "fraction", 1) else f"all of {corpus(run)}"
+
+
 def published(run: Run, metric: str, split: str, name: str | None = None) -> float | None:
     """Return the paper's figure for a run's setting, a fraction of 1, or None if it has none.
 
     Without `name`, the figure comes from the first table that has one, and only for runs on the
-    paper's corpus. With `name`, it comes from that table, whatever the run's corpus.
+    paper's corpus, on as much of it. With `name`, it comes from that table, whatever the run reads.
     """
     if name is None and not is_of_the_paper(run):
         return None
@@ -63,9 +70,9 @@ def published(run: Run, metric: str, split: str, name: str | None = None) -> flo
     settings = _content()["settings"]
     if not _is_baseline(run) and not all(_has(run, key, settings[key]) for key in settings):
         return None
-    tables = [name] if name else _content()["tables"]
-    if is_of_the_paper(run):  # the share of the training set matters only on the same corpus
-        tables = [table for table in tables if _reads_as_much(run, table)]
+    tables = (
+        [name] if name else [each for each in _content()["tables"] if _reads_as_much(run, each)]
+    )
     rows = (row for table in tables if _table(table)["split"] == split for row in _rows(run, table))
     return next((row[metric] for row in rows if metric in row), None)
 

@@ -71,7 +71,8 @@ class Variance(NamedTuple):
     """The variances of a difference, and their degrees of freedom.
 
     The variance between a system's runs cannot be below the noise of their predictions on the
-    examples, which the jackknife estimates more precisely. The larger of the two is used.
+    examples, which the jackknife estimates more precisely. The larger of the two is used, with the
+    degrees of freedom of the runs: few runs are often closer together than they would be again.
     """
 
     runs: tuple[float, ...]  # variance of a run, of each system (or of a difference of paired runs)
@@ -96,12 +97,8 @@ class Variance(NamedTuple):
     @property
     def freedom(self) -> float:
         """Satterthwaite's (1946) degrees of freedom of the total."""
-        of_examples = self.clusters - 1
-        parts = [(self.examples, of_examples)] + [
-            (mean, count - 1 if runs > noise else of_examples)
-            for mean, count, runs, noise in zip(
-                self._means(), self.counts, self.runs, self.noise, strict=True
-            )
+        parts = [(self.examples, self.clusters - 1)] + [
+            (mean, count - 1) for mean, count in zip(self._means(), self.counts, strict=True)
         ]
         largest = max(part for part, _ in parts)
         if not largest:

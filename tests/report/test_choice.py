@@ -46,7 +46,10 @@ def test_test_is_asked_for_what_dev_chose(tmp_path):
     assert on_test.cells[1].mean == pytest.approx(0.6015)
     assert on_test.cells[1].comparison.difference == pytest.approx(0.1)
     assert (on_dev.chosen_among, on_test.chosen_among) == (0, 3)
-    assert (on_dev.title, on_test.title) == ("Compared on dev", "On test, what dev chose")
+    assert (on_dev.title, on_test.title) == (
+        "Compared on dev",
+        "On test, the baseline and what dev chose",
+    )
 
 
 def test_each_encoder_and_task_has_its_own_choice(tmp_path):
