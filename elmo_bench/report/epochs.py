@@ -3,6 +3,7 @@
 import csv
 import math
 import statistics
+from collections.abc import Collection
 from pathlib import Path
 
 from elmo_bench.runs import Run
@@ -40,6 +41,14 @@ def course(report: Report) -> Grid | None:
     for row, mean in zip(grid.rows, means.values(), strict=True):
         row += [f"{mean[epoch]:.2f}" if epoch in mean else "" for epoch in epochs]
     return grid
+
+
+def best_epoch(run: Run, among: Collection[int]) -> int:
+    """Return the epoch whose model a run keeps: the first that is best by the run's `task.monitor`,
+    whatever metric a report shows.
+    """
+    figures = after_epochs(run, None)
+    return max(among, key=lambda epoch: (figures.get(epoch, -math.inf), -epoch))
 
 
 def after_epochs(run: Run, metric: str | None) -> dict[int, float]:

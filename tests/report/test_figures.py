@@ -315,6 +315,22 @@ def test_learning_curves(tmp_path):
     assert course(Report([], ["encoder.name"], None, "dev", None, cells, [])) is None
 
 
+def test_the_best_epoch_is_that_of_the_monitored_metric(tmp_path):
+    """The report shows precision, but the run kept the model of the epoch with the best F1."""
+    rows = ["epoch,val/f1,val/precision", "0,0.2,0.9", "1,0.4,0.3", "2,0.4,0.5", "3,0.1,0.6"]
+    (tmp_path / "metrics.csv").write_text("\n".join(rows))
+    one = RUN | {"folder": tmp_path, "epochs": 4, "choices": {}}
+    cells = [Cell((), ("a",), [one], (0.3,), 0.3, None, False, None, None)]
+    plot = curves.learning(Report([], ["encoder.name"], "precision", "test", None, cells, []))
+    ((dot,),) = (
+        [line for line in panel.lines if line.get_linestyle() == "None"]
+        for panel in drawing.figure([plot]).axes
+        if panel.axison
+    )
+    assert (dot.get_xdata()[0], dot.get_ydata()[0]) == (2, 30)
+    assert "30.00 at its best epoch" in plot.description
+
+
 def layered():
     """An encoder of three layers, read one by one and together, with two seeds."""
 

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from elmo_bench.runs import number
 
 from .. import names
-from ..epochs import after_epochs
+from ..epochs import after_epochs, best_epoch
 from ..grids import with_baseline
 from ..table import Cell, Key, Report, order
 from .drawing import (
@@ -185,18 +185,19 @@ def learning(report: Report) -> Plot | None:
     titles = column_titles(report)
     for row, cells in with_baseline(report).items():
         for column in (column for column in titles if column in cells):
-            epochs = {
-                str(run["seed"]): after_epochs(run, report.metric) for run in cells[column].runs
-            }
+            runs = {str(run["seed"]): run for run in cells[column].runs}
+            epochs = {seed: after_epochs(run, report.metric) for seed, run in runs.items()}
             if lines := {seed: values for seed, values in epochs.items() if values}:
-                panels[row].append(Course(column, lines))
+                kept = {seed: best_epoch(runs[seed], lines[seed]) for seed in lines}
+                panels[row].append(Course(column, lines, kept))
     if not panels:
         return None
     shown = f"{metric(report, 'dev').removesuffix(', %')} after each epoch, a line for each run."
     best = (
         f"{row_title(report, row) or 'best epochs'}: "
         + ", ".join(
-            f"{titles[course.column]} {100 * course.best:.2f} at its best" for course in courses
+            f"{titles[course.column]} {100 * course.at_best:.2f} at its best epoch"
+            for course in courses
         )
         for row, courses in panels.items()
     )
@@ -209,15 +210,16 @@ def learning(report: Report) -> Plot | None:
 
 
 class Course(NamedTuple):
-    """A cell's runs, by seed: the figure after each epoch, a fraction of 1."""
+    """A cell's runs, by seed: the figure after each epoch, a fraction of 1, and the best epoch."""
 
     column: Key
     runs: dict[str, dict[int, float]]
+    best: dict[str, int]
 
     @property
-    def best(self) -> float:
-        """The mean of the runs' best epochs."""
-        return statistics.fmean(max(run.values()) for run in self.runs.values())
+    def at_best(self) -> float:
+        """The mean of the figures after the runs' best epochs."""
+        return statistics.fmean(run[self.best[seed]] for seed, run in self.runs.items())
 
 
 def _draw_learning(sheet: Sheet, report: Report, panels: Mapping[Key, Sequence[Course]]) -> None:
@@ -250,7 +252,7 @@ def _draw_learning(sheet: Sheet, report: Report, panels: Mapping[Key, Sequence[C
 
 
 def _course(axes: Axes, course: Course, look: Look) -> None:
-    for run in course.runs.values():
+    for seed, run in course.runs.items():
         axes.plot(
             [*run],
             [100 * value for value in run.values()],
@@ -258,7 +260,7 @@ def _course(axes: Axes, course: Course, look: Look) -> None:
             linewidth=0.6,
             alpha=0.7,
         )
-        best = max(run, key=lambda epoch: (run[epoch], -epoch))
+        best = course.best[seed]
         axes.plot(best, 100 * run[best], **look.marks(DOT, clip_on=False))
     if len(course.runs) > 1:
         shared = sorted(set.intersection(*map(set, course.runs.values())))
