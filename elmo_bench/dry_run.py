@@ -13,6 +13,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from elmo_bench import build, inputs
 from elmo_bench.data import Example
+from elmo_bench.durations import duration
 from elmo_bench.estimate import Estimate, estimate
 from elmo_bench.files import fetch_path
 from elmo_bench.runs import as_baseline, is_baseline
@@ -53,7 +54,7 @@ def lines(configs: Sequence[DictConfig]) -> list[str]:
             which = _settings(several[0], ("task", "data", "encoder"))
             stores[which] = max(seconds.store, stores.get(which, 0.0))
     if len(configs) == len(training) > 1:
-        total = _rounded(sum(training) + sum(stores.values()))
+        total = duration(sum(training) + sum(stores.values()))
         said.append(f"estimated time of all {len(configs)} runs, one after another: {total}")
     return [*dict.fromkeys(said)]
 
@@ -105,27 +106,15 @@ def _time(cfg: DictConfig, corpus: Corpus) -> tuple[list[str], Estimate | None]:
         return [f"estimated time of a run: none, since a batch fails: {said}"], None
     epochs, store = cfg.fit.max_epochs, ""
     if seconds.store:
-        store = f"layer store {_rounded(seconds.store)}, once for all runs; "
+        store = f"layer store {duration(seconds.store)}, once for all runs; "
     run = f"task={cfg.task.name} encoder={cfg.encoder.name} elmo.mix={cfg.elmo.mix}"
     line = (
-        f"estimated time of {run}: {store}an epoch {_rounded(seconds.epoch)}, fit.max_epochs="
-        f"{epochs} at most {_rounded(epochs * seconds.epoch)} (from {seconds.timed} of the "
+        f"estimated time of {run}: {store}an epoch {duration(seconds.epoch)}, fit.max_epochs="
+        f"{epochs} at most {duration(epochs * seconds.epoch)} (from {seconds.timed} of the "
         f"{seconds.batches:,} batches of an epoch, on one device of this machine as busy as it is "
         "now; without start-up, vocab.vectors, dev and test)"
     )
     return [line], seconds
-
-
-def _rounded(seconds: float) -> str:
-    """A duration with the digits that an estimate has.
-
-    >>> _rounded(0.04), _rounded(95.2), _rounded(400.0), _rounded(9000.0)
-    ('0.04 s', '95 s', '6.7 minutes', '2.5 hours')
-    """
-    for most, unit, name in ((120, 1, "s"), (7200, 60, "minutes")):
-        if seconds < most:
-            return f"{seconds / unit:.2g} {name}"
-    return f"{seconds / 3600:,.1f} hours"
 
 
 def _split(cfg: DictConfig, split: str, corpus: Corpus) -> Iterator[str]:

@@ -8,6 +8,8 @@ from typing import Any, TypeVar
 
 from rich.progress import Progress, TaskID
 
+from elmo_bench.durations import duration
+
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 PAUSE = 60.0  # seconds between two lines
@@ -41,7 +43,7 @@ def _line(
     """
     if total is None:
         return f"{work}: {done:,.0f} so far"
-    left = f", about {seconds * (total - done) / new / 60:.1f} minutes left" if new > 0 else ""
+    left = f", about {duration(seconds * (total - done) / new)} left" if new > 0 else ""
     return f"{work}: {done:,.0f} of {total:,.0f}{left}"
 
 

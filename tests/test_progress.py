@@ -29,6 +29,19 @@ def test_a_line_a_minute(clock, caplog, monkeypatch):
     assert len(caplog.messages) == 1
 
 
+def test_long_work_is_told_in_hours(clock, caplog):
+    caplog.set_level(logging.INFO)
+    lines = Lines()
+    for step in range(2):
+        lines.at("training", step, 200)
+        clock[0] += 120
+    lines.at("training", 2, 200)
+    assert caplog.messages == [
+        "training: 1 of 200, about 6.6 hours left",
+        "training: 2 of 200, about 6.6 hours left",
+    ]
+
+
 def test_bars_without_a_terminal(clock, caplog):
     caplog.set_level(logging.INFO)
     with Bars(auto_refresh=False) as bars:

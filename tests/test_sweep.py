@@ -267,9 +267,11 @@ def test_how_long_the_others_take():
     progress = Progress(5, at_once=2)
     assert progress.line(0, Outcome([], "finished before", folder=Path())) == ""
     said = progress.line(2, Outcome([], "done", seconds=200.0, folder=Path()))
-    assert said == "#2 done in 200 s: 2 of 5, about 5 minutes left"
-    assert "3 of 5, about 2 minutes left" in progress.line(1, Outcome([], "failed", seconds=20.0))
-    assert progress.line(3, Outcome([], "done", seconds=1.0)).endswith("about 1 minute left")
+    assert said == "#2 done in 3.3 minutes: 2 of 5, about 5 minutes left"
+    assert "3 of 5, about 110 s left" in progress.line(1, Outcome([], "failed", seconds=20.0))
+    assert progress.line(3, Outcome([], "done", seconds=1.0)).endswith("about 74 s left")
+    long = Progress(100, at_once=2).line(0, Outcome([], "done", seconds=9000.0, folder=Path()))
+    assert long == "#0 done in 2.5 hours: 1 of 100, about 5.2 days left"
 
 
 @pytest.mark.parametrize("fork", [False, True])

@@ -34,6 +34,7 @@ from rich.progress import (
 from elmo_bench import checkpoint_file, text
 from elmo_bench.build import check_cores, instantiate
 from elmo_bench.build import device as device_kind
+from elmo_bench.durations import duration
 from elmo_bench.encoders.bilm import DIRECTIONS, BiLm, save, warn_of_bfloat16
 from elmo_bench.files import atomic, remove_scratch, sole
 from elmo_bench.installation import COMMAND
@@ -282,11 +283,11 @@ class _Run:
                 if is_epoch_end or step.stop or trainer.step % settings.save_every == 0:
                     self._save()
                     log.info(
-                        "step %d of %d: %s, %.1f minutes left",
+                        "step %d of %d: %s, %s left",
                         trainer.step,
                         trainer.num_steps,
                         status,
-                        seconds_left / 60,
+                        duration(seconds_left),
                     )
                 # The signal may have gone to another process, or have come since the last step.
                 if step.stop or (received and trainer.step == trainer.num_steps):
@@ -480,7 +481,7 @@ def write_card(
         "training": f"optimizer {cfg.bilm_optimizer.name}, {settings}; seed {cfg.seed}",
         "seen": f"{epochs:.2f} epochs, {trainer.step:,} steps",
         "softmax": f"{softmax}, {len(trainer.model.vocabulary):,} words to predict",
-        "time": f"{seconds / 60:.1f} minutes on {trainer.num_processes} x {device}{threads}; "
+        "time": f"{duration(seconds)} on {trainer.num_processes} x {device}{threads}; "
         f"torch {torch.__version__}",
     }
     conditions = "full softmax; zero state at each sentence; all unknown words count as one word"

@@ -10,6 +10,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from elmo_bench.durations import duration
+
 
 @dataclass
 class Outcome:
@@ -51,11 +53,10 @@ class Progress:
             left = self.runs - self.ended
             if not outcome.seconds or not left:
                 return ""
-            mean = statistics.fmean(self.seconds)
-            minutes = max(1, round(mean * left / min(self.at_once, left) / 60))
+            rest = statistics.fmean(self.seconds) * left / min(self.at_once, left)
             return (
-                f"#{number} {outcome.status} in {outcome.seconds:.0f} s: {self.ended} of "
-                f"{self.runs}, about {minutes} minute{'s' * (minutes > 1)} left"
+                f"#{number} {outcome.status} in {duration(outcome.seconds)}: {self.ended} of "
+                f"{self.runs}, about {duration(rest)} left"
             )
 
 

@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from elmo_bench.durations import duration
 from elmo_bench.runs import Run, number, read_counts
 
 from .choice import searched
@@ -390,8 +391,8 @@ def _time(runs: Sequence[Run]) -> str:
     if not seconds:
         return ""
     return (
-        f"{sum(seconds) / 3600:.2g} machine hours together, {statistics.fmean(seconds) / 60:.2g} "
-        "minutes each on average"
+        f"{duration(sum(seconds))} of machine time together, "
+        f"{duration(statistics.fmean(seconds))} each on average"
     )
 
 

@@ -6,6 +6,7 @@ from omegaconf import DictConfig
 from rich.console import Console
 from rich.table import Table
 
+from elmo_bench.durations import duration
 from elmo_bench.runs import Result
 
 from .escape import lines, plain
@@ -31,8 +32,8 @@ def print_result(result: Result, cfg: DictConfig) -> None:
         )
     print_line(
         f"{result.epochs} epoch{'' if result.epochs == 1 else 's'} in "
-        f"{result.seconds['training']:.0f} s of training "
-        f"({rate(result.examples_per_second)} examples/s), {result.seconds['total']:.0f} s in "
+        f"{duration(result.seconds['training'])} of training "
+        f"({rate(result.examples_per_second)} examples/s), {duration(result.seconds['total'])} in "
         f"all; {cfg.run_dir}/result.json"
     )
 

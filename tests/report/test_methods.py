@@ -74,7 +74,7 @@ def test_the_checklist(compared):
         "Which differences could the design find?": "a true difference of "
         f"{100 * test.detectable:.2f} points",
         "On which machines?": "cpu (6 runs)",
-        "How long did runs take?": "3 machine hours together, 30 minutes each on average",
+        "How long did runs take?": "3 hours of machine time together, 30 minutes each on average",
         "With which software?": "torch 2.13.0, commit cccccccccc",
         "How many runs failed?": "none",
     }
