@@ -189,16 +189,19 @@ class VectorFile:
 
 def is_vectors(path: Path) -> bool:
     """Whether a file has the mark of a `VectorFile`."""
+    return notes(path) >= {"input", "encoder", "layers", "dtype"}
+
+
+def notes(path: Path) -> set[str]:
+    """Return the names of what an HDF5 or safetensors file says about itself; empty for others."""
     try:
         if path.suffix in HDF5:
             with h5py.File(path, "r") as file:
-                about = {*file.attrs}
-        else:
-            with safe_open(path, framework="np") as file:
-                about = {*(file.metadata() or ())}
+                return {*file.attrs}
+        with safe_open(path, framework="np") as file:
+            return {*(file.metadata() or ())}
     except (OSError, ValueError, RuntimeError, SafetensorError):
-        return False
-    return about >= {"input", "encoder", "layers", "dtype"}
+        return set()
 
 
 def _name(dtype: torch.dtype) -> str:

@@ -40,6 +40,8 @@ def lost(tmp_path):
     small = Options(cell_size=8, projection_size=4, filters=((1, 4),))
     save(BiLm(small), tmp_path / "bilm" / "weights.hdf5")
     save(BiLm(small), tmp_path / "adapted" / "weights.safetensors")
+    for suffix in ("hdf5", "safetensors"):
+        save(BiLm(small), tmp_path / "theirs" / f"weights.{suffix}")
     (tmp_path / "adapted" / "adaptation.json").write_text("{}")
     for name in ("project/README.md", "words/vocabulary.txt"):
         (tmp_path / name).parent.mkdir()
@@ -98,6 +100,14 @@ def content(folder):
         ),
         (
             "job=export encoder=files encoder.dir={}/bilm output={}/adapted/weights.safetensors",
+            "not written by this job",
+        ),
+        (  # downloaded, say: the sizes are equal, the weights are not
+            "job=export encoder=files encoder.dir={}/bilm output={}/theirs/weights.hdf5",
+            "not written by this job",
+        ),
+        (
+            "job=export encoder=files encoder.dir={}/bilm output={}/theirs/weights.safetensors",
             "not written by this job",
         ),
         ("job=adapt encoder=files encoder.dir={}/adapted out={}/adapted", "the biLM to adapt"),

@@ -10,12 +10,12 @@ from omegaconf import DictConfig
 
 from elmo_bench import build
 from elmo_bench.encoders.bilm import DIRECTIONS, Options, save
-from elmo_bench.layer_file import is_vectors
-from elmo_bench.lm.softmax import SOFTMAX
+from elmo_bench.layer_file import notes
 from elmo_bench.outputs import check_output
 
 log = logging.getLogger(__name__)
 SUFFIXES = (".hdf5", ".h5", ".safetensors")
+MARK = "exported_by"  # a note in the files that this job writes
 DTYPES = {"float32": torch.float32, "float16": torch.float16}
 
 
@@ -30,13 +30,14 @@ def export(cfg: DictConfig) -> None:
     bilm = build.bilm(cfg)
     weights = build.bilm_files(cfg)[1] if build.is_pretrained(cfg) else None
     if output.absolute().parent.is_dir():  # a missing folder is created
-        check_output("output", output, {"encoder.weights": weights}, _is_export)
+        inputs = {"encoder.weights": weights}
+        check_output("output", output, inputs, lambda path: MARK in notes(path))
     options = output.parent / "options.json"
     if options.is_file() and Options.read(options) != bilm.options:
         raise ValueError(
             f"{options} belongs to another biLM: choose another folder for output={output}"
         )
-    save(bilm, output, dtype=DTYPES[cfg.dtype])
+    save(bilm, output, dtype=DTYPES[cfg.dtype], notes={MARK: "elmo-bench"})
     if output.suffix != ".safetensors" and bilm.options.directions != DIRECTIONS:
         log.warning(
             "%s contains only the %s LSTMs, as options.json says: unlike elmo-bench, other "
@@ -44,10 +45,3 @@ def export(cfg: DictConfig) -> None:
             *(output, *bilm.options.directions),
         )
     log.info("%s and %s", output, options)
-
-
-def _is_export(path: Path) -> bool:
-    """Whether the file's folder has an exported biLM, and not one written by training."""
-    folder = path.parent
-    trained = any((folder / name).exists() for name in ("last.ckpt", "adaptation.json", SOFTMAX))
-    return (folder / "options.json").is_file() and not trained and not is_vectors(path)

@@ -138,8 +138,10 @@ def save(
     options: str | Path | None = None,
     *,
     dtype: torch.dtype = torch.float32,
+    notes: Mapping[str, str] | None = None,
 ) -> None:
-    """Write a biLM atomically, in the format of the suffix.
+    """Write a biLM atomically, in the format of the suffix; `notes` stand in the file beside the
+    weights.
 
     `options` defaults to `options.json` in the same folder. An existing options file with the same
     sizes is kept, since it may have more keys, such as the original's settings of training. Raises
@@ -157,9 +159,10 @@ def save(
         if weights.suffix == ".safetensors":
             arrays = {name: np.ascontiguousarray(array) for name, array in tensors.items()}
             # Uses the user's file mode, unlike `save_file`.
-            part.write_bytes(to_bytes(arrays))
+            part.write_bytes(to_bytes(arrays, dict(notes) if notes else None))
         else:
             with h5py.File(part, "w") as file:
+                file.attrs.update(notes or {})
                 for theirs, ours, _, back in _hdf5_layout(bilm.options):
                     file[theirs] = back(tensors[ours])
 
