@@ -33,12 +33,22 @@ def files(cfg: DictConfig) -> dict[str, Path]:
     for number, path in enumerate(vector_files(cfg)):
         paths[f"vocab.vectors.{number}" if number else "vocab.vectors"] = path
     if cfg.elmo.mix != "none":
-        is_pretrained = cfg.encoder.get("pretrained", True)
-        chosen = [key for key in ENCODER_FILES if key != "weights" or is_pretrained]
-        paths |= {f"encoder.{key}": _made(cfg.encoder.get(key)) for key in chosen}
-        paths |= {f"encoder.{path.name}": path for path in _model_files(cfg.encoder.get("model"))}
+        paths |= encoder_files(cfg)
         if cfg.elmo.adapt and (weights := paths.get("encoder.weights")):
             paths["encoder.softmax"] = Path(weights).with_name("softmax.safetensors")
+    return _present(paths)
+
+
+def encoder_files(cfg: DictConfig) -> dict[str, Path]:
+    """Return the files of an encoder; missing files are downloaded."""
+    is_pretrained = cfg.encoder.get("pretrained", True)
+    chosen = [key for key in ENCODER_FILES if key != "weights" or is_pretrained]
+    paths = {f"encoder.{key}": _made(cfg.encoder.get(key)) for key in chosen}
+    paths |= {f"encoder.{path.name}": path for path in _model_files(cfg.encoder.get("model"))}
+    return _present(paths)
+
+
+def _present(paths: Mapping[str, Any]) -> dict[str, Path]:
     # The reader of a file reports that it is missing.
     whole = {name: Path(path).expanduser() for name, path in paths.items() if path}
     return {name: path for name, path in whole.items() if path.is_file()}

@@ -7,7 +7,8 @@ import dataclasses
 import hashlib
 import json
 import logging
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -25,14 +26,14 @@ from rich.progress import (
 )
 from torch import Tensor
 
-from elmo_bench import build
+from elmo_bench import build, inputs
 from elmo_bench.elmo import ScalarMix
 from elmo_bench.encoders import Encoder, encode_each
 from elmo_bench.files import sole
 from elmo_bench.layer_file import HDF5, SAFETENSORS, VectorFile, is_vectors
 from elmo_bench.outputs import check_output
 from elmo_bench.progress import Bars
-from elmo_bench.runs import read_result
+from elmo_bench.runs import acting, hash_files, read_result, today
 from elmo_bench.text import chunks, read_sentences
 
 log = logging.getLogger(__name__)
@@ -97,7 +98,7 @@ def taker(cfg: DictConfig, encoder: Encoder) -> tuple[Take, str]:
         return lambda layers: layers[-1], "top"
     shares, gamma = torch.full((encoder.num_layers,), 1 / encoder.num_layers), 1.0
     if cfg.layers == "mix":
-        learned = _learned(Path(cfg.result), cfg.place) if cfg.result else None
+        learned = _learned(cfg, Path(cfg.result)) if cfg.result else None
         shares, gamma = learned or _equal(cfg, encoder.num_layers)
         if len(shares) > encoder.num_layers:
             raise ValueError(
@@ -122,18 +123,18 @@ def _equal(cfg: DictConfig, num_layers: int) -> tuple[Tensor, float]:
     return shares, 1.0
 
 
-def _learned(path: Path, place: str) -> tuple[Tensor, float]:
+def _learned(cfg: DictConfig, path: Path) -> tuple[Tensor, float]:
     """Read s_j and gamma from a run's `result.json`.
 
-    Raises FileNotFoundError if the file is missing, and ValueError if it has no mix at `place` or
-    normalised layers.
+    Raises FileNotFoundError if the file is missing, and ValueError if it has no mix at `cfg.place`,
+    normalised layers, or layers of another encoder.
     """
     if not path.is_file():
         raise FileNotFoundError(f"result={path}: no such file")
-    content = read_result(path)
+    content, place = read_result(path), cfg.place
+    today(content["config"])  # the result may be of an earlier version
     mix, elmo = content["mix"], content["config"].get("elmo") or {}
-    # Earlier versions called the setting `layer_norm`.
-    if elmo.get("layer_norm") or elmo.get("norm", "none") != "none":
+    if elmo.get("norm", "none") != "none":
         raise ValueError(
             f"result={path}: its run normalised the layers (elmo.norm), which layers=mix "
             "does not support"
@@ -148,8 +149,70 @@ def _learned(path: Path, place: str) -> tuple[Tensor, float]:
         raise ValueError(
             f"result={path} has no mix at place={place}; it has {sorted(mix) or 'none'}"
         )
+    _check_encoder(cfg, path, content)
     values = [shares.get(layer, 0.0) for layer in range(max(shares) + 1)]
     return torch.tensor(values), mix[f"elmo/{place}/gamma"]
+
+
+def _check_encoder(cfg: DictConfig, path: Path, content: Mapping[str, Any]) -> None:
+    """Raise ValueError if a run learned its mix for other layers than those of `cfg.encoder`.
+
+    What a result of an earlier version does not say is not compared.
+    """
+    config, files = content["config"], inputs.encoder_files(cfg)
+    elmo, encoder = config.get("elmo") or {}, config.get("encoder") or {}
+    if elmo.get("finetune") or encoder.get("pretrained") is False:
+        what = "elmo.finetune=true" if elmo.get("finetune") else "encoder.pretrained=false"
+        raise ValueError(
+            f"result={path}: its run has {what}, so no file of an encoder has the layers that it "
+            "mixes"
+        )
+    if elmo.get("adapt"):
+        weights = files.get("encoder.weights")
+        if weights is None or not weights.with_name("adaptation.json").is_file():
+            raise ValueError(
+                f"result={path}: its run adapted the biLM (elmo.adapt=true): write that with "
+                "job=adapt out=DIR, then use encoder=files encoder.dir=DIR"
+            )
+        return
+    ours: Any = OmegaConf.to_container(cfg.encoder, resolve=True)
+    recorded, hashes = (
+        {name: digest for name, digest in digests.items() if _is_of_encoder(name)}
+        for digests in (content.get("inputs", {}), hash_files(files, cfg.cache_dir))
+    )
+    # What names an encoder counts only if there are no files, which may lie elsewhere today.
+    aside = {"encoder._target_"}
+    if recorded or hashes:
+        aside |= {"encoder.name", "encoder.model", "encoder.revision"}
+    elif "model" in encoder and "model" in ours:
+        aside |= {"encoder.name"}
+    theirs, here = (
+        {key: value for key, value in acting({"encoder": each}).items() if key not in aside}
+        for each in (encoder, ours)
+    )
+    different = [key for key in theirs.keys() & here.keys() if theirs[key] != here[key]]
+    if "inputs" in content:
+        names = recorded.keys() | hashes.keys()
+        different += [name for name in names if recorded.get(name) != hashes.get(name)]
+    if different:
+        listed = "; ".join(
+            f"{key} is {_short((theirs | recorded).get(key))} there and "
+            f"{_short((here | hashes).get(key))} here"
+            for key in sorted(different)
+        )
+        raise ValueError(
+            f"result={path}: its run mixes the layers of another encoder, "
+            f"encoder={encoder.get('name')}: {listed}"
+        )
+
+
+def _is_of_encoder(name: str) -> bool:
+    return name.startswith("encoder.") and name != "encoder.softmax"
+
+
+def _short(value: Any) -> str:
+    """A setting, or the beginning of a hash, as elsewhere in messages."""
+    return str(value)[:12] if re.fullmatch("[0-9a-f]{64}", str(value)) else str(value)
 
 
 @dataclasses.dataclass(frozen=True)

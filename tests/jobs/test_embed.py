@@ -4,6 +4,7 @@ killed goes on.
 
 import errno
 import gzip
+import hashlib
 import json
 import logging
 import os
@@ -174,6 +175,51 @@ def test_the_mix_of_a_run(files, source, tmp_path):
     result.write_text(json.dumps(content))
     with pytest.raises(ValueError, match=r"mixes layers 0..4, but this encoder has layers 0..2"):
         embed(*settings)
+
+
+def test_the_mix_of_a_run_is_for_its_own_encoder(files, source, tmp_path):
+    """Files count by their content; names and what an earlier version did not record do not."""
+    digests = {
+        f"encoder.{path.stem}": hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in (tmp_path / "bilm").iterdir()
+    }
+    result, output = tmp_path / "result.json", tmp_path / "o.hdf5"
+    settings = ["layers=mix", f"result={result}", f"input={source}", f"output={output}"]
+
+    def of(inputs=None, elmo=None, **encoder):
+        about = {"name": "books", "pretrained": True, "precision": "float32", "directions": None}
+        content = {
+            "mix": {f"elmo/input/s{layer}": 1 / 3 for layer in range(3)}
+            | {"elmo/input/gamma": 1.0},
+            "config": {
+                "elmo": {"norm": "none", "mix": "all"} | (elmo or {}),
+                "encoder": about | encoder,
+                "task": {"monitor": "f1"},
+            },
+            "metrics": {},
+            "seed": 1,
+        }
+        result.write_text(json.dumps(content | ({} if inputs is None else {"inputs": inputs})))
+
+    for inputs in (None, digests | {"data.train": "a" * 64}):
+        of(inputs)
+        embed(*files, *settings)
+        assert output.is_file()
+    other = digests | {"encoder.weights": "a" * 64}
+    for inputs, elmo, encoder, said in (
+        (other, {}, {}, r"another encoder, encoder=books: encoder.weights is aaaaaaaaaaaa there"),
+        ({}, {}, {}, r"encoder.options is None there and [0-9a-f]{12} here; encoder.weights is"),
+        (digests, {}, {"directions": ["forward"]}, r"encoder.directions is \['forward'\] there"),
+        (digests, {}, {"pretrained": False}, r"has encoder.pretrained=false"),
+        (digests, {"finetune": True}, {}, r"has elmo.finetune=true"),
+        (digests, {"adapt": True}, {}, r"adapted the biLM .*job=adapt out=DIR"),
+    ):
+        of(inputs, elmo, **encoder)
+        with pytest.raises(ValueError, match=said):
+            embed(*files, *settings)
+    (tmp_path / "bilm" / "adaptation.json").write_text("{}")  # as job=adapt leaves it
+    of(other, {"adapt": True})
+    embed(*files, *settings)
 
 
 @pytest.mark.parametrize("suffix", ["hdf5", "safetensors"])
