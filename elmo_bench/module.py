@@ -258,15 +258,32 @@ class TaskModule(pl.LightningModule):
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         self.check_losses()
-        checkpoint |= self.content | {"mean_loss": dict(self.mean_loss.metric_state)}
+        checkpoint |= self.content | {"mean_loss": _of_all_processes(self.mean_loss)}
         for name in self._elsewhere():
             del checkpoint["state_dict"][name]
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         checkpoint["state_dict"].update(self._elsewhere())
-        state = checkpoint.get("mean_loss") or {}
+        states = checkpoint.get("mean_loss") or [{}]
+        # Of an earlier version: the state of the first process.
+        state = states if isinstance(states, dict) else states[_rank() % len(states)]
         for name in state.keys() & self.mean_loss.metric_state.keys():
             getattr(self.mean_loss, name).copy_(state[name])
+
+
+def _rank() -> int:
+    return dist.get_rank() if dist.is_initialized() else 0
+
+
+def _of_all_processes(metric: Metric) -> list[dict[str, Any]]:
+    """Return the states of a metric, by process: each has its share of the epoch."""
+    held: Any = metric.metric_state
+    state = {name: value.cpu() for name, value in held.items()}
+    if not dist.is_initialized():
+        return [state]
+    states: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(states, state)
+    return states
 
 
 def _measure_norms(norms: MeanNorms, mix: Any, given: tuple[Tensor, Tensor]) -> None:

@@ -1,10 +1,12 @@
 """The one LightningModule: how it looks at losses."""
 
 import math
+import multiprocessing
 from types import SimpleNamespace
 
 import pytest
 import torch
+import torch.distributed as dist
 from torch import nn
 from torchmetrics import MeanMetric
 
@@ -100,3 +102,29 @@ def test_the_step_of_a_loss_that_is_no_number_is_named(module, bad):
         FloatingPointError, match=rf"the loss is {bad} at step 2; try a lower task.optimizer.lr"
     ):
         trained.on_validation_epoch_start()
+
+
+def share(rank, folder, results):
+    """Save and load the mean loss of an epoch, of which each of two processes has a part."""
+    dist.init_process_group("gloo", f"file://{folder}/store", rank=rank, world_size=2)
+    before, after = (
+        TaskModule(Model([]), MeanMetric(), torch.optim.SGD, monitor="val/f1") for _ in range(2)
+    )
+    before.mean_loss.update(torch.tensor(1.0 + rank), 2)
+    checkpoint = {"state_dict": {}}
+    before.on_save_checkpoint(checkpoint)
+    files = [checkpoint]
+    dist.broadcast_object_list(files)  # the first process writes its own
+    after.on_load_checkpoint(files[0])
+    results.put((rank, after.mean_loss.total.item(), after.mean_loss.count.item()))
+
+
+def test_each_process_resumes_with_its_own_share_of_the_loss(tmp_path):
+    fork = multiprocessing.get_context("fork")
+    results = fork.SimpleQueue()
+    processes = [fork.Process(target=share, args=(k, tmp_path, results)) for k in range(2)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    assert sorted(results.get() for _ in processes) == [(0, 2.0, 2), (1, 4.0, 2)]
