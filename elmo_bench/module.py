@@ -178,10 +178,16 @@ class TaskModule(pl.LightningModule):
             }
 
     def _log_metric(self, split: str) -> None:
-        figures = self.metrics[split].compute()
-        self.log_dict(
-            {f"{split}/{name}": value.float() for name, value in figures.items()}, sync_dist=True
-        )
+        figures = {
+            f"{split}/{name}": value.float()
+            for name, value in self.metrics[split].compute().items()
+        }
+        if self.monitor in figures and not figures[self.monitor].isfinite():
+            raise FloatingPointError(
+                f"{self.monitor} is {figures[self.monitor].item()}, so no epoch is the best: the "
+                "metric must be a finite number, also if all predictions are equal"
+            )
+        self.log_dict(figures, sync_dist=True)
         self.metrics[split].reset()
 
     def _settle_norms(self) -> None:

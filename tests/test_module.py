@@ -104,6 +104,14 @@ def test_the_step_of_a_loss_that_is_no_number_is_named(module, bad):
         trained.on_validation_epoch_start()
 
 
+def test_a_monitored_figure_that_is_no_number_is_named(monkeypatch):
+    monkeypatch.setattr(MeanMetric, "compute", lambda _: {"f1": torch.tensor(math.nan)})
+    it = TaskModule(Model([]), MeanMetric(), torch.optim.SGD, monitor="val/f1")
+    it.metrics["val"].update(1.0)
+    with pytest.raises(FloatingPointError, match="val/f1 is nan, so no epoch is the best"):
+        it._log_metric("val")
+
+
 def share(rank, folder, results):
     """Save and load the mean loss of an epoch, of which each of two processes has a part."""
     dist.init_process_group("gloo", f"file://{folder}/store", rank=rank, world_size=2)

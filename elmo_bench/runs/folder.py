@@ -4,6 +4,7 @@ import dataclasses
 import importlib.metadata
 import json
 import logging
+import math
 import os
 import shutil
 import subprocess
@@ -157,8 +158,14 @@ def write_result(
     commit.
 
     `choices` are the options of the config groups. Identity and start are those that `begin` wrote,
-    and so are the inputs unless they are given.
+    and so are the inputs unless they are given. Raises FloatingPointError for a metric that is not
+    finite, since nothing could read the file.
     """
+    for name, value in result.metrics.items():
+        if not math.isfinite(value):
+            raise FloatingPointError(
+                f"{name} is {value}, but a figure in {ENDED} must be finite: see the metric's code"
+            )
     content = dataclasses.asdict(result) | {
         "choices": dict(choices or {}),
         **about(cfg),

@@ -1,7 +1,9 @@
 """A run's folder: what a run finds at its start and leaves at its end."""
 
+import dataclasses
 import json
 import logging
+import math
 import os
 import shutil
 from pathlib import Path
@@ -251,6 +253,17 @@ def test_what_is_being_written_is_no_result(config, tmp_path, monkeypatch):
     monkeypatch.setattr(os, "scandir", late)
     assert unfinished([tmp_path]) == finished([tmp_path]) == {}
     assert not scratch.exists()
+
+
+@pytest.mark.parametrize("figure", [math.nan, -math.inf])
+def test_a_figure_that_is_no_number_is_not_written(config, tmp_path, figure):
+    """Reports and resume=true could not read the file."""
+    cfg = config()
+    begin(cfg, {})
+    result = dataclasses.replace(FIGURES, metrics={"val/f1": 0.5, "test/mcc": figure})
+    with pytest.raises(FloatingPointError, match=rf"test/mcc is {figure}, but a figure"):
+        write_result(result, cfg)
+    assert not (tmp_path / "run" / "result.json").exists()
 
 
 def test_a_damaged_result_is_ignored(tmp_path):
