@@ -115,7 +115,7 @@ class Processes(Launcher):
         CompactHydraException, which Hydra's own sweeper raises when all jobs are done.
         """
         from elmo_bench import signals
-        from elmo_bench.launch import Progress, print_outcomes
+        from elmo_bench.launch import Outcome, Progress, print_outcomes
         from elmo_bench.schema import dry_run_lines
 
         if any(override.startswith("hydra.sweep.subdir=") for override in self.overrides()):
@@ -147,6 +147,8 @@ class Processes(Launcher):
             slot = slots.get()
             try:
                 outcome = self._run(number, [*overrides], config, folders, slot)
+            except OSError as error:  # its folder cannot be made or written: the others go on
+                outcome = Outcome([*overrides], "failed", reason=str(error))
             finally:
                 slots.put(slot)
             line = progress.line(number, outcome)

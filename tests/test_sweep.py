@@ -114,6 +114,15 @@ def test_what_fails_leaves_the_others_alone(sweep, tmp_path, capsys, fork):
     assert "signal 9" in told
 
 
+def test_a_folder_that_cannot_be_made_leaves_the_others_alone(sweep, tmp_path, capsys):
+    (tmp_path / "sweep").mkdir()
+    (tmp_path / "sweep" / "0").write_text("a user's own")
+    with pytest.raises(CompactHydraException, match="1 of 2 runs did not finish"):
+        sweep(first=DONE, second=DONE)
+    assert (tmp_path / "log").read_text() == "second "
+    assert "File exists" in " ".join(capsys.readouterr().out.split())
+
+
 def test_what_is_finished_is_not_run_again(sweep, tmp_path):
     with pytest.raises(CompactHydraException):
         sweep(first=DONE, second=RAISES)
