@@ -83,14 +83,31 @@ def found(folder: str | Path, pattern: str) -> list[Path]:
     """Return the files in or below a folder whose names match a pattern, sorted.
 
     Those that `atomic` has not finished are no files yet, and folders that go meanwhile, such as
-    its scratch folders, are skipped.
+    its scratch folders, are skipped. Linked folders are searched, each once; a folder that cannot
+    be read is named in the log.
     """
-    return sorted(
-        Path(inside, name)
-        for inside, _, names in os.walk(folder)
-        for name in fnmatch.filter(names, pattern)
-        if not Path(inside).name.startswith(f".{name}-")
-    )
+    files, seen = list[Path](), set[tuple[int, int]]()
+    for inside, folders, names in os.walk(folder, onerror=_unread, followlinks=True):
+        with suppress(OSError):  # it has just gone
+            about = Path(inside).stat()
+            if (about.st_dev, about.st_ino) in seen:  # a link, perhaps to a folder above it
+                folders.clear()
+                continue
+            seen.add((about.st_dev, about.st_ino))
+        folders.sort()
+        files += [
+            Path(inside, name)
+            for name in fnmatch.filter(names, pattern)
+            if not Path(inside).name.startswith(f".{name}-")
+        ]
+    return sorted(files)
+
+
+def _unread(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError | NotADirectoryError):
+        log.warning(
+            "%s cannot be read: its files are left out (%s)", error.filename, error.strerror
+        )
 
 
 def hold(folder: Path) -> int | None:

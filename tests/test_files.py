@@ -20,7 +20,7 @@ import pytest
 from hydra import compose, initialize_config_dir
 
 from elmo_bench import inputs
-from elmo_bench.files import atomic, corpus, fetch, fetch_path, remove_scratch
+from elmo_bench.files import atomic, corpus, fetch, fetch_path, found, remove_scratch
 
 CONF = Path(__file__).parents[1] / "conf"
 CONTENT = b"weights" * 1000
@@ -127,6 +127,32 @@ def test_a_folder_is_whole_and_the_first_stays(tmp_path):
             (part / "words").write_text(str(number))
     assert (tmp_path / "corpus" / "words").read_text() == "0"
     assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_files_in_linked_folders_are_found_once(tmp_path):
+    (tmp_path / "disk" / "run").mkdir(parents=True)
+    (tmp_path / "disk" / "run" / "result.json").touch()
+    (tmp_path / "outputs").mkdir()
+    for name, target in (("a", tmp_path / "disk"), ("b", tmp_path / "disk" / "run"), ("c", ".")):
+        (tmp_path / "outputs" / name).symlink_to(target)
+    assert found(tmp_path / "outputs", "result.json") == [
+        tmp_path / "outputs" / "a" / "run" / "result.json"
+    ]
+
+
+def test_a_folder_that_cannot_be_read_is_named(tmp_path, monkeypatch, caplog):
+    (tmp_path / "theirs").mkdir()
+    scandir = os.scandir
+
+    def refused(path):
+        if Path(path).name == "theirs":
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refused)
+    (tmp_path / "result.json").touch()
+    assert found(tmp_path, "result.json") == [tmp_path / "result.json"]
+    assert f"{tmp_path}/theirs cannot be read: its files are left out" in caplog.text
 
 
 def test_no_folder_to_write_to(tmp_path):
