@@ -76,7 +76,7 @@ def _compare(blocks: Mapping[Path, Mapping[str, str]]) -> None:
     messages = [
         line
         for path, its_blocks in blocks.items()
-        for line in reports.differences(path.read_text(encoding="utf-8"), its_blocks, path)
+        for line in reports.differences(_text(path), its_blocks, path)
     ]
     if messages:
         raise ValueError("\n".join([*messages, "python run.py job=results writes it anew"]))
@@ -86,13 +86,21 @@ def _compare(blocks: Mapping[Path, Mapping[str, str]]) -> None:
 def _refresh(blocks: Mapping[Path, Mapping[str, str]]) -> None:
     """Write these blocks, by file and title, into their files, once all of them have a place."""
     texts = {
-        path: reports.refreshed(path.read_text(encoding="utf-8"), its_blocks, path)
+        path: reports.refreshed(_text(path), its_blocks, path)
         for path, its_blocks in blocks.items()
     }
     for path, text in texts.items():
         with atomic(path) as part:
             part.write_text(text, encoding="utf-8")
         log.info("written: %s", path)
+
+
+def _text(path: Path) -> str:
+    """Return a document with its line ends; raises ValueError, with the file, for other text."""
+    try:
+        return path.read_bytes().decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not UTF-8 text: {error}") from error
 
 
 def _probe_files(folder: str | None) -> list[Path]:

@@ -32,7 +32,9 @@ def refreshed(text: str, tables: Mapping[str, str], path: object) -> str:
     """
     lines, parts, next_line = text.split("\n"), [], 0
     for block in _blocks(lines, tables, path):
-        parts += [*lines[next_line : block.first], *tables[block.title].splitlines()]
+        end = "\r" * lines[block.first - 1].endswith("\r")  # a file of Windows stays one
+        parts += lines[next_line : block.first]
+        parts += [f"{line}{end}" for line in tables[block.title].splitlines()]
         next_line = block.last
     return "\n".join([*parts, *lines[next_line:]])
 
@@ -44,7 +46,8 @@ def differences(text: str, tables: Mapping[str, str], path: object) -> list[str]
     """
     lines, messages = text.split("\n"), []
     for block in _blocks(lines, tables, path):
-        current, expected = lines[block.first : block.last], tables[block.title].splitlines()
+        current = [line.removesuffix("\r") for line in lines[block.first : block.last]]
+        expected = tables[block.title].splitlines()
         for op, start, end, first, last in difflib.SequenceMatcher(
             None, current, expected, autojunk=False
         ).get_opcodes():

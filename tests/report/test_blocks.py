@@ -25,6 +25,13 @@ def test_tables_go_into_their_blocks():
     assert differences(text, TABLES, "x.md") == []
 
 
+def test_line_ends_of_windows_stay():
+    text = TEXT.replace("\n", "\r\n")
+    written = refreshed(text, TABLES, "a.md")
+    assert written == refreshed(TEXT, TABLES, "a.md").replace("\n", "\r\n")
+    assert differences(written, TABLES, "a.md") == []
+
+
 def test_what_is_not_so_is_named_by_its_line():
     text = refreshed(TEXT, TABLES, "x.md").replace("\nb\n", "\nB\n")
     assert differences(text, TABLES, "x.md") == ["x.md:6: One: not what the runs give\n- B\n+ b"]
