@@ -595,9 +595,18 @@ def read_kept(path: Path) -> Any:
     return {word: vector.tolist() for word, vector in words.items()}
 
 
+@cache
+def mix_config() -> DictConfig:
+    """The encoder of `run_folder`."""
+    folder = workshop() / "bilm"
+    encoder = [f"encoder.options={folder}/options.json", "encoder=files"]
+    encoder.append(f"encoder.weights={folder}/weights.safetensors")
+    return composed("job=embed", "input=x", "output=x", *encoder, f"cache_dir={workshop()}")
+
+
 def read_mix(path: Path) -> None:
     """As job=embed reads the mix of a finished run."""
-    shares, gamma = embedding._learned(path, "input")
+    shares, gamma = embedding._learned(mix_config(), path)
     finite("the mix", [*shares, gamma])
 
 
