@@ -20,7 +20,7 @@ import scipy
 from jaxtyping import Float, Int
 
 LEVEL, POWER = 0.05, 0.8
-# With fewer pairs the paired test rejects too often: up to 14 % at 5 % with two, 8 % with three.
+# With fewer pairs the paired test rejects too often: up to 12 % at 5 % with two, 8 % with three.
 FEWEST_PAIRS = 5
 FEWEST_SEEDS, MOST_SEEDS = 3, 1_000  # the range of `seeds_needed`
 RESAMPLES = 9_999
