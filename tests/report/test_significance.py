@@ -289,6 +289,10 @@ def test_level(setting):
     assert 0.025 <= rejections(unpaired, setting, 800) <= 0.075
 
 
+def test_three_runs_are_conservative_where_seeds_do_not_matter():
+    assert rejections(unpaired, Setting("accuracy", runs=3, taste=1.0), 800) <= 0.05
+
+
 def test_two_runs_close_together_are_no_proof():
     """At the level of a corrected p; p was below 0.0025 in 2 % of these cases."""
     setting = Setting("accuracy", runs=2, skill=0.3)
