@@ -1,7 +1,10 @@
 """RESULTS.md says what the raw results of its runs give."""
 
+import gzip
 import json
 import re
+import runpy
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +32,24 @@ def test_results_are_those_of_the_runs(tmp_path):
     there = [f"runs={ROOT}/results", f"document={ROOT}/RESULTS.md", f"cache_dir={tmp_path}"]
     there.append(f"probes={ROOT}/results/probes")
     resulting(*there, "check=true", "output=null", "pictures=null")
+
+
+def test_squad_with_its_own_dev_articles(tmp_path, monkeypatch, capsys):
+    """No article of the training file is in both parts, and its other articles are in neither."""
+    script = f"{ROOT}/results/hold_out.py"
+    monkeypatch.setattr(sys, "argv", [script, f"{tmp_path}"])
+    with pytest.raises(SystemExit, match="none of train-v1"):
+        runpy.run_path(script, run_name="__main__")
+    ids = [f"q{number}" for number in range(50)]
+    articles = [{"paragraphs": [{"context": "Yes.", "qas": [{"id": name}]}]} for name in ids]
+    whole = {"version": "1.1", "data": articles}
+    (tmp_path / "squad").mkdir()
+    (tmp_path / "squad/train-v1.1.json.gz").write_bytes(gzip.compress(json.dumps(whole).encode()))
+    runpy.run_path(script, run_name="__main__")
+    for name, part in (("train", articles[:38]), ("dev", articles[38:44])):
+        written = json.loads((tmp_path / f"squad/results.{name}.json").read_text())
+        assert written == {"version": "1.1", "data": part}
+    assert "results.dev.json: 6 articles, 6 questions" in capsys.readouterr().out
 
 
 @pytest.fixture
