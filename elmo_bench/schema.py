@@ -110,6 +110,7 @@ TYPES: dict[str, Any] = {
     "data.downloads": dict,
     "data.size": Count,
     "data.seed": Natural,
+    "data.files.root": Folder,
     "data.files.train": File | None,
     "data.files.dev": File | None,
     "data.files.test": File | None,
@@ -290,6 +291,7 @@ JOBS["results"] = JOBS["report"] | {
 SECTIONS = {
     *(key.rpartition(".")[0] for types in (TYPES, *JOBS.values()) for key in types),
     *("embed", "rnn", "task.model", "task.metric", "job"),
+    *("logger.csv", "logger.tensorboard", "logger.wandb"),
 }
 # Sections whose settings are all listed above: a user adds none.
 CLOSED = ("fit", "cache", "vocab", "elmo", "adapt", "pretrain", "probe")

@@ -64,11 +64,12 @@ def settings(grids: Iterable[Grid]) -> str:
 def table(grid: Grid, shares: int = 0) -> str:
     """Return a scrollable table with its title, its caption and a link to its CSV.
 
-    The first `shares` columns of figures are shaded by value.
+    The first `shares` columns of figures are shaded by value, and the caption says so.
     """
     label = f'aria-label="{xml(grid.title)}"'
+    shading = " The stronger a cell's colour, the larger its share." if shares else ""
     return (
-        f'<figure class="table"><figcaption>{about(grid)} {_csv(grid)}'
+        f'<figure class="table"><figcaption>{about(grid)}{shading} {_csv(grid)}'
         f'</figcaption><div class="scroll" role="region" tabindex="0" {label}>'
         f"{cells(grid, shares)}</div></figure>"
     )
