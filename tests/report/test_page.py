@@ -235,6 +235,8 @@ def test_weights(tmp_path):
     cells = ElementTree.fromstring(table(grid, shares)).findall(".//tbody/tr[2]/td")
     shades = [cell.get("style") for cell in cells]
     assert shades == ["--s:0.200", "--s:0.500", "--s:0.300", None, None, None, None]
+    assert "The stronger a cell's colour, the larger its share." in table(grid, shares)
+    assert "colour" not in table(grid)
 
 
 @pytest.mark.usefixtures("undrawn")
