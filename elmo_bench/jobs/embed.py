@@ -28,6 +28,7 @@ from torch import Tensor
 
 from elmo_bench import build, inputs
 from elmo_bench.elmo import ScalarMix
+from elmo_bench.elmo.mix import norm_each_word
 from elmo_bench.encoders import Encoder, encode_each
 from elmo_bench.files import sole
 from elmo_bench.layer_file import HDF5, SAFETENSORS, VectorFile, is_vectors
@@ -89,17 +90,17 @@ def taker(cfg: DictConfig, encoder: Encoder) -> tuple[Take, str]:
     """Return the function that reduces a sentence's layers, and a description of it.
 
     `layers=mix` computes gamma sum_j s_j h_j (equation 1 of Peters et al. 2018). With `result`, s_j
-    and gamma are those that a finished run learned at `place`; without, all s_j of the layers in
-    `elmo.mix` are equal and gamma is 1.
+    and gamma are those that a finished run learned at `place`, and h_j are normalised as in that
+    run; without, all s_j of the layers in `elmo.mix` are equal, gamma is 1, and `elmo.norm` counts.
     """
     if cfg.layers == "all":
         return lambda layers: layers, "all"
     if cfg.layers == "top":
         return lambda layers: layers[-1], "top"
-    shares, gamma = torch.full((encoder.num_layers,), 1 / encoder.num_layers), 1.0
+    shares, gamma, norm = torch.full((encoder.num_layers,), 1 / encoder.num_layers), 1.0, "none"
     if cfg.layers == "mix":
         learned = _learned(cfg, Path(cfg.result)) if cfg.result else None
-        shares, gamma = learned or _equal(cfg, encoder.num_layers)
+        shares, gamma, norm = learned or _equal(cfg, encoder.num_layers)
         if len(shares) > encoder.num_layers:
             raise ValueError(
                 f"result={cfg.result} mixes layers 0..{len(shares) - 1}, but this encoder "
@@ -110,35 +111,34 @@ def taker(cfg: DictConfig, encoder: Encoder) -> tuple[Take, str]:
     weights = gamma * shares
 
     def mixed(layers: Float[Tensor, "L T D"]) -> Float[Tensor, "T D"]:
+        if norm == "word":
+            every_word = torch.ones(1, layers.shape[1], dtype=torch.bool, device=layers.device)
+            layers = norm_each_word(layers[:, None], every_word)[:, 0]
         return torch.einsum("l,ltd->td", weights.to(layers), layers)
 
-    return mixed, f"mix {weights.tolist()}"
+    return mixed, f"mix {weights.tolist()}" + (f" norm {norm}" if norm != "none" else "")
 
 
-def _equal(cfg: DictConfig, num_layers: int) -> tuple[Tensor, float]:
+def _equal(cfg: DictConfig, num_layers: int) -> tuple[Tensor, float, str]:
     choice: Any = OmegaConf.to_container(OmegaConf.create({"mix": cfg.elmo.mix}))
     mix = ScalarMix(num_layers, choice["mix"])
     shares = torch.zeros(num_layers)
     shares[list(mix.layers)] = mix.shares.detach()
-    return shares, 1.0
+    return shares, 1.0, _norm(cfg.elmo.norm, "elmo.norm=batch")
 
 
-def _learned(cfg: DictConfig, path: Path) -> tuple[Tensor, float]:
-    """Read s_j and gamma from a run's `result.json`.
+def _learned(cfg: DictConfig, path: Path) -> tuple[Tensor, float, str]:
+    """Read s_j, gamma and `elmo.norm` from a run's `result.json`.
 
     Raises FileNotFoundError if the file is missing, and ValueError if it has no mix at `cfg.place`,
-    normalised layers, or layers of another encoder.
+    layers normalised by batch, or layers of another encoder.
     """
     if not path.is_file():
         raise FileNotFoundError(f"result={path}: no such file")
     content, place = read_result(path), cfg.place
     today(content["config"])  # the result may be of an earlier version
     mix, elmo = content["mix"], content["config"].get("elmo") or {}
-    if elmo.get("norm", "none") != "none":
-        raise ValueError(
-            f"result={path}: its run normalised the layers (elmo.norm), which layers=mix "
-            "does not support"
-        )
+    norm = _norm(elmo.get("norm", "none"), f"result={path}: its run has elmo.norm=batch")
     prefix = f"elmo/{place}/s"
     shares = {
         int(name.removeprefix(prefix)): value
@@ -151,7 +151,17 @@ def _learned(cfg: DictConfig, path: Path) -> tuple[Tensor, float]:
         )
     _check_encoder(cfg, path, content)
     values = [shares.get(layer, 0.0) for layer in range(max(shares) + 1)]
-    return torch.tensor(values), mix[f"elmo/{place}/gamma"]
+    return torch.tensor(values), mix[f"elmo/{place}/gamma"], norm
+
+
+def _norm(norm: str, source: str) -> str:
+    """Return `elmo.norm`; raises ValueError, with `source`, for one that needs a whole corpus."""
+    if norm == "batch":
+        raise ValueError(
+            f"{source}, whose means and variances only a run's checkpoint has: layers=mix "
+            "supports elmo.norm=none and word"
+        )
+    return norm
 
 
 def _check_encoder(cfg: DictConfig, path: Path, content: Mapping[str, Any]) -> None:

@@ -606,7 +606,7 @@ def mix_config() -> DictConfig:
 
 def read_mix(path: Path) -> None:
     """As job=embed reads the mix of a finished run."""
-    shares, gamma = embedding._learned(mix_config(), path)
+    shares, gamma, _ = embedding._learned(mix_config(), path)
     finite("the mix", [*shares, gamma])
 
 

@@ -102,6 +102,11 @@ def test_the_index_of_allennlp(files, source, tmp_path):
         assert "sentence_to_index" not in file
 
 
+def standardised(x):
+    """Each vector less its mean, by its standard deviation."""
+    return (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-12)
+
+
 @pytest.mark.parametrize(
     ("layers", "take"),
     [
@@ -110,6 +115,7 @@ def test_the_index_of_allennlp(files, source, tmp_path):
         (["layers=mix"], lambda x: x.mean(0)),
         (["layers=mix", "elmo.mix=[0,2]"], lambda x: (x[0] + x[2]) / 2),
         (["layers=mix", "elmo.mix=1"], lambda x: x[1]),
+        (["layers=mix", "elmo.mix=1", "elmo.norm=word"], lambda x: standardised(x[1])),
     ],
 )
 @pytest.mark.parametrize("suffix", ["hdf5", "safetensors"])
@@ -162,10 +168,21 @@ def test_the_mix_of_a_run(files, source, tmp_path):
         ValueError, match=r"result.json has no mix at place=input; it has \['elmo/output/gamma'"
     ):
         embed(*settings)
-    for normed in ({"norm": "word"}, {"layer_norm": True}):
+    result.write_text(
+        json.dumps(content | {"config": content["config"] | {"elmo": {"norm": "word"}}})
+    )
+    embed(*settings, "place=output")
+    np.testing.assert_allclose(
+        read(tmp_path / "o.hdf5")["0"],
+        0.5 * standardised(wanted[0]) + 1.5 * standardised(wanted[2]),
+        atol=1e-5,
+    )
+    for normed in ({"norm": "batch"}, {"layer_norm": True}):
         result.write_text(json.dumps(content | {"config": content["config"] | {"elmo": normed}}))
-        with pytest.raises(ValueError, match=r"its run normalised the layers \(elmo.norm\)"):
+        with pytest.raises(ValueError, match=r"result.json: its run has elmo.norm=batch, whose"):
             embed(*settings, "place=output")
+    with pytest.raises(ValueError, match=r"^elmo.norm=batch, whose means"):
+        embed(*files, "layers=mix", "elmo.norm=batch", f"input={source}", f"output={tmp_path}/b.h5")
     content = {
         "mix": {f"elmo/input/s{layer}": 0.2 for layer in range(5)} | {"elmo/input/gamma": 1.0},
         "config": {"elmo": {"layer_norm": 0}, "task": {"monitor": "f1"}},
