@@ -27,6 +27,7 @@ paper: $(READY)  ## the paper's tables on the generated corpus, three seeds, tes
 	$(BIN)/python run.py job=paper runs=outputs/paper output=outputs/paper/report.html
 
 results: $(READY)  ## the runs of RESULTS.md (days on two cores) and its tables: make results GLOVE=FILE DATA=DIR; given again it goes on
+	$(BIN)/python results/hold_out.py $(DATA)
 	PYTHON=$(BIN)/python sh results/runs.sh all vocab.vectors=$(GLOVE) data_dir=$(DATA) hydra.launcher.n_jobs=2
 	$(BIN)/python run.py job=keep runs=outputs/results output=results/runs.tar.xz
 	$(BIN)/python run.py job=results word_vectors=$(GLOVE)

@@ -110,7 +110,6 @@ TYPES: dict[str, Any] = {
     "data.downloads": dict,
     "data.size": Count,
     "data.seed": Natural,
-    "data.files.root": Folder,
     "data.files.train": File | None,
     "data.files.dev": File | None,
     "data.files.test": File | None,

@@ -1,7 +1,7 @@
 """Make the two files of SQuAD that `results=squad` trains on: `python results/hold_out.py DIR`.
 
-Below DIR, the data_dir of the runs, squad/train-v1.1.json or train-v1.1.subset.json (its first 44
-articles) must exist, plain or gzipped. Of its first 44 articles, the first 38 become
+Below DIR, the data_dir of the runs, squad/train-v1.1.json must exist, or a file of its first 44
+articles named train-v1.1.subset.json, plain or gzipped. Of the first 44 articles, 38 become
 squad/results.train.json, for training, and the other six squad/results.dev.json. So the official
 dev set, which is the test set here, chooses neither an epoch nor a setting.
 """
@@ -15,14 +15,17 @@ from elmo_bench.untrusted import read_json
 
 PARTS = {"train": slice(0, 38), "dev": slice(38, 44)}  # articles
 NAMES = [f"train-v1.1{part}.json{packed}" for part in (".subset", "") for packed in ("", ".gz")]
+URL = "https://rajpurkar.github.io/SQuAD-explorer/dataset/train-v1.1.json"
 
 
 def main(data_dir: str) -> None:
     folder = Path(data_dir, "squad")
     found = [folder / name for name in NAMES if (folder / name).is_file()]
     if not found:
-        sys.exit(f"{folder}: none of {', '.join(NAMES)} is there")
+        sys.exit(f"{folder}: none of {', '.join(NAMES)} is there; put {URL} there")
     content = read_json(found[0], max_bytes=1 << 30)
+    if len(content.get("data", [])) < PARTS["dev"].stop:
+        sys.exit(f"{found[0]} must be SQuAD's training file, or its first 44 articles")
     for name, part in PARTS.items():
         articles = content["data"][part]
         path = folder / f"results.{name}.json"

@@ -2,13 +2,13 @@
 # Trains the runs of one table of RESULTS.md, or of all: five seeds of each row, ten where five could not decide a claim.
 #     sh results/runs.sh TABLE vocab.vectors=GLOVE data_dir=DIR hydra.launcher.n_jobs=2
 # TABLE is one of those in the `case` below, or all; CORPORA="wikigold sst" before `sh` limits it to some corpora. Further arguments go to each
-# command. A second call trains what is missing. A failed run does not stop the others; the tables count it.
+# command. SQuAD needs `python results/hold_out.py DIR` first. A second call trains what is missing. A failed run does not stop the others; the tables count it.
 set -u
 export OMP_NUM_THREADS=1  # another number of threads changes the last digits, and with them all figures
 table=${1:?"TABLE is missing; see the first lines of $0"}
 shift
 main="wikigold ewt_propbank sst wnut17 snli"  # in the main rows of the first table
-large="squad ontogum"                         # three rows: minutes to hours a run
+large="squad ontogum"                         # three rows: ten minutes to an hour a run
 few="wikigold ewt_propbank"                   # where settings are compared
 undecided="wikigold wnut17 sst"               # where "ELMo helps" was undecided with five seeds; five more were decided on 2026-11-24
 seeds=1,2,3,4,5

@@ -38,7 +38,6 @@ WRONG = [
     ("fraction=0", "fraction=0, but it must be a number greater than 0 and at most 1"),
     ("fit.batch_tokens=0", "fit.batch_tokens=0, but it must be an integer, 1 or more, or null"),
     ("data.size=0", "data.size=0, but it must be an integer, 1 or more"),
-    ("data.files.root=''", "data.files.root=, but it must be a folder"),
     ("logger.csv=3", "logger.csv=3, but it must be {KEY:VALUE}"),
     (
         "outputs_dir=2024",

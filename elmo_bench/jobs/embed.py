@@ -111,10 +111,11 @@ def taker(cfg: DictConfig, encoder: Encoder) -> tuple[Take, str]:
     weights = gamma * shares
 
     def mixed(layers: Float[Tensor, "L T D"]) -> Float[Tensor, "T D"]:
+        layers = layers.float()  # as ScalarMix does
         if norm == "word":
             every_word = torch.ones(1, layers.shape[1], dtype=torch.bool, device=layers.device)
             layers = norm_each_word(layers[:, None], every_word)[:, 0]
-        return torch.einsum("l,ltd->td", weights.to(layers), layers)
+        return torch.einsum("l,ltd->td", weights.to(layers.device), layers)
 
     return mixed, f"mix {weights.tolist()}" + (f" norm {norm}" if norm != "none" else "")
 
@@ -124,7 +125,7 @@ def _equal(cfg: DictConfig, num_layers: int) -> tuple[Tensor, float, str]:
     mix = ScalarMix(num_layers, choice["mix"])
     shares = torch.zeros(num_layers)
     shares[list(mix.layers)] = mix.shares.detach()
-    return shares, 1.0, _norm(cfg.elmo.norm, "elmo.norm=batch")
+    return shares, 1.0, _norm(cfg.elmo.norm)
 
 
 def _learned(cfg: DictConfig, path: Path) -> tuple[Tensor, float, str]:
@@ -138,7 +139,7 @@ def _learned(cfg: DictConfig, path: Path) -> tuple[Tensor, float, str]:
     content, place = read_result(path), cfg.place
     today(content["config"])  # the result may be of an earlier version
     mix, elmo = content["mix"], content["config"].get("elmo") or {}
-    norm = _norm(elmo.get("norm", "none"), f"result={path}: its run has elmo.norm=batch")
+    norm = _norm(elmo.get("norm", "none"), f"result={path}: its run has ")
     prefix = f"elmo/{place}/s"
     shares = {
         int(name.removeprefix(prefix)): value
@@ -154,12 +155,12 @@ def _learned(cfg: DictConfig, path: Path) -> tuple[Tensor, float, str]:
     return torch.tensor(values), mix[f"elmo/{place}/gamma"], norm
 
 
-def _norm(norm: str, source: str) -> str:
-    """Return `elmo.norm`; raises ValueError, with `source`, for one that needs a whole corpus."""
-    if norm == "batch":
+def _norm(norm: Any, source: str = "") -> str:
+    """Return `elmo.norm`; raises ValueError, after `source`, if it is neither none nor word."""
+    if norm not in ("none", "word"):
         raise ValueError(
-            f"{source}, whose means and variances only a run's checkpoint has: layers=mix "
-            "supports elmo.norm=none and word"
+            f"{source}elmo.norm={norm}, but layers=mix supports none and word (the means and "
+            "variances of batch are in a run's checkpoint only)"
         )
     return norm
 

@@ -77,7 +77,7 @@ def files(
         given: must be empty or None, since the files are generated.
 
     Raises:
-        ValueError: for an unknown task, a `size` below 1, or a file in `given`.
+        ValueError: for an unknown task, a `size` below 1, no `root`, or a file in `given`.
 
     """
     for split in (split for split in given if given[split]):
@@ -90,6 +90,8 @@ def files(
         )
     if size < 1:
         raise ValueError(f"data.size={size}, but it must be at least 1")
+    if not root:
+        raise ValueError(f"data.files.root={root}, but it must be a folder")
     folder = Path(root).expanduser() / f"sample-{size}-{seed}-{fingerprint()}" / task
     paths = {split: folder / f"{split}{FORMATS[task].suffix}" for split in SPLITS}
     if not folder.is_dir():

@@ -29,7 +29,7 @@ def read_bytes(path: str | Path) -> Iterator[tuple[int, bytes]]:
     """Yield (line number from 1, line with its end), without a byte order mark.
 
     Raises FileNotFoundError, and ValueError for an empty or damaged file, for a line of more than
-    16 MiB, and if carriage returns alone end the lines.
+    16 MiB, and if there are carriage returns but no line feed.
     """
     path = Path(path)
     if not path.is_file():
@@ -37,13 +37,13 @@ def read_bytes(path: str | Path) -> Iterator[tuple[int, bytes]]:
     number = 0
     with opened(path) as file:
         for number, line in enumerate(iter(partial(file.readline, LINE_BYTES + 1), b""), 1):
-            if len(line) > LINE_BYTES:
-                raise ValueError(f"{path}:{number}: a line of more than {LINE_BYTES:,} bytes")
             if number == 1 and b"\n" not in line and b"\r" in line.rstrip(b"\r"):
                 raise ValueError(
-                    f"{path}: its lines end with carriage returns alone, but lines must end with "
-                    "a line feed, alone or after a carriage return"
+                    f"{path}: carriage returns but no line feed, which must end each line: convert "
+                    r"it with tr '\r' '\n' < OLD > NEW"
                 )
+            if len(line) > LINE_BYTES:
+                raise ValueError(f"{path}:{number}: a line of more than {LINE_BYTES:,} bytes")
             yield number, line.removeprefix(BOM) if number == 1 else line
     if not number:
         raise ValueError(f"{path}: the file is empty")

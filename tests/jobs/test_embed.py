@@ -177,11 +177,13 @@ def test_the_mix_of_a_run(files, source, tmp_path):
         0.5 * standardised(wanted[0]) + 1.5 * standardised(wanted[2]),
         atol=1e-5,
     )
-    for normed in ({"norm": "batch"}, {"layer_norm": True}):
+    for normed in ({"norm": "batch"}, {"norm": None}, {"layer_norm": True}):
         result.write_text(json.dumps(content | {"config": content["config"] | {"elmo": normed}}))
-        with pytest.raises(ValueError, match=r"result.json: its run has elmo.norm=batch, whose"):
+        with pytest.raises(
+            ValueError, match=r"result.json: its run has elmo.norm=(batch|None), but layers=mix"
+        ):
             embed(*settings, "place=output")
-    with pytest.raises(ValueError, match=r"^elmo.norm=batch, whose means"):
+    with pytest.raises(ValueError, match=r"^elmo.norm=batch, but layers=mix"):
         embed(*files, "layers=mix", "elmo.norm=batch", f"input={source}", f"output={tmp_path}/b.h5")
     content = {
         "mix": {f"elmo/input/s{layer}": 0.2 for layer in range(5)} | {"elmo/input/gamma": 1.0},

@@ -44,6 +44,10 @@ def test_squad_with_its_own_dev_articles(tmp_path, monkeypatch, capsys):
     articles = [{"paragraphs": [{"context": "Yes.", "qas": [{"id": name}]}]} for name in ids]
     whole = {"version": "1.1", "data": articles}
     (tmp_path / "squad").mkdir()
+    (tmp_path / "squad/train-v1.1.json").write_text(json.dumps({"data": articles[:43]}))
+    with pytest.raises(SystemExit, match="must be SQuAD's training file"):
+        runpy.run_path(script, run_name="__main__")
+    (tmp_path / "squad/train-v1.1.json").unlink()
     (tmp_path / "squad/train-v1.1.json.gz").write_bytes(gzip.compress(json.dumps(whole).encode()))
     runpy.run_path(script, run_name="__main__")
     for name, part in (("train", articles[:38]), ("dev", articles[38:44])):

@@ -103,6 +103,8 @@ def test_errors_name_what_is_allowed(tmp_path: Path) -> None:
         files(task="pos", root=tmp_path, size=1, seed=1)
     with pytest.raises(ValueError, match=r"data\.size"):
         files(task="ner", root=tmp_path, size=0, seed=1)
+    with pytest.raises(ValueError, match=r"data\.files\.root=, but it must be a folder"):
+        files(task="ner", root="", size=1, seed=0)
 
 
 def test_ner_columns_and_iob1(root: Path) -> None:

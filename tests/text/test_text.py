@@ -85,7 +85,7 @@ def write(path, content):
         (b"a O\nb O O\n", r"x.txt:2: 3 columns, but the lines before have 2: 'b O O'"),
         (b"alone\n", r"x.txt:1: one column, but a line must have a word and a tag: 'alone'"),
         (b"a O\n\xff\xfe O\n", "x.txt:2: byte 0xff is not UTF-8"),
-        (b"a O\rb O\r", "x.txt: its lines end with carriage returns alone"),
+        (b"a O\rb O\r", "x.txt: carriage returns but no line feed"),
         (b"a O\r\nb O\rc O\r\rd O\r\n", r"x.txt:2: a carriage return within the line 'b O\\rc"),
     ],
 )
