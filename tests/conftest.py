@@ -3,6 +3,7 @@ numbers that do not change, a tiny run.
 """
 
 import os
+import signal
 from pathlib import Path
 
 # Tests are small: threads would only wait for each other.
@@ -11,6 +12,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.pop("SLURM_NTASKS", None)
 # No test waits for a hub.
 os.environ["HF_HUB_OFFLINE"] = "1"
+# A shell lets what it starts in the background (`make test &`) ignore Ctrl-C, which tests send.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 from elmo_bench import on_demand
 
