@@ -2,12 +2,16 @@
 machine.
 """
 
+import csv
 import json
 import re
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from reprlib import repr as shown
 from typing import Any
+
+from elmo_bench.untrusted import read_arrays
 
 from .collect import Run, as_text
 from .earlier import today
@@ -23,20 +27,42 @@ def copy_run(source: Path, part: Path, overrides: Sequence[str]) -> Run:
     """Copy the files of a finished run that a report reads into the new folder `part`.
 
     `overrides` are the run's overrides on its command line. Returns the result as it was written.
+    Raises ValueError, with the file, for a link, which might lead to a file that the run has not
+    written, and for a file that is not what its name says.
     """
+    files = [CURVES, *(f"{COUNTS}/{name}" for name in SPLITS)]
+    for path in (source / name for name in (ENDED, OVERRIDES, OVERRIDES.parent, COUNTS, *files)):
+        if path.is_symlink():
+            raise ValueError(f"{path}: a link, but only a run's own files are copied: remove it")
     result = result_of(source)
     today(result["config"])  # the result may be of an earlier version
     result["config"] = portable(result["config"])
     (part / OVERRIDES).parent.mkdir(parents=True)
     (part / ENDED).write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
     (part / OVERRIDES).write_text(json.dumps([*overrides]), encoding="utf-8")  # JSON is YAML
-    if (source / CURVES).is_file():
-        shutil.copy(source / CURVES, part)
-    for name in SPLITS:  # only known files, since archives reject others
-        if (source / COUNTS / name).is_file():
-            (part / COUNTS).mkdir(exist_ok=True)
-            shutil.copy(source / COUNTS / name, part / COUNTS)
+    for name in files:  # only known files, since archives reject others
+        if (path := source / name).is_file():
+            _check_curves(path) if name == CURVES else read_arrays(path)
+            (part / name).parent.mkdir(exist_ok=True)
+            shutil.copy(path, part / name)
     return result
+
+
+def _check_curves(path: Path) -> None:
+    """Raise ValueError, with file and line, unless a file is a table of numbers by epoch."""
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        reader = csv.reader(file)
+        try:
+            names = next(reader, [])
+            if "epoch" not in names:
+                raise ValueError(f"columns {shown(names)}")
+            for row in reader:
+                if len(row) != len(names):
+                    raise ValueError(f"{len(row)} cells, but {len(names)} columns")
+                [float(cell) for cell in row if cell]
+        except (ValueError, csv.Error) as error:
+            where = f"{path}:{reader.line_num}"
+            raise ValueError(f"{where}: not the metrics of a run: {error}") from error
 
 
 def copy_begun(begun: Run, part: Path) -> None:

@@ -673,6 +673,26 @@ def test_pickle_is_not_read(broken):
         Transformer(model=broken)
 
 
+@pytest.mark.parametrize("name", ["all.bin", "../outside.safetensors", "/x.safetensors", None])
+@pytest.mark.parametrize("index", ["model.safetensors.index.json", "other.safetensors.index.json"])
+def test_an_index_names_safetensors_alone(broken, name, index):
+    """Otherwise transformers unpickles all.bin, and reads outside of the folder."""
+    weights = load_file(broken / "model.safetensors")
+    torch.save(weights, broken / "all.bin")
+    shutil.copy(broken / "model.safetensors", broken.parent / "outside.safetensors")
+    (broken / "model.safetensors").rename(broken / "one.safetensors")
+    if index.startswith("other"):
+        change(broken, transformers_weights=index)
+    for file in ("one.safetensors", name):
+        about = {"metadata": {}, "weight_map": dict.fromkeys(weights, file)}
+        (broken / index).write_text(json.dumps(about))
+        if file == "one.safetensors":
+            Transformer(model=broken)
+            continue
+        with pytest.raises(ValueError, match=rf"encoder\.model=.*broken: {index} names {name!r}"):
+            Transformer(model=broken)
+
+
 def test_remote_code_is_never_run(broken):
     (broken / "theirs.py").write_text("raise SystemExit('their code ran')\n")
     change(

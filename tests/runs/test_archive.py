@@ -124,6 +124,26 @@ def test_failed_runs_alone_are_added(archive, tmp_path):
     assert (len(collect(folders)), len(failures(folders, []))) == (20, 2)
 
 
+@pytest.mark.parametrize("name", ["metrics.csv", "counts/dev.npz", "result.json"])
+def test_only_what_a_run_has_written_is_kept(tmp_path, name):
+    """A stranger's run links to a file of mine, or has a copy of it."""
+    secret = tmp_path / "id_rsa"
+    secret.write_text("-----BEGIN KEY-----\nabc\n")
+    path = ran(tmp_path / "runs" / "1") / name
+    content = path.read_bytes() if path.exists() else secret.read_bytes()
+    path.unlink(missing_ok=True)
+    if name == "result.json":  # which is read before it is copied
+        secret.write_bytes(content)
+    path.symlink_to(secret)
+    with pytest.raises(ValueError, match=rf"{name}: a link, but only a run's own files"):
+        kept(tmp_path / "runs", tmp_path / "x.tar.xz", tmp_path)
+    path.unlink()
+    path.write_text("-----BEGIN KEY-----\nabc\n")
+    with pytest.raises(ValueError, match=rf"{name}.*: not "):
+        kept(tmp_path / "runs", tmp_path / "x.tar.xz", tmp_path)
+    assert not (tmp_path / "x.tar.xz").exists()
+
+
 def test_folders_and_archives_side_by_side(archive, tmp_path):
     begun(archive.parent / "failed", 30)
     first, second = run_folders([archive.parent], tmp_path / "cache")

@@ -15,6 +15,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from elmo_bench.untrusted import read_json
+
 from ..tensors import check_finite
 
 log = logging.getLogger(__name__)
@@ -23,6 +25,7 @@ LATER = ("transformers.modeling_utils", "transformers.models.auto.modeling_auto"
 # For any other name transformers would download a kernel, that is code, from the hub.
 ATTENTIONS = ("sdpa", "eager", "flash_attention_2")
 MAX_PARAMETERS, SPARE_PARAMETERS = 20_000_000_000, 10_000_000
+PLAIN = re.compile(r"[\w.-]+\.safetensors", re.ASCII)  # a file's name, without a folder
 # Maxima of the numbers in a config.json, by part of their names.
 MOST = {
     "(layer|expert|block|stage|group)s?$|group_num": 1 << 12,
@@ -65,6 +68,7 @@ def load(
                 "files (pytorch_model.bin) are not read, since loading them runs code: "
                 "save the model again with save_pretrained"
             )
+        _check_index(transformers, model, source, config, revision=where["revision"])
         how |= {"config": config, "use_safetensors": True, "output_loading_info": True}
         how |= {"revision": where["revision"]}
         whole, about = saying(model, auto.from_pretrained, source, **how)
@@ -72,6 +76,25 @@ def load(
     encoder = _encoder(whole, has_decoder=has_decoder)
     _check_complete(model, whole, encoder, about)
     return tokenizer, encoder
+
+
+def _check_index(transformers: Any, model: str, source: str, config: Any, revision: str) -> None:
+    """Raise ValueError if the list of a model's files of weights names a file that is not a
+    safetensors file of its folder: transformers would unpickle it.
+    """
+    name = getattr(config, "transformers_weights", None) or "model.safetensors.index.json"
+    path = None
+    if str(name).endswith(".json"):
+        with naming(model):
+            missing = {"_raise_exceptions_for_missing_entries": False}
+            path = transformers.utils.cached_file(source, name, revision=revision, **missing)
+    names = read_json(path).get("weight_map") if path else {}
+    names = names.values() if isinstance(names, dict) else [names]
+    if wrong := [one for one in names if not PLAIN.fullmatch(str(one))]:
+        raise ValueError(
+            f"encoder.model={model}: {name} names {shown(wrong[0])}, but each of its files must be "
+            "NAME.safetensors in the same folder"
+        )
 
 
 def _folder(model: str, source: str) -> Path | None:
