@@ -89,15 +89,19 @@ class Batch(NamedTuple):
 def read(path: Path) -> Iterator[Example]:
     """Yield an example for each predicate, and one, all O, for a sentence without predicates.
 
-    Logs the number of sentences with more rolesets than argument columns, whose predicates are
-    incomplete. Raises ValueError, with file and line, for a violation of the format, and for an
-    argument column without `(V*`.
+    As in AllenNLP's reader of OntoNotes, an argument column of `*` alone is no predicate. Logs the
+    number of sentences with more rolesets than predicates, which are incomplete. Raises ValueError,
+    with file and line, for a violation of the format, and for arguments without `(V*`.
     """
     num_incomplete = 0
     for document in read_documents(path):
         for rows in document.sentences:
             words, source = tuple(row.columns[WORD] for row in rows), f"{path}:{rows[0].line}"
-            columns = range(FIRST_PREDICATE, len(rows[0].columns) - 1)
+            columns = [
+                column
+                for column in range(FIRST_PREDICATE, len(rows[0].columns) - 1)
+                if any(row.columns[column] != "*" for row in rows)
+            ]
             num_incomplete += sum(row.columns[ROLESET] != "-" for row in rows) > len(columns)
             for column in columns:
                 arguments = tuple(bracket_spans(rows, column, path))

@@ -3,7 +3,10 @@
 import gzip
 import itertools
 import json
+import lzma
+import shutil
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +14,7 @@ from hydra import compose, initialize_config_dir
 
 from elmo_bench import build
 from elmo_bench.jobs.score import score
-from elmo_bench.text import read_lines
+from elmo_bench.text import Span, read_lines
 from tasks.coref import data as coref
 from tasks.squad.data import Answer
 from tasks.srl import data as srl
@@ -123,3 +126,32 @@ def test_two_and_four_columns_are_the_same_corpus(corpora, split):
         for name in ("official.conll", "txt")
     )
     assert official == columns
+
+
+@pytest.mark.slow
+def test_all_of_ontonotes_is_read(corpora, tmp_path):
+    """The columns of release v12, without its words: examples and propositions of SRL."""
+    known = set()
+    for split, num_examples, num_propositions in [
+        ("train", 278_026, 253_070),  # propositions as in He et al. (2017)
+        ("development", 38_377, 35_297),
+        ("conll-2012-test", 25_624, 24_462),
+    ]:
+        counts, roles = Counter(), set()
+        for example in srl.read(unpacked(corpora, split, tmp_path)):
+            counts[bool(example.predicate)] += 1
+            roles.update(argument.label for argument in example.arguments)
+        assert (counts.total(), counts[True]) == (num_examples, num_propositions)
+        if split == "train":
+            known = roles
+            spans = tuple(Span(role, 0, 0) for role in known)
+            assert len(replace(example, arguments=spans).labels) == 173
+        assert roles <= known
+
+
+def unpacked(corpora, split, folder):
+    """A file of OntoNotes, since readers do not read .xz."""
+    path = folder / f"{split}.gold_conll"
+    with lzma.open(corpora / "ontonotes" / f"{path.name}.xz") as packed, path.open("wb") as file:
+        shutil.copyfileobj(packed, file)
+    return path
