@@ -124,6 +124,14 @@ STAGES = {
         f"training {task}": Stage([f"task={task}", *TRAIN, *settings], "last.ckpt", of_run)
         for task, settings in TASKS.items()
     },
+    **{
+        f"training with {setting}": Stage(
+            [*NER, "data.size=10", "fit.batch_size=8", f"+trainer.{setting}={value}"],
+            "last.ckpt",
+            of_run,
+        )
+        for setting, value in {"max_steps": 8, "val_check_interval": 0.5}.items()
+    },
     "store": Stage(
         [*NER, "data.size=100", "fraction=0.05", "elmo.mix=[0,2]", "cache_dir={run}/cache"],
         "cache/layers/*",

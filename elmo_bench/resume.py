@@ -75,6 +75,7 @@ class Last(Callback):
         self.batches = 0  # batches of this epoch that training has done
         self.written = 0.0
         self.random: dict[str, Any] | None = None  # random state to restore
+        self.figures: dict[str, torch.Tensor] = {}  # last figures on dev, to restore
         self.going_on: dict[str, Any] = {}  # checkpoint to resume from
         self.has_begun = False  # whether this process has done a step
 
@@ -91,14 +92,24 @@ class Last(Callback):
                 _check_like(saved, each.state_dict(), key)
         self.going_on = {}
 
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        if self.random is None:
+            return
+        # `path` lies before a batch, at which no stage of Lightning's restarts begins: after a look
+        # at dev it would skip a batch, with trainer.max_steps a part of dev, and at the end of the
+        # epoch a schedule that monitors dev. Only the count of the epoch's batches must remain.
+        trainer.fit_loop.epoch_loop.reset_restart_stage()
+        trainer.fit_loop._restarting = False  # the setter would set True with trainer.max_steps
+        trainer.fit_loop.epoch_loop.restarting = trainer.datamodule.start[1] > 0  # type: ignore[attr-defined]
+        # What monitors dev at the end of an epoch reads the last look at it.
+        trainer._logger_connector._callback_metrics.update(self.figures)
+
     def on_train_batch_start(
         self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int
     ) -> None:
         if self.random is not None:  # not earlier, because creating the loader's iterator draws
             set_random_state(self.random)
             self.random, self.written = None, time.monotonic()
-            # Otherwise a schedule that monitors dev would miss this epoch.
-            trainer.fit_loop.restarting = False
             return
         begins_step = batch_idx % trainer.accumulate_grad_batches == 0
         if begins_step and (batch_idx == 0 or self._is_due(trainer, batch_idx)):
@@ -134,6 +145,10 @@ class Last(Callback):
             "is_over": trainer.should_stop,
             "random": _of_all_processes(random_state()),
             "curves": [_curves(logger) for logger in _csv_loggers(trainer)],
+            "figures": {
+                name: value.cpu()
+                for name, value in trainer._logger_connector._callback_metrics.items()
+            },
         }
 
     def on_load_checkpoint(
@@ -142,13 +157,22 @@ class Last(Callback):
         if not trainer.training:
             return
         state = checkpoint[KEY]
-        _check_like(state, {"epoch": 0, "batches": 0, "is_over": False, "random": [], "curves": []})
+        like = {
+            "epoch": 0,
+            "batches": 0,
+            "is_over": False,
+            "random": [],
+            "curves": [],
+            "figures": {},
+        }
+        _check_like(state, like)
         ours = {callback.state_key: callback.state_dict() for callback in _callbacks(trainer)}
         _check_like(checkpoint["callbacks"], ours, "callbacks")
         _check_like(checkpoint["loops"]["fit_loop"], trainer.fit_loop.state_dict(), "loops")
         self.going_on = checkpoint
         trainer.datamodule.start = state["epoch"], state["batches"]  # type: ignore[attr-defined]
         trainer.should_stop = state["is_over"]
+        self.figures = state.get("figures", {})  # an earlier version had none
         self.random = state["random"][trainer.global_rank % len(state["random"])]
         for logger, text in zip(_csv_loggers(trainer), state["curves"], strict=False):
             _restore_curves(logger, text)
@@ -219,6 +243,9 @@ def _settle(loops: dict[str, Any], batches: int) -> None:
     With 0, the epoch has not begun either.
     """
     progress = loops["epoch_loop.batch_progress"]
+    progress["is_last_batch"] = False
+    # Lightning's restart within an epoch adds one.
+    loops["epoch_loop.state_dict"]["_batches_that_stepped"] -= batches > 0
     for counts in (progress["total"], progress["current"]):
         counts["ready"] = counts["completed"]
     if batches == 0:
@@ -245,17 +272,17 @@ def _csv_loggers(trainer: Trainer) -> Sequence[CSVLogger]:
 
 
 def _curves(logger: CSVLogger) -> str:
-    """Return the text of metrics.csv, after flushing all rows."""
+    """Return the text of metrics.csv with its line ends, after flushing all rows."""
     logger.save()
     path = Path(logger.experiment.metrics_file_path)
-    return path.read_text(encoding="utf-8") if path.is_file() else ""
+    return path.read_bytes().decode() if path.is_file() else ""
 
 
 def _restore_curves(logger: CSVLogger, text: str) -> None:
     """Restore the saved rows; the run will write the rows after its last checkpoint again."""
     if text:
         with atomic(logger.experiment.metrics_file_path) as part:
-            part.write_text(text, encoding="utf-8")
+            part.write_bytes(text.encode())
         logger.experiment.metrics_keys = next(csv.reader([text.partition("\n")[0].rstrip("\r")]))
 
 

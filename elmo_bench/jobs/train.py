@@ -110,7 +110,12 @@ class EpochLines(Callback):
         return self.seconds + (0.0 if self.start is None else time.perf_counter() - self.start)
 
     def state_dict(self) -> dict[str, float]:
-        return {"best": self.best, "seconds": self._spent(), "total": self.total}
+        return {
+            "best": self.best,
+            "seconds": self._spent(),
+            "total": self.total,
+            "is_scored": self.is_scored,
+        }
 
     def on_load_checkpoint(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]
@@ -118,7 +123,7 @@ class EpochLines(Callback):
         if trainer.training:  # loading the best epoch must not reset the run's times
             state = checkpoint["callbacks"][self.state_key]
             self.best, self.seconds = state["best"], state["seconds"]
-            self.earlier = state["total"]
+            self.earlier, self.is_scored = state["total"], state.get("is_scored", False)
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         self.seconds, self.start = self._spent(), None
@@ -242,7 +247,13 @@ def _callbacks(cfg: DictConfig) -> list[Callback]:
         ModelCheckpoint(
             cfg.run_dir, "best", monitor=monitor, mode="max", enable_version_counter=False
         ),
-        EarlyStopping(monitor, patience=cfg.fit.patience, mode="max", stopping_threshold=goal),
+        EarlyStopping(
+            monitor,
+            patience=cfg.fit.patience,
+            mode="max",
+            stopping_threshold=goal,
+            check_on_train_epoch_end=False,  # trainer.max_steps may end an epoch before dev
+        ),
         *([LearningRateMonitor("step")] if cfg.get("logger") else []),
     ]
 
@@ -299,7 +310,14 @@ def measure(
     """Return the best epoch's figures on dev (`val/...`) and test (`test/...`), if it exists.
 
     Writes the counts of both splits, and the predictions for test (for dev without a test file).
+    Raises ValueError if no epoch was scored on dev.
     """
+    if not getattr(trainer.checkpoint_callback, "best_model_path", None):
+        raise ValueError(
+            "training ended before the first pass over dev, so there is no best epoch: raise "
+            "trainer.max_steps or fit.max_epochs, or lower trainer.val_check_interval or "
+            "trainer.check_val_every_n_epoch"
+        )
     figures = dict(trainer.validate(module, data, ckpt_path="best", verbose=False)[0])
     if trainer.is_global_zero:
         write_counts(cfg, data.examples["dev"], module, "dev")

@@ -70,7 +70,7 @@ def left(cfg):
     predictions = next((folder / "predictions").iterdir()).read_text()
     weights = torch.load(folder / "best.ckpt", weights_only=True)["state_dict"]
     assert not (folder / "last.ckpt").exists()
-    curves = (folder / "metrics.csv").read_text()
+    curves = (folder / "metrics.csv").read_bytes()
     return (
         result["metrics"],
         result["mix"],
@@ -111,6 +111,40 @@ def test_as_if_it_had_not_been_killed(composed, task):
     train(killed)
     for ours, theirs in zip(left(killed), left(undisturbed), strict=True):
         assert ours == theirs
+
+
+PLATEAU = (
+    "+task.scheduler={_target_: torch.optim.lr_scheduler.ReduceLROnPlateau, _partial_: true, "
+    "mode: max, patience: 0, threshold: 1}"
+)
+
+
+@pytest.mark.parametrize(
+    ("settings", "steps"),  # three batches an epoch
+    [
+        (["+trainer.max_steps=8"], 8),
+        (["+trainer.val_check_interval=1", "fit.patience=1"], 4),
+        (["+trainer.val_check_interval=2", PLATEAU], 9),
+        (["+trainer.max_steps=4", "+trainer.accumulate_grad_batches=2", PLATEAU], 4),
+    ],
+)
+def test_killed_at_each_step(composed, settings, steps):
+    """With these settings, Lightning's own restart skips a part of dev, or a batch."""
+    settings = [*SMALL["ner"], "fit.batch_size=4", "fit.max_epochs=3", *settings]
+    settings = [*settings, "trainer.log_every_n_steps=1", "fit.save_minutes=0"]
+    undisturbed = composed("undisturbed", *settings)
+    train(undisturbed)
+    killed = composed("killed", *settings, "resume=true")
+    for step in range(steps):
+        train_and_kill(killed, TaskModule, "training_step", until(step))
+    train(killed)
+    for ours, theirs in zip(left(killed), left(undisturbed), strict=True):
+        assert ours == theirs
+
+
+def test_too_few_steps(composed):
+    with pytest.raises(ValueError, match=r"ended before the first pass over dev.*max_steps"):
+        train(composed("run", *SMALL["ner"], "fit.batch_size=4", "+trainer.max_steps=2"))
 
 
 @pytest.mark.parametrize("settings", [[], ["fit.patience=1", "fit.max_epochs=9"]])
