@@ -28,6 +28,8 @@ class Example(Protocol):
 
     `group` names what the example is part of, from the largest unit down: its tree, its premise,
     its article and paragraph. Examples of a group share text, so `fraction` samples whole groups.
+    An attribute `units` says what these are, such as `("article", "paragraph")`, for reports; an
+    example may lack it.
     """
 
     sentences: Sequence[Sequence[str]]
@@ -231,6 +233,20 @@ class TaskData(pl.LightningDataModule):
 
     def predict_dataloader(self) -> DataLoader:
         return self._loader("test")
+
+
+def clusters(examples: Sequence[Example]) -> tuple[list[int], str]:
+    """Return the number of each example's cluster, from 0, and the unit of a cluster.
+
+    A cluster is the largest unit of `group` of which there are several: a file whose only document
+    is the whole file names no documents. The unit is "cluster" if the examples lack `units`.
+    """
+    depth = len(examples[0].group)
+    parts = [[example.group[:size] for example in examples] for size in range(1, depth + 1)]
+    level = next((k for k, part in enumerate(parts) if len({*part}) > 1), depth - 1)
+    numbers = {group: number for number, group in enumerate(dict.fromkeys(parts[level]))}
+    units = getattr(examples[0], "units", ("cluster",) * depth)
+    return [numbers[group] for group in parts[level]], units[level]
 
 
 def _draw(examples: Sequence[Example], fraction: float, seed: int) -> list[Example]:

@@ -23,7 +23,7 @@ from pytorch_lightning.callbacks import (
 )
 
 from elmo_bench import again, build, checkpoint, inputs, wandb_logger
-from elmo_bench.data import Example, TaskData
+from elmo_bench.data import Example, TaskData, clusters
 from elmo_bench.encoders import LayerStore
 from elmo_bench.files import alone, atomic
 from elmo_bench.module import TaskModule
@@ -350,7 +350,8 @@ def write_counts(
 
     The file has an array "N S 4" for each figure (see `elmo_bench.metrics`), in the order of the
     input file. `sentences` identifies each example's content by a number, `groups` numbers its
-    largest group (premise, tree, document, article). Metrics without `by_example` write no file.
+    cluster, and `unit` says what a cluster is (premise, tree, document, article; bytes of UTF-8).
+    Metrics without `by_example` write no file.
     """
     metric = module.metrics["test"]
     if not hasattr(metric, "by_example"):
@@ -363,9 +364,8 @@ def write_counts(
     arrays["sentences"] = np.array(
         [number_of(example.sentences) for example in examples], dtype=np.uint64
     )
-    groups = dict.fromkeys(example.group[0] for example in examples)
-    numbers = {group: number for number, group in enumerate(groups)}
-    arrays["groups"] = np.array([numbers[example.group[0]] for example in examples])
+    groups, unit = clusters(examples)
+    arrays |= {"groups": np.array(groups), "unit": np.frombuffer(unit.encode(), np.uint8)}
     with atomic(folder / f"{split}.npz") as part:
         np.savez_compressed(part, **arrays)
 

@@ -471,11 +471,12 @@ def _sizes(report: Report) -> Iterator[tuple[Cell, str]]:
     tested = {cell.row for cell, _ in tests(report)}
     for cell in report.cells:
         if cell.comparison and cell.comparison.test:
-            yield cell, _size(cell.comparison.test.examples, cell.comparison.test.clusters)
+            test = cell.comparison.test
+            yield cell, _size(test.examples, test.clusters, test.unit)
         elif cell.column != report.baseline or cell.row not in tested:
             read = examples_of(cell.runs[0], report.metric, report.split)
             if read.number:
-                yield cell, _size(read.number, len({*read.clusters.tolist()}))
+                yield cell, _size(read.number, len({*read.clusters.tolist()}), read.unit)
 
 
 def _task(cell: Cell) -> str:
@@ -486,9 +487,11 @@ def _value_of(cell: Cell, number: int, key: str) -> str:
     return value(key, [*cell.row, *cell.column][number])
 
 
-def _size(examples: int, clusters: int) -> str:
-    s = "s" * (clusters > 1)
-    return f"{examples:,}" + (f" in {clusters:,} cluster{s}" if clusters < examples else "")
+def _size(examples: int, clusters: int, unit: str) -> str:
+    units = unit + "s" * (clusters > 1)
+    if clusters == examples:
+        return f"{examples:,} {units}" if unit != "cluster" else f"{examples:,}"
+    return f"{examples:,} in {clusters:,} {units}"
 
 
 def without_empty(grid: Grid) -> Grid:

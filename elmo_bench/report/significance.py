@@ -64,6 +64,7 @@ class Test(NamedTuple):
     clusters: int
     runs: tuple[int, int]
     paired: bool = False  # whether runs of the same seed were compared with each other
+    unit: str = "cluster"  # what a cluster is, such as "document"
     variance: "Variance | None" = None  # of the difference
 
 

@@ -546,13 +546,21 @@ def _compare(runs: list[Run], base: list[Run], options: Asked) -> tuple[Comparis
     )
     clusters = examples[0].clusters
     if len(set(clusters.tolist())) < 2:
-        return plain, Flaw(f"no test, since all {options.split} examples are one cluster")
+        return plain, Flaw(
+            f"no test, since all {options.split} examples are one {examples[0].unit}"
+        )
+    if not examples[0].grouped:
+        flaw = flaw or Flaw(
+            f"counts/{options.split}.npz of an earlier version does not say which examples belong "
+            "together: only those of the same sentences count as one",
+            short(runs[0]["folder"]),
+        )
     resamples = RESAMPLES if options.diagnostics else 0
     test = compare(
         *(ours, theirs, clusters),
         paired=options.paired,
         resamples=resamples,
-    )
+    )._replace(unit=examples[0].unit)
     if not test.error:
         return plain, Flaw(
             "no test, since the difference varies neither with seeds nor with examples"
@@ -565,11 +573,15 @@ def _compare(runs: list[Run], base: list[Run], options: Asked) -> tuple[Comparis
 
 
 class Examples(NamedTuple):
-    """The evaluated examples of a run: hashes of their sentences, counts, and cluster numbers."""
+    """The evaluated examples of a run: hashes of their sentences, counts, and cluster numbers in
+    the order of the clusters' first examples.
+    """
 
     sentences: UInt[np.ndarray, " N"]
     counts: Float[np.ndarray, "N S 4"]
     clusters: Int[np.ndarray, " N"]
+    unit: str = "cluster"
+    grouped: bool = False  # whether the counts name the clusters; if not, equal sentences are one
 
     @property
     def number(self) -> int:
@@ -587,6 +599,17 @@ def _incomparable(runs: Sequence[Run], examples: Sequence[Examples], split: str)
         if not np.array_equal(run_examples.sentences, examples[0].sentences):
             return Flaw(
                 f"the runs were evaluated on different {split} examples",
+                f"{short(run['folder'])}, {short(runs[0]['folder'])}",
+            )
+        if not np.array_equal(run_examples.clusters, examples[0].clusters):
+            ours, theirs = (
+                f"{len({*each.clusters.tolist()}):,} {each.unit}s"
+                + ", by an earlier version" * (not each.grouped)
+                for each in (run_examples, examples[0])
+            )
+            return Flaw(
+                f"the runs' {split} examples are grouped differently ({ours}; {theirs}); "
+                "job=evaluate writes the counts of a run anew",
                 f"{short(run['folder'])}, {short(runs[0]['folder'])}",
             )
     shapes = {run_examples.counts.shape for run_examples in examples}
@@ -607,7 +630,7 @@ def examples_of(run: Run, metric: str | None, split: str) -> Examples:
     order = np.argsort(read.sentences, kind="stable")
     sentences = read.sentences[order]
     # Results of earlier versions have no groups; there, examples of the same sentences form one.
-    groups = (
-        np.unique(sentences, return_inverse=True)[1] if read.groups is None else read.groups[order]
-    )
-    return Examples(sentences, read.rows[order], groups.astype(np.int64))
+    groups = sentences if read.groups is None else read.groups[order]
+    _, first, numbers = np.unique(groups, return_index=True, return_inverse=True)
+    clusters = np.argsort(np.argsort(first))[numbers]
+    return Examples(sentences, read.rows[order], clusters, read.unit, read.groups is not None)

@@ -257,6 +257,7 @@ TESTED = (
     "correlation",
     "examples",
     "clusters",
+    "unit",
 )
 
 

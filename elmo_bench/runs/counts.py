@@ -5,8 +5,10 @@ Axes: N examples, S scores.
 
 import hashlib
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
+from reprlib import repr as shown
 from typing import NamedTuple
 
 import numpy as np
@@ -19,17 +21,18 @@ from .collect import EARLIER
 
 class Counts(NamedTuple):
     """Rows in the order of the corpus's file, with a hash of each example's sentences and the
-    number of its group (absent in results of earlier versions).
+    number of its cluster (absent in results of earlier versions).
     """
 
     rows: Float[np.ndarray, "N S 4"]
     sentences: UInt[np.ndarray, " N"]
     groups: Int[np.ndarray, " N"] | None
+    unit: str = "cluster"  # what a cluster is, such as "document"
 
 
 def counted(path: Path) -> list[str]:
     """Return the metrics whose counts a file has."""
-    return sorted({*read_arrays(path)} - {"sentences", "groups"})
+    return sorted({*read_arrays(path)} - {"sentences", "groups", "unit"})
 
 
 def read_counts(path: Path, name: str) -> Counts | None:
@@ -59,9 +62,14 @@ def read_counts(path: Path, name: str) -> Counts | None:
             f"{path}: not the counts per example of a run: groups is {groups.dtype} of "
             f"shape {groups.shape}, but must be ({sentences.size},) of integers"
         )
-    return Counts(
-        rows.astype(np.float64), sentences, None if groups is None else groups.astype(np.int64)
-    )
+    unit = arrays["unit"].tobytes().decode(errors="replace") if "unit" in arrays else "cluster"
+    if not re.fullmatch(r"[A-Za-z][\w -]{0,29}", unit):
+        raise ValueError(
+            f"{path}: not the counts per example of a run: unit is {shown(unit)}, but must be a "
+            "name of letters"
+        )
+    groups = None if groups is None else groups.astype(np.int64)
+    return Counts(rows.astype(np.float64), sentences, groups, unit)
 
 
 def number_of(sentences: Sequence[Sequence[str]]) -> int:

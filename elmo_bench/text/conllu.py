@@ -8,22 +8,27 @@ from .conll import Row
 from .lines import read_lines
 
 COLUMNS = 10
+_DOCUMENT = re.compile(r"#\s*newdoc\b")
 _SKIPPED = re.compile(r"\d+[-.]\d+")  # the IDs of multiword tokens and empty nodes
 
 
 def read_conllu(path: str | Path) -> Iterator[list[Row]]:
     """Yield the words of each sentence of a file, plain or .gz.
 
-    Multiword tokens (such as 3-4) and empty nodes (such as 5.1) are skipped. Raises ValueError,
-    with file and line, for a line without exactly ten columns, or with another ID.
+    `# newdoc` begins another document. Multiword tokens (such as 3-4) and empty nodes (such as 5.1)
+    are skipped. Raises ValueError, with file and line, for a line without exactly ten columns, or
+    with another ID.
     """
     rows: list[Row] = []
+    document = 0
     for number, line in read_lines(path):
         if not line.strip():
             if rows:
                 yield rows
             rows = []
-        elif not line.startswith("#"):
+        elif line.startswith("#"):
+            document += _DOCUMENT.match(line) is not None
+        else:
             columns = line.split("\t")
             if len(columns) != COLUMNS:
                 raise ValueError(
@@ -31,7 +36,7 @@ def read_conllu(path: str | Path) -> Iterator[list[Row]]:
                     f"separated by tabs: {line[:60]!r}"
                 )
             if columns[0].isdecimal():
-                rows.append(Row(number, columns))
+                rows.append(Row(number, columns, document))
             elif not _SKIPPED.fullmatch(columns[0]):
                 raise ValueError(
                     f"{path}:{number}: ID {columns[0]!r}, but an ID must be a number such as 3, "

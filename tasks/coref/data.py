@@ -62,6 +62,8 @@ class Example:
     source: str
     written: tuple[tuple[str, ...], ...] = ()  # the sentences as in the input of job=predict
 
+    units = ("document",)
+
     @property
     def name(self) -> str:
         """A unique name within a file."""
@@ -69,7 +71,7 @@ class Example:
 
     @property
     def group(self) -> tuple[str, ...]:
-        """The group of examples that share text: the document."""
+        """The document, all its parts."""
         return (self.document,)
 
     @property

@@ -39,6 +39,9 @@ class Example:
     words: tuple[str, ...]
     entities: tuple[Span, ...]
     source: str
+    document: int = 0  # number in the file
+
+    units = "document", "sentence"
 
     @property
     def sentences(self) -> list[tuple[str, ...]]:
@@ -46,8 +49,8 @@ class Example:
 
     @property
     def group(self) -> tuple[str, ...]:
-        """The group of examples that share text: the sentence."""
-        return (self.source,)
+        """The document and the sentence."""
+        return str(self.document), self.source
 
     @property
     def labels(self) -> list[str]:
@@ -77,9 +80,8 @@ def read(path: Path) -> Iterator[Example]:
     for rows in read_blocks(path):
         _check(path, rows)
         entities = tags_to_spans([row.columns[-1] for row in rows])
-        yield Example(
-            tuple(row.columns[0] for row in rows), tuple(entities), f"{path}:{rows[0].line}"
-        )
+        words, first = tuple(row.columns[0] for row in rows), rows[0]
+        yield Example(words, tuple(entities), f"{path}:{first.line}", first.document)
 
 
 def _check(path: Path, rows: Sequence[Row]) -> None:

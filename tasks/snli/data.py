@@ -37,13 +37,15 @@ class Example:
     identity: str
     source: str
 
+    units = ("premise",)
+
     @property
     def sentences(self) -> list[tuple[str, ...]]:
         return [self.premise, self.hypothesis]
 
     @property
     def group(self) -> tuple[str, ...]:
-        """The group of examples that share text: the premise."""
+        """The premise."""
         return (" ".join(self.premise),)
 
     @property

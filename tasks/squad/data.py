@@ -66,6 +66,8 @@ class Example:
     source: str
     group: tuple[str, ...]  # article and paragraph, shared by their questions
 
+    units = "article", "paragraph"
+
     @property
     def sentences(self) -> list[tuple[str, ...]]:
         return [self.paragraph.words, self.question]

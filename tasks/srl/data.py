@@ -49,6 +49,9 @@ class Example:
     arguments: tuple[Span, ...]
     source: str  # file and first line of the sentence, shared by its predicates
     written: tuple[str, ...] = ()  # the words as in the input of job=predict
+    document: str = ""
+
+    units = "document", "sentence"
 
     @property
     def sentences(self) -> list[tuple[str, ...]]:
@@ -56,8 +59,8 @@ class Example:
 
     @property
     def group(self) -> tuple[str, ...]:
-        """The group of examples that share text: the sentence."""
-        return (self.source,)
+        """The document and the sentence."""
+        return self.document, self.source
 
     @property
     def labels(self) -> list[str]:
@@ -110,9 +113,10 @@ def read(path: Path) -> Iterator[Example]:
                         f"{source}: column {column + 1}, the arguments of a predicate, has no (V*"
                     )
                 predicate = _predicate(arguments)
-                yield Example(words, predicate, _lemma(rows, predicate), arguments, source)
+                lemma = _lemma(rows, predicate)
+                yield Example(words, predicate, lemma, arguments, source, document=document.id)
             if not columns:
-                yield Example(words, (), "-", (), source)
+                yield Example(words, (), "-", (), source, document=document.id)
     if num_incomplete:
         log.warning(
             "%s: %d sentences have more rolesets (column %d) than columns of arguments",

@@ -39,13 +39,15 @@ class Example:
     label: str
     source: str
 
+    units = ("tree",)
+
     @property
     def sentences(self) -> list[tuple[str, ...]]:
         return [self.words]
 
     @property
     def group(self) -> tuple[str, ...]:
-        """The group of examples that share text: the tree."""
+        """The tree."""
         return (self.source,)
 
     @property

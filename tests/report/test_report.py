@@ -34,11 +34,12 @@ from elmo_bench.report.table import examples_of
 PAPERS = {"ner": "conll2003", "srl": "ontonotes5", "snli": "snli"}  # the paper's corpora
 
 
-def result(folder, f1, seed=1, right=None, sentences=None, more=(), **choices):
+def result(folder, f1, seed=1, right=None, sentences=None, documents=None, more=(), **choices):
     """A run's folder; `right` are the examples, of one chunk each, that it has right, so that F1 is
     their share.
 
-    `more` stands in its `result.json` too.
+    Given `sentences` without `documents`, the counts are those of an earlier version, without
+    groups. `more` stands in its `result.json` too.
     """
     config = {
         "task": {"name": "ner", "monitor": "f1"},
@@ -60,9 +61,12 @@ def result(folder, f1, seed=1, right=None, sentences=None, more=(), **choices):
     if right is not None:
         rows = np.stack([right, np.ones_like(right)] * 2, 1)[:, None].astype(float)
         numbers = np.arange(len(right)) if sentences is None else sentences
-        np.savez(
-            folder / "counts" / "test.npz", sentences=np.asarray(numbers, dtype=np.uint64), f1=rows
-        )
+        arrays = {"sentences": np.asarray(numbers, dtype=np.uint64), "f1": rows}
+        if documents is not None:
+            arrays |= {"groups": documents, "unit": np.frombuffer(b"document", np.uint8)}
+        elif sentences is None:
+            arrays["groups"] = np.arange(len(right))
+        np.savez(folder / "counts" / "test.npz", **arrays)
 
 
 @pytest.fixture
@@ -833,6 +837,42 @@ def test_what_is_counted_on_the_same_sentence_is_exchanged_together(tmp_path):
     assert found.test.interval == pytest.approx(test.interval)
     assert found.test.p_same_models == test.p_same_models
     assert (found.test.examples, found.test.clusters) == (10, 5)
+    (note,) = report(collect([tmp_path]), None, ["elmo.mix"], baseline=("none",)).notes[:1]
+    assert "an earlier version does not say which examples belong together" in note
+
+
+def test_documents_are_the_units(tmp_path):
+    """A test by document is the test of the documents' sums, whatever numbers they have and in
+    whatever order the sentences are; the table says what the units are. Other documents, or counts of an
+    earlier version, are not compared with these.
+    """
+    rng, documents = np.random.default_rng(5), np.arange(60) // 6
+    rights = {mix: rng.integers(0, 2, 60) for mix in ("none", "all", "top", "old")}
+    places = np.arange(60)[::-1]
+    result(tmp_path / "none", 0.5, 1, rights["none"], None, documents, elmo_mix="none")
+    result(tmp_path / "all", 0.5, 1, rights["all"][::-1], places, documents, elmo_mix="all")
+    found = report(collect([tmp_path]), None, ["elmo.mix"], baseline=("none",))
+    sums = [
+        np.stack([rights[mix].reshape(10, 6).sum(1), np.full(10, 6)] * 2, 1)[None, :, None] / 1.0
+        for mix in ("all", "none")
+    ]
+    test = found.cells[1].comparison.test
+    assert test.interval == pytest.approx(compare(*sums).interval)
+    assert (test.clusters, test.unit) == (10, "document")
+    assert "Test examples: 60 in 10 documents." in markdown([found])
+    result(tmp_path / "top", 0.5, 1, rights["top"], None, documents // 2, elmo_mix="top")
+    result(tmp_path / "old", 0.5, 1, rights["old"], np.arange(60), elmo_mix="0")
+    found = report(collect([tmp_path]), None, ["elmo.mix"], baseline=("none",))
+    tests = {cell.column: cell.comparison and cell.comparison.test for cell in found.cells}
+    assert [column for column, test in tests.items() if test] == [("all",)]
+    assert [note.partition(": ")[2] for note in found.notes[:2]] == [
+        f"no test, since the runs' test examples are grouped differently ({groups}); "
+        f"job=evaluate writes the counts of a run anew ({tmp_path.name}/none, {tmp_path.name}/{run})"
+        for groups, run in (
+            ("10 documents; 60 clusters, by an earlier version", "old"),
+            ("10 documents; 5 documents", "top"),
+        )
+    ]
 
 
 def test_runs_of_the_same_seed_are_compared_where_asked(tmp_path):
