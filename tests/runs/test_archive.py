@@ -39,6 +39,7 @@ def ran(folder, seed=1, f1=0.5, finished="2026-01-01T00:00:00+00:00", **encoder)
     (folder / "best.ckpt").write_text("weights")
     (folder / "counts" / ".DS_Store").write_text("of a file manager")
     counts = {"f1": rows, "recall": rows / 3, "sentences": SENTENCES, "groups": np.arange(500)}
+    counts["unit"] = np.frombuffer(b"document", np.uint8)
     np.savez(folder / "counts" / "test.npz", **counts)
     return folder
 
@@ -81,6 +82,7 @@ def test_what_comes_out_is_what_went_in(archive, tmp_path):
                 read_counts(each["folder"] / "counts" / "test.npz", name) for each in (run, other)
             )
             assert all(np.array_equal(a, b) for a, b in zip(ours, theirs, strict=True))
+            assert theirs.unit == "document"
     assert [run["reason"] for run in failures([folder], [])] == ["MemoryError"]
     files = [path for path in folder.rglob("*") if path.is_file()]
     assert {path.name for path in files} == {
@@ -88,6 +90,16 @@ def test_what_comes_out_is_what_went_in(archive, tmp_path):
     }
     assert not any(str(tmp_path).encode() in path.read_bytes() for path in files)
     assert not any(b"/home/me" in path.read_bytes() for path in files)
+
+
+def test_a_unit_is_a_name(tmp_path):
+    """It stands in captions."""
+    rows, unit = np.ones((1, 1, 4)), np.frombuffer(b"<b>a</b>\xff", np.uint8)
+    np.savez(tmp_path / "a.npz", f1=rows, sentences=SENTENCES[:1], unit=unit)
+    with pytest.raises(
+        ValueError, match=r"a\.npz: not the counts .* unit is '<b>a</b>.', but must"
+    ):
+        read_counts(tmp_path / "a.npz", "f1")
 
 
 def test_the_same_runs_are_the_same_bytes(archive, tmp_path):

@@ -64,3 +64,19 @@ def test_documents_of_conllu(tmp_path):
     path, word = tmp_path / "some.conllu", "1\ta" + 8 * "\t_" + "\n\n"
     path.write_text(f"# newdoc id = x\n# sent_id = 1\n{word}{word}#newdoc\n{word}# newdocs\n{word}")
     assert [rows[0].document for rows in read_conllu(path)] == [1, 1, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("task", "name", "count", "unit"),
+    [
+        ("srl", "srl/ewt.dev.gold_conll.gz", 297, "document"),
+        ("srl", "srl/ewt.test.gold_conll.gz", 308, "document"),
+        ("coref", "coref/ontogum.test.gold_conll.gz", 12, "document"),
+        ("ner", "ner/wnut17.test.txt", 1287, "sentence"),  # its -DOCSTART- is its head
+        ("squad", "squad/dev-v1.1.json.gz", 48, "article"),
+    ],
+)
+def test_the_clusters_of_real_files(corpora, task, name, count, unit):
+    read = importlib.import_module(f"tasks.{task}.data").read
+    numbers, found = clusters(list(read(corpora / name)))
+    assert (len({*numbers}), found) == (count, unit)
