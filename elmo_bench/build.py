@@ -367,7 +367,7 @@ def vocab(cfg: DictConfig, data: TaskData) -> tuple[Vocab, Mapping[str, np.ndarr
 
 def vectors(cfg: DictConfig, words: Iterable[str]) -> dict[str, np.ndarray]:
     """Read the vectors of some words from the files of `vocab.vectors`; empty without files."""
-    lowercase, files = cfg.vocab.lowercase, inputs.vector_files(cfg)
+    lowercase, files = cfg.vocab.lowercase, inputs.vectors(cfg)
     wanted = {form for word in words for form in forms(word, lowercase)}
     parts = [
         _kept_vectors(path, wanted, Path(cfg.cache_dir, "vectors").expanduser()) for path in files
@@ -393,8 +393,6 @@ def _kept_vectors(file: str, wanted: Collection[str], folder: Path) -> dict[str,
     other runs of a sweep.
     """
     path = Path(file).expanduser()
-    if not path.is_file():
-        raise FileNotFoundError(f"vocab.vectors={file}: no such file")
     about = path.stat()
     text = "\n".join([f"{path.resolve()} {about.st_size} {about.st_mtime_ns}", *sorted(wanted)])
     kept = folder / f"{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}.npz"

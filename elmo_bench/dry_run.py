@@ -79,11 +79,9 @@ def _files(cfg: DictConfig, corpus: Corpus) -> Iterator[str]:
         return
     for split in inputs.SPLITS:
         yield from _split(cfg, split, corpus)
-    for file in inputs.vector_files(cfg):
-        path = Path(file).expanduser()
-        if not path.is_file():
-            raise FileNotFoundError(f"vocab.vectors={file}: no such file")
-        yield f"vocab.vectors={file}: {path.stat().st_size / 1e6:,.1f} MB"
+    for file in inputs.vectors(cfg):
+        size = Path(file).expanduser().stat().st_size
+        yield f"vocab.vectors={file}: {size / 1e6:,.1f} MB"
     if not is_baseline(cfg):
         yield from _encoder(cfg, sum(map(len, corpus.sentences)))
 

@@ -62,9 +62,30 @@ def _model_files(model: str | None) -> list[Path]:
 
 
 def vector_files(cfg: DictConfig) -> list[str]:
-    """Return the files of `vocab.vectors`, which may name none, one or several."""
+    """Return the files of `vocab.vectors`, which may name none, one or several; FILE.gz if only
+    that exists.
+    """
     chosen = cfg.vocab.vectors
-    return [] if not chosen else [chosen] if isinstance(chosen, str) else list(chosen)
+    files = [] if not chosen else [chosen] if isinstance(chosen, str) else list(chosen)
+    is_packed = [_is_file(f"{file}.gz") and not _is_file(file) for file in files]
+    return [f"{file}{'.gz' * packed}" for file, packed in zip(files, is_packed, strict=True)]
+
+
+def vectors(cfg: DictConfig) -> list[str]:
+    """Return the files of `vocab.vectors`, all of which exist.
+
+    Raises FileNotFoundError, which says where a missing file of the paper's recipes comes from.
+    """
+    for file in (files := vector_files(cfg)):
+        if not _is_file(file):
+            is_given = "vocab.vectors" in {*overridden(cfg)}
+            origin = "" if is_given else cfg.vocab.get("origin", "")
+            raise FileNotFoundError(f"vocab.vectors={file}: no such file{origin and f'; {origin}'}")
+    return files
+
+
+def _is_file(path: str) -> bool:
+    return Path(path).expanduser().is_file()
 
 
 def same(cfg: DictConfig, run_folders: Mapping[str, Path]) -> Path | None:

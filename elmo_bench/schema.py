@@ -114,6 +114,7 @@ TYPES: dict[str, Any] = {
     "data.files.dev": File | None,
     "data.files.test": File | None,
     "vocab.vectors": Vectors | None,
+    "vocab.origin": Text,
     "vocab.lowercase": bool | Literal["fallback"],
     "vocab.unit_vectors": bool,
     "vocab.min_count": Count,

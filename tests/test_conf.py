@@ -178,18 +178,36 @@ def test_without_an_rnn_a_linear_layer_is_left():
     ("sweep", "task"), [(sweep, task) for sweep in PAPER for task in PAPER[sweep].split(",")]
 )
 def test_a_sweep_of_the_paper_is_the_papers(sweep, task):
-    """It says no more of the model than which biLM it has, and its corpus; one command runs all on
-    another corpus, with another biLM.
+    """It says no more of the model than which biLM it has, its corpus and its word vectors; one
+    command runs all on another corpus, with another biLM.
     """
     cfg = composed(f"sweep={sweep}", f"task={task}")
     assert cfg.published == {sweep[:-1]: int(sweep[-1])}
     own = composed(f"task={task}", f"data={cfg.data.name}", "encoder=original")
-    for group in ("data", "encoder", "elmo", "embed", "rnn", "vocab", "fit"):
+    for group in ("data", "encoder", "elmo", "embed", "rnn", "fit"):
         assert cfg[group] == own[group]
+    assert all(cfg.vocab[key] == own.vocab[key] for key in own.vocab if key != "vectors")
     assert cfg.task.model == own.task.model
     here = composed("data=sample", "encoder=mini", f"sweep={sweep}", f"task={task}")
     assert (here.data.name, here.encoder.name) == ("sample", "mini")
     assert here.fit.max_epochs < cfg.fit.max_epochs  # its recipe's
+    assert here.vocab.vectors is None
+    assert faults(cfg) == []
+
+
+def test_the_word_vectors_of_the_paper():
+    """Their widths and sources, so that no table trains random ones unless it is told to."""
+    files = {task: composed("sweep=table1", f"task={task}").vocab.vectors for task in TASKS}
+    large = "data/vectors/glove.840B.300d.txt"
+    assert files == {
+        "coref": [large, "data/vectors/turian.50d.txt"],
+        "ner": "data/vectors/glove.6B.50d.txt",
+        "snli": large,
+        "squad": large,
+        "srl": "data/vectors/glove.6B.100d.txt",
+        "sst5": large,
+    }
+    assert composed("sweep=table1", "vocab.vectors=null").vocab.vectors is None
 
 
 def test_the_corpora_of_the_paper():

@@ -202,6 +202,26 @@ def test_a_run_without_a_test_file(tmp_path, paths, capsys):
     )
 
 
+def test_word_vectors_are_found_or_their_origin_is_said(tmp_path, overridden):
+    """A default that is missing says where it comes from; a file that a person names does not."""
+    coref = ("sweep=table1", "task=coref", f"data_dir={tmp_path}")
+    first, second = (f"{tmp_path}/vectors/{name}" for name in ("glove.840B.300d", "turian.50d"))
+    Path(first).parent.mkdir()
+    Path(f"{first}.txt.gz").touch()
+    with pytest.raises(FileNotFoundError) as caught:
+        inputs.vectors(composed(*coref))
+    said = str(caught.value)
+    assert said.startswith(f"vocab.vectors={second}.txt: no such file; ")
+    assert "coref/turian.50d.txt" in said
+    assert "vocab.vectors=null" in said
+    overridden("vocab.vectors")
+    with pytest.raises(FileNotFoundError, match=r"vocab.vectors=a: no such file$"):
+        inputs.vectors(composed(*coref, "vocab.vectors=a"))
+    Path(f"{second}.txt").touch()
+    assert inputs.vectors(composed(*coref)) == [f"{first}.txt.gz", f"{second}.txt"]
+    assert inputs.vectors(composed(*coref, "vocab.vectors=null")) == []
+
+
 @pytest.mark.parametrize(
     ("data", "bilm"),
     [("sample", "mini"), ("wikigold", "wiki"), ("files", "wiki"), ("snli_hub", "wiki")],

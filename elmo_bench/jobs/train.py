@@ -169,6 +169,7 @@ def train(cfg: DictConfig) -> dict[str, float]:
 
 
 def _train(cfg: DictConfig, started: float) -> dict[str, float]:
+    inputs.vectors(cfg)  # raises its error before the biLM is adapted
     last = (begin if build.is_first() else goes_on_from)(cfg, inputs.files(cfg))
     pl.seed_everything(cfg.seed, workers=True, verbose=False)
     asked = cfg

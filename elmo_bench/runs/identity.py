@@ -46,6 +46,7 @@ ASIDE = (
     "encoder.weights",
     "encoder.vectors",
     "vocab.vectors",
+    "vocab.origin",
     "checkpoint",
     "out",
     "elmo.cache",
