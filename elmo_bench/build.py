@@ -27,6 +27,7 @@ from omegaconf import DictConfig, OmegaConf
 from pytorch_lightning.accelerators import CPUAccelerator
 from pytorch_lightning.callbacks import Callback
 from pytorch_lightning.plugins.environments import LightningEnvironment, SLURMEnvironment
+from pytorch_lightning.strategies import DDPStrategy
 from pytorch_lightning.utilities import rank_zero_only
 from pytorch_lightning.utilities.exceptions import MisconfigurationException
 
@@ -44,7 +45,7 @@ from elmo_bench.encoders import (
 )
 from elmo_bench.encoders.bilm import BiLm
 from elmo_bench.files import alone, atomic
-from elmo_bench.launch import cores
+from elmo_bench.launch import cores, devices
 from elmo_bench.module import TaskModule
 from elmo_bench.nn import Backbone
 from elmo_bench.progress import Bars
@@ -257,15 +258,8 @@ def workers(cfg: DictConfig) -> int:
 
 
 def _num_devices(cfg: DictConfig) -> int:
-    """Return how many GPUs of this machine a run uses, with `trainer.devices` as Lightning reads
-    it.
-    """
-    devices = cfg.trainer.get("devices", 1)
-    if isinstance(devices, str) and devices != "auto":
-        devices = [number for number in devices.split(",") if number]
-    if devices in ("auto", -1):
-        devices = torch.cuda.device_count()
-    return max(1, devices if isinstance(devices, int) else len(devices))
+    """Return how many GPUs of this machine a run uses."""
+    return max(1, len(devices(cfg.trainer.get("devices", 1), torch.cuda.device_count())))
 
 
 def batches(cfg: DictConfig) -> dict[str, Any]:
@@ -275,14 +269,21 @@ def batches(cfg: DictConfig) -> dict[str, Any]:
 
 def device(cfg: DictConfig) -> str:
     """Return the device of an encoder outside training: the GPU if there is one, unless `trainer`
-    says otherwise.
+    says otherwise, the first one of `trainer.devices`.
     """
-    return "cuda" if torch.cuda.is_available() and cfg.trainer.accelerator != "cpu" else "cpu"
+    if not torch.cuda.is_available() or cfg.trainer.accelerator == "cpu":
+        return "cpu"
+    first, *_ = *devices(cfg.trainer.get("devices", 1), torch.cuda.device_count()), 0
+    return f"cuda:{first}" if first else "cuda"
 
 
-def store(cfg: DictConfig, elmo: Elmo, data: TaskData) -> LayerStore | None:
+def store(
+    cfg: DictConfig, elmo: Elmo, data: TaskData, where: torch.device | None = None
+) -> LayerStore | None:
     """Build or open the store with the layers of all sentences, including those that `fraction`
     leaves out; None if the encoder should run on each batch.
+
+    The encoder computes missing layers on `where`, by default on `device(cfg)`.
     """
     limit = cfg.cache.max_bytes
     few_steps = "limit_train_batches" in cfg.trainer
@@ -291,8 +292,8 @@ def store(cfg: DictConfig, elmo: Elmo, data: TaskData) -> LayerStore | None:
     folder = Path(cfg.cache_dir, "layers").expanduser()
     # No other run has the same random weights, so measuring them would not pay.
     measures = cfg.elmo.cache == "auto" and is_pretrained(cfg)
-    layer_store = build_store(
-        elmo.encoder.to(device(cfg)),
+    return build_store(
+        elmo.encoder,
         data.all_sentences,
         elmo.chosen,
         folder,
@@ -300,9 +301,8 @@ def store(cfg: DictConfig, elmo: Elmo, data: TaskData) -> LayerStore | None:
         max_bytes=math.inf if limit is None else float(limit),
         keep=is_pretrained(cfg),
         is_worth=partial(is_kept, elmo.encoder) if measures else None,
+        device=where or torch.device(device(cfg)),
     )
-    elmo.encoder.cpu()
-    return layer_store
 
 
 def device_layers(
@@ -512,11 +512,6 @@ def trainer(cfg: DictConfig, callbacks: list[Callback]) -> pl.Trainer:
         # Without a terminal, jobs/train.py logs lines instead.
         "enable_progress_bar": cfg.trainer.get("enable_progress_bar", True) and sys.stdout.isatty(),
     }
-    devices, strategy = cfg.trainer.get("devices"), cfg.trainer.get("strategy")
-    several = strategy == "ddp" or (not strategy and isinstance(devices, int) and devices > 1)
-    if several and cfg.elmo.finetune:
-        # unmixed or still frozen layers of an encoder have no gradients
-        settings["strategy"] = "ddp_find_unused_parameters_true"
     try:
         built = instantiate(cfg.trainer, callbacks=callbacks, logger=loggers, **settings)
     except MisconfigurationException as error:
@@ -526,6 +521,9 @@ def trainer(cfg: DictConfig, callbacks: list[Callback]) -> pl.Trainer:
         raise ValueError(
             f"{settings_text}: {error}; use trainer=auto to use the available devices"
         ) from error
+    if isinstance(built.strategy, DDPStrategy) and cfg.elmo.finetune:
+        # Unmixed or still frozen layers of an encoder have no gradients.
+        built.strategy._ddp_kwargs.setdefault("find_unused_parameters", True)
     built.strategy.checkpoint_io = AtomicCheckpoints()
     check_slurm(built)
     if not SLURMEnvironment.detect():  # SLURM assigns cores to each task

@@ -138,7 +138,7 @@ class Processes(Launcher):
                 log.info(line)
             log.info("All settings of these %d runs are valid; nothing was run.", len(configs))
             sys.exit()
-        folders, slots = self._folders(), self._slots()
+        folders, slots = self._folders(), self._slots(configs)
         if self.fork and not self.parent and initial_job_idx + len(configs) > 1:
             self.parent = self.children.parent = self._parent(configs)
         progress = Progress(len(configs), self.n_jobs)
@@ -215,14 +215,25 @@ class Processes(Launcher):
         modules = [target.rpartition(".")[0] for target in targets]
         return Parent(script(), [*dict.fromkeys(["hydra.main", *modules])], self.environment(None))
 
-    def _slots(self) -> "queue.SimpleQueue[str | None]":
-        """One slot for each run at a time: the number of its GPU, or None."""
-        from elmo_bench.launch import gpus
+    def _slots(self, configs: Sequence[DictConfig]) -> "queue.SimpleQueue[str | None]":
+        """One slot for each run at a time: the numbers of its GPUs, or None.
 
-        devices = gpus() if self.n_jobs > 1 and not self.prefix else []
+        A slot has as many GPUs as the run that asks for most; `auto` asks for an equal share.
+        """
+        from elmo_bench.launch import devices, gpus
+
+        ours = gpus() if self.n_jobs > 1 and not self.prefix else []
+        share = max(1, len(ours) // self.n_jobs)
+        asked = [
+            1 + max(devices(config.trainer.get("devices", 1), share), default=0)
+            for config in configs
+            if "trainer" in config and config.trainer.get("accelerator") != "cpu"
+        ]
+        size = min(max(asked, default=1), len(ours))
         slots: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-        for number in range(self.n_jobs):
-            slots.put(devices[number % len(devices)] if devices else None)
+        for slot in range(self.n_jobs):
+            some = [ours[number % len(ours)] for number in range(slot * size, (slot + 1) * size)]
+            slots.put(",".join(some) or None)
         return slots
 
     def _run(
@@ -231,7 +242,7 @@ class Processes(Launcher):
         overrides: list[str],
         config: DictConfig,
         folders: "RunFolders",
-        gpu: str | None,
+        gpus: str | None,
     ) -> "Outcome":
         """Run one job, unless the sweep was stopped, contains the same run, or it is finished."""
         from elmo_bench.launch import Outcome, exit_status
@@ -253,7 +264,7 @@ class Processes(Launcher):
             if self.n_jobs > 1:
                 mode = "a" if (run_dir / "last.ckpt").exists() else "w"
                 output = stack.enter_context((run_dir / "output.txt").open(mode))
-            command, environment = self.command(overrides, run_dir), self.environment(gpu)
+            command, environment = self.command(overrides, run_dir), self.environment(gpus)
             code = self.children.run(command, environment, output)
         seconds = time.perf_counter() - begun
         # If the exit status is unknown, a result shows success, as it is written last.
@@ -296,13 +307,13 @@ class Processes(Launcher):
         typed: Any = OmegaConf.to_container(self.config.hydra.overrides.hydra)
         return typed
 
-    def environment(self, gpu: str | None) -> dict[str, str]:
+    def environment(self, gpus: str | None) -> dict[str, str]:
         """The environment of a run, with its share of the machine and the sweep as W&B group."""
         from elmo_bench.launch import environment
 
         folder = Path(self.config.hydra.sweep.dir)
         shares = 1 if self.prefix else self.n_jobs
-        return environment(shares, gpu, f"{folder.parent.name}/{folder.name}")
+        return environment(shares, gpus, f"{folder.parent.name}/{folder.name}")
 
 
 def script() -> Path:

@@ -420,6 +420,27 @@ def test_gpus(monkeypatch):
     assert gpus() == []
 
 
+@pytest.mark.parametrize(
+    ("n_jobs", "asked", "slots"),
+    [
+        (2, [1, 1], ["2", "3"]),
+        (2, [2, 1], ["2,3", "5,7"]),
+        (2, ["auto"], ["2,3", "5,7"]),
+        (2, ["0,2"], ["2,3,5", "7,2,3"]),
+        (3, [1], ["2", "3", "5"]),
+        (2, [8], ["2,3,5,7", "2,3,5,7"]),
+        (1, [2], [None]),
+    ],
+)
+def test_each_run_gets_as_many_gpus_as_it_asks_for(monkeypatch, n_jobs, asked, slots):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,3,5,7")
+    configs = [OmegaConf.create({"trainer": {"devices": devices}}) for devices in asked]
+    dealt = Processes(n_jobs)._slots(configs)
+    assert [dealt.get() for _ in range(n_jobs)] == slots
+    configs = [OmegaConf.create({"trainer": {"devices": 4, "accelerator": "cpu"}})]
+    assert Processes(2)._slots(configs).get() == "2"
+
+
 def test_settings_that_cannot_be(sweep):
     with pytest.raises(
         CompactHydraException,

@@ -24,9 +24,9 @@ import shutil
 import tempfile
 import time
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cached_property, partial
 from pathlib import Path
 from typing import IO, Any, NamedTuple
@@ -242,6 +242,7 @@ def build_store(
     max_bytes: float = math.inf,
     keep: bool = True,
     is_worth: IsWorth | None = None,
+    device: torch.device | None = None,
 ) -> LayerStore | None:
     """Open or build the store of these sentences below `folder`; one process computes the missing
     layers.
@@ -250,7 +251,8 @@ def build_store(
 
     All stores below `folder` together use at most `max_bytes`: the least recently used ones that no
     process reads are deleted. Returns None, and logs why, if that limit or the disk is too small or
-    nothing can be written. The encoder runs on its current device. Raises FloatingPointError if its
+    nothing can be written. The encoder runs on `device`, where only the process that computes moves
+    it, and is then where it was; by default it runs where it is. Raises FloatingPointError if its
     output is not finite.
     """
     unique = {sentence_key(sentence): sentence for sentence in sentences if sentence}
@@ -270,8 +272,11 @@ def build_store(
             for scratch in path.glob(".*"):  # left by a killed run
                 _remove(scratch)
             _set_aside(path, store.check())  # another process may have repaired it
-            if not store.missing or _complete(store, encoder, unique, dtype, max_bytes, is_worth):
+            if not store.missing:
                 return store
+            with _on(device, encoder):
+                if _complete(store, encoder, unique, dtype, max_bytes, is_worth):
+                    return store
     except OSError as error:
         log.warning(
             "cannot write or read %s (%s): running the encoder on every batch",
@@ -282,6 +287,22 @@ def build_store(
         store.keep = store.keep and any(path.iterdir())
     store.close()
     return None
+
+
+@contextmanager
+def _on(device: torch.device | None, encoder: Any) -> Iterator[None]:
+    """Move an encoder to a device, and back; give the device's memory back to other processes."""
+    before = device_of(encoder)
+    if device in (None, before):
+        yield
+        return
+    encoder.to(device)
+    try:
+        yield
+    finally:
+        encoder.to(before)
+        if device.type == "cuda":
+            torch.cuda.empty_cache()
 
 
 def _complete(

@@ -109,16 +109,20 @@ def _held(out: Path) -> Iterator[None]:
 @contextmanager
 def processes(cfg: DictConfig) -> Iterator[torch.device]:
     """Yield the device of this process; under `torchrun`, also connect to the other processes."""
-    local = int(os.environ.get("LOCAL_RANK", 0))
-    kind = device_kind(cfg)
-    device = torch.device(kind, local) if kind == "cuda" else torch.device(kind)
+    kind, _, number = device_kind(cfg).partition(":")
+    number = os.environ.get("LOCAL_RANK", number or "0")
+    device = torch.device(kind, int(number)) if kind == "cuda" else torch.device(kind)
     if int(os.environ.get("WORLD_SIZE", 1)) == 1:
         yield device
         return
     if kind == "cpu":
         check_cores(cfg, "--nproc_per_node", int(os.environ.get("LOCAL_WORLD_SIZE", 1)))
     patience = timedelta(days=1)  # the others wait while the first process encodes the text
-    dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=patience)
+    if kind == "cuda":
+        torch.cuda.set_device(device)  # otherwise NCCL takes cuda:0 in each process
+        dist.init_process_group("nccl", timeout=patience, device_id=device)
+    else:
+        dist.init_process_group("gloo", timeout=patience)
     log.setLevel(logging.WARNING if dist.get_rank() else logging.INFO)  # only one process reports
     try:
         yield device

@@ -199,8 +199,8 @@ def _train(cfg: DictConfig, started: float) -> dict[str, float]:
     try:
         keeps = Last(Path(cfg.run_dir, GOES_ON), minutes=cfg.fit.save_minutes)
         trainer = build.trainer(cfg, [keeps, *_callbacks(cfg), lines])
-        data.store, data.prepare = build.store(cfg, elmo, data), elmo.prepare
         device = trainer.strategy.root_device
+        data.store, data.prepare = build.store(cfg, elmo, data, device), elmo.prepare
         data.device_layers = build.device_layers(cfg, data.store, device)
         settings: Any = OmegaConf.to_container(cfg, resolve=True)
         for logger in trainer.loggers:

@@ -1,6 +1,6 @@
 from .children import Children, Parent
 from .folders import RunFolders
-from .machine import cores, environment, gpus
+from .machine import cores, devices, environment, gpus
 from .outcomes import Outcome, Progress, exit_status, print_outcomes
 
 __all__ = [
@@ -10,6 +10,7 @@ __all__ = [
     "Progress",
     "RunFolders",
     "cores",
+    "devices",
     "environment",
     "exit_status",
     "gpus",

@@ -1,7 +1,8 @@
-"""The resources of a sweep's run: cores, a GPU and an environment."""
+"""The resources of a sweep's run: cores, GPUs and an environment."""
 
 import os
 import subprocess
+from typing import Any
 
 from elmo_bench import signals
 
@@ -21,11 +22,11 @@ RANKS = (
 )
 
 
-def environment(shares: int, gpu: str | None, group: str) -> dict[str, str]:
+def environment(shares: int, gpus: str | None, group: str) -> dict[str, str]:
     """Return the environment of a run: this process's, without the variables of a distributed run.
 
     Sets WANDB_RUN_GROUP to `group`, OMP_NUM_THREADS, if `shares` > 1, to one of `shares` equal
-    shares of the cores, and CUDA_VISIBLE_DEVICES, unless `gpu` is None, to `gpu`. OMP_NUM_THREADS
+    shares of the cores, and CUDA_VISIBLE_DEVICES, unless `gpus` is None, to `gpus`. OMP_NUM_THREADS
     and WANDB_RUN_GROUP keep the user's values.
     """
     variables = {"WANDB_RUN_GROUP": group}
@@ -33,12 +34,29 @@ def environment(shares: int, gpu: str | None, group: str) -> dict[str, str]:
     variables[signals.IN_SWEEP] = "true"
     if shares > 1:
         variables.setdefault("OMP_NUM_THREADS", str(max(1, cores() // shares)))
-    return variables if gpu is None else variables | {"CUDA_VISIBLE_DEVICES": gpu}
+    return variables if gpus is None else variables | {"CUDA_VISIBLE_DEVICES": gpus}
 
 
 def cores() -> int:
     """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def devices(asked: Any, count: int) -> list[int]:
+    """Return the numbers of the devices that `trainer.devices` asks for, as Lightning reads it, on
+    a machine with `count` devices.
+
+    >>> devices(2, 4), devices("2", 4), devices("2,", 4), devices([1, 3], 4), devices("auto", 4)
+    ([0, 1], [0, 1], [2], [1, 3], [0, 1, 2, 3])
+    """
+    if isinstance(asked, str) and "," in asked:
+        asked = [number for number in asked.split(",") if number.strip()]
+    if asked in ("auto", "-1", -1):
+        return [*range(count)]
+    try:
+        return [*(range(int(asked)) if isinstance(asked, str | int) else map(int, asked))]
+    except (TypeError, ValueError):  # Lightning says what may come
+        return [0]
 
 
 def gpus() -> list[str]:

@@ -39,6 +39,17 @@ def bilm():
     return BiLm(OPTIONS).eval()
 
 
+def test_only_the_process_that_computes_moves_the_encoder(bilm, monkeypatch, tmp_path):
+    """To its own device, whose memory is free again afterwards."""
+    moves = []
+    monkeypatch.setattr(bilm, "to", moves.append)
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: moves.append("empty"))
+    device = torch.device("cuda", 1)
+    for _ in range(2):
+        build_store(bilm, SENTENCES, [0, 2], tmp_path, device=device).close()
+        assert moves == [device, torch.device("cpu"), "empty"]
+
+
 @pytest.fixture
 def calls(bilm):
     """The sentences that the biLM has read, counted by their keys."""

@@ -164,6 +164,7 @@ def test_it_runs_where_the_run_does(config, tmp_path, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     assert build.device(config()) == "cpu"
     assert build.device(config("trainer=auto")) == "cuda"
+    assert build.device(config("trainer=auto", "trainer.devices=[1]")) == "cuda:1"
 
     def to(self, device):
         raise InterruptedError(device)

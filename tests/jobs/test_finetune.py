@@ -159,6 +159,19 @@ def test_several_processes_expect_parameters_without_gradients(tiny, finetune):
     assert strategy._ddp_kwargs.get("find_unused_parameters", False) is finetune
 
 
+@pytest.mark.parametrize(
+    "several",
+    [
+        ["+trainer.num_nodes=2"],
+        ["trainer.devices='2'"],
+        ["trainer.devices=2", "+trainer.strategy=auto"],
+    ],
+)
+def test_however_several_processes_are_asked_for(tiny, several):
+    cfg = tiny("trainer=cpu", "elmo.finetune=true", "oversubscribe=true", *several)
+    assert build.trainer(cfg, []).strategy._ddp_kwargs["find_unused_parameters"]
+
+
 @pytest.fixture(scope="module")
 def bert(tmp_path_factory):
     folder = tmp_path_factory.mktemp("bert")

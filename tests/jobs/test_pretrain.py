@@ -14,9 +14,10 @@ from pathlib import Path
 
 import pytest
 import torch
+import torch.distributed as dist
 from hydra import compose, initialize_config_dir
 
-from elmo_bench.jobs.pretrain import SPLITTERS, encoded, pretrain
+from elmo_bench.jobs.pretrain import SPLITTERS, encoded, pretrain, processes
 from elmo_bench.lm import LanguageModel, Trainer, load_language_model
 from elmo_bench.text import read_sentences
 
@@ -467,3 +468,21 @@ def test_a_state_that_is_none(config, tmp_path):
         torch.save(saved | {key: value}, last)
         with pytest.raises(ValueError, match=r"last.ckpt.*pretrain.resume=never"):
             pretrain(config())
+
+
+def test_each_process_makes_its_gpu_current_before_nccl_starts(config, monkeypatch):
+    calls = []
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "set_device", calls.append)
+    monkeypatch.setattr(dist, "get_rank", lambda: 0)
+    monkeypatch.setattr(dist, "destroy_process_group", lambda: None)
+
+    def start(backend, *, timeout, device_id):
+        calls.extend([backend, device_id])
+
+    monkeypatch.setattr(dist, "init_process_group", start)
+    for name, value in {"LOCAL_RANK": "1", "WORLD_SIZE": "2"}.items():
+        monkeypatch.setenv(name, value)
+    with processes(config("trainer=gpu")) as device:
+        assert calls == [device, "nccl", device]
+    assert device == torch.device("cuda", 1)

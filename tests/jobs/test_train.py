@@ -12,6 +12,7 @@ import pytest
 import pytorch_lightning.loggers
 import torch
 from pytorch_lightning.loggers import Logger
+from pytorch_lightning.strategies import SingleDeviceStrategy
 from seqeval.metrics import f1_score
 
 from elmo_bench import build, wandb_logger
@@ -241,6 +242,16 @@ def test_workers_beside_a_gpu(tiny, monkeypatch, cores, threads, devices, number
     assert build.workers(cfg) == 0
     cfg.num_workers = 7
     assert build.workers(cfg) == 7
+
+
+def test_a_store_is_computed_on_the_device_of_the_run(tiny, monkeypatch):
+    def store(cfg, elmo, data, where):
+        raise InterruptedError(where)
+
+    monkeypatch.setattr(build, "store", store)
+    monkeypatch.setattr(SingleDeviceStrategy, "root_device", torch.device("cuda", 1))
+    with pytest.raises(InterruptedError, match=r"^cuda:1$"):
+        train(tiny())
 
 
 def corpus(tmp_path, **splits):
