@@ -64,10 +64,6 @@ def _heads(rows: Sequence[Row], path: str | Path) -> list[int | None]:
     heads: list[int | None] = []
     for number, row in enumerate(rows, 1):
         where, cell = f"{path}:{row.line}", row.columns[HEAD]
-        if row.columns[0] != str(number):
-            raise ValueError(
-                f"{where}: ID {row.columns[0]}, but this is word {number} of its sentence"
-            )
         head = int(cell) if re.fullmatch("[0-9]{1,9}", cell) else -1
         if head == number or not 0 <= head <= len(rows):
             raise ValueError(

@@ -7,6 +7,7 @@ column for the arguments of each predicate, coreference.
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from reprlib import repr as shown
 from typing import NamedTuple
 
 from .conll import Row
@@ -14,7 +15,9 @@ from .lines import read_lines
 from .spans import Span
 
 MIN_COLUMNS = 12  # columns of a sentence without predicates
-_WORD, _NO_WORD = 3, "[WORD]"  # column of the word, and its cell in files that come without text
+_DOCUMENT, _PART, _NUMBER, _WORD, _PARSE, _FIRST_PREDICATE = 0, 1, 2, 3, 5, 11  # columns
+_NO_PART = "-1"  # the part in half of OntoNotes 5's documents
+_NO_WORD = "[WORD]"  # the word in files that come without text
 
 _GAP = re.compile("[ \t]+")  # words may contain other white space
 _BEGIN = re.compile(r"#begin document \((?P<id>[^()]+)\);?(?: part (?P<part>\d{1,9}))?\s*")
@@ -37,7 +40,8 @@ def read_documents(path: str | Path, *, min_columns: int = MIN_COLUMNS) -> Itera
 
     Raises ValueError, with file and line, if `#begin document` and `#end document` do not
     alternate, if a document is repeated, if a row has fewer than `min_columns` columns or another
-    number of columns than the first row of its sentence, or if the file has no words.
+    number of columns than the first row of its sentence, if the document, the part, the word's
+    number or the brackets of the parse contradict the rest of the file, or if it has no words.
     """
     document: Document | None = None
     sentence: list[Row] = []
@@ -53,9 +57,10 @@ def read_documents(path: str | Path, *, min_columns: int = MIN_COLUMNS) -> Itera
                 begun[name] = number
         elif line.strip() and not line.startswith("#"):
             sentence.append(Row(number, _GAP.split(line.strip(" \t"))))
-            _check_row(sentence, min_columns, where)
+            _check_row(document, sentence, min_columns, where)
         else:
             if sentence:
+                _check_parse(sentence, path)
                 document.sentences.append(sentence)
                 sentence = []
             if line.startswith("#"):
@@ -76,23 +81,61 @@ def _begin(line: str, where: str) -> Document:
     return Document(beginning["id"], int(beginning["part"] or 0), line, [])
 
 
-def _check_row(sentence: Sequence[Row], min_columns: int, where: str) -> None:
-    first, row = sentence[0], sentence[-1]
-    width = len(first.columns)
-    if len(row.columns) < min_columns:
+def _check_row(document: Document, sentence: Sequence[Row], min_columns: int, where: str) -> None:
+    first, columns = sentence[0], sentence[-1].columns
+    width = len(columns)
+    if width < min_columns:
+        raise ValueError(f"{where}: {width} columns, but a row must have at least {min_columns}")
+    if width != len(first.columns):
         raise ValueError(
-            f"{where}: {len(row.columns)} columns, but a row must have at least {min_columns}"
+            f"{where}: {width} columns, but line {first.line} of the same "
+            f"sentence has {len(first.columns)}"
         )
-    if len(row.columns) != width:
+    if width >= MIN_COLUMNS:
+        expected, part = document.id, str(document.part)
+        is_same = columns[_DOCUMENT] == expected and (
+            columns[_PART].lstrip("0") == part.lstrip("0") or columns[_PART] == _NO_PART
+        )
+        is_row = all("*" in cell for cell in columns[_FIRST_PREDICATE:-1])
+    else:  # in the official scorer's own tests, a document's rows have another name than itself
+        expected, part = first.columns[_DOCUMENT], first.columns[_PART]
+        is_same = columns[: _PART + 1] == [expected, part]
+        is_row = not document.sentences or width == len(document.sentences[0][0].columns)
+    if not is_same:
         raise ValueError(
-            f"{where}: {len(row.columns)} columns, but line {first.line} of the same "
-            f"sentence has {width}"
+            f"{where}: a row of {shown(columns[_DOCUMENT])} part {shown(columns[_PART])} in "
+            f"{expected} part {part}"
         )
-    if row.columns[_WORD] == _NO_WORD:
+    if not is_row:
+        raise ValueError(
+            f"{where}: {width} columns, but those from 12 to the last but one must be arguments, "
+            "with a * in each, and without them all rows of a document have the same number: are "
+            "these two rows in one line?"
+        )
+    if columns[_NUMBER] != str(len(sentence) - 1):
+        raise ValueError(
+            f"{where}: word number {shown(columns[_NUMBER])}, but it must be {len(sentence) - 1}, "
+            "since each sentence counts from 0: a row or an empty line is missing or repeated"
+        )
+    if columns[_WORD] == _NO_WORD:
         raise ValueError(
             f"{where}: word {_NO_WORD!r}, but a row must have a word; this file is a skeleton: "
             "join it with the text first"
         )
+
+
+def _check_parse(sentence: Sequence[Row], path: str | Path) -> None:
+    """Raise ValueError unless the brackets of the parse match: a lost last row opens or closes
+    some.
+    """
+    if len(sentence[0].columns) >= MIN_COLUMNS:
+        parse = "".join(row.columns[_PARSE] for row in sentence)
+        if parse.count("(") != parse.count(")"):
+            raise ValueError(
+                f"{path}:{sentence[-1].line}: the parse (column {_PARSE + 1}) of the sentence that "
+                f"ends here has {parse.count('(')} opening and {parse.count(')')} closing "
+                "brackets: a row is missing or damaged"
+            )
 
 
 def bracket_spans(sentence: Sequence[Row], column: int, path: str | Path) -> list[Span]:

@@ -9,15 +9,16 @@ from .lines import read_lines
 
 COLUMNS = 10
 _DOCUMENT = re.compile(r"#\s*newdoc\b")
-_SKIPPED = re.compile(r"\d+[-.]\d+")  # the IDs of multiword tokens and empty nodes
+# a word, a multiword token, which begins at the next word, or an empty node after the last word
+_ID = re.compile(r"(?P<word>[0-9]{1,9})(?:-[0-9]+|(?P<node>\.[0-9]+))?")
 
 
 def read_conllu(path: str | Path) -> Iterator[list[Row]]:
     """Yield the words of each sentence of a file, plain or .gz.
 
     `# newdoc` begins another document. Multiword tokens (such as 3-4) and empty nodes (such as 5.1)
-    are skipped. Raises ValueError, with file and line, for a line without exactly ten columns, or
-    with another ID.
+    are skipped. Raises ValueError, with file and line, for a line without exactly ten columns, with
+    another ID, or with an ID out of turn.
     """
     rows: list[Row] = []
     document = 0
@@ -35,12 +36,19 @@ def read_conllu(path: str | Path) -> Iterator[list[Row]]:
                     f"{path}:{number}: {len(columns)} columns, but CoNLL-U has {COLUMNS}, "
                     f"separated by tabs: {line[:60]!r}"
                 )
-            if columns[0].isdecimal():
-                rows.append(Row(number, columns, document))
-            elif not _SKIPPED.fullmatch(columns[0]):
+            found = _ID.fullmatch(columns[0])
+            if found is None:
                 raise ValueError(
                     f"{path}:{number}: ID {columns[0]!r}, but an ID must be a number such as 3, "
                     "3-4 or 5.1"
                 )
+            expected = len(rows) if found["node"] else len(rows) + 1
+            if found["word"] != str(expected):
+                raise ValueError(
+                    f"{path}:{number}: ID {columns[0]}, but {expected} must come next: a line is "
+                    "missing or repeated, or an empty line between sentences is missing"
+                )
+            if columns[0] == found["word"]:
+                rows.append(Row(number, columns, document))
     if rows:
         yield rows

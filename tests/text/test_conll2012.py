@@ -8,13 +8,18 @@ import pytest
 from elmo_bench.text import Row, Span, bracket_spans, read_documents
 
 
-def row(number: int, word: str, *arguments: str) -> str:
-    return "  ".join(["nw/tale", "0", str(number), word, *"_-----*", *arguments, "-"])
+def row(number: int, word: str, *arguments: str, part: int = 0, parse: str = "-") -> str:
+    cells = ["nw/tale", str(part), str(number), word, "_", parse, *"----*", *arguments, "-"]
+    return "  ".join(cells)
 
 
-OWLS = "\n".join([row(0, "Owls", "(ARG0*)"), row(1, "sing", "(V*)")])
+def owls(part: int) -> str:
+    first = row(0, "Owls", "(ARG0*)", part=part, parse="(TOP(S(NP*)")
+    return f"{first}\n{row(1, 'sing', '(V*)', part=part, parse='(VP*)))')}"
+
+
 FILE = f"""#begin document (nw/tale); part 000
-{OWLS}
+{owls(0)}
 
 {row(0, "Why")}
 {row(1, "?")}
@@ -22,7 +27,7 @@ FILE = f"""#begin document (nw/tale); part 000
 
 #begin document (nw/tale); part 012
 
-{OWLS}
+{owls(12)}
 
 #end document
 """
@@ -49,12 +54,24 @@ def test_documents_parts_and_sentences(tmp_path):
 def test_gzip_and_a_first_line_without_a_part(tmp_path):
     path = tmp_path / "some.gold_conll.gz"
     path.write_bytes(
-        gzip.compress(FILE.replace("; part 012", "2;").replace("(nw/tale)2", "(nw/tale2)").encode())
+        gzip.compress(
+            FILE.replace("(nw/tale); part 012", "(nw/tale2);")
+            .replace("nw/tale  12", "nw/tale2  0")
+            .encode()
+        )
     )
     assert [(document.id, document.part) for document in read_documents(path)] == [
         ("nw/tale", 0),
         ("nw/tale2", 0),
     ]
+
+
+def test_the_part_of_a_row_may_be_missing(tmp_path):
+    """As in half of OntoNotes 5's documents."""
+    unnamed = FILE.replace("nw/tale  12", "nw/tale  -1")
+    (*_, document) = read_documents(write(tmp_path, unnamed))
+    assert unnamed != FILE
+    assert (document.id, document.part) == ("nw/tale", 12)
 
 
 def test_tabs_separate_and_a_word_may_hold_a_no_break_space(tmp_path):
@@ -68,7 +85,7 @@ def test_tabs_separate_and_a_word_may_hold_a_no_break_space(tmp_path):
     ("text", "line", "message"),
     [
         ("nonsense\n" + FILE, 1, "a document must begin with"),
-        (FILE + OWLS, 15, "a document must begin with"),
+        (FILE + owls(0), 15, "a document must begin with"),
         (
             FILE.replace("#end document\n\n#b", "#b"),
             7,
@@ -83,12 +100,51 @@ def test_tabs_separate_and_a_word_may_hold_a_no_break_space(tmp_path):
             r"word '\[WORD\]', but .* skeleton: join it with the text first",
         ),
         (FILE.replace("?  _", "?"), 6, "11 columns, but a row must have at least 12"),
+        # what the format says twice: a row lost, repeated, a lost empty line, two rows in a line
+        (FILE.replace(f"{row(0, 'Why')}\n", ""), 5, "word number '1', but it must be 0"),
+        (
+            FILE.replace(row(0, "Why"), f"{row(0, 'Why')}\n{row(0, 'Why')}"),
+            6,
+            "number '0', but .* 1",
+        ),
+        (FILE.replace(f"{row(1, '?')}\n", f"{row(1, '?')}\n{row(0, 'Oh')}\n"), 7, "an empty line"),
+        (
+            FILE.replace(owls(12), owls(12).partition("\n")[0]),
+            11,
+            "the parse .* has 3 opening and 1 closing",
+        ),
+        (
+            FILE.replace("Why  _  -  -  -  -  -  *  -\n", "Why  _  -  -  -  -  -  *  -  "),
+            5,
+            "in one line",
+        ),
+        (
+            FILE.replace("nw/tale  12", "nw/tale  13"),
+            11,
+            "a row of 'nw/tale' part '13' in nw/tale part 12",
+        ),
+        (
+            FILE.replace("nw/tale  0  1  ?", "nw/tail  0  1  ?"),
+            6,
+            "a row of 'nw/tail' part '0' in nw/tale",
+        ),
     ],
 )
 def test_what_is_wrong_is_named_with_its_line(tmp_path, text, line, message):
     path = write(tmp_path, text)
     with pytest.raises(ValueError, match=f"^{path}:{line}: .*{message}"):
         list(read_documents(path))
+
+
+def test_two_short_rows_in_a_line(tmp_path):
+    """Five columns, as in the tests of the official scorer; a sentence of one row has ten then."""
+    row, begin, end = "test 0 {} a -\n", "#begin document (Luo);\n", "#end document\n"
+    text = f"{begin}{row.format(0)}\n{row.format(0)}{row.format(1)}{end}"
+    assert len(list(read_documents(write(tmp_path, text), min_columns=5))) == 1
+    joined = text.replace(f"-\n{row.format(1)}", f"- {row.format(1)}")
+    path = write(tmp_path, joined)
+    with pytest.raises(ValueError, match=f"^{path}:4: 10 columns, .* two rows in one line"):
+        list(read_documents(path, min_columns=5))
 
 
 def sentence(*cells: str) -> list[Row]:
