@@ -184,14 +184,16 @@ def test_a_sweep_of_the_paper_is_the_papers(sweep, task):
     cfg = composed(f"sweep={sweep}", f"task={task}")
     assert cfg.published == {sweep[:-1]: int(sweep[-1])}
     own = composed(f"task={task}", f"data={cfg.data.name}", "encoder=original")
-    for group in ("data", "encoder", "elmo", "embed", "rnn", "fit"):
+    for group in ("data", "encoder", "embed", "rnn", "fit"):
         assert cfg[group] == own[group]
+    own.elmo.adapt = task in ("ner", "snli", "squad", "sst5")  # not CoNLL-2012's, as in the paper
+    assert cfg.elmo == own.elmo
     assert all(cfg.vocab[key] == own.vocab[key] for key in own.vocab if key != "vectors")
     assert cfg.task.model == own.task.model
     here = composed("data=sample", "encoder=mini", f"sweep={sweep}", f"task={task}")
     assert (here.data.name, here.encoder.name) == ("sample", "mini")
     assert here.fit.max_epochs < cfg.fit.max_epochs  # its recipe's
-    assert here.vocab.vectors is None
+    assert (here.vocab.vectors, here.elmo.adapt) == (None, False)
     assert faults(cfg) == []
 
 

@@ -13,7 +13,7 @@ from elmo_bench.runs import number as as_number
 from . import across
 from .grid import Grid, without
 from .names import NONE, as_written, axis, metric_title, name, names, task_titles, value
-from .published import corpus, paper_corpus
+from .published import corpus, is_adapted, paper_corpus
 from .significance import LEVEL, Shares, Test
 from .table import Cell, Key, Report, base_row, examples_of, is_best, order
 
@@ -431,6 +431,7 @@ def paper(report: Report, words: Words) -> Grid:
         words.title(report, f"beside {PAPER}"),
         _sentences(
             f"Percent; the paper's figures are as published ({where}).",
+            _adapted(cells, words),
             "Errors removed: the difference to the baseline as a share of what it lacks to 100."
             * any(cell.comparison is not None for cell in cells),
             words.each,
@@ -444,6 +445,24 @@ def paper(report: Report, words: Words) -> Grid:
         row += [score(cell), points(cell.published), points(ours), points(theirs)]
         row.append(its_corpus)
     return without_empty(grid)
+
+
+def _adapted(cells: Sequence[Cell], words: Words) -> str:
+    """Return a sentence on whether the biLM was adapted to the tasks' text; "" for baselines."""
+    said = {False: "as released", True: "adapted to the task's text"}
+    tasks: dict[bool, dict[str, None]] = {}
+    for cell in cells:
+        if (adapted := is_adapted(cell.runs[0])) is not None:
+            tasks.setdefault(adapted, {})[words.titles[_task(cell)]] = None
+    if not tasks:
+        return ""
+    ours = [
+        said[each] + f" ({', '.join(tasks[each])})" * (len(tasks) > 1) for each in sorted(tasks)
+    ]
+    return (
+        f"The biLM is {', '.join(ours)}; the paper's is adapted in all tasks but coreference "
+        "and SRL."
+    )
 
 
 def sizes(report: Report, words: Words) -> str:

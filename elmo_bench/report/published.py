@@ -77,6 +77,15 @@ def published(run: Run, metric: str, split: str, name: str | None = None) -> flo
     return next((row[metric] for row in rows if metric in row), None)
 
 
+def is_adapted(run: Run) -> bool | None:
+    """Whether a run's biLM was adapted to the task's text; None for a baseline."""
+    return (
+        None
+        if _is_baseline(run)
+        else bool(run["choices"].get("elmo.adapt")) and _has(run, "elmo.adapt", True)
+    )
+
+
 def _table(name: str) -> dict[str, Any]:
     tables = _content()["tables"]
     if name not in tables:

@@ -116,6 +116,8 @@ def test_on_the_way_of_a_run(config, bilm, tmp_path, monkeypatch):
     metrics = [train(config(*settings, "elmo.adapt=true")) for _ in range(2)]
     assert len(calls) == 1  # the second run finds what the first has left
     assert metrics[0] == metrics[1]
+    train(config(*settings, "elmo.adapt=true", "fraction=0.5"))
+    assert len(calls) == 1  # a share of the examples, but all of the text
     train(config(*settings, "elmo.adapt=true", "adapt.epochs=2"))
     assert len(calls) == 2
     results = [

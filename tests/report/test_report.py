@@ -377,12 +377,32 @@ def test_the_papers_figures_stand_beside_its_corpora(tmp_path):
     assert "paper" not in tables(report([other], ["data"], ["elmo.mix"]))
 
 
+def test_a_published_figure_stands_beside_an_adapted_bilm_too(tmp_path):
+    """And the caption says which it is."""
+    for name, adapted in (("none", False), ("plain", False), ("adapted", True)):
+        mix = "none" if name == "none" else "all"
+        result(tmp_path / name, 0.4, data_name="conll2003", elmo_mix=mix, elmo_adapt=adapted)
+
+    def shown(*names):
+        runs = [run for name in names for run in collect([tmp_path / name])]
+        grid = tables(report(runs, ["data"], ["elmo.mix", "elmo.adapt"]))["paper"]
+        return [row[-1] for row in grid.rows], grid.caption
+
+    said = "; the paper's is adapted in all tasks but coreference and SRL."
+    for name, how in (("plain", "as released"), ("adapted", "adapted to the task's text")):
+        figures, caption = shown("none", name)
+        assert figures == ["90.15", "92.22"]
+        assert f"The biLM is {how}{said}" in caption
+    both = "The biLM is as released (ner), adapted to the task's text (ner)"
+    assert both + said in shown("plain", "adapted")[1]
+    assert "The biLM" not in shown("none")[1]
+
+
 def test_what_the_paper_did_not_publish(tmp_path):
     result(tmp_path / "none", 0.4, elmo_mix="none")
     others = {
         "elmo_at": ["output"],
         "elmo_pretrained": False,
-        "elmo_adapt": True,
         "elmo_finetune": True,
         "elmo_mix_lr": 0.1,
         "elmo_norm": "word",
