@@ -1,5 +1,6 @@
 """Every option of every config group is composed, and every `_target_` in it exists."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -187,6 +188,7 @@ def test_a_sweep_of_the_paper_is_the_papers(sweep, task):
     for group in ("data", "encoder", "embed", "rnn", "fit"):
         assert cfg[group] == own[group]
     own.elmo.adapt = task in ("ner", "snli", "squad", "sst5")  # not CoNLL-2012's, as in the paper
+    own.elmo.at = ["input"] if task == "sst5" else own.elmo.at
     assert cfg.elmo == own.elmo
     assert all(cfg.vocab[key] == own.vocab[key] for key in own.vocab if key != "vectors")
     assert cfg.task.model == own.task.model
@@ -241,6 +243,20 @@ def test_the_papers_baseline_lacks_what_came_with_elmo(data):
         assert regularisation(*overrides) == own
     assert regularisation("sweep=table2", "elmo.mix=none") == (0, 0)
     assert regularisation("sweep=table2", "elmo.mix=none", "task.model.l2=0.3") == (0, 0.3)
+
+
+@pytest.mark.parametrize("task", ["coref", "snli", "sst5"])
+def test_the_variants_in_the_comments_are_allennlps(task):
+    """By training_config/ of its version 0.9.0."""
+    text = (CONF / f"task/{task}.yaml").read_text(encoding="utf-8")
+    (line,) = re.findall("^# AllenNLP's variant.*?: (.*)$", text, re.M)
+    cfg = composed("data=paper", f"task={task}", *line.split())
+    assert faults(cfg) == []
+    elmo = [cfg.elmo[key] for key in ("at", "l2", "dropout", "norm")]
+    assert elmo == [["input"], 0, 0.5 if task == "coref" else 0, "none"]
+    assert cfg.vocab.vectors is None
+    if task == "snli":
+        assert cfg.embed.word_dim == 0
 
 
 def test_published_settings():
