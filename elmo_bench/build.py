@@ -229,9 +229,14 @@ def data(
     """Read and check all examples. Each split uses its own `task.read` arguments unless `read` is
     given.
     """
-    task = task_files(cfg)
+    task, files = task_files(cfg), inputs.corpus(cfg)
+    for split in inputs.twice(files):
+        log.warning(
+            "data.files.%s is the training file: its figures say how well the model remembers",
+            split,
+        )
     return TaskData(
-        inputs.corpus(cfg),
+        files,
         read=read or {split: reader(cfg, split) for split in ("train", "dev", "test")},
         collate=task.collate,
         **batches(cfg),

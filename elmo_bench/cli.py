@@ -21,13 +21,16 @@ def main() -> None:
         return
     if has_own_configs(arguments):
         sys.path.append(str(Path.cwd()))  # configs may name code in the working folder
-    from elmo_bench import main as app  # imports Hydra
+    from elmo_bench import advice  # imports Hydra
+    from elmo_bench import main as app
 
-    if arguments in (["--help"], ["-h"]):
-        sys.stdout.write(f"{app.help_text()}\n")
-    elif advice := app.renamed(arguments):
-        sys.exit("\n".join(advice))
+    jobs = [argument[4:] for argument in arguments if argument.startswith("job=")]
+    if {"--help", "-h"} & {*arguments}:
+        sys.stdout.write(f"{advice.settings_of_job(jobs[-1]) if jobs else app.help_text()}\n")
+    elif wrong := advice.before(arguments):
+        sys.exit("\n".join(wrong))
     else:
+        advice.explain_errors()
         if "--dry-run" in arguments:
             sys.argv.remove("--dry-run")
             os.environ["ELMO_BENCH_DRY_RUN"] = "true"

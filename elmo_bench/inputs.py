@@ -157,6 +157,14 @@ def corpus(cfg: DictConfig, splits: Sequence[str] = SPLITS) -> dict[str, Path]:
     return paths
 
 
+def twice(paths: Mapping[str, Path]) -> list[str]:
+    """Return the held-out splits whose file is the training file."""
+    train = paths.get("train")
+    return [
+        split for split in SPLITS[1:] if train and split in paths and paths[split].samefile(train)
+    ]
+
+
 def overridden(cfg: DictConfig) -> Iterator[str]:
     """Return the keys that the command line sets; in a sweep, the run's config lists them."""
     hydra = cfg.get("hydra") or (HydraConfig.get() if HydraConfig.initialized() else None)

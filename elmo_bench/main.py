@@ -4,13 +4,15 @@ rest.
 
 import errno
 import shlex
-from collections.abc import Sequence
+import sys
 from functools import partial
 from pathlib import Path
 from string import Template
 
 import hydra
+from hydra.core.hydra_config import HydraConfig
 from hydra.errors import CompactHydraException
+from hydra.types import RunMode
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
@@ -18,15 +20,6 @@ from elmo_bench import signals
 from elmo_bench.failure import leaves_error
 from elmo_bench.installation import COMMAND, CONF
 
-RENAMED = {  # settings of earlier versions
-    "elmo.layer_norm": "elmo.norm=batch replaces elmo.layer_norm=true, and elmo.norm=none "
-    "replaces false",
-    "model": "encoder=files encoder.dir=FOLDER replaces model=FOLDER",
-    **{
-        f"elmo.{key}": f"encoder.{key}"
-        for key in ("dir", "options", "weights", "pretrained", "precision")
-    },
-}
 # What a stopped job keeps: the setting of its folder, a name, and how to continue.
 KEPT = {
     "train": ("run_dir", "/last.ckpt", "the same command with resume=true"),
@@ -63,7 +56,9 @@ def main(cfg: DictConfig) -> object:
             has_details = failure and failure.is_file() and failure.stat().st_size
             details = f"\n(details: {cfg.run_dir}/error.txt)" if has_details else ""
             message = lines(f"{error}{disk_advice(error, cfg)}{details}")
-            raise CompactHydraException(message) from error
+            if HydraConfig.initialized() and HydraConfig.get().mode == RunMode.RUN:
+                sys.exit(message)
+            raise CompactHydraException(message) from error  # a sweep in one process goes on
         raise
 
 
@@ -93,21 +88,6 @@ def what_goes_on(cfg: DictConfig) -> str:
         if (path := Path(f"{OmegaConf.select(cfg, key)}{name}")).is_file():
             return f"{path} is kept, and {command} goes on from there"
     return "it has kept nothing to go on from; the same command begins anew"
-
-
-def renamed(arguments: Sequence[str]) -> list[str]:
-    """Return advice for arguments with a renamed key or without a key."""
-    settings = [argument.lstrip("+~").partition("=") for argument in arguments]
-    given = {key: value for key, _, value in settings}
-    advice = [f"{key} has another name: {RENAMED[key]}" for key in given if key in RENAMED]
-    advice += [f"={value} has no key: write KEY=VALUE" for key, _, value in settings if not key]
-    if name := given.get("elmo"):
-        advice.append(f"elmo={name} is encoder={name} now; elmo.* are the settings of the mix")
-    if (name := given.get("encoder")) and (CONF / "rnn" / f"{name}.yaml").is_file():
-        advice.append(f"encoder={name} is rnn={name} now; encoder=NAME is what gives layers")
-    if "encoder.dir" in given and "encoder" not in given:
-        advice.append("encoder.dir is for encoder=files: write encoder=files encoder.dir=FOLDER")
-    return advice
 
 
 def help_text() -> str:

@@ -6,7 +6,6 @@ another one (`fit.patience` is the task's by default) is reported once, under th
 its value.
 """
 
-import difflib
 import inspect
 import os
 import re
@@ -25,6 +24,7 @@ from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from .advice import nearest, unknown_key
 from .checks import (
     Count,
     Dropout,
@@ -107,6 +107,7 @@ TYPES: dict[str, Any] = {
     "data.origin": Text,
     "data.option": Text,
     "data.labels": dict | None,
+    "data.tasks": list[Text],
     "data.downloads": dict,
     "data.size": Count,
     "data.seed": Natural,
@@ -295,6 +296,7 @@ SECTIONS = {
 }
 # Sections whose settings are all listed above: a user adds none.
 CLOSED = ("fit", "cache", "vocab", "elmo", "adapt", "pretrain", "probe")
+UNTYPED = ("published", "task.callbacks", "task.scheduler", "task.read", "task.published")
 WITHOUT_A_MODEL = (
     "report",
     "keep",
@@ -400,7 +402,8 @@ def faults(cfg: DictConfig) -> list[str]:
     # Check the command line before the slow imports for the rest.
     given = {key for key, _ in _given(cfg)}
     parts = {key.partition(".")[0] for key in given if "." in key}
-    wrong += _unknown_keys(resolved, types)
+    wrong += [*_unknown_keys(resolved, types), *_added(cfg, raw, types)]
+    wrong += [*_for_another(resolved, job), *_epochs(resolved, given)]
     wrong += _wrong([*_settings(resolved, types, parts), *_of_tables(resolved)], raw, given)
     if not wrong and job not in WITHOUT_A_MODEL:
         wrong = _wrong(_settings(resolved, types, resolved), raw, given)
@@ -497,8 +500,74 @@ def _unknown_keys(config: Mapping[str, Any], types: Mapping[str, Any]) -> Iterat
     ]
     for key in keys:
         if key not in types:
-            near = difflib.get_close_matches(key, types, n=1)
-            yield f"there is no setting {key}{f'; did you mean {near[0]}?' if near else ''}"
+            near = nearest(key, types)
+            yield f"there is no setting {key}{f'; did you mean {near}?' if near else ''}"
+
+
+def _added(cfg: DictConfig, raw: Mapping[str, Any], types: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a message for each key that a + adds and that neither a type, a class nor another
+    setting asks for.
+    """
+    overrides: Any = OmegaConf.to_container(cfg.hydra.overrides.task) if "hydra" in cfg else []
+    if not str(OmegaConf.select(cfg, "job._target_")).startswith("elmo_bench."):
+        return  # a user's job reads what it likes
+    text = str(raw)
+    for override in overrides:
+        key, _, value = override.lstrip("+").partition("=")
+        above = [key[: match.start()] for match in re.finditer(r"\.|$", key)]
+        if (
+            not override.startswith("+")
+            or (key in cfg.hydra.runtime.choices and not _is_of_a_job(key, types))
+            or key.partition(".")[0] in CLOSED  # refused elsewhere
+            or any(each in types or each in UNTYPED for each in above)
+            or any("_target_" in (_at(raw, each) or ()) for each in above)
+            or re.search(rf"\$\{{(oc\.select:)?{re.escape(key)}\b", text)
+        ):
+            continue
+        leaves = [leaf for leaf in _leaves(raw) if not leaf.startswith(f"{key}.")]
+        yield unknown_key(key, value, [*types, *leaves], JOBS)
+
+
+def _is_of_a_job(group: str, types: Mapping[str, Any]) -> bool:
+    """Whether some job has the settings of a group, but not the one with these types."""
+    sections = [{key.partition(".")[0] for key in each} for each in (types, *JOBS.values())]
+    return group not in sections[0] and any(group in each for each in sections[1:])
+
+
+def _at(node: Any, key: str) -> Any:
+    """Return the dictionary at a dotted key; None for anything else."""
+    for name in key.split("."):
+        node = node.get(name) if isinstance(node, dict) else None
+    return node if isinstance(node, dict) else None
+
+
+def _leaves(node: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    for key, value in node.items():
+        if isinstance(value, dict):
+            yield from _leaves(value, f"{prefix}{key}.")
+        elif not str(key).startswith("_"):
+            yield f"{prefix}{key}"
+
+
+def _for_another(config: Mapping[str, Any], job: str) -> Iterator[str]:
+    """Yield a message for a corpus that is not of the task."""
+    data, task = config.get("data") or {}, config.get("task") or {}
+    tasks = data.get("tasks") if isinstance(data, dict) else None
+    is_read = job in ("train", "evaluate", "adapt") and isinstance(tasks, list)
+    if is_read and task.get("name") not in tasks:
+        yield (
+            f"data={data.get('name')} is a corpus of task={' or task='.join(map(str, tasks))}, not "
+            f"of task={task.get('name')}; data.tasks=[{task.get('name')}] says that it is, too"
+        )
+
+
+def _epochs(config: Mapping[str, Any], given: Collection[str]) -> Iterator[str]:
+    """Yield a message for a number of epochs that schedules and estimates do not know of."""
+    trainer = config.get("trainer")
+    if isinstance(trainer, dict) and "trainer.max_epochs" in given:
+        epochs = trainer.get("max_epochs")
+        if type(epochs) is int and epochs > 0 and "limit_train_batches" not in trainer:
+            yield f"trainer.max_epochs={epochs} repeats a setting: write fit.max_epochs={epochs}"
 
 
 def _no_folder(cfg: DictConfig) -> Iterator[str]:

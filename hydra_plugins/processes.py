@@ -127,8 +127,12 @@ class Processes(Launcher):
         configs = self.composed(job_overrides)
         numbers = range(initial_job_idx, initial_job_idx + len(job_overrides))
         if self.config.get("dry_run"):
+            first: dict[str, int] = {}
             for number, overrides in zip(numbers, job_overrides, strict=True):
-                log.info("#%d  %s", number, " ".join(overrides))
+                command = " ".join(overrides)
+                same = first.setdefault(command, number)
+                again = "" if same == number else f"  (the same run as #{same}: it runs once)"
+                log.info("#%d  %s%s", number, command, again)
             folder = Path(self.config.hydra.sweep.dir)
             with contextlib.suppress(OSError):  # what Hydra has created for the sweep
                 if [path.name for path in folder.iterdir()] == ["multirun.yaml"]:

@@ -45,7 +45,10 @@ def targets(node):
 
 @pytest.mark.parametrize(("group", "option"), OPTIONS, ids=["=".join(pair) for pair in OPTIONS])
 def test_every_option(group, option):
-    cfg = composed(*ONLY_WITH.get(group, ()), f"{group}={option}")
+    needed = [*ONLY_WITH.get(group, ())]
+    if group == "data" and (tasks := OmegaConf.load(CONF / "data" / f"{option}.yaml").get("tasks")):
+        needed = [f"task={tasks[0]}"]
+    cfg = composed(*needed, f"{group}={option}")
     assert cfg[group] if group != "optimizer" else cfg.task.optimizer
     found = set(targets(cfg))
     assert found

@@ -47,7 +47,8 @@ MAY = {
     "resume": {"files", "checkpoint_file", "signals"},
     "inputs": {"files", "runs"},
     "foreign": {"inputs", "installation"},
-    "schema": {"checks", "dry_run"},
+    "advice": {"installation", "schema"},
+    "schema": {"advice", "checks", "dry_run"},
     "dry_run": {"build", "data", "durations", "estimate", "files", "inputs", "runs"},
     "estimate": {"build", "data", "elmo", "encoders", "module"},
     "again": {"inputs", "runs"},
@@ -62,7 +63,7 @@ MAY = {
     "wandb_logger": {"build"},
     "report": {"durations", "installation", "runs"},
     "card": {"build", "files", "inputs", "installation", "launch", "runs"},
-    "cli": {"main", "on_demand", "signals"},
+    "cli": {"advice", "main", "on_demand", "signals"},
     "main": {"failure", "installation", "precision", "report", "schema", "signals"},
     "launch": {"durations", "files", "inputs", "on_demand", "report", "runs", "signals"},
     "notebook": {
@@ -97,6 +98,7 @@ ONLY = {
         *(
             f"elmo_bench/{part}"
             for part in (
+                "advice.py",
                 "build.py",
                 "checkpoint.py",
                 "inputs.py",
@@ -112,6 +114,7 @@ ONLY = {
         *(
             f"elmo_bench/{part}"
             for part in (
+                "advice.py",
                 "build.py",
                 "schema.py",
                 "checkpoint.py",

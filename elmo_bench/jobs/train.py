@@ -154,6 +154,9 @@ def train(cfg: DictConfig) -> dict[str, float]:
     if is_baseline(cfg):
         asked = f"encoder={cfg.encoder.name} elmo.mix={cfg.elmo.mix}"
         log.info("%s is the baseline: it has no layers", asked)
+        idle = [key for key in inputs.overridden(cfg) if key.startswith("elmo.")]
+        if idle and cfg.encoder.name == "none" and cfg.elmo.mix != "none":
+            log.warning("encoder=none has no layers, so %s has no effect", ", ".join(idle))
         as_baseline(cfg)
     if cfg.resume:
         again.move(cfg)

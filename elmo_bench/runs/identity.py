@@ -40,6 +40,7 @@ ASIDE = (
     "task.elmo",
     "data.files",
     "data.origin",
+    "data.tasks",
     "data.downloads",
     "encoder.dir",
     "encoder.options",

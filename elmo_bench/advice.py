@@ -1,0 +1,237 @@
+"""Advice on commands that Hydra refuses, in place of Hydra's: a `+` makes a setting that nothing
+reads.
+"""
+
+import difflib
+import os
+import re
+import sys
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+from hydra._internal import hydra as hydras_own
+from hydra._internal import utils
+from hydra.core.global_hydra import GlobalHydra
+from hydra.errors import CompactHydraException, OverrideParseException
+from hydra.types import RunMode
+from omegaconf import DictConfig, OmegaConf
+
+from elmo_bench.installation import CONF
+
+RENAMED = {  # settings of earlier versions
+    "elmo.layer_norm": "elmo.norm=batch replaces elmo.layer_norm=true, and elmo.norm=none "
+    "replaces false",
+    "model": "encoder=files encoder.dir=FOLDER replaces model=FOLDER",
+    **{
+        f"elmo.{key}": f"encoder.{key}"
+        for key in ("dir", "options", "weights", "pretrained", "precision")
+    },
+}
+# What other programs call a setting of a run.
+ELSEWHERE = {
+    "epochs": "fit.max_epochs",
+    "learning_rate": "task.optimizer.lr",
+    "lr": "task.optimizer.lr",
+    "output_dir": "outputs_dir",
+    "layers": "elmo.mix",
+}
+# Of several settings of one name, the one meant most often comes first.
+ORDER = ("pretrain", "fit", "task.optimizer", "elmo", "vocab", "embed", "rnn", "task", "encoder")
+OPTIONS = ("cfg", "config-dir", "config-name", "config-path", "dry-run", "experimental-rerun")
+OPTIONS += ("help", "hydra-help", "info", "multirun", "package", "resolve", "run", "version")
+OPTIONS += ("shell-completion",)
+REFUSED = re.compile(r"Could not (?:override|delete from config\.) '([^']+)'")
+
+
+def before(arguments: Sequence[str]) -> list[str]:
+    """Return advice for arguments with a renamed key or without a key, and for unknown options."""
+    settings = [argument.lstrip("+~").partition("=") for argument in arguments]
+    given = {key: value for key, _, value in settings}
+    advice = [f"{key} has another name: {RENAMED[key]}" for key in given if key in RENAMED]
+    advice += [f"={value} has no key: write KEY=VALUE" for key, _, value in settings if not key]
+    if name := given.get("elmo"):
+        advice.append(f"elmo={name} is encoder={name} now; elmo.* are the settings of the mix")
+    if (name := given.get("encoder")) and (CONF / "rnn" / f"{name}.yaml").is_file():
+        advice.append(f"encoder={name} is rnn={name} now; encoder=NAME is what gives layers")
+    if "encoder.dir" in given and "encoder" not in given:
+        advice.append("encoder.dir is for encoder=files: write encoder=files encoder.dir=FOLDER")
+    for argument in arguments:
+        name, _, value = argument.removeprefix("--").partition("=")
+        if argument.startswith("--") and not any(option.startswith(name) for option in OPTIONS):
+            from elmo_bench.schema import TYPES  # slow to import
+
+            if near := difflib.get_close_matches(name, OPTIONS, n=1, cutoff=0.8):
+                advice.append(f"{argument}: did you mean --{near[0]}?")
+                continue
+            key = nearest(name.replace("-", "_"), TYPES) or "KEY"
+            advice.append(
+                f"{argument}: settings are KEY=VALUE, without dashes: {key}={value or 'VALUE'}"
+            )
+    return advice
+
+
+def settings_of_job(name: str) -> str:
+    """Return what conf/job says of a job and of its settings, for `job=NAME --help`."""
+    path = CONF / "job" / f"{name}.yaml"
+    if not path.is_file():
+        names = ", ".join(sorted(each.stem for each in path.parent.glob("*.yaml")))
+        return f"job={name}, but it must be one of {names}"
+    section, lines = "", []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        if not line.startswith((" ", "#")):
+            section = line.partition(":")[0]
+        if section not in ("defaults", "job", "run_dir", "hydra") and "@package" not in line:
+            lines.append(line)
+    if not section or not any(line[:1].isalpha() for line in lines):
+        lines.append("It has no settings of its own; --help lists those of all jobs.")
+    return "\n".join(lines)
+
+
+def explain_errors() -> None:
+    """Have Hydra end with our message, in a few lines, where a person can mend an error."""
+    for module in (utils, hydras_own):
+        module.run_and_report = _reported  # type: ignore[assignment]
+
+
+def _reported(work: Any) -> Any:
+    """Do the work. Ends with a message for a wrong command and for a file or folder that cannot be
+    written; any other exception is a defect, with a traceback.
+    """
+    try:
+        return work()
+    except (CompactHydraException, OSError) as error:
+        if os.environ.get("HYDRA_FULL_ERROR") == "1":
+            raise
+        sys.exit(message(error, sys.argv[1:]))
+
+
+def message(error: Exception, arguments: Sequence[str]) -> str:
+    """Return what a person is told of an error of Hydra's, or of the system, for a command."""
+    said = str(error).strip()
+    if not isinstance(error, CompactHydraException):
+        name = getattr(error, "filename", None)
+        return f"{name}: {error.strerror}" if name else said  # type: ignore[attr-defined]
+    if isinstance(error, OverrideParseException):
+        return _of_grammar(error.override)
+    if refused := REFUSED.search(said):
+        return unknown(refused[1], _value(refused[1], arguments), arguments)
+    if several := re.match(r"Ambiguous value for argument '(.+)'", said):
+        return f"{several[1]} is several values: -m makes a run of each, and [a,b] is a list"
+    if repeated := re.match(r"Could not append to config. An item is already at '(.+)'", said):
+        return (
+            f"{repeated[1]} exists: write {repeated[1]}={_value(repeated[1], arguments)}, without +"
+        )
+    said = re.sub(r"\s*Available options in '[^']*':\s*", "; the options are ", said)
+    said = said.partition("\nConfig search path")[0]
+    return re.sub(r"\n\t", ", ", said).removeprefix("In 'config': ").strip()
+
+
+def _of_grammar(override: str) -> str:
+    """Return advice for an argument that Hydra's grammar does not have."""
+    key, is_setting, value = override.partition("=")
+    if not is_setting:
+        return f"{override} has no value: write {override}=VALUE"
+    if value.startswith(("[", "{", "'", '"')) or value.endswith(","):
+        return (
+            f"{override} cannot be read: a list is [a,b], a mapping {{a:1,b:2}}, and each bracket "
+            "and quotation mark is closed"
+        )
+    quote = "'" if '"' in value else '"'
+    around = '"' if quote == "'" else "'"
+    return (
+        f"{override} cannot be read: a value with characters such as ~ ( ; é stands in "
+        f"quotation marks, which the shell must leave: {around}{key}={quote}{value}{quote}{around}"
+    )
+
+
+def _value(key: str, arguments: Sequence[str]) -> str:
+    """Return the value that a command gives a key."""
+    given = (argument.lstrip("+~").partition("=") for argument in arguments)
+    return next((value for name, _, value in given if name == key and value), "VALUE")
+
+
+def unknown(key: str, value: str, arguments: Sequence[str]) -> str:
+    """Return advice for a key that the command's config does not have."""
+    from elmo_bench.schema import JOBS  # slow to import
+
+    return unknown_key(key, value, _keys(arguments), JOBS)
+
+
+def unknown_key(
+    key: str, value: str, keys: Collection[str], jobs: Mapping[str, Mapping[str, Any]]
+) -> str:
+    """Return advice for a key that is none of these, and maybe one of some jobs."""
+    group, _, rest = key.partition(".")
+    keys = [each for each in keys if each != key]
+    is_nested = any(each.endswith(f".{key}") for each in keys)
+    if rest and not is_nested and (options := [*_options_with(group, rest)]):
+        which = " or ".join(f"{group}={option}" for option in options[:3])
+        return f"{key} is a setting of {which}: add that to the command"
+    is_here = any(each.startswith(f"{group}.") for each in keys)
+    of_jobs = [
+        job
+        for job, types in jobs.items()
+        if key in types or (not is_here and any(each.startswith(f"{group}.") for each in types))
+    ]
+    if of_jobs:
+        return f"{key} is for job={' or job='.join(of_jobs)}: add that to the command"
+    near = nearest(key, keys)
+    advice = f"did you mean {near}={value}?" if near else "--help says how to list all settings"
+    return f"there is no setting {key}; {advice}"
+
+
+def _options_with(group: str, key: str) -> Iterator[str]:
+    """Yield the options of a group that have a key, or only those that leave its value open."""
+    found: dict[str, Any] = {}
+    for path in sorted((CONF / group).glob("*.yaml")):
+        node: Any = OmegaConf.to_container(OmegaConf.load(path))
+        for name in key.split("."):
+            node = node.get(name, path) if isinstance(node, dict) else path
+        if node is not path:
+            found[path.stem] = node
+    yield from ([name for name, value in found.items() if value in (None, "???")] or found)
+
+
+def _keys(arguments: Sequence[str]) -> list[str]:
+    """Return the keys of the config with a command's groups, or else of the default one."""
+    groups = [each for each in arguments if (CONF / each.lstrip("+~").partition("=")[0]).is_dir()]
+    loader = GlobalHydra.instance().config_loader()
+    for chosen in (groups, []):
+        try:
+            return [*_leaves(loader.load_configuration("config", chosen, RunMode.RUN))]
+        except CompactHydraException:
+            continue
+    return []
+
+
+def _leaves(node: DictConfig, prefix: str = "") -> Iterator[str]:
+    for key in node:
+        value = node._get_node(key)
+        if isinstance(value, DictConfig) and not value._is_none() and value._value() != "???":
+            yield from _leaves(value, f"{prefix}{key}.")
+        elif not str(key).startswith("_"):
+            yield f"{prefix}{key}"
+
+
+def nearest(key: str, keys: Collection[str]) -> str | None:
+    """Return the setting that someone who writes `key` means; None if none is near.
+
+    >>> nearest("batch_size", ["adapt.batch_size", "fit.batch_size", "seed"])
+    'fit.batch_size'
+    """
+
+    def rank(other: str) -> int:
+        return ORDER.index(head) if (head := other.rpartition(".")[0]) in ORDER else len(ORDER)
+
+    keys = [each for each in keys if not each.startswith("hydra.")]
+    if key in ELSEWHERE and ELSEWHERE[key] in keys and f"pretrain.{key}" not in keys:
+        return ELSEWHERE[key]
+    if same := sorted((each for each in keys if f".{each}".endswith(f".{key}")), key=rank):
+        return same[0]
+    if near := difflib.get_close_matches(key, keys, n=1, cutoff=0.75):
+        return near[0]
+    last: dict[str, str] = {}
+    for each in sorted(keys, key=rank):
+        last.setdefault(each.rpartition(".")[2], each)
+    near = difflib.get_close_matches(key.rpartition(".")[2], last, n=1, cutoff=0.75)
+    return last[near[0]] if near else None

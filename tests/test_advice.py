@@ -1,0 +1,102 @@
+"""Advice on wrong commands: the nearest setting, the group, the job, the quotation marks."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hydra import compose, initialize_config_dir
+
+from elmo_bench.advice import before, message, settings_of_job
+from elmo_bench.schema import faults
+
+ROOT = Path(__file__).parents[1]
+
+
+def said(arguments: list[str]) -> str:
+    """What a command ends with; empty if its settings are right."""
+    if wrong := before(arguments):
+        return "\n".join(wrong)
+    with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
+        try:
+            config = compose("config", arguments, return_hydra_config=True)
+        except Exception as error:
+            return message(error, arguments)
+    return "\n".join(faults(config))
+
+
+@pytest.mark.parametrize(
+    ("command", "answer"),
+    [
+        ("batch_size=16", "there is no setting batch_size; did you mean fit.batch_size=16?"),
+        ("+batch_size=16", "there is no setting batch_size; did you mean fit.batch_size=16?"),
+        ("++batch_size=16", "there is no setting batch_size; did you mean fit.batch_size=16?"),
+        ("lr=1", "there is no setting lr; did you mean task.optimizer.lr=1?"),
+        ("+lr=1", "there is no setting lr; did you mean task.optimizer.lr=1?"),
+        ("max_epochs=3", "there is no setting max_epochs; did you mean fit.max_epochs=3?"),
+        ("fit.batchsize=3", "there is no setting fit.batchsize; did you mean fit.batch_size=3?"),
+        ("optimizer.lr=1", "there is no setting optimizer.lr; did you mean task.optimizer.lr=1?"),
+        ("task.model.hiden=3", "there is no setting task.model.hiden; did you mean task.model.hid"),
+        ("job=pretrain epochs=3", "there is no setting epochs; did you mean pretrain.epochs=3?"),
+        ("+my.key=3", "there is no setting my.key; --help says how to list all settings"),
+        ("encoder.model=b", "encoder.model is a setting of encoder=transformer: add that"),
+        ("trainer.strategy=ddp", "trainer.strategy is a setting of trainer=ddp: add that to the"),
+        ("bilm=small", "bilm is for job=pretrain: add that to the command"),
+        ("+text=files", "text is for job=pretrain: add that to the command"),
+        ("layer=top", "layer is for job=neighbours: add that to the command"),
+        ("+seed=3", "seed exists: write seed=3, without +"),
+        ("seed=1,2", "seed=1,2 is several values: -m makes a run of each, and [a,b] is a list"),
+        ("task=net", "Could not find 'task/net'; the options are coref, ner, snli, squad, srl, s"),
+        ("vocab.vectors=~/v.txt", "such as ~ ( ; é stands in quotation marks, which the shell"),
+        ("vocab.vectors=~/v.txt", "leave: 'vocab.vectors=\"~/v.txt\"'"),
+        ("elmo.mix=[0,1", "elmo.mix=[0,1 cannot be read: a list is [a,b]"),
+        ("seed", "seed has no value: write seed=VALUE"),
+        ("--epochs 3", "--epochs: settings are KEY=VALUE, without dashes: fit.max_epochs=VALUE"),
+        ("--batch-size=3", "without dashes: fit.batch_size=3"),
+        ("--multirn seed=1,2", "--multirn: did you mean --multirun?"),
+        ("trainer.max_epochs=3", "trainer.max_epochs=3 repeats a setting: write fit.max_epochs=3"),
+        ("task=ner data=snli", "data=snli is a corpus of task=snli, not of task=ner; data.tasks="),
+        ("task=srl data=sst", "data=sst is a corpus of task=sst5, not of task=srl"),
+        ("job=evaluate checkpoint=c data=snli", "data=snli is a corpus of task=snli, not of"),
+        # What a + or another option is for.
+        ("+task.elmo.norm=word", ""),
+        ("+task.callbacks=[]", ""),
+        ("+trainer.limit_train_batches=2", ""),
+        ("trainer=smoke trainer.max_epochs=2", ""),
+        ("job=pretrain text=files text.files.train=a", ""),
+        ("data=snli task=ner data.tasks=[ner]", ""),
+        ("job=probe data=wikigold", ""),
+    ],
+)
+def test_what_a_command_is_told(command, answer):
+    found = said(command.split())
+    assert answer in found if answer else not found
+
+
+def test_a_path_with_a_blank():
+    found = said(["job=embed", "input=/a folder (new)/text.txt", "output=b.h5"])
+    assert "'input=\"/a folder (new)/text.txt\"'" in found
+
+
+def test_help_of_a_job():
+    assert settings_of_job("score").startswith("# Score a file of predictions")
+    assert "predicted: ???" in settings_of_job("score")
+    assert "_target_" not in settings_of_job("score")
+    assert "must be one of adapt, cache" in settings_of_job("net")
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="no folder that nobody writes to")
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["batch_size=16"],
+        ["-m", "seed=1,2", "hydra.sweep.dir=/proc/sweep"],
+        ["job=score", "gold=/none", "predicted=/none", "run_dir=null"],
+    ],
+)
+def test_one_line_and_no_more(command):
+    done = subprocess.run(
+        [sys.executable, "run.py", *command], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 1
+    assert len(done.stderr.strip().splitlines()) == 1, done.stderr
