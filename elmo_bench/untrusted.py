@@ -10,10 +10,12 @@ import math
 import struct
 import zipfile
 import zlib
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BufferedIOBase, BufferedReader, BytesIO, RawIOBase
 from pathlib import Path
+from reprlib import repr as shown
 from tokenize import TokenError
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -71,11 +73,13 @@ def read_json(path: str | Path, kind: type = dict, *, max_bytes: int = JSON_BYTE
 def parse_json(text: str, source: str) -> Any:
     """Parse a JSON text.
 
-    Raises ValueError, which begins with `source`, for invalid JSON, for lists and objects nested
-    too deep, and for numbers that are not finite or do not fit into 64 bits.
+    Raises ValueError, which begins with `source`, for invalid JSON, for an object with a key twice,
+    for lists and objects nested too deep, and for numbers that are not finite or do not fit into 64
+    bits.
     """
+    parsers: dict[str, Any] = {"parse_int": _integer, "parse_float": _real, "parse_constant": _real}
     try:
-        value = json.loads(text, parse_int=_integer, parse_float=_real, parse_constant=_real)
+        value = json.loads(text, object_pairs_hook=_object, **parsers)
     except json.JSONDecodeError as error:
         line = f":{error.lineno}" if "\n" in text else ""
         raise ValueError(
@@ -88,6 +92,14 @@ def parse_json(text: str, source: str) -> Any:
     # Most texts have too few brackets to need the exact check.
     if text.count("[") + text.count("{") > NESTING:
         _check_nesting(value, source)
+    return value
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        twice, _ = Counter(key for key, _ in pairs).most_common(1)[0]
+        raise ValueError(f"the key {shown(twice)} occurs twice in an object")
     return value
 
 

@@ -142,3 +142,9 @@ def test_a_limit_is_no_room_that_is_taken(tmp_path):
     assert read_json(tmp_path / "a.json", max_bytes=1 << 40) == {}
     assert tracemalloc.get_traced_memory()[1] < 1 << 22
     tracemalloc.stop()
+
+
+def test_a_key_twice_is_refused(tmp_path):
+    """Two answers to a question: the last had counted."""
+    with pytest.raises(ValueError, match=r"here: the key 'a' occurs twice in an object"):
+        parse_json('[{"b": 1}, {"c": {"a": 1, "b": 2, "a": 1}}]', "here")

@@ -199,7 +199,7 @@ def _fits_a_line(word: str) -> bool:
     """Whether `vocabulary.txt`, UTF-8 with one word per line, can contain a word; JSON lines may
     have any string.
     """
-    return "\n" not in word and word.encode("utf-8", "ignore").decode() == word
+    return not {*"\n\r"} & {*word} and word.encode("utf-8", "ignore").decode() == word
 
 
 def _types() -> dict[str, int]:

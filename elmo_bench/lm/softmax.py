@@ -15,7 +15,7 @@ from safetensors.numpy import save as to_bytes
 from elmo_bench.encoders import read_tensors
 from elmo_bench.encoders.bilm import load
 from elmo_bench.files import atomic
-from elmo_bench.text import read_bytes
+from elmo_bench.text import decode, read_bytes
 
 from .lm import BEGIN, END, UNKNOWN, LanguageModel
 
@@ -74,12 +74,8 @@ def load_language_model(
 
 
 def _read_vocabulary(path: Path) -> list[str]:
-    words = []
-    for number, line in read_bytes(path):
-        try:  # a word may contain characters that Python treats as line ends
-            words.append(line.removesuffix(b"\n").decode("utf-8"))
-        except UnicodeDecodeError as error:
-            raise ValueError(f"{path}:{number}: not UTF-8 text: {error}") from error
+    # Read as bytes, since a word may begin with a byte order mark.
+    words = [decode(line, f"{path}:{number}") for number, line in read_bytes(path)]
     if words[:3] != SPECIAL:
         raise ValueError(f"{path}: the first lines must be {SPECIAL}, but they are {words[:3]}")
     word, count = Counter(words).most_common(1)[0]

@@ -2,7 +2,7 @@ from .conll import Row, read_blocks
 from .conll2012 import MIN_COLUMNS, Document, bracket_spans, read_documents
 from .conllu import read_conllu
 from .labels import LabelMap, kinds, label_map, named, types
-from .lines import read_bytes, read_lines, read_objects
+from .lines import decode, read_bytes, read_lines, read_objects
 from .records import check_same, is_predicted, paired, tags_of
 from .sentences import chunks, part_sentences, read_sentences, read_text, text_files
 from .spans import Span, bio_moves, bioul_moves, spans_to_bioul, spans_to_iob2, tags_to_spans
@@ -27,6 +27,7 @@ __all__ = [
     "bracket_spans",
     "check_same",
     "chunks",
+    "decode",
     "forms",
     "is_predicted",
     "kinds",

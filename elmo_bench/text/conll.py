@@ -26,8 +26,7 @@ def read_blocks(path: str | Path) -> Iterator[list[Row]]:
 
     A line of only spaces and tabs is empty. If a line has a tab, tabs separate its columns, so that
     a word may be empty or contain a space; otherwise spaces do. Raises ValueError, with file and
-    line, for a line of fewer than two columns, or of another number than the first line, or with a
-    carriage return before its end.
+    line, for a line of fewer than two columns, or of another number than the first line.
     """
     width, document = None, 0
     block: list[Row] = []
@@ -38,11 +37,6 @@ def read_blocks(path: str | Path) -> Iterator[list[Row]]:
             block = []
             document += line.startswith("-DOCSTART-")
             continue
-        if "\r" in line:
-            raise ValueError(
-                f"{path}:{number}: a carriage return within the line {shown(line)}, but lines must "
-                "end with a line feed, alone or after a carriage return"
-            )
         columns = line.split("\t") if "\t" in line else line.split(" ")
         columns = columns if "\t" in line else [column for column in columns if column]
         width = width or len(columns)

@@ -23,7 +23,7 @@ def read_conllu(path: str | Path) -> Iterator[list[Row]]:
     rows: list[Row] = []
     document = 0
     for number, line in read_lines(path):
-        if not line.strip():
+        if not line.strip(" \t"):
             if rows:
                 yield rows
             rows = []

@@ -3,50 +3,82 @@
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from reprlib import repr as shown
 from typing import Any
 
 from elmo_bench.untrusted import BOM, LINE_BYTES, opened, parse_json
 
 
 def read_lines(path: str | Path) -> Iterator[tuple[int, str]]:
-    """Yield (line number from 1, line without its end).
+    """Yield (line number from 1, line without its end), as `read_bytes` ends lines.
 
-    Raises FileNotFoundError, and ValueError for an empty file, a damaged archive or bytes that are
-    not UTF-8.
+    Raises its errors, and ValueError, with file and line, for bytes that are not UTF-8 and for a
+    byte order mark at the beginning of another line than the first, where two files were joined.
     """
-    return ((number, decode(line, f"{path}:{number}")) for number, line in read_bytes(path))
+    return (
+        (number, decode(not_marked(line, f"{path}:{number}"), f"{path}:{number}"))
+        for number, line in read_bytes(path)
+    )
+
+
+def not_marked(line: bytes, source: str) -> bytes:
+    """Return a line; raises ValueError, with `source`, if it begins with a byte order mark."""
+    if line.startswith(BOM):
+        raise ValueError(
+            f"{source}: the line begins with a byte order mark (U+FEFF), which may only be at the "
+            r"beginning of a file: remove it with sed 's/^\xEF\xBB\xBF//' OLD > NEW"
+        )
+    return line
 
 
 def decode(line: bytes, source: str) -> str:
     """Return a line as text, without its end; raises ValueError, with `source`, if not UTF-8."""
     try:
-        return line.decode("utf-8").rstrip("\r\n")
+        return line.decode("utf-8").removesuffix("\n")
     except UnicodeDecodeError as error:
         raise ValueError(f"{source}: byte {line[error.start]:#04x} is not UTF-8 text") from error
 
 
 def read_bytes(path: str | Path) -> Iterator[tuple[int, bytes]]:
-    """Yield (line number from 1, line with its end), without a byte order mark.
+    """Yield (line number from 1, line with its line feed), without a byte order mark.
 
-    Raises FileNotFoundError, and ValueError for an empty or damaged file, for a line of more than
-    16 MiB, and if there are carriage returns but no line feed.
+    Lines end with a line feed, or all with a carriage return and a line feed, which becomes a line
+    feed; other breaks, such as U+0085, are characters of a line. Raises FileNotFoundError, and
+    ValueError for an empty or damaged file, and, with file and line, for a carriage return
+    elsewhere and for a line of more than 16 MiB.
     """
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"{path}: no such file")
-    number = 0
+    number, returns = 0, False
     with opened(path) as file:
         for number, line in enumerate(iter(partial(file.readline, LINE_BYTES + 1), b""), 1):
-            if number == 1 and b"\n" not in line and b"\r" in line.rstrip(b"\r"):
-                raise ValueError(
-                    f"{path}: carriage returns but no line feed, which must end each line: convert "
-                    r"it with tr '\r' '\n' < OLD > NEW"
-                )
+            if number == 1:
+                returns = line.endswith(b"\r\n")
+            if returns or b"\r" in line:
+                line = _without_return(line, returns, f"{path}:{number}")
             if len(line) > LINE_BYTES:
                 raise ValueError(f"{path}:{number}: a line of more than {LINE_BYTES:,} bytes")
             yield number, line.removeprefix(BOM) if number == 1 else line
     if not number:
         raise ValueError(f"{path}: the file is empty")
+
+
+def _without_return(line: bytes, returns: bool, source: str) -> bytes:
+    if returns and line.endswith(b"\r\n"):
+        line = line[:-2] + b"\n"
+    elif returns and line.endswith(b"\n"):
+        raise ValueError(
+            f"{source}: a line feed alone ends this line, but a carriage return and a line feed "
+            r"the first: convert the file with sed 's/\r$//' OLD > NEW"
+        )
+    if (place := line.find(b"\r")) >= 0:
+        raise ValueError(
+            f"{source}: a carriage return behind {shown(line[:place].decode(errors='replace'))}, "
+            "but lines must end with a line feed, or all with a carriage return and a line feed: "
+            r"convert the file with sed 's/\r$//' or tr '\r' '\n' < OLD > NEW"
+        )
+    return line
 
 
 def read_objects(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:

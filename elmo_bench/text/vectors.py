@@ -8,18 +8,19 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from io import BufferedIOBase
 from itertools import islice
 from pathlib import Path
+from reprlib import repr as shown
 
 import numpy as np
 
-from elmo_bench.untrusted import opened
+from elmo_bench.untrusted import BOM, opened
 
-from .lines import decode, read_bytes
+from .lines import decode, not_marked, read_bytes
 
 LINES = 1000  # lines whose numbers are parsed at once
 BLOCK = 1 << 22  # bytes of a binary file that are read at once
 WORD_BYTES, WIDTH = 10_000, 100_000  # limits of a binary file's words and vectors, for bad files
 FASTTEXT = b"\xba\x16\x4f\x2f"  # the first bytes of fastText's .bin
-HEADER = re.compile(rb"\d{1,18} \d{1,18}\s*")
+HEADER = re.compile(rb"\d{1,18} \d{1,18} *\n?")
 NUMBER = re.compile(rb"[-+]?(\d++\.?\d*+|\.\d++)(e[-+]?\d++)?", re.IGNORECASE)
 Numbered = Iterable[tuple[int, bytes]]  # lines
 Block = tuple[list[str], np.ndarray]  # words, and their vectors of shape "words width"
@@ -28,38 +29,87 @@ Block = tuple[list[str], np.ndarray]  # words, and their vectors of shape "words
 def read_vectors(
     path: str | Path, wanted: Collection[str], watch: Callable[[Numbered], Numbered] = iter
 ) -> dict[str, np.ndarray]:
-    """The vectors (float32) of the wanted words; a first line "count width" is skipped.
+    """Return the vectors (float32) of the wanted words; the last of a repeated word counts.
 
     Files named .bin or .bin.gz are in word2vec's binary format, others are text. `watch` receives
     the numbered lines of a text and yields them unchanged, so that it can show progress.
 
-    Raises ValueError, with file and line, for a wanted vector that is not as wide as the first or
-    not numbers.
+    Raises FileNotFoundError, and ValueError, with file and line, for an invalid vector of a wanted
+    word, a line with another number of fields than the first, or another number of vectors than a
+    first line "count width" says.
     """
     if _is_binary(path):
         pairs = (zip(*block, strict=True) for block in _binary_blocks(Path(path)))
         return {word: vector.copy() for block in pairs for word, vector in block if word in wanted}
     vectors: dict[str, np.ndarray] = {}
     beginnings = {word.partition(" ")[0].encode("utf-8", "surrogatepass") for word in wanted}
-    width = None
-    for number, line in watch(read_bytes(path)):
-        line = line.replace(b"\t", b" ")
+    lines = _Lines(path, watch)
+    blanks = -1  # as many as in most lines
+    for number, line in lines:
         # Splitting each of two million lines would take half a minute.
-        if width and line[: line.find(b" ")] not in beginnings:
+        if line.count(b" ") == blanks and line[: line.find(b" ")] not in beginnings:
             continue
-        word, *values = decode(line, f"{path}:{number}").rstrip(" ").split(" ")
-        if number == 1 and len(values) == 1:
-            continue
-        width = width or len(values)
-        if len(values) > width:  # glove.840B has words with spaces
-            word, values = " ".join([word, *values[:-width]]), values[-width:]
-        if len(values) < width:
-            raise ValueError(
-                f"{path}:{number}: a vector of {len(values)} numbers, but the first one has {width}"
-            )
+        blanks = line.count(b" ") if blanks < 0 else blanks
+        word, values = lines.parted(number, line)
         if word in wanted:
             vectors[word] = _vector(values, f"{path}:{number}")
     return vectors
+
+
+class _Lines:
+    """The lines of a text of vectors, without its header and blank lines, and with spaces for tabs.
+
+    Iterating raises ValueError for another number of vectors than the header says, and in a file
+    without a header for a byte order mark within it.
+    """
+
+    def __init__(self, path: str | Path, watch: Callable[[Numbered], Numbered] = iter) -> None:
+        self.path, self.watch = path, watch
+        self.width = 0  # of a vector, as the header or the first vector has it
+        self.count: int | None = None  # of vectors, as the header says
+
+    def __iter__(self) -> Iterator[tuple[int, bytes]]:
+        blank = number = 0
+        for number, line in self.watch(read_bytes(self.path)):
+            line = line.replace(b"\t", b" ")
+            if number == 1 and HEADER.fullmatch(line):  # "count width", as word2vec has it
+                self.count, self.width = map(int, line.split())
+            elif line.isspace():
+                blank += 1
+            else:
+                # Published files with a header have words that begin with U+FEFF.
+                if self.count is None and line.startswith(BOM):
+                    not_marked(line, f"{self.path}:{number}")
+                yield number, line
+        if self.count is not None and (found := number - 1 - blank) != self.count:
+            raise ValueError(
+                f"{self.path}: its first line says {self.count} vectors, but the file has {found}: "
+                "get the file again, or correct its first line"
+            )
+
+    def parted(self, number: int, line: bytes) -> tuple[str, bytes]:
+        """Return the word of a line and its numbers, separated by spaces."""
+        source = f"{self.path}:{number}"
+        word, _, values = line.rstrip(b" \n").partition(b" ")
+        fields = values.count(b" ") + 1 if values else 0
+        owner = "its first line says" if self.count is not None else "the first one has"
+        if (more := fields - self.width) > 0 and self.width:  # glove.840B has words with spaces
+            *beginning, values = values.split(b" ", more)
+            word = b" ".join([word, *beginning])
+            numbers = sum(bool(NUMBER.fullmatch(each)) for each in beginning)
+            # Many numbers are another vector, behind which the line feed is missing.
+            if numbers < more and (more < self.width or numbers < max(1, self.width - 1)):
+                fields -= more
+        elif not self.width:
+            self.width = fields
+        if not fields or fields != self.width:
+            raise ValueError(
+                f"{source}: a vector of {fields} numbers, but "
+                + (f"{owner} {self.width}" if self.width else "a line is a word and its numbers")
+            )
+        if b"  " in line[: len(word) + 2]:
+            raise ValueError(f"{source}: two spaces behind a word, but there must be one")
+        return decode(word, source), values
 
 
 def side_by_side(
@@ -119,62 +169,47 @@ def _is_binary(path: str | Path) -> bool:
 
 
 def _text_blocks(path: Path) -> Iterator[Block]:
-    width, owner = 0, "the first one has"
+    lines = _Lines(path)
     words: list[str] = []
-    fields: list[bytes] = []  # the numbers of each word, as they stand
-    number = 0
-    for number, line in read_bytes(path):
-        line = line.replace(b"\t", b" ")
-        word, _, values = line.rstrip(b" \r\n").partition(b" ")
-        if number == 1 and HEADER.fullmatch(line):  # "count width", as word2vec has it
-            width, owner = int(values), "its first line says"
-            continue
-        more = (values.count(b" ") + 1 if values else 0) - width
-        if not width:
-            width, more = more, 0
-        if more > 0:  # glove.840B has words with spaces
-            *beginning, values = values.split(b" ", more)
-            word = b" ".join([word, *beginning])
-        if more < 0 or not width or (more and all(map(NUMBER.fullmatch, beginning))):
-            raise ValueError(
-                f"{path}:{number}: a vector of {width + more} numbers, but "
-                + (f"{owner} {width}" if width else "a line is a word and its numbers")
-            )
-        words.append(decode(word, f"{path}:{number}"))
-        fields.append(values)
+    fields: list[tuple[int, bytes]] = []  # line and numbers of each word, as they stand
+    for number, line in lines:
+        word, values = lines.parted(number, line)
+        words.append(word)
+        fields.append((number, values))
         if len(words) == LINES:
-            yield words, _numbers(fields, width, f"{path}", number)
+            yield words, _numbers(fields, lines.width, path)
             words, fields = [], []
     if words:
-        yield words, _numbers(fields, width, f"{path}", number)
+        yield words, _numbers(fields, lines.width, path)
 
 
-def _numbers(fields: Sequence[bytes], width: int, source: str, last: int) -> np.ndarray:
-    """Return the vectors of consecutive lines; `last` is the number of the last line."""
+def _numbers(fields: Sequence[tuple[int, bytes]], width: int, path: Path) -> np.ndarray:
+    """Return the vectors of lines with these numbers."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", DeprecationWarning)  # numpy warns of non-numbers
-            numbers = np.fromstring(b" ".join(fields), dtype=np.float32, sep=" ")
+            joined = b" ".join(values for _, values in fields)
+            numbers = np.fromstring(joined, dtype=np.float32, sep=" ")
         if not np.isfinite(numbers).all():
             raise ValueError  # the except block finds the line
         return numbers.reshape(len(fields), width)
     except (DeprecationWarning, ValueError):
-        vectors = np.empty((len(fields), width), dtype=np.float32)
-        first = last - len(fields) + 1
-        for row, values in enumerate(fields):
-            vectors[row] = _vector(values.split(b" "), f"{source}:{first + row}")
-        return vectors
+        return np.stack([_vector(values, f"{path}:{number}") for number, values in fields])
 
 
-def _vector(values: Sequence[str | bytes], source: str) -> np.ndarray:
+def _vector(values: bytes, source: str) -> np.ndarray:
     """Parse numbers of a file; raises ValueError for non-numbers and values beyond float32."""
+    fields = values.split(b" ")
     try:
+        if b"_" in values:  # float would read 0_5 as 5; of bytes it reads no other digits than 0-9
+            wrong = next(each for each in fields if b"_" in each)
+            raise ValueError(f"{shown(wrong.decode(errors='replace'))} is not a number")
         with np.errstate(over="ignore"):
-            vector = np.array([*map(float, values)]).astype(np.float32)
+            vector = np.array([*map(float, fields)]).astype(np.float32)
     except ValueError as error:
         raise ValueError(f"{source}: {error}") from error
     if not np.isfinite(vector).all():
-        number = values[int(np.isfinite(vector).argmin())]
+        number = fields[int(np.isfinite(vector).argmin())].decode()
         raise ValueError(f"{source}: {number!r} is not a finite number in float32")
     return vector
 
@@ -183,7 +218,7 @@ def _binary_blocks(path: Path) -> Iterator[Block]:
     """Yield blocks of word2vec's binary format: a line "count width", then words and float32
     numbers.
 
-    A blank separates a word from its numbers; some writers add a newline after the numbers.
+    A blank separates a word from its numbers; some writers add a line feed after all vectors.
     """
     if not path.is_file():
         raise FileNotFoundError(f"{path}: no such file")
@@ -217,7 +252,10 @@ def _binary_sizes(file: BufferedIOBase, path: Path) -> tuple[int, int]:
 def _binary_vectors(
     file: BufferedIOBase, path: Path, count: int, width: int
 ) -> Iterator[tuple[str, np.ndarray]]:
-    """Yield blocks of words and vectors; raises ValueError if the first line has other sizes."""
+    """Yield words and vectors; raises ValueError if the first line has other sizes, or for a line
+    feed after some of the vectors only.
+    """
+    end = b""  # of each vector
     lie = f"{path}: its first line says {count} words and vectors of {width} numbers, but"
     rest, start = b"", 0
     for number in range(1, count + 1):
@@ -229,8 +267,16 @@ def _binary_vectors(
             if not (more := file.read(BLOCK)):
                 raise ValueError(f"{lie} the file ends inside vector {number}")
             rest, start = rest[start:] + more, 0
-        word = rest[start:blank].lstrip(b"\n")
+        word = rest[start:blank]
+        if number == 2 and word.startswith(b"\n"):
+            end = b"\n"
+        if (number > 1 and not word.startswith(end)) or b"\n" in (word := word[len(end) :]):
+            raise ValueError(
+                f"{path}: a line feed follows some vectors, but not vector {number - 1}: a byte is "
+                "missing or was added: get the file again"
+            )
         yield decode(word, f"{path}, word {number}"), np.frombuffer(rest, "<f4", width, blank + 1)
         start = blank + 1 + 4 * width
-    if (rest[start:] + file.read(WORD_BYTES)).strip():
-        raise ValueError(f"{lie} more data follows these")
+    tail = rest[start:] + file.read(WORD_BYTES)
+    if tail not in ((end,) if count > 1 else (b"", b"\n")):
+        raise ValueError(f"{lie} {'more data follows these' if tail else 'its end is missing'}")

@@ -120,7 +120,7 @@ def test_a_long_file_with_repeated_words_and_words_with_blanks_as_read_vectors_r
         ("v.txt", b"a,1,2\n", r"v\.txt:1: a vector of 0 numbers, but a line is a word and"),
         ("v.txt", b"a 1 2\nb 1 x\nc 1 2\n", r"v\.txt:2: could not convert string to float: b?'x'"),
         ("v.txt", b"a 1 2\nb 1 2x\n", r"v\.txt:2: could not convert"),
-        ("v.txt", b"a 1 2\nb 1 nan\n", r"v\.txt:2: b'nan' is not a finite number"),
+        ("v.txt", b"a 1 2\nb 1 nan\n", r"v\.txt:2: 'nan' is not a finite number"),
         ("v.txt", b"a 1 2\n\xff 1 2\n", r"v\.txt:2: byte 0xff is not UTF-8"),
         ("v.txt", b"", r"v\.txt: the file is empty"),
         ("v.txt", b"0 3\n", r"v\.txt: no vectors"),

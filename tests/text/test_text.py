@@ -1,16 +1,21 @@
 import gzip
+import itertools
 import json
 import time
 
+import numpy as np
 import pytest
 
+from elmo_bench.lm.softmax import _read_vocabulary
 from elmo_bench.text import (
     Span,
     Vocab,
     part_sentences,
     read_blocks,
+    read_conllu,
     read_lines,
     read_sentences,
+    read_table,
     read_vectors,
     spans_to_bioul,
     spans_to_iob2,
@@ -85,13 +90,73 @@ def write(path, content):
         (b"a O\nb O O\n", r"x.txt:2: 3 columns, but the lines before have 2: 'b O O'"),
         (b"alone\n", r"x.txt:1: one column, but a line must have a word and a tag: 'alone'"),
         (b"a O\n\xff\xfe O\n", "x.txt:2: byte 0xff is not UTF-8"),
-        (b"a O\rb O\r", "x.txt: carriage returns but no line feed"),
-        (b"a O\r\nb O\rc O\r\rd O\r\n", r"x.txt:2: a carriage return within the line 'b O\\rc"),
     ],
 )
 def test_bad_columns(tmp_path, content, message):
     with pytest.raises(ValueError, match=message):
         list(read_blocks(write(tmp_path / "x.txt", content)))
+
+
+READERS = {
+    "x.conll": lambda path: [[row.columns for row in rows] for rows in read_blocks(path)],
+    "x.conllu": lambda path: [[row.columns for row in rows] for rows in read_conllu(path)],
+    "x.txt": lambda path: list(read_sentences(path)),
+    "x.jsonl": lambda path: list(read_sentences(path)),
+    "x.vec": lambda path: {w: v.tolist() for w, v in read_vectors(path, {"Ann", "Bo"}).items()},
+    "x.table": lambda path: [part if isinstance(part, dict) else part.tolist()
+                             for part in read_table(path)],
+    "x.vocabulary": _read_vocabulary,
+}  # fmt: skip
+WHOLE = {
+    "x.conll": "-DOCSTART- O\n\nAnn B-X\nruns O\n\nBo B-X\n\n",
+    "x.conllu": "# text\n1\tAnn{0}\n2\truns{0}\n\n1\tBo{0}\n\n".format("\t_" * 8),
+    "x.txt": "Ann runs\nBo\n",
+    "x.jsonl": '["Ann", "runs"]\n["Bo"]\n',
+    "x.vec": "Ann 1 2\nBo 3 4\n",
+    "x.table": "Ann 1 2\nBo 3 4\n",
+    "x.vocabulary": "<S>\n</S>\n<UNK>\nAnn\n",
+}
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_lines_end_in_the_same_way_for_each_reader(tmp_path, name):
+    """With a line feed, alone or after a carriage return: all else is said, or is no end."""
+    read, whole, count = READERS[name], WHOLE[name], WHOLE[name].count("\n")
+    content = read(write(tmp_path / name, whole.encode()))
+    assert content
+
+    def with_end(end, number):
+        parts = whole.split("\n")
+        return "\n".join(parts[:number]) + end + "\n".join(parts[number:])
+
+    of_windows = whole.replace("\n", "\r\n")
+    for other in (of_windows, of_windows[:-2], f"\ufeff{whole}"):
+        assert read(write(tmp_path / name, other.encode())) == content
+    with pytest.raises(ValueError, match=rf"{name}:{count}: a line feed alone ends this line"):
+        read(write(tmp_path / name, f"{of_windows[:-2]}\n".encode()))
+    for end, number in itertools.product(("\r", "\r\r\n", "\r\n"), range(1, count)):
+        said = f"{name}:{number}: a carriage return behind '"
+        if number == 1 and with_end(end, 1).split("\n")[0].endswith("\r"):  # the others should, too
+            said = f"{name}:(2: a line feed alone|1: a carriage return)"
+        with pytest.raises(ValueError, match=said):
+            read(write(tmp_path / name, with_end(end, number).encode()))
+    with pytest.raises(ValueError, match=rf"{name}:1: a carriage return behind '"):
+        read(write(tmp_path / name, whole.replace("\n", "\r").encode()))
+    if name != "x.vocabulary":  # ours, and any string is a word
+        with pytest.raises(
+            ValueError, match=rf"{name}:{count + 1}: the line begins with a byte or"
+        ):
+            read(write(tmp_path / name, f"{whole}\ufeff{whole}".encode()))
+
+
+@pytest.mark.parametrize("mark", ["\x85", "\u2028", "\u2029", "\x0b", "\x0c", "\x1e", "\ufeff"])
+def test_other_breaks_are_characters_of_a_word(tmp_path, mark):
+    word = f"A{mark}n"
+    for name in ("x.conll", "x.conllu", "x.table", "x.vocabulary"):
+        path = write(tmp_path / name, WHOLE[name].replace("Ann", word).encode())
+        assert repr(word)[1:-1] in repr(READERS[name](path))
+    (line, *_) = read_lines(write(tmp_path / "x", f"a{mark}b\nc\n".encode()))
+    assert line == (1, f"a{mark}b")
 
 
 def test_missing_and_damaged_files(tmp_path):
@@ -120,6 +185,64 @@ def test_vectors(tmp_path):
         read_vectors(write(path, b"a 1 2\nb 1\n"), {"a", "b"})
     with pytest.raises(ValueError, match=r"v.txt:1: could not convert"):
         read_vectors(write(path, b"a x y\n"), {"a"})
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"a  1 2\nb 1 2\n", r"v.txt:1: two spaces behind a word"),
+        (b"b 1 2\na  1 2\n", r"v.txt:2: two spaces behind a word"),
+        (b"b 1 2\na 1  2\n", r"v.txt:2: a vector of 3 numbers"),
+        (b"b 1 2\na 1 0_5\n", r"v.txt:2: '0_5' is not a number"),
+        ("b 1 2\na 1 ٥\n".encode(), r"v.txt:2: could not convert"),
+        (b"b 1 2\nb 1 2a 1 2\n", r"v.txt:2: a vector of 4 numbers"),
+        (b"b 1 2\na 1\n", r"v.txt:2: a vector of 1 numbers"),
+        (b"b 1 2\n1 2\n", r"v.txt:2: a vector of 1 numbers"),
+        (b"b 1 2\na\n", r"v.txt:2: a vector of 0 numbers"),
+        (b"3 2\na 1 2\nb 1 2\n", r"v.txt: its first line says 3 vectors, but the file has 2"),
+        (b"2 3\na 1 2\nb 1 2\n", r"v.txt:2: a vector of 2 numbers, but its first line says 3"),
+    ],
+)
+def test_both_readers_of_vectors_refuse_the_same(tmp_path, content, message):
+    """Also in lines of words that nobody wants, where the fields tell."""
+    path = write(tmp_path / "v.txt", content)
+    for read in (lambda: read_vectors(path, {"a"}), lambda: read_table(path)):
+        with pytest.raises(ValueError, match=message):
+            read()
+
+
+def test_both_readers_of_vectors_read_the_same(tmp_path):
+    """With a header and spaces at the ends, tabs, empty lines, spaces within words, U+FEFF."""
+    for content in (
+        "4 2\na 1 2 \nb\u00a0c 3 4 \n. . . 5 6 \n\ufeffx 7 8 \n\n",
+        "a\t1\t2\n\nb\u00a0c 3 4\n. . . 5 6\nx\ufeff 7 8",
+    ):
+        path = write(tmp_path / "v.txt", content.encode())
+        words, table = read_table(path)
+        assert len(words) == 4
+        vectors = read_vectors(path, {*words})
+        assert {w: table[row].tolist() for w, row in words.items()} == {
+            word: vector.tolist() for word, vector in vectors.items()
+        }
+
+
+def test_a_byte_lost_in_binary_vectors_is_seen(tmp_path):
+    """By the line feeds, which follow all vectors or none."""
+    words = [b"the", b"dog", b"a"]
+    vector = np.arange(3, dtype="<f4").tobytes()
+    for end in (b"", b"\n"):
+        whole = b"3 3\n" + b"".join(word + b" " + vector + end for word in words)
+        path = tmp_path / "v.bin"
+        assert [*read_table(write(path, whole))[0]] == ["the", "dog", "a"]
+        for wrong in (whole + b"\n", whole.replace(b"dog", b"\ndog"), whole[:-1]):
+            with pytest.raises(ValueError, match=r"v\.bin"):
+                read_table(write(path, wrong))
+    for place in range(len(whole)):
+        if chr(whole[place]) not in "thedoga":  # then it would be another word
+            with pytest.raises(ValueError, match=r"v\.bin"):
+                read_table(write(path, whole[:place] + whole[place + 1 :]))
+    with pytest.raises(ValueError, match="a line feed follows some vectors, but not vector 1"):
+        read_table(write(path, whole.replace(b"\n", b"\r\n")))
 
 
 def test_the_lines_of_other_words_are_not_split(tmp_path):
