@@ -141,7 +141,9 @@ class _Copy:
 
     def _tensor(self, tensor: Tensor, key: tuple[Any, ...]) -> Tensor:
         tensor = Tensor.detach(tensor)  # drops attributes, which may hide methods
+        # Optimizers drop the imaginary parts of complex numbers.
         is_plain = type(tensor) is Tensor and tensor.layout == torch.strided
+        is_plain = is_plain and not tensor.is_complex()
         if not is_plain or tensor.device.type != "cpu" or tensor.is_quantized:
             self._refuse(key, "a tensor, but not a plain one")
         self.bytes -= tensor.numel() * tensor.element_size()

@@ -51,11 +51,11 @@ def perplexity(cfg: DictConfig) -> dict[str, float]:
             }
             words, unknown, sentences = words + len(tokens), unknown + len(missing), sentences + 1
             if file:
-                record = describe(number, tokens, missing, scores)
+                record = describe(number, tokens, missing, scores, model.source)
                 file.write(json.dumps(record, ensure_ascii=False) + "\n")
         if not sentences:
             raise ValueError(f"input={cfg.input} contains only blank lines")
-    figures: dict[str, Any] = perplexities(totals, words + sentences)
+    figures: dict[str, Any] = perplexities(totals, words + sentences, model.source)
     figures |= {
         "tokens": words,
         "sentences": sentences,
@@ -111,7 +111,7 @@ def _queued(lines: Iterable[Line], pending: deque[Line]) -> Iterator[Sequence[st
 
 
 def describe(
-    number: int, tokens: Sequence[str], unknown: Sequence[int], scores: Likelihoods
+    number: int, tokens: Sequence[str], unknown: Sequence[int], scores: Likelihoods, source: str
 ) -> dict[str, Any]:
     """Return a record of the per-token file: log p (nats) of the tokens, in order.
 
@@ -125,14 +125,14 @@ def describe(
         record["begin"], *values = _rounded(scores["backward"])
         record["backward"] = values
     totals = {direction: float(part.sum()) for direction, part in scores.items()}
-    return record | {"perplexity": perplexities(totals, len(tokens) + 1)}
+    return record | {"perplexity": perplexities(totals, len(tokens) + 1, source)}
 
 
 def _rounded(values: np.ndarray) -> list[float]:
     return [round(value, 6) for value in values.tolist()]
 
 
-def perplexities(totals: Mapping[str, float], count: int) -> dict[str, float]:
+def perplexities(totals: Mapping[str, float], count: int, source: str = "") -> dict[str, float]:
     """Return perplexities from the sum of log p of each direction, over `count` predictions each.
 
     With two directions the result also has "mean".
@@ -140,7 +140,7 @@ def perplexities(totals: Mapping[str, float], count: int) -> dict[str, float]:
     means = {direction: total / count for direction, total in totals.items()}
     if len(means) > 1:
         means["mean"] = sum(means.values()) / len(means)
-    return {name: perplexity_of(-value) for name, value in means.items()}
+    return {name: perplexity_of(-value, source) for name, value in means.items()}
 
 
 @contextmanager

@@ -375,6 +375,7 @@ class _Run:
                 f"{self.last} belongs to another training: {changes}. Choose another out="
             )
         self.trainer.load_state_dict(saved)
+        self.trainer.model.source = str(self.last)
         self.best, self.seconds = saved["best"], saved["seconds"]
         # Earlier versions did not save `looked`, but evaluated at least after each epoch.
         self.looked = saved.get(

@@ -34,6 +34,7 @@ class LanguageModel(nn.Module):
     def __init__(self, bilm: BiLm, vocabulary: Sequence[str]) -> None:
         super().__init__()
         self.bilm, self.vocabulary = bilm, list(vocabulary)
+        self.source = ""  # the files that it comes from, for errors
         self.directions: Sequence[str] = bilm.options.directions
         self.numbers = {word: number for number, word in enumerate(self.vocabulary)}
         size = bilm.options.projection_size
@@ -159,22 +160,27 @@ class LanguageModel(nn.Module):
                 totals[direction] += part.double().sum().item()
         self.train(training)
         count = sum(len(sentence) + 1 for sentence in sentences)
-        return {direction: perplexity_of(-total / count) for direction, total in totals.items()}
+        return {d: perplexity_of(-total / count, self.source) for d, total in totals.items()}
 
 
-def perplexity_of(loss: float) -> float:
+def perplexity_of(loss: float, source: str = "") -> float:
     """Return the perplexity of a mean negative log likelihood (nats).
 
-    Raises FloatingPointError if it is beyond all floats.
+    Raises FloatingPointError, with the model's `source`, if it is beyond all floats.
     """
     try:
         return math.exp(loss)
     except OverflowError as error:
         raise FloatingPointError(
-            f"a mean loss of {loss:.0f} nats per prediction has no finite perplexity: the training "
+            f"a mean loss of {loss:.3g} nats per prediction has no finite perplexity: the training "
             "of this language model has diverged; choose a lower learning rate (pretrain.lr or "
-            "adapt.lr)"
+            f"adapt.lr){or_damaged(source)}"
         ) from error
+
+
+def or_damaged(source: str) -> str:
+    """Return the other cause of a loss that is not finite, where a model was read from files."""
+    return f". Or {source} is damaged: get or make it again" if source else ""
 
 
 def _padded(rows: Sequence[Sequence[int]], value: int) -> Int[Tensor, "B T"]:

@@ -70,6 +70,7 @@ def load_language_model(
     tensors = read_tensors(folder / SOFTMAX, shapes, asking)
     model = LanguageModel(bilm, vocabulary).eval()
     model.softmax.load_state_dict(tensors)
+    model.source = f"{folder / SOFTMAX} or {Path(weights).name}"
     return model
 
 

@@ -27,7 +27,7 @@ from elmo_bench.encoders.bilm import DIRECTIONS, State
 from elmo_bench.encoders.bilm.graphs import Graphs
 
 from .corpus import FIRST, NO_TARGET, Corpus
-from .lm import LanguageModel
+from .lm import LanguageModel, or_damaged
 from .sampled import Candidates, candidates, sampled_loss
 
 Window = tuple[np.ndarray, np.ndarray]  # inputs, targets: "B T"
@@ -167,7 +167,7 @@ class Trainer:
             raise FloatingPointError(
                 f"step {self.step + 1}: the loss is {total} and the norm of its gradient "
                 f"{length}; choose a lower learning rate (pretrain.lr or adapt.lr) than "
-                f"{self.settings.lr}"
+                f"{self.settings.lr}{or_damaged(self.model.source)}"
             )
         self._update()
         self.step += 1

@@ -106,7 +106,7 @@ def _tags(rows: Sequence[Row], column: int, path: str | Path) -> list[Any]:
     if all(cell in ABSENT for cell in cells):
         return [None] * len(cells)
     for row, cell in zip(rows, cells, strict=True):
-        if not re.fullmatch("O|[BI]-.+", cell):
+        if not re.fullmatch("O|[BI]-.+", cell) or not cell.isprintable():
             raise ValueError(
                 f"{path}:{row.line}: tag {cell!r}, but a tag must be O, B-TYPE or I-TYPE"
             )

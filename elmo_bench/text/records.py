@@ -56,7 +56,7 @@ def tags_of(record: dict[str, Any], count: int, source: str) -> list[str]:
     if (
         not isinstance(tags, list)
         or len(tags) != count
-        or not all(_TAG.fullmatch(str(tag)) for tag in tags)
+        or not all(_TAG.fullmatch(str(tag)) and str(tag).isprintable() for tag in tags)
     ):
         raise ValueError(
             f"{source}: tags {shown(tags)}, but there must be {count} tags, each O, B-TYPE or "

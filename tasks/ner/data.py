@@ -75,7 +75,8 @@ def read(path: Path) -> Iterator[Example]:
     """Yield the sentences of a file.
 
     Raises ValueError, with file and line, for a wrong number of columns, an empty word, a word with
-    a space, or a tag that is not O, B-TYPE or I-TYPE (a TYPE has no spaces).
+    a space, or a tag that is not O, B-TYPE or I-TYPE (a TYPE has no spaces and no characters that
+    cannot be seen).
     """
     for rows in read_blocks(path):
         _check(path, rows)
@@ -91,10 +92,10 @@ def _check(path: Path, rows: Sequence[Row]) -> None:
                 f"{path}:{row.line}: word {row.columns[0]!r}, but a word must not be empty "
                 "or contain spaces"
             )
-        if not re.fullmatch(r"O|[BI]-\S+", row.columns[-1]):
+        tag = row.columns[-1]
+        if not re.fullmatch(r"O|[BI]-\S+", tag) or not tag.isprintable():
             raise ValueError(
-                f"{path}:{row.line}: tag {shown(row.columns[-1])}, but a tag must be O, B-TYPE or "
-                "I-TYPE"
+                f"{path}:{row.line}: tag {shown(tag)}, but a tag must be O, B-TYPE or I-TYPE"
             )
 
 

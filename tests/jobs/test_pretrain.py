@@ -449,6 +449,26 @@ def test_a_damaged_state(config, tmp_path):
         pretrain(config())
 
 
+def test_moments_that_are_damaged(config, tmp_path):
+    """Numbers that are not real, and finite ones that no training comes to."""
+    pretrain(config("pretrain.max_steps=4"))
+    last = tmp_path / "out" / "last.ckpt"
+    saved = torch.load(last, weights_only=True)
+    moments = saved["optimizers"][0]["state"]
+    for value, error, said in (
+        (1j, ValueError, r"last\.ckpt: \S+: a tensor, but not a plain one"),
+        (-1e30, FloatingPointError, r"Or \S*last\.ckpt is damaged: get or make it again"),
+    ):
+        wrong = {k: {n: v if n == "step" else torch.full_like(v * value, value) for n, v in one.items()}
+                 for k, one in moments.items()}  # fmt: skip
+        optimizers = [{**saved["optimizers"][0], "state": wrong}, *saved["optimizers"][1:]]
+        for content in ({"optimizers": optimizers}, {"state": [x * value for x in saved["state"]]}):
+            torch.save(saved | content, last)
+            if value != -1e30 or "optimizers" in content:
+                with pytest.raises(error, match=said):
+                    pretrain(config("pretrain.max_steps=8"))
+
+
 def test_a_state_from_before_the_options_moved(config, tmp_path):
     """Its identity named the class of the options, which lies elsewhere now."""
     pretrain(config())

@@ -278,6 +278,11 @@ def _refusal(dataset: h5py.Dataset) -> str:
         return f"has type {dataset.dtype}, but must be float16, float32 or float64"
     if not dataset.id.get_storage_size():
         return "has no numbers"
+    if dataset.chunks:
+        pairs = zip(dataset.shape, dataset.chunks, strict=True)
+        parts, stored = math.prod(-(-n // size) for n, size in pairs), dataset.id.get_num_chunks()
+        if stored < parts:  # HDF5 would read zeros
+            return f"has only {stored:,} of its {parts:,} pieces"
     piece = math.prod(dataset.chunks or ()) * dataset.dtype.itemsize
     if piece > PACKED_FREE and piece > dataset.nbytes:
         return f"is packed in pieces of {piece:,} bytes, more than it has"
