@@ -16,6 +16,15 @@ def test_a_type_with_a_space_cannot_be_written(tmp_path):
         list(read(path))
 
 
+@pytest.mark.parametrize("mark", ["\u200b", "\ufeff", "\u202e", "\0"])
+def test_a_tag_can_be_seen(tmp_path, mark):
+    """Otherwise it would be another label."""
+    path = tmp_path / "some.txt"
+    path.write_text(f"Ann\tB-PER\nBo\tB-PER{mark}\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=f"^{path}:2: tag 'B-PER\\\\[ux]"):
+        list(read(path))
+
+
 @pytest.mark.parametrize(
     ("split", "sentences", "entities"),
     [("train", 3394, 1975), ("dev", 1009, 836), ("test", 1287, 1079)],
