@@ -194,7 +194,8 @@ def test_examples_of_files(name, reader, count, tmp_path):
     assert all(example.sentences for example in examples)
 
 
-def test_the_commands_that_convert_columns(tmp_path):
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_the_commands_that_convert_columns(tmp_path, end):
     page = (DOCS / "formats.md").read_text(encoding="utf-8")
     awk, sed = re.findall("^(?:awk|sed) .*OLD > NEW$", page, re.M)
     rows = [
@@ -203,9 +204,9 @@ def test_the_commands_that_convert_columns(tmp_path):
         "2\tMarn\t_\tE-PER",
         "3\t#\t_\tO",
         "",
-        "1\tBo\t_\tS-PER\r",
+        "1\tBo\t_\tS-PER",
     ]
-    (tmp_path / "OLD").write_text("\n".join(rows), encoding="utf-8")
+    (tmp_path / "OLD").write_bytes(end.join([*rows, ""]).encode())
     for command in (awk, "mv NEW OLD", sed):
         subprocess.run(command, shell=True, cwd=tmp_path, check=True)
     read = [(example.words, example.gold) for example in ner.read(tmp_path / "NEW")]
