@@ -217,10 +217,13 @@ def optional(task: ModuleType, name: str, needed_by: str) -> Callable[..., Any]:
     return function
 
 
-def reader(cfg: DictConfig, split: str) -> Callable[[Path], Iterator[Example]]:
-    """Return the task's `read` with the arguments of `task.read.SPLIT` for this split."""
+def reader(cfg: DictConfig, split: str, file: str = "") -> Callable[[Path], Iterator[Example]]:
+    """Return the task's `read` with the arguments of `task.read.SPLIT`, and those that the corpus
+    has for its file of this split (or of split `file`), `data.read.TASK.SPLIT`.
+    """
     options = OmegaConf.select(cfg, f"task.read.{split}") or {}
-    return partial(task_files(cfg).read, **options)
+    of_file = OmegaConf.select(cfg, f"data.read.{cfg.task.name}.{file or split}") or {}
+    return partial(task_files(cfg).read, **options, **of_file)
 
 
 def data(

@@ -108,6 +108,7 @@ TYPES: dict[str, Any] = {
     "data.option": Text,
     "data.labels": dict | None,
     "data.tasks": list[Text],
+    "data.read": dict,
     "data.downloads": dict,
     "data.size": Count,
     "data.seed": Natural,

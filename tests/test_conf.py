@@ -220,7 +220,7 @@ def test_the_word_vectors_of_the_paper():
 def test_the_corpora_of_the_paper():
     corpora = {task: composed("data=paper", f"task={task}").data.name for task in TASKS}
     assert corpora == {
-        "coref": "ontonotes5",
+        "coref": "conll2012",
         "ner": "conll2003",
         "snli": "snli",
         "squad": "squad1",

@@ -129,7 +129,7 @@ def _check_alike(sides: Sequence[Side], split: str) -> None:
         ("corpora", lambda run: _data(run).get("name")),
         (f"{split} files", lambda run: run.get("inputs", {}).get(f"data.{split}", "")[:12]),
         ("data.labels", lambda run: _data(run).get("labels")),
-        ("labels (task.read)", lambda run: _options(run, split)),
+        ("labels (task.read, data.read)", lambda run: _options(run, split)),
     ):
         values = [value(side.run) for side in sides]
         # Results of earlier versions have no hashes.
@@ -146,15 +146,21 @@ def _data(run: Run) -> dict[str, Any]:
 
 def _options(run: Run, split: str) -> dict[str, Any]:
     """Return the arguments of the task's `read`; job=evaluate reads any split as test."""
+    config = run["config"]
     is_evaluation = str(run["choices"].get("job._target_")).endswith(".evaluate")
-    options: Any = run["config"]["task"]
-    for key in ("read", "test" if is_evaluation else split):
+    options = _nested(run, "task", "read", "test" if is_evaluation else split)
+    return options | _nested(run, "data", "read", config["task"]["name"], split)
+
+
+def _nested(run: Run, *keys: str) -> dict[str, Any]:
+    """Return the settings below these keys of a run's config; empty if there are none."""
+    options: Any = run["config"]
+    for number, key in enumerate(keys, 1):
         options = options.get(key) or {}
         if not isinstance(options, dict):
             raise ValueError(
-                f"{run['folder']}/result.json: not a result of elmo-bench: config.task.read "
-                f"is {run['config']['task']['read']!r}, but it must have a mapping for each "
-                "split"
+                f"{run['folder']}/result.json: not a result of elmo-bench: "
+                f"config.{'.'.join(keys[:number])} is {options!r}, but it must be a mapping"
             )
     return options
 

@@ -49,7 +49,7 @@ def evaluate(cfg: DictConfig) -> dict[str, float]:
         begin(original, inputs.files(original))
     file = inputs.corpus(cfg, [cfg.split])[cfg.split]
     cfg.data.name = cfg.data.name or str(file)  # data=files is named by its training file, if any
-    read = build.reader(cfg, "test")
+    read = build.reader(cfg, "test", cfg.split)
     left_out: Counter[str] = Counter()
     if cfg.data.labels:
         read, module.rename = renamed(cfg, vocab, read, left_out)

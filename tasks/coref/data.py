@@ -10,7 +10,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, chain, combinations
+from itertools import accumulate, chain, combinations, groupby
 from pathlib import Path
 from reprlib import repr as shown
 from typing import Any, NamedTuple
@@ -42,6 +42,7 @@ GENRES = ("bc", "bn", "mz", "nw", "pt", "tc", "wb")
 WORD, SPEAKER, COREFERENCE = 3, 9, -1  # columns
 # Document, part, number, word and coreference, as in the tests of the official scorer.
 FEWEST_COLUMNS = 5
+FEW = 0.2  # the share of documents without a mention above which a corpus may lack annotation
 # A cell has one reading only (++), so that a long malformed one does not take forever.
 _BRACKET = re.compile(r"\(\d++\)?|\d++\)")
 _CELL = re.compile(rf"(?:{_BRACKET.pattern})(?:\|?(?:{_BRACKET.pattern}))*")
@@ -106,18 +107,34 @@ class Batch(NamedTuple):
     gold: list[list[list[Mention]]]
 
 
-def read(path: Path) -> Iterator[Example]:
+def read(path: Path, *, annotated: bool = False) -> Iterator[Example]:
     """Yield the documents of a file, part by part.
 
-    Clusters that share a mention are merged, and the number of such mentions is logged. Raises
-    ValueError, with file and line, for a malformed cell of the coreference column and for brackets
-    that do not match within their sentence, and, with the file, for a document without sentences.
+    With `annotated`, a document of which no part has a mention is left out; its parts must follow
+    one another. Clusters that share a mention are merged. Logs their number, and how many parts
+    have no mention: a warning if more than a fifth. Raises ValueError, with file and line, for a
+    malformed cell of the coreference column and for brackets that do not match within their
+    sentence, and, with the file, for a document without sentences.
     """
-    repeated = 0
-    for document in _documents(path):
-        merged = merge(document.clusters)
-        repeated += _size(document.clusters) - _size(merged)
-        yield replace(document, clusters=merged)
+    repeated = num_parts = num_empty = num_left_out = 0
+    for _, document in groupby(_documents(path), lambda part: part.document):
+        parts = list(document)
+        if annotated and not any(part.clusters for part in parts):
+            num_left_out += len(parts)
+            continue
+        for part in parts:
+            merged = merge(part.clusters)
+            repeated += _size(part.clusters) - _size(merged)
+            num_parts, num_empty = num_parts + 1, num_empty + (not merged)
+            yield replace(part, clusters=merged)
+    if num_left_out:
+        log.info("%s: %d documents without a mention are left out", path, num_left_out)
+    if num_empty:
+        is_few = num_empty <= FEW * num_parts
+        hint = ": if they are not annotated, leave them out, or the model learns to find none"
+        level = logging.INFO if is_few else logging.WARNING
+        counts = f"{num_empty} of {num_parts} documents have no mention{'' if is_few else hint}"
+        log.log(level, "%s: %s", path, counts)
     if repeated:
         log.warning(
             "%s: %d mentions are in two clusters; such clusters are merged",

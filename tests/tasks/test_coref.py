@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
+from elmo_bench.build import reader
 from elmo_bench.elmo import Elmo
 from elmo_bench.encoders.bilm import BiLm, Options
 from elmo_bench.nn import Backbone, BiLstm, WordsChars
@@ -107,6 +108,35 @@ def test_brackets_open_before_they_close_and_close_the_latest(tmp_path):
     assert document.gold == [[(0, 3), (1, 2), (2, 2)]]
     (document,) = read(file(tmp_path, conll([("a", "(1"), ("b", "1)|(1"), ("c", "1)")])))
     assert document.gold == [[(0, 2), (1, 1)]]
+
+
+def test_files_without_annotation_are_left_out(tmp_path, caplog):
+    """OntoNotes 5 has coreference in a part of its files; all parts of such a file stay."""
+    caplog.set_level("INFO")
+    chain, none = [("she", "(1)"), ("her", "(1)")], [("it", "-")]
+    path = file(
+        tmp_path,
+        conll(none, name="wb/a"),
+        conll(none, name="nw/b"),
+        conll(chain, name="nw/b", part=1),
+        conll(none, name="wb/c"),
+    )
+    cfg = composed()
+    everything = [("wb/a", 0), ("nw/b", 0), ("nw/b", 1), ("wb/c", 0)]
+    for split, of_file, kept in [
+        *(("train", "", everything[1:3]), ("dev", "", everything[1:3]), ("test", "", everything)),
+        *(("test", "dev", everything[1:3]), ("test", "test", everything)),  # job=evaluate
+    ]:
+        found = list(reader(cfg, split, of_file)(path))
+        assert [(document.document, document.part) for document in found] == kept
+    assert f"{path}: 2 documents without a mention are left out" in caplog.messages
+    assert f"{path}: 3 of 4 documents have no mention: if they are not annotated" in caplog.text
+    few = conll(none) + "".join(conll(chain, part=part) for part in range(1, 5))
+    caplog.clear()
+    assert len(list(read(file(tmp_path, few)))) == 5
+    assert caplog.record_tuples == [
+        ("tasks.coref.data", logging.INFO, f"{path}: 1 of 5 documents have no mention")
+    ]
 
 
 def test_five_columns_and_brackets_side_by_side(tmp_path):
