@@ -24,7 +24,7 @@ from hydra.errors import InstantiationException
 from hydra.utils import get_object
 from hydra.utils import instantiate as hydra_instantiate
 from omegaconf import DictConfig, OmegaConf
-from pytorch_lightning.accelerators import CPUAccelerator
+from pytorch_lightning.accelerators import CPUAccelerator, MPSAccelerator
 from pytorch_lightning.callbacks import Callback
 from pytorch_lightning.plugins.environments import LightningEnvironment, SLURMEnvironment
 from pytorch_lightning.strategies import DDPStrategy
@@ -520,6 +520,12 @@ def trainer(cfg: DictConfig, callbacks: list[Callback]) -> pl.Trainer:
         # Without a terminal, jobs/train.py logs lines instead.
         "enable_progress_bar": cfg.trainer.get("enable_progress_bar", True) and sys.stdout.isatty(),
     }
+    if MPSAccelerator.is_available() and (asked := cfg.trainer.accelerator) != "cpu":
+        lacks = "Apple's GPU lacks float64, in which metrics are computed"
+        if asked != "auto":
+            raise ValueError(f"trainer.accelerator={asked}, but {lacks}: use trainer=cpu")
+        log.info("trainer.accelerator=auto takes the CPU: %s", lacks)
+        settings["accelerator"] = "cpu"
     try:
         built = instantiate(cfg.trainer, callbacks=callbacks, logger=loggers, **settings)
     except MisconfigurationException as error:

@@ -34,6 +34,7 @@ def evaluate(cfg: DictConfig) -> dict[str, float]:
     On the checkpoint's own test file they equal those of its training run.
     """
     started, original = time.perf_counter(), cfg
+    log.setLevel(logging.INFO if build.is_first() else logging.WARNING)  # one process reports
     cfg, module, vocab = restore(cfg)
     if Path(cfg.run_dir).resolve() in (
         Path(cfg.checkpoint).parent.resolve(),

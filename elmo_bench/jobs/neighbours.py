@@ -33,7 +33,7 @@ def neighbours(cfg: DictConfig) -> list[tuple[float, str]]:
     position = find(tokens, cfg.word)
     encoder.to(build.device(cfg))
     (layers,) = encode(encoder, [tokens], [layer])
-    query = F.normalize(layers[0, position], dim=0)
+    query = F.normalize(layers[0, position].float(), dim=0)
     # A heap of (cosine, -number of the sentence, position of the word, sentence).
     best: list[tuple[float, int, int, list[str]]] = []
     cosines_seen = set[float]()
@@ -42,7 +42,7 @@ def neighbours(cfg: DictConfig) -> list[tuple[float, str]]:
         bar, first = progress.add_task("sentences", total=None), 0
         for chunk in chunks(read_sentences(cfg.input), CHUNK):
             for number, layers in encode_each(encoder, chunk, [layer]):
-                cosines = F.normalize(layers[0], dim=1) @ query
+                cosines = F.normalize(layers[0].float(), dim=1) @ query
                 for cosine, index in zip(*cosines.sort(descending=True, stable=True), strict=True):
                     value = round(cosine.item(), 6)
                     if len(best) == cfg.count and value <= best[0][0]:

@@ -83,6 +83,8 @@ class EpochLines(Callback):
         batch: Any,
         batch_idx: int,
     ) -> None:
+        if not trainer.is_global_zero:
+            return
         work = f"epoch {trainer.current_epoch + 1} of at most {trainer.max_epochs}, batch"
         self.lines.at(work, batch_idx + 1, trainer.num_training_batches)
 
@@ -99,7 +101,8 @@ class EpochLines(Callback):
         batch_idx: int,
         dataloader_idx: int = 0,
     ) -> None:
-        self.lines.at(f"{'test' if trainer.testing else 'dev'}, batch", batch_idx + 1, None)
+        if trainer.is_global_zero:
+            self.lines.at(f"{'test' if trainer.testing else 'dev'}, batch", batch_idx + 1, None)
 
     on_test_batch_end = on_validation_batch_end
 
@@ -150,6 +153,7 @@ def train(cfg: DictConfig) -> dict[str, float]:
     With `resume=true` a killed run continues in its own folder, and a finished run is not repeated.
     """
     started = time.perf_counter()
+    log.setLevel(logging.INFO if build.is_first() else logging.WARNING)  # one process reports
     build.finetuning(cfg), build.schedule(cfg)  # raise their errors before any file is read
     if is_baseline(cfg):
         asked = f"encoder={cfg.encoder.name} elmo.mix={cfg.elmo.mix}"

@@ -46,9 +46,14 @@ class Tokens(NamedTuple):
 
     def cut(self, rows: slice | Sequence[int], length: int) -> "Tokens":
         """Return the sentences `rows` (a slice or numbers), cut after `length` words."""
-        chosen = rows if isinstance(rows, slice) else to_device(torch.tensor(rows), self.mask)
+
+        def on(part: Tensor) -> Any:
+            return rows if isinstance(rows, slice) else to_device(torch.tensor(rows), part)
+
+        chosen = on(self.mask)
         words, chars, mask = (part[chosen, :length] for part in self[:3])
-        inputs = self.inputs and type(self.inputs)(*(part[chosen] for part in self.inputs))
+        # Some encoders' inputs stay on the host.
+        inputs = self.inputs and type(self.inputs)(*(part[on(part)] for part in self.inputs))
         layers = None if self.layers is None else self.layers[:, chosen, :length]
         sentences, num_chars = self.sentences, self.num_chars
         if sentences is not None:

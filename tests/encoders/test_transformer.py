@@ -19,6 +19,7 @@ import torch
 import transformers
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lightning_fabric.utilities import move_data_to_device
 from safetensors.torch import load_file, save_file
 
 from elmo_bench.elmo import Elmo
@@ -26,6 +27,7 @@ from elmo_bench.encoders import Encoder, build_store, encode, load_encoder
 from elmo_bench.encoders.transformer import Transformer
 from elmo_bench.encoders.transformer.pieces import windows_of
 from elmo_bench.jobs.train import train
+from elmo_bench.nn import Tokens
 from tests.encoders import tiny as models
 
 ODD = [
@@ -820,9 +822,11 @@ def test_a_run_says_at_once_what_it_lacks(tiny, monkeypatch, name, message):
 
 def test_a_word_is_no_special_piece(folders):
     """Where the vocabulary lets it be read as something else."""
-    one = Transformer(model=folders["roberta"])
-    pieces = one.prepare([["a", "</s>", "b"]])
-    assert one.subwords.tokenizer.eos_token_id not in pieces.ids[0].tolist()
+    for name in ("roberta", "roberta/byt5"):
+        one = Transformer(model=folders[name])
+        pieces = one.prepare([["a", "</s>", "b", "<pad>"]])
+        tokenizer = one.subwords.tokenizer
+        assert not {*pieces.ids[0].tolist()} & {tokenizer.eos_token_id, tokenizer.pad_token_id}
 
 
 @pytest.mark.parametrize("attention", ["kernels-community/flash-attn2", "flash_attention_9"])
@@ -831,10 +835,49 @@ def test_no_kernel_of_the_hub_is_run(folders, tmp_path, attention):
         Transformer(model=folders["bert"], attention=attention)
     shutil.copytree(folders["bert"], tmp_path / "model")
     config = json.loads((tmp_path / "model" / "config.json").read_text())
-    config["attn_implementation"] = attention
-    (tmp_path / "model" / "config.json").write_text(json.dumps(config))
-    with pytest.raises(ValueError, match=r"others may be remote code: edit this config\.json"):
-        Transformer(model=tmp_path / "model")
+    for named in (attention, "flash_attention_2"):  # transformers may load a kernel for it, too
+        config["attn_implementation"] = named
+        (tmp_path / "model" / "config.json").write_text(json.dumps(config))
+        with pytest.raises(ValueError, match=r"others may be remote code: edit this config\.json"):
+            Transformer(model=tmp_path / "model")
+
+
+def test_pieces_stay_on_the_host(folders):
+    """Where the model lays them out, when Lightning moves a batch."""
+    inputs = Transformer(model=folders["bert"]).prepare([["a", "b"]])
+    tokens = Tokens(*torch.ones(3, 1, 2), inputs=inputs)
+    moved = move_data_to_device(tokens, torch.device("meta"))
+    assert moved.mask.is_meta
+    for some in (moved, moved.cut([0], 1), moved.cut(slice(1), 1)):
+        assert {part.device.type for part in some.inputs} == {"cpu"}
+
+
+def test_flash_attention(folders, sentences, monkeypatch):
+    """Another attention runs while the model is looked through on the CPU. The kernels themselves
+    have not run here: they need a GPU.
+    """
+    settings = {"model": folders["bert"], "attention": "flash_attention_2"}
+    with pytest.raises(ValueError, match=r"^encoder\.attention=\S+ needs .*flash-attn.*bfloat16"):
+        Transformer(**settings)
+    module = "elmo_bench.encoders.transformer.transformer"
+    monkeypatch.setattr(f"{module}.find_spec", bool)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    with pytest.raises(ValueError, match=r"^encoder\.attention=\S+ needs encoder.dtype=bfloat16"):
+        Transformer(**settings)
+
+    def switch(model, attention):
+        model.config._attn_implementation_internal = attention
+
+    monkeypatch.setattr(transformers.PreTrainedModel, "set_attn_implementation", switch)
+    one = Transformer(**settings, dtype="bfloat16")
+    plain = Transformer(model=folders["bert"], dtype="bfloat16")
+    assert one.num_layers == plain.num_layers
+    assert one.fingerprint() != plain.fingerprint()
+    with pytest.raises(ValueError, match=r"^encoder\.attention=\S+ runs only on a GPU"):
+        encode(one, sentences)
+    monkeypatch.setattr(transformers.BertModel, "_supports_flash_attn", False)
+    with pytest.raises(ValueError, match=r"^encoder\.attention=\S+ is not possible with BertModel"):
+        Transformer(**settings, dtype="bfloat16")
 
 
 def test_sixteen_bits_are_not_fine_tuned(tiny, folders):

@@ -10,6 +10,7 @@ import torch
 from hydra import compose, initialize_config_dir
 
 from elmo_bench import encode, load_encoder
+from elmo_bench.encoders.bilm import BiLm
 from elmo_bench.jobs.neighbours import neighbours
 from elmo_bench.jobs.probe import probe
 from elmo_bench.report import read_probe
@@ -125,6 +126,17 @@ def test_neighbours(config, tmp_path):
     (tmp_path / "text").write_text("brewery brewery brewery opened\n")
     found = neighbours(config(*ask, "word=brewery", "layer=0", "count=2"))
     assert [word for _, word in found] == ["brewery", "opened"]
+
+
+def test_neighbours_in_sixteen_bits(config, tmp_path, monkeypatch):
+    """Cosines are float32: rounded to 16 bits, words would have equal ones, and one be shown."""
+    ask = ["job=neighbours", f"input={tmp_path}/text", "sentence='the old a'", "word=old"]
+    (tmp_path / "text").write_text("the a an of in on at by for to from with\n" * 2)
+    wide = neighbours(config(*ask, "count=99"))
+    forward = BiLm.forward
+    monkeypatch.setattr(BiLm, "forward", lambda *args: forward(*args).bfloat16())
+    found = neighbours(config(*ask, "count=99"))
+    assert len(found) == len(wide)
 
 
 @pytest.mark.parametrize(

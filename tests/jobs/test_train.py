@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import pytorch_lightning.loggers
 import torch
+from pytorch_lightning.accelerators import MPSAccelerator
 from pytorch_lightning.loggers import Logger
 from pytorch_lightning.strategies import SingleDeviceStrategy
 from seqeval.metrics import f1_score
@@ -315,6 +316,28 @@ def test_devices_that_are_not_there(tiny, monkeypatch):
         match=r"trainer.accelerator=gpu trainer.devices=1: .*; use trainer=auto to use the available devices",
     ):
         train(tiny("trainer.accelerator=gpu"))
+
+
+@pytest.mark.parametrize("asked", ["auto", "gpu"])
+def test_apples_gpu(tiny, monkeypatch, asked):
+    """It lacks float64. The CPU takes its place, unless it was asked for."""
+    monkeypatch.setattr(MPSAccelerator, "is_available", lambda: True)
+    cfg = tiny(f"trainer.accelerator={asked}")
+    if asked == "auto":
+        assert build.trainer(cfg, []).strategy.root_device.type == "cpu"
+    else:
+        with pytest.raises(ValueError, match=r"trainer.accelerator=gpu, but Apple.*trainer=cpu"):
+            build.trainer(cfg, [])
+
+
+def test_one_process_reports(tiny, monkeypatch, caplog):
+    with caplog.at_level(logging.INFO):
+        for is_first, count in ((False, 0), (True, 3)):
+            caplog.clear()
+            monkeypatch.setattr(build, "is_first", lambda is_first=is_first: is_first)
+            train(tiny(f"run_dir={tiny().run_dir}/{is_first}"))
+            lines = [each for each in caplog.records if each.name == "elmo_bench.jobs.train"]
+            assert len(lines) == count  # the data, and two epochs
 
 
 def test_a_logger_that_is_not_installed(tiny, monkeypatch):

@@ -23,7 +23,8 @@ log = logging.getLogger(__name__)
 # Slow imports, which a sweep makes once for all its runs, and this file on demand.
 LATER = ("transformers.modeling_utils", "transformers.models.auto.modeling_auto")
 # For any other name transformers would download a kernel, that is code, from the hub.
-ATTENTIONS = ("sdpa", "eager", "flash_attention_2")
+FLASH = "flash_attention_2"
+ATTENTIONS = ("sdpa", "eager", FLASH)
 MAX_PARAMETERS, SPARE_PARAMETERS = 20_000_000_000, 10_000_000
 PLAIN = re.compile(r"[\w.-]+\.safetensors", re.ASCII)  # a file's name, without a folder
 # Maxima of the numbers in a config.json, by part of their names.
@@ -118,11 +119,12 @@ def _config(transformers: Any, model: str, source: str, where: Mapping[str, Any]
     _check_sizes(model, saying(model, get, source, **where)[0])
     config = saying(model, transformers.AutoConfig.from_pretrained, source, **where)
     config.use_cache = False
-    if getattr(config, "_attn_implementation", None) not in (None, *ATTENTIONS):
+    if getattr(config, "_attn_implementation", None) not in (None, "sdpa", "eager"):
         raise ValueError(
             f"encoder.model={model}: its config.json sets attn_implementation="
-            f"{shown(config._attn_implementation)}, but it must be {', '.join(ATTENTIONS)} or "
-            "missing, since others may be remote code: edit this config.json"
+            f"{shown(config._attn_implementation)}, but it must be sdpa, eager or missing, since "
+            "others may be remote code: edit this config.json; encoder.attention also allows "
+            f"{FLASH}"
         )
     if not hasattr(config, "vocab_size"):
         raise ValueError(

@@ -24,6 +24,7 @@ _BEGIN = itemgetter(0)
 _BARE: dict[str, Any] = {  # tokenizer arguments for all pieces, and only pieces
     **{"add_special_tokens": False, "padding": False, "truncation": False, "verbose": False},
     **{"return_attention_mask": False, "return_token_type_ids": False},
+    "split_special_tokens": True,  # a word that looks like one, such as "</s>", is an ordinary word
 }
 
 
@@ -36,6 +37,12 @@ class Pieces(NamedTuple):
     homes: Int[Tensor, "B P"]  # the window whose vector of a piece is used
     windows: Int[Tensor, "B W 2"]  # first piece, and the one after the last; 0, 0: no window
     mask: Bool[Tensor, "B T"]  # true for words, false for padding
+
+    def to(self, *_: Any, **__: Any) -> "Pieces":
+        """Stay on the host, where `Transformer` lays out what it sends to its device: Lightning
+        would move them there, and each tensor's way back waits for the batch before.
+        """
+        return self
 
 
 class Split(NamedTuple):
@@ -132,9 +139,7 @@ class Subwords:
         ]
         if not texts:
             return Split._make(np.empty((3, 0), int))
-        # A word that looks like a special piece, such as "</s>", is an ordinary word.
-        how = _BARE | {"split_special_tokens": True, "return_offsets_mapping": True}
-        encoded = self.tokenizer(texts, **how)
+        encoded = self.tokenizer(texts, **_BARE, return_offsets_mapping=True)
         ids, offsets = (
             [pieces if text else [] for pieces, text in zip(encoded[name], texts, strict=True)]
             for name in ("input_ids", "offset_mapping")
@@ -235,7 +240,8 @@ class Subwords:
 
 def special_pieces(tokenizer: Any, model: Any) -> tuple[list[int], list[int]]:
     """Return the special tokens that the tokenizer adds before and after a text."""
-    inner, whole = _ids(tokenizer, "a b"), _ids(tokenizer, "a b", add_special_tokens=True)
+    inner = _ids(tokenizer, "a b")
+    whole = _ids(tokenizer, "a b", add_special_tokens=True, split_special_tokens=False)
     for number in range(len(whole) - len(inner) + 1):
         if inner and whole[number : number + len(inner)] == inner:
             return whole[:number], whole[number + len(inner) :]

@@ -33,7 +33,7 @@ from .anatomy import (
     run_after,
     window_size,
 )
-from .load import ATTENTIONS, load, naming, saying
+from .load import ATTENTIONS, FLASH, load, naming, saying
 from .pieces import Pieces, Subwords, special_pieces, tokenizer_text
 
 POOLINGS = ("first", "last", "mean")
@@ -117,14 +117,15 @@ class Transformer(nn.Module):
                 "encoder.model is empty: give a name on the hub or a folder, such as "
                 "encoder.model=bert-base-cased"
             )
-        if attention == "flash_attention_2" and not find_spec("flash_attn"):
-            raise ValueError(
-                "encoder.attention=flash_attention_2 requires the package flash-attn: install it, "
-                "or use encoder.attention=sdpa"
-            )
+        if attention == FLASH:
+            _check_flash(dtype)
         with naming(model):  # the files may be damaged or malicious
             tokenizer, self.model = load(
-                str(model), revision, getattr(torch, dtype), attention, pretrained
+                str(model),
+                revision,
+                getattr(torch, dtype),
+                "eager" if attention == FLASH else attention,  # `anatomy` runs on the CPU
+                pretrained,
             )
             special = special_pieces(tokenizer, model)
             self.window = window_size(self.model, tokenizer, window, sum(map(len, special)))
@@ -132,6 +133,8 @@ class Transformer(nn.Module):
             about = anatomy(self.model, model, self._pad)
             self.num_layers, self.dim, self._blocks = about.num_layers, about.dim, about.blocks
             self.causal, self._pads = about.causal, about.pads
+            if attention == FLASH:
+                _set_flash(self.model)
             self.pooling = pooling or ("last" if self.causal else "first")
             self.subwords = Subwords(
                 tokenizer,
@@ -209,6 +212,8 @@ class Transformer(nn.Module):
         chosen = list(range(self.num_layers)) if layers is None else list(layers)
         count, length = inputs.mask.shape
         weight = next(self.model.parameters())
+        if weight.device.type == "cpu" and self.model.config._attn_implementation == FLASH:
+            raise ValueError(f"encoder.attention={FLASH} runs only on a GPU, not with trainer=cpu")
         mean = self.pooling == "mean"  # pieces are summed in float32
         zeros = partial(weight.new_zeros, dtype=torch.float32 if mean else weight.dtype)
         # One tensor, unless training: in-place writes would copy the gradient for each layer.
@@ -345,6 +350,31 @@ class Transformer(nn.Module):
         finally:
             for hook in hooks:
                 hook.remove()
+
+
+def _check_flash(dtype: str) -> None:
+    """Raise ValueError where FlashAttention cannot run, before the model is loaded."""
+    needs = {
+        "the package flash-attn": bool(find_spec("flash_attn")),
+        "an NVIDIA GPU": torch.cuda.is_available(),
+        "encoder.dtype=bfloat16 or float16 (and so a frozen encoder)": dtype != "float32",
+    }
+    if missing := [need for need, is_there in needs.items() if not is_there]:
+        raise ValueError(
+            f"encoder.attention={FLASH} needs {', '.join(missing)}; encoder.attention=sdpa runs "
+            "everywhere"
+        )
+
+
+def _set_flash(model: Any) -> None:
+    """Let a model use FlashAttention. Raises ValueError if its architecture does not have it."""
+    if model._supports_flash_attn:
+        model.set_attn_implementation(FLASH)
+    if model.config._attn_implementation != FLASH:  # transformers only warns of some
+        raise ValueError(
+            f"encoder.attention={FLASH} is not possible with {type(model).__name__}: use "
+            "encoder.attention=sdpa"
+        )
 
 
 def _sent(tensor: Tensor | None, device: torch.device) -> Tensor | None:
