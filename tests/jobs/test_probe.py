@@ -4,6 +4,7 @@ highest cosine.
 
 import json
 from pathlib import Path
+from string import ascii_lowercase
 
 import pytest
 import torch
@@ -129,14 +130,13 @@ def test_neighbours(config, tmp_path):
 
 
 def test_neighbours_in_sixteen_bits(config, tmp_path, monkeypatch):
-    """Cosines are float32: rounded to 16 bits, words would have equal ones, and one be shown."""
-    ask = ["job=neighbours", f"input={tmp_path}/text", "sentence='the old a'", "word=old"]
-    (tmp_path / "text").write_text("the a an of in on at by for to from with\n" * 2)
-    wide = neighbours(config(*ask, "count=99"))
+    """Cosines are float32: rounded to 16 bits, many are equal, of which one is shown."""
+    words = [a + b for a in ascii_lowercase for b in ascii_lowercase]
+    (tmp_path / "text").write_text(" ".join(words) + "\n")
     forward = BiLm.forward
     monkeypatch.setattr(BiLm, "forward", lambda *args: forward(*args).bfloat16())
-    found = neighbours(config(*ask, "count=99"))
-    assert len(found) == len(wide)
+    ask = [f"input={tmp_path}/text", "sentence='the old a'", "word=old", "count=999"]
+    assert len(neighbours(config("job=neighbours", *ask))) > 0.95 * len(words)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import pytorch_lightning.loggers
 import torch
+from lightning_fabric import accelerators as fabric
 from pytorch_lightning.accelerators import MPSAccelerator
 from pytorch_lightning.loggers import Logger
 from pytorch_lightning.strategies import SingleDeviceStrategy
@@ -321,7 +322,8 @@ def test_devices_that_are_not_there(tiny, monkeypatch):
 @pytest.mark.parametrize("asked", ["auto", "gpu"])
 def test_apples_gpu(tiny, monkeypatch, asked):
     """It lacks float64. The CPU takes its place, unless it was asked for."""
-    monkeypatch.setattr(MPSAccelerator, "is_available", lambda: True)
+    for accelerator in (MPSAccelerator, fabric.MPSAccelerator):
+        monkeypatch.setattr(accelerator, "is_available", lambda: True)
     cfg = tiny(f"trainer.accelerator={asked}")
     if asked == "auto":
         assert build.trainer(cfg, []).strategy.root_device.type == "cpu"
