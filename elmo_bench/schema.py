@@ -224,6 +224,7 @@ JOBS: dict[str, dict[str, Any]] = {  # settings of single jobs
         "count": Count,
     },
     "cache": {"clear": Text | list[Text]},
+    "ontonotes": {"ldc": Folder, "skeletons": Folder, "out": Folder},
     "probe": {
         "probe.train": File | None,
         "probe.test": File | None,
@@ -304,6 +305,7 @@ WITHOUT_A_MODEL = (
     "score",
     "diff",
     "cache",
+    "ontonotes",
 )  # jobs that build no model
 OPTIONAL = ("recipe", "recipe/paper", "head")  # groups with an option that may be absent
 OURS = ("elmo_bench.", "tasks.", "torch.optim.lr_scheduler.")  # modules with exact type hints

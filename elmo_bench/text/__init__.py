@@ -1,5 +1,5 @@
 from .conll import Row, read_blocks
-from .conll2012 import MIN_COLUMNS, Document, bracket_spans, read_documents
+from .conll2012 import MIN_COLUMNS, NO_WORD, Document, bracket_spans, read_documents
 from .conllu import read_conllu
 from .labels import LabelMap, kinds, label_map, named, types
 from .lines import decode, read_bytes, read_lines, read_objects
@@ -14,6 +14,7 @@ __all__ = [
     "BRACKETS",
     "FALLBACK",
     "MIN_COLUMNS",
+    "NO_WORD",
     "PADDING",
     "UNKNOWN",
     "Case",

@@ -17,7 +17,7 @@ from .spans import Span
 MIN_COLUMNS = 12  # columns of a sentence without predicates
 _DOCUMENT, _PART, _NUMBER, _WORD, _PARSE, _FIRST_PREDICATE = 0, 1, 2, 3, 5, 11  # columns
 _NO_PART = "-1"  # the part in half of OntoNotes 5's documents
-_NO_WORD = "[WORD]"  # the word in files that come without text
+NO_WORD = "[WORD]"  # the word in files that come without text
 
 _GAP = re.compile("[ \t]+")  # words may contain other white space
 _BEGIN = re.compile(r"#begin document \((?P<id>[^()]+)\);?(?: part (?P<part>\d{1,9}))?\s*")
@@ -117,10 +117,10 @@ def _check_row(document: Document, sentence: Sequence[Row], min_columns: int, wh
             f"{where}: word number {shown(columns[_NUMBER])}, but it must be {len(sentence) - 1}, "
             "since each sentence counts from 0: a row or an empty line is missing or repeated"
         )
-    if columns[_WORD] == _NO_WORD:
+    if columns[_WORD] == NO_WORD:
         raise ValueError(
-            f"{where}: word {_NO_WORD!r}, but a row must have a word; this file is a skeleton: "
-            "join it with the text first"
+            f"{where}: word {NO_WORD!r}, but a row must have a word; this file is a skeleton: "
+            "job=ontonotes joins it with the words of the LDC"
         )
 
 
