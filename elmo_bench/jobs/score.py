@@ -12,9 +12,11 @@ from elmo_bench import build
 def score(cfg: DictConfig) -> dict[str, float]:
     """Print the figures as one JSON object, in fractions of 1, as the only standard output.
 
-    Raises ValueError for a gold file without examples, and the errors of the task's readers.
+    A task whose scorer reads more than its models has a `read_gold`. Raises ValueError for a gold
+    file without examples, and the errors of the task's readers.
     """
-    gold = list(build.reader(cfg, "test")(Path(cfg.gold)))
+    read = getattr(build.task_files(cfg), "read_gold", None) or build.reader(cfg, "test")
+    gold = list(read(Path(cfg.gold)))
     if not gold:
         raise ValueError(f"gold={cfg.gold}: the file has no examples, so nothing can be scored")
     read_predictions = build.optional(build.task_files(cfg), "read_predictions", "job=score")

@@ -1,5 +1,13 @@
 from .conll import Row, read_blocks
-from .conll2012 import MIN_COLUMNS, NO_WORD, Document, bracket_spans, read_documents
+from .conll2012 import (
+    FEWEST_COLUMNS,
+    MIN_COLUMNS,
+    NO_WORD,
+    PAIR,
+    Document,
+    bracket_spans,
+    read_documents,
+)
 from .conllu import read_conllu
 from .labels import LabelMap, kinds, label_map, named, types
 from .lines import decode, read_bytes, read_lines, read_objects
@@ -13,9 +21,11 @@ from .vocab import FALLBACK, PADDING, UNKNOWN, Case, Vocab, forms
 __all__ = [
     "BRACKETS",
     "FALLBACK",
+    "FEWEST_COLUMNS",
     "MIN_COLUMNS",
     "NO_WORD",
     "PADDING",
+    "PAIR",
     "UNKNOWN",
     "Case",
     "Document",

@@ -15,6 +15,9 @@ from .lines import read_lines
 from .spans import Span
 
 MIN_COLUMNS = 12  # columns of a sentence without predicates
+# Of coreference alone, as in the official scorer's tests: document, part, number, word, cluster.
+FEWEST_COLUMNS = 5
+PAIR = 2  # document and cluster, in the same tests
 _DOCUMENT, _PART, _NUMBER, _WORD, _PARSE, _FIRST_PREDICATE = 0, 1, 2, 3, 5, 11  # columns
 _NO_PART = "-1"  # the part in half of OntoNotes 5's documents
 NO_WORD = "[WORD]"  # the word in files that come without text
@@ -36,7 +39,8 @@ class Document(NamedTuple):
 def read_documents(path: str | Path, *, min_columns: int = MIN_COLUMNS) -> Iterator[Document]:
     """Yield the documents of a file, plain or .gz.
 
-    Spaces or tabs separate columns, empty lines separate sentences.
+    Spaces or tabs separate columns, empty lines separate sentences. With `min_columns` at most 2,
+    rows may be of document and cluster alone; with words they have at least 5 columns.
 
     Raises ValueError, with file and line, if `#begin document` and `#end document` do not
     alternate, if a document is repeated, if a row has fewer than `min_columns` columns or another
@@ -84,8 +88,9 @@ def _begin(line: str, where: str) -> Document:
 def _check_row(document: Document, sentence: Sequence[Row], min_columns: int, where: str) -> None:
     first, columns = sentence[0], sentence[-1].columns
     width = len(columns)
-    if width < min_columns:
-        raise ValueError(f"{where}: {width} columns, but a row must have at least {min_columns}")
+    fewest = min_columns if width <= PAIR else max(min_columns, FEWEST_COLUMNS)
+    if width < fewest:
+        raise ValueError(f"{where}: {width} columns, but a row must have at least {fewest}")
     if width != len(first.columns):
         raise ValueError(
             f"{where}: {width} columns, but line {first.line} of the same "
@@ -99,7 +104,7 @@ def _check_row(document: Document, sentence: Sequence[Row], min_columns: int, wh
         is_row = all("*" in cell for cell in columns[_FIRST_PREDICATE:-1])
     else:  # in the official scorer's own tests, a document's rows have another name than itself
         expected, part = first.columns[_DOCUMENT], first.columns[_PART]
-        is_same = columns[: _PART + 1] == [expected, part]
+        is_same = columns[_DOCUMENT] == expected and (width == PAIR or columns[_PART] == part)
         is_row = not document.sentences or width == len(document.sentences[0][0].columns)
     if not is_same:
         raise ValueError(
@@ -112,6 +117,8 @@ def _check_row(document: Document, sentence: Sequence[Row], min_columns: int, wh
             "with a * in each, and without them all rows of a document have the same number: are "
             "these two rows in one line?"
         )
+    if width == PAIR:
+        return
     if columns[_NUMBER] != str(len(sentence) - 1):
         raise ValueError(
             f"{where}: word number {shown(columns[_NUMBER])}, but it must be {len(sentence) - 1}, "

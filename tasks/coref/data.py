@@ -23,7 +23,9 @@ from torch import Tensor
 from elmo_bench.nn import Tokens, tokens
 from elmo_bench.text import (
     BRACKETS,
+    FEWEST_COLUMNS,
     MIN_COLUMNS,
+    PAIR,
     Row,
     Vocab,
     check_same,
@@ -40,8 +42,6 @@ Clusters = Sequence[Sequence[Mention]]
 # The genres of OntoNotes; any other genre has the number len(GENRES).
 GENRES = ("bc", "bn", "mz", "nw", "pt", "tc", "wb")
 WORD, SPEAKER, COREFERENCE = 3, 9, -1  # columns
-# Document, part, number, word and coreference, as in the tests of the official scorer.
-FEWEST_COLUMNS = 5
 FEW = 0.2  # the share of documents without a mention above which a corpus may lack annotation
 # A cell has one reading only (++), so that a long malformed one does not take forever.
 _BRACKET = re.compile(r"\(\d++\)?|\d++\)")
@@ -107,7 +107,9 @@ class Batch(NamedTuple):
     gold: list[list[list[Mention]]]
 
 
-def read(path: Path, *, annotated: bool = False) -> Iterator[Example]:
+def read(
+    path: Path, *, annotated: bool = False, min_columns: int = FEWEST_COLUMNS
+) -> Iterator[Example]:
     """Yield the documents of a file, part by part.
 
     With `annotated`, a document of which no part has a mention is left out; its parts must follow
@@ -117,7 +119,7 @@ def read(path: Path, *, annotated: bool = False) -> Iterator[Example]:
     sentence, and, with the file, for a document without sentences.
     """
     repeated = num_parts = num_empty = num_left_out = 0
-    for _, document in groupby(_documents(path), lambda part: part.document):
+    for _, document in groupby(_documents(path, min_columns), lambda part: part.document):
         parts = list(document)
         if annotated and not any(part.clusters for part in parts):
             num_left_out += len(parts)
@@ -143,9 +145,16 @@ def read(path: Path, *, annotated: bool = False) -> Iterator[Example]:
         )
 
 
-def _documents(path: Path) -> Iterator[Example]:
+def read_gold(path: Path) -> Iterator[Example]:
+    """Yield the documents as `read` does, also of a file of two columns, document and cluster, as
+    the tests of the official scorer have them; their words are empty.
+    """
+    return read(path, min_columns=PAIR)
+
+
+def _documents(path: Path, min_columns: int) -> Iterator[Example]:
     """Yield the documents with the clusters of the file, in the order in which they begin."""
-    for document in read_documents(path, min_columns=FEWEST_COLUMNS):
+    for document in read_documents(path, min_columns=min_columns):
         if not document.sentences:
             raise ValueError(
                 f"{path}: document {document.id} part {document.part} has no sentences; remove it"
@@ -171,7 +180,7 @@ def _size(clusters: Clusters) -> int:
 
 
 def _word(row: Row) -> str:
-    word = row.columns[WORD]
+    word = row.columns[WORD] if len(row.columns) > PAIR else ""
     return _SLASHED.get(word, word)
 
 
@@ -346,7 +355,7 @@ def read_predictions(path: Path, examples: Sequence[Example]) -> list[list[list[
     if is_predicted(path, "sentences", "clusters"):
         predicted = [_predicted(*pair) for pair in paired(path, examples)]
     else:
-        documents = {document.name: document for document in _documents(path)}
+        documents = {document.name: document for document in _documents(path, PAIR)}
         for name in sorted(documents.keys() - {example.name for example in examples}):
             raise ValueError(f"{documents[name].source}: {name} is not one of the gold documents")
         for example in examples:

@@ -27,6 +27,7 @@ from tasks.coref.data import (
     merge,
     parse,
     read,
+    read_gold,
     read_predictions,
     render,
     truncate,
@@ -151,6 +152,35 @@ def test_five_columns_and_brackets_side_by_side(tmp_path):
     assert document.gold == [[(0, 1), (6, 6)], [(2, 5)], [(3, 4)], [(6, 7), (7, 7)]]
     assert document.name == "Luo part 0"
     assert document.speakers == (("-",) * 9,)
+
+
+def test_two_columns_are_scored_and_not_trained_on(tmp_path):
+    """Document and cluster, as in the official scorer's tests; by hand: of the gold links a-b-c one
+    is found, and d-e is new.
+    """
+
+    def pairs(name, cells):
+        rows = "\n".join(f"nw/owls {cell}" for cell in cells.split())
+        (tmp_path / name).write_text(
+            f"#begin document (nw/owls); part 000\n{rows}\n\n#end document\n"
+        )
+        return tmp_path / name
+
+    gold, predicted = pairs("gold", "(1) (1 1) (1) - -"), pairs("new", "(7) (7 7) - (8) (8)")
+    examples = list(read_gold(gold))
+    assert [example.gold for example in examples] == [[[(0, 0), (1, 2), (3, 3)]]]
+    metric = CorefScores()
+    metric.update(read_predictions(predicted, examples), [example.gold for example in examples])
+    figures = metric.compute()
+    muc = [float(figures[f"muc/{name}"]) for name in ("recall", "precision")]
+    b3 = [float(figures[f"b3/{name}"]) for name in ("recall", "precision")]
+    assert muc == pytest.approx([1 / 2, 1 / 2])
+    assert b3 == pytest.approx([(2 / 3 + 2 / 3) / 3, 2 / 4])
+    with pytest.raises(ValueError, match=r"gold:2: 2 columns, but a row must have at least 5"):
+        list(read(gold))
+    predicted.write_text(predicted.read_text().replace("owls (7)", "owls x (7)"))
+    with pytest.raises(ValueError, match=r"new:2: 3 columns, but a row must have at least 5"):
+        read_predictions(predicted, examples)
 
 
 @pytest.mark.parametrize(
