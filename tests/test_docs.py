@@ -19,6 +19,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import ChoiceSweep, IntervalSweep
 
 import tasks
+from elmo_bench import dry_run
 from elmo_bench.checks import may_be
 from elmo_bench.schema import TYPES, faults
 from tasks.coref import data as coref
@@ -37,6 +38,7 @@ INLINE = re.compile(r"`((?:python|make|pip|torchrun) [^`]+)`")
 RUN = re.compile(r".*?(?:python(?: -m)? run\.py|\brun\.py|elmo-bench)(?: (.*))?$")
 HYDRAS = ("Could not override", "LexerNoViableAltException")  # messages that are not ours
 REFUSED = "seed=1.5 elmo.mix=best rnn.dropout=1"  # what the pages show of wrong settings
+TABLE_1 = "reproduce_table1.md"
 FLAGS = ("-m", "--multirun", "--dry-run", "--help")
 
 
@@ -124,6 +126,36 @@ def test_every_command_has_right_settings(theirs):
                 lines = [each for each in lines if each not in shown] if lines else ["accepted"]
             wrong += [f"{page}: {arguments}\n    {line}" for line in lines]
     assert wrong == [], "\n".join(wrong)
+
+
+def test_the_commands_of_table_1_read_its_files(tmp_path):
+    """All of them, on small files of each format under their names: corpora and word vectors."""
+    examples = _blocks("formats.md")
+    texts = {name.partition(".")[0]: text for name, text in examples.items()}
+    texts["srl"] += texts["coref"]  # OntoNotes' files are both tasks'
+    commands = [shlex.split(run, comments=True) for run, page in RUNS if page == TABLE_1]
+    trained = [words for words in commands if "sweep=table1" in words and FLAGS[2] not in words]
+    with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
+        configs = [
+            compose("config", [*_one_of_each(words), f"data_dir={tmp_path}", "run_dir=here"])
+            for words in trained
+        ]
+    for cfg in configs:
+        vectors = cfg.vocab.vectors
+        files = [vectors] if isinstance(vectors, str) else vectors
+        kind = "srl" if cfg.data.name == "ontonotes5" else cfg.task.name
+        for path in [*files, *(tmp_path / file for file in cfg.data.files.values())]:
+            Path(path).parent.mkdir(exist_ok=True)
+            Path(path).write_text(texts[kind], encoding="utf-8")
+    assert {cfg.task.name for cfg in configs} == {"coref", "ner", "snli", "squad", "srl", "sst5"}
+    assert {cfg.data.name for cfg in configs if cfg.task.name == "coref"} == {
+        "conll2012",
+        "ontonotes5",
+    }
+    for cfg in configs:
+        lines = dry_run.lines([cfg])
+        assert len([line for line in lines if line.endswith(" examples")]) == 3, lines
+        assert any(line.startswith("vocab.vectors=") for line in lines), lines
 
 
 def test_the_list_of_sweeps_is_whole():
