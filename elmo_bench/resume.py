@@ -146,7 +146,7 @@ class Last(Callback):
             "random": _of_all_processes(random_state()),
             "curves": [_curves(logger) for logger in _csv_loggers(trainer)],
             "figures": {
-                name: value.cpu()
+                name: float(value)
                 for name, value in trainer._logger_connector._callback_metrics.items()
             },
         }
@@ -172,7 +172,8 @@ class Last(Callback):
         self.going_on = checkpoint
         trainer.datamodule.start = state["epoch"], state["batches"]  # type: ignore[attr-defined]
         trainer.should_stop = state["is_over"]
-        self.figures = state.get("figures", {})  # an earlier version had none
+        figures = state.get("figures", {})  # an earlier version had none
+        self.figures = {str(name): torch.tensor(float(value)) for name, value in figures.items()}
         self.random = state["random"][trainer.global_rank % len(state["random"])]
         for logger, text in zip(_csv_loggers(trainer), state["curves"], strict=False):
             _restore_curves(logger, text)

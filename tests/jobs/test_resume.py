@@ -231,6 +231,7 @@ def test_a_last_ckpt_that_is_none(composed):
         train(cfg)
     wrong = [
         {"last": 5},
+        {"last": saved["last"] | {"figures": {"val/f1": "x"}}},
         {"callbacks": {**saved["callbacks"], "EpochLines": {"best": "x"}}},
         {"loops": {}},
         {"lr_schedulers": 5},
