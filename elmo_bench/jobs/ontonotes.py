@@ -39,7 +39,7 @@ TRACE, EDITED = "-NONE-", "EDITED"  # the leaves and phrases of the trees that n
 NOTHING = [("nullp", "(TOP*)")]  # the word and the parse of a tree that has only these
 _TOKEN = re.compile(r"[()]|[^ \t()]+")  # words may contain other white space
 _GAP = re.compile(r"[ \t]+")
-_LABEL = re.compile(r"-?[^-=|]*")  # the label without function tags: NP of NP-SBJ-1
+_FUNCTION = re.compile(r"(?<=.)[-=|].*")  # what the column lacks of a label: -SBJ-1 of NP-SBJ-1
 
 Leaves = list[tuple[str, str]]  # each word of a tree, and its cell in the column of the parse
 Counts = dict[str, int | str]
@@ -187,7 +187,7 @@ def _trees(path: Path) -> Iterator[Leaves]:
                 raise ValueError(f"{path}:{number}: {' '.join(words)!r} is not one word")
             outer = [node[0] if node else "" for node in stack]
             if words and label != TRACE and EDITED not in outer:
-                labels = (_LABEL.match(outside)[0] for outside in outer[opened:])
+                labels = (_FUNCTION.sub("", outside) for outside in outer[opened:])
                 leaves.append((words[0], "".join(f"({outside}" for outside in labels) + "*"))
                 opened = len(stack)
             elif len(stack) < opened:

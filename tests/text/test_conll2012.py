@@ -97,7 +97,7 @@ def test_tabs_separate_and_a_word_may_hold_a_no_break_space(tmp_path):
         (
             FILE.replace("sing", "[WORD]", 1),
             3,
-            r"word '\[WORD\]', but .* skeleton: join it with the text first",
+            r"word '\[WORD\]', but .* skeleton: job=ontonotes joins it",
         ),
         (FILE.replace("?  _", "?"), 6, "11 columns, but a row must have at least 12"),
         # what the format says twice: a row lost, repeated, a lost empty line, two rows in a line
