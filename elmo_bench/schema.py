@@ -584,8 +584,17 @@ def _no_folder(cfg: DictConfig) -> Iterator[str]:
 
 
 def _nothing_to_read(config: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a message for a baseline without word representations, which would have no input."""
-    is_baseline = config["elmo"]["mix"] == "none" or "_target_" not in config["encoder"]
+    """Yield a message for a baseline without word representations, which would have no input, and
+    for an encoder that is to be adapted but is no biLM.
+    """
+    encoder = config["encoder"]
+    is_baseline = config["elmo"]["mix"] == "none" or "_target_" not in encoder
+    is_bilm = {"options", "weights"} <= encoder.keys() and encoder.get("pretrained", True)
+    if config["elmo"]["adapt"] and not is_baseline and not is_bilm:
+        yield (
+            f"elmo.adapt=true, but encoder={encoder['name']} is no pretrained biLM: "
+            "elmo.adapt=false reads it as it is"
+        )
     embed, has_vectors = config["embed"], config["vocab"]["vectors"]
     if is_baseline and not has_vectors and not embed["word_dim"] and "char_dim" not in embed:
         yield "embed.word_dim=0 without an encoder: the task has no input; set one of them"

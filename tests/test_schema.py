@@ -31,6 +31,8 @@ WRONG = [
     ("elmo.at=[]", "elmo.at=[], but it must be [input], [output] or [input,output]"),
     ("vocab.min_count=-5", "vocab.min_count=-5, but it must be an integer, 1 or more"),
     ("embed.word_dim=0 encoder=none embed=words", "embed.word_dim=0 without an encoder"),
+    ("sweep=table1 encoder=bert_base", "elmo.adapt=true, but encoder=bert_base is no pretrained"),
+    ("elmo.adapt=true encoder.pretrained=false", "elmo.adapt=true, but encoder=mini is no pretr"),
     ("pretrain.lr=-1 job=pretrain", "pretrain.lr=-1, but it must be a number greater than 0"),
     ("bilm.cell_size=0 job=pretrain", "bilm.cell_size=0, but it must be an integer from 1"),
     ("outputs_dir=", "outputs_dir=, but it must be a folder"),

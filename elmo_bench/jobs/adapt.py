@@ -59,10 +59,7 @@ def adapted(cfg: DictConfig) -> DictConfig:
     The adapted biLM is cached below cache_dir, for all runs with the same biLM, text and settings.
     It reads all of the training text, which has no labels, whatever `fraction` of it the task has.
     """
-    try:
-        options, weights = pretrained(cfg)
-    except ValueError as error:
-        raise ValueError(f"{error}; elmo.adapt=false reads the encoder as it is") from error
+    options, weights = pretrained(cfg)
     data = whole_sentences(OmegaConf.merge(cfg, {"fraction": 1.0}))  # type: ignore[arg-type]
     softmax = Path(weights).with_name(SOFTMAX)
     facts = [
