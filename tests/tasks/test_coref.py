@@ -16,6 +16,7 @@ from torch import nn
 from elmo_bench.build import reader
 from elmo_bench.elmo import Elmo
 from elmo_bench.encoders.bilm import BiLm, Options
+from elmo_bench.jobs.score import score as job_score
 from elmo_bench.nn import Backbone, BiLstm, WordsChars
 from elmo_bench.text import Vocab
 from tasks.coref import model as ranker
@@ -169,13 +170,9 @@ def test_two_columns_are_scored_and_not_trained_on(tmp_path):
     gold, predicted = pairs("gold", "(1) (1 1) (1) - -"), pairs("new", "(7) (7 7) - (8) (8)")
     examples = list(read_gold(gold))
     assert [example.gold for example in examples] == [[[(0, 0), (1, 2), (3, 3)]]]
-    metric = CorefScores()
-    metric.update(read_predictions(predicted, examples), [example.gold for example in examples])
-    figures = metric.compute()
-    muc = [float(figures[f"muc/{name}"]) for name in ("recall", "precision")]
-    b3 = [float(figures[f"b3/{name}"]) for name in ("recall", "precision")]
-    assert muc == pytest.approx([1 / 2, 1 / 2])
-    assert b3 == pytest.approx([(2 / 3 + 2 / 3) / 3, 2 / 4])
+    figures = job_score(composed("job=score", f"gold={gold}", f"predicted={predicted}"))
+    measures = ("muc/recall", "muc/precision", "b3/recall", "b3/precision")
+    assert [figures[name] for name in measures] == pytest.approx([1 / 2, 1 / 2, 4 / 9, 1 / 2])
     with pytest.raises(ValueError, match=r"gold:2: 2 columns, but a row must have at least 5"):
         list(read(gold))
     predicted.write_text(predicted.read_text().replace("owls (7)", "owls x (7)"))
