@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from reprlib import repr as shown
-from typing import Any
+from typing import Any, NoReturn
 
 from elmo_bench.untrusted import BOM, LINE_BYTES, opened, parse_json
 
@@ -15,20 +15,22 @@ def read_lines(path: str | Path) -> Iterator[tuple[int, str]]:
     Raises its errors, and ValueError, with file and line, for bytes that are not UTF-8 and for a
     byte order mark at the beginning of another line than the first, where two files were joined.
     """
-    return (
-        (number, decode(not_marked(line, f"{path}:{number}"), f"{path}:{number}"))
-        for number, line in read_bytes(path)
+    for number, line in read_bytes(path):
+        try:
+            text = line.decode("utf-8")
+        except UnicodeDecodeError:
+            text = decode(line, f"{path}:{number}")  # which says where
+        if text.startswith("\ufeff"):
+            refuse_mark(f"{path}:{number}")
+        yield number, text.removesuffix("\n")
+
+
+def refuse_mark(source: str) -> NoReturn:
+    """Raise ValueError for a byte order mark at the beginning of a line."""
+    raise ValueError(
+        f"{source}: the line begins with a byte order mark (U+FEFF), which may only be at the "
+        r"beginning of a file: remove it with sed 's/^\xEF\xBB\xBF//' OLD > NEW"
     )
-
-
-def not_marked(line: bytes, source: str) -> bytes:
-    """Return a line; raises ValueError, with `source`, if it begins with a byte order mark."""
-    if line.startswith(BOM):
-        raise ValueError(
-            f"{source}: the line begins with a byte order mark (U+FEFF), which may only be at the "
-            r"beginning of a file: remove it with sed 's/^\xEF\xBB\xBF//' OLD > NEW"
-        )
-    return line
 
 
 def decode(line: bytes, source: str) -> str:

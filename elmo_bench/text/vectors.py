@@ -14,7 +14,7 @@ import numpy as np
 
 from elmo_bench.untrusted import BOM, opened
 
-from .lines import decode, not_marked, read_bytes
+from .lines import decode, read_bytes, refuse_mark
 
 LINES = 1000  # lines whose numbers are parsed at once
 BLOCK = 1 << 22  # bytes of a binary file that are read at once
@@ -53,6 +53,8 @@ def read_vectors(
         word, values = lines.parted(number, line)
         if word in wanted:
             vectors[word] = _vector(values, f"{path}:{number}")
+    if blanks >= 0:
+        lines.parted(number, line)  # the last line, which may be cut
     return vectors
 
 
@@ -79,7 +81,7 @@ class _Lines:
             else:
                 # Published files with a header have words that begin with U+FEFF.
                 if self.count is None and line.startswith(BOM):
-                    not_marked(line, f"{self.path}:{number}")
+                    refuse_mark(f"{self.path}:{number}")
                 yield number, line
         if self.count is not None and (found := number - 1 - blank) != self.count:
             raise ValueError(

@@ -9,6 +9,7 @@ import gzip
 import io
 import json
 import pickle
+import re
 import struct
 import sys
 import zipfile
@@ -148,9 +149,14 @@ def _append(data: bytearray, rng: Random) -> None:
 def _marks(data: bytearray, rng: Random) -> None:
     """A mark of the byte order, NULs, bytes that are no UTF-8, line ends of another system."""
     start, _ = _spot(data, rng)
-    kind = rng.randrange(5)
+    kind = rng.randrange(8)
     if kind == 0:
         data[:0] = b"\xef\xbb\xbf"
+    elif kind == 5:  # two files in one
+        data += b"\xef\xbb\xbf" + data
+    elif kind > 5 and (ends := [place for place, byte in enumerate(data) if byte == 10]):
+        end = rng.choice(ends)
+        data[end : end + rng.randrange(2)] = rng.choice(_BREAKS)
     elif kind == 1:
         data[start:start] = bytes(rng.randrange(1, 9))
     elif kind == 2:
@@ -165,6 +171,9 @@ def _odd_line(data: bytearray, rng: Random) -> None:
     start, _ = _spot(data, rng)
     piece = rng.choice((b"a", b" ", b"\t", b'"', b"[", b"(", b"\n", b'{"a":', b"a b\n", b"'", b"."))
     data[start:start] = piece * (rng.choice((1000, 30_000)) // len(piece))
+
+
+_BREAKS = tuple(b.encode() for b in ("\r", "\r\n", "\x85", "\u2028", "\f", "\ufeff", "\u200b"))
 
 
 # --- lines ---
@@ -244,8 +253,10 @@ def _changed_json(text: str, rng: Random) -> bytes:
     written = json.dumps(content, ensure_ascii=rng.random() < 0.5)
     for mark, raw in RAW.items():
         written = written.replace(f'"{mark}"', raw)
-    if rng.random() < 0.05:  # a key twice
-        written = written.replace("{", '{"id": "x", "tokens": [], "id": 1, ', 1)
+    places = [*re.finditer(r'("[^"\\]*"): ("[^"\\]*"|-?\d+)(?=[,}])', written)]
+    if places and rng.random() < 0.1:  # a key twice, the last with another value
+        place, other = rng.choice(places), rng.choice(places)
+        written = f"{written[: place.end()]}, {place[1]}: {other[2]}{written[place.end() :]}"
     return written.encode("utf-8", "surrogatepass")
 
 
@@ -541,7 +552,7 @@ def some_datasets(data: bytes, rng: Random) -> Mutant:
         else:
             del file[name]
             _DATASETS[kind](file, name, other, array)
-    forbidden = kind in ("external", "virtual", "external link", "not finite", "linked")
+    forbidden = kind in ("external", "virtual", "external link", "not finite", "linked", "cut")
     return Mutant(kept.getvalue(), kind, is_edit=True, is_forbidden=forbidden)
 
 
@@ -569,6 +580,13 @@ def _huge(file: h5py.File, name: str, other: str, array: np.ndarray) -> None:
 
 def _large(file: h5py.File, name: str, other: str, array: np.ndarray) -> None:
     file.create_dataset(name, (1 << 29,), "<f4", chunks=(1 << 20,), compression="gzip")
+
+
+def _cut(file: h5py.File, name: str, other: str, array: np.ndarray) -> None:
+    """Only one of at least two pieces is stored."""
+    chunks = ((array.shape[0] + 1) // 2, *array.shape[1:])
+    piece = file.create_dataset(name, array.shape, "<f4", chunks=chunks)
+    piece[: chunks[0]] = array[: chunks[0]]
 
 
 def _not_finite(file: h5py.File, name: str, other: str, array: np.ndarray) -> None:
@@ -604,6 +622,7 @@ _DATASETS: dict[str, Callable[[h5py.File, str, str, np.ndarray], Any]] = {
     "virtual": _virtual,
     "huge": _huge,
     "large": _large,
+    "cut": _cut,
 }
 
 

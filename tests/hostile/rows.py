@@ -83,8 +83,8 @@ class Seed(NamedTuple):
 class Row(NamedTuple):
     """A reader: its good files, how one is read, and what is done with its content next.
 
-    Of a row that is `checked`, damage must be seen: its files have checksums. `gate` is the number
-    of cases that the tests run.
+    Of a row that is `checked`, damage must be seen: its files have checksums. `says` picks of what
+    was read what the file says. `gate` is the number of cases that the tests run.
     """
 
     name: str
@@ -93,6 +93,7 @@ class Row(NamedTuple):
     use: Callable[[Any, Path], Any] | None = None
     is_checked: bool = False
     gate: int = 25
+    says: Callable[[Any], Any] = lambda content: content
 
 
 @cache
@@ -212,16 +213,19 @@ def binary_vectors() -> list[Seed]:
     ]
 
 
-def all_vectors(path: Path) -> None:
+def all_vectors(path: Path) -> dict[str, np.ndarray]:
     words, table = read_table(path)
     finite("the table", table)
     if len(table) != 1 + max(words.values()):
         raise WrongError("the table is not as long as its words")
+    return {word: table[row] for word, row in words.items()}
 
 
-def some_vectors(path: Path) -> None:
-    for word, vector in read_vectors(path, {"the", "dog", "New York", "a", "nan"}).items():
+def some_vectors(path: Path) -> dict[str, np.ndarray]:
+    vectors = read_vectors(path, {"the", "dog", "New York", "a", "nan"})
+    for word, vector in vectors.items():
         finite(f"the vector of {word}", vector)
+    return vectors
 
 
 def text_seeds() -> list[Seed]:
@@ -340,12 +344,12 @@ def prediction_seeds(task: str) -> list[Seed]:
     ]
 
 
-def read_predicted(task: str, path: Path) -> None:
+def read_predicted(task: str, path: Path) -> dict[str, float]:
     gold_file = next(path.parent.glob("gold-*"))
-    for name, value in score(
-        given(score_config(task), gold=str(gold_file), predicted=str(path))
-    ).items():
+    figures = score(given(score_config(task), gold=str(gold_file), predicted=str(path)))
+    for name, value in figures.items():
         finite(name, value)
+    return figures
 
 
 def input_seeds(task: str) -> list[Seed]:
@@ -761,7 +765,8 @@ def rows() -> Iterator[Row]:
         )
     for task in TASKS:
         reader, user = partial(read_input, task), partial(label_input, task)
-        yield Row(f"{task}-input", cache(partial(input_seeds, task)), reader, user, gate=15)
+        seeds = cache(partial(input_seeds, task))
+        yield Row(f"{task}-input", seeds, reader, user, gate=15, says=lambda content: content[0])
     results = partial(run_seeds, "a/result.json", "b/result.json", mutators=mutate.JSON)
     yield Row("result", cache(results), read_report, gate=12)
     compared = partial(run_seeds, "a/result.json", "b/result.json", mutators=mutate.JSON)

@@ -28,6 +28,7 @@ from typing import Any, NamedTuple
 
 from .mutate import SECRET, Mutant
 from .rows import Row, Seed, WrongError
+from .shown import damage, said
 
 READ, BY_LINE, BY_FILE = "read", "refused by line", "refused by file"
 UNNAMED, OTHER, HANG = "unnamed", "other exception", "hang"
@@ -97,15 +98,16 @@ def write(case: Case, folder: Path) -> Path:
 
 @cache
 def expected(row: Row) -> list[Any]:
-    """What the good files of a row hold; they are also used, as some of the others are."""
+    """What the good files of a row say; they are also used, as some of the others are."""
     contents = []
     with redirect_stdout(StringIO()), redirect_stderr(StringIO()):
         for seed in row.seeds():
             with tempfile.TemporaryDirectory() as folder:
                 path = write(Case(seed, Mutant(seed.content, "good"), 0), Path(folder))
-                contents.append(row.read(path))
+                content = row.read(path)
+                contents.append(said(row.says(content)))
                 if row.use:
-                    row.use(contents[-1], path)
+                    row.use(content, path)
     return contents
 
 
@@ -119,8 +121,11 @@ def judge(row: Row, case: Case, path: Path, is_used: bool) -> Verdict:
         return _verdict(error, [case.file, *case.seed.beside])
     if case.mutant.is_forbidden:
         return Verdict(WRONG, f"read, though forbidden: {case.mutant.how}")
-    if row.is_checked and not case.mutant.is_edit and content != expected(row)[case.place]:
-        return Verdict(WRONG, "read as something else than before the damage")
+    if said(row.says(content)) != expected(row)[case.place]:
+        if row.is_checked and not case.mutant.is_edit:
+            return Verdict(WRONG, "read as something else than before the damage")
+        if shown := damage(row.name, case.file, case.mutant.data):
+            return Verdict(WRONG, f"read as something else, though the file has {shown}")
     return Verdict(READ)
 
 
@@ -135,7 +140,7 @@ def _verdict(error: BaseException, files: Sequence[str]) -> Verdict:
         return Verdict(MEMORY, cause)
     if isinstance(error, WrongError):
         return Verdict(WRONG, str(error))
-    if not isinstance(error, ValueError | OSError):
+    if not isinstance(error, ValueError | OSError | FloatingPointError):
         return Verdict(OTHER, cause)
     names = "|".join(re.escape(Path(file).name) for file in files)
     if not (named := re.search(rf"({names})(:\d+)?", str(error))):
