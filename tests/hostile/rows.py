@@ -239,12 +239,12 @@ def text_seeds() -> list[Seed]:
 
 def read_lines_of(path: Path) -> list[Sequence[str]]:
     """The beginning of a file, which job=embed reads as a stream."""
-    return list(islice(read_sentences(path), 10_000))
+    return list(islice(read_sentences(path), 100_000))
 
 
 def read_raw(path: Path) -> list[Sequence[str]]:
     """The beginning of a text, which a pretraining reads as a stream."""
-    return list(islice(read_text([path], raw=True), 10_000))
+    return list(islice(read_text([path], raw=True), 100_000))
 
 
 def use_sentences(sentences: Sequence[Sequence[str]], _: Path) -> None:
@@ -444,7 +444,7 @@ def read_report(path: Path) -> None:
         with patch.object(rendering, "inline", lambda plot: ""):
             report(given(report_config(), runs=str(folder), output=outputs))
     except ValueError as error:  # an edited result is of another run, and no baseline is left
-        if not str(error).startswith("baseline="):
+        if not str(error).startswith("baseline=") and "cannot be compared" not in str(error):
             raise
 
 

@@ -176,10 +176,11 @@ def _vectors(lines: list[bytes], wanted: tuple[bytes, ...] | None) -> Iterator[s
         if len(fields) < width or (wanted is None and b"" in fields[-width:]):
             yield "a vector that is too short"
         is_wanted = wanted is None or word in wanted
-        if is_wanted and not all(map(NUMBER.fullmatch, fields[-width:])):
-            yield "a vector of other things than numbers"
         if is_wanted and len(fields) > width and fields[0] == b"":
             yield "two spaces behind a word"
+        is_wanted = wanted is None or (is_wanted and len(fields) == width)  # or of a longer word
+        if is_wanted and not all(map(NUMBER.fullmatch, fields[-width:])):
+            yield "a vector of other things than numbers"
 
 
 def _binary(data: bytes) -> Iterator[str]:
