@@ -68,8 +68,6 @@ def read_run(path: Path) -> Run:
     run = read_result(path)
     try:
         _rename(run)
-        if "name" not in run["config"]["task"]:
-            raise KeyError("config.task.name")
         # Results of earlier versions lack the time of their end.
         written = (
             datetime.fromisoformat(run["finished"]).timestamp()

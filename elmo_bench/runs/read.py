@@ -53,7 +53,8 @@ KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "commit": ("text or null", lambda value: value is None or _text(value)),
 }
 # Groups of the config that are checked.
-GROUPS = ("task", "data", "elmo", "encoder", "vocab", "schedule", "published")
+GROUPS = ("task", "data", "elmo", "encoder", "vocab", "schedule", "published", "fit")
+LENGTH = ("max_epochs", "patience")
 
 
 def read_result(path: Path) -> dict[str, Any]:
@@ -68,10 +69,17 @@ def read_result(path: Path) -> dict[str, Any]:
         needed |= {"examples_per_second", "device", *COST}
     _check(path, content, needed)
     config = content["config"]
-    if not _text(monitor := (config.get("task") or {}).get("monitor")):
-        _refuse(path, "config.task.monitor", monitor, "text")
+    for key in ("monitor", "name"):
+        if not _text(value := (config.get("task") or {}).get(key)):
+            _refuse(path, f"config.task.{key}", value, "text")
+    for group, key in (("elmo", "mix"), ("encoder", "name")):
+        if key not in (config.get(group, {key: None}) or {}):
+            _refuse(path, f"config.{group}", config[group], f"an object that has {key}")
+    for key, value in (config.get("fit") or {}).items():
+        if key in LENGTH and not _count(value):
+            _refuse(path, f"config.fit.{key}", value, "a count")
     for name in content["mix"]:
-        if not MIX.fullmatch(name):
+        if not MIX.fullmatch(name) or name.replace("/norm", "/s") not in content["mix"]:
             _refuse(path, "mix", name, "elmo/PLACE/ and s0, s1, ..., norm0, norm1, ... or gamma")
     for key, parts in COST.items():
         if content["epochs"] and (missing := {*parts} - content[key].keys()):

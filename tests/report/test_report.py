@@ -1033,7 +1033,23 @@ NO_RESULTS = [
     ('{"seed": 1, "metrics": {}, "config": {}}', f"{NO_RESULT}: config.task.monitor is 'None'"),
     (
         '{"seed": 1, "metrics": {}, "config": {"task": {"monitor": "f1"}}}',
-        rf"{NO_RESULT}: KeyError\('config.task.name'\)",
+        f"{NO_RESULT}: config.task.name is 'None', but it must be text",
+    ),
+    *(
+        (
+            f'{{"seed": 1, "metrics": {{}}, "config": {{"task": {{"monitor": "f1", "name": "a"}}, {wrong}}}}}',
+            f"{NO_RESULT}: {said}",
+        )
+        for wrong, said in (
+            ('"elmo": {}', "config.elmo is '{}', but it must be an object that has mix"),
+            ('"encoder": null', "config.encoder is 'None', but it must be an object that has name"),
+            ('"fit": {"patience": "x"}', "config.fit.patience is 'x', but it must be a count"),
+        )
+    ),
+    (
+        '{"seed": 1, "metrics": {}, "mix": {"elmo/a/norm1": 1}, '
+        '"config": {"task": {"monitor": "f1", "name": "a"}}}',
+        f"{NO_RESULT}: mix is 'elmo/a/norm1'",
     ),
     (
         '{"seed": 1, "metrics": {}, "config": {}, "mix": {"elmo/input/s9999999": 1}}',

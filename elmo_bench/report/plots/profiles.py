@@ -99,6 +99,8 @@ def _panels(report: Report) -> list[Panel]:
     cells: dict[Key, dict[Key, list[Cell]]] = defaultdict(lambda: defaultdict(list))
     without: list[tuple[Key, Cell]] = []
     for cell in report.cells:
+        if not {"elmo", "encoder"} <= cell.runs[0]["config"].keys():  # not of elmo-bench
+            continue
         values = dict(zip(keys, [*cell.row, *cell.column], strict=True))
         row, encoder = (tuple(values[key] for key in part) for part in (down, across))
         if is_baseline(cell.runs[0]["config"]):
