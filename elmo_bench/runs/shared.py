@@ -31,7 +31,8 @@ def copy_run(source: Path, part: Path, overrides: Sequence[str]) -> Run:
     written, and for a file that is not what its name says.
     """
     files = [CURVES, *(f"{COUNTS}/{name}" for name in SPLITS)]
-    for path in (source / name for name in (ENDED, OVERRIDES, OVERRIDES.parent, COUNTS, *files)):
+    own = [ENDED, str(OVERRIDES), str(OVERRIDES.parent), COUNTS, *files]
+    for path in (source / name for name in own):
         if path.is_symlink():
             raise ValueError(f"{path}: a link, but only a run's own files are copied: remove it")
     result = result_of(source)

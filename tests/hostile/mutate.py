@@ -584,9 +584,10 @@ def _large(file: h5py.File, name: str, other: str, array: np.ndarray) -> None:
 
 def _cut(file: h5py.File, name: str, other: str, array: np.ndarray) -> None:
     """Only one of at least two pieces is stored."""
-    chunks = ((array.shape[0] + 1) // 2, *array.shape[1:])
-    piece = file.create_dataset(name, array.shape, "<f4", chunks=chunks)
-    piece[: chunks[0]] = array[: chunks[0]]
+    axis = int(np.argmax(array.shape))
+    half = (slice(None),) * axis + (slice((array.shape[axis] + 1) // 2),)
+    dataset = file.create_dataset(name, array.shape, "<f4", chunks=array[half].shape)
+    dataset[half] = array[half]
 
 
 def _not_finite(file: h5py.File, name: str, other: str, array: np.ndarray) -> None:

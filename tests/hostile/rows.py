@@ -244,7 +244,7 @@ def read_lines_of(path: Path) -> list[Sequence[str]]:
 
 def read_raw(path: Path) -> list[Sequence[str]]:
     """The beginning of a text, which a pretraining reads as a stream."""
-    return list(islice(read_text([path], raw=True), 100_000))
+    return list(islice(read_text([path], raw=True), 20_000))
 
 
 def use_sentences(sentences: Sequence[Sequence[str]], _: Path) -> None:
