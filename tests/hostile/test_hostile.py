@@ -4,11 +4,13 @@ import pytest
 
 from .rows import ROWS
 from .run import bad, case_of, fuzz
+from .shown import damage
 
 
 @pytest.mark.xdist_group("hostile")  # which share the good files, and one of two processors
 @pytest.mark.parametrize("name", ROWS)
 def test_read_right_or_refused_by_name(name):
+    assert not any(damage(name, seed.file, seed.content) for seed in ROWS[name].seeds())
     tallies = fuzz([ROWS[name]], cases=ROWS[name].gate)
     assert bad(tallies) == []
     assert tallies[name].counts.total() == ROWS[name].gate
