@@ -1,18 +1,19 @@
-"""False-positive rate and power of the significance test of reports:
+"""Level and power of the significance test of reports, in processes that are kind and unkind to it:
 
-    python -m benchmarks.significance
+    python -m benchmarks.significance                    # nothing differs: how often p is small
+    python -m benchmarks.significance --difference 0.4   # logits: how often it is found
 
-Simulated runs read the same 200 examples. Under three null hypotheses the systems are equal on
-average: `examples` (each example suits one of them better), `seeds` (runs differ in skill), `both`.
-Every table has a row for each null and metric and a column for each number of runs.
+Simulated systems read the same 200 examples and are equal on average. A row is a process, a column
+two numbers of runs, and a cell the percentage of simulations with p <= 0.05 / p <= 0.0025, which is
+about the level of a star among 20 comparisons.
 """
 
 import argparse
-import itertools
 import math
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from jaxtyping import Float
@@ -20,64 +21,99 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from elmo_bench.report.significance import (
-    Variance,
-    by_cluster,
-    figure,
-    paired_variance,
-    same_examples,
-    same_models,
-    two_sided,
-    unpaired_variance,
-)
+from elmo_bench.report.significance import by_cluster, figure, largest_p, unpaired_variance
 
-METRICS = ("accuracy", "f1", "mean of 3")
-NULLS = {"examples": (0.0, 1.0), "seeds": (0.3, 0.0), "both": (0.3, 1.0)}  # skill, taste
-RUNS = (2, 3, 5, 10, 20)
-CLUSTER = 5
+RUNS = ((2, 2), (3, 3), (5, 5), (10, 10), (10, 5), (5, 2), (10, 2))
+LEVELS = (0.05, 0.0025)
 Counts = Float[np.ndarray, "R N S 4"]
+Draw = Callable[[np.random.Generator, tuple[int, int]], np.ndarray]
+
+
+def normal(rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
+    return rng.normal(0, 1, shape)
+
+
+def heavy(rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
+    """Student's t with 2.5 degrees of freedom, of variance 1."""
+    return rng.standard_t(2.5, shape) / math.sqrt(5)
+
+
+def bimodal(rng: np.random.Generator, shape: tuple[int, int], low: float) -> np.ndarray:
+    """Two modes, the lower one for a share `low` of the runs; of mean 0 and variance 1."""
+    modes = (low - (rng.random(shape) < low)) / math.sqrt(low * (1 - low))
+    return np.asarray(math.sqrt(0.99) * modes + rng.normal(0, 0.1, shape))
 
 
 @dataclass(frozen=True)
 class Setting:
     """A simulation; deviations and the difference are in logits of the probability to be right."""
 
-    metric: str = "accuracy"
+    metric: str = "accuracy"  # or f1, or "mean of 3" F1
     examples: int = 200
-    runs: int = 3
+    runs: tuple[int, int] = (3, 3)
     skill: float = 0.0  # standard deviation between runs of a system
     taste: float = 0.0  # standard deviation of how well an example suits a system
     difference: float = 0.0
+    seeds: Draw = normal  # distribution of the skill of runs
+    shared: float = 0.0  # correlation of the skills of both systems' runs of the same seed
     collapsed: float = 0.0  # share of runs that learn almost nothing
+    silent: float = 0.0  # share of runs that predict nothing
     steady: float = 1.0  # factor of the second system's skill
-    cluster: int = 1  # consecutive examples with the same taste and ease
+    clusters: int = 0  # number of clusters of examples with the same taste and ease; 0: none
+    alike: bool = True  # whether clusters have equal numbers of examples
+    ignored: bool = False  # whether the test takes each example for itself
 
 
 def pair(setting: Setting, seed: int) -> tuple[Counts, Counts]:
     """The counts of two systems' runs on the same examples."""
     rng = np.random.default_rng(seed)
     gold, ease = rng.poisson(1.5, setting.examples), _by_cluster(rng, setting, 1.0)
-    ours = _system(rng, setting, gold, ease + setting.difference)
-    return ours, _system(rng, replace(setting, skill=setting.skill * setting.steady), gold, ease)
+    ours, skill = _system(rng, setting, setting.runs[0], gold, ease + setting.difference, None)
+    other = replace(setting, skill=setting.skill * setting.steady)
+    return ours, _system(rng, other, setting.runs[1], gold, ease, skill)[0]
+
+
+def clusters(setting: Setting) -> np.ndarray:
+    """The cluster of each example; the largest of unequal ones has about 40 times the smallest."""
+    if not setting.clusters:
+        return np.arange(setting.examples)
+    sizes = np.ones(setting.clusters) if setting.alike else np.geomspace(1, 40, setting.clusters)
+    ends = np.cumsum(sizes / sizes.sum()) * setting.examples
+    return np.searchsorted(ends, np.arange(setting.examples) + 0.5)
 
 
 def _by_cluster(rng: np.random.Generator, setting: Setting, deviation: float) -> np.ndarray:
-    count = setting.examples // setting.cluster
-    return rng.normal(0, deviation, count).repeat(setting.cluster)
+    numbers = clusters(setting)
+    return rng.normal(0, deviation, numbers[-1] + 1)[numbers]
 
 
 def _system(
-    rng: np.random.Generator, setting: Setting, gold: np.ndarray, ease: np.ndarray
-) -> Counts:
-    skill = rng.normal(0, setting.skill, (setting.runs, 1))
-    skill -= 5 * (rng.random((setting.runs, 1)) < setting.collapsed)
+    rng: np.random.Generator,
+    setting: Setting,
+    runs: int,
+    gold: np.ndarray,
+    ease: np.ndarray,
+    other_skill: np.ndarray | None,
+) -> tuple[Counts, np.ndarray]:
+    skill = setting.seeds(rng, (runs, 1))
+    if other_skill is not None and setting.shared:
+        alike = min(len(skill), len(other_skill))
+        rest = math.sqrt(1 - setting.shared**2)
+        skill[:alike] = setting.shared * other_skill[:alike] + rest * skill[:alike]
+    lower = 5 * (rng.random((runs, 1)) < setting.collapsed)
     taste = _by_cluster(rng, setting, setting.taste)
-    chance = 1 / (1 + np.exp(-(0.8 + skill + ease + taste)))
+    chance = 1 / (1 + np.exp(-(0.8 + setting.skill * skill - lower + ease + taste)))
     if setting.metric == "accuracy":
         right = (rng.random(chance.shape) < chance).astype(float)
-        return np.stack([right, np.ones_like(right)] * 2, -1)[:, :, None]
-    scores = [_chunks(rng, gold, chance) for _ in range(1 if setting.metric == "f1" else 3)]
-    return np.stack(scores, 2)
+        counts = np.stack([right, np.ones_like(right)] * 2, -1)[:, :, None]
+    else:
+        scores = 1 if setting.metric == "f1" else 3
+        counts = np.stack([_chunks(rng, gold, chance) for _ in range(scores)], 2)
+    if setting.silent:
+        silent = rng.random(runs) < setting.silent
+        for count in (0, 2, 3):  # all but the gold chunks
+            counts[silent, ..., count] = 0
+    return counts, skill
 
 
 def _chunks(rng: np.random.Generator, gold: np.ndarray, chance: np.ndarray) -> np.ndarray:
@@ -86,98 +122,72 @@ def _chunks(rng: np.random.Generator, gold: np.ndarray, chance: np.ndarray) -> n
     return np.stack([right, whole, right, right + wrong], -1).astype(float)
 
 
-def unpaired(left: Counts, right: Counts) -> float:
-    return _p(left, right, unpaired_variance(left, right))
+def p_of(setting: Setting, seed: int) -> float:
+    ours, theirs = pair(setting, seed)
+    if setting.clusters and not setting.ignored:
+        numbers = clusters(setting)
+        ours, theirs = by_cluster(ours, numbers), by_cluster(theirs, numbers)
+    difference = float(figure(ours.sum(1)).mean() - figure(theirs.sum(1)).mean())
+    return largest_p(difference, unpaired_variance(ours, theirs).scales)
 
 
-def paired(left: Counts, right: Counts) -> float:
-    return _p(left, right, paired_variance(left, right))
+def rejections(setting: Setting, repeats: int) -> tuple[float, ...]:
+    """The shares of repeats in which p is at most each of LEVELS."""
+    ps = np.array([p_of(setting, seed) for seed in range(repeats)])
+    return tuple(float(np.mean(ps <= level)) for level in LEVELS)
 
 
-def clustered(left: Counts, right: Counts) -> float:
-    numbers = np.arange(left.shape[1]) // CLUSTER
-    return unpaired(by_cluster(left, numbers), by_cluster(right, numbers))
-
-
-def _p(left: Counts, right: Counts, variance: Variance) -> float:
-    difference = float(figure(left.sum(1)).mean() - figure(right.sum(1)).mean())
-    return two_sided(difference, math.sqrt(variance.total), variance.freedom)
-
-
-def larger(left: Counts, right: Counts) -> float:
-    """The test of earlier reports: the larger p-value of two tests, over seeds and examples."""
-    seeds = same_examples(figure(left.sum(1)), figure(right.sum(1)))
-    return max(same_models(left, right, resamples=999), seeds or 0.0)
-
-
-def rejections(
-    test: Callable[[Counts, Counts], float], setting: Setting, repeats: int, level: float = 0.05
-) -> float:
-    """The share of repeats in which p is at most the level."""
-    return float(np.mean([test(*pair(setting, seed)) <= level for seed in range(repeats)]))
-
-
-@dataclass(frozen=True)
-class Question:
-    """A table: its title, test and setting; `fewer` divides the number of simulations."""
-
-    title: str
-    test: Callable[[Counts, Counts], float] = unpaired
-    setting: Setting = Setting()
-    fewer: int = 1
-
-
-QUESTIONS = (
-    Question("level: nothing differs"),
-    Question("power: 0.4 logits differ", setting=Setting(difference=0.4)),
-    Question("level of the paired test (reports ask for five pairs)", paired),
-    Question("level where one run in five learns next to nothing", setting=Setting(collapsed=0.2)),
-    Question("level where one system's runs do not differ", setting=Setting(steady=0.0)),
-    Question("level with 30 examples", setting=Setting(examples=30)),
-    Question("level with clusters of 5, tested by cluster", clustered, Setting(cluster=CLUSTER)),
-    Question("level with clusters of 5, each example for itself", setting=Setting(cluster=CLUSTER)),
-    Question("level of the larger of two p, which reports had before", larger, fewer=10),
-)
+BOTH = {"skill": 0.3, "taste": 1.0}
+PROCESSES = {
+    "examples differ, accuracy": Setting(taste=1.0),
+    "examples differ, F1": Setting("f1", taste=1.0),
+    "seeds differ, accuracy": Setting(skill=0.3),
+    "seeds differ, F1": Setting("f1", skill=0.3),
+    "both differ, accuracy": Setting(**BOTH),
+    "both differ, F1": Setting("f1", **BOTH),
+    "both differ, mean of three F1": Setting("mean of 3", **BOTH),
+    "both differ, 30 examples": Setting("f1", 30, **BOTH),
+    "both differ, 48 unequal clusters": Setting("f1", clusters=48, alike=False, **BOTH),
+    "6 documents, seeds hardly differ": Setting("f1", clusters=6, skill=0.05, taste=1.0),
+    "20 documents, tested by sentence": Setting("f1", clusters=20, ignored=True, **BOTH),
+    "seeds of Student's t": Setting("f1", skill=0.5, seeds=heavy),
+    "bimodal seeds, a quarter low": Setting("f1", skill=1.0, seeds=partial(bimodal, low=0.25)),
+    "bimodal seeds, half low": Setting("f1", skill=1.0, seeds=partial(bimodal, low=0.5)),
+    "one run in five learns next to nothing": Setting("f1", collapsed=0.2, **BOTH),
+    "one run in five predicts nothing": Setting("f1", silent=0.2, **BOTH),
+    "second system: twice the spread": Setting("f1", skill=0.3, steady=2.0),
+    "shared seeds, correlation 0.7": Setting("f1", skill=0.5, shared=0.7),
+    "shared seeds, correlation −0.7": Setting("f1", skill=0.5, shared=-0.7),
+}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repeats", type=int, default=4000, help="simulations a cell")
-    parser.add_argument("--level", type=float, default=0.05, help="largest p that is counted")
+    parser.add_argument("--repeats", type=int, default=2000, help="simulations a cell")
+    parser.add_argument("--difference", type=float, default=0.0, help="true difference, in logits")
     parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--only", default="", help="tables with this in their title")
-    arguments = parser.parse_args()
-    console = Console(width=100)
-    with ProcessPoolExecutor(arguments.processes) as pool:
-        for question in (one for one in QUESTIONS if arguments.only in one.title):
-            repeats = arguments.repeats // question.fewer
-            cells = {
-                (null, metric, runs): pool.submit(
-                    rejections,
-                    question.test,
-                    replace(question.setting, metric=metric, runs=runs, skill=skill, taste=taste),
-                    repeats,
-                    arguments.level,
-                )
-                for (null, (skill, taste)), metric, runs in itertools.product(
-                    NULLS.items(), METRICS, RUNS
-                )
-            }
-            shares = {
-                cell: one.result()
-                for cell, one in track(cells.items(), question.title, transient=True)
-            }
-            level = arguments.level
-            half = 196 * (level * (1 - level) / repeats) ** 0.5
-            chance = f"{repeats} simulations a cell: {100 * level:g} ± {half:.2g} by chance"
-            table = Table(title=f"{question.title}; p <= {level:g}, percent ({chance})")
-            for head in ("null", "metric", *(f"{runs} + {runs} runs" for runs in RUNS)):
-                table.add_column(head, justify="right" if "runs" in head else "left")
-            digits = 1 if level >= 0.01 else 2
-            for null, metric in itertools.product(NULLS, METRICS):
-                row = (f"{100 * shares[null, metric, runs]:.{digits}f}" for runs in RUNS)
-                table.add_row(null, metric, *row)
-            console.print(table)
+    parser.add_argument("--only", default="", help="rows with this in their name")
+    asked = parser.parse_args()
+    rows = {name: setting for name, setting in PROCESSES.items() if asked.only in name}
+    with ProcessPoolExecutor(asked.processes) as pool:
+        cells = {
+            (name, runs): pool.submit(
+                rejections, replace(setting, runs=runs, difference=asked.difference), asked.repeats
+            )
+            for name, setting in rows.items()
+            for runs in RUNS
+        }
+        shares = {cell: one.result() for cell, one in track(cells.items(), transient=True)}
+    halves = (f"{196 * (level * (1 - level) / asked.repeats) ** 0.5:.2g}" for level in LEVELS)
+    title = f"p <= 0.05 / p <= 0.0025, percent; {asked.repeats} simulations a cell, by chance ± "
+    table = Table(title=title + " / ".join(halves))
+    table.add_column("process")
+    for ours, theirs in RUNS:
+        table.add_column(f"{ours} + {theirs}", justify="right")
+    for name in rows:
+        found = (shares[name, runs] for runs in RUNS)
+        table.add_row(name, *(f"{100 * usual:.1f} / {100 * low:.2f}" for usual, low in found))
+    Console(width=150).print(table)
 
 
 if __name__ == "__main__":

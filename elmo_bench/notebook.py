@@ -25,7 +25,7 @@ from omegaconf import DictConfig, open_dict, read_write
 from elmo_bench.failure import leaves_error
 from elmo_bench.files import atomic
 from elmo_bench.installation import CONF
-from elmo_bench.jobs.report import answered
+from elmo_bench.jobs.report import all_reports, answered
 from elmo_bench.report import Tables
 from elmo_bench.runs import (
     ENCODER,
@@ -172,7 +172,6 @@ def compare(
     split: str | None = None,
     metric: str | None = None,
     equal_within: float | None = None,
-    paired: bool = False,
 ) -> Tables:
     """Set finished runs side by side: means over seeds, differences to a baseline, tests of
     significance.
@@ -203,11 +202,9 @@ def compare(
         "metric": metric,
         "paper": None,
         "equal_within": equal_within,
-        "paired": paired,
         "tables": None,
     }
-    answers = answered(settings, [])
-    return Tables([each for several in answers.reports.values() for each in several])
+    return Tables(all_reports(answered(settings)))
 
 
 @contextmanager

@@ -31,7 +31,7 @@ def keep(cfg: DictConfig) -> None:
     """Pack the finished and failed runs below `runs` into `output`.
 
     Runs in an existing archive are kept. Of runs with the same settings, files and seed, the
-    archive keeps the one that finished last.
+    archive keeps the one that finished first.
 
     Raises ValueError if `output` is not an archive of runs, FileNotFoundError if there are no runs.
     """
@@ -43,7 +43,7 @@ def keep(cfg: DictConfig) -> None:
     runs = [cfg.runs] if isinstance(cfg.runs, str) else cfg.runs
     folders = run_folders(runs, cfg.cache_dir)
     earlier = [unpacked(output, cfg.cache_dir)] if output.exists() else []
-    finished = _last(collect([*earlier, *folders]))
+    finished = _first(collect([*earlier, *folders]))
     failed = [run for run in failures((*earlier, *folders), finished) if run["reason"] != RUNNING]
     with tempfile.TemporaryDirectory() as name:
         for run in finished:
@@ -56,19 +56,19 @@ def keep(cfg: DictConfig) -> None:
         "written: %s, %d runs (%d before), %d failed, %.2f MB",
         output,
         len(finished),
-        len(_last(collect(earlier))),
+        len(_first(collect(earlier))),
         len(failed),
         output.stat().st_size / 1e6,
     )
 
 
-def _last(runs: Iterable[Run]) -> list[Run]:
-    """Return the last finished run of each identity."""
-    last: dict[str, Run] = {}
+def _first(runs: Iterable[Run]) -> list[Run]:
+    """Return the first finished run of each identity."""
+    first: dict[str, Run] = {}
     for run in runs:
-        same = last.get(_name(run), run)
-        last[_name(run)] = max(same, run, key=lambda one: one["written"])
-    return [*last.values()]
+        same = first.get(_name(run), run)
+        first[_name(run)] = min(same, run, key=lambda one: one["written"])
+    return [*first.values()]
 
 
 def _name(run: Run) -> str:

@@ -71,7 +71,6 @@ SETTINGS = (
     "metric",
     "paper",
     "equal_within",
-    "paired",
 )
 MOST = 5  # a note names up to this many failed runs
 
@@ -97,8 +96,8 @@ def report(cfg: DictConfig) -> None:
         )
     if "wandb" in loggers and find_spec("wandb") is None:
         raise ValueError("logger=wandb needs the package wandb, which is not installed")
-    answers = answered(settings, outputs)
-    written = [each for table_reports in answers.reports.values() for each in table_reports]
+    answers = answered(settings)
+    written = all_reports(answers)
     write(outputs, written, answers.origin, settings["title"])
     if "wandb" in loggers:
         options = {key: value for key, value in loggers["wandb"].items() if key != "_target_"}
@@ -117,10 +116,8 @@ def checked_outputs(settings: Mapping[str, Any]) -> list[Path]:
     return outputs
 
 
-def answered(
-    settings: Mapping[str, Any], outputs: Sequence[Path], *, only_compared: bool = False
-) -> Answers:
-    """Return the reports of all tables in `settings`, with the diagnostics that `outputs` need.
+def answered(settings: Mapping[str, Any], *, only_compared: bool = False) -> Answers:
+    """Return the reports of all tables in `settings`; p is corrected for all of them together.
 
     With `only_compared`, a row that has runs of a single column is left out, and so is a table
     without runs of its baseline.
@@ -154,17 +151,30 @@ def answered(
     unknown_failures = [run for run in unfinished if "task.name" not in run["choices"]]
     known_failures = [run for run in unfinished if run not in unknown_failures]
     failed = {title: _chosen(known_failures, table) for title, table in tables.items()}
-    diagnostics = any(path.suffix in (".csv", ".json") for path in outputs)
     by_title = {}
     for title in counted([title for title in tables if chosen[title]], "tables"):
-        by_title[title] = _answers(chosen[title], title, tables[title], diagnostics)
+        by_title[title] = _answers(chosen[title], title, tables[title])
         notes = _failed(failed[title], unknown_failures, chosen[title], folders)
         by_title[title][0].notes[:0] = notes
     overrides = HydraConfig.get().overrides.task if HydraConfig.initialized() else None
     count = len({run["folder"] for runs in failed.values() for run in runs})
     command = "" if overrides is None else reports.typed(overrides)
     origin = reports.Origin(command, count, len(unknown_failures))
-    return Answers(runs, by_title, {title: len(failed[title]) for title in by_title}, origin)
+    failed_runs = {title: len(failed[title]) for title in by_title}
+    return corrected(Answers(runs, by_title, failed_runs, origin))
+
+
+def corrected(answers: Answers, correct: reports.Correction | None = None) -> Answers:
+    """Return the answers with p corrected, by default for the comparisons of all tables."""
+    correct = correct or reports.families(reports.comparisons_of(all_reports(answers)))
+    by_title = {
+        title: reports.corrected(several, correct) for title, several in answers.reports.items()
+    }
+    return answers._replace(reports=by_title)
+
+
+def all_reports(answers: Answers) -> list[reports.Report]:
+    return [each for several in answers.reports.values() for each in several]
 
 
 def write(
@@ -312,9 +322,7 @@ def _warn_of_corpora(runs: list[reports.Run], title: str, conditions: Mapping[st
             )
 
 
-def _answers(
-    runs: list[reports.Run], title: str, table: dict[str, Any], diagnostics: bool
-) -> list[reports.Report]:
+def _answers(runs: list[reports.Run], title: str, table: dict[str, Any]) -> list[reports.Report]:
     rows, columns = _rows_and_columns(table)
     region = table["equal_within"]
     return reports.answers(
@@ -327,8 +335,6 @@ def _answers(
         title=title,
         paper=table["paper"],
         equal_within=None if region is None else region / 100,
-        paired=table["paired"],
-        diagnostics=diagnostics,
     )
 
 

@@ -11,11 +11,11 @@ from elmo_bench import report as reports
 from elmo_bench.files import atomic
 from elmo_bench.outputs import begins, check_output
 
-from .report import OWN, Answers, answered, as_list, checked_outputs, write
+from .report import OWN, Answers, all_reports, answered, as_list, checked_outputs, corrected, write
 
 log = logging.getLogger(__name__)
 SHOWN = ("means", "differences")
-KINDS = (*SHOWN, "power", "paper", "across", "layers", "course", "cost")
+KINDS = (*SHOWN, "power", "paper", "layers", "course", "cost")
 CLAIMS, PROBES = "claims", "probes"
 NO_RUN = "no run"
 OPTIONAL: dict[str, Any] = dict.fromkeys(("check", "pictures", "probes", "claims", "usual"))
@@ -48,13 +48,19 @@ def results(cfg: DictConfig) -> None:
         for title, table in (settings["tables"] or {}).items()
     }
     reports.check_claims(settings["claims"] or {}, settings)
-    answers = answered(settings | {"tables": tables}, outputs, only_compared=True)
+    answers = answered(settings | {"tables": tables}, only_compared=True)
+    claims = reports.claims(answers.runs, settings["claims"] or {}, settings)
+    found = reports.findings(claims)
+    tested = [finding.comparison for finding in found if finding.comparison]
+    tested += reports.comparisons_of(all_reports(answers))
+    correct = reports.families(tested, reports.primary(found))
+    answers, found = corrected(answers, correct), reports.decided(found, correct)
     blocks: dict[Path, dict[str, str]] = {document: {}}  # by the file that they stand in
     for title, (show, command) in shown.items():
         path = document.parent / (settings["tables"][title].get("document") or document.name)
         corpora = _corpora(tables[title]["where"])
         blocks.setdefault(path, {})[title] = _block(title, show, command, corpora, answers)
-    grids = [*_claims(settings, answers)]
+    grids = reports.verdicts(found) if claims else []
     if grids:
         blocks[document][CLAIMS] = reports.block(grids, [])
     if probes := [*map(reports.read_probe, _probe_files(settings["probes"]))]:
@@ -67,7 +73,7 @@ def results(cfg: DictConfig) -> None:
         for picture, title in pictures.items():
             if title in answers.reports:
                 write([picture], answers.reports[title], answers.origin, title)
-    written = [each for table_reports in answers.reports.values() for each in table_reports]
+    written = all_reports(answers)
     write(outputs, written, answers.origin, settings["title"], grids)
 
 
@@ -155,7 +161,7 @@ def _block(title: str, show: list[str], command: str, corpora: list[str], answer
     # The report on test has the runs that dev chose: their mixes and epochs stand in the first.
     of_figures = [kind for kind in show if kind not in ("layers", "course", "cost")]
     grids += [grid for report in table_reports[1:] for grid in _grids(report, of_figures)]
-    notes = [note for report in table_reports for note in report.notes]
+    notes = [note for report in table_reports for note in report.remarks]
     runs = [run for each in table_reports for cell in each.cells for run in cell.runs]
     ran = {run["choices"].get("data.name") for run in runs}
     missing = ", ".join(corpus for corpus in corpora if corpus not in ran)
@@ -176,9 +182,3 @@ def _grids(report: reports.Report, show: list[str]) -> Iterator[reports.Grid]:
     grids |= {"layers": shares and shares[0]}
     grids |= {"course": reports.course(report), "cost": reports.cost(report)}
     yield from (grid for kind in show if (grid := grids.get(kind)))
-
-
-def _claims(settings: Mapping[str, Any], answers: Answers) -> Iterator[reports.Grid]:
-    claims = reports.claims(answers.runs, settings["claims"] or {}, settings)
-    if claims:
-        yield from reports.verdicts(reports.findings(claims))

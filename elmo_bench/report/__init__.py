@@ -2,7 +2,7 @@ from elmo_bench.runs import Run, as_text, collect, where
 
 from .blocks import differences, refreshed
 from .choice import answers
-from .claims import check_claims, claims, findings, verdicts
+from .claims import check_claims, claims, decided, findings, primary, verdicts
 from .costs import cost
 from .display import Tables
 from .epochs import course
@@ -15,12 +15,13 @@ from .page import GENERATOR, page
 from .probes import probes_grid, read_probe
 from .provenance import typed
 from .published import stands_in
-from .table import Report, comparable, report
+from .table import Correction, Report, comparable, comparisons_of, corrected, families, report
 from .terminal import terminal
 from .write import as_csv, as_json, block, footnotes, latex, markdown, markdown_table
 
 __all__ = [
     "GENERATOR",
+    "Correction",
     "Grid",
     "Origin",
     "Report",
@@ -35,9 +36,13 @@ __all__ = [
     "claims",
     "collect",
     "comparable",
+    "comparisons_of",
+    "corrected",
     "cost",
     "course",
+    "decided",
     "differences",
+    "families",
     "findings",
     "footnotes",
     "grids",
@@ -46,6 +51,7 @@ __all__ = [
     "markdown_table",
     "page",
     "plain",
+    "primary",
     "probes_grid",
     "read_probe",
     "refreshed",

@@ -10,7 +10,7 @@ from typing import Any
 from elmo_bench.runs import Run, choice, distinguishing, is_baseline
 
 from .names import name, task_titles
-from .table import Cell, Key, Report, mixed, report
+from .table import Cell, Key, Report, base_row, mixed, report
 
 ELMO = "elmo."  # prefix of the settings that are selected on dev
 
@@ -40,7 +40,7 @@ def answers(
         on_test = report(
             chosen_runs, on_dev.rows, on_dev.columns, split="test", title=title, **options
         )
-        test_title = _title(title, "on test, the baseline and what dev chose")
+        test_title = _title(title, "on test, the baseline and the best other setting on dev")
         # The report on dev includes these runs and already has the note on mixed code.
         code_notes = mixed([run for cell in on_test.cells for run in cell.runs])
         notes = [*_choices(on_dev), *(note for note in on_test.notes if note not in code_notes)]
@@ -91,7 +91,9 @@ def _alternatives(report: Report) -> list[list[Cell]]:
 
 
 def _choices(report: Report) -> list[str]:
-    """Return notes on groups that have a single setting, and on ties."""
+    """Return notes on groups that have a single setting, on ties, and on baselines that are better
+    on dev than all settings.
+    """
     notes, keys = [], [*report.rows, *report.columns]
     titles = task_titles(run for cell in report.cells for run in cell.runs)
 
@@ -99,6 +101,7 @@ def _choices(report: Report) -> list[str]:
         return name(keys, [*cell.row, *cell.column], titles)
 
     alternatives = _alternatives(report)
+    bases = {cell.row: cell for cell in report.cells if cell.column == report.baseline}
     if single := [label(cells[0]) for cells in alternatives if len(cells) == 1]:
         notes.append(
             "not chosen on dev, since the runs have no other setting beside the baseline's: "
@@ -107,6 +110,12 @@ def _choices(report: Report) -> list[str]:
     for cells in alternatives:
         highest = max(cell.mean for cell in cells)
         best = [cell for cell in cells if cell.mean == highest]
+        serving = base_row(bases, best[0].row, report.rows)
+        if serving is not None and bases[serving].mean > highest:
+            notes.append(
+                f"{label(best[0])} is not what dev would choose: the baseline is better on it "
+                f"({100 * bases[serving].mean:.2f} against {100 * highest:.2f})"
+            )
         if len(best) > 1:
             ties = "; ".join(map(label, best[1:]))
             notes.append(

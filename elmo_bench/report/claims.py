@@ -1,30 +1,27 @@
-"""Check claims, such as a paper's, against runs: confirmed or refuted on each corpus.
+"""Check claims, such as a paper's, against runs: confirmed or not on each corpus.
 
-A claim either compares two groups of runs on each corpus, with the test of the report, or names the
-layer with the largest weight in the mix. `verdict` and `shares` define the decision rules.
+A claim compares two groups of runs on each corpus, with the test of the report. `verdict` defines
+the decision rule.
 """
 
-import statistics
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, Any, Literal, NamedTuple
-
-import scipy
-from annotated_types import Ge
+from typing import Any, NamedTuple
 
 from elmo_bench.checks import Positive, of_type, one_of
-from elmo_bench.runs import WITHIN, Run, below, full_keys, varies, where
+from elmo_bench.runs import WITHIN, Run, below, full_keys, other_files, varies, where
 
 from .grid import Grid
-from .grids import p_value, points
+from .grids import corrected_p, correction, p_value, points
 from .names import NONE, name, task_titles
-from .significance import LEVEL, Test
+from .significance import FEWEST, LEVEL, PRELIMINARY, Test
 from .table import (
     SPLITS,
     Asked,
     Comparison,
+    Correction,
     Key,
-    Pair,
+    Question,
     compared,
     hidden_keys,
     limits,
@@ -32,34 +29,31 @@ from .table import (
 )
 
 EXPECTED = ("better", "not worse", "equal")
-CONFIRMED, REFUTED, UNDECIDED, NOT_RUN = VERDICTS = (
+CONFIRMED, NOT_REPRODUCED, UNDECIDED, _, NOT_RUN = VERDICTS = (
     "confirmed",
-    "refuted",
+    "not reproduced",
     "undecided",
+    PRELIMINARY,
     "not run",
 )
 SETTINGS = (
-    *("source", "where", "ours", "theirs", "expect", "layer", "place"),
-    *("rows", "split", "metric", "equal_within", "paired"),
+    *("source", "where", "ours", "theirs", "expect", "primary"),
+    *("rows", "split", "metric", "equal_within"),
 )
 KINDS = {  # of the values of a claim
     "ours": dict | None,
     "theirs": dict | None,
     "where": dict | None,
-    "layer": Annotated[int, Ge(0)],
-    "place": Literal["input", "output"],
     "equal_within": Positive | None,
-    "paired": bool,
+    "primary": bool,
 }
 CORPUS = ["task.name", "data.name"]
+SIDES = ("ours", "theirs")
 TITLE = "claims"
 
 
 class Claim(NamedTuple):
-    """A claim that our runs are better than, not worse than, or equal to their runs in each row.
-
-    With `layer`, it claims that this layer has the largest weight in our runs' mix at `place`.
-    """
+    """A claim that our runs are better than, not worse than, or equal to their runs in each row."""
 
     title: str
     source: str  # table or section of the paper
@@ -69,22 +63,19 @@ class Claim(NamedTuple):
     ours: dict[Key, list[Run]]  # by row
     theirs: dict[Key, list[Run]]
     asked: Asked
-    layer: int | None = None
-    place: str = "input"
+    primary: bool = False  # whether p is corrected for this claim's comparisons alone
 
 
 class Finding(NamedTuple):
     """The verdict on a claim in a row.
 
-    A claim about layers has the text `effect` in place of a comparison. `flaw` says why the
-    comparison has no test, or which other settings may explain the difference.
+    `flaw` says why the comparison has no test, or which other settings may explain the difference.
     """
 
     claim: Claim
     row: Key
     verdict: str
     comparison: Comparison | None = None
-    effect: str = ""
     flaw: str = ""
 
 
@@ -96,7 +87,8 @@ def claims(
     `settings` gives the defaults of the keys that a claim omits; its key `usual` selects the runs
     of all claims. Where the same run would be on both sides, a claim has no row.
 
-    Raises ValueError, with the claim's key, if a claim's runs are ambiguous, and as `check_claims`.
+    Raises ValueError, with the claim's key, if a claim's runs are ambiguous or were trained or
+    tested on different files, and as `check_claims`.
     """
     check_claims(asked, settings)
     return [_claim(runs, title, about, settings) for title, about in asked.items()]
@@ -113,11 +105,9 @@ def _check_claim(key: str, about: Mapping[str, Any], settings: Mapping[str, Any]
         raise ValueError(
             f"{key}: unknown keys {sorted(unknown)}; it may have {', '.join(SETTINGS)}"
         )
-    if missing := [side for side in (*_sides(about), "source") if side not in about]:
+    if missing := [side for side in (*SIDES, "source") if side not in about]:
         values = "the paper's table or section" if missing == ["source"] else "the settings of runs"
         raise ValueError(f"{key}.{missing[0]} is missing: give {values}")
-    if "layer" in about and "theirs" in about:
-        raise ValueError(f"{key}.theirs: a claim about a layer has only the runs of ours")
     for setting in KINDS.keys() & about.keys():
         of_type(f"{key}.{setting}", about[setting], KINDS[setting])
     one_of(f"{key}.expect", expect := about.get("expect", EXPECTED[0]), EXPECTED)
@@ -126,44 +116,38 @@ def _check_claim(key: str, about: Mapping[str, Any], settings: Mapping[str, Any]
     one_of(f"{key}.split", about.get("split", settings["split"]) or "test", SPLITS)
 
 
-def _sides(about: Mapping[str, Any]) -> list[str]:
-    return ["ours"] if "layer" in about else ["ours", "theirs"]
-
-
 def _claim(
     runs: Sequence[Run], title: str, about: Mapping[str, Any], settings: Mapping[str, Any]
 ) -> Claim:
-    key, sides = f"claims.{title}", _sides(about)
-    layer, region = about.get("layer"), about.get("equal_within", settings["equal_within"])
+    key, region = f"claims.{title}", about.get("equal_within", settings["equal_within"])
     split = about.get("split", settings["split"]) or "test"
     rows = full_keys(runs, _list(about.get("rows")) or CORPUS, f"{key}.rows")
     common = (settings["usual"] or {}) | (about.get("where") or {})
     chosen = {
         side: _runs(runs, common | (about[side] or {}), rows, split, f"{key}.{side}")
-        for side in sides
+        for side in SIDES
     }
-    ours, theirs = chosen["ours"], chosen.get("theirs", {})
+    ours, theirs = chosen.values()
     for row in ours.keys() & theirs.keys():
         # The same runs are on both sides where a task has by default what the claim varies.
         if {run["folder"] for run in ours[row]} & {run["folder"] for run in theirs[row]}:
             del ours[row], theirs[row]
+        elif why := other_files([*ours[row], *theirs[row]], rows):
+            raise ValueError(f"{key}: {why}")
     return Claim(
         title=title,
         source=str(about["source"]),
         expect=about.get("expect", EXPECTED[0]),
         rows=rows,
-        named=_named(key for side in sides for key in about[side] or {}),
+        named=_named(key for side in SIDES for key in about[side] or {}),
         ours=ours,
         theirs=theirs,
         asked=Asked(
             metric=about.get("metric", settings["metric"]),
             split=split,
             equal_within=None if region is None else region / 100,
-            paired=about.get("paired", settings["paired"]),
-            diagnostics=False,
         ),
-        layer=layer,
-        place=about.get("place", "input"),
+        primary=about.get("primary", False),
     )
 
 
@@ -197,27 +181,39 @@ def _runs(
 
 
 def findings(claims: Sequence[Claim]) -> list[Finding]:
-    """Return a finding for each claim and row; p is corrected for all comparisons together."""
-    claim_rows = [(claim, row) for claim in claims for row in claim.ours if row in claim.theirs]
-    pairs = [Pair(claim.ours[row], claim.theirs[row], claim.asked) for claim, row in claim_rows]
-    comparisons = {
-        (claim.title, row): comparison
-        for (claim, row), comparison in zip(claim_rows, compared(pairs), strict=True)
-    }
+    """Return a finding for each claim and row; `decided` corrects p and gives the verdicts."""
     results = []
     for claim in claims:
-        rows = sorted({*claim.ours, *claim.theirs}) or [()]
-        for row in rows:
-            if claim.layer is not None and row in claim.ours:
-                results.append(shares(claim, row))
-            elif (claim.title, row) in comparisons:
-                result, flaw = comparisons[claim.title, row]
-                decision = verdict(claim.expect, result, claim.asked.equal_within)
-                flaws = [*([flaw.why] if flaw else []), *_differing_settings(claim, row)]
-                results.append(Finding(claim, row, decision, result, flaw="; ".join(flaws)))
-            else:
+        for row in sorted({*claim.ours, *claim.theirs}) or [()]:
+            if row not in claim.ours or row not in claim.theirs:
                 results.append(Finding(claim, row, NOT_RUN))
+                continue
+            result, flaws = compared(claim.ours[row], claim.theirs[row], claim.asked)
+            said = [*(flaw.why for flaw in flaws), *_differing_settings(claim, row)]
+            results.append(Finding(claim, row, UNDECIDED, result, flaw="; ".join(said)))
     return results
+
+
+def primary(results: Iterable[Finding]) -> set[Question]:
+    """Return the questions of primary claims, which are a family of their own."""
+    return {
+        finding.comparison.question
+        for finding in results
+        if finding.claim.primary and finding.comparison and finding.comparison.question
+    }
+
+
+def decided(results: Iterable[Finding], correct: Correction) -> list[Finding]:
+    """Return the findings with corrected p and their verdicts."""
+    found = []
+    for finding in results:
+        if finding.comparison is None:
+            found.append(finding)
+            continue
+        comparison, asked = correct(finding.comparison), finding.claim.asked
+        decision = verdict(finding.claim.expect, comparison, asked.equal_within)
+        found.append(finding._replace(comparison=comparison, verdict=decision))
+    return found
 
 
 def _differing_settings(claim: Claim, row: Key) -> Iterator[str]:
@@ -229,72 +225,41 @@ def _differing_settings(claim: Claim, row: Key) -> Iterator[str]:
 
 
 def verdict(expect: str, comparison: Comparison, region: float | None) -> str:
-    """Return whether a comparison confirms or refutes the expectation, or leaves it undecided.
+    """Return whether a comparison confirms the expectation, does not reproduce it, or leaves it
+    undecided; with fewer than FEWEST runs a side it is preliminary.
 
-    A difference is significant if its p, with Holm's correction for the comparisons of all claims,
-    is below 5 %. A difference is within the region if two one-sided tests at 5 % show it.
+    A difference is significant if its p, with Holm's correction for its family, is below 5 %. A
+    difference is within the region if two one-sided tests at 5 % show it.
 
-    - better: confirmed by a significant gain; refuted by a significant loss or by a difference
-      within the region, even a significant one.
+    - better: confirmed by a significant gain; not reproduced by a significant loss or by a
+      difference within the region, even a significant one.
     - not worse: confirmed by a significant gain, or if one one-sided test shows that any loss is
-      smaller than the region; refuted by any other significant loss.
-    - equal: confirmed by a difference within the region; refuted by a significant difference whose
-      95 % interval lies outside the region.
+      smaller than the region; not reproduced by any other significant loss.
+    - equal: confirmed by a difference within the region; not reproduced by a significant difference
+      whose 95 % interval lies outside the region.
     """
     test, p, gain = comparison.test, comparison.p_holm, comparison.difference > 0
+    if test is not None and test.is_preliminary:
+        return PRELIMINARY
     if test is None or p is None:
         return UNDECIDED
     is_sure, is_equal = p < LEVEL, bool(comparison.equal)
     if expect == "equal":
         low, high = test.interval
         is_outside = is_sure and (low > (region or 0) or high < -(region or 0))
-        return CONFIRMED if is_equal else REFUTED if is_outside else UNDECIDED
+        return CONFIRMED if is_equal else NOT_REPRODUCED if is_outside else UNDECIDED
     if expect == "not worse" and ((is_sure and gain) or _least(test) > -(region or 0)):
         return CONFIRMED
     if expect == "better" and is_equal:
-        return REFUTED
+        return NOT_REPRODUCED
     if not is_sure:
         return UNDECIDED
-    return CONFIRMED if gain else REFUTED
+    return CONFIRMED if gain else NOT_REPRODUCED
 
 
 def _least(test: Test) -> float:
     """Return the lower one-sided 95 % confidence bound of the difference."""
-    return test.difference - test.error * float(scipy.stats.t.ppf(1 - LEVEL, test.freedom))
-
-
-def shares(claim: Claim, row: Key) -> Finding:
-    """Return the finding on whether a layer has the largest share of the mix.
-
-    Confirmed if it has in each of several runs, refuted if another layer has in each, undecided
-    otherwise. The effect is its share minus the largest other share, in points, as mean ± standard
-    deviation over runs.
-    """
-    leads = [*_leads(claim, row)]
-    if not leads:
-        return Finding(claim, row, NOT_RUN)
-    spread = f" ± {100 * statistics.stdev(leads):.2f}" if len(leads) > 1 else ""
-    effect = f"{points(statistics.fmean(leads), signed=True)}{spread} ({len(leads)})"
-    decision = UNDECIDED
-    if len(leads) > 1 and min(leads) > 0:
-        decision = CONFIRMED
-    elif len(leads) > 1 and max(leads) < 0:
-        decision = REFUTED
-    return Finding(claim, row, decision, effect=effect)
-
-
-def _leads(claim: Claim, row: Key) -> Iterator[float]:
-    """Yield, for each run, the layer's share minus the largest other share."""
-    prefix = f"elmo/{claim.place}/s"
-    for run in claim.ours[row]:
-        weights = {
-            int(key.removeprefix(prefix)): value
-            for key, value in run["mix"].items()
-            if key.startswith(prefix)
-        }
-        other_weights = [value for layer, value in weights.items() if layer != claim.layer]
-        if claim.layer in weights and other_weights:
-            yield weights[claim.layer] - max(other_weights)
+    return test.difference - test.reach(2 * LEVEL)
 
 
 def verdicts(results: Sequence[Finding]) -> list[Grid]:
@@ -325,10 +290,10 @@ def summary(results: Sequence[Finding]) -> Grid:
         set(),
         3,
         caption=(
-            "Confirmed and refuted: by a significant difference (p below 0.05 after the correction "
-            "for the comparisons of all claims) or, where a region is named, by a difference shown "
-            "to lie within it; a claim about a layer by all of several runs, without a test; else "
-            "undecided. A claim is of each corpus by itself: nothing is averaged over them."
+            "Confirmed and not reproduced: by a significant difference (p (Holm) below "
+            f"{LEVEL}) or, where a region is named, by a difference shown to lie within it; with "
+            f"fewer than {FEWEST} runs a side {PRELIMINARY}, else undecided. A claim is of each "
+            "corpus by itself: nothing is averaged over them."
         ),
     )
 
@@ -347,13 +312,8 @@ def details(results: Sequence[Finding]) -> Grid:
         row_name = name(finding.claim.rows, finding.row, titles) if finding.row else NONE
         rows.append([finding.claim.title, row_name, *_figures(finding), finding.verdict])
         notes += [f"{finding.claim.title}, {row_name}: {finding.flaw}"] if finding.flaw else []
-    count = sum(
-        finding.comparison is not None
-        and min(len(finding.claim.ours[finding.row]), len(finding.claim.theirs[finding.row])) > 1
-        for finding in results
-    )  # the number of comparisons in Holm's correction
-    tests = [finding.comparison.test for finding in results if finding.comparison]
-    notes += limits([test for test in tests if test])
+    comparisons = [finding.comparison for finding in results if finding.comparison]
+    notes += limits(comparisons)
     return Grid(
         f"{TITLE}: each comparison",
         ["claim", "corpus", *heads],
@@ -361,23 +321,22 @@ def details(results: Sequence[Finding]) -> Grid:
         set(),
         2,
         caption=(
-            "Points; p (Holm) is corrected for all comparisons here, the interval is not. Smallest "
-            f"found: the smallest true difference that the design finds among {count} comparisons "
-            "in 80 % of cases. A difference of shares of a mix is in points of the share, mean ± "
-            f"standard deviation (runs), without a test.{''.join(f' {note}.' for note in notes)}"
+            f"Points. {correction(comparisons)} The interval is not corrected. Smallest found: the "
+            "smallest true difference that the design finds after the correction in 80 % of cases."
+            f"{''.join(f' {note}.' for note in notes)}"
         ),
     )
 
 
 def _figures(finding: Finding) -> list[str]:
     if finding.comparison is None:
-        return [finding.effect, *[""] * 5]
+        return [""] * 6
     test, difference = finding.comparison.test, points(finding.comparison.difference, signed=True)
     runs = f"{len(finding.claim.ours[finding.row])} + {len(finding.claim.theirs[finding.row])}"
     if test is None:
         return [difference, *[""] * 4, runs]
     interval = " to ".join(points(end, signed=True) for end in test.interval)
-    p, holm = p_value(test.p), p_value(finding.comparison.p_holm)
+    p, holm = p_value(test.p), corrected_p(finding.comparison)
     return [difference, interval, p, holm, points(test.detectable), runs]
 
 
@@ -386,7 +345,9 @@ def _claims(results: Sequence[Finding]) -> list[Claim]:
 
 
 def _expected(claim: Claim) -> str:
-    if claim.layer is not None:
-        return f"layer {claim.layer} has the largest share at the {claim.place}"
     region = claim.asked.equal_within
-    return claim.expect + ("" if region is None else f" (region ±{100 * region:g})")
+    return (
+        claim.expect
+        + ("" if region is None else f" (region ±{100 * region:g})")
+        + ", the primary claim" * claim.primary
+    )

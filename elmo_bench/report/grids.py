@@ -10,17 +10,25 @@ from typing import NamedTuple
 from elmo_bench.runs import Run
 from elmo_bench.runs import number as as_number
 
-from . import across
 from .grid import Grid, without
 from .names import NONE, as_written, axis, metric_title, name, names, task_titles, value
 from .published import corpus, is_adapted, paper_corpus
-from .significance import LEVEL, Shares, Test
-from .table import Cell, Key, Report, base_row, examples_of, is_best, order
+from .significance import FEWEST, LEVEL, PRELIMINARY, Shares, Test
+from .table import (
+    Cell,
+    Comparison,
+    Key,
+    Report,
+    base_row,
+    comparisons_of,
+    examples_of,
+    is_best,
+    order,
+)
 
 MEANS = "mean ± standard deviation (runs)"
 ALIKE = 0.1  # shares of the noise that differ by less count as equal
 HARDLY = 0.8  # more seeds hardly help if examples cause more than this share of the noise
-FEW = 5  # with fewer runs a side, noise estimates are rough
 SHOWN = 2  # up to this many row keys have a column each; more share one column
 ERRORS = "errors removed"
 PAPER = "Peters et al. (2018)"
@@ -32,10 +40,10 @@ def grids(report: Report) -> list[Grid]:
 
 
 def tables(report: Report) -> dict[str, Grid]:
-    """Return the tables by kind: `means`, `differences`, `power`, `paper`, `across`.
+    """Return the tables by kind: `means`, `differences`, `power`, `paper`.
 
     A table without content is omitted; so are the means of a single row with comparisons, because
-    `differences` includes them. `across` needs several tasks.
+    `differences` includes them.
     """
     words = Words.of(report)
     compared = [cell for cell in report.cells if cell.comparison]
@@ -48,8 +56,6 @@ def tables(report: Report) -> dict[str, Grid]:
         grids["power"] = power(report, words)
     if any(cell.published is not None for cell in report.cells):
         grids["paper"] = paper(report, words)
-    if aggregates := across.grid(report):
-        grids["across"] = aggregates
     return grids
 
 
@@ -285,13 +291,9 @@ def differences(report: Report, words: Words) -> Grid:
     region = report.equal_within if any(equal) else None
     heads = ["mean", "difference", "95 % interval", "p", "p (Holm)", ERRORS]
     heads += [] if region is None else [f"within ±{100 * region:g}"]
-    count = sum(cell.comparison.p_holm is not None for cell in report.cells if cell.comparison)
-    stars = f"*: p below {LEVEL}." if count else ""
-    if count > 1:
-        stars = (
-            "The interval goes with p; p (Holm) is corrected for "
-            f"{count} comparisons, and * marks it below {LEVEL}."
-        )
+    compared = comparisons_of([report])
+    stars = correction(compared)
+    corrected = any(each.family > 1 or is_preliminary(each) for each in compared)
     grid = by_cell(
         report,
         words,
@@ -301,7 +303,7 @@ def differences(report: Report, words: Words) -> Grid:
         _sentences(
             f"A row is a way to train; the difference is to {base}, in points, above 0 if the row "
             "is better.",
-            stars,
+            f"The interval goes with p. {stars}" if corrected else stars,
             "Errors removed: the difference as a share of what the baseline lacks to 100, percent.",
             _equivalence(report.equal_within, equal),
             _chosen(report),
@@ -310,7 +312,7 @@ def differences(report: Report, words: Words) -> Grid:
         ),
     )
     for row, cell in zip(grid.rows, report.cells, strict=True):
-        row += [score(cell), *comparison(cell, corrected=count > 1)]
+        row += [score(cell), *comparison(cell, corrected)]
         is_equal = cell.comparison.equal if cell.comparison else None
         shown = {None: "", True: "yes", False: "not shown"}[is_equal]
         row += [] if region is None else [shown]
@@ -334,14 +336,12 @@ def power(report: Report, words: Words) -> Grid:
     cells = [(cell, test) for cell, test in tests(report) if test.detectable is not None]
     heads = [
         "smallest found",
-        "runs needed",
         "noise: seeds",
         "noise: examples",
         "noise: both",
         "what would help",
     ]
     shares = [test.shares for _, test in cells if test.shares]
-    few = any(min(test.runs) < FEW for _, test in cells)
     grid = by_cell(
         report,
         words,
@@ -350,17 +350,13 @@ def power(report: Report, words: Words) -> Grid:
         words.title(report, "what so many runs and examples can show"),
         _sentences(
             "Smallest found: the smallest true difference, in points, that the design finds (p "
-            f"below {LEVEL}{after_correction(len(cells))}) in 80 % of cases.",
-            "Runs needed: on each side, for 80 % if the true difference is the one seen; "
-            "none: over 1,000, or no number of runs alone would do.",
-            "Noise: where the variance of the difference comes from, percent"
-            + (f"; a rough estimate from fewer than {FEW} runs a side." if few else "."),
+            f"below {LEVEL}{after_correction(comparisons_of([report]))}) in 80 % of cases.",
+            "Noise: where the variance of the difference comes from, percent.",
             most(shares, report.split),
         ),
     )
     for row, (_, test) in zip(grid.rows, cells, strict=True):
-        needed = "none" if test.seeds_needed is None else f"{test.seeds_needed:,}"
-        row += [points(test.detectable), needed]
+        row.append(points(test.detectable))
         row += [""] * 4 if test.shares is None else _noise(test.shares, report.split)
     if len({*map(limit, shares)}) == 1:  # the caption gives the common advice
         for row in grid.rows:
@@ -368,9 +364,36 @@ def power(report: Report, words: Words) -> Grid:
     return without_empty(grid)
 
 
-def after_correction(count: int) -> str:
-    """Return a phrase on the correction for this number of comparisons; "" for one."""
-    return f" after the correction for {count} comparisons" if count > 1 else ""
+def corrections(comparisons: Iterable[Comparison]) -> str:
+    """Return how many comparisons each p is corrected for, such as "6 or 23"; "" for one."""
+    sizes = sorted({each.family for each in comparisons if each.family})
+    return " or ".join(map(str, sizes)) if any(size > 1 for size in sizes) else ""
+
+
+def after_correction(comparisons: Iterable[Comparison]) -> str:
+    """Return a phrase on the correction; "" if there is none."""
+    counts = corrections(comparisons)
+    return f" after the correction for {counts} comparisons" if counts else ""
+
+
+def correction(comparisons: Sequence[Comparison]) -> str:
+    """Return sentences that say what p (Holm) and stars mean for these comparisons."""
+    if counts := corrections(comparisons):
+        stars = f"p (Holm) is corrected for {counts} comparisons, and * marks it below {LEVEL}."
+    else:
+        stars = f"*: p below {LEVEL}." if any(each.family for each in comparisons) else ""
+    few = f"{capital(PRELIMINARY)}: fewer than {FEWEST} runs a side decide nothing."
+    return _sentences(stars, few if any(map(is_preliminary, comparisons)) else "")
+
+
+def is_preliminary(comparison: Comparison) -> bool:
+    """Whether a comparison has a p, but too few runs for a star."""
+    test = comparison.test
+    return test is not None and test.p is not None and test.is_preliminary
+
+
+def corrected_p(comparison: Comparison) -> str:
+    return PRELIMINARY if is_preliminary(comparison) else p_value(comparison.p_holm)
 
 
 def _noise(shares: Shares, split: str) -> list[str]:
@@ -544,7 +567,7 @@ def comparison(cell: Cell, corrected: bool) -> list[str]:
         points(compared.difference, signed=True),
         interval,
         p_value(p) + star(cell) * (not corrected),
-        (p_value(compared.p_holm) + star(cell)) * corrected,
+        (corrected_p(compared) + star(cell)) * corrected,
         points(compared.error_reduction),
     ]
 
@@ -557,7 +580,8 @@ def points(value: float | None, *, signed: bool = False) -> str:
     """
     if value is None:
         return ""
-    return f"{100 * value:{'+' if signed else ''}.2f}".replace("-", "−")
+    text = f"{100 * value:{'+' if signed else ''}z.2f}".replace("-", "−")
+    return "0.00" if text == "+0.00" and value < 0 else text
 
 
 def capital(text: str) -> str:
@@ -565,4 +589,11 @@ def capital(text: str) -> str:
 
 
 def p_value(p: float | None) -> str:
-    return "" if p is None else "<0.001" if p < 0.001 else f"{p:.3f}"
+    """Format a p, so that one below 0.05 never looks like 0.05.
+
+    >>> p_value(0.049), p_value(0.04996), p_value(0.0001)
+    ('0.049', '<0.050', '<0.001')
+    """
+    if p is None or p < 0.001:
+        return "" if p is None else "<0.001"
+    return f"<{LEVEL:.3f}" if p < LEVEL <= round(p, 3) else f"{p:.3f}"

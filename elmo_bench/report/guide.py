@@ -5,9 +5,19 @@ from collections.abc import Iterator, Sequence
 from elmo_bench.runs import ENCODER, MIX
 
 from . import names
-from .grids import Words, after_correction, heads, points, score, tests
+from .grids import (
+    Words,
+    after_correction,
+    capital,
+    corrections,
+    heads,
+    is_preliminary,
+    points,
+    score,
+    tests,
+)
 from .methods import NOWHERE, Origin, runs_of
-from .significance import LEVEL
+from .significance import FEWEST, LEVEL, PRELIMINARY
 from .table import Cell, Comparison, Report
 
 L2 = "elmo.l2"
@@ -81,7 +91,8 @@ def reading(reports: Sequence[Report]) -> list[tuple[str, str]]:
                 "how often chance alone would give a difference as large as this one. The interval "
                 "goes with p: it is without 0 where p is below 0.05. p (Holm) makes up for several "
                 f"comparisons, among which chance finds more. * marks p (Holm) below {LEVEL:g}; no "
-                "star means that no difference is shown, not that there is none.",
+                "star means that no difference is shown, not that there is none. "
+                f"{capital(PRELIMINARY)}: with fewer than {FEWEST} runs a side there is no star.",
             )
         )
     return terms
@@ -130,24 +141,27 @@ def _glossary(reports: Sequence[Report]) -> Iterator[tuple[str, str]]:
 def findings(report: Report) -> str:
     """Summarise the comparisons with the baseline in two or three sentences; "" without tests."""
     words = Words.of(report)
+    base = words.columns.get(report.baseline or (), "")
     compared_cells = [
         (cell, comparison)
         for cell in report.cells
         if (comparison := cell.comparison) and comparison.test
     ]
-    tested = [
-        (cell, comparison)
-        for cell, comparison in compared_cells
-        if comparison.test and comparison.test.p is not None
-    ]
-    single = [pair for pair in compared_cells if pair not in tested]
-    summary = _tested(report, words, tested) if tested else ""
-    if not single:
-        return summary
-    return (
-        f"{summary} Without a p, since a single run says nothing of other seeds: "
-        f"{_several(words, single)}, against {words.columns[report.baseline or ()]}."
-    ).strip()
+    single = [pair for pair in compared_cells if pair[1].test and pair[1].test.p is None]
+    few = [pair for pair in compared_cells if is_preliminary(pair[1])]
+    tested = [pair for pair in compared_cells if pair not in single and pair not in few]
+    sentences = [_tested(report, words, tested)] if tested else []
+    if few:
+        sentences.append(
+            f"{capital(PRELIMINARY)}, since fewer than {FEWEST} runs a side decide nothing: "
+            f"{_several(words, few)}, against {base}."
+        )
+    if single:
+        sentences.append(
+            "Without a p, since a single run says nothing of other seeds: "
+            f"{_several(words, single)}, against {base}."
+        )
+    return " ".join(sentences)
 
 
 def _tested(report: Report, words: Words, tested: Sequence[tuple[Cell, Comparison]]) -> str:
@@ -195,8 +209,8 @@ def _tested(report: Report, words: Words, tested: Sequence[tuple[Cell, Compariso
     if uncorrected:
         more = "more " * bool(shown)
         summary += (
-            f" Only before the correction for {len(tested)} comparisons "
-            f"{len(uncorrected)} {more}would: {_several(words, uncorrected)}."
+            f" Only before the correction for {corrections(each for _, each in tested)} "
+            f"comparisons {len(uncorrected)} {more}would: {_several(words, uncorrected)}."
         )
     smallest = [
         comparison.test.detectable
@@ -208,8 +222,8 @@ def _tested(report: Report, words: Words, tested: Sequence[tuple[Cell, Compariso
     ends = dict.fromkeys((points(min(smallest)), points(max(smallest))))
     return (
         f"{summary} That no difference is shown does not prove that there is none: so many runs "
-        f"and examples find a true one{after_correction(len(smallest))} in 80 % of cases if it is "
-        f"{' to '.join(ends)} points or more"
+        f"and examples find a true one{after_correction(each for _, each in tested)} in 80 % of "
+        f"cases if it is {' to '.join(ends)} points or more"
         + (", depending on the comparison." if len(ends) > 1 else ".")
     )
 

@@ -12,10 +12,10 @@ from elmo_bench.runs import Run, number, read_counts
 
 from .choice import searched
 from .grid import Grid
-from .grids import Words, after_correction, capital, heads, points, tests
+from .grids import Words, after_correction, capital, corrections, heads, points, tests
 from .names import axis, metric_title, task_titles, value
 from .provenance import commands
-from .significance import LEVEL, Test
+from .significance import FEWEST, LEVEL
 from .table import SPLITS, Report, order
 
 UNKNOWN = "not known"
@@ -336,36 +336,24 @@ def _tests(reports: Sequence[Report]) -> str:
     all_tests = [test for group in compared for test in group]
     if not all_tests:
         return ""
-    counts = [str(len(group)) for group in compared if len(group) > 1]
-    holm = f", corrected for {_and(counts)} comparisons by Holm's (1979) method" if counts else ""
+    counts = corrections(cell.comparison for each in reports for cell, _ in tests(each))
+    holm = f", corrected for {counts} comparisons by Holm's (1979) method" if counts else ""
     return (
         "a two-sided t-test that takes runs and test examples alike as drawn at random (Obuchowski "
-        "and Rockette, 1995; Hillis, 2007)"
+        "and Rockette, 1995; Hillis, 2007), with p never below Welch's over the runs"
         + ", examples that belong together as one" * any(t.clusters < t.examples for t in all_tests)
-        + _pairs(all_tests)
         + f", at {100 * LEVEL:g} %{holm}; 95 % intervals have the same error and are not corrected"
+        + f"; with fewer than {FEWEST} runs a side no difference is claimed"
+        * any(test.is_preliminary for test in all_tests)
     )
-
-
-def _pairs(tested: Sequence[Test]) -> str:
-    """Return a phrase on paired comparisons and the correlation of their runs; "" without any."""
-    pairs = [test for test in tested if test.paired]
-    if not pairs:
-        return ""
-    where = "" if len(pairs) == len(tested) else f" in {len(pairs)} of {len(tested)} comparisons"
-    correlations = sorted(test.correlation for test in pairs if test.correlation is not None)
-    ends = dict.fromkeys(
-        f"{end:.2f}".replace("-", "−") for end in (*correlations[:1], *correlations[-1:])
-    )
-    alike = f" (their figures' correlation is {' to '.join(ends)})" * bool(ends)
-    return f", runs of the same seed as pairs{where}{alike}"
 
 
 def _power(reports: Sequence[Report]) -> str:
     found: dict[str, list[float]] = defaultdict(list)  # by their correction
     for report in reports:
         detectable = [test.detectable for _, test in tests(report) if test.detectable is not None]
-        found[after_correction(len(detectable))] += detectable
+        correction = after_correction(cell.comparison for cell, _ in tests(report))
+        found[correction] += detectable
     spans = [
         (dict.fromkeys((points(min(each)), points(max(each)))), correction)
         for correction, each in found.items()

@@ -129,7 +129,6 @@ def _parts(report: Report) -> Iterator[Part]:
     ]
     yield Part("", "".join(first))
     yield Part("What so many runs can show", shown.get("power", "") + figure(noise.noise(report)))
-    yield Part("All tasks together", shown.get("across", ""))
     yield Part("Beside the paper", shown.get("paper", ""))
     if not report.chosen_among:  # otherwise the previous chapter, on dev, includes these runs
         yield from _training(report)

@@ -6,12 +6,12 @@ one score, the CoNLL coreference figure three, and accuracy uses the same ratio 
 therefore four counts for each score: numerator and denominator of recall, then of precision. The
 tested quantity is the reported one, the mean over runs of each run's figure.
 
-Axes: N examples, C clusters of examples, R and Q runs (seeds) of two systems, S scores, P
-resamples.
+Axes: N examples, C clusters of examples, R and Q runs (seeds) of two systems, S scores, *P any
+leading axes.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -20,12 +20,9 @@ import scipy
 from jaxtyping import Float, Int
 
 LEVEL, POWER = 0.05, 0.8
-# With fewer pairs the paired test rejects too often: up to 12 % at 5 % with two, 8 % with three.
-FEWEST_PAIRS = 5
-FEWEST_SEEDS, MOST_SEEDS = 3, 1_000  # the range of `seeds_needed`
-RESAMPLES = 9_999
+FEWEST = 5  # runs a side; with fewer there is no star and no verdict (docs/statistics.md)
+PRELIMINARY = "preliminary"  # stands for the verdict of a comparison with fewer
 ROUNDING = 1e-8  # a smaller standard error is that of equal predictions, and rounding
-AT_ONCE = 4_000_000  # numbers in a block of resamples: 32 MB
 
 
 class Shares(NamedTuple):
@@ -39,6 +36,13 @@ class Shares(NamedTuple):
     both: float
 
 
+class Scale(NamedTuple):
+    """The standard error of a difference, and the degrees of freedom of its t distribution."""
+
+    error: float
+    freedom: float
+
+
 class Test(NamedTuple):
     """The result of a test of the difference between two systems, on new examples and new seeds.
 
@@ -47,25 +51,37 @@ class Test(NamedTuple):
     """
 
     difference: float
-    error: float  # the difference's standard error
-    freedom: float  # degrees of freedom of the t distribution
+    scales: tuple[Scale, ...]  # the first is of all variances; the one that says least decides
     p: float | None  # two-sided
-    interval: tuple[float, float]  # 95 %, from the same error and t as p; clipped to [-1, 1]
+    interval: tuple[float, float]  # 95 %; excludes 0 if p is below 0.05; clipped to [-1, 1]
     # Smallest true difference found with 80 % power, at most 1; Bonferroni over all comparisons.
+    # None, as are the shares, with fewer than FEWEST runs a side: rough, and nothing is decided.
     detectable: float | None
-    # Runs a side for 80 % power at the observed difference; None: more seeds are not enough.
-    seeds_needed: int | None
     shares: Shares | None
-    # Diagnostic: the same trained models on new examples; None if not requested.
-    p_same_models: float | None
-    p_same_examples: float | None  # diagnostic: new seeds on the same examples
-    correlation: float | None  # Pearson's, of the figures of paired runs
     examples: int
     clusters: int
     runs: tuple[int, int]
-    paired: bool = False  # whether runs of the same seed were compared with each other
     unit: str = "cluster"  # what a cluster is, such as "document"
-    variance: "Variance | None" = None  # of the difference
+
+    @property
+    def error(self) -> float:
+        return self.scales[0].error
+
+    @property
+    def freedom(self) -> float:
+        return self.scales[0].freedom
+
+    @property
+    def is_preliminary(self) -> bool:
+        """Whether a side has fewer than FEWEST runs."""
+        return min(self.runs) < FEWEST
+
+    def reach(self, level: float) -> float:
+        """Return half the width of the interval that a two-sided test at this level gives."""
+        return max(
+            scale.error * float(scipy.stats.t.ppf(1 - level / 2, scale.freedom))
+            for scale in self.scales
+        )
 
 
 class Variance(NamedTuple):
@@ -76,15 +92,11 @@ class Variance(NamedTuple):
     degrees of freedom of the runs: few runs are often closer together than they would be again.
     """
 
-    runs: tuple[float, ...]  # variance of a run, of each system (or of a difference of paired runs)
-    counts: tuple[int, ...]  # the numbers of runs (or of pairs)
+    runs: tuple[float, ...]  # variance of a run, of each system
+    counts: tuple[int, ...]  # the numbers of runs
     noise: tuple[float, ...]  # the part of `runs` from the interaction of runs and examples
     examples: float  # variance from the choice of examples, which more runs do not lower
     clusters: int
-
-    def with_runs(self, counts: tuple[int, ...]) -> "Variance":
-        """Return the variances with other numbers of runs."""
-        return self._replace(counts=counts)
 
     @property
     def total(self) -> float:
@@ -107,6 +119,20 @@ class Variance(NamedTuple):
         # Divide by the largest part, because squares of small variances underflow to 0.
         squared_sum = sum(part / largest for part, _ in parts) ** 2
         return squared_sum / sum((part / largest) ** 2 / degrees for part, degrees in parts if part)
+
+    @property
+    def scales(self) -> tuple[Scale, ...]:
+        """The scale of all variances, that without the examples', and Welch's over the runs alone.
+
+        Satterthwaite adds the examples' degrees of freedom, so that more noise could make p
+        smaller; the two other scales prevent that.
+        """
+        runs = self._replace(examples=0.0)
+        welch = runs._replace(noise=(0.0,) * len(self.noise))
+        errors = [(each, math.sqrt(each.total)) for each in (self, runs, welch)]
+        return tuple(
+            Scale(error if error >= ROUNDING else 0.0, each.freedom) for each, error in errors
+        )
 
     @property
     def shares(self) -> Shares | None:
@@ -133,9 +159,6 @@ def compare(
     ours: Float[np.ndarray, "R N S 4"],
     theirs: Float[np.ndarray, "Q N S 4"],
     clusters: Int[np.ndarray, " N"] | None = None,
-    *,
-    paired: bool = False,
-    resamples: int = RESAMPLES,
 ) -> Test:
     """Test the difference between two systems' runs on the same examples.
 
@@ -144,17 +167,16 @@ def compare(
     runs due to the choice of examples, from the jackknife over clusters. The difference divided by
     the root of this variance has a t distribution with Satterthwaite's degrees of freedom. This is
     the analysis of readers and cases of Obuchowski and Rockette (1995) with the degrees of freedom
-    of Hillis (2007), for runs nested in systems and unequal variances (Welch 1947).
+    of Hillis (2007), for runs nested in systems and unequal variances (Welch 1947). p is never
+    below that of Welch's test over the runs' figures.
 
     Args:
         ours: counts of each run and example.
         theirs: the same of the baseline.
         clusters: the cluster of each example; by default each example is a cluster.
-        paired: run k of both systems has the same seed; the test uses the differences of pairs.
-        resamples: resamples for `p_same_models`; 0 skips it.
 
     Raises:
-        ValueError: fewer than two clusters, fewer than five pairs, or unpaired runs with `paired`.
+        ValueError: fewer than two clusters.
 
     """
     num_examples = ours.shape[1]
@@ -164,52 +186,37 @@ def compare(
     if count < 2:
         raise ValueError(f"{count} clusters of examples, but a test needs at least two")
     left, right = figure(ours.sum(1)), figure(theirs.sum(1))
-    if paired and not FEWEST_PAIRS <= len(left) == len(right):
-        raise ValueError(
-            f"{len(left)} and {len(right)} runs, but a paired test needs at least "
-            f"{FEWEST_PAIRS} pairs"
-        )
     difference = float(left.mean() - right.mean())
     single = min(len(left), len(right)) < 2
     if single:
         change = without_each(ours).mean(0) - without_each(theirs).mean(0)
         variance = Variance((), (), (), float(covariance(change[None])[0, 0]), count)
     else:
-        variance = (paired_variance if paired else unpaired_variance)(ours, theirs)
-    error, freedom = math.sqrt(variance.total), variance.freedom
-    if error < ROUNDING:
-        error = 0.0
-    p = None if single else two_sided(difference, error, freedom)
-    reach = error * float(scipy.stats.t.ppf(1 - LEVEL / 2, freedom))
+        variance = unpaired_variance(ours, theirs)
     test = Test(
         difference=difference,
-        error=error,
-        freedom=freedom,
-        p=p,
-        interval=(max(difference - reach, -1.0), min(difference + reach, 1.0)),
+        scales=variance.scales[:1] if single else variance.scales,
+        p=None,
+        interval=(difference, difference),
         detectable=None,
-        seeds_needed=None,
-        shares=None if single else variance.shares,
-        p_same_models=same_models(ours, theirs, resamples=resamples) if resamples else None,
-        p_same_examples=same_examples(left, right),
-        correlation=correlation(left, right) if paired else None,
+        shares=None,
         examples=num_examples,
         clusters=count,
         runs=(len(left), len(right)),
-        paired=paired,
-        variance=variance,
     )
-    return with_power(test)
+    p = None if single else largest_p(difference, test.scales)
+    reach = test.reach(LEVEL)
+    interval = max(difference - reach, -1.0), min(difference + reach, 1.0)
+    shares = None if test.is_preliminary else variance.shares
+    return with_power(test._replace(p=p, interval=interval, shares=shares))
 
 
 def with_power(test: Test, comparisons: int = 1) -> Test:
-    """Return a test with its power, corrected for this number of comparisons; none without p."""
-    if test.p is None or test.variance is None:
+    """Return a test with its power, corrected for this number of comparisons."""
+    if test.p is None or test.is_preliminary:
         return test
-    return test._replace(
-        detectable=min(test.error * noncentrality(test.freedom, comparisons), 1.0),
-        seeds_needed=seeds_needed(test.difference, test.variance, comparisons),
-    )
+    found = (scale.error * noncentrality(scale.freedom, comparisons) for scale in test.scales)
+    return test._replace(detectable=min(max(found), 1.0))
 
 
 def by_cluster(
@@ -255,39 +262,28 @@ def unpaired_variance(
     )
 
 
-def paired_variance(
-    ours: Float[np.ndarray, "R C S 4"], theirs: Float[np.ndarray, "R C S 4"]
-) -> Variance:
-    """Return the variance of the difference if run k of both systems has the same seed."""
-    own, shared = _own_and_shared(covariance(without_each(ours) - without_each(theirs)))
-    between = float((figure(ours.sum(1)) - figure(theirs.sum(1))).var(ddof=1))
-    return Variance(
-        (between,), (len(ours),), (max(own - shared, 0.0),), max(shared, 0.0), ours.shape[1]
-    )
-
-
 def _own_and_shared(covariances: Float[np.ndarray, "R R"]) -> tuple[float, float]:
     """Return the mean of the variances and the mean of the covariances of different runs."""
     count, own = len(covariances), float(np.trace(covariances))
     return own / count, (float(covariances.sum()) - own) / (count * (count - 1))
 
 
-def two_sided(difference: float, error: float, freedom: float) -> float:
-    """Return the two-sided p-value of a difference with this standard error."""
-    if not error:
+def largest_p(difference: float, scales: Sequence[Scale]) -> float:
+    """Return the largest two-sided p-value that these scales give a difference."""
+    ts = [(abs(difference) / error, freedom) for error, freedom in scales if error]
+    if not ts:
         return float(difference == 0)
-    return float(2 * scipy.stats.t.sf(abs(difference) / error, freedom))
+    return max(float(2 * scipy.stats.t.sf(t, freedom)) for t, freedom in ts)
 
 
 def equal_within(test: Test, region: float) -> bool | None:
     """Whether two one-sided tests at 5 % show that the true difference is smaller than the region.
 
-    Schuirmann (1987). Returns None if the test has no p value.
+    Schuirmann (1987). Returns None if the test has no p value or is preliminary.
     """
-    if test.p is None:
+    if test.p is None or test.is_preliminary:
         return None
-    reach = test.error * float(scipy.stats.t.ppf(1 - LEVEL, test.freedom)) if test.error else 0.0
-    return bool(abs(test.difference) + reach < region)
+    return bool(abs(test.difference) + test.reach(2 * LEVEL) < region)
 
 
 @lru_cache(maxsize=10_000)
@@ -310,95 +306,16 @@ def noncentrality(freedom: float, comparisons: int = 1) -> float:
     return float(scipy.optimize.brentq(lacking, 0, 10 * limit))
 
 
-def seeds_needed(difference: float, variance: Variance, comparisons: int = 1) -> int | None:
-    """Return the runs of each system (or pairs) for 80 % power at a true difference of this size.
-
-    The number is at least 3. Returns None if more than 1,000 are needed, or too few examples allow
-    none.
-    """
-
-    def finds(count: int) -> bool:
-        other = variance.with_runs((count,) * len(variance.counts))
-        return abs(difference) >= noncentrality(other.freedom, comparisons) * math.sqrt(other.total)
-
-    if not finds(MOST_SEEDS):
-        return None
-    low, high = FEWEST_SEEDS - 1, MOST_SEEDS
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if finds(middle) else (middle, high)
-    return high
-
-
-def fewest(ours: int, theirs: int, *, paired: bool = False) -> float:
+def fewest(ours: int, theirs: int) -> float:
     """Return the smallest two-sided p-value of a permutation test with these numbers of runs.
 
     The statistic is the absolute difference of the means. With equal numbers of runs, exchanging
     all of them leaves it the same.
 
-    >>> fewest(3, 3), round(fewest(5, 5), 3), round(fewest(2, 5), 3), fewest(5, 5, paired=True)
-    (0.1, 0.008, 0.048, 0.0625)
+    >>> fewest(3, 3), round(fewest(5, 5), 3), round(fewest(2, 5), 3)
+    (0.1, 0.008, 0.048)
     """
-    if paired:
-        return 2 / 2**ours
     return (2 if ours == theirs else 1) / math.comb(ours + theirs, ours)
-
-
-def correlation(left: Float[np.ndarray, " R"], right: Float[np.ndarray, " R"]) -> float | None:
-    """Return Pearson's correlation of paired runs; None if all runs of a system are equal."""
-    if not np.ptp(left) or not np.ptp(right):
-        return None
-    return float(np.corrcoef(left, right)[0, 1])
-
-
-def same_examples(left: Float[np.ndarray, " R"], right: Float[np.ndarray, " Q"]) -> float | None:
-    """Return the two-sided p-value of Welch's t-test on the runs' figures.
-
-    The test generalises over seeds, on the same examples (Reimers and Gurevych 2018). Returns None
-    if a system has a single run.
-    """
-    if min(len(left), len(right)) < 2:
-        return None
-    if np.ptp(left) == np.ptp(right) == 0:  # the t statistic is undefined without variance
-        return float(left[0] == right[0])
-    spread = [(runs.mean(), runs.std(ddof=1), len(runs)) for runs in (left, right)]
-    return float(scipy.stats.ttest_ind_from_stats(*spread[0], *spread[1], equal_var=False).pvalue)
-
-
-def same_models(
-    ours: Float[np.ndarray, "R C S 4"],
-    theirs: Float[np.ndarray, "Q C S 4"],
-    *,
-    resamples: int = RESAMPLES,
-    seed: int = 0,
-) -> float:
-    """Return the two-sided p-value of paired approximate randomisation (Noreen 1989; Yeh 2000).
-
-    The test generalises over examples, for the same trained models, and not over seeds. Runs of the
-    two systems are paired so that each run is in equally many pairs. A pair's counts are exchanged
-    at random, cluster by cluster; the statistic is the mean difference of the runs' figures.
-    """
-    rng = np.random.default_rng(seed)
-    pairs = math.lcm(len(ours), len(theirs))
-    left, right = (np.resize(np.arange(len(runs)), pairs) for runs in (ours, theirs))
-    differ = (ours[left] != theirs[right]).any((0, 2, 3))
-    change = (theirs[right] - ours[left])[:, differ]  # pairs, clusters, S, 4
-    sums = ours.sum(1)[left], theirs.sum(1)[right]
-    observed = abs(float((figure(sums[0]) - figure(sums[1])).mean()))
-    extreme = 0
-    for size in _blocks(resamples, change.shape[1] + sums[0].size):
-        swapped = rng.integers(2, size=(size, change.shape[1]), dtype=np.int8).astype(float)
-        moved = np.einsum("pc,kcsf->pksf", swapped, change, optimize=True)
-        mean = (figure(sums[0] + moved) - figure(sums[1] - moved)).mean(1)
-        extreme += int(np.count_nonzero(abs(mean) >= observed - 1e-12))
-    return (extreme + 1) / (resamples + 1)
-
-
-def _blocks(resamples: int, count: int) -> Iterator[int]:
-    """Yield the sizes of blocks of resamples that need at most `AT_ONCE` numbers."""
-    size = max(1, AT_ONCE // max(1, count))
-    for start in range(0, resamples, size):
-        yield min(size, resamples - start)
 
 
 def holm(values: Sequence[float]) -> list[float]:

@@ -4,8 +4,8 @@ differences to a baseline.
 
 import statistics
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -30,18 +30,21 @@ from elmo_bench.runs import (
 from .names import name, task_titles
 from .published import published
 from .significance import (
-    FEWEST_PAIRS,
+    FEWEST,
     LEVEL,
-    RESAMPLES,
+    PRELIMINARY,
     Test,
     compare,
     equal_within,
     fewest,
+    figure,
     holm,
     with_power,
 )
 
 Key = tuple[str, ...]
+# The runs of both sides, in any order, the metric and the split.
+Question = tuple[frozenset[frozenset[str]], str, str]
 RANKS = {"-": 0, "none": 1, "top": 3, "uniform": 5, "all": 7}  # `_rank` gives 2, 4 and 6 to others
 NO_BASELINE = (
     "no comparison: this row has no baseline run; move the keys that differ from "
@@ -49,6 +52,7 @@ NO_BASELINE = (
 )
 NAMED = 3  # a note names up to this many cells, and counts the others
 SPLITS = {"dev": "val", "test": "test"}
+EXACT = 1e-6  # a figure differs from that of its counts by less: rounding in float32
 
 
 class Comparison(NamedTuple):
@@ -61,8 +65,13 @@ class Comparison(NamedTuple):
     # Removed share of the baseline's errors; None if it makes none.
     error_reduction: float | None
     test: Test | None = None
-    p_holm: float | None = None  # corrected for all comparisons of the table
+    p_holm: float | None = None  # corrected for all comparisons of its family
     equal: bool | None = None  # whether the difference is significantly within the user's region
+    family: int = 0  # number of comparisons that p_holm is corrected for
+    question: Question | None = None  # what is compared, which another table may ask, too
+
+
+Correction = Callable[[Comparison], Comparison]
 
 
 @dataclass(frozen=True)
@@ -96,8 +105,12 @@ class Report:
     notes: list[str]  # reasons why comparisons have no test, and remarks on the runs
     title: str = ""  # distinguishes several reports
     equal_within: float | None = None  # smaller differences are practically equal; fraction of 1
-    paired: bool = False  # whether runs of the same seed are compared as pairs
     chosen_among: int = 0  # largest number of settings that dev chose a cell from; 0: no choice
+
+    @property
+    def remarks(self) -> list[str]:
+        """All notes: `notes`, and those on designs with too few runs."""
+        return [*self.notes, *limits(comparisons_of([self]))]
 
 
 def report(
@@ -111,10 +124,8 @@ def report(
     title: str = "",
     paper: str | None = None,
     equal_within: float | None = None,
-    paired: bool = False,
-    diagnostics: bool = True,
 ) -> Report:
-    """Return all cells, with their differences to the baseline.
+    """Return all cells, with their differences to the baseline; p is corrected for this report.
 
     A cell's baseline is the cell of the baseline's column in the same row. If row keys have no
     effect on the baseline, it is the cell of the row with "-" for these keys.
@@ -129,12 +140,10 @@ def report(
         title: title of the report, which error messages name.
         paper: table of the paper to compare with; by default the first that has the setting.
         equal_within: differences significantly below this fraction of 1 are practically equal.
-        paired: compare runs of the same seed as pairs.
-        diagnostics: compute `p_same_models`, which takes most of the time, for CSV and JSON.
 
     Raises:
-        ValueError: an unknown split, key, metric or baseline, no run of the split, or (with `rows`)
-        runs of a cell that differ in more than their seed.
+        ValueError: an unknown split, key, metric or baseline, no run of the split, (with `rows`)
+        runs of a cell that differ in more than their seed, or a figure that its counts do not give.
 
     """
     place = f"tables.{title}." if title else ""
@@ -155,7 +164,7 @@ def report(
             f"{place}baseline={list(baseline)}: no such column; the values of {columns} in the "
             f"runs evaluated on {split} are {[list(head) for head in heads]}"
         )
-    options = Asked(metric, split, equal_within, paired, diagnostics)
+    options = Asked(metric, split, equal_within)
     comparisons, notes = _comparisons(groups, rows, columns, baseline, options)
     cells = [
         cell
@@ -166,9 +175,8 @@ def report(
         notes.insert(0, f"left out: {_runs(len(runs) - len(measured))} not evaluated on {split}")
     notes += [*_repeated(measured, [*rows, *columns])]
     notes += mixed([run for cell in cells for run in cell.runs])
-    return Report(
-        list(rows), columns, metric, split, baseline, cells, notes, title, equal_within, paired
-    )
+    found = Report(list(rows), columns, metric, split, baseline, cells, notes, title, equal_within)
+    return corrected([found])[0]
 
 
 def _measured(runs: Sequence[Run], split: str, place: str) -> list[Run]:
@@ -254,16 +262,16 @@ def is_best(mean: float, rivals: Sequence[float]) -> bool:
 def _groups(
     runs: Sequence[Run], rows: Sequence[str], columns: Sequence[str]
 ) -> dict[Key, dict[Key, list[Run]]]:
-    """Group runs as row -> column -> runs; of runs with the same seed only the last is kept.
+    """Group runs as row -> column -> runs; of runs of a seed the first that finished counts.
 
     A training run comes before its own evaluations, which have neither epochs nor costs.
     """
     groups: dict[Key, dict[Key, dict[str, Run]]] = defaultdict(lambda: defaultdict(dict))
     for run in runs:
         by_seed, seed = groups[choice(run, rows)][choice(run, columns)], str(run["seed"])
-        by_seed[seed] = max(
+        by_seed[seed] = min(
             (by_seed.get(seed, run), run),
-            key=lambda same_seed: (same_seed["epochs"] > 0, same_seed["written"]),
+            key=lambda same_seed: (same_seed["epochs"] == 0, same_seed["written"]),
         )
     return {
         row: {column: [*by_seed.values()] for column, by_seed in group.items()}
@@ -308,7 +316,7 @@ def _repeated(runs: Sequence[Run], keys: Sequence[str]) -> list[str]:
         return []
     return [
         f"{count} combinations of settings, files and seed have runs with different metrics "
-        "(perhaps from another machine): only the last finished run counts"
+        "(perhaps from another machine): only the first finished run counts"
     ]
 
 
@@ -395,12 +403,10 @@ class Asked(NamedTuple):
     metric: str | None
     split: str
     equal_within: float | None
-    paired: bool
-    diagnostics: bool
 
 
 class Flaw(NamedTuple):
-    """The reason why a comparison lacks a test or pairing, and the folder of a run behind it."""
+    """What is wrong with a comparison, and the folder of a run behind it."""
 
     why: str
     folder: str = ""
@@ -414,19 +420,50 @@ class Pair(NamedTuple):
     asked: Asked
 
 
-def compared(pairs: Sequence[Pair]) -> list[tuple[Comparison, Flaw | None]]:
-    """Return the comparison of each pair, with Holm's correction for all, and its flaw, if any."""
-    results = [_compare(*pair) for pair in pairs]
-    ps = {
-        k: comparison.test.p
-        for k, (comparison, _) in enumerate(results)
-        if comparison.test and comparison.test.p is not None
+def corrected(reports: Sequence[Report], correct: Correction | None = None) -> list[Report]:
+    """Return the reports with p corrected, by default for all comparisons in them."""
+    correct = correct or families(comparisons_of(reports))
+    return [
+        replace(
+            each,
+            cells=[
+                replace(cell, comparison=cell.comparison and correct(cell.comparison))
+                for cell in each.cells
+            ],
+        )
+        for each in reports
+    ]
+
+
+def comparisons_of(reports: Iterable[Report]) -> list[Comparison]:
+    return [cell.comparison for each in reports for cell in each.cells if cell.comparison]
+
+
+def families(comparisons: Iterable[Comparison], primary: Collection[Question] = ()) -> Correction:
+    """Return a function that corrects the p of a comparison by Holm's method.
+
+    A family has all comparisons of a split, each once, however many tables show it; the primary
+    questions are a family of their own. Comparisons with fewer than FEWEST runs a side are in none.
+    """
+    ps: dict[tuple[str, bool], dict[Question, float]] = defaultdict(dict)
+    for each in comparisons:
+        test, question = each.test, each.question
+        if question and test and test.p is not None and not test.is_preliminary:
+            ps[question[-1], question in primary][question] = test.p
+    found = {
+        question: (p_holm, len(family))
+        for family in ps.values()
+        for question, p_holm in zip(family, holm([*family.values()]), strict=True)
     }
-    for k, p_holm in zip(ps, holm([*ps.values()]), strict=True):
-        comparison, flaw = results[k]
-        test = comparison.test and with_power(comparison.test, len(ps))
-        results[k] = comparison._replace(test=test, p_holm=p_holm), flaw
-    return results
+
+    def correct(comparison: Comparison) -> Comparison:
+        if comparison.test is None or comparison.question not in found:
+            return comparison
+        p_holm, size = found[comparison.question]
+        test = with_power(comparison.test, size)
+        return comparison._replace(test=test, p_holm=p_holm, family=size)
+
+    return correct
 
 
 def _comparisons(
@@ -436,7 +473,7 @@ def _comparisons(
     baseline: Key | None,
     options: Asked,
 ) -> tuple[dict[tuple[Key, Key], Comparison], list[str]]:
-    """Return the comparison of each cell with its row's baseline, and notes on missing tests."""
+    """Return the comparison of each cell with its row's baseline, and notes on flaws."""
     pairs: dict[tuple[Key, Key], Pair] = {}
     # Reason -> (cell, folder of a run).
     flaws: dict[str, list[tuple[str, str]]] = defaultdict(list)
@@ -452,40 +489,45 @@ def _comparisons(
             continue
         for column in sorted(group.keys() - {baseline}, key=order):
             pairs[row, column] = Pair(group[column], groups[base][baseline], options)
-    results = dict(zip(pairs, compared([*pairs.values()]), strict=True))
-    for (row, column), (_, flaw) in results.items():
-        if flaw:
+    comparisons = {}
+    for (row, column), pair in pairs.items():
+        comparisons[row, column], its_flaws = compared(*pair)
+        for flaw in its_flaws:
             cell_name = name([*rows, *columns], [*row, *column], titles)
             flaws[flaw.why].append((cell_name, flaw.folder))
-    notes = [_note(why, cells) for why, cells in flaws.items()]
-    comparisons = {cell: comparison for cell, (comparison, _) in results.items()}
-    tests = [comparison.test for comparison in comparisons.values() if comparison.test]
-    return comparisons, [*sorted(notes), *limits(tests)]
+    return comparisons, sorted(_note(why, cells) for why, cells in flaws.items())
 
 
 def _note(why: str, cells: Sequence[tuple[str, str]]) -> str:
-    """Format a note on cells without a test, with the first cell's run folder."""
+    """Format a note on the cells of a flaw, with the first cell's run folder."""
     listed = "; ".join(cell for cell, _ in cells[:NAMED])
     more = f" and {len(cells) - NAMED} more" if len(cells) > NAMED else ""
     folder = f" ({cells[0][1]})" if cells[0][1] else ""
     return f"{listed}{more}: {why}{folder}"
 
 
-def limits(tests: Iterable[Test]) -> list[str]:
+def limits(comparisons: Iterable[Comparison]) -> list[str]:
     """Return notes on designs with too few runs."""
     notes = []
-    for (ours, theirs), paired in sorted({(test.runs, test.paired) for test in tests}):
+    designs = {(each.test.runs, each.family) for each in comparisons if each.test}
+    for (ours, theirs), family in sorted(designs):
+        level = LEVEL / max(family, 1)
         if min(ours, theirs) < 2:
             notes.append(
                 f"{ours} + {theirs} runs: no p, since a single run does not show the "
                 "variance over seeds; the interval is for these models on new examples"
             )
-        elif (least := fewest(ours, theirs, paired=paired)) > LEVEL:
-            which, more = (" in pairs", "") if paired else ("", " (sweep=seeds has five)")
+        elif min(ours, theirs) < FEWEST:
             notes.append(
-                f"{ours} + {theirs} runs{which}: exchanging the seeds alone could not give a p "
-                f"below {least:.2g}; a smaller p here rests on the runs' figures being roughly "
-                f"normal{more}"
+                f"{ours} + {theirs} runs: {PRELIMINARY}, since fewer than {FEWEST} runs a side get "
+                "no star and no verdict (sweep=seeds has five)"
+            )
+        elif (least := fewest(ours, theirs)) > level:
+            after = f", and of {family} comparisons the first needs {level:.2g}" * (family > 1)
+            notes.append(
+                f"{ours} + {theirs} runs: exchanging the seeds alone could not give a p "
+                f"below {least:.2g}{after}; a smaller p here rests on the runs' figures being "
+                "roughly normal"
             )
     return notes
 
@@ -518,58 +560,60 @@ def base_row(rows: Iterable[Key], row: Key, keys: Sequence[str]) -> Key | None:
     return min(filter(serves, rows), key=distance, default=None)
 
 
-def _compare(runs: list[Run], base: list[Run], options: Asked) -> tuple[Comparison, Flaw | None]:
-    """Return a comparison, and the reason if it lacks a test or pairing."""
+def compared(runs: list[Run], base: list[Run], options: Asked) -> tuple[Comparison, list[Flaw]]:
+    """Return a comparison, its p not corrected, and what is wrong with it."""
     means = [
         statistics.fmean(figure_of(run, options.metric, options.split) for run in group)
         for group in (runs, base)
     ]
     difference, errors = means[0] - means[1], 1 - means[1]
-    plain = Comparison(difference, difference / errors if errors else None)
-    flaw = None
-    if options.paired:
-        shared = {run["seed"] for run in runs} & {run["seed"] for run in base}
-        if len(shared) == max(len(runs), len(base)) >= FEWEST_PAIRS:
-            runs, base = (sorted(group, key=lambda run: run["seed"]) for group in (runs, base))
-        else:
-            options = options._replace(paired=False)
-            flaw = Flaw(
-                f"not paired: pairing needs the same seeds on both sides, {FEWEST_PAIRS} or more, "
-                f"and these are {len(runs)} + {len(base)} runs with {len(shared)} seeds in common"
-            )
+    sides = frozenset(frozenset(str(run["folder"]) for run in side) for side in (runs, base))
+    plain = Comparison(
+        difference,
+        difference / errors if errors else None,
+        question=(sides, _name(runs[0], options.metric), options.split),
+    )
     examples = [examples_of(run, options.metric, options.split) for run in (*runs, *base)]
     if why := _incomparable([*runs, *base], examples, options.split):
-        return plain, why._replace(why=f"no test, since {why.why}")
+        return plain, [why._replace(why=f"no test, since {why.why}")]
+    flaws = [*_copies(runs, examples), *_copies(base, examples[len(runs) :])]
     ours, theirs = (
         np.stack([run_examples.counts for run_examples in part])
         for part in (examples[: len(runs)], examples[len(runs) :])
     )
     clusters = examples[0].clusters
     if len(set(clusters.tolist())) < 2:
-        return plain, Flaw(
-            f"no test, since all {options.split} examples are one {examples[0].unit}"
-        )
+        why = Flaw(f"no test, since all {options.split} examples are one {examples[0].unit}")
+        return plain, [*flaws, why]
     if not examples[0].grouped:
-        flaw = flaw or Flaw(
-            f"counts/{options.split}.npz of an earlier version does not say which examples belong "
-            "together: only those of the same sentences count as one",
-            short(runs[0]["folder"]),
+        flaws.append(
+            Flaw(
+                f"counts/{options.split}.npz of an earlier version does not say which examples "
+                "belong together: only those of the same sentences count as one",
+                short(runs[0]["folder"]),
+            )
         )
-    resamples = RESAMPLES if options.diagnostics else 0
-    test = compare(
-        *(ours, theirs, clusters),
-        paired=options.paired,
-        resamples=resamples,
-    )._replace(unit=examples[0].unit)
+    test = compare(ours, theirs, clusters)._replace(unit=examples[0].unit)
     if not test.error:
-        return plain, Flaw(
-            "no test, since the difference varies neither with seeds nor with examples"
-        )
+        why = Flaw("no test, since the difference varies neither with seeds nor with examples")
+        return plain, [*flaws, why]
     region = options.equal_within
-    return (
-        plain._replace(test=test, equal=None if region is None else equal_within(test, region)),
-        flaw,
-    )
+    equal = None if region is None else equal_within(test, region)
+    return plain._replace(test=test, equal=equal), flaws
+
+
+def _copies(runs: Sequence[Run], examples: Sequence["Examples"]) -> Iterator[Flaw]:
+    """Yield a flaw if two runs of a side have the same counts of each example."""
+    first: dict[bytes, Run] = {}
+    for run, its_examples in zip(runs, examples, strict=False):
+        same = first.setdefault(its_examples.counts.tobytes(), run)
+        if same is not run:
+            yield Flaw(
+                f"seeds {same['seed']} and {run['seed']} have the same counts on every example: "
+                "if one is a copy of the other, too many runs are counted",
+                short(run["folder"]),
+            )
+            return
 
 
 class Examples(NamedTuple):
@@ -615,18 +659,32 @@ def _incomparable(runs: Sequence[Run], examples: Sequence[Examples], split: str)
     shapes = {run_examples.counts.shape for run_examples in examples}
     if len(shapes) > 1:
         return Flaw(f"the runs' counts/{split}.npz have shapes {sorted(shapes)}")
+    for run, run_examples in zip(runs, examples, strict=True):
+        if not np.array_equal(run_examples.counts[..., 1], examples[0].counts[..., 1]):
+            return Flaw(
+                f"the runs' {split} examples differ in what is right",
+                f"{short(run['folder'])}, {short(runs[0]['folder'])}",
+            )
     return None
 
 
 def examples_of(run: Run, metric: str | None, split: str) -> Examples:
     """Return a run's counts, sorted by sentence, so that the order of the file does not matter.
 
-    Without a counts file or the metric, N is 0.
+    Without a counts file or the metric, N is 0. Raises ValueError if the run's figure is not that
+    of its counts.
     """
     read = read_counts(run["folder"] / "counts" / f"{split}.npz", _name(run, metric))
     if read is None:
         none = np.zeros(0, dtype=np.uint64)
         return Examples(none, np.zeros((0, 1, 4)), none.astype(np.int64))
+    shown, counted = figure_of(run, metric, split), float(figure(read.rows.sum(0)))
+    if abs(shown - counted) > EXACT:
+        raise ValueError(
+            f"{run['folder']}/result.json: {SPLITS[split]}/{_name(run, metric)} is "
+            f"{100 * shown:.4f}, but counts/{split}.npz gives {100 * counted:.4f}: one of the "
+            "files is not of this run; evaluate or train it again"
+        )
     order = np.argsort(read.sentences, kind="stable")
     sentences = read.sentences[order]
     # Results of earlier versions have no groups; there, examples of the same sentences form one.

@@ -8,7 +8,7 @@ import statistics
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from . import across, escape
+from . import escape
 from .grid import Grid
 from .grids import grids, tables, tests
 from .methods import NOWHERE, Origin, checklist, methods, provenance
@@ -187,7 +187,7 @@ def repeated_left_out(grid: Grid) -> list[list[str]]:
 def footnotes(reports: Sequence[Report]) -> list[str]:
     """Return notes on how differences were tested, and on missing tests."""
     tested = any(test.p is not None for report in reports for _, test in tests(report))
-    notes = dict.fromkeys(note for report in reports for note in report.notes)
+    notes = dict.fromkeys(note for report in reports for note in report.remarks)
     return [*([ABOUT] if tested else []), *notes]
 
 
@@ -234,10 +234,13 @@ def _comparison(cell: Cell) -> dict[str, Any]:
     ours, theirs = values.get("runs") or (None, None)
     flat = {
         "difference": compared.difference if compared else None,
+        "error": test.error if test else None,
+        "freedom": test.freedom if test else None,
         "low": low,
         "high": high,
         "p": values.get("p"),
         "p_holm": compared.p_holm if compared else None,
+        "family": compared.family or None if compared else None,
         "error_reduction": compared.error_reduction if compared else None,
         "equal": compared.equal if compared else None,
     }
@@ -247,14 +250,7 @@ def _comparison(cell: Cell) -> dict[str, Any]:
 
 
 TESTED = (
-    "error",
-    "freedom",
     "detectable",
-    "seeds_needed",
-    "p_same_models",
-    "p_same_examples",
-    "paired",
-    "correlation",
     "examples",
     "clusters",
     "unit",
@@ -276,11 +272,9 @@ def as_json(reports: Sequence[Report], origin: Origin = NOWHERE) -> str:
             "rows": report.rows,
             "columns": report.columns,
             "baseline": report.baseline,
-            "paired": report.paired,
             "equal_within": report.equal_within,
             "cells": records(report),
-            "across": across.records(report),
-            "notes": report.notes,
+            "notes": report.remarks,
             "methods": methods([report], origin),
             "checklist": dict(checklist([report], origin).rows),
             "provenance": provenance([report], origin).rows,

@@ -48,8 +48,15 @@ def test_test_is_asked_for_what_dev_chose(tmp_path):
     assert (on_dev.chosen_among, on_test.chosen_among) == (0, 3)
     assert (on_dev.title, on_test.title) == (
         "Compared on dev",
-        "On test, the baseline and what dev chose",
+        "On test, the baseline and the best other setting on dev",
     )
+
+
+def test_a_baseline_that_is_better_on_dev_is_named(tmp_path):
+    """The table on test shows the best other setting, which dev would not choose."""
+    _, on_test = answered(tmp_path, ("all", "top", "0"), baseline=("all",))
+    (note,) = (note for note in on_test.notes if "not what dev would choose" in note)
+    assert note.endswith("the baseline is better on it (70.15 against 60.15)")
 
 
 def test_each_encoder_and_task_has_its_own_choice(tmp_path):

@@ -3,10 +3,17 @@
 import numpy as np
 import pytest
 
-from elmo_bench.report import claims, collect, findings, verdicts
-from elmo_bench.report.claims import CONFIRMED, NOT_RUN, REFUTED, UNDECIDED, verdict
+from elmo_bench.report import claims, collect, decided, families, findings, primary, verdicts
+from elmo_bench.report.claims import (
+    CONFIRMED,
+    NOT_REPRODUCED,
+    NOT_RUN,
+    PRELIMINARY,
+    UNDECIDED,
+    verdict,
+)
+from elmo_bench.report.significance import Scale, equal_within, largest_p
 from elmo_bench.report.significance import Test as Outcome
-from elmo_bench.report.significance import equal_within, two_sided
 from elmo_bench.report.table import Comparison
 
 from .test_report import result
@@ -14,18 +21,15 @@ from .test_report import result
 SETTINGS = {
     "usual": {"encoder": "mini", "elmo.mix": "all", "fraction": {"one": 1, "two": 0.5}},
     **dict.fromkeys(("where", "split", "metric", "equal_within")),
-    "paired": False,
 }
 NONE = {"encoder": "none", "elmo.mix": "none"}
 
 
-def comparison(difference, error, region):
-    """One of ten runs, in fractions of 1."""
-    reach, p = 2.101 * error, two_sided(difference, error, 18.0)
-    test = Outcome(
-        *(difference, error, 18.0, p, (difference - reach, difference + reach), 0.1, 5, None),
-        *(p, p, None, 100, 100, (5, 5)),
-    )
+def comparison(difference, error, region, runs=(10, 10)):
+    """One of ten runs a side, in fractions of 1."""
+    reach, scales = 2.101 * error, (Scale(error, 18.0),)
+    p, interval = largest_p(difference, scales), (difference - reach, difference + reach)
+    test = Outcome(difference, scales, p, interval, 0.1, None, 100, 100, runs)
     is_equal = None if region is None else equal_within(test, region)
     return Comparison(difference, None, test, p, is_equal)
 
@@ -34,20 +38,20 @@ def comparison(difference, error, region):
     ("expect", "difference", "error", "region", "decided"),
     [
         ("better", 0.05, 0.01, None, CONFIRMED),
-        ("better", -0.05, 0.01, None, REFUTED),
+        ("better", -0.05, 0.01, None, NOT_REPRODUCED),
         ("better", 0.01, 0.01, None, UNDECIDED),
-        ("better", 0.001, 0.001, 0.01, REFUTED),  # no difference to speak of
-        ("better", 0.004, 0.001, 0.01, REFUTED),  # a sure one, and too small
+        ("better", 0.001, 0.001, 0.01, NOT_REPRODUCED),  # no difference to speak of
+        ("better", 0.004, 0.001, 0.01, NOT_REPRODUCED),  # a sure one, and too small
         ("better", 0.03, 0.01, 0.01, CONFIRMED),
         ("not worse", 0.03, 0.01, 0.01, CONFIRMED),
         ("not worse", 0.0, 0.001, 0.01, CONFIRMED),
         ("not worse", -0.005, 0.001, 0.01, CONFIRMED),
         ("not worse", 0.0, 0.01, 0.01, UNDECIDED),
-        ("not worse", -0.05, 0.01, 0.01, REFUTED),
+        ("not worse", -0.05, 0.01, 0.01, NOT_REPRODUCED),
         ("equal", 0.0, 0.001, 0.01, CONFIRMED),
         ("equal", 0.0, 0.01, 0.01, UNDECIDED),
         ("equal", 0.02, 0.008, 0.01, UNDECIDED),  # sure, but perhaps within the region
-        ("equal", -0.05, 0.01, 0.01, REFUTED),
+        ("equal", -0.05, 0.01, 0.01, NOT_REPRODUCED),
     ],
 )
 def test_the_rule(expect, difference, error, region, decided):
@@ -56,8 +60,8 @@ def test_the_rule(expect, difference, error, region, decided):
 
 def test_without_a_test_nothing_is_decided():
     assert verdict("better", Comparison(0.5, None), None) == UNDECIDED
-    lone = comparison(0.5, 0.01, None)._replace(p_holm=None)
-    assert verdict("better", lone, None) == UNDECIDED
+    few = comparison(0.5, 0.01, None, runs=(4, 10))
+    assert verdict("better", few, None) == verdict("equal", few, 0.01) == PRELIMINARY
 
 
 @pytest.fixture
@@ -72,15 +76,11 @@ def runs(tmp_path):
             for seed in (1, 2, 3, 4, 5):
                 number += 1
                 right = rng.random(400) < chance
-                weights = {"elmo/input/s0": 0.2, "elmo/input/s1": 0.5, "elmo/input/s2": 0.3}
-                if corpus == "two" and seed == 1:
-                    weights |= {"elmo/input/s0": 0.55, "elmo/input/s1": 0.15}
                 result(
                     tmp_path / f"{number}",
                     right.mean(),
                     seed,
                     right,
-                    more={"mix": weights} if mix == "all" else {},
                     data_name=corpus,
                     elmo_name="none" if mix == "none" else "mini",
                     elmo_mix=mix,
@@ -93,10 +93,12 @@ def runs(tmp_path):
     return runs
 
 
-def decided(runs, **asked):
-    """The verdict of each claim and corpus."""
-    found = findings(claims(runs, asked, SETTINGS))
-    return {(one.claim.title, *one.row[1:]): one for one in found}
+def decide(runs, **asked):
+    """The finding on each claim and corpus."""
+    results = findings(claims(runs, asked, SETTINGS))
+    tested = [one.comparison for one in results if one.comparison]
+    results = decided(results, families(tested, primary(results)))
+    return {(one.claim.title, *one.row[1:]): one for one in results}
 
 
 def test_each_corpus_has_its_own_verdict(runs):
@@ -105,43 +107,56 @@ def test_each_corpus_has_its_own_verdict(runs):
         "top": {"source": "Table 2", "ours": {}, "theirs": {"elmo.mix": "top"}},
         "harms": {"source": "-", "ours": NONE, "theirs": {}, "where": {"data": "two"}},
         "saves": {"source": "-", "ours": {"fraction": 0.1}, "theirs": NONE},
-        "first": {"source": "Figure 2", "ours": {}, "layer": 1},
-        "last": {"source": "Figure 2", "ours": {}, "layer": 2},
-        "output": {"source": "Figure 2", "ours": {}, "layer": 1, "place": "output"},
     }
-    found = decided(runs, **asked)
+    found = decide(runs, **asked)
     assert {key: one.verdict for key, one in found.items()} == {
         ("helps", "one"): CONFIRMED,
-        ("helps", "two"): REFUTED,
+        ("helps", "two"): NOT_REPRODUCED,
         ("top", "one"): UNDECIDED,
         ("top", "two"): NOT_RUN,
         ("harms", "two"): CONFIRMED,
         **{("saves", corpus): NOT_RUN for corpus in ("one", "two")},
-        ("first", "one"): CONFIRMED,
-        ("first", "two"): UNDECIDED,
-        ("last", "one"): REFUTED,
-        ("last", "two"): REFUTED,
-        **{("output", corpus): NOT_RUN for corpus in ("one", "two")},
     }
-    assert found["first", "one"].effect == "+20.00 ± 0.00 (5)"
     tested = [one.comparison for one in found.values() if one.comparison]
-    ps = sorted(one.test.p for one in tested)
-    assert len(ps) == 4
-    assert min(one.p_holm for one in tested) == pytest.approx(4 * ps[0])
+    assert {one.family for one in tested} == {3}  # `harms` asks again what `helps` asks of `two`
+    assert found["harms", "two"].comparison.p_holm == found["helps", "two"].comparison.p_holm
+    assert min(one.p_holm for one in tested) == pytest.approx(3 * min(one.test.p for one in tested))
     together, each = verdicts([*found.values()])
-    assert together.heads[3:] == ["confirmed", "refuted", "undecided", "not run"]
+    assert together.heads[3:] == ["confirmed", "not reproduced", "undecided", "not run"]
     assert together.rows[0] == ["helps", "Table 1", "better", "1", "1", "", ""]
-    assert [row[0] for row in each.rows] == [
-        *("helps", "helps", "top", "harms"),
-        *("first", "first", "last", "last"),
-    ]
+    assert [row[0] for row in each.rows] == ["helps", "helps", "top", "harms"]
     assert each.rows[0][1] == "ner, one"
     assert each.rows[0][7:] == ["5 + 5", "confirmed"]
 
 
+def test_a_primary_claim_is_a_family_of_its_own(runs):
+    """Whatever else is asked; its comparisons have the same p where another claim has them, too."""
+    about = {"source": "Table 1", "ours": {"elmo.l2": "task"}, "theirs": NONE}
+    asked = {
+        "helps": about | {"primary": True},
+        "again": about,
+        "top": {"source": "Table 2", "ours": {}, "theirs": {"elmo.mix": "top"}},
+    }
+    found = decide(runs, **asked)
+    sizes = {title: one.comparison.family for (title, _), one in found.items() if one.comparison}
+    assert sizes == {"helps": 2, "again": 2, "top": 1}
+    summary, each = verdicts([*found.values()])
+    assert summary.rows[0][2] == "better, the primary claim"
+    assert "corrected for 1 or 2 comparisons" in each.caption
+
+
+def test_runs_on_other_test_files_are_no_claim(runs):
+    """As in a table: the figures of two corpora of one name cannot be compared."""
+    about = {"source": "Table 1", "ours": {}, "theirs": NONE, "where": {"data": "one"}}
+    for run in runs:
+        run["choices"]["inputs.data.test"] = run["choices"]["elmo.mix"]
+    with pytest.raises(ValueError, match=r"claims.helps: .* but inputs.data.test is"):
+        claims(runs, {"helps": about}, SETTINGS)
+
+
 def test_what_is_the_default_of_a_task_is_not_compared_with_itself(runs):
     """Such as dropout on ELMo's vectors, which SNLI has set to zero."""
-    found = decided(runs, same={"ours": {}, "theirs": {"elmo.mix": "all"}, "source": "Table 2"})
+    found = decide(runs, same={"ours": {}, "theirs": {"elmo.mix": "all"}, "source": "Table 2"})
     assert [one.verdict for one in found.values()] == [NOT_RUN]
 
 
@@ -176,9 +191,7 @@ def test_what_else_two_sides_differ_in_is_said(runs):
             {"ours": {}, "theirs": NONE, "expects": 1},
             r"claims.x: unknown keys \['expects'\]; it may",
         ),
-        ({"ours": {}, "layer": "1"}, r"claims.x.layer=1, but it must be an integer, 0 or more"),
-        ({"ours": {}, "layer": 1, "place": "inptu"}, r"claims.x.place=inptu, but it must be input"),
-        ({"ours": {}, "layer": 1, "theirs": NONE}, r"claims.x.theirs: a claim about a layer has"),
+        ({"ours": {}, "theirs": NONE, "primary": 1}, r"claims.x.primary=1, but it must be"),
         (
             {"ours": {}, "theirs": NONE, "equal_within": "a"},
             r"claims.x.equal_within=a, but it must",

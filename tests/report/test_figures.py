@@ -37,21 +37,16 @@ def cell(row, column, figures, comparison=None, run=RUN):
 def difference(by, reach, p=0.2):
     test = significance.Test(
         difference=by,
-        error=reach / 3,
-        freedom=4.0,
+        scales=(significance.Scale(reach / 3, 4.0),),
         p=p,
         interval=(by - reach, by + reach),
         detectable=0.1,
-        seeds_needed=7,
         shares=significance.Shares(0.2, 0.5, 0.3),
-        p_same_models=p,
-        p_same_examples=p,
-        correlation=None,
         examples=100,
         clusters=100,
-        runs=(3, 3),
+        runs=(5, 5),
     )
-    return Comparison(by, None, test, p)
+    return Comparison(by, None, test, p, family=1)
 
 
 def compared(name="books", **others):

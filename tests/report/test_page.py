@@ -309,11 +309,9 @@ def test_findings(tmp_path):
     assert findings(plain) == ""  # without tests
 
     def tested(difference, p, equal=None):
-        power = {"detectable": 0.08 + p, "seeds_needed": None, "shares": None, "correlation": None}
-        sizes = {"examples": 10, "clusters": 10, "runs": (3, 3)}
-        also = {"p_same_models": p, "p_same_examples": p, "interval": (-1.0, 1.0)}
-        test = significance.Test(difference, 0.1, 3.0, p, **power, **sizes, **also)
-        return Comparison(difference, None, test, p, equal)
+        scales, sizes = (significance.Scale(0.1, 3.0),), (10, 10, (5, 5))
+        test = significance.Test(difference, scales, p, (-1.0, 1.0), 0.08 + p, None, *sizes)
+        return Comparison(difference, None, test, p, equal, family=2)
 
     made = {("mini",): tested(0.1, 0.01), ("books",): tested(-0.001, 0.5, True)}
     cells = [replace(cell, comparison=made.get(cell.column)) for cell in plain.cells]

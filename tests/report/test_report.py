@@ -14,6 +14,7 @@ from elmo_bench.report import (
     as_csv,
     as_json,
     collect,
+    corrected,
     footnotes,
     grids,
     latex,
@@ -32,6 +33,9 @@ from elmo_bench.report.significance import Shares, compare, noncentrality
 from elmo_bench.report.table import examples_of
 
 PAPERS = {"ner": "conll2003", "srl": "ontonotes5", "snli": "snli"}  # the paper's corpora
+
+
+SEEDS = (1, 2, 3, 4, 5)  # with fewer, a comparison is preliminary
 
 
 def result(folder, f1, seed=1, right=None, sentences=None, documents=None, more=(), **choices):
@@ -83,7 +87,7 @@ def compared(tmp_path):
     """The baseline, a mix that is better with all seeds, one that is not; 100 examples."""
     rng = np.random.default_rng(0)
     for mix, chance in (("none", 0.5), ("all", 0.8), ("top", 0.5)):
-        for seed in (1, 2, 3):
+        for seed in SEEDS:
             right = rng.random(100) < chance
             result(
                 tmp_path / f"{mix}{seed}",
@@ -172,19 +176,19 @@ def test_no_mean_over_tasks_or_training_sets(tmp_path, key):
 
 
 def test_the_same_run_twice_counts_once(runs):
-    """Whichever was written last, not the last by name."""
+    """Whichever was written first, not the first by name."""
     result(runs / "again", 0.7, 1, elmo_mix="all")
-    for name, time in (("0", 2), ("again", 1)):
+    for name, time in (("0", 1), ("again", 2)):
         os.utime(runs / name / "result.json", (time, time))
     cell = by_column(report(collect([runs]), None, ["elmo.mix"]))["all"]
     assert (len(cell.runs), cell.mean) == (2, pytest.approx(0.55))
-    os.utime(runs / "again" / "result.json", (3, 3))
+    os.utime(runs / "again" / "result.json", (0, 0))
     assert by_column(report(collect([runs]), None, ["elmo.mix"]))["all"].mean == pytest.approx(0.65)
 
 
-def test_of_two_results_the_one_finished_last_counts(tmp_path):
+def test_of_two_results_the_one_finished_first_counts(tmp_path):
     """Whatever the files' times, which a copy changes."""
-    for name, f1, hour in (("a", 0.7, 12), ("b", 0.5, 11)):
+    for name, f1, hour in (("a", 0.5, 12), ("b", 0.7, 11)):
         result(tmp_path / name, f1, more={"finished": f"2026-01-31T{hour}:00:00+00:00"})
     os.utime(tmp_path / "b" / "result.json", (2e9, 2e9))
     assert [cell.mean for cell in report(collect([tmp_path]), None, ["elmo.mix"]).cells] == [0.7]
@@ -311,7 +315,7 @@ def test_the_differences_to_the_baseline(compared, tmp_path):
     cells = by_column(compared)
     counts = {
         mix: np.stack(
-            [np.load(tmp_path / f"{mix}{seed}" / "counts" / "test.npz")["f1"] for seed in (1, 2, 3)]
+            [np.load(tmp_path / f"{mix}{seed}" / "counts" / "test.npz")["f1"] for seed in SEEDS]
         )
         for mix in cells
     }
@@ -326,7 +330,7 @@ def test_the_differences_to_the_baseline(compared, tmp_path):
     better, same = cells["all"].comparison, cells["top"].comparison
     assert better.p_holm == pytest.approx(2 * better.test.p)
     assert better.p_holm < 0.05 < same.p_holm == same.test.p
-    assert [note[:11] for note in compared.notes] == ["3 + 3 runs:"]
+    assert not compared.remarks
 
 
 def test_published_figures(compared):
@@ -518,7 +522,7 @@ def test_figures_have_todays_names(tmp_path):
     np.savez(
         tmp_path / "run" / "counts" / "test.npz",
         sentences=np.arange(3, dtype=np.uint64),
-        exact=np.ones((3, 1, 4)),
+        exact=np.array([[[3, 10, 3, 10]]] * 3),
     )
     (run,) = collect([tmp_path])
     assert report([run], ["task"], ["elmo.mix"]).cells[0].mean == 0.3
@@ -534,7 +538,7 @@ def change(folder, how):
 
 def test_all_formats_say_the_same(compared):
     cell = by_column(compared)["all"]
-    mean = f"{100 * cell.mean:.2f} ± {100 * cell.deviation:.2f} (3)"
+    mean = f"{100 * cell.mean:.2f} ± {100 * cell.deviation:.2f} (5)"
     assert f"**{mean}**" in markdown([compared])
     assert r"\textbf{" + mean.replace("±", r"$\pm$") + "}" in latex([compared])
     for shown in (markdown([compared]), latex([compared]), text(compared)):
@@ -555,17 +559,16 @@ def test_all_formats_say_the_same(compared):
     test = cell.comparison.test
     (ours,) = (record for record in read if record["elmo.mix"] == "all")
     assert float(rows[read.index(ours)]["p_holm"]) == cell.comparison.p_holm
-    assert [ours[key] for key in ("low", "high", "p", "detectable", "seeds_needed")] == [
+    assert [ours[key] for key in ("low", "high", "p", "detectable")] == [
         *test.interval,
         test.p,
         test.detectable,
-        test.seeds_needed,
     ]
     assert (ours["share_seeds"], ours["clusters"]) == (test.shares.seeds, 100)
     assert ours["figures"] == [*cell.figures]
     flat = {"interval": ("low", "high"), "runs": ("runs_tested", "runs_baseline")}
     flat["shares"] = ("share_seeds", "share_examples", "share_both")
-    for field in {*test._fields} - {"variance"}:  # nothing else that a test knows is lost
+    for field in {*test._fields} - {"scales"}:  # nothing else that a test knows is lost
         value = getattr(test, field)
         if field in flat:
             assert tuple(ours[key] for key in flat[field]) == tuple(value)
@@ -722,9 +725,7 @@ def test_what_the_design_could_show(compared):
     grid = tables(compared)["power"]
     tests = [cell.comparison.test for cell in compared.cells[1:]]
     assert [row[1] for row in grid.rows] == [f"{100 * test.detectable:.2f}" for test in tests]
-    assert [row[2] for row in grid.rows] == [str(test.seeds_needed or "none") for test in tests]
     assert "after the correction for 2 comparisons" in grid.caption
-    assert "a rough estimate from fewer than 5 runs" in grid.caption
     seeds, few, alone = Shares(0.5, 0.3, 0.2), Shares(0.2, 0.5, 0.3), Shares(0.1, 0.85, 0.05)
     said = most([seeds, seeds, few], "test")
     assert said.startswith("In 2 of 3 comparisons more noise is between seeds than")
@@ -791,7 +792,7 @@ def test_nothing_is_bold_where_all_are_equal(tmp_path):
 def test_sizes_of_tasks_in_columns(compared, tmp_path):
     """Whatever tells them apart; not the size of a row's first cell for all."""
     sizes = {"ner": 100, "srl": 30}
-    result(tmp_path / "srl", 0.5, 1, np.ones(30), task_name="srl")
+    result(tmp_path / "srl", 1.0, 1, np.ones(30), task_name="srl")
     runs = collect([tmp_path])
     listed = "; ".join(f"{task} {size}" for task, size in sizes.items())
     for rows, columns in ((["encoder", "elmo.mix"], ["task"]), (["task"], ["encoder", "elmo.mix"])):
@@ -824,7 +825,7 @@ def test_runs_without_counts_or_on_other_examples_have_no_test(tmp_path):
     right = np.arange(10) < 5
     result(tmp_path / "base", 0.5, 1, right, elmo_mix="none")
     result(tmp_path / "old", 0.6, elmo_mix="all")
-    result(tmp_path / "else", 0.6, 1, right, sentences=np.arange(10) + 1, elmo_mix="top")
+    result(tmp_path / "else", 0.5, 1, right, sentences=np.arange(10) + 1, elmo_mix="top")
     found = report(collect([tmp_path]), None, ["elmo.mix"], baseline=("none",))
     assert [cell.comparison.test for cell in found.cells[1:]] == [None, None]
     why = "no test, since counts/test.npz of a run is missing or lacks the metric"
@@ -855,7 +856,6 @@ def test_what_is_counted_on_the_same_sentence_is_exchanged_together(tmp_path):
     ]
     test = compare(*sums)
     assert found.test.interval == pytest.approx(test.interval)
-    assert found.test.p_same_models == test.p_same_models
     assert (found.test.examples, found.test.clusters) == (10, 5)
     (note,) = report(collect([tmp_path]), None, ["elmo.mix"], baseline=("none",)).notes[:1]
     assert "an earlier version does not say which examples belong together" in note
@@ -869,8 +869,10 @@ def test_documents_are_the_units(tmp_path):
     rng, documents = np.random.default_rng(5), np.arange(60) // 6
     rights = {mix: rng.integers(0, 2, 60) for mix in ("none", "all", "top", "old")}
     places = np.arange(60)[::-1]
-    result(tmp_path / "none", 0.5, 1, rights["none"], None, documents, elmo_mix="none")
-    result(tmp_path / "all", 0.5, 1, rights["all"][::-1], places, documents, elmo_mix="all")
+    figures = {mix: right.mean() for mix, right in rights.items()}
+    result(tmp_path / "none", figures["none"], 1, rights["none"], None, documents, elmo_mix="none")
+    backwards = rights["all"][::-1]
+    result(tmp_path / "all", figures["all"], 1, backwards, places, documents, elmo_mix="all")
     found = report(collect([tmp_path]), None, ["elmo.mix"], baseline=("none",))
     sums = [
         np.stack([rights[mix].reshape(10, 6).sum(1), np.full(10, 6)] * 2, 1)[None, :, None] / 1.0
@@ -880,8 +882,9 @@ def test_documents_are_the_units(tmp_path):
     assert test.interval == pytest.approx(compare(*sums).interval)
     assert (test.clusters, test.unit) == (10, "document")
     assert "Test examples: 60 in 10 documents." in markdown([found])
-    result(tmp_path / "top", 0.5, 1, rights["top"], None, documents // 2, elmo_mix="top")
-    result(tmp_path / "old", 0.5, 1, rights["old"], np.arange(60), elmo_mix="0")
+    halves = documents // 2
+    result(tmp_path / "top", figures["top"], 1, rights["top"], None, halves, elmo_mix="top")
+    result(tmp_path / "old", figures["old"], 1, rights["old"], np.arange(60), elmo_mix="0")
     found = report(collect([tmp_path]), None, ["elmo.mix"], baseline=("none",))
     tests = {cell.column: cell.comparison and cell.comparison.test for cell in found.cells}
     assert [column for column, test in tests.items() if test] == [("all",)]
@@ -895,39 +898,102 @@ def test_documents_are_the_units(tmp_path):
     ]
 
 
-def test_runs_of_the_same_seed_are_compared_where_asked(tmp_path):
-    """Whatever the order of their folders; not with other seeds, nor with fewer than five."""
-    rng, rights = np.random.default_rng(4), {}
-    for mix, chance in (("all", 0.7), ("top", 0.6)):
-        for seed in range(1, 7):
-            right = rng.random(60) < chance + seed / 30
-            rights[mix, seed] = right
-            folder = tmp_path / f"{mix}{seed if mix == 'all' else 9 - seed}"
-            result(folder, right.mean(), seed, right, elmo_mix=mix)
+def test_a_figure_is_that_of_its_counts(tmp_path):
+    """Whatever is shown is what is tested: a result.json of other runs is an error."""
+    for mix in ("none", "all"):
+        result(tmp_path / mix, 0.5, 1, np.arange(10) < 5, elmo_mix=mix)
+    change(tmp_path / "all", lambda content: content["metrics"].update({"test/f1": 0.35}))
+    with pytest.raises(
+        ValueError, match=r"all/result.json: test/f1 is 35.0000, but counts/test.npz gives 50.0000"
+    ):
+        report(collect([tmp_path]), None, ["elmo.mix"], baseline=("none",))
 
-    def test_of(*left_out, paired=True):
-        runs = [
-            run
-            for run in collect([tmp_path])
-            if (run["choices"]["elmo.mix"], run["seed"]) not in left_out
-        ]
-        found = report(runs, None, ["elmo.mix"], baseline=("top",), paired=paired)
-        return found.cells[1].comparison.test, found.notes
 
-    counts = [
-        np.stack([np.stack([rights[mix, seed], np.ones(60)] * 2, 1) for seed in range(1, 7)])
-        for mix in ("all", "top")
-    ]
-    expected = compare(*(part[:, :, None].astype(float) for part in counts), paired=True)
-    test, notes = test_of()
-    assert test.interval == pytest.approx(expected.interval)
-    assert test.correlation == pytest.approx(expected.correlation)
-    assert not notes
-    fewer = [(mix, seed) for mix in ("all", "top") for seed in (5, 6)]
-    for left_out in ([("all", 1)], [("all", 1), ("top", 2)], fewer):
-        test, notes = test_of(*left_out)
-        assert test == test_of(*left_out, paired=False)[0]
-        assert "not paired: pairing needs the same seeds on both sides, 5 or more" in notes[0]
+def test_runs_with_other_answers_have_no_test(tmp_path):
+    """Of the same sentences, but with other numbers of chunks to find."""
+    for mix, gold in (("none", 1), ("all", 2)):
+        result(tmp_path / mix, 1 / gold, 1, np.ones(10), elmo_mix=mix)
+        path = tmp_path / mix / "counts" / "test.npz"
+        counts = dict(np.load(path))
+        counts["f1"][..., [1, 3]] = gold
+        np.savez(path, **counts)
+    found = report(collect([tmp_path]), None, ["elmo.mix"], baseline=("none",))
+    assert found.cells[1].comparison.test is None
+    assert "no test, since the runs' test examples differ in what is right" in found.notes[0]
+
+
+def test_copies_of_a_run_are_named(tmp_path):
+    rng = np.random.default_rng(0)
+    for mix, seeds in (("none", (1, 2)), ("all", (1, 2, 3))):
+        for seed in seeds:
+            if (mix, seed) != ("all", 3):
+                right = rng.random(50) < 0.5
+            result(tmp_path / f"{mix}{seed}", right.mean(), seed, right, elmo_mix=mix)
+    found = report(collect([tmp_path]), None, ["elmo.mix"], baseline=("none",))
+    assert "seeds 2 and 3 have the same counts on every example" in found.notes[0]
+
+
+def test_few_runs_are_preliminary(tmp_path):
+    """However small their p: no star, no share in the correction, no verdict."""
+    rng = np.random.default_rng(2)
+    for mix, chance, seeds in (
+        ("none", 0.3, SEEDS),
+        ("top", 0.9, SEEDS),
+        ("all", 0.9, (1, 2, 3, 4)),
+    ):
+        for seed in seeds:
+            right = rng.random(100) < chance
+            result(tmp_path / f"{mix}{seed}", right.mean(), seed, right, elmo_mix=mix)
+    found = report(collect([tmp_path]), None, ["elmo.mix"], baseline=("none",), equal_within=0.9)
+    cells = by_column(found)
+    few, enough = cells["all"].comparison, cells["top"].comparison
+    assert few.test.p < 0.001
+    assert (few.p_holm, few.family, few.equal, few.test.detectable) == (None, 0, None, None)
+    assert (enough.p_holm, enough.family) == (enough.test.p, 1)
+    shown = {row[0]: row for row in tables(found)["differences"].rows}
+    assert (shown["all layers"][5], shown["top layer"][5]) == ("preliminary", "<0.001*")
+    (note,) = found.remarks
+    assert note.startswith("4 + 5 runs: preliminary, since fewer than 5 runs a side get no star")
+    assert "Preliminary, since fewer than 5 runs a side decide nothing: all layers" in findings(
+        found
+    )
+
+
+def test_the_note_on_few_runs_is_of_the_corrected_level(tmp_path):
+    """5 + 5 runs can reach 0.05 by exchanging seeds, but not what the first of ten needs."""
+    rng = np.random.default_rng(2)
+    for mix in ("none", *range(10)):
+        for seed in SEEDS:
+            right = rng.random(50) < 0.5
+            result(tmp_path / f"{mix}{seed}", right.mean(), seed, right, elmo_mix=mix)
+    runs = collect([tmp_path])
+    (note,) = report(runs, None, ["elmo.mix"], baseline=("none",)).remarks
+    assert (
+        "5 + 5 runs: exchanging the seeds alone could not give a p below 0.0079, and of 10" in note
+    )
+    alone = where(runs, {"elmo.mix": "none"}) + where(runs, {"elmo.mix": 1})
+    assert not report(alone, None, ["elmo.mix"], baseline=("none",)).remarks
+
+
+def test_the_same_comparison_has_the_same_p_in_every_table(tmp_path):
+    """It counts once for the correction, of each split by itself."""
+    rng = np.random.default_rng(2)
+    for mix, chance in (("none", 0.5), ("top", 0.6), ("all", 0.62)):
+        for seed in SEEDS:
+            right = rng.random(80) < chance
+            result(tmp_path / f"{mix}{seed}", right.mean(), seed, right, elmo_mix=mix)
+    runs = collect([tmp_path])
+    both = report(runs, None, ["elmo.mix"], baseline=("none",))
+    one = report(
+        [run for run in runs if run["choices"]["elmo.mix"] != "top"],
+        *(None, ["elmo.mix"]),
+        baseline=("all",),
+    )
+    assert one.cells[1].comparison.family == 1
+    (one, both) = corrected([one, both])
+    asked = by_column(both)["all"].comparison, by_column(one)["none"].comparison
+    assert {(each.family, each.p_holm) for each in asked} == {(2, asked[0].p_holm)}
+    assert asked[0].p_holm > asked[0].test.p
 
 
 @pytest.mark.parametrize(("examples", "known"), [(50, 0.0), (100, 0.3), (200, 0.3), (299, 0.3)])
@@ -938,13 +1004,13 @@ def test_without_variance_there_is_no_test(tmp_path, examples, known):
     rng = np.random.default_rng(1)
     same = rng.random(examples) < known
     for mix in ("none", "top", "all"):
-        for seed in (1, 2, 3):
+        for seed in SEEDS:
             right = rng.random(examples) < 0.5 + known if mix == "all" else same
             result(tmp_path / f"{mix}{seed}", right.mean(), seed, right, elmo_mix=mix)
     runs = collect([tmp_path])
     found = report(runs, None, ["elmo.mix"], baseline=("none",), equal_within=0.01)
     top, both = by_column(found)["top"].comparison, by_column(found)["all"].comparison
-    assert top == (0.0, 0.0, None, None, None)
+    assert top[:5] == (0.0, 0.0, None, None, None)
     assert both.p_holm == both.test.p < 0.05
     assert "no test, since the difference varies neither with seeds nor with" in found.notes[0]
 
@@ -953,7 +1019,7 @@ def test_power_is_of_the_corrected_test(tmp_path):
     """A table of three comparisons finds less than one of a single comparison."""
     rng = np.random.default_rng(2)
     for mix, chance in (("none", 0.5), ("top", 0.6), ("all", 0.6), ("uniform", 0.6)):
-        for seed in (1, 2, 3):
+        for seed in SEEDS:
             right = rng.random(80) < chance
             result(tmp_path / f"{mix}{seed}", right.mean(), seed, right, elmo_mix=mix)
     runs = collect([tmp_path])
@@ -963,16 +1029,16 @@ def test_power_is_of_the_corrected_test(tmp_path):
         for some in (alone, runs)
     )
     assert one.p == three.p
-    ratio = noncentrality(one.freedom, 3) / noncentrality(one.freedom)
-    assert three.detectable / one.detectable == pytest.approx(ratio)
-    assert three.seeds_needed > one.seeds_needed
+    for test, comparisons in ((one, 1), (three, 3)):
+        ends = (scale.error * noncentrality(scale.freedom, comparisons) for scale in test.scales)
+        assert test.detectable == pytest.approx(max(ends))
 
 
 def test_power_is_of_the_comparisons_with_a_test(tmp_path):
     """A comparison without counts has no p, and lowers the power of no other."""
     rng = np.random.default_rng(2)
     for mix, chance in (("none", 0.5), ("top", 0.6), ("all", 0.6)):
-        for seed in (1, 2, 3):
+        for seed in SEEDS:
             right = rng.random(80) < chance
             counts = () if mix == "all" else (right,)
             result(tmp_path / f"{mix}{seed}", right.mean(), seed, *counts, elmo_mix=mix)
@@ -980,15 +1046,15 @@ def test_power_is_of_the_comparisons_with_a_test(tmp_path):
     found = by_column(report(runs, None, ["elmo.mix"], baseline=("none",)))
     test = found["top"].comparison.test
     assert found["all"].comparison.test is None
-    assert test.detectable == pytest.approx(test.error * noncentrality(test.freedom))
+    ends = (scale.error * noncentrality(scale.freedom) for scale in test.scales)
+    assert test.detectable == pytest.approx(max(ends))
 
 
 def test_no_star_from_a_single_seed(tmp_path):
-    """A test over examples alone says nothing of other seeds, however small its p."""
+    """A test over examples alone says nothing of other seeds."""
     for mix, share in (("none", 10), ("all", 90)):
         result(tmp_path / mix, share / 100, 1, np.arange(100) < share, elmo_mix=mix)
     found = report(collect([tmp_path]), None, ["elmo.mix"], baseline=("none",))
-    assert found.cells[1].comparison.test.p_same_models < 0.001
     assert found.cells[1].comparison.p_holm is None
     assert "*" not in text(found)
     assert not any("new seeds" in note for note in footnotes([found]))
@@ -1002,7 +1068,7 @@ def test_p_stands_before_and_after_the_correction(compared):
     """Only p goes with the interval."""
     grid = tables(compared)["differences"]
     assert grid.heads[4:6] == ["p", "p (Holm)"]
-    assert "The interval goes with p; p (Holm) is corrected for 2 comparisons" in grid.caption
+    assert "The interval goes with p. p (Holm) is corrected for 2 comparisons" in grid.caption
     ours = by_column(compared)["all"]
     row = next(row for row in grid.rows if row[0] == "mini, all layers")
     assert row[4] == p_value(ours.comparison.test.p)

@@ -114,7 +114,7 @@ def test_the_same_runs_are_the_same_bytes(archive, tmp_path):
 
 
 def test_more_runs_are_added(archive, tmp_path):
-    """One that ran again replaces itself, one that failed goes when it has finished."""
+    """Of equal runs the first that finished stays; one that failed goes when it has finished."""
     ran(tmp_path / "again", 1, f1=0.75, finished="2026-01-02T00:00:00+00:00")
     ran(tmp_path / "again" / "older", 2, f1=0.75, finished="2025-01-02T00:00:00+00:00")
     ran(tmp_path / "again" / "new", 22)
@@ -125,7 +125,7 @@ def test_more_runs_are_added(archive, tmp_path):
     folders = run_folders([archive], tmp_path / "cache")
     figures = {run["seed"]: run["metrics"]["test/f1"] for run in collect(folders)}
     assert [*sorted(figures)] == [*range(1, 23)]
-    assert (figures[1], figures[2]) == (0.75, 0.5)
+    assert (figures[1], figures[2]) == (0.5, 0.75)
     assert failures(folders, []) == []
 
 
