@@ -508,28 +508,29 @@ def _note(why: str, cells: Sequence[tuple[str, str]]) -> str:
 
 def limits(comparisons: Iterable[Comparison]) -> list[str]:
     """Return notes on designs with too few runs."""
-    notes = []
-    designs = {(each.test.runs, each.family) for each in comparisons if each.test}
-    for (ours, theirs), family in sorted(designs):
-        level = LEVEL / max(family, 1)
+    designs = sorted({(each.test.runs, each.family) for each in comparisons if each.test})
+    notes: dict[str, list[str]] = defaultdict(list)  # note -> designs
+    for (ours, theirs), family in designs:
         if min(ours, theirs) < 2:
-            notes.append(
-                f"{ours} + {theirs} runs: no p, since a single run does not show the "
-                "variance over seeds; the interval is for these models on new examples"
+            why = (
+                "no p, since a single run does not show the variance over seeds; the interval is "
+                "for these models on new examples"
             )
         elif min(ours, theirs) < FEWEST:
-            notes.append(
-                f"{ours} + {theirs} runs: {PRELIMINARY}, since fewer than {FEWEST} runs a side get "
-                "no star and no verdict (sweep=seeds has five)"
+            why = (
+                f"{PRELIMINARY}, since fewer than {FEWEST} runs a side get no star and no verdict "
+                "(sweep=seeds has five)"
             )
-        elif (least := fewest(ours, theirs)) > level:
+        elif (least := fewest(ours, theirs)) > (level := LEVEL / max(family, 1)):
             after = f", and of {family} comparisons the first needs {level:.2g}" * (family > 1)
-            notes.append(
-                f"{ours} + {theirs} runs: exchanging the seeds alone could not give a p "
-                f"below {least:.2g}{after}; a smaller p here rests on the runs' figures being "
-                "roughly normal"
+            why = (
+                f"exchanging the seeds alone could not give a p below {least:.2g}{after}; a "
+                "smaller p here rests on the runs' figures being roughly normal"
             )
-    return notes
+        else:
+            continue
+        notes[why].append(f"{ours} + {theirs}")
+    return [f"{', '.join(dict.fromkeys(which))} runs: {why}" for why, which in notes.items()]
 
 
 def _runs(count: int) -> str:
