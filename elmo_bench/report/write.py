@@ -19,7 +19,7 @@ ABOUT = (
     "Interval and p: of the difference on new examples and with new seeds together, from the "
     "variance between runs and what the choice of examples adds (Obuchowski and Rockette 1995; "
     "Hillis 2007); examples that belong together, such as the questions on one article, are drawn "
-    "together. p (Holm): corrected for all comparisons of its table (Holm 1979); the interval and "
+    "together. p (Holm): corrected for all comparisons of its split (Holm 1979); the interval and "
     "p are not."
 )
 
