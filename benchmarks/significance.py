@@ -137,24 +137,25 @@ def rejections(setting: Setting, repeats: int) -> tuple[float, ...]:
     return tuple(float(np.mean(ps <= level)) for level in LEVELS)
 
 
-BOTH = {"skill": 0.3, "taste": 1.0}
+BOTH = Setting(skill=0.3, taste=1.0)
+BOTH_F1 = replace(BOTH, metric="f1")
 PROCESSES = {
     "examples differ, accuracy": Setting(taste=1.0),
     "examples differ, F1": Setting("f1", taste=1.0),
     "seeds differ, accuracy": Setting(skill=0.3),
     "seeds differ, F1": Setting("f1", skill=0.3),
-    "both differ, accuracy": Setting(**BOTH),
-    "both differ, F1": Setting("f1", **BOTH),
-    "both differ, mean of three F1": Setting("mean of 3", **BOTH),
-    "both differ, 30 examples": Setting("f1", 30, **BOTH),
-    "both differ, 48 unequal clusters": Setting("f1", clusters=48, alike=False, **BOTH),
+    "both differ, accuracy": BOTH,
+    "both differ, F1": BOTH_F1,
+    "both differ, mean of three F1": replace(BOTH, metric="mean of 3"),
+    "both differ, 30 examples": replace(BOTH_F1, examples=30),
+    "both differ, 48 unequal clusters": replace(BOTH_F1, clusters=48, alike=False),
     "6 documents, seeds hardly differ": Setting("f1", clusters=6, skill=0.05, taste=1.0),
-    "20 documents, tested by sentence": Setting("f1", clusters=20, ignored=True, **BOTH),
+    "20 documents, tested by sentence": replace(BOTH_F1, clusters=20, ignored=True),
     "seeds of Student's t": Setting("f1", skill=0.5, seeds=heavy),
     "bimodal seeds, a quarter low": Setting("f1", skill=1.0, seeds=partial(bimodal, low=0.25)),
     "bimodal seeds, half low": Setting("f1", skill=1.0, seeds=partial(bimodal, low=0.5)),
-    "one run in five learns next to nothing": Setting("f1", collapsed=0.2, **BOTH),
-    "one run in five predicts nothing": Setting("f1", silent=0.2, **BOTH),
+    "one run in five learns next to nothing": replace(BOTH_F1, collapsed=0.2),
+    "one run in five predicts nothing": replace(BOTH_F1, silent=0.2),
     "second system: twice the spread": Setting("f1", skill=0.3, steady=2.0),
     "shared seeds, correlation 0.7": Setting("f1", skill=0.5, shared=0.7),
     "shared seeds, correlation −0.7": Setting("f1", skill=0.5, shared=-0.7),

@@ -604,14 +604,15 @@ def compared(runs: list[Run], base: list[Run], options: Asked) -> tuple[Comparis
 
 
 def _copies(runs: Sequence[Run], examples: Sequence["Examples"]) -> Iterator[Flaw]:
-    """Yield a flaw if two runs of a side have the same counts of each example."""
-    first: dict[bytes, Run] = {}
+    """Yield a flaw if two runs of a side have the same figures, mix, and counts of each example."""
+    first: dict[tuple[str, str, bytes], Run] = {}
     for run, its_examples in zip(runs, examples, strict=False):
-        same = first.setdefault(its_examples.counts.tobytes(), run)
+        content = repr(run["metrics"]), repr(run["mix"]), its_examples.counts.tobytes()
+        same = first.setdefault(content, run)
         if same is not run:
             yield Flaw(
-                f"seeds {same['seed']} and {run['seed']} have the same counts on every example: "
-                "if one is a copy of the other, too many runs are counted",
+                f"seeds {same['seed']} and {run['seed']} have the same figures and counts: if one "
+                "is a copy of the other, too many runs are counted",
                 short(run["folder"]),
             )
             return

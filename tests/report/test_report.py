@@ -923,6 +923,7 @@ def test_runs_with_other_answers_have_no_test(tmp_path):
 
 
 def test_copies_of_a_run_are_named(tmp_path):
+    """Not runs that happen to get the same examples right."""
     rng = np.random.default_rng(0)
     for mix, seeds in (("none", (1, 2)), ("all", (1, 2, 3))):
         for seed in seeds:
@@ -930,7 +931,10 @@ def test_copies_of_a_run_are_named(tmp_path):
                 right = rng.random(50) < 0.5
             result(tmp_path / f"{mix}{seed}", right.mean(), seed, right, elmo_mix=mix)
     found = report(collect([tmp_path]), None, ["elmo.mix"], baseline=("none",))
-    assert "seeds 2 and 3 have the same counts on every example" in found.notes[0]
+    assert "seeds 2 and 3 have the same figures and counts" in found.notes[0]
+    change(tmp_path / "all3", lambda content: content.update(mix={"elmo/input/s0": 0.5}))
+    found = report(collect([tmp_path]), None, ["elmo.mix"], baseline=("none",))
+    assert not any("same figures" in note for note in found.notes)
 
 
 def test_few_runs_are_preliminary(tmp_path):
