@@ -16,7 +16,7 @@ from .grids import Words, after_correction, capital, corrections, heads, points,
 from .names import axis, metric_title, task_titles, value
 from .provenance import commands
 from .significance import FEWEST, LEVEL
-from .table import SPLITS, Report, order
+from .table import SPLITS, Report, comparisons_of, order
 
 UNKNOWN = "not known"
 NOTHING_ELSE = (
@@ -336,7 +336,7 @@ def _tests(reports: Sequence[Report]) -> str:
     all_tests = [test for group in compared for test in group]
     if not all_tests:
         return ""
-    counts = corrections(cell.comparison for each in reports for cell, _ in tests(each))
+    counts = corrections(comparisons_of(reports))
     holm = f", corrected for {counts} comparisons by Holm's (1979) method" if counts else ""
     return (
         "a two-sided t-test that takes runs and test examples alike as drawn at random (Obuchowski "
@@ -352,7 +352,7 @@ def _power(reports: Sequence[Report]) -> str:
     found: dict[str, list[float]] = defaultdict(list)  # by their correction
     for report in reports:
         detectable = [test.detectable for _, test in tests(report) if test.detectable is not None]
-        correction = after_correction(cell.comparison for cell, _ in tests(report))
+        correction = after_correction(comparisons_of([report]))
         found[correction] += detectable
     spans = [
         (dict.fromkeys((points(min(each)), points(max(each)))), correction)
