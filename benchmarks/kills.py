@@ -216,16 +216,13 @@ def main() -> None:
 
 
 def write_text(path: Path) -> None:
-    """Write 400 sentences for job=embed.
-
-    They have few word types, because a biLM computes a new word type together with others of its
-    batch. With many types, the vectors of a resumed run would differ in the last bit.
+    """Write 400 sentences of many word types for job=embed: a biLM computes a new word type together
+    with others of its batch, whose number changes its last bits.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     rng = random.Random(0)
-    lines = (
-        rng.choices(["the", "old", "brewery", "opened", "in", "May"], k=k % 30) for k in range(400)
-    )
+    words = [f"w{number**2}" for number in range(3000)]
+    lines = (rng.choices(words, k=k % 30) for k in range(400))
     path.write_text("".join(" ".join(line) + "\n" for line in lines), encoding="utf-8")
 
 

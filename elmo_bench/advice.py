@@ -14,7 +14,7 @@ from hydra._internal import utils
 from hydra.core.global_hydra import GlobalHydra
 from hydra.errors import CompactHydraException, OverrideParseException
 from hydra.types import RunMode
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import OmegaConf
 
 from elmo_bench.installation import CONF
 
@@ -198,17 +198,18 @@ def _keys(arguments: Sequence[str]) -> list[str]:
     loader = GlobalHydra.instance().config_loader()
     for chosen in (groups, []):
         try:
-            return [*_leaves(loader.load_configuration("config", chosen, RunMode.RUN))]
+            config: Any = loader.load_configuration("config", chosen, RunMode.RUN)
+            return [*leaves(OmegaConf.to_container(config))]
         except CompactHydraException:
             continue
     return []
 
 
-def _leaves(node: DictConfig, prefix: str = "") -> Iterator[str]:
-    for key in node:
-        value = node._get_node(key)
-        if isinstance(value, DictConfig) and not value._is_none() and value._value() != "???":
-            yield from _leaves(value, f"{prefix}{key}.")
+def leaves(node: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    """Yield the dotted keys of all settings."""
+    for key, value in node.items():
+        if isinstance(value, dict):
+            yield from leaves(value, f"{prefix}{key}.")
         elif not str(key).startswith("_"):
             yield f"{prefix}{key}"
 

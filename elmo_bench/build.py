@@ -145,6 +145,7 @@ def _encoder(cfg: DictConfig) -> Encoder | None:
     Without a `_target_` it is the baseline.
     """
     built: Encoder | None = None
+    inputs.check_encoder(cfg)
     if "_target_" in cfg.encoder:
         settings: Any = OmegaConf.to_container(cfg.encoder, resolve=True)
         built = instantiate(
@@ -175,6 +176,7 @@ def bilm_files(cfg: DictConfig) -> tuple[str, str]:
         raise ValueError(
             f"encoder={cfg.encoder.name} has no biLM files: choose a biLM, such as encoder=mini"
         )
+    inputs.check_encoder(cfg)
     paths = []
     for key in ("options", "weights"):
         value = cfg.encoder[key]
@@ -227,12 +229,14 @@ def reader(cfg: DictConfig, split: str, file: str = "") -> Callable[[Path], Iter
 
 
 def data(
-    cfg: DictConfig, read: Mapping[str, Callable[[Path], Iterator[Example]]] | None = None
+    cfg: DictConfig,
+    read: Mapping[str, Callable[[Path], Iterator[Example]]] | None = None,
+    files: Mapping[str, Path] | None = None,
 ) -> TaskData:
-    """Read and check all examples. Each split uses its own `task.read` arguments unless `read` is
-    given.
+    """Read and check all examples, of all splits unless `files` are given. Each split uses its own
+    `task.read` arguments unless `read` is given.
     """
-    task, files = task_files(cfg), inputs.corpus(cfg)
+    task, files = task_files(cfg), files or inputs.corpus(cfg)
     for split in inputs.twice(files):
         log.warning(
             "data.files.%s is the training file: its figures say how well the model remembers",

@@ -1,26 +1,27 @@
 """`--dry-run`: whether runs can read what they need, how large that is, and about how long they
-take. No model is kept and nothing downloaded.
+take. Each job's `check` refuses what the job itself would refuse, and files are read as a whole. No
+run is kept and nothing downloaded.
 """
 
 import shutil
-import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from omegaconf import DictConfig, OmegaConf
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
 from elmo_bench import build, inputs
 from elmo_bench.data import Example
 from elmo_bench.durations import duration
 from elmo_bench.estimate import Estimate, estimate
-from elmo_bench.files import fetch_path
 from elmo_bench.runs import as_baseline, is_baseline
 
-SECONDS = 10.0  # limit for reading a split; the rest is skipped
 INPUTS = ("checkpoint", "input", "gold", "predicted", "result", "probe.train", "probe.test")
-GENERATED = "elmo_bench.sample.files"
+WITH_TRAINER = ("train", "evaluate", "predict")
 # Settings of what a run reads and of how long it takes, and those below them that change neither.
 READ = ("job", "task", "data", "encoder", "vocab", "elmo")
 TIMED = (*READ, "embed", "rnn", "fit", "fraction", "trainer")
@@ -30,6 +31,7 @@ SAME_TIME = ("elmo.l2", "elmo.dropout", "elmo.mix_lr")
 class Corpus(NamedTuple):
     """What was read of a run's corpus."""
 
+    said: list[str]
     sentences: set[tuple[str, ...]]  # the distinct ones of all splits
     train: list[Example]
 
@@ -40,15 +42,26 @@ def lines(configs: Sequence[DictConfig]) -> list[str]:
     """
     groups: dict[str, list[DictConfig]] = {}
     for config in configs:
-        groups.setdefault(_settings(config, TIMED), []).append(config)
+        own = TIMED if _job(config) == "train" else [str(key) for key in config if key != "hydra"]
+        groups.setdefault(_settings(config, own), []).append(config)
     said: list[str] = []
     training: list[float] = []  # seconds of each run
     stores: dict[str, float] = {}  # seconds of each encoder's on each corpus: runs share it
+    read: dict[str, Corpus] = {}  # the last corpus, by its settings
     for several in groups.values():
-        corpus = Corpus(set(), [])
-        said += _files(several[0], corpus)
-        time_line, seconds = _time(several[0], corpus)
-        said += time_line
+        with _as_run(several[0]) as cfg:
+            said += _checked(cfg)
+            if _job(cfg) != "train":
+                continue
+            which = _settings(cfg, ("task", "data", "vocab")) + str(cfg.fit.get("overfit"))
+            if which not in read:
+                read = {which: _corpus(cfg)}
+            corpus = read[which]
+            said += corpus.said
+            if not is_baseline(cfg):
+                said += _encoder(cfg, sum(map(len, corpus.sentences)))
+            time_line, seconds = _time(cfg, corpus)
+            said.append(time_line)
         if seconds:
             training += [several[0].fit.max_epochs * seconds.epoch] * len(several)
             which = _settings(several[0], ("task", "data", "encoder"))
@@ -57,6 +70,45 @@ def lines(configs: Sequence[DictConfig]) -> list[str]:
         total = duration(sum(training) + sum(stores.values()))
         said.append(f"estimated time of all {len(configs)} runs, one after another: {total}")
     return [*dict.fromkeys(said)]
+
+
+def _job(config: DictConfig) -> str:
+    return str(config.job["_target_"]).rpartition(".")[2]
+
+
+@contextmanager
+def _as_run(config: DictConfig) -> Iterator[DictConfig]:
+    """The config as a job gets it; within, Hydra takes it for the one that runs."""
+    if "hydra" not in config:
+        yield config
+        return
+    hydra, whole = HydraConfig.instance(), config.copy()
+    before = hydra.cfg
+    with open_dict(whole), read_write(whole.hydra):
+        whole.hydra.runtime.output_dir = str(whole.hydra.run.dir)
+        hydra.set_config(whole)
+        del whole["hydra"]
+        whole.run_dir = whole.run_dir  # resolved
+    try:
+        yield whole
+    finally:
+        hydra.cfg = before
+
+
+def _checked(cfg: DictConfig) -> Iterator[str]:
+    """Check what the job would refuse; a line on what is not here and so was not checked."""
+    for key in INPUTS:
+        path = OmegaConf.select(cfg, key)
+        if path and not Path(path).expanduser().exists():
+            raise FileNotFoundError(f"{key}={path}: no such file")
+    if _job(cfg) in WITH_TRAINER:
+        build.trainer(cfg, [])  # its devices and loggers
+    module = import_module(str(cfg.job["_target_"]).rpartition(".")[0])
+    try:
+        if check := getattr(module, "check", None):
+            check(cfg)
+    except inputs.NotHereError as missing:
+        yield f"{missing}; what needs it was not checked"
 
 
 def _settings(config: DictConfig, keys: Sequence[str]) -> str:
@@ -69,39 +121,51 @@ def _settings(config: DictConfig, keys: Sequence[str]) -> str:
     return OmegaConf.to_yaml(chosen)
 
 
-def _files(cfg: DictConfig, corpus: Corpus) -> Iterator[str]:
-    """Lines on what a run would read and keep; what is read of the corpus is added to it."""
-    for key in INPUTS:
-        path = OmegaConf.select(cfg, key)
-        if path and not Path(path).expanduser().exists():
-            raise FileNotFoundError(f"{key}={path}: no such file")
-    if cfg.job["_target_"].rpartition(".")[2] != "train":
-        return
+def _corpus(cfg: DictConfig) -> Corpus:
+    """Read all of the corpus and of the word vectors, but for what a run downloads."""
+    whole, said, files = cfg.copy(), [], {}
+    whole.fraction = 1.0
     for split in inputs.SPLITS:
-        yield from _split(cfg, split, corpus)
+        node = cfg.data.get("files") or {}
+        if split == "test" and "_target_" not in node and not node.get("test"):
+            said.append("data.files.test: none; dev is measured alone")
+            continue
+        try:
+            files |= inputs.corpus(whole, [split])
+        except inputs.NotHereError as missing:
+            said.append(str(missing))
+    if "train" not in files:
+        for split, path in files.items():
+            if not (count := sum(1 for _ in build.reader(cfg, split)(path))):
+                raise ValueError(f"{path}: the {split} file has no examples")
+            said.append(f"data.files.{split}={path}: {count:,} examples")
+        return Corpus(said, set(), [])
+    data = build.data(whole, files=files)
+    counts = {split: len(examples) for split, examples in data.examples.items()}
+    said += [f"data.files.{split}={files[split]}: {n:,} examples" for split, n in counts.items()]
     for file in inputs.vectors(cfg):
         size = Path(file).expanduser().stat().st_size
-        yield f"vocab.vectors={file}: {size / 1e6:,.1f} MB"
-    if not is_baseline(cfg):
-        yield from _encoder(cfg, sum(map(len, corpus.sentences)))
+        said.append(f"vocab.vectors={file}: {size / 1e6:,.1f} MB")
+    build.vocab(whole, data)  # reads the vectors
+    return Corpus(said, {tuple(each) for each in data.all_sentences}, data.examples["train"])
 
 
-def _time(cfg: DictConfig, corpus: Corpus) -> tuple[list[str], Estimate | None]:
-    """A line on how long a run takes, and the figures; none of another job than train."""
-    if cfg.job["_target_"].rpartition(".")[2] != "train":
-        return [], None
-    missing = not corpus.train or not (is_baseline(cfg) or _is_here(cfg.encoder))
+def _time(cfg: DictConfig, corpus: Corpus) -> tuple[str, Estimate | None]:
+    """A line on how long a run takes, and the figures."""
+    missing = not corpus.train or not (is_baseline(cfg) or _is_here(cfg))
     if missing or "limit_train_batches" in cfg.trainer or "overfit" in cfg.fit:
         why = "a file of it is not here" if missing else "it trains on few batches"
-        return [f"estimated time of a run: none, since {why}"], None
+        return f"estimated time of a run: none, since {why}", None
     cfg = cfg.copy()
     if is_baseline(cfg):
         as_baseline(cfg)
     try:
         seconds = estimate(cfg, build.elmo(cfg), corpus.train, corpus.sentences)
+    except (ValueError, OSError):
+        raise
     except Exception as error:  # a run of this model would fail, too, and say more
         said = str(error).partition("\n")[0]
-        return [f"estimated time of a run: none, since a batch fails: {said}"], None
+        raise ValueError(f"a batch fails: {type(error).__name__}: {said}") from error
     epochs, store = cfg.fit.max_epochs, ""
     if seconds.store:
         store = f"layer store {duration(seconds.store)}, once for all runs; "
@@ -112,50 +176,17 @@ def _time(cfg: DictConfig, corpus: Corpus) -> tuple[list[str], Estimate | None]:
         f"{seconds.batches:,} batches of an epoch, on one device of this machine as busy as it is "
         "now; without start-up, vocab.vectors, dev and test)"
     )
-    return [line], seconds
-
-
-def _split(cfg: DictConfig, split: str, corpus: Corpus) -> Iterator[str]:
-    """A line on a split, whose sentences are added to the corpus."""
-    key, node = f"data.files.{split}", cfg.data.get("files")
-    is_made = isinstance(node, DictConfig) and "_target_" in node
-    if is_made and node["_target_"] != GENERATED:
-        yield f"{key}: a run downloads or converts it"
-        return
-    if split == "test" and not is_made and not (node or {}).get("test"):
-        yield f"{key}: none; dev is measured alone"
-        return
-    local = cfg.copy()
-    OmegaConf.set_struct(local, False)
-    downloads = local.data.pop("downloads", {})
-    try:
-        path = inputs.corpus(local, [split])[split]
-    except FileNotFoundError:
-        if node[split] not in downloads:
-            raise
-        yield f"{key}={node[split]}: not here; a run downloads it from {downloads[node[split]].url}"
-        return
-    begun, count, is_whole = time.monotonic(), 0, True
-    for example in build.reader(cfg, split)(path):
-        count += 1
-        corpus.sentences.update(map(tuple, example.sentences))
-        if split == "train":
-            corpus.train.append(example)
-        if time.monotonic() - begun > SECONDS:
-            is_whole = False
-            break
-    if not count:
-        raise ValueError(f"{path}: no examples in the {split} file")
-    yield f"{key}={path}: {'' if is_whole else 'more than '}{count:,} examples"
+    return line, seconds
 
 
 def _encoder(cfg: DictConfig, tokens: int) -> Iterator[str]:
     """The encoder's size, and the room of its layers for so many tokens."""
     name = cfg.encoder.name
-    if not _is_here(cfg.encoder):
-        yield f"encoder={name}: not here; a run downloads it"
+    try:
+        elmo = build.elmo(cfg)
+    except inputs.NotHereError as missing:
+        yield str(missing)
         return
-    elmo = build.elmo(cfg)
     dim, layers = elmo.encoder.dim, elmo.chosen
     yield f"encoder={name}: {elmo.encoder.num_layers} layers, {dim} numbers for each token"
     if cfg.elmo.cache == "off" or elmo.finetune or not layers:
@@ -169,13 +200,9 @@ def _encoder(cfg: DictConfig, tokens: int) -> Iterator[str]:
     )
 
 
-def _is_here(encoder: Any) -> bool:
-    """Whether building the encoder downloads nothing."""
-    if model := encoder.get("model"):
-        return Path(model).expanduser().is_dir()
-    nodes = [encoder.get(key) for key in inputs.ENCODER_FILES]
-    remote = [node for node in nodes if isinstance(node, DictConfig) and "url" in node]
-    return all(
-        fetch_path(node.url, folder=node.folder, sha256=node.get("sha256")).is_file()
-        for node in remote
-    )
+def _is_here(cfg: DictConfig) -> bool:
+    try:
+        inputs.check_encoder(cfg)
+    except inputs.NotHereError:
+        return False
+    return True

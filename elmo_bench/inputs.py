@@ -13,12 +13,18 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig
 
 from elmo_bench.files import corpus as find
+from elmo_bench.files import fetch_path
 from elmo_bench.runs import Identity, hash_files
 
 SPLITS = ("train", "dev", "test")
 MODEL_SUFFIXES = (".safetensors", ".json", ".txt", ".model")  # weights, config, tokenizer
 ENCODER_FILES = ("options", "weights", "vectors")  # settings of encoders that name a file
 ABOUT = ("name", "dir")  # settings of an encoder that its constructor does not take
+GENERATED = "elmo_bench.sample.files"
+
+
+class NotHereError(OSError):
+    """What a run downloads or converts, and a dry run does not."""
 
 
 def files(cfg: DictConfig) -> dict[str, Path]:
@@ -46,6 +52,23 @@ def encoder_files(cfg: DictConfig) -> dict[str, Path]:
     paths = {f"encoder.{key}": _made(cfg.encoder.get(key)) for key in chosen}
     paths |= {f"encoder.{path.name}": path for path in _model_files(cfg.encoder.get("model"))}
     return _present(paths)
+
+
+def check_encoder(cfg: DictConfig) -> None:
+    """Raise NotHereError in a dry run if building the encoder downloads something."""
+    if cfg.get("dry_run") and not _is_here(cfg.encoder):
+        raise NotHereError(f"encoder={cfg.encoder.name}: not here; a run downloads it")
+
+
+def _is_here(encoder: Any) -> bool:
+    if model := encoder.get("model"):
+        return Path(model).expanduser().is_dir()
+    nodes = [encoder.get(key) for key in ENCODER_FILES]
+    remote = [node for node in nodes if isinstance(node, DictConfig) and "url" in node]
+    return all(
+        fetch_path(node.url, folder=node.folder, sha256=node.get("sha256")).is_file()
+        for node in remote
+    )
 
 
 def _present(paths: Mapping[str, Any]) -> dict[str, Path]:
@@ -104,7 +127,8 @@ def corpus(cfg: DictConfig, splits: Sequence[str] = SPLITS) -> dict[str, Path]:
     """Return the files of `cfg.data`, by split; a corpus may lack a test file.
 
     A corpus has a `name` and `files`: a path for each split, or a `_target_` that creates them.
-    Raises ValueError for other configs, and FileNotFoundError for a missing file.
+    Raises ValueError for other configs, FileNotFoundError for a missing file and, in a dry run,
+    NotHereError for one that a run downloads.
     """
     data, files = cfg.data, cfg.data.get("files")
     if not isinstance(files, DictConfig) or "name" not in data:
@@ -128,6 +152,10 @@ def corpus(cfg: DictConfig, splits: Sequence[str] = SPLITS) -> dict[str, Path]:
             f"data.files.{wrong[0]}={files[wrong[0]]}, but it must be the path of one file "
             "(null for a split without one): join several files into one"
         )
+    if cfg.get("dry_run") and files.get("_target_", GENERATED) != GENERATED:
+        raise NotHereError(
+            f"data={data.name}: its files were not read; a run downloads or converts them"
+        )
     if "_target_" in files:
         paths = {split: Path(path) for split, path in _made(files).items() if split in splits}
     else:
@@ -143,7 +171,18 @@ def corpus(cfg: DictConfig, splits: Sequence[str] = SPLITS) -> dict[str, Path]:
                 "or name the corpus with data.name=NAME"
             )
         options = {key: data[key] for key in ("origin", "downloads") if key in data}
-        paths = find(chosen, data_dir=cfg.data_dir, given=user_splits, **options)
+        downloads = options.pop("downloads", {}) if cfg.get("dry_run") else {}
+        try:
+            paths = find(chosen, data_dir=cfg.data_dir, given=user_splits, **options)
+        except FileNotFoundError as error:
+            missing = [split for split, file in chosen.items() if file in downloads]
+            if len(chosen) > 1 or not missing:
+                raise
+            (split,) = missing
+            raise NotHereError(
+                f"data.files.{split}={chosen[split]}: not here and so not read; a run downloads it "
+                f"from {downloads[chosen[split]].url}"
+            ) from error
     needed = [split for split in splits if split != "test" or len(splits) == 1]
     if missing := [split for split in needed if split not in paths]:
         raise ValueError(

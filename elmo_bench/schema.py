@@ -24,7 +24,7 @@ from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from .advice import nearest, unknown_key
+from .advice import leaves, nearest, unknown_key
 from .checks import (
     Count,
     Dropout,
@@ -339,7 +339,7 @@ class Check(Callback):
         self.is_done = True
         expand_home(config)
         if config.dry_run:
-            lines = [*dry_run_lines([config]), "All settings are valid; nothing was run."]
+            lines = [*dry_run_lines([config]), "The settings are valid; nothing was run."]
             sys.stdout.write("\n".join(lines) + "\n")
             sys.exit()
         try:
@@ -527,8 +527,8 @@ def _added(cfg: DictConfig, raw: Mapping[str, Any], types: Mapping[str, Any]) ->
             or re.search(rf"\$\{{(oc\.select:)?{re.escape(key)}\b", text)
         ):
             continue
-        leaves = [leaf for leaf in _leaves(raw) if not leaf.startswith(f"{key}.")]
-        yield unknown_key(key, value, [*types, *leaves], JOBS)
+        others = [leaf for leaf in leaves(raw) if not leaf.startswith(f"{key}.")]
+        yield unknown_key(key, value, [*types, *others], JOBS)
 
 
 def _is_of_a_job(group: str, types: Mapping[str, Any]) -> bool:
@@ -542,14 +542,6 @@ def _at(node: Any, key: str) -> Any:
     for name in key.split("."):
         node = node.get(name) if isinstance(node, dict) else None
     return node if isinstance(node, dict) else None
-
-
-def _leaves(node: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
-    for key, value in node.items():
-        if isinstance(value, dict):
-            yield from _leaves(value, f"{prefix}{key}.")
-        elif not str(key).startswith("_"):
-            yield f"{prefix}{key}"
 
 
 def _for_another(config: Mapping[str, Any], job: str) -> Iterator[str]:

@@ -140,7 +140,7 @@ class Processes(Launcher):
                     folder.rmdir()
             for line in dry_run_lines(configs):
                 log.info(line)
-            log.info("All settings of these %d runs are valid; nothing was run.", len(configs))
+            log.info("The settings of these %d runs are valid; nothing was run.", len(configs))
             sys.exit()
         folders, slots = self._folders(), self._slots(configs)
         if self.fork and not self.parent and initial_job_idx + len(configs) > 1:

@@ -101,6 +101,7 @@ ONLY = {
                 "advice.py",
                 "build.py",
                 "checkpoint.py",
+                "dry_run.py",
                 "inputs.py",
                 "again.py",
                 "notebook.py",

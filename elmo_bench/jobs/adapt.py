@@ -39,6 +39,14 @@ def adapt(cfg: DictConfig) -> dict[str, float]:
 
     Returns the perplexity of each direction on the dev text, before and after.
     """
+    data, out = check(cfg), Path(cfg.out)
+    out.mkdir(parents=True, exist_ok=True)
+    with sole(out / "adapt", f"out={out}", marks=True):
+        return adapt_to(cfg, data, out)
+
+
+def check(cfg: DictConfig) -> TaskData:
+    """Return the task's data; raises what the job raises before it trains."""
     if (precision := cfg.encoder.get("precision", "float32")) != "float32":
         raise ValueError(
             f"encoder.precision={precision} has no effect on job=adapt: leave it out; "
@@ -48,9 +56,7 @@ def adapt(cfg: DictConfig) -> dict[str, float]:
     check_bilm_folder("out", out, ("adapt.lock", "adaptation.json"))
     if out.is_dir() and out.samefile(Path(weights).parent):
         raise ValueError(f"out={out} contains the biLM to adapt: choose another folder")
-    out.mkdir(parents=True, exist_ok=True)
-    with sole(out / "adapt", f"out={out}", marks=True):
-        return adapt_to(cfg, data, out)
+    return data
 
 
 def adapted(cfg: DictConfig) -> DictConfig:

@@ -52,19 +52,7 @@ class Entry(NamedTuple):
 
 def cache(cfg: DictConfig) -> None:
     """Remove the kinds in `clear`, except files in use by a run; print the remaining entries."""
-    clear = cfg["clear"]  # cfg.clear is a method
-    chosen = {clear} if isinstance(clear, str) else {str(kind) for kind in clear}
-    if unknown := sorted(chosen - {*KINDS, "all"}):
-        raise ValueError(
-            f"clear={unknown[0]}, but it must be all, or a list of {', '.join(KINDS)}, such as "
-            "clear=[layers,runs]"
-        )
-    folder = Path(cfg.cache_dir).expanduser()
-    if chosen and folder.resolve() == Path(cfg.data_dir).expanduser().resolve():
-        raise ValueError(
-            f"cache_dir={folder} is also data_dir, which contains your own files: nothing "
-            "is deleted"
-        )
+    folder, chosen = check(cfg)
     for entry in _entries(folder):
         if entry.kind in chosen or "all" in chosen:
             _remove(entry)
@@ -79,6 +67,24 @@ def cache(cfg: DictConfig) -> None:
         name = next((path.name for path in files if path.suffix != ".lock"), entry.path.name)
         table.add_row(entry.kind, KINDS[entry.kind], plain(name), f"{entry.size / 1e6:,.1f}", when)
     Console(markup=False, emoji=False).print(table)
+
+
+def check(cfg: DictConfig) -> tuple[Path, set[str]]:
+    """Return the folder and the kinds to remove."""
+    clear = cfg["clear"]  # cfg.clear is a method
+    chosen = {clear} if isinstance(clear, str) else {str(kind) for kind in clear}
+    if unknown := sorted(chosen - {*KINDS, "all"}):
+        raise ValueError(
+            f"clear={unknown[0]}, but it must be all, or a list of {', '.join(KINDS)}, such as "
+            "clear=[layers,runs]"
+        )
+    folder = Path(cfg.cache_dir).expanduser()
+    if chosen and folder.resolve() == Path(cfg.data_dir).expanduser().resolve():
+        raise ValueError(
+            f"cache_dir={folder} is also data_dir, which contains your own files: nothing "
+            "is deleted"
+        )
+    return folder, chosen
 
 
 def _entries(folder: Path) -> Iterator[Entry]:

@@ -66,6 +66,18 @@ def diff(cfg: DictConfig) -> None:
     Raises FileNotFoundError or ValueError if `a` or `b` is not a run, lacks the counts of `split`,
     or was evaluated on other examples than the other run.
     """
+    output, difference = check(cfg)
+    if output:
+        text = FORMATS[output.suffix](report.shared(difference))
+        with atomic(output) as part:
+            part.write_text(text, encoding="utf-8", errors="backslashreplace")
+        log.info("written: %s", output)
+    # Print last: if the reader closes the pipe (`| head`), the process ends here.
+    report.show(Console(emoji=False), difference, cfg.limit)
+
+
+def check(cfg: DictConfig) -> tuple[Path | None, Difference]:
+    """Return the file to write, if any, and what it will say."""
     output = None if cfg.output is None else Path(cfg.output)
     if output:
         if output.suffix not in FORMATS:
@@ -89,13 +101,7 @@ def diff(cfg: DictConfig) -> None:
         texts=texts,
         notes=notes,
     )
-    if output:
-        text = FORMATS[output.suffix](report.shared(difference))
-        with atomic(output) as part:
-            part.write_text(text, encoding="utf-8", errors="backslashreplace")
-        log.info("written: %s", output)
-    # Print last: if the reader closes the pipe (`| head`), the process ends here.
-    report.show(Console(emoji=False), difference, cfg.limit)
+    return output, difference
 
 
 def _run(key: str, folder: Path) -> Run:

@@ -51,15 +51,13 @@ def embed(cfg: DictConfig) -> None:
     has shape (layers, 0, dim), as in bilm-tf. A killed run resumes where it stopped.
     """
     output = Path(cfg.output)
-    _check(cfg, output)
+    _check_output(cfg, output)
     with sole(f"{output}.part", f"output={output}"):
         _embed(cfg, output)
 
 
 def _embed(cfg: DictConfig, output: Path) -> None:
-    encoder = build.encoder(cfg)
-    take, recipe = taker(cfg, encoder)
-    surveyed = survey(cfg.input, with_index=cfg.sentence_to_index and output.suffix in HDF5)
+    encoder, take, recipe, surveyed = _read(cfg)
     purpose = {
         "input": surveyed.digest,
         "encoder": encoder.fingerprint(),
@@ -80,7 +78,20 @@ def _embed(cfg: DictConfig, output: Path) -> None:
     log.info("%s sentences, %s tokens: %s", f"{len(shapes):,}", f"{num_tokens:,}", output)
 
 
-def _check(cfg: DictConfig, output: Path) -> None:
+def check(cfg: DictConfig) -> None:
+    """Raise what the job raises before it computes: of its settings, input, output and encoder."""
+    _check_output(cfg, Path(cfg.output))
+    _read(cfg)
+
+
+def _read(cfg: DictConfig) -> tuple[Encoder, Take, str, "Survey"]:
+    with_index = cfg.sentence_to_index and Path(cfg.output).suffix in HDF5
+    surveyed = survey(cfg.input, with_index=with_index)
+    encoder = build.encoder(cfg)
+    return encoder, *taker(cfg, encoder), surveyed
+
+
+def _check_output(cfg: DictConfig, output: Path) -> None:
     if output.suffix not in HDF5 + SAFETENSORS:
         raise ValueError(f"output={output}, but it must end in {', '.join(HDF5 + SAFETENSORS)}")
     check_output("output", output, {key: cfg[key] for key in ("input", "result")}, is_vectors)

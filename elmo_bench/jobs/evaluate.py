@@ -35,33 +35,12 @@ def evaluate(cfg: DictConfig) -> dict[str, float]:
     """
     started, original = time.perf_counter(), cfg
     log.setLevel(logging.INFO if build.is_first() else logging.WARNING)  # one process reports
-    cfg, module, vocab = restore(cfg)
-    if Path(cfg.run_dir).resolve() in (
-        Path(cfg.checkpoint).parent.resolve(),
-        Path(cfg.checkpoint).resolve().parent,
-    ):
-        raise ValueError(
-            f"run_dir={cfg.run_dir} contains the checkpoint's own run: choose another "
-            "folder for the results"
-        )
+    cfg, module, vocab = _restored(cfg)
     if build.is_first():
         if original.data.name == "checkpoint":  # only the restored config names the corpus
             original = cfg
         begin(original, inputs.files(original))
-    file = inputs.corpus(cfg, [cfg.split])[cfg.split]
-    cfg.data.name = cfg.data.name or str(file)  # data=files is named by its training file, if any
-    read = build.reader(cfg, "test", cfg.split)
-    left_out: Counter[str] = Counter()
-    if cfg.data.labels:
-        read, module.rename = renamed(cfg, vocab, read, left_out)
-    data = TaskData(
-        {"test": file},
-        read={"test": read},
-        collate=build.task_files(cfg).collate,
-        **build.batches(cfg),
-        num_workers=build.workers(cfg),
-        vocab=vocab,
-    )
+    file, data, left_out = _data(cfg, module, vocab)
     extend(cfg, module, vocab, data.all_sentences)
     data.store, data.prepare = build.stored(cfg, module.elmo, data), module.elmo.prepare
     trainer = build.trainer(cfg, [])
@@ -85,6 +64,44 @@ def evaluate(cfg: DictConfig) -> dict[str, float]:
         )
         print_line(f"{cfg.run_dir}/result.json")
     return metrics
+
+
+def check(cfg: DictConfig) -> None:
+    """Raise what the job raises before it computes: of the checkpoint and of the corpus."""
+    cfg, module, vocab = _restored(cfg)
+    _data(cfg, module, vocab)
+
+
+def _restored(cfg: DictConfig) -> tuple[DictConfig, TaskModule, Vocab]:
+    cfg, module, vocab = restore(cfg)
+    if Path(cfg.run_dir).resolve() in (
+        Path(cfg.checkpoint).parent.resolve(),
+        Path(cfg.checkpoint).resolve().parent,
+    ):
+        raise ValueError(
+            f"run_dir={cfg.run_dir} contains the checkpoint's own run: choose another "
+            "folder for the results"
+        )
+    return cfg, module, vocab
+
+
+def _data(cfg: DictConfig, module: TaskModule, vocab: Vocab) -> tuple[Path, TaskData, Counter[str]]:
+    """Return the split's file and examples, and a count of what `data.labels` will leave out."""
+    file = inputs.corpus(cfg, [cfg.split])[cfg.split]
+    cfg.data.name = cfg.data.name or str(file)  # data=files is named by its training file, if any
+    read = build.reader(cfg, "test", cfg.split)
+    left_out: Counter[str] = Counter()
+    if cfg.data.labels:
+        read, module.rename = renamed(cfg, vocab, read, left_out)
+    data = TaskData(
+        {"test": file},
+        read={"test": read},
+        collate=build.task_files(cfg).collate,
+        **build.batches(cfg),
+        num_workers=build.workers(cfg),
+        vocab=vocab,
+    )
+    return file, data, left_out
 
 
 def _write(

@@ -9,7 +9,7 @@ import torch
 from omegaconf import DictConfig
 
 from elmo_bench import build
-from elmo_bench.encoders.bilm import DIRECTIONS, Options, save
+from elmo_bench.encoders.bilm import DIRECTIONS, BiLm, Options, save
 from elmo_bench.layer_file import notes
 from elmo_bench.outputs import check_output
 
@@ -24,6 +24,19 @@ def export(cfg: DictConfig) -> None:
 
     Raises ValueError for an unknown suffix, or if the folder belongs to another biLM.
     """
+    output, options, bilm = check(cfg)
+    save(bilm, output, dtype=DTYPES[cfg.dtype], notes={MARK: "elmo-bench"})
+    if output.suffix != ".safetensors" and bilm.options.directions != DIRECTIONS:
+        log.warning(
+            "%s contains only the %s LSTMs, as options.json says: unlike elmo-bench, other "
+            "readers of ELMo require both directions",
+            *(output, *bilm.options.directions),
+        )
+    log.info("%s and %s", output, options)
+
+
+def check(cfg: DictConfig) -> tuple[Path, Path, BiLm]:
+    """Return the file to write, the options.json beside it, and the biLM."""
     output = Path(cfg.output)
     if output.suffix not in SUFFIXES:
         raise ValueError(f"output={output}, but it must end in {', '.join(SUFFIXES)}")
@@ -37,11 +50,4 @@ def export(cfg: DictConfig) -> None:
         raise ValueError(
             f"{options} belongs to another biLM: choose another folder for output={output}"
         )
-    save(bilm, output, dtype=DTYPES[cfg.dtype], notes={MARK: "elmo-bench"})
-    if output.suffix != ".safetensors" and bilm.options.directions != DIRECTIONS:
-        log.warning(
-            "%s contains only the %s LSTMs, as options.json says: unlike elmo-bench, other "
-            "readers of ELMo require both directions",
-            *(output, *bilm.options.directions),
-        )
-    log.info("%s and %s", output, options)
+    return output, options, bilm

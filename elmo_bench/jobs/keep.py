@@ -35,16 +35,7 @@ def keep(cfg: DictConfig) -> None:
 
     Raises ValueError if `output` is not an archive of runs, FileNotFoundError if there are no runs.
     """
-    output = Path(cfg.output)
-    if not output.name.endswith(SUFFIX):
-        raise ValueError(f"output={output}: the name of an archive must be NAME{SUFFIX}")
-    if not output.absolute().parent.is_dir():
-        raise FileNotFoundError(f"output={output}: no such folder")
-    runs = [cfg.runs] if isinstance(cfg.runs, str) else cfg.runs
-    folders = run_folders(runs, cfg.cache_dir)
-    earlier = [unpacked(output, cfg.cache_dir)] if output.exists() else []
-    finished = _first(collect([*earlier, *folders]))
-    failed = [run for run in failures((*earlier, *folders), finished) if run["reason"] != RUNNING]
+    output, earlier, finished, failed = check(cfg)
     with tempfile.TemporaryDirectory() as name:
         for run in finished:
             recorded = overrides(run["folder"] / OVERRIDES)
@@ -60,6 +51,21 @@ def keep(cfg: DictConfig) -> None:
         len(failed),
         output.stat().st_size / 1e6,
     )
+
+
+def check(cfg: DictConfig) -> tuple[Path, list[Path], list[Run], list[Run]]:
+    """Return the archive, its earlier runs' folder if any, and the finished and failed runs."""
+    output = Path(cfg.output)
+    if not output.name.endswith(SUFFIX):
+        raise ValueError(f"output={output}: the name of an archive must be NAME{SUFFIX}")
+    if not output.absolute().parent.is_dir():
+        raise FileNotFoundError(f"output={output}: no such folder")
+    runs = [cfg.runs] if isinstance(cfg.runs, str) else cfg.runs
+    folders = run_folders(runs, cfg.cache_dir)
+    earlier = [unpacked(output, cfg.cache_dir)] if output.exists() else []
+    finished = _first(collect([*earlier, *folders]))
+    failed = [run for run in failures((*earlier, *folders), finished) if run["reason"] != RUNNING]
+    return output, earlier, finished, failed
 
 
 def _first(runs: Iterable[Run]) -> list[Run]:

@@ -1,6 +1,7 @@
 """`job=neighbours`: nearest neighbours of a word in context (Peters et al. 2018, table 4)."""
 
 import heapq
+from pathlib import Path
 
 import torch.nn.functional as F
 from omegaconf import DictConfig
@@ -10,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from elmo_bench import build
-from elmo_bench.encoders import encode, encode_each
+from elmo_bench.encoders import Encoder, encode, encode_each
 from elmo_bench.progress import Bars
 from elmo_bench.report import plain
 from elmo_bench.text import chunks, read_sentences
@@ -25,12 +26,7 @@ def neighbours(cfg: DictConfig) -> list[tuple[float, str]]:
     Only one of several equal cosines is shown, since layer 0 gives a word the same vector
     everywhere.
     """
-    encoder = build.encoder(cfg)
-    layer = encoder.num_layers - 1 if cfg.layer == "top" else cfg.layer
-    if layer not in range(encoder.num_layers):
-        raise ValueError(f"layer={cfg.layer}, but it must be top or 0 to {encoder.num_layers - 1}")
-    tokens = str(cfg.sentence).split()
-    position = find(tokens, cfg.word)
+    encoder, layer, tokens, position = check(cfg)
     encoder.to(build.device(cfg))
     (layers,) = encode(encoder, [tokens], [layer])
     query = F.normalize(layers[0, position].float(), dim=0)
@@ -61,6 +57,20 @@ def neighbours(cfg: DictConfig) -> list[tuple[float, str]]:
         table.add_row(f"{cosine:.3f}", str(1 - line), in_context(sentence, index))
     Console().print(table)
     return [(cosine, sentence[index]) for cosine, _, index, sentence in sorted(best, reverse=True)]
+
+
+def check(cfg: DictConfig) -> tuple[Encoder, int, list[str], int]:
+    """Return the encoder, the layer, the query's sentence and the position of its word."""
+    if Path(cfg.input).is_file():  # and no pipe, which can be read once
+        for _ in read_sentences(cfg.input):
+            pass
+    encoder = build.encoder(cfg)
+    layer = encoder.num_layers - 1 if cfg.layer == "top" else cfg.layer
+    if layer not in range(encoder.num_layers):
+        raise ValueError(f"layer={cfg.layer}, but it must be top or 0 to {encoder.num_layers - 1}")
+    tokens = str(cfg.sentence).split()
+    position = find(tokens, cfg.word)
+    return encoder, layer, tokens, position
 
 
 def find(tokens: list[str], word: str | int) -> int:

@@ -4,6 +4,7 @@ import json
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
@@ -39,9 +40,7 @@ def perplexity(cfg: DictConfig) -> dict[str, float]:
     that direction's figure. `unknown` is the share of words outside the vocabulary. They are
     predicted as <UNK>, which makes texts with many of them look easier. Blank lines are skipped.
     """
-    if cfg.per_token:
-        check_output("per_token", cfg.per_token, {"input": cfg.input}, begins(OWN))
-    model = language_model(cfg).to(build.device(cfg))
+    model = check(cfg).to(build.device(cfg))
     totals, words, unknown, sentences = dict.fromkeys(model.directions, 0.0), 0, 0, 0
     with _writing(cfg.per_token) as file:
         for number, tokens, scores in _watched(likelihoods(model, cfg)):
@@ -53,7 +52,7 @@ def perplexity(cfg: DictConfig) -> dict[str, float]:
             if file:
                 record = describe(number, tokens, missing, scores, model.source)
                 file.write(json.dumps(record, ensure_ascii=False) + "\n")
-        if not sentences:
+        if not sentences:  # of a pipe, which can be read once
             raise ValueError(f"input={cfg.input} contains only blank lines")
     figures: dict[str, Any] = perplexities(totals, words + sentences, model.source)
     figures |= {
@@ -64,6 +63,15 @@ def perplexity(cfg: DictConfig) -> dict[str, float]:
     }
     Console(soft_wrap=True, highlight=False, markup=False, emoji=False).print(json.dumps(figures))
     return figures
+
+
+def check(cfg: DictConfig) -> LanguageModel:
+    """Read the whole input, check the output, and return the language model."""
+    if cfg.per_token:
+        check_output("per_token", cfg.per_token, {"input": cfg.input}, begins(OWN))
+    if Path(cfg.input).is_file() and not sum(map(bool, read_sentences(cfg.input))):
+        raise ValueError(f"input={cfg.input} contains only blank lines")
+    return language_model(cfg)
 
 
 def language_model(cfg: DictConfig) -> LanguageModel:

@@ -14,8 +14,9 @@ from elmo_bench import build
 from elmo_bench.checkpoint import extend, restore
 from elmo_bench.data import TaskData
 from elmo_bench.files import atomic
+from elmo_bench.module import TaskModule
 from elmo_bench.outputs import begins, check_output
-from elmo_bench.text import read_lines, read_objects
+from elmo_bench.text import Vocab, read_lines, read_objects
 
 log = logging.getLogger(__name__)
 # The beginning of an earlier output, which differs from that of job=perplexity.
@@ -32,20 +33,8 @@ def predict(cfg: DictConfig) -> None:
     task's `parse` reads. Any other input is text with one example a line. The output has the same
     lines, including blank ones. A record has `line`, its number, and `id`, if the input has it.
     """
-    inputs = {key: cfg[key] for key in ("input", "checkpoint")}
-    check_output("output", cfg.output, inputs, begins(OWN))
-    records = _records(Path(cfg.input))
-    cfg, module, vocab = restore(cfg)
-    task = build.task_files(cfg)
-    parse, render = (build.optional(task, name, "job=predict") for name in ("parse", "render"))
-    data = TaskData(
-        {"test": Path(cfg.input)},
-        read={"test": partial(_parse, parse, records)},
-        collate=task.collate,
-        **build.batches(cfg),
-        num_workers=build.workers(cfg),
-        vocab=vocab,
-    )
+    cfg, module, vocab, records, data = check(cfg)
+    render = build.optional(build.task_files(cfg), "render", "job=predict")
     extend(cfg, module, vocab, data.all_sentences)
     data.store, data.prepare = build.stored(cfg, module.elmo, data), module.elmo.prepare
     trainer = build.trainer(cfg, [])
@@ -57,6 +46,25 @@ def predict(cfg: DictConfig) -> None:
         ]
         _write(records, rendered, cfg.output)
         log.info("%d examples of %s labelled: %s", len(records), cfg.input, cfg.output)
+
+
+def check(cfg: DictConfig) -> tuple[DictConfig, TaskModule, Vocab, Records, TaskData]:
+    """Return the model's config, module and vocabulary, the input's records, and their examples."""
+    inputs = {key: cfg[key] for key in ("input", "checkpoint")}
+    check_output("output", cfg.output, inputs, begins(OWN))
+    records = _records(Path(cfg.input))
+    cfg, module, vocab = restore(cfg)
+    task = build.task_files(cfg)
+    parse, _ = (build.optional(task, name, "job=predict") for name in ("parse", "render"))
+    data = TaskData(
+        {"test": Path(cfg.input)},
+        read={"test": partial(_parse, parse, records)},
+        collate=task.collate,
+        **build.batches(cfg),
+        num_workers=build.workers(cfg),
+        vocab=vocab,
+    )
+    return cfg, module, vocab, records, data
 
 
 def _parse(parse: Parse, records: Records, path: Path) -> Iterator[Any]:

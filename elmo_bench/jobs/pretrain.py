@@ -94,6 +94,17 @@ def pretrain(cfg: DictConfig) -> dict[str, float]:
         return figures
 
 
+def check(cfg: DictConfig) -> None:
+    """Raise what the job raises before it trains: of its output folder and of the whole text."""
+    check_bilm_folder("out", Path(cfg.out), (f"{LOCK}.lock", "last.ckpt"))
+    files = instantiate(cfg.text.files)
+    for split in ("dev", "test"):
+        held_out(cfg, files, split)
+    sentences = read_text(text_files(files["train"]), raw=cfg.text.tokenize)
+    for _ in _watched(sentences, f"text.files.train={files['train']}"):
+        pass
+
+
 @contextmanager
 def _held(out: Path) -> Iterator[None]:
     """Lock the output folder; raises if another training uses it or it has another biLM."""

@@ -16,6 +16,7 @@ from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 
 from elmo_bench import build, inputs
+from elmo_bench.encoders import Encoder
 from elmo_bench.files import atomic
 from elmo_bench.probes import (
     Heads,
@@ -49,17 +50,9 @@ def probe(cfg: DictConfig) -> dict[str, float]:
     Raises ValueError if the files have no property in common, or no sentences.
     """
     torch.manual_seed(cfg.seed)  # for encoders with random weights
-    encoder = build.encoder(cfg)
+    encoder, paths, sentences, names = check(cfg)
     fingerprint = encoder.fingerprint()
     encoder.to(build.device(cfg))
-    paths = _paths(cfg)
-    sentences = {split: _sentences(cfg, split, path) for split, path in paths.items()}
-    names = properties(sentences["train"], sentences["test"])
-    if not names:
-        raise ValueError(
-            f"probe.train: {paths['train']} and {paths['test']} share no property to probe; both "
-            "must have parts of speech, chunks, entities, heads or senses of predicates"
-        )
     seeds = [*range(cfg.seed, cfg.seed + cfg.probe.seeds)]
     with Bars() as progress:
         texts = []
@@ -87,6 +80,21 @@ def probe(cfg: DictConfig) -> dict[str, float]:
         part.write_text(json.dumps(content | code(), indent=2) + "\n", encoding="utf-8")
     Console().print(terminal(probes_grid([read_probe(path)], controls=True)))
     return _means(measured)
+
+
+def check(
+    cfg: DictConfig,
+) -> tuple[Encoder, dict[str, Path], dict[str, list[Sentence]], Sequence[str]]:
+    """Return the encoder, the files, their sentences, and the names of the properties."""
+    paths = _paths(cfg)
+    sentences = {split: _sentences(cfg, split, path) for split, path in paths.items()}
+    names = properties(sentences["train"], sentences["test"])
+    if not names:
+        raise ValueError(
+            f"probe.train: {paths['train']} and {paths['test']} share no property to probe; both "
+            "must have parts of speech, chunks, entities, heads or senses of predicates"
+        )
+    return build.encoder(cfg), paths, sentences, names
 
 
 def _paths(cfg: DictConfig) -> dict[str, Path]:

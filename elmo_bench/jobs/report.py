@@ -86,6 +86,17 @@ class Answers(NamedTuple):
 
 def report(cfg: DictConfig) -> None:
     """Write the tables over all runs below `runs` to the files of `output`, and print them."""
+    settings, outputs, answers = check(cfg)
+    written = all_reports(answers)
+    write(outputs, written, answers.origin, settings["title"])
+    if "wandb" in (loggers := settings.get("logger") or {}):
+        options = {key: value for key, value in loggers["wandb"].items() if key != "_target_"}
+        wandb_logger.keep(outputs, **options | {"job_type": "report", "tags": [], "save_dir": "."})
+    _print(written)
+
+
+def check(cfg: DictConfig) -> tuple[dict[str, Any], list[Path], Answers]:
+    """Return the settings, the files to write, and what they will say."""
     settings: Any = OmegaConf.to_container(cfg, resolve=True)
     outputs = checked_outputs(settings)
     loggers = settings.get("logger") or {}
@@ -96,13 +107,7 @@ def report(cfg: DictConfig) -> None:
         )
     if "wandb" in loggers and find_spec("wandb") is None:
         raise ValueError("logger=wandb needs the package wandb, which is not installed")
-    answers = answered(settings)
-    written = all_reports(answers)
-    write(outputs, written, answers.origin, settings["title"])
-    if "wandb" in loggers:
-        options = {key: value for key, value in loggers["wandb"].items() if key != "_target_"}
-        wandb_logger.keep(outputs, **options | {"job_type": "report", "tags": [], "save_dir": "."})
-    _print(written)
+    return settings, outputs, answered(settings)
 
 
 def checked_outputs(settings: Mapping[str, Any]) -> list[Path]:

@@ -29,6 +29,31 @@ def results(cfg: DictConfig) -> None:
     Raises ValueError for a block without a table, a table without a block and, with `check`, a
     table that disagrees with the runs.
     """
+    settings, outputs, pictures, answers, blocks, grids = check(cfg)
+    if settings["check"]:
+        _compare(blocks)
+    else:
+        _refresh(blocks)
+        for picture, title in pictures.items():
+            if title in answers.reports:
+                write([picture], answers.reports[title], answers.origin, title)
+    written = all_reports(answers)
+    write(outputs, written, answers.origin, settings["title"], grids)
+
+
+def check(
+    cfg: DictConfig,
+) -> tuple[
+    dict[str, Any],
+    list[Path],
+    dict[Path, str],
+    Answers,
+    dict[Path, dict[str, str]],
+    list[reports.Grid],
+]:
+    """Return the settings, the page's files, the pictures' titles, the answers, the blocks by file
+    and title, and the claims. Raises ValueError for a block without a place.
+    """
     content: Any = OmegaConf.to_container(cfg, resolve=True)
     settings = OPTIONAL | content
     shown = {
@@ -66,15 +91,9 @@ def results(cfg: DictConfig) -> None:
     if probes := [*map(reports.read_probe, _probe_files(settings["probes"]))]:
         commands = [f"{probe.title}, {probe.corpus}: {probe.command}" for probe in probes]
         blocks[document][PROBES] = reports.block([reports.probes_grid(probes)], commands)
-    if settings["check"]:
-        _compare(blocks)
-    else:
-        _refresh(blocks)
-        for picture, title in pictures.items():
-            if title in answers.reports:
-                write([picture], answers.reports[title], answers.origin, title)
-    written = all_reports(answers)
-    write(outputs, written, answers.origin, settings["title"], grids)
+    for path, its_blocks in () if settings["check"] else blocks.items():
+        reports.refreshed(_text(path), its_blocks, path)
+    return settings, outputs, pictures, answers, blocks, grids
 
 
 def _compare(blocks: Mapping[Path, Mapping[str, str]]) -> None:

@@ -15,6 +15,13 @@ def score(cfg: DictConfig) -> dict[str, float]:
     A task whose scorer reads more than its models has a `read_gold`. Raises ValueError for a gold
     file without examples, and the errors of the task's readers.
     """
+    figures = check(cfg)
+    Console(soft_wrap=True, highlight=False, markup=False, emoji=False).print(json.dumps(figures))
+    return figures
+
+
+def check(cfg: DictConfig) -> dict[str, float]:
+    """Return the figures."""
     read = getattr(build.task_files(cfg), "read_gold", None) or build.reader(cfg, "test")
     gold = list(read(Path(cfg.gold)))
     if not gold:
@@ -27,6 +34,4 @@ def score(cfg: DictConfig) -> dict[str, float]:
     }
     metric = build.instantiate(cfg.task.metric)(sorted(labels))
     metric.update(predicted, [example.gold for example in gold])
-    figures = {name: float(value) for name, value in metric.compute().items()}
-    Console(soft_wrap=True, highlight=False, markup=False, emoji=False).print(json.dumps(figures))
-    return figures
+    return {name: float(value) for name, value in metric.compute().items()}

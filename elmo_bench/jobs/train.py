@@ -147,6 +147,18 @@ class EpochLines(Callback):
         )
 
 
+def check(cfg: DictConfig) -> None:
+    """Raise the errors of the settings before any file is read; warn of those without effect."""
+    build.finetuning(cfg), build.schedule(cfg)
+    idle = [key for key in inputs.overridden(cfg) if key.startswith("elmo.")]
+    if idle and "_target_" not in cfg.encoder and cfg.elmo.mix != "none":
+        log.warning(
+            "encoder=%s has no layers, so %s has no effect", cfg.encoder.name, ", ".join(idle)
+        )
+    if cfg.elmo.adapt and not is_baseline(cfg):
+        adapt.pretrained(cfg)
+
+
 def train(cfg: DictConfig) -> dict[str, float]:
     """Train and test a model; return the metrics of dev and test, as fractions of 1.
 
@@ -154,13 +166,10 @@ def train(cfg: DictConfig) -> dict[str, float]:
     """
     started = time.perf_counter()
     log.setLevel(logging.INFO if build.is_first() else logging.WARNING)  # one process reports
-    build.finetuning(cfg), build.schedule(cfg)  # raise their errors before any file is read
+    check(cfg)
     if is_baseline(cfg):
         asked = f"encoder={cfg.encoder.name} elmo.mix={cfg.elmo.mix}"
         log.info("%s is the baseline: it has no layers", asked)
-        idle = [key for key in inputs.overridden(cfg) if key.startswith("elmo.")]
-        if idle and cfg.encoder.name == "none" and cfg.elmo.mix != "none":
-            log.warning("encoder=none has no layers, so %s has no effect", ", ".join(idle))
         as_baseline(cfg)
     if cfg.resume:
         again.move(cfg)
