@@ -1,0 +1,160 @@
+"""`--dry-run` refuses what the run itself refuses, reads whole files, and keeps nothing."""
+
+import re
+from pathlib import Path
+
+import pytest
+import torch
+from hydra import compose, initialize_config_dir
+
+from elmo_bench.schema import dry_run_lines, faults
+
+CONF = Path(__file__).parents[1] / "conf"
+GOOD = "".join(f"Ann{number} X X B-PER\nsleeps X X O\n\n" for number in range(3))
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Files of several kinds, as somebody might mistake them for each other."""
+    contents = {
+        "text.txt": "It rains .\nAnn sleeps .\n",
+        "empty.txt": "",
+        "blank.txt": "\n\n",
+        "notes.json": '{"a": 1}\n',
+        "paper.pdf": "%PDF-1.4\n",
+        "own.txt": "mine\n",
+        "train.conll": GOOD,
+        "dev.conll": GOOD.replace("Ann", "Bob"),
+        "late.conll": GOOD * 300 + "Ann X X\n",
+        "other.conll": GOOD.replace("PER", "DRUG"),
+    }
+    for name, content in contents.items():
+        (tmp_path / name).write_text(content)
+    (tmp_path / "runs").mkdir()
+    return tmp_path
+
+
+def dry_run(folder, command):
+    """The lines of a dry run; a refusal ends it with SystemExit."""
+    arguments = [part.format(d=folder) for part in command.split()]
+    arguments += ["dry_run=true", f"cache_dir={folder}/cache", f"outputs_dir={folder}/outputs"]
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        config = compose("config", arguments, return_hydra_config=True)
+    assert faults(config) == []
+    return "\n".join(dry_run_lines([config]))
+
+
+EMBED = "job=embed encoder=mini input={d}/text.txt output={d}/o.hdf5"
+FILES = "task=ner data=files encoder=none data.files.train={d}/train.conll data.files.dev="
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("job=embed encoder=mini input={d}/text.txt output={d}/o", "output={d}/o, but it must end"),
+        (f"{EMBED} input={{d}}/empty.txt", "{d}/empty.txt: the file is empty"),
+        (f"{EMBED} input={{d}}/none.txt", "input={d}/none.txt: no such file"),
+        ("job=embed encoder=mini input={d}/a.h5 output={d}/a.h5", "a.h5: no such file"),
+        ("job=embed input={d}/text.txt output={d}/o.h5 encoder=none", "encoder=none has no layers"),
+        (f"{EMBED} layers=mix result={{d}}/notes.json", "notes.json"),
+        ("job=evaluate checkpoint={d}/runs", "checkpoint={d}/runs"),
+        ("job=evaluate checkpoint={d}/notes.json", "notes.json: not a checkpoint, or damaged"),
+        (
+            "job=predict checkpoint={d}/notes.json input={d}/text.txt output={d}/o",
+            "notes.json: not",
+        ),
+        (
+            "job=predict checkpoint={d}/notes.json input={d}/text.txt output={d}/own.txt",
+            "own.txt ex",
+        ),
+        ("job=report runs={d}/runs", "runs={d}/runs: no finished run in or below it"),
+        ("job=report runs={d}/runs output={d}/o.docx", "output={d}/o.docx: the formats are"),
+        ("job=results runs={d}/runs document={d}/text.txt", "runs={d}/runs: no finished run"),
+        ("job=keep runs={d}/runs output={d}/o.zip", "output={d}/o.zip: the name of an archive"),
+        ("job=keep runs={d}/runs output={d}/o.tar.xz", "no finished run"),
+        ("job=diff a={d}/runs b={d}/runs", "a={d}/runs: no finished run"),
+        ("job=cache clear=layer", "clear=layer, but it must be all, or a list of layers"),
+        ("job=pretrain text=files text.files.train={d}/none", "{d}/none: no such file"),
+        ("job=pretrain text=files text.files.train={d}/blank.txt", "contains only blank lines"),
+        ("job=adapt encoder=none out={d}/o data.size=2", "encoder=none has no biLM files"),
+        ("job=score gold={d}/train.conll predicted={d}/paper.pdf", "paper.pdf"),
+        ("job=perplexity encoder=mini input={d}/blank.txt", "contains only blank lines"),
+        ("job=perplexity encoder=mini input={d}/text.txt", "softmax.safetensors: no such file"),
+        ("job=perplexity encoder=static vocab.vectors=x input={d}/text.txt", "has no biLM files"),
+        ("job=neighbours encoder=mini input={d}/text.txt sentence=It word=he", "word=he occurs 0"),
+        ("job=export encoder=mini output={d}/o.npz", "output={d}/o.npz, but it must end in"),
+        ("job=probe probe.train={d}/text.txt probe.test={d}/text.txt encoder=mini", "text.txt"),
+        (f"{FILES}{{d}}/late.conll", "late.conll:2701"),
+        (f"{FILES}{{d}}/other.conll", "labels ['DRUG'] of the dev file do not occur"),
+        (f"{FILES}{{d}}/empty.txt", "empty.txt: the file is empty"),
+        (f"{FILES}{{d}}/dev.conll vocab.vectors={{d}}/train.conll", "train.conll"),
+        ("data.size=2 elmo.mix=[7] encoder=mini", "elmo.mix"),
+        ("data.size=2 elmo.finetune=false elmo.lora=8", "elmo.lora=8 has no effect on a frozen"),
+        ("data.size=2 trainer.devices=99 trainer.accelerator=cpu", "but only"),
+        pytest.param(
+            "data.size=2 trainer=gpu",
+            "trainer.accelerator=gpu trainer.devices=1: No supported gpu",
+            marks=pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU is here"),
+        ),
+    ],
+)
+def test_what_a_run_refuses_a_dry_run_refuses(folder, command, said):
+    before = {*folder.rglob("*")}
+    with pytest.raises(SystemExit, match=re.escape(said.format(d=folder))):
+        dry_run(folder, command)
+    kept = {path for path in {*folder.rglob("*")} - before if "cache" not in path.parts}
+    assert kept == set()
+
+
+@pytest.mark.parametrize(
+    ("command", "warned"),
+    [
+        ("encoder=none elmo.mix=top data.size=2", "encoder=none has no layers, so elmo.mix has no"),
+        (
+            "encoder=none elmo.finetune=true data.size=2",
+            "no layers, so elmo.finetune has no effect",
+        ),
+        (
+            f"{FILES}{{d}}/train.conll data.files.test={{d}}/dev.conll",
+            "data.files.dev is the train",
+        ),
+        (
+            f"{FILES}{{d}}/dev.conll data.files.test={{d}}/train.conll",
+            "data.files.test is the trai",
+        ),
+    ],
+)
+def test_what_a_dry_run_warns_of(folder, command, warned, caplog):
+    assert "estimated time" in dry_run(folder, command)
+    assert warned in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("task=snli data=snli data_dir={d} encoder=none", "train.jsonl: not here and so not read"),
+        ("task=snli data=snli_hub encoder=none", "data=snli_hub: its files were not read"),
+        (f"{EMBED} encoder=original", "encoder=original: not here; a run downloads it; what needs"),
+    ],
+)
+def test_what_was_not_read_is_said(folder, command, said):
+    assert said in dry_run(folder, command)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        EMBED,
+        "job=export encoder=mini output={d}/o.hdf5",
+        "job=score gold={d}/train.conll predicted={d}/train.conll",
+        "job=neighbours encoder=mini input={d}/text.txt sentence=It word=It",
+        "job=pretrain text=files text.files.train={d}/text.txt",
+        "job=cache clear=all",
+    ],
+)
+def test_what_is_right_is_kept_as_it_is(folder, command):
+    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
+    dry_run(folder, command)
+    after = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
+    assert {path: after[path] for path in before} == before
+    assert all("cache" in path.parts for path in after.keys() - before.keys())
