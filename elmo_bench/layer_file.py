@@ -31,6 +31,7 @@ from elmo_bench.untrusted import read_json
 log = logging.getLogger(__name__)
 Shapes = Sequence[tuple[int, ...]]
 HDF5, SAFETENSORS = (".hdf5", ".h5"), (".safetensors",)
+LAYOUT = {True: 1600, False: 100}  # bytes a sentence besides its vectors, in HDF5 or not
 HEADER_LIMIT = 100_000_000  # bytes; readers of safetensors reject longer headers
 
 
@@ -58,9 +59,15 @@ class VectorFile:
         counts = [int(np.prod(shape, dtype=np.int64)) for shape in shapes]
         self._sizes = np.array(counts, dtype=np.int64) * item
         self.done, self._crc = 0, 0  # number and checksum of the written vectors
+        layout = LAYOUT[output.suffix in HDF5] * len(shapes) + len(index or "")
+        _room(output, layout + (0 if self.part.is_file() else int(self._sizes.sum())))
         with scratch_path(self.part) as fresh, self._named_errors():
             lay_out = lay_out_hdf5 if output.suffix in HDF5 else lay_out_safetensors
-            lay_out(fresh, shapes, dtype, purpose, index)
+            try:
+                lay_out(fresh, shapes, dtype, purpose, index)
+            except RuntimeError as error:  # HDF5's own, of a disk that has become full, say
+                said = str(error).partition("\n")[0]
+                raise OSError(f"cannot write {self.part}{self._free()}: {said}") from error
             if output.suffix in HDF5:
                 self._offsets = offsets_in_hdf5(fresh, len(shapes))
             else:
@@ -142,12 +149,13 @@ class VectorFile:
         except OSError as error:
             if error.filename is not None or error.errno is None:
                 raise
-            free = shutil.disk_usage(self.part.absolute().parent).free
             raise OSError(
-                f"cannot write {self.part}: {os.strerror(error.errno)} ({free / 1e9:,.3f} "
-                f"GB free); {self.done:,} sentences are kept, and the same command "
-                "continues after them"
+                f"cannot write {self.part}: {os.strerror(error.errno)}{self._free()}; "
+                f"{self.done:,} sentences are kept, and the same command continues after them"
             ) from error
+
+    def _free(self) -> str:
+        return f" ({in_bytes(shutil.disk_usage(self.part.absolute().parent).free)} free)"
 
     def write(self, number: int, vectors: Tensor) -> None:
         """Write the array of a sentence where it belongs. Raises FloatingPointError if it is not
@@ -212,10 +220,21 @@ def _room(output: Path, size: int) -> None:
     free = shutil.disk_usage(output.absolute().parent).free
     if size > free:
         raise OSError(
-            f"output={output}: its vectors need {size / 1e9:,.1f} GB, but only "
-            f"{free / 1e9:,.1f} GB are free (layers=top or average needs a third, "
-            "dtype=float16 half)"
+            f"output={output}: it needs {in_bytes(size)}, but only {in_bytes(free)} are free "
+            "(layers=top or average needs a third, dtype=float16 half)"
         )
+
+
+def in_bytes(size: int | float) -> str:
+    """Return a number of bytes in a unit that suits it.
+
+    >>> in_bytes(12), in_bytes(45_600), in_bytes(7.89e9), in_bytes(4e12)
+    ('12 bytes', '45.6 kB', '7.9 GB', '4,000.0 GB')
+    """
+    for unit, name in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if size >= unit:
+            return f"{size / unit:,.1f} {name}"
+    return f"{size:.0f} bytes"
 
 
 def lay_out_hdf5(

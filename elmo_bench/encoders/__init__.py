@@ -1,6 +1,6 @@
 from .choice import is_kept
 from .contract import Encoder
-from .encode import BATCH_TOKENS, batches, encode, encode_each
+from .encode import BATCH_TOKENS, batches, encode, encode_each, forget_words
 from .load import load_encoder
 from .lora import add_adapters
 from .store import DeviceLayers, LayerStore, build_store, find_store
@@ -16,6 +16,7 @@ __all__ = [
     "build_store",
     "encode",
     "encode_each",
+    "forget_words",
     "find_store",
     "is_kept",
     "load_encoder",

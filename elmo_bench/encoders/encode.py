@@ -110,6 +110,12 @@ def encode_batches(
         encoder.train(training)
 
 
+def forget_words(encoder: Any) -> None:
+    """Have an encoder's next vectors depend on nothing that it has read before, to the last bit."""
+    if forget := getattr(encoder, "forget_words", None):
+        forget()
+
+
 def to_host(tensor: Tensor) -> tuple[Tensor, Callable[[], object]]:
     """Return a tensor on the host and a function that waits until the copy is complete; a GPU
     continues to compute meanwhile.

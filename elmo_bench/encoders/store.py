@@ -47,7 +47,7 @@ from elmo_bench.files import alone, atomic, hold, remove_unheld, reserve
 from elmo_bench.progress import Bars
 from elmo_bench.untrusted import read_json
 
-from .encode import BATCH_TOKENS, device_of, encode_batches, to_host
+from .encode import BATCH_TOKENS, device_of, encode_batches, forget_words, to_host
 
 log = logging.getLogger(__name__)
 KEY_BYTES = 16
@@ -609,6 +609,7 @@ def _write_layers(
             if writing is not None:
                 empty.extend(writing.result())
 
+        forget_words(encoder)  # of a measurement, which a run that goes on does not repeat
         tokens = _batch_tokens(device_of(encoder), 4 * encoder.dim * len(layers))
         for numbers, vectors in encode_batches(encoder, sentences, layers, batch_tokens=tokens):
             batch = [sentences[number] for number in numbers]

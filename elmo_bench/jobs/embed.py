@@ -29,7 +29,7 @@ from torch import Tensor
 from elmo_bench import build, inputs
 from elmo_bench.elmo import ScalarMix
 from elmo_bench.elmo.mix import norm_each_word
-from elmo_bench.encoders import Encoder, encode_each
+from elmo_bench.encoders import Encoder, encode_each, forget_words
 from elmo_bench.files import sole
 from elmo_bench.layer_file import HDF5, SAFETENSORS, VectorFile, is_vectors
 from elmo_bench.outputs import check_output
@@ -283,6 +283,7 @@ def fill(
     with file.filling(), Bars(*columns, TimeElapsedColumn(), TimeRemainingColumn()) as progress:
         bar = progress.add_task("embedding", total=sum(lengths[file.done :]), speed="")
         for piece in chunks(islice(read_sentences(source), file.done, None), 8 * batch_tokens):
+            forget_words(encoder)  # a killed run goes on with a chunk, and gives the same bytes
             for number, layers in encode_each(encoder, piece, batch_tokens=batch_tokens):
                 file.write(file.done + number, take(layers))
                 progress.update(bar, advance=len(piece[number]))

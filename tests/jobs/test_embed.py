@@ -8,6 +8,7 @@ import hashlib
 import json
 import logging
 import os
+import random
 import resource
 import signal
 import subprocess
@@ -510,8 +511,50 @@ def test_no_room(files, source, tmp_path, monkeypatch):
     monkeypatch.setattr(
         layer_file.shutil, "disk_usage", lambda _: type("Usage", (), {"free": 10})()
     )
-    with pytest.raises(OSError, match=r"its vectors need .* GB, but only 0.0 GB are free"):
+    monkeypatch.setattr(layer_file, "lay_out_hdf5", None)  # the room is asked for before
+    with pytest.raises(OSError, match=r"o.hdf5: it needs [\d.]+ kB, but only 10 bytes are free"):
         embed(*files, f"input={source}", f"output={tmp_path}/o.hdf5")
+
+
+def test_what_hdf5_says_of_a_full_disk(files, source, tmp_path, monkeypatch):
+    """It raises a RuntimeError, of several lines, for a disk that is full at the end of a write."""
+
+    def full(*_):
+        raise RuntimeError("Unable to close file\n(No space left on device)")
+
+    monkeypatch.setattr(layer_file, "lay_out_hdf5", full)
+    with pytest.raises(OSError, match=r"^cannot write .*o.hdf5.part \(.* free\): Unable to close f"):
+        embed(*files, f"input={source}", f"output={tmp_path}/o.hdf5")
+    assert not [*tmp_path.glob("o.*")]
+
+
+@pytest.mark.parametrize("suffix", ["hdf5", "safetensors"])
+def test_a_run_that_goes_on_gives_the_same_bytes(tmp_path, monkeypatch, suffix):
+    """Of many words, each computed with others: from the first chunk on, as an undisturbed run."""
+    rng = random.Random(0)
+    words = [f"w{number ** 2}" for number in range(3000)]
+    lines = (" ".join(rng.choices(words, k=rng.randrange(1, 20))) for _ in range(600))
+    (tmp_path / "in.txt").write_text("".join(f"{line}\n" for line in lines))
+    names = ["encoder=mini", f"input={tmp_path}/in.txt", "batch_tokens=128"]
+    embed(*names, f"output={tmp_path}/whole.{suffix}")
+    keep = layer_file.VectorFile.keep
+    output = tmp_path / f"o.{suffix}"
+    for stop in (1, 3):
+        count = 0
+
+        def killed(file, done, stop=stop):
+            nonlocal count
+            keep(file, done)
+            count += 1
+            if count == stop:
+                raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch:
+            patch.setattr(layer_file.VectorFile, "keep", killed)
+            with pytest.raises(KeyboardInterrupt):
+                embed(*names, f"output={output}")
+    embed(*names, f"output={output}")
+    assert output.read_bytes() == (tmp_path / f"whole.{suffix}").read_bytes()
 
 
 @pytest.mark.parametrize("suffix", ["hdf5", "safetensors"])

@@ -81,6 +81,13 @@ class BiLm(bilm.BiLm):
         """Return the definition's fingerprint, with the type of the products."""
         return super().fingerprint() + ("-bfloat16" if self.bf16 else "")
 
+    def forget_words(self) -> None:
+        """Empty the cache of word types: the last bits of a vector depend on the words that were
+        computed together with its word.
+        """
+        if isinstance(self._packed, Packed):
+            self._packed.types.forget()
+
     def token_layer(self, chars: Int[Tensor, "B T C"]) -> Float[Tensor, "B T P"]:
         packed, trains = self._pack(Packed), self._trains()
         with torch.autocast(chars.device.type, enabled=False):
@@ -208,6 +215,11 @@ class WordTypes:
         self.lock = threading.Lock()
         self.numbers: dict[bytes, int] = {}
         self.vectors = cnn.projection.weight.new_empty(0, cnn.projection.out_features)
+
+    def forget(self) -> None:
+        """Empty the cache."""
+        with self.lock:
+            self.numbers, self.vectors = {}, self.vectors[:0]
 
     def __call__(self, chars: Int[Tensor, "B T C"]) -> Float[Tensor, "B T P"]:
         """Return a vector for every frame, including padding."""
