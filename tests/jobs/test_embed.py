@@ -133,7 +133,10 @@ def test_the_mix_of_a_run_that_took_lower_layers_only(files, source, tmp_path):
         json.dumps(
             {
                 "mix": {"elmo/input/s0": 1.0, "elmo/input/gamma": 0.5},
-                "config": {"elmo": {"norm": "none"}, "task": {"monitor": "f1"}},
+                "config": {
+                    "elmo": {"norm": "none", "mix": "all"},
+                    "task": {"name": "ner", "monitor": "f1"},
+                },
                 "metrics": {},
                 "seed": 1,
             }
@@ -147,7 +150,10 @@ def test_the_mix_of_a_run_that_took_lower_layers_only(files, source, tmp_path):
 def test_the_mix_of_a_run(files, source, tmp_path):
     content = {
         "mix": {"elmo/output/s0": 0.25, "elmo/output/s2": 0.75, "elmo/output/gamma": 2.0},
-        "config": {"elmo": {"norm": "none"}, "task": {"monitor": "f1"}},
+        "config": {
+            "elmo": {"norm": "none", "mix": "all"},
+            "task": {"name": "ner", "monitor": "f1"},
+        },
         "metrics": {},
         "seed": 1,
     }
@@ -170,7 +176,9 @@ def test_the_mix_of_a_run(files, source, tmp_path):
     ):
         embed(*settings)
     result.write_text(
-        json.dumps(content | {"config": content["config"] | {"elmo": {"norm": "word"}}})
+        json.dumps(
+            content | {"config": content["config"] | {"elmo": {"norm": "word", "mix": "all"}}}
+        )
     )
     embed(*settings, "place=output")
     np.testing.assert_allclose(
@@ -179,7 +187,9 @@ def test_the_mix_of_a_run(files, source, tmp_path):
         atol=1e-5,
     )
     for normed in ({"norm": "batch"}, {"norm": None}, {"layer_norm": True}):
-        result.write_text(json.dumps(content | {"config": content["config"] | {"elmo": normed}}))
+        result.write_text(
+            json.dumps(content | {"config": content["config"] | {"elmo": {"mix": "all"} | normed}})
+        )
         with pytest.raises(
             ValueError, match=r"result.json: its run has elmo.norm=(batch|None), but layers=mix"
         ):
@@ -188,7 +198,10 @@ def test_the_mix_of_a_run(files, source, tmp_path):
         embed(*files, "layers=mix", "elmo.norm=batch", f"input={source}", f"output={tmp_path}/b.h5")
     content = {
         "mix": {f"elmo/input/s{layer}": 0.2 for layer in range(5)} | {"elmo/input/gamma": 1.0},
-        "config": {"elmo": {"layer_norm": 0}, "task": {"monitor": "f1"}},
+        "config": {
+            "elmo": {"layer_norm": 0, "mix": "all"},
+            "task": {"name": "ner", "monitor": "f1"},
+        },
         "metrics": {},
         "seed": 1,
     }
@@ -214,7 +227,7 @@ def test_the_mix_of_a_run_is_for_its_own_encoder(files, source, tmp_path):
             "config": {
                 "elmo": {"norm": "none", "mix": "all"} | (elmo or {}),
                 "encoder": about | encoder,
-                "task": {"monitor": "f1"},
+                "task": {"name": "ner", "monitor": "f1"},
             },
             "metrics": {},
             "seed": 1,
@@ -523,7 +536,9 @@ def test_what_hdf5_says_of_a_full_disk(files, source, tmp_path, monkeypatch):
         raise RuntimeError("Unable to close file\n(No space left on device)")
 
     monkeypatch.setattr(layer_file, "lay_out_hdf5", full)
-    with pytest.raises(OSError, match=r"^cannot write .*o.hdf5.part \(.* free\): Unable to close f"):
+    with pytest.raises(
+        OSError, match=r"^cannot write .*o.hdf5.part \(.* free\): Unable to close f"
+    ):
         embed(*files, f"input={source}", f"output={tmp_path}/o.hdf5")
     assert not [*tmp_path.glob("o.*")]
 
@@ -532,7 +547,7 @@ def test_what_hdf5_says_of_a_full_disk(files, source, tmp_path, monkeypatch):
 def test_a_run_that_goes_on_gives_the_same_bytes(tmp_path, monkeypatch, suffix):
     """Of many words, each computed with others: from the first chunk on, as an undisturbed run."""
     rng = random.Random(0)
-    words = [f"w{number ** 2}" for number in range(3000)]
+    words = [f"w{number**2}" for number in range(3000)]
     lines = (" ".join(rng.choices(words, k=rng.randrange(1, 20))) for _ in range(600))
     (tmp_path / "in.txt").write_text("".join(f"{line}\n" for line in lines))
     names = ["encoder=mini", f"input={tmp_path}/in.txt", "batch_tokens=128"]
