@@ -37,9 +37,10 @@ ELSEWHERE = {
 }
 # Of several settings of one name, the one meant most often comes first.
 ORDER = ("pretrain", "fit", "task.optimizer", "elmo", "vocab", "embed", "rnn", "task", "encoder")
-OPTIONS = ("cfg", "config-dir", "config-name", "config-path", "dry-run", "experimental-rerun")
-OPTIONS += ("help", "hydra-help", "info", "multirun", "package", "resolve", "run", "version")
-OPTIONS += ("shell-completion",)
+OPTIONS: Sequence[str] = (
+    *("cfg", "config-dir", "config-name", "config-path", "dry-run", "experimental-rerun", "help"),
+    *("hydra-help", "info", "multirun", "package", "resolve", "run", "shell-completion", "version"),
+)
 REFUSED = re.compile(r"Could not (?:override|delete from config\.) '([^']+)'")
 
 
@@ -90,7 +91,7 @@ def settings_of_job(name: str) -> str:
 def explain_errors() -> None:
     """Have Hydra end with our message, in a few lines, where a person can mend an error."""
     for module in (utils, hydras_own):
-        module.run_and_report = _reported  # type: ignore[assignment]
+        module.run_and_report = _reported  # type: ignore[assignment, attr-defined]
 
 
 def _reported(work: Any) -> Any:
@@ -199,7 +200,8 @@ def _keys(arguments: Sequence[str]) -> list[str]:
     for chosen in (groups, []):
         try:
             config: Any = loader.load_configuration("config", chosen, RunMode.RUN)
-            return [*leaves(OmegaConf.to_container(config))]
+            settings: Any = OmegaConf.to_container(config)
+            return [*leaves(settings)]
         except CompactHydraException:
             continue
     return []

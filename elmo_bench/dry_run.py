@@ -123,7 +123,9 @@ def _settings(config: DictConfig, keys: Sequence[str]) -> str:
 
 def _corpus(cfg: DictConfig) -> Corpus:
     """Read all of the corpus and of the word vectors, but for what a run downloads."""
-    whole, said, files = cfg.copy(), [], {}
+    whole = cfg.copy()
+    said: list[str] = []
+    files: dict[str, Path] = {}
     whole.fraction = 1.0
     for split in inputs.SPLITS:
         node = cfg.data.get("files") or {}

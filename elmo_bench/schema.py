@@ -547,7 +547,7 @@ def _at(node: Any, key: str) -> Any:
 def _for_another(config: Mapping[str, Any], job: str) -> Iterator[str]:
     """Yield a message for a corpus that is not of the task."""
     data, task = config.get("data") or {}, config.get("task") or {}
-    tasks = data.get("tasks") if isinstance(data, dict) else None
+    tasks: Any = data.get("tasks") if isinstance(data, dict) else None
     is_read = job in ("train", "evaluate", "adapt") and isinstance(tasks, list)
     if is_read and task.get("name") not in tasks:
         yield (

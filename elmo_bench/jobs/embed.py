@@ -84,7 +84,7 @@ def check(cfg: DictConfig) -> None:
     _read(cfg)
 
 
-def _read(cfg: DictConfig) -> tuple[Encoder, Take, str, "Survey"]:
+def _read(cfg: DictConfig) -> tuple[Any, Take, str, "Survey"]:
     with_index = cfg.sentence_to_index and Path(cfg.output).suffix in HDF5
     surveyed = survey(cfg.input, with_index=with_index)
     encoder = build.encoder(cfg)

@@ -2,6 +2,7 @@
 
 import heapq
 from pathlib import Path
+from typing import Any
 
 import torch.nn.functional as F
 from omegaconf import DictConfig
@@ -11,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from elmo_bench import build
-from elmo_bench.encoders import Encoder, encode, encode_each
+from elmo_bench.encoders import encode, encode_each
 from elmo_bench.progress import Bars
 from elmo_bench.report import plain
 from elmo_bench.text import chunks, read_sentences
@@ -59,7 +60,7 @@ def neighbours(cfg: DictConfig) -> list[tuple[float, str]]:
     return [(cosine, sentence[index]) for cosine, _, index, sentence in sorted(best, reverse=True)]
 
 
-def check(cfg: DictConfig) -> tuple[Encoder, int, list[str], int]:
+def check(cfg: DictConfig) -> tuple[Any, int, list[str], int]:
     """Return the encoder, the layer, the query's sentence and the position of its word."""
     if Path(cfg.input).is_file():  # and no pipe, which can be read once
         for _ in read_sentences(cfg.input):

@@ -16,7 +16,6 @@ from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 
 from elmo_bench import build, inputs
-from elmo_bench.encoders import Encoder
 from elmo_bench.files import atomic
 from elmo_bench.probes import (
     Heads,
@@ -84,7 +83,7 @@ def probe(cfg: DictConfig) -> dict[str, float]:
 
 def check(
     cfg: DictConfig,
-) -> tuple[Encoder, dict[str, Path], dict[str, list[Sentence]], Sequence[str]]:
+) -> tuple[Any, dict[str, Path], dict[str, list[Sentence]], Sequence[str]]:
     """Return the encoder, the files, their sentences, and the names of the properties."""
     paths = _paths(cfg)
     sentences = {split: _sentences(cfg, split, path) for split, path in paths.items()}

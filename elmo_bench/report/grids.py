@@ -364,13 +364,13 @@ def power(report: Report, words: Words) -> Grid:
     return without_empty(grid)
 
 
-def corrections(comparisons: Iterable[Comparison]) -> str:
+def corrections(comparisons: Iterable[Comparison | None]) -> str:
     """Return how many comparisons each p is corrected for, such as "6 or 23"; "" for one."""
-    sizes = sorted({each.family for each in comparisons if each.family})
+    sizes = sorted({each.family for each in comparisons if each and each.family})
     return " or ".join(map(str, sizes)) if any(size > 1 for size in sizes) else ""
 
 
-def after_correction(comparisons: Iterable[Comparison]) -> str:
+def after_correction(comparisons: Iterable[Comparison | None]) -> str:
     """Return a phrase on the correction; "" if there is none."""
     counts = corrections(comparisons)
     return f" after the correction for {counts} comparisons" if counts else ""

@@ -60,7 +60,7 @@ def summary(examples):
 
 @pytest.mark.parametrize("name", ["trees.txt", "trees.txt.gz"])
 def test_whole_sentences(save, name):
-    path = save(f"{SOUP}\n\n{QUEUE}\r\n(4 Bravo)", name)
+    path = save(f"{SOUP}\r\n\r\n{QUEUE}\r\n(4 Bravo)", name)
     examples = list(read(path))
     assert summary(examples) == [
         ("3", "This soup is delicious"),
