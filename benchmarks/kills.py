@@ -216,8 +216,8 @@ def main() -> None:
 
 
 def write_text(path: Path) -> None:
-    """Write 400 sentences of many word types for job=embed: a biLM computes a new word type with
-    others of its batch, whose number changes its last bits.
+    """Write 400 sentences of many word types for job=embed: a biLM computes a new type together
+    with others of its batch, whose number changes its last bits.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     rng = random.Random(0)

@@ -31,7 +31,7 @@ from elmo_bench.untrusted import read_json
 log = logging.getLogger(__name__)
 Shapes = Sequence[tuple[int, ...]]
 HDF5, SAFETENSORS = (".hdf5", ".h5"), (".safetensors",)
-LAYOUT = {True: 1600, False: 100}  # bytes a sentence besides its vectors, in HDF5 or not
+LAYOUT = {True: 360, False: 64}  # bytes a sentence at least besides its vectors, in HDF5 or not
 HEADER_LIMIT = 100_000_000  # bytes; readers of safetensors reject longer headers
 
 
@@ -75,7 +75,6 @@ class VectorFile:
             if not self._resume(fresh):
                 self.journal.unlink(missing_ok=True)
                 self.part.unlink(missing_ok=True)
-                _room(output, int(self._sizes.sum()))
                 with fresh.open("r+b") as file:
                     reserve(file, fresh.stat().st_size)
                 fresh.replace(self.part)
