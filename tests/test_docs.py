@@ -38,6 +38,7 @@ INLINE = re.compile(r"`((?:python|make|pip|torchrun) [^`]+)`")
 RUN = re.compile(r".*?(?:python(?: -m)? run\.py|\brun\.py|elmo-bench)(?: (.*))?$")
 HYDRAS = ("Could not override", "LexerNoViableAltException")  # messages that are not ours
 REFUSED = "seed=1.5 elmo.mix=best rnn.dropout=1"  # what the pages show of wrong settings
+HERE = ("run_dir=here", "dry_run=true")
 TABLE_1 = "reproduce_table1.md"
 FLAGS = ("-m", "--multirun", "--dry-run", "--help")
 
@@ -133,20 +134,26 @@ def test_the_commands_of_table_1_read_its_files(tmp_path):
     examples = _blocks("formats.md")
     texts = {name.partition(".")[0]: text for name, text in examples.items()}
     texts["srl"] += texts["coref"]  # OntoNotes' files are both tasks'
+    trees = [f"({label} (2 very) (2 (2 long) (2 (2 film) (2 .))))\n" for label in range(5)]
+    texts["sst5"] += "".join(trees)  # training takes no short ones
+    words = sorted({word for text in texts.values() for word in re.findall(r"\w+", text)})
+    vectors_text = "".join(f"{word} 0.1 0.2\n" for word in words)
     commands = [shlex.split(run, comments=True) for run, page in RUNS if page == TABLE_1]
-    trained = [words for words in commands if "sweep=table1" in words and FLAGS[2] not in words]
+    trained = [each for each in commands if "sweep=table1" in each and FLAGS[2] not in each]
     with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
         configs = [
-            compose("config", [*_one_of_each(words), f"data_dir={tmp_path}", "run_dir=here"])
-            for words in trained
+            compose("config", [*_one_of_each(each), f"data_dir={tmp_path}", *HERE])
+            for each in trained
         ]
     for cfg in configs:
         vectors = cfg.vocab.vectors
         files = [vectors] if isinstance(vectors, str) else vectors
         kind = "srl" if cfg.data.name == "ontonotes5" else cfg.task.name
-        for path in [*files, *(tmp_path / file for file in cfg.data.files.values())]:
+        contents = dict.fromkeys(files, vectors_text)
+        contents |= {str(tmp_path / file): texts[kind] for file in cfg.data.files.values()}
+        for path, text in contents.items():
             Path(path).parent.mkdir(exist_ok=True)
-            Path(path).write_text(texts[kind], encoding="utf-8")
+            Path(path).write_text(text, encoding="utf-8")
     assert {cfg.task.name for cfg in configs} == {"coref", "ner", "snli", "squad", "srl", "sst5"}
     assert {cfg.data.name for cfg in configs if cfg.task.name == "coref"} == {
         "conll2012",

@@ -27,7 +27,7 @@ from hydra_plugins.processes import Processes
 
 CONF = Path(__file__).parents[1] / "conf"
 SWEEPS = sorted(path.stem for path in (CONF / "sweep").glob("*.yaml"))
-CONFIG = "{{'task': {{'monitor': 'f1'}}}}"
+CONFIG = "{{'task': {{'name': 'ner', 'monitor': 'f1'}}}}"
 METRICS = "{{'val/f1': 0.25, 'test/f1': 0.5}}"
 CONTENT = f"{{{{'identity': '{{identity}}', 'inputs': {{{{}}}}, 'metrics': {METRICS}, 'config': {CONFIG}, 'seed': 1}}}}"
 RESULT = f"import json, pathlib; pathlib.Path('{{run_dir}}', 'result.json').write_text(json.dumps({CONTENT}))"
