@@ -61,13 +61,12 @@ def before(arguments: Sequence[str]) -> list[str]:
         if argument.startswith("--") and not any(option.startswith(name) for option in OPTIONS):
             from elmo_bench.schema import TYPES  # slow to import
 
-            if near := difflib.get_close_matches(name, OPTIONS, n=1, cutoff=0.8):
-                advice.append(f"{argument}: did you mean --{near[0]}?")
+            if close := difflib.get_close_matches(name, OPTIONS, n=1, cutoff=0.8):
+                advice.append(f"{argument}: did you mean --{close[0]}?")
                 continue
-            key = nearest(name.replace("-", "_"), TYPES) or "KEY"
-            advice.append(
-                f"{argument}: settings are KEY=VALUE, without dashes: {key}={value or 'VALUE'}"
-            )
+            near = nearest(name.replace("-", "_"), TYPES)
+            example = f": {near}={value or 'VALUE'}" if near else "; --help says how to list them"
+            advice.append(f"{argument}: settings are KEY=VALUE, without dashes{example}")
     return advice
 
 

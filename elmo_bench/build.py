@@ -532,6 +532,10 @@ def trainer(cfg: DictConfig, callbacks: list[Callback]) -> pl.Trainer:
         settings["accelerator"] = "cpu"
     try:
         built = instantiate(cfg.trainer, callbacks=callbacks, logger=loggers, **settings)
+    except InstantiationException as error:
+        if isinstance(error.__cause__, TypeError):  # an argument that it does not have
+            raise ValueError(f"trainer: {error.__cause__}") from error
+        raise
     except MisconfigurationException as error:
         settings_text = (
             f"trainer.accelerator={cfg.trainer.accelerator} trainer.devices={cfg.trainer.devices}"

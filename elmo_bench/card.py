@@ -98,19 +98,22 @@ def folder(configs: Sequence[DictConfig]) -> Path:
 def encoders(configs: Iterable[DictConfig]) -> Encoders:
     """Return each encoder's name, number of layers, width and fingerprint.
 
-    The result is empty with `--dry-run`, which must not download a model. Raises ValueError for
-    encoder=none, and any error from loading an encoder.
+    It lacks what `--dry-run` would have to download. Raises ValueError for encoder=none, and any
+    error from loading an encoder.
     """
     from elmo_bench import build  # imports torch, which is slow
 
     built: dict[str, dict[str, Any]] = {}
     for config in configs:
         key = _key(OmegaConf.to_container(config.encoder, resolve=True))
-        if key in built or config.dry_run:
+        if key in built:
             continue
         config = config.copy()
         config.elmo.adapt = False  # adapting does not change the number of layers
-        encoder = build.encoder(config)
+        try:
+            encoder = build.encoder(config)
+        except inputs.NotHereError:
+            continue
         built[key] = {
             "name": config.encoder.name,
             "layers": encoder.num_layers,

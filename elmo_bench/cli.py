@@ -34,6 +34,9 @@ def main() -> None:
         if "--dry-run" in arguments:
             sys.argv.remove("--dry-run")
             os.environ["ELMO_BENCH_DRY_RUN"] = "true"
+        for option in {"-m", "--multirun"} & {*arguments}:  # argparse has it before or after all
+            sys.argv.remove(option)
+            sys.argv.insert(1, option)
         app.main()
 
 

@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
@@ -79,10 +80,11 @@ def _job(config: DictConfig) -> str:
 @contextmanager
 def _as_run(config: DictConfig) -> Iterator[DictConfig]:
     """The config as a job gets it; within, Hydra takes it for the one that runs."""
-    if "hydra" not in config:
-        yield config
-        return
     hydra, whole = HydraConfig.instance(), config.copy()
+    whole.dry_run = True  # nothing is downloaded
+    if "hydra" not in config:
+        yield whole
+        return
     before = hydra.cfg
     with open_dict(whole), read_write(whole.hydra):
         whole.hydra.runtime.output_dir = str(whole.hydra.run.dir)
@@ -102,7 +104,12 @@ def _checked(cfg: DictConfig) -> Iterator[str]:
         if path and not Path(path).expanduser().exists():
             raise FileNotFoundError(f"{key}={path}: no such file")
     if _job(cfg) in WITH_TRAINER:
-        build.trainer(cfg, [])  # its devices and loggers
+        local = cfg.copy()
+        if "wandb" in (local.get("logger") or {}):  # which writes a folder when it is made
+            if find_spec("wandb") is None:
+                raise ValueError("logger=wandb needs the package wandb, which is not installed")
+            local.logger = {key: each for key, each in local.logger.items() if key != "wandb"}
+        build.trainer(local, [])  # its devices and loggers
     module = import_module(str(cfg.job["_target_"]).rpartition(".")[0])
     try:
         if check := getattr(module, "check", None):

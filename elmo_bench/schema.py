@@ -516,6 +516,8 @@ def _added(cfg: DictConfig, raw: Mapping[str, Any], types: Mapping[str, Any]) ->
         return  # a user's job reads what it likes
     text = str(raw)
     for override in overrides:
+        if override.startswith("~") and (key := override[1:].partition("=")[0]) in types:
+            yield f"{override} removes a setting that a run needs: write {key}=VALUE"
         key, _, value = override.lstrip("+").partition("=")
         above = [key[: match.start()] for match in re.finditer(r"\.|$", key)]
         if (

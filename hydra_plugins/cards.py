@@ -36,7 +36,7 @@ class Cards(Processes):
                 for overrides, config in zip(job_overrides, configs, strict=True)
                 for mix in card.mixes(config, encoders)
             ]
-            if self.config.get("dry_run"):
+            if self.config.get("dry_run") and not encoders:
                 log.info("Each further layer of the encoder is one more run.")
             returned = super().launch(jobs, initial_job_idx)
             card.write(folder, self.outcomes.values(), encoders, self.report)

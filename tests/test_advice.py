@@ -53,6 +53,13 @@ def said(arguments: list[str]) -> str:
         ("seed", "seed has no value: write seed=VALUE"),
         ("--epochs 3", "--epochs: settings are KEY=VALUE, without dashes: fit.max_epochs=VALUE"),
         ("--batch-size=3", "without dashes: fit.batch_size=3"),
+        (
+            "--gpus 2",
+            "--gpus: settings are KEY=VALUE, without dashes; --help says how to list them",
+        ),
+        ("~seed", "~seed removes a setting that a run needs: write seed=VALUE"),
+        ("~fit.patience", "~fit.patience removes a setting that a run needs"),
+        ("~recipe", ""),
         ("--multirn seed=1,2", "--multirn: did you mean --multirun?"),
         ("trainer.max_epochs=3", "trainer.max_epochs=3 repeats a setting: write fit.max_epochs=3"),
         ("task=ner data=snli", "data=snli is a corpus of task=snli, not of task=ner; data.tasks="),
@@ -90,6 +97,7 @@ def test_help_of_a_job():
     "command",
     [
         ["batch_size=16"],
+        ["data.size=2", "-m", "seed=x,1"],
         ["-m", "seed=1,2", "hydra.sweep.dir=/proc/sweep"],
         ["job=score", "gold=/none", "predicted=/none", "run_dir=null"],
     ],

@@ -90,6 +90,10 @@ FILES = "task=ner data=files encoder=none data.files.train={d}/train.conll data.
         (f"{FILES}{{d}}/dev.conll vocab.vectors={{d}}/train.conll", "train.conll"),
         ("data.size=2 elmo.mix=[7] encoder=mini", "elmo.mix"),
         ("data.size=2 elmo.finetune=false elmo.lora=8", "elmo.lora=8 has no effect on a frozen"),
+        (
+            "data.size=2 +trainer.nonsense=3",
+            "trainer: Trainer.__init__() got an unexpected keyword",
+        ),
         ("data.size=2 trainer.devices=99 trainer.accelerator=cpu", "but only"),
         pytest.param(
             "data.size=2 trainer=gpu",
@@ -145,6 +149,7 @@ def test_what_was_not_read_is_said(folder, command, said):
     "command",
     [
         EMBED,
+        "data.size=2 encoder=none logger=wandb",
         "job=export encoder=mini output={d}/o.hdf5",
         "job=score gold={d}/train.conll predicted={d}/train.conll",
         "job=neighbours encoder=mini input={d}/text.txt sentence=It word=It",
