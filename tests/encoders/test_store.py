@@ -476,6 +476,7 @@ def test_a_disk_that_is_full(bilm, tmp_path, caplog, monkeypatch, full_disk, can
 
 
 def test_a_folder_that_is_read_only(bilm, tmp_path, caplog, monkeypatch):
+    caplog.set_level("WARNING")  # whatever another test has left
     whole = build_store(bilm, SENTENCES, [2], tmp_path)
 
     def refused(*_, **__):
