@@ -182,37 +182,30 @@ def unknown_key(
 
 def _options_with(group: str, key: str) -> Iterator[str]:
     """Yield the options of a group that have a key, or only those that leave its value open."""
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for path in sorted((CONF / group).glob("*.yaml")):
         node: Any = OmegaConf.to_container(OmegaConf.load(path))
         for name in key.split("."):
             node = node.get(name, path) if isinstance(node, dict) else path
         if node is not path:
-            found[path.stem] = node
-    yield from ([name for name, value in found.items() if value in (None, "???")] or found)
+            values[path.stem] = node
+    yield from ([name for name, value in values.items() if value in (None, "???")] or values)
 
 
 def _keys(arguments: Sequence[str]) -> list[str]:
     """Return the keys of the config with a command's groups, or else of the default one."""
+    from elmo_bench.runs import leaves  # slow to import
+
     groups = [each for each in arguments if (CONF / each.lstrip("+~").partition("=")[0]).is_dir()]
     loader = GlobalHydra.instance().config_loader()
     for chosen in (groups, []):
         try:
             config: Any = loader.load_configuration("config", chosen, RunMode.RUN)
             settings: Any = OmegaConf.to_container(config)
-            return [*leaves(settings)]
+            return [key for key, _ in leaves(settings)]
         except CompactHydraException:
             continue
     return []
-
-
-def leaves(node: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
-    """Yield the dotted keys of all settings."""
-    for key, value in node.items():
-        if isinstance(value, dict):
-            yield from leaves(value, f"{prefix}{key}.")
-        elif not str(key).startswith("_"):
-            yield f"{prefix}{key}"
 
 
 def nearest(key: str, keys: Collection[str]) -> str | None:
@@ -225,7 +218,7 @@ def nearest(key: str, keys: Collection[str]) -> str | None:
     def rank(other: str) -> int:
         return ORDER.index(head) if (head := other.rpartition(".")[0]) in ORDER else len(ORDER)
 
-    keys = [each for each in keys if not each.startswith("hydra.")]
+    keys = [each for each in keys if not each.startswith("hydra.") and "._" not in each]
     if key in ELSEWHERE and ELSEWHERE[key] in keys and f"pretrain.{key}" not in keys:
         return ELSEWHERE[key]
     if same := sorted((each for each in keys if f".{each}".endswith(f".{key}")), key=rank):

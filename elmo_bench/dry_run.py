@@ -7,7 +7,6 @@ import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,7 +14,7 @@ import numpy as np
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
-from elmo_bench import build, inputs
+from elmo_bench import build, inputs, wandb_logger
 from elmo_bench.data import Example
 from elmo_bench.durations import duration
 from elmo_bench.estimate import Estimate, estimate
@@ -106,8 +105,7 @@ def _checked(cfg: DictConfig) -> Iterator[str]:
     if _job(cfg) in WITH_TRAINER:
         local = cfg.copy()
         if "wandb" in (local.get("logger") or {}):  # which writes a folder when it is made
-            if find_spec("wandb") is None:
-                raise ValueError("logger=wandb needs the package wandb, which is not installed")
+            wandb_logger.check_installed()
             local.logger = {key: each for key, each in local.logger.items() if key != "wandb"}
         build.trainer(local, [])  # its devices and loggers
     module = import_module(str(cfg.job["_target_"]).rpartition(".")[0])

@@ -24,7 +24,7 @@ from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from .advice import leaves, nearest, unknown_key
+from .advice import nearest, unknown_key
 from .checks import (
     Count,
     Dropout,
@@ -529,7 +529,9 @@ def _added(cfg: DictConfig, raw: Mapping[str, Any], types: Mapping[str, Any]) ->
             or re.search(rf"\$\{{(oc\.select:)?{re.escape(key)}\b", text)
         ):
             continue
-        others = [leaf for leaf in leaves(raw) if not leaf.startswith(f"{key}.")]
+        from elmo_bench.runs import leaves  # slow to import
+
+        others = [leaf for leaf, _ in leaves(raw) if not leaf.startswith(f"{key}.")]
         yield unknown_key(key, value, [*types, *others], JOBS)
 
 

@@ -6,10 +6,17 @@ import hashlib
 import logging
 import os
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 log = logging.getLogger(__name__)
+
+
+def check_installed() -> None:
+    """Raise ValueError without the package wandb."""
+    if find_spec("wandb") is None:
+        raise ValueError("logger=wandb needs the package wandb, which is not installed")
 
 
 def logger(*, save_dir: str, init_timeout: int, **settings: Any) -> Any:

@@ -47,9 +47,9 @@ MAY = {
     "resume": {"files", "checkpoint_file", "signals"},
     "inputs": {"files", "runs"},
     "foreign": {"inputs", "installation"},
-    "advice": {"installation", "schema"},
-    "schema": {"advice", "checks", "dry_run"},
-    "dry_run": {"build", "data", "durations", "estimate", "files", "inputs", "runs"},
+    "advice": {"installation", "runs", "schema"},
+    "schema": {"advice", "checks", "dry_run", "runs"},
+    "dry_run": {"build", "data", "durations", "estimate", "inputs", "runs", "wandb_logger"},
     "estimate": {"build", "data", "elmo", "encoders", "module"},
     "again": {"inputs", "runs"},
     "build": {

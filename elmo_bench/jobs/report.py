@@ -4,7 +4,6 @@ import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -105,8 +104,8 @@ def check(cfg: DictConfig) -> tuple[dict[str, Any], list[Path], Answers]:
             "logger=wandb uploads the files of a report, but output is empty: set "
             "output=report.html"
         )
-    if "wandb" in loggers and find_spec("wandb") is None:
-        raise ValueError("logger=wandb needs the package wandb, which is not installed")
+    if "wandb" in loggers:
+        wandb_logger.check_installed()
     return settings, outputs, answered(settings)
 
 

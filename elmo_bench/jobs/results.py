@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from omegaconf import DictConfig, OmegaConf
 
@@ -29,7 +29,7 @@ def results(cfg: DictConfig) -> None:
     Raises ValueError for a block without a table, a table without a block and, with `check`, a
     table that disagrees with the runs.
     """
-    settings, outputs, pictures, answers, blocks, grids = check(cfg)
+    settings, outputs, pictures, answers, blocks, verdicts = check(cfg)
     if settings["check"]:
         _compare(blocks)
     else:
@@ -38,22 +38,22 @@ def results(cfg: DictConfig) -> None:
             if title in answers.reports:
                 write([picture], answers.reports[title], answers.origin, title)
     written = all_reports(answers)
-    write(outputs, written, answers.origin, settings["title"], grids)
+    write(outputs, written, answers.origin, settings["title"], verdicts)
 
 
-def check(
-    cfg: DictConfig,
-) -> tuple[
-    dict[str, Any],
-    list[Path],
-    dict[Path, str],
-    Answers,
-    dict[Path, dict[str, str]],
-    list[reports.Grid],
-]:
-    """Return the settings, the page's files, the pictures' titles, the answers, the blocks by file
-    and title, and the claims. Raises ValueError for a block without a place.
-    """
+class Results(NamedTuple):
+    """What `results` writes."""
+
+    settings: dict[str, Any]
+    outputs: list[Path]  # of the page
+    pictures: dict[Path, str]  # the title of each one's table
+    answers: Answers
+    blocks: dict[Path, dict[str, str]]  # by file and title
+    verdicts: list[reports.Grid]  # on the claims
+
+
+def check(cfg: DictConfig) -> Results:
+    """Return what the job writes; raises ValueError for a block without a place."""
     content: Any = OmegaConf.to_container(cfg, resolve=True)
     settings = OPTIONAL | content
     shown = {
@@ -75,17 +75,17 @@ def check(
     reports.check_claims(settings["claims"] or {}, settings)
     answers = answered(settings | {"tables": tables}, only_compared=True)
     claims = reports.claims(answers.runs, settings["claims"] or {}, settings)
-    found = reports.findings(claims)
-    tested = [finding.comparison for finding in found if finding.comparison]
+    findings = reports.findings(claims)
+    tested = [finding.comparison for finding in findings if finding.comparison]
     tested += reports.comparisons_of(all_reports(answers))
-    correct = reports.families(tested, reports.primary(found))
-    answers, found = corrected(answers, correct), reports.decided(found, correct)
+    correct = reports.families(tested, reports.primary(findings))
+    answers, findings = corrected(answers, correct), reports.decided(findings, correct)
     blocks: dict[Path, dict[str, str]] = {document: {}}  # by the file that they stand in
     for title, (show, command) in shown.items():
         path = document.parent / (settings["tables"][title].get("document") or document.name)
         corpora = _corpora(tables[title]["where"])
         blocks.setdefault(path, {})[title] = _block(title, show, command, corpora, answers)
-    grids = reports.verdicts(found) if claims else []
+    grids = reports.verdicts(findings) if claims else []
     if grids:
         blocks[document][CLAIMS] = reports.block(grids, [])
     if probes := [*map(reports.read_probe, _probe_files(settings["probes"]))]:
@@ -93,7 +93,7 @@ def check(
         blocks[document][PROBES] = reports.block([reports.probes_grid(probes)], commands)
     for path, its_blocks in () if settings["check"] else blocks.items():
         reports.refreshed(_text(path), its_blocks, path)
-    return settings, outputs, pictures, answers, blocks, grids
+    return Results(settings, outputs, pictures, answers, blocks, grids)
 
 
 def _compare(blocks: Mapping[Path, Mapping[str, str]]) -> None:

@@ -205,15 +205,15 @@ def primary(results: Iterable[Finding]) -> set[Question]:
 
 def decided(results: Iterable[Finding], correct: Correction) -> list[Finding]:
     """Return the findings with corrected p and their verdicts."""
-    found = []
+    with_verdicts = []
     for finding in results:
         if finding.comparison is None:
-            found.append(finding)
+            with_verdicts.append(finding)
             continue
         comparison, asked = correct(finding.comparison), finding.claim.asked
         decision = verdict(finding.claim.expect, comparison, asked.equal_within)
-        found.append(finding._replace(comparison=comparison, verdict=decision))
-    return found
+        with_verdicts.append(finding._replace(comparison=comparison, verdict=decision))
+    return with_verdicts
 
 
 def _differing_settings(claim: Claim, row: Key) -> Iterator[str]:

@@ -215,8 +215,8 @@ def with_power(test: Test, comparisons: int = 1) -> Test:
     """Return a test with its power, corrected for this number of comparisons."""
     if test.p is None or test.is_preliminary:
         return test
-    found = (scale.error * noncentrality(scale.freedom, comparisons) for scale in test.scales)
-    return test._replace(detectable=min(max(found), 1.0))
+    smallest = (scale.error * noncentrality(scale.freedom, comparisons) for scale in test.scales)
+    return test._replace(detectable=min(max(smallest), 1.0))
 
 
 def by_cluster(

@@ -175,8 +175,8 @@ def report(
         notes.insert(0, f"left out: {_runs(len(runs) - len(measured))} not evaluated on {split}")
     notes += [*_repeated(measured, [*rows, *columns])]
     notes += mixed([run for cell in cells for run in cell.runs])
-    found = Report(list(rows), columns, metric, split, baseline, cells, notes, title, equal_within)
-    return corrected([found])[0]
+    whole = Report(list(rows), columns, metric, split, baseline, cells, notes, title, equal_within)
+    return corrected([whole])[0]
 
 
 def _measured(runs: Sequence[Run], split: str, place: str) -> list[Run]:
@@ -450,16 +450,16 @@ def families(comparisons: Iterable[Comparison], primary: Collection[Question] = 
         test, question = each.test, each.question
         if question and test and test.p is not None and not test.is_preliminary:
             ps[question[-1], question in primary][question] = test.p
-    found = {
+    by_question = {
         question: (p_holm, len(family))
         for family in ps.values()
         for question, p_holm in zip(family, holm([*family.values()]), strict=True)
     }
 
     def correct(comparison: Comparison) -> Comparison:
-        if comparison.test is None or comparison.question not in found:
+        if comparison.test is None or comparison.question not in by_question:
             return comparison
-        p_holm, size = found[comparison.question]
+        p_holm, size = by_question[comparison.question]
         test = with_power(comparison.test, size)
         return comparison._replace(test=test, p_holm=p_holm, family=size)
 

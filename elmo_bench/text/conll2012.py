@@ -96,6 +96,24 @@ def _check_row(document: Document, sentence: Sequence[Row], min_columns: int, wh
             f"{where}: {width} columns, but line {first.line} of the same "
             f"sentence has {len(first.columns)}"
         )
+    _check_document(document, first, columns, where)
+    if width == PAIR:
+        return
+    if columns[_NUMBER] != str(len(sentence) - 1):
+        raise ValueError(
+            f"{where}: word number {shown(columns[_NUMBER])}, but it must be {len(sentence) - 1}, "
+            "since each sentence counts from 0: a row or an empty line is missing or repeated"
+        )
+    if columns[_WORD] == NO_WORD:
+        raise ValueError(
+            f"{where}: word {NO_WORD!r}, but a row must have a word; this file is a skeleton: "
+            "job=ontonotes joins it with the words of the LDC"
+        )
+
+
+def _check_document(document: Document, first: Row, columns: Sequence[str], where: str) -> None:
+    """Raise ValueError for a row of another document or part, and for two rows in one line."""
+    width = len(columns)
     if width >= MIN_COLUMNS:
         expected, part = document.id, str(document.part)
         is_same = columns[_DOCUMENT] == expected and (
@@ -116,18 +134,6 @@ def _check_row(document: Document, sentence: Sequence[Row], min_columns: int, wh
             f"{where}: {width} columns, but those from 12 to the last but one must be arguments, "
             "with a * in each, and without them all rows of a document have the same number: are "
             "these two rows in one line?"
-        )
-    if width == PAIR:
-        return
-    if columns[_NUMBER] != str(len(sentence) - 1):
-        raise ValueError(
-            f"{where}: word number {shown(columns[_NUMBER])}, but it must be {len(sentence) - 1}, "
-            "since each sentence counts from 0: a row or an empty line is missing or repeated"
-        )
-    if columns[_WORD] == NO_WORD:
-        raise ValueError(
-            f"{where}: word {NO_WORD!r}, but a row must have a word; this file is a skeleton: "
-            "job=ontonotes joins it with the words of the LDC"
         )
 
 

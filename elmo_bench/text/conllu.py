@@ -36,19 +36,19 @@ def read_conllu(path: str | Path) -> Iterator[list[Row]]:
                     f"{path}:{number}: {len(columns)} columns, but CoNLL-U has {COLUMNS}, "
                     f"separated by tabs: {line[:60]!r}"
                 )
-            found = _ID.fullmatch(columns[0])
-            if found is None:
+            parts = _ID.fullmatch(columns[0])
+            if parts is None:
                 raise ValueError(
                     f"{path}:{number}: ID {columns[0]!r}, but an ID must be a number such as 3, "
                     "3-4 or 5.1"
                 )
-            expected = len(rows) if found["node"] else len(rows) + 1
-            if found["word"] != str(expected):
+            expected = len(rows) if parts["node"] else len(rows) + 1
+            if parts["word"] != str(expected):
                 raise ValueError(
                     f"{path}:{number}: ID {columns[0]}, but {expected} must come next: a line is "
                     "missing or repeated, or an empty line between sentences is missing"
                 )
-            if columns[0] == found["word"]:
+            if columns[0] == parts["word"]:
                 rows.append(Row(number, columns, document))
     if rows:
         yield rows

@@ -74,9 +74,10 @@ def _without_return(line: bytes, returns: bool, source: str) -> bytes:
             f"{source}: a line feed alone ends this line, but a carriage return and a line feed "
             r"the first: convert the file with sed 's/\r$//' OLD > NEW"
         )
-    if (place := line.find(b"\r")) >= 0:
+    before, carriage_return, _ = line.partition(b"\r")
+    if carriage_return:
         raise ValueError(
-            f"{source}: a carriage return behind {shown(line[:place].decode(errors='replace'))}, "
+            f"{source}: a carriage return behind {shown(before.decode(errors='replace'))}, "
             "but lines must end with a line feed, or all with a carriage return and a line feed: "
             r"convert the file with sed 's/\r$//' or tr '\r' '\n' < OLD > NEW"
         )

@@ -83,10 +83,10 @@ class _Lines:
                 if self.count is None and line.startswith(BOM):
                     refuse_mark(f"{self.path}:{number}")
                 yield number, line
-        if self.count is not None and (found := number - 1 - blank) != self.count:
+        if self.count is not None and (vectors := number - 1 - blank) != self.count:
             raise ValueError(
-                f"{self.path}: its first line says {self.count} vectors, but the file has {found}: "
-                "get the file again, or correct its first line"
+                f"{self.path}: its first line says {self.count} vectors, but the file has "
+                f"{vectors}: get the file again, or correct its first line"
             )
 
     def parted(self, number: int, line: bytes) -> tuple[str, bytes]:
