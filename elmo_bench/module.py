@@ -15,6 +15,7 @@ from elmo_bench.data import Numbered
 from elmo_bench.elmo import FineTuning
 from elmo_bench.metrics import MeanLoss, MeanNorms
 from elmo_bench.nn import Backbone
+from elmo_bench.runs import Mix, flat_mix
 
 CHECK_EVERY = 50  # steps between two checks of the losses; a check waits for the GPU
 
@@ -158,7 +159,7 @@ class TaskModule(pl.LightningModule):
     def on_validation_epoch_end(self) -> None:
         self._log_metric("val")
         self._settle_norms()
-        self.log_dict(self.mix(), sync_dist=True)
+        self.log_dict(flat_mix(self.mix()), sync_dist=True)
         if self.trainer.state.fn != "fit":
             self._gather_predictions()
 
@@ -198,18 +199,19 @@ class TaskModule(pl.LightningModule):
             self.mean_norms[place] = norms.compute().flatten().tolist()
             norms.reset()
 
-    def mix(self) -> dict[str, float]:
-        """Return s_j and gamma of each place's mix, as `elmo/input/s0` and `elmo/input/gamma`, and
-        after an evaluation on dev the mean norm of each layer, as `elmo/input/norm0`.
+    def mix(self) -> dict[str, Mix]:
+        """Return s_j and gamma of each place's mix and, after an evaluation on dev, the mean norm
+        of each layer.
         """
-        figures = {}
-        for place, mix in self.elmo.mixes.items():
-            for layer, share in zip(mix.layers, mix.shares.tolist(), strict=True):
-                figures[f"elmo/{place}/s{layer}"] = share
-            figures[f"elmo/{place}/gamma"] = mix.gamma.item()
-            for layer, norm in zip(mix.layers, self.mean_norms.get(place, ()), strict=False):
-                figures[f"elmo/{place}/norm{layer}"] = norm
-        return figures
+        return {
+            place: {
+                "layers": mix.layers,
+                "shares": mix.shares.tolist(),
+                "gamma": mix.gamma.item(),
+                "norms": self.mean_norms.get(place, []),
+            }
+            for place, mix in self.elmo.mixes.items()
+        }
 
     def configure_optimizers(self) -> Any:
         groups = self._parameter_groups()

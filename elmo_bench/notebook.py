@@ -31,9 +31,11 @@ from elmo_bench.runs import (
     ENCODER,
     MIX,
     OVERRIDES,
+    Mix,
     Run,
     as_text,
     collect,
+    flat_mix,
     leaves,
     read_result,
     run_folders,
@@ -55,14 +57,14 @@ class Trained(NamedTuple):
 
     `folder` holds `best.ckpt`, `result.json`, `metrics.csv` (a row for each epoch) and
     `predictions/`. `metrics` are the figures of the best epoch as fractions of 1: `val/f1` on dev,
-    `test/f1` on test. `mix` is what the ELMo mix has learned: the weights `elmo/input/s0`,
-    `elmo/input/s1` and so on, which sum to 1, the scale `elmo/input/gamma`, and beside each weight
-    the layer's mean norm, `elmo/input/norm0`. It is empty without an encoder.
+    `test/f1` on test. `mix` is what the mix at each place has learned: of its `layers` the
+    `shares`, which sum to 1, the scale `gamma`, and each layer's mean norm, `norms`. It is empty
+    without an encoder.
     """
 
     folder: Path
     metrics: dict[str, float]
-    mix: dict[str, float]
+    mix: dict[str, Mix]
 
 
 def compose(*settings: str) -> DictConfig:
@@ -96,7 +98,7 @@ def train(*settings: str) -> Trained:
 
         run = train("task=ner", "encoder=mini", "data.size=40", "fit.max_epochs=2")
         run.metrics["test/f1"]
-        run.mix["elmo/input/s1"]  # the share of layer 1
+        run.mix["input"]["shares"][1]  # the share of layer 1
     """
     from elmo_bench.jobs.train import train as job  # imports torch
 
@@ -278,7 +280,14 @@ def _record(run: Run) -> dict[str, Any]:
         for key, value in run.get(part, {}).items()
     }
     first = {key: settings.get(key) for key in FIRST}
-    return {"folder": str(run["folder"])} | first | run["metrics"] | run["mix"] | cost | settings
+    return (
+        {"folder": str(run["folder"])}
+        | first
+        | run["metrics"]
+        | flat_mix(run["mix"])
+        | cost
+        | settings
+    )
 
 
 def _cache_dir() -> str:

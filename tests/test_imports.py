@@ -41,7 +41,7 @@ MAY = {
     "probes": {"encoders", "text"},
     "runs": {"files", "installation"},
     "data": {"encoders", "text", "nn"},
-    "module": {"data", "elmo", "metrics", "nn"},
+    "module": {"data", "elmo", "metrics", "nn", "runs"},
     "schedule": set(),
     "on_demand": set(),
     "resume": {"files", "checkpoint_file", "signals"},

@@ -42,7 +42,7 @@ def test_train_predict_and_read(notebook, tmp_path_factory):
     mini = elmo_bench.train(*SMALL, "encoder=mini", "seed=2", cache)
     none = elmo_bench.train(*SMALL, "encoder=none", "run_dir='none\\'s, too'", cache)
     assert mini.folder.parents[1].name == "outputs"
-    assert sum(mini.mix[f"elmo/input/s{layer}"] for layer in range(3)) == pytest.approx(1)
+    assert sum(mini.mix["input"]["shares"]) == pytest.approx(1)
     assert (none.folder.name, none.mix) == ("none's, too", {})
     command = yaml.safe_load((none.folder / ".hydra" / "overrides.yaml").read_text())
     assert command[-3:] == ["encoder=none", "run_dir='none\\'s, too'", cache]
@@ -60,7 +60,8 @@ def test_train_predict_and_read(notebook, tmp_path_factory):
     first, second = elmo_bench.read_runs([none.folder, "outputs"])
     assert [first["encoder.name"], second["encoder.name"]] == ["none", "mini"]
     assert (second["test/f1"], second["seed"]) == (mini.metrics["test/f1"], 2)
-    assert (second["elmo.at"], second["elmo/input/s0"]) == ("[input]", mini.mix["elmo/input/s0"])
+    share = mini.mix["input"]["shares"][0]
+    assert (second["elmo.at"], second["elmo/input/s0"]) == ("[input]", share)
     assert second["seconds.training"] < second["seconds.total"]
 
     tables = elmo_bench.compare([none.folder, "outputs"], columns="encoder", baseline="none")

@@ -151,19 +151,14 @@ def _learned(cfg: DictConfig, path: Path) -> tuple[Tensor, float, str]:
     today(content["config"])  # the result may be of an earlier version
     mix, elmo = content["mix"], content["config"].get("elmo") or {}
     norm = _norm(elmo.get("norm", "none"), f"result={path}: its run has ")
-    prefix = f"elmo/{place}/s"
-    shares = {
-        int(name.removeprefix(prefix)): value
-        for name, value in mix.items()
-        if name.startswith(prefix)
-    }
-    if not shares or f"{prefix.removesuffix('s')}gamma" not in mix:
+    if place not in mix:
         raise ValueError(
             f"result={path} has no mix at place={place}; it has {sorted(mix) or 'none'}"
         )
     _check_encoder(cfg, path, content)
-    values = [shares.get(layer, 0.0) for layer in range(max(shares) + 1)]
-    return torch.tensor(values), mix[f"elmo/{place}/gamma"], norm
+    shares = torch.zeros(max(mix[place]["layers"]) + 1)
+    shares[mix[place]["layers"]] = torch.tensor(mix[place]["shares"])
+    return shares, mix[place]["gamma"], norm
 
 
 def _norm(norm: Any, source: str = "") -> str:

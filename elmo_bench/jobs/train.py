@@ -36,6 +36,7 @@ from elmo_bench.runs import (
     about,
     as_baseline,
     begin,
+    flat_mix,
     goes_on_from,
     is_baseline,
     number_of,
@@ -228,7 +229,7 @@ def _train(cfg: DictConfig, started: float) -> dict[str, float]:
         metrics = measure(cfg, trainer, module, data)
         best = {
             key if key.startswith("test/") else f"best/{key}": value
-            for key, value in (metrics | module.mix()).items()
+            for key, value in (metrics | flat_mix(module.mix())).items()
         }
         for logger in loggers:
             logger.log_metrics(best, step=trainer.global_step)

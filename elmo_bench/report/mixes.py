@@ -53,11 +53,12 @@ def _by_place(cell: Cell) -> dict[str, dict[str, float]]:
     """Return, by place, a cell's means over runs of s0, s1 ..., gamma and norm0 ... (times s_j)."""
     by_place: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for run in cell.runs:
-        for name, value in run["mix"].items():
-            start, place, weight = name.split("/")
-            if weight.startswith("norm"):
-                value *= run["mix"][f"{start}/{place}/s{weight.removeprefix('norm')}"]
-            by_place[place][weight].append(value)
+        for place, mix in run["mix"].items():
+            by_place[place]["gamma"].append(mix["gamma"])
+            for layer, share in zip(mix["layers"], mix["shares"], strict=True):
+                by_place[place][f"s{layer}"].append(share)
+            for layer, share, norm in zip(mix["layers"], mix["shares"], mix["norms"], strict=False):
+                by_place[place][f"norm{layer}"].append(share * norm)
     return {
         place: {name: statistics.fmean(values) for name, values in lists.items()}
         for place, lists in by_place.items()

@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from elmo_bench.durations import duration
-from elmo_bench.runs import Result
+from elmo_bench.runs import Result, flat_mix
 
 from .escape import lines, plain
 
@@ -27,7 +27,8 @@ def print_result(result: Result, cfg: DictConfig) -> None:
         print_line(
             "mix: "
             + "   ".join(
-                f"{name.removeprefix('elmo/')} {value:.3f}" for name, value in result.mix.items()
+                f"{name.removeprefix('elmo/')} {value:.3f}"
+                for name, value in flat_mix(result.mix).items()
             )
         )
     print_line(

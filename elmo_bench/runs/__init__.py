@@ -47,7 +47,7 @@ from .identity import (
     settings,
 )
 from .portable import OVERRIDES, overridden, overrides, portable, portable_overrides, short
-from .read import read_result
+from .read import Mix, flat_mix, read_result
 from .shared import copy_begun, copy_run, folder_name
 
 __all__ = [
@@ -59,6 +59,7 @@ __all__ = [
     "WITHIN",
     "Counts",
     "Identity",
+    "Mix",
     "Result",
     "Run",
     "about",
@@ -82,6 +83,7 @@ __all__ = [
     "failure_sentence",
     "failures",
     "finished",
+    "flat_mix",
     "folder_name",
     "full_keys",
     "goes_on_from",

@@ -22,7 +22,7 @@ from elmo_bench.installation import IS_CLONE
 from elmo_bench.untrusted import read_json
 
 from .identity import Identity, acting, as_baseline, digest, hash_files
-from .read import read_result
+from .read import Mix, read_result
 
 log = logging.getLogger(__name__)
 BEGUN, ENDED, GOES_ON = "run.json", "result.json", "last.ckpt"
@@ -49,7 +49,7 @@ class Result:
     task: str
     seed: int
     metrics: dict[str, float]
-    mix: dict[str, float]
+    mix: dict[str, Mix]  # by place
     parameters: dict[str, int]
     seconds: dict[str, float]
     epochs: int

@@ -1,16 +1,38 @@
 """Read and check `result.json`: every value must have the expected type."""
 
-import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from elmo_bench.untrusted import read_json
 
-MIX = re.compile(r"elmo/[^/]+/(gamma|(s|norm)\d{1,3})")
 # Defaults: results of earlier versions lack some keys, those of job=evaluate have no epochs.
 WITHOUT: dict[str, Any] = {"mix": {}, "epochs": 0}
 COST = {"seconds": ("training", "total"), "parameters": ("trainable", "frozen")}
+
+
+class Mix(TypedDict):
+    """What the mix at a place has learned; lists are in the order of `layers`."""
+
+    layers: list[int]
+    shares: list[float]  # s_j
+    gamma: float
+    norms: list[float]  # mean norm of each layer on dev; empty if it was not measured
+
+
+def flat_mix(mix: Mapping[str, Mix]) -> dict[str, float]:
+    """Name each number of a run's mixes, for curves and data frames: `elmo/input/s0` and so on,
+    `elmo/input/gamma`, `elmo/input/norm0`.
+    """
+    figures: dict[str, float] = {}
+    for place, learned in mix.items():
+        for name, values in (("s", learned["shares"]), ("norm", learned["norms"])):
+            figures |= {
+                f"elmo/{place}/{name}{layer}": value
+                for layer, value in zip(learned["layers"], values, strict=False)
+            }
+        figures[f"elmo/{place}/gamma"] = learned["gamma"]
+    return figures
 
 
 def _number(value: Any) -> bool:
@@ -33,11 +55,26 @@ def _all(kind: Callable[[Any], bool]) -> Callable[[Any], bool]:
     return lambda value: _object(value) and all(map(kind, value.values()))
 
 
+def _mix(value: Any) -> bool:
+    if not _object(value) or value.keys() != Mix.__annotations__.keys():
+        return False
+    lists = [value[name] for name in ("layers", "shares", "norms")]
+    if not all(isinstance(each, list) and all(map(_number, each)) for each in lists):
+        return False
+    layers, shares, norms = map(len, lists)
+    return (
+        all(map(_count, value["layers"]))
+        and layers == shares
+        and norms in (0, layers)
+        and _number(value["gamma"])
+    )
+
+
 # Kind -> (its description, a test for it).
 KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "task": ("text", _text),
     "metrics": ("an object of numbers", _all(_number)),
-    "mix": ("an object of numbers", _all(_number)),
+    "mix": ("for each place an object of layers, shares, gamma and norms", _all(_mix)),
     "parameters": ("an object of counts", _all(_count)),
     "seconds": ("an object of numbers", _all(_number)),
     "epochs": ("a count", _count),
@@ -78,9 +115,6 @@ def read_result(path: Path) -> dict[str, Any]:
     for key, value in (config.get("fit") or {}).items():
         if key in LENGTH and not _count(value):
             _refuse(path, f"config.fit.{key}", value, "a count")
-    for name in content["mix"]:
-        if not MIX.fullmatch(name) or name.replace("/norm", "/s") not in content["mix"]:
-            _refuse(path, "mix", name, "elmo/PLACE/ and s0, s1, ..., norm0, norm1, ... or gamma")
     for key, parts in COST.items():
         if content["epochs"] and (missing := {*parts} - content[key].keys()):
             _refuse(path, key, sorted(content[key]), f"an object that has {', '.join(missing)} too")

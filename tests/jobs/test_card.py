@@ -56,7 +56,8 @@ def train(cfg, folder):
     sizes, seconds = {"trainable": 1, "frozen": 1}, {"training": 1.0, "total": 1.0}
     if cfg.seed == 1:  # a label that this run alone predicts
         figures["test/f1/PER"] = 0.5
-    mix = {} if cfg.elmo.mix == "none" else {"elmo/input/s0": 1.0, "elmo/input/gamma": 1.0}
+    one = {"input": {"layers": [0], "shares": [1.0], "gamma": 1.0, "norms": []}}
+    mix = {} if cfg.elmo.mix == "none" else one
     result = Result(cfg.task.name, cfg.seed, figures, mix, sizes, seconds, 1, 1.0, "cpu")
     write_result(result, cfg)
     rows = np.stack([right, np.ones_like(right)] * 2, 1)[:, None].astype(float)

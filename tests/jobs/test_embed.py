@@ -127,12 +127,16 @@ def test_one_vector_a_token(files, source, tmp_path, layers, take, suffix):
         np.testing.assert_allclose(found[str(number)], take(wanted), atol=1e-6)
 
 
+def mixed(layers, shares, gamma=1.0, place="input"):
+    return {place: {"layers": layers, "shares": shares, "gamma": gamma, "norms": []}}
+
+
 def test_the_mix_of_a_run_that_took_lower_layers_only(files, source, tmp_path):
     result = tmp_path / "result.json"
     result.write_text(
         json.dumps(
             {
-                "mix": {"elmo/input/s0": 1.0, "elmo/input/gamma": 0.5},
+                "mix": mixed([0], [1.0], 0.5),
                 "config": {
                     "elmo": {"norm": "none", "mix": "all"},
                     "task": {"name": "ner", "monitor": "f1"},
@@ -149,7 +153,7 @@ def test_the_mix_of_a_run_that_took_lower_layers_only(files, source, tmp_path):
 
 def test_the_mix_of_a_run(files, source, tmp_path):
     content = {
-        "mix": {"elmo/output/s0": 0.25, "elmo/output/s2": 0.75, "elmo/output/gamma": 2.0},
+        "mix": mixed([0, 2], [0.25, 0.75], 2.0, place="output"),
         "config": {
             "elmo": {"norm": "none", "mix": "all"},
             "task": {"name": "ner", "monitor": "f1"},
@@ -172,7 +176,7 @@ def test_the_mix_of_a_run(files, source, tmp_path):
         read(tmp_path / "o.hdf5")["0"], 0.5 * wanted[0] + 1.5 * wanted[2], atol=1e-6
     )
     with pytest.raises(
-        ValueError, match=r"result.json has no mix at place=input; it has \['elmo/output/gamma'"
+        ValueError, match=r"result.json has no mix at place=input; it has \['output'\]"
     ):
         embed(*settings)
     result.write_text(
@@ -197,7 +201,7 @@ def test_the_mix_of_a_run(files, source, tmp_path):
     with pytest.raises(ValueError, match=r"^elmo.norm=batch, but layers=mix"):
         embed(*files, "layers=mix", "elmo.norm=batch", f"input={source}", f"output={tmp_path}/b.h5")
     content = {
-        "mix": {f"elmo/input/s{layer}": 0.2 for layer in range(5)} | {"elmo/input/gamma": 1.0},
+        "mix": mixed([*range(5)], [0.2] * 5),
         "config": {
             "elmo": {"layer_norm": 0, "mix": "all"},
             "task": {"name": "ner", "monitor": "f1"},
@@ -222,8 +226,7 @@ def test_the_mix_of_a_run_is_for_its_own_encoder(files, source, tmp_path):
     def of(inputs=None, elmo=None, **encoder):
         about = {"name": "books", "pretrained": True, "precision": "float32", "directions": None}
         content = {
-            "mix": {f"elmo/input/s{layer}": 1 / 3 for layer in range(3)}
-            | {"elmo/input/gamma": 1.0},
+            "mix": mixed([0, 1, 2], [1 / 3] * 3),
             "config": {
                 "elmo": {"norm": "none", "mix": "all"} | (elmo or {}),
                 "encoder": about | encoder,

@@ -215,7 +215,8 @@ def test_the_papers_tables_and_figures(tmp_path, monkeypatch):
             metrics = {
                 f"{split}/{cfg.task.monitor}": 0.5 + number / 1000 for split in ("val", "test")
             }
-            mix = {} if cfg.elmo.mix == "none" else {"elmo/input/s0": 1.0, "elmo/input/gamma": 1.0}
+            one = {"input": {"layers": [0], "shares": [1.0], "gamma": 1.0, "norms": []}}
+            mix = {} if cfg.elmo.mix == "none" else one
             sizes, seconds = {"trainable": 1, "frozen": 1}, {"training": 1.0, "total": 1.0}
             begin(cfg, {})
             write_result(

@@ -41,9 +41,10 @@ def test_what_a_run_leaves(tiny):
     assert (left["task"], left["seed"], left["epochs"]) == ("ner", 3, 2)
     assert left["config"]["elmo"]["mix"] == "all"
     for place in ("input", "output"):
-        shares = [left["mix"][f"elmo/{place}/s{layer}"] for layer in range(3)]
-        assert sum(shares) == pytest.approx(1)
-        assert left["mix"][f"elmo/{place}/gamma"] != 1  # it learnt
+        mix = left["mix"][place]
+        assert mix["layers"] == [0, 1, 2]
+        assert sum(mix["shares"]) == pytest.approx(1)
+        assert mix["gamma"] != 1  # it learnt
     assert left["parameters"]["frozen"] > 0
     assert (Path(cfg.run_dir) / "metrics.csv").read_text().count("\n") > 2
 
@@ -171,7 +172,7 @@ def test_the_mix_may_learn_faster(tiny):
     for lr in (0.0, "null", 0.5):
         cfg = tiny(f"elmo.mix_lr={lr}")
         train(cfg)
-        shares[lr] = [value for name, value in result(cfg)["mix"].items() if "/s" in name]
+        shares[lr] = result(cfg)["mix"]["input"]["shares"]
     spread = {lr: max(values) - min(values) for lr, values in shares.items()}
     assert spread[0.0] == 0
     assert 0 < 5 * spread["null"] < spread[0.5]
@@ -186,8 +187,7 @@ def test_the_mean_norm_of_each_layer_on_dev(tiny, norm):
     layers = torch.cat([*encode(build.elmo(cfg).encoder, sentences)], 1)  # L T D, all words
     expected = layers.norm(dim=-1).mean(1) if norm == "none" else [layers.shape[-1] ** 0.5] * 3
     for place in ("input", "output"):
-        norms = [mix[f"elmo/{place}/norm{layer}"] for layer in range(3)]
-        assert norms == pytest.approx([*map(float, expected)], rel=1e-4)
+        assert mix[place]["norms"] == pytest.approx([*map(float, expected)], rel=1e-4)
 
 
 @pytest.mark.parametrize("key", ["elmo.lr", "elmo.mix_lr"])

@@ -60,7 +60,7 @@ def reported(name, value, kind):
                 "task": name,
                 "seed": 1,
                 "metrics": {f"test/{kind}": 0.5, "val/f1": 0.5},
-                "mix": {"elmo/input/s0": 0.5, "elmo/input/gamma": 1.0},
+                "mix": {"input": {"layers": [0], "shares": [1.0], "gamma": 1.0, "norms": []}},
                 "epochs": 0,
                 "config": config,
             }
@@ -181,7 +181,7 @@ def test_any_text_on_the_terminal(name):
         task=name,
         seed=1,
         metrics={f"test/{name}/f1": 0.5, "test/f1": 0.5},
-        mix={f"elmo/{name}": 0.5},
+        mix={name: {"layers": [0], "shares": [0.5], "gamma": 1.0, "norms": []}},
         parameters={},
         seconds={"training": 1.0, "total": 2.0},
         epochs=1,

@@ -333,15 +333,17 @@ def layered():
         config = {"task": TASK, "elmo": {"mix": mix}, "encoder": {"_target_": "made.up"}}
         return RUN | {"config": config, "mix": weights}
 
-    weights = {"elmo/input/s0": 0.2, "elmo/input/s1": 0.3, "elmo/input/s2": 0.5}
-    norms = {f"elmo/input/norm{layer}": norm for layer, norm in enumerate((10.0, 20.0, 4.0))}
+    def mixed(layers, shares, norms=()):
+        return {"input": {"layers": layers, "shares": shares, "gamma": 1.0, "norms": norms}}
+
+    weights = [0, 1, 2], [0.2, 0.3, 0.5]
     cells = [
         cell((), ("none",), [0.1, 0.2], run=run("none", {})),
-        cell((), ("0",), [0.3, 0.4], run=run(0, {"elmo/input/s0": 1.0})),
-        cell((), ("1",), [0.5, 0.6], run=run(1, {"elmo/input/s1": 1.0})),
-        cell((), ("all",), [0.7, 0.8], run=run("all", weights | norms)),
-        cell((), ("top",), [0.6, 0.7], run=run("top", {"elmo/input/s2": 1.0})),
-        cell((), ("uniform",), [0.65, 0.66], run=run("uniform", weights)),
+        cell((), ("0",), [0.3, 0.4], run=run(0, mixed([0], [1.0]))),
+        cell((), ("1",), [0.5, 0.6], run=run(1, mixed([1], [1.0]))),
+        cell((), ("all",), [0.7, 0.8], run=run("all", mixed(*weights, [10.0, 20.0, 4.0]))),
+        cell((), ("top",), [0.6, 0.7], run=run("top", mixed([2], [1.0]))),
+        cell((), ("uniform",), [0.65, 0.66], run=run("uniform", mixed(*weights))),
     ]
     return Report([], ["elmo.mix"], None, "test", ("none",), cells, [])
 

@@ -33,10 +33,12 @@ def run(
         {}
         if name == "none"
         else {
-            "elmo/input/s0": 0.2,
-            "elmo/input/s1": 0.5,
-            "elmo/input/s2": 0.3,
-            "elmo/input/gamma": 1.25,
+            "input": {
+                "layers": [0, 1, 2],
+                "shares": [0.2, 0.5, 0.3],
+                "gamma": 1.25,
+                "norms": [],
+            }
         }
     )
     content = {
@@ -213,13 +215,13 @@ def test_commands(sweep):
 
 def test_weights(tmp_path):
     """Means over seeds; the shares are shaded; a weight times its layer's norm is the mean of each
-    run's product, and a run of an earlier version has no norms.
+    run's product, and a run may have no norms.
     """
     for seed, norm in ((1, 10.0), (2, 20.0)):
         run(tmp_path / str(seed), 0.5, seed=seed)
         path = tmp_path / str(seed) / "result.json"
         content = json.loads(path.read_text())
-        content["mix"] |= {f"elmo/input/norm{layer}": norm * (layer + 1) for layer in range(3)}
+        content["mix"]["input"]["norms"] = [norm, 2 * norm, 3 * norm]
         path.write_text(json.dumps(content))
     run(tmp_path / "earlier", 0.5, fraction=0.5)
     grid, shares = weights(report(collect([tmp_path]), ["fraction"], ["encoder"]))

@@ -932,7 +932,12 @@ def test_copies_of_a_run_are_named(tmp_path):
             result(tmp_path / f"{mix}{seed}", right.mean(), seed, right, elmo_mix=mix)
     found = report(collect([tmp_path]), None, ["elmo.mix"], baseline=("none",))
     assert "seeds 2 and 3 have the same figures and counts" in found.notes[0]
-    change(tmp_path / "all3", lambda content: content.update(mix={"elmo/input/s0": 0.5}))
+    change(
+        tmp_path / "all3",
+        lambda content: content.update(
+            mix={"input": {"layers": [0], "shares": [1.0], "gamma": 1.0, "norms": []}}
+        ),
+    )
     found = report(collect([tmp_path]), None, ["elmo.mix"], baseline=("none",))
     assert not any("same figures" in note for note in found.notes)
 
@@ -1117,13 +1122,8 @@ NO_RESULTS = [
         )
     ),
     (
-        '{"seed": 1, "metrics": {}, "mix": {"elmo/a/norm1": 1}, '
-        '"config": {"task": {"monitor": "f1", "name": "a"}}}',
-        f"{NO_RESULT}: mix is 'elmo/a/norm1'",
-    ),
-    (
-        '{"seed": 1, "metrics": {}, "config": {}, "mix": {"elmo/input/s9999999": 1}}',
-        f"{NO_RESULT}: .*",
+        '{"seed": 1, "metrics": {}, "config": {}, "mix": {"input": {"layers": [0], "gamma": 1}}}',
+        f"{NO_RESULT}: mix is .*, but it must be for each place an object of layers, shares",
     ),
     ('{"seed": 1, "metrics": {}, "config": {}, "epochs": 2}', f"{NO_RESULT}: it lacks parameters"),
     ('{"seed": 1, "metrics": {}, "config": {}, "epochs": -1}', f"{NO_RESULT}: it lacks"),

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from elmo_bench.runs import as_text, is_baseline
+from elmo_bench.runs import Mix, as_text, is_baseline
 
 from .. import names
 from ..table import Cell, Key, Report, order
@@ -142,7 +142,7 @@ def _profile(cells: Sequence[Cell]) -> Profile:
 
 
 def _top(cells: Sequence[Cell]) -> int | None:
-    """Return the number of the top layer, from the weights' names in runs that read it, or None."""
+    """Return the number of the top layer, from the mixes of runs that read it, or None."""
     mixes = {as_text(cell.runs[0]["config"]["elmo"]["mix"]): cell for cell in cells}
     read = [_read(mixes[mix]) for mix in ("top", *MIXES) if mix in mixes]
     return max((layer for layers in read for layer in layers), default=None)
@@ -155,26 +155,19 @@ def _layer(cell: Cell, mix: str) -> int | None:
 
 
 def _read(cell: Cell) -> set[int]:
-    """Return the layers that a cell's runs read, from the names of the weights."""
-    names = [name.rpartition("/s") for run in cell.runs for name in run["mix"]]
-    return {int(number) for _, slash, number in names if slash}
+    """Return the layers that a cell's runs read."""
+    return {layer for run in cell.runs for mix in run["mix"].values() for layer in mix["layers"]}
 
 
-def _add_shares(profile: Profile, mix: Mapping[str, float]) -> None:
-    """Add a run's shares; its weights are `elmo/PLACE/s0`, its layers' norms `elmo/PLACE/norm0`."""
-    shares: dict[str, dict[int, float]] = defaultdict(dict)
-    for name, value in mix.items():
-        _, place, weight = name.split("/")
-        if weight.startswith("s"):
-            shares[place][int(weight[1:])] = value
-    for place, by_layer in shares.items():
-        norms = {layer: mix.get(f"elmo/{place}/norm{layer}") for layer in by_layer}
-        total = sum(share * (norms[layer] or 0) for layer, share in by_layer.items())
-        for layer, share in sorted(by_layer.items()):
+def _add_shares(profile: Profile, mixes: Mapping[str, Mix]) -> None:
+    """Add a run's shares, and the lengths of its layers' parts in the mix."""
+    for place, mix in mixes.items():
+        for layer, share in zip(mix["layers"], mix["shares"], strict=True):
             _append(profile.shares, place, layer, 100 * share)
-            if total and None not in norms.values():
-                length = 100 * share * (norms[layer] or 0) / total
-                _append(profile.lengths, place, layer, length)
+        lengths = [s * norm for s, norm in zip(mix["shares"], mix["norms"], strict=False)]
+        for layer, length in zip(mix["layers"], lengths, strict=False):
+            if total := sum(lengths):
+                _append(profile.lengths, place, layer, 100 * length / total)
 
 
 def _append(shares: dict[str, Layers], place: str, layer: int, share: float) -> None:
