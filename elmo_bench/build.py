@@ -44,11 +44,10 @@ from elmo_bench.encoders import (
     is_kept,
 )
 from elmo_bench.encoders.bilm import BiLm
-from elmo_bench.files import alone, atomic
+from elmo_bench.files import Bars, alone, atomic
 from elmo_bench.launch import cores, devices
 from elmo_bench.module import TaskModule
 from elmo_bench.nn import Backbone
-from elmo_bench.progress import Bars
 from elmo_bench.resume import AtomicCheckpoints
 from elmo_bench.text import Vocab, forms, read_vectors, side_by_side
 

@@ -16,8 +16,8 @@ from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
 from elmo_bench import build, inputs, wandb_logger
 from elmo_bench.data import Example
-from elmo_bench.durations import duration
 from elmo_bench.estimate import Estimate, estimate
+from elmo_bench.files import duration
 from elmo_bench.runs import as_baseline, is_baseline
 
 INPUTS = ("checkpoint", "input", "gold", "predicted", "result", "probe.train", "probe.test")

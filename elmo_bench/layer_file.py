@@ -25,8 +25,7 @@ from jaxtyping import Int
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from elmo_bench.files import atomic, reserve, scratch_path
-from elmo_bench.untrusted import read_json
+from elmo_bench.files import atomic, read_json, reserve, scratch_path
 
 log = logging.getLogger(__name__)
 Shapes = Sequence[tuple[int, ...]]

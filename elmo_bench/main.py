@@ -51,11 +51,11 @@ def main(cfg: DictConfig) -> object:
         if is_out_of_memory(error):
             error = MemoryError(f"too little memory: {str(error).partition(chr(10))[0]}")
         if isinstance(error, ValueError | OSError | FloatingPointError | ImportError | MemoryError):
-            from elmo_bench.report.escape import lines
+            from elmo_bench.files import plain_lines
 
             has_details = failure and failure.is_file() and failure.stat().st_size
             details = f"\n(details: {cfg.run_dir}/error.txt)" if has_details else ""
-            message = lines(f"{error}{disk_advice(error, cfg)}{details}")
+            message = plain_lines(f"{error}{disk_advice(error, cfg)}{details}")
             if HydraConfig.initialized() and HydraConfig.get().mode == RunMode.RUN:
                 sys.exit(message)
             raise CompactHydraException(message) from error  # a sweep in one process goes on

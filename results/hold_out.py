@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from elmo_bench.untrusted import read_json
+from elmo_bench.files import read_json
 
 PARTS = {"train": slice(0, 38), "dev": slice(38, 44)}  # articles
 NAMES = [f"train-v1.1{part}.json{packed}" for part in (".subset", "") for packed in ("", ".gz")]

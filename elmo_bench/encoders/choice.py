@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from elmo_bench.files import atomic
-from elmo_bench.untrusted import read_json
+from elmo_bench.files import atomic, read_json
 
 from .encode import device_of, encode_batches
 from .store import LayerStore, sentence_key, write

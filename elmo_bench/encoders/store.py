@@ -43,9 +43,7 @@ from rich.progress import (
 )
 from torch import Tensor
 
-from elmo_bench.files import alone, atomic, hold, remove_unheld, reserve
-from elmo_bench.progress import Bars
-from elmo_bench.untrusted import read_json
+from elmo_bench.files import Bars, alone, atomic, hold, read_json, remove_unheld, reserve
 
 from .encode import BATCH_TOKENS, device_of, encode_batches, forget_words, to_host
 

@@ -17,7 +17,7 @@ from omegaconf import DictConfig, OmegaConf
 from elmo_bench import build
 from elmo_bench.data import TaskData
 from elmo_bench.encoders.bilm import load, save
-from elmo_bench.files import alone, atomic, sole
+from elmo_bench.files import alone, atomic, check_bilm_folder, sole, watched
 from elmo_bench.lm import (
     Corpus,
     LanguageModel,
@@ -27,8 +27,6 @@ from elmo_bench.lm import (
     save_softmax,
 )
 from elmo_bench.lm.softmax import SOFTMAX
-from elmo_bench.outputs import check_bilm_folder
-from elmo_bench.progress import watched
 
 log = logging.getLogger(__name__)
 Sentences = Sequence[Sequence[str]]

@@ -12,8 +12,7 @@ from omegaconf import DictConfig
 from rich.console import Console
 from rich.table import Table
 
-from elmo_bench.files import is_taken, remove_unheld
-from elmo_bench.report import plain
+from elmo_bench.files import is_taken, plain, remove_unheld
 
 log = logging.getLogger(__name__)
 KINDS = {

@@ -13,8 +13,7 @@ from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 
 from elmo_bench import foreign, inputs
-from elmo_bench.files import atomic, found
-from elmo_bench.outputs import begins, check_output
+from elmo_bench.files import atomic, begins, check_output, found
 from elmo_bench.report import difference as report
 from elmo_bench.report.difference import Difference, ExampleText
 from elmo_bench.runs import (

@@ -30,10 +30,8 @@ from elmo_bench import build, inputs
 from elmo_bench.elmo import ScalarMix
 from elmo_bench.elmo.mix import norm_each_word
 from elmo_bench.encoders import Encoder, encode_each, forget_words
-from elmo_bench.files import sole
+from elmo_bench.files import Bars, check_output, sole
 from elmo_bench.layer_file import HDF5, SAFETENSORS, VectorFile, is_vectors
-from elmo_bench.outputs import check_output
-from elmo_bench.progress import Bars
 from elmo_bench.runs import acting, hash_files, read_result, today
 from elmo_bench.text import chunks, read_sentences
 

@@ -13,8 +13,7 @@ from rich.text import Text
 
 from elmo_bench import build
 from elmo_bench.encoders import encode, encode_each
-from elmo_bench.progress import Bars
-from elmo_bench.report import plain
+from elmo_bench.files import Bars, plain
 from elmo_bench.text import chunks, read_sentences
 
 CHUNK = 32_768  # tokens of the text in memory at a time

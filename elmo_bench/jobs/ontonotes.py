@@ -16,8 +16,7 @@ from pathlib import Path
 from omegaconf import DictConfig
 from rich.console import Console
 
-from elmo_bench.files import atomic, found
-from elmo_bench.progress import Bars
+from elmo_bench.files import Bars, atomic, found
 from elmo_bench.text import MIN_COLUMNS, NO_WORD, read_lines
 
 log = logging.getLogger(__name__)

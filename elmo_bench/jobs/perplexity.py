@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from elmo_bench import build
-from elmo_bench.files import atomic
+from elmo_bench.files import Bars, atomic, begins, check_output
 from elmo_bench.lm import (
     LanguageModel,
     Likelihoods,
@@ -22,8 +22,6 @@ from elmo_bench.lm import (
     text_likelihoods,
 )
 from elmo_bench.lm.lm import perplexity_of
-from elmo_bench.outputs import begins, check_output
-from elmo_bench.progress import Bars
 from elmo_bench.text import read_sentences
 
 Line = tuple[int, Sequence[str]]  # number from 1, tokens

@@ -13,9 +13,8 @@ from omegaconf import DictConfig
 from elmo_bench import build
 from elmo_bench.checkpoint import extend, restore
 from elmo_bench.data import TaskData
-from elmo_bench.files import atomic
+from elmo_bench.files import atomic, begins, check_output
 from elmo_bench.module import TaskModule
-from elmo_bench.outputs import begins, check_output
 from elmo_bench.text import Vocab, read_lines, read_objects
 
 log = logging.getLogger(__name__)

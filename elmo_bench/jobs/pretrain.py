@@ -34,9 +34,17 @@ from rich.progress import (
 from elmo_bench import checkpoint_file, text
 from elmo_bench.build import check_cores, instantiate
 from elmo_bench.build import device as device_kind
-from elmo_bench.durations import duration
 from elmo_bench.encoders.bilm import DIRECTIONS, BiLm, save, warn_of_bfloat16
-from elmo_bench.files import atomic, remove_scratch, sole
+from elmo_bench.files import (
+    Bars,
+    atomic,
+    check_bilm_folder,
+    counted,
+    duration,
+    remove_scratch,
+    sole,
+    watched,
+)
 from elmo_bench.installation import COMMAND
 from elmo_bench.lm import (
     Corpus,
@@ -47,8 +55,6 @@ from elmo_bench.lm import (
     save_softmax,
 )
 from elmo_bench.lm.softmax import SOFTMAX, VOCABULARY
-from elmo_bench.outputs import check_bilm_folder
-from elmo_bench.progress import Bars, counted, watched
 from elmo_bench.report import escape
 from elmo_bench.signals import Stopped, stopped_behind
 from elmo_bench.text import read_text, text_files

@@ -16,7 +16,7 @@ from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 
 from elmo_bench import build, inputs
-from elmo_bench.files import atomic
+from elmo_bench.files import Bars, atomic
 from elmo_bench.probes import (
     Heads,
     Probe,
@@ -31,7 +31,6 @@ from elmo_bench.probes import (
     properties,
     read,
 )
-from elmo_bench.progress import Bars
 from elmo_bench.report import probes_grid, read_probe, terminal, typed
 from elmo_bench.runs import code, hash_files, portable
 

@@ -14,10 +14,8 @@ from rich.text import Text
 
 from elmo_bench import report as reports
 from elmo_bench import wandb_logger
-from elmo_bench.files import atomic
+from elmo_bench.files import atomic, begins, check_output, counted
 from elmo_bench.installation import CONF
-from elmo_bench.outputs import begins, check_output
-from elmo_bench.progress import counted
 from elmo_bench.runs import failures, run_folders
 
 log = logging.getLogger(__name__)

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 from omegaconf import DictConfig, OmegaConf
 
 from elmo_bench import report as reports
-from elmo_bench.files import atomic
-from elmo_bench.outputs import begins, check_output
+from elmo_bench.files import atomic, begins, check_output
 
 from .report import OWN, Answers, all_reports, answered, as_list, checked_outputs, corrected, write
 

@@ -25,9 +25,8 @@ from pytorch_lightning.callbacks import (
 from elmo_bench import again, build, checkpoint, inputs, wandb_logger
 from elmo_bench.data import Example, TaskData, clusters
 from elmo_bench.encoders import LayerStore
-from elmo_bench.files import alone, atomic
+from elmo_bench.files import Lines, alone, atomic
 from elmo_bench.module import TaskModule
-from elmo_bench.progress import Lines
 from elmo_bench.report.result import print_result
 from elmo_bench.resume import Last, naming
 from elmo_bench.runs import (

@@ -10,7 +10,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from elmo_bench.durations import duration
+from elmo_bench.files import duration
 
 
 @dataclass
@@ -83,7 +83,7 @@ def print_outcomes(outcomes: Mapping[int, Outcome]) -> None:
         if len(outcomes) > 1
         else set()
     )
-    from elmo_bench.report import plain
+    from elmo_bench.files import plain
 
     table = Table("", "run", "", "seconds", "")
     for number, outcome in outcomes.items():

@@ -20,8 +20,7 @@ import numpy as np
 from jaxtyping import Int
 
 from elmo_bench.encoders.bilm.chars import word_frame
-from elmo_bench.files import atomic
-from elmo_bench.untrusted import read_json
+from elmo_bench.files import atomic, read_json
 
 BEGIN, END, UNKNOWN = "<S>", "</S>", "<UNK>"
 FIRST = {BEGIN: 0, END: 1}  # first token of a sentence, forward and backward -> number

@@ -3,11 +3,10 @@ literally.
 """
 
 import html
-import logging
 import re
 
-# Control characters, line breaks, bidirectional marks, and code points invalid in XML or UTF-8.
-_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
+from elmo_bench.files import plain
+
 # Text that a spreadsheet would run as a formula; numbers and a single - are safe.
 _FORMULA = re.compile(r"(?!-$|[+-][\d.]+$)[=+@-]")
 # Characters that mark up text in GitHub's Markdown: everywhere, at the edge of a word, in a link,
@@ -17,27 +16,6 @@ _TEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciic
 _TEX |= {"γ": r"$\gamma$", "×": r"$\times$", "…": r"\ldots{}", "–": "--"}
 _TEX |= {"±": r"$\pm$", "<": "$<$", ">": "$>$", "|": "$|$", "−": "$-$", "λ": r"$\lambda$"}
 _TEX |= {c: f"\\{c}" for c in "_%&#${}"}
-
-
-def plain(text: str) -> str:
-    r"""Return the text on one line, with control characters as Python escapes.
-
-    >>> plain("a\nb\x1b[0m")
-    'a\\nb\\x1b[0m'
-    """
-    return _UNPRINTABLE.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
-
-
-def lines(text: str) -> str:
-    """Escape like `plain`, but keep line breaks and tabs."""
-    return re.sub(r"[^\n\t]+", lambda match: plain(match[0]), text)
-
-
-class PlainLines(logging.Formatter):
-    """Format log records escaped by `lines`, so that a name cannot control the terminal."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        return lines(super().format(record))
 
 
 def csv(text: str) -> str:

@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from elmo_bench.durations import duration
+from elmo_bench.files import duration
 from elmo_bench.runs import Run, number, read_counts
 
 from .choice import searched

@@ -9,8 +9,8 @@ from typing import Annotated, Any, NamedTuple
 from annotated_types import Ge, Le, MinLen
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
+from elmo_bench.files import read_json
 from elmo_bench.runs import as_text
-from elmo_bench.untrusted import read_json
 
 from .grid import Grid
 from .grids import points

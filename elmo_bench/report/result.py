@@ -6,10 +6,8 @@ from omegaconf import DictConfig
 from rich.console import Console
 from rich.table import Table
 
-from elmo_bench.durations import duration
+from elmo_bench.files import duration, plain, plain_lines
 from elmo_bench.runs import Result, flat_mix
-
-from .escape import lines, plain
 
 
 def print_result(result: Result, cfg: DictConfig) -> None:
@@ -41,7 +39,7 @@ def print_result(result: Result, cfg: DictConfig) -> None:
 
 def print_line(line: str) -> None:
     """Print a line without wrapping, so that paths in it stay whole."""
-    Console(markup=False, emoji=False).print(lines(line), soft_wrap=True, highlight=False)
+    Console(markup=False, emoji=False).print(plain_lines(line), soft_wrap=True, highlight=False)
 
 
 def rate(value: float) -> str:

@@ -15,8 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from elmo_bench.files import atomic, found
-from elmo_bench.untrusted import DAMAGE, PACKED_RATIO, read_arrays
+from elmo_bench.files import DAMAGE, PACKED_RATIO, atomic, found, read_arrays
 
 from .folder import BEGUN, ENDED
 from .portable import OVERRIDES

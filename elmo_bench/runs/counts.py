@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int, UInt
 
-from elmo_bench.untrusted import read_arrays
+from elmo_bench.files import read_arrays
 
 from .collect import EARLIER
 

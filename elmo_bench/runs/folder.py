@@ -17,9 +17,8 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from elmo_bench import __version__
-from elmo_bench.files import atomic, found, remove_scratch
+from elmo_bench.files import atomic, found, read_json, remove_scratch
 from elmo_bench.installation import IS_CLONE
-from elmo_bench.untrusted import read_json
 
 from .identity import Identity, acting, as_baseline, digest, hash_files
 from .read import Mix, read_result

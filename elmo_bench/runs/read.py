@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypedDict
 
-from elmo_bench.untrusted import read_json
+from elmo_bench.files import read_json
 
 # Defaults: results of earlier versions lack some keys, those of job=evaluate have no epochs.
 WITHOUT: dict[str, Any] = {"mix": {}, "epochs": 0}

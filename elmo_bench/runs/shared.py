@@ -11,7 +11,7 @@ from pathlib import Path
 from reprlib import repr as shown
 from typing import Any
 
-from elmo_bench.untrusted import read_arrays
+from elmo_bench.files import read_arrays
 
 from .collect import Run, as_text
 from .earlier import today

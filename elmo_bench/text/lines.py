@@ -6,7 +6,7 @@ from pathlib import Path
 from reprlib import repr as shown
 from typing import Any, NoReturn
 
-from elmo_bench.untrusted import BOM, LINE_BYTES, opened, parse_json
+from elmo_bench.files import BOM, LINE_BYTES, opened, parse_json
 
 
 def read_lines(path: str | Path) -> Iterator[tuple[int, str]]:

@@ -6,7 +6,7 @@ from pathlib import Path
 from reprlib import repr as shown
 from typing import Any
 
-from elmo_bench.untrusted import parse_json
+from elmo_bench.files import parse_json
 
 from .lines import read_lines, read_objects
 

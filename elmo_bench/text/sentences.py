@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from elmo_bench.untrusted import parse_json
+from elmo_bench.files import parse_json
 
 from .lines import read_lines
 from .tokenize import tokenize

@@ -12,7 +12,7 @@ from reprlib import repr as shown
 
 import numpy as np
 
-from elmo_bench.untrusted import BOM, opened
+from elmo_bench.files import BOM, opened
 
 from .lines import decode, read_bytes, refuse_mark
 

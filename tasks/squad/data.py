@@ -18,10 +18,10 @@ from jaxtyping import Int
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
+from elmo_bench.files import read_json
 from elmo_bench.nn import Tokens, tokens
 from elmo_bench.text import Vocab, check_same, is_predicted, paired
 from elmo_bench.text.tokenize import tokenize_with_offsets
-from elmo_bench.untrusted import read_json
 
 log = logging.getLogger(__name__)
 

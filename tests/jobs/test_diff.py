@@ -11,8 +11,8 @@ import pytest
 from hydra import compose, initialize_config_dir
 
 from elmo_bench import build
+from elmo_bench.files import begins
 from elmo_bench.jobs.diff import OWN, diff
-from elmo_bench.outputs import begins
 from elmo_bench.report import difference
 from elmo_bench.runs import Result, begin, number_of, read_run, write_result
 from elmo_bench.sample import files as sample

@@ -17,6 +17,7 @@ from markdown_it import MarkdownIt
 from omegaconf import OmegaConf
 from rich.console import Console
 
+from elmo_bench.files import PlainLines, plain_lines
 from elmo_bench.launch import Outcome, print_outcomes
 from elmo_bench.report import (
     as_csv,
@@ -168,7 +169,7 @@ def cells(shown):
     for grid in grids(shown):
         console.print(terminal(grid))
     printed = console.file.getvalue()
-    assert printed == escape.lines(printed)
+    assert printed == plain_lines(printed)
     return len(grids(shown))
 
 
@@ -196,14 +197,14 @@ def test_any_text_on_the_terminal(name):
         print_metrics(result.metrics, "test", name)
         print_outcomes({0: Outcome([name], "failed", reason=name), 1: Outcome(["a"], "done")})
     printed = stream.getvalue()
-    assert printed == escape.lines(printed)
+    assert printed == plain_lines(printed)
     assert "x[/x]/result.json" in printed
     if not name.isspace():
         assert escape.plain(name).split()[0] in printed
 
 
 def test_a_log_line_does_nothing_to_the_terminal():
-    formatter = escape.PlainLines("%(message)s")
+    formatter = PlainLines("%(message)s")
     record = logging.LogRecord(
         "", logging.INFO, "", 0, "corpus %s\n\tread", ("\x1b]0;x\x07",), None
     )

@@ -7,8 +7,8 @@ from xml.etree import ElementTree
 
 import pytest
 
+from elmo_bench.files import begins
 from elmo_bench.jobs.report import OWN
-from elmo_bench.outputs import begins
 from elmo_bench.report import course, significance
 from elmo_bench.report.plots import comparison as comparisons
 from elmo_bench.report.plots import curves, document, drawing, noise, profiles, rendering

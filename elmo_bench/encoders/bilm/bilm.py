@@ -21,8 +21,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from elmo_bench.files import atomic
-from elmo_bench.untrusted import read_json
+from elmo_bench.files import atomic, read_json
 
 from .chars import NUM_CHARACTERS, PAD, WIDTH, char_ids, word_frame
 

@@ -21,8 +21,7 @@ from safetensors.numpy import save as to_bytes
 from torch import Tensor
 
 from elmo_bench.checks import File, one_of
-from elmo_bench.files import atomic
-from elmo_bench.untrusted import PACKED_FREE, PACKED_RATIO
+from elmo_bench.files import PACKED_FREE, PACKED_RATIO, atomic
 
 from ..tensors import Shape, check_finite, check_names, check_shape, read_tensors
 from .bilm import DIRECTIONS, Options

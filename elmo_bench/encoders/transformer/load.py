@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from elmo_bench.untrusted import read_json
+from elmo_bench.files import read_json
 
 from ..tensors import check_finite
 

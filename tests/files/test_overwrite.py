@@ -10,7 +10,7 @@ import pytest
 from hydra import compose, initialize_config_dir
 
 from elmo_bench.encoders.bilm import BiLm, Options, save
-from elmo_bench.files import sole
+from elmo_bench.files import check_output, sole
 from elmo_bench.jobs.adapt import adapt
 from elmo_bench.jobs.embed import embed
 from elmo_bench.jobs.evaluate import evaluate
@@ -20,9 +20,8 @@ from elmo_bench.jobs.predict import predict
 from elmo_bench.jobs.pretrain import pretrain
 from elmo_bench.jobs.report import report
 from elmo_bench.jobs.train import train
-from elmo_bench.outputs import check_output
 
-CONF = str(Path(__file__).parents[1] / "conf")
+CONF = str(Path(__file__).parents[2] / "conf")
 JOBS = {
     job.__name__: job
     for job in (adapt, embed, evaluate, export, perplexity, predict, pretrain, report, train)

@@ -4,8 +4,7 @@ import logging
 
 import pytest
 
-from elmo_bench import progress
-from elmo_bench.progress import Bars, Lines, counted, watched
+from elmo_bench.files import Bars, Lines, counted, progress, watched
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from rich.progress import Progress, TaskID
 
-from elmo_bench.durations import duration
+from .words import duration
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")

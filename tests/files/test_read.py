@@ -8,9 +8,8 @@ import zipfile
 import numpy as np
 import pytest
 
-from elmo_bench import untrusted
+from elmo_bench.files import opened, parse_json, read, read_arrays, read_json
 from elmo_bench.text import read_lines
-from elmo_bench.untrusted import opened, parse_json, read_arrays, read_json
 
 
 def test_reads_an_object_in_utf8_after_a_byte_order_mark_plain_or_packed(tmp_path):
@@ -47,7 +46,7 @@ def test_says_the_file_and_what_is_wrong(tmp_path, content, said):
     path = tmp_path / "a.json"
     path.write_bytes(content)
     with pytest.raises(ValueError, match=f"^{re.escape(str(path))}{re.escape(said)}"):
-        read_json(path, max_bytes=1000 if said.endswith("such a file") else untrusted.JSON_BYTES)
+        read_json(path, max_bytes=1000 if said.endswith("such a file") else read.JSON_BYTES)
 
 
 def test_nesting_as_deep_as_the_limit_is_read(tmp_path):
@@ -71,7 +70,7 @@ def test_a_damaged_archive_is_named(tmp_path, damage):
 
 
 def test_an_archive_of_more_than_text_can_be_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(untrusted, "PACKED_FREE", 1 << 20)
+    monkeypatch.setattr(read, "PACKED_FREE", 1 << 20)
     path = tmp_path / "a.gz"
     path.write_bytes(gzip.compress(b"a O\n" * (1 << 20)))
     with pytest.raises(ValueError, match=r"a\.gz: .* bytes of this gzip file expand to"):
@@ -80,7 +79,7 @@ def test_an_archive_of_more_than_text_can_be_is_refused(tmp_path, monkeypatch):
 
 def test_a_line_that_does_not_end_is_refused(tmp_path):
     path = tmp_path / "a.txt"
-    path.write_bytes(b"a\n" + bytes(untrusted.LINE_BYTES + 1))
+    path.write_bytes(b"a\n" + bytes(read.LINE_BYTES + 1))
     with pytest.raises(ValueError, match=r"a\.txt:2: a line of more than 16,777,216 bytes"):
         list(read_lines(path))
 
@@ -114,7 +113,7 @@ def test_arrays(tmp_path):
     ],
 )
 def test_arrays_of_other_sizes_and_kinds_are_not_read(tmp_path, settings, said, monkeypatch):
-    monkeypatch.setattr(untrusted, "ARRAYS", 1 << 24)
+    monkeypatch.setattr(read, "ARRAYS", 1 << 24)
     path = _npz(tmp_path / "a.npz", **settings)
     with pytest.raises(ValueError, match=rf"a\.npz: not an .npz file of numeric arrays.*{said}"):
         read_arrays(path)

@@ -22,7 +22,7 @@ from hydra import compose, initialize_config_dir
 from elmo_bench import inputs
 from elmo_bench.files import atomic, corpus, fetch, fetch_path, found, remove_scratch
 
-CONF = Path(__file__).parents[1] / "conf"
+CONF = Path(__file__).parents[2] / "conf"
 CONTENT = b"weights" * 1000
 LINES = b"one\ntwo\nthree\nfour\n"
 UMASK = os.umask(0)

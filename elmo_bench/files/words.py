@@ -1,0 +1,93 @@
+"""Small words of messages and tables: durations, sizes, lists, text that controls no terminal."""
+
+import logging
+import re
+from collections.abc import Iterable
+
+UNITS = ((120, 1, "s"), (7200, 60, "minutes"), (72 * 3600, 3600, "hours"))  # up to so many seconds
+# Control characters, line breaks, bidirectional marks, and code points invalid in XML or UTF-8.
+_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
+
+
+def duration(seconds: float) -> str:
+    """Return a duration with the digits that an estimate has.
+
+    >>> duration(0.04), duration(95.2), duration(110.0), duration(400.0), duration(7000.0)
+    ('0.04 s', '95 s', '110 s', '6.7 minutes', '117 minutes')
+    >>> duration(9000.0), duration(50 * 3600.0), duration(31 * 86400.0)
+    ('2.5 hours', '50 hours', '31 days')
+    """
+    for most, unit, name in UNITS:
+        if seconds < most:
+            return f"{two_digits(seconds / unit)} {name}"
+    return f"{two_digits(seconds / 86400)} days"
+
+
+def two_digits(value: float) -> str:
+    """Return a number with two significant digits, or as an integer from 10.
+
+    >>> two_digits(0.0456), two_digits(9.96), two_digits(1234.5)
+    ('0.046', '10', '1,234')
+    """
+    return f"{value:.2g}" if value < 9.95 else f"{value:,.0f}"  # .2g gives 1e+02 for 100
+
+
+def in_bytes(size: int | float) -> str:
+    """Return a number of bytes in a unit that suits it.
+
+    >>> in_bytes(12), in_bytes(45_600), in_bytes(7.89e9), in_bytes(4e12)
+    ('12 bytes', '45.6 kB', '7.9 GB', '4,000.0 GB')
+    """
+    for unit, name in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if size >= unit:
+            return f"{size / unit:,.1f} {name}"
+    return f"{size:.0f} bytes"
+
+
+def listed(texts: Iterable[str], word: str = "and", comma: str = ", ") -> str:
+    """Return texts as a list in a sentence.
+
+    >>> listed(["a", "b", "c"]), listed(["a", "b"], "or"), listed([])
+    ('a, b and c', 'a or b', '')
+    """
+    *leading, last = [*texts] or [""]
+    return f"{comma.join(leading)} {word} {last}" if leading else last
+
+
+def counted_noun(number: int, noun: str) -> str:
+    """Return a number and its noun, with an s unless the number is 1.
+
+    >>> counted_noun(1, "run"), counted_noun(1200, "run")
+    ('1 run', '1,200 runs')
+    """
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def with_minus(number: str) -> str:
+    """Return a formatted number with a minus sign in place of its hyphen.
+
+    >>> with_minus("-0.5")
+    '−0.5'
+    """
+    return number.replace("-", "−")
+
+
+def plain(text: str) -> str:
+    r"""Return the text on one line, with control characters as Python escapes.
+
+    >>> plain("a\nb\x1b[0m")
+    'a\\nb\\x1b[0m'
+    """
+    return _UNPRINTABLE.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
+
+
+def plain_lines(text: str) -> str:
+    """Escape like `plain`, but keep line breaks and tabs."""
+    return re.sub(r"[^\n\t]+", lambda match: plain(match[0]), text)
+
+
+class PlainLines(logging.Formatter):
+    """Format log records escaped by `plain_lines`, so that a name cannot control the terminal."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return plain_lines(super().format(record))
