@@ -30,7 +30,7 @@ results: $(READY)  ## the runs of RESULTS.md (days on two cores) and its tables:
 	$(BIN)/python results/hold_out.py $(DATA)
 	PYTHON=$(BIN)/python sh results/runs.sh all vocab.vectors=$(GLOVE) data_dir=$(DATA) hydra.launcher.n_jobs=2
 	$(BIN)/python run.py job=keep runs=outputs/results output=results/runs.tar.xz
-	$(BIN)/python run.py job=results word_vectors=$(GLOVE)
+	$(BIN)/python results/refresh.py word_vectors=$(GLOVE)
 
 test: $(READY)  ## all tests, a process a core
 	$(BIN)/python -m pytest -n auto --dist loadgroup
@@ -42,7 +42,7 @@ lint: $(READY)  ## style and types
 
 docs: $(READY)  ## the pages of docs/ as a site, in build/docs, with the page of RESULTS.md; a link within it that leads nowhere is an error
 	$(BIN)/sphinx-build -q -E -W --keep-going -d build/doctrees docs build/docs
-	$(BIN)/python run.py job=results check=true output=build/docs/results.html
+	$(BIN)/python results/refresh.py --check --output=build/docs/results.html
 
 links: $(READY)  ## the addresses elsewhere that the pages name: do they still answer?
 	$(BIN)/sphinx-build -q -b linkcheck -d build/doctrees docs build/links

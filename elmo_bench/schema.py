@@ -281,15 +281,6 @@ JOBS: dict[str, dict[str, Any]] = {  # settings of single jobs
     },
 }
 JOBS["paper"] = JOBS["report"]
-JOBS["results"] = JOBS["report"] | {
-    "document": File,
-    "word_vectors": File | None,
-    "check": bool,
-    "pictures": dict | None,
-    "probes": Folder | None,
-    "claims": dict | None,
-    "usual": dict | None,
-}
 # Sections that are never a single value. (`optimizer` and others may be the choice of a group.)
 SECTIONS = {
     *(key.rpartition(".")[0] for types in (TYPES, *JOBS.values()) for key in types),

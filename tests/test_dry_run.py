@@ -69,7 +69,6 @@ FILES = "task=ner data=files encoder=none data.files.train={d}/train.conll data.
         ),
         ("job=report runs={d}/runs", "runs={d}/runs: no finished run in or below it"),
         ("job=report runs={d}/runs output={d}/o.docx", "output={d}/o.docx: the formats are"),
-        ("job=results runs={d}/runs document={d}/text.txt", "runs={d}/runs: no finished run"),
         ("job=keep runs={d}/runs output={d}/o.zip", "output={d}/o.zip: the name of an archive"),
         ("job=keep runs={d}/runs output={d}/o.tar.xz", "no finished run"),
         ("job=diff a={d}/runs b={d}/runs", "a={d}/runs: no finished run"),

@@ -184,11 +184,10 @@ def write(
     written: Sequence[reports.Report],
     origin: reports.Origin,
     title: str | None,
-    claims: Sequence[reports.Grid] = (),
 ) -> None:
-    """Write each file atomically, in the format of its suffix; only the page shows the claims."""
+    """Write each file atomically, in the format of its suffix."""
     writers = FORMATS | {
-        ".html": partial(reports.page, title=title, origin=origin, claims=claims),
+        ".html": partial(reports.page, title=title, origin=origin),
         **{suffix: partial(FORMATS[suffix], origin=origin) for suffix in (".md", ".tex", ".json")},
     }
     # Format everything before the first write, so that an error leaves no partial set of files.

@@ -1,8 +1,6 @@
 from elmo_bench.runs import Run, as_text, collect, where
 
-from .blocks import differences, refreshed
 from .choice import answers
-from .claims import check_claims, claims, decided, findings, primary, verdicts
 from .costs import cost
 from .display import Tables
 from .epochs import course
@@ -32,18 +30,13 @@ __all__ = [
     "as_json",
     "as_text",
     "block",
-    "check_claims",
-    "claims",
     "collect",
     "comparable",
     "comparisons_of",
     "corrected",
     "cost",
     "course",
-    "decided",
-    "differences",
     "families",
-    "findings",
     "footnotes",
     "grids",
     "latex",
@@ -51,16 +44,13 @@ __all__ = [
     "markdown_table",
     "page",
     "plain",
-    "primary",
     "probes_grid",
     "read_probe",
-    "refreshed",
     "report",
     "stands_in",
     "tables",
     "terminal",
     "typed",
-    "verdicts",
     "weights",
     "where",
 ]

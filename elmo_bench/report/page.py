@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from .costs import cost
 from .escape import xml
-from .grid import Grid
 from .grids import tables
 from .guide import compared, findings, lead, reading
 from .markup import figure, settings, table, terms
@@ -17,7 +16,6 @@ from .table import Report
 from .write import footnotes
 
 RESULTS = "Results"  # chapter title of a report without a title
-CLAIMS = "Claims"
 COMMAND = "command"  # label of a run's command in the provenance
 CURVES = {
     "fraction": "Sample efficiency (the paper's Figure 1)",
@@ -38,7 +36,7 @@ class Part(NamedTuple):
 
 
 class Chapter(NamedTuple):
-    """A chapter: a report, the claims, or the methods of all reports, with its non-empty parts."""
+    """A chapter: a report, or the methods of all reports, with its non-empty parts."""
 
     anchor: str
     title: str
@@ -49,16 +47,13 @@ def page(
     reports: Sequence[Report],
     title: str | None = None,
     origin: Origin = NOWHERE,
-    claims: Sequence[Grid] = (),
 ) -> str:
-    """Return the page, with a chapter for the claims and one for each report.
+    """Return the page, with a chapter for each report.
 
     The default title names the compared tasks and settings.
     """
     title = title or compared(reports)
-    chapters = [Chapter(CLAIMS.lower(), CLAIMS, [Part("", "".join(map(table, claims)))])]
-    chapters = chapters if claims else []
-    chapters += [
+    chapters = [
         Chapter(f"s{k}", report.title or RESULTS, [part for part in _parts(report) if part.body])
         for k, report in enumerate(reports)
     ]

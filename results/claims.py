@@ -1,0 +1,298 @@
+"""Check the paper's claims against runs: confirmed or not on each corpus.
+
+A claim compares two groups of runs on each corpus, with the test of the report. `verdict` defines
+the decision rule.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal, NamedTuple, Self
+
+from pydantic import BaseModel, ValidationError, model_validator
+
+from elmo_bench.report.grid import Grid
+from elmo_bench.report.grids import corrected_p, correction, p_value, points
+from elmo_bench.report.names import NONE, name, task_titles
+from elmo_bench.report.significance import FEWEST, LEVEL, PRELIMINARY, Test
+from elmo_bench.report.table import (
+    Asked,
+    Comparison,
+    Correction,
+    Key,
+    Question,
+    compared,
+    hidden_keys,
+    limits,
+    of_rows,
+)
+from elmo_bench.runs import WITHIN, Run, below, full_keys, other_files, varies, where
+
+CONFIRMED, NOT_REPRODUCED, UNDECIDED, _, NOT_RUN = VERDICTS = (
+    "confirmed",
+    "not reproduced",
+    "undecided",
+    PRELIMINARY,
+    "not run",
+)
+CORPUS = ["task.name", "data.name"]
+
+
+class Claim(BaseModel, extra="forbid"):
+    """A claim that our runs are better than, not worse than, or equal to their runs in each row.
+
+    Args:
+        source: the table or section of the paper.
+        ours, theirs: settings of the runs of each side.
+        where: settings of the runs of both.
+        equal_within: the margin of "equal" and "not worse", in points.
+        primary: whether p is corrected for this claim's comparisons alone.
+
+    """
+
+    title: str
+    source: str
+    ours: dict[str, Any]
+    theirs: dict[str, Any]
+    where: dict[str, Any] = {}
+    expect: Literal["better", "not worse", "equal"] = "better"
+    equal_within: float | None = None
+    primary: bool = False
+
+    @model_validator(mode="after")
+    def _has_a_margin(self) -> Self:
+        if self.expect != "better" and self.equal_within is None:
+            raise ValueError(f"expect={self.expect} requires equal_within, in points")
+        return self
+
+    @property
+    def asked(self) -> Asked:
+        region = None if self.equal_within is None else self.equal_within / 100
+        return Asked(metric=None, split="test", equal_within=region)
+
+    @property
+    def named(self) -> list[str]:
+        """The keys (with all keys below) that may differ between ours and theirs.
+
+        An encoder also has its own settings and files.
+        """
+        keys = {
+            "encoder" if key.partition(".")[0] == "encoder" else key
+            for key in (*self.ours, *self.theirs)
+        }
+        return [*sorted(keys), *(["inputs.encoder"] if "encoder" in keys else [])]
+
+
+class Finding(NamedTuple):
+    """The verdict on a claim in a row, with the runs of both sides.
+
+    `flaw` says why the comparison has no test, or which other settings may explain the difference.
+    """
+
+    claim: Claim
+    row: Key
+    ours: list[Run]
+    theirs: list[Run]
+    verdict: str = NOT_RUN
+    comparison: Comparison | None = None
+    flaw: str = ""
+
+
+def read(claims: Mapping[str, Any], equal_within: float | None) -> list[Claim]:
+    """Return claims given by title; raises ValueError, with the claim's key, for an invalid one."""
+    results = []
+    for title, about in claims.items():
+        try:
+            results.append(Claim(**{"title": title, "equal_within": equal_within} | about))
+        except ValidationError as error:
+            raise ValueError(f"claims.{title}: {error}") from error
+    return results
+
+
+def findings(
+    runs: Sequence[Run], claims: Sequence[Claim], usual: Mapping[str, Any]
+) -> list[Finding]:
+    """Return a finding for each claim and row; `decided` corrects p and gives the verdicts.
+
+    `usual` selects the runs of all claims. Raises ValueError, with the claim's key, if a claim's
+    runs are ambiguous or were trained or tested on different files.
+    """
+    return [finding for claim in claims for finding in _of_rows(runs, claim, usual)]
+
+
+def _of_rows(runs: Sequence[Run], claim: Claim, usual: Mapping[str, Any]) -> Iterator[Finding]:
+    common, key = {**usual, **claim.where}, f"claims.{claim.title}"
+    ours = _runs(runs, common | claim.ours, f"{key}.ours")
+    theirs = _runs(runs, common | claim.theirs, f"{key}.theirs")
+    # The same runs are on both sides where a task has by default what the claim varies.
+    rows = [
+        row
+        for row in sorted({*ours, *theirs})
+        if not _folders(ours.get(row, [])) & _folders(theirs.get(row, []))
+    ]
+    for row in rows or [()]:
+        sides = ours.get(row, []), theirs.get(row, [])
+        finding = Finding(claim, row, *sides)
+        if all(sides):
+            if why := other_files([*sides[0], *sides[1]], CORPUS):
+                raise ValueError(f"{key}: {why}")
+            comparison, flaws = compared(*sides, claim.asked)
+            said = [*(flaw.why for flaw in flaws), *_differing_settings(finding)]
+            finding = finding._replace(
+                verdict=UNDECIDED, comparison=comparison, flaw="; ".join(said)
+            )
+        yield finding
+
+
+def _runs(runs: Sequence[Run], values: Mapping[str, Any], key: str) -> dict[Key, list[Run]]:
+    """Return the runs that have these values, by row, one for each seed."""
+    full_keys(runs, [*values], key)
+    chosen = [
+        run
+        for run in where(runs, values, strict=False)
+        if any(metric.startswith("test/") for metric in run["metrics"])
+    ]
+    if hidden := hidden_keys(chosen, CORPUS):
+        raise ValueError(
+            f"{key}: runs of the same {' and '.join(CORPUS)} differ in {hidden}: select some "
+            f"of them; the values are {dict(values)}"
+        )
+    return of_rows(chosen, CORPUS)
+
+
+def _folders(runs: Sequence[Run]) -> set[str]:
+    return {str(run["folder"]) for run in runs}
+
+
+def _differing_settings(finding: Finding) -> Iterator[str]:
+    """Yield a note if ours and theirs differ in settings that the claim does not name."""
+    runs = [*finding.ours, *finding.theirs]
+    expected = (*WITHIN, *finding.claim.named)
+    keys = {key for run in runs for key in run["acting"] if not below(key, expected)}
+    if more := [key for key in sorted(keys) if varies(runs, CORPUS, key)]:
+        yield f"the two sides differ in {', '.join(more)}, too"
+
+
+def primary(results: Sequence[Finding]) -> set[Question]:
+    """Return the questions of primary claims, which are a family of their own."""
+    return {
+        finding.comparison.question
+        for finding in results
+        if finding.claim.primary and finding.comparison and finding.comparison.question
+    }
+
+
+def decided(results: Sequence[Finding], correct: Correction) -> list[Finding]:
+    """Return the findings with corrected p and their verdicts."""
+    with_verdicts = []
+    for finding in results:
+        if finding.comparison is not None:
+            comparison, asked = correct(finding.comparison), finding.claim.asked
+            decision = verdict(finding.claim.expect, comparison, asked.equal_within)
+            finding = finding._replace(comparison=comparison, verdict=decision)
+        with_verdicts.append(finding)
+    return with_verdicts
+
+
+def verdict(expect: str, comparison: Comparison, region: float | None) -> str:
+    """Return whether a comparison confirms the expectation, does not reproduce it, or leaves it
+    undecided; with fewer than FEWEST runs a side it is preliminary.
+
+    A difference is significant if its p, with Holm's correction for its family, is below 5 %. A
+    difference is within the region if two one-sided tests at 5 % show it.
+
+    - better: confirmed by a significant gain; not reproduced by a significant loss or by a
+      difference within the region, even a significant one.
+    - not worse: confirmed by a significant gain, or if one one-sided test shows that any loss is
+      smaller than the region; not reproduced by any other significant loss.
+    - equal: confirmed by a difference within the region; not reproduced by a significant difference
+      whose 95 % interval lies outside the region.
+    """
+    test, p, gain = comparison.test, comparison.p_holm, comparison.difference > 0
+    if test is not None and test.is_preliminary:
+        return PRELIMINARY
+    if test is None or p is None:
+        return UNDECIDED
+    is_sure, is_equal = p < LEVEL, bool(comparison.equal)
+    if expect == "equal":
+        low, high = test.interval
+        is_outside = is_sure and (low > (region or 0) or high < -(region or 0))
+        return CONFIRMED if is_equal else NOT_REPRODUCED if is_outside else UNDECIDED
+    if expect == "not worse" and ((is_sure and gain) or _least(test) > -(region or 0)):
+        return CONFIRMED
+    if expect == "better" and is_equal:
+        return NOT_REPRODUCED
+    if not is_sure:
+        return UNDECIDED
+    return CONFIRMED if gain else NOT_REPRODUCED
+
+
+def _least(test: Test) -> float:
+    """Return the lower one-sided 95 % confidence bound of the difference."""
+    return test.difference - test.reach(2 * LEVEL)
+
+
+def summary(results: Sequence[Finding]) -> Grid:
+    """Return a table of the claims, with the number of corpora by verdict."""
+    claims = [*{finding.claim.title: finding.claim for finding in results}.values()]
+    counts = Counter((finding.claim.title, finding.verdict) for finding in results)
+    shown = [each for each in VERDICTS if any(verdict == each for _, verdict in counts)]
+    rows = [
+        [claim.title, claim.source, _expected(claim)]
+        + [str(counts[claim.title, each] or "") for each in shown]
+        for claim in claims
+    ]
+    return Grid(
+        "claims: on how many corpora these runs confirm them",
+        ["claim", "source", "expected", *shown],
+        rows,
+        set(),
+        3,
+        caption=(
+            "Confirmed and not reproduced: by a significant difference (p (Holm) below "
+            f"{LEVEL}) or, where a region is named, by a difference shown to lie within it; with "
+            f"fewer than {FEWEST} runs a side {PRELIMINARY}, else undecided. A claim is of each "
+            "corpus by itself: nothing is averaged over them."
+        ),
+    )
+
+
+def _expected(claim: Claim) -> str:
+    region = claim.asked.equal_within
+    margin = "" if region is None else f" (region ±{100 * region:g})"
+    return f"{claim.expect}{margin}{', the primary claim' * claim.primary}"
+
+
+def details(results: Sequence[Finding]) -> Grid:
+    """Return a table of the comparisons that were run."""
+    compared = [(finding, finding.comparison) for finding in results if finding.comparison]
+    titles = task_titles(run for each, _ in compared for run in (*each.ours, *each.theirs))
+    rows, notes = [], []
+    for finding, comparison in compared:
+        row_name = name(CORPUS, finding.row, titles) if finding.row else NONE
+        runs = f"{len(finding.ours)} + {len(finding.theirs)}"
+        rows.append([finding.claim.title, row_name, *_figures(comparison), runs, finding.verdict])
+        notes += [f"{finding.claim.title}, {row_name}: {finding.flaw}"] if finding.flaw else []
+    comparisons = [comparison for _, comparison in compared]
+    notes += limits(comparisons)
+    heads = ["difference", "95 % interval", "p", "p (Holm)", "smallest found", "runs", "verdict"]
+    return Grid(
+        "claims: each comparison",
+        ["claim", "corpus", *heads],
+        rows,
+        set(),
+        2,
+        caption=(
+            f"Points. {correction(comparisons)} The interval is not corrected. Smallest found: the "
+            "smallest true difference that the design finds after the correction in 80 % of cases."
+            f"{''.join(f' {note}.' for note in notes)}"
+        ),
+    )
+
+
+def _figures(comparison: Comparison) -> list[str]:
+    test, difference = comparison.test, points(comparison.difference, signed=True)
+    if test is None:
+        return [difference, *[""] * 4]
+    interval = " to ".join(points(end, signed=True) for end in test.interval)
+    p, holm = p_value(test.p), corrected_p(comparison)
+    return [difference, interval, p, holm, points(test.detectable)]

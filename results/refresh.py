@@ -1,0 +1,214 @@
+"""Write the tables and claims of RESULTS.md from the raw results of its runs; all else in it stays.
+
+python results/refresh.py                          # and docs/*.svg
+python results/refresh.py --check                  # does RESULTS.md say what the runs give?
+python results/refresh.py --output=page.html       # and write all tables as job=report does
+python results/refresh.py --settings=FILE.yaml     # another document; KEY=VALUE sets one setting
+"""
+
+import argparse
+import difflib
+import logging
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import blocks
+import claims
+from omegaconf import OmegaConf
+
+from elmo_bench import report as reports
+from elmo_bench.jobs.report import (
+    Answers,
+    all_reports,
+    answered,
+    as_list,
+    checked_outputs,
+    corrected,
+    write,
+)
+
+log = logging.getLogger(__name__)
+SHOWN = ("means", "differences")
+KINDS = (*SHOWN, "power", "paper", "layers", "course", "cost")
+CLAIMS, PROBES = "claims", "probes"  # blocks that are no tables
+OF_A_BLOCK = ("show", "command", "document")  # keys of a table that job=report lacks
+DEFAULTS: dict[str, Any] = {
+    "runs": "results",
+    "document": "RESULTS.md",
+    "title": None,
+    "cache_dir": '${oc.env:ELMO_BENCH_CACHE,"~/.cache/elmo-bench"}',
+    **{key: {} for key in ("tables", "claims", "usual", "pictures")},
+    **dict.fromkeys(("probes", "where", "rows", "baseline", "split", "metric", "equal_within")),
+    "columns": "elmo.mix",
+    "paper": None,
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--settings", default=Path(__file__).with_name("tables.yaml"))
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("--output", action="append", default=[])
+    parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE")
+    options = parser.parse_args(arguments)
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    layers = DEFAULTS, OmegaConf.load(options.settings), OmegaConf.from_dotlist(options.overrides)
+    settings: Any = OmegaConf.to_container(OmegaConf.merge(*layers), resolve=True)
+    refresh(settings, options.output, check=options.check)
+
+
+def refresh(settings: Mapping[str, Any], output: Sequence[str], *, check: bool) -> None:
+    """Write the tables into their documents, the pictures, and all tables to the files `output`.
+
+    With `check`, compare the documents with the runs instead, and write only `output`. Raises
+    ValueError for a block without a table, a table without a block and, with `check`, a table that
+    disagrees with the runs.
+    """
+    outputs, pictures = checked_outputs({"output": list(output)}), settings["pictures"]
+    checked_outputs({"output": [*pictures]})
+    if unknown := set(pictures.values()) - settings["tables"].keys():
+        raise ValueError(f"pictures: no such tables: {sorted(unknown)}")
+    for title, table in settings["tables"].items():
+        _check_table(title, table)
+    answers, findings = _answers(settings)
+    tables_by_document = _blocks(settings, answers, findings)
+    old = {path: path.read_text(encoding="utf-8") for path in tables_by_document}
+    new = {
+        path: blocks.refreshed(old[path], tables, path)
+        for path, tables in tables_by_document.items()
+    }
+    if check:
+        _compare(old, new)
+    else:
+        for path, text in new.items():
+            path.write_text(text, encoding="utf-8")
+        for picture, title in pictures.items():
+            if title in answers.reports:
+                write([Path(picture)], answers.reports[title], answers.origin, title)
+    write(outputs, all_reports(answers), answers.origin, settings["title"])
+
+
+def _check_table(title: str, table: Mapping[str, Any]) -> None:
+    if title in (CLAIMS, PROBES):
+        raise ValueError(f"tables.{title}: this is the block of the {title}: give another title")
+    if unknown := set(as_list(table.get("show"))) - {*KINDS}:
+        raise ValueError(f"tables.{title}.show: unknown {unknown}; it may have {', '.join(KINDS)}")
+    if not isinstance(table.get("command"), str):
+        raise ValueError(f"tables.{title}.command is missing: give the command of its runs")
+
+
+def _answers(settings: Mapping[str, Any]) -> tuple[Answers, list[claims.Finding]]:
+    """Return the reports of all tables and the findings on claims, p corrected for both."""
+    asked = claims.read(settings["claims"], settings["equal_within"])
+    tables = {title: _of_report(table, settings) for title, table in settings["tables"].items()}
+    answers = answered({**settings, "tables": tables}, only_compared=True)
+    findings = claims.findings(answers.runs, asked, settings["usual"])
+    tested = [finding.comparison for finding in findings if finding.comparison]
+    tested += reports.comparisons_of(all_reports(answers))
+    correct = reports.families(tested, claims.primary(findings))
+    return corrected(answers, correct), claims.decided(findings, correct)
+
+
+def _of_report(table: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a table's settings for job=report.
+
+    `where` is completed by the `usual` values of all keys that are not rows or columns.
+    """
+    compared = [
+        *as_list(table.get("rows", settings["rows"])),
+        *as_list(table.get("columns", settings["columns"])),
+    ]
+    usual = {key: value for key, value in settings["usual"].items() if key not in compared}
+    options = {key: value for key, value in table.items() if key not in OF_A_BLOCK}
+    return options | {"where": usual | (table.get("where") or {})}
+
+
+def _blocks(
+    settings: Mapping[str, Any], answers: Answers, findings: Sequence[claims.Finding]
+) -> dict[Path, dict[str, str]]:
+    """Return the blocks, as Markdown, by their document and title."""
+    document = Path(settings["document"])
+    result: dict[Path, dict[str, str]] = {document: {}}
+    for title, table in settings["tables"].items():
+        path = document.parent / (table.get("document") or document.name)
+        corpora = _corpora(_of_report(table, settings)["where"])
+        result.setdefault(path, {})[title] = _block(title, table, corpora, answers)
+    if findings:
+        grids = [claims.summary(findings), claims.details(findings)]
+        result[document][CLAIMS] = reports.block(grids, [])
+    folder = settings["probes"]
+    files = sorted(Path(folder).glob("*.json")) if folder else []  # kept files of job=probe
+    if probes := [reports.read_probe(path) for path in files]:
+        commands = [f"{probe.title}, {probe.corpus}: {probe.command}" for probe in probes]
+        result[document][PROBES] = reports.block([reports.probes_grid(probes)], commands)
+    return result
+
+
+def _corpora(conditions: Mapping[str, Any]) -> list[str]:
+    """Return the corpora that a table is about: those with a value in every condition."""
+    by_corpus = [value for value in conditions.values() if isinstance(value, Mapping)]
+    corpora = by_corpus[0] if by_corpus else []
+    return [corpus for corpus in corpora if all(corpus in each for each in by_corpus)]
+
+
+def _block(title: str, table: Mapping[str, Any], corpora: list[str], answers: Answers) -> str:
+    """Return a table's block: grids, notes, numbers of runs and failures, and the command."""
+    command = table["command"]
+    if title not in answers.reports:
+        return f"Not run. The command: `{command}`"
+    show, table_reports = as_list(table.get("show", [*SHOWN])), answers.reports[title]
+    grids = [*_grids(table_reports[0], show)]
+    # The report on test has the runs that dev chose: their mixes and epochs stand in the first.
+    of_figures = [kind for kind in show if kind not in ("layers", "course", "cost")]
+    grids += [grid for report in table_reports[1:] for grid in _grids(report, of_figures)]
+    notes = [note for report in table_reports for note in report.remarks]
+    runs = [run for each in table_reports for cell in each.cells for run in cell.runs]
+    ran = {run["choices"].get("data.name") for run in runs}
+    missing = ", ".join(corpus for corpus in corpora if corpus not in ran)
+    return (
+        f"{reports.block(grids, notes)}\n\n{len({run['folder'] for run in runs}):,} runs, "
+        f"{answers.failed[title] or 'none'} failed. {f'No rows: {missing}. ' * bool(missing)}"
+        f"The command: `{command}`"
+    )
+
+
+def _grids(report: reports.Report, show: Sequence[str]) -> Iterator[reports.Grid]:
+    """Yield the grids of these kinds, if not empty."""
+    grids: dict[str, reports.Grid | None] = {**reports.tables(report)}
+    if means := grids.get("means"):  # an empty cell would look like an oversight
+        rows = [[text or "no run" for text in row] for row in means.rows]
+        grids["means"] = means._replace(rows=rows)
+    shares = reports.weights(report)
+    grids |= {"layers": shares and shares[0]}
+    grids |= {"course": reports.course(report), "cost": reports.cost(report)}
+    yield from (grid for kind in show if (grid := grids.get(kind)))
+
+
+def _compare(old: Mapping[Path, str], new: Mapping[Path, str]) -> None:
+    """Raise ValueError with the differing lines if a document is not what the runs give."""
+    lines = [
+        line
+        for path, text in old.items()
+        for line in difflib.unified_diff(
+            text.split("\n"),
+            new[path].split("\n"),
+            f"{path}",
+            "what the runs give",
+            n=0,
+            lineterm="",
+        )
+    ]
+    if lines:
+        raise ValueError("\n".join([*lines, "python results/refresh.py writes it anew"]))
+    log.info("up to date: %s", ", ".join(map(str, old)))
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except (ValueError, OSError) as error:
+        sys.exit(f"{error}")

@@ -1,0 +1,185 @@
+"""RESULTS.md says what the raw results of its runs give."""
+
+import gzip
+import json
+import re
+import runpy
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from blocks import refreshed
+from refresh import main
+
+from tests.report.test_probes import content
+from tests.report.test_report import result
+
+ROOT = Path(__file__).parents[2]
+SETTINGS = """
+tables:
+  Layers: {rows: task, columns: elmo.mix, baseline: none, command: run it}
+claims:
+  It helps: {source: Table 1, ours: {elmo.mix: all}, theirs: {elmo.mix: none}}
+"""
+
+
+def block(title, table=""):
+    return f"<!-- table: {title} -->\n{table}<!-- end -->\n"
+
+
+def test_results_are_those_of_the_runs(tmp_path):
+    """The repository's own."""
+    if not [*(ROOT / "results").glob("*.tar.xz")]:
+        pytest.skip("results/ has no archives of runs yet")
+    there = [f"runs={ROOT}/results", f"document={ROOT}/RESULTS.md", f"cache_dir={tmp_path}"]
+    main(["--check", *there, f"probes={ROOT}/results/probes"])
+
+
+def test_squad_with_its_own_dev_articles(tmp_path, monkeypatch, capsys):
+    """No article of the training file is in both parts, and its other articles are in neither."""
+    script = f"{ROOT}/results/hold_out.py"
+    monkeypatch.setattr(sys, "argv", [script, f"{tmp_path}"])
+    with pytest.raises(SystemExit, match="none of train-v1"):
+        runpy.run_path(script, run_name="__main__")
+    ids = [f"q{number}" for number in range(50)]
+    articles = [{"paragraphs": [{"context": "Yes.", "qas": [{"id": name}]}]} for name in ids]
+    whole = {"version": "1.1", "data": articles}
+    (tmp_path / "squad").mkdir()
+    (tmp_path / "squad/train-v1.1.json").write_text(json.dumps({"data": articles[:43]}))
+    with pytest.raises(SystemExit, match="must be SQuAD's training file"):
+        runpy.run_path(script, run_name="__main__")
+    (tmp_path / "squad/train-v1.1.json").unlink()
+    (tmp_path / "squad/train-v1.1.json.gz").write_bytes(gzip.compress(json.dumps(whole).encode()))
+    runpy.run_path(script, run_name="__main__")
+    for name, part in (("train", articles[:38]), ("dev", articles[38:44])):
+        written = json.loads((tmp_path / f"squad/results.{name}.json").read_text())
+        assert written == {"version": "1.1", "data": part}
+    assert "results.dev.json: 6 articles, 6 questions" in capsys.readouterr().out
+
+
+@pytest.fixture
+def own(tmp_path):
+    """Settings for made-up runs, and a text with a block for each of their tables."""
+    for mix, chance in (("none", 0.5), ("all", 0.8)):
+        for seed in (1, 2, 3):
+            right = np.random.default_rng(seed).random(100) < chance
+            folder = tmp_path / "runs" / f"{mix}{seed}"
+            name = "none" if mix == "none" else "mini"
+            result(folder, right.mean(), seed, right, elmo_name=name, elmo_mix=mix)
+    (tmp_path / "R.md").write_text(f"{block('Layers')}prose\n{block('claims')}more prose\n")
+    (tmp_path / "tables.yaml").write_text(SETTINGS)
+    paths = {"runs": "runs", "cache_dir": "", "document": "R.md", "probes": "probes"}
+    settings = [f"{key}={tmp_path}/{name}" for key, name in paths.items()]
+    return [f"--settings={tmp_path}/tables.yaml", *settings]
+
+
+def test_a_text_with_its_tables(own, tmp_path):
+    """Written once, it is as it should be; a figure that somebody changes is found."""
+    main([*own, f"pictures={{{tmp_path}/layers.svg: Layers}}"])
+    path = tmp_path / "R.md"
+    text = path.read_text()
+    assert "| all layers | **80.67 ± 3.21 (3)** |" in text
+    assert "\n\n6 runs, none failed. The command: `run it`\n<!-- end -->\nprose\n" in text
+    assert "| It helps | Table 1 | better | 1 |\n" in text
+    assert text.endswith("<!-- end -->\nmore prose\n")
+    assert (tmp_path / "layers.svg").read_bytes().lstrip().startswith(b"<")
+    main([*own, "--check", f"--output={tmp_path}/page.html"])
+    assert (tmp_path / "page.html").exists()
+    path.write_text(text.replace("80.67", "83.00", 1))
+    with pytest.raises(ValueError, match=r"R.md\n.*\n.*\n-.*83.00.*\n\+.*80.67"):
+        main([*own, "--check"])
+
+
+def test_what_nobody_ran_is_said(own, tmp_path):
+    """Of a table, a cell, and a corpus. A row with a single column compares nothing, nor does a
+    table without its baseline. A table may stand in another file.
+    """
+    right = np.arange(100) < 90
+    for number, mix in enumerate(("all", "top")):
+        path = tmp_path / "runs" / f"srl{number}"
+        result(path, 0.9, 1, right, task_name="srl", elmo_mix=mix)
+    result(tmp_path / "runs" / "snli", 0.9, 1, right, task_name="snli", elmo_mix="none")
+    (tmp_path / "other.md").write_text(block("Later") + block("Half"))
+    main(
+        [
+            *own,
+            "tables.Later={where: {elmo.mix: top}, show: means, command: later, document: other.md}",
+            "tables.Half={baseline: uniform, show: means, command: half, document: other.md}",
+            "usual={seed: {conll2003: 1, ontonotes5: 1, snli: 1, sst: 1}}",
+        ]
+    )
+    text = (tmp_path / "R.md").read_text()
+    assert "| SRL | no run | 90.00 (1) | 90.00 (1) |" in text
+    assert "| SNLI |" not in text
+    assert "none failed. No rows: snli, sst. The command: `run it`" in text
+    tables = {each: f"Not run. The command: `{each.lower()}`\n" for each in ("Later", "Half")}
+    other = "".join(block(title, table) for title, table in tables.items())
+    assert (tmp_path / "other.md").read_text() == other
+
+
+def test_probes_that_are_kept(own, tmp_path):
+    """They have a block, where there are any."""
+    (tmp_path / "probes").mkdir()
+    (tmp_path / "probes" / "mini.json").write_text(json.dumps(content("mini")))
+    path = tmp_path / "R.md"
+    path.write_text(f"{path.read_text()}{block('probes')}")
+    main(own)
+    text = path.read_text()
+    assert "| mini | 1 | 90.00 ± 0.00 | 15.00 ± 7.07 | 62.50 |\n" in text
+    assert "\n\nmini, ewt: python run.py job=probe\n<!-- end -->" in text
+
+
+def test_a_document_of_ones_own(own, tmp_path):
+    """The settings that docs/sweeps.md prints are enough."""
+    page = (ROOT / "docs" / "sweeps.md").read_text(encoding="utf-8")
+    (printed,) = re.findall(r"^```yaml file=paper.yaml\n(.*?)^```$", page, re.M | re.S)
+    (tmp_path / "paper.yaml").write_text(printed, encoding="utf-8")
+    (tmp_path / "PAPER.md").write_text(block("Layers"))
+    files = [f"runs={tmp_path}/runs", f"cache_dir={tmp_path}", f"document={tmp_path}/PAPER.md"]
+    main([f"--settings={tmp_path}/paper.yaml", *files])
+    assert "| all layers | **80.67 ± 3.21 (3)** |" in (tmp_path / "PAPER.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("tables.Layers.show=[mean]", r"tables.Layers.show: unknown {'mean'}; it may have means"),
+        ("tables.Layers.command=null", r"tables.Layers.command is missing: give the command"),
+        ("tables.claims={command: x}", r"tables.claims: this is the block of the claims"),
+        ("pictures={x.docx: Layers}", r"x.docx: the formats are"),
+        ("pictures={x.svg: Layer}", r"pictures: no such tables: \['Layer'\]"),
+        ("claims.x={source: Table 1, ours: {}}", r"claims.x: .*\ntheirs\n  Field required"),
+    ],
+)
+def test_what_cannot_be(own, setting, message):
+    """It is found before the runs are read."""
+    with pytest.raises(ValueError, match=message):
+        main([*own, "runs=nowhere", setting])
+
+
+OLD = "old\nlines\n"
+TEXT = f"# Mine\n\n{block('One', OLD)}prose | stays\n{block('Two: a part')}end\n"
+
+
+def test_tables_go_into_their_blocks():
+    tables = {"One": "a\n\nb", "Two: a part": "c"}
+    text = refreshed(TEXT, tables, "x.md")
+    assert text == TEXT.replace("old\nlines", "a\n\nb").replace("part -->", "part -->\nc")
+    assert refreshed(text, tables, "x.md") == text
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (TEXT.replace("One", "Oen"), r"x.md:3: unknown table 'Oen'; the tables are One, Two: a"),
+        (TEXT.replace("Two: a part", "One"), r"x.md:8: there is another block 'One' above"),
+        (TEXT.replace("lines\n<!-- end -->", ""), r"x.md:7: the block 'One' above has no <!-- end"),
+        (TEXT.replace("-->\n<!-- end -->\nend", "-->"), r"x.md: the block 'Two: a part' has no"),
+        (f"<!-- end -->\n{TEXT}", r"x.md:1: <!-- end --> without a preceding <!-- table: TITLE"),
+        (TEXT.partition("prose")[0], r"x.md: no block <!-- table: Two: a part -->"),
+    ],
+)
+def test_a_block_and_a_table_belong_together(text, message):
+    with pytest.raises(ValueError, match=message):
+        refreshed(text, {"One": "", "Two: a part": ""}, "x.md")
