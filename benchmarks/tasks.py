@@ -13,7 +13,7 @@ from hydra import compose, initialize_config_dir
 from lightning_fabric.utilities import move_data_to_device
 from omegaconf import DictConfig
 
-from elmo_bench import build
+from elmo_bench.config import build
 from elmo_bench.data import Numbered, TaskData
 from elmo_bench.module import TaskModule
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from elmo_bench.checks import may_be
-from elmo_bench.schema import JOBS, TYPES
+from elmo_bench.config.settings import JOBS, TYPES
+from elmo_bench.config.types import may_be
 
 CONF = Path(__file__).parents[1] / "conf"
 MARK = re.compile(r"^<!-- conf: (.+) -->$", re.M)

@@ -8,7 +8,7 @@ from pytorch_lightning.callbacks import Callback
 from torch import Tensor
 from torch.optim.swa_utils import get_ema_multi_avg_fn
 
-from elmo_bench.checks import Dropout
+from elmo_bench.files import Dropout
 
 CURRENT = "current_weights"  # checkpoint key of the weights to resume training with
 

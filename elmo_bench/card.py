@@ -19,7 +19,7 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from elmo_bench import inputs
+from elmo_bench.config import inputs
 from elmo_bench.files import alone, scratch_path
 from elmo_bench.installation import COMMAND
 from elmo_bench.launch import Outcome
@@ -101,7 +101,7 @@ def encoders(configs: Iterable[DictConfig]) -> Encoders:
     It lacks what `--dry-run` would have to download. Raises ValueError for encoder=none, and any
     error from loading an encoder.
     """
-    from elmo_bench import build  # imports torch, which is slow
+    from elmo_bench.config import build  # imports torch, which is slow
 
     built: dict[str, dict[str, Any]] = {}
     for config in configs:

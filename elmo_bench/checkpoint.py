@@ -22,8 +22,9 @@ from omegaconf import DictConfig, OmegaConf
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
-from elmo_bench import build, checkpoint_file, inputs, schema
-from elmo_bench.checks import MAX_SIZE
+from elmo_bench import checkpoint_file
+from elmo_bench.config import build, inputs, settings
+from elmo_bench.files import MAX_SIZE
 from elmo_bench.foreign import (
     ADDRESS,
     check_plain,
@@ -110,7 +111,7 @@ def restore(cfg: DictConfig) -> tuple[DictConfig, TaskModule, Vocab]:
     parts = (config.embed, config.rnn, config.elmo, config.task.get("model"))
     _check_sizes([OmegaConf.to_container(part) for part in parts if part], weights, path)
     with checkpoint_file.refusing(path, "its settings, with the command line's"):
-        if wrong := schema.faults_of(config, MODEL):
+        if wrong := settings.faults_of(config, MODEL):
             raise ValueError("; ".join(wrong))
     vocab = _vocab(content["vocab"], weights, path)
     with checkpoint_file.refusing(path, "its model, with the command line's settings"):
@@ -166,7 +167,7 @@ def _no_larger_than(weights: Mapping[str, Tensor]) -> Iterator[None]:
 
 def _check_sizes(node: Any, weights: Mapping[str, Tensor], path: Path) -> None:
     """Raise ValueError for a size, such as a number of layers, that does not occur in the weights
-    and exceeds the limit of such settings; `schema` defines which settings are sizes.
+    and exceeds the limit of such settings; `config/settings.py` defines which settings are sizes.
     """
     if isinstance(node, dict | list):
         for value in node.values() if isinstance(node, dict) else node:

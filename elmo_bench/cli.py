@@ -21,8 +21,8 @@ def main() -> None:
         return
     if has_own_configs(arguments):
         sys.path.append(str(Path.cwd()))  # configs may name code in the working folder
-    from elmo_bench import advice  # imports Hydra
     from elmo_bench import main as app
+    from elmo_bench.config import advice  # imports Hydra
 
     jobs = [argument[4:] for argument in arguments if argument.startswith("job=")]
     if {"--help", "-h"} & {*arguments}:

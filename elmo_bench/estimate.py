@@ -11,7 +11,7 @@ from lightning_fabric.utilities import move_data_to_device
 from omegaconf import DictConfig
 from torch import Tensor
 
-from elmo_bench import build
+from elmo_bench.config import build
 from elmo_bench.data import Example, TaskData
 from elmo_bench.elmo import Elmo
 from elmo_bench.encoders import encode, find_store

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from omegaconf import DictConfig, OmegaConf
 
-from elmo_bench import inputs
+from elmo_bench.config import inputs
 from elmo_bench.installation import CONF
 
 ADDRESS = re.compile(r"\w+://|//|\\\\")

@@ -40,7 +40,7 @@ def main(cfg: DictConfig) -> object:
     try:
         with leaves_error(cfg.run_dir):
             job = instantiate(cfg.job)
-            from elmo_bench.schema import WITHOUT_A_MODEL  # already imported by Hydra
+            from elmo_bench.config.settings import WITHOUT_A_MODEL  # already imported by Hydra
 
             if cfg.job["_target_"].rpartition(".")[2] not in WITHOUT_A_MODEL:
                 from elmo_bench import precision  # imports torch

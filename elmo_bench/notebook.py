@@ -22,6 +22,7 @@ from hydra.types import RunMode
 from hydra.version import VersionBase
 from omegaconf import DictConfig, open_dict, read_write
 
+from elmo_bench.config.settings import expand_home, faults
 from elmo_bench.failure import leaves_error
 from elmo_bench.files import atomic
 from elmo_bench.installation import CONF
@@ -40,7 +41,6 @@ from elmo_bench.runs import (
     read_result,
     run_folders,
 )
-from elmo_bench.schema import expand_home, faults
 
 GLOBALS: tuple[type, ...] = (
     GlobalHydra,

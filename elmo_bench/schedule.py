@@ -8,7 +8,7 @@ from annotated_types import Ge, Gt, Lt
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
-from elmo_bench.checks import Dropout, Number
+from elmo_bench.files import Dropout, Number
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ def logger(*, save_dir: str, init_timeout: int, **settings: Any) -> Any:
     from pytorch_lightning.loggers import WandbLogger
     from pytorch_lightning.loggers.logger import DummyLogger
 
-    from elmo_bench.build import is_first
+    from elmo_bench.config.build import is_first
 
     if not is_first():
         return DummyLogger()

@@ -115,8 +115,8 @@ class Processes(Launcher):
         CompactHydraException, which Hydra's own sweeper raises when all jobs are done.
         """
         from elmo_bench import signals
+        from elmo_bench.config.settings import dry_run_lines
         from elmo_bench.launch import Outcome, Progress, print_outcomes
-        from elmo_bench.schema import dry_run_lines
 
         if any(override.startswith("hydra.sweep.subdir=") for override in self.overrides()):
             raise CompactHydraException(
@@ -180,7 +180,7 @@ class Processes(Launcher):
 
     def composed(self, job_overrides: Sequence[Sequence[str]]) -> list[DictConfig]:
         """The configs of all jobs; raises CompactHydraException if any has invalid settings."""
-        from elmo_bench.schema import faults
+        from elmo_bench.config.settings import faults
 
         load = self.hydra_context.config_loader.load_sweep_config
         configs = [load(self.config, [*overrides]) for overrides in job_overrides]

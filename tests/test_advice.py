@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from hydra import compose, initialize_config_dir
 
-from elmo_bench.advice import before, message, settings_of_job
-from elmo_bench.schema import faults
+from elmo_bench.config.advice import before, message, settings_of_job
+from elmo_bench.config.settings import faults
 
 ROOT = Path(__file__).parents[1]
 

@@ -12,9 +12,9 @@ import torch
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf, open_dict
 
-from elmo_bench import build, inputs
 from elmo_bench.checkpoint import _check_sizes, _vocab, extend, restore
 from elmo_bench.checkpoint import trained as trained_by
+from elmo_bench.config import build, inputs
 from elmo_bench.encoders.bilm import BiLm, Options, save
 from elmo_bench.foreign import places
 from elmo_bench.jobs.evaluate import evaluate

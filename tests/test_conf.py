@@ -8,7 +8,7 @@ from hydra import compose, initialize_config_dir
 from hydra.utils import get_object
 from omegaconf import DictConfig, OmegaConf
 
-from elmo_bench.schema import JOBS, TYPES, faults
+from elmo_bench.config.settings import JOBS, TYPES, faults
 
 CONF = Path(__file__).parents[1] / "conf"
 OPTIONS = sorted(

@@ -19,9 +19,9 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import ChoiceSweep, IntervalSweep
 
 import tasks
-from elmo_bench import dry_run
-from elmo_bench.checks import may_be
-from elmo_bench.schema import TYPES, faults
+from elmo_bench.config import dry_run
+from elmo_bench.config.settings import TYPES, faults
+from elmo_bench.config.types import may_be
 from tasks.coref import data as coref
 from tasks.ner import data as ner
 from tasks.snli import data as snli

@@ -2,7 +2,8 @@
 
 import pytest
 
-from elmo_bench import Elmo, build
+from elmo_bench import Elmo
+from elmo_bench.config import build
 from elmo_bench.encoders.bilm import BiLm, Options
 from elmo_bench.estimate import _encoding, estimate
 

@@ -11,7 +11,7 @@ import pytest
 from hydra import compose, initialize_config_dir
 from pyarrow import parquet
 
-from elmo_bench.build import instantiate
+from elmo_bench.config.build import instantiate
 from elmo_bench.hub import pairs, questions
 from tasks.snli.data import read as read_pairs
 from tasks.squad.data import read as read_questions

@@ -15,7 +15,8 @@ import pytest
 import torch
 from hydra import compose, initialize_config_dir
 
-from elmo_bench import build, encode, inputs
+from elmo_bench import encode
+from elmo_bench.config import build, inputs
 from elmo_bench.encoders import Encoder
 from elmo_bench.encoders.bilm import BiLm, Options, save
 from elmo_bench.jobs.embed import embed

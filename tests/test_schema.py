@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 from hydra import compose, initialize_config_dir
 
-from elmo_bench import schema
-from elmo_bench.checks import Count
-from elmo_bench.files import fetch_path
-from elmo_bench.schema import _arguments, _is_exact, dry_run_lines, expand_home, faults
+from elmo_bench.config import settings
+from elmo_bench.config.settings import _arguments, _is_exact, dry_run_lines, expand_home, faults
+from elmo_bench.files import Count, fetch_path
 
 ROOT = Path(__file__).parents[1]
 
@@ -194,9 +193,9 @@ def test_hints_of_which_a_config_gives_something_else():
 
 def test_what_cannot_be_compared_is_not_run(monkeypatch):
     """Hydra would make a warning of the exception, and go on."""
-    monkeypatch.setattr(schema, "faults", lambda _: 1 / 0)
+    monkeypatch.setattr(settings, "faults", lambda _: 1 / 0)
     with pytest.raises(SystemExit, match="cannot be checked: ZeroDivisionError"):
-        schema.Check().on_run_start(composed())
+        settings.Check().on_run_start(composed())
 
 
 def run(*arguments, **options):

@@ -17,7 +17,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import CompactHydraException
 from omegaconf import OmegaConf
 
-from elmo_bench import inputs
+from elmo_bench.config import inputs
 from elmo_bench.files import alone
 from elmo_bench.launch import Outcome, Parent, Progress, exit_status, gpus, machine
 from elmo_bench.runs import Identity, Result, begin, finished, write_result
@@ -346,7 +346,7 @@ def test_environment(monkeypatch):
 
 @pytest.mark.parametrize("mine", [[], ["notes.txt"]])
 def test_a_dry_run_removes_what_hydra_made_and_no_more(tmp_path, monkeypatch, mine):
-    monkeypatch.setattr("elmo_bench.schema.dry_run_lines", lambda _: [])
+    monkeypatch.setattr("elmo_bench.config.settings.dry_run_lines", lambda _: [])
     folder = tmp_path / "users" / "sweep"
     folder.mkdir(parents=True)
     for name in ("multirun.yaml", *mine):

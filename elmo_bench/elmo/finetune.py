@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import nn
 
-from elmo_bench.checks import one_of
+from elmo_bench.files import one_of
 
 UNFREEZE = ("all", "gradual")
 

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from elmo_bench.checks import one_of
+from elmo_bench.files import one_of
 
 Choice = str | int | Sequence[int]  # "all" | "top" | "uniform" | j | [i, j, ...]
 Norm = Callable[[Tensor, Tensor], Tensor]

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from omegaconf import DictConfig, OmegaConf
 
-from elmo_bench import build
+from elmo_bench.config import build
 from elmo_bench.data import TaskData
 from elmo_bench.encoders.bilm import load, save
 from elmo_bench.files import alone, atomic, check_bilm_folder, sole, watched

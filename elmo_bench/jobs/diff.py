@@ -12,7 +12,8 @@ import numpy as np
 from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 
-from elmo_bench import foreign, inputs
+from elmo_bench import foreign
+from elmo_bench.config import inputs
 from elmo_bench.files import atomic, begins, check_output, found
 from elmo_bench.report import difference as report
 from elmo_bench.report.difference import Difference, ExampleText

@@ -26,7 +26,7 @@ from rich.progress import (
 )
 from torch import Tensor
 
-from elmo_bench import build, inputs
+from elmo_bench.config import build, inputs
 from elmo_bench.elmo import ScalarMix
 from elmo_bench.elmo.mix import norm_each_word
 from elmo_bench.encoders import Encoder, encode_each, forget_words

@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 from omegaconf import DictConfig
 
-from elmo_bench import build
+from elmo_bench.config import build
 from elmo_bench.encoders.bilm import DIRECTIONS, BiLm, Options, save
 from elmo_bench.files import check_output
 from elmo_bench.layer_file import notes

@@ -11,7 +11,7 @@ from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
-from elmo_bench import build
+from elmo_bench.config import build
 from elmo_bench.encoders import encode, encode_each
 from elmo_bench.files import Bars, plain
 from elmo_bench.text import chunks, read_sentences

@@ -12,7 +12,7 @@ from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from elmo_bench import build
+from elmo_bench.config import build
 from elmo_bench.files import Bars, atomic, begins, check_output
 from elmo_bench.lm import (
     LanguageModel,

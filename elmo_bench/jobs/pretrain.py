@@ -32,8 +32,8 @@ from rich.progress import (
 )
 
 from elmo_bench import checkpoint_file, text
-from elmo_bench.build import check_cores, instantiate
-from elmo_bench.build import device as device_kind
+from elmo_bench.config.build import check_cores, instantiate
+from elmo_bench.config.build import device as device_kind
 from elmo_bench.encoders.bilm import DIRECTIONS, BiLm, save, warn_of_bfloat16
 from elmo_bench.files import (
     Bars,

@@ -15,7 +15,7 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 
-from elmo_bench import build, inputs
+from elmo_bench.config import build, inputs
 from elmo_bench.files import Bars, atomic
 from elmo_bench.probes import (
     Heads,

@@ -6,7 +6,7 @@ from pathlib import Path
 from omegaconf import DictConfig
 from rich.console import Console
 
-from elmo_bench import build
+from elmo_bench.config import build
 
 
 def score(cfg: DictConfig) -> dict[str, float]:

@@ -7,8 +7,8 @@ from pathlib import Path
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
+from elmo_bench.config.inputs import same
 from elmo_bench.files import is_taken
-from elmo_bench.inputs import same
 from elmo_bench.runs import finished, settings, unfinished
 
 

@@ -13,7 +13,7 @@ from annotated_types import Ge, Le
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from elmo_bench.checks import MAX_SIZE, Dropout, Positive, Probability, Size
+from elmo_bench.files import MAX_SIZE, Dropout, Positive, Probability, Size
 from elmo_bench.text import PADDING, UNKNOWN, Vocab
 
 from .tokens import NUM_CHARACTERS, PAD, Tokens

@@ -16,7 +16,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from elmo_bench.checks import Dropout, Size
+from elmo_bench.files import Dropout, Size
 
 from .tokens import to_device
 

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from elmo_bench.checks import Dropout, Size
+from elmo_bench.files import Dropout, Size
 
 from .dropout import variational_dropout
 

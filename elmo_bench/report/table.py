@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int, UInt
 
-from elmo_bench.checks import one_of
+from elmo_bench.files import one_of
 from elmo_bench.runs import (
     ENCODER,
     MIX,

@@ -9,7 +9,7 @@ from typing import Any
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from elmo_bench.checks import Dropout, Size
+from elmo_bench.files import Dropout, Size
 from elmo_bench.nn import Backbone, BiLstm, Crf, Identity, Scores
 from elmo_bench.text import bioul_moves, spans_to_iob2, tags_to_spans
 

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from elmo_bench.checks import Dropout, NotNegative, Size
+from elmo_bench.files import Dropout, NotNegative, Size
 from elmo_bench.nn import Backbone, BiLstm, Scores, attend, masked_max, masked_mean
 
 from .data import Batch

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from elmo_bench.checks import Count, Dropout, Size
+from elmo_bench.files import Count, Dropout, Size
 from elmo_bench.nn import (
     Backbone,
     BiGru,

@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from elmo_bench.checks import Count
+from elmo_bench.files import Count
 from elmo_bench.nn import Tokens, tokens
 from elmo_bench.text import Span, Vocab, check_same, is_predicted, paired, read_lines, words_of
 

@@ -7,7 +7,7 @@ import time
 import pytest
 import torch
 
-from elmo_bench import build
+from elmo_bench.config import build
 from elmo_bench.encoders import build_store, choice, is_kept
 from elmo_bench.encoders.choice import LEAST, Seconds
 from elmo_bench.encoders.static import WordVectors

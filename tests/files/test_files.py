@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 from hydra import compose, initialize_config_dir
 
-from elmo_bench import inputs
+from elmo_bench.config import inputs
 from elmo_bench.files import atomic, corpus, fetch, fetch_path, found, remove_scratch
 
 CONF = Path(__file__).parents[2] / "conf"

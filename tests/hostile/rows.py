@@ -15,8 +15,8 @@ import torch
 from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig, OmegaConf
 
-from elmo_bench import build
 from elmo_bench.checkpoint import MODEL, restore
+from elmo_bench.config import build
 from elmo_bench.data import TaskData
 from elmo_bench.encoders import build_store, find_store
 from elmo_bench.encoders.bilm import BiLm, Options, load, save

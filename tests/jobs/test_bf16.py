@@ -6,7 +6,7 @@ import pytest
 import torch
 from hydra import compose, initialize_config_dir
 
-from elmo_bench import build
+from elmo_bench.config import build
 from elmo_bench.jobs.train import train
 from tests.jobs.small import SMALL
 

@@ -11,7 +11,7 @@ from hydra import compose, initialize_config_dir
 from hydra.errors import CompactHydraException
 from omegaconf import OmegaConf
 
-from elmo_bench import inputs
+from elmo_bench.config import inputs
 from elmo_bench.jobs.report import report
 from elmo_bench.report.plots import rendering
 from elmo_bench.runs import Result, as_baseline, begin, is_baseline, write_result

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hydra import compose, initialize_config_dir
 
-from elmo_bench import build
+from elmo_bench.config import build
 from elmo_bench.files import begins
 from elmo_bench.jobs.diff import OWN, diff
 from elmo_bench.report import difference

@@ -8,7 +8,8 @@ import pytorch_lightning as pl
 import torch
 from hydra import compose, initialize_config_dir
 
-from elmo_bench import build, precision
+from elmo_bench import precision
+from elmo_bench.config import build
 from elmo_bench.jobs import train as job
 from tests.jobs.small import SMALL
 

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from elmo_bench import build
+from elmo_bench.config import build
 from tests.test_run import ROOT, SMALL
 
 

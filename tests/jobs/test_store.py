@@ -11,7 +11,7 @@ import torch
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
-from elmo_bench import build
+from elmo_bench.config import build
 from elmo_bench.encoders import DeviceLayers, LayerStore
 from elmo_bench.encoders.bilm import BiLm
 from elmo_bench.jobs.train import train

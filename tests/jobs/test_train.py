@@ -17,8 +17,9 @@ from pytorch_lightning.loggers import Logger
 from pytorch_lightning.strategies import SingleDeviceStrategy
 from seqeval.metrics import f1_score
 
-from elmo_bench import build, wandb_logger
-from elmo_bench.build import is_first
+from elmo_bench import wandb_logger
+from elmo_bench.config import build
+from elmo_bench.config.build import is_first
 from elmo_bench.encoders import encode
 from elmo_bench.encoders.bilm import BiLm, Options, save
 from elmo_bench.jobs.train import train

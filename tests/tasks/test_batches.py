@@ -9,7 +9,7 @@ import pytest
 import torch
 from hydra import compose, initialize_config_dir
 
-from elmo_bench import build
+from elmo_bench.config import build
 from elmo_bench.sample import files as sample
 from elmo_bench.text import Vocab
 from tests.jobs.small import SMALL

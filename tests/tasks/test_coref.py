@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from elmo_bench.build import reader
+from elmo_bench.config.build import reader
 from elmo_bench.elmo import Elmo
 from elmo_bench.encoders.bilm import BiLm, Options
 from elmo_bench.jobs.score import score as job_score

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hydra import compose, initialize_config_dir
 
-from elmo_bench import build
+from elmo_bench.config import build
 from elmo_bench.jobs.score import score
 from elmo_bench.text import Span, read_lines
 from tasks.coref import data as coref

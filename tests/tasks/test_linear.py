@@ -7,7 +7,7 @@ import torch
 from hydra import compose, initialize_config_dir
 from torch import nn
 
-from elmo_bench import build
+from elmo_bench.config import build
 from elmo_bench.nn import Identity
 from elmo_bench.text import Vocab
 from tests.tasks.test_one_word import ONE_WORD

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hydra import compose, initialize_config_dir
 
-from elmo_bench import build
+from elmo_bench.config import build
 from elmo_bench.jobs.score import score
 from elmo_bench.sample import files as sample
 from tasks.squad.data import Answer

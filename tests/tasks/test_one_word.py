@@ -9,7 +9,7 @@ import torch
 from hydra import compose, initialize_config_dir
 from torch.utils._pytree import tree_leaves
 
-from elmo_bench import build
+from elmo_bench.config import build
 from elmo_bench.text import Vocab
 
 CONF = Path(__file__).parents[2] / "conf"

@@ -20,8 +20,7 @@ from annotated_types import Predicate
 from safetensors.numpy import save as to_bytes
 from torch import Tensor
 
-from elmo_bench.checks import File, one_of
-from elmo_bench.files import PACKED_FREE, PACKED_RATIO, atomic
+from elmo_bench.files import PACKED_FREE, PACKED_RATIO, File, atomic, one_of
 
 from ..tensors import Shape, check_finite, check_names, check_shape, read_tensors
 from .bilm import DIRECTIONS, Options

@@ -22,7 +22,7 @@ from annotated_types import Predicate
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from elmo_bench.checks import Count, one_of
+from elmo_bench.files import Count, one_of
 
 from .anatomy import (
     anatomy,

@@ -59,7 +59,7 @@ def before(arguments: Sequence[str]) -> list[str]:
     for argument in arguments:
         name, _, value = argument.removeprefix("--").partition("=")
         if argument.startswith("--") and not any(option.startswith(name) for option in OPTIONS):
-            from elmo_bench.schema import TYPES  # slow to import
+            from elmo_bench.config.settings import TYPES  # slow to import
 
             if close := difflib.get_close_matches(name, OPTIONS, n=1, cutoff=0.8):
                 advice.append(f"{argument}: did you mean --{close[0]}?")
@@ -152,7 +152,7 @@ def _value(key: str, arguments: Sequence[str]) -> str:
 
 def unknown(key: str, value: str, arguments: Sequence[str]) -> str:
     """Return advice for a key that the command's config does not have."""
-    from elmo_bench.schema import JOBS  # slow to import
+    from elmo_bench.config.settings import JOBS  # slow to import
 
     return unknown_key(key, value, _keys(arguments), JOBS)
 

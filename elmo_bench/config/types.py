@@ -1,8 +1,7 @@
-"""Types of the config's settings, and messages about wrong ones.
+"""Whether a value is of a type, and the valid values in words.
 
-A type is a Python hint. The arguments of a constructor have it in its signature;
-`elmo_bench/schema.py` has those of all other settings. A string in an `Annotated` describes the
-valid values if the hint alone is not enough.
+A type is a Python hint. A string in an `Annotated` describes the valid values if the hint alone is
+not enough.
 """
 
 import types
@@ -11,36 +10,13 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-from annotated_types import Ge, Gt, Le, Lt, MinLen
+from annotated_types import Ge, Gt, Le, Lt
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-MAX_SIZE = 65_536  # of a layer; larger values are typing errors
-Count = Annotated[int, Ge(1)]
-Size = Annotated[int, Ge(1), Le(MAX_SIZE)]  # units, filters, dimensions, layers
-Number = int | float  # integers count as numbers
-Dropout = Annotated[Number, Ge(0), Lt(1)]
-Probability = Annotated[Number, Ge(0), Le(1)]
-Share = Annotated[Number, Gt(0), Le(1)]  # above 0, at most 1
-Positive = Annotated[Number, Gt(0)]
-NotNegative = Annotated[Number, Ge(0)]
-Seed = Annotated[int, Ge(0), Lt(2**32)]
-Text = Annotated[str, MinLen(1), "a text"]
-File = Annotated[str, MinLen(1), "a file"]
-Folder = Annotated[str, MinLen(1), "a folder"]
+from elmo_bench.files import Number, either
 
 BOUNDS = {Ge: "ge", Gt: "gt", Le: "le", Lt: "lt"}
 STRICT = ConfigDict(strict=True, allow_inf_nan=False, arbitrary_types_allowed=True)
-
-
-def one_of(key: str, value: object, choices: Collection[object]) -> None:
-    """Raise ValueError if a setting has none of the valid values.
-
-    >>> one_of("elmo.norm", "layer", ["none", "batch", "word"])
-    Traceback (most recent call last):
-    ValueError: elmo.norm=layer, but it must be none, batch or word
-    """
-    if value not in choices:
-        raise ValueError(f"{key}={value}, but it must be {_or(map(str, choices))}")
 
 
 def of_type(key: str, value: object, hint: Any) -> None:
@@ -74,7 +50,7 @@ def may_be(hint: Any) -> str:
     >>> may_be(Dropout | None), may_be(bool | Literal["auto"]), may_be(list[Number])
     ('a number from 0 to less than 1 or null', 'true, false or auto', 'a list of numbers')
     """
-    return _or(_alternatives(hint))
+    return either(_alternatives(hint))
 
 
 def _alternatives(hint: Any) -> list[str]:
@@ -137,12 +113,6 @@ def _plural(words: str) -> str:
     for one in ("an integer", "a number", "a string", "a file", "a folder"):
         words = words.replace(one, f"{one.partition(' ')[2]}s")
     return words
-
-
-def _or(choices: Any) -> str:
-    *others, last = choices
-    comma = "," if any("," in choice for choice in others) else ""
-    return f"{', '.join(others)}{comma} or {last}" if others else last
 
 
 def shown(value: Any) -> str:

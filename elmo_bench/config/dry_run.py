@@ -14,7 +14,8 @@ import numpy as np
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
-from elmo_bench import build, inputs, wandb_logger
+from elmo_bench import wandb_logger
+from elmo_bench.config import build, inputs
 from elmo_bench.data import Example
 from elmo_bench.estimate import Estimate, estimate
 from elmo_bench.files import duration

@@ -1,9 +1,9 @@
 """Check the type, range and choices of every setting before anything is read or written.
 
 The settings of a constructor are checked against its signature, also for classes of users; the
-types of all others are listed here, in the notation of `elmo_bench.checks`. A setting that repeats
-another one (`fit.patience` is the task's by default) is reported once, under the key that defines
-its value.
+types of all others are listed here, in the notation of `elmo_bench.files.bounds`. A setting that
+repeats another one (`fit.patience` is the task's by default) is reported once, under the key that
+defines its value.
 """
 
 import inspect
@@ -24,8 +24,7 @@ from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from .advice import nearest, unknown_key
-from .checks import (
+from elmo_bench.files import (
     Count,
     Dropout,
     File,
@@ -37,10 +36,10 @@ from .checks import (
     Share,
     Size,
     Text,
-    fits,
-    may_be,
-    shown,
 )
+
+from .advice import nearest, unknown_key
+from .types import fits, may_be, shown
 
 Natural = Annotated[int, Ge(0)]
 Places = Annotated[
@@ -365,7 +364,7 @@ def expand_home(cfg: DictConfig) -> None:
 
 def dry_run_lines(configs: Sequence[DictConfig]) -> list[str]:
     """Return lines on what runs would read, keep and take; exits if something cannot be read."""
-    from elmo_bench import dry_run  # imports torch
+    from elmo_bench.config import dry_run  # imports torch
 
     try:
         return dry_run.lines(configs)

@@ -1,0 +1,1 @@
+"""From the command line to objects: settings are checked once, files found, objects built."""

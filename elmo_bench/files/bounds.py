@@ -1,0 +1,46 @@
+"""Types of settings with their bounds, for the signatures of constructors and for
+`elmo_bench/config/settings.py`, which checks what a config gives them.
+
+A string in an `Annotated` describes the valid values if the type alone does not.
+"""
+
+from collections.abc import Collection, Iterable
+from typing import Annotated
+
+from annotated_types import Ge, Gt, Le, Lt, MinLen
+
+MAX_SIZE = 65_536  # of a layer; larger values are typing errors
+Count = Annotated[int, Ge(1)]
+Size = Annotated[int, Ge(1), Le(MAX_SIZE)]  # units, filters, dimensions, layers
+Number = int | float  # integers count as numbers
+Dropout = Annotated[Number, Ge(0), Lt(1)]
+Probability = Annotated[Number, Ge(0), Le(1)]
+Share = Annotated[Number, Gt(0), Le(1)]  # above 0, at most 1
+Positive = Annotated[Number, Gt(0)]
+NotNegative = Annotated[Number, Ge(0)]
+Seed = Annotated[int, Ge(0), Lt(2**32)]
+Text = Annotated[str, MinLen(1), "a text"]
+File = Annotated[str, MinLen(1), "a file"]
+Folder = Annotated[str, MinLen(1), "a folder"]
+
+
+def one_of(key: str, value: object, choices: Collection[object]) -> None:
+    """Raise ValueError if a setting has none of the valid values.
+
+    >>> one_of("elmo.norm", "layer", ["none", "batch", "word"])
+    Traceback (most recent call last):
+    ValueError: elmo.norm=layer, but it must be none, batch or word
+    """
+    if value not in choices:
+        raise ValueError(f"{key}={value}, but it must be {either(map(str, choices))}")
+
+
+def either(choices: Iterable[str]) -> str:
+    """Return choices in words.
+
+    >>> either(["a", "b", "c"])
+    'a, b or c'
+    """
+    *others, last = choices
+    comma = "," if any("," in choice for choice in others) else ""
+    return f"{', '.join(others)}{comma} or {last}" if others else last
