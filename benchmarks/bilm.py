@@ -17,7 +17,6 @@ import torch
 from torch import Tensor, nn
 
 from elmo_bench.encoders.bilm import BiLm, bilm, char_ids, fast
-from elmo_bench.encoders.bilm.graphs import Graphs
 from elmo_bench.encoders.bilm.packed import PackedLinear
 from elmo_bench.lm import LanguageModel
 from elmo_bench.precision import settle
@@ -221,9 +220,6 @@ def _training(setting: Setting, size: str, chars: Tensor) -> dict[str, Callable[
     inputs, state = inputs.view(chars.shape[:2]), model.zero_state(len(chars))
     defined = bilm.BiLm(model.options).to(setting.device).train()
     everywhere = torch.ones(chars.shape[:2], dtype=torch.bool, device=setting.device)
-
-    if setting.device == "cuda":
-        model.graphs = Graphs()
 
     def ours() -> None:
         model.zero_grad()

@@ -24,7 +24,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from elmo_bench.encoders.bilm import DIRECTIONS, State
-from elmo_bench.encoders.bilm.graphs import Graphs
 
 from .corpus import FIRST, NO_TARGET, Corpus
 from .lm import LanguageModel, or_damaged
@@ -104,8 +103,6 @@ class Trainer:
             self.num_steps = min(self.num_steps, settings.max_steps)
         self.step, self.stop = 0, False
         self.device = model.softmax.weight.device
-        if self.device.type == "cuda":
-            model.bilm.graphs = Graphs()
         self.state = self._zero_state()
         self._mine = slice(
             *(settings.batch_size * k // self.num_processes for k in (self.rank, self.rank + 1))

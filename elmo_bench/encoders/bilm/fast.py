@@ -3,7 +3,7 @@
                                   CPU                        GPU
     order of sentences            this file                  stacked.py
     matrix products of a layer    packed.py                  stacked_scan.py
-    the same, with gradients      scan.py                    stacked_scan.py, graphs.py
+    the same, with gradients      scan.py                    stacked_scan.py
     pointwise operations          step.py, native.c          cell.py, kernels.py
     character CNN                 lookup.py, native.c        bilm.py
 
@@ -39,12 +39,10 @@ from torch import Tensor, nn
 from . import bilm, stacked, step
 from .bilm import FORGET_BIAS, CharCnn, ProjectedLstm, State
 from .chars import PAD
-from .graphs import Graphs
 from .lookup import LookupCnn
 from .packed import PackedLinear, Snapshot, warn_of_bfloat16
 from .scan import Scan
 from .stacked import Stacked, product_type
-from .stacked_scan import StackedScan
 
 CNN_TYPES = 256  # word types in a batch of the character CNN
 KNOWN_TYPES = 1 << 15  # word types in the cache of vectors
@@ -66,8 +64,6 @@ class BiLm(bilm.BiLm):
     # Whether it runs under autocast: the LSTMs' products are in bfloat16, all else in float32.
     bf16 = False
     char_cnn = LookupCnn
-    # For training on windows of one shape on a GPU; see `Graphs` for its conditions.
-    graphs: Graphs | None = None
     _packed: "Packed | Stacked | None" = None
 
     def read(
@@ -123,9 +119,7 @@ class BiLm(bilm.BiLm):
         if not _stacks(inputs[0].device) or (lengths := _lengths(inputs[0], mask)) is None:
             return super().run_directions(inputs, mask, state)
         kept, x = self._pack(Stacked, *inputs, *state), torch.stack([*inputs])
-        graphs = self.graphs if mask is None and self._trains(x) else None
-        scan = graphs or StackedScan.apply
-        return stacked.run(self, kept, slice(None), x, lengths, state, scan)
+        return stacked.run(self, kept, slice(None), x, lengths, state)
 
     def run(
         self,
@@ -186,8 +180,7 @@ class BiLm(bilm.BiLm):
         return self._packed
 
     def __getstate__(self) -> dict[str, Any]:
-        made = ("_packed", "graphs")
-        return {name: value for name, value in self.__dict__.items() if name not in made}
+        return {name: value for name, value in self.__dict__.items() if name != "_packed"}
 
 
 class Packed:

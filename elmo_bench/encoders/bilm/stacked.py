@@ -13,7 +13,7 @@ Axes: R directions, B sentences, S places of a sentence, M places of all sentenc
 one step after the other, L layers, D biLM, P one direction.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 import numpy as np
@@ -102,14 +102,13 @@ def run(
     x: Float[Tensor, "R B S P"],
     lengths: Sequence[int],
     state: State,
-    scan: Callable[..., Read] = StackedScan.apply,
 ) -> Iterator[tuple[list[Float[Tensor, "B S P"]], State]]:
     """Return the outputs of `bilm.BiLm.run` for these directions, each with its own inputs."""
     count, width = x.shape[1:3]
     order = Order(lengths, width, [False] * len(x), x.device)
     x = x.flatten(1, 2)
     outputs, states = [], []
-    every = _layers(model, stacked, directions, order.pick(x), order, state, scan)
+    every = _layers(model, stacked, directions, order.pick(x), order, state)
     for tokens, *after in every:
         everywhere = torch.zeros_like(x).index_put((order.sides, order.places), tokens)
         outputs.append(everywhere.unflatten(1, (count, width)))
@@ -126,7 +125,6 @@ def _layers(
     x: Float[Tensor, "R N P"],
     order: Order,
     state: State,
-    scan: Callable[..., Read] = StackedScan.apply,
 ) -> Iterator[Read]:
     """Yield each layer's output and state, with the sentences in their original order.
 
@@ -144,7 +142,7 @@ def _layers(
                 out, last_h, last_c = frozen(x, *before, weights, clips)
             else:
                 parameters = _parameters(model, directions, layer)
-                out, last_h, last_c = scan(x, *before, clips, dtype, *parameters)
+                out, last_h, last_c = StackedScan.apply(x, *before, clips, dtype, *parameters)
         out = out.to(c.dtype)
         if layer and model.options.skip_connections:
             out = x.add_(out) if stacked else x + out

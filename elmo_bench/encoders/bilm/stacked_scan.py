@@ -3,7 +3,7 @@ its gradient.
 
 A step is the product with the state, the pointwise operations (`cell.py`), the projection and its
 clip. Each weight's gradient is one product over all steps, as in `scan.py`. Nothing here waits for
-the GPU, so that a training window can be captured as a CUDA graph.
+the GPU.
 
 Axes: R directions, B sentences, longest first, N tokens, one step after the other, I input of a
 layer, P one direction, Z cell, G gates (4 Z), F features.

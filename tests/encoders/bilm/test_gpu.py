@@ -7,11 +7,9 @@ import sys
 import pytest
 import torch
 
-from elmo_bench.encoders.bilm import bilm, cell, fast, stacked
-from elmo_bench.encoders.bilm.graphs import Graphs
+from elmo_bench.encoders.bilm import bilm, cell, stacked
 from elmo_bench.encoders.bilm.stacked import Stacked
 from tests.encoders.bilm.test_fast import BATCH, CHARS, defined, frozen, random_state
-from tests.encoders.bilm.test_graphs import windows
 
 pytestmark = [
     pytest.mark.gpu,
@@ -73,15 +71,6 @@ def test_steps_do_not_wait():
         stacked.read(model, model._pack(Stacked), x, [7, 2, 5], state)
     finally:
         torch.cuda.set_sync_debug_mode("default")
-
-
-def test_graphs_have_the_same_gradients(monkeypatch):
-    """Three windows, between which the parameters change and the state goes on."""
-    model = frozen()
-    expected = windows(model, "cuda")
-    monkeypatch.setattr(fast.BiLm, "graphs", Graphs())
-    torch.testing.assert_close(windows(model, "cuda"), expected, atol=1e-6, rtol=1e-5)
-    assert len(fast.BiLm.graphs._graphs) == 2
 
 
 LONG = """
