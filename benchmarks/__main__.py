@@ -65,7 +65,7 @@ def main() -> None:
     parser.add_argument(
         "--text",
         type=Path,
-        help="real text, one tokenised sentence a line (default: generated sample text)",
+        help="real text, one tokenised sentence a line (default: the sample's raw text)",
     )
     parser.add_argument(
         "--peers", type=Path, help="the folder in which AllenNLP's wheel is unpacked"
@@ -166,7 +166,7 @@ def main() -> None:
 
 def sentences(text: Path | None, scratch: Path) -> list[list[str]]:
     """Up to 4,096 sentences of 3 to 60 tokens, of a text or of the generated corpus."""
-    path = text or files(task="lm", root=scratch, size=100, seed=1)["train"]
+    path = text or files(task="lm", root=scratch, size=100)["train"]
     fitting = (sentence for sentence in read_sentences(path) if 3 <= len(sentence) <= 60)
     chosen = list(islice(fitting, 4096))
     if not chosen:

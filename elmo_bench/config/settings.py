@@ -110,7 +110,6 @@ TYPES: dict[str, Any] = {
     "data.read": dict,
     "data.downloads": dict,
     "data.size": Count,
-    "data.seed": Natural,
     "data.files.train": File | None,
     "data.files.dev": File | None,
     "data.files.test": File | None,

@@ -17,7 +17,7 @@ from elmo_bench.files import is_taken, plain, remove_unheld
 log = logging.getLogger(__name__)
 KINDS = {
     "layers": "layers of frozen encoders",
-    "sample": "generated corpora",
+    "sample": "sample corpora",
     "hub": "converted corpora",
     "corpora": "encoded text",
     "vectors": "word vectors of a corpus",
@@ -29,7 +29,7 @@ KINDS = {
 # The names of our files and folders of each kind.
 NAMES = {
     "layers": r"(v\d+-)?e[0-9a-f]{12}-.+",
-    "sample": r"sample-\d+-\d+-[0-9a-f]{10}",
+    "sample": r"sample-\d+-[0-9a-f]{10}",
     "hub": r"(train|dev|test)-[0-9a-f]{12}\.json",
     "corpora": r"[0-9a-f]{16}",
     "vectors": r"[0-9a-f]{16}\.npz",

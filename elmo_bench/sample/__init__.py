@@ -1,4 +1,4 @@
-"""A generated miniature corpus in the official file formats of the six tasks, and as raw text."""
+"""A small invented corpus in the official file formats of the six tasks, and as raw text."""
 
 from elmo_bench.sample.corpus import files
 

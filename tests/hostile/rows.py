@@ -131,7 +131,7 @@ def finite(name: str, array: Any) -> None:
 
 def corpus(task: str) -> Path:
     """The training file of a generated corpus of one story."""
-    return sample(task=task, root=workshop(), size=1, seed=0)["train"]
+    return sample(task=task, root=workshop(), size=1)["train"]
 
 
 def corpus_seeds(task: str, mutators: Sequence[Mutator]) -> list[Seed]:

@@ -34,7 +34,7 @@ def store(tmp_path):
     """A cache with a store that this process reads, a generated corpus, a download, and files of
     somebody else.
     """
-    for path in ("sample-2-0-0123456789/ner/train.conll", f"elmo/{12 * '0'}/options.json", *MINE):
+    for path in ("sample-2-0123456789/ner/train.conll", f"elmo/{12 * '0'}/options.json", *MINE):
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_bytes(b"0" * 1_500_000)
     bilm = BiLm(Options(cell_size=8, projection_size=4, filters=((1, 4),))).eval()
@@ -63,7 +63,7 @@ def test_a_download_has_the_name_of_its_file(tmp_path, capsys):
 
 def test_what_is_cleared(store, tmp_path, caplog):
     cache(composed(f"cache_dir={tmp_path}", "clear=sample"))
-    assert not (tmp_path / "sample-2-0-0123456789").exists()
+    assert not (tmp_path / "sample-2-0123456789").exists()
     cache(composed(f"cache_dir={tmp_path}", "clear=all"))
     assert all((tmp_path / path).exists() for path in MINE)
     assert not (tmp_path / "elmo" / (12 * "0")).exists()

@@ -57,7 +57,7 @@ def test_trained_on_one_corpus_and_tested_on_another(tiny, tmp_path):
     """`job=evaluate` leaves what fills the table beside the training runs' own cells; dev figures
     stand apart.
     """
-    other = ["data.name=other", "data.size=8", "data.seed=7"]
+    other = ["data.name=other", "data.size=48"]
     systems = {
         "sample": tiny("encoder=none", "seed=2", "task.optimizer.lr=0.02"),
         "other": tiny("encoder=none", *other),

@@ -28,7 +28,7 @@ def scored(tmp_path, root):
 
     def scored(task, change=str):
         gold, predicted = (
-            sample(task=task, root=root, size=2, seed=0)["dev"],
+            sample(task=task, root=root, size=2)["dev"],
             tmp_path / "predicted",
         )
         with initialize_config_dir(str(CONF), version_base="1.3"):
