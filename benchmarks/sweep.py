@@ -36,7 +36,7 @@ STORE, EACH, NONE, BUILD = (
 
 
 def compare(setting: Setting) -> Iterator[Comparison]:
-    """For `books` and a biLM of each size: an epoch and the build of the store, then the sweep."""
+    """For `wiki` and a biLM of each size: an epoch and the build of the store, then the sweep."""
     wikigold = Path(os.environ.get("ELMO_BENCH_DATA", ""), "ner/wikigold.train.txt").is_file()
     settings = [
         "task=ner",
@@ -55,8 +55,8 @@ def compare(setting: Setting) -> Iterator[Comparison]:
         )
     data = build.data(cfg)
     data.vocab, _ = build.vocab(cfg, data)
-    for name in ("books", *setting.sizes):
-        bilm: Any = load_encoder("books") if name == "books" else setting.bilm(name)
+    for name in ("wiki", *setting.sizes):
+        bilm: Any = load_encoder("wiki") if name == "wiki" else setting.bilm(name)
         bilm.to(setting.device)
         yield from _of(f"{cfg.data.name}, biLM {name}", bilm, cfg, data, setting)
 

@@ -78,7 +78,7 @@ def test_help_is_what_hydra_prints():
         ("encoder=files", "encoder.options is empty"),
         ("elmo.layer_norm=true", "elmo.norm=batch"),
         ("model=FOLDER", "encoder=files encoder.dir=FOLDER"),
-        ("elmo=books", "encoder=books"),
+        ("elmo=wiki", "encoder=wiki"),
         ("=3", "=3 has no key: write KEY=VALUE"),
         ("encoder=bigru", "rnn=bigru"),
         ("encoder.dir=FOLDER", "encoder=files encoder.dir=FOLDER"),

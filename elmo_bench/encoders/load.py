@@ -8,7 +8,7 @@ from .transformer import Transformer
 
 
 def load_encoder(name: str | Path, **settings: Any) -> Any:
-    """Load an encoder, frozen and ready to use: "mini", "books" or "wiki" (they ship with
+    """Load an encoder, frozen and ready to use: "mini" or "wiki" (they ship with
     elmo-bench), the folder of a biLM, a file of word vectors, or a transformers model by its folder
     or its name on the hub, such as "bert-base-cased".
 

@@ -565,7 +565,7 @@ def test_no_network(monkeypatch):
         Transformer(model="nobody/nothing")
     with pytest.raises(
         FileNotFoundError,
-        match=r"minni: not a biLM that ships with elmo-bench \(books, mini, wiki\), and encoder",
+        match=r"minni: not a biLM that ships with elmo-bench \(mini, wiki\), and encoder",
     ):
         load_encoder("minni")
 

@@ -57,7 +57,7 @@ BROKEN = [
     ["fit.batchsize=3"], ["elmo.mix.foo=1"], ["seed"], ["~seed=2"], ["+seed=1"], ["encoder=nope"], ["recipe=nope"], ["sweep=nope"],
     ["fit.batch_size=${nope}"], ["fit.batch_size=${fit.batch_size}"], ["data_dir=${oc.env:NOPE_NOPE}"], ["seed=${oc.env:HOME}"],
     ["'"], ["seed='1"], ["fit=3"], ["task.model=3"], ["rnn=[a]"], ["trainer=gpu,"], ["seed=1", "seed=x"],
-    ["job=embed"], ["job=evaluate"], ["-m", "seed=1,x"], ["-m", "elmo.mix=all,bottom"], ["--multirn"], ["elmo=books"], ["encoder=bigru"],
+    ["job=embed"], ["job=evaluate"], ["-m", "seed=1,x"], ["-m", "elmo.mix=all,bottom"], ["--multirn"], ["elmo=wiki"], ["encoder=bigru"],
     ["model=x"], ["outputs_dir="], ["cache_dir="], ["cache_dir=null"], ["outputs_dir=[a]"], ["run_dir="], ["checkpoint=x"],
 ]  # fmt: skip
 

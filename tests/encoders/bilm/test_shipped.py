@@ -22,8 +22,8 @@ def test_whole_and_small(folder):
     assert "perplexity" in card
 
 
-def test_books_knows_english():
-    folder = next(path for path in FOLDERS if path.name == "books")
+def test_wiki_knows_english():
+    folder = next(path for path in FOLDERS if path.name == "wiki")
     model = load_language_model(folder / "options.json", folder / "weights.safetensors")
     right = [["He", "took", "his", "hat", "and", "went", "out", "of", "the", "house", "."]]
     wrong = [["house", "the", "of", "out", "went", "and", "hat", "his", "took", "He", "."]]
