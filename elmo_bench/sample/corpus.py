@@ -73,10 +73,10 @@ def files(*, task: str, root: str | Path, size: int, **given: str | None) -> dic
                 f"{len(stories['train'])}"
             )
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with atomic(folder) as scratch:
-            scratch.mkdir()
+        with atomic(folder) as part:
+            part.mkdir()
             for split, path in paths.items():
                 number = size if split == "train" else max(size // 4, _SMALLEST)
                 text = form.opening + form.between.join(stories[split][:number]) + form.closing
-                (scratch / path.name).write_text(text, encoding="utf-8", newline="\n")
+                (part / path.name).write_text(text, encoding="utf-8", newline="\n")
     return paths
