@@ -1,5 +1,6 @@
 """`--dry-run` refuses what the run itself refuses, reads whole files, and keeps nothing."""
 
+import json
 import re
 from pathlib import Path
 
@@ -128,7 +129,7 @@ def test_what_a_run_refuses_a_dry_run_refuses(folder, command, said):
     ],
 )
 def test_what_a_dry_run_warns_of(folder, command, warned, caplog):
-    assert "estimated time" in dry_run(folder, command)
+    assert "examples" in dry_run(folder, command)
     assert warned in caplog.text
 
 
@@ -136,7 +137,6 @@ def test_what_a_dry_run_warns_of(folder, command, warned, caplog):
     ("command", "said"),
     [
         ("task=snli data=snli data_dir={d} encoder=none", "train.jsonl: not here and so not read"),
-        ("task=snli data=snli_hub encoder=none", "data=snli_hub: its files were not read"),
         (f"{EMBED} encoder=original", "encoder=original: not here; a run downloads it; what needs"),
     ],
 )
@@ -162,3 +162,19 @@ def test_what_is_right_is_kept_as_it_is(folder, command):
     after = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
     assert {path: after[path] for path in before} == before
     assert all("cache" in path.parts for path in after.keys() - before.keys())
+
+
+def test_how_long_an_earlier_run_took(folder):
+    """The last one of this task, corpus and encoder; files of other kinds are passed over."""
+    command = "data.size=2 encoder=none"
+    assert "took" not in dry_run(folder, command)
+    names = {"task": {"name": "ner", "monitor": "f1"}, "data": {"name": "sample"}}
+    for run, encoder, seconds in (("a", "none", 42.0), ("b", "mini", 7.0)):
+        config = names | {"encoder": {"name": encoder}}
+        result = {"metrics": {}, "config": config, "seed": 1, "seconds": {"total": seconds}}
+        path = folder / "outputs" / run / "result.json"
+        path.parent.mkdir(parents=True)
+        path.write_text(json.dumps(result))
+    (folder / "outputs" / "result.json").write_text("[]")
+    said = f"task=ner data=sample encoder=none took 42 s in {folder}/outputs/a"
+    assert said in dry_run(folder, command)

@@ -224,7 +224,7 @@ def test_word_vectors_are_found_or_their_origin_is_said(tmp_path, overridden):
 
 @pytest.mark.parametrize(
     ("data", "bilm"),
-    [("sample", "mini"), ("wikigold", "wiki"), ("files", "wiki"), ("snli_hub", "wiki")],
+    [("sample", "mini"), ("wikigold", "wiki"), ("files", "wiki")],
 )
 def test_real_english_has_a_bilm_of_real_english(data, bilm):
     assert composed(f"data={data}").encoder.name == bilm

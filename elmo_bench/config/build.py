@@ -230,11 +230,11 @@ def reader(cfg: DictConfig, split: str, file: str = "") -> Callable[[Path], Iter
 
 def data(
     cfg: DictConfig,
-    read: Mapping[str, Callable[[Path], Iterator[Example]]] | None = None,
     files: Mapping[str, Path] | None = None,
+    read: Mapping[str, Callable[[Path], Iterator[Example]]] | None = None,
 ) -> TaskData:
-    """Read and check all examples, of all splits unless `files` are given. Each split uses its own
-    `task.read` arguments unless `read` is given.
+    """Read and check all examples, of all splits unless their `files` are given. Each split uses
+    its own `task.read` arguments unless `read` is given.
     """
     task, files = task_files(cfg), files or inputs.corpus(cfg)
     for split in inputs.twice(files):

@@ -1,75 +1,51 @@
-"""`--dry-run`: whether runs can read what they need, how large that is, and about how long they
-take. Each job's `check` refuses what the job itself would refuse, and files are read as a whole. No
-run is kept and nothing downloaded.
+"""`--dry-run`: whether runs can read what they need, and how large that is. Each job's `check`
+refuses what the job itself would refuse, and files are read as a whole. No run is kept and nothing
+downloaded.
 """
 
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
 from elmo_bench import wandb_logger
-from elmo_bench.config import build, inputs
-from elmo_bench.data import Example
-from elmo_bench.estimate import Estimate, estimate
-from elmo_bench.files import duration
-from elmo_bench.runs import as_baseline, is_baseline
+from elmo_bench.files import duration, found
+from elmo_bench.runs import as_baseline, is_baseline, read_result
+
+from . import build, inputs
 
 INPUTS = ("checkpoint", "input", "gold", "predicted", "result", "probe.train", "probe.test")
 WITH_TRAINER = ("train", "evaluate", "predict")
-# Settings of what a run reads and of how long it takes, and those below them that change neither.
-READ = ("job", "task", "data", "encoder", "vocab", "elmo")
-TIMED = (*READ, "embed", "rnn", "fit", "fraction", "trainer")
-SAME_TIME = ("elmo.l2", "elmo.dropout", "elmo.mix_lr")
-
-
-class Corpus(NamedTuple):
-    """What was read of a run's corpus."""
-
-    said: list[str]
-    sentences: set[tuple[str, ...]]  # the distinct ones of all splits
-    train: list[Example]
+CORPUS = ("task", "data", "vocab")  # settings of what is read of a corpus
+SAME = ("seed", "elmo.l2", "elmo.dropout", "elmo.mix_lr")  # runs that differ here read the same
 
 
 def lines(configs: Sequence[DictConfig]) -> list[str]:
-    """What runs would read, keep and take, each line once; runs that read and take the same are
-    looked at once. Raises ValueError and OSError, as a run would, for what it could not read.
+    """What runs would read and keep, each line once; runs that read the same are looked at once.
+    Raises ValueError and OSError, as a run would, for what it could not read.
     """
-    groups: dict[str, list[DictConfig]] = {}
-    for config in configs:
-        own = TIMED if _job(config) == "train" else [str(key) for key in config if key != "hydra"]
-        groups.setdefault(_settings(config, own), []).append(config)
     said: list[str] = []
-    training: list[float] = []  # seconds of each run
-    stores: dict[str, float] = {}  # seconds of each encoder's on each corpus: runs share it
-    read: dict[str, Corpus] = {}  # the last corpus, by its settings
-    for several in groups.values():
-        with _as_run(several[0]) as cfg:
+    corpus = "", 0  # the settings of the last one, and its number of tokens
+    for config in {_settings(each): each for each in configs}.values():
+        with _as_run(config) as cfg:
             said += _checked(cfg)
             if _job(cfg) != "train":
                 continue
-            which = _settings(cfg, ("task", "data", "vocab")) + str(cfg.fit.get("overfit"))
-            if which not in read:
-                read = {which: _corpus(cfg)}
-            corpus = read[which]
-            said += corpus.said
-            if not is_baseline(cfg):
-                said += _encoder(cfg, sum(map(len, corpus.sentences)))
-            time_line, seconds = _time(cfg, corpus)
-            said.append(time_line)
-        if seconds:
-            training += [several[0].fit.max_epochs * seconds.epoch] * len(several)
-            which = _settings(several[0], ("task", "data", "encoder"))
-            stores[which] = max(seconds.store, stores.get(which, 0.0))
-    if len(configs) == len(training) > 1:
-        total = duration(sum(training) + sum(stores.values()))
-        said.append(f"estimated time of all {len(configs)} runs, one after another: {total}")
+            if corpus[0] != (which := _settings(cfg, CORPUS)):
+                lines_of_corpus, tokens = _corpus(cfg)
+                said += lines_of_corpus
+                corpus = which, tokens
+            if is_baseline(cfg):
+                as_baseline(cfg)
+            else:
+                said += _encoder(cfg, corpus[1])
+            said += _time(cfg)
     return [*dict.fromkeys(said)]
 
 
@@ -117,74 +93,56 @@ def _checked(cfg: DictConfig) -> Iterator[str]:
         yield f"{missing}; what needs it was not checked"
 
 
-def _settings(config: DictConfig, keys: Sequence[str]) -> str:
-    """These settings as text."""
-    chosen = OmegaConf.masked_copy(config, [key for key in keys if key in config])
+def _settings(config: DictConfig, keys: Sequence[str] = ()) -> str:
+    """These settings as text, by default all; without those of `SAME`."""
+    chosen = OmegaConf.masked_copy(
+        config, [str(each) for each in keys or config if each != "hydra"]
+    )
     OmegaConf.set_struct(chosen, False)
-    for key in SAME_TIME:
+    chosen.run_dir = None
+    for key in SAME:
         if OmegaConf.select(chosen, key, throw_on_resolution_failure=False) is not None:
             OmegaConf.update(chosen, key, None)
     return OmegaConf.to_yaml(chosen)
 
 
-def _corpus(cfg: DictConfig) -> Corpus:
-    """Read all of the corpus and of the word vectors, but for what a run downloads."""
+def _corpus(cfg: DictConfig) -> tuple[list[str], int]:
+    """Read all of the corpus and of the word vectors, but for what a run downloads. Return lines on
+    it, and the number of tokens of its distinct sentences.
+    """
     whole = cfg.copy()
-    said: list[str] = []
-    files: dict[str, Path] = {}
     whole.fraction = 1.0
-    for split in inputs.SPLITS:
-        node = cfg.data.get("files") or {}
-        if split == "test" and "_target_" not in node and not node.get("test"):
-            said.append("data.files.test: none; dev is measured alone")
-            continue
-        try:
-            files |= inputs.corpus(whole, [split])
-        except inputs.NotHereError as missing:
-            said.append(str(missing))
+    said, files = _files(whole)
     if "train" not in files:
         for split, path in files.items():
             if not (count := sum(1 for _ in build.reader(cfg, split)(path))):
                 raise ValueError(f"{path}: the {split} file has no examples")
             said.append(f"data.files.{split}={path}: {count:,} examples")
-        return Corpus(said, set(), [])
-    data = build.data(whole, files=files)
+        return said, 0
+    data = build.data(whole, files)
     counts = {split: len(examples) for split, examples in data.examples.items()}
     said += [f"data.files.{split}={files[split]}: {n:,} examples" for split, n in counts.items()]
     for file in inputs.vectors(cfg):
         size = Path(file).expanduser().stat().st_size
         said.append(f"vocab.vectors={file}: {size / 1e6:,.1f} MB")
     build.vocab(whole, data)  # reads the vectors
-    return Corpus(said, {tuple(each) for each in data.all_sentences}, data.examples["train"])
+    return said, sum(map(len, {tuple(each) for each in data.all_sentences}))
 
 
-def _time(cfg: DictConfig, corpus: Corpus) -> tuple[str, Estimate | None]:
-    """A line on how long a run takes, and the figures."""
-    missing = not corpus.train or not (is_baseline(cfg) or _is_here(cfg))
-    if missing or "limit_train_batches" in cfg.trainer or "overfit" in cfg.fit:
-        why = "a file of it is not here" if missing else "it trains on few batches"
-        return f"estimated time of a run: none, since {why}", None
-    cfg = cfg.copy()
-    if is_baseline(cfg):
-        as_baseline(cfg)
-    try:
-        seconds = estimate(cfg, build.elmo(cfg), corpus.train, corpus.sentences)
-    except (ValueError, OSError):
-        raise
-    except Exception as error:  # a run of this model would fail, too, and say more
-        said = str(error).partition("\n")[0]
-        raise ValueError(f"a batch fails: {type(error).__name__}: {said}") from error
-    epochs, store = cfg.fit.max_epochs, ""
-    if seconds.store:
-        store = f"layer store {duration(seconds.store)}, once for all runs; "
-    run = f"task={cfg.task.name} encoder={cfg.encoder.name} elmo.mix={cfg.elmo.mix}"
-    line = (
-        f"estimated time of {run}: {store}an epoch {duration(seconds.epoch)}, fit.max_epochs="
-        f"{epochs} at most {duration(epochs * seconds.epoch)} (from {seconds.timed} of the "
-        f"{seconds.batches:,} batches of an epoch, on one device of this machine as busy as it is "
-        "now; without start-up, vocab.vectors, dev and test)"
-    )
-    return line, seconds
+def _files(cfg: DictConfig) -> tuple[list[str], dict[str, Path]]:
+    """The files of a corpus that are here, and lines on those that are not."""
+    said: list[str] = []
+    files: dict[str, Path] = {}
+    for split in inputs.SPLITS:
+        node = cfg.data.get("files") or {}
+        if split == "test" and "_target_" not in node and not node.get("test"):
+            said.append("data.files.test: none; dev is measured alone")
+            continue
+        try:
+            files |= inputs.corpus(cfg, [split])
+        except inputs.NotHereError as missing:
+            said.append(str(missing))
+    return said, files
 
 
 def _encoder(cfg: DictConfig, tokens: int) -> Iterator[str]:
@@ -208,9 +166,19 @@ def _encoder(cfg: DictConfig, tokens: int) -> Iterator[str]:
     )
 
 
-def _is_here(cfg: DictConfig) -> bool:
-    try:
-        inputs.check_encoder(cfg)
-    except inputs.NotHereError:
-        return False
-    return True
+def _time(cfg: DictConfig) -> Iterator[str]:
+    """A line on how long the last run of this task, corpus and encoder below `outputs_dir` took."""
+    results = found(Path(cfg.outputs_dir), "result.json")
+    for path in sorted(results, key=lambda path: path.stat().st_mtime, reverse=True):
+        with suppress(OSError, ValueError):  # a file of another kind, or damaged
+            result = read_result(path)
+            total = result.get("seconds", {}).get("total")  # an evaluation has none
+            if total is not None and _names(result["config"]) == _names(cfg):
+                task, data, encoder = _names(cfg)
+                took = duration(total)
+                yield f"task={task} data={data} encoder={encoder} took {took} in {path.parent}"
+                return
+
+
+def _names(config: Any) -> tuple[str, str, str]:
+    return config["task"]["name"], config["data"]["name"], config["encoder"]["name"]

@@ -45,6 +45,11 @@ def files(cfg: DictConfig) -> dict[str, Path]:
     return _present(paths)
 
 
+def by_split(files: Mapping[str, Path]) -> dict[str, Path]:
+    """Return the corpus among the `files` of a run, by split."""
+    return {split: files[f"data.{split}"] for split in SPLITS if f"data.{split}" in files}
+
+
 def encoder_files(cfg: DictConfig) -> dict[str, Path]:
     """Return the files of an encoder; missing files are downloaded."""
     is_pretrained = cfg.encoder.get("pretrained", True)

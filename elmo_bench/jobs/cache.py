@@ -18,7 +18,6 @@ log = logging.getLogger(__name__)
 KINDS = {
     "layers": "layers of frozen encoders",
     "sample": "sample corpora",
-    "hub": "converted corpora",
     "corpora": "encoded text",
     "vectors": "word vectors of a corpus",
     "elmo": "downloaded biLMs",
@@ -30,7 +29,6 @@ KINDS = {
 NAMES = {
     "layers": r"(v\d+-)?e[0-9a-f]{12}-.+",
     "sample": r"sample-\d+-[0-9a-f]{10}",
-    "hub": r"(train|dev|test)-[0-9a-f]{12}\.json",
     "corpora": r"[0-9a-f]{16}",
     "vectors": r"[0-9a-f]{16}\.npz",
     "elmo": r"[0-9a-f]{12}",

@@ -187,14 +187,15 @@ def train(cfg: DictConfig) -> dict[str, float]:
 
 def _train(cfg: DictConfig, started: float) -> dict[str, float]:
     inputs.vectors(cfg)  # raises its error before the biLM is adapted
-    last = (begin if build.is_first() else goes_on_from)(cfg, inputs.files(cfg))
+    files = inputs.files(cfg)
+    last = (begin if build.is_first() else goes_on_from)(cfg, files)
     pl.seed_everything(cfg.seed, workers=True, verbose=False)
     asked = cfg
     if cfg.elmo.adapt and cfg.elmo.mix != "none":  # a baseline has nothing to adapt
         cfg = adapt.adapted(cfg)
         # Reset the random state, which differs if the encoder was adapted in this process.
         pl.seed_everything(cfg.seed, workers=True, verbose=False)
-    elmo, data = build.elmo(cfg), build.data(cfg)
+    elmo, data = build.elmo(cfg), build.data(cfg, inputs.by_split(files))
     data.vocab, vectors = build.vocab(cfg, data)
     module = build.module(cfg, build.model(cfg, data.vocab, vectors, elmo), data.vocab)
     parameters = count_parameters(module)

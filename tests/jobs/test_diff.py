@@ -267,7 +267,7 @@ def test_what_is_no_run(made, root, tmp_path):
         lambda run: run["config"]["task"].update(suffix="/../../result.json"),
         lambda run: run["config"]["data"].update(name="${oc.env:HOME}"),
         lambda run: run["config"]["data"].update(size="x"),
-        lambda run: run["choices"].update(data="squad1_hub"),
+        lambda run: run["choices"].update(data="files"),
     ],
 )
 def test_a_result_from_elsewhere(made, root, change):
