@@ -1,7 +1,8 @@
-# `make demo` and `make test` set everything up by themselves, in .venv. PYTHON=python3.12 chooses another interpreter (3.11 or later).
+# `make demo` and `make test` install what they need by themselves, into .venv: the demo the package, the tests its tools, too. PYTHON=python3.12 chooses another interpreter (3.11 or later).
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+DEV := .venv/.dev
 SHELL := bash
 .SHELLFLAGS := -o pipefail -c
 LARGE := /Downloading|Using cached/ && $$NF == "MB)" && substr($$(NF-1), 2) + 0 > 10
@@ -32,22 +33,22 @@ results: $(READY)  ## the runs of RESULTS.md (days on two cores) and its tables:
 	$(BIN)/python run.py job=keep runs=outputs/results output=results/runs.tar.xz
 	$(BIN)/python results/refresh.py word_vectors=$(GLOVE)
 
-test: $(READY)  ## all tests, a process a core
+test: $(DEV)  ## all tests, a process a core
 	$(BIN)/python -m pytest -n auto --dist loadgroup
 
-lint: $(READY)  ## style and types
+lint: $(DEV)  ## style and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-docs: $(READY)  ## the pages of docs/ as a site, in build/docs, with the page of RESULTS.md; a link within it that leads nowhere is an error
+docs: $(DEV)  ## the pages of docs/ as a site, in build/docs, with the page of RESULTS.md; a link within it that leads nowhere is an error
 	$(BIN)/sphinx-build -q -E -W --keep-going -d build/doctrees docs build/docs
 	$(BIN)/python results/refresh.py --check --output=build/docs/results.html
 
-links: $(READY)  ## the addresses elsewhere that the pages name: do they still answer?
+links: $(DEV)  ## the addresses elsewhere that the pages name: do they still answer?
 	$(BIN)/sphinx-build -q -b linkcheck -d build/doctrees docs build/links
 
-audit: $(READY)  ## known holes in what is installed; skipped where there is no network for it
+audit: $(DEV)  ## known holes in what is installed; skipped where there is no network for it
 	$(BIN)/python .ci/audit.py
 
 wheel-check:  ## the package as strangers get it: built, installed with all it needs in a new environment, run once
@@ -65,8 +66,15 @@ oldest:  ## the fast tests with the oldest versions that pyproject.toml allows; 
 	build/oldest/bin/uv pip install -q --python build/oldest --resolution lowest-direct -e '.[dev,tensorboard]'
 	build/oldest/bin/python -m pytest -n auto --dist loadgroup -m "not slow"
 
+INSTALL = $(BIN)/python -m pip install --progress-bar off -c constraints.txt -e $(1) | awk '$(LARGE) {print "  " $$(NF-2), $$(NF-1), $$NF; fflush()}'
+
 $(READY): pyproject.toml constraints.txt setup.py elmo_bench/encoders/bilm/native.c
 	$(PYTHON) -m venv .venv
 	@echo 'Installing into .venv, which takes some minutes. Its large packages, as they come:'
-	@$(BIN)/python -m pip install --progress-bar off -e '.[dev]' -c constraints.txt | awk '$(LARGE) {print "  " $$(NF-2), $$(NF-1), $$NF; fflush()}'
+	@$(call INSTALL,.)
+	touch $@
+
+$(DEV): $(READY)
+	@echo 'The tools for working on elmo-bench:'
+	@$(call INSTALL,'.[dev]')
 	touch $@
