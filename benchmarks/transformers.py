@@ -1,10 +1,9 @@
-"""Transformers: `encode` against a bare forward of the same model, and the lower layers only.
+"""Transformers: `encode` against a bare forward of the same model.
 
 The models have BERT's shapes and random weights, so that nothing is downloaded.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ VOCABULARY = 30_522
 
 
 def compare(setting: Setting) -> Iterator[Comparison]:
-    """For each shape: all layers in float32 and bfloat16, and some layers."""
+    """For each shape: all layers in float32 and bfloat16."""
     for shape in ["mini"] if setting.quick else SHAPES:
         sentences = setting.sentences[: (2 if setting.quick else 16) * setting.batch_size]
         tokens = sum(map(len, sentences))
@@ -31,10 +30,6 @@ def compare(setting: Setting) -> Iterator[Comparison]:
             yield Comparison(
                 f"transformer {shape}, {dtype}", _whole(encoder, sentences), tokens, "tokens"
             )
-        encoder = _encoder(folder, "float32", setting.device)
-        yield Comparison(
-            f"transformer {shape}, lower layers", _lower(encoder, sentences), tokens, "tokens"
-        )
 
 
 def write(shape: str, sentences: Sequence[Sequence[str]], folder: Path) -> Path:
@@ -79,16 +74,6 @@ def _whole(
         ],
     }
     return {name: torch.no_grad()(call) for name, call in means.items()}
-
-
-def _lower(
-    encoder: Transformer, sentences: Sequence[Sequence[str]]
-) -> dict[str, Callable[[], object]]:
-    blocks = encoder.num_layers - 1
-    return {
-        f"layers 0..{top} of {blocks}": partial(encode, encoder, sentences, range(top + 1))
-        for top in (blocks, blocks // 2, blocks // 4, 0)
-    }
 
 
 def batches_of(encoder: Transformer, sentences: Sequence[Sequence[str]]) -> list[dict[str, Any]]:

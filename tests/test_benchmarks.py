@@ -34,8 +34,8 @@ def test_every_group(tmp_path):
     assert found["machine"]["batch_size"] == 8
     works = dict.fromkeys(row["work"] for row in found["rows"])
     assert (
-        len(works) == 27
-        # 4 of the biLM, 2 of the store, 3 of transformers, 3 of growth, 4 of the sweep, 6 tasks, 3 heads, start-up, memory
+        len(works) == 26
+        # 4 of the biLM, 2 of the store, 2 of transformers, 3 of growth, 4 of the sweep, 6 tasks, 3 heads, start-up, memory
     )
     for work in works:
         rows = [row for row in found["rows"] if row["work"] == work]

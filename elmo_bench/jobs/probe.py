@@ -16,8 +16,7 @@ from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 
 from elmo_bench.config import build, inputs
-from elmo_bench.files import Bars, atomic
-from elmo_bench.probes import (
+from elmo_bench.encoders.probing import (
     Heads,
     Probe,
     Senses,
@@ -31,10 +30,9 @@ from elmo_bench.probes import (
     properties,
     read,
 )
+from elmo_bench.files import Bars, atomic
 from elmo_bench.report import probes_grid, read_probe, terminal, typed
 from elmo_bench.runs import code, hash_files, portable
-
-Measured = Mapping[str, Mapping[str, Any]]  # property -> `baseline`, `layers`
 
 
 def probe(cfg: DictConfig) -> dict[str, float]:
@@ -66,7 +64,7 @@ def probe(cfg: DictConfig) -> dict[str, float]:
     content = {
         "encoder": portable(OmegaConf.to_container(cfg.encoder, resolve=True)),
         "fingerprint": fingerprint,
-        "corpus": Path(paths["test"]).name if cfg.probe.test else str(cfg.data.name),
+        "corpus": paths["test"].name if cfg.probe.test else str(cfg.data.name),
         "data": _about(sentences, names, hash_files(paths, cfg.cache_dir)),
         "settings": {"steps": cfg.probe.steps, "lr": cfg.probe.lr},
         "seeds": seeds,
@@ -77,15 +75,27 @@ def probe(cfg: DictConfig) -> dict[str, float]:
     with atomic(path) as part:
         part.write_text(json.dumps(content | code(), indent=2) + "\n", encoding="utf-8")
     Console().print(terminal(probes_grid([read_probe(path)], controls=True)))
-    return _means(measured)
+    figures = {}
+    for name, probed in measured.items():
+        figures[f"{name}/baseline"] = probed["baseline"]["accuracy"]
+        layers = enumerate(probed["layers"])
+        figures |= {f"{name}/{layer}": fmean(by_seed["accuracy"]) for layer, by_seed in layers}
+    return figures
 
 
 def check(
     cfg: DictConfig,
 ) -> tuple[Any, dict[str, Path], dict[str, list[Sentence]], Sequence[str]]:
     """Return the encoder, the files, their sentences, and the names of the properties."""
-    paths = _paths(cfg)
-    sentences = {split: _sentences(cfg, split, path) for split, path in paths.items()}
+    paths = {
+        split: Path(path).expanduser() if path else inputs.corpus(cfg, [split])[split]
+        for split, path in (("train", cfg.probe.train), ("test", cfg.probe.test))
+    }
+    sentences = {}
+    for split, path in paths.items():
+        sentences[split] = [*islice(read(path), cfg.probe.max_sentences)]
+        if not sentences[split]:
+            raise ValueError(f"probe.{split}: {path} has no sentences")
     names = properties(sentences["train"], sentences["test"])
     if not names:
         raise ValueError(
@@ -93,22 +103,6 @@ def check(
             "must have parts of speech, chunks, entities, heads or senses of predicates"
         )
     return build.encoder(cfg), paths, sentences, names
-
-
-def _paths(cfg: DictConfig) -> dict[str, Path]:
-    """Return the files `probe.train` and `probe.test`; the default is the corpus's file."""
-    files = {split: cfg.probe[split] for split in ("train", "test")}
-    return {
-        split: Path(path).expanduser() if path else inputs.corpus(cfg, [split])[split]
-        for split, path in files.items()
-    }
-
-
-def _sentences(cfg: DictConfig, split: str, path: Path) -> list[Sentence]:
-    sentences = [*islice(read(path), cfg.probe.max_sentences)]
-    if not sentences:
-        raise ValueError(f"probe.{split}: {path} has no sentences")
-    return sentences
 
 
 def _bar(progress: Bars, description: str, total: int) -> Callable[[], None]:
@@ -136,14 +130,3 @@ def _about(
         }
         for split, part in sentences.items()
     }
-
-
-def _means(measured: Measured) -> dict[str, float]:
-    figures = {}
-    for name, probed in measured.items():
-        figures[f"{name}/baseline"] = probed["baseline"]["accuracy"]
-        figures |= {
-            f"{name}/{layer}": fmean(by_seed["accuracy"])
-            for layer, by_seed in enumerate(probed["layers"])
-        }
-    return figures

@@ -11,9 +11,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, 
 
 from elmo_bench.sample import files
 
-ENTRIES = (
-    384  # of a vocabulary; as many as ByT5's has, which is then a slow tokenizer for each model
-)
+ENTRIES = 384  # of a vocabulary
 SIZES = {
     "vocab_size": ENTRIES,
     "hidden_size": 32,

@@ -90,26 +90,15 @@ def test_what_cannot_stand_in_one_table(probed):
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({"seeds": []}, "seeds: []: List should have at least 1 item"),
-        ({"seeds": "1"}, "seeds: '1': Input should be a valid list"),
-        ({"encoder": None}, "encoder: None: Input should be a valid dictionary"),
-        ({"properties": {}}, "properties: {}: Dictionary should have at least 1 item"),
+        ({"seeds": []}, r"seeds: List should have at least 1 item .*, but it is \[\]"),
+        ({"encoder": None}, "encoder: Input should be a valid dictionary, but it is None"),
         (
             {"properties": {"pos": SENSE | {"baseline": {"accuracy": 50}}}},
-            "properties.pos.baseline.accuracy: 50: Input should be less than or equal to 1",
-        ),
-        (
-            {"properties": {"pos": SENSE | {"layers": [{"accuracy": [0.5], "control": [0.5, 1]}]}}},
-            "properties.pos.layers.0: accuracy, control and f1 must have equal lengths",
+            "properties.pos.baseline.accuracy: .* less than or equal to 1, but it is 50",
         ),
         ({"properties": {"pos": {"layers": []}}}, "properties.pos.baseline: Field required"),
-        (
-            {"properties": {"pos": POS, "entity": ENTITY}},
-            "properties: properties must have equally many layers, but they have {'entity': 1, 'pos': 2}",
-        ),
     ],
 )
 def test_a_wrong_file(probed, wrong, said):
-    said = said.replace("[]", r"\[\]").replace("{}", r"\{\}")
     with pytest.raises(ValueError, match=rf"0.json: not a probe.json of elmo-bench: {said}"):
         probed(content() | wrong)

@@ -1,4 +1,3 @@
-from .load import LATER
 from .transformer import Transformer
 
-__all__ = ["LATER", "Transformer"]
+__all__ = ["Transformer"]

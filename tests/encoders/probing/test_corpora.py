@@ -2,7 +2,7 @@
 
 import pytest
 
-from elmo_bench.probes import properties, read
+from elmo_bench.encoders.probing import properties, read
 
 CONLLU = [
     "# text = I can't swim .",
@@ -47,10 +47,7 @@ def test_conllu(tmp_path):
         ("AUX\t_\t_\t4", "AUX\t_\t_\t_", r"a.conllu:4: HEAD '_', but"),
         ("AUX\t_\t_\t4", f"AUX\t_\t_\t{'9' * 5000}", r"a.conllu:4: HEAD '99"),
         ("2\tca\t", "3\tca\t", r"a.conllu:4: ID 3, but 2 must come next"),
-        ("2-3\tcan't", "3-4\tcan't", r"a.conllu:3: ID 3-4, but 2 must come next"),
         ("3.1\tx", "4.1\tx", r"a.conllu:6: ID 4.1, but 3 must come next"),
-        ("5\t.", "1\t.", r"a.conllu:8: ID 1, but 5 must come next: .* or an empty line"),
-        ("2\tca\t", " 2\tca\t", r"a.conllu:4: ID ' 2', but an ID must be a number"),
         ("2\tca\t", "2\tca\tx\t", r"a.conllu:4: 11 columns, but CoNLL-U has 10"),
     ],
 )
