@@ -83,11 +83,7 @@ ARCHITECTURES: dict[str, tuple[str, str, dict[str, Any]]] = {  # config, tokeniz
 
 def text(root: Path) -> list[str]:
     """Sentences of the sample's raw text."""
-    return (
-        files(task="lm", root=root, size=60, seed=1)["train"]
-        .read_text(encoding="utf-8")
-        .splitlines()
-    )
+    return files(task="lm", root=root, size=60)["train"].read_text(encoding="utf-8").splitlines()
 
 
 def tokenizer(name: str, lines: list[str]) -> Any:
