@@ -90,7 +90,7 @@ def labelled(sentences: Sequence[Sentence], name: str) -> Labelled:
         counts.append(len(kept))
         start += length
     columns = map(list, zip(*words, strict=True)) if words else ([] for _ in range(5))
-    return Labelled(*columns, counts)
+    return Labelled._make([*columns, counts])
 
 
 class Tags:

@@ -111,7 +111,7 @@ class Subwords:
 
         lengths = torch.tensor([len(words) for words in sentences], dtype=torch.int64)
         mask = torch.arange(int(lengths.max()) if len(lengths) else 0) < lengths[:, None]
-        return Pieces(*map(by_sentence, (ids, sizes, words * read, shares)), mask)
+        return Pieces._make([*map(by_sentence, (ids, sizes, words * read, shares)), mask])
 
     def _windows(
         self, sentences: Sequence[Sequence[str]], kept: Sequence[tuple[int, int]]
