@@ -16,10 +16,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from elmo_bench.config import process
 from elmo_bench.encoders.bilm import BiLm, bilm, char_ids, fast
 from elmo_bench.encoders.bilm.packed import PackedLinear
 from elmo_bench.lm import LanguageModel
-from elmo_bench.precision import settle
 
 from . import allennlp, simple_elmo_peer
 from .timing import SIZES, Comparison, Setting
@@ -32,7 +32,7 @@ def compare(setting: Setting) -> Iterator[Comparison]:
     """For each size: forward, char CNN or building a store, training."""
     on_gpu = setting.device == "cuda"
     if on_gpu:
-        settle(tf32=False, deterministic=False)
+        process.prepare(tf32=False, deterministic=False)
         batch: Sequence[Sequence[str]] = _even(setting.sentences, 64, 25)
         windows = _even(setting.sentences, 128, 20)
     else:

@@ -39,13 +39,13 @@ def main(cfg: DictConfig) -> object:
     failure = Path(cfg.run_dir, "error.txt") if cfg.run_dir else None
     try:
         with leaves_error(cfg.run_dir):
-            job = instantiate(cfg.job)
+            job = instantiate({key: value for key, value in cfg.job.items() if key != "name"})
             from elmo_bench.config.settings import WITHOUT_A_MODEL  # already imported by Hydra
 
-            if cfg.job["_target_"].rpartition(".")[2] not in WITHOUT_A_MODEL:
-                from elmo_bench import precision  # imports torch
+            if cfg.job.get("name") not in WITHOUT_A_MODEL:
+                from elmo_bench.config import process  # imports torch
 
-                precision.settle(tf32=cfg.tf32, deterministic=bool(cfg.trainer.deterministic))
+                process.prepare(tf32=cfg.tf32, deterministic=bool(cfg.trainer.deterministic))
             return job(cfg)
     except Exception as error:
         if is_out_of_memory(error):
@@ -83,7 +83,7 @@ def disk_advice(error: Exception, cfg: DictConfig) -> str:
 
 def what_goes_on(cfg: DictConfig) -> str:
     """Return what the job has kept so far, and how to continue."""
-    if job := KEPT.get(cfg.job["_target_"].rpartition(".")[2]):
+    if job := KEPT.get(cfg.job.get("name")):
         key, name, command = job
         if (path := Path(f"{OmegaConf.select(cfg, key)}{name}")).is_file():
             return f"{path} is kept, and {command} goes on from there"

@@ -251,9 +251,9 @@ def _model_job(cfg: DictConfig) -> Iterator[None]:
     """
     import torch
 
-    from elmo_bench import precision
+    from elmo_bench.config import process
 
-    precision.settle(tf32=cfg.tf32, deterministic=bool(cfg.trainer.deterministic))
+    process.prepare(tf32=cfg.tf32, deterministic=bool(cfg.trainer.deterministic))
     is_deterministic = torch.are_deterministic_algorithms_enabled()
     handler = signal.getsignal(signal.SIGINT)
     try:

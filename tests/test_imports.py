@@ -22,7 +22,6 @@ MAY = {
     "failure": {"signals"},
     "installation": set(),
     "checkpoint_file": set(),
-    "precision": set(),
     "text": set(),
     "sample": set(),
     "average": set(),
@@ -39,17 +38,15 @@ MAY = {
     "on_demand": set(),
     "resume": {"checkpoint_file", "signals"},
     "foreign": {"config", "installation"},
-    "again": {"config", "runs"},
     "checkpoint": {"checkpoint_file", "config", "foreign", "module", "runs", "text"},
     "wandb_logger": {"config"},
     "report": {"config", "installation", "runs"},
     "card": {"config", "installation", "launch", "runs"},
     "cli": {"config", "main", "on_demand", "signals"},
-    "main": {"config", "failure", "installation", "precision", "report", "signals"},
+    "main": {"config", "failure", "installation", "report", "signals"},
     "launch": {"config", "on_demand", "report", "runs", "signals"},
-    "notebook": {"config", "failure", "installation", "jobs", "precision", "report", "runs"},
+    "notebook": {"config", "failure", "installation", "jobs", "report", "runs"},
     "jobs": {
-        "again",
         "checkpoint",
         "checkpoint_file",
         "config",
@@ -90,7 +87,6 @@ MAY = {
 # Where a third-party package may be imported.
 ONLY = {
     "hydra": {
-        "elmo_bench/again.py",
         "elmo_bench/checkpoint.py",
         "elmo_bench/config",
         "elmo_bench/jobs",
@@ -98,7 +94,6 @@ ONLY = {
         "elmo_bench/notebook.py",
     },
     "omegaconf": {
-        "elmo_bench/again.py",
         "elmo_bench/card.py",
         "elmo_bench/checkpoint.py",
         "elmo_bench/config",

@@ -1,16 +1,12 @@
 """Build the parts of a run from its config: encoder, data, vocabulary, model, module, trainer."""
 
-import hashlib
 import inspect
 import logging
 import math
 import os
 import sys
-import warnings
 import weakref
-import zipfile
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -45,29 +41,16 @@ from elmo_bench.encoders import (
     is_kept,
 )
 from elmo_bench.encoders.bilm import BiLm
-from elmo_bench.files import Bars, alone, atomic
-from elmo_bench.launch import cores, devices
+from elmo_bench.files import Bars
+from elmo_bench.launch import check_cores, check_slurm_tasks, cores, devices
 from elmo_bench.module import TaskModule
 from elmo_bench.nn import Backbone
 from elmo_bench.resume import AtomicCheckpoints
-from elmo_bench.text import Vocab, forms, read_vectors, side_by_side
+from elmo_bench.text import Vocab, cached_vectors, forms, side_by_side
 
 log = logging.getLogger(__name__)
 DEVICE_SHARE = 0.25  # largest share of free GPU memory for layers with cache=auto
 WORKERS = 4  # maximum for a GPU; a worker prepares a batch in a few milliseconds
-logging.getLogger("pytorch_lightning").setLevel(logging.WARNING)
-for _chatter in (
-    *(
-        "does not have many workers",
-        "number of training batches",
-        "exists and is not empty",
-        "LeafSpec",
-    ),
-    "in eval mode at the start of training",  # a frozen encoder
-    "dataloader is not resumable",  # elmo_bench/resume.py restores our position
-    *("using a custom batch sampler", "predict returned None", "`srun` command is available"),
-):
-    warnings.filterwarnings("ignore", f".*{_chatter}.*")
 
 
 def instantiate(node: Any, **more: Any) -> Any:
@@ -381,9 +364,10 @@ def vectors(cfg: DictConfig, words: Iterable[str]) -> dict[str, np.ndarray]:
     """Read the vectors of some words from the files of `vocab.vectors`; empty without files."""
     lowercase, files = cfg.vocab.lowercase, inputs.vectors(cfg)
     wanted = {form for word in words for form in forms(word, lowercase)}
-    parts = [
-        _kept_vectors(path, wanted, Path(cfg.cache_dir, "vectors").expanduser()) for path in files
-    ]
+    folder = Path(cfg.cache_dir, "vectors").expanduser()
+    with Bars() as bars:  # a file may have millions of lines
+        watch = partial(bars.track, description="vocab.vectors, lines")
+        parts = [cached_vectors(file, wanted, folder, watch) for file in files]
     for path, part in zip(files, parts, strict=True):
         if not part:
             raise ValueError(f"vocab.vectors={path}: it has no vector for any word of the data")
@@ -398,64 +382,6 @@ def vectors(cfg: DictConfig, words: Iterable[str]) -> dict[str, np.ndarray]:
 
 def _is_lower(word: str) -> bool:
     return word == word.lower()
-
-
-def _kept_vectors(file: str, wanted: Collection[str], folder: Path) -> dict[str, np.ndarray]:
-    """Read the vectors of the wanted words from the file once and cache them in `folder` for the
-    other runs of a sweep.
-    """
-    path = Path(file).expanduser()
-    about = path.stat()
-    text = "\n".join([f"{path.resolve()} {about.st_size} {about.st_mtime_ns}", *sorted(wanted)])
-    kept = folder / f"{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}.npz"
-    with ExitStack() as stack:
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            stack.enter_context(alone(kept, f"another run is reading {file}: waiting for it"))
-        except OSError as error:  # the folder is read-only or full
-            log.warning("cannot cache the vectors of %s: %s", file, error)
-            return _read_vectors(path, wanted)
-        if (vectors := _read_kept(kept)) is None:
-            vectors = _read_vectors(path, wanted)
-            try:
-                with atomic(kept) as part:
-                    np.savez(
-                        part,
-                        words=np.array([*vectors], dtype=str),
-                        vectors=np.array([*vectors.values()], dtype=np.float32),
-                    )
-            except OSError as error:
-                log.warning("cannot cache the vectors of %s: %s", file, error)
-        return vectors
-
-
-def _read_vectors(path: Path, wanted: Collection[str]) -> dict[str, np.ndarray]:
-    """Read the vectors of the wanted words and show how many lines are read: there may be
-    millions.
-    """
-    with Bars() as bars:
-        return read_vectors(path, wanted, partial(bars.track, description="vocab.vectors, lines"))
-
-
-def _read_kept(path: Path) -> dict[str, np.ndarray] | None:
-    """Return cached words and their vectors; None if the file is missing or damaged."""
-    if not path.is_file():
-        return None
-    try:
-        with zipfile.ZipFile(path) as file:  # numpy does not check checksums of truncated arrays
-            if damaged := file.testzip():
-                raise ValueError(f"the checksum of {damaged} does not match")
-        with np.load(path) as arrays:
-            words, numbers = arrays["words"], arrays["vectors"]
-            if numbers.dtype != np.float32 or not np.isfinite(numbers).all():
-                raise ValueError("vectors that are not finite float32 numbers")
-            vectors = dict(zip(words.tolist(), numbers, strict=True))
-    except Exception as error:  # damaged files cause many types of errors
-        log.warning("%s is damaged (%s): reading the vectors again", path, error)
-        return None
-    with suppress(OSError):
-        os.utime(path)
-    return vectors
 
 
 def model(cfg: DictConfig, vocab: Vocab, vectors: Mapping[str, np.ndarray], elmo: Elmo) -> Any:
@@ -547,44 +473,17 @@ def trainer(cfg: DictConfig, callbacks: list[Callback]) -> pl.Trainer:
         # Unmixed or still frozen layers of an encoder have no gradients.
         built.strategy._ddp_kwargs.setdefault("find_unused_parameters", True)
     built.strategy.checkpoint_io = AtomicCheckpoints()
-    check_slurm(built)
-    if not SLURMEnvironment.detect():  # SLURM assigns cores to each task
-        if isinstance(built.accelerator, CPUAccelerator):
-            check_cores(cfg, "trainer.devices", built.num_devices)
+    if SLURMEnvironment.detect():  # SLURM assigns cores to each task
+        check_slurm_tasks(built.num_devices, built.num_nodes)
+    else:
+        if isinstance(built.accelerator, CPUAccelerator) and not cfg.oversubscribe:
+            check_cores("trainer.devices", built.num_devices)
         # Lightning's own waits for the other processes, which may wait for this one, and a run that
         # is ended by SIGTERM would pass for one that is done.
         built._signal_connector.register_signal_handlers = lambda: None
         strategy = weakref.ref(built.strategy)  # a later training must not keep this model alive
         signals.end_before_this(lambda: getattr(getattr(strategy(), "launcher", None), "procs", []))
     return built
-
-
-def check_cores(cfg: DictConfig, key: str, processes: int) -> None:
-    """Raise ValueError for more processes than cores: they need gigabytes and are slower than fewer
-    processes.
-    """
-    if processes > cores() and not cfg.oversubscribe:
-        raise ValueError(
-            f"{key}={processes}, but only {cores()} cores are available for these "
-            "processes; oversubscribe=true starts them anyway"
-        )
-
-
-def check_slurm(trainer: pl.Trainer) -> None:
-    """Check that `srun` has started as many tasks as the run has devices.
-
-    Raises ValueError otherwise: the run would wait forever for missing tasks, or run twice.
-    Lightning itself checks the number per node.
-    """
-    if not SLURMEnvironment.detect():
-        return
-    tasks, devices, nodes = int(os.environ["SLURM_NTASKS"]), trainer.num_devices, trainer.num_nodes
-    if tasks != devices * nodes:
-        raise ValueError(
-            f"this SLURM job has {tasks} tasks, but trainer.devices={devices} with "
-            f"trainer.num_nodes={nodes} needs {devices * nodes} processes: set srun "
-            "--ntasks-per-node and --nodes to these two values"
-        )
 
 
 def is_first() -> bool:

@@ -50,7 +50,7 @@ def lines(configs: Sequence[DictConfig]) -> list[str]:
 
 
 def _job(config: DictConfig) -> str:
-    return str(config.job["_target_"]).rpartition(".")[2]
+    return str(config.job.get("name"))
 
 
 @contextmanager

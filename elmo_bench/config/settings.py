@@ -303,7 +303,11 @@ SLOW = (
     "elmo_bench.average.",
 )  # slow to import; they check their settings themselves
 HYDRAS = ("_target_", "_partial_", "_convert_", "_recursive_", "_args_")
-ABOUT = {"encoder": ("name", "dir"), "schedule": ("name",)}  # settings that are not arguments
+ABOUT = {
+    "encoder": ("name", "dir"),
+    "schedule": ("name",),
+    "job": ("name",),
+}  # settings that are not arguments
 
 
 class Setting(NamedTuple):
@@ -351,7 +355,7 @@ def expand_home(cfg: DictConfig) -> None:
     """Expand a ~ at the beginning of a job's files and folders; all others are expanded by what
     reads them.
     """
-    job = str(OmegaConf.select(cfg, "job._target_")).rpartition(".")[2]
+    job = str(OmegaConf.select(cfg, "job.name"))
     own = dict.fromkeys(("outputs_dir", "run_dir", "hydra.run.dir", "hydra.sweep.dir"), Folder)
     for key, hint in (own | JOBS.get(job, {})).items():
         value = OmegaConf.select(cfg, key, throw_on_resolution_failure=False)
@@ -389,7 +393,7 @@ def faults(cfg: DictConfig) -> list[str]:
         raw, resolved = _plain(cfg)
     except OmegaConfBaseException as error:
         return [*wrong, f"{error.full_key}: {str(error).partition(chr(10))[0]}"]
-    job = str(OmegaConf.select(cfg, "job._target_")).rpartition(".")[2]
+    job = str(OmegaConf.select(cfg, "job.name"))
     types = TYPES | JOBS.get(job, {})
     # Check the command line before the slow imports for the rest.
     given = {key for key, _ in _given(cfg)}

@@ -32,8 +32,8 @@ from rich.progress import (
 )
 
 from elmo_bench import checkpoint_file, text
-from elmo_bench.config.build import check_cores, instantiate
 from elmo_bench.config.build import device as device_kind
+from elmo_bench.config.build import instantiate
 from elmo_bench.encoders.bilm import DIRECTIONS, BiLm, save, warn_of_bfloat16
 from elmo_bench.files import (
     Bars,
@@ -46,6 +46,7 @@ from elmo_bench.files import (
     watched,
 )
 from elmo_bench.installation import COMMAND
+from elmo_bench.launch import check_cores
 from elmo_bench.lm import (
     Corpus,
     LanguageModel,
@@ -132,8 +133,8 @@ def processes(cfg: DictConfig) -> Iterator[torch.device]:
     if int(os.environ.get("WORLD_SIZE", 1)) == 1:
         yield device
         return
-    if kind == "cpu":
-        check_cores(cfg, "--nproc_per_node", int(os.environ.get("LOCAL_WORLD_SIZE", 1)))
+    if kind == "cpu" and not cfg.oversubscribe:
+        check_cores("--nproc_per_node", int(os.environ.get("LOCAL_WORLD_SIZE", 1)))
     patience = timedelta(days=1)  # the others wait while the first process encodes the text
     if kind == "cuda":
         torch.cuda.set_device(device)  # otherwise NCCL takes cuda:0 in each process

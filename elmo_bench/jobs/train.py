@@ -22,8 +22,8 @@ from pytorch_lightning.callbacks import (
     ModelCheckpoint,
 )
 
-from elmo_bench import again, checkpoint, wandb_logger
-from elmo_bench.config import build, inputs
+from elmo_bench import checkpoint, wandb_logger
+from elmo_bench.config import again, build, inputs
 from elmo_bench.data import Example, TaskData, clusters
 from elmo_bench.encoders import LayerStore
 from elmo_bench.files import Lines, alone, atomic

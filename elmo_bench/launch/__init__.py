@@ -1,6 +1,6 @@
 from .children import Children, Parent
 from .folders import RunFolders
-from .machine import cores, devices, environment, gpus
+from .machine import check_cores, check_slurm_tasks, cores, devices, environment, gpus
 from .outcomes import Outcome, Progress, exit_status, print_outcomes
 
 __all__ = [
@@ -9,6 +9,8 @@ __all__ = [
     "Parent",
     "Progress",
     "RunFolders",
+    "check_cores",
+    "check_slurm_tasks",
     "cores",
     "devices",
     "environment",

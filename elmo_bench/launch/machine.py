@@ -42,6 +42,31 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def check_cores(key: str, processes: int) -> None:
+    """Raise ValueError for more processes than cores: they need gigabytes and are slower than fewer
+    processes.
+    """
+    if processes > cores():
+        raise ValueError(
+            f"{key}={processes}, but only {cores()} cores are available for these "
+            "processes; oversubscribe=true starts them anyway"
+        )
+
+
+def check_slurm_tasks(devices: int, nodes: int) -> None:
+    """Check that `srun` has started as many tasks as the run has devices.
+
+    Raises ValueError otherwise: the run would wait forever for missing tasks, or run twice.
+    Lightning itself checks the number per node.
+    """
+    if (tasks := int(os.environ["SLURM_NTASKS"])) != devices * nodes:
+        raise ValueError(
+            f"this SLURM job has {tasks} tasks, but trainer.devices={devices} with "
+            f"trainer.num_nodes={nodes} needs {devices * nodes} processes: set srun "
+            "--ntasks-per-node and --nodes to these two values"
+        )
+
+
 def devices(asked: Any, count: int) -> list[int]:
     """Return the numbers of the devices that `trainer.devices` asks for, as Lightning reads it, on
     a machine with `count` devices.

@@ -26,6 +26,7 @@ ASIDE = (
     "trainer.profiler",
     "published",
     "dry_run",
+    "job.name",
     "task.published",
     "task.title",
     "task.monitor_title",

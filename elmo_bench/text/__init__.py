@@ -15,7 +15,7 @@ from .records import check_same, is_predicted, paired, tags_of
 from .sentences import chunks, part_sentences, read_sentences, read_text, text_files
 from .spans import Span, bio_moves, bioul_moves, spans_to_bioul, spans_to_iob2, tags_to_spans
 from .tokenize import BRACKETS, tokenize, tokenize_with_offsets, words_of
-from .vectors import read_table, read_vectors, side_by_side
+from .vectors import cached_vectors, read_table, read_vectors, side_by_side
 from .vocab import FALLBACK, PADDING, UNKNOWN, Case, Vocab, forms
 
 __all__ = [
@@ -36,6 +36,7 @@ __all__ = [
     "bio_moves",
     "bioul_moves",
     "bracket_spans",
+    "cached_vectors",
     "check_same",
     "chunks",
     "decode",

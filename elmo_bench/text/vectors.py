@@ -2,9 +2,14 @@
 separated by spaces or tabs, or in word2vec's text or binary format.
 """
 
+import hashlib
+import logging
+import os
 import re
 import warnings
+import zipfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from io import BufferedIOBase
 from itertools import islice
 from pathlib import Path
@@ -12,10 +17,11 @@ from reprlib import repr as shown
 
 import numpy as np
 
-from elmo_bench.files import BOM, opened
+from elmo_bench.files import BOM, alone, atomic, opened
 
 from .lines import decode, read_bytes, refuse_mark
 
+log = logging.getLogger(__name__)
 LINES = 1000  # lines whose numbers are parsed at once
 BLOCK = 1 << 22  # bytes of a binary file that are read at once
 WORD_BYTES, WIDTH = 10_000, 100_000  # limits of a binary file's words and vectors, for bad files
@@ -55,6 +61,56 @@ def read_vectors(
             vectors[word] = _vector(values, f"{path}:{number}")
     if blanks >= 0:
         lines.parted(number, line)  # the last line, which may be cut
+    return vectors
+
+
+def cached_vectors(
+    file: str, wanted: Collection[str], folder: Path, watch: Callable[[Numbered], Numbered] = iter
+) -> dict[str, np.ndarray]:
+    """Return what `read_vectors` returns, which is kept in `folder` for the other runs of a sweep.
+
+    It is read again if the file has changed, or if what was kept is damaged.
+    """
+    path = Path(file).expanduser()
+    about = path.stat()
+    text = "\n".join([f"{path.resolve()} {about.st_size} {about.st_mtime_ns}", *sorted(wanted)])
+    kept = folder / f"{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}.npz"
+    with ExitStack() as stack:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(alone(kept, f"another run is reading {file}: waiting for it"))
+        except OSError as error:  # the folder is read-only or full
+            log.warning("cannot cache the vectors of %s: %s", file, error)
+            return read_vectors(path, wanted, watch)
+        if (vectors := _read_kept(kept)) is None:
+            vectors = read_vectors(path, wanted, watch)
+            try:
+                with atomic(kept) as part:
+                    np.savez(
+                        part,
+                        words=np.array([*vectors], dtype=str),
+                        vectors=np.array([*vectors.values()], dtype=np.float32),
+                    )
+            except OSError as error:
+                log.warning("cannot cache the vectors of %s: %s", file, error)
+        return vectors
+
+
+def _read_kept(path: Path) -> dict[str, np.ndarray] | None:
+    """Return kept words and their vectors; None if the file is missing or damaged."""
+    if not path.is_file():
+        return None
+    try:
+        with zipfile.ZipFile(path) as file:  # numpy does not check checksums of truncated arrays
+            if damaged := file.testzip():
+                raise ValueError(f"the checksum of {damaged} does not match")
+        with np.load(path) as arrays:
+            vectors = dict(zip(arrays["words"].tolist(), arrays["vectors"], strict=True))
+    except Exception as error:  # damaged files cause many types of errors
+        log.warning("%s is damaged (%s): reading the vectors again", path, error)
+        return None
+    with suppress(OSError):
+        os.utime(path)  # job=cache says when it was last read
     return vectors
 
 

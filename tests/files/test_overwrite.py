@@ -132,7 +132,7 @@ def test_nothing_is_lost(lost, arguments, said):
         words += [f"run_dir={lost}/new"]
     with initialize_config_dir(CONF, version_base="1.3"):
         cfg = compose("config", [*words, f"cache_dir={lost}/cache"])
-    job = JOBS[cfg.job["_target_"].rpartition(".")[2]]
+    job = JOBS[cfg.job.name]
     with pytest.raises(ValueError, match=said):
         job(cfg)
     after = content(lost)
@@ -164,7 +164,7 @@ def test_its_own_output_is_written_again(lost):
     def run(*overrides):
         with initialize_config_dir(CONF, version_base="1.3"):
             cfg = compose("config", [*overrides, f"cache_dir={lost}/cache"])
-        JOBS[cfg.job["_target_"].rpartition(".")[2]](cfg)
+        JOBS[cfg.job.name](cfg)
 
     small = ["encoder=files", f"encoder.dir={lost}/bilm"]
     shutil.copytree(lost / "run", lost / "top")

@@ -16,7 +16,6 @@ from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig, OmegaConf
 
 from elmo_bench.checkpoint import MODEL, restore
-from elmo_bench.config import build
 from elmo_bench.data import TaskData
 from elmo_bench.encoders import build_store, find_store
 from elmo_bench.encoders.bilm import BiLm, Options, load, save
@@ -35,6 +34,7 @@ from elmo_bench.runs import dev_figure, finished, unfinished
 from elmo_bench.sample import files as sample
 from elmo_bench.text import (
     Vocab,
+    cached_vectors,
     read_conllu,
     read_sentences,
     read_table,
@@ -593,7 +593,7 @@ def kept_seeds() -> list[Seed]:
 
 
 def read_kept(path: Path) -> Any:
-    words = build._kept_vectors(str(workshop() / "some.txt"), {"the", "dog"}, path.parent)
+    words = cached_vectors(str(workshop() / "some.txt"), {"the", "dog"}, path.parent)
     for word, vector in words.items():
         finite(word, vector)
     return {word: vector.tolist() for word, vector in words.items()}

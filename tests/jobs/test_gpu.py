@@ -8,8 +8,7 @@ import pytorch_lightning as pl
 import torch
 from hydra import compose, initialize_config_dir
 
-from elmo_bench import precision
-from elmo_bench.config import build
+from elmo_bench.config import build, process
 from elmo_bench.jobs import train as job
 from tests.jobs.small import SMALL
 
@@ -24,7 +23,7 @@ pytestmark = [
 
 @pytest.fixture(autouse=True)
 def _float32():
-    precision.settle(tf32=False, deterministic=True)
+    process.prepare(tf32=False, deterministic=True)
 
 
 def run(folder, *overrides):

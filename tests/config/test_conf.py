@@ -10,7 +10,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from elmo_bench.config.settings import JOBS, TYPES, faults
 
-CONF = Path(__file__).parents[1] / "conf"
+CONF = Path(__file__).parents[2] / "conf"
 OPTIONS = sorted(
     (path.parent.name, path.stem)
     for path in CONF.glob("*/*.yaml")

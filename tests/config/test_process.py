@@ -5,7 +5,7 @@ import os
 import pytest
 import torch
 
-from elmo_bench import precision
+from elmo_bench.config import process
 
 
 @pytest.fixture(autouse=True)
@@ -13,13 +13,13 @@ def _as_it_was(monkeypatch):
     monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", "")  # so that it is restored
     monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG")
     yield
-    precision.settle(tf32=False, deterministic=False)
+    process.prepare(tf32=False, deterministic=False)
 
 
 @pytest.mark.parametrize("tf32", [False, True])
 def test_all_products_of_float32_are_alike(tf32):
     """Torch alone has TF32 in recurrent layers and convolutions, and not in matrix products."""
-    precision.settle(tf32=tf32, deterministic=False)
+    process.prepare(tf32=tf32, deterministic=False)
     if hasattr(torch.backends.cudnn, "rnn"):  # later than torch 2.6
         kinds = torch.backends.cuda.matmul, torch.backends.cudnn.rnn, torch.backends.cudnn.conv
         assert [kind.fp32_precision == "tf32" for kind in kinds] == [tf32] * 3
@@ -29,10 +29,10 @@ def test_all_products_of_float32_are_alike(tf32):
 
 
 def test_sums_in_one_order(monkeypatch):
-    precision.settle(tf32=False, deterministic=False)
+    process.prepare(tf32=False, deterministic=False)
     assert "CUBLAS_WORKSPACE_CONFIG" not in os.environ
-    precision.settle(tf32=False, deterministic=True)
+    process.prepare(tf32=False, deterministic=True)
     assert os.environ["CUBLAS_WORKSPACE_CONFIG"] == ":4096:8"
     monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":16:8")
-    precision.settle(tf32=False, deterministic=True)
+    process.prepare(tf32=False, deterministic=True)
     assert os.environ["CUBLAS_WORKSPACE_CONFIG"] == ":16:8"

@@ -13,7 +13,7 @@ from elmo_bench.config import settings
 from elmo_bench.config.settings import _arguments, _is_exact, dry_run_lines, expand_home, faults
 from elmo_bench.files import Count, fetch_path
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 def composed(*overrides):
@@ -180,13 +180,13 @@ class Sizes:
 
 
 def test_hints_of_which_a_config_gives_something_else():
-    hints = _arguments("tests.test_schema.Sizes")
+    hints = _arguments("tests.config.test_settings.Sizes")
     assert hints == {"sizes": Any, "path": Any, "count": Any}
     assert _is_exact(Count | None)
     assert _is_exact(str | Path)
     assert not _is_exact(tuple[int, ...])
     assert not _is_exact(list[Path])
-    assert "count" in _arguments("tests.test_schema.Sizes.make")
+    assert "count" in _arguments("tests.config.test_settings.Sizes.make")
     with pytest.raises(ModuleNotFoundError, match="nowhere"):
         _arguments("nowhere.Sizes")
 

@@ -15,7 +15,7 @@ import pytest
 from elmo_bench.jobs.train import train
 from tests.jobs.small import SMALL
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 def run(*arguments):

@@ -10,8 +10,9 @@ from pathlib import Path
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
-from elmo_bench.config.inputs import same
 from elmo_bench.runs import finished, result_of, unfinished
+
+from .inputs import same
 
 log = logging.getLogger(__name__)
 # Files of a run's folder before training, besides its log.

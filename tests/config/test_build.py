@@ -8,9 +8,11 @@ from hydra import compose, initialize_config_dir
 
 from elmo_bench.config import build
 from elmo_bench.files import progress
+from elmo_bench.launch import machine
 from elmo_bench.text import Vocab
+from elmo_bench.text import vectors as files
 
-CONF = str(Path(__file__).parents[1] / "conf")
+CONF = str(Path(__file__).parents[2] / "conf")
 
 
 def composed(*overrides):
@@ -20,9 +22,9 @@ def composed(*overrides):
 
 def test_word_vectors_are_read_once(tmp_path, monkeypatch):
     """By all runs that want the same words of the same file; of a changed file again."""
-    path, reads, read = tmp_path / "v.txt", [], build.read_vectors
+    path, reads, read = tmp_path / "v.txt", [], files.read_vectors
     path.write_text("the 1 2\n. 3 4\n\u00e9t\u00e9 5 6\n")
-    monkeypatch.setattr(build, "read_vectors", lambda *args: reads.append(1) or read(*args))
+    monkeypatch.setattr(files, "read_vectors", lambda *args: reads.append(1) or read(*args))
     cfg = composed(f"vocab.vectors={path}", f"cache_dir={tmp_path}", "vocab.lowercase=true")
     for _ in range(2):
         vectors = build.vectors(cfg, ["The", "\u00c9t\u00e9", "half \ud83d"])
@@ -103,7 +105,7 @@ def test_a_file_of_vectors_that_cannot_be_read_is_read_once(tmp_path, monkeypatc
         raise OSError(errno.EIO, "Input/output error")
 
     (tmp_path / "v.txt").write_text("the 1 2\n")
-    monkeypatch.setattr(build, "read_vectors", failing)
+    monkeypatch.setattr(files, "read_vectors", failing)
     cfg = composed(f"vocab.vectors={tmp_path}/v.txt", f"cache_dir={tmp_path}/cache")
     with pytest.raises(OSError, match="Input/output error"):
         build.vectors(cfg, ["the"])
@@ -127,7 +129,7 @@ def test_vectors_without_capitals_for_a_task_that_looks_words_up_as_they_stand(
 
 
 def test_more_processes_than_cores(tiny, monkeypatch):
-    monkeypatch.setattr(build, "cores", lambda: 4)
+    monkeypatch.setattr(machine, "cores", lambda: 4)
     many = ["trainer=ddp", "trainer.accelerator=cpu", "trainer.devices=5"]
     with pytest.raises(ValueError, match=r"trainer.devices=5, but only 4 cores.*oversubscribe"):
         build.trainer(tiny(*many), [])

@@ -1,12 +1,27 @@
-"""Set the precision of float32 products, and whether a seed gives the same numbers on a GPU."""
+"""What a process that computes with a model sets once."""
 
+import logging
 import os
+import warnings
 
 import torch
 
+CHATTER = (  # Lightning's, on what is meant
+    "does not have many workers",
+    "number of training batches",
+    "exists and is not empty",
+    "LeafSpec",
+    "in eval mode at the start of training",  # a frozen encoder
+    "dataloader is not resumable",  # elmo_bench/resume.py restores our position
+    "using a custom batch sampler",
+    "predict returned None",
+    "`srun` command is available",
+)
 
-def settle(*, tf32: bool, deterministic: bool) -> None:
-    """Compute float32 products in true float32, or all of them in TF32 with `tf32`.
+
+def prepare(*, tf32: bool, deterministic: bool) -> None:
+    """Silence Lightning, and compute float32 products in true float32, or all of them in TF32 with
+    `tf32`.
 
     With TF32, a GPU rounds the factors of products to 10 bits. Torch's default allows it only in
     convolutions and recurrent layers; this function sets it for matrix products, too.
@@ -20,3 +35,6 @@ def settle(*, tf32: bool, deterministic: bool) -> None:
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     if deterministic:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    logging.getLogger("pytorch_lightning").setLevel(logging.WARNING)
+    for words in CHATTER:
+        warnings.filterwarnings("ignore", f".*{words}.*")

@@ -10,7 +10,7 @@ from hydra import compose, initialize_config_dir
 from elmo_bench.config.advice import before, message, settings_of_job
 from elmo_bench.config.settings import faults
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 def said(arguments: list[str]) -> str:

@@ -14,7 +14,7 @@ from elmo_bench.jobs.evaluate import evaluate
 from elmo_bench.jobs.report import report
 from elmo_bench.jobs.train import train
 
-CONF = str(Path(__file__).parents[1] / "conf")
+CONF = str(Path(__file__).parents[2] / "conf")
 TEXT = "Ann B-PER\nsleeps O\n\nBob B-PER\nsings O\n\n"
 
 
