@@ -32,7 +32,6 @@ from elmo_bench.runs import (
     folder_name,
     portable_overrides,
     result_of,
-    today,
 )
 
 log = logging.getLogger(__name__)
@@ -206,7 +205,6 @@ def _copy(source: Path, part: Path, outcome: Outcome, encoders: Encoders) -> dic
     `fingerprint` of its encoder.
     """
     config = result_of(source)["config"]
-    today(config)  # a resumed sweep may contain runs of an earlier version
     encoder = encoders.get(_key(config["encoder"]), {})
     name = _folder(config, part)
     result = copy_run(source, part / name, _own(outcome))

@@ -35,7 +35,6 @@ from elmo_bench.foreign import (
     places,
 )
 from elmo_bench.module import TaskModule
-from elmo_bench.runs import result_of, today
 from elmo_bench.text import FALLBACK, UNKNOWN, Vocab, forms
 
 log = logging.getLogger(__name__)
@@ -48,11 +47,7 @@ MODEL = (
     "elmo",
     "vocab",
 )  # the parts of a config that define the model
-FOLDERS = ("data_dir", "cache_dir")  # folders of this machine, where paths may begin
 OURS = ("elmo_bench.nn.", "elmo_bench.metrics.", "tasks.")  # modules whose classes it may name
-# What the config of an earlier version's checkpoint may refer to: its own keys, and the folders.
-OWN = re.compile(rf"\$\{{((?:{'|'.join(MODEL)})(?:\.\w+)+)\}}")
-FOLDER = re.compile(rf"^\$\{{({'|'.join(FOLDERS)})\}}(?=/|$)")
 LABELS = 16_384  # tables of which label may follow which are square: 1 GB
 
 
@@ -118,7 +113,7 @@ def restore(cfg: DictConfig) -> tuple[DictConfig, TaskModule, Vocab]:
         elmo = build.elmo(config)
         with _no_larger_than(weights):
             module = build.module(config, build.model(config, vocab, {}, elmo), vocab)
-    if module.encoder_is_elsewhere and not _is_same(elmo.encoder, content["encoder"]):
+    if module.encoder_is_elsewhere and elmo.encoder.fingerprint() != content["encoder"]:
         raise ValueError(
             f"checkpoint={path} was trained with another version of "
             f"encoder={config.encoder.name}: its files or the way it reads text have "
@@ -126,7 +121,6 @@ def restore(cfg: DictConfig) -> tuple[DictConfig, TaskModule, Vocab]:
         )
     module.content = {KEY: content}
     module.on_load_checkpoint({"state_dict": weights})
-    _add_statistics(weights, module, path)
     try:
         module.load_state_dict(weights)
     except RuntimeError as error:
@@ -135,12 +129,6 @@ def restore(cfg: DictConfig) -> tuple[DictConfig, TaskModule, Vocab]:
             f"line describe: {error}"
         ) from error
     return config, module, vocab
-
-
-def _is_same(encoder: Any, fingerprint: Any) -> bool:
-    """Whether an encoder has this fingerprint; earlier versions stored only the beginning of it."""
-    is_one = isinstance(fingerprint, str) and len(fingerprint) >= 16
-    return is_one and encoder.fingerprint().startswith(fingerprint)
 
 
 @contextmanager
@@ -207,24 +195,6 @@ def _vocab(state: Any, weights: Mapping[str, Tensor], path: Path) -> Vocab:
     return Vocab(**state)
 
 
-def _add_statistics(weights: dict[str, Any], module: TaskModule, path: Path) -> None:
-    """Add empty running statistics to a checkpoint that predates elmo.norm: each batch is
-    normalised by its own statistics, as it was then.
-    """
-    missing = {
-        name: value
-        for name, value in module.state_dict().items()
-        if ".norm." in name and ".mixes." in name
-    }
-    if missing.keys() - weights.keys():
-        log.warning(
-            "%s was written before elmo.norm existed: it has no running statistics, so its "
-            "predictions depend on how examples are batched",
-            path,
-        )
-        weights |= missing
-
-
 def extend(
     cfg: DictConfig, module: TaskModule, vocab: Vocab, sentences: Iterable[Sequence[str]]
 ) -> None:
@@ -275,8 +245,6 @@ def _load(path: Path) -> dict[str, Any]:
         raise FileNotFoundError(f"checkpoint={path}: no such file")
     checkpoint = checkpoint_file.load(path)
     content = checkpoint.get(KEY)
-    if isinstance(content, dict):
-        _rename(checkpoint, content)
     if (
         not isinstance(content, dict)
         or not {"config", "vocab", "encoder"} <= content.keys()
@@ -291,10 +259,10 @@ def _load(path: Path) -> dict[str, Any]:
 
 
 def trained(content: Mapping[str, Any], path: Path) -> dict[str, Any]:
-    """Return what a checkpoint, or the result in its folder, says about the run that trained it.
-    Raises ValueError if that is not plain data of the right form.
+    """Return what a checkpoint says about the run that trained it. Raises ValueError if that is not
+    plain data of the right form.
     """
-    run = content.get("run") or result_of(path.parent) or {}
+    run = content.get("run") or {}
     check_plain(run, f"checkpoint={path}")
     if not run:
         return {}
@@ -315,39 +283,20 @@ def trained(content: Mapping[str, Any], path: Path) -> dict[str, Any]:
     return checked
 
 
-def _rename(checkpoint: dict[str, Any], content: dict[str, Any]) -> None:
-    """Rename what has another name in checkpoints of earlier versions."""
-    if isinstance(content.get("config"), dict):
-        today(content["config"])
-    if "bilm" not in content:
-        return
-    content["encoder"] = content.pop("bilm")
-    for weights in (
-        part for key, part in checkpoint.items() if key in ("state_dict", "current_weights")
-    ):
-        for name in [*weights] if isinstance(weights, dict) else ():
-            now = name.replace("backbone.encoder.", "backbone.rnn.").replace(
-                "backbone.elmo.layers.", "backbone.elmo.encoder."
-            )
-            weights[now] = weights.pop(name)
-
-
 def _config(cfg: DictConfig, stored: dict[str, Any], path: Path) -> DictConfig:
     """Return the command line's config with the checkpoint's model, to which single settings of the
     command line still apply.
     """
     source = f"checkpoint={path}"
-    check_plain([stored.get(part) for part in MODEL], source, without=_references)
-    check_plain(stored.get("data"), source)
+    check_plain(stored, source)
     for part in MODEL:
         if not isinstance(stored.get(part), dict):
             raise ValueError(
                 f"checkpoint={path}: its config has no settings of {part}: "
                 "take the best.ckpt of a run"
             )
-    own = {part: stored[part] for part in MODEL} | {"encoder": _settings(stored["encoder"])}
-    resolved: dict[str, Any] = _resolved(own, own, cfg, path)
-    check_plain(resolved, source)
+    resolved: dict[str, Any] = {part: stored[part] for part in MODEL}
+    resolved["encoder"] = _settings(stored["encoder"])
     option = _encoder(cfg, resolved["encoder"], path)
     # Settings of training, which are not needed and thus not trusted.
     resolved["task"] |= {"optimizer": None, "scheduler": None, "callbacks": []}
@@ -359,10 +308,8 @@ def _config(cfg: DictConfig, stored: dict[str, Any], path: Path) -> DictConfig:
         resolved["vocab"]["vectors"] = here if isinstance(vectors, list) else here[0]
     config = cfg.copy()
     OmegaConf.set_struct(config, False)
-    defaults = cast(dict, OmegaConf.to_container(cfg.elmo))  # older checkpoints have fewer keys
     for part in MODEL:
         config[part] = resolved[part]
-    config.elmo = {**defaults, **resolved["elmo"]}
     config.encoder = {**option, **resolved["encoder"]}
     config.task.optimizer = cfg.task.optimizer
     _override(config, cfg, stored, path)
@@ -395,33 +342,6 @@ def _override(config: DictConfig, cfg: DictConfig, stored: dict[str, Any], path:
             )
         if key.partition(".")[0] in MODEL and "." in key:
             OmegaConf.update(config, key, OmegaConf.select(cfg, key))
-
-
-def _references(text: str) -> str:
-    """Return a text without the references that `_resolved` replaces."""
-    return "" if OWN.fullmatch(text) else FOLDER.sub("", text)
-
-
-def _resolved(
-    node: Any, own: Mapping[str, Any], cfg: DictConfig, path: Path, depth: int = 0
-) -> Any:
-    """Replace references to the config's own keys by their values, and references to folders at the
-    beginning of a path by this machine's, as checkpoints of earlier versions have them.
-    """
-    if isinstance(node, dict):
-        return {key: _resolved(value, own, cfg, path, depth) for key, value in node.items()}
-    if isinstance(node, list):
-        return [_resolved(value, own, cfg, path, depth) for value in node]
-    if not isinstance(node, str):
-        return node
-    if not (reference := OWN.fullmatch(node)):
-        return FOLDER.sub(lambda folder: str(cfg[folder[1]]), node)
-    value: Any = own
-    for name in reference[1].split("."):
-        value = value.get(name, own) if isinstance(value, dict) else own
-    if depth == 5 or isinstance(value, dict):
-        raise ValueError(f"checkpoint={path}: its config refers to a missing key: {node[:200]}")
-    return _resolved(value, own, cfg, path, depth + 1)
 
 
 def _check_targets(node: Any, path: Path) -> None:

@@ -3,7 +3,7 @@ corpora of conf/data, paths of this machine. Errors begin with `source`, such as
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -22,9 +22,9 @@ TASK = {  # types of values: our modules, and parts of file names
 }
 
 
-def check_plain(node: Any, source: str, *, without: Callable[[str], str] = str) -> None:
+def check_plain(node: Any, source: str) -> None:
     """Raise ValueError for what is not plain data of a reasonable size, at any depth, and for texts
-    with references; `without` takes those away that a text may have.
+    with references.
     """
     left = NODES
 
@@ -46,10 +46,8 @@ def check_plain(node: Any, source: str, *, without: Callable[[str], str] = str) 
         elif isinstance(node, str):
             if len(node) > LENGTH:
                 raise ValueError(f"{where} contains a string of {len(node):,} characters")
-            if "${" in without(node) or node == "???":
-                raise ValueError(
-                    f"{where} refers to {node[:200]!r}, but it may only refer to its own keys"
-                )
+            if "${" in node or node == "???":
+                raise ValueError(f"{where} refers to {node[:200]!r}, but it may refer to nothing")
         elif not isinstance(node, int | float | None):
             raise ValueError(
                 f"{where} contains a {type(node).__name__}, but it may only contain plain settings"

@@ -273,8 +273,7 @@ class TaskModule(pl.LightningModule):
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         checkpoint["state_dict"].update(self._elsewhere())
         states = checkpoint.get("mean_loss") or [{}]
-        # Of an earlier version: the state of the first process.
-        state = states if isinstance(states, dict) else states[_rank() % len(states)]
+        state = states[_rank() % len(states)]
         for name in state.keys() & self.mean_loss.metric_state.keys():
             getattr(self.mean_loss, name).copy_(state[name])
 

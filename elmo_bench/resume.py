@@ -172,8 +172,9 @@ class Last(Callback):
         self.going_on = checkpoint
         trainer.datamodule.start = state["epoch"], state["batches"]  # type: ignore[attr-defined]
         trainer.should_stop = state["is_over"]
-        figures = state.get("figures", {})  # an earlier version had none
-        self.figures = {str(name): torch.tensor(float(value)) for name, value in figures.items()}
+        self.figures = {
+            str(name): torch.tensor(float(value)) for name, value in state["figures"].items()
+        }
         self.random = state["random"][trainer.global_rank % len(state["random"])]
         for logger, text in zip(_csv_loggers(trainer), state["curves"], strict=False):
             _restore_curves(logger, text)

@@ -76,8 +76,6 @@ def test_help_is_what_hydra_prints():
         ("elmo.mxi=all", "mxi"),
         ("task=net", "net"),
         ("encoder=files", "encoder.options is empty"),
-        ("elmo.layer_norm=true", "elmo.norm=batch"),
-        ("model=FOLDER", "encoder=files encoder.dir=FOLDER"),
         ("elmo=wiki", "encoder=wiki"),
         ("=3", "=3 has no key: write KEY=VALUE"),
         ("encoder=bigru", "rnn=bigru"),

@@ -18,15 +18,6 @@ from omegaconf import OmegaConf
 
 from elmo_bench.installation import CONF
 
-RENAMED = {  # settings of earlier versions
-    "elmo.layer_norm": "elmo.norm=batch replaces elmo.layer_norm=true, and elmo.norm=none "
-    "replaces false",
-    "model": "encoder=files encoder.dir=FOLDER replaces model=FOLDER",
-    **{
-        f"elmo.{key}": f"encoder.{key}"
-        for key in ("dir", "options", "weights", "pretrained", "precision")
-    },
-}
 # What other programs call a setting of a run.
 ELSEWHERE = {
     "epochs": "fit.max_epochs",
@@ -45,11 +36,10 @@ REFUSED = re.compile(r"Could not (?:override|delete from config\.) '([^']+)'")
 
 
 def before(arguments: Sequence[str]) -> list[str]:
-    """Return advice for arguments with a renamed key or without a key, and for unknown options."""
+    """Return advice for arguments without a key and for unknown options."""
     settings = [argument.lstrip("+~").partition("=") for argument in arguments]
     given = {key: value for key, _, value in settings}
-    advice = [f"{key} has another name: {RENAMED[key]}" for key in given if key in RENAMED]
-    advice += [f"={value} has no key: write KEY=VALUE" for key, _, value in settings if not key]
+    advice = [f"={value} has no key: write KEY=VALUE" for key, _, value in settings if not key]
     if name := given.get("elmo"):
         advice.append(f"elmo={name} is encoder={name} now; elmo.* are the settings of the mix")
     if (name := given.get("encoder")) and (CONF / "rnn" / f"{name}.yaml").is_file():

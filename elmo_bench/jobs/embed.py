@@ -32,7 +32,7 @@ from elmo_bench.elmo.mix import norm_each_word
 from elmo_bench.encoders import Encoder, encode_each, forget_words
 from elmo_bench.files import Bars, check_output, sole
 from elmo_bench.layer_file import HDF5, SAFETENSORS, VectorFile, is_vectors
-from elmo_bench.runs import acting, hash_files, read_result, today
+from elmo_bench.runs import acting, hash_files, read_result
 from elmo_bench.text import chunks, read_sentences
 
 log = logging.getLogger(__name__)
@@ -146,7 +146,6 @@ def _learned(cfg: DictConfig, path: Path) -> tuple[Tensor, float, str]:
     if not path.is_file():
         raise FileNotFoundError(f"result={path}: no such file")
     content, place = read_result(path), cfg.place
-    today(content["config"])  # the result may be of an earlier version
     mix, elmo = content["mix"], content["config"].get("elmo") or {}
     norm = _norm(elmo.get("norm", "none"), f"result={path}: its run has ")
     if place not in mix:
@@ -172,7 +171,7 @@ def _norm(norm: Any, source: str = "") -> str:
 def _check_encoder(cfg: DictConfig, path: Path, content: Mapping[str, Any]) -> None:
     """Raise ValueError if a run learned its mix for other layers than those of `cfg.encoder`.
 
-    What a result of an earlier version does not say is not compared.
+    What a result does not say is not compared.
     """
     config, files = content["config"], inputs.encoder_files(cfg)
     elmo, encoder = config.get("elmo") or {}, config.get("encoder") or {}

@@ -115,12 +115,10 @@ def _write(
 ) -> None:
     """Write `result.json` with the figures of this split and the training run's config and inputs.
 
-    Its `trained_on` is the training run's `data`. Checkpoints of earlier versions do not contain
-    their run; it is read from the checkpoint's folder, if it is there.
+    Its `trained_on` is the training run's `data`.
     """
     config: Any = OmegaConf.to_container(cfg, resolve=True)
-    unknown: Any = {"config": config | {"data": {"name": "unknown"}}}
-    run = trained(module.content[KEY], Path(cfg.checkpoint)) or unknown
+    run = trained(module.content[KEY], Path(cfg.checkpoint))
     config = _config(cfg, run["config"])
     result = Result(
         task=cfg.task.name,

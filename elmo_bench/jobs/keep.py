@@ -79,12 +79,5 @@ def _first(runs: Iterable[Run]) -> list[Run]:
 
 def _name(run: Run) -> str:
     """Return a folder name for a run, independent of the machine."""
-    if "identity" not in run:
-        raise ValueError(
-            f"{run['folder']}: a run of an earlier version, without the fingerprints that "
-            "identify a run: it cannot be kept"
-        )
     settings, _, inputs = run["identity"].partition("-")
-    # A failed run of an earlier version has no settings.
-    name = folder_name(run["config"]) if "task.name" in run["choices"] else "unknown"
-    return f"{name}-{settings[:DIGITS]}-{inputs[:DIGITS]}"
+    return f"{folder_name(run['config'])}-{settings[:DIGITS]}-{inputs[:DIGITS]}"

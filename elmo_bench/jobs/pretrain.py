@@ -34,7 +34,7 @@ from rich.progress import (
 from elmo_bench import checkpoint_file, text
 from elmo_bench.config.build import device as device_kind
 from elmo_bench.config.build import instantiate
-from elmo_bench.encoders.bilm import DIRECTIONS, BiLm, save, warn_of_bfloat16
+from elmo_bench.encoders.bilm import BiLm, save, warn_of_bfloat16
 from elmo_bench.files import (
     Bars,
     atomic,
@@ -378,15 +378,12 @@ class _Run:
         for key in ("step", "best", "seconds"):
             if type(saved[key]) not in (int, float):
                 raise ValueError(f"{key} is a {type(saved[key]).__name__}, but it must be a number")
-        # Earlier versions had only state=carried, and did not save it.
-        saved_identity = {"pretrain.state": "carried"} | saved["identity"]
-        saved_identity.pop(CLASS, None)  # its module moved, without effect on the weights
-        lengths = {f"pretrain.{key}" for key in LENGTH}  # earlier identities include them
-        keys = sorted({*saved_identity, *self.identity} - lengths)
-        different = [key for key in keys if saved_identity.get(key) != self.identity.get(key)]
+        before = saved["identity"]
+        keys = sorted({*before, *self.identity})
+        different = [key for key in keys if before.get(key) != self.identity.get(key)]
         if different:
             changes = "; ".join(
-                f"{key} was {saved_identity.get(key)} and is now {self.identity.get(key)}"
+                f"{key} was {before.get(key)} and is now {self.identity.get(key)}"
                 for key in different
             )
             raise ValueError(
@@ -395,21 +392,18 @@ class _Run:
         self.trainer.load_state_dict(saved)
         self.trainer.model.source = str(self.last)
         self.best, self.seconds = saved["best"], saved["seconds"]
-        # Earlier versions did not save `looked`, but evaluated at least after each epoch.
-        self.looked = saved.get(
-            "looked", self.trainer.step if math.isfinite(self.best) or not self.dev else None
-        )
-        if saved.get("dev", self.dev_digest) != self.dev_digest:  # earlier versions did not save it
+        self.looked = saved["looked"]
+        if saved["dev"] != self.dev_digest:
             log.info("the dev text is another one: the best step on it is sought from now on")
             self.best, self.looked = math.inf, None
         step, num_steps = self.trainer.step, self.trainer.num_steps
         log.info("continuing after step %d of %d", step, num_steps)
-        if (before := saved.get("num_steps", num_steps)) != num_steps:
+        if (planned := saved["num_steps"]) != num_steps:
             rate = self.trainer.settings.lr_at(min(step, num_steps), num_steps)
             log.info(
                 "the length was %d steps; the learning rate now follows the schedule for "
                 "%d steps, %.2g",
-                before,
+                planned,
                 num_steps,
                 rate,
             )
@@ -439,8 +433,6 @@ def identity(cfg: DictConfig, corpus: Corpus) -> dict[str, Any]:
         part: OmegaConf.to_container(cfg[part], resolve=True)
         for part in ("bilm", "bilm_optimizer", "pretrain")
     }
-    if tuple(parts["bilm"].get("directions", DIRECTIONS)) == DIRECTIONS:
-        parts["bilm"].pop("directions", None)  # as in an earlier version's identity
     parts["pretrain"] = {
         key: value for key, value in parts["pretrain"].items() if key not in ASIDE + LENGTH
     }

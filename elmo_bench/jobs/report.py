@@ -1,9 +1,8 @@
 """`job=report`: write tables, pages and figures that compare finished runs."""
 
 import logging
-import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,7 +14,6 @@ from rich.text import Text
 from elmo_bench import report as reports
 from elmo_bench import wandb_logger
 from elmo_bench.files import atomic, begins, check_output, counted
-from elmo_bench.installation import CONF
 from elmo_bench.runs import failures, run_folders
 
 log = logging.getLogger(__name__)
@@ -33,7 +31,6 @@ def _pdf(written: Sequence[reports.Report]) -> bytes:
     return document.pdf(written)
 
 
-TASKS = sorted((CONF / "task").glob("*.yaml"))
 FORMATS: dict[str, Callable[..., str | bytes]] = {
     ".html": reports.page,
     ".svg": _svg,
@@ -125,7 +122,7 @@ def answered(settings: Mapping[str, Any], *, only_compared: bool = False) -> Ans
     without runs of its baseline.
     """
     folders = run_folders(as_list(settings["runs"]), settings["cache_dir"])
-    runs = [*map(_titled, reports.collect(folders))]
+    runs = reports.collect(folders)
     tables = {
         title: _settings(settings, title, table or {})
         for title, table in (settings["tables"] or {"": {}}).items()
@@ -150,18 +147,16 @@ def answered(settings: Mapping[str, Any], *, only_compared: bool = False) -> Ans
     for title in (title for title in tables if not chosen[title]):
         log.info("no run matches its conditions: table %s is left out", title)
     unfinished = failures(folders, runs)
-    unknown_failures = [run for run in unfinished if "task.name" not in run["choices"]]
-    known_failures = [run for run in unfinished if run not in unknown_failures]
-    failed = {title: _chosen(known_failures, table) for title, table in tables.items()}
+    failed = {title: _chosen(unfinished, table) for title, table in tables.items()}
     by_title = {}
     for title in counted([title for title in tables if chosen[title]], "tables"):
         by_title[title] = _answers(chosen[title], title, tables[title])
-        notes = _failed(failed[title], unknown_failures, chosen[title], folders)
+        notes = _failed(failed[title], chosen[title], folders)
         by_title[title][0].notes[:0] = notes
     overrides = HydraConfig.get().overrides.task if HydraConfig.initialized() else None
     count = len({run["folder"] for runs in failed.values() for run in runs})
     command = "" if overrides is None else reports.typed(overrides)
-    origin = reports.Origin(command, count, len(unknown_failures))
+    origin = reports.Origin(command, count)
     failed_runs = {title: len(failed[title]) for title in by_title}
     return corrected(Answers(runs, by_title, failed_runs, origin))
 
@@ -209,54 +204,17 @@ def _print(written: Sequence[reports.Report]) -> None:
         console.print(Text(reports.plain(note)))
 
 
-def _titled(run: reports.Run) -> reports.Run:
-    """Add today's titles of task and metric to a run of an earlier version, which lacks them."""
-    task = run["config"]["task"]
-    path = next((path for path in TASKS if path.stem == task["name"]), None)
-    if path is None or "title" in task:
-        return run
-    today = _task(path)
-    keys = ("title", "monitor_title")[: 1 + (task["monitor"] == today.get("monitor"))]
-    # Titles may contain ${task.KEY}. OmegaConf must not interpolate a stranger's result.
-    titles = {
-        key: re.sub(r"\$\{task\.(\w+)\}", lambda match: str(task.get(match[1], "")), today[key])
-        for key in keys
-        if key in today
-    }
-    return run | {"config": run["config"] | {"task": task | titles}}
-
-
-@cache
-def _task(path: Path) -> dict[str, Any]:
-    """Return a task's config from conf/task, not interpolated."""
-    content: Any = OmegaConf.to_container(OmegaConf.load(path), resolve=False)
-    task: dict[str, Any] = content.get("task", content)
-    return task
-
-
 def _failed(
     failed: Sequence[reports.Run],
-    unknown: Sequence[reports.Run],
     finished: Sequence[reports.Run],
     folders: Sequence[Path],
 ) -> list[str]:
-    """Return notes on runs without a result: those of the table, and those of unknown settings.
-
-    Earlier versions did not record the settings at the start of a run.
-    """
-    notes = []
-    if failed:
-        count = len({run.get("identity", run["folder"]) for run in finished}) + len(failed)
-        which = _listed(failed, folders)
-        notes.append(f"{len(failed)} of {count} runs failed or did not finish: {which}")
-    if unknown:
-        which = _listed(unknown, folders)
-        more = "more " * bool(failed)
-        notes.append(
-            f"{len(unknown)} {more}of unknown settings failed or did not finish, possibly of "
-            f"other tables: {which}"
-        )
-    return notes
+    """Return a note on the runs of a table that have no result."""
+    if not failed:
+        return []
+    count = len({run.get("identity", run["folder"]) for run in finished}) + len(failed)
+    which = _listed(failed, folders)
+    return [f"{len(failed)} of {count} runs failed or did not finish: {which}"]
 
 
 def _listed(runs: Sequence[reports.Run], folders: Sequence[Path]) -> str:

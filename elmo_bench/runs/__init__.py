@@ -20,7 +20,6 @@ from .collect import (
     where,
 )
 from .counts import Counts, counted, number_of, read_counts
-from .earlier import today
 from .folder import (
     GOES_ON,
     Result,
@@ -105,7 +104,6 @@ __all__ = [
     "run_folders",
     "settings",
     "short",
-    "today",
     "unfinished",
     "unpacked",
     "varies",

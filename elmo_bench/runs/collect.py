@@ -12,7 +12,6 @@ from typing import Any
 
 from elmo_bench.files import found, is_taken
 
-from .earlier import today
 from .folder import BEGUN, ENDED
 from .identity import ASIDE, acting, below, idle, leaves
 from .read import read_begun, read_result
@@ -40,7 +39,6 @@ RAISED = re.compile(
     r"^(?:Original )?Traceback \(most recent call last\):\n(?: .*\n)*([\w.]+.*)", re.MULTILINE
 )
 GIVE = "give a folder that contains the result.json of runs"
-EARLIER = {"exact_match": "exact"}  # renamed figures: earlier name -> name
 
 
 def collect(folders: Iterable[str | Path]) -> list[Run]:
@@ -67,8 +65,6 @@ def read_run(path: Path) -> Run:
     """
     run = read_result(path)
     try:
-        _rename(run)
-        # Results of earlier versions lack the time of their end.
         written = (
             datetime.fromisoformat(run["finished"]).timestamp()
             if "finished" in run
@@ -94,7 +90,7 @@ def _settings(run: Run) -> Run:
 
 def failures(folders: Iterable[str | Path], runs: Iterable[Run]) -> list[Run]:
     """Return the runs in or below the folders that began and have no result, each with its
-    `choices` (none for an earlier version), its folder and the `reason`: the name of the exception,
+    `choices`, its folder and the `reason`: the name of the exception,
     if there is one.
 
     Runs that were repeated are left out: their identity is among those of the finished `runs`.
@@ -106,7 +102,6 @@ def failures(folders: Iterable[str | Path], runs: Iterable[Run]) -> list[Run]:
             continue
         try:
             run = {"reason": "did not end"} | read_begun(path)
-            today(run["config"])
             about = _settings(run) | {"folder": path.parent, "reason": _reason(path.parent, run)}
             if run["identity"] not in finished:
                 failed.setdefault(run["identity"], run | about)
@@ -141,21 +136,6 @@ def _reason(folder: Path, run: Run) -> str:
 def corpus_of(data: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a config says about a corpus, without its files and their origin."""
     return {key: value for key, value in data.items() if not below(f"data.{key}", ASIDE)}
-
-
-def _rename(run: Run) -> None:
-    """Rename the settings and metrics of earlier versions."""
-    today(run["config"])
-    metrics, inputs = run["metrics"], run.get("inputs", {})
-    for name in [name for name in inputs if name.startswith("elmo.")]:
-        inputs[name.replace("elmo.", "encoder.", 1)] = inputs.pop(name)
-    for now, before in (
-        (f"{split}/{now}", f"{split}/{before}")
-        for split in ("val", "test")
-        for now, before in EARLIER.items()
-    ):
-        if before in metrics:
-            metrics[now] = metrics.pop(before)
 
 
 def as_text(value: object) -> str:

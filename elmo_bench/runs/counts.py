@@ -16,8 +16,6 @@ from jaxtyping import Float, Int, UInt
 
 from elmo_bench.files import read_arrays
 
-from .collect import EARLIER
-
 
 class Counts(NamedTuple):
     """Rows in the order of the corpus's file, with a hash of each example's sentences and the
@@ -41,7 +39,6 @@ def read_counts(path: Path, name: str) -> Counts | None:
     Raises ValueError, with the file, for content that no run writes.
     """
     arrays = read_arrays(path) if path.is_file() else {}
-    name = name if name in arrays else EARLIER.get(name, name)
     if name not in arrays:
         return None
     rows, sentences = arrays[name], arrays.get("sentences", np.zeros(0, dtype=np.uint64))

@@ -9,7 +9,6 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from elmo_bench import __version__
 from elmo_bench.files import atomic, found, read_json, remove_scratch
 from elmo_bench.installation import IS_CLONE
 
-from .identity import Identity, acting, as_baseline, digest, hash_files
+from .identity import Identity, hash_files
 from .read import Mix, read_result
 
 log = logging.getLogger(__name__)
@@ -136,7 +135,7 @@ def checkpoint(folder: Path, identity: str) -> Path | None:
     if (
         not last.is_file()
         or (folder / ENDED).exists()
-        or _identity(_read(folder / BEGUN)) != identity
+        or _read(folder / BEGUN).get("identity") != identity
     ):
         return None
     return last
@@ -210,34 +209,14 @@ def _by_identity(
 ) -> dict[str, Path]:
     """Return the first folder of each identity that has a file `name` and for which `counts`."""
     run_folders: dict[str, Path] = {}
-    earlier = 0
     # One of the folders may be below another.
     for path in dict.fromkeys(path for folder in folders for path in found(folder, name)):
         content = _read(path)
-        if not isinstance(identity := _identity(content), str):
+        if not isinstance(identity := content.get("identity"), str) or "inputs" not in content:
             log.warning("%s: ignored, since it is not a file of elmo-bench or is damaged", path)
-        elif "inputs" not in content:
-            earlier += 1
         elif counts(path.parent, identity):
             run_folders.setdefault(identity, path.parent)
-    if earlier:
-        log.warning(
-            "resume: %d results were written by an earlier version that did not record the "
-            "files they read; they are not reused",
-            earlier,
-        )
     return run_folders
-
-
-def _identity(content: Mapping[str, Any]) -> Any:
-    """Return a run's identity; baselines of earlier versions that named an encoder get today's."""
-    identity: Any = content.get("identity")
-    with suppress(AttributeError, KeyError, TypeError):  # other code reports damaged files
-        config = content["config"]
-        if config["elmo"]["mix"] == "none" and config["encoder"]["name"] != "none":
-            as_baseline(config)
-            return str(Identity(digest(acting(config)), identity.partition("-")[2]))
-    return identity
 
 
 def result_of(folder: Path) -> dict[str, Any]:

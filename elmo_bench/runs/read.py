@@ -6,7 +6,7 @@ from typing import Any, TypedDict
 
 from elmo_bench.files import read_json
 
-# Defaults: results of earlier versions lack some keys, those of job=evaluate have no epochs.
+# Defaults: a result of job=evaluate has no epochs.
 WITHOUT: dict[str, Any] = {"mix": {}, "epochs": 0}
 COST = {"seconds": ("training", "total"), "parameters": ("trainable", "frozen")}
 
@@ -122,14 +122,13 @@ def read_result(path: Path) -> dict[str, Any]:
 
 
 def read_begun(path: Path) -> dict[str, Any]:
-    """Read the `run.json` of a run without a result; earlier versions have an empty config.
+    """Read the `run.json` of a run without a result.
 
     Raises OSError if it cannot be read, and ValueError, with the file and key, if it is invalid.
     """
-    content: dict[str, Any] = {"config": {}} | read_json(path)
-    _check(path, content, {"identity"})
-    config = content["config"]
-    if config and not _text(name := (config.get("task") or {}).get("name")):
+    content: dict[str, Any] = read_json(path)
+    _check(path, content, {"identity", "config"})
+    if not _text(name := (content["config"].get("task") or {}).get("name")):
         _refuse(path, "config.task.name", name, "text")
     return content
 

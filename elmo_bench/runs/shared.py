@@ -14,7 +14,6 @@ from typing import Any
 from elmo_bench.files import read_arrays
 
 from .collect import Run, as_text
-from .earlier import today
 from .folder import BEGUN, ENDED, result_of
 from .portable import OVERRIDES, portable
 
@@ -36,7 +35,6 @@ def copy_run(source: Path, part: Path, overrides: Sequence[str]) -> Run:
         if path.is_symlink():
             raise ValueError(f"{path}: a link, but only a run's own files are copied: remove it")
     result = result_of(source)
-    today(result["config"])  # the result may be of an earlier version
     result["config"] = portable(result["config"])
     (part / OVERRIDES).parent.mkdir(parents=True)
     (part / ENDED).write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")

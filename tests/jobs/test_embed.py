@@ -190,7 +190,7 @@ def test_the_mix_of_a_run(files, source, tmp_path):
         0.5 * standardised(wanted[0]) + 1.5 * standardised(wanted[2]),
         atol=1e-5,
     )
-    for normed in ({"norm": "batch"}, {"norm": None}, {"layer_norm": True}):
+    for normed in ({"norm": "batch"}, {"norm": None}):
         result.write_text(
             json.dumps(content | {"config": content["config"] | {"elmo": {"mix": "all"} | normed}})
         )
@@ -203,7 +203,7 @@ def test_the_mix_of_a_run(files, source, tmp_path):
     content = {
         "mix": mixed([*range(5)], [0.2] * 5),
         "config": {
-            "elmo": {"layer_norm": 0, "mix": "all"},
+            "elmo": {"norm": "none", "mix": "all"},
             "task": {"name": "ner", "monitor": "f1"},
         },
         "metrics": {},

@@ -127,26 +127,6 @@ def test_an_evaluation_leaves_the_run_alone(tiny, tmp_path):
     assert Path(cfg.run_dir, "best.ckpt").is_file()
 
 
-def test_runs_of_an_earlier_version_have_todays_titles(tmp_path):
-    """Nothing in a result is looked up: not what a title of ours would name."""
-    for number, task in enumerate(("sst5", "ner", "../task/ner")):
-        more = (
-            {"classes": "${oc.env:HOME}"}
-            if task == "sst5"
-            else {"title": "Mine"}
-            if task == "ner"
-            else {}
-        )
-        config = {"task": {"name": task, "monitor": "f1"} | more, "elmo": {"mix": "all"}}
-        content = {"metrics": {"test/f1": 0.5}, "config": config, "seed": 1, "task": task}
-        (tmp_path / str(number)).mkdir()
-        (tmp_path / str(number) / "result.json").write_text(json.dumps(content))
-    reported(f"runs={tmp_path}", "rows=task", f"output={tmp_path}/report.md")
-    shown = (tmp_path / "report.md").read_text()
-    names = [line.split("|")[1].strip() for line in shown.splitlines() if "50.00" in line]
-    assert names == ["../task/ner", "Mine", r"SST-\${oc.env:HOME}"]
-
-
 @pytest.mark.parametrize(
     ("name", "content"),
     [
@@ -286,13 +266,11 @@ def test_a_part_of_the_runs(tiny, tmp_path):
 
 
 def test_runs_that_failed_are_named(tmp_path):
-    """One of an earlier version, which does not say what it was, by its folder; of any table."""
     config = {"task": {"name": "ner", "monitor": "f1"}, "elmo": {"mix": "all"}, "seed": 1}
     content = {"metrics": {"test/f1": 0.5}, "config": config, "seed": 1, "task": "ner"}
     (tmp_path / "done").mkdir()
     (tmp_path / "done" / "result.json").write_text(json.dumps(content))
     begun = {
-        "12-40/1": {},
         "mine": {"config": config | {"encoder": {"name": "mini"}, "seed": 2}},
     }
     for name, more in begun.items():
@@ -305,13 +283,9 @@ def test_runs_that_failed_are_named(tmp_path):
         reported(f"runs={tmp_path}", "rows=task", f"where={{{asked}}}", f"output={output}")
         found = json.loads(output.read_text())
         notes = ["1 of 2 runs failed or did not finish: ner mini all seed 2 (did not end)"] * failed
-        notes.append(
-            f"1 {'more ' * failed}of unknown settings failed or did not finish, possibly of other "
-            "tables: 12-40/1 (did not end)"
-        )
         assert found["notes"] == notes
         count = "1" if failed else "none"
-        assert f"Runs that failed: {count}, and 1 of unknown settings." in found["methods"]
+        assert f"Runs that failed: {count}." in found["methods"]
 
 
 @pytest.mark.parametrize(

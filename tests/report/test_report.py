@@ -30,7 +30,7 @@ from elmo_bench.report.methods import Origin
 from elmo_bench.report.published import published
 from elmo_bench.report.result import print_metrics, rate
 from elmo_bench.report.significance import Shares, compare, noncentrality
-from elmo_bench.report.table import examples_of
+from elmo_bench.runs import as_baseline
 
 PAPERS = {"ner": "conll2003", "srl": "ontonotes5", "snli": "snli"}  # the paper's corpora
 
@@ -48,12 +48,15 @@ def result(folder, f1, seed=1, right=None, sentences=None, documents=None, more=
     config = {
         "task": {"name": "ner", "monitor": "f1"},
         "data": {"name": PAPERS.get(choices.get("task_name", "ner"), "sample")},
-        "elmo": {"name": "mini", "mix": "all"},
+        "encoder": {"name": "mini"},
+        "elmo": {"mix": "all"},
         "seed": seed,
     }
     for key, value in choices.items():
         group, _, name = key.partition("_")
         config[group][name] = value
+    if config["encoder"]["name"] == "none":
+        as_baseline(config)
     (folder / "counts").mkdir(parents=True)
     content = {
         "task": "ner",
@@ -94,7 +97,7 @@ def compared(tmp_path):
                 right.mean(),
                 seed,
                 right,
-                elmo_name="none" if mix == "none" else "mini",
+                encoder_name="none" if mix == "none" else "mini",
                 elmo_mix=mix,
             )
     return report(collect([tmp_path]), None, ["encoder", "elmo.mix"], baseline=("none", "none"))
@@ -148,7 +151,7 @@ def test_another_metric_and_split(runs):
 
 
 def test_runs_that_differ_in_more_stand_apart(runs):
-    result(runs / "other", 0.9, 1, elmo_name="another")
+    result(runs / "other", 0.9, 1, encoder_name="another")
     assert "another" in text(report(collect([runs]), None, ["elmo.mix"]))
     with pytest.raises(ValueError, match=r"runs of one cell differ in \['encoder.name'\]"):
         report(collect([runs]), ["task"], ["elmo.mix"])
@@ -434,9 +437,9 @@ def test_what_the_paper_did_not_publish(tmp_path):
 
 
 def test_a_baseline_never_stands_beside_the_figure_of_elmo(tmp_path):
-    """Whatever elmo.mix says beside encoder=none, and what an earlier version wrote of the paper."""
+    """Whatever a config says of the paper."""
     for number, written in enumerate((None, {"f1": 0.7, "baseline": False})):
-        result(tmp_path / f"{number}", 0.4, elmo_name="none")
+        result(tmp_path / f"{number}", 0.4, encoder_name="none")
         change(
             tmp_path / f"{number}",
             lambda content, it=written: content["config"].update(published=it),
@@ -513,20 +516,6 @@ def test_a_run_stands_in_every_table_that_has_its_setting(tmp_path):
     change(tmp_path / "base", lambda content: content["config"].update(fraction=0.1))
     part = next(run for run in collect([tmp_path]) if run["folder"].name == "base")
     assert [stands_in(part, place) for place in ("table2", "figure1")] == [False, True]
-
-
-def test_figures_have_todays_names(tmp_path):
-    """Results of an earlier version called SQuAD's exact match `exact`."""
-    result(tmp_path / "run", 0.4, task_monitor="exact_match")
-    change(tmp_path / "run", lambda content: content["metrics"].update({"test/exact": 0.3}))
-    np.savez(
-        tmp_path / "run" / "counts" / "test.npz",
-        sentences=np.arange(3, dtype=np.uint64),
-        exact=np.array([[[3, 10, 3, 10]]] * 3),
-    )
-    (run,) = collect([tmp_path])
-    assert report([run], ["task"], ["elmo.mix"]).cells[0].mean == 0.3
-    assert len(examples_of(run, None, "test")[0]) == 3
 
 
 def change(folder, how):
@@ -619,12 +608,11 @@ def test_a_row_without_the_baseline_says_so(compared, tmp_path):
     assert found.notes[0].startswith("srl: no comparison: this row has no baseline run")
 
 
-@pytest.mark.parametrize("name", ["none", "books"])
-def test_one_baseline_serves_every_encoder(tmp_path, name):
-    """Also one that an earlier version called by an encoder, in tables by encoder and by mix."""
-    result(tmp_path / "base", 0.4, elmo_name=name, elmo_mix="none")
+def test_one_baseline_serves_every_encoder(tmp_path):
+    """In tables by encoder and by mix."""
+    result(tmp_path / "base", 0.4, encoder_name="none")
     for number, (encoder, mix) in enumerate((e, m) for e in ("books", "mini") for m in ("all", 0)):
-        result(tmp_path / f"{number}", 0.5 + number / 10, elmo_name=encoder, elmo_mix=mix)
+        result(tmp_path / f"{number}", 0.5 + number / 10, encoder_name=encoder, elmo_mix=mix)
     runs = collect([tmp_path])
     for rows, columns, baseline in (
         (["task"], ["encoder", "elmo.mix"], ("none", "none")),
@@ -644,7 +632,7 @@ def test_a_baseline_for_which_the_rows_do_nothing_serves_every_row(tmp_path):
     """λ does nothing without ELMo: its one run is what each λ is compared with, but for a row that
     has a baseline of its own.
     """
-    result(tmp_path / "none", 0.4, elmo_name="none", elmo_mix="none", elmo_l2=0.1)
+    result(tmp_path / "none", 0.4, encoder_name="none", elmo_mix="none", elmo_l2=0.1)
     for l2 in (0.0, 0.1, 1.0):
         result(tmp_path / f"{l2}", 0.5 + l2 / 10, elmo_l2=l2)
     found = report(collect([tmp_path]), ["elmo.l2"], ["encoder"], baseline=("none",))
@@ -691,9 +679,9 @@ def test_latex_is_escaped(tmp_path):
 
 def test_a_baseline_stands_in_every_row_that_it_serves(tmp_path):
     """And has no row of its own then; the best of a row may be the baseline."""
-    result(tmp_path / "none", 0.4, elmo_name="none", elmo_mix="none")
+    result(tmp_path / "none", 0.4, encoder_name="none", elmo_mix="none")
     for name, f1 in (("books", 0.5), ("mini", 0.3)):
-        result(tmp_path / name, f1, elmo_name=name)
+        result(tmp_path / name, f1, encoder_name=name)
     found = report(collect([tmp_path]), ["encoder"], ["elmo.mix"], baseline=("none",))
     grid = tables(found)["means"]
     assert grid.heads == ["encoder", "no encoder", "all layers"]
@@ -773,7 +761,7 @@ def test_an_unknown_metric_is_told_those_of_the_whole(tmp_path):
 
 def test_nothing_is_bold_where_all_are_equal(tmp_path):
     """Nor beside another task; the baseline counts wherever its row is."""
-    result(tmp_path / "none", 0.0, elmo_name="none", elmo_mix="none", elmo_l2=0.1)
+    result(tmp_path / "none", 0.0, encoder_name="none", elmo_mix="none", elmo_l2=0.1)
     for l2, f1 in ((0.0, 0.0), (0.1, 0.2)):
         result(tmp_path / f"{l2}", f1, elmo_l2=l2)
     result(tmp_path / "srl", 0.9, task_name="srl", elmo_l2=0.1)
@@ -805,7 +793,7 @@ def test_sizes_of_tasks_in_columns(compared, tmp_path):
 
 
 def test_what_a_key_does_nothing_for_has_no_value(tmp_path):
-    result(tmp_path / "none", 0.4, elmo_name="none", elmo_mix="none", elmo_l2=0.1)
+    result(tmp_path / "none", 0.4, encoder_name="none", elmo_mix="none", elmo_l2=0.1)
     for l2 in (0.0, 0.1):
         result(tmp_path / f"{l2}", 0.5, elmo_l2=l2)
     found = report(collect([tmp_path]), ["elmo.l2"], ["encoder"])

@@ -86,7 +86,7 @@ def runs(tmp_path):
                     seed,
                     right,
                     data_name=corpus,
-                    elmo_name="none" if mix == "none" else "mini",
+                    encoder_name="none" if mix == "none" else "mini",
                     elmo_mix=mix,
                     elmo_l2=0.1 if mix == "all" else 9,
                     task_elmo={"l2": 0.1},

@@ -66,7 +66,7 @@ def own(tmp_path):
             right = np.random.default_rng(seed).random(100) < chance
             folder = tmp_path / "runs" / f"{mix}{seed}"
             name = "none" if mix == "none" else "mini"
-            result(folder, right.mean(), seed, right, elmo_name=name, elmo_mix=mix)
+            result(folder, right.mean(), seed, right, encoder_name=name, elmo_mix=mix)
     (tmp_path / "R.md").write_text(f"{block('Layers')}prose\n{block('claims')}more prose\n")
     (tmp_path / "tables.yaml").write_text(SETTINGS)
     paths = {"runs": "runs", "cache_dir": "", "document": "R.md", "probes": "probes"}

@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import logging
 import math
 import os
 import shutil
@@ -71,30 +70,6 @@ def test_the_folder_is_made_and_says_what_has_begun(config, tmp_path):
     assert finished([tmp_path]) == {begun["identity"]: tmp_path / "run"}
 
 
-def test_a_baseline_that_an_earlier_version_called_by_an_encoder(config, tmp_path):
-    """Its run is that of encoder=none: it is not trained again."""
-    (cfg := config()).elmo.mix = "none"
-    begin(cfg, {})
-    write_result(FIGURES, cfg)
-    content = json.loads((path := tmp_path / "run" / "result.json").read_text())
-    assert content["config"]["encoder"]["name"] == "mini"
-    today, _, inputs = content["identity"].partition("-")
-    path.write_text(json.dumps(content | {"identity": f"0123456789abcdef-{inputs}"}))
-    assert finished([tmp_path]) == {f"{today}-{inputs}": tmp_path / "run"}
-
-
-def test_a_baseline_that_an_earlier_version_began(config, tmp_path):
-    """It goes on, in its own folder and as the run of a sweep."""
-    (cfg := config(resume=True)).elmo.mix = "none"
-    begin(cfg, {})
-    content = json.loads((path := tmp_path / "run" / "run.json").read_text())
-    today, _, inputs = content["identity"].partition("-")
-    path.write_text(json.dumps(content | {"identity": f"0123456789abcdef-{inputs}"}))
-    (last := tmp_path / "run" / "last.ckpt").write_text("state")
-    assert begin(cfg, {}) == last
-    assert unfinished([tmp_path]) == {f"{today}-{inputs}": tmp_path / "run"}
-
-
 def test_runs_that_have_no_result(config, tmp_path):
     """Each once, whichever of its folders; not those that somebody ran again."""
 
@@ -118,13 +93,10 @@ def test_runs_that_have_no_result(config, tmp_path):
         (tmp_path / "a" / f"foreign{number}").mkdir()
         content = {"identity": f"{number}", "inputs": {}, "config": said}
         (tmp_path / "a" / f"foreign{number}" / "run.json").write_text(json.dumps(content))
-    (tmp_path / "a" / "earlier").mkdir()
-    (tmp_path / "a" / "earlier" / "run.json").write_text('{"identity": "1-2", "inputs": {}}')
     with alone(begun("a/running", seed=4).run_dir + "/run", ""):
         results = [json.loads(path.read_text()) for path in tmp_path.rglob("result.json")]
         failed = failures([tmp_path / "a", tmp_path / "b"], results)
     assert {run["folder"].name: run["reason"] for run in failed} == {
-        "earlier": "did not end",
         "killed": "did not end",
         "raised": "OutOfMemoryError",
         "running": "is running",
@@ -270,15 +242,3 @@ def test_a_damaged_result_is_ignored(tmp_path):
     for content in ("{", '{"identity": "0", "inputs": {}}', '{"identity": [], "inputs": {}}'):
         (tmp_path / "result.json").write_text(content)
         assert finished([tmp_path]) == {}
-
-
-def test_a_result_of_an_earlier_version_is_not_reused(tmp_path, caplog):
-    caplog.set_level(logging.WARNING)
-    (tmp_path / "result.json").write_text('{"identity": "0"}')
-    (tmp_path / "below").mkdir()
-    (tmp_path / "below" / "result.json").write_text('{"identity": "0"}')
-    assert finished([tmp_path / "below", tmp_path]) == {}
-    assert (
-        "2 results were written by an earlier version that did not record the files they read"
-        in caplog.text
-    )

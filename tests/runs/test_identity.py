@@ -1,7 +1,6 @@
 """When two runs are the same: the settings that act, and the contents of their files."""
 
 import hashlib
-import json
 import os
 from pathlib import Path
 
@@ -10,8 +9,7 @@ import yaml
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
-from elmo_bench.runs import Identity, acting, hash_files, settings, today
-from elmo_bench.runs.identity import plain
+from elmo_bench.runs import Identity, hash_files, settings
 
 CONF = Path(__file__).parents[2] / "conf"
 GROUPS = ("trainer", "logger", "job", "schedule", "encoder", "sweep", "task")
@@ -177,18 +175,3 @@ def test_the_hash_of_a_large_file_is_kept_until_it_changes(tmp_path, monkeypatch
     path.write_bytes(b"1" * 2_000_000)
     os.utime(path, ns=(before, before + 10))
     assert hash_files({"w": path}, cache) != first
-
-
-def test_an_earlier_result_and_one_of_today_are_one_experiment():
-    """Newer settings are what runs had before there were any."""
-    with initialize_config_dir(str(CONF), version_base="1.3"):
-        now = plain(compose("config", ["encoder=mini"]))
-    before = json.loads(json.dumps(now))
-    encoder = before.pop("encoder")
-    before["encoder"] = before.pop("rnn")
-    before["elmo"] |= {key: encoder[key] for key in ("name", "options", "weights", "pretrained")}
-    before["elmo"] |= {"precision": encoder["precision"], "layers": {"_target_": "old"}}
-    for key in ("lr_decay", "unfreeze", "lora"):
-        del before["elmo"][key]
-    today(before)
-    assert acting(before) == acting(now)
