@@ -264,8 +264,6 @@ def trained(content: Mapping[str, Any], path: Path) -> dict[str, Any]:
     """
     run = content.get("run") or {}
     check_plain(run, f"checkpoint={path}")
-    if not run:
-        return {}
     config = run.get("config") if isinstance(run, dict) else None
     parts = ("task", "trainer", "data")
     if not isinstance(config, dict) or not all(isinstance(config.get(p), dict) for p in parts):

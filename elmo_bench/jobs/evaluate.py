@@ -117,7 +117,6 @@ def _write(
 
     Its `trained_on` is the training run's `data`.
     """
-    config: Any = OmegaConf.to_container(cfg, resolve=True)
     run = trained(module.content[KEY], Path(cfg.checkpoint))
     config = _config(cfg, run["config"])
     result = Result(

@@ -409,7 +409,7 @@ def test_what_the_paper_did_not_publish(tmp_path):
     result(tmp_path / "none", 0.4, elmo_mix="none")
     others = {
         "elmo_at": ["output"],
-        "elmo_pretrained": False,
+        "encoder_pretrained": False,
         "elmo_finetune": True,
         "elmo_mix_lr": 0.1,
         "elmo_norm": "word",
@@ -417,7 +417,7 @@ def test_what_the_paper_did_not_publish(tmp_path):
     }
     own = {"at": ["input"], "dropout": 0.5}
     for number, (key, value) in enumerate(others.items()):
-        result(tmp_path / str(number), 0.5, **{key: value}, elmo_layers=3, task_elmo=own)
+        result(tmp_path / str(number), 0.5, **{key: value}, task_elmo=own)
     result(tmp_path / "part", 0.5, task_elmo=own)
     change(tmp_path / "part", lambda content: content["config"].update(fraction=0.5))
     for name, encoder in (

@@ -98,8 +98,16 @@ def test_what_nobody_ran_is_said(own, tmp_path):
     right = np.arange(100) < 90
     for number, mix in enumerate(("all", "top")):
         path = tmp_path / "runs" / f"srl{number}"
-        result(path, 0.9, 1, right, task_name="srl", elmo_mix=mix)
-    result(tmp_path / "runs" / "snli", 0.9, 1, right, task_name="snli", elmo_mix="none")
+        result(path, 0.9, 1, right, task_name="srl", task_title="SRL", elmo_mix=mix)
+    result(
+        tmp_path / "runs" / "snli",
+        0.9,
+        1,
+        right,
+        task_name="snli",
+        task_title="SNLI",
+        elmo_mix="none",
+    )
     (tmp_path / "other.md").write_text(block("Later") + block("Half"))
     main(
         [
