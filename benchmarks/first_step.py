@@ -3,7 +3,6 @@
 Used by `benchmarks.processes` and `benchmarks.starting`.
 """
 
-import atexit
 import json
 import os
 import time
@@ -22,7 +21,7 @@ class Stop(Callback):
 
 
 class Note(Callback):
-    """Writes `cpu.json` into the run's folder: CPU seconds before the first step, and in total."""
+    """Writes `cpu.json` into the run's folder: CPU seconds before the first step and in total."""
 
     def __init__(self) -> None:
         self.first_step: float | None = None
@@ -32,10 +31,6 @@ class Note(Callback):
             self.first_step = time.process_time()
 
     def on_test_end(self, trainer: pl.Trainer, *_: Any) -> None:
+        facts = {"first_step": self.first_step, "end": time.process_time()}
         path = Path(trainer.default_root_dir, "cpu.json")
-
-        def write() -> None:
-            facts = {"first_step": self.first_step, "end": time.process_time()}
-            path.write_text(json.dumps(facts), encoding="utf-8")
-
-        atexit.register(write)
+        path.write_text(json.dumps(facts), encoding="utf-8")

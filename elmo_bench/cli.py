@@ -7,14 +7,13 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from elmo_bench import __version__, on_demand, signals
+from elmo_bench import __version__, signals
 
 
 def main() -> None:
     """Run the command of `sys.argv`."""
     signals.stop_in_a_line()
     signals.end_with_parent()
-    on_demand.torchmetrics_in_parts()
     arguments = sys.argv[1:]
     if arguments == ["--version"]:
         sys.stdout.write(f"elmo-bench {__version__}\n")

@@ -16,10 +16,6 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-from elmo_bench import on_demand
-
-on_demand.torchmetrics_in_parts()  # as run.py does
-
 import pytest
 import torch
 from hydra import compose, initialize_config_dir

@@ -8,6 +8,7 @@ import signal
 import sys
 import threading
 import time
+from multiprocessing import forkserver
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -17,13 +18,12 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import CompactHydraException
 from omegaconf import OmegaConf
 
+from elmo_bench import launcher
 from elmo_bench.config import inputs
 from elmo_bench.files import alone
-from elmo_bench.launch import Outcome, Parent, Progress, exit_status, gpus, machine
-from elmo_bench.runs import Identity, Result, begin, finished, write_result
+from elmo_bench.launcher import ProcessLauncher, exit_status, time_left
+from elmo_bench.runs import Identity, Result, begin, finished, machine, write_result
 from elmo_bench.signals import Stopped
-from hydra_plugins import processes
-from hydra_plugins.processes import Processes
 
 CONF = Path(__file__).parents[1] / "conf"
 SWEEPS = sorted(path.stem for path in (CONF / "sweep").glob("*.yaml"))
@@ -43,63 +43,48 @@ def named(name):
 @pytest.fixture
 def sweep(tmp_path, monkeypatch):
     """A sweep of processes, one for each name=code, as `launch` of the launcher; `fork`ed or each
-    started by itself, `module` is imported before a fork.
+    started by itself.
     """
     script = tmp_path / "script.py"
-    script.write_text("import sys\nexec(sys.argv[1])\n")
+    script.write_text("import sys\nif __name__ == '__main__':\n    exec(sys.argv[1])\n")
     monkeypatch.setattr(sys, "argv", [str(script)])
-    launchers = []
 
-    def build(n_jobs=1, resume=False, given=(), fork=False, module="json", **codes):
-        def command(overrides, run_dir):
-            (name,) = overrides
-            facts = {
-                "name": name,
-                "run_dir": run_dir,
-                "folder": tmp_path,
-                "identity": str(Identity.of(named(name), {})),
-            }
-            return [sys.executable, str(script), codes[name].format(**facts)]
+    def command(codes, overrides, run_dir):
+        (name,) = overrides
+        facts = {
+            "name": name,
+            "run_dir": run_dir,
+            "folder": tmp_path,
+            "identity": str(Identity.of(named(name), {})),
+        }
+        return [sys.executable, str(script), codes[name].format(**facts)]
 
-        launcher = Processes(n_jobs, fork=fork)
-        launchers.append(launcher)
-        launcher._parent = lambda _: Parent(script, [module], launcher.environment(None))
-        launcher.command = command
-        loader = SimpleNamespace(
-            load_sweep_config=lambda config, overrides: OmegaConf.create(
-                {
-                    "name": overrides[0].removesuffix("_again"),
-                    "run_dir": "?",
-                    "cache_dir": str(tmp_path),
-                }
-            )
-        )
+    def config(_, overrides):
+        name = overrides[0].removesuffix("_again")
+        return OmegaConf.create({"name": name, "run_dir": "?", "cache_dir": str(tmp_path)})
+
+    def build(n_jobs=1, resume=False, given=(), fork=False, **codes):
+        made = ProcessLauncher(n_jobs, fork=fork)
+        made.command = lambda overrides, run_dir: command(codes, overrides, run_dir)
         hydra = {"sweep": {"dir": str(tmp_path / "sweep")}, "hydra_logging": None, "verbose": False}
-        hydra["overrides"] = {"hydra": [*given]}
-        config = OmegaConf.create(
-            {
-                "hydra": hydra,
-                "outputs_dir": str(tmp_path / "outputs"),
-                "resume": resume,
-                "oversubscribe": True,
-            }
-        )
-        launcher.setup(
-            hydra_context=SimpleNamespace(config_loader=loader), task_function=None, config=config
-        )
-        jobs = launcher.launch([[name] for name in codes], 0)
+        hydra |= {"overrides": {"hydra": [*given]}, "job": {"env_set": {}}}
+        settings = {"outputs_dir": str(tmp_path / "outputs"), "resume": resume}
+        context = SimpleNamespace(config_loader=SimpleNamespace(load_sweep_config=config))
+        whole = OmegaConf.create({"hydra": hydra, **settings, "oversubscribe": True})
+        made.hydra_context, made.config = context, whole
+        made.check()
+        jobs = made.launch([[name] for name in codes], 0)
         return [job.return_value for job in jobs]  # as Hydra's own sweeper looks at them
 
     yield build
-    for launcher in launchers:
-        if launcher.children.parent:
-            launcher.children.parent.close()
+    forkserver._forkserver._stop()  # the next test has other streams
 
 
 @pytest.fixture(autouse=True)
 def no_logging(monkeypatch):
-    monkeypatch.setattr(processes, "configure_log", lambda *_: None)
+    monkeypatch.setattr(launcher, "configure_log", lambda *_: None)
     monkeypatch.setattr(inputs, "files", lambda _: {})
+    monkeypatch.setattr("elmo_bench.config.settings.faults", lambda _: [])
 
 
 @pytest.mark.parametrize("fork", [False, True])
@@ -183,58 +168,42 @@ def test_side_by_side(sweep, tmp_path):
 
 
 FACTS = """
-import atexit, ctypes, json, os, pathlib, random, signal, sys, threading, numpy, torch
-open('{folder}/unclosed_{name}', 'w').write('kept')
+import json, os, pathlib, sys, threading, torch
 left = torch.ones(1 << 20).add(1).sum().item()  # by several threads
 facts = dict(
     name=__name__, file=__file__, argv=len(sys.argv), first=sys.path[0], cwd=os.getcwd(),
     group=os.environ['WANDB_RUN_GROUP'], session=os.getsid(0) == os.getpid(), left=left,
     threads=torch.get_num_threads(), main=sys.modules['__main__'].__file__,
-    signals=[str(signal.getsignal(kind)) for kind in (signal.SIGCHLD, signal.SIGINT, signal.SIGPIPE)],
-    lines=[sys.stdout.line_buffering, sys.stderr.line_buffering],
 )
-drawn = [random.random(), numpy.random.rand(), os.getppid()]
-told = lambda: pathlib.Path('{folder}/{name}.json').write_text(json.dumps([facts, drawn]))
+pathlib.Path('{folder}/{name}.json').write_text(json.dumps([facts, os.getppid()]))
 threading.Thread(target=lambda: print('a thread')).start()
-ctypes.CDLL(None).printf(b'from C\\n')
-if not (child := os.fork()):
-    sys.exit(9)
-facts['child'] = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-atexit.register(told)
 sys.exit({code})
 """
 
 
 def test_a_fork_is_a_process_of_its_own(sweep, tmp_path, monkeypatch, capfd):
-    """A fork has the streams, signals, threads and exit status of a separate process.
-
-    Runs share no random numbers.
-    """
+    """A fork has the streams, threads, environment and exit status of a separate process."""
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
     codes = {"a": "'the reason'", "b": "7"}
     codes = {name: FACTS.replace("{code}", code) for name, code in codes.items()}
     left = []
-    for fork, names in ((False, "b"), (True, "ab")):
-        count = len(names)
-        with pytest.raises(CompactHydraException, match=f"{count} of {count} runs did not finish"):
-            sweep(fork=fork, module="torch", **{name: codes[name] for name in names})
-        facts = {name: json.loads((tmp_path / f"{name}.json").read_text()) for name in names}
-        files = {name: (tmp_path / f"unclosed_{name}").read_text() for name in names}
+    for fork in (False, True):
+        with pytest.raises(CompactHydraException, match="2 of 2 runs did not finish"):
+            sweep(fork=fork, **codes)
         told = capfd.readouterr()
         assert "exit status 7" in told.out
-        assert told.out.count("a thread") == told.out.count("from C") == count
-        left.append({name: [each, files[name]] for name, (each, _) in facts.items()})
-        assert len({number for _, drawn in facts.values() for number in drawn[:2]}) == 2 * count
-        assert {drawn[2] == os.getpid() for _, drawn in facts.values()} == {not fork}
-    assert "exit status 1" in told.out
-    assert "the reason" in told.err
-    assert left[0]["b"] == left[1]["b"]
+        assert "exit status 1" in told.out
+        assert "the reason" in told.err
+        assert told.out.count("a thread") == 2
+        facts = [json.loads((tmp_path / f"{name}.json").read_text()) for name in codes]
+        assert {parent == os.getpid() for _, parent in facts} == {not fork}
+        left.append([each for each, _ in facts])
+    assert left[0] == left[1]
 
 
 def test_what_a_fork_comes_from_is_killed(sweep, tmp_path, capsys, caplog):
-    """If the parent is killed, its run continues and counts as done if it writes a result.
-
-    Later runs are started separately.
+    """Its run continues and counts as done if it writes a result. Later runs are started
+    separately.
     """
     kills = "import os, time; os.kill(os.getppid(), 9); time.sleep(0.2)\n"
     sweep(fork=True, first=kills + DONE, second=DONE)
@@ -243,44 +212,23 @@ def test_what_a_fork_comes_from_is_killed(sweep, tmp_path, capsys, caplog):
     assert (tmp_path / "log").read_text() == "first second fourth fifth "
     told = " ".join(capsys.readouterr().out.replace("│", "").split())
     assert told.count("its exit status is unknown") == 1
-    assert caplog.text.count("Cannot fork runs (the parent process has ended)") == 2
-
-
-def test_a_thread_forbids_forks(sweep, tmp_path, caplog):
-    code = "import threading, time\nthreading.Thread(target=time.sleep, args=[60], daemon=True).start()\n"
-    (tmp_path / "threaded.py").write_text(code)
-    sweep(fork=True, module="threaded", first=DONE, second=DONE)
-    assert (tmp_path / "log").read_text() == "first second "
-    assert caplog.text.count("Cannot fork runs (the parent process has 2 threads)") == 1
+    assert caplog.text.count("the process to fork from has ended") == 2
 
 
 @pytest.mark.parametrize(
-    ("prefix", "variables", "are_forked"),
+    ("prefix", "variables", "can_fork"),
     [("", {}, True), ("nice", {}, False), ("", {"A": 1}, False)],
 )
-def test_where_runs_are_forked(monkeypatch, prefix, variables, are_forked):
+def test_where_runs_are_forked(monkeypatch, prefix, variables, can_fork):
     """Runs with a prefix, or with variables that would be set after the imports, are not forked."""
     monkeypatch.setattr(sys, "platform", "linux")
-    hydra = {"job": {"env_set": variables}, "sweep": {"dir": "a/b"}}
-    launcher = Processes(1, prefix)
-    launcher.setup(
-        hydra_context=None, task_function=None, config=OmegaConf.create({"hydra": hydra})
-    )
-    configs = [OmegaConf.create({"job": {"_target_": "a.b"}, "encoder": {"name": "none"}})]
-    parent = launcher._parent(configs)
-    assert (parent is not None) is are_forked
-    assert parent is None or parent.modules == ["hydra.main", "a"]
+    assert launcher_of(1, prefix, job={"env_set": variables}).can_fork() is can_fork
 
 
 def test_how_long_the_others_take():
-    progress = Progress(5, at_once=2)
-    assert progress.line(0, Outcome([], "finished before", folder=Path())) == ""
-    said = progress.line(2, Outcome([], "done", seconds=200.0, folder=Path()))
-    assert said == "#2 done in 3.3 minutes: 2 of 5, about 5 minutes left"
-    assert "3 of 5, about 110 s left" in progress.line(1, Outcome([], "failed", seconds=20.0))
-    assert progress.line(3, Outcome([], "done", seconds=1.0)).endswith("about 74 s left")
-    long = Progress(100, at_once=2).line(0, Outcome([], "done", seconds=9000.0, folder=Path()))
-    assert long == "#0 done in 2.5 hours: 1 of 100, about 5.2 days left"
+    assert time_left([200.0], 5, at_once=2) == "1 of 5, about 6.7 minutes left"
+    assert time_left([9000.0], 100, at_once=2) == "1 of 100, about 5.2 days left"
+    assert time_left([1.0, 2.0], 2, at_once=2) == ""
 
 
 @pytest.mark.parametrize("fork", [False, True])
@@ -305,26 +253,17 @@ def test_a_stopped_sweep_leaves_nothing_behind(sweep, tmp_path, capfd, fork):
     assert not (tmp_path / "log").exists()
 
 
-def test_stopped_while_a_run_is_composed(sweep, tmp_path, monkeypatch):
-    named_before = named
-
-    def slowly(name):
-        os.kill(os.getpid(), signal.SIGTERM)
-        time.sleep(0.1)
-        return named_before(name)
-
-    monkeypatch.setitem(globals(), "named", slowly)
-    with pytest.raises(Stopped, match="143"):
-        sweep(first="import time; time.sleep(60)", second=DONE)
-    assert not (tmp_path / "log").exists()
+def launcher_of(n_jobs, prefix="", **hydra):
+    made = ProcessLauncher(n_jobs, prefix)
+    hydra = {"overrides": {"hydra": []}, "sweep": {"dir": "outputs/2026-01-31/12-00"}, **hydra}
+    made.config = OmegaConf.create({"hydra": hydra, "oversubscribe": True})
+    made.check()
+    return made
 
 
 def test_environment(monkeypatch):
     def environment(n_jobs, gpu=None, prefix=""):
-        launcher = Processes(n_jobs, prefix)
-        config = OmegaConf.create({"hydra": {"sweep": {"dir": "outputs/2026-01-31/12-00"}}})
-        launcher.setup(hydra_context=None, task_function=None, config=config)
-        return launcher.environment(gpu)
+        return launcher_of(n_jobs, prefix).environment(gpu)
 
     for name in ("RANK", "MASTER_ADDR", "SLURM_NTASKS"):
         monkeypatch.setenv(name, "1")
@@ -351,52 +290,35 @@ def test_a_dry_run_removes_what_hydra_made_and_no_more(tmp_path, monkeypatch, mi
     folder.mkdir(parents=True)
     for name in ("multirun.yaml", *mine):
         (folder / name).touch()
-    hydra = {"sweep": {"dir": str(folder)}, "hydra_logging": None, "verbose": False}
-    config = OmegaConf.create({"hydra": hydra | {"overrides": {"hydra": []}}, "dry_run": True})
-    launcher = Processes(1)
-    launcher.composed = lambda _: []
-    launcher.setup(hydra_context=None, task_function=None, config=config)
+    made = launcher_of(1, sweep={"dir": str(folder)}, hydra_logging=None, verbose=False)
+    made.config.dry_run = True
+    made.composed = lambda _: []
     with pytest.raises(SystemExit):
-        launcher.launch([[]], 0)
+        made.launch([[]], 0)
     assert (tmp_path / "users").is_dir()
     left = {path.name for path in (tmp_path / "users").rglob("*")}
     assert left == ({"sweep", "multirun.yaml", *mine} if mine else set())
 
 
 def test_a_run_gets_the_configs_of_its_sweep(monkeypatch):
-    sources = {
-        "hydra": "hydra.conf",
-        "main": "/mine/conf",
-        "command-line": "/more/conf",
-        "schema": "",
-    }
-    hydra = {
-        "runtime": {
-            "config_sources": [
-                {"provider": provider, "path": path} for provider, path in sources.items()
-            ]
-        },
-        "job": {"config_name": "small"},
-        "overrides": {
-            "hydra": ["hydra.launcher.n_jobs=2", "hydra.job.chdir=false", "hydra.mode=MULTIRUN"]
-        },
-    }
-    launcher = Processes(1, "nice -n 5")
-    launcher.setup(
-        hydra_context=None, task_function=None, config=OmegaConf.create({"hydra": hydra})
+    paths = {"hydra": "hydra.conf", "main": "/mine/conf", "command-line": "/more/conf"}
+    sources = [{"provider": provider, "path": path} for provider, path in paths.items()]
+    given = ["hydra.launcher.n_jobs=2", "hydra.job.chdir=false", "hydra.mode=MULTIRUN"]
+    made = launcher_of(
+        1,
+        "nice -n 5",
+        runtime={"config_sources": sources},
+        job={"config_name": "small"},
+        overrides={"hydra": given},
     )
     monkeypatch.setattr(sys, "argv", ["/mine/run.py"])
-    configs = [
-        "--config-path",
-        "/mine/conf",
-        "--config-dir",
-        "/more/conf",
-        "--config-name",
-        "small",
+    words = made.command(["seed=2"], Path("/out/it's"))
+    assert words[:5] == ["nice", "-n", "5", sys.executable, "/mine/run.py"]
+    assert words[5:9] == ["--config-path", "/mine/conf", "--config-dir", "/more/conf"]
+    assert words[9:] == [
+        *("--config-name", "small", "seed=2", "hydra.job.chdir=false"),
+        *("hydra.run.dir='/out/it\\'s'", "hydra.mode=RUN"),
     ]
-    overrides = ["seed=2", "hydra.job.chdir=false", "hydra.run.dir='/out/it\\'s'", "hydra.mode=RUN"]
-    script = ["nice", "-n", "5", sys.executable, "/mine/run.py"]
-    assert launcher.command(["seed=2"], Path("/out/it's")) == [*script, *configs, *overrides]
 
 
 @pytest.mark.parametrize(
@@ -415,9 +337,9 @@ def test_how_a_run_ended(code, words):
 
 def test_gpus(monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,5")
-    assert gpus() == ["2", "5"]
+    assert machine.gpus() == ["2", "5"]
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    assert gpus() == []
+    assert machine.gpus() == []
 
 
 @pytest.mark.parametrize(
@@ -435,10 +357,10 @@ def test_gpus(monkeypatch):
 def test_each_run_gets_as_many_gpus_as_it_asks_for(monkeypatch, n_jobs, asked, slots):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,3,5,7")
     configs = [OmegaConf.create({"trainer": {"devices": devices}}) for devices in asked]
-    dealt = Processes(n_jobs)._slots(configs)
+    dealt = ProcessLauncher(n_jobs)._slots(configs)
     assert [dealt.get() for _ in range(n_jobs)] == slots
     configs = [OmegaConf.create({"trainer": {"devices": 4, "accelerator": "cpu"}})]
-    assert Processes(2)._slots(configs).get() == "2"
+    assert ProcessLauncher(2)._slots(configs).get() == "2"
 
 
 def test_settings_that_cannot_be(sweep):
@@ -447,18 +369,13 @@ def test_settings_that_cannot_be(sweep):
         match=r"hydra.sweep.subdir cannot be changed",
     ):
         sweep(given=["hydra.sweep.subdir=${hydra.job.override_dirname}"], one=DONE)
-    with pytest.raises(
-        CompactHydraException, match=r"hydra.launcher.n_jobs=0, but it must be 1 or more"
+    for arguments, message in (
+        ((0,), r"n_jobs=0, but it must be 1 or more"),
+        ((1, "'srun"), r"prefix='srun: No closing quotation; it is parsed as in a shell"),
+        ((1, "nowhere -n 1"), r"prefix=nowhere -n 1, but the command nowhere was not found"),
     ):
-        Processes(0).check()
-    no_quote = r"^hydra.launcher.prefix='srun: No closing quotation; it is parsed as in a shell"
-    with pytest.raises(CompactHydraException, match=no_quote):
-        Processes(1, "'srun").check()
-    with pytest.raises(
-        CompactHydraException,
-        match=r"^hydra.launcher.prefix=nowhere -n 1, but the command nowhere was not found",
-    ):
-        Processes(1, "nowhere -n 1").check()
+        with pytest.raises(CompactHydraException, match=f"^hydra.launcher.{message}"):
+            launcher_of(*arguments)
 
 
 def composed(*overrides, **more):

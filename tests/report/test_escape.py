@@ -18,7 +18,7 @@ from omegaconf import OmegaConf
 from rich.console import Console
 
 from elmo_bench.files import PlainLines, plain_lines
-from elmo_bench.launch import Outcome, print_outcomes
+from elmo_bench.launcher import Outcome, print_outcomes
 from elmo_bench.report import (
     as_csv,
     as_json,

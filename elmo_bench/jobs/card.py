@@ -1,0 +1,191 @@
+"""`job=card`: evaluate an encoder on tasks with several seeds, and write a folder to share.
+
+It is a sweep over the layers, then `job=keep` and `job=report` of its runs, and a README.
+"""
+
+import logging
+import shlex
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from hydra.core.utils import JobReturn, configure_log
+from hydra.errors import CompactHydraException
+from omegaconf import DictConfig
+
+from elmo_bench.installation import COMMAND
+from elmo_bench.launcher import Outcome, ProcessLauncher, quoted, script
+
+log = logging.getLogger(__name__)
+ARCHIVE, README = "runs.tar.xz", "README.md"
+REPORTS = ("index.html", "tables.md", "tables.tex", "tables.csv", "tables.json")
+OWN = (ARCHIVE, *REPORTS, README)
+DIGITS = 12  # hexadecimal digits shown of a hash
+TEXT = """\
+# {encoders} on {tasks}
+
+{count} runs of elmo-bench: no encoder (`none`), the learned mix of the encoder's layers (`all`), a
+single layer (0 is the lowest). `index.html` has tables, plots, tests and the command of each run,
+and says how to read them; `tables.*` are the tables alone. `runs.tar.xz` has the figures, settings,
+versions, epochs and counts per test example of each run.
+
+Beside other cards, or runs of yours (a run that is in two of them counts once):
+
+    {program} job=report 'runs=[THIS_FOLDER,ANOTHER]' 'columns=[encoder,elmo.mix]' \\
+        'baseline=[none,none]' output=both.html
+
+Made by:
+
+    {command}
+
+{failed}
+| read or used | |
+|---|---|
+{facts}
+"""
+
+
+class CardLauncher(ProcessLauncher):
+    """Extends a sweep over tasks and seeds by the layers, unless the command sets `elmo.mix`.
+
+    The choices are no encoder, the learned mix of its layers, and each layer alone.
+    """
+
+    def launch(
+        self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int
+    ) -> Sequence[JobReturn]:
+        """Run all, and write the card's folder from the finished runs, even if some failed."""
+        configure_log(self.config.hydra.hydra_logging, self.config.hydra.verbose)
+        try:
+            configs = self.composed(job_overrides)
+            folder, layers = card_folder(configs), count_layers(configs)
+            jobs = [
+                [*overrides, *mix]
+                for overrides, config in zip(job_overrides, configs, strict=True)
+                for mix in mixes(config, layers[config.encoder.name])
+            ]
+            returned = super().launch(jobs, initial_job_idx)
+            self.write(folder)
+        except (ValueError, OSError, ImportError, subprocess.SubprocessError) as error:
+            raise CompactHydraException(str(error)) from error
+        return returned
+
+    def write(self, folder: Path) -> None:
+        """Write the folder, replacing an earlier card, unless no run has finished."""
+        from elmo_bench.files import scratch_path
+        from elmo_bench.runs import result_of
+
+        # A run that repeats another has its folder.
+        runs = {each.folder: each for each in self.outcomes.values() if each.folder}
+        results = [result_of(folder) for folder, each in runs.items() if each.is_done]
+        if not results:
+            log.warning("no run has finished; %s is not written", folder)
+            return
+        has_baseline = any(result["config"]["elmo"]["mix"] == "none" for result in results)
+        report = {
+            "runs": ARCHIVE,
+            "columns": "elmo.mix",
+            "baseline": "none" if has_baseline else "null",
+            "output": f"[{','.join(REPORTS)}]",
+        }
+        failed = [each for each in runs.values() if not each.is_done]
+        run_folders = ",".join(quoted(str(path)) for path in runs)
+        folder.mkdir(parents=True, exist_ok=True)
+        with scratch_path(folder) as part:
+            part.mkdir()
+            self._run_job(part, "keep", runs=f"[{run_folders}]", output=ARCHIVE)
+            self._run_job(part, "report", **report)
+            (part / README).write_text(_readme(results, failed), encoding="utf-8")
+            for name in OWN:
+                (part / name).replace(folder / name)
+        log.info("written, ready to share: %s", folder)
+
+    def _run_job(self, folder: Path, job: str, **settings: str) -> None:
+        """Run a job inside a folder, so that its output has no path to the folder."""
+        cache = {"ELMO_BENCH_CACHE": str(Path(self.config.cache_dir).expanduser().absolute())}
+        given = [f"{key}={value}" for key, value in settings.items()]
+        command = [sys.executable, script(), f"job={job}", *given]
+        subprocess.run(command, cwd=folder, env=self.environment(None) | cache, check=True)
+
+
+def card_folder(configs: Sequence[DictConfig]) -> Path:
+    """Return the folder to share; raises ValueError if it contains other files."""
+    names = dict.fromkeys(str(config.encoder.name) for config in configs)
+    path = Path(configs[0].out or Path(configs[0].outputs_dir, "card", "+".join(names)))
+    path = path.expanduser()
+    if path.exists() and not path.is_dir():
+        raise ValueError(f"out={path} is not a folder")
+    present = {each.name for each in path.iterdir()} if path.is_dir() else set()
+    if others := present - {*OWN} if ARCHIVE in present else present:
+        raise ValueError(
+            f"out={path} contains {min(others)}, which job=card did not write: choose "
+            "another folder"
+        )
+    return path.absolute()
+
+
+def count_layers(configs: Iterable[DictConfig]) -> dict[str, int]:
+    """Return the number of layers of each encoder; 2 if `--dry-run` would have to download it.
+
+    Raises ValueError for encoder=none, and any error from loading an encoder.
+    """
+    from elmo_bench.config import build, inputs  # imports torch, which is slow
+
+    layers: dict[str, int] = {}
+    for name, config in {config.encoder.name: config.copy() for config in configs}.items():
+        config.elmo.adapt = False  # adapting does not change the number of layers
+        try:
+            layers[name] = build.encoder(config).num_layers
+        except inputs.NotHereError:
+            log.info("Each further layer of the encoder is one more run.")
+            layers[name] = 2
+    return layers
+
+
+def mixes(config: DictConfig, layers: int) -> list[list[str]]:
+    """Return the overrides of the compared mixes: no layers, the learned mix, each single layer.
+
+    If the command overrides `elmo.mix`, nothing is added.
+    """
+    from elmo_bench.config.inputs import overridden
+
+    if "elmo.mix" in overridden(config):
+        return [[]]
+    # The last layer is called "top", as in sweep=layers. A single layer equals the mix.
+    single_layers = [*range(layers - 1), "top"] if layers > 1 else []
+    return [[f"elmo.mix={value}"] for value in ("none", "all", *single_layers)]
+
+
+def _command(overrides: Iterable[str]) -> str:
+    """Return a command line without paths of this machine."""
+    from elmo_bench.runs import portable_overrides
+
+    return shlex.join([*COMMAND, *portable_overrides(overrides)])
+
+
+def _readme(results: Sequence[Mapping[str, Any]], failed: Sequence[Outcome]) -> str:
+    """Return the text of the folder's README."""
+
+    def several(values: Iterable[Any]) -> str:
+        return ", ".join(dict.fromkeys(map(str, values)))
+
+    facts = defaultdict(list)
+    for result in results:
+        inputs = {name: digest[:DIGITS] for name, digest in result["inputs"].items()}
+        facts_of_run = {"device": result["device"], "commit": result["commit"]} | inputs
+        for name, value in facts_of_run.items():
+            facts[name].append(value)
+    listed = "".join(f"    {_command(each.overrides)}\n" for each in failed)
+    configs = [result["config"] for result in results]
+    return TEXT.format(
+        encoders=several(c["encoder"]["name"] for c in configs if c["elmo"]["mix"] != "none"),
+        tasks=several(config["task"]["name"] for config in configs),
+        count=len(results),
+        program=shlex.join(COMMAND),
+        command=_command(sys.argv[1:]),
+        failed=f"Of these runs {len(failed)} did not finish:\n\n{listed}" if failed else "",
+        facts="\n".join(f"| {name} | {several(values)} |" for name, values in facts.items()),
+    )

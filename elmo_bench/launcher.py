@@ -1,0 +1,429 @@
+"""Hydra's launcher of sweeps: each run is a process of its own, as if started by hand.
+
+A run that fails or is killed does not affect the others, and a run may use several devices
+(`trainer.devices`). Hydra's own launcher runs a whole sweep in one process, whose distributed
+process group would outlive the run that created it. `hydra_plugins/processes.py` shows this
+launcher to Hydra, which imports it at every start, so slow imports are inside functions.
+"""
+
+import contextlib
+import itertools
+import logging
+import queue
+import shlex
+import shutil
+import signal
+import statistics
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from hydra.core.utils import JobReturn, JobStatus, configure_log
+from hydra.errors import CompactHydraException
+from hydra.plugins.launcher import Launcher
+from hydra.types import HydraContext, TaskFunction
+from omegaconf import DictConfig, OmegaConf
+
+from elmo_bench import signals
+from elmo_bench.files import duration, is_taken
+from elmo_bench.runs import machine
+from elmo_bench.runs.processes import Processes
+
+log = logging.getLogger(__name__)
+# Settings of the sweep that are not passed to its runs.
+OURS = ("hydra.mode", "hydra.sweep", "hydra/sweeper", "hydra.launcher", "hydra/launcher")
+
+
+@dataclass
+class Outcome:
+    """The outcome of a run, whose files are in `folder`; `reason` says why it has no result."""
+
+    overrides: list[str]
+    status: str
+    is_done: bool = False
+    seconds: float = 0.0
+    reason: str = ""
+    folder: Path | None = None
+
+
+class ProcessLauncher(Launcher):
+    """Runs `n_jobs` processes at a time, which share the cores and GPUs of the machine.
+
+    `prefix`, such as `srun --ntasks=1`, is put before each command; cores and GPUs are then left to
+    the command of the prefix. Without a prefix and with `fork`, runs are forked from a process with
+    their imports done, if the system supports it.
+    """
+
+    def __init__(self, n_jobs: int, prefix: str = "", fork: bool = True) -> None:
+        self.n_jobs, self.asked, self.fork = n_jobs, prefix, fork
+        self.prefix: list[str] = []
+        # Shared by all launches: sweepers that search launch several times.
+        self.processes = Processes()
+        self.outcomes: dict[int, Outcome] = {}
+        self.numbers: dict[str, int] = {}  # number of the first run with these settings
+        self.taken = set[Path]()  # folders of runs
+
+    def setup(
+        self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig
+    ) -> None:
+        self.hydra_context, self.config = hydra_context, config
+        self.check()
+
+    def check(self) -> None:
+        """Check the settings of the launcher once for all runs; raises CompactHydraException.
+
+        The constructor does not check them, since Hydra wraps its exceptions in another message.
+        """
+        if self.n_jobs < 1:
+            raise CompactHydraException(
+                f"hydra.launcher.n_jobs={self.n_jobs}, but it must be 1 or more"
+            )
+        if not (self.asked or self.config.get("oversubscribe")):
+            try:
+                machine.check_cores("hydra.launcher.n_jobs", self.n_jobs)
+            except ValueError as error:
+                raise CompactHydraException(str(error)) from error
+        try:
+            self.prefix = shlex.split(self.asked)
+        except ValueError as error:
+            raise CompactHydraException(
+                f"hydra.launcher.prefix={self.asked}: {error}; it is parsed as in a shell"
+            ) from error
+        if self.prefix and shutil.which(self.prefix[0]) is None:
+            raise CompactHydraException(
+                f"hydra.launcher.prefix={self.asked}, but the command {self.prefix[0]} was "
+                "not found"
+            )
+        if any(override.startswith("hydra.sweep.subdir=") for override in self.overrides()):
+            raise CompactHydraException(
+                "hydra.sweep.subdir cannot be changed: runs have numbered folders below "
+                "hydra.sweep.dir"
+            )
+
+    def launch(
+        self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int
+    ) -> Sequence[JobReturn]:
+        """Run all jobs and print a table of outcomes.
+
+        A job returns its figure on dev, for sweepers that search. A failed job returns a
+        CompactHydraException, which Hydra's own sweeper raises when all jobs are done.
+        """
+        configure_log(self.config.hydra.hydra_logging, self.config.hydra.verbose)
+        configs = self.composed(job_overrides)
+        numbers = range(initial_job_idx, initial_job_idx + len(job_overrides))
+        jobs = dict(zip(numbers, map(list, job_overrides), strict=True))
+        if self.config.get("dry_run"):
+            self._dry_run(jobs, configs)
+        self.outcomes |= self._run_all(jobs, configs)
+        print_outcomes(self.outcomes)
+        outcomes = [self.outcomes[number] for number in jobs]
+        failed = sum(not outcome.is_done for outcome in outcomes)
+        command = resuming(sys.argv)
+        rest = f"{failed} of {len(outcomes)} runs did not finish. To run them:\n{command}"
+        if self.processes.stopped and failed:
+            log.info(rest)
+            raise signals.Stopped(128 + self.processes.signal)
+        error = CompactHydraException(rest)
+        return [returned(outcome, error) for outcome in outcomes]
+
+    def composed(self, job_overrides: Sequence[Sequence[str]]) -> list[DictConfig]:
+        """The configs of all jobs; raises CompactHydraException if any has invalid settings."""
+        from elmo_bench.config.settings import faults
+
+        load = self.hydra_context.config_loader.load_sweep_config
+        configs = [load(self.config, [*overrides]) for overrides in job_overrides]
+        if messages := dict.fromkeys(line for config in configs for line in faults(config)):
+            raise CompactHydraException("\n".join(messages))
+        return configs
+
+    def _dry_run(self, jobs: Mapping[int, list[str]], configs: Sequence[DictConfig]) -> None:
+        """Log the jobs, and what they would read and keep; then exit."""
+        from elmo_bench.config.settings import dry_run_lines
+
+        first: dict[str, int] = {}
+        for number, overrides in jobs.items():
+            command = " ".join(overrides)
+            same = first.setdefault(command, number)
+            again = "" if same == number else f"  (the same run as #{same}: it runs once)"
+            log.info("#%d  %s%s", number, command, again)
+        folder = Path(self.config.hydra.sweep.dir)
+        with contextlib.suppress(OSError):  # what Hydra has created for the sweep
+            if [path.name for path in folder.iterdir()] == ["multirun.yaml"]:
+                (folder / "multirun.yaml").unlink()
+                folder.rmdir()
+        for line in dry_run_lines(configs):
+            log.info(line)
+        log.info("The settings of these %d runs are valid; nothing was run.", len(configs))
+        sys.exit()
+
+    def _run_all(
+        self, jobs: Mapping[int, list[str]], configs: Sequence[DictConfig]
+    ) -> dict[int, Outcome]:
+        """Run the jobs, `n_jobs` at a time, and return their outcomes by number."""
+        outcomes, folders = self._planned(jobs, configs)
+        slots, ended, lock = self._slots(configs), list[float](), threading.Lock()
+        if max(jobs) > 0 and self.can_fork() and not self.processes.forks:
+            self.processes.start_forks(preloaded(configs), self.environment(None))
+
+        def run(number: int) -> Outcome:
+            slot = slots.get()
+            try:
+                outcome = self._run(number, jobs[number], folders[number], slot)
+            except OSError as error:  # its folder cannot be made or written: the others go on
+                outcome = Outcome(jobs[number], "failed", reason=str(error))
+            finally:
+                slots.put(slot)
+            with lock:
+                ended.append(outcome.seconds)
+                line = time_left(ended, len(folders), self.n_jobs)
+            if line and not self.processes.stopped:
+                log.info("#%d %s in %s: %s", number, outcome.status, duration(ended[-1]), line)
+            return outcome
+
+        log.info("%d runs, %d at a time: %s", len(jobs), self.n_jobs, self._folder())
+        with ThreadPoolExecutor(self.n_jobs) as pool, self.processes.stopped_by_signals():
+            outcomes |= zip(folders, pool.map(run, folders), strict=True)
+        return {
+            number: outcomes.get(number) or self._repeated(jobs[number], config, outcomes)
+            for number, config in zip(jobs, configs, strict=True)
+        }
+
+    def _planned(
+        self, jobs: Mapping[int, list[str]], configs: Sequence[DictConfig]
+    ) -> tuple[dict[int, Outcome], dict[int, Path]]:
+        """Return the outcomes of jobs that finished before, and the folders of those to run.
+
+        A job that repeats another of the sweep is in neither.
+        """
+        from elmo_bench.config.inputs import same
+        from elmo_bench.runs import finished, settings, unfinished
+
+        outputs = Path(self.config.outputs_dir).absolute()
+        searched = [self._folder(), outputs] if self.config.resume else []
+        finished_runs, killed_runs = finished(searched), unfinished(searched)
+        outcomes, folders = dict[int, Outcome](), dict[int, Path]()
+        for number, config in zip(jobs, configs, strict=True):
+            if self.numbers.setdefault(settings(config), number) != number:
+                continue
+            if folder := same(config, finished_runs):
+                outcomes[number] = Outcome(
+                    jobs[number], "finished before", True, reason=str(folder), folder=folder
+                )
+            else:
+                folders[number] = self._own_folder(number, same(config, killed_runs))
+        return outcomes, folders
+
+    def _own_folder(self, number: int, killed: Path | None) -> Path:
+        """Reserve the folder of a run: that of the killed run it resumes, or a new one.
+
+        A new folder is named by the run's number, or by the next number whose folder has no result
+        and, with `resume`, no checkpoint of another run, and in which no other sweep's run goes on.
+        """
+        left = ("result.json", "last.ckpt") if self.config.resume else ("result.json",)
+        numbered = (self._folder() / str(n) for n in itertools.count(number))
+        free = (
+            path
+            for path in numbered
+            if not any((path / name).exists() for name in left) and not is_taken(path / "run")
+        )
+        choices = itertools.chain([killed] if killed else [], free)
+        folder = next(path for path in choices if path not in self.taken)
+        self.taken.add(folder)
+        return folder
+
+    def _repeated(
+        self, overrides: list[str], config: DictConfig, outcomes: Mapping[int, Outcome]
+    ) -> Outcome:
+        """The outcome of a job that repeats an earlier one: that of the first, which took the
+        time.
+        """
+        from elmo_bench.runs import settings
+
+        first = self.numbers[settings(config)]
+        outcome = outcomes[first] if first in outcomes else self.outcomes[first]
+        reason = "" if outcome.is_done else outcome.reason
+        status = f"same run as #{first}"
+        return replace(outcome, overrides=overrides, status=status, seconds=0.0, reason=reason)
+
+    def can_fork(self) -> bool:
+        """Whether runs may be forked.
+
+        macOS's system libraries do not survive a fork, Windows has no fork, and `env_set` would
+        come after the imports.
+        """
+        is_linux = sys.platform == "linux"
+        return self.fork and is_linux and not self.prefix and not self.config.hydra.job.env_set
+
+    def _folder(self) -> Path:
+        return Path(self.config.hydra.sweep.dir).absolute()
+
+    def _slots(self, configs: Sequence[DictConfig]) -> "queue.SimpleQueue[str | None]":
+        """One slot for each run at a time: the numbers of its GPUs, or None.
+
+        A slot has as many GPUs as the run that asks for most; `auto` asks for an equal share.
+        """
+        ours = machine.gpus() if self.n_jobs > 1 and not self.prefix else []
+        share = max(1, len(ours) // self.n_jobs)
+        asked = [
+            1 + max(machine.devices(config.trainer.get("devices", 1), share), default=0)
+            for config in configs
+            if "trainer" in config and config.trainer.get("accelerator") != "cpu"
+        ]
+        size = min(max(asked, default=1), len(ours))
+        slots: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        for slot in range(self.n_jobs):
+            some = [ours[number % len(ours)] for number in range(slot * size, (slot + 1) * size)]
+            slots.put(",".join(some) or None)
+        return slots
+
+    def _run(self, number: int, overrides: list[str], run_dir: Path, gpus: str | None) -> Outcome:
+        """Run one job, unless the sweep was stopped."""
+        from elmo_bench.runs import failure_sentence
+
+        if self.processes.stopped:
+            return Outcome(overrides, "not started", reason="the sweep was stopped")
+        run_dir.mkdir(parents=True, exist_ok=True)
+        error, output = run_dir / "error.txt", run_dir / "output.txt"
+        error.unlink(missing_ok=True)
+        if not (run_dir / "last.ckpt").exists():
+            output.unlink(missing_ok=True)
+        log.info("#%d  %s", number, " ".join(overrides))
+        begun = time.perf_counter()
+        command, environment = self.command(overrides, run_dir), self.environment(gpus)
+        code = self.processes.run(command, environment, output if self.n_jobs > 1 else None)
+        seconds = time.perf_counter() - begun
+        # If the exit status is unknown, a result shows success, as it is written last.
+        if code == 0 or (code is None and (run_dir / "result.json").is_file()):
+            return Outcome(overrides, "done", True, seconds, folder=run_dir)
+        if self.processes.stopped:
+            return Outcome(overrides, "stopped", False, seconds, str(run_dir), run_dir)
+        message = failure_sentence(error) if error.is_file() else ""
+        reason = f"{message or exit_status(code)} ({run_dir})"
+        return Outcome(overrides, "failed", False, seconds, reason, run_dir)
+
+    def command(self, overrides: list[str], run_dir: Path) -> list[str]:
+        """The command of a single run, with the prefix."""
+        hydra = self.config.hydra
+        options = {"main": "--config-path", "command-line": "--config-dir"}
+        config = [
+            word
+            for source in hydra.runtime.config_sources
+            if source.provider in options
+            for word in (options[source.provider], source.path)
+        ]
+        config += ["--config-name", hydra.job.config_name]
+        ours = [
+            override for override in self.overrides() if not override.lstrip("+~").startswith(OURS)
+        ]
+        own = [f"hydra.run.dir={quoted(str(run_dir))}", "hydra.mode=RUN"]
+        return [*self.prefix, sys.executable, script(), *config, *overrides, *ours, *own]
+
+    def overrides(self) -> list[str]:
+        """The overrides of Hydra's settings as typed: only a run can resolve their references."""
+        typed: Any = OmegaConf.to_container(self.config.hydra.overrides.hydra)
+        return typed
+
+    def environment(self, gpus: str | None) -> dict[str, str]:
+        """The environment of a run, with its share of the machine and the sweep as W&B group."""
+        folder = Path(self.config.hydra.sweep.dir)
+        shares = 1 if self.prefix else self.n_jobs
+        return machine.environment(shares, gpus, f"{folder.parent.name}/{folder.name}")
+
+
+def script() -> str:
+    """The script that was started, which also starts each run."""
+    return str(Path(sys.argv[0]).resolve())
+
+
+def preloaded(configs: Sequence[DictConfig]) -> list[str]:
+    """The modules of ours that the runs need; those of users may not survive a fork.
+
+    >>> preloaded([OmegaConf.create({"job": {"_target_": "elmo_bench.jobs.train.train"}})])
+    ['elmo_bench.jobs.train']
+    """
+    nodes = [config.get(key) or {} for config in configs for key in ("job", "encoder")]
+    modules = [node.get("_target_", "").rpartition(".")[0] for node in nodes]
+    return [*dict.fromkeys(module for module in modules if module.startswith("elmo_bench."))]
+
+
+def resuming(command: Sequence[str]) -> str:
+    """The shell command that resumes a sweep, given the arguments that started it.
+
+    >>> resuming(["run.py", "-m", "elmo.mix=all,[0,1]", "resume=false"])
+    "python run.py -m 'elmo.mix=all,[0,1]' resume=true"
+    """
+    script, *settings = command
+    settings = [word for word in settings if not word.startswith("resume=")]
+    begin = ["python", script] if script.endswith(".py") else [Path(script).name]
+    return shlex.join([*begin, *settings, "resume=true"])
+
+
+def quoted(value: str) -> str:
+    """Quote a value for Hydra's override grammar."""
+    return "'" + value.replace("'", "\\'") + "'"
+
+
+def returned(outcome: Outcome, error: CompactHydraException) -> JobReturn:
+    """The outcome of a run in Hydra's format."""
+    from elmo_bench.runs import dev_figure
+
+    if not outcome.is_done or outcome.folder is None:
+        return JobReturn(overrides=outcome.overrides, status=JobStatus.FAILED, _return_value=error)
+    figure = dev_figure(outcome.folder)
+    return JobReturn(overrides=outcome.overrides, status=JobStatus.COMPLETED, _return_value=figure)
+
+
+def time_left(ended: Sequence[float], runs: int, at_once: int) -> str:
+    """Return how many of the runs have ended and how long the others take, given the seconds of
+    those that have; empty after the last.
+
+    >>> time_left([200.0, 20.0], 5, at_once=2)
+    '2 of 5, about 165 s left'
+    """
+    left = runs - len(ended)
+    rest = duration(statistics.fmean(ended) * left / min(at_once, left)) if left else ""
+    return f"{len(ended)} of {runs}, about {rest} left" if left else ""
+
+
+def exit_status(code: int | None) -> str:
+    """Return an exit status in words.
+
+    `code` is negative or above 128 if a signal ended the process, and None if nobody knows.
+    """
+    if code is None:
+        return "its exit status is unknown: the process that forked it has ended"
+    if code > 128:  # a signal, as shells and srun report it
+        code = 128 - code
+    hints: dict[int, str] = {
+        signal.SIGKILL: ", which the system sends when memory runs out",
+        signal.SIGTERM: ", which SLURM sends at the time limit",
+    }
+    return f"killed by signal {-code}{hints.get(-code, '')}" if code < 0 else f"exit status {code}"
+
+
+def print_outcomes(outcomes: Mapping[int, Outcome]) -> None:
+    """Print a table of runs: number, overrides that differ among runs, status, seconds, reason."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from elmo_bench.files import plain
+
+    overrides = [{*outcome.overrides} for outcome in outcomes.values()]
+    shared = set.intersection(*overrides) if len(overrides) > 1 else set()
+    table = Table("", "run", "", "seconds", "")
+    for number, outcome in outcomes.items():
+        own = " ".join(override for override in outcome.overrides if override not in shared)
+        table.add_row(
+            str(number),
+            plain(own),
+            outcome.status,
+            f"{outcome.seconds:.0f}",
+            plain(outcome.reason),
+            style="" if outcome.is_done else "red",
+        )
+    Console(markup=False, emoji=False).print(table)
