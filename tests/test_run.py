@@ -259,11 +259,11 @@ def test_a_killed_sweep_goes_on(tmp_path):
     killed = subprocess.Popen([sys.executable, str(ROOT / "run.py"), *sweep], cwd=ROOT)
     while len([*tmp_path.glob("killed/*/*/?/.hydra/config.yaml")]) < 2 and killed.poll() is None:
         time.sleep(0.05)
-    parent = children(killed.pid)  # of which the runs are forks
-    for process in (killed.pid, *children(*parent)):
+    servers = children(killed.pid)  # one of them has forked the runs
+    for process in (killed.pid, *(run for server in servers for run in children(server))):
         os.kill(process, signal.SIGKILL)
     killed.wait()
-    while Path(f"/proc/{parent[0]}").exists():  # it has nobody left
+    while any(Path(f"/proc/{server}").exists() for server in servers):  # they have nobody left
         time.sleep(0.05)
     (finished,) = tmp_path.glob("killed/**/result.json")
     before = finished.stat().st_mtime_ns

@@ -171,7 +171,7 @@ FACTS = """
 import json, os, pathlib, sys, threading, torch
 left = torch.ones(1 << 20).add(1).sum().item()  # by several threads
 facts = dict(
-    name=__name__, file=__file__, argv=len(sys.argv), first=sys.path[0], cwd=os.getcwd(),
+    name=__name__, file=__file__, argv=len(sys.argv), cwd=os.getcwd(),
     group=os.environ['WANDB_RUN_GROUP'], session=os.getsid(0) == os.getpid(), left=left,
     threads=torch.get_num_threads(), main=sys.modules['__main__'].__file__,
 )
