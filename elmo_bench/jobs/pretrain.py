@@ -46,7 +46,6 @@ from elmo_bench.files import (
     watched,
 )
 from elmo_bench.installation import COMMAND
-from elmo_bench.launch import check_cores
 from elmo_bench.lm import (
     Corpus,
     LanguageModel,
@@ -57,6 +56,7 @@ from elmo_bench.lm import (
 )
 from elmo_bench.lm.softmax import SOFTMAX, VOCABULARY
 from elmo_bench.report import escape
+from elmo_bench.runs.machine import check_cores
 from elmo_bench.signals import Stopped, stopped_behind
 from elmo_bench.text import read_text, text_files
 

@@ -4,11 +4,11 @@ import errno
 from pathlib import Path
 
 import pytest
-from elmo_bench.launch import machine
 from hydra import compose, initialize_config_dir
 
 from elmo_bench.config import build
 from elmo_bench.files import progress
+from elmo_bench.runs import machine
 from elmo_bench.text import Vocab
 from elmo_bench.text import vectors as files
 
