@@ -34,12 +34,13 @@ from elmo_bench.runs import (
     OVERRIDES,
     Mix,
     Run,
-    as_text,
     collect,
     flat_mix,
+    frozen,
     leaves,
     read_result,
     run_folders,
+    text,
 )
 
 GLOBALS: tuple[type, ...] = (
@@ -271,23 +272,13 @@ def _model_job(cfg: DictConfig) -> Iterator[None]:
 def _record(run: Run) -> dict[str, Any]:
     """A run as a row of a data frame: lists as text, so that rows can be grouped by them."""
     settings = {
-        key: as_text(value) if isinstance(value, list) else value
-        for key, value in leaves(run["config"])
+        key: text(frozen(value)) if isinstance(value, list) else value
+        for key, value in leaves(run.config)
     }
-    cost = {
-        f"{part}.{key}": value
-        for part in ("seconds", "parameters")
-        for key, value in run.get(part, {}).items()
-    }
+    cost = {f"seconds.{key}": value for key, value in run.seconds.items()}
+    cost |= {f"parameters.{key}": value for key, value in run.parameters.items()}
     first = {key: settings.get(key) for key in FIRST}
-    return (
-        {"folder": str(run["folder"])}
-        | first
-        | run["metrics"]
-        | flat_mix(run["mix"])
-        | cost
-        | settings
-    )
+    return {"folder": str(run.folder)} | first | run.metrics | flat_mix(run.mix) | cost | settings
 
 
 def _cache_dir() -> str:

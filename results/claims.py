@@ -24,6 +24,7 @@ from elmo_bench.report.table import (
     hidden_keys,
     limits,
     of_rows,
+    order,
 )
 from elmo_bench.runs import WITHIN, Run, below, full_keys, other_files, varies, where
 
@@ -126,7 +127,7 @@ def _of_rows(runs: Sequence[Run], claim: Claim, usual: Mapping[str, Any]) -> Ite
     # The same runs are on both sides where a task has by default what the claim varies.
     rows = [
         row
-        for row in sorted({*ours, *theirs})
+        for row in sorted({*ours, *theirs}, key=order)
         if not _folders(ours.get(row, [])) & _folders(theirs.get(row, []))
     ]
     for row in rows or [()]:
@@ -149,7 +150,7 @@ def _runs(runs: Sequence[Run], values: Mapping[str, Any], key: str) -> dict[Key,
     chosen = [
         run
         for run in where(runs, values, strict=False)
-        if any(metric.startswith("test/") for metric in run["metrics"])
+        if any(metric.startswith("test/") for metric in run.metrics)
     ]
     if hidden := hidden_keys(chosen, CORPUS):
         raise ValueError(
@@ -160,14 +161,14 @@ def _runs(runs: Sequence[Run], values: Mapping[str, Any], key: str) -> dict[Key,
 
 
 def _folders(runs: Sequence[Run]) -> set[str]:
-    return {str(run["folder"]) for run in runs}
+    return {str(run.folder) for run in runs}
 
 
 def _differing_settings(finding: Finding) -> Iterator[str]:
     """Yield a note if ours and theirs differ in settings that the claim does not name."""
     runs = [*finding.ours, *finding.theirs]
     expected = (*WITHIN, *finding.claim.named)
-    keys = {key for run in runs for key in run["acting"] if not below(key, expected)}
+    keys = {key for run in runs for key in run.acting if not below(key, expected)}
     if more := [key for key in sorted(keys) if varies(runs, CORPUS, key)]:
         yield f"the two sides differ in {', '.join(more)}, too"
 

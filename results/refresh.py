@@ -167,10 +167,10 @@ def _block(title: str, table: Mapping[str, Any], corpora: list[str], answers: An
     grids += [grid for report in table_reports[1:] for grid in _grids(report, of_figures)]
     notes = [note for report in table_reports for note in report.remarks]
     runs = [run for each in table_reports for cell in each.cells for run in cell.runs]
-    ran = {run["choices"].get("data.name") for run in runs}
+    ran = {run.settings.get("data.name") for run in runs}
     missing = ", ".join(corpus for corpus in corpora if corpus not in ran)
     return (
-        f"{reports.block(grids, notes)}\n\n{len({run['folder'] for run in runs}):,} runs, "
+        f"{reports.block(grids, notes)}\n\n{len({run.folder for run in runs}):,} runs, "
         f"{answers.failed[title] or 'none'} failed. {f'No rows: {missing}. ' * bool(missing)}"
         f"The command: `{command}`"
     )

@@ -25,7 +25,6 @@ from elmo_bench.runs import (
     number_of,
     read_counts,
     read_run,
-    result_of,
 )
 from elmo_bench.text import label_map, named, tags_to_spans
 
@@ -57,7 +56,7 @@ class Side(NamedTuple):
     run: Run
 
     def __str__(self) -> str:
-        return f"{self.key}={self.run['folder']}"
+        return f"{self.key}={self.run.folder}"
 
 
 def diff(cfg: DictConfig) -> None:
@@ -86,7 +85,7 @@ def check(cfg: DictConfig) -> tuple[Path | None, Difference]:
         check_output("output", output, {}, begins(OWN[output.suffix]))
     sides = [Side(key, _run(key, Path(cfg[key]))) for key in "ab"]
     _check_alike(sides, cfg.split)
-    metric = cfg.metric or sides[0].run["config"]["task"]["monitor"]
+    metric = cfg.metric or sides[0].run.config["task"]["monitor"]
     counts = [_counts(side, cfg.split, metric) for side in sides]
     if not np.array_equal(counts[0].sentences, counts[1].sentences):
         raise ValueError(
@@ -107,10 +106,7 @@ def check(cfg: DictConfig) -> tuple[Path | None, Difference]:
 def _run(key: str, folder: Path) -> Run:
     path = folder / "result.json"
     if path.is_file():
-        run = read_run(path)
-        if not isinstance(run["config"]["task"].get("name"), str):
-            raise ValueError(f"{path}: not a result of elmo-bench: its config has no task.name")
-        return run
+        return read_run(path)
     if below := found(folder, "result.json"):
         raise ValueError(
             f"{key}={folder} is not a run, but contains {len(below)}: give the folder of "
@@ -128,12 +124,12 @@ def _run(key: str, folder: Path) -> Run:
 def _check_alike(sides: Sequence[Side], split: str) -> None:
     """Raise ValueError for the same run twice, or runs of different tasks, corpora or labels."""
     a, b = sides
-    if a.run["folder"].resolve() == b.run["folder"].resolve():
+    if a.run.folder.resolve() == b.run.folder.resolve():
         raise ValueError(f"{a} and {b} are the same run")
     for description, value in (
-        ("tasks", lambda run: run["config"]["task"]["name"]),
+        ("tasks", lambda run: run.task),
         ("corpora", lambda run: _data(run).get("name")),
-        (f"{split} files", lambda run: run.get("inputs", {}).get(f"data.{split}", "")[:12]),
+        (f"{split} files", lambda run: run.inputs.get(f"data.{split}", "")[:12]),
         ("data.labels", lambda run: _data(run).get("labels")),
         ("labels (task.read, data.read)", lambda run: _options(run, split)),
     ):
@@ -147,25 +143,25 @@ def _check_alike(sides: Sequence[Side], split: str) -> None:
 
 
 def _data(run: Run) -> dict[str, Any]:
-    return run["config"].get("data") or {}
+    return run.config.get("data") or {}
 
 
 def _options(run: Run, split: str) -> dict[str, Any]:
     """Return the arguments of the task's `read`; job=evaluate reads any split as test."""
-    config = run["config"]
-    is_evaluation = str(run["choices"].get("job._target_")).endswith(".evaluate")
+    config = run.config
+    is_evaluation = str(run.settings.get("job._target_")).endswith(".evaluate")
     options = _nested(run, "task", "read", "test" if is_evaluation else split)
     return options | _nested(run, "data", "read", config["task"]["name"], split)
 
 
 def _nested(run: Run, *keys: str) -> dict[str, Any]:
     """Return the settings below these keys of a run's config; empty if there are none."""
-    options: Any = run["config"]
+    options: Any = run.config
     for number, key in enumerate(keys, 1):
         options = options.get(key) or {}
         if not isinstance(options, dict):
             raise ValueError(
-                f"{run['folder']}/result.json: not a result of elmo-bench: "
+                f"{run.folder}/result.json: not a result of elmo-bench: "
                 f"config.{'.'.join(keys[:number])} is {options!r}, but it must be a mapping"
             )
     return options
@@ -176,7 +172,7 @@ def _counts(side: Side, split: str, metric: str) -> Counts:
 
     Raises ValueError if they lack the metric, FileNotFoundError if there is no file.
     """
-    path = side.run["folder"] / "counts" / f"{split}.npz"
+    path = side.run.folder / "counts" / f"{split}.npz"
     if (counts := read_counts(path, metric)) is not None:
         return counts
     if path.is_file():
@@ -234,13 +230,13 @@ def _examples(cfg: DictConfig, side: Side, counts: Counts) -> tuple[ModuleType, 
 
     Nothing is downloaded. Raises one of `NOT_HERE` if the corpus is missing or differs.
     """
-    config, data, split = side.run["config"], _data(side.run), cfg.split
+    config, data, split = side.run.config, _data(side.run), cfg.split
     _check_foreign(side)
     run_cfg = cfg.copy()
     OmegaConf.set_struct(run_cfg, False)
     run_cfg.task = config["task"]
     path = _file(run_cfg, side)
-    digest = side.run.get("inputs", {}).get(f"data.{split}")
+    digest = side.run.inputs.get(f"data.{split}")
     if digest not in (None, hash_files({split: path}, cfg.cache_dir)[split]):
         raise ValueError(f"{path} is not the file that {side} was evaluated on: its hash differs")
     task = import_module(config["task"]["data"])
@@ -261,18 +257,18 @@ def _check_foreign(side: Side) -> None:
 
     The run may come from a stranger, so this check precedes any import or read from its config.
     """
-    config = side.run["config"]
+    config = side.run.config
     foreign.check_plain([config["task"], _data(side.run), config.get("data_dir")], str(side))
     foreign.check_task(config["task"], str(side))
 
 
 def _file(cfg: DictConfig, side: Side) -> Path:
     """Return the corpus's file of the split, from data_dir of the command line, else of the run."""
-    data, chosen = _data(side.run), result_of(side.run["folder"]).get("choices", {}).get("data")
+    data, chosen = _data(side.run), side.run.groups.get("data", "")
     is_option = chosen in foreign.options("data") and chosen != "checkpoint"
     described = foreign.described(data, chosen if is_option else data["name"])
     errors = []
-    for folder in dict.fromkeys([cfg.data_dir, side.run["config"].get("data_dir", cfg.data_dir)]):
+    for folder in dict.fromkeys([cfg.data_dir, side.run.config.get("data_dir", cfg.data_dir)]):
         run_cfg = cfg.copy()
         run_cfg.data_dir = folder
         try:
@@ -287,7 +283,7 @@ def _file(cfg: DictConfig, side: Side) -> Path:
 
 def _predictions(side: Side, split: str, task: ModuleType, examples: Sequence[Any]) -> list[Any]:
     _check_foreign(side)
-    path = side.run["folder"] / "predictions" / f"{split}{side.run['config']['task']['suffix']}"
+    path = side.run.folder / "predictions" / f"{split}{side.run.config['task']['suffix']}"
     if not path.is_file():
         raise FileNotFoundError(
             f"{path} does not exist: run job=evaluate checkpoint=RUN/best.ckpt split={split} and "

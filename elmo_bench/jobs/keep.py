@@ -38,8 +38,8 @@ def keep(cfg: DictConfig) -> None:
     output, earlier, finished, failed = check(cfg)
     with tempfile.TemporaryDirectory() as name:
         for run in finished:
-            recorded = overrides(run["folder"] / OVERRIDES)
-            copy_run(run["folder"], Path(name, _name(run)), recorded)
+            recorded = overrides(run.folder / OVERRIDES)
+            copy_run(run.folder, Path(name, _name(run)), recorded)
         for run in failed:
             copy_begun(run, Path(name, _name(run)))
         pack(Path(name), output)
@@ -64,7 +64,7 @@ def check(cfg: DictConfig) -> tuple[Path, list[Path], list[Run], list[Run]]:
     folders = run_folders(runs, cfg.cache_dir)
     earlier = [unpacked(output, cfg.cache_dir)] if output.exists() else []
     finished = _first(collect([*earlier, *folders]))
-    failed = [run for run in failures((*earlier, *folders), finished) if run["reason"] != RUNNING]
+    failed = [run for run in failures((*earlier, *folders), finished) if run.reason != RUNNING]
     return output, earlier, finished, failed
 
 
@@ -73,11 +73,15 @@ def _first(runs: Iterable[Run]) -> list[Run]:
     first: dict[str, Run] = {}
     for run in runs:
         same = first.get(_name(run), run)
-        first[_name(run)] = min(same, run, key=lambda one: one["written"])
+        first[_name(run)] = min(same, run, key=lambda one: one.finished)
     return [*first.values()]
 
 
 def _name(run: Run) -> str:
     """Return a folder name for a run, independent of the machine."""
-    settings, _, inputs = run["identity"].partition("-")
-    return f"{folder_name(run['config'])}-{settings[:DIGITS]}-{inputs[:DIGITS]}"
+    if not run.identity:
+        raise ValueError(
+            f"{run.folder}: a run without the fingerprints that identify it: it cannot be kept"
+        )
+    settings, _, inputs = run.identity.partition("-")
+    return f"{folder_name(run.config)}-{settings[:DIGITS]}-{inputs[:DIGITS]}"

@@ -14,7 +14,7 @@ from rich.text import Text
 from elmo_bench import report as reports
 from elmo_bench import wandb_logger
 from elmo_bench.files import atomic, begins, check_output, counted
-from elmo_bench.runs import failures, run_folders
+from elmo_bench.runs import Key, Run, failures, frozen, run_folders, text
 
 log = logging.getLogger(__name__)
 
@@ -72,7 +72,7 @@ MOST = 5  # a note names up to this many failed runs
 class Answers(NamedTuple):
     """The reports of each table that has runs, and its number of failed runs, by title."""
 
-    runs: list[reports.Run]
+    runs: list[Run]
     reports: dict[str, list[reports.Report]]
     failed: dict[str, int]
     origin: reports.Origin
@@ -151,10 +151,9 @@ def answered(settings: Mapping[str, Any], *, only_compared: bool = False) -> Ans
     by_title = {}
     for title in counted([title for title in tables if chosen[title]], "tables"):
         by_title[title] = _answers(chosen[title], title, tables[title])
-        notes = _failed(failed[title], chosen[title], folders)
-        by_title[title][0].notes[:0] = notes
+        by_title[title][0].notes[:0] = _failed(failed[title], chosen[title])
     overrides = HydraConfig.get().overrides.task if HydraConfig.initialized() else None
-    count = len({run["folder"] for runs in failed.values() for run in runs})
+    count = len({run.folder for each in failed.values() for run in each})
     command = "" if overrides is None else reports.typed(overrides)
     origin = reports.Origin(command, count)
     failed_runs = {title: len(failed[title]) for title in by_title}
@@ -204,34 +203,20 @@ def _print(written: Sequence[reports.Report]) -> None:
         console.print(Text(reports.plain(note)))
 
 
-def _failed(
-    failed: Sequence[reports.Run],
-    finished: Sequence[reports.Run],
-    folders: Sequence[Path],
-) -> list[str]:
-    """Return a note on the runs of a table that have no result."""
+def _failed(failed: Sequence[Run], finished: Sequence[Run]) -> list[str]:
+    """Return a note on the table's runs without a result, if there are any."""
     if not failed:
         return []
-    count = len({run.get("identity", run["folder"]) for run in finished}) + len(failed)
-    which = _listed(failed, folders)
-    return [f"{len(failed)} of {count} runs failed or did not finish: {which}"]
+    count = len({run.identity or run.folder for run in finished}) + len(failed)
+    which = [f"{_which(run)} ({run.reason})" for run in failed[:MOST]]
+    which += [f"{len(failed) - MOST} more"] if len(failed) > MOST else []
+    return [f"{len(failed)} of {count} runs failed or did not finish: {', '.join(which)}"]
 
 
-def _listed(runs: Sequence[reports.Run], folders: Sequence[Path]) -> str:
-    which = [f"{_which(run, folders)} ({run['reason']})" for run in runs[:MOST]]
-    return ", ".join([*which, *([f"{len(runs) - MOST} more"] if len(runs) > MOST else [])])
-
-
-def _which(run: reports.Run, folders: Sequence[Path]) -> str:
-    """Name a run by its main settings or, if one is missing, its folder relative to `folders`."""
-    settings = [
-        run["choices"].get(key) for key in ("task.name", "encoder.name", "elmo.mix", "seed")
-    ]
-    if all(settings):
-        return " ".join([*settings[:-1], f"seed {settings[-1]}"])
-    ancestors = (folder for folder in folders if run["folder"].is_relative_to(folder))
-    relative = run["folder"].relative_to(next(ancestors, run["folder"]))
-    return relative.as_posix() if relative.name else str(run["folder"].name)
+def _which(run: Run) -> str:
+    """Name a run by its main settings."""
+    keys = [key for key in ("task.name", "encoder.name", "elmo.mix") if key in run.settings]
+    return " ".join([*(text(run.settings[key]) for key in keys), f"seed {run.config.get('seed')}"])
 
 
 def _settings(settings: Mapping[str, Any], title: str, table: dict[str, Any]) -> dict[str, Any]:
@@ -244,7 +229,7 @@ def _settings(settings: Mapping[str, Any], title: str, table: dict[str, Any]) ->
     return {key: table.get(key, settings[key]) for key in SETTINGS}
 
 
-def _chosen(runs: list[reports.Run], table: dict[str, Any]) -> list[reports.Run]:
+def _chosen(runs: list[Run], table: dict[str, Any]) -> list[Run]:
     """Return the runs that match `where` and, with `paper`, belong to that table of the paper."""
     conditions, name = table["where"] or {}, table["paper"]
     runs = reports.where(runs, conditions, with_baseline="none" in as_list(table["baseline"]))
@@ -255,23 +240,23 @@ def _rows_and_columns(table: Mapping[str, Any]) -> tuple[list[str] | None, list[
     return as_list(table["rows"]) or None, as_list(table["columns"])
 
 
-def _baseline(table: Mapping[str, Any]) -> tuple[str, ...] | None:
+def _baseline(table: Mapping[str, Any]) -> Key | None:
     """Return the column of the baseline, if there is one.
 
     A single column key has a single value, which may itself be a list: elmo.mix=[0,1].
     """
     value = table["baseline"]
     values = as_list(value) if len(as_list(table["columns"])) > 1 or value is None else [value]
-    return tuple(map(reports.as_text, values)) or None
+    return tuple(map(frozen, values)) or None
 
 
-def _warn_of_corpora(runs: list[reports.Run], title: str, conditions: Mapping[str, object]) -> None:
+def _warn_of_corpora(runs: list[Run], title: str, conditions: Mapping[str, object]) -> None:
     """Say which corpora a table leaves out because a setting has no value for them."""
     for key, value in conditions.items():
         if not isinstance(value, Mapping):
             continue
         others = {other: conditions[other] for other in conditions if other != key}
-        corpora = {run["choices"].get("data.name", "-") for run in reports.where(runs, others)}
+        corpora = {str(run.settings.get("data.name", "-")) for run in reports.where(runs, others)}
         if missing := sorted(corpora - value.keys()):
             log.warning(
                 "%s: %s has no value for %s, so the table has no runs of it",
@@ -281,7 +266,7 @@ def _warn_of_corpora(runs: list[reports.Run], title: str, conditions: Mapping[st
             )
 
 
-def _answers(runs: list[reports.Run], title: str, table: dict[str, Any]) -> list[reports.Report]:
+def _answers(runs: list[Run], title: str, table: dict[str, Any]) -> list[reports.Report]:
     rows, columns = _rows_and_columns(table)
     region = table["equal_within"]
     return reports.answers(

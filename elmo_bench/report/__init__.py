@@ -1,4 +1,4 @@
-from elmo_bench.runs import Run, as_text, collect, where
+from elmo_bench.runs import Run, collect, where
 
 from .choice import answers
 from .costs import cost
@@ -28,7 +28,6 @@ __all__ = [
     "answers",
     "as_csv",
     "as_json",
-    "as_text",
     "block",
     "collect",
     "comparable",

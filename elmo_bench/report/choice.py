@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from elmo_bench.runs import Run, choice, distinguishing, is_baseline
+from elmo_bench.runs import Key, Run, distinguishing, is_baseline, values
 
 from .names import name, task_titles
-from .table import Cell, Key, Report, base_row, mixed, report
+from .table import Cell, Report, base_row, mixed, report
 
 ELMO = "elmo."  # prefix of the settings that are selected on dev
 
@@ -35,7 +35,7 @@ def answers(
     on_dev = report(runs, rows, columns, split="dev", title=title, **options)
     reports = [replace(on_dev, title=_title(title, "compared on dev"))]
     if chosen_runs := [run for run in chosen(on_dev) if _measured(run, "test/")]:
-        chosen_columns = {choice(run, on_dev.columns) for run in chosen_runs}
+        chosen_columns = {values(run, on_dev.columns) for run in chosen_runs}
         options["baseline"] = on_dev.baseline if on_dev.baseline in chosen_columns else None
         on_test = report(
             chosen_runs, on_dev.rows, on_dev.columns, split="test", title=title, **options
@@ -66,7 +66,7 @@ def searched(runs: Sequence[Run]) -> list[str]:
     settings_by_group: dict[Key, set[Key]] = defaultdict(set)
     for run in runs:
         if not _has_no_layers(run):
-            settings_by_group[choice(run, other_keys)].add(choice(run, elmo_keys))
+            settings_by_group[values(run, other_keys)].add(values(run, elmo_keys))
     return elmo_keys if any(len(settings) > 1 for settings in settings_by_group.values()) else []
 
 
@@ -126,13 +126,13 @@ def _choices(report: Report) -> list[str]:
 
 
 def _without_elmo(report: Report, cell: Cell) -> Key:
-    values = zip(report.columns, cell.column, strict=True)
-    return *cell.row, *(value for key, value in values if not key.startswith(ELMO))
+    columns = zip(report.columns, cell.column, strict=True)
+    return *cell.row, *(value for key, value in columns if not key.startswith(ELMO))
 
 
 def _measured(run: Run, split: str) -> bool:
-    return any(name.startswith(split) for name in run["metrics"])
+    return any(name.startswith(split) for name in run.metrics)
 
 
 def _has_no_layers(run: Run) -> bool:
-    return "elmo" in run["config"] and "encoder" in run["config"] and is_baseline(run["config"])
+    return "elmo" in run.config and "encoder" in run.config and is_baseline(run.config)

@@ -28,12 +28,12 @@ def cost(report: Report) -> Grid | None:
 
     Runs of job=evaluate are ignored. Returns None if no training run is left.
     """
-    trained = [(cell, [run for run in cell.runs if run["epochs"]]) for cell in report.cells]
+    trained = [(cell, [run for run in cell.runs if run.epochs]) for cell in report.cells]
     trained = [(cell, runs) for cell, runs in trained if runs]
     if not trained:
         return None
     trained_runs = [run for _, runs in trained for run in runs]
-    devices = {run["device"] for run in trained_runs}
+    devices = {run.device for run in trained_runs}
     title = f"what a run took{f' on {min(devices)}' if len(devices) == 1 else ''}"
     grid = by_cell(
         report,
@@ -41,19 +41,16 @@ def cost(report: Report) -> Grid | None:
         [cell for cell, _ in trained],
         HEADS,
         f"{report.title}: {title}" if report.title else title,
-        ABOUT + (STORED if any("encoder" in run["seconds"] for run in trained_runs) else ""),
+        ABOUT + (STORED if any("encoder" in run.seconds for run in trained_runs) else ""),
     )
     for row, (_, runs) in zip(grid.rows, trained, strict=True):
         parts = ("training", "total", "encoder")
-        seconds = [
-            [run["seconds"][part] for run in runs if part in run["seconds"]] for part in parts
-        ]
-        speed = [[run[part] for run in runs] for part in ("epochs", "examples_per_second")]
-        row += [
-            _number(statistics.fmean(values)) if values else "" for values in (*seconds, *speed)
-        ]
-        row += [f"{runs[0]['parameters'][kind]:,}" for kind in ("trainable", "frozen")]
-        row.append("; ".join(sorted({run["device"] for run in runs})) if len(devices) > 1 else "")
+        seconds = [[run.seconds[part] for run in runs if part in run.seconds] for part in parts]
+        row += [_number(statistics.fmean(values)) if values else "" for values in seconds]
+        row.append(_number(statistics.fmean(run.epochs for run in runs)))
+        row.append(_number(statistics.fmean(run.examples_per_second for run in runs)))
+        row += [f"{runs[0].parameters[kind]:,}" for kind in ("trainable", "frozen")]
+        row.append("; ".join(sorted({run.device for run in runs})) if len(devices) > 1 else "")
     return without_empty(grid)
 
 

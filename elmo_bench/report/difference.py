@@ -7,6 +7,7 @@ import csv
 import io
 import json
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import NamedTuple
 
@@ -16,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from elmo_bench.runs import Run, choice, distinguishing, portable, short
+from elmo_bench.runs import Run, distinguishing, portable, short, text, values
 
 from . import escape
 from .grid import Grid
@@ -97,7 +98,7 @@ def scores(rows: Float[np.ndarray, "N S 4"]) -> Float[np.ndarray, " N"]:
 
 def shared(difference: Difference) -> Difference:
     """Remove this machine's folders from the texts, for files that may be shared."""
-    a, b = (run | {"choices": portable(run["choices"])} for run in difference.runs)
+    a, b = (replace(run, settings=portable(run.settings)) for run in difference.runs)
     return difference._replace(runs=(a, b), notes=portable([*difference.notes]))
 
 
@@ -107,7 +108,7 @@ def lines(difference: Difference) -> list[str]:
     keys = [*distinguishing(runs, ["task.name", "data.name"]), "seed"]
     shown = [key for key in keys if not key.startswith("inputs.")]
     about = [
-        f"{side}: {name(shown, choice(run, shown))} ({short(run['folder'])})"
+        f"{side}: {name(shown, values(run, shown))} ({short(run.folder)})"
         for side, run in zip(SIDES, runs, strict=True)
     ]
     return [*about, _summary(difference), *difference.notes]
@@ -116,8 +117,8 @@ def lines(difference: Difference) -> list[str]:
 def title(difference: Difference) -> str:
     """Return a title with the task and corpus."""
     run = difference.runs[0]
-    task = task_titles([run])[run["config"]["task"]["name"]]
-    return f"{task} on {run['choices'].get('data.name', 'a corpus')}{ABOUT}"
+    task = task_titles([run])[run.task]
+    return f"{task} on {run.settings.get('data.name', 'a corpus')}{ABOUT}"
 
 
 def _summary(difference: Difference) -> str:
@@ -163,14 +164,14 @@ def _settings(runs: tuple[Run, Run]) -> Iterator[tuple[str, list[str], str]]:
     "maybe" marks different versions of code and another device.
     """
     keys = dict.fromkeys([*distinguishing(runs, []), "seed"])
-    keys |= dict.fromkeys(sorted({key for run in runs for key in run["choices"]}))
-    differing = [key for key in keys if len({run["choices"].get(key) for run in runs}) > 1]
-    acting = runs[0]["acting"] | runs[1]["acting"]
+    keys |= dict.fromkeys(sorted({key for run in runs for key in run.settings}))
+    differing = [key for key in keys if len({run.settings.get(key) for run in runs}) > 1]
+    acting = runs[0].acting | runs[1].acting
     for key in filter(acting.__contains__, differing):
-        yield key, [choice(run, [key])[0] for run in runs], "yes"
+        yield key, [text(values(run, [key])[0]) for run in runs], "yes"
     code = [
-        {"commit": run.get("commit"), "device": run.get("device")}
-        | {f"versions.{key}": text for key, text in run.get("versions", {}).items()}
+        {"commit": run.commit, "device": run.device}
+        | {f"versions.{key}": text for key, text in run.versions.items()}
         for run in runs
     ]
     for key in dict.fromkeys(key for versions in code for key in versions):
@@ -179,7 +180,7 @@ def _settings(runs: tuple[Run, Run]) -> Iterator[tuple[str, list[str], str]]:
             yield key, texts, "maybe"
     for key in differing:
         if key not in acting:
-            yield key, [run["choices"].get(key, ABSENT) for run in runs], "no"
+            yield key, [text(run.settings.get(key, ABSENT)) for run in runs], "no"
 
 
 def figures(difference: Difference) -> Grid:
@@ -193,7 +194,7 @@ def by_label(difference: Difference) -> Grid:
 
 
 def _figures(difference: Difference, title: str, is_shown: Callable[[str], bool]) -> Grid:
-    metrics = [run["metrics"] for run in difference.runs]
+    metrics = [run.metrics for run in difference.runs]
     split = SPLITS.get(difference.split, difference.split)
     names = dict.fromkeys([f"{split}/{difference.metric}", *metrics[0], *metrics[1]])
     rows = []
@@ -284,9 +285,9 @@ def _block(row: Sequence[str]) -> Table:
     table.add_column(overflow="fold")
     table.add_row("", "")
     table.add_row(Text("words", "bold"), Text(words, "bold"))
-    for head, text in zip(HEADS[2:], says, strict=False):
+    for head, said in zip(HEADS[2:], says, strict=False):
         score = {"A says": f" ({a})", "B says": f" ({b})"}.get(head, "")
-        table.add_row(Text(head), Text(f"{text}{score}"))
+        table.add_row(Text(head), Text(f"{said}{score}"))
     table.add_row(Text("where"), Text(source))
     return table
 
@@ -326,8 +327,8 @@ def as_json(difference: Difference) -> str:
     a, b = difference.scores
     content = {
         "generator": GENERATOR,
-        "a": short(difference.runs[0]["folder"]),
-        "b": short(difference.runs[1]["folder"]),
+        "a": short(difference.runs[0].folder),
+        "b": short(difference.runs[1].folder),
         "split": difference.split,
         "metric": difference.metric,
         "notes": list(difference.notes),
@@ -335,7 +336,7 @@ def as_json(difference: Difference) -> str:
             {"key": key, "a": ours, "b": theirs, "changes_figures": acts}
             for key, (ours, theirs), acts in _settings(difference.runs)
         ],
-        "metrics": {side: run["metrics"] for side, run in zip("ab", difference.runs, strict=True)},
+        "metrics": {side: run.metrics for side, run in zip("ab", difference.runs, strict=True)},
         "examples": a.size,
         "a_better": int(np.count_nonzero(a > b)),
         "b_better": int(np.count_nonzero(b > a)),

@@ -56,10 +56,10 @@ def after_epochs(run: Run, metric: str | None) -> dict[int, float]:
 
     Raises ValueError, with file and line, for rows that are not metrics of an epoch.
     """
-    path = Path(run["folder"], "metrics.csv")
+    path = Path(run.folder, "metrics.csv")
     if not path.is_file():
         return {}
-    name = f"val/{metric or run['config']['task']['monitor']}"
+    name = f"val/{metric or run.config['task']['monitor']}"
     rows = []
     with path.open(encoding="utf-8-sig", newline="") as file:
         reader = csv.DictReader(file)
@@ -73,4 +73,4 @@ def after_epochs(run: Run, metric: str | None) -> dict[int, float]:
             line = f"{path}:{reader.line_num}"
             raise ValueError(f"{line}: not the metrics of an epoch: {error}") from error
     # Rows after the last epoch repeat the best one, which is measured again.
-    return {epoch + 1: value for epoch, value in rows if epoch < run["epochs"]}
+    return {epoch + 1: value for epoch, value in rows if epoch < run.epochs}

@@ -3,21 +3,30 @@ paper's figures.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from elmo_bench.runs import Run
-from elmo_bench.runs import number as as_number
+from elmo_bench.runs import Key, Run, text
 
 from .grid import Grid, without
-from .names import NONE, as_written, axis, metric_title, name, names, task_titles, value
+from .names import (
+    NONE,
+    as_written,
+    axis,
+    is_number,
+    listed,
+    metric_title,
+    name,
+    names,
+    task_titles,
+    value,
+)
 from .published import corpus, is_adapted, paper_corpus
 from .significance import FEWEST, LEVEL, PRELIMINARY, Shares, Test
 from .table import (
     Cell,
     Comparison,
-    Key,
     Report,
     base_row,
     comparisons_of,
@@ -100,7 +109,7 @@ class Words(NamedTuple):
             rows=dict(
                 zip(
                     rows,
-                    _rows(keys, [[row[k] for k in varying] for row in rows], titles),
+                    _rows(keys, [tuple(row[k] for k in varying) for row in rows], titles),
                     strict=True,
                 )
             ),
@@ -121,42 +130,40 @@ class Words(NamedTuple):
         return f"{report.title}: {about}" if report.title else about
 
 
-def _common_fraction(runs: Sequence[Run], keys: Sequence[str]) -> dict[str, str]:
+def _common_fraction(runs: Sequence[Run], keys: Sequence[str]) -> dict[str, Hashable]:
     """Return the runs' common share of the training set, if it is below 1 and not a report key."""
-    shares = {run["choices"].get("fraction", "1") for run in runs}
-    (share,) = shares if len(shares) == 1 else ("1",)
-    is_part = "fraction" not in keys and (as_number(share) or 1) < 1
+    shares = {run.settings.get("fraction", 1) for run in runs}
+    (share,) = shares if len(shares) == 1 else (1,)
+    is_part = "fraction" not in keys and is_number(share) and share < 1
     return {"fraction": share} if is_part else {}
 
 
 def _figures(report: Report, runs: Sequence[Run], titles: Mapping[str, str]) -> tuple[str, str]:
     """Return the name of the figure and, if tasks have different figures, a sentence with them."""
-    by_task = {
-        titles[run["config"]["task"]["name"]]: metric_title(run, report.metric) for run in runs
-    }
+    by_task = {titles[run.task]: metric_title(run, report.metric) for run in runs}
     figures = {*by_task.values()}
     if len(figures) == 1:
         return figures.pop(), ""
-    listed = "; ".join(f"{task} {figure}" for task, figure in by_task.items())
-    return "figures", f"Figures: {listed}."
+    shown = "; ".join(f"{task} {figure}" for task, figure in by_task.items())
+    return "figures", f"Figures: {shown}."
 
 
-def _rows(
-    keys: Sequence[str], rows: Sequence[list[str]], titles: Mapping[str, str]
-) -> list[list[str]]:
+def _rows(keys: Sequence[str], rows: Sequence[Key], titles: Mapping[str, str]) -> list[list[str]]:
     """Return the rows' names: one for each key, or a single one if there are more than `SHOWN`."""
     if len(keys) > SHOWN:
         merged = names(keys, rows, titles)
-        return [[merged[*row]] for row in rows]
+        return [[merged[row]] for row in rows]
     columns = [_values(key, [row[k] for row in rows], titles) for k, key in enumerate(keys)]
-    return [[column[text] for column, text in zip(columns, row, strict=True)] for row in rows]
+    return [[column[one] for column, one in zip(columns, row, strict=True)] for row in rows]
 
 
-def _values(key: str, texts: Iterable[str], titles: Mapping[str, str]) -> dict[str, str]:
+def _values(
+    key: str, settings: Iterable[Hashable], titles: Mapping[str, str]
+) -> dict[Hashable, str]:
     """Return unique display names for the values of a key."""
     of_tasks = titles if key == "task.name" else {}
-    words = {text: of_tasks.get(text) or value(key, text) for text in texts}
-    return words if len({*words.values()}) == len(words) else {text: text for text in words}
+    words = {one: of_tasks.get(text(one)) or value(key, one) for one in settings}
+    return words if len({*words.values()}) == len(words) else {one: text(one) for one in words}
 
 
 def heads(report: Report) -> list[Key]:
@@ -181,7 +188,7 @@ def means(report: Report, words: Words) -> Grid:
             place = left + columns.index(column)
             rows[number][place] = score(cell) + star(cell)
             stars = stars or bool(star(cell))
-            rivals = [each.mean for each in cells.values() if _task(each) == _task(cell)]
+            rivals = [each.mean for each in cells.values() if each.task == cell.task]
             bold |= {(number, place)} if is_best(cell.mean, rivals) else set()
     return Grid(
         words.title(report, f"percent: {MEANS}"),
@@ -191,7 +198,7 @@ def means(report: Report, words: Words) -> Grid:
         left,
         hover | _hover(report, words, shown),
         _sentences(
-            f"Rows: {_and(map(axis, words.keys))}. Columns: {_and(map(axis, report.columns))}.",
+            f"Rows: {_axes(words.keys)}. Columns: {_axes(report.columns)}.",
             f"*: differs from {words.columns[report.baseline or ()]}, p (Holm) below {LEVEL}."
             if stars
             else "",
@@ -236,9 +243,8 @@ def listing(report: Report, words: Words) -> Grid:
     return grid._replace(bold=bold, bold_is="the best mean")
 
 
-def _and(texts: Iterable[str]) -> str:
-    *leading, last = [*texts] or [""]
-    return f"{', '.join(leading)} and {last}" if leading else last
+def _axes(keys: Iterable[str]) -> str:
+    return listed([*map(axis, keys)])
 
 
 def _hover(report: Report, words: Words, rows: Iterable[Key]) -> dict[tuple[int, int], str]:
@@ -273,7 +279,7 @@ def by_cell(
 ) -> Grid:
     """Return a table with a row for each cell; the caller appends the figures."""
     left = len(words.heads) + 1
-    keys = [*words.heads, _and(map(axis, report.columns))]
+    keys = [*words.heads, _axes(report.columns)]
     hover = _hover(report, words, [cell.row for cell in cells])
     hover |= {(-1, left - 1): " ".join(key.removesuffix(".name") for key in report.columns)}
     hover |= {
@@ -317,7 +323,7 @@ def differences(report: Report, words: Words) -> Grid:
         shown = {None: "", True: "yes", False: "not shown"}[is_equal]
         row += [] if region is None else [shown]
     bold = {(number, grid.left) for number, cell in enumerate(report.cells) if cell.best}
-    best = f"the best mean of the same {_and(words.heads)}" if words.heads else "the best mean"
+    best = f"the best mean of the same {listed(words.heads)}" if words.heads else "the best mean"
     return without_empty(grid._replace(bold=bold, bold_is=best, spare=(ERRORS, "p")))
 
 
@@ -476,7 +482,7 @@ def _adapted(cells: Sequence[Cell], words: Words) -> str:
     tasks: dict[bool, dict[str, None]] = {}
     for cell in cells:
         if (adapted := is_adapted(cell.runs[0])) is not None:
-            tasks.setdefault(adapted, {})[words.titles[_task(cell)]] = None
+            tasks.setdefault(adapted, {})[words.titles[cell.task]] = None
     if not tasks:
         return ""
     ours = [
@@ -496,7 +502,10 @@ def sizes(report: Report, words: Words) -> str:
     measured = [*_sizes(report)]
     if not measured:
         return ""
-    labels: list[Callable[[Cell], str]] = [lambda cell: "", lambda cell: words.titles[_task(cell)]]
+    labels: list[Callable[[Cell], str]] = [
+        lambda cell: "",
+        lambda cell: words.titles[cell.task],
+    ]
     keys = [*report.rows, *report.columns]
     labels += [partial(_value_of, number=k, key=key) for k, key in enumerate(keys)]
     labels.append(lambda cell: ", ".join((words.row(cell.row), words.columns[cell.column])))
@@ -504,8 +513,8 @@ def sizes(report: Report, words: Words) -> str:
         labelled = {(label(cell), size) for cell, size in measured}
         if len({text for text, _ in labelled}) == len(labelled):
             break
-    listed = "; ".join(f"{text} {size}".strip() for text, size in sorted(labelled))
-    return f"{report.split.capitalize()} examples: {listed}."
+    shown = "; ".join(f"{text} {size}".strip() for text, size in sorted(labelled))
+    return f"{report.split.capitalize()} examples: {shown}."
 
 
 def _sizes(report: Report) -> Iterator[tuple[Cell, str]]:
@@ -519,10 +528,6 @@ def _sizes(report: Report) -> Iterator[tuple[Cell, str]]:
             read = examples_of(cell.runs[0], report.metric, report.split)
             if read.number:
                 yield cell, _size(read.number, len({*read.clusters.tolist()}), read.unit)
-
-
-def _task(cell: Cell) -> str:
-    return str(cell.runs[0]["config"]["task"]["name"])
 
 
 def _value_of(cell: Cell, number: int, key: str) -> str:

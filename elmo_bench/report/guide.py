@@ -29,7 +29,7 @@ def compared(reports: Sequence[Report]) -> str:
     """Return the compared tasks and settings, such as "NER, SRL: books against no encoder"."""
     runs = runs_of(reports)
     titles = names.task_titles(runs)
-    tasks = ", ".join(dict.fromkeys(titles[run["config"]["task"]["name"]] for run in runs))
+    tasks = ", ".join(dict.fromkeys(titles[run.task] for run in runs))
     first = reports[0]
     if any((each.columns, each.baseline) != (first.columns, first.baseline) for each in reports):
         return f"{tasks}: {len(reports)} comparisons"
@@ -52,7 +52,6 @@ def lead(reports: Sequence[Report], origin: Origin = NOWHERE) -> str:
     runs = runs_of(reports)
     count = "One run" if len(runs) == 1 else f"{len(runs):,} runs"
     failed = f" ({origin.failed:,} more failed)" if origin.failed else ""
-    failed += f" ({origin.unknown:,} of unknown settings failed)" if origin.unknown else ""
     return (
         f"{count}{failed} of models that were trained alike in everything but what the tables "
         "name. "

@@ -4,11 +4,11 @@ and answers to reproducibility checklists (NAACL 2021; ACL Rolling Review).
 
 import statistics
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from elmo_bench.files import duration
-from elmo_bench.runs import Run, number, read_counts
+from elmo_bench.runs import NOTHING, Run, read_counts
 
 from .choice import searched
 from .grid import Grid
@@ -29,13 +29,11 @@ READ = ("encoder.weights", "encoder.vectors")  # the main file of an encoder
 class Origin(NamedTuple):
     """The origin of a report: its command and its failed runs.
 
-    `failed` counts the failed runs with the report's settings, `unknown` the failed runs of unknown
-    settings.
+    `failed` counts the failed runs with the report's settings.
     """
 
     command: str = ""
     failed: int | None = None
-    unknown: int = 0
 
 
 NOWHERE = Origin()
@@ -114,7 +112,7 @@ def methods(reports: Sequence[Report], origin: Origin = NOWHERE) -> str:
 def runs_of(reports: Sequence[Report]) -> list[Run]:
     """Return the distinct runs of all reports."""
     runs = (run for report in reports for cell in report.cells for run in cell.runs)
-    return [*{run["folder"]: run for run in runs}.values()]
+    return [*{run.folder: run for run in runs}.values()]
 
 
 def _ways(report: Report) -> list[str]:
@@ -125,11 +123,11 @@ def _ways(report: Report) -> list[str]:
 def _runs(reports: Sequence[Report]) -> str:
     runs = runs_of(reports)
     cells = {
-        frozenset(str(run["folder"]) for run in cell.runs)
+        frozenset(str(run.folder) for run in cell.runs)
         for report in reports
         for cell in report.cells
     }
-    seeds = sorted({run["seed"] for run in runs})
+    seeds = sorted({run.seed for run in runs})
     each = _span(map(len, cells))
     return (
         f"{_count(len(runs), 'run')}, {each} of each of {_count(len(cells), 'setting')}, with the "
@@ -138,17 +136,17 @@ def _runs(reports: Sequence[Report]) -> str:
 
 
 def _dates(runs: Sequence[Run]) -> str:
-    days = sorted(str(run["finished"])[:10] for run in runs if run.get("finished"))
+    days = sorted(str(run.finished)[:10] for run in runs if run.finished)
     return " to ".join(dict.fromkeys((days[0], days[-1]))) if days else ""
 
 
 def _software(runs: Sequence[Run]) -> str:
     versions: dict[str, set[str]] = defaultdict(set)
     for run in runs:
-        for package, version in run.get("versions", {}).items():
+        for package, version in run.versions.items():
             versions[package].add(version)
     packages = [f"{package} {_and(sorted(each))}" for package, each in versions.items()]
-    commits = sorted({_commit(run["commit"]) for run in runs if run.get("commit")})
+    commits = sorted({_commit(run.commit) for run in runs if run.commit})
     named = f"commit{'s' if len(commits) > 1 else ''} {_and(commits)}" if commits else ""
     return ", ".join(filter(None, (*packages, named)))
 
@@ -166,8 +164,8 @@ def _by_corpus(runs: Sequence[Run]) -> dict[tuple[str, str], list[Run]]:
     titles = task_titles(runs)
     groups: dict[tuple[str, str], list[Run]] = defaultdict(list)
     for run in runs:
-        task = titles[run["config"]["task"]["name"]]
-        groups[task, run["choices"].get("data.name", task)].append(run)
+        task = titles[run.task]
+        groups[task, str(run.settings.get("data.name", task))].append(run)
     return groups
 
 
@@ -186,12 +184,12 @@ def _data(runs: Sequence[Run]) -> list[str]:
 
 def _read(runs: Sequence[Run]) -> str:
     """Format the number of training examples per epoch, by share of the training set."""
-    parts: dict[str, list[Run]] = defaultdict(list)
+    parts: dict[Hashable, list[Run]] = defaultdict(list)
     for run in runs:
-        if run["epochs"]:
-            parts[run["choices"].get("fraction", "1")].append(run)
+        if run.epochs:
+            parts[run.settings.get("fraction", 1)].append(run)
     ordered = sorted(parts.items(), key=lambda part: order((part[0],)))
-    if all(number(share) == 1 for share in parts):
+    if parts.keys() <= {1}:
         return _span(_trained_on(runs))
     return _and(
         f"{_span(_trained_on(group))} ({value('fraction', share)} of the training set)"
@@ -202,15 +200,15 @@ def _read(runs: Sequence[Run]) -> str:
 def _trained_on(runs: Iterable[Run]) -> Iterator[int]:
     """Yield the number of training examples per epoch of each run."""
     for run in runs:
-        if run["epochs"]:
-            yield round(run["examples_per_second"] * run["seconds"]["training"] / run["epochs"])
+        if run.epochs:
+            yield round(run.examples_per_second * run.seconds["training"] / run.epochs)
 
 
 def _measured_on(runs: Sequence[Run], split: str) -> int:
     """Return the number of a split's examples in the first run that has counts; 0 if none has."""
     for run in runs:
-        path = run["folder"] / "counts" / f"{split}.npz"
-        if counts := read_counts(path, run["config"]["task"]["monitor"]):
+        path = run.folder / "counts" / f"{split}.npz"
+        if counts := read_counts(path, run.config["task"]["monitor"]):
             return len(counts.sentences)
     return 0
 
@@ -219,9 +217,9 @@ def _files(runs: Sequence[Run]) -> list[str]:
     """Return the hashes of the files that the runs read, a text for each corpus or component."""
     hashes: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
     for run in runs:
-        for name, digest in run.get("inputs", {}).items():
+        for name, digest in run.inputs.items():
             group, _, file = name.partition(".")
-            owner = str(run["choices"].get("data.name", group)) if group == "data" else group
+            owner = str(run.settings.get("data.name", group)) if group == "data" else group
             hashes[owner][file].add(digest[:DIGITS])
     return [
         f"{owner}: {', '.join(f'{file} {_and(sorted(each))}' for file, each in files.items())}"
@@ -232,9 +230,9 @@ def _files(runs: Sequence[Run]) -> list[str]:
 def _origins(runs: Sequence[Run]) -> list[str]:
     """Return the origin of each corpus, from the config key `data.origin`."""
     origins = {
-        run["choices"].get("data.name", ""): run["config"]["data"]["origin"]
+        str(run.settings.get("data.name", "")): run.config["data"]["origin"]
         for run in runs
-        if run["config"].get("data", {}).get("origin")
+        if run.config.get("data", {}).get("origin")
     }
     return [f"{corpus}: {text}" for corpus, text in origins.items()]
 
@@ -245,7 +243,7 @@ def _metrics(reports: Sequence[Report]) -> str:
         titles = task_titles(runs_of([report]))
         for run in runs_of([report]):
             figure = metric_title(run, report.metric), report.split
-            figures[figure].add(titles[run["config"]["task"]["name"]])
+            figures[figure].add(titles[run.task])
     return _and(
         f"{split} {figure} of {_and(sorted(tasks))}" for (figure, split), tasks in figures.items()
     )
@@ -253,7 +251,7 @@ def _metrics(reports: Sequence[Report]) -> str:
 
 def _on_dev(reports: Sequence[Report]) -> str:
     runs = runs_of([report for report in reports if report.split == "test"])
-    measured = [run for run in runs if any(name.startswith("val/") for name in run["metrics"])]
+    measured = [run for run in runs if any(name.startswith("val/") for name in run.metrics)]
     if not runs:
         return "the figures are of dev"
     where = ", in the report's CSV and JSON"
@@ -263,9 +261,9 @@ def _on_dev(reports: Sequence[Report]) -> str:
 def _encoders(runs: Sequence[Run]) -> list[str]:
     encoders: dict[str, set[str]] = defaultdict(set)
     for run in runs:
-        config, inputs = run["config"].get("encoder", {}), run.get("inputs", {})
-        name = str(run["choices"].get("encoder.name", "none"))
-        if name == "none" or run["choices"].get("elmo.mix") == "none":
+        config, inputs = run.config.get("encoder", {}), run.inputs
+        name = str(run.settings.get("encoder.name", "none"))
+        if name == "none" or run.settings.get("elmo.mix") == "none":
             continue
         file_details = {
             "model": config.get("model"),
@@ -274,7 +272,7 @@ def _encoders(runs: Sequence[Run]) -> list[str]:
         }
         details = [f"{key} {text}" for key, text in file_details.items() if text]
         details += [] if config.get("pretrained", True) else ["random weights"]
-        details.append("fine-tuned" if run["choices"].get("elmo.finetune") == "True" else "frozen")
+        details.append("fine-tuned" if run.settings.get("elmo.finetune") else "frozen")
         encoders[value("encoder.name", name)].add(", ".join(details))
     return [
         f"{name} ({' and '.join(sorted(file_details))})" for name, file_details in encoders.items()
@@ -282,7 +280,7 @@ def _encoders(runs: Sequence[Run]) -> list[str]:
 
 
 def _parameters(runs: Sequence[Run]) -> str:
-    trained = [run["parameters"] for run in runs if run["epochs"]]
+    trained = [run.parameters for run in runs if run.epochs]
     if not trained:
         return ""
     parts = {kind: [sizes[kind] for sizes in trained] for kind in ("trainable", "frozen")}
@@ -294,9 +292,9 @@ def _search(reports: Sequence[Report]) -> str:
     runs = runs_of(reports)
     bounds = []
     for key in searched(runs):
-        texts = {run["choices"].get(key, "-") for run in runs if key not in run["idle"]}
-        values = sorted(texts - {"-", "none"}, key=lambda text: order((text,)))
-        bounds.append(f"{axis(key)} in {{{', '.join(value(key, text) for text in values)}}}")
+        found = {run.settings.get(key, NOTHING) for run in runs if key not in run.idle}
+        settings = sorted(found - {NOTHING, "none"}, key=lambda setting: order((setting,)))
+        bounds.append(f"{axis(key)} in {{{', '.join(value(key, each) for each in settings)}}}")
     return _and(bounds)
 
 
@@ -315,20 +313,20 @@ def _choice(reports: Sequence[Report]) -> str:
 
 
 def _best(runs: Sequence[Run]) -> str:
-    patience = {run["choices"].get("fit.patience") for run in runs if run["epochs"]} - {None}
-    most = {run["choices"].get("fit.max_epochs") for run in runs if run["epochs"]} - {None}
+    fits = [run.config["fit"] for run in runs if run.epochs and run.config.get("fit")]
+    patience = [fit["patience"] for fit in fits if "patience" in fit]
+    most = [fit["max_epochs"] for fit in fits if "max_epochs" in fit]
     if not patience or not most:
         return ""
-    patient = min(map(int, patience)) < max(map(int, most))
-    early = f", or after {_span(map(int, patience))} without a better one" * patient
+    early = f", or after {_span(patience)} without a better one" * (min(patience) < max(most))
     return (
         "the epoch that is best on dev (training ends after "
-        f"{_span(map(int, most))} epoch{'s' * (max(map(int, most)) > 1)}{early})"
+        f"{_span(most)} epoch{'s' * (max(most) > 1)}{early})"
     )
 
 
 def _epochs(runs: Sequence[Run]) -> str:
-    return _span(run["epochs"] for run in runs if run["epochs"])
+    return _span(run.epochs for run in runs if run.epochs)
 
 
 def _tests(reports: Sequence[Report]) -> str:
@@ -370,12 +368,12 @@ def _power(reports: Sequence[Report]) -> str:
 
 
 def _devices(runs: Sequence[Run]) -> str:
-    devices = Counter(run["device"] for run in runs if run["epochs"])
+    devices = Counter(run.device for run in runs if run.epochs)
     return _and(f"{device} ({_count(count, 'run')})" for device, count in devices.most_common())
 
 
 def _time(runs: Sequence[Run]) -> str:
-    seconds = [run["seconds"]["total"] for run in runs if run["epochs"]]
+    seconds = [run.seconds["total"] for run in runs if run.epochs]
     if not seconds:
         return ""
     return (
@@ -387,8 +385,7 @@ def _time(runs: Sequence[Run]) -> str:
 def _failed(origin: Origin) -> str:
     if origin.failed is None:
         return ""
-    count = f"{origin.failed:,}" if origin.failed else "none"
-    return count + f", and {origin.unknown:,} of unknown settings" * bool(origin.unknown)
+    return f"{origin.failed:,}" if origin.failed else "none"
 
 
 def _count(number: int, noun: str) -> str:

@@ -53,7 +53,7 @@ def _by_place(cell: Cell) -> dict[str, dict[str, float]]:
     """Return, by place, a cell's means over runs of s0, s1 ..., gamma and norm0 ... (times s_j)."""
     by_place: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for run in cell.runs:
-        for place, mix in run["mix"].items():
+        for place, mix in run.mix.items():
             by_place[place]["gamma"].append(mix["gamma"])
             for layer, share in zip(mix["layers"], mix["shares"], strict=True):
                 by_place[place][f"s{layer}"].append(share)

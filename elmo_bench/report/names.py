@@ -1,104 +1,106 @@
 """Display names of settings: `encoder.name=books elmo.mix=all` becomes "books, all layers"."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from pathlib import PurePath
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
-from elmo_bench.runs import Run, number
+from elmo_bench.runs import NOTHING, Key, Run, text
 
 NONE = "–"  # display of NOTHING in a table
-NOTHING = "-"  # value of a key that a run lacks, or that has no effect in it
 BASELINE = "no encoder"
 
 
-def _amount(text: str) -> str:
-    """Format a number without an exponent if possible; return other text unchanged.
+def is_number(value: Hashable) -> TypeGuard[int | float]:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
-    >>> _amount("1e-05"), _amount("10.0"), _amount("[1,2]")
-    ('0.00001', '10', '[1,2]')
+
+def listed(items: Sequence[str]) -> str:
+    """Return an enumeration: "a, b and c".
+
+    >>> listed(["a", "b", "c"]), listed(["a"]), listed([])
+    ('a, b and c', 'a', '')
     """
-    value = number(text)
-    if value is None:
-        return text
-    return f"{value:g}" if 0 < abs(value) < 1e-6 else f"{Decimal(repr(value)).normalize():f}"
-
-
-def _percent(text: str) -> str:
-    value = number(text)
-    return text if value is None else f"{100 * value:.10g} %"
-
-
-def _layers(text: str) -> str:
-    """Name the layers with these numbers, 0 the lowest.
-
-    >>> _layers("0"), _layers("[0,1,2]")
-    ('layer 0', 'layers 0, 1 and 2')
-    """
-    numbers = _items(text)
-    if not all(item.isdigit() for item in numbers):
-        return text
-    return f"layer{'s' if len(numbers) > 1 else ''} {_enumeration(numbers)}"
-
-
-def _places(text: str) -> str:
-    return _enumeration(_items(text)) or text
-
-
-def _items(text: str) -> list[str]:
-    return [item for item in text.strip("[]").replace(" ", "").split(",") if item]
-
-
-def _enumeration(items: Sequence[str]) -> str:
     *leading, last = items or [""]
     return f"{', '.join(leading)} and {last}" if leading else last
 
 
-def _hyphens(text: str) -> str:
-    return text.replace("_", "-")
+def _amount(value: Hashable) -> str:
+    """Format a number without an exponent if possible, anything else as it is written.
+
+    >>> _amount(1e-05), _amount(10.0), _amount((1, 2))
+    ('0.00001', '10', '[1,2]')
+    """
+    if not is_number(value):
+        return text(value)
+    return f"{value:g}" if 0 < abs(value) < 1e-6 else f"{Decimal(repr(value)).normalize():f}"
 
 
-def _file(text: str) -> str:
-    """Return the names of files, without their folders."""
-    return " and ".join(PurePath(item).name for item in _items(text)) or text
+def _percent(value: Hashable) -> str:
+    return f"{100 * value:.10g} %" if is_number(value) else text(value)
 
 
-def _class(text: str) -> str:
-    return text.rpartition(".")[2]
+def _layers(value: Hashable) -> str:
+    """Name the layers with these numbers, 0 the lowest.
+
+    >>> _layers(0), _layers((0, 1, 2))
+    ('layer 0', 'layers 0, 1 and 2')
+    """
+    numbers = value if isinstance(value, tuple) else (value,)
+    if not all(map(is_number, numbers)):
+        return text(value)
+    return f"layer{'s' if len(numbers) > 1 else ''} {listed([*map(text, numbers)])}"
+
+
+def _places(value: Hashable) -> str:
+    return listed([*map(text, value)]) if isinstance(value, tuple) else text(value)
+
+
+def _hyphens(value: Hashable) -> str:
+    return text(value).replace("_", "-")
+
+
+def _file(value: Hashable) -> str:
+    """Return the name of a file, without its folder."""
+    return PurePath(text(value)).name
+
+
+def _class(value: Hashable) -> str:
+    return text(value).rpartition(".")[2]
 
 
 class Setting(NamedTuple):
     """Display names of a config key, as the head of a column, for its values, and in a phrase."""
 
     axis: str
-    words: Mapping[str, str] = {}  # display names of certain values
-    value: Callable[[str], str] = _amount  # formats all other values
+    words: Mapping[Hashable, str] = {}  # display names of certain values
+    value: Callable[[Hashable], str] = _amount  # formats all other values
     phrase: str = ""  # a phrase with the value at {}; default: "AXIS = {}"
-    silent: tuple[str, ...] = ()  # usual values, which a phrase may omit
+    silent: Key = ()  # usual values, which a phrase may omit
 
 
-SETTINGS = {
-    "task.name": Setting("task", value=str, phrase="{}"),
-    "data.name": Setting("corpus", value=str, phrase="{}"),
-    "trained_on.name": Setting("trained on", value=str, phrase="trained on {}"),
+SETTINGS: dict[str, Setting] = {
+    "task.name": Setting("task", value=text, phrase="{}"),
+    "data.name": Setting("corpus", value=text, phrase="{}"),
+    "trained_on.name": Setting("trained on", value=text, phrase="trained on {}"),
     "seed": Setting("seed", phrase="seed {}"),
     "fraction": Setting("share of the training set", value=_percent, phrase="{} of training"),
-    "vocab.vectors": Setting("word vectors", {"None": "no word vectors"}, _file, "{}"),
+    "vocab.vectors": Setting("word vectors", {None: "no word vectors"}, _file, "{}"),
     "encoder.name": Setting("encoder", {"none": BASELINE}, _hyphens, "{}"),
-    "encoder.model": Setting("model", value=str, phrase="{}"),
+    "encoder.model": Setting("model", value=text, phrase="{}"),
     "encoder.pretrained": Setting(
-        "weights", {"True": "pretrained", "False": "random weights"}, silent=("True",)
+        "weights", {True: "pretrained", False: "random weights"}, silent=(True,)
     ),
     "encoder.directions": Setting(
         "directions",
         {
-            "None": "both directions",
-            "[forward,backward]": "both directions",
-            "[forward]": "forward alone",
-            "[backward]": "backward alone",
+            None: "both directions",
+            ("forward", "backward"): "both directions",
+            ("forward",): "forward alone",
+            ("backward",): "backward alone",
         },
-        silent=("None",),
+        silent=(None,),
     ),
     "elmo.mix": Setting(
         "layers",
@@ -114,14 +116,14 @@ SETTINGS = {
     "elmo.at": Setting("place", value=_places, phrase="at the {}"),
     "elmo.l2": Setting("λ"),
     "elmo.dropout": Setting("dropout of ELMo's vectors", phrase="dropout {}"),
-    "elmo.mix_lr": Setting("learning rate of the mix", {"None": "the task's"}, silent=("None",)),
+    "elmo.mix_lr": Setting("learning rate of the mix", {None: "the task's"}, silent=(None,)),
     "elmo.norm": Setting(
         "norm",
         {"none": "no norm", "batch": "batch norm", "word": "norm by word"},
     ),
-    "elmo.finetune": Setting("training", {"True": "fine-tuned", "False": "frozen"}),
+    "elmo.finetune": Setting("training", {True: "fine-tuned", False: "frozen"}),
     "elmo.adapt": Setting(
-        "adapted", {"True": "adapted to the task's text", "False": "not adapted"}, silent=("False",)
+        "adapted", {True: "adapted to the task's text", False: "not adapted"}, silent=(False,)
     ),
     "elmo.lr": Setting("learning rate of the encoder"),
     "elmo.lr_decay": Setting("decay of the learning rate by layer"),
@@ -129,24 +131,22 @@ SETTINGS = {
     "encoder.pooling": Setting(
         "a word's vector",
         {"first": "first piece", "last": "last piece", "mean": "mean of the pieces"},
-        silent=("None",),
+        silent=(None,),
     ),
-    "encoder.revision": Setting("revision", value=str),
+    "encoder.revision": Setting("revision", value=text),
     "fit.batch_size": Setting("batch size", phrase="batches of {}"),
     "fit.max_epochs": Setting("epochs at most", phrase="at most {} epochs"),
     "fit.patience": Setting("patience", phrase="patience of {} epochs"),
     "task.optimizer.lr": Setting("learning rate"),
     "task.optimizer._target_": Setting("optimizer", value=_class),
     "schedule.name": Setting("schedule", value=_hyphens),
-    "elmo.lora": Setting("LoRA", {"None": "no LoRA"}, phrase="LoRA of rank {}", silent=("None",)),
+    "elmo.lora": Setting("LoRA", {None: "no LoRA"}, phrase="LoRA of rank {}", silent=(None,)),
 }
 
 
 def _setting(key: str) -> Setting:
     if key in SETTINGS:
         return SETTINGS[key]
-    if key.startswith("inputs."):  # a hash may consist only of digits, but is not a number
-        return Setting(key, value=str)
     if key.endswith("._target_"):
         return Setting(key.removesuffix("._target_"), value=_class)
     return Setting(key.removesuffix(".name"))
@@ -161,59 +161,59 @@ def axis(key: str) -> str:
     return _setting(key).axis
 
 
-def value(key: str, text: str) -> str:
+def value(key: str, setting: Hashable) -> str:
     """Return the display name of a value, for use where the axis is named.
 
-    >>> value("elmo.l2", "1e-3"), value("fraction", "0.1"), value("elmo.mix", "top")
+    >>> value("elmo.l2", 1e-3), value("fraction", 0.1), value("elmo.mix", "top")
     ('0.001', '10 %', 'top layer')
     """
-    setting = _setting(key)
-    return setting.words.get(text) or (NONE if text == NOTHING else setting.value(text))
+    about = _setting(key)
+    return about.words.get(setting) or (NONE if setting == NOTHING else about.value(setting))
 
 
-def name(keys: Sequence[str], values: Sequence[str], titles: Mapping[str, str] = {}) -> str:
+def name(keys: Sequence[str], values: Sequence[Hashable], titles: Mapping[str, str] = {}) -> str:
     """Return the display name of a setting, given by keys and values.
 
     Keys without effect and usual values are omitted, unless nothing else remains. `titles` maps
     names of tasks to titles.
 
-    >>> name(["encoder.name", "elmo.mix", "elmo.l2"], ["books", "all", "0.001"])
+    >>> name(["encoder.name", "elmo.mix", "elmo.l2"], ["books", "all", 0.001])
     'books, all layers, λ = 0.001'
     >>> name(["encoder.name", "elmo.mix"], ["none", "-"])
     'no encoder'
-    >>> name(["encoder.pretrained"], ["True"])
+    >>> name(["encoder.pretrained"], [True])
     'pretrained'
     """
     setting = dict(zip(keys, values, strict=True))
     is_baseline = "none" in (setting.get("encoder.name"), setting.get("elmo.mix"))
     phrases: dict[str, None] = {}  # an ordered set
-    for key, text in setting.items():
+    for key, one in setting.items():
         if is_baseline and key.startswith(("encoder.", "elmo.")):
             phrases[BASELINE] = None
-        elif text != NOTHING and text not in _setting(key).silent:
-            title = titles.get(text) if key == "task.name" else None
-            phrases[title or _phrase(key, text)] = None
-    return ", ".join([*phrases] or [_phrase(key, text) for key, text in setting.items()][:1])
+        elif one != NOTHING and one not in _setting(key).silent:
+            title = titles.get(text(one)) if key == "task.name" else None
+            phrases[title or _phrase(key, one)] = None
+    return ", ".join([*phrases] or [_phrase(key, one) for key, one in setting.items()][:1])
 
 
-def _phrase(key: str, text: str) -> str:
-    setting = _setting(key)
-    if text == NOTHING or text in setting.words:
-        return value(key, text)
-    if key == "elmo.at" and len(_items(text)) > 1:
-        return f"at {value(key, text)}"
-    return (setting.phrase or f"{setting.axis} = {{}}").replace("{}", value(key, text))
+def _phrase(key: str, setting: Hashable) -> str:
+    about = _setting(key)
+    if setting == NOTHING or setting in about.words:
+        return value(key, setting)
+    if key == "elmo.at" and isinstance(setting, tuple) and len(setting) > 1:
+        return f"at {value(key, setting)}"
+    return (about.phrase or f"{about.axis} = {{}}").replace("{}", value(key, setting))
 
 
 def names(
-    keys: Sequence[str], settings: Iterable[Sequence[str]], titles: Mapping[str, str] = {}
-) -> dict[tuple[str, ...], str]:
+    keys: Sequence[str], settings: Iterable[Key], titles: Mapping[str, str] = {}
+) -> dict[Key, str]:
     """Return unique display names for several settings of the same keys.
 
-    >>> [*names(["elmo.mix"], [["top"], ["[0]"], ["0"]]).values()]
+    >>> [*names(["elmo.mix"], [("top",), ((0,),), (0,)]).values()]
     ['top layer', 'elmo.mix=[0]', 'elmo.mix=0']
     """
-    phrases = {tuple(values): name(keys, values, titles) for values in settings}
+    phrases = {values: name(keys, values, titles) for values in settings}
     counts = Counter(phrases.values())
     return {
         values: phrase if counts[phrase] == 1 else as_written(keys, values)
@@ -221,10 +221,10 @@ def names(
     }
 
 
-def as_written(keys: Sequence[str], values: Sequence[str]) -> str:
+def as_written(keys: Sequence[str], values: Sequence[Hashable]) -> str:
     """Return the setting as on the command line, `encoder=mini elmo.mix=all`, without idle keys."""
     settings = zip(keys, values, strict=True)
-    words = [f"{key.removesuffix('.name')}={text}" for key, text in settings if text != NOTHING]
+    words = [f"{key.removesuffix('.name')}={text(one)}" for key, one in settings if one != NOTHING]
     return " ".join(words) or NOTHING
 
 
@@ -235,18 +235,14 @@ def task_titles(runs: Iterable[Run]) -> dict[str, str]:
     """
     titles: dict[str, set[str]] = defaultdict(set)
     for run in runs:
-        task = run["config"]["task"]
+        task = run.config["task"]
         titles[task["name"]].add(str(task.get("title") or task["name"]))
     return {name: min(of_name) if len(of_name) == 1 else name for name, of_name in titles.items()}
 
 
 def metric_title(run: Run, metric: str | None = None) -> str:
-    """Return the display name of a metric; None means the metric that the run's task monitors.
-
-    >>> metric_title({"config": {"task": {"monitor": "f1", "monitor_title": "entity F1"}}})
-    'entity F1'
-    """
-    task = run["config"]["task"]
+    """Return the display name of a metric; None means the metric that the run's task monitors."""
+    task = run.config["task"]
     key = metric or task["monitor"]
     if key == task["monitor"] and task.get("monitor_title"):
         return str(task["monitor_title"])

@@ -11,7 +11,7 @@ from annotated_types import Ge, Le, MinLen
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from elmo_bench.files import read_json
-from elmo_bench.runs import as_text
+from elmo_bench.runs import frozen
 
 from .grid import Grid
 from .grids import points
@@ -72,8 +72,8 @@ class Probed(BaseModel):
     def title(self) -> str:
         """The encoder's display name."""
         keys = [key for key in NAMED if key in self.encoder]
-        texts = [as_text(self.encoder[key]) for key in keys]
-        return name([f"encoder.{key}" for key in keys], texts) if keys else NONE
+        settings = [frozen(self.encoder[key]) for key in keys]
+        return name([f"encoder.{key}" for key in keys], settings) if keys else NONE
 
 
 def read_probe(path: Path) -> Probed:

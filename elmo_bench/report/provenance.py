@@ -18,14 +18,14 @@ def commands(runs: Iterable[Run]) -> list[str]:
     seeds: dict[tuple[str, ...], list[str]] = defaultdict(list)
     evaluations = []
     for run in runs:
-        recorded = overrides(Path(run["folder"], OVERRIDES))
+        recorded = overrides(Path(run.folder, OVERRIDES))
         if "job=evaluate" in recorded:  # the seed is that of its checkpoint
             evaluations.append(shlex.join([*COMMAND, *recorded]))
         elif recorded:
             without_seed = tuple(
                 override for override in recorded if overridden(override) != "seed"
             )
-            seeds[without_seed] += [str(run["seed"])]
+            seeds[without_seed] += [str(run.seed)]
     lines = []
     for settings, numbers in seeds.items():
         several = ["-m"] if len(numbers) > 1 else []

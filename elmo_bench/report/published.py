@@ -28,7 +28,7 @@ def stands_in(run: Run, name: str) -> bool:
     A run belongs to the table of its own sweep and to every other table with its setting. The
     baselines of Tables 1 and 2 are the same, for example, and `resume=true` runs them only once.
     """
-    sweep = run["config"].get("published") or {}
+    sweep = run.config.get("published") or {}
     own_tables = [f"{kind}{sweep[kind]}" for kind in ("table", "figure") if kind in sweep]
     has_setting = _reads_as_much(run, name) and any(_rows(run, name))
     return bool(own_tables) and (has_setting or name in own_tables)
@@ -36,15 +36,15 @@ def stands_in(run: Run, name: str) -> bool:
 
 def corpus(run: Run) -> str:
     """Return the name of the paper's corpus for a run's task; "" if it has none."""
-    entry = _content()["corpora"].get(run["config"]["task"]["name"], {})
+    entry = _content()["corpora"].get(run.task, {})
     return str(entry.get("title", ""))
 
 
 def is_of_the_paper(run: Run) -> bool:
     """Whether a run was trained and measured on the paper's corpus for its task."""
-    requirements = dict(_content()["corpora"].get(run["config"]["task"]["name"], {}))
+    requirements = dict(_content()["corpora"].get(run.task, {}))
     corpora = requirements.pop("data.name", ())
-    if {run["choices"].get(key) for key in ("data.name", "trained_on.name")} - {*corpora}:
+    if {run.settings.get(key) for key in ("data.name", "trained_on.name")} - {*corpora}:
         return False
     requirements.pop("title", None)
     return all(_has(run, key, value) for key, value in requirements.items())
@@ -65,7 +65,7 @@ def published(run: Run, metric: str, split: str, name: str | None = None) -> flo
     """
     if name is None and not is_of_the_paper(run):
         return None
-    if str(run["choices"].get("rnn._target_")).endswith(".Identity"):
+    if str(run.settings.get("rnn._target_")).endswith(".Identity"):
         return None  # the paper has no figures for a linear head
     settings = _content()["settings"]
     if not _is_baseline(run) and not all(_has(run, key, settings[key]) for key in settings):
@@ -79,11 +79,7 @@ def published(run: Run, metric: str, split: str, name: str | None = None) -> flo
 
 def is_adapted(run: Run) -> bool | None:
     """Whether a run's biLM was adapted to the task's text; None for a baseline."""
-    return (
-        None
-        if _is_baseline(run)
-        else bool(run["choices"].get("elmo.adapt")) and _has(run, "elmo.adapt", True)
-    )
+    return None if _is_baseline(run) else bool(run.settings.get("elmo.adapt"))
 
 
 def _table(name: str) -> dict[str, Any]:
@@ -95,7 +91,7 @@ def _table(name: str) -> dict[str, Any]:
 
 def _rows(run: Run, name: str) -> Iterator[Row]:
     """Yield the rows of a table with the run's task and setting."""
-    rows = _table(name)["rows"].get(run["config"]["task"]["name"], [])
+    rows = _table(name)["rows"].get(run.task, [])
     yield from (row for row in rows if _is_of(row["elmo"], run))
 
 
@@ -109,20 +105,20 @@ def _is_of(setting: Row, run: Run) -> bool:
     mix = setting.get("mix", "all")
     if mix == BASELINE or _is_baseline(run):
         return mix == BASELINE and _is_baseline(run)
-    task_settings = run["config"]["task"].get("elmo", {})
+    task_settings = run.config["task"].get("elmo", {})
     wanted = (
         {"norm": "none"}
         | {key: task_settings[key] for key in OWN if key in task_settings}
         | setting
     )
-    keys = [key for key in wanted if f"elmo.{key}" not in run["idle"]]
+    keys = [key for key in wanted if f"elmo.{key}" not in run.idle]
     return _has(run, "elmo.mix", mix) and all(_has(run, f"elmo.{key}", wanted[key]) for key in keys)
 
 
 def _is_baseline(run: Run) -> bool:
-    return BASELINE in (run["choices"].get("encoder.name"), run["choices"].get("elmo.mix"))
+    return BASELINE in (run.settings.get("encoder.name"), run.settings.get("elmo.mix"))
 
 
 def _has(run: Run, key: str, value: Any) -> bool:
-    """Whether a run's config has a value, or lacks the key, as runs of earlier versions may."""
-    return key not in run["choices"] or equal(run["choices"][key], value)
+    """Whether a run's config has a value, or lacks the key."""
+    return key not in run.settings or equal(run.settings[key], value)

@@ -4,7 +4,7 @@ differences to a baseline.
 
 import statistics
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -15,19 +15,20 @@ from elmo_bench.files import one_of
 from elmo_bench.runs import (
     ENCODER,
     MIX,
+    Key,
     Run,
-    choice,
     distinguishing,
     equal,
     full_keys,
-    number,
     other_files,
     read_counts,
     short,
+    text,
+    values,
     varies,
 )
 
-from .names import name, task_titles
+from .names import is_number, name, task_titles
 from .published import published
 from .significance import (
     FEWEST,
@@ -42,10 +43,10 @@ from .significance import (
     with_power,
 )
 
-Key = tuple[str, ...]
 # The runs of both sides, in any order, the metric and the split.
 Question = tuple[frozenset[frozenset[str]], str, str]
-RANKS = {"-": 0, "none": 1, "top": 3, "uniform": 5, "all": 7}  # `_rank` gives 2, 4 and 6 to others
+# `_rank` gives 2, 4 and 6 to others.
+RANKS: dict[Hashable, int] = {"-": 0, "none": 1, "top": 3, "uniform": 5, "all": 7}
 NO_BASELINE = (
     "no comparison: this row has no baseline run; move the keys that differ from "
     "`rows` to `columns`"
@@ -87,6 +88,11 @@ class Cell:
     best: bool  # whether it is the best of several cells in its row
     published: float | None  # the paper's figure for this setting, on the paper's data
     comparison: Comparison | None
+
+    @property
+    def task(self) -> str:
+        """The name of the runs' task."""
+        return self.runs[0].task
 
 
 @dataclass(frozen=True)
@@ -161,8 +167,8 @@ def report(
         baseline = next((head for head in heads if all(map(equal, head, baseline))), baseline)
     if baseline is not None and baseline not in heads:
         raise ValueError(
-            f"{place}baseline={list(baseline)}: no such column; the values of {columns} in the "
-            f"runs evaluated on {split} are {[list(head) for head in heads]}"
+            f"{place}baseline={[*map(text, baseline)]}: no such column; the values of {columns} in "
+            f"the runs evaluated on {split} are {[[*map(text, head)] for head in heads]}"
         )
     options = Asked(metric, split, equal_within)
     comparisons, notes = _comparisons(groups, rows, columns, baseline, options)
@@ -182,7 +188,7 @@ def report(
 def _measured(runs: Sequence[Run], split: str, place: str) -> list[Run]:
     """Return the runs that have figures on a split; raises ValueError if none has."""
     start = f"{SPLITS[split]}/"
-    measured = [run for run in runs if any(key.startswith(start) for key in run["metrics"])]
+    measured = [run for run in runs if any(key.startswith(start) for key in run.metrics)]
     if not measured:
         other = "; split=dev reports dev" if split == "test" else ""
         raise ValueError(
@@ -228,23 +234,23 @@ def _cells(
     }
     rivals: dict[str, list[float]] = defaultdict(list)  # task -> means of the row
     for column, runs in group.items():
-        rivals[_task(runs[0])].append(statistics.fmean(figures[column]))
+        rivals[runs[0].task].append(statistics.fmean(figures[column]))
     base = base_row([other_row for other_row in groups if baseline in groups[other_row]], row, rows)
     if baseline is not None and base is not None and base != row:
         lent_runs = groups[base][baseline]
         mean = statistics.fmean(figure_of(run, metric, split) for run in lent_runs)
-        rivals[_task(lent_runs[0])].append(mean)
+        rivals[lent_runs[0].task].append(mean)
     for column in sorted(group, key=lambda column: (column != baseline, order(column))):
-        first, values = group[column][0], figures[column]
-        mean = statistics.fmean(values)
+        first, its_figures = group[column][0], figures[column]
+        mean = statistics.fmean(its_figures)
         yield Cell(
             row=row,
             column=column,
             runs=group[column],
-            figures=values,
+            figures=its_figures,
             mean=mean,
-            deviation=statistics.stdev(values) if len(values) > 1 else None,
-            best=is_best(mean, rivals[_task(first)]),
+            deviation=statistics.stdev(its_figures) if len(its_figures) > 1 else None,
+            best=is_best(mean, rivals[first.task]),
             published=published(first, _name(first, metric), split, paper),
             comparison=comparisons.get((row, column)),
         )
@@ -268,10 +274,10 @@ def _groups(
     """
     groups: dict[Key, dict[Key, dict[str, Run]]] = defaultdict(lambda: defaultdict(dict))
     for run in runs:
-        by_seed, seed = groups[choice(run, rows)][choice(run, columns)], str(run["seed"])
+        by_seed, seed = groups[values(run, rows)][values(run, columns)], str(run.seed)
         by_seed[seed] = min(
             (by_seed.get(seed, run), run),
-            key=lambda same_seed: (same_seed["epochs"] == 0, same_seed["written"]),
+            key=lambda same_seed: (same_seed.epochs == 0, same_seed.finished),
         )
     return {
         row: {column: [*by_seed.values()] for column, by_seed in group.items()}
@@ -296,22 +302,22 @@ def comparable(
     if not runs:
         return []
     columns = full_keys(runs, columns, "columns")
-    if baseline and not any(all(map(equal, choice(run, columns), baseline)) for run in runs):
+    if baseline and not any(all(map(equal, values(run, columns), baseline)) for run in runs):
         return []
     rows = distinguishing(runs, columns) if rows is None else full_keys(runs, rows, "rows")
     columns_of: dict[Key, set[Key]] = defaultdict(set)
     for run in runs:
-        columns_of[choice(run, rows)].add(choice(run, columns))
-    return [run for run in runs if len(columns_of[choice(run, rows)]) > 1]
+        columns_of[values(run, rows)].add(values(run, columns))
+    return [run for run in runs if len(columns_of[values(run, rows)]) > 1]
 
 
 def _repeated(runs: Sequence[Run], keys: Sequence[str]) -> list[str]:
     """Return a note if runs of the same cell and seed have different figures."""
     figures: dict[tuple[Key, str], dict[str, set[float]]] = defaultdict(lambda: defaultdict(set))
     for run in runs:
-        for metric, value in run["metrics"].items():
-            figures[choice(run, keys), str(run["seed"])][metric].add(value)
-    several = [any(len(values) > 1 for values in each.values()) for each in figures.values()]
+        for metric, value in run.metrics.items():
+            figures[values(run, keys), str(run.seed)][metric].add(value)
+    several = [any(len(found) > 1 for found in each.values()) for each in figures.values()]
     if not (count := sum(several)):
         return []
     return [
@@ -321,9 +327,9 @@ def _repeated(runs: Sequence[Run], keys: Sequence[str]) -> list[str]:
 
 
 def mixed(runs: Sequence[Run]) -> list[str]:
-    """Return notes on runs of different commits or package versions, and without input hashes."""
+    """Return notes on runs of different commits or package versions."""
     notes = []
-    commits = Counter(run["commit"] for run in runs if run.get("commit"))
+    commits = Counter(run.commit for run in runs if run.commit)
     if len(commits) > 1:
         shown = ", ".join(
             f"{commit[:10]}{'+' * commit.endswith('+')} ({count})"
@@ -332,21 +338,13 @@ def mixed(runs: Sequence[Run]) -> list[str]:
         notes.append(
             f"runs of different commits of elmo-bench: {shown}; + marks uncommitted changes"
         )
-    for package in sorted({each for run in runs for each in run.get("versions", {})}):
-        versions = Counter(
-            run["versions"][package] for run in runs if package in run.get("versions", {})
-        )
+    for package in sorted({each for run in runs for each in run.versions}):
+        versions = Counter(run.versions[package] for run in runs if package in run.versions)
         if len(versions) > 1:
             notes.append(
                 f"runs with different versions of {package}: "
                 f"{', '.join(f'{v} ({n})' for v, n in sorted(versions.items()))}"
             )
-    unknown = sum("inputs" not in run for run in runs)
-    if 0 < unknown < len(runs):
-        notes.append(
-            f"{unknown} of {len(runs)} runs, of an earlier version, do not say which files they "
-            "read"
-        )
     return notes
 
 
@@ -356,45 +354,40 @@ def order(key: Key) -> list[tuple[int, float, str]]:
     The order is: no value, the baseline, numbers by size (layers from the lowest), the top layer,
     lists of layers, their mean, other words, all layers.
 
-    >>> sorted(("all", "top", "[0,1]", "2", "none", "[0]", "books", "-"), key=lambda x: order((x,)))
-    ['-', 'none', '[0]', '2', 'top', '[0,1]', 'books', 'all']
+    >>> sorted(("all", "top", (0, 1), 2, "none", (0,), "books", "-"), key=lambda x: order((x,)))
+    ['-', 'none', (0,), 2, 'top', (0, 1), 'books', 'all']
     """
-    return [_rank(text) for text in key]
+    return [*map(_rank, key)]
 
 
-def _rank(text: str) -> tuple[int, float, str]:
-    items = text.strip("[]").split(",")
-    value = number(items[0]) if len(items) == 1 else None
-    if value is not None:
-        return 2, value, ""
-    if text in RANKS:
-        return RANKS[text], 0.0, ""
-    return (4 if all(item.isdigit() for item in items) else 6), float(len(items)), text
-
-
-def _task(run: Run) -> str:
-    return str(run["config"]["task"]["name"])
+def _rank(setting: Hashable) -> tuple[int, float, str]:
+    items = setting if isinstance(setting, tuple) else (setting,)
+    if len(items) == 1 and is_number(items[0]):
+        return 2, float(items[0]), ""
+    if setting in RANKS:
+        return RANKS[setting], 0.0, ""
+    return (4 if all(map(is_number, items)) else 6), float(len(items)), text(setting)
 
 
 def _name(run: Run, metric: str | None) -> str:
-    return metric or run["config"]["task"]["monitor"]
+    return metric or run.config["task"]["monitor"]
 
 
 def figure_of(run: Run, metric: str | None, split: str) -> float:
     """Return a run's figure, a fraction of 1; raises ValueError if it has none of that name."""
     name = f"{SPLITS[split]}/{_name(run, metric)}"
-    if name not in run["metrics"]:
+    if name not in run.metrics:
         metric_names = [
-            each.partition("/")[2] for each in run["metrics"] if each.startswith(SPLITS[split])
+            each.partition("/")[2] for each in run.metrics if each.startswith(SPLITS[split])
         ]
         overall = [each for each in metric_names if "/" not in each]
         of_labels = [each for each in metric_names if "/" in each]
         more = f", and {len(of_labels)} such as {of_labels[0]}" if of_labels else ""
         raise ValueError(
-            f"metric={metric}: {run['folder']}/result.json, a run of {run['task']}, does "
+            f"metric={metric}: {run.folder}/result.json, a run of {run.task}, does "
             f"not have it on {split}, only {', '.join(sorted(overall))}{more}"
         )
-    return run["metrics"][name]
+    return run.metrics[name]
 
 
 class Asked(NamedTuple):
@@ -568,7 +561,7 @@ def compared(runs: list[Run], base: list[Run], options: Asked) -> tuple[Comparis
         for group in (runs, base)
     ]
     difference, errors = means[0] - means[1], 1 - means[1]
-    sides = frozenset(frozenset(str(run["folder"]) for run in side) for side in (runs, base))
+    sides = frozenset(frozenset(str(run.folder) for run in side) for side in (runs, base))
     plain = Comparison(
         difference,
         difference / errors if errors else None,
@@ -586,14 +579,6 @@ def compared(runs: list[Run], base: list[Run], options: Asked) -> tuple[Comparis
     if len(set(clusters.tolist())) < 2:
         why = Flaw(f"no test, since all {options.split} examples are one {examples[0].unit}")
         return plain, [*flaws, why]
-    if not examples[0].grouped:
-        flaws.append(
-            Flaw(
-                f"counts/{options.split}.npz of an earlier version does not say which examples "
-                "belong together: only those of the same sentences count as one",
-                short(runs[0]["folder"]),
-            )
-        )
     test = compare(ours, theirs, clusters)._replace(unit=examples[0].unit)
     if not test.error:
         why = Flaw("no test, since the difference varies neither with seeds nor with examples")
@@ -607,13 +592,13 @@ def _copies(runs: Sequence[Run], examples: Sequence["Examples"]) -> Iterator[Fla
     """Yield a flaw if two runs of a side have the same figures, mix, and counts of each example."""
     first: dict[tuple[str, str, bytes], Run] = {}
     for run, its_examples in zip(runs, examples, strict=False):
-        content = repr(run["metrics"]), repr(run["mix"]), its_examples.counts.tobytes()
+        content = repr(run.metrics), repr(run.mix), its_examples.counts.tobytes()
         same = first.setdefault(content, run)
         if same is not run:
             yield Flaw(
-                f"seeds {same['seed']} and {run['seed']} have the same figures and counts: if one "
+                f"seeds {same.seed} and {run.seed} have the same figures and counts: if one "
                 "is a copy of the other, too many runs are counted",
-                short(run["folder"]),
+                short(run.folder),
             )
             return
 
@@ -627,7 +612,6 @@ class Examples(NamedTuple):
     counts: Float[np.ndarray, "N S 4"]
     clusters: Int[np.ndarray, " N"]
     unit: str = "cluster"
-    grouped: bool = False  # whether the counts name the clusters; if not, equal sentences are one
 
     @property
     def number(self) -> int:
@@ -640,23 +624,22 @@ def _incomparable(runs: Sequence[Run], examples: Sequence[Examples], split: str)
         if not len(run_examples.sentences):
             return Flaw(
                 f"counts/{split}.npz of a run is missing or lacks the metric",
-                short(run["folder"]),
+                short(run.folder),
             )
         if not np.array_equal(run_examples.sentences, examples[0].sentences):
             return Flaw(
                 f"the runs were evaluated on different {split} examples",
-                f"{short(run['folder'])}, {short(runs[0]['folder'])}",
+                f"{short(run.folder)}, {short(runs[0].folder)}",
             )
         if not np.array_equal(run_examples.clusters, examples[0].clusters):
             ours, theirs = (
                 f"{len({*each.clusters.tolist()}):,} {each.unit}s"
-                + ", by an earlier version" * (not each.grouped)
                 for each in (run_examples, examples[0])
             )
             return Flaw(
                 f"the runs' {split} examples are grouped differently ({ours}; {theirs}); "
                 "job=evaluate writes the counts of a run anew",
-                f"{short(run['folder'])}, {short(runs[0]['folder'])}",
+                f"{short(run.folder)}, {short(runs[0].folder)}",
             )
     shapes = {run_examples.counts.shape for run_examples in examples}
     if len(shapes) > 1:
@@ -665,7 +648,7 @@ def _incomparable(runs: Sequence[Run], examples: Sequence[Examples], split: str)
         if not np.array_equal(run_examples.counts[..., 1], examples[0].counts[..., 1]):
             return Flaw(
                 f"the runs' {split} examples differ in what is right",
-                f"{short(run['folder'])}, {short(runs[0]['folder'])}",
+                f"{short(run.folder)}, {short(runs[0].folder)}",
             )
     return None
 
@@ -676,21 +659,19 @@ def examples_of(run: Run, metric: str | None, split: str) -> Examples:
     Without a counts file or the metric, N is 0. Raises ValueError if the run's figure is not that
     of its counts.
     """
-    read = read_counts(run["folder"] / "counts" / f"{split}.npz", _name(run, metric))
+    read = read_counts(run.folder / "counts" / f"{split}.npz", _name(run, metric))
     if read is None:
         none = np.zeros(0, dtype=np.uint64)
         return Examples(none, np.zeros((0, 1, 4)), none.astype(np.int64))
     shown, counted = figure_of(run, metric, split), float(figure(read.rows.sum(0)))
     if abs(shown - counted) > EXACT:
         raise ValueError(
-            f"{run['folder']}/result.json: {SPLITS[split]}/{_name(run, metric)} is "
+            f"{run.folder}/result.json: {SPLITS[split]}/{_name(run, metric)} is "
             f"{100 * shown:.4f}, but counts/{split}.npz gives {100 * counted:.4f}: one of the "
             "files is not of this run; evaluate or train it again"
         )
     order = np.argsort(read.sentences, kind="stable")
     sentences = read.sentences[order]
-    # Results of earlier versions have no groups; there, examples of the same sentences form one.
-    groups = sentences if read.groups is None else read.groups[order]
-    _, first, numbers = np.unique(groups, return_index=True, return_inverse=True)
+    _, first, numbers = np.unique(read.groups[order], return_index=True, return_inverse=True)
     clusters = np.argsort(np.argsort(first))[numbers]
-    return Examples(sentences, read.rows[order], clusters, read.unit, read.groups is not None)
+    return Examples(sentences, read.rows[order], clusters, read.unit)

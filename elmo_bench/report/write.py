@@ -8,6 +8,8 @@ import statistics
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from elmo_bench.runs import text
+
 from . import escape
 from .grid import Grid
 from .grids import grids, tables, tests
@@ -195,7 +197,8 @@ def records(report: Report) -> list[dict[str, Any]]:
     """Return a flat record for each cell, all with the same keys; figures are fractions of 1."""
     cells = []
     for cell in report.cells:
-        keys = dict(zip([*report.rows, *report.columns], [*cell.row, *cell.column], strict=True))
+        values = map(text, [*cell.row, *cell.column])
+        keys = dict(zip([*report.rows, *report.columns], values, strict=True))
         cells.append(
             ({"table": report.title} if report.title else {})
             | keys
@@ -209,7 +212,7 @@ def records(report: Report) -> list[dict[str, Any]]:
                 "best": cell.best,
                 "baseline": cell.column == report.baseline,
                 "figures": [*cell.figures],
-                "seeds": [run["seed"] for run in cell.runs],
+                "seeds": [run.seed for run in cell.runs],
             }
             | (_comparison(cell) if report.baseline is not None else {})
             | {"published": cell.published}
@@ -219,9 +222,9 @@ def records(report: Report) -> list[dict[str, Any]]:
 
 def _dev(cell: Cell, report: Report) -> float | None:
     """Return the mean of the runs' figures on dev; None if a run has none."""
-    name = f"val/{report.metric or cell.runs[0]['config']['task']['monitor']}"
-    figures = [run["metrics"].get(name) for run in cell.runs]
-    return None if None in figures else statistics.fmean(figures)
+    name = f"val/{report.metric or cell.runs[0].config['task']['monitor']}"
+    figures = [run.metrics[name] for run in cell.runs if name in run.metrics]
+    return statistics.fmean(figures) if len(figures) == len(cell.runs) else None
 
 
 def _comparison(cell: Cell) -> dict[str, Any]:

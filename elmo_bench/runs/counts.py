@@ -19,12 +19,12 @@ from elmo_bench.files import read_arrays
 
 class Counts(NamedTuple):
     """Rows in the order of the corpus's file, with a hash of each example's sentences and the
-    number of its cluster (absent in results of earlier versions).
+    number of its cluster.
     """
 
     rows: Float[np.ndarray, "N S 4"]
     sentences: UInt[np.ndarray, " N"]
-    groups: Int[np.ndarray, " N"] | None
+    groups: Int[np.ndarray, " N"]
     unit: str = "cluster"  # what a cluster is, such as "document"
 
 
@@ -53,8 +53,8 @@ def read_counts(path: Path, name: str) -> Counts | None:
             f"{path}: not the counts per example of a run: {name} has shape {rows.shape}, "
             f"but must be ({sentences.size}, N, 4) of finite, non-negative numbers"
         )
-    groups = arrays.get("groups")
-    if groups is not None and (groups.shape != sentences.shape or groups.dtype.kind not in "iu"):
+    groups = arrays.get("groups", np.zeros(0, dtype=np.int64))
+    if groups.shape != sentences.shape or groups.dtype.kind not in "iu":
         raise ValueError(
             f"{path}: not the counts per example of a run: groups is {groups.dtype} of "
             f"shape {groups.shape}, but must be ({sentences.size},) of integers"
@@ -65,8 +65,7 @@ def read_counts(path: Path, name: str) -> Counts | None:
             f"{path}: not the counts per example of a run: unit is {shown(unit)}, but must be a "
             "name of letters"
         )
-    groups = None if groups is None else groups.astype(np.int64)
-    return Counts(rows.astype(np.float64), sentences, groups, unit)
+    return Counts(rows.astype(np.float64), sentences, groups.astype(np.int64), unit)
 
 
 def number_of(sentences: Sequence[Sequence[str]]) -> int:

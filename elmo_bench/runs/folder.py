@@ -20,10 +20,10 @@ from elmo_bench.files import atomic, found, read_json, remove_scratch
 from elmo_bench.installation import IS_CLONE
 
 from .identity import Identity, hash_files
-from .read import Mix, read_result
+from .read import BEGUN, ENDED, Mix, read_result
 
 log = logging.getLogger(__name__)
-BEGUN, ENDED, GOES_ON = "run.json", "result.json", "last.ckpt"
+GOES_ON = "last.ckpt"
 # Files of a run that the next run in its folder must not find, in the order in which they go: the
 # first two say that a run may continue, or has ended.
 LEFT = (

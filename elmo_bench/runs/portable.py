@@ -36,8 +36,8 @@ def portable(value: Any) -> Any:
     """
     if isinstance(value, dict):
         return {key: None if key in WHERE else portable(each) for key, each in value.items()}
-    if isinstance(value, list):
-        return [*map(portable, value)]
+    if isinstance(value, list | tuple):
+        return type(value)(map(portable, value))
     if isinstance(value, str):
         return _PATH.sub(lambda path: re.split(r"[/\\]", path[0].rstrip("/\\"))[-1], value)
     return value

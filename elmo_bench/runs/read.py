@@ -1,13 +1,37 @@
-"""Read and check `result.json`: every value must have the expected type."""
+"""Read the runs in folders: `result.json`, where every value must have the expected type, and the
+`run.json` of those that have no result.
+"""
 
-from collections.abc import Callable, Mapping
+import logging
+import re
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypedDict
 
-from elmo_bench.files import read_json
+from elmo_bench.files import found, is_taken, read_json
 
-# Defaults: a result of job=evaluate has no epochs.
-WITHOUT: dict[str, Any] = {"mix": {}, "epochs": 0}
+from .identity import ASIDE, acting, below, idle, leaves
+
+log = logging.getLogger(__name__)
+
+BEGUN, ENDED = "run.json", "result.json"
+INPUTS = "inputs."  # prefix of the hash of a file that the run read
+SHORT = 12  # hexadecimal digits shown of a hash
+# Keys that name files: a user may name others, such as a part of a training set. And what these
+# files are among the inputs.
+FILES = {f"data.files.{split}": f"data.{split}" for split in ("train", "dev", "test")} | {
+    key: key for key in ("vocab.vectors", "encoder.options", "encoder.weights")
+}
+ERROR = "error.txt"  # the traceback that a failed run leaves
+# The exception of a traceback, behind its lines of code; its message may have lines of any kind.
+# A worker's traceback stands within that of its parent.
+RAISED = re.compile(
+    r"^(?:Original )?Traceback \(most recent call last\):\n(?: .*\n)*([\w.]+.*)", re.MULTILINE
+)
+GIVE = "give a folder that contains the result.json of runs"
+WITHOUT: dict[str, Any] = {"mix": {}, "epochs": 0}  # results of job=evaluate have neither
 COST = {"seconds": ("training", "total"), "parameters": ("trainable", "frozen")}
 
 
@@ -86,12 +110,189 @@ KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "inputs": ("an object of texts", _all(_text)),
     "versions": ("an object of texts", _all(_text)),
     "identity": ("text", _text),
+    "started": ("text", _text),
     "finished": ("text", _text),
+    "reason": ("text", _text),
     "commit": ("text or null", lambda value: value is None or _text(value)),
 }
 # Groups of the config that are checked.
 GROUPS = ("task", "data", "elmo", "encoder", "vocab", "schedule", "published", "fit")
 LENGTH = ("max_epochs", "patience")
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """A run: what its `result.json` says or, if it has none, its `run.json`.
+
+    Args:
+        folder: where the run is.
+        config: the resolved config.
+        settings: the same by dotted key, `elmo.mix`, with lists as tuples, and the first digits of
+            the hash of each file that the run read, `inputs.data.train`.
+        acting: the keys of settings that affect figures.
+        idle: the keys that have no effect, given the values of others.
+        groups: the options of the config groups.
+        seed: the random seed.
+        metrics: figures as fractions of 1, by split and name, `test/f1`.
+        mix: what the mix of each place has learned.
+        parameters: the numbers of trained and frozen ones.
+        seconds: the time of the training, of the encoder, and in all.
+        epochs: their number; 0 for a run of job=evaluate.
+        examples_per_second: the speed of the training.
+        device: the name of the processor.
+        inputs: the hash of each file that the run read.
+        versions: of the packages.
+        commit: of the code.
+        identity: a hash of acting settings and inputs.
+        started: the time, in ISO format.
+        finished: the time, in ISO format.
+        reason: why a run has no result.
+
+    """
+
+    folder: Path
+    config: dict[str, Any]
+    settings: dict[str, Hashable]
+    acting: set[str]
+    idle: set[str]
+    groups: dict[str, Any] = field(default_factory=dict)
+    seed: int = 0
+    metrics: dict[str, float] = field(default_factory=dict)
+    mix: dict[str, Mix] = field(default_factory=dict)
+    parameters: dict[str, int] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    epochs: int = 0
+    examples_per_second: float = 0.0
+    device: str = ""
+    inputs: dict[str, str] = field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=dict)
+    commit: str | None = None
+    identity: str = ""
+    started: str = ""
+    finished: str = ""
+    reason: str = ""
+
+    @property
+    def task(self) -> str:
+        """The name of the task."""
+        return str(self.config["task"]["name"])
+
+
+def collect(folders: Iterable[str | Path]) -> list[Run]:
+    """Return every finished run in or below the folders, in the order of their paths.
+
+    Raises FileNotFoundError if a folder does not exist or contains no run, or if no run of all
+    folders has a result, and ValueError for a damaged file.
+    """
+    paths_given, runs = [*map(Path, folders)], list[Run]()
+    for folder in paths_given:
+        paths = found(folder, ENDED)
+        if not paths and not found(folder, BEGUN):
+            why = "no finished run in or below it" if folder.is_dir() else "no such folder"
+            raise FileNotFoundError(f"runs={folder}: {why}; {GIVE}")
+        runs += map(read_run, paths)
+    if paths_given and not runs:
+        raise FileNotFoundError(f"runs={','.join(map(str, paths_given))}: no finished run; {GIVE}")
+    return runs
+
+
+def failures(folders: Iterable[str | Path], runs: Iterable[Run]) -> list[Run]:
+    """Return the runs in or below the folders that began and have no result, with the reason: the
+    name of the exception, if there is one.
+
+    Runs that were repeated are left out: their identity is among those of the finished `runs`.
+    """
+    finished = {run.identity for run in runs}
+    failed: dict[str, Run] = {}
+    for path in (path for folder in folders for path in found(folder, BEGUN)):
+        if (path.parent / ENDED).exists():
+            continue
+        try:
+            run = read_run(path)
+        except (OSError, ValueError) as error:
+            log.warning("ignored: %s", error)
+        else:
+            if run.identity not in finished:
+                failed.setdefault(run.identity, run)
+    return [*failed.values()]
+
+
+def read_run(path: Path) -> Run:
+    """Return the run of a `result.json`, or of the `run.json` of a run without a result.
+
+    Raises OSError if it cannot be read, and ValueError, with the file and key, if it is invalid.
+    """
+    is_finished = path.name == ENDED
+    content = read_result(path) if is_finished else _read_begun(path)
+    if not is_finished:
+        content["reason"] = _reason(path.parent, content.get("reason", "did not end"))
+    try:
+        return _run(path.parent, content)
+    except (ValueError, KeyError, AttributeError, TypeError) as error:
+        raise ValueError(f"{path}: not a result of elmo-bench: {error!r}") from error
+
+
+def _run(folder: Path, content: dict[str, Any]) -> Run:
+    known = {key: content[key] for key in Run.__dataclass_fields__ if key in content}
+    known["groups"] = content.get("choices", {})
+    # Results of job=evaluate have the corpus of training as `trained_on`.
+    config = {"trained_on": corpus_of(content["config"].get("data", {}))} | content["config"]
+    inputs = {
+        f"{INPUTS}{name}": digest[:SHORT] for name, digest in content.get("inputs", {}).items()
+    }
+    settings = {key: frozen(value) for key, value in leaves(config)} | inputs
+    without = tuple(idle(config))
+    return Run(
+        **known,
+        folder=folder,
+        settings=settings,
+        acting={*acting(config), *inputs, *(FILES.keys() & settings.keys())},
+        idle={key for key in settings if below(key, without)},
+    )
+
+
+def frozen(value: Any) -> Hashable:
+    """Return a config's value with lists as tuples, so that it can be a key.
+
+    >>> frozen([0, [1]]), frozen("mini")
+    ((0, (1,)), 'mini')
+    """
+    if isinstance(value, list | tuple):
+        return tuple(map(frozen, value))
+    return str(value) if isinstance(value, dict) else value
+
+
+def text(value: Hashable) -> str:
+    """Return a setting as it is written on the command line.
+
+    >>> text((0, 1)), text("mini"), text(None)
+    ('[0,1]', 'mini', 'None')
+    """
+    return f"[{','.join(map(text, value))}]" if isinstance(value, tuple) else str(value)
+
+
+def corpus_of(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a config says about a corpus, without its files and their origin."""
+    return {key: value for key, value in data.items() if not below(f"data.{key}", ASIDE)}
+
+
+def _reason(folder: Path, said: str) -> str:
+    """Return why a run has no result; `said` is what its archive says."""
+    if (error := folder / ERROR).is_file():
+        name = failure_sentence(error).partition(":")[0]
+        return name.rpartition(".")[2] or "failed"
+    with suppress(OSError):  # fails for folders of another machine or user
+        if is_taken(folder / "run"):
+            return "is running"
+    return said
+
+
+def failure_sentence(error: Path) -> str:
+    """Return the exception at the end of a traceback and the first line of its message; empty if
+    the file has no traceback.
+    """
+    raised = RAISED.findall(error.read_text(encoding="utf-8", errors="replace"))
+    return raised[-1] if raised else ""
 
 
 def read_result(path: Path) -> dict[str, Any]:
@@ -121,11 +322,8 @@ def read_result(path: Path) -> dict[str, Any]:
     return content
 
 
-def read_begun(path: Path) -> dict[str, Any]:
-    """Read the `run.json` of a run without a result.
-
-    Raises OSError if it cannot be read, and ValueError, with the file and key, if it is invalid.
-    """
+def _read_begun(path: Path) -> dict[str, Any]:
+    """Read the `run.json` of a run without a result."""
     content: dict[str, Any] = read_json(path)
     _check(path, content, {"identity", "config"})
     if not _text(name := (content["config"].get("task") or {}).get("name")):

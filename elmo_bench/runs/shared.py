@@ -13,16 +13,16 @@ from typing import Any
 
 from elmo_bench.files import read_arrays
 
-from .collect import Run, as_text
 from .folder import BEGUN, ENDED, result_of
 from .portable import OVERRIDES, portable
+from .read import Run, frozen, text
 
 CURVES, COUNTS = "metrics.csv", "counts"
 SPLITS = ("train.npz", "dev.npz", "test.npz")
 LONGEST = 100  # characters of a folder's name
 
 
-def copy_run(source: Path, part: Path, overrides: Sequence[str]) -> Run:
+def copy_run(source: Path, part: Path, overrides: Sequence[str]) -> dict[str, Any]:
     """Copy the files of a finished run that a report reads into the new folder `part`.
 
     `overrides` are the run's overrides on its command line. Returns the result as it was written.
@@ -67,8 +67,8 @@ def _check_curves(path: Path) -> None:
 def copy_begun(begun: Run, part: Path) -> None:
     """Write the first files of a failed run, from `failures`, into the new folder `part`."""
     keys = ("identity", "inputs", "started", "reason")
-    content = {key: begun[key] for key in keys if key in begun}
-    content["config"] = portable(begun["config"])
+    content = {key: getattr(begun, key) for key in keys}
+    content["config"] = portable(begun.config)
     part.mkdir(parents=True)
     (part / BEGUN).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
@@ -76,5 +76,5 @@ def copy_begun(begun: Run, part: Path) -> None:
 def folder_name(config: Mapping[str, Any]) -> str:
     """Return a folder name for a run with this config, which may not be unique."""
     words = portable([config["task"]["name"], config["encoder"]["name"], config["elmo"]["mix"]])
-    name = "-".join([*map(as_text, words), f"seed{config['seed']}"])
+    name = "-".join([*map(text, map(frozen, words)), f"seed{config['seed']}"])
     return re.sub(r"[^\w.-]+", "_", name, flags=re.ASCII).lstrip(".-")[:LONGEST]

@@ -39,7 +39,11 @@ def train(cfg, folder):
     write_result(Result(cfg.task.name, cfg.seed, figures, {}, sizes, seconds, 1, 1.0, "cpu"), cfg)
     rows = np.stack([right, np.ones_like(right)] * 2, 1)[:, None].astype(float)
     (folder / "counts").mkdir()
-    counts = {cfg.task.monitor: rows, "sentences": np.arange(50, dtype=np.uint64)}
+    counts = {
+        cfg.task.monitor: rows,
+        "sentences": np.arange(50, dtype=np.uint64),
+        "groups": np.arange(50),
+    }
     for split in ("dev", "test"):
         np.savez(folder / "counts" / f"{split}.npz", **counts)
     (folder / "best.ckpt").write_text("weights")

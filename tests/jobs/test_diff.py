@@ -14,7 +14,15 @@ from elmo_bench.config import build
 from elmo_bench.files import begins
 from elmo_bench.jobs.diff import OWN, diff
 from elmo_bench.report import difference
-from elmo_bench.runs import Result, begin, number_of, read_run, write_result
+from elmo_bench.runs import (
+    Result,
+    as_baseline,
+    begin,
+    is_baseline,
+    number_of,
+    read_run,
+    write_result,
+)
 from elmo_bench.sample import files as sample
 from tasks.squad.data import Answer
 
@@ -60,6 +68,8 @@ def made(tmp_path, root):
     def made(name, errors, *overrides, task="ner"):
         where = {"cache_dir": str(root), "run_dir": str(tmp_path / name)}
         cfg = composed(f"task={task}", "data.size=8", *overrides, **where)
+        if is_baseline(cfg):
+            as_baseline(cfg)
         file = sample(task=task, root=root, size=8)["test"]
         examples = list(build.reader(cfg, "test")(file))
         if names := cfg.data.labels:  # as job=evaluate reads them
@@ -78,6 +88,7 @@ def made(tmp_path, root):
         gold = [example.gold for example in examples]
         metric = build.instantiate(cfg.task.metric)(labels)
         arrays = {key: value.numpy() for key, value in metric.by_example(answers, gold).items()}
+        arrays["groups"] = np.arange(len(examples))
         arrays["sentences"] = np.array([number_of(e.sentences) for e in examples], dtype=np.uint64)
         (folder / "counts").mkdir()
         np.savez(folder / "counts" / "test.npz", **arrays)

@@ -135,17 +135,6 @@ def test_a_file_with_a_table_of_ours_stays(tmp_path, name, content):
         reported(f"runs={tmp_path}", f"output={tmp_path}/{name}")
 
 
-def test_a_task_without_a_title(tmp_path, monkeypatch):
-    """As docs/new_task.md has it: neither its YAML nor its runs say one."""
-    (tmp_path / "pos.yaml").write_text("name: pos\nmonitor_title: accuracy of tags\n")
-    monkeypatch.setattr("elmo_bench.jobs.report.TASKS", [tmp_path / "pos.yaml"])
-    config = {"task": {"name": "pos", "monitor": "accuracy"}, "elmo": {"mix": "all"}}
-    content = {"metrics": {"test/accuracy": 0.5}, "config": config, "seed": 1, "task": "pos"}
-    (tmp_path / "result.json").write_text(json.dumps(content))
-    reported(f"runs={tmp_path}", "rows=task", f"output={tmp_path}/report.csv")
-    assert "\npos," in (tmp_path / "report.csv").read_text()
-
-
 def test_nobody_reads_on(tmp_path, closed_pipe):
     """The files are there, whatever happens to what is printed."""
     config = {"task": {"name": "ner", "monitor": "f1"}, "elmo": {"mix": "all"}}

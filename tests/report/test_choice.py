@@ -7,7 +7,7 @@ import pytest
 from elmo_bench.report import answers, collect, grids
 
 # dev and test figure of each setting
-FIGURES = {"none": (0.5, 0.5), "top": (0.6, 0.9), "all": (0.7, 0.6), "0": (0.4, 0.95)}
+FIGURES = {"none": (0.5, 0.5), "top": (0.6, 0.9), "all": (0.7, 0.6), 0: (0.4, 0.95)}
 
 
 def run(folder, mix, seed, *, encoder="mini", metrics=("val", "test"), task="ner"):
@@ -41,7 +41,7 @@ def test_test_is_asked_for_what_dev_chose(tmp_path):
     """Not for `0`, which is best on test."""
     on_dev, on_test = answered(tmp_path, FIGURES)
     assert (on_dev.split, on_test.split) == ("dev", "test")
-    assert [cell.column for cell in on_dev.cells] == [("none",), ("0",), ("top",), ("all",)]
+    assert [cell.column for cell in on_dev.cells] == [("none",), (0,), ("top",), ("all",)]
     assert [cell.column for cell in on_test.cells] == [("none",), ("all",)]
     assert on_test.cells[1].mean == pytest.approx(0.6015)
     assert on_test.cells[1].comparison.difference == pytest.approx(0.1)
@@ -54,7 +54,7 @@ def test_test_is_asked_for_what_dev_chose(tmp_path):
 
 def test_a_baseline_that_is_better_on_dev_is_named(tmp_path):
     """The table on test shows the best other setting, which dev would not choose."""
-    _, on_test = answered(tmp_path, ("all", "top", "0"), baseline=("all",))
+    _, on_test = answered(tmp_path, ("all", "top", 0), baseline=("all",))
     (note,) = (note for note in on_test.notes if "not what dev would choose" in note)
     assert note.endswith("the baseline is better on it (70.15 against 60.15)")
 
@@ -63,7 +63,7 @@ def test_each_encoder_and_task_has_its_own_choice(tmp_path):
     for name in ("mini", "books"):
         for mix in ("top", "all"):
             run(tmp_path / name / mix, mix, 1, encoder=name, task="srl" if mix == "top" else "ner")
-        run(tmp_path / name / "0", "0", 1, encoder=name)
+        run(tmp_path / name / "0", 0, 1, encoder=name)
     columns = ["encoder", "elmo.mix"]
     _, on_test = answers(collect([tmp_path]), ["task"], columns)
     assert {(cell.row[0], *cell.column) for cell in on_test.cells} == {
@@ -118,6 +118,6 @@ def test_a_baseline_that_only_dev_has(tmp_path):
 
 def test_what_is_asked_for_is_given(tmp_path):
     for mix in FIGURES:
-        run(tmp_path / mix, mix, 1)
+        run(tmp_path / str(mix), mix, 1)
     (only,) = answers(collect([tmp_path]), ["task"], ["elmo.mix"], split="test", title="Table 1")
     assert (only.split, only.title, len(only.cells)) == ("test", "Table 1", 4)

@@ -16,8 +16,10 @@ from elmo_bench.report.plots.drawing import COLORS, PAPER
 from elmo_bench.report.plots.rendering import VARIABLES
 from elmo_bench.report.table import Cell, Comparison, Report
 
+from .made import a_run
+
 TASK = {"name": "ner", "monitor": "f1"}
-RUN = {"config": {"task": TASK}, "mix": {}, "seed": 1}
+RUN = a_run(TASK)
 
 
 def cell(row, column, figures, comparison=None, run=RUN):
@@ -243,7 +245,7 @@ def swept(rows=("fraction",), columns=("encoder.name",)):
     cells = [
         cell((fraction,), (name,), [low + 0.1 * k, low + 0.1 * k + 0.02])
         for name, low in (("none", 0.2), ("books", 0.5))
-        for k, fraction in enumerate(("0.01", "0.1", "1.0"))
+        for k, fraction in enumerate((0.01, 0.1, 1.0))
     ]
     return Report([*rows], [*columns], None, "test", ("none",), cells, [])
 
@@ -269,7 +271,7 @@ def test_a_curve_over_a_quantity():
 def test_what_does_not_have_the_quantity_is_a_line_across(across):
     cells = [
         cell(("-",), ("none",), [0.2]),
-        *(cell((text,), (across,), [0.5 + float(text)]) for text in ("0.0", "0.1", "0.01")),
+        *(cell((l2,), (across,), [0.5 + l2]) for l2 in (0.0, 0.1, 0.01)),
     ]
     report = Report(["elmo.l2"], ["encoder.name"], None, "test", None, cells, [])
     (panel,) = (
@@ -284,7 +286,7 @@ def trained(folder, seed, values):
     folder.mkdir()
     rows = [f"{epoch},{value}," for epoch, value in enumerate([*values, max(values)])]
     (folder / "metrics.csv").write_text("\n".join(["epoch,val/f1,train/loss", *rows, ",,0.5"]))
-    return RUN | {"folder": folder, "seed": seed, "epochs": len(values), "choices": {}}
+    return replace(RUN, folder=folder, seed=seed, epochs=len(values))
 
 
 def test_learning_curves(tmp_path):
@@ -314,7 +316,7 @@ def test_the_best_epoch_is_that_of_the_monitored_metric(tmp_path):
     """The report shows precision, but the run kept the model of the epoch with the best F1."""
     rows = ["epoch,val/f1,val/precision", "0,0.2,0.9", "1,0.4,0.3", "2,0.4,0.5", "3,0.1,0.6"]
     (tmp_path / "metrics.csv").write_text("\n".join(rows))
-    one = RUN | {"folder": tmp_path, "epochs": 4, "choices": {}}
+    one = replace(RUN, folder=tmp_path, epochs=4)
     cells = [Cell((), ("a",), [one], (0.3,), 0.3, None, False, None, None)]
     plot = curves.learning(Report([], ["encoder.name"], "precision", "test", None, cells, []))
     ((dot,),) = (
@@ -331,7 +333,7 @@ def layered():
 
     def run(mix, weights):
         config = {"task": TASK, "elmo": {"mix": mix}, "encoder": {"_target_": "made.up"}}
-        return RUN | {"config": config, "mix": weights}
+        return a_run(config=config, mix=weights)
 
     def mixed(layers, shares, norms=()):
         return {"input": {"layers": layers, "shares": shares, "gamma": 1.0, "norms": norms}}
@@ -339,8 +341,8 @@ def layered():
     weights = [0, 1, 2], [0.2, 0.3, 0.5]
     cells = [
         cell((), ("none",), [0.1, 0.2], run=run("none", {})),
-        cell((), ("0",), [0.3, 0.4], run=run(0, mixed([0], [1.0]))),
-        cell((), ("1",), [0.5, 0.6], run=run(1, mixed([1], [1.0]))),
+        cell((), (0,), [0.3, 0.4], run=run(0, mixed([0], [1.0]))),
+        cell((), (1,), [0.5, 0.6], run=run(1, mixed([1], [1.0]))),
         cell((), ("all",), [0.7, 0.8], run=run("all", mixed(*weights, [10.0, 20.0, 4.0]))),
         cell((), ("top",), [0.6, 0.7], run=run("top", mixed([2], [1.0]))),
         cell((), ("uniform",), [0.65, 0.66], run=run("uniform", mixed(*weights))),
@@ -374,7 +376,7 @@ def test_a_layer_profile():
 def test_the_top_layer_is_named_where_it_is_known():
     """Not where runs read lower layers alone."""
     whole = layered()
-    cells = [one for one in whole.cells if one.column[0] in ("none", "0", "1")]
+    cells = [one for one in whole.cells if one.column[0] in ("none", 0, 1)]
     plot = profiles.layers(Report([], ["elmo.mix"], None, "test", ("none",), cells, []))
     assert "layer 0 35.00, layer 1 55.00;" in plot.description
 

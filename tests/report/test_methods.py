@@ -42,7 +42,12 @@ def run(folder, encoder, seed, mix="all", **more):
     (folder / "counts").mkdir(parents=True)
     (folder / "result.json").write_text(json.dumps(content | more))
     rows = np.stack([right, np.ones_like(right)] * 2, 1)[:, None].astype(float)
-    np.savez(folder / "counts" / "test.npz", sentences=np.arange(50, dtype=np.uint64), f1=rows)
+    np.savez(
+        folder / "counts" / "test.npz",
+        sentences=np.arange(50, dtype=np.uint64),
+        groups=np.arange(50),
+        f1=rows,
+    )
 
 
 @pytest.fixture
@@ -109,7 +114,7 @@ def test_the_share_of_the_training_set_is_said(tmp_path):
         more["inputs"] = {"encoder.vectors": "d" * 64}
         run(tmp_path / str(number), "static", number + 1, **more)
     runs = collect([tmp_path])
-    (part,) = (each for each in runs if each["seed"] == 1)
+    (part,) = (each for each in runs if each.seed == 1)
     text = methods([report([part], ["task"], ["encoder"])])
     assert "has 30 (10 % of the training set) for training" in text
     assert "training ends after 1 epoch)" in text

@@ -2,6 +2,8 @@ import pytest
 
 from elmo_bench.report.names import axis, metric_title, name, task_titles, value
 
+from .made import a_run
+
 ELMO = ["encoder.name", "elmo.mix"]
 
 
@@ -11,20 +13,20 @@ ELMO = ["encoder.name", "elmo.mix"]
         (ELMO, ["books", "all"], "books, all layers"),
         (ELMO, ["none", "-"], "no encoder"),
         (ELMO, ["books", "none"], "no encoder"),
-        (ELMO, ["bert_base", "[0,1]"], "bert-base, layers 0 and 1"),
-        (ELMO, ["books", "[0]"], "books, layer 0"),
+        (ELMO, ["bert_base", (0, 1)], "bert-base, layers 0 and 1"),
+        (ELMO, ["books", (0,)], "books, layer 0"),
         (["elmo.mix"], ["uniform"], "mean of the layers"),
-        (["elmo.mix", "elmo.l2"], ["all", "1e-3"], "all layers, λ = 0.001"),
-        (["elmo.mix", "fraction"], ["none", "0.07"], "no encoder, 7 % of training"),
+        (["elmo.mix", "elmo.l2"], ["all", 1e-3], "all layers, λ = 0.001"),
+        (["elmo.mix", "fraction"], ["none", 0.07], "no encoder, 7 % of training"),
         (["data.name", *ELMO], ["sst", "books", "none"], "sst, no encoder"),
-        (["elmo.at", "elmo.l2"], ["[input,output]", "-"], "at input and output"),
-        (["elmo.at"], ["[output]"], "at the output"),
-        (["encoder.name", "encoder.pretrained"], ["mini", "False"], "mini, random weights"),
-        (["encoder.name", "encoder.pretrained"], ["mini", "True"], "mini"),
-        (["encoder.pretrained"], ["True"], "pretrained"),
-        (["elmo.mix_lr"], ["None"], "the task's"),
+        (["elmo.at", "elmo.l2"], [("input", "output"), "-"], "at input and output"),
+        (["elmo.at"], [("output",)], "at the output"),
+        (["encoder.name", "encoder.pretrained"], ["mini", False], "mini, random weights"),
+        (["encoder.name", "encoder.pretrained"], ["mini", True], "mini"),
+        (["encoder.pretrained"], [True], "pretrained"),
+        (["elmo.mix_lr"], [None], "the task's"),
         (["rnn._target_"], ["elmo_bench.nn.Identity"], "rnn = Identity"),
-        (["task.model.hidden_size"], ["100"], "task.model.hidden_size = 100"),
+        (["task.model.hidden_size"], [100], "task.model.hidden_size = 100"),
         (["vocab.vectors"], ["/data/glove.txt"], "glove.txt"),
         (["elmo.norm"], ["-"], "–"),
         (["inputs.data.train"], ["012345678901"], "inputs.data.train = 012345678901"),
@@ -42,10 +44,8 @@ def test_what_a_user_wrote_stays_as_it_is():
 
 
 def test_titles_of_tasks():
-    def run(name, **more):
-        return {"config": {"task": {"name": name, "monitor": "f1", **more}}}
-
-    runs = [run("one", title="One"), run("two"), run("sst", title="A"), run("sst", title="B")]
+    tasks = [("one", "One"), ("two", None), ("sst", "A"), ("sst", "B")]
+    runs = [a_run({"name": name, "title": title}) for name, title in tasks]
     titles = task_titles(runs)
     assert titles == {"one": "One", "two": "two", "sst": "sst"}
     assert name(["task.name", "elmo.mix"], ["one", "top"], titles) == "One, top layer"
@@ -61,5 +61,4 @@ def test_titles_of_tasks():
     ],
 )
 def test_titles_of_figures(metric, title):
-    run = {"config": {"task": {"monitor": "f1", "monitor_title": "entity F1"}}}
-    assert metric_title(run, metric) == title
+    assert metric_title(a_run({"monitor_title": "entity F1"}), metric) == title

@@ -28,7 +28,7 @@ def run(
     folder, f1, *, seed=1, name="mini", l2=0.1, dropout=0.5, fraction=1.0, epochs=(0.1, 0.3, 0.2)
 ):
     """A finished run as job=train leaves it; its best epoch is measured once more, after the last."""
-    elmo = {"name": name, "mix": "none" if name == "none" else "all", "l2": l2, "dropout": dropout}
+    elmo = {"mix": "none" if name == "none" else "all", "l2": l2, "dropout": dropout}
     mix = (
         {}
         if name == "none"
@@ -48,6 +48,7 @@ def run(
         "mix": mix,
         "config": {
             "task": {"name": "ner", "monitor": "f1"},
+            "encoder": {"name": name} | ({} if name == "none" else {"_target_": "load"}),
             "elmo": elmo,
             "fraction": fraction,
             "seed": seed,

@@ -4,12 +4,14 @@ import pytest
 
 from elmo_bench.report.provenance import commands, typed
 
+from .made import a_run
+
 
 def ran(folder, seed, *overrides):
     (folder / ".hydra").mkdir(parents=True)
     text = "".join(f"- {each}\n" for each in (*overrides, f"seed={seed}"))
     (folder / ".hydra" / "overrides.yaml").write_text(text)
-    return {"folder": folder, "seed": seed}
+    return a_run(folder=folder, seed=seed)
 
 
 def test_commands(tmp_path):
@@ -20,7 +22,7 @@ def test_commands(tmp_path):
         ran(tmp_path / "10", 10, *setting, *aside),
         ran(tmp_path / "2", 2, *setting),
         ran(tmp_path / "none", 1, "task=ner", "encoder=none"),
-        {"folder": tmp_path, "seed": 1},  # came without its command
+        a_run(folder=tmp_path),  # came without its command
         *(
             ran(
                 tmp_path / f"evaluated{seed}", seed, "job=evaluate", f"checkpoint=/home/{seed}.ckpt"

@@ -93,7 +93,7 @@ def runs(tmp_path):
                 )
     runs = collect([tmp_path])
     for run in runs:  # a share of the training set
-        run["choices"]["fraction"] = "1" if run["choices"]["data.name"] == "one" else "0.5"
+        run.settings["fraction"] = 1 if run.settings["data.name"] == "one" else 0.5
     return runs
 
 
@@ -152,7 +152,7 @@ def test_runs_on_other_test_files_are_no_claim(runs):
     """As in a table: the figures of two corpora of one name cannot be compared."""
     about = {"source": "Table 1", "ours": {}, "theirs": NONE, "where": {"data": "one"}}
     for run in runs:
-        run["choices"]["inputs.data.test"] = run["choices"]["elmo.mix"]
+        run.settings["inputs.data.test"] = run.settings["elmo.mix"]
     with pytest.raises(ValueError, match=r"claims.helps: .* but inputs.data.test is"):
         decide(runs, helps=about)
 
@@ -165,7 +165,7 @@ def test_what_is_the_default_of_a_task_is_not_compared_with_itself(runs):
 
 def test_a_difference_without_a_test_says_why(runs):
     for run in runs:
-        (run["folder"] / "counts" / "test.npz").unlink()
+        (run.folder / "counts" / "test.npz").unlink()
     about = {"source": "Table 1", "ours": {}, "theirs": NONE, "where": {"data": "one"}}
     found = [*decide(runs, helps=about).values()]
     assert [one.verdict for one in found] == [UNDECIDED]
@@ -175,8 +175,8 @@ def test_a_difference_without_a_test_says_why(runs):
 def test_what_else_two_sides_differ_in_is_said(runs):
     about = {"source": "Table 2", "ours": {}, "theirs": {"elmo.mix": "top"}}
     for run in runs:
-        run["acting"] |= {"fit.max_epochs"}
-        run["choices"]["fit.max_epochs"] = "5" if run["choices"]["elmo.mix"] == "top" else "20"
+        run.acting.add("fit.max_epochs")
+        run.settings["fit.max_epochs"] = 5 if run.settings["elmo.mix"] == "top" else 20
     (found,) = (one for one in decide(runs, top=about).values() if one.comparison)
     assert found.flaw == "the two sides differ in fit.max_epochs, too"
     assert found.flaw in details([found]).caption
@@ -202,8 +202,8 @@ def test_what_is_no_claim(runs, about, message):
 
 def test_runs_of_a_side_that_differ(runs):
     for run in runs[5:10]:
-        run["acting"] |= {"fit.max_epochs"}
-        run["choices"]["fit.max_epochs"] = str(run["seed"])
+        run.acting.add("fit.max_epochs")
+        run.settings["fit.max_epochs"] = str(run.seed)
     about = {"source": "Table 1", "ours": {}, "theirs": NONE}
     with pytest.raises(ValueError, match=r"claims.x.\w+: runs of the same .* differ in .*select"):
         decide(runs, x=about)

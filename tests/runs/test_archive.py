@@ -73,17 +73,17 @@ def test_what_comes_out_is_what_went_in(archive, tmp_path):
     assert archive.stat().st_size < 20 * 1500
     (folder,) = run_folders([archive.parent], tmp_path / "cache")
     assert run_folders([archive], tmp_path / "cache") == [folder]
-    runs = {run["seed"]: run for run in collect([folder])}
+    runs = {run.seed: run for run in collect([folder])}
     for run in collect([tmp_path / "runs"]):
-        other = runs[run["seed"]]
-        assert (other["metrics"], other["identity"]) == (run["metrics"], run["identity"])
+        other = runs[run.seed]
+        assert (other.metrics, other.identity) == (run.metrics, run.identity)
         for name in ("f1", "recall"):
             ours, theirs = (
-                read_counts(each["folder"] / "counts" / "test.npz", name) for each in (run, other)
+                read_counts(each.folder / "counts" / "test.npz", name) for each in (run, other)
             )
             assert all(np.array_equal(a, b) for a, b in zip(ours, theirs, strict=True))
             assert theirs.unit == "document"
-    assert [run["reason"] for run in failures([folder], [])] == ["MemoryError"]
+    assert [run.reason for run in failures([folder], [])] == ["MemoryError"]
     files = [path for path in folder.rglob("*") if path.is_file()]
     assert {path.name for path in files} == {
         *("result.json", "run.json", "metrics.csv", "test.npz", "overrides.yaml")
@@ -95,7 +95,7 @@ def test_what_comes_out_is_what_went_in(archive, tmp_path):
 def test_a_unit_is_a_name(tmp_path):
     """It stands in captions."""
     rows, unit = np.ones((1, 1, 4)), np.frombuffer(b"<b>a</b>\xff", np.uint8)
-    np.savez(tmp_path / "a.npz", f1=rows, sentences=SENTENCES[:1], unit=unit)
+    np.savez(tmp_path / "a.npz", f1=rows, sentences=SENTENCES[:1], groups=[0], unit=unit)
     with pytest.raises(
         ValueError, match=r"a\.npz: not the counts .* unit is '<b>a</b>.', but must"
     ):
@@ -123,7 +123,7 @@ def test_more_runs_are_added(archive, tmp_path):
     result.write_text(json.dumps(content))
     kept(tmp_path / "again", archive, tmp_path / "cache")
     folders = run_folders([archive], tmp_path / "cache")
-    figures = {run["seed"]: run["metrics"]["test/f1"] for run in collect(folders)}
+    figures = {run.seed: run.metrics["test/f1"] for run in collect(folders)}
     assert [*sorted(figures)] == [*range(1, 23)]
     assert (figures[1], figures[2]) == (0.5, 0.75)
     assert failures(folders, []) == []

@@ -19,6 +19,7 @@ from elmo_bench.runs import (
     failures,
     finished,
     hash_files,
+    read_run,
     unfinished,
     where,
     write_result,
@@ -94,14 +95,14 @@ def test_runs_that_have_no_result(config, tmp_path):
         content = {"identity": f"{number}", "inputs": {}, "config": said}
         (tmp_path / "a" / f"foreign{number}" / "run.json").write_text(json.dumps(content))
     with alone(begun("a/running", seed=4).run_dir + "/run", ""):
-        results = [json.loads(path.read_text()) for path in tmp_path.rglob("result.json")]
+        results = [read_run(path) for path in tmp_path.rglob("result.json")]
         failed = failures([tmp_path / "a", tmp_path / "b"], results)
-    assert {run["folder"].name: run["reason"] for run in failed} == {
+    assert {run.folder.name: run.reason for run in failed} == {
         "killed": "did not end",
         "raised": "OutOfMemoryError",
         "running": "is running",
     }
-    assert [run["folder"].name for run in where(failed, {"seed": 1})] == ["raised"]
+    assert [run.folder.name for run in where(failed, {"seed": 1})] == ["raised"]
 
 
 def test_nothing_of_an_earlier_run_stays(config, tmp_path):

@@ -3,17 +3,17 @@
 import math
 import statistics
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import NamedTuple
 
 from matplotlib.axes import Axes
 
-from elmo_bench.runs import number
+from elmo_bench.runs import NOTHING, Key
 
 from .. import names
 from ..epochs import after_epochs, best_epoch
 from ..grids import with_baseline
-from ..table import Cell, Key, Report, order
+from ..table import Cell, Report, order
 from .drawing import (
     FADED,
     INK,
@@ -55,7 +55,7 @@ class Curve(NamedTuple):
 
     title: str
     look: Look
-    cells: dict[str, Cell]
+    cells: dict[Hashable, Cell]
 
 
 def curve(report: Report, quantity: str) -> Plot | None:
@@ -68,8 +68,8 @@ def curve(report: Report, quantity: str) -> Plot | None:
     words = (
         f"{panel + ', ' if panel else ''}{each.title or 'mean'}: "
         + ", ".join(
-            f"{100 * cell.mean:.2f} at {names.value(quantity, text)}"
-            for text, cell in each.cells.items()
+            f"{100 * cell.mean:.2f} at {names.value(quantity, value)}"
+            for value, cell in each.cells.items()
         )
         for panel, curves in panels.items()
         for each in curves
@@ -93,13 +93,13 @@ def _panels(report: Report, quantity: str) -> dict[str, list[Curve]]:
     titles = names.task_titles(all_runs(report))
     across = [key for key in report.columns if key not in (quantity, "task.name")]
     down = [key for key in keys if key not in (quantity, *across)]
-    grouped: dict[Key, dict[Key, dict[str, Cell]]] = defaultdict(lambda: defaultdict(dict))
+    grouped: dict[Key, dict[Key, dict[Hashable, Cell]]] = defaultdict(lambda: defaultdict(dict))
     for cell in report.cells:
         values = dict(zip(keys, [*cell.row, *cell.column], strict=True))
-        text = values[quantity]
-        if text == "-" or number(text) is not None:
+        value = values[quantity]
+        if value == NOTHING or names.is_number(value):
             row, column = (tuple(values[key] for key in part) for part in (down, across))
-            grouped[row][column][text] = cell
+            grouped[row][column][value] = cell
     columns = sorted({column for group in grouped.values() for column in group}, key=order)
     looks = _looks(report, across, columns)
     panels = {}
@@ -112,7 +112,7 @@ def _panels(report: Report, quantity: str) -> dict[str, list[Curve]]:
                     dict(sorted(group[column].items(), key=lambda item: order((item[0],)))),
                 )
                 for column in columns
-                if len(group.get(column, ())) > 1 or "-" in group.get(column, ())
+                if len(group.get(column, ())) > 1 or NOTHING in group.get(column, ())
             ]
     return panels
 
@@ -129,12 +129,12 @@ def _draw_curves(
     sheet: Sheet, report: Report, quantity: str, panels: Mapping[str, Sequence[Curve]]
 ) -> None:
     scale = SCALES.get(quantity)
-    values = {text for curves in panels.values() for each in curves for text in each.cells}
-    texts = sorted(values - {"-"}, key=float)
-    if scale is math.log10 and float(texts[0]) <= 0:
+    values = {value for curves in panels.values() for each in curves for value in each.cells}
+    numbers = sorted(value for value in values if names.is_number(value))
+    if scale is math.log10 and numbers[0] <= 0:
         scale = None
-    xs = {text: scale(float(text)) if scale else float(place) for place, text in enumerate(texts)}
-    marks = {x: names.value(quantity, text) for text, x in xs.items()}
+    xs = {value: scale(value) if scale else float(place) for place, value in enumerate(numbers)}
+    marks = {x: names.value(quantity, value) for value, x in xs.items()}
     across = min(len(panels), max(1, round(sheet.width / 3.2)))
     height = 2.2 if across == 1 else 1.7
     titled = [
@@ -147,7 +147,7 @@ def _draw_curves(
         axes.set_xlim(min(xs.values()) - 0.08 * reach, max(xs.values()) + 0.08 * reach)
         for place, each in enumerate(curves):
             shift = (place - (len(curves) - 1) / 2) * APART * per_inch(axes)
-            _curve(axes, each, {text: x + shift for text, x in xs.items()})
+            _curve(axes, each, {value: x + shift for value, x in xs.items()})
         percent_axis(axes.yaxis, 5)
         category_axis(axes, marks, names.axis(quantity))
     legend = {each.title: each for curves in panels.values() for each in curves}
@@ -165,12 +165,12 @@ def _draw_curves(
     )
 
 
-def _curve(axes: Axes, each: Curve, places: Mapping[str, float]) -> None:
-    cells = {places[text]: cell for text, cell in each.cells.items() if text in places}
+def _curve(axes: Axes, each: Curve, places: Mapping[Hashable, float]) -> None:
+    cells = {places[value]: cell for value, cell in each.cells.items() if value in places}
     if cells:
         axes.plot([*cells], [100 * cell.mean for cell in cells.values()], **each.look.line())
-    if "-" in each.cells:  # the quantity has no effect there, so the line is horizontal
-        cell = each.cells["-"]
+    if NOTHING in each.cells:  # the quantity has no effect there, so the line is horizontal
+        cell = each.cells[NOTHING]
         axes.axhline(100 * cell.mean, **each.look.line(linewidth=1.0))
         cells[axes.get_xlim()[1]] = cell
     for x, cell in cells.items():
@@ -185,7 +185,7 @@ def learning(report: Report) -> Plot | None:
     titles = column_titles(report)
     for row, cells in with_baseline(report).items():
         for column in (column for column in titles if column in cells):
-            runs = {str(run["seed"]): run for run in cells[column].runs}
+            runs = {str(run.seed): run for run in cells[column].runs}
             epochs = {seed: after_epochs(run, report.metric) for seed, run in runs.items()}
             if lines := {seed: values for seed, values in epochs.items() if values}:
                 kept = {seed: best_epoch(runs[seed], lines[seed]) for seed in lines}

@@ -21,9 +21,7 @@ def metric(report: Report, split: str | None = None, cells: Sequence[Cell] | Non
     """
     runs = [run for cell in cells or report.cells for run in cell.runs]
     # One title for each task, since runs of earlier versions may have another title.
-    by_task = {
-        run["config"]["task"]["name"]: names.metric_title(run, report.metric) for run in runs
-    }
+    by_task = {run.config["task"]["name"]: names.metric_title(run, report.metric) for run in runs}
     titles = {*by_task.values()}
     return f"{split or report.split} {min(titles) if len(titles) == 1 else 'figure'}, %"
 

@@ -2,16 +2,16 @@
 
 import statistics
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from typing import NamedTuple
 
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from elmo_bench.runs import Mix, as_text, is_baseline
+from elmo_bench.runs import Key, Mix, is_baseline
 
 from .. import names
-from ..table import Cell, Key, Report, order
+from ..table import Cell, Report, order
 from .drawing import (
     FADED,
     INK,
@@ -99,11 +99,11 @@ def _panels(report: Report) -> list[Panel]:
     cells: dict[Key, dict[Key, list[Cell]]] = defaultdict(lambda: defaultdict(list))
     without: list[tuple[Key, Cell]] = []
     for cell in report.cells:
-        if not {"elmo", "encoder"} <= cell.runs[0]["config"].keys():  # not of elmo-bench
+        if not {"elmo", "encoder"} <= cell.runs[0].config.keys():  # not of elmo-bench
             continue
         values = dict(zip(keys, [*cell.row, *cell.column], strict=True))
         row, encoder = (tuple(values[key] for key in part) for part in (down, across))
-        if is_baseline(cell.runs[0]["config"]):
+        if is_baseline(cell.runs[0].config):
             without.append((row, cell))
         else:
             cells[row][encoder].append(cell)
@@ -130,33 +130,33 @@ def _panels(report: Report) -> list[Panel]:
 def _profile(cells: Sequence[Cell]) -> Profile:
     profile = Profile(_top(cells), {}, {}, {}, {})
     for cell in cells:
-        mix = as_text(cell.runs[0]["config"]["elmo"]["mix"])
-        if mix in MIXES:
+        mix = cell.runs[0].settings["elmo.mix"]
+        if isinstance(mix, str) and mix in MIXES:
             profile.mixes.setdefault(mix, []).extend(percents(cell))
         elif (layer := _layer(cell, mix)) is not None:
             profile.layers.setdefault(layer, []).extend(percents(cell))
         if mix == "all":
             for run in cell.runs:
-                _add_shares(profile, run["mix"])
+                _add_shares(profile, run.mix)
     return profile._replace(layers=dict(sorted(profile.layers.items())))
 
 
 def _top(cells: Sequence[Cell]) -> int | None:
     """Return the number of the top layer, from the mixes of runs that read it, or None."""
-    mixes = {as_text(cell.runs[0]["config"]["elmo"]["mix"]): cell for cell in cells}
+    mixes = {cell.runs[0].settings["elmo.mix"]: cell for cell in cells}
     read = [_read(mixes[mix]) for mix in ("top", *MIXES) if mix in mixes]
     return max((layer for layers in read for layer in layers), default=None)
 
 
-def _layer(cell: Cell, mix: str) -> int | None:
+def _layer(cell: Cell, mix: Hashable) -> int | None:
     """Return the layer that a cell's runs read; None if they read several."""
-    numbers = {int(mix)} if mix.isdigit() else _read(cell)
+    numbers = {mix} if isinstance(mix, int) else _read(cell)
     return min(numbers) if len(numbers) == 1 else None
 
 
 def _read(cell: Cell) -> set[int]:
     """Return the layers that a cell's runs read."""
-    return {layer for run in cell.runs for mix in run["mix"].values() for layer in mix["layers"]}
+    return {layer for run in cell.runs for mix in run.mix.values() for layer in mix["layers"]}
 
 
 def _add_shares(profile: Profile, mixes: Mapping[str, Mix]) -> None:

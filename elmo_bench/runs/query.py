@@ -1,0 +1,143 @@
+"""Choose runs by their settings, and find what distinguishes them."""
+
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+
+from .identity import below
+from .read import FILES, INPUTS, Run, frozen, text
+
+Key = tuple[Hashable, ...]  # values of settings
+NOTHING = "-"  # value of a key that a run lacks, or that has no effect in it
+# Keys that may differ between runs of an experiment, besides those without effect on figures.
+WITHIN = ("seed", "job", "split", "encoder._target_", "inputs.checkpoint")
+ENCODER, MIX = "encoder.name", "elmo.mix"
+NAMES = ("task.name", "data.name", ENCODER)
+CORPUS = ("data", "trained_on", f"{INPUTS}data")  # keys that identify the corpus
+
+
+def full_keys(runs: Sequence[Run], keys: Sequence[str], option: str) -> list[str]:
+    """Return the full dotted keys: `encoder` is short for `encoder.name`. Raises ValueError for a
+    key that no run has.
+    """
+    known_keys = {key for run in runs for key in run.settings}
+    full = [f"{key}.name" if f"{key}.name" in known_keys else key for key in keys]
+    if unknown := [key for key in full if key not in known_keys]:
+        raise ValueError(
+            f"{option}={list(keys)}: no run has {unknown} in its config; it has keys such "
+            "as encoder, elmo.mix, task, data.size"
+        )
+    return full
+
+
+def values(run: Run, keys: Sequence[str]) -> Key:
+    """Return a run's settings under dotted keys; NOTHING for a key that it lacks or that has no
+    effect in it.
+    """
+    return tuple(NOTHING if key in run.idle else run.settings.get(key, NOTHING) for key in keys)
+
+
+def where(
+    runs: Iterable[Run],
+    wanted: Mapping[str, object],
+    *,
+    with_baseline: bool = False,
+    strict: bool = True,
+) -> list[Run]:
+    """Return the runs that have these settings under dotted keys; `with_baseline` also returns runs
+    without an encoder, whatever the conditions on the encoder and ELMo.
+
+    A value may differ by corpus, {wikigold: 1, sst: 0.5}; a corpus that is missing there has no
+    runs. `task` stands for the task's own value: elmo.l2=task is task.elmo.l2. Without `strict`, a
+    key that a run lacks, or that has no effect in it, does not exclude the run.
+    """
+
+    def agrees(run: Run, key: str, value: object) -> bool:
+        is_baseline = with_baseline and run.settings.get(ENCODER) == "none"
+        if is_baseline and below(key, ("encoder", "elmo")):
+            return True
+        names = [name for name in (key, f"{key}.name") if name in run.settings]
+        if not strict and (not names or key in run.idle):
+            return True
+        if isinstance(value, Mapping):
+            corpus = run.settings.get("data.name")
+            if corpus not in value:
+                return False
+            value = value[corpus]
+        if value == "task":
+            value = run.settings.get(f"task.{key}", value)
+        return any(equal(run.settings[name], value) for name in names)
+
+    return [run for run in runs if all(agrees(run, key, wanted[key]) for key in wanted)]
+
+
+def equal(setting: Hashable, value: object) -> bool:
+    """Whether a setting has this value, or is written like it.
+
+    >>> equal(1.0, 1), equal((0, 1), [0, 1]), equal((0, 1), "[0,1]"), equal("012", 12)
+    (True, True, True, False)
+    """
+    return setting == frozen(value) or text(setting) == text(frozen(value))
+
+
+def distinguishing(runs: Sequence[Run], keys_given: Sequence[str]) -> list[str]:
+    """Return the task and the further config keys that distinguish runs beyond their seed.
+
+    A key that follows from those before it (a task's batch size, given the task) is left out. The
+    last keys are hashes of the files that the runs read, such as `inputs.data.train`.
+    """
+    keys = {key for run in runs for key in run.acting if not below(key, WITHIN)}
+    chosen = ["task.name"]
+    for key in sorted(
+        keys,
+        key=lambda key: (
+            key not in NAMES,
+            not key.startswith("elmo."),
+            key.startswith(INPUTS),
+            key,
+        ),
+    ):
+        if varies(runs, [*keys_given, *chosen], key):
+            chosen.append(key)
+    return [key for key in chosen if key not in keys_given]
+
+
+def other_files(runs: Iterable[Run], known: Sequence[str]) -> str | None:
+    """Return why runs cannot be compared: runs with equal known keys for task and corpus read
+    different training, dev or test files. None if they can be compared.
+    """
+    keys = ["task.name", *(key for key in known if below(key, CORPUS))]
+    hashes: dict[tuple[str, Key], dict[Hashable, list[Run]]] = defaultdict(dict)
+    for run in runs:
+        for name in (f"{INPUTS}data.{split}" for split in ("train", "dev", "test")):
+            if digest := run.settings.get(name):
+                hashes[name, values(run, keys)].setdefault(digest, []).append(run)
+    for (name, corpus), several in hashes.items():
+        if len(several) > 1:
+            shown = ", ".join(
+                f"{digest} in {group[0].folder} and {len(group) - 1} more"
+                for digest, group in several.items()
+            )
+            return (
+                f"{' '.join(map(text, corpus))}: runs on other data cannot be compared, but {name} "
+                f"is {shown}; where={{{name}: {next(iter(several))}}} takes one, "
+                f"rows=[task,{name}] parts them"
+            )
+    return None
+
+
+def varies(runs: Sequence[Run], known: Sequence[str], key: str) -> bool:
+    """Whether runs with equal known keys differ in another key.
+
+    A run in which the key has no effect does not count as different. For files, the content counts
+    if its hash is known, not only the name.
+    """
+    if key.startswith(INPUTS):
+        runs = [run for run in runs if key in run.settings]
+    else:
+        runs = [run for run in runs if key in run.acting or key not in run.settings]
+    ways = [lambda run: values(run, [key])]
+    if key in FILES:
+        content = f"{INPUTS}{FILES[key]}"
+        ways.append(lambda run: values(run, [content if content in run.settings else key]))
+    agreed = len({values(run, known) for run in runs})
+    return all(agreed < len({(values(run, known), way(run)) for run in runs}) for way in ways)
