@@ -3,6 +3,7 @@ is the difference real?
 """
 
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -11,6 +12,10 @@ if TYPE_CHECKING:
     from .notebook import compare, compose, predict, read_runs, train
 
 __version__ = "0.2.0"  # pyproject.toml reads it, too
+# A wheel holds conf/ inside the package (see setup.py), a clone beside it.
+IS_CLONE = not (Path(__file__).parent / "conf").is_dir()
+CONF = Path(__file__).parents[IS_CLONE] / "conf"
+COMMAND = ("python", "run.py") if IS_CLONE else ("elmo-bench",)
 __all__ = [
     "Elmo",
     "Encoder",

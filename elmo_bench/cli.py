@@ -1,13 +1,26 @@
-"""The command line: `elmo-bench`, or `python run.py` in a clone. Slow imports come after signal
-handlers are installed and short answers are given.
+"""The command line: `elmo-bench`, or `python run.py` in a clone. A config names a job, and the job
+runs it. Slow imports come after signal handlers are installed and short answers are given.
 """
 
+import errno
 import os
+import shlex
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
+from string import Template
+from typing import Any
 
-from elmo_bench import __version__, signals
+from elmo_bench import COMMAND, CONF, __version__, signals
+
+# What a stopped job keeps: the setting of its folder, a name, and how to continue.
+KEPT = {
+    "train": ("run_dir", "/last.ckpt", "the same command with resume=true"),
+    "pretrain": ("out", "/last.ckpt", "the same command"),
+    "embed": ("output", ".part", "the same command"),
+}
+MENDABLE = (ValueError, OSError, FloatingPointError, ImportError, MemoryError)
 
 
 def main() -> None:
@@ -20,12 +33,13 @@ def main() -> None:
         return
     if has_own_configs(arguments):
         sys.path.append(str(Path.cwd()))  # configs may name code in the working folder
-    from elmo_bench import main as app
-    from elmo_bench.config import advice  # imports Hydra
+    import hydra
+
+    from elmo_bench.config import advice
 
     jobs = [argument[4:] for argument in arguments if argument.startswith("job=")]
     if {"--help", "-h"} & {*arguments}:
-        sys.stdout.write(f"{advice.settings_of_job(jobs[-1]) if jobs else app.help_text()}\n")
+        sys.stdout.write(f"{advice.settings_of_job(jobs[-1]) if jobs else help_text()}\n")
     elif wrong := advice.before(arguments):
         sys.exit("\n".join(wrong))
     else:
@@ -36,7 +50,7 @@ def main() -> None:
         for option in {"-m", "--multirun"} & {*arguments}:  # argparse has it before or after all
             sys.argv.remove(option)
             sys.argv.insert(1, option)
-        app.main()
+        hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")(run)()
 
 
 def has_own_configs(arguments: Sequence[str]) -> bool:
@@ -45,3 +59,92 @@ def has_own_configs(arguments: Sequence[str]) -> bool:
     Otherwise the working folder, which may contain downloads, is not added to Python's path.
     """
     return any(argument.startswith(("--config-dir", "-cd")) for argument in arguments)
+
+
+def run(cfg: Any) -> object:
+    """Run the job of a composed config; what a user can mend is said in a sentence, the whole story
+    goes to the run's error.txt.
+    """
+    from hydra.core.hydra_config import HydraConfig
+    from hydra.errors import CompactHydraException
+    from hydra.types import RunMode
+    from hydra.utils import instantiate
+
+    from elmo_bench.config.settings import WITHOUT_A_MODEL
+    from elmo_bench.runs import leaves_error
+
+    if cfg.get("dry_run"):  # only in sweeps with another launcher than ours
+        return None
+    signals.advise(partial(what_goes_on, cfg))
+    try:
+        with leaves_error(cfg.run_dir):
+            job = instantiate({key: value for key, value in cfg.job.items() if key != "name"})
+            if cfg.job.get("name") not in WITHOUT_A_MODEL:
+                from elmo_bench.config import process  # imports torch
+
+                process.prepare(tf32=cfg.tf32, deterministic=bool(cfg.trainer.deterministic))
+            return job(cfg)
+    except Exception as error:
+        if is_out_of_memory(error):
+            error = MemoryError(f"too little memory: {str(error).partition(chr(10))[0]}")
+        if not isinstance(error, MENDABLE):
+            raise
+        if HydraConfig.initialized() and HydraConfig.get().mode == RunMode.RUN:
+            sys.exit(message(error, cfg))
+        # A sweep in one process goes on.
+        raise CompactHydraException(message(error, cfg)) from error
+
+
+def message(error: Exception, cfg: Any) -> str:
+    """Return what a person is told of an error: what is wrong, what to do, where to read more."""
+    from elmo_bench.files import plain_lines
+
+    failure = Path(cfg.run_dir, "error.txt") if cfg.run_dir else None
+    has_details = failure and failure.is_file() and failure.stat().st_size
+    details = f"\n(details: {cfg.run_dir}/error.txt)" if has_details else ""
+    return plain_lines(f"{error}{disk_advice(error, cfg)}{details}")
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Whether an error means out of memory; torch has several exceptions for it."""
+    phrases = ("out of memory", "can't allocate memory", "Cannot allocate memory")
+    is_torchs = isinstance(error, RuntimeError) and any(words in str(error) for words in phrases)
+    return is_torchs or isinstance(error, MemoryError)
+
+
+def disk_advice(error: Exception, cfg: Any) -> str:
+    """Return advice for a full disk or a folder that cannot be written to."""
+    if not isinstance(error, OSError):
+        return ""
+    cache = str(Path(cfg.cache_dir).expanduser())
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return f": make room; the run writes to {cfg.run_dir or 'no folder'} and {cache}"
+    if error.errno in (errno.EROFS, errno.EACCES) and str(error.filename).startswith(cache):
+        return f": cache_dir={cfg.cache_dir} cannot be written to; cache_dir=FOLDER takes another"
+    return ""
+
+
+def what_goes_on(cfg: Any) -> str:
+    """Return what the job has kept so far, and how to continue."""
+    if job := KEPT.get(cfg.job.get("name")):
+        key, name, command = job
+        if (path := Path(f"{cfg[key]}{name}")).is_file():
+            return f"{path} is kept, and {command} goes on from there"
+    return "it has kept nothing to go on from; the same command begins anew"
+
+
+def help_text() -> str:
+    """Return Hydra's text of `--help`; Hydra spends most of its time listing the same folders."""
+    from omegaconf import OmegaConf
+
+    groups: dict[str, list[str]] = {}
+    for path in sorted(CONF.glob("*/**/*.yaml")):
+        groups.setdefault(path.parent.relative_to(CONF).as_posix(), []).append(path.stem)
+    lines = [
+        f"{group}: {', '.join(groups[group])}\n"
+        for group in sorted(groups)
+        if not group.startswith("hydra")
+    ]
+    template = OmegaConf.load(CONF / "config.yaml").hydra.help.template
+    template = template.replace("python run.py", shlex.join(COMMAND))
+    return Template(template).substitute(APP_CONFIG_GROUPS="".join(lines))

@@ -9,8 +9,8 @@ from typing import Any, cast
 
 from omegaconf import DictConfig, OmegaConf
 
+from elmo_bench import CONF
 from elmo_bench.config import inputs
-from elmo_bench.installation import CONF
 
 ADDRESS = re.compile(r"\w+://|//|\\\\")
 DEPTH, NODES, LENGTH = 20, 10_000, 10_000  # limits of a config; LENGTH is that of a text

@@ -30,9 +30,6 @@ from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, OmegaConf
 
 from elmo_bench import signals
-from elmo_bench.files import duration, is_taken
-from elmo_bench.runs import machine
-from elmo_bench.runs.processes import Processes
 
 log = logging.getLogger(__name__)
 # Settings of the sweep that are not passed to its runs.
@@ -60,6 +57,8 @@ class ProcessLauncher(Launcher):
     """
 
     def __init__(self, n_jobs: int, prefix: str = "", fork: bool = True) -> None:
+        from elmo_bench.runs.processes import Processes
+
         self.n_jobs, self.asked, self.fork = n_jobs, prefix, fork
         self.prefix: list[str] = []
         # Shared by all launches: sweepers that search launch several times.
@@ -79,6 +78,8 @@ class ProcessLauncher(Launcher):
 
         The constructor does not check them, since Hydra wraps its exceptions in another message.
         """
+        from elmo_bench.runs import machine
+
         if self.n_jobs < 1:
             raise CompactHydraException(
                 f"hydra.launcher.n_jobs={self.n_jobs}, but it must be 1 or more"
@@ -165,6 +166,8 @@ class ProcessLauncher(Launcher):
         self, jobs: Mapping[int, list[str]], configs: Sequence[DictConfig]
     ) -> dict[int, Outcome]:
         """Run the jobs, `n_jobs` at a time, and return their outcomes by number."""
+        from elmo_bench.files import duration
+
         outcomes, folders = self._planned(jobs, configs)
         slots, ended, lock = self._slots(configs), list[float](), threading.Lock()
         if max(jobs) > 0 and self.can_fork() and not self.processes.forks:
@@ -224,6 +227,8 @@ class ProcessLauncher(Launcher):
         A new folder is named by the run's number, or by the next number whose folder has no result
         and, with `resume`, no checkpoint of another run, and in which no other sweep's run goes on.
         """
+        from elmo_bench.files import is_taken
+
         left = ("result.json", "last.ckpt") if self.config.resume else ("result.json",)
         numbered = (self._folder() / str(n) for n in itertools.count(number))
         free = (
@@ -267,6 +272,8 @@ class ProcessLauncher(Launcher):
 
         A slot has as many GPUs as the run that asks for most; `auto` asks for an equal share.
         """
+        from elmo_bench.runs import machine
+
         ours = machine.gpus() if self.n_jobs > 1 and not self.prefix else []
         share = max(1, len(ours) // self.n_jobs)
         asked = [
@@ -330,6 +337,8 @@ class ProcessLauncher(Launcher):
 
     def environment(self, gpus: str | None) -> dict[str, str]:
         """The environment of a run, with its share of the machine and the sweep as W&B group."""
+        from elmo_bench.runs import machine
+
         folder = Path(self.config.hydra.sweep.dir)
         shares = 1 if self.prefix else self.n_jobs
         return machine.environment(shares, gpus, f"{folder.parent.name}/{folder.name}")
@@ -385,6 +394,8 @@ def time_left(ended: Sequence[float], runs: int, at_once: int) -> str:
     >>> time_left([200.0, 20.0], 5, at_once=2)
     '2 of 5, about 165 s left'
     """
+    from elmo_bench.files import duration
+
     left = runs - len(ended)
     rest = duration(statistics.fmean(ended) * left / min(at_once, left)) if left else ""
     return f"{len(ended)} of {runs}, about {rest} left" if left else ""

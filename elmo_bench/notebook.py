@@ -22,10 +22,9 @@ from hydra.types import RunMode
 from hydra.version import VersionBase
 from omegaconf import DictConfig, open_dict, read_write
 
+from elmo_bench import CONF
 from elmo_bench.config.settings import expand_home, faults
-from elmo_bench.failure import leaves_error
 from elmo_bench.files import atomic
-from elmo_bench.installation import CONF
 from elmo_bench.jobs.report import all_reports, answered
 from elmo_bench.report import Tables
 from elmo_bench.runs import (
@@ -38,6 +37,7 @@ from elmo_bench.runs import (
     flat_mix,
     frozen,
     leaves,
+    leaves_error,
     read_result,
     run_folders,
     text,

@@ -19,8 +19,9 @@ from hydra import compose, initialize_config_dir
 from hydra.errors import CompactHydraException
 from omegaconf import OmegaConf
 
+from elmo_bench import cli
+from elmo_bench.cli import disk_advice, is_out_of_memory
 from elmo_bench.jobs.train import train
-from elmo_bench.main import disk_advice, is_out_of_memory, main
 from elmo_bench.report import as_json, collect, report
 
 ROOT = Path(__file__).parents[1]
@@ -468,7 +469,7 @@ def test_a_failure_is_told_where_its_file_cannot_be_written(tmp_path, monkeypatc
         cfg = compose("config", [*settings, *folders])
     monkeypatch.setattr(Path, "write_text", full)
     with pytest.raises(CompactHydraException, match="No space left") as raised:
-        main.__wrapped__(cfg)
+        cli.run(cfg)
     assert "error.txt" not in str(raised.value)
 
 

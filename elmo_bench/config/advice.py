@@ -16,7 +16,7 @@ from hydra.errors import CompactHydraException, OverrideParseException
 from hydra.types import RunMode
 from omegaconf import OmegaConf
 
-from elmo_bench.installation import CONF
+from elmo_bench import CONF
 
 # What other programs call a setting of a run.
 ELSEWHERE = {

@@ -16,7 +16,7 @@ from hydra.core.utils import JobReturn, configure_log
 from hydra.errors import CompactHydraException
 from omegaconf import DictConfig
 
-from elmo_bench.installation import COMMAND
+from elmo_bench import COMMAND
 from elmo_bench.launcher import Outcome, ProcessLauncher, quoted, script
 
 log = logging.getLogger(__name__)

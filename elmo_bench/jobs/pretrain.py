@@ -31,7 +31,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from elmo_bench import checkpoint_file, text
+from elmo_bench import COMMAND, checkpoint_file, text
 from elmo_bench.config.build import device as device_kind
 from elmo_bench.config.build import instantiate
 from elmo_bench.encoders.bilm import BiLm, save, warn_of_bfloat16
@@ -45,7 +45,6 @@ from elmo_bench.files import (
     sole,
     watched,
 )
-from elmo_bench.installation import COMMAND
 from elmo_bench.lm import (
     Corpus,
     LanguageModel,

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 
-from elmo_bench.installation import COMMAND
+from elmo_bench import COMMAND
 from elmo_bench.runs import OVERRIDES, Run, overridden, overrides, portable_overrides
 
 

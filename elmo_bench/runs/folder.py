@@ -8,22 +8,24 @@ import math
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Iterable, Mapping
+import time
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from elmo_bench import __version__
+from elmo_bench import IS_CLONE, __version__, signals
 from elmo_bench.files import atomic, found, read_json, remove_scratch
-from elmo_bench.installation import IS_CLONE
 
 from .identity import Identity, hash_files
 from .read import BEGUN, ENDED, Mix, read_result
 
 log = logging.getLogger(__name__)
-GOES_ON = "last.ckpt"
+GOES_ON, ERROR = "last.ckpt", "error.txt"
 # Files of a run that the next run in its folder must not find, in the order in which they go: the
 # first two say that a run may continue, or has ended.
 LEFT = (
@@ -139,6 +141,29 @@ def checkpoint(folder: Path, identity: str) -> Path | None:
     ):
         return None
     return last
+
+
+@contextmanager
+def leaves_error(run_dir: str | None) -> Iterator[None]:
+    """Make the folder of a run, and write the traceback of an exception to its error.txt.
+
+    An earlier run's error.txt goes. That of another process of this run stays: of several processes
+    the first that fails says why.
+    """
+    started, path = time.time(), Path(run_dir, ERROR) if run_dir else None
+    if path:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.exists() and path.stat().st_mtime < started:
+            path.unlink(missing_ok=True)
+    try:
+        yield
+    except Exception:
+        signals.outlive_parent()
+        if path and path.parent.is_dir() and not path.exists():
+            # The disk is full, say: what failed is told all the same.
+            with suppress(OSError), atomic(path) as part:
+                part.write_text(traceback.format_exc(), encoding="utf-8")
+        raise
 
 
 def about(cfg: DictConfig) -> dict[str, Any]:
