@@ -279,8 +279,8 @@ def test_honest_settings_of_any_size_and_name(entities, tmp_path):
         ("embed._target_", "os.system", "names 'os.system'"),
         (
             "embed",
-            {"a": {"_target_": "elmo_bench.runs.folder.subprocess.run"}},
-            "names 'elmo_bench.runs.folder.subprocess.run'",
+            {"a": {"_target_": "elmo_bench.runs.result.subprocess.run"}},
+            "names 'elmo_bench.runs.result.subprocess.run'",
         ),
         ("rnn", {"a": [{"optimizer": {"_target_": "os.system"}}]}, "names 'os.system'"),
         ("rnn", ["${oc.env:HOME}"], "may refer to nothing"),

@@ -1,32 +1,26 @@
 from .archive import SUFFIX, pack, run_folders, unpacked
 from .counts import Counts, counted, number_of, read_counts
-from .folder import (
-    GOES_ON,
-    Result,
-    about,
-    begin,
-    checkpoint,
-    code,
-    dev_figure,
-    finished,
-    goes_on_from,
-    leaves_error,
-    result_of,
-    unfinished,
-    write_result,
-)
 from .identity import (
     Identity,
     acting,
     as_baseline,
     below,
-    experiment,
     hash_files,
     is_baseline,
     leaves,
     settings,
 )
-from .portable import OVERRIDES, overridden, overrides, portable, portable_overrides, short
+from .portable import (
+    OVERRIDES,
+    copy_begun,
+    copy_run,
+    folder_name,
+    overridden,
+    overrides,
+    portable,
+    portable_overrides,
+    short,
+)
 from .query import (
     ENCODER,
     MIX,
@@ -54,7 +48,8 @@ from .read import (
     read_run,
     text,
 )
-from .shared import copy_begun, copy_run, folder_name
+from .result import Result, about, code, dev_figure, leaves_error, result_of, write_result
+from .resume import GOES_ON, begin, checkpoint, finished, goes_on_from, unfinished
 
 __all__ = [
     "ENCODER",
@@ -85,7 +80,6 @@ __all__ = [
     "dev_figure",
     "distinguishing",
     "equal",
-    "experiment",
     "failure_sentence",
     "failures",
     "finished",

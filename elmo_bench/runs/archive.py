@@ -17,9 +17,8 @@ import numpy as np
 
 from elmo_bench.files import DAMAGE, PACKED_RATIO, atomic, found, read_arrays
 
-from .folder import BEGUN, ENDED
-from .portable import OVERRIDES
-from .shared import COUNTS, CURVES, SPLITS
+from .portable import COUNTS, CURVES, OVERRIDES, SPLITS
+from .read import BEGUN, ENDED
 
 SUFFIX = ".tar.xz"
 NAME = re.compile(r"[A-Za-z0-9_][\w.-]{0,150}", re.ASCII)  # name of a run's folder

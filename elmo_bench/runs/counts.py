@@ -8,7 +8,6 @@ import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from reprlib import repr as shown
 from typing import NamedTuple
 
 import numpy as np
@@ -42,29 +41,17 @@ def read_counts(path: Path, name: str) -> Counts | None:
     if name not in arrays:
         return None
     rows, sentences = arrays[name], arrays.get("sentences", np.zeros(0, dtype=np.uint64))
-    if (
-        sentences.dtype != np.uint64
-        or sentences.ndim != 1
-        or rows.shape != (len(sentences), *rows.shape[1:2], 4)
-        or not np.isfinite(rows).all()
-        or rows.min(initial=0) < 0
-    ):
-        raise ValueError(
-            f"{path}: not the counts per example of a run: {name} has shape {rows.shape}, "
-            f"but must be ({sentences.size}, N, 4) of finite, non-negative numbers"
-        )
     groups = arrays.get("groups", np.zeros(0, dtype=np.int64))
-    if groups.shape != sentences.shape or groups.dtype.kind not in "iu":
-        raise ValueError(
-            f"{path}: not the counts per example of a run: groups is {groups.dtype} of "
-            f"shape {groups.shape}, but must be ({sentences.size},) of integers"
-        )
     unit = arrays["unit"].tobytes().decode(errors="replace") if "unit" in arrays else "cluster"
-    if not re.fullmatch(r"[A-Za-z][\w -]{0,29}", unit):
-        raise ValueError(
-            f"{path}: not the counts per example of a run: unit is {shown(unit)}, but must be a "
-            "name of letters"
-        )
+    number = len(sentences)
+    if (
+        (sentences.dtype, sentences.ndim) != (np.uint64, 1)
+        or rows.shape != (number, *rows.shape[1:2], 4)
+        or not (np.isfinite(rows) & (rows >= 0)).all()
+        or (groups.shape, groups.dtype.kind in "iu") != ((number,), True)
+        or not re.fullmatch(r"[A-Za-z][\w -]{0,29}", unit)
+    ):
+        raise ValueError(f"{path}: damaged: not the counts per example of a run for {name}")
     return Counts(rows.astype(np.float64), sentences, groups.astype(np.int64), unit)
 
 

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import zlib
 from collections.abc import Iterator, Mapping, MutableMapping
 from contextlib import suppress
 from pathlib import Path
@@ -10,14 +9,14 @@ from typing import Any, NamedTuple
 
 from omegaconf import DictConfig, OmegaConf
 
-from elmo_bench.files import atomic
+from elmo_bench.files import write_text
 
 DIGITS = 16  # hexadecimal digits of a sha256
 LARGE = 1_000_000  # bytes; digests of larger files are cached
 ELSEWHERE = ("run_dir", "outputs_dir", "data_dir", "cache_dir", "resume", "num_workers", "logger")
 # Settings that are not part of an experiment: where and how it runs (the device changes the last
 # digits), what other settings repeat, and names of files (their contents count).
-ASIDE = (
+NOT_IDENTITY = (
     *ELSEWHERE,
     "trainer.accelerator",
     "trainer.enable_progress_bar",
@@ -85,11 +84,6 @@ def settings(cfg: DictConfig) -> str:
     return digest({key: value for key, value in leaves(config) if not below(key, without)})
 
 
-def experiment(config: Mapping[str, Any]) -> str:
-    """Return a digest of the effective settings of a resolved config, without the seed."""
-    return digest({key: value for key, value in acting(config).items() if key != "seed"})
-
-
 def plain(cfg: DictConfig, unknown: tuple[str, ...] = ELSEWHERE) -> dict[str, Any]:
     """Return the resolved config; the keys in `unknown`, which a run may not know yet, are null."""
     content = OmegaConf.masked_copy(cfg, [str(key) for key in cfg if key != "hydra"])
@@ -112,7 +106,7 @@ def as_baseline(config: MutableMapping[str, Any]) -> None:
 
 def acting(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of a resolved config that affect results, by their dotted keys."""
-    without = (*ASIDE, *idle(config))
+    without = (*NOT_IDENTITY, *idle(config))
     return {key: value for key, value in leaves(config) if not below(key, without)}
 
 
@@ -180,19 +174,12 @@ def _sha256(path: Path, cache: Path) -> str:
     kept = cache / hashlib.sha256(key.encode()).hexdigest()
     if about.st_size > LARGE:
         with suppress(OSError):  # there is none, or it cannot be read: another user's
-            digest, _, _ = (text := kept.read_text(errors="replace")).partition(" ")
-            if text == _with_checksum(digest):
+            if len(digest := kept.read_text(errors="replace")) == 64:
                 return digest
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     if about.st_size > LARGE:
         with suppress(OSError):  # the cache is read-only or full
             cache.mkdir(parents=True, exist_ok=True)
-            with atomic(kept) as part:
-                part.write_text(_with_checksum(digest))
+            write_text(kept, digest)
     return digest
-
-
-def _with_checksum(digest: str) -> str:
-    """Return a digest with a checksum, since a damaged digest would change the run's identity."""
-    return f"{digest} {zlib.crc32(digest.encode()):08x}"

@@ -1,18 +1,28 @@
-"""A run's description without the paths of its machine."""
+"""Copy runs for others: the files that a report reads, without checkpoints, texts and paths of the
+machine.
+"""
 
+import json
 import re
-from collections.abc import Iterable
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from .identity import ELSEWHERE
+from elmo_bench.files import write_json, write_text
+
+from .identity import ELSEWHERE, below
+from .read import BEGUN, ENDED, Run, frozen, text
+from .result import result_of
 
 OVERRIDES = Path(".hydra") / "overrides.yaml"  # in a run's folder
-MOST = 1_000_000  # bytes of that file, which normally has hundreds
+CURVES, COUNTS = "metrics.csv", "counts"
+SPLITS = ("train.npz", "dev.npz", "test.npz")
+LONGEST = 100  # characters of a folder's name
 # Settings without effect on figures: locations, and display of progress.
-ASIDE = (*ELSEWHERE, "hydra", "trainer.enable_progress_bar", "fit.save_minutes")
+NO_EFFECT = (*ELSEWHERE, "hydra", "trainer.enable_progress_bar", "fit.save_minutes")
 # Config keys with locations on a run's machine. Other paths keep their file names.
 WHERE = ("run_dir", "outputs_dir", "data_dir", "cache_dir", "out", "checkpoint")
 # A path begins a text or follows one of these; the // of a URL does not begin one.
@@ -63,22 +73,13 @@ def overrides(path: Path) -> list[str]:
     """
     if not path.is_file():
         return []
-    with path.open("rb") as file:
-        content = file.read(MOST + 1)
     try:
-        given = yaml.safe_load(content) if len(content) <= MOST else None
-    except (yaml.YAMLError, ValueError, RecursionError):
+        given = yaml.safe_load(path.read_bytes())
+    except yaml.YAMLError:
         given = None
     if not isinstance(given, list) or not all(isinstance(one, str) for one in given):
-        raise ValueError(
-            f"{path}: not the list of overrides that a run writes, which is a YAML list of texts "
-            f"of at most {MOST:,} bytes: restore the file, or delete it"
-        )
-    return portable_overrides(
-        one
-        for one in given
-        if not any(overridden(one) == key or overridden(one).startswith(f"{key}.") for key in ASIDE)
-    )
+        raise ValueError(f"{path}: damaged: a run writes a YAML list of texts")
+    return portable_overrides(one for one in given if not below(overridden(one), NO_EFFECT))
 
 
 def overridden(override: str) -> str:
@@ -93,3 +94,41 @@ def short(folder: Path) -> str:
     'sweep/3'
     """
     return "/".join(folder.absolute().parts[-2:])
+
+
+def copy_run(source: Path, part: Path, overrides: Sequence[str]) -> None:
+    """Copy the files of a finished run that a report reads into the new folder `part`.
+
+    `overrides` are the run's overrides on its command line. Raises ValueError for a link, which
+    might lead to a file that the run has not written.
+    """
+    files = [CURVES, *(f"{COUNTS}/{name}" for name in SPLITS)]
+    own = [ENDED, str(OVERRIDES), str(OVERRIDES.parent), COUNTS, *files]
+    for path in (source / name for name in own):
+        if path.is_symlink():
+            raise ValueError(f"{path}: a link, but only a run's own files are copied: remove it")
+    result = result_of(source)
+    result["config"] = portable(result["config"])
+    (part / OVERRIDES).parent.mkdir(parents=True)
+    write_json(part / ENDED, result)
+    write_text(part / OVERRIDES, json.dumps([*overrides]))  # JSON is YAML
+    for name in files:  # only known files, since archives reject others
+        if (path := source / name).is_file():
+            (part / name).parent.mkdir(exist_ok=True)
+            shutil.copy(path, part / name)
+
+
+def copy_begun(begun: Run, part: Path) -> None:
+    """Write the first files of a failed run, from `failures`, into the new folder `part`."""
+    keys = ("identity", "inputs", "started", "reason")
+    content = {key: getattr(begun, key) for key in keys}
+    content["config"] = portable(begun.config)
+    part.mkdir(parents=True)
+    write_json(part / BEGUN, content)
+
+
+def folder_name(config: Mapping[str, Any]) -> str:
+    """Return a folder name for a run with this config, which may not be unique."""
+    words = portable([config["task"]["name"], config["encoder"]["name"], config["elmo"]["mix"]])
+    name = "-".join([*map(text, map(frozen, words)), f"seed{config['seed']}"])
+    return re.sub(r"[^\w.-]+", "_", name, flags=re.ASCII).lstrip(".-")[:LONGEST]

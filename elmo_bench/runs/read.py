@@ -12,7 +12,7 @@ from typing import Any, TypedDict
 
 from elmo_bench.files import found, is_taken, read_json
 
-from .identity import ASIDE, acting, below, idle, leaves
+from .identity import NOT_IDENTITY, acting, below, idle, leaves
 
 log = logging.getLogger(__name__)
 
@@ -273,7 +273,7 @@ def text(value: Hashable) -> str:
 
 def corpus_of(data: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a config says about a corpus, without its files and their origin."""
-    return {key: value for key, value in data.items() if not below(f"data.{key}", ASIDE)}
+    return {key: value for key, value in data.items() if not below(f"data.{key}", NOT_IDENTITY)}
 
 
 def _reason(folder: Path, said: str) -> str:

@@ -50,5 +50,5 @@ def test_what_was_typed():
 def test_no_list_of_overrides(content, tmp_path):
     run = ran(tmp_path, 1)
     (tmp_path / ".hydra" / "overrides.yaml").write_text(content)
-    with pytest.raises(ValueError, match=r"overrides.yaml: not the list of overrides"):
+    with pytest.raises(ValueError, match=r"overrides.yaml: damaged"):
         commands([run])

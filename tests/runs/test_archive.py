@@ -96,9 +96,7 @@ def test_a_unit_is_a_name(tmp_path):
     """It stands in captions."""
     rows, unit = np.ones((1, 1, 4)), np.frombuffer(b"<b>a</b>\xff", np.uint8)
     np.savez(tmp_path / "a.npz", f1=rows, sentences=SENTENCES[:1], groups=[0], unit=unit)
-    with pytest.raises(
-        ValueError, match=r"a\.npz: not the counts .* unit is '<b>a</b>.', but must"
-    ):
+    with pytest.raises(ValueError, match=r"a\.npz: damaged: not the counts"):
         read_counts(tmp_path / "a.npz", "f1")
 
 
@@ -138,20 +136,13 @@ def test_failed_runs_alone_are_added(archive, tmp_path):
 
 @pytest.mark.parametrize("name", ["metrics.csv", "counts/dev.npz", "result.json"])
 def test_only_what_a_run_has_written_is_kept(tmp_path, name):
-    """A stranger's run links to a file of mine, or has a copy of it."""
-    secret = tmp_path / "id_rsa"
-    secret.write_text("-----BEGIN KEY-----\nabc\n")
+    """A stranger's run links to a file of mine."""
     path = ran(tmp_path / "runs" / "1") / name
-    content = path.read_bytes() if path.exists() else secret.read_bytes()
+    content = path.read_bytes() if path.exists() else b"-----BEGIN KEY-----"
+    (tmp_path / "id_rsa").write_bytes(content)
     path.unlink(missing_ok=True)
-    if name == "result.json":  # which is read before it is copied
-        secret.write_bytes(content)
-    path.symlink_to(secret)
+    path.symlink_to(tmp_path / "id_rsa")
     with pytest.raises(ValueError, match=rf"{name}: a link, but only a run's own files"):
-        kept(tmp_path / "runs", tmp_path / "x.tar.xz", tmp_path)
-    path.unlink()
-    path.write_text("-----BEGIN KEY-----\nabc\n")
-    with pytest.raises(ValueError, match=rf"{name}.*: not "):
         kept(tmp_path / "runs", tmp_path / "x.tar.xz", tmp_path)
     assert not (tmp_path / "x.tar.xz").exists()
 

@@ -1,31 +1,21 @@
-"""A run's folder: `run.json` at its start, `result.json` at its end, and the files in between."""
+"""The start of a run in its folder: `run.json`, and which earlier run it continues or repeats."""
 
-import dataclasses
-import importlib.metadata
-import json
 import logging
-import math
 import os
 import shutil
-import subprocess
-import time
-import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from elmo_bench import IS_CLONE, __version__, signals
-from elmo_bench.files import atomic, found, read_json, remove_scratch
+from elmo_bench.files import found, remove_scratch, write_json
 
 from .identity import Identity, hash_files
-from .read import BEGUN, ENDED, Mix, read_result
+from .read import BEGUN, ENDED, read_result
+from .result import now, read_or_empty
 
 log = logging.getLogger(__name__)
-GOES_ON, ERROR = "last.ckpt", "error.txt"
+GOES_ON = "last.ckpt"
 # Files of a run that the next run in its folder must not find, in the order in which they go: the
 # first two say that a run may continue, or has ended.
 LEFT = (
@@ -39,22 +29,6 @@ LEFT = (
     "tensorboard",
 )
 SLURMS = "hpc_ckpt_*.ckpt"  # Lightning's under SLURM, which it would test or resume from
-PACKAGES = ("torch", "pytorch-lightning", "hydra-core")
-
-
-@dataclasses.dataclass(frozen=True)
-class Result:
-    """The results of one run; metrics are fractions of 1."""
-
-    task: str
-    seed: int
-    metrics: dict[str, float]
-    mix: dict[str, Mix]  # by place
-    parameters: dict[str, int]
-    seconds: dict[str, float]
-    epochs: int
-    examples_per_second: float
-    device: str
 
 
 def begin(cfg: DictConfig, files: Mapping[str, Path]) -> Path | None:
@@ -92,8 +66,8 @@ def begin(cfg: DictConfig, files: Mapping[str, Path]) -> Path | None:
         else:
             path.unlink(missing_ok=True)
     config = OmegaConf.to_container(cfg, resolve=True)  # identifies the run if it fails
-    begun = {"identity": identity, "inputs": inputs, "started": _now(), "config": config}
-    _write(folder / BEGUN, begun)
+    begun = {"identity": identity, "inputs": inputs, "started": now(), "config": config}
+    write_json(folder / BEGUN, begun)
     return None
 
 
@@ -108,7 +82,7 @@ def _check_loss(cfg: DictConfig, files: Mapping[str, Path]) -> None:
                 f"{name}={path} is inside run_dir={folder}, which this run would delete: {other}"
             )
     ours = OmegaConf.select(cfg, "job._target_")
-    config = _read(folder / ENDED).get("config") or {}
+    config = read_or_empty(folder / ENDED).get("config") or {}
     theirs = (config.get("job") or {}).get("_target_", ours)
     # A job that reads a checkpoint writes none.
     if theirs != ours or ("checkpoint" in cfg and (folder / "best.ckpt").exists()):
@@ -137,73 +111,10 @@ def checkpoint(folder: Path, identity: str) -> Path | None:
     if (
         not last.is_file()
         or (folder / ENDED).exists()
-        or _read(folder / BEGUN).get("identity") != identity
+        or read_or_empty(folder / BEGUN).get("identity") != identity
     ):
         return None
     return last
-
-
-@contextmanager
-def leaves_error(run_dir: str | None) -> Iterator[None]:
-    """Make the folder of a run, and write the traceback of an exception to its error.txt.
-
-    An earlier run's error.txt goes. That of another process of this run stays: of several processes
-    the first that fails says why.
-    """
-    started, path = time.time(), Path(run_dir, ERROR) if run_dir else None
-    if path:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if path.exists() and path.stat().st_mtime < started:
-            path.unlink(missing_ok=True)
-    try:
-        yield
-    except Exception:
-        signals.outlive_parent()
-        if path and path.parent.is_dir() and not path.exists():
-            # The disk is full, say: what failed is told all the same.
-            with suppress(OSError), atomic(path) as part:
-                part.write_text(traceback.format_exc(), encoding="utf-8")
-        raise
-
-
-def about(cfg: DictConfig) -> dict[str, Any]:
-    """Return what `begin` wrote about a run (identity, inputs, start), and its config."""
-    return _read(Path(cfg.run_dir, BEGUN)) | {"config": OmegaConf.to_container(cfg, resolve=True)}
-
-
-def write_result(
-    result: Result,
-    cfg: DictConfig,
-    choices: Mapping[str, str] | None = None,
-    inputs: Mapping[str, str] | None = None,
-) -> None:
-    """Write `result.json`, completely or not at all: the metrics, the config, the versions and the
-    commit.
-
-    `choices` are the options of the config groups. Identity and start are those that `begin` wrote,
-    and so are the inputs unless they are given. Raises FloatingPointError for a metric that is not
-    finite, since nothing could read the file.
-    """
-    for name, value in result.metrics.items():
-        if not math.isfinite(value):
-            raise FloatingPointError(
-                f"{name} is {value}, but a figure in {ENDED} must be finite: see the metric's code"
-            )
-    content = dataclasses.asdict(result) | {
-        "choices": dict(choices or {}),
-        **about(cfg),
-        **({"inputs": dict(inputs)} if inputs is not None else {}),
-        "finished": _now(),
-        **code(),
-    }
-    _write(Path(cfg.run_dir, ENDED), content)
-
-
-def code() -> dict[str, Any]:
-    """Return the `versions` and the `commit` of the code."""
-    versions = {name: importlib.metadata.version(name) for name in PACKAGES}
-    versions["elmo-bench"] = __version__
-    return {"versions": versions, "commit": _commit()}
 
 
 def finished(folders: Iterable[Path]) -> dict[str, Path]:
@@ -236,71 +147,9 @@ def _by_identity(
     run_folders: dict[str, Path] = {}
     # One of the folders may be below another.
     for path in dict.fromkeys(path for folder in folders for path in found(folder, name)):
-        content = _read(path)
+        content = read_or_empty(path)
         if not isinstance(identity := content.get("identity"), str) or "inputs" not in content:
             log.warning("%s: ignored, since it is not a file of elmo-bench or is damaged", path)
         elif counts(path.parent, identity):
             run_folders.setdefault(identity, path.parent)
     return run_folders
-
-
-def result_of(folder: Path) -> dict[str, Any]:
-    """Return the `result.json` of a folder; empty if there is none. Raises ValueError if it is
-    damaged.
-    """
-    path = folder / ENDED
-    return read_result(path) if path.is_file() else {}
-
-
-def dev_figure(folder: Path) -> float | None:
-    """Return the monitored dev metric of a finished run, as a fraction of 1; None if no model was
-    trained.
-    """
-    content = result_of(folder)
-    return (
-        content["metrics"].get(f"val/{content['config']['task']['monitor']}") if content else None
-    )
-
-
-def _read(path: Path) -> dict[str, Any]:
-    """Return a JSON object; an empty one if the file is missing or damaged."""
-    try:
-        content: dict[str, Any] = read_json(path)
-    except (OSError, ValueError):
-        return {}
-    return content
-
-
-def _write(path: Path, content: Mapping[str, Any]) -> None:
-    with atomic(path) as part:
-        part.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat()
-
-
-def _commit() -> str | None:
-    """Return the commit of the code, with a + if there are uncommitted changes; None outside a
-    checkout.
-    """
-    if not IS_CLONE:  # the packages may be installed inside another project's clone
-        return None
-    here = Path(__file__).parent
-    command = [
-        "git",
-        "--no-optional-locks",
-        "-C",
-        str(here),
-        "describe",
-        "--always",
-        "--abbrev=40",
-        "--dirty=+",
-        "--exclude=*",
-    ]
-    try:
-        return subprocess.run(
-            command, capture_output=True, text=True, check=True, timeout=10
-        ).stdout.strip()
-    except (OSError, subprocess.SubprocessError):
-        return None
