@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from elmo_bench.config.settings import JOBS, TYPES
+from elmo_bench.config.settings import JOBS, Run, types
 from elmo_bench.config.types import may_be
 
 CONF = Path(__file__).parents[1] / "conf"
@@ -52,14 +52,14 @@ def text(groups: list[str]) -> Iterator[str]:
             yield f"\n{'###' if len(groups) > 1 else '##'} `{group}={path.stem}`\n"
             yield from options.about
             prefix = "" if _is_global(path) or group == "job" else f"{group}."
-            types = TYPES | JOBS.get(_job(path), {})
+            hints = types(JOBS.get(_job(path), Run))
             hidden = ("name", *HIDDEN_IN.get(group, ()))
             shown = [
                 each
                 for each in options.settings
                 if each.key not in hidden and (each.comment or "${" not in each.value)
             ]
-            yield from _listed([each._replace(key=prefix + each.key) for each in shown], types)
+            yield from _listed([each._replace(key=prefix + each.key) for each in shown], hints)
 
 
 def _config() -> Iterator[str]:
@@ -73,7 +73,7 @@ def _config() -> Iterator[str]:
     for part, settings in parts.items():
         yield f"\n## {part or 'General'}\n"
         yield from (_escaped(each.comment) for each in settings if each.key == part)
-        yield from _listed([each for each in settings if each.key != part], TYPES)
+        yield from _listed([each for each in settings if each.key != part], types())
 
 
 def _is_global(path: Path) -> bool:
@@ -81,9 +81,9 @@ def _is_global(path: Path) -> bool:
 
 
 def _job(path: Path) -> str:
-    """The function that a job runs, under whose name schema.py has its types."""
-    target = re.search(r"elmo_bench\.jobs\.\w+\.(\w+)", path.read_text(encoding="utf-8"))
-    return target[1] if target else ""
+    """The name of a job, under which `elmo_bench/config/settings.py` has its types."""
+    name = re.search(r"^job:\n  name: (\w+)", path.read_text(encoding="utf-8"), re.M)
+    return name[1] if name else ""
 
 
 def read(content: str, part: str = "") -> Options:
@@ -136,13 +136,13 @@ def _escaped(words: str) -> str:
     return "".join(parts)
 
 
-def _listed(settings: list[Setting], types: dict[str, Any]) -> Iterator[str]:
+def _listed(settings: list[Setting], hints: dict[str, Any]) -> Iterator[str]:
     """A list of terms: a setting, its default, what it means and what it may be."""
     for key, value, comment in settings:
         yield f"\n`{key}`" + (f" = `` {value} ``" if value and value != "???" else "")
         said = [_escaped(comment)] if comment else []
         if value == "???":
             said.append("It has no default: give it.")
-        if key in types:
-            said.append(f"*({_escaped(may_be(types[key]))})*")
+        if key in hints:
+            said.append(f"*({_escaped(may_be(hints[key]))})*")
         yield f": {' '.join(said) or '–'}"

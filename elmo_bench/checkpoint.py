@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from elmo_bench import checkpoint_file
-from elmo_bench.config import build, inputs, settings
+from elmo_bench.config import build, check, inputs
 from elmo_bench.files import MAX_SIZE
 from elmo_bench.foreign import (
     ADDRESS,
@@ -106,7 +106,7 @@ def restore(cfg: DictConfig) -> tuple[DictConfig, TaskModule, Vocab]:
     parts = (config.embed, config.rnn, config.elmo, config.task.get("model"))
     _check_sizes([OmegaConf.to_container(part) for part in parts if part], weights, path)
     with checkpoint_file.refusing(path, "its settings, with the command line's"):
-        if wrong := settings.faults_of(config, MODEL):
+        if wrong := check.faults_of(config, MODEL):
             raise ValueError("; ".join(wrong))
     vocab = _vocab(content["vocab"], weights, path)
     with checkpoint_file.refusing(path, "its model, with the command line's settings"):

@@ -23,7 +23,7 @@ from hydra.version import VersionBase
 from omegaconf import DictConfig, open_dict, read_write
 
 from elmo_bench import CONF
-from elmo_bench.config.settings import expand_home, faults
+from elmo_bench.config.check import expand_home, faults
 from elmo_bench.files import atomic
 from elmo_bench.jobs.report import all_reports, answered
 from elmo_bench.report import Tables

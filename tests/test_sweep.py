@@ -285,7 +285,7 @@ def test_environment(monkeypatch):
 
 @pytest.mark.parametrize("mine", [[], ["notes.txt"]])
 def test_a_dry_run_removes_what_hydra_made_and_no_more(tmp_path, monkeypatch, mine):
-    monkeypatch.setattr("elmo_bench.config.settings.dry_run_lines", lambda _: [])
+    monkeypatch.setattr("elmo_bench.config.check.dry_run_lines", lambda _: [])
     folder = tmp_path / "users" / "sweep"
     folder.mkdir(parents=True)
     for name in ("multirun.yaml", *mine):

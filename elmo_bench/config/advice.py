@@ -6,7 +6,7 @@ import difflib
 import os
 import re
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from hydra._internal import hydra as hydras_own
@@ -49,12 +49,12 @@ def before(arguments: Sequence[str]) -> list[str]:
     for argument in arguments:
         name, _, value = argument.removeprefix("--").partition("=")
         if argument.startswith("--") and not any(option.startswith(name) for option in OPTIONS):
-            from elmo_bench.config.settings import TYPES  # slow to import
+            from .settings import types  # slow to import
 
             if close := difflib.get_close_matches(name, OPTIONS, n=1, cutoff=0.8):
                 advice.append(f"{argument}: did you mean --{close[0]}?")
                 continue
-            near = nearest(name.replace("-", "_"), TYPES)
+            near = nearest(name.replace("-", "_"), types())
             example = f": {near}={value or 'VALUE'}" if near else "; --help says how to list them"
             advice.append(f"{argument}: settings are KEY=VALUE, without dashes{example}")
     return advice
@@ -142,15 +142,13 @@ def _value(key: str, arguments: Sequence[str]) -> str:
 
 def unknown(key: str, value: str, arguments: Sequence[str]) -> str:
     """Return advice for a key that the command's config does not have."""
-    from elmo_bench.config.settings import JOBS  # slow to import
-
-    return unknown_key(key, value, _keys(arguments), JOBS)
+    return unknown_key(key, value, _keys(arguments))
 
 
-def unknown_key(
-    key: str, value: str, keys: Collection[str], jobs: Mapping[str, Mapping[str, Any]]
-) -> str:
+def unknown_key(key: str, value: str, keys: Collection[str]) -> str:
     """Return advice for a key that is none of these, and maybe one of some jobs."""
+    from .settings import JOBS, own_keys  # slow to import
+
     group, _, rest = key.partition(".")
     keys = [each for each in keys if each != key]
     is_nested = any(each.endswith(f".{key}") for each in keys)
@@ -160,8 +158,8 @@ def unknown_key(
     is_here = any(each.startswith(f"{group}.") for each in keys)
     of_jobs = [
         job
-        for job, types in jobs.items()
-        if key in types or (not is_here and any(each.startswith(f"{group}.") for each in types))
+        for job, own in ((job, own_keys(job)) for job in JOBS)
+        if key in own or (not is_here and any(each.startswith(f"{group}.") for each in own))
     ]
     if of_jobs:
         return f"{key} is for job={' or job='.join(of_jobs)}: add that to the command"

@@ -18,7 +18,7 @@ from elmo_bench import wandb_logger
 from elmo_bench.files import duration, found
 from elmo_bench.runs import as_baseline, is_baseline, read_result
 
-from . import build, inputs
+from . import build, inputs, process
 
 INPUTS = ("checkpoint", "input", "gold", "predicted", "result", "probe.train", "probe.test")
 WITH_TRAINER = ("train", "evaluate", "predict")
@@ -30,6 +30,7 @@ def lines(configs: Sequence[DictConfig]) -> list[str]:
     """What runs would read and keep, each line once; runs that read the same are looked at once.
     Raises ValueError and OSError, as a run would, for what it could not read.
     """
+    process.silence()
     said: list[str] = []
     corpus = "", 0  # the settings of the last one, and its number of tokens
     for config in {_settings(each): each for each in configs}.values():

@@ -20,8 +20,8 @@ CHATTER = (  # Lightning's, on what is meant
 
 
 def prepare(*, tf32: bool, deterministic: bool) -> None:
-    """Silence Lightning, and compute float32 products in true float32, or all of them in TF32 with
-    `tf32`.
+    """Silence Lightning's chatter, and compute float32 products in true float32, or all of them in
+    TF32 with `tf32`.
 
     With TF32, a GPU rounds the factors of products to 10 bits. Torch's default allows it only in
     convolutions and recurrent layers; this function sets it for matrix products, too.
@@ -35,6 +35,11 @@ def prepare(*, tf32: bool, deterministic: bool) -> None:
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     if deterministic:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    silence()
+
+
+def silence() -> None:
+    """Keep Lightning from saying what is meant to be so."""
     logging.getLogger("pytorch_lightning").setLevel(logging.WARNING)
     for words in CHATTER:
         warnings.filterwarnings("ignore", f".*{words}.*")

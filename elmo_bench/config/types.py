@@ -4,6 +4,7 @@ A type is a Python hint. A string in an `Annotated` describes the valid values i
 not enough.
 """
 
+import json
 import types
 from collections.abc import Collection
 from functools import cache
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le, Lt
-from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from elmo_bench.files import Number, either
 
@@ -31,9 +32,9 @@ def of_type(key: str, value: object, hint: Any) -> None:
 
 
 def fits(value: object, hint: Any) -> bool:
-    """Whether a value is of a type. `bool` rejects 1; a Literal with True accepts it."""
+    """Whether a value of a config is of a type; a path is a text there, and a tuple a list."""
     try:
-        _adapter(hint).validate_python(value)
+        _adapter(hint).validate_json(json.dumps(value))
     except ValidationError:
         return False
     return True
@@ -67,6 +68,8 @@ def _alternatives(hint: Any) -> list[str]:
         if said := [text for text in metadata if isinstance(text, str)]:
             return said
         return [_range(_alternatives(base)[0], metadata)]
+    if origin is dict or (isinstance(hint, type) and issubclass(hint, BaseModel)):
+        return NAMES[dict]
     if origin is not None and arguments:  # lists and other sequences
         return [f"a list of {_plural(may_be(arguments[0]))}"]
     return [getattr(hint, "__name__", str(hint))]

@@ -8,7 +8,7 @@ import pytest
 from hydra import compose, initialize_config_dir
 
 from elmo_bench.config.advice import before, message, settings_of_job
-from elmo_bench.config.settings import faults
+from elmo_bench.config.check import faults
 
 ROOT = Path(__file__).parents[2]
 
@@ -38,7 +38,7 @@ def said(arguments: list[str]) -> str:
         ("optimizer.lr=1", "there is no setting optimizer.lr; did you mean task.optimizer.lr=1?"),
         ("task.model.hiden=3", "there is no setting task.model.hiden; did you mean task.model.hid"),
         ("job=pretrain epochs=3", "there is no setting epochs; did you mean pretrain.epochs=3?"),
-        ("+my.key=3", "there is no setting my.key; --help says how to list all settings"),
+        ("+my.key=3", "there is no setting my; --help says how to list all settings"),
         ("encoder.model=b", "encoder.model is a setting of encoder=transformer: add that"),
         ("trainer.strategy=ddp", "trainer.strategy is a setting of trainer=ddp: add that to the"),
         ("bilm=small", "bilm is for job=pretrain: add that to the command"),
@@ -57,8 +57,8 @@ def said(arguments: list[str]) -> str:
             "--gpus 2",
             "--gpus: settings are KEY=VALUE, without dashes; --help says how to list them",
         ),
-        ("~seed", "~seed removes a setting that a run needs: write seed=VALUE"),
-        ("~fit.patience", "~fit.patience removes a setting that a run needs"),
+        ("~seed", "seed is missing: set seed=VALUE, an integer from 0"),
+        ("~fit.patience", "fit.patience is missing: set fit.patience=VALUE, an integer, 1 or more"),
         ("~recipe", ""),
         ("--multirn seed=1,2", "--multirn: did you mean --multirun?"),
         ("trainer.max_epochs=3", "trainer.max_epochs=3 repeats a setting: write fit.max_epochs=3"),

@@ -8,7 +8,8 @@ from hydra import compose, initialize_config_dir
 from hydra.utils import get_object
 from omegaconf import DictConfig, OmegaConf
 
-from elmo_bench.config.settings import JOBS, TYPES, faults
+from elmo_bench.config.check import faults
+from elmo_bench.config.settings import JOBS, types
 
 CONF = Path(__file__).parents[2] / "conf"
 OPTIONS = sorted(
@@ -336,7 +337,7 @@ def plain_leaves(node, prefix=""):
             yield f"{prefix}{key}"
 
 
-KNOWN = {*TYPES, *(key for types in JOBS.values() for key in types)}
+KNOWN = {key for job in JOBS.values() for key in types(job)}
 # Read by other settings, which have a type, or by nobody but a report.
 REPEATED = (
     "published",

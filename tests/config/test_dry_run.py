@@ -8,7 +8,7 @@ import pytest
 import torch
 from hydra import compose, initialize_config_dir
 
-from elmo_bench.config.settings import dry_run_lines, faults
+from elmo_bench.config.check import dry_run_lines, faults
 
 CONF = Path(__file__).parents[2] / "conf"
 GOOD = "".join(f"Ann{number} X X B-PER\nsleeps X X O\n\n" for number in range(3))

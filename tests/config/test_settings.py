@@ -4,14 +4,13 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hydra import compose, initialize_config_dir
 
-from elmo_bench.config import settings
-from elmo_bench.config.settings import _arguments, _is_exact, dry_run_lines, expand_home, faults
-from elmo_bench.files import Count, fetch_path
+from elmo_bench.config import check
+from elmo_bench.config.check import dry_run_lines, expand_home, faults
+from elmo_bench.files import fetch_path
 
 ROOT = Path(__file__).parents[2]
 
@@ -77,7 +76,7 @@ WRONG = [
         "task.model.foo=3, but the arguments of tasks.ner.model.BiLstmCrf are backbone, labels",
     ),
     ("task.model._target_=tasks.ner.model.Foo", "task.model._target_=tasks.ner.model.Foo, but"),
-    ("+elmo.dropuot=0.1", "there is no setting elmo.dropuot; did you mean elmo.dropout?"),
+    ("+elmo.dropuot=0.1", "there is no setting elmo.dropuot; did you mean elmo.dropout=0.1?"),
     ("+fit.limit_seconds=3", "there is no setting fit.limit_seconds"),
     ("+trainer.fast_dev_run=true", "trainer.fast_dev_run=true, but it must be false"),
     ("run_dir=null", "run_dir=null, but it must be a folder"),
@@ -168,34 +167,11 @@ def test_of_a_class_of_ones_own_the_signature_counts(tmp_path):
     ]
 
 
-class Sizes:
-    """A user's class, with hints of which a config gives something else."""
-
-    def __init__(self, sizes: tuple[int, ...], path: Path, count: Count):
-        self.count = count
-
-    @classmethod
-    def make(cls, count: Count):
-        return cls((), Path(), count)
-
-
-def test_hints_of_which_a_config_gives_something_else():
-    hints = _arguments("tests.config.test_settings.Sizes")
-    assert hints == {"sizes": Any, "path": Any, "count": Any}
-    assert _is_exact(Count | None)
-    assert _is_exact(str | Path)
-    assert not _is_exact(tuple[int, ...])
-    assert not _is_exact(list[Path])
-    assert "count" in _arguments("tests.config.test_settings.Sizes.make")
-    with pytest.raises(ModuleNotFoundError, match="nowhere"):
-        _arguments("nowhere.Sizes")
-
-
 def test_what_cannot_be_compared_is_not_run(monkeypatch):
     """Hydra would make a warning of the exception, and go on."""
-    monkeypatch.setattr(settings, "faults", lambda _: 1 / 0)
+    monkeypatch.setattr(check, "faults", lambda _: 1 / 0)
     with pytest.raises(SystemExit, match="cannot be checked: ZeroDivisionError"):
-        settings.Check().on_run_start(composed())
+        check.Check().on_run_start(composed())
 
 
 def run(*arguments, **options):

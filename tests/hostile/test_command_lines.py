@@ -5,7 +5,7 @@ from itertools import islice
 from hydra.errors import HydraException
 from omegaconf.errors import OmegaConfBaseException
 
-from elmo_bench.config.settings import faults
+from elmo_bench.config.check import faults
 
 from .command_lines import commands, composed
 
