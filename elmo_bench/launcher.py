@@ -134,7 +134,7 @@ class ProcessLauncher(Launcher):
 
     def composed(self, job_overrides: Sequence[Sequence[str]]) -> list[DictConfig]:
         """The configs of all jobs; raises CompactHydraException if any has invalid settings."""
-        from elmo_bench.config.settings import faults
+        from elmo_bench.config.check import faults
 
         load = self.hydra_context.config_loader.load_sweep_config
         configs = [load(self.config, [*overrides]) for overrides in job_overrides]
@@ -144,7 +144,7 @@ class ProcessLauncher(Launcher):
 
     def _dry_run(self, jobs: Mapping[int, list[str]], configs: Sequence[DictConfig]) -> None:
         """Log the jobs, and what they would read and keep; then exit."""
-        from elmo_bench.config.settings import dry_run_lines
+        from elmo_bench.config.check import dry_run_lines
 
         first: dict[str, int] = {}
         for number, overrides in jobs.items():

@@ -84,7 +84,7 @@ def sweep(tmp_path, monkeypatch):
 def no_logging(monkeypatch):
     monkeypatch.setattr(launcher, "configure_log", lambda *_: None)
     monkeypatch.setattr(inputs, "files", lambda _: {})
-    monkeypatch.setattr("elmo_bench.config.settings.faults", lambda _: [])
+    monkeypatch.setattr("elmo_bench.config.check.faults", lambda _: [])
 
 
 @pytest.mark.parametrize("fork", [False, True])
