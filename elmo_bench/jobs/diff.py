@@ -14,7 +14,7 @@ from rich.console import Console
 
 from elmo_bench import foreign
 from elmo_bench.config import inputs
-from elmo_bench.files import atomic, begins, check_output, found
+from elmo_bench.files import atomic, begins, check_output, found, listed
 from elmo_bench.report import difference as report
 from elmo_bench.report.difference import Difference, ExampleText
 from elmo_bench.runs import (
@@ -112,11 +112,6 @@ def _run(key: str, folder: Path) -> Run:
             f"{key}={folder} is not a run, but contains {len(below)}: give the folder of "
             f"one, such as {key}={below[0].parent}"
         )
-    if folder.is_file():
-        raise ValueError(
-            f"{key}={folder} is a file: unpack an archive of runs with tar -xf {folder}, "
-            "and give the folder of one run"
-        )
     why = "no finished run" if folder.is_dir() else "no such folder"
     raise FileNotFoundError(f"{key}={folder}: {why}; the folder of a run contains a result.json")
 
@@ -134,8 +129,7 @@ def _check_alike(sides: Sequence[Side], split: str) -> None:
         ("labels (task.read, data.read)", lambda run: _options(run, split)),
     ):
         values = [value(side.run) for side in sides]
-        # Results of earlier versions have no hashes.
-        if values[0] != values[1] and not (description == f"{split} files" and "" in values):
+        if values[0] != values[1]:
             raise ValueError(
                 f"{a} and {b} are runs of different {description}, {values[0]} and {values[1]}, so "
                 "their examples cannot be compared; use job=report to compare such runs"
@@ -148,23 +142,11 @@ def _data(run: Run) -> dict[str, Any]:
 
 def _options(run: Run, split: str) -> dict[str, Any]:
     """Return the arguments of the task's `read`; job=evaluate reads any split as test."""
-    config = run.config
     is_evaluation = str(run.settings.get("job._target_")).endswith(".evaluate")
-    options = _nested(run, "task", "read", "test" if is_evaluation else split)
-    return options | _nested(run, "data", "read", config["task"]["name"], split)
-
-
-def _nested(run: Run, *keys: str) -> dict[str, Any]:
-    """Return the settings below these keys of a run's config; empty if there are none."""
-    options: Any = run.config
-    for number, key in enumerate(keys, 1):
-        options = options.get(key) or {}
-        if not isinstance(options, dict):
-            raise ValueError(
-                f"{run.folder}/result.json: not a result of elmo-bench: "
-                f"config.{'.'.join(keys[:number])} is {options!r}, but it must be a mapping"
-            )
-    return options
+    of_task = run.config["task"].get("read") or {}
+    of_corpus = (_data(run).get("read") or {}).get(run.task) or {}
+    as_split = "test" if is_evaluation else split
+    return (of_task.get(as_split) or {}) | (of_corpus.get(split) or {})
 
 
 def _counts(side: Side, split: str, metric: str) -> Counts:
@@ -180,12 +162,8 @@ def _counts(side: Side, split: str, metric: str) -> Counts:
             f"metric={metric}: {path} has no counts of it, only of "
             f"{', '.join(counted(path))}; the default is task.monitor"
         )
-    other_splits = [other.stem for other in sorted(path.parent.glob("*.npz"))]
-    available = (
-        f"it has those for {' and '.join(other_splits)} (split=...)"
-        if other_splits
-        else "it has none"
-    )
+    other_splits = listed(other.stem for other in sorted(path.parent.glob("*.npz")))
+    available = f"it has those for {other_splits} (split=...)" if other_splits else "it has none"
     raise FileNotFoundError(
         f"{side}: no counts/{split}.npz with the counts per example: {available}; run job=evaluate "
         f"checkpoint=RUN/best.ckpt split={split} and compare the folder that it writes"

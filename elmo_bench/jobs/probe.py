@@ -31,7 +31,7 @@ from elmo_bench.encoders.probing import (
     read,
 )
 from elmo_bench.files import Bars, atomic
-from elmo_bench.report import probes_grid, read_probe, terminal, typed
+from elmo_bench.report import Terminal, probes_grid, read_probe, typed
 from elmo_bench.runs import code, hash_files, portable
 
 
@@ -74,7 +74,7 @@ def probe(cfg: DictConfig) -> dict[str, float]:
     path = Path(cfg.run_dir, "probe.json")
     with atomic(path) as part:
         part.write_text(json.dumps(content | code(), indent=2) + "\n", encoding="utf-8")
-    Console().print(terminal(probes_grid([read_probe(path)], controls=True)))
+    Console().print(Terminal(probes_grid([read_probe(path)], controls=True)))
     figures = {}
     for name, probed in measured.items():
         figures[f"{name}/baseline"] = probed["baseline"]["accuracy"]

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
-from rich.text import Text
 
 from elmo_bench import report as reports
 from elmo_bench import wandb_logger
@@ -86,7 +85,8 @@ def report(cfg: DictConfig) -> None:
     if "wandb" in (loggers := settings.get("logger") or {}):
         options = {key: value for key, value in loggers["wandb"].items() if key != "_target_"}
         wandb_logger.keep(outputs, **options | {"job_type": "report", "tags": [], "save_dir": "."})
-    _print(written)
+    # Print last, since a closed pipe (`| head`) ends the process.
+    reports.show(written, Console(emoji=False))
 
 
 def check(cfg: DictConfig) -> tuple[dict[str, Any], list[Path], Answers]:
@@ -192,15 +192,6 @@ def write(
         with atomic(path) as part:
             part.write_bytes(content)
         log.info("written: %s", path)
-
-
-def _print(written: Sequence[reports.Report]) -> None:
-    """Print the tables; call this last, since a closed pipe (`| head`) ends the process."""
-    console = Console(emoji=False)
-    for grid in (grid for each in written for grid in reports.grids(each)):
-        console.print(reports.terminal(grid))
-    for note in reports.footnotes(written):
-        console.print(Text(reports.plain(note)))
 
 
 def _failed(failed: Sequence[Run], finished: Sequence[Run]) -> list[str]:

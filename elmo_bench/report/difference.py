@@ -3,31 +3,27 @@
 Axes: N examples, S scores.
 """
 
-import csv
 import io
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
+from elmo_bench.files import plain
 from elmo_bench.runs import Run, distinguishing, portable, short, text, values
 
 from . import escape
 from .grid import Grid
 from .grids import points
-from .markup import table
 from .names import metric_title, name, task_titles
 from .page import html
 from .table import SPLITS
-from .terminal import terminal
-from .write import markdown_table
+from .writers import Terminal, csv_table, html_table, markdown_table
 
 SIDES = ("A", "B")
 ABSENT, NOTHING, UNKNOWN = "-", "nothing", "?"  # no such setting; no label; no prediction
@@ -171,7 +167,7 @@ def _settings(runs: tuple[Run, Run]) -> Iterator[tuple[str, list[str], str]]:
         yield key, [text(values(run, [key])[0]) for run in runs], "yes"
     code = [
         {"commit": run.commit, "device": run.device}
-        | {f"versions.{key}": text for key, text in run.versions.items()}
+        | {f"versions.{package}": version for package, version in run.versions.items()}
         for run in runs
     ]
     for key in dict.fromkeys(key for versions in code for key in versions):
@@ -206,16 +202,20 @@ def _figures(difference: Difference, title: str, is_shown: Callable[[str], bool]
     return Grid(title, ["figure", *SIDES, "B − A"], rows, set(), 1)
 
 
-def examples(difference: Difference) -> Grid:
-    """Return a table of the examples on which the two differ, largest difference first."""
-    rows = [_row(difference, number) for number in difference.examples]
-    heads, left = (HEADS, 5) if difference.texts else (("example", *SIDES), 1)
+def examples(difference: Difference, limit: int | None = None) -> Grid:
+    """Return a table of the examples on which the two differ, largest difference first.
+
+    With `limit` it has so many of them, and long texts are cut.
+    """
+    numbers = difference.examples
+    count = f"{len(numbers):,} examples on which A and B differ"
+    few = limit is not None and limit < len(numbers)
     return Grid(
-        f"{len(rows):,} examples on which A and B differ",
-        [*heads],
-        rows,
+        f"The first {limit:,} of {count}" if few else f"All of {count}",
+        [*(HEADS if difference.texts else ("example", *SIDES))],
+        [_row(difference, number, limit and LONG) for number in numbers[:limit]],
         set(),
-        left,
+        5 if difference.texts else 1,
         caption=CAPTION if difference.texts else "The number of an example, in the corpus's order.",
     )
 
@@ -226,20 +226,20 @@ CAPTION = (
 )
 
 
-def _row(difference: Difference, number: int, long: int | None = None) -> list[str]:
+def _row(difference: Difference, number: int, long: int | None) -> list[str]:
     """Return the cells of an example, in the order of `HEADS`; `long` caps texts, in characters."""
-    values = [float(scores[number]) for scores in difference.scores]
+    scores = [float(scores[number]) for scores in difference.scores]
     if difference.is_right_or_wrong:
-        figures = ["right" if value else "wrong" for value in values]
+        figures = ["right" if score else "wrong" for score in scores]
     else:
-        figures = [points(value) for value in values]
+        figures = [points(score) for score in scores]
     if not difference.texts:
         return [f"{number + 1:,}", *figures]
-    text = difference.texts[number]
-    predictions = [labels for labels in text[2:] if labels is not None]
-    shared = set(text.gold).intersection(*predictions)
-    cells = [text.source, " | ".join(_cut(sentence, long) for sentence in text.sentences)]
-    for labels in text[2:]:
+    example = difference.texts[number]
+    answers = (example.gold, example.a, example.b)
+    shared = set.intersection(*(set(labels) for labels in answers if labels is not None))
+    cells = [example.source, " | ".join(_cut(sentence, long) for sentence in example.sentences)]
+    for labels in answers:
         ordered = "; ".join(sorted(labels or (), key=shared.__contains__))
         cells.append(UNKNOWN if labels is None else _cut(ordered, long) or NOTHING)
     return [*cells, *figures]
@@ -251,45 +251,15 @@ def _cut(text: str, long: int | None) -> str:
 
 def show(console: Console, difference: Difference, limit: int | None = None) -> None:
     """Print all tables; `limit` caps the number of examples and of figures by label."""
-    for line in (title(difference), *lines(difference)):
-        console.print(Text(escape.plain(line)), soft_wrap=True)  # paths stay whole
-    console.print()
-    console.print(terminal(settings(difference)))
-    console.print(terminal(figures(difference)))
-    if difference.texts:
-        chosen = difference.examples
-        shown = f"The first {limit:,}" if limit is not None and limit < len(chosen) else "All"
-        console.print(Text(f"{shown} of {len(chosen):,} examples on which A and B differ"))
-        for number in islice(chosen, limit):
-            console.print(_block(_row(difference, number, None if limit is None else LONG)))
-        console.print()
-    else:
-        console.print(terminal(_first(examples(difference), limit)))
-    if (labels := by_label(difference)).rows:
-        console.print(terminal(_first(labels, limit)))
-
-
-def _first(grid: Grid, count: int | None) -> Grid:
-    """Return the first rows; the title says how many there are."""
-    if count is None or count >= len(grid.rows):
-        return grid
-    title = f"{grid.title} (the first {count:,} of {len(grid.rows):,})"
-    return grid._replace(title=title, rows=grid.rows[:count])
-
-
-def _block(row: Sequence[str]) -> Table:
-    """Format an example as lines, since a terminal is too narrow for its columns."""
-    source, words, *says, a, b = map(escape.plain, row)
-    table = Table.grid(padding=(0, 2, 0, 0))
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
-    table.add_row("", "")
-    table.add_row(Text("words", "bold"), Text(words, "bold"))
-    for head, said in zip(HEADS[2:], says, strict=False):
-        score = {"A says": f" ({a})", "B says": f" ({b})"}.get(head, "")
-        table.add_row(Text(head), Text(f"{said}{score}"))
-    table.add_row(Text("where"), Text(source))
-    return table
+    for line in (title(difference), *lines(difference), ""):
+        console.print(Text(plain(line)), soft_wrap=True)  # paths stay whole
+    labels = by_label(difference)
+    if limit is not None and limit < len(labels.rows):
+        shown = f"{labels.title} (the first {limit:,} of {len(labels.rows):,})"
+        labels = labels._replace(title=shown, rows=labels.rows[:limit])
+    for grid in (settings(difference), figures(difference), examples(difference, limit), labels):
+        if grid.rows:
+            console.print(Terminal(grid))
 
 
 def as_text(difference: Difference) -> str:
@@ -310,16 +280,13 @@ def as_markdown(difference: Difference) -> str:
 def as_page(difference: Difference) -> str:
     """Return the tables as one self-contained HTML page."""
     about = "".join(f'<p class="lead">{escape.xml(line)}</p>' for line in lines(difference))
-    body = "".join(f'<div class="prose">{table(grid)}</div>' for grid in tables(difference))
+    body = "".join(map(html_table, tables(difference)))
     return html(GENERATOR, "Two runs of elmo-bench", title(difference), about, body)
 
 
 def as_csv(difference: Difference) -> str:
     """Return the examples on which the two differ, as CSV."""
-    grid, file = examples(difference), io.StringIO()
-    texts = ([escape.csv(text) for text in row] for row in (grid.heads, *grid.rows))
-    csv.writer(file, lineterminator="\n").writerows(texts)
-    return file.getvalue()
+    return csv_table(examples(difference))
 
 
 def as_json(difference: Difference) -> str:

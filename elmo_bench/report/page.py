@@ -1,22 +1,30 @@
 """Format reports as one self-contained HTML page without scripts."""
 
+import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from elmo_bench.files import listed
+
+from . import names
 from .costs import cost
 from .escape import xml
-from .grids import tables
-from .guide import compared, findings, lead, reading
-from .markup import figure, settings, table, terms
-from .methods import NOWHERE, Origin, checklist, methods, provenance
+from .grids import heads, tables
 from .mixes import weights
+from .provenance import NOWHERE, Origin, methods, provenance, runs_of
+from .significance import FEWEST, LEVEL, PRELIMINARY
 from .table import Report
 from .write import footnotes
+from .writers import html_table as table
+
+if TYPE_CHECKING:
+    from .plots.drawing import Plot
 
 RESULTS = "Results"  # chapter title of a report without a title
-COMMAND = "command"  # label of a run's command in the provenance
+COMMANDS = ("command", "report")  # labels of commands in the provenance
+NAMED = 3  # a title names up to this many settings, and counts them otherwise
 CURVES = {
     "fraction": "Sample efficiency (the paper's Figure 1)",
     "elmo.l2": "The penalty on the mix",
@@ -24,6 +32,41 @@ CURVES = {
 }
 STYLE = Path(__file__).with_name("page.css")
 GENERATOR = "elmo-bench report"  # job=report overwrites only pages with this mark
+TERMS = (
+    (
+        "A run",
+        "one model, trained with one random seed on the training examples and measured on others. "
+        "The runs of a cell differ in their seeds alone.",
+    ),
+    (
+        "Encoder",
+        "a network that was trained on plain text. A task's model reads its vectors of each word "
+        "in its sentence beside what it learns of words itself; “no encoder” is the model without "
+        "them.",
+    ),
+    (
+        "Layers",
+        "an encoder has several, 0 the lowest. “All layers” is a weighted mean of them whose "
+        "weights are learned with the task. λ is how strongly these are drawn towards equal ones.",
+    ),
+    (
+        "80.00 ± 1.00 (5)",
+        "the mean of 5 runs in percent ± their standard deviation. Higher is better.",
+    ),
+    (
+        "95 % interval",
+        "where the true difference may lie: of 100 such experiments with new examples and new "
+        "seeds, about 95 have it in theirs. With 0 inside, either may be the better. Without a p "
+        "it is of these very models; of other seeds a single run says nothing.",
+    ),
+    (
+        "p and *",
+        "how often chance alone would give a difference as large as this one. p (Holm) makes up "
+        f"for several comparisons, among which chance finds more; * marks one below {LEVEL:g}. No "
+        "star means that no difference is shown, not that there is none. "
+        f"{PRELIMINARY.capitalize()}: with fewer than {FEWEST} runs a side there is no star.",
+    ),
+)
 # Forbid scripts and external resources, so that text from a run cannot load or execute anything.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'"
 
@@ -36,7 +79,7 @@ class Part(NamedTuple):
 
 
 class Chapter(NamedTuple):
-    """A chapter: a report, or the methods of all reports, with its non-empty parts."""
+    """A chapter: a report, or how all of them were made, with its non-empty parts."""
 
     anchor: str
     title: str
@@ -61,8 +104,43 @@ def page(
     links = "".join(map(_links, chapters))
     bodies = "".join(map(_section, chapters))
     navigation = f'<nav aria-label="Sections"><ul>{links}</ul></nav>'
-    about = f'<p class="lead">{xml(lead(reports, origin))}</p>{navigation}'
-    return html(GENERATOR, "A report of elmo-bench", title, about, _reading(reports) + bodies)
+    about = f'<p class="lead">{xml(_lead(reports, origin))}</p>{navigation}'
+    reading = (
+        '<aside aria-labelledby="reading"><h2 id="reading">How to read this page</h2>'
+        f"{terms(TERMS)}</aside>\n"
+    )
+    return html(GENERATOR, "A report of elmo-bench", title, about, reading + bodies)
+
+
+def compared(reports: Sequence[Report]) -> str:
+    """Return the compared tasks and settings, such as "NER, SRL: books against no encoder"."""
+    runs = runs_of(reports)
+    titles = names.task_titles(runs)
+    tasks = ", ".join(dict.fromkeys(titles[run.task] for run in runs))
+    first = reports[0]
+    if any((each.columns, each.baseline) != (first.columns, first.baseline) for each in reports):
+        return f"{tasks}: {len(reports)} comparisons"
+    settings = [names.name(first.columns, column, titles) for column in heads(first)]
+    if first.baseline is None or len(settings) == 1:
+        return f"{tasks}: {_few(settings)}"
+    return f"{tasks}: {_few(settings[1:])} against {settings[0]}"
+
+
+def _few(texts: Sequence[str]) -> str:
+    if len(texts) > NAMED:
+        return f"{len(texts)} settings"
+    return listed(texts, comma="; " if any("," in text for text in texts) else ", ")
+
+
+def _lead(reports: Sequence[Report], origin: Origin) -> str:
+    runs = runs_of(reports)
+    count = "One run" if len(runs) == 1 else f"{len(runs):,} runs"
+    failed = f" ({origin.failed:,} more failed)" if origin.failed else ""
+    return (
+        f"{count}{failed} of models that were trained alike in everything but what the tables "
+        "name: how well each way to train does on text that it has not seen, whether differences "
+        "are larger than chance would have them, and what each way costs."
+    )
 
 
 def html(generator: str, kind: str, title: str, about: str, body: str) -> str:
@@ -101,10 +179,24 @@ def _section(chapter: Chapter) -> str:
     return f'<section id="{chapter.anchor}"><h2>{xml(chapter.title)}</h2>{inner}</section>\n'
 
 
-def _reading(reports: Sequence[Report]) -> str:
+def terms(pairs: Iterable[Sequence[str]]) -> str:
+    """Return a list of terms and their meanings; consecutive equal terms are merged."""
+    items = []
+    for term, group in itertools.groupby(pairs, lambda pair: pair[0]):
+        meanings = "".join(f"<dd>{xml(meaning)}</dd>" for _, meaning in group)
+        items.append(f"<dt>{xml(term)}</dt>{meanings}")
+    return f'<dl class="terms">{"".join(items)}</dl>'
+
+
+def figure(plot: "Plot | None") -> str:
+    """Return a plot with its caption; "" for None."""
+    from .plots.rendering import inline  # imports matplotlib, which is slow
+
+    if plot is None:
+        return ""
     return (
-        '<aside aria-labelledby="reading"><h2 id="reading">How to read this page</h2>'
-        f"{terms(reading(reports))}</aside>\n"
+        f'<figure class="plot">{inline(plot)}'
+        f"<figcaption><b>{xml(plot.title)}</b> {xml(plot.caption)}</figcaption></figure>"
     )
 
 
@@ -115,11 +207,9 @@ def _parts(report: Report) -> Iterator[Part]:
     grids = tables(report)
     shown = {kind: table(grid) for kind, grid in grids.items()}
     first = [
-        f"<p>{xml(findings(report))}</p>" if findings(report) else "",
         figure(comparison.comparison(report)),
         shown.get("means", ""),
         shown.get("differences", ""),
-        settings(grids.values()),
         *(f"<p>{xml(note)}</p>" for note in footnotes([report])),
     ]
     yield Part("", "".join(first))
@@ -144,14 +234,9 @@ def _training(report: Report) -> Iterator[Part]:
 
 
 def _made(reports: Sequence[Report], origin: Origin) -> Iterator[Part]:
-    """Yield the parts on all runs: methods, checklist, provenance and commands."""
-    yield Part("Methods", f"<p>{xml(methods(reports, origin))}</p>")
-    yield Part("Reproducibility", terms(checklist(reports, origin).rows))
-    origins = provenance(reports, origin).rows
-    details = [(label, detail) for label, detail in origins if label not in (COMMAND, "report")]
-    run_commands = [detail for label, detail in origins if label == COMMAND]
-    report_commands = [detail for label, detail in origins if label == "report"]
-    yield Part("Where the figures come from", terms(details))
-    if run_commands or report_commands:
-        code = "\n".join(map(xml, [*run_commands, *report_commands]))
-        yield Part("Commands", f'<pre tabindex="0"><code>{code}</code></pre>')
+    """Yield the parts on all runs: methods, provenance and commands."""
+    yield Part("Methods", f"<p>{xml(methods(reports))}</p>")
+    rows = provenance(reports, origin).rows
+    yield Part("Where the figures come from", terms(row for row in rows if row[0] not in COMMANDS))
+    if lines := [xml(line) for label, line in rows if label in COMMANDS]:
+        yield Part("Commands", "<pre tabindex='0'><code>" + "\n".join(lines) + "</code></pre>")

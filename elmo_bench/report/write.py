@@ -1,4 +1,6 @@
-"""Write reports as Markdown and LaTeX tables, and as CSV and JSON with one record a cell."""
+"""Write reports as text, Markdown, LaTeX, CSV and JSON (a record a cell), and show them in
+notebooks.
+"""
 
 import csv
 import io
@@ -6,16 +8,22 @@ import json
 import re
 import statistics
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from rich.console import Console
+from rich.text import Text
+
+from elmo_bench.files import plain
 from elmo_bench.runs import text
 
 from . import escape
 from .grid import Grid
 from .grids import grids, tables, tests
-from .methods import NOWHERE, Origin, checklist, methods, provenance
 from .names import metric_title
+from .provenance import NOWHERE, Origin, methods, provenance
 from .table import Cell, Report
+from .writers import Terminal, html_cells, html_title, latex_table, markdown_table
 
 ABOUT = (
     "Interval and p: of the difference on new examples and with new seeds together, from the "
@@ -24,22 +32,24 @@ ABOUT = (
     "together. p (Holm): corrected for all comparisons of its split (Holm 1979); the interval and "
     "p are not."
 )
-
-
-# Shrinks a table that is wider than the line to its width.
-SHRINK = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"
-LONG = 60  # characters; longer cells are sentences, not figures
 WORD = 20  # characters; LaTeX may break longer words
 BREAK = "\u200b"  # marks where LaTeX may break a word
 
 
+def show(reports: Sequence[Report], console: Console) -> None:
+    """Print the tables and their notes."""
+    for grid in (grid for report in reports for grid in grids(report)):
+        console.print(Terminal(grid))
+    for note in footnotes(reports):
+        console.print(Text(plain(note)))
+
+
 def markdown(reports: Sequence[Report], origin: Origin = NOWHERE) -> str:
-    """Return the tables as GitHub Markdown, with notes, methods, checklist and provenance."""
+    """Return the tables as GitHub Markdown, with notes, methods and provenance."""
     parts = [markdown_table(grid) for report in reports for grid in grids(report)]
     parts += map(escape.markdown, footnotes(reports))
-    parts += ["## Methods", escape.markdown(methods(reports, origin))]
-    parts += [markdown_table(ask(reports, origin)) for ask in (checklist, provenance)]
-    return "\n\n".join(parts) + "\n"
+    parts += ["## Methods", escape.markdown(methods(reports))]
+    return "\n\n".join([*parts, markdown_table(provenance(reports, origin))]) + "\n"
 
 
 def block(grids: Iterable[Grid], notes: Iterable[str]) -> str:
@@ -48,27 +58,8 @@ def block(grids: Iterable[Grid], notes: Iterable[str]) -> str:
     return "\n\n".join([*map(markdown_table, grids), *shown])
 
 
-def markdown_table(grid: Grid) -> str:
-    """Return a grid's title, table and caption as Markdown."""
-    heads, *rows = ([escape.markdown(text) for text in row] for row in (grid.heads, *grid.rows))
-    shown = [
-        [f"**{text}**" if (r, c) in grid.bold else text for c, text in enumerate(row)]
-        for r, row in enumerate(rows)
-    ]
-    figures = "---" if _is_prose(grid) else "--:"
-    rule = ["---"] * grid.left + [figures] * (len(heads) - grid.left)
-    lines = (f"| {' | '.join(row)} |" for row in (heads, rule, *shown))
-    caption = f"\n\n{escape.markdown(grid.about)}" if grid.about else ""
-    return "\n".join([f"{escape.markdown(grid.title)}\n", *lines]) + caption
-
-
-def _is_prose(grid: Grid) -> bool:
-    """Whether the grid's columns hold sentences instead of figures."""
-    return any(len(text) > LONG for row in grid.rows for text in row[grid.left :])
-
-
 def latex(reports: Sequence[Report], origin: Origin = NOWHERE) -> str:
-    r"""Return booktabs tables with captions and labels, methods, checklist and provenance as LaTeX.
+    r"""Return booktabs tables with captions and labels, methods and provenance as LaTeX.
 
     The document needs \usepackage{booktabs,graphicx}.
     """
@@ -79,85 +70,17 @@ def latex(reports: Sequence[Report], origin: Origin = NOWHERE) -> str:
             while label in labels:
                 label += "-"
             labels.add(label)
-            parts.append(_table(grid, label))
-    parts += [f"% {escape.plain(line)}" for line in footnotes(reports)]
-    about = methods(reports, origin)
-    parts.append(_part("Methods", [r"\begin{sloppypar}", _broken(about), r"\end{sloppypar}"]))
-    # Lists, because tables would be higher than a page.
-    parts.append(_part("Reproducibility", _items(checklist(reports, origin))))
-    parts.append(_part("Provenance", _items(provenance(reports, origin))))
-    return "\n\n".join(parts) + "\n"
-
-
-def _table(grid: Grid, label: str) -> str:
-    caption = f"{grid.title}. {grid.about}".strip()
-    return "\n".join(
-        [
-            f"% {escape.plain(grid.title)}",
-            r"\begin{table*}",  # over both columns, where a page has two
-            r"\centering",
-            r"\small",
-            rf"\caption{{{escape.latex(caption[:1].upper() + caption[1:])}}}",
-            rf"\label{{tab:{label}}}",
-            r"\medskip",
-            *_figures(grid),
-            r"\end{table*}",
-        ]
+            parts.append(latex_table(grid, label))
+    parts += [f"% {plain(line)}" for line in footnotes(reports)]
+    parts.append(f"\\paragraph{{Methods}}\n{escape.latex(methods(reports))}")
+    # A list, because a table would be higher than a page.
+    items = (
+        rf"\item[{{{escape.latex(term)}}}] {_broken(said)}"
+        for term, said in provenance(reports, origin).rows
     )
-
-
-def _part(title: str, lines: Sequence[str]) -> str:
-    return "\n".join([rf"\paragraph{{{title}}}", *lines])
-
-
-def _items(grid: Grid) -> list[str]:
-    """Return a grid of two columns as a list, which may span several pages."""
-    items = [rf"\item[{{{_tex(term)}}}] {_broken(text)}" for term, text in grid.rows]
     begin = [r"\begin{description}", r"\footnotesize", r"\raggedright"]
-    return [*begin, *items, r"\end{description}"]
-
-
-def _broken(text: str) -> str:
-    """Escape a text and allow line breaks inside long words, such as a command's overrides."""
-    words = (
-        re.sub(r"(?<=[,=.:/-])(?=\w)", BREAK, word) if len(word) > WORD else word
-        for word in text.split(" ")
-    )
-    return escape.latex(" ".join(words)).replace(BREAK, r"\allowbreak{}")
-
-
-def _figures(grid: Grid) -> list[str]:
-    kinds = "l" * grid.left + "r" * (len(grid.heads) - grid.left)
-    return [SHRINK, rf"\begin{{tabular}}{{{kinds}}}", *_rows(grid), "}"]
-
-
-def _rows(grid: Grid) -> list[str]:
-    columns = zip(grid.heads, *grid.rows, strict=True)
-    heads = (_head(*column, side="l" if c < grid.left else "r") for c, column in enumerate(columns))
-    lines = [r"\toprule", " & ".join(heads) + r" \\", r"\midrule"]
-    for r, row in enumerate(repeated_left_out(grid)):
-        if r and grid.left > 1 and row[0]:
-            lines.append(r"\addlinespace")
-        cells = (
-            rf"\textbf{{{_tex(text)}}}" if (r, c) in grid.bold else _tex(text)
-            for c, text in enumerate(row)
-        )
-        lines.append(" & ".join(cells) + r" \\")
-    return [*lines, r"\bottomrule", r"\end{tabular}"]
-
-
-def _head(head: str, *texts: str, side: str) -> str:
-    """Wrap a head to the width of its column's texts, or of its longest word."""
-    width = max(map(len, [*texts, *head.split()]), default=0)
-    lines: list[str] = []
-    for word in head.split(" "):
-        if lines and len(lines[-1]) + 1 + len(word) <= width:
-            lines[-1] += f" {word}"
-        else:
-            lines.append(word)
-    if len(lines) == 1:
-        return _tex(head)
-    return rf"\shortstack[{side}]{{{(chr(92) * 2).join(map(_tex, lines))}}}"
+    parts.append("\n".join([r"\paragraph{Provenance}", *begin, *items, r"\end{description}"]))
+    return "\n\n".join(parts) + "\n"
 
 
 def _label(title: str) -> str:
@@ -169,21 +92,13 @@ def _label(title: str) -> str:
     return "-".join(re.findall("[a-z0-9]+", title.lower()))
 
 
-def _tex(text: str) -> str:
-    # Otherwise the \\ or rule before it reads [ or * as its own argument.
-    start = "{}" if text.startswith(("[", "*")) else ""
-    return start + escape.latex(text)
-
-
-def repeated_left_out(grid: Grid) -> list[list[str]]:
-    """Return the rows without leading names that repeat the row above; the last name is kept."""
-    rows = []
-    for above, row in zip([None, *grid.rows], grid.rows, strict=False):
-        repeated = 0
-        while above is not None and repeated < grid.left - 1 and above[repeated] == row[repeated]:
-            repeated += 1
-        rows.append([*([""] * repeated), *row[repeated:]])
-    return rows
+def _broken(text: str) -> str:
+    """Escape a text and allow line breaks inside long words, such as a command's overrides."""
+    words = (
+        re.sub(r"(?<=[,=.:/-])(?=\w)", BREAK, word) if len(word) > WORD else word
+        for word in text.split(" ")
+    )
+    return escape.latex(" ".join(words)).replace(BREAK, r"\allowbreak{}")
 
 
 def footnotes(reports: Sequence[Report]) -> list[str]:
@@ -247,24 +162,16 @@ def _comparison(cell: Cell) -> dict[str, Any]:
         "error_reduction": compared.error_reduction if compared else None,
         "equal": compared.equal if compared else None,
     }
-    flat |= {key: values.get(key) for key in TESTED}
+    flat |= {key: values.get(key) for key in ("detectable", "examples", "clusters", "unit")}
     flat |= {f"share_{key}": getattr(shares, key, None) for key in ("seeds", "examples", "both")}
     return flat | {"runs_tested": ours, "runs_baseline": theirs}
-
-
-TESTED = (
-    "detectable",
-    "examples",
-    "clusters",
-    "unit",
-)
 
 
 def as_json(reports: Sequence[Report], origin: Origin = NOWHERE) -> str:
     """Return reports as JSON, figures as fractions of 1.
 
-    A report without a title is one object: options, cells, comparisons, notes, methods and
-    provenance. Several reports are an object of such objects, by title.
+    A report without a title is one object: options, cells, notes, methods and provenance. Several
+    are an object of such objects, by title.
     """
     if len(reports) > 1:  # `failed` counts the runs of all reports together
         origin = origin._replace(failed=None)
@@ -278,8 +185,7 @@ def as_json(reports: Sequence[Report], origin: Origin = NOWHERE) -> str:
             "equal_within": report.equal_within,
             "cells": records(report),
             "notes": report.remarks,
-            "methods": methods([report], origin),
-            "checklist": dict(checklist([report], origin).rows),
+            "methods": methods([report]),
             "provenance": provenance([report], origin).rows,
         }
         for report in reports
@@ -307,3 +213,39 @@ def _field(value: Any) -> Any:
     if isinstance(value, list):
         return escape.csv(" ".join(map(str, value)))
     return escape.csv(value) if isinstance(value, str) else value
+
+
+@dataclass(frozen=True)
+class Tables:
+    """The tables of one comparison: HTML in a notebook, text elsewhere.
+
+    `reports` has one report or, if the runs differ in settings of ELMo, two: one of all settings on
+    dev, and one of the setting chosen on dev, on test.
+    """
+
+    reports: Sequence[Report]
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return a flat record for each cell of the tables; figures are fractions of 1.
+
+        The keys are the config keys of rows and columns, `mean`, `deviation` (None for one run),
+        `runs` (their number), `figures` and `seeds` (of each run). With a baseline, the record also
+        has `difference`, `low` and `high` (its 95 % interval), `p` and `p_holm`.
+        `pandas.DataFrame(tables.records())` makes a data frame.
+        """
+        return [record for report in self.reports for record in records(report)]
+
+    def __repr__(self) -> str:
+        console = Console(file=io.StringIO(), emoji=False, color_system=None, force_jupyter=False)
+        with console.capture() as capture:
+            show(self.reports, console)
+        return capture.get()
+
+    def _repr_html_(self) -> str:
+        shown = [
+            f"<p>{html_title(grid)}</p>{html_cells(grid)}"
+            for report in self.reports
+            for grid in grids(report)
+        ]
+        notes = [f"<p>{escape.xml(note)}</p>" for note in footnotes(self.reports)]
+        return "\n".join([*shown, *notes])

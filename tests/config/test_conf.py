@@ -59,7 +59,7 @@ def test_every_option(group, option):
 
 
 def test_each_corpus_says_where_it_is_from():
-    """A report's checklist says it, too."""
+    """A report says it, too."""
     without = {"files", "checkpoint", "paper"}  # a user's files, or another option
     corpora = [path for path in CONF.glob("data/*.yaml") if path.stem not in without]
     assert [path.stem for path in corpora if not OmegaConf.load(path).get("origin")] == []

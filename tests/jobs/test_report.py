@@ -267,8 +267,7 @@ def test_runs_that_failed_are_named(tmp_path):
         found = json.loads(output.read_text())
         notes = ["1 of 2 runs failed or did not finish: ner mini all seed 2 (did not end)"] * failed
         assert found["notes"] == notes
-        count = "1" if failed else "none"
-        assert f"Runs that failed: {count}." in found["methods"]
+        assert ["failed", str(failed)] in found["provenance"]
 
 
 @pytest.mark.parametrize(

@@ -17,23 +17,12 @@ from markdown_it import MarkdownIt
 from omegaconf import OmegaConf
 from rich.console import Console
 
-from elmo_bench.files import PlainLines, plain_lines
+from elmo_bench.files import PlainLines, plain, plain_lines
 from elmo_bench.launcher import Outcome, print_outcomes
-from elmo_bench.report import (
-    as_csv,
-    as_json,
-    collect,
-    escape,
-    grids,
-    latex,
-    markdown,
-    page,
-    report,
-    terminal,
-)
+from elmo_bench.report import as_csv, as_json, collect, latex, markdown, page, report, show
 from elmo_bench.report.plots import document, rendering
 from elmo_bench.report.result import print_metrics, print_result
-from elmo_bench.report.write import SHRINK
+from elmo_bench.report.writers import SHRINK
 from elmo_bench.runs import Result
 
 # Characters that mean something in one of the formats, more often than others.
@@ -164,13 +153,11 @@ def records(shown):
 
 
 def cells(shown):
-    """The number of the terminal's tables; no control character is in them."""
+    """No control character is on the terminal."""
     console = Console(width=1000, file=io.StringIO(), emoji=False)
-    for grid in grids(shown):
-        console.print(terminal(grid))
+    show([shown], console)
     printed = console.file.getvalue()
     assert printed == plain_lines(printed)
-    return len(grids(shown))
 
 
 @given(TEXTS)
@@ -200,7 +187,7 @@ def test_any_text_on_the_terminal(name):
     assert printed == plain_lines(printed)
     assert "x[/x]/result.json" in printed
     if not name.isspace():
-        assert escape.plain(name).split()[0] in printed
+        assert plain(name).split()[0] in printed
 
 
 def test_a_log_line_does_nothing_to_the_terminal():

@@ -1,10 +1,116 @@
-"""Where a page's figures come from."""
+"""What a report says of how it was made is what the runs say, and nothing is made up."""
 
+import json
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
-from elmo_bench.report.provenance import commands, typed
+from elmo_bench.report import as_json, collect, latex, markdown, report
+from elmo_bench.report.provenance import Origin, commands, methods, provenance, typed
 
 from .made import a_run
+
+
+def run(folder, encoder, seed, mix="all", **more):
+    """As job=train leaves it: 300 training examples in 5 epochs of 2 seconds."""
+    task = {"name": "ner", "monitor": "f1", "title": "NER", "monitor_title": "entity F1"}
+    config = {
+        "task": task,
+        "data": {"name": "wikigold", "origin": "WikiGold's own page."},
+        "encoder": {"name": encoder, **({} if encoder == "none" else {"_target_": "x.load"})},
+        "elmo": {"mix": "none" if encoder == "none" else mix, "finetune": False},
+        "fit": {"max_epochs": 20, "patience": 4},
+        "seed": seed,
+    }
+    rng = np.random.default_rng([seed, len(encoder)])
+    right = rng.random(50) < (0.4 if encoder == "none" else 0.8)
+    content = {
+        "task": "ner",
+        "seed": seed,
+        "metrics": {"test/f1": right.mean(), "val/f1": 0.5 + 0.1 * (mix == "top")},
+        "config": config,
+        "epochs": 5,
+        "examples_per_second": 150.0,
+        "seconds": {"training": 10.0, "total": 1800.0},
+        "parameters": {"trainable": 1000 + len(encoder), "frozen": 0},
+        "device": "cpu",
+        "inputs": {"data.train": "a" * 64, "encoder.weights": "b" * 64},
+        "versions": {"torch": "2.13.0"},
+        "commit": "c" * 40,
+        "finished": f"2026-01-{seed:02d}T12:00:00+00:00",
+        "identity": f"{encoder}-{mix}-{seed}",
+    }
+    (folder / "counts").mkdir(parents=True)
+    (folder / "result.json").write_text(json.dumps(content | more))
+    rows = np.stack([right, np.ones_like(right)] * 2, 1)[:, None].astype(float)
+    np.savez(
+        folder / "counts" / "test.npz",
+        sentences=np.arange(50, dtype=np.uint64),
+        groups=np.arange(50),
+        f1=rows,
+    )
+
+
+@pytest.fixture
+def compared(tmp_path):
+    for encoder in ("none", "books"):
+        for seed in (1, 2, 3, 4, 5):
+            run(tmp_path / f"{encoder}{seed}", encoder, seed)
+    return report(collect([tmp_path]), ["task"], ["encoder"], baseline=("none",))
+
+
+def test_where_the_figures_come_from(compared):
+    rows = provenance([compared], Origin("python run.py job=report", failed=0)).rows
+    assert rows == [
+        ["report", "python run.py job=report"],
+        ["runs", "10"],
+        ["failed", "0"],
+        ["trained", "2026-01-01 to 2026-01-05"],
+        ["epochs", "5"],
+        ["trained parameters", "1,004 to 1,005"],
+        ["time of all runs", "5 hours"],
+        ["device", "cpu (10 runs)"],
+        ["software", f"torch 2.13.0, commit {'c' * 10}"],
+        ["data", "NER (wikigold): 300 training examples. WikiGold's own page."],
+        ["sha256", f"wikigold: train {'a' * 12}"],
+        ["sha256", f"encoder: weights {'b' * 12}"],
+    ]
+    assert methods([compared]).startswith(
+        "We train models of NER (wikigold): 10 runs of 2 settings, with seeds 1, 2, 3, 4 and 5. "
+        "Figures are test entity F1, means"
+    )
+    assert "tested by a two-sided t-test" in methods([compared])
+
+
+def test_what_is_not_known_is_not_said(tmp_path):
+    """Of job=evaluate: no hours, no sizes, no software; without a baseline no tests."""
+    bare = {"task": "ner", "seed": 1, "metrics": {"test/f1": 0.5}}
+    bare["config"] = {"task": {"name": "ner", "monitor": "f1"}, "seed": 1}
+    (tmp_path / "result.json").write_text(json.dumps(bare))
+    found = report(collect([tmp_path]), ["task"], ["task.monitor"])
+    assert provenance([found]).rows == [["runs", "1"]]
+    assert "tested" not in methods([found])
+
+
+def test_every_format_has_them(compared):
+    text = methods([compared])
+    assert text in markdown([compared])
+    assert "| data | NER (wikigold): 300 training" in markdown([compared])
+    assert r"\item[{device}] cpu (10 runs)" in latex([compared])
+    content = json.loads(as_json([compared]))
+    assert content["methods"] == text
+    assert ["device", "cpu (10 runs)"] in content["provenance"]
+    assert content["cells"][0]["dev"] == 0.5
+
+
+def test_the_failures_of_all_are_not_those_of_each(compared):
+    """JSON has the provenance of each table by itself."""
+    both = [replace(compared, title=title) for title in ("one", "two")]
+    for each in json.loads(as_json(both, Origin(failed=3))).values():
+        assert "failed" not in dict(each["provenance"])
+    single = json.loads(as_json([compared], Origin(failed=3)))
+    assert ["failed", "3"] in single["provenance"]
 
 
 def ran(folder, seed, *overrides):

@@ -2,7 +2,6 @@ import csv
 import io
 import json
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,13 +18,12 @@ from elmo_bench.report import (
     latex,
     markdown,
     report,
+    show,
     stands_in,
-    terminal,
     where,
 )
 from elmo_bench.report.grids import Words, limit, most, p_value, tables
-from elmo_bench.report.guide import findings, reading
-from elmo_bench.report.methods import Origin
+from elmo_bench.report.provenance import Origin
 from elmo_bench.report.published import published
 from elmo_bench.report.result import print_metrics, rate
 from elmo_bench.report.significance import Shares, compare, noncentrality
@@ -106,8 +104,7 @@ def by_column(found):
 
 def text(found):
     console = Console(width=250, record=True, file=io.StringIO())
-    for grid in grids(found):
-        console.print(terminal(grid))
+    show([found], console)
     return console.export_text()
 
 
@@ -909,9 +906,6 @@ def test_few_runs_are_preliminary(tmp_path):
     assert (shown["all layers"][5], shown["top layer"][5]) == ("preliminary", "<0.001*")
     (note,) = found.remarks
     assert note.startswith("4 + 5 runs: preliminary, since fewer than 5 runs a side get no star")
-    assert "Preliminary, since fewer than 5 runs a side decide nothing: all layers" in findings(
-        found
-    )
 
 
 def test_the_note_on_few_runs_is_of_the_corrected_level(tmp_path):
@@ -1013,10 +1007,6 @@ def test_no_star_from_a_single_seed(tmp_path):
     assert found.cells[1].comparison.p_holm is None
     assert "*" not in text(found)
     assert not any("new seeds" in note for note in footnotes([found]))
-    said = findings(found)
-    assert said.startswith("Without a p, since a single run says nothing of other seeds: ")
-    assert "all layers (+80.00), against no encoder." in said
-    assert "new seeds" not in dict(reading([found]))["95 % interval"]
 
 
 def test_p_stands_before_and_after_the_correction(compared):
@@ -1027,11 +1017,6 @@ def test_p_stands_before_and_after_the_correction(compared):
     ours = by_column(compared)["all"]
     row = next(row for row in grid.rows if row[0] == "mini, all layers")
     assert row[4] == p_value(ours.comparison.test.p)
-    test = ours.comparison.test._replace(p=0.03)
-    among = replace(ours, comparison=ours.comparison._replace(test=test, p_holm=0.06))
-    cells = [among if cell is ours else cell for cell in compared.cells]
-    said = findings(replace(compared, cells=cells))
-    assert "none shows a difference. Only before the correction for 2 comparisons 1 would: " in said
 
 
 def test_nothing_there(tmp_path):
