@@ -19,7 +19,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +38,10 @@ OURS = ("hydra.mode", "hydra.sweep", "hydra/sweeper", "hydra.launcher", "hydra/l
 
 @dataclass
 class Outcome:
-    """The outcome of a run, whose files are in `folder`; `reason` says why it has no result."""
+    """The outcome of a run, whose files are in `folder`; `reason` says why it has no result.
+
+    `same_as` is the number of the sweep's first run with the same settings.
+    """
 
     overrides: list[str]
     status: str
@@ -46,6 +49,12 @@ class Outcome:
     seconds: float = 0.0
     reason: str = ""
     folder: Path | None = None
+    same_as: int | None = None
+
+    def share(self, first: "Outcome") -> None:
+        """Take over the outcome of the first run with the same settings."""
+        self.is_done, self.folder = first.is_done, first.folder
+        self.reason = "" if first.is_done else first.reason
 
 
 class ProcessLauncher(Launcher):
@@ -121,7 +130,7 @@ class ProcessLauncher(Launcher):
         if self.config.get("dry_run"):
             self._dry_run(jobs, configs)
         self.outcomes |= self._run_all(jobs, configs)
-        print_outcomes(self.outcomes)
+        print_outcomes(dict(sorted(self.outcomes.items())))
         outcomes = [self.outcomes[number] for number in jobs]
         failed = sum(not outcome.is_done for outcome in outcomes)
         command = resuming(sys.argv)
@@ -170,7 +179,7 @@ class ProcessLauncher(Launcher):
 
         outcomes, folders = self._planned(jobs, configs)
         slots, ended, lock = self._slots(configs), list[float](), threading.Lock()
-        if max(jobs) > 0 and self.can_fork() and not self.processes.forks:
+        if folders and max(jobs) > 0 and self.can_fork() and not self.processes.forks:
             self.processes.start_forks(preloaded(configs), self.environment(None))
 
         def run(number: int) -> Outcome:
@@ -191,18 +200,15 @@ class ProcessLauncher(Launcher):
         log.info("%d runs, %d at a time: %s", len(jobs), self.n_jobs, self._folder())
         with ThreadPoolExecutor(self.n_jobs) as pool, self.processes.stopped_by_signals():
             outcomes |= zip(folders, pool.map(run, folders), strict=True)
-        return {
-            number: outcomes.get(number) or self._repeated(jobs[number], config, outcomes)
-            for number, config in zip(jobs, configs, strict=True)
-        }
+        for outcome in outcomes.values():
+            if outcome.same_as is not None:
+                outcome.share((self.outcomes | outcomes)[outcome.same_as])
+        return outcomes
 
     def _planned(
         self, jobs: Mapping[int, list[str]], configs: Sequence[DictConfig]
     ) -> tuple[dict[int, Outcome], dict[int, Path]]:
-        """Return the outcomes of jobs that finished before, and the folders of those to run.
-
-        A job that repeats another of the sweep is in neither.
-        """
+        """Return the outcomes of the jobs that need no run, and the folders of the others."""
         from elmo_bench.config.inputs import same
         from elmo_bench.runs import finished, settings, unfinished
 
@@ -211,9 +217,11 @@ class ProcessLauncher(Launcher):
         finished_runs, killed_runs = finished(searched), unfinished(searched)
         outcomes, folders = dict[int, Outcome](), dict[int, Path]()
         for number, config in zip(jobs, configs, strict=True):
-            if self.numbers.setdefault(settings(config), number) != number:
-                continue
-            if folder := same(config, finished_runs):
+            first = self.numbers.setdefault(settings(config), number)
+            if first != number:
+                status = f"same run as #{first}"
+                outcomes[number] = Outcome(jobs[number], status, same_as=first)
+            elif folder := same(config, finished_runs):
                 outcomes[number] = Outcome(
                     jobs[number], "finished before", True, reason=str(folder), folder=folder
                 )
@@ -240,20 +248,6 @@ class ProcessLauncher(Launcher):
         folder = next(path for path in choices if path not in self.taken)
         self.taken.add(folder)
         return folder
-
-    def _repeated(
-        self, overrides: list[str], config: DictConfig, outcomes: Mapping[int, Outcome]
-    ) -> Outcome:
-        """The outcome of a job that repeats an earlier one: that of the first, which took the
-        time.
-        """
-        from elmo_bench.runs import settings
-
-        first = self.numbers[settings(config)]
-        outcome = outcomes[first] if first in outcomes else self.outcomes[first]
-        reason = "" if outcome.is_done else outcome.reason
-        status = f"same run as #{first}"
-        return replace(outcome, overrides=overrides, status=status, seconds=0.0, reason=reason)
 
     def can_fork(self) -> bool:
         """Whether runs may be forked.

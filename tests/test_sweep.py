@@ -22,7 +22,7 @@ from elmo_bench import launcher
 from elmo_bench.config import inputs
 from elmo_bench.files import alone
 from elmo_bench.launcher import ProcessLauncher, exit_status, time_left
-from elmo_bench.runs import Identity, Result, begin, finished, machine, write_result
+from elmo_bench.runs import Identity, machine
 from elmo_bench.signals import Stopped
 
 CONF = Path(__file__).parents[1] / "conf"
@@ -283,21 +283,20 @@ def test_environment(monkeypatch):
     assert environment(4)["WANDB_RUN_GROUP"] == "mine"
 
 
-@pytest.mark.parametrize("mine", [[], ["notes.txt"]])
-def test_a_dry_run_removes_what_hydra_made_and_no_more(tmp_path, monkeypatch, mine):
+def test_a_dry_run_removes_what_hydra_made_and_no_more(tmp_path, monkeypatch):
     monkeypatch.setattr("elmo_bench.config.check.dry_run_lines", lambda _: [])
-    folder = tmp_path / "users" / "sweep"
-    folder.mkdir(parents=True)
-    for name in ("multirun.yaml", *mine):
-        (folder / name).touch()
-    made = launcher_of(1, sweep={"dir": str(folder)}, hydra_logging=None, verbose=False)
-    made.config.dry_run = True
-    made.composed = lambda _: []
-    with pytest.raises(SystemExit):
-        made.launch([[]], 0)
-    assert (tmp_path / "users").is_dir()
-    left = {path.name for path in (tmp_path / "users").rglob("*")}
-    assert left == ({"sweep", "multirun.yaml", *mine} if mine else set())
+    for mine in ([], ["notes.txt"]):
+        folder = tmp_path / "users" / "sweep"
+        folder.mkdir(parents=True)
+        for name in ("multirun.yaml", *mine):
+            (folder / name).touch()
+        made = launcher_of(1, sweep={"dir": str(folder)}, hydra_logging=None, verbose=False)
+        made.config.dry_run = True
+        made.composed = lambda _: []
+        with pytest.raises(SystemExit):
+            made.launch([[]], 0)
+        left = {path.name for path in (tmp_path / "users").rglob("*")}
+        assert left == ({"sweep", "multirun.yaml", *mine} if mine else set())
 
 
 def test_a_run_gets_the_configs_of_its_sweep(monkeypatch):
@@ -383,41 +382,6 @@ def composed(*overrides, **more):
         return compose("config", list(overrides), **more)
 
 
-def test_other_files_are_another_run(tmp_path, monkeypatch):
-    """Another data_dir with the same settings, or overwritten files, run again; the same contents
-    elsewhere do not.
-    """
-    monkeypatch.undo()
-    bilm = tmp_path / "bilm"
-    bilm.mkdir()
-    for path in (bilm / "options.json", bilm / "weights.hdf5"):
-        path.write_text("first")
-    for folder, text in (("a", "one"), ("b", "two"), ("copy", "one")):
-        (tmp_path / folder / "conll2003").mkdir(parents=True)
-        for name in ("eng.train", "eng.testa", "eng.testb"):
-            (tmp_path / folder / "conll2003" / name).write_text(text)
-    weights = [f"encoder.options={bilm}/options.json", f"encoder.weights={bilm}/weights.hdf5"]
-    cfg = composed(
-        "data=conll2003",
-        "encoder=files",
-        *weights,
-        f"data_dir={tmp_path}/a",
-        f"cache_dir={tmp_path}",
-    )
-    cfg.run_dir = str(tmp_path / "run")
-    begin(cfg, inputs.files(cfg))
-    write_result(Result("ner", 1, {}, {}, {}, {}, 0, 1.0, "cpu"), cfg)
-    done = finished([tmp_path])
-    again = {}
-    for folder in ("a", "b", "copy", "nowhere"):
-        cfg.data_dir = str(tmp_path / folder)
-        again[folder] = inputs.same(cfg, done)
-    assert again == {"a": tmp_path / "run", "b": None, "copy": tmp_path / "run", "nowhere": None}
-    cfg.data_dir = str(tmp_path / "a")
-    (bilm / "weights.hdf5").write_text("other")
-    assert inputs.same(cfg, done) is None
-
-
 @pytest.mark.parametrize("name", SWEEPS)
 def test_every_sweep(name):
     hydra = composed(f"sweep={name}", return_hydra_config=True).hydra
@@ -433,8 +397,3 @@ def test_every_sweep(name):
             ]  # a search goes between them
             for value in ends or override.sweep_string_iterator():
                 composed(f"{key}={value}")
-
-
-def test_sweeps_combine():
-    params = composed("sweep=[layers,seeds]", return_hydra_config=True).hydra.sweeper.params
-    assert set(params) == {"elmo.mix", "seed"}

@@ -152,7 +152,7 @@ def test_what_was_typed():
     assert typed(there) == "python run.py 'runs=[outputs/card/mini,CARD]' output=all.html"
 
 
-@pytest.mark.parametrize("content", ["{", "a: 1", "- 1", "- [a]", "\x00", "- " + "x" * 1_000_001])
+@pytest.mark.parametrize("content", ["{", "a: 1", "- 1", "- [a]", "\x00"])
 def test_no_list_of_overrides(content, tmp_path):
     run = ran(tmp_path, 1)
     (tmp_path / ".hydra" / "overrides.yaml").write_text(content)
