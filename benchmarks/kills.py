@@ -28,6 +28,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import NamedTuple
 
+import h5py
 from rich.console import Console
 from rich.table import Table
 
@@ -103,6 +104,12 @@ def of_store(run: Path) -> Left:
     return of_run(run) | {path.name: path.read_bytes() for path in files}
 
 
+def of_vectors(run: Path) -> Left:
+    """The data sets of an HDF5 file."""
+    with h5py.File(run / "out" / "v.hdf5") as file:
+        return {name: file[name][()].tobytes() for name in file}
+
+
 def of_sweep(run: Path) -> Left:
     """The outputs of each run of a sweep."""
     folders = sorted(path.parent for path in run.glob("sweep/**/result.json"))
@@ -145,7 +152,7 @@ STAGES = {
     "embed": Stage(
         ["job=embed", "input={scratch}/text.txt", "output={run}/out/v.hdf5", "batch_tokens=256"],
         "out/*",
-        of_files,
+        of_vectors,
     ),
     "sweep": Stage(
         [

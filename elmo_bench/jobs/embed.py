@@ -8,11 +8,13 @@ import hashlib
 import json
 import logging
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
@@ -30,8 +32,15 @@ from elmo_bench.config import build, inputs
 from elmo_bench.elmo import ScalarMix
 from elmo_bench.elmo.mix import norm_each_word
 from elmo_bench.encoders import Encoder, encode_each, forget_words
+from elmo_bench.encoders.vectors_file import (
+    HDF5,
+    SAFETENSORS,
+    check_room,
+    is_vectors,
+    write_hdf5,
+    write_safetensors,
+)
 from elmo_bench.files import Bars, check_output, sole
-from elmo_bench.layer_file import HDF5, SAFETENSORS, VectorFile, is_vectors
 from elmo_bench.runs import acting, hash_files, read_result
 from elmo_bench.text import chunks, read_sentences
 
@@ -46,7 +55,8 @@ def embed(cfg: DictConfig) -> None:
     The array of line 1 is named "0", as in AllenNLP; messages count lines from 1. HDF5 files have
     the layout of `allennlp elmo` and of bilm-tf's `dump_bilm_embeddings`: one dataset a line, of
     shape (layers, tokens, dim) or (tokens, dim), and `sentence_to_index`. The array of a blank line
-    has shape (layers, 0, dim), as in bilm-tf. A killed run resumes where it stopped.
+    has shape (layers, 0, dim), as in bilm-tf. A killed run resumes where it stopped,
+    unless the output is safetensors, which is written in one go.
     """
     output = Path(cfg.output)
     _check_output(cfg, output)
@@ -63,17 +73,17 @@ def _embed(cfg: DictConfig, output: Path) -> None:
         "dtype": cfg.dtype,
         "layout": surveyed.layout,
     }
-    rows = (encoder.num_layers,) if cfg.layers == "all" else ()
-    shapes = [(*rows, length, encoder.dim) for length in surveyed.lengths]
-    file = VectorFile(output, shapes, DTYPES[cfg.dtype], purpose, surveyed.index)
-    if file.done:
-        counts = f"{file.done:,} of {len(shapes):,}"
-        log.info("%s has %s sentences: continuing after them", file.part, counts)
+    rows = encoder.num_layers if cfg.layers == "all" else 1
+    width = rows * encoder.dim * DTYPES[cfg.dtype].itemsize
+    check_room(output, (length * width for length in surveyed.lengths))
     encoder.to(build.device(cfg))
-    fill(file, encoder, take, cfg.input, surveyed.lengths, cfg.batch_tokens)
-    file.close()
-    num_tokens = sum(surveyed.lengths)
-    log.info("%s sentences, %s tokens: %s", f"{len(shapes):,}", f"{num_tokens:,}", output)
+    pieces = partial(_pieces, cfg, encoder, take, surveyed.lengths)
+    if output.suffix in HDF5:
+        write_hdf5(output, pieces, purpose, surveyed.index)
+    else:
+        write_safetensors(output, pieces, purpose)
+    num_sentences, num_tokens = len(surveyed.lengths), sum(surveyed.lengths)
+    log.info("%s sentences, %s tokens: %s", f"{num_sentences:,}", f"{num_tokens:,}", output)
 
 
 def check(cfg: DictConfig) -> None:
@@ -257,28 +267,36 @@ def survey(path: str | Path, *, with_index: bool) -> Survey:
     return Survey(lengths, digest.hexdigest(), json.dumps(lines) if with_index else None)
 
 
-def fill(
-    file: VectorFile,
-    encoder: Encoder,
-    take: Take,
-    source: str | Path,
-    lengths: Sequence[int],
-    batch_tokens: int,
-) -> None:
-    """Compute the missing arrays; memory holds one chunk of the input at a time."""
+def _pieces(
+    cfg: DictConfig, encoder: Encoder, take: Take, lengths: Sequence[int], done: int
+) -> Iterator[list[np.ndarray]]:
+    """Yield the arrays of the sentences from number `done` on, in chunks of the input."""
     columns = [
         TextColumn("{task.description}"),
         BarColumn(),
         TaskProgressColumn(),
         TextColumn("{task.fields[speed]}"),
     ]
-    with file.filling(), Bars(*columns, TimeElapsedColumn(), TimeRemainingColumn()) as progress:
-        bar = progress.add_task("embedding", total=sum(lengths[file.done :]), speed="")
-        for piece in chunks(islice(read_sentences(source), file.done, None), 8 * batch_tokens):
-            forget_words(encoder)  # a killed run goes on with a chunk, and gives the same bytes
-            for number, layers in encode_each(encoder, piece, batch_tokens=batch_tokens):
-                file.write(file.done + number, take(layers))
+    with Bars(*columns, TimeElapsedColumn(), TimeRemainingColumn()) as progress:
+        bar = progress.add_task("embedding", total=sum(lengths[done:]), speed="")
+        for piece in chunks(islice(read_sentences(cfg.input), done, None), 8 * cfg.batch_tokens):
+            forget_words(encoder)  # a killed run goes on with a chunk, and gives the same vectors
+            arrays = {}
+            for number, layers in encode_each(encoder, piece, batch_tokens=cfg.batch_tokens):
+                arrays[number] = _stored(cfg, take(layers), done + number)
                 progress.update(bar, advance=len(piece[number]))
-            file.keep(file.done + len(piece))
+            yield [arrays[number] for number in range(len(piece))]
+            done += len(piece)
             speed = progress.tasks[0].speed
             progress.update(bar, speed=f"{speed:,.0f} tokens/s" if speed else "")
+
+
+def _stored(cfg: DictConfig, vectors: Tensor, number: int) -> np.ndarray:
+    """Return the array that is written; raises FloatingPointError if it is not finite."""
+    stored = vectors.to(DTYPES[cfg.dtype]).cpu()
+    if not stored.isfinite().all():
+        raise FloatingPointError(
+            f"{cfg.output}: the vectors of line {number + 1} are not finite in {cfg.dtype}"
+            f"{': use dtype=float32' if cfg.dtype == 'float16' else ''}"
+        )
+    return stored.numpy()

@@ -10,8 +10,8 @@ from omegaconf import DictConfig
 
 from elmo_bench.config import build
 from elmo_bench.encoders.bilm import DIRECTIONS, BiLm, Options, save
+from elmo_bench.encoders.vectors_file import notes
 from elmo_bench.files import check_output
-from elmo_bench.layer_file import notes
 
 log = logging.getLogger(__name__)
 SUFFIXES = (".hdf5", ".h5", ".safetensors")
