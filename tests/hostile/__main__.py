@@ -1,15 +1,21 @@
-"""Hostile files for every reader: a table of what became of them, and how to get one again.
+"""Damaged files for every reader: a table of what became of them, and how to get one again.
 
 python -m tests.hostile --minutes 60                 every row, an equal time for each
-python -m tests.hostile --rows ner,srl --cases 1000  two rows, a thousand files each
 python -m tests.hostile --row ner --case 17          case 17 alone: writes the file, reads it here
 """
 
 import argparse
+import logging
+import multiprocessing
 import os
+import signal
 import tempfile
 import time
+import warnings
+from collections import Counter
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
+from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -17,75 +23,109 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 from rich.console import Console
 from rich.table import Table
 
-from .mutate import SECRET
+from .judge import BAD, OUTCOMES, case_of, expected, judged, limited, write
 from .rows import ROWS
-from .run import BAD, OUTCOMES, Tally, bad, case_of, expected, fuzz, judge, write
+
+PATIENCE = 120  # seconds in which a worker must have read a case
+Found = dict[tuple[str, str, str], list[int]]  # row, bad outcome and its cause -> cases
 
 
 def main() -> int:
     """Run what the command line asks for; 1 where anything bad came out."""
     parser = argparse.ArgumentParser(prog="python -m tests.hostile", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("--minutes", type=float, help="how long, in all")
-    parser.add_argument("--cases", type=int, help="how many files of each row")
-    parser.add_argument("--rows", default=",".join(ROWS), help="some of the rows, with commas")
+    parser.add_argument("--minutes", type=float, default=1.0, help="how long, in all")
     parser.add_argument("--seed", type=int, default=0, help="of the random numbers")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes at once")
     parser.add_argument("--row", choices=ROWS, help="the row of one case")
-    parser.add_argument("--case", type=int, help="its number")
+    parser.add_argument("--case", type=int, default=0, help="its number")
     given = parser.parse_args()
-    if given.row:
-        return replay(given.row, given.seed, given.case)
-    if not given.minutes and not given.cases:
-        parser.error("give --minutes, --cases, or --row and --case")
-    rows = [ROWS[name] for name in given.rows.split(",")]
-    begun = time.monotonic()
-    limits = {"cases": given.cases, "minutes": given.minutes}
-    tallies = fuzz(rows, seed=given.seed, jobs=given.jobs, **limits)
-    show(tallies, time.monotonic() - begun)
-    return 1 if bad(tallies) else 0
-
-
-def show(tallies: dict[str, Tally], seconds: float) -> None:
-    """Print the table and the findings."""
-    console = Console(markup=False, emoji=False, highlight=False, width=150)
-    table = Table()
-    for name in ("", "inputs", *OUTCOMES, "inputs/s"):
-        table.add_column(name, justify="right" if name else "left")
-    for name, tally in tallies.items():
-        table.add_row(name, *_cells(tally, tally.seconds))
-    total = Tally()
-    for tally in tallies.values():
-        total.counts += tally.counts
-    table.add_section()
-    table.add_row("all", *_cells(total, seconds))
-    console.print(table)
-    for line in bad(tallies):
-        console.print(f"--row {line}", soft_wrap=True)
-
-
-def _cells(tally: Tally, seconds: float) -> list[str]:
-    counts = [tally.counts.total(), *(tally.counts[outcome] for outcome in OUTCOMES)]
-    return [*(f"{count:,}" for count in counts), f"{tally.counts.total() / (seconds or 1):,.0f}"]
-
-
-def replay(name: str, seed: int, number: int) -> int:
-    """Write the file of a case into a folder that is kept, and read it in this process."""
+    for row in [ROWS[given.row]] if given.row else ROWS.values():
+        expected(row)  # also imports what the workers need
     console = Console(markup=False, emoji=False, highlight=False, soft_wrap=True)
-    row = ROWS[name]
-    expected(row)
-    os.environ[SECRET] = "secret-of-this-machine"
-    case = case_of(row, seed, number)
-    folder = Path(tempfile.mkdtemp(prefix="hostile-"))
-    path = write(case, folder)
-    console.print(f"{path}: {case.mutant.how}")
-    verdict = judge(row, case, path, is_used=True)
-    console.print(f"{verdict.outcome} {verdict.cause}")
-    if verdict.outcome in BAD:
-        content = row.read(path)  # again, for its traceback
-        if row.use:
-            row.use(content, path)
-    return int(verdict.outcome in BAD)
+    if given.row:
+        case = case_of(ROWS[given.row], given.seed, given.case)
+        path = write(case, Path(tempfile.mkdtemp(prefix="hostile-")))
+        verdict = judged(ROWS[given.row], case, path)
+        console.print(f"{path}: {case.how}: {verdict.outcome} {verdict.cause}")
+        if verdict.outcome in BAD:
+            ROWS[given.row].read(path)  # again, for its traceback
+        return int(verdict.outcome in BAD)
+    counts, found = fuzz(given.seed, given.jobs, time.monotonic() + 60 * given.minutes)
+    show(console, counts)
+    for (name, outcome, cause), cases in found.items():
+        console.print(f"--row {name} --case {cases[0]} ({len(cases)}): {outcome}: {cause}")
+    return int(bool(found))
+
+
+def fuzz(seed: int, jobs: int, until: float) -> tuple[dict[str, Counter[str]], Found]:
+    """Let workers read the rows' cases in turn, each a part of them, and count the outcomes."""
+    counts: dict[str, Counter[str]] = {name: Counter() for name in ROWS}
+    found: Found = {}
+    workers: dict[Connection, tuple[Any, tuple[str, int], float]] = {}
+    starts = [*range(jobs)]
+    while starts or workers:
+        while starts and time.monotonic() < until:
+            ours, theirs = multiprocessing.Pipe(duplex=False)
+            arguments = (seed, starts.pop(), jobs, until, theirs)
+            process = multiprocessing.get_context("fork").Process(target=_work, args=arguments)
+            process.start()
+            theirs.close()
+            workers[ours] = process, ("", 0), time.monotonic()
+        starts = [] if time.monotonic() >= until else starts
+        heard = wait([*workers], timeout=1)
+        for results, (process, (name, number), since) in [*workers.items()]:
+            verdict = None
+            if results in heard:
+                try:
+                    name, number, verdict = results.recv()
+                except EOFError:
+                    process.join()
+                    del workers[results]
+                    if not process.exitcode:
+                        continue
+                    verdict = ("other exception", f"the process died: {process.exitcode}")
+                    starts.append(number + jobs)
+                else:
+                    workers[results] = process, (name, number), time.monotonic()
+            elif time.monotonic() - since > PATIENCE:
+                os.kill(process.pid, signal.SIGKILL)
+            if verdict:
+                counts[name][verdict[0]] += 1
+                if verdict[0] in BAD:
+                    found.setdefault((name, *verdict), []).append(number)
+    return counts, found
+
+
+def _work(seed: int, first: int, step: int, until: float, results: Connection) -> None:
+    logging.disable(logging.CRITICAL)
+    warnings.simplefilter("ignore")
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.dup2(nowhere, 2)
+    number = first
+    while time.monotonic() < until:
+        for row in ROWS.values():
+            for case_number in range(number, number + row.weight * step, step):
+                results.send((row.name, case_number, None))
+                with tempfile.TemporaryDirectory() as folder, limited():
+                    case = case_of(row, seed, case_number)
+                    verdict = judged(row, case, write(case, Path(folder)))
+                results.send((row.name, case_number, tuple(verdict)))
+            if time.monotonic() > until:
+                break
+        number += max(row.weight for row in ROWS.values()) * step
+
+
+def show(console: Console, counts: dict[str, Counter[str]]) -> None:
+    """Print the table."""
+    table = Table()
+    for name in ("", "files", *OUTCOMES):
+        table.add_column(name, justify="right" if name else "left")
+    total = sum(counts.values(), Counter[str]())
+    for name, row in {**counts, "all": total}.items():
+        table.add_row(name, f"{row.total():,}", *(f"{row[outcome]:,}" for outcome in OUTCOMES))
+    console.print(table)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""Every reader and loader of the project: good files, made here, and how a user comes to read them."""
+"""The readers of the project: good files, made here, and how a user comes to read them."""
 
 import json
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import cache, partial
 from importlib import import_module
 from itertools import islice
@@ -16,7 +16,6 @@ from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig, OmegaConf
 
 from elmo_bench.checkpoint import MODEL, restore
-from elmo_bench.data import TaskData
 from elmo_bench.encoders import build_store, find_store
 from elmo_bench.encoders.bilm import BiLm, Options, load, save
 from elmo_bench.jobs import embed as embedding
@@ -26,14 +25,11 @@ from elmo_bench.jobs.pretrain import pretrain
 from elmo_bench.jobs.report import report
 from elmo_bench.jobs.score import score
 from elmo_bench.jobs.train import train
-from elmo_bench.layer_file import VectorFile
 from elmo_bench.lm import Corpus, LanguageModel, load_language_model, save_softmax
 from elmo_bench.module import TaskModule
 from elmo_bench.report.plots import rendering
-from elmo_bench.runs import dev_figure, finished, unfinished
 from elmo_bench.sample import files as sample
 from elmo_bench.text import (
-    Vocab,
     cached_vectors,
     read_conllu,
     read_sentences,
@@ -45,8 +41,8 @@ from tests.jobs.small import SMALL
 from tests.jobs.test_pretrain import LINES, TINY
 from tests.jobs.test_resume import train_and_kill, until
 
-from . import mutate
-from .mutate import SECRET, Mutant, Mutator
+from . import damages
+from .damages import Damage
 
 CONF = str(Path(__file__).parents[2] / "conf")
 SENTENCES = [["It", "rains", "."], ["No"], ["Ann", "sleeps", "and", "Bob", "sings"]]
@@ -65,6 +61,7 @@ RECORDS: dict[str, list[dict[str, Any]]] = {
     ],
 }
 TASKS = tuple(RECORDS)
+RAW_TEXT = ("ner", "sst5", "coref")  # tasks whose input may be raw text
 
 
 class WrongError(Exception):
@@ -76,24 +73,23 @@ class Seed(NamedTuple):
 
     file: str
     content: bytes
-    mutators: Sequence[Mutator]
+    damages: Mapping[str, Damage] = damages.TEXT
     beside: Mapping[str, bytes] = {}
 
 
 class Row(NamedTuple):
-    """A reader: its good files, how one is read, and what is done with its content next.
+    """A reader: its good files, and how one is read.
 
-    Of a row that is `checked`, damage must be seen: its files have checksums. `says` picks of what
-    was read what the file says. `gate` is the number of cases that the tests run.
+    Of a row that is `checked`, damage must be seen: its files have checksums. `weight` and `repeats`
+    are more for what is read fast: cases in a round of the fuzz, and of each damage in the tests.
     """
 
     name: str
     seeds: Callable[[], list[Seed]]
     read: Callable[[Path], Any]
-    use: Callable[[Any, Path], Any] | None = None
     is_checked: bool = False
-    gate: int = 25
-    says: Callable[[Any], Any] = lambda content: content
+    weight: int = 20
+    repeats: int = 2
 
 
 @cache
@@ -126,17 +122,15 @@ def finite(name: str, array: Any) -> None:
         raise WrongError(f"{name} holds numbers that are not finite")
 
 
-# --- corpora ---
-
-
 def corpus(task: str) -> Path:
     """The training file of a generated corpus of one story."""
     return sample(task=task, root=workshop(), size=1)["train"]
 
 
-def corpus_seeds(task: str, mutators: Sequence[Mutator]) -> list[Seed]:
+def corpus_seeds(task: str) -> list[Seed]:
     path = corpus(task)
-    return [Seed(path.name, path.read_bytes(), mutators)]
+    kinds = {"snli": damages.LINES, "squad": damages.JSON}.get(task, damages.TEXT)
+    return [Seed(path.name, path.read_bytes(), kinds | damages.PACKED)]
 
 
 def read_corpus(task: str, path: Path) -> list[Any]:
@@ -153,38 +147,6 @@ def gold(task: str, example: Any) -> Any:
     return example.gold
 
 
-def train_on(task: str, examples: Sequence[Any], path: Path) -> None:
-    """Batches of the examples, and the file of right predictions, read again."""
-    module = import_module(f"tasks.{task}.data")
-    data = TaskData(
-        {"train": path},
-        read={"train": lambda _: iter(examples)},
-        collate=module.collate,
-        batch_size=4,
-    )
-    data.vocab = Vocab.build(data.sentences("train"), data.labels)
-    for _ in islice(data.train_dataloader(), 3):
-        pass
-    write_and_read(task, examples, path)
-
-
-def write_and_read(task: str, examples: Sequence[Any], path: Path) -> None:
-    """What the task writes of its examples, it reads."""
-    module, written = import_module(f"tasks.{task}.data"), path.with_name("as-written")
-    predictions = [gold(task, example) for example in examples]
-    module.write(examples, predictions, written)
-    try:
-        again = module.read_predictions(written, examples)
-    except ValueError as error:
-        if written.name not in str(error):  # of the gold file, which cannot be scored
-            raise
-        raise WrongError(f"what the task has written, it does not read: {error!s:.60}") from error
-    if task in ("ner", "srl", "sst5", "snli") and again != predictions:
-        raise WrongError("what the task has written is read as something else")
-
-
-# --- text that is no corpus of a task ---
-
 CONLLU = "# sent_id = 1\n1-2\tthedog" + "\t_" * 8 + "\n"
 CONLLU += (
     "".join(f"{k}\t{word}" + "\t_" * 8 + "\n" for k, word in enumerate(["the", "dog"], 1)) + "\n"
@@ -195,29 +157,24 @@ VECTORS = "".join(
 RAW = "Dr. Ada said \"no.\" It's 5% off (really), see https://a.org/b?c=d.\n\nNew: don't!\n"
 
 
-def text_seed(name: str, text: str, mutators: Sequence[Mutator] = mutate.LINES) -> list[Seed]:
-    return [Seed(name, text.encode(), mutators)]
+def text_seeds(**texts: str) -> list[Seed]:
+    """Texts by their names, in which _ stands for a dot."""
+    named = {name.replace("_", "."): text.encode() for name, text in texts.items()}
+    return [
+        Seed(name, text, damages.LINES if name.endswith("jsonl") else damages.TEXT)
+        for name, text in named.items()
+    ]
 
 
 def binary_vectors() -> list[Seed]:
-    rows = (
-        b"%s " % word + np.arange(4, dtype="<f4").tobytes() + b"\n"
-        for word in (b"the", b"dog", b"a")
-    )
-    return [
-        Seed(
-            "vectors.bin",
-            b"3 4\n" + b"".join(rows),
-            (*mutate.BINARY, mutate.gzipped(mutate.some_bytes)),
-        )
-    ]
+    words = (b"the", b"dog", b"a")
+    rows = (b"%s " % word + np.arange(4, dtype="<f4").tobytes() + b"\n" for word in words)
+    return [Seed("vectors.bin", b"3 4\n" + b"".join(rows), damages.ANY | damages.PACKED)]
 
 
 def all_vectors(path: Path) -> dict[str, np.ndarray]:
     words, table = read_table(path)
     finite("the table", table)
-    if len(table) != 1 + max(words.values()):
-        raise WrongError("the table is not as long as its words")
     return {word: table[row] for word, row in words.items()}
 
 
@@ -226,35 +183,6 @@ def some_vectors(path: Path) -> dict[str, np.ndarray]:
     for word, vector in vectors.items():
         finite(f"the vector of {word}", vector)
     return vectors
-
-
-def text_seeds() -> list[Seed]:
-    lines = "".join(f"{' '.join(sentence)}\n" for sentence in SENTENCES)
-    records = "".join(f"{json.dumps(sentence)}\n" for sentence in SENTENCES)
-    return [
-        *text_seed("sentences.txt", f"{lines}\n"),
-        *text_seed("sentences.jsonl", records, mutate.JSON_LINES),
-    ]
-
-
-def read_lines_of(path: Path) -> list[Sequence[str]]:
-    """The beginning of a file, which job=embed reads as a stream."""
-    return list(islice(read_sentences(path), 100_000))
-
-
-def read_raw(path: Path) -> list[Sequence[str]]:
-    """The beginning of a text, which a pretraining reads as a stream."""
-    return list(islice(read_text([path], raw=True), 20_000))
-
-
-def use_sentences(sentences: Sequence[Sequence[str]], _: Path) -> None:
-    encoder = bilm()
-    for sentence in sentences[:5]:  # as job=embed does
-        encoder.prepare([list(sentence)[:50]])
-        json.dumps({" ".join(sentence): "0"}).encode()
-
-
-# --- biLMs ---
 
 
 @cache
@@ -276,9 +204,9 @@ def bilm_folder() -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def bilm_seeds(target: str, *beside: str, mutators: Sequence[Mutator]) -> list[Seed]:
+def bilm_seeds(target: str, *beside: str, kinds: Mapping[str, Damage]) -> list[Seed]:
     files = bilm_folder()
-    return [Seed(target, files[target], mutators, {name: files[name] for name in beside})]
+    return [Seed(target, files[target], kinds, {name: files[name] for name in beside})]
 
 
 def read_bilm(path: Path) -> BiLm:
@@ -290,25 +218,12 @@ def read_bilm(path: Path) -> BiLm:
     return encoder
 
 
-def run_bilm(encoder: BiLm, _: Path) -> None:
-    layers = encoder(encoder.prepare(SENTENCES))
-    if layers.shape[1:] != (3, 5, encoder.dim):
-        raise WrongError(f"layers of shape {tuple(layers.shape)}")
-
-
 def read_softmax(path: Path) -> LanguageModel:
     folder = path.parent
     model = load_language_model(folder / "options.json", folder / "weights.safetensors")
     for name, tensor in model.state_dict().items():
         finite(name, tensor)
     return model
-
-
-def run_softmax(model: LanguageModel, _: Path) -> None:
-    finite("the perplexity", list(model.perplexity(SENTENCES).values()))
-
-
-# --- predictions ---
 
 
 @cache
@@ -323,24 +238,19 @@ def prediction_seeds(task: str) -> list[Seed]:
     written = workshop() / f"{task}-written"
     answers = [gold(task, example) for example in examples]
     module.write(examples, answers, written)
-    labelled = [
-        {"line": line} | ({"id": example.identity} if task == "squad" else {})
-        | ({"pairID": example.identity} if task == "snli" else {}) | module.render(example, answer)
+    names = {"squad": "id", "snli": "pairID"}
+    records = [
+        {"line": line}
+        | ({names[task]: example.identity} if task in names else {})
+        | module.render(example, answer)
         for line, (example, answer) in enumerate(zip(examples, answers, strict=True), 1)
-    ]  # fmt: skip
-    lines = "".join(f"{json.dumps(record)}\n" for record in labelled).encode()
+    ]
     beside = {f"gold-{path.name}": path.read_bytes()}
-    official = (
-        mutate.JSON if task == "squad" else mutate.JSON_LINES if task == "snli" else mutate.LINES
-    )
+    lines = "".join(f"{json.dumps(record)}\n" for record in records).encode()
+    kinds = {"squad": damages.JSON, "snli": damages.LINES}.get(task, damages.TEXT)
     return [
-        Seed(
-            "predicted.out",
-            written.read_bytes(),
-            official,
-            beside,
-        ),
-        Seed("predicted.jsonl", lines, mutate.JSON_LINES, beside),
+        Seed("predicted.out", written.read_bytes(), kinds, beside),
+        Seed("predicted.jsonl", lines, damages.LINES, beside),
     ]
 
 
@@ -354,48 +264,15 @@ def read_predicted(task: str, path: Path) -> dict[str, float]:
 
 def input_seeds(task: str) -> list[Seed]:
     records = "".join(f"{json.dumps(record)}\n\n" for record in RECORDS[task])
-    text = (
-        text_seed("input.txt", "Bob sings well.\nAnn slept.\n")
-        if task in ("ner", "sst5", "coref")
-        else []
-    )
-    return [*text, *text_seed("input.jsonl", records, mutate.JSON_LINES)]
+    text = {"input_txt": "Bob sings well.\nAnn slept.\n"} if task in RAW_TEXT else {}
+    return text_seeds(input_jsonl=records, **text)
 
 
-@cache
-def vocabulary(task: str) -> Vocab:
-    examples = read_corpus(task, corpus(task))
-    labels = {label for example in examples for label in example.labels}
-    return Vocab.build([s for example in examples for s in example.sentences], labels | {"O"})
-
-
-def read_input(task: str, path: Path) -> tuple[Any, TaskData]:
+def read_input(task: str, path: Path) -> Any:
     """As job=predict reads, without a model."""
-    module, records = import_module(f"tasks.{task}.data"), prediction._records(path)
-    data = TaskData(
-        {"test": path},
-        read={"test": partial(prediction._parse, module.parse, records)},
-        collate=module.collate,
-        batch_size=4,
-        vocab=vocabulary(task),
-    )
-    return records, data
-
-
-def label_input(task: str, content: tuple[Any, TaskData], path: Path) -> None:
-    """Batches, and a file of labels, JSON lines that are as many as the records."""
-    module, (records, data) = import_module(f"tasks.{task}.data"), content
-    for _ in islice(data.predict_dataloader(), 3):
-        pass
-    rendered = [module.render(example, gold(task, example)) for example in data.examples["test"]]
-    output = path.with_name("labelled")
-    prediction._write(records, rendered, str(output))
-    lines = output.read_text(encoding="utf-8").split("\n")
-    if len([json.loads(line) for line in lines if line]) != len(records):
-        raise WrongError("not a line of output for each record")
-
-
-# --- runs ---
+    records = prediction._records(path)
+    list(prediction._parse(import_module(f"tasks.{task}.data").parse, records, path))
+    return records
 
 
 @cache
@@ -405,7 +282,7 @@ def run_folder() -> Path:
     folder = workshop() / "run"
     encoder = ["encoder=files", f"encoder.dir={workshop()}/bilm", f"cache_dir={workshop()}"]
     (workshop() / "bilm" / "weights.hdf5").unlink(missing_ok=True)
-    small = [*SMALL["ner"], "fit.max_epochs=2", "data.size=1"]
+    small = [*SMALL["ner"], "fit.max_epochs=2", "data.size=2"]
     train(composed("task=ner", *encoder, *small, f"run_dir={folder}"))
     return folder
 
@@ -421,12 +298,9 @@ def run_files() -> dict[str, bytes]:
     return files | baseline | {"b/result.json": json.dumps(result).encode()}
 
 
-def run_seeds(*targets: str, mutators: Sequence[Mutator]) -> list[Seed]:
+def run_seeds(target: str, kinds: Mapping[str, Damage]) -> list[Seed]:
     files = run_files()
-    return [
-        Seed(name, files[name], mutators, {other: files[other] for other in files if other != name})
-        for name in targets
-    ]
+    return [Seed(target, files[target], kinds, files)]
 
 
 @cache
@@ -463,32 +337,19 @@ def read_diff(path: Path) -> None:
             raise
 
 
-def read_run(path: Path) -> None:
-    """As a sweep reads what earlier runs left: what is damaged is no run."""
-    folder = path.parents[1]
-    if path.is_file():
-        finished([folder]), unfinished([folder])
-        dev_figure(path.parent)
-
-
-# --- checkpoints ---
-
-
 @cache
 def restore_config() -> DictConfig:
     return composed("job=evaluate", "checkpoint=x", f"cache_dir={workshop()}")
 
 
 def checkpoint_seeds() -> list[Seed]:
-    return [Seed("best.ckpt", (run_folder() / "best.ckpt").read_bytes(), mutate.TORCH)]
+    return [Seed("best.ckpt", (run_folder() / "best.ckpt").read_bytes(), damages.ANY)]
 
 
 def read_checkpoint(path: Path) -> Any:
     config, module, vocab = restore(given(restore_config(), checkpoint=str(path)))
     model = OmegaConf.masked_copy(config, list(MODEL))
     plain = OmegaConf.to_container(model, resolve=True)
-    if "secret-of-this-machine" in f"{plain} {vocab.state()}":
-        raise WrongError(f"the variable {SECRET} was read")
     weights = module.state_dict()
     for name, tensor in weights.items():
         finite(name, tensor)
@@ -506,8 +367,8 @@ def unfinished_run() -> tuple[DictConfig, dict[str, bytes]]:
     small = ["rnn.hidden_size=8", "embed.num_filters=4", "task.model.hidden_size=8", "encoder=none"]
     steps = ["fit.max_epochs=2", "fit.batch_size=2", "fit.save_minutes=0", "resume=true"]
     where = [f"cache_dir={workshop()}", f"run_dir={folder}"]
-    cfg = composed("task=ner", "data.size=1", *small, *steps, *where)
-    train_and_kill(cfg, TaskModule, "training_step", until(3))
+    cfg = composed("task=ner", "data.size=2", *small, *steps, *where)
+    train_and_kill(cfg, TaskModule, "training_step", until(6))
     return cfg, {
         name: (folder / name).read_bytes() for name in ("run.json", "best.ckpt", "last.ckpt")
     }
@@ -515,8 +376,7 @@ def unfinished_run() -> tuple[DictConfig, dict[str, bytes]]:
 
 def unfinished_seeds() -> list[Seed]:
     _, files = unfinished_run()
-    beside = {name: files[name] for name in ("run.json", "best.ckpt")}
-    return [Seed("last.ckpt", files["last.ckpt"], mutate.TORCH, beside)]
+    return [Seed("last.ckpt", files["last.ckpt"], damages.ANY, files)]
 
 
 def go_on(path: Path) -> Any:
@@ -542,8 +402,7 @@ def unfinished_training() -> tuple[DictConfig, dict[str, bytes]]:
 
 def training_seeds() -> list[Seed]:
     _, files = unfinished_training()
-    beside = {name: content for name, content in files.items() if name != "last.ckpt"}
-    return [Seed("last.ckpt", files["last.ckpt"], mutate.TORCH, beside)]
+    return [Seed("last.ckpt", files["last.ckpt"], damages.ANY, files)]
 
 
 def go_on_pretraining(path: Path) -> Any:
@@ -555,48 +414,31 @@ def go_on_pretraining(path: Path) -> Any:
     return figures, path.with_name("weights.safetensors").read_bytes()
 
 
-# --- what is kept beside runs ---
-
-
 def encoded_seeds() -> list[Seed]:
     """A text as numbers, as a pretraining keeps it."""
-    folder = workshop() / "encoded"
-    Corpus.encode(SENTENCES, folder)
-    files = {path.name: path.read_bytes() for path in folder.iterdir()}
+    Corpus.encode(SENTENCES, workshop() / "encoded")
+    files = {path.name: path.read_bytes() for path in (workshop() / "encoded").iterdir()}
     return [
-        Seed(
-            name,
-            content,
-            mutate.JSON if name.endswith(".json") else mutate.BINARY,
-            {other: files[other] for other in files if other != name},
-        )
+        Seed(name, content, damages.JSON if name.endswith("json") else damages.ANY, files)
         for name, content in files.items()
     ]
 
 
-def use_encoded(text: Corpus, _: Path) -> None:
-    text.vocabulary(), text.frames(20), text.digest()
-    for direction in ("forward", "backward"):
-        rng = np.random.default_rng(0)
-        list(text.windows(direction, batch_size=2, unroll=2, rng=rng))
+def read_encoded(path: Path) -> Any:
+    text = Corpus.open(path.parent)
+    return text.vocabulary(), text.digest()
 
 
 def kept_seeds() -> list[Seed]:
     """The vectors of a data set's words, as a sweep keeps them."""
     (workshop() / "some.txt").write_text(VECTORS)
     read_kept(workshop() / "vectors" / "x")
-    return [
-        Seed(path.name, path.read_bytes(), mutate.NPZ)
-        for path in (workshop() / "vectors").iterdir()
-        if path.suffix == ".npz"
-    ]
+    (path,) = (workshop() / "vectors").glob("*.npz")
+    return [Seed(path.name, path.read_bytes(), damages.ANY)]
 
 
-def read_kept(path: Path) -> Any:
-    words = cached_vectors(str(workshop() / "some.txt"), {"the", "dog"}, path.parent)
-    for word, vector in words.items():
-        finite(word, vector)
-    return {word: vector.tolist() for word, vector in words.items()}
+def read_kept(path: Path) -> dict[str, np.ndarray]:
+    return cached_vectors(str(workshop() / "some.txt"), {"the", "dog"}, path.parent)
 
 
 @cache
@@ -617,29 +459,9 @@ def read_mix(path: Path) -> None:
 def store_seeds() -> list[Seed]:
     folder = workshop() / "layers"
     build_store(bilm(), SENTENCES, [0, 1, 2], folder).close()
-    files = {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in folder.rglob("*")
-        if path.is_file()
-    }
-    return [
-        Seed(
-            name,
-            content,
-            store_mutators(files, name),
-            {o: c for o, c in files.items() if o != name},
-        )
-        for name, content in files.items()
-        if content
-    ]
-
-
-def store_mutators(files: Mapping[str, bytes], name: str) -> Sequence[Mutator]:
-    def swapped(data: bytes, rng: Any) -> Mutant:
-        other = rng.choice([other for other in files if other != name])
-        return Mutant(files[other], f"{other} instead")
-
-    return (*mutate.BINARY, swapped)
+    paths = [path for path in folder.rglob("*") if path.is_file()]
+    files = {str(path.relative_to(folder)): path.read_bytes() for path in paths}
+    return [Seed(name, content, damages.ANY, files) for name, content in files.items() if content]
 
 
 def read_store(path: Path) -> Any:
@@ -659,134 +481,64 @@ def read_store(path: Path) -> Any:
     return contents[-1]
 
 
-SHAPES = [(3, length, 8) for length in (3, 1, 5)]
-PURPOSE = {"input": "x", "encoder": "y", "layers": "all", "dtype": "float32", "layout": "lines"}
-
-
-def part_file(output: Path, until: int) -> VectorFile:
-    """A file of vectors, filled up to a sentence."""
-    file = VectorFile(output, SHAPES, torch.float32, PURPOSE, None)
-    with file.filling():
-        for number in range(file.done, until):
-            file.write(number, torch.full(SHAPES[number], float(number)))
-            file.keep(number + 1)
-    return file
-
-
-def part_seeds() -> list[Seed]:
-    seeds = []
-    for suffix in ("h5", "safetensors"):
-        folder = workshop() / f"part-{suffix}"
-        folder.mkdir()
-        part_file(folder / f"x.{suffix}", 2)
-        journal, part = f"x.{suffix}.part.json", f"x.{suffix}.part"
-        files = {name: (folder / name).read_bytes() for name in (journal, part)}
-        seeds.append(Seed(journal, files[journal], mutate.JSON, {part: files[part]}))
-        seeds.append(Seed(part, files[part], mutate.BINARY, {journal: files[journal]}))
-    return seeds
-
-
-def read_part(path: Path) -> dict[str, list[float]]:
-    """As job=embed goes on: the file is filled and must then be one of the format."""
-    output = path.with_name(path.name.partition(".part")[0])
-    part_file(output, len(SHAPES)).close()
-    try:
-        content = {name: array.copy() for name, array in arrays(output)}
-    except Exception as error:
-        raise WrongError(f"the finished file cannot be read: {error!s:.60}") from error
-    if {name: array.shape for name, array in content.items()} != {
-        str(number): shape for number, shape in enumerate(SHAPES)
-    }:
-        raise WrongError("the finished file has other arrays")
-    return {name: array.reshape(-1).tolist() for name, array in content.items()}
-
-
-def arrays(path: Path) -> Iterator[tuple[str, np.ndarray]]:
-    if path.suffix == ".h5":
-        import h5py
-
-        with h5py.File(path) as file:
-            yield from ((name, file[name][()]) for name in file)
-    else:
-        from safetensors.numpy import load_file
-
-        yield from load_file(path).items()
-
-
-def rows() -> Iterator[Row]:
+def rows() -> list[Row]:
     """All rows of the table."""
-    corpora = {
-        "ner": mutate.LINES,
-        "srl": mutate.LINES,
-        "coref": mutate.LINES,
-        "sst5": mutate.LINES,
-        "snli": mutate.JSON_LINES,
-        "squad": (*mutate.JSON, mutate.gzipped(mutate.some_json)),
-    }
-    for task, mutators in corpora.items():
-        seeds = cache(partial(corpus_seeds, task, mutators))
-        yield Row(task, seeds, partial(read_corpus, task), partial(train_on, task))
-    yield Row(
-        "conllu",
-        cache(partial(text_seed, "x.conllu", CONLLU)),
-        lambda path: list(read_conllu(path)),
-    )
-    yield Row("vectors", cache(partial(text_seed, "vectors.txt", VECTORS)), some_vectors)
-    yield Row("table", cache(partial(text_seed, "vectors.txt", VECTORS)), all_vectors)
-    yield Row("binary-table", cache(binary_vectors), all_vectors)
-    yield Row("sentences", cache(text_seeds), read_lines_of, use_sentences)
-    raw = cache(partial(text_seed, "raw.txt", RAW))
-    yield Row("raw-text", raw, read_raw, use_sentences, gate=10)
-    options, weights = "options.json", "weights.safetensors"
-    hdf5 = partial(bilm_seeds, "weights.hdf5", options, mutators=mutate.HDF5)
-    yield Row("hdf5", cache(hdf5), read_bilm, run_bilm)
-    safetensors = partial(bilm_seeds, weights, options, mutators=mutate.SAFETENSORS)
-    yield Row("safetensors", cache(safetensors), read_bilm, run_bilm)
-    yield Row(
-        "options",
-        cache(partial(bilm_seeds, options, weights, mutators=mutate.JSON)),
-        read_bilm,
-        run_bilm,
-    )
-    softmax, words = "softmax.safetensors", "vocabulary.txt"
-    vocabulary_seeds = partial(
-        bilm_seeds, words, softmax, options, weights, mutators=mutate.PLAIN_LINES
-    )
-    yield Row("vocabulary", cache(vocabulary_seeds), read_softmax, run_softmax)
-    softmax_seeds = partial(
-        bilm_seeds, softmax, words, options, weights, mutators=mutate.SAFETENSORS
-    )
-    yield Row("softmax", cache(softmax_seeds), read_softmax, run_softmax)
+    found = []
+
+    def add(name: str, seeds: Callable[[], list[Seed]], read: Any, **more: Any) -> None:
+        found.append(Row(name, cache(seeds), read, **more))
+
+    slow, seldom = {"weight": 5, "repeats": 1}, {"weight": 1, "repeats": 1}
+    checked = {"is_checked": True}
     for task in TASKS:
-        yield Row(
-            f"{task}-predictions",
-            cache(partial(prediction_seeds, task)),
-            partial(read_predicted, task),
+        add(task, partial(corpus_seeds, task), partial(read_corpus, task))
+        predictions = partial(prediction_seeds, task)
+        add(f"{task}-predictions", predictions, partial(read_predicted, task), **slow)
+        add(f"{task}-input", partial(input_seeds, task), partial(read_input, task))
+    add("conllu", partial(text_seeds, x_conllu=CONLLU), lambda path: list(read_conllu(path)))
+    add("vectors", partial(text_seeds, vectors_txt=VECTORS), some_vectors)
+    add("table", partial(text_seeds, vectors_txt=VECTORS), all_vectors)
+    add("binary-table", binary_vectors, all_vectors)
+    lines = "".join(f"{' '.join(sentence)}\n" for sentence in SENTENCES)
+    records = "".join(f"{json.dumps(sentence)}\n" for sentence in SENTENCES)
+    texts = partial(text_seeds, sentences_txt=f"{lines}\n", sentences_jsonl=records)
+    add("sentences", texts, lambda path: list(islice(read_sentences(path), 100_000)))
+    raw = partial(text_seeds, raw_txt=RAW)
+    add("raw-text", raw, lambda path: list(islice(read_text([path], raw=True), 20_000)))
+    options, weights, words = "options.json", "weights.safetensors", "vocabulary.txt"
+    for name, target, kinds in (
+        ("hdf5", "weights.hdf5", damages.ANY),
+        ("safetensors", weights, damages.ANY),
+        ("options", options, damages.JSON),
+    ):
+        add(name, partial(bilm_seeds, target, options, weights, kinds=kinds), read_bilm)
+    softmax = "softmax.safetensors"
+    for name, target, kinds in (
+        ("vocabulary", words, damages.TEXT),
+        ("softmax", softmax, damages.ANY),
+    ):
+        beside = (options, weights, words, softmax)
+        add(name, partial(bilm_seeds, target, *beside, kinds=kinds), read_softmax)
+    for name, target, kinds, read in (
+        ("result", "a/result.json", damages.JSON, read_report),
+        ("diff", "b/result.json", damages.JSON, read_diff),
+        ("counts", "a/counts/test.npz", damages.ANY, read_report),
+        ("metrics", "a/metrics.csv", damages.TEXT, read_report),
+        ("mix", "a/result.json", damages.JSON, read_mix),
+    ):
+        add(
+            name,
+            partial(run_seeds, target, kinds),
+            read,
+            **(seldom if read == read_report else slow),
         )
-    for task in TASKS:
-        reader, user = partial(read_input, task), partial(label_input, task)
-        seeds = cache(partial(input_seeds, task))
-        yield Row(f"{task}-input", seeds, reader, user, gate=15, says=lambda content: content[0])
-    results = partial(run_seeds, "a/result.json", "b/result.json", mutators=mutate.JSON)
-    yield Row("result", cache(results), read_report, gate=12)
-    compared = partial(run_seeds, "a/result.json", "b/result.json", mutators=mutate.JSON)
-    yield Row("diff", cache(compared), read_diff, gate=8)
-    begun = partial(run_seeds, "a/run.json", "a/result.json", mutators=mutate.JSON)
-    yield Row("run", cache(begun), read_run)
-    counts = partial(run_seeds, "a/counts/test.npz", mutators=mutate.NPZ)
-    yield Row("counts", cache(counts), read_report, gate=12)
-    curves = partial(run_seeds, "a/metrics.csv", mutators=mutate.PLAIN_LINES)
-    yield Row("metrics", cache(curves), read_report, gate=12)
-    yield Row("best.ckpt", cache(checkpoint_seeds), read_checkpoint, is_checked=True, gate=12)
-    yield Row("last.ckpt", cache(unfinished_seeds), go_on, is_checked=True, gate=5)
-    yield Row("pretraining", cache(training_seeds), go_on_pretraining, is_checked=True, gate=5)
-    encoded = cache(encoded_seeds)
-    yield Row("encoded-text", encoded, lambda path: Corpus.open(path.parent), use_encoded)
-    yield Row("kept-vectors", cache(kept_seeds), read_kept, is_checked=True)
-    mix = partial(run_seeds, "a/result.json", mutators=mutate.JSON)
-    yield Row("mix", cache(mix), read_mix)
-    yield Row("store", cache(store_seeds), read_store, is_checked=True)
-    yield Row("part", cache(part_seeds), read_part, is_checked=True)
+    add("best.ckpt", checkpoint_seeds, read_checkpoint, **checked, **slow)
+    add("last.ckpt", unfinished_seeds, go_on, **checked, **seldom)
+    add("pretraining", training_seeds, go_on_pretraining, **checked, **seldom)
+    add("encoded-text", encoded_seeds, read_encoded)
+    add("kept-vectors", kept_seeds, read_kept, **checked)
+    add("store", store_seeds, read_store, **checked, **slow)
+    return found
 
 
 ROWS = {row.name: row for row in rows()}

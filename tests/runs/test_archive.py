@@ -12,7 +12,7 @@ from omegaconf import OmegaConf
 
 from elmo_bench.jobs.keep import keep
 from elmo_bench.runs import collect, failures, read_counts, run_folders, unpacked
-from tests.hostile.mutate import some_bytes
+from tests.hostile.damages import ANY
 
 SENTENCES = np.random.default_rng(0).integers(2**63, size=500, dtype=np.uint64)
 
@@ -249,7 +249,8 @@ def test_changed_bytes_of_an_archive_write_nothing_else(archive, tmp_path):
     refused = []
     for _ in range(60):
         # The beginning has the most headers for its size.
-        path.write_bytes(lzma.compress(some_bytes(plain[:20_000], rng).data or b"", preset=0))
+        damaged = rng.choice([*ANY.values()])(plain[:20_000], rng) or b""
+        path.write_bytes(lzma.compress(damaged, preset=0))
         try:
             assert unpacked(path, tmp_path / "cache").is_relative_to(tmp_path / "cache")
         except ValueError as error:
