@@ -31,6 +31,7 @@ from typing import NamedTuple
 import h5py
 from rich.console import Console
 from rich.table import Table
+from safetensors.numpy import load_file
 
 from . import readers
 
@@ -99,9 +100,13 @@ def of_run(run: Path) -> Left:
 
 
 def of_store(run: Path) -> Left:
-    """The outputs of a finished run, and the files of its store."""
+    """The outputs of a finished run, and the numbers in the files of its store."""
     files = (run / "cache" / "layers").glob("*/[!.]*")
-    return of_run(run) | {path.name: path.read_bytes() for path in files}
+    return of_run(run) | {
+        f"{path.name} {name}": tensor.tobytes()
+        for path in files
+        for name, tensor in load_file(path).items()
+    }
 
 
 def of_vectors(run: Path) -> Left:
@@ -143,7 +148,7 @@ STAGES = {
         [*NER, "data.size=100", "fraction=0.05", "elmo.mix=[0,2]", "cache_dir={run}/cache"],
         "cache/layers/*",
         of_store,
-        "cache/layers/*/store.json",
+        "cache/layers/*/layer2.safetensors",
     ),
     "pretraining": Stage(
         [*PRETRAIN, "out={run}/out", "cache_dir={run}/cache"], "cache/corpora/.*", of_files

@@ -175,9 +175,10 @@ def last_step(task: str, scratch: Path, *settings: str) -> Step:
     elmo, data = build.elmo(cfg), build.data(cfg)
     data.vocab, vectors = build.vocab(cfg, data)
     module = build.module(cfg, build.model(cfg, data.vocab, vectors, elmo), data.vocab)
-    data.store, data.prepare = build.store(cfg, elmo, data), elmo.prepare
-    if cfg.elmo.cache == "device" and data.store:
-        data.device_layers = data.store.on(torch.device("meta"))
+    store = build.store(cfg, elmo, data)
+    if cfg.elmo.cache == "device" and store:
+        elmo.device_layers = store.on(torch.device("meta"))
+    data.feed(module.model.backbone, store)
     waits = Waits()
     last = Last(waits)
     trainer = _trainer(cfg, [last, LearningRateMonitor("step")])

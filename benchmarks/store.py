@@ -41,14 +41,12 @@ def _of(setting: Setting, size: str) -> Iterator[Comparison]:
     shuffled_batches = [
         shuffled[k : k + setting.batch_size] for k in range(0, len(shuffled), setting.batch_size)
     ]
-    masks = [(char_ids(batch) > 0).any(-1) for batch in shuffled_batches]
 
     def read() -> None:
         _forget(built.folder)
-        store = LayerStore(built.folder, layers)
-        store.check()
-        for batch, mask in zip(shuffled_batches, masks, strict=True):
-            store(batch, mask)
+        store = LayerStore(built.folder, layers, built.starts)
+        for batch in shuffled_batches:
+            store(store.rows(batch))
 
     epoch = {
         "read from disk": read,
@@ -122,7 +120,7 @@ def _products(
 
 def _forget(folder: Path) -> None:
     """Ask the system, where supported, to drop the files from its page cache."""
-    for path in folder.glob("*.bin") if hasattr(os, "posix_fadvise") else ():
+    for path in folder.glob("*.safetensors") if hasattr(os, "posix_fadvise") else ():
         file = os.open(path, os.O_RDONLY)
         os.fsync(file)
         os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)

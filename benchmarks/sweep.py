@@ -107,15 +107,12 @@ def _epoch(
     device = torch.device(build.device(cfg))
     module = build.module(cfg, build.model(cfg, data.vocab, {}, elmo), data.vocab).train()  # type: ignore[arg-type]
     module.to(device)
-    optimizer, data.store, data.prepare = (
-        module.configure_optimizers()["optimizer"],
-        store,
-        elmo.prepare,
-    )
+    optimizer = module.configure_optimizers()["optimizer"]
+    data.feed(module.model.backbone, store)
     collate = data.train_dataloader().collate_fn
 
     def train() -> None:
         for batch in numbers:
-            step(module, optimizer, there(data, collate(batch), device))
+            step(module, optimizer, there(collate(batch), device))
 
     return train

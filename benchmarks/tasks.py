@@ -14,7 +14,7 @@ from lightning_fabric.utilities import move_data_to_device
 from omegaconf import DictConfig
 
 from elmo_bench.config import build
-from elmo_bench.data import Numbered, TaskData
+from elmo_bench.data import Numbered
 from elmo_bench.module import TaskModule
 
 from .timing import CONF, Comparison, Setting
@@ -56,26 +56,26 @@ def _trainer(cfg: DictConfig, steps: int) -> Callable[[], None]:
     elmo, data = build.elmo(cfg), build.data(cfg)
     data.vocab, vectors = build.vocab(cfg, data)
     model = build.model(cfg, data.vocab, vectors, elmo)
-    data.store, device = build.store(cfg, elmo, data), torch.device(build.device(cfg))
-    data.prepare = elmo.prepare
+    store, device = build.store(cfg, elmo, data), torch.device(build.device(cfg))
     if cfg.elmo.cache == "device":  # `auto` may choose the device, too
-        data.device_layers = build.device_layers(cfg, data.store, device)
+        elmo.device_layers = build.device_layers(cfg, store, device)
+    data.feed(model.backbone, store)
     module = build.module(cfg, model, data.vocab).train().to(device)
     loader, optimizer = data.train_dataloader(), module.configure_optimizers()["optimizer"]
 
     def train() -> None:
         for numbered in islice(loader, steps):
-            batch = there(data, numbered, device)
+            batch = there(numbered, device)
             step(module, optimizer, batch, bf16=cfg.trainer.precision == "bf16-mixed")
 
     return train
 
 
-def there(data: TaskData, numbered: Numbered, device: torch.device) -> Any:
+def there(numbered: Numbered, device: torch.device) -> Any:
     """A batch on the device, moved there in the same way as by Lightning."""
     if device.type == "cpu":
         return numbered.batch
-    return data.on_after_batch_transfer(move_data_to_device(numbered, device), 0).batch
+    return move_data_to_device(numbered, device).batch
 
 
 def step(

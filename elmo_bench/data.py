@@ -10,15 +10,13 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import pytorch_lightning as pl
 import torch
 import torch.distributed as dist
-from torch import Tensor
 from torch.utils.data import DataLoader, Sampler
 
-from elmo_bench.encoders import DeviceLayers, LayerStore
-from elmo_bench.nn import Tokens
+from elmo_bench.elmo import LayerRows, Layers
+from elmo_bench.encoders import LayerStore
+from elmo_bench.nn import Backbone, Tokens
 from elmo_bench.text import Vocab, types
 
-# Sentences and mask of a batch -> layers, or their rows, from a store.
-Layers = Callable[[Sequence[Sequence[str]], Tensor], Tensor | None]
 LENGTH_NOISE = 0.1  # relative noise on lengths before sorting
 
 
@@ -141,9 +139,8 @@ class TaskData(pl.LightningDataModule):
     groups of training examples, sampled with `seed`. With `overfit`, that number of training
     examples is both the training and the development set, and there is no test set. Everything is
     read, and so checked, before training starts. Examples may have the labels of the training
-    examples, or those of `vocab` if a model has already been trained. A `store` adds the layers to
-    the `Tokens` of each batch, or, if `device_layers` has them on the device, their rows; otherwise
-    `prepare`, an encoder's, adds the encoder's input.
+    examples, or those of `vocab` if a model has already been trained. `feed` says what the `Tokens`
+    of a batch contain.
     """
 
     def __init__(
@@ -175,9 +172,7 @@ class TaskData(pl.LightningDataModule):
             self.examples = {"train": few, "dev": few}
         self.all_sentences = [s for split in self.examples for s in self.sentences(split)]
         self.vocab = vocab
-        self.store: LayerStore | None = None
-        self.device_layers: DeviceLayers | None = None
-        self.prepare: Callable[[Sequence[Sequence[str]]], Any] | None = None
+        self.complete: Callable[[Tokens], Tokens] | None = None
         if vocab is None:
             labels = {label for example in self.examples["train"] for label in example.labels}
             owner = "the training file"
@@ -193,15 +188,26 @@ class TaskData(pl.LightningDataModule):
         """Return all sentences of a split's examples."""
         return itertools.chain.from_iterable(example.sentences for example in self.examples[split])
 
+    def feed(self, backbone: Backbone, store: LayerStore | None = None) -> None:
+        """Have batches contain what a model reads: characters if its `embed` does, and for ELMo the
+        store's layers, their rows if the device has the layers, or without a store the encoder's
+        input.
+        """
+        self.complete = partial(
+            _complete,
+            reads_chars=getattr(backbone.embed, "reads_chars", True),
+            elmo=backbone.elmo.prepare
+            if store is None
+            else partial(_stored, store, on_device=backbone.elmo.device_layers is not None),
+        )
+
     def _loader(self, split: str, **order: Any) -> Loader:
         examples = self.examples[split]
         lengths = [sum(map(len, example.sentences)) for example in examples]
-        layers = self.store and (self.store if self.device_layers is None else self.store.rows)
-        sources = examples, self.vocab, layers, self.prepare
         return Loader(
             range(len(examples)),  # type: ignore[arg-type]
             batch_sampler=LengthBatches(lengths, **self.bounds, **order),
-            collate_fn=partial(_collate, self.collate, *sources),
+            collate_fn=partial(_collate, self.collate, examples, self.vocab, self.complete),
             num_workers=self.num_workers,
             persistent_workers=self.num_workers > 0,
             # Workers are made once a process, and their seed is drawn then: not from the model's
@@ -210,17 +216,6 @@ class TaskData(pl.LightningDataModule):
             pin_memory=self.trainer is not None
             and self.trainer.strategy.root_device.type == "cuda",
         )
-
-    def on_after_batch_transfer(self, batch: Numbered, dataloader_idx: int) -> Numbered:
-        """Replace rows of layers by the layers on the device."""
-        if self.device_layers is None:
-            return batch
-        parts = {
-            name: part._replace(rows=None, layers=self.device_layers(part.rows))
-            for name, part in batch.batch._asdict().items()
-            if isinstance(part, Tokens) and part.rows is not None
-        }
-        return batch._replace(batch=batch.batch._replace(**parts))
 
     def train_dataloader(self) -> DataLoader:
         return self._loader("train", shuffle_seed=self.seed, start=self.start)
@@ -263,35 +258,32 @@ def _collate(
     collate: Callable[..., Any],
     examples: Sequence[Example],
     vocab: Vocab | None,
-    layers: Layers | None,
-    prepare: Callable[[Sequence[Sequence[str]]], Any] | None,
+    complete: Callable[[Tokens], Tokens] | None,
     numbers: list[int],
 ) -> Numbered:
     batch = collate([examples[number] for number in numbers], vocab)
-    if layers is None and prepare is None:
+    if complete is None:
         return Numbered(numbers, batch)
-    encodable = {
-        name: _encodable(part, layers, prepare)
-        for name, part in batch._asdict().items()
-        if isinstance(part, Tokens)
+    parts = {
+        name: complete(part) for name, part in batch._asdict().items() if isinstance(part, Tokens)
     }
-    return Numbered(numbers, batch._replace(**encodable))
+    return Numbered(numbers, batch._replace(**parts))
 
 
-def _encodable(
-    tokens: Tokens,
-    layers: Layers | None,
-    prepare: Callable[[Sequence[Sequence[str]]], Any] | None,
+def _complete(
+    tokens: Tokens, *, reads_chars: bool, elmo: Callable[[Sequence[Sequence[str]]], Any]
 ) -> Tokens:
-    """Replace the sentences of Tokens by the store's layers, their rows, or the encoder's input."""
-    sentences = tokens.sentences or ()
-    stored = layers(sentences, tokens.mask) if layers else None
-    if stored is None:
-        inputs = prepare(sentences) if prepare else None
-        return tokens._replace(sentences=None, inputs=inputs)
-    if stored.is_floating_point():
-        return tokens._replace(sentences=None, layers=stored)
-    return tokens._replace(sentences=None, rows=stored)
+    """Replace the sentences by what the model reads of them."""
+    if reads_chars:
+        tokens = tokens.with_chars()
+    return tokens._replace(sentences=None, elmo=elmo(tokens.sentences or ()))
+
+
+def _stored(
+    store: LayerStore, sentences: Sequence[Sequence[str]], *, on_device: bool
+) -> Layers | LayerRows:
+    rows = store.rows(sentences)
+    return LayerRows(rows) if on_device else Layers(store(rows))
 
 
 def _check(

@@ -143,7 +143,9 @@ class TaskModule(pl.LightningModule):
         predicted = self.model.decode(self.model(batch), batch)
         if self.rename is not None:
             predicted = [self.rename(prediction) for prediction in predicted]
-        self.metrics[split].update(predicted, batch.gold)
+        data: Any = self.trainer.datamodule  # type: ignore[attr-defined]
+        examples = data.examples["dev" if split == "val" else split]
+        self.metrics[split].update(predicted, [examples[k].gold for k in numbered.numbers])
         return predicted
 
     def on_validation_epoch_start(self) -> None:

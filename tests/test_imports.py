@@ -29,7 +29,7 @@ MAY = {
     "metrics": {"text"},
     "lm": {"encoders", "text"},
     "runs": {"signals"},
-    "data": {"encoders", "nn", "text"},
+    "data": {"elmo", "encoders", "nn", "text"},
     "module": {"data", "elmo", "metrics", "nn", "runs"},
     "schedule": set(),
     "resume": {"checkpoint_file", "signals"},

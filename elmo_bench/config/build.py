@@ -38,7 +38,6 @@ from elmo_bench.encoders import (
     add_adapters,
     build_store,
     find_store,
-    is_kept,
 )
 from elmo_bench.encoders.bilm import BiLm
 from elmo_bench.files import Bars
@@ -276,7 +275,8 @@ def store(
     cfg: DictConfig, elmo: Elmo, data: TaskData, where: torch.device | None = None
 ) -> LayerStore | None:
     """Build or open the store with the layers of all sentences, including those that `fraction`
-    leaves out; None if the encoder should run on each batch.
+    leaves out; None if the encoder should run on each batch, as static vectors do unless
+    `elmo.cache=device`.
 
     The encoder computes missing layers on `where`, by default on `device(cfg)`.
     """
@@ -284,9 +284,9 @@ def store(
     few_steps = "limit_train_batches" in cfg.trainer
     if cfg.elmo.cache == "off" or not elmo.mixes or elmo.finetune or few_steps:
         return None
+    if cfg.elmo.cache == "auto" and getattr(elmo.encoder, "is_static", False):
+        return None
     folder = Path(cfg.cache_dir, "layers").expanduser()
-    # No other run has the same random weights, so measuring them would not pay.
-    measures = cfg.elmo.cache == "auto" and is_pretrained(cfg)
     return build_store(
         elmo.encoder,
         data.all_sentences,
@@ -294,8 +294,7 @@ def store(
         folder,
         dtype=cfg.elmo.cache_dtype,
         max_bytes=math.inf if limit is None else float(limit),
-        keep=is_pretrained(cfg),
-        is_worth=partial(is_kept, elmo.encoder) if measures else None,
+        keep=is_pretrained(cfg),  # no other run has the same random weights
         device=where or torch.device(device(cfg)),
     )
 
@@ -331,9 +330,7 @@ def device_layers(
 
 
 def stored(cfg: DictConfig, elmo: Elmo, data: TaskData) -> LayerStore | None:
-    """Return the store that an earlier run has written for the sentences of `data`; None if there
-    is none.
-    """
+    """Return a store of an earlier run that has all sentences of `data`; None if there is none."""
     if cfg.elmo.cache == "off" or not elmo.mixes or elmo.finetune:
         return None
     folder = Path(cfg.cache_dir, "layers").expanduser()

@@ -156,7 +156,8 @@ def _encoder(cfg: DictConfig, tokens: int) -> Iterator[str]:
         return
     dim, layers = elmo.encoder.dim, elmo.chosen
     yield f"encoder={name}: {elmo.encoder.num_layers} layers, {dim} numbers for each token"
-    if cfg.elmo.cache == "off" or elmo.finetune or not layers:
+    is_static = cfg.elmo.cache == "auto" and getattr(elmo.encoder, "is_static", False)
+    if cfg.elmo.cache == "off" or elmo.finetune or not layers or is_static:
         return
     size = tokens * len(layers) * dim * np.dtype(cfg.elmo.cache_dtype).itemsize
     folder = Path(cfg.cache_dir).expanduser().absolute()

@@ -1,5 +1,5 @@
-from .elmo import Elmo, ElmoVectors
+from .elmo import Elmo, ElmoVectors, LayerRows, Layers
 from .finetune import FineTuning
 from .mix import ScalarMix
 
-__all__ = ["Elmo", "ElmoVectors", "FineTuning", "ScalarMix"]
+__all__ = ["Elmo", "ElmoVectors", "FineTuning", "LayerRows", "Layers", "ScalarMix"]

@@ -9,12 +9,24 @@ from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from .mix import Choice, ScalarMix
 
 PLACES = ("input", "output")
+
+
+class Layers(NamedTuple):
+    """The chosen layers of a batch, from a store."""
+
+    layers: Float[Tensor, "L B T D"]
+
+
+class LayerRows(NamedTuple):
+    """The row of each word in layers on the device, and -1 after the end of a sentence."""
+
+    rows: Int[Tensor, "B T"]
 
 
 class ElmoVectors(NamedTuple):
@@ -64,6 +76,7 @@ class Elmo(nn.Module):
         if l2 < 0:
             raise ValueError(f"elmo.l2={l2}, but it must not be negative")
         self.encoder, self.dropout, self.l2, self.finetune = encoder, dropout, l2, finetune
+        self.device_layers: Any = None  # gives the layers of a batch for `LayerRows`
         self.mixes: Any = nn.ModuleDict()
         if encoder is not None:
             encoder.requires_grad_(finetune).train(
@@ -96,24 +109,27 @@ class Elmo(nn.Module):
             self.encoder.eval()  # a frozen encoder has no dropout
         return self
 
-    def forward(
-        self,
-        mask: Bool[Tensor, "B T"],
-        inputs: Any = None,
-        layers: Float[Tensor, "L B T D"] | None = None,
-    ) -> ElmoVectors:
+    def forward(self, mask: Bool[Tensor, "B T"], given: Any = None) -> ElmoVectors:
         """Return the vectors for each place, (B, T, D); D is 0 for a place without a mix.
 
         Args:
             mask: true at words.
-            inputs: the output of `prepare`, from which the encoder computes the layers.
-            layers: the `chosen` layers from a store; then `inputs` is not read.
+            given: the output of `prepare`, from which the encoder computes the layers; or the
+                `chosen` layers from a store, as `Layers` or `LayerRows`.
 
         """
-        if self.mixes and layers is None:
-            with torch.set_grad_enabled(self.finetune and torch.is_grad_enabled()):
-                layers = self.encoder(inputs, self.chosen)[:, :, : mask.shape[1]]
+        layers = self._layers(given, mask.shape[1]) if self.mixes else None
         return ElmoVectors(*(self._at(place, layers, mask) for place in PLACES))
+
+    def _layers(self, given: Any, length: int) -> Float[Tensor, "L B T D"]:
+        match given:
+            case Layers(layers):
+                return layers
+            case LayerRows(rows):
+                assert self.device_layers is not None
+                return self.device_layers(rows)
+        with torch.set_grad_enabled(self.finetune and torch.is_grad_enabled()):
+            return self.encoder(given, self.chosen)[:, :, :length]
 
     def _at(self, place: str, layers: Tensor | None, mask: Tensor) -> Tensor:
         if place not in self.mixes:

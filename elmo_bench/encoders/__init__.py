@@ -1,4 +1,3 @@
-from .choice import is_kept
 from .contract import Encoder
 from .encode import BATCH_TOKENS, batches, encode, encode_each, forget_words
 from .load import load_encoder
@@ -18,7 +17,6 @@ __all__ = [
     "encode_each",
     "find_store",
     "forget_words",
-    "is_kept",
     "load_encoder",
     "read_tensors",
 ]

@@ -34,6 +34,7 @@ class WordVectors(nn.Module):
     """
 
     num_layers = 1
+    is_static = True  # reading a store would take as long
 
     def __init__(
         self,

@@ -42,7 +42,7 @@ def evaluate(cfg: DictConfig) -> dict[str, float]:
         begin(original, inputs.files(original))
     file, data, left_out = _data(cfg, module, vocab)
     extend(cfg, module, vocab, data.all_sentences)
-    data.store, data.prepare = build.stored(cfg, module.elmo, data), module.elmo.prepare
+    data.feed(module.model.backbone, build.stored(cfg, module.elmo, data))
     trainer = build.trainer(cfg, [])
     begun = time.perf_counter()
     figures = trainer.test(module, data, verbose=False)[0]

@@ -213,13 +213,14 @@ def _train(cfg: DictConfig, started: float) -> dict[str, float]:
     )
 
     lines = EpochLines(f"val/{cfg.task.monitor}", started)
-    exit_code = 1
+    exit_code, store = 1, None
     try:
         keeps = Last(Path(cfg.run_dir, GOES_ON), minutes=cfg.fit.save_minutes)
         trainer = build.trainer(cfg, [keeps, *_callbacks(cfg), lines])
         device = trainer.strategy.root_device
-        data.store, data.prepare = build.store(cfg, elmo, data, device), elmo.prepare
-        data.device_layers = build.device_layers(cfg, data.store, device)
+        store = build.store(cfg, elmo, data, device)
+        elmo.device_layers = build.device_layers(cfg, store, device)
+        data.feed(module.model.backbone, store)
         settings: Any = OmegaConf.to_container(cfg, resolve=True)
         for logger in trainer.loggers:
             logger.log_hyperparams(settings)
@@ -236,8 +237,8 @@ def _train(cfg: DictConfig, started: float) -> dict[str, float]:
             logger.log_metrics(best, step=trainer.global_step)
         exit_code = 0
     finally:
-        if data.store is not None:
-            data.store.close()
+        if store is not None:
+            store.close()
         if "wandb" in (cfg.get("logger") or ()):
             wandb_logger.finish(exit_code)
     if trainer.is_global_zero:
@@ -247,7 +248,7 @@ def _train(cfg: DictConfig, started: float) -> dict[str, float]:
             metrics=metrics,
             mix=module.mix(),
             parameters=parameters,
-            seconds={"total": lines.total, "training": lines.seconds} | reading(data.store),
+            seconds={"total": lines.total, "training": lines.seconds} | reading(store),
             epochs=trainer.current_epoch,
             examples_per_second=len(data.examples["train"]) * trainer.current_epoch / lines.seconds,
             device=device_name(module),
@@ -287,7 +288,7 @@ def reading(store: LayerStore | None) -> dict[str, float]:
 
     The result is empty without a store, because the encoder then runs during training.
     """
-    return {} if store is None or store.seconds is None else {"encoder": store.seconds}
+    return {} if store is None else {"encoder": store.seconds}
 
 
 def device_name(module: pl.LightningModule) -> str:

@@ -45,12 +45,12 @@ class Backbone(nn.Module):
         RNNs with `takes_lengths` also get the sentences' lengths, which are known on the host.
         """
         if getattr(self.rnn, "takes_lengths", False):
-            return self.rnn(x, tokens.mask, tokens.lengths)
+            return self.rnn(x, tokens.mask, tokens.lengths.tolist())
         return self.rnn(x, tokens.mask)
 
     def read_elmo(self, tokens: Tokens) -> ElmoVectors:
-        """Return ELMo_k for both places, from the layers or the encoder inputs of the batch."""
-        inputs = tokens.inputs
-        if inputs is None and tokens.layers is None and tokens.sentences is not None:
-            inputs = self.elmo.prepare(tokens.sentences)
-        return self.elmo(tokens.mask, inputs, tokens.layers)
+        """Return ELMo_k for both places."""
+        given = tokens.elmo
+        if given is None and tokens.sentences is not None:
+            given = self.elmo.prepare(tokens.sentences)
+        return self.elmo(tokens.mask, given)

@@ -32,6 +32,7 @@ class Words(nn.Module):
     `vectors` gives words their vectors, all of one length, which then replaces `word_dim`.
     """
 
+    reads_chars = False
     _pretrained: Tensor
 
     def __init__(
@@ -161,4 +162,4 @@ class WordsChars(nn.Module):
         self.words.extend(vectors)
 
     def forward(self, tokens: Tokens) -> Float[Tensor, "B T X"]:
-        return torch.cat([self.words(tokens), self.characters(tokens.chars)], -1)
+        return torch.cat([self.words(tokens), self.characters(tokens.with_chars().chars)], -1)

@@ -3,16 +3,17 @@
 Axes: B batch, T tokens, C characters.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Int
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
+from elmo_bench.elmo import LayerRows, Layers
 from elmo_bench.text import Vocab
 
 WORD_BYTES = 48  # longer words are cut off
@@ -21,48 +22,65 @@ BEGIN_WORD, END_WORD, PAD = 259, 260, 261
 
 
 class Tokens(NamedTuple):
-    """Word numbers, character ids for x_k, and a mask of words.
+    """Word numbers and a mask of words, the words' characters if x_k reads them, and what ELMo
+    reads: the layers, their rows on the device, or the encoder's inputs.
 
-    For the mix, a batch has one of: the layers, in the store's type; the words' rows in layers on
-    the device; the encoder's inputs; or the sentences. `num_chars` is the number of characters of
-    each word, including begin and end, and 0 past a sentence. It stays on the host, so that reading
-    a length does not wait for the device.
+    The data loader makes characters and ELMo's part from the `sentences`, which it leaves out.
+    `num_chars` is the number of characters of each word, including begin and end, and 0 past a
+    sentence. It and the `lengths` of sentences stay on the host, so that reading them does not wait
+    for the device.
     """
 
     words: Int[Tensor, "B T"]
-    chars: Int[Tensor, "B T C"]
     mask: Bool[Tensor, "B T"]
+    lengths: Int[np.ndarray, " B"]
     sentences: Sequence[Sequence[str]] | None = None
-    inputs: Any = None
-    layers: Float[Tensor, "L B T D"] | None = None
+    chars: Int[Tensor, "B T C"] | None = None
     num_chars: Int[np.ndarray, "B T"] | None = None
-    rows: Int[Tensor, "B T"] | None = None
+    elmo: Any = None
 
-    @property
-    def lengths(self) -> list[int]:
-        """The number of words of each sentence."""
-        counts = self.mask.sum(1) if self.num_chars is None else (self.num_chars > 0).sum(1)
-        return counts.tolist()
+    def with_chars(self) -> "Tokens":
+        """Add the words' characters, unless they are there."""
+        if self.chars is not None:
+            return self
+        chars = char_ids(self.sentences or ())
+        num_chars = ((chars > 0) & (chars != PAD)).sum(-1).numpy()
+        # Cut the padding after the longest word.
+        shown = chars[..., : num_chars.max(initial=1)].contiguous()
+        return self._replace(chars=shown, num_chars=num_chars)
 
     def cut(self, rows: slice | Sequence[int], length: int) -> "Tokens":
-        """Return the sentences `rows` (a slice or numbers), cut after `length` words."""
+        """Return the sentences `rows` (a slice or numbers), cut after `length` words.
+
+        An encoder still reads whole sentences.
+        """
+        if self.sentences is not None and self.chars is None:
+            return self.with_chars().cut(rows, length)
 
         def on(part: Tensor) -> Any:
             return rows if isinstance(rows, slice) else to_device(torch.tensor(rows), part)
 
-        chosen = on(self.mask)
-        words, chars, mask = (part[chosen, :length] for part in self[:3])
-        # Some encoders' inputs stay on the host.
-        inputs = self.inputs and type(self.inputs)(*(part[on(part)] for part in self.inputs))
-        layers = None if self.layers is None else self.layers[:, chosen, :length]
-        sentences, num_chars = self.sentences, self.num_chars
+        words, mask = (part[on(part), :length] for part in (self.words, self.mask))
+        lengths = self.lengths[rows].clip(max=length)
+        sentences, chars, num_chars = self.sentences, self.chars, self.num_chars
         if sentences is not None:
             numbers = range(len(sentences))[rows] if isinstance(rows, slice) else rows
             sentences = [sentences[number] for number in numbers]
-        if num_chars is not None:
+        if chars is not None and num_chars is not None:
             num_chars = num_chars[rows, :length]
-            chars = chars[..., : num_chars.max(initial=1)]
-        return Tokens(words, chars, mask, sentences, inputs, layers, num_chars)
+            chars = chars[on(chars), :length, : num_chars.max(initial=1)]
+        return Tokens(words, mask, lengths, sentences, chars, num_chars, self._cut_elmo(on, length))
+
+    def _cut_elmo(self, on: Callable[[Tensor], Any], length: int) -> Any:
+        match self.elmo:
+            case None:
+                return None
+            case Layers(layers):
+                return Layers(layers[:, on(layers), :length])
+            case LayerRows(rows):
+                return LayerRows(rows[on(rows), :length])
+            case inputs:  # some encoders' stay on the host
+                return type(inputs)(*(part[on(part)] for part in inputs))
 
 
 def to_device(values: Tensor, like: Tensor) -> Tensor:
@@ -73,16 +91,12 @@ def to_device(values: Tensor, like: Tensor) -> Tensor:
 
 
 def tokens(sentences: Sequence[Sequence[str]], vocab: Vocab) -> Tokens:
-    """Number the words and characters of a batch of sentences."""
+    """Number the words of a batch of sentences."""
     numbers = [[vocab.word_id(word) for word in sentence] for sentence in sentences]
     words = pad_sequence([torch.tensor(row, dtype=torch.long) for row in numbers], True)
-    lengths = torch.tensor([len(sentence) for sentence in sentences])
-    mask = torch.arange(words.shape[1]) < lengths[:, None]
-    chars = char_ids(sentences)
-    num_chars = ((chars > 0) & (chars != PAD)).sum(-1).numpy()
-    # Cut the padding after the longest word.
-    shown = chars[..., : num_chars.max(initial=1)].contiguous()
-    return Tokens(words, shown, mask, sentences, num_chars=num_chars)
+    lengths = np.array([len(sentence) for sentence in sentences], dtype=np.int64)
+    mask = torch.from_numpy(np.arange(words.shape[1]) < lengths[:, None])
+    return Tokens(words, mask, lengths, sentences)
 
 
 @lru_cache(maxsize=1 << 17)

@@ -100,11 +100,10 @@ class Document(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """A batch: the sentences of all documents in order, the documents, and their gold clusters."""
+    """A batch: the sentences of all documents in order, and the documents."""
 
     tokens: Tokens
     documents: list[Document]
-    gold: list[list[list[Mention]]]
 
 
 def read(
@@ -257,7 +256,7 @@ def collate(examples: Sequence[Example], vocab: Vocab) -> Batch:
     """Make a batch of documents (the paper uses one per batch)."""
     sentences = [sentence for example in examples for sentence in example.sentences]
     documents = [_document(example) for example in examples]
-    return Batch(tokens(sentences, vocab), documents, [example.gold for example in examples])
+    return Batch(tokens(sentences, vocab), documents)
 
 
 def _document(example: Example) -> Document:
@@ -277,11 +276,8 @@ def _document(example: Example) -> Document:
 
 
 def truncate(batch: Batch, limit: int) -> Batch:
-    """Cut each document to at most `limit` consecutive sentences from a random start.
-
-    `gold` still holds the clusters of whole documents.
-    """
-    lengths = batch.tokens.lengths
+    """Cut each document to at most `limit` consecutive sentences from a random start."""
+    lengths = batch.tokens.lengths.tolist()
     rows: list[int] = []
     documents, first = [], 0
     for document in batch.documents:
@@ -294,7 +290,7 @@ def truncate(batch: Batch, limit: int) -> Batch:
     if len(rows) == len(lengths):
         return batch
     longest = max(lengths[row] for row in rows)
-    return Batch(batch.tokens.cut(rows, longest), documents, batch.gold)
+    return Batch(batch.tokens.cut(rows, longest), documents)
 
 
 def _cut(document: Document, num_sentences: int, start: int, stop: int) -> Document:

@@ -118,7 +118,7 @@ class SpanRanker(nn.Module):
         if self.training:
             batch = truncate(batch, self.max_sentences)
         x, h = self.word_vectors(batch.tokens)
-        counts = torch.tensor(batch.tokens.lengths)
+        counts = torch.from_numpy(batch.tokens.lengths)
         sentences = torch.arange(len(counts)).repeat_interleave(counts)
         lengths = [len(document.speakers) for document in batch.documents]
         split = (part.split(lengths) for part in (x, h, sentences))
@@ -142,7 +142,7 @@ class SpanRanker(nn.Module):
         read = torch.cat([x, elmo.input], -1)
         h = torch.cat([backbone.run(read, tokens), elmo.output], -1)
         of_heads, h = read if self.head_elmo else x, self.dropout(h)
-        lengths, length = torch.tensor(tokens.lengths), tokens.mask.shape[1]
+        lengths, length = torch.from_numpy(tokens.lengths), tokens.mask.shape[1]
         words = to_device((torch.arange(length) < lengths[:, None]).flatten().nonzero()[:, 0], h)
         return of_heads.flatten(0, 1)[words], h.flatten(0, 1)[words]
 
@@ -294,7 +294,7 @@ def _table(size: int, dim: int) -> nn.Embedding:
 def rows(tokens: Tokens, first: int, count: int) -> Tokens:
     """Return `count` sentences of a batch from `first` on, padded to the longest of them."""
     part = slice(first, first + count)
-    return tokens.cut(part, max(tokens.lengths[part]))
+    return tokens.cut(part, int(tokens.lengths[part].max()))
 
 
 def pairs(

@@ -64,11 +64,10 @@ class Example:
 
 
 class Batch(NamedTuple):
-    """A batch: tokens, label numbers of the BIOUL tags (0 at padding), and gold IOB2 tags."""
+    """A batch: tokens, and label numbers of the BIOUL tags (0 at padding)."""
 
     tokens: Tokens
     tags: Int[Tensor, "B T"]
-    gold: list[list[str]]
 
 
 def read(path: Path) -> Iterator[Example]:
@@ -112,8 +111,7 @@ def collate(examples: Sequence[Example], vocab: Vocab) -> Batch:
     sentences = [example.words for example in examples]
     tags = [spans_to_bioul(example.entities, len(example.words)) for example in examples]
     numbers = [torch.tensor([vocab.label_id(tag) for tag in row]) for row in tags]
-    gold = [example.gold for example in examples]
-    return Batch(tokens(sentences, vocab), pad_sequence(numbers, True), gold)
+    return Batch(tokens(sentences, vocab), pad_sequence(numbers, True))
 
 
 def read_predictions(path: Path, examples: Sequence[Example]) -> list[list[str]]:

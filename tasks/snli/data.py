@@ -59,12 +59,11 @@ class Example:
 
 
 class Batch(NamedTuple):
-    """A batch: premises, hypotheses, label numbers, and gold labels."""
+    """A batch: premises, hypotheses and label numbers."""
 
     premise: Tokens
     hypothesis: Tokens
     labels: Int[Tensor, " B"]
-    gold: list[str]
 
 
 def read(path: Path) -> Iterator[Example]:
@@ -162,7 +161,7 @@ def collate(examples: Sequence[Example], vocab: Vocab) -> Batch:
     premise, hypothesis = (
         tokens([example.sentences[k] for example in examples], vocab) for k in (0, 1)
     )
-    return Batch(premise, hypothesis, torch.tensor(labels), [example.gold for example in examples])
+    return Batch(premise, hypothesis, torch.tensor(labels))
 
 
 def write(examples: Sequence[Example], predictions: Sequence[str], path: Path) -> None:

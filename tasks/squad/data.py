@@ -93,7 +93,6 @@ class Batch(NamedTuple):
     answers: Int[Tensor, "B N 2"]
     offsets: Int[Tensor, "B T 2"]
     texts: list[str]
-    gold: list[list[str]]
 
 
 def read(path: Path) -> Iterator[Example]:
@@ -243,7 +242,6 @@ def collate(examples: Sequence[Example], vocab: Vocab) -> Batch:
         answers=pad_sequence(answers, True, NONE),
         offsets=pad_sequence(offsets, True),
         texts=[example.paragraph.text for example in examples],
-        gold=[example.gold for example in examples],
     )
 
 

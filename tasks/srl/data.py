@@ -81,12 +81,11 @@ class Example:
 
 
 class Batch(NamedTuple):
-    """A batch: tokens, mask of the predicate's words, label numbers of the tags, and gold tags."""
+    """A batch: tokens, mask of the predicate's words, and label numbers of the tags."""
 
     tokens: Tokens
     predicate: Bool[Tensor, "B T"]
     tags: Int[Tensor, "B T"]
-    gold: list[list[str]]
 
 
 def read(path: Path) -> Iterator[Example]:
@@ -170,9 +169,8 @@ def collate(examples: Sequence[Example], vocab: Vocab) -> Batch:
     predicate = torch.zeros_like(batch.mask)
     for row, example in enumerate(examples):
         predicate[row, list(example.predicate)] = True
-    gold = [example.gold for example in examples]
-    tags = [torch.tensor([vocab.label_id(tag) for tag in row]) for row in gold]
-    return Batch(batch, predicate, pad_sequence(tags, True), gold)
+    tags = [torch.tensor([vocab.label_id(tag) for tag in example.gold]) for example in examples]
+    return Batch(batch, predicate, pad_sequence(tags, True))
 
 
 def write(examples: Sequence[Example], predictions: Sequence[Sequence[str]], path: Path) -> None:

@@ -61,11 +61,10 @@ class Example:
 
 
 class Batch(NamedTuple):
-    """A batch: tokens, label numbers, and gold labels."""
+    """A batch: tokens and label numbers."""
 
     tokens: Tokens
     labels: Int[Tensor, " B"]
-    gold: list[str]
 
 
 def read(
@@ -148,8 +147,7 @@ def collate(examples: Sequence[Example], vocab: Vocab) -> Batch:
         NO_CLASS if example.label == UNLABELLED else vocab.label_id(example.label)
         for example in examples
     ]
-    gold = [example.gold for example in examples]
-    return Batch(tokens([example.words for example in examples], vocab), torch.tensor(labels), gold)
+    return Batch(tokens([example.words for example in examples], vocab), torch.tensor(labels))
 
 
 def write(examples: Sequence[Example], predictions: Sequence[str], path: Path) -> None:

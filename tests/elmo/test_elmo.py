@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from elmo_bench.elmo import Elmo
+from elmo_bench.elmo import Elmo, Layers
 from elmo_bench.encoders.bilm import BiLm, Chars, Options, char_ids
 
 OPTIONS = Options(cell_size=6, projection_size=4, filters=((1, 3),))
@@ -31,7 +31,7 @@ def test_baseline_is_a_null_object():
 def test_known_layers_give_the_same():
     elmo = Elmo(BiLm(OPTIONS)).eval()
     layers = elmo.encoder(Chars(CHARS))
-    torch.testing.assert_close(elmo(MASK, Chars(CHARS)).input, elmo(MASK, layers=layers).input)
+    torch.testing.assert_close(elmo(MASK, Chars(CHARS)).input, elmo(MASK, Layers(layers)).input)
 
 
 @pytest.mark.parametrize("finetune", [False, True])

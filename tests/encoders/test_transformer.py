@@ -203,7 +203,7 @@ def test_the_store_has_the_same(encoders, sentences, tmp_path):
     encoder = encoders("modernbert")
     store = build_store(encoder, sentences, [3, 1], tmp_path)
     inputs = encoder.prepare(sentences)
-    equal(store(sentences, inputs.mask), encoder(inputs, [3, 1]).detach())
+    equal(store(store.rows(sentences)), encoder(inputs, [3, 1]).detach())
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -723,11 +723,11 @@ def test_a_tokenizer_in_python_is_refused(broken):
 def test_pieces_stay_on_the_host(folders):
     """Where the model lays them out, when Lightning moves a batch."""
     inputs = Transformer(model=folders["bert"]).prepare([["a", "b"]])
-    tokens = Tokens(*torch.ones(3, 1, 2), inputs=inputs)
+    tokens = Tokens(*torch.ones(2, 1, 2), lengths=np.array([2]), elmo=inputs)
     moved = move_data_to_device(tokens, torch.device("meta"))
     assert moved.mask.is_meta
     for some in (moved, moved.cut([0], 1), moved.cut(slice(1), 1)):
-        assert {part.device.type for part in some.inputs} == {"cpu"}
+        assert {part.device.type for part in some.elmo} == {"cpu"}
 
 
 def test_sixteen_bits_are_not_fine_tuned(tiny, folders):
@@ -745,8 +745,7 @@ def test_on_a_gpu(folders, sentences, pooling, monkeypatch, tmp_path):
     near = Transformer(model=folders["bert"], pooling=pooling, dtype="bfloat16").cuda()
     monkeypatch.setattr("elmo_bench.encoders.transformer.transformer.GPU_PIECES", 64)
     store = build_store(near, sentences, range(4), tmp_path)
-    mask = exact.prepare(sentences).mask
-    stored = store(sentences, mask)
+    stored = store(store.rows(sentences))
     for row, (layers, expected) in enumerate(
         zip(encode(near, sentences), encode(exact, sentences), strict=True)
     ):

@@ -16,7 +16,6 @@ from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig, OmegaConf
 
 from elmo_bench.checkpoint import MODEL, restore
-from elmo_bench.encoders import build_store, find_store
 from elmo_bench.encoders.bilm import BiLm, Options, load, save
 from elmo_bench.jobs import embed as embedding
 from elmo_bench.jobs import predict as prediction
@@ -456,31 +455,6 @@ def read_mix(path: Path) -> None:
     finite("the mix", [*shares, gamma])
 
 
-def store_seeds() -> list[Seed]:
-    folder = workshop() / "layers"
-    build_store(bilm(), SENTENCES, [0, 1, 2], folder).close()
-    paths = [path for path in folder.rglob("*") if path.is_file()]
-    files = {str(path.relative_to(folder)): path.read_bytes() for path in paths}
-    return [Seed(name, content, damages.ANY, files) for name, content in files.items() if content]
-
-
-def read_store(path: Path) -> Any:
-    """As a run does: find the layers or compute them again."""
-    folder = path.parents[1]
-    encoder, mask = bilm(), torch.tensor([[k < len(s) for k in range(5)] for s in SENTENCES])
-    contents = []
-    for opened in (find_store, build_store):
-        store = opened(encoder, SENTENCES, [0, 1, 2], folder)
-        if store is not None:
-            layers = store(SENTENCES, mask)
-            finite("the store", layers)
-            contents.append(layers.numpy().tobytes())
-            store.close()
-    if len({*contents}) > 1:
-        raise WrongError("a store that was found differs from the one that is built")
-    return contents[-1]
-
-
 def rows() -> list[Row]:
     """All rows of the table."""
     found = []
@@ -537,7 +511,6 @@ def rows() -> list[Row]:
     add("pretraining", training_seeds, go_on_pretraining, **checked, **seldom)
     add("encoded-text", encoded_seeds, read_encoded)
     add("kept-vectors", kept_seeds, read_kept, **checked)
-    add("store", store_seeds, read_store, **checked, **slow)
     return found
 
 

@@ -29,7 +29,7 @@ def test_a_batch(tmp_path, task):
     elmo, data = build.elmo(cfg), build.data(cfg)
     data.vocab, vectors = build.vocab(cfg, data)
     model = build.model(cfg, data.vocab, vectors, elmo)
-    data.prepare = elmo.prepare
+    data.feed(model.backbone)
     batch = next(iter(data.train_dataloader())).batch
     losses = {}
     for is_bf16 in (False, True):

@@ -78,11 +78,12 @@ def test_the_figures_are_those_without(tmp_path, reads):
     computed = run(tmp_path, "task=ner", *SMALL["ner"], "elmo.cache=off")
     assert max(reads.values()) == 4  # two epochs, twice measured
     assert stored == pytest.approx(computed, abs=1e-4)
-    mixes = [
-        json.loads((tmp_path / name / "result.json").read_text())["mix"]
-        for name in ("run0", "run1")
-    ]
-    assert mixes[0] == pytest.approx(mixes[1], abs=1e-4)
+    for key in ("shares", "norms"):
+        mixes = [
+            json.loads((tmp_path / name / "result.json").read_text())["mix"]["input"][key]
+            for name in ("run0", "run1")
+        ]
+        assert mixes[0] == pytest.approx(mixes[1], abs=1e-4)
 
 
 def test_the_figures_are_those_of_layers_on_the_device(tmp_path, monkeypatch):
@@ -102,7 +103,7 @@ class Store(LayerStore):
     num_bytes, num_words = 3_000_000_000, 1000  # type: ignore[assignment]
 
     def __init__(self):
-        self.layers = [0, 2]
+        super().__init__(Path("store"), [0, 2], {})
 
     def on(self, device):
         return DeviceLayers(torch.zeros(2, 1, 1))

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from elmo_bench.elmo import Elmo
+from elmo_bench.elmo import Elmo, Layers
 from elmo_bench.encoders.bilm import BiLm, Options
 from elmo_bench.nn import Backbone, BiLstm, Words, WordsChars, tokens, variational_dropout
 from elmo_bench.text import Vocab
@@ -41,7 +41,7 @@ def test_layers_from_elsewhere_give_the_same():
     built = backbone(["input", "output"]).eval()
     batch = tokens(SENTENCES, VOCAB)
     layers = built.elmo.encoder(built.elmo.prepare(SENTENCES))
-    torch.testing.assert_close(built(batch), built(batch._replace(layers=layers)))
+    torch.testing.assert_close(built(batch), built(batch._replace(elmo=Layers(layers))))
 
 
 def test_padding_changes_nothing():

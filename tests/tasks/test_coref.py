@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from elmo_bench.config.build import reader
-from elmo_bench.elmo import Elmo
+from elmo_bench.elmo import Elmo, Layers
 from elmo_bench.encoders.bilm import BiLm, Options
 from elmo_bench.jobs.score import score as job_score
 from elmo_bench.nn import Backbone, BiLstm, WordsChars
@@ -682,7 +682,6 @@ def test_collate():
         GENRES.index("nw"),
         GENRES.index("wb"),
     )
-    assert batch.gold == [OWLS.gold, CATS.gold]
     assert collate([example("alone")], VOCAB).documents[0].mentions.shape == (0, 3)
 
 
@@ -690,14 +689,14 @@ def test_truncate():
     batch = collate([OWLS, CATS], VOCAB)
     assert truncate(batch, 3) is batch
     layers = torch.arange(5)[None, :, None, None].expand(2, -1, 6, 3).float()
-    batch = batch._replace(tokens=batch.tokens._replace(layers=layers))
+    batch = batch._replace(tokens=batch.tokens._replace(elmo=Layers(layers)))
     seen = set()
     for _ in range(20):
         cut = truncate(batch, 1)
         owls = cut.documents[0]
-        row = int(cut.tokens.layers[0, 0, 0, 0])
+        row = int(cut.tokens.elmo.layers[0, 0, 0, 0])
         seen.add(row)
-        assert cut.tokens.words.shape == cut.tokens.mask.shape == cut.tokens.layers.shape[1:3]
+        assert cut.tokens.words.shape == cut.tokens.mask.shape == cut.tokens.elmo.layers.shape[1:3]
         assert cut.tokens.words[0, :3].tolist() == batch.tokens.words[row, :3].tolist()
         assert owls.speakers.tolist() == [[0] * 6, [1] * 3, [0] * 3][row]
         assert (
@@ -797,7 +796,7 @@ def test_blocks_change_nothing(monkeypatch, sizes, from_store):
     model, batch = build(spans_per_word=2.0).eval(), collate([OWLS, CATS], VOCAB)
     if from_store:
         layers = model.backbone.elmo.encoder(model.backbone.elmo.prepare(batch.tokens.sentences))
-        batch = batch._replace(tokens=batch.tokens._replace(layers=layers))
+        batch = batch._replace(tokens=batch.tokens._replace(elmo=Layers(layers)))
     whole = model(batch)
     for name, size in zip(("TOKENS", "WORDS", "BLOCK"), sizes, strict=True):
         monkeypatch.setattr(ranker, name, size)
@@ -979,7 +978,7 @@ def test_overfits_ten_documents():
         nn.utils.clip_grad_norm_(model.parameters(), 5.0)
         optimizer.step()
     metric = CorefScores()
-    metric.update(model.eval().decode(model(batch), batch), batch.gold)
+    metric.update(model.eval().decode(model(batch), batch), [example.gold for example in examples])
     assert float(metric.compute()["f1"]) == 1
 
 

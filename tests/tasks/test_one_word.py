@@ -52,7 +52,10 @@ def test_one_word(tmp_path, task, elmo):
     predicted = model.eval().decode(model(batch), batch)
     files.write(examples, predicted, tmp_path / "predicted")
     metric = build.instantiate(cfg.task.metric)(vocab.labels)
-    metric.update(files.read_predictions(tmp_path / "predicted", examples), batch.gold)
+    metric.update(
+        files.read_predictions(tmp_path / "predicted", examples),
+        [example.gold for example in examples],
+    )
     assert 0 <= metric.compute()[cfg.task.monitor] <= 1
 
 
