@@ -217,13 +217,14 @@ def _training(setting: Setting, size: str, chars: Tensor) -> dict[str, Callable[
     model = setting.bilm(size).to(setting.device).train().requires_grad_(True)
     language_model = LanguageModel(model, ["<UNK>"])
     types, inputs = chars.flatten(0, 1).unique(dim=0, return_inverse=True)
-    inputs, state = inputs.view(chars.shape[:2]), model.zero_state(len(chars))
+    frames, windows = types.cpu().numpy(), [inputs.view(chars.shape[:2]).cpu().numpy()] * 2
+    state = model.zero_state(len(chars))
     defined = bilm.BiLm(model.options).to(setting.device).train()
     everywhere = torch.ones(chars.shape[:2], dtype=torch.bool, device=setting.device)
 
     def ours() -> None:
         model.zero_grad()
-        tops = language_model.tops([types] * 2, [inputs] * 2, state)
+        tops = language_model.tops(frames, windows, state)
         sum(top.sum() for top, _ in tops).backward()  # type: ignore
 
     def definition() -> None:

@@ -16,6 +16,7 @@ from elmo_bench.elmo import FineTuning
 from elmo_bench.metrics import MeanLoss, MeanNorms
 from elmo_bench.nn import Backbone
 from elmo_bench.runs import Mix, flat_mix
+from elmo_bench.training import of_all, rank
 
 CHECK_EVERY = 50  # steps between two checks of the losses; a check waits for the GPU
 
@@ -275,24 +276,16 @@ class TaskModule(pl.LightningModule):
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         checkpoint["state_dict"].update(self._elsewhere())
         states = checkpoint.get("mean_loss") or [{}]
-        state = states[_rank() % len(states)]
+        state = states[rank() % len(states)]
         for name in state.keys() & self.mean_loss.metric_state.keys():
             getattr(self.mean_loss, name).copy_(state[name])
-
-
-def _rank() -> int:
-    return dist.get_rank() if dist.is_initialized() else 0
 
 
 def _of_all_processes(metric: Metric) -> list[dict[str, Any]]:
     """Return the states of a metric, by process: each has its share of the epoch."""
     held: Any = metric.metric_state
     state = {name: value.cpu() for name, value in held.items()}
-    if not dist.is_initialized():
-        return [state]
-    states: list[Any] = [None] * dist.get_world_size()
-    dist.all_gather_object(states, state)
-    return states
+    return of_all(state)
 
 
 def _measure_norms(norms: MeanNorms, mix: Any, given: tuple[Tensor, Tensor]) -> None:

@@ -43,9 +43,9 @@ from elmo_bench.encoders.bilm import BiLm
 from elmo_bench.files import Bars
 from elmo_bench.module import TaskModule
 from elmo_bench.nn import Backbone
-from elmo_bench.resume import AtomicCheckpoints
 from elmo_bench.runs.machine import check_cores, check_slurm_tasks, cores, devices
 from elmo_bench.text import Vocab, cached_vectors, forms, side_by_side
+from elmo_bench.training import AtomicCheckpoints
 
 log = logging.getLogger(__name__)
 DEVICE_SHARE = 0.25  # largest share of free GPU memory for layers with cache=auto

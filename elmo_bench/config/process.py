@@ -12,7 +12,7 @@ CHATTER = (  # Lightning's, on what is meant
     "exists and is not empty",
     "LeafSpec",
     "in eval mode at the start of training",  # a frozen encoder
-    "dataloader is not resumable",  # elmo_bench/resume.py restores our position
+    "dataloader is not resumable",  # StepCheckpoint restores our position
     "using a custom batch sampler",
     "predict returned None",
     "`srun` command is available",

@@ -4,7 +4,6 @@
 
 import dataclasses
 import hashlib
-import json
 import logging
 from collections.abc import Sequence
 from functools import partial
@@ -17,8 +16,9 @@ from omegaconf import DictConfig, OmegaConf
 from elmo_bench.config import build
 from elmo_bench.data import TaskData
 from elmo_bench.encoders.bilm import load, save
-from elmo_bench.files import alone, atomic, check_bilm_folder, sole, watched
+from elmo_bench.files import alone, check_bilm_folder, sole, watched, write_json
 from elmo_bench.lm import (
+    SOFTMAX,
     Corpus,
     LanguageModel,
     Trainer,
@@ -26,10 +26,9 @@ from elmo_bench.lm import (
     load_language_model,
     save_softmax,
 )
-from elmo_bench.lm.softmax import SOFTMAX
 
 log = logging.getLogger(__name__)
-Sentences = Sequence[Sequence[str]]
+MARK = "adaptation.json"  # is written last, and so marks a complete folder
 
 
 def adapt(cfg: DictConfig) -> dict[str, float]:
@@ -51,7 +50,7 @@ def check(cfg: DictConfig) -> TaskData:
             "adapt.bf16=true trains in bfloat16"
         )
     out, (_, weights), data = Path(cfg.out), pretrained(cfg), whole_sentences(cfg)
-    check_bilm_folder("out", out, ("adapt.lock", "adaptation.json"))
+    check_bilm_folder("out", out, ("adapt.lock", MARK))
     if out.is_dir() and out.samefile(Path(weights).parent):
         raise ValueError(f"out={out} contains the biLM to adapt: choose another folder")
     return data
@@ -69,16 +68,15 @@ def adapted(cfg: DictConfig) -> DictConfig:
     facts = [
         load(options, weights, directions=cfg.encoder.get("directions")).fingerprint(),
         softmax.read_bytes() if softmax.is_file() else b"",
+        Corpus(text(data, "train")).digest(),
+        text(data, "dev"),
+        sorted(cfg.adapt.items()),
     ]
-    facts += [Corpus(text(data, "train")).digest(), text(data, "dev"), sorted(cfg.adapt.items())]
-    folder = (
-        Path(cfg.cache_dir).expanduser()
-        / "adapted"
-        / hashlib.sha256(repr(facts).encode()).hexdigest()[:16]
-    )
+    name = hashlib.sha256(repr(facts).encode()).hexdigest()[:16]
+    folder = Path(cfg.cache_dir).expanduser() / "adapted" / name
     folder.parent.mkdir(parents=True, exist_ok=True)
     with alone(folder, "another run is adapting the biLM to this text: waiting for it"):
-        if not (folder / "adaptation.json").is_file():
+        if not (folder / MARK).is_file():
             adapt_to(cfg, data, folder)
     log.info("elmo.adapt=true: using the biLM in %s", folder)
     files = {
@@ -91,21 +89,11 @@ def adapted(cfg: DictConfig) -> DictConfig:
 def adapt_to(cfg: DictConfig, data: TaskData, folder: Path) -> dict[str, float]:
     """Adapt the biLM of `cfg.encoder` and save it to `folder`.
 
-    Returns the perplexities before and after. They are also in `adaptation.json`, which is written
-    last and thus marks a complete folder.
+    Returns the perplexities before and after, which are also in `adaptation.json`.
     """
     train, dev = text(data, "train"), text(data, "dev")
     corpus = Corpus(train)
     model = language_model(cfg, corpus).to(build.device(cfg))
-    if not has_softmax(cfg):
-        log.info(
-            "the biLM has no softmax file; training one for %s words first",
-            f"{len(model.vocabulary):,}",
-        )
-        model.start_from(corpus)
-        model.bilm.requires_grad_(False)
-        train_on(cfg, model, corpus, "a new softmax")
-        model.bilm.requires_grad_(True)
     watch = partial(watched, description="perplexity")
     before = model.perplexity(dev, watch)
     train_on(cfg, model, corpus, "adapting")
@@ -113,18 +101,19 @@ def adapt_to(cfg: DictConfig, data: TaskData, folder: Path) -> dict[str, float]:
     figures = {f"before/{direction}": value for direction, value in before.items()}
     figures |= {f"after/{direction}": value for direction, value in after.items()}
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "adaptation.json").unlink(missing_ok=True)
+    (folder / MARK).unlink(missing_ok=True)
     save(model.bilm, folder / "weights.safetensors")
     save_softmax(model, folder, dtype=torch.float32)
-    summary: dict[str, Any] = {
+    summary = {
         "task": cfg.task.name,
         "data": cfg.data.name,
         "encoder": cfg.encoder.name,
+        "settings": OmegaConf.to_container(cfg.adapt),
+        "train_tokens": corpus.num_tokens,
+        "dev_tokens": sum(map(len, dev)),
+        "perplexity": figures,
     }
-    summary |= {"settings": OmegaConf.to_container(cfg.adapt), "train_tokens": corpus.num_tokens}
-    summary |= {"dev_tokens": sum(map(len, dev)), "perplexity": figures}
-    with atomic(folder / "adaptation.json") as part:
-        part.write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
+    write_json(folder / MARK, summary)
     changes = [f"{d} {before[d]:.2f} before, {after[d]:.2f} after" for d in before]
     log.info("dev perplexity: %s; %s", "; ".join(changes), folder)
     return figures
@@ -136,7 +125,7 @@ def whole_sentences(cfg: DictConfig) -> TaskData:
     return build.data(cfg, read={"train": read, "dev": read, "test": read})
 
 
-def text(data: TaskData, split: str) -> Sentences:
+def text(data: TaskData, split: str) -> Sequence[Sequence[str]]:
     """Return the distinct sentences of a split.
 
     Repetitions are common: SNLI repeats a premise for each hypothesis, SQuAD a passage for each
@@ -155,44 +144,39 @@ def pretrained(cfg: DictConfig) -> tuple[str, str]:
     return build.bilm_files(cfg)
 
 
-def has_softmax(cfg: DictConfig) -> bool:
-    """Whether the folder of the biLM's weights has its softmax file."""
-    return Path(build.bilm_files(cfg)[1]).with_name(SOFTMAX).is_file()
-
-
 def language_model(cfg: DictConfig, corpus: Corpus) -> LanguageModel:
     """Return the biLM of `cfg.encoder` with its softmax, and `adapt.dropout`.
 
-    Without a softmax file, the softmax is untrained; its vocabulary has the words of the corpus
-    that occur at least twice.
+    Without a softmax file it trains one; its vocabulary has the words of the corpus that occur at
+    least twice.
     """
     (options, weights), directions = pretrained(cfg), cfg.encoder.get("directions")
-    if has_softmax(cfg):
+    if Path(weights).with_name(SOFTMAX).is_file():
         model = load_language_model(options, weights, directions=directions)
-    else:
-        bilm = load(options, weights, directions=directions)
-        torch.manual_seed(cfg.adapt.seed)
-        model = LanguageModel(bilm, corpus.vocabulary(min_count=2))
+        model.bilm.dropout = cfg.adapt.dropout
+        return model
+    bilm = load(options, weights, directions=directions)
+    torch.manual_seed(cfg.adapt.seed)
+    model = LanguageModel(bilm, corpus.vocabulary(min_count=2)).to(build.device(cfg))
     model.bilm.dropout = cfg.adapt.dropout
+    size = f"{len(model.vocabulary):,}"
+    log.info("the biLM has no softmax file; training one for %s words first", size)
+    model.start_from(corpus)
+    model.bilm.requires_grad_(False)
+    train_on(cfg, model, corpus, "a new softmax")
+    model.bilm.requires_grad_(True)
     return model
 
 
 def train_on(cfg: DictConfig, model: LanguageModel, corpus: Corpus, description: str) -> None:
     """Train on the text for `adapt.epochs` epochs."""
-    options: dict[str, Any] = {
-        field.name: cfg.adapt[field.name]
-        for field in dataclasses.fields(Training)
-        if field.name in cfg.adapt
-    }
-    options |= {key: float(cfg.adapt[key]) for key in ("lr", "gradient_clip")}
-    options["samples"] = (
-        cfg.adapt.samples
-        if len(model.vocabulary) > max(cfg.adapt.full_up_to, cfg.adapt.samples)
-        else None
-    )
+    names = {field.name for field in dataclasses.fields(Training)}
+    settings: dict[str, Any] = {key: value for key, value in cfg.adapt.items() if key in names}
+    settings |= {key: float(cfg.adapt[key]) for key in ("lr", "gradient_clip")}
+    if len(model.vocabulary) <= max(cfg.adapt.full_up_to, cfg.adapt.samples):
+        settings["samples"] = None
     adam = {"dense": torch.optim.Adam, "sparse": torch.optim.SparseAdam}
-    trainer = Trainer(model, corpus, Training(**options), **adam)
-    for _ in watched(
-        trainer.run(), f"{description}, {corpus.num_tokens:,} tokens", trainer.num_steps
-    ):
+    trainer = Trainer(model, corpus, Training(**settings), **adam)
+    title = f"{description}, {corpus.num_tokens:,} tokens"
+    for _ in watched(trainer.run(), title, trainer.num_steps):
         pass

@@ -1,11 +1,11 @@
 """`job=perplexity`: a biLM's perplexity on a text, with its trained softmax."""
 
 import json
-from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from itertools import tee
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from omegaconf import DictConfig, OmegaConf
@@ -18,14 +18,13 @@ from elmo_bench.lm import (
     LanguageModel,
     Likelihoods,
     load_language_model,
+    perplexity_of,
     sentence_likelihoods,
     text_likelihoods,
 )
-from elmo_bench.lm.lm import perplexity_of
 from elmo_bench.text import read_sentences
 
-Line = tuple[int, Sequence[str]]  # number from 1, tokens
-Scored = tuple[int, Sequence[str], Likelihoods]  # a line, and log p (nats) of its predictions
+Scored = tuple[int, Sequence[str], Likelihoods]  # number from 1, tokens, log p (nats)
 OWN = r'\{"line": \d+, "tokens": \[[^\n]*"unknown": \['  # the beginning of an earlier output
 
 
@@ -40,12 +39,17 @@ def perplexity(cfg: DictConfig) -> dict[str, float]:
     """
     model = check(cfg).to(build.device(cfg))
     totals, words, unknown, sentences = dict.fromkeys(model.directions, 0.0), 0, 0, 0
-    with _writing(cfg.per_token) as file:
-        for number, tokens, scores in _watched(likelihoods(model, cfg)):
+    columns = [SpinnerColumn(), TextColumn("{task.completed:,} sentences"), TimeElapsedColumn()]
+    with ExitStack() as stack, Bars(*columns, console=Console(stderr=True)) as bars:
+        file = None
+        if cfg.per_token:
+            part = stack.enter_context(atomic(cfg.per_token))
+            how = {"encoding": "utf-8", "errors": "backslashreplace"}
+            file = stack.enter_context(part.open("w", **how))
+        for number, tokens, scores in bars.track(likelihoods(model, cfg), description="sentences"):
             missing = [place for place, token in enumerate(tokens) if token not in model.numbers]
-            totals = {
-                d: totals[d] + float(part.sum(dtype=np.float64)) for d, part in scores.items()
-            }
+            for direction, values in scores.items():
+                totals[direction] += float(values.sum(dtype=np.float64))
             words, unknown, sentences = words + len(tokens), unknown + len(missing), sentences + 1
             if file:
                 record = describe(number, tokens, missing, scores, model.source)
@@ -87,33 +91,17 @@ def language_model(cfg: DictConfig) -> LanguageModel:
 
 def likelihoods(model: LanguageModel, cfg: DictConfig) -> Iterator[Scored]:
     """Yield every sentence with its log p; state=carried needs the whole text in memory."""
-    lines = (
-        (number, tokens) for number, tokens in enumerate(read_sentences(cfg.input), 1) if tokens
-    )
+    numbered = enumerate(read_sentences(cfg.input), 1)
+    lines, read = tee((number, tokens) for number, tokens in numbered if tokens)
+    texts = (tokens for _, tokens in read)
     if cfg.state == "carried":
-        interned: dict[str, str] = {}
-        lines_read = [
-            (number, [interned.setdefault(token, token) for token in tokens])
-            for number, tokens in lines
-        ]
-        scores = (
-            text_likelihoods(model, [tokens for _, tokens in lines_read], streams=cfg.streams)
-            if lines_read
-            else iter(())
-        )
-        yield from ((*line, parts) for line, parts in zip(lines_read, scores, strict=True))
-        return
-    pending: deque[Line] = deque()  # lines that `sentence_likelihoods` has read, but not yet scored
-    for parts in sentence_likelihoods(
-        model, _queued(lines, pending), batch_tokens=cfg.batch_tokens
-    ):
-        yield (*pending.popleft(), parts)
-
-
-def _queued(lines: Iterable[Line], pending: deque[Line]) -> Iterator[Sequence[str]]:
-    for line in lines:
-        pending.append(line)
-        yield line[1]
+        scores = text_likelihoods(model, list(texts), streams=cfg.streams)
+    else:
+        scores = sentence_likelihoods(model, texts, batch_tokens=cfg.batch_tokens)
+    # The lines that are read but not yet scored wait in `lines`.
+    yield from (
+        (number, tokens, parts) for parts, (number, tokens) in zip(scores, lines, strict=True)
+    )
 
 
 def describe(
@@ -147,19 +135,3 @@ def perplexities(totals: Mapping[str, float], count: int, source: str = "") -> d
     if len(means) > 1:
         means["mean"] = sum(means.values()) / len(means)
     return {name: perplexity_of(-value, source) for name, value in means.items()}
-
-
-@contextmanager
-def _writing(path: str | None) -> Iterator[IO[str] | None]:
-    """Open a file for an atomic write; yield None without a path."""
-    if path is None:
-        yield None
-        return
-    with atomic(path) as part, part.open("w", encoding="utf-8", errors="backslashreplace") as file:
-        yield file
-
-
-def _watched(sentences: Iterable[Scored]) -> Iterator[Scored]:
-    columns = [SpinnerColumn(), TextColumn("{task.completed:,} sentences"), TimeElapsedColumn()]
-    with Bars(*columns, console=Console(stderr=True)) as progress:
-        yield from progress.track(sentences, description="sentences")

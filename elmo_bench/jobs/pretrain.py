@@ -9,7 +9,6 @@ import logging
 import math
 import os
 import shlex
-import signal
 import statistics
 import sys
 import time
@@ -37,15 +36,17 @@ from elmo_bench.config.build import instantiate
 from elmo_bench.encoders.bilm import BiLm, save, warn_of_bfloat16
 from elmo_bench.files import (
     Bars,
-    atomic,
     check_bilm_folder,
     counted,
     duration,
     remove_scratch,
     sole,
     watched,
+    write_text,
 )
 from elmo_bench.lm import (
+    SOFTMAX,
+    VOCABULARY,
     Corpus,
     LanguageModel,
     Trainer,
@@ -53,20 +54,18 @@ from elmo_bench.lm import (
     load_language_model,
     save_softmax,
 )
-from elmo_bench.lm.softmax import SOFTMAX, VOCABULARY
 from elmo_bench.report import escape
 from elmo_bench.runs.machine import check_cores
-from elmo_bench.signals import Stopped, stopped_behind
 from elmo_bench.text import read_text, text_files
+from elmo_bench.training import from_first, rank, save_state
 
 log = logging.getLogger(__name__)
-LOCK = "pretrain"
-# Settings without effect on the training; validate_every decides which of its steps may be kept.
-ASIDE = ("save_every", "validate_every", "resume")
+LOCK, LAST = "pretrain", "last.ckpt"
+# Settings that may change when a training resumes: those without effect on its steps (but
+# validate_every decides which of them may be kept), and its length.
+FREE = ("save_every", "validate_every", "resume", "epochs", "max_steps")
 # The files of the tokenizer and the sentence splitter: a changed one never uses old encoded text.
 SPLITTERS = [Path(text.__file__).with_name(name) for name in ("tokenize.py", "sentences.py")]
-CLASS = "bilm._target_"
-LENGTH = ("epochs", "max_steps")  # these and ASIDE may change when a training resumes
 
 
 def pretrain(cfg: DictConfig) -> dict[str, float]:
@@ -75,19 +74,16 @@ def pretrain(cfg: DictConfig) -> dict[str, float]:
     Returns the perplexities: `dev` (geometric mean of the directions) and `test/DIRECTION`.
     """
     with processes(cfg) as device, _held(Path(cfg.out)):
-        files = instantiate(cfg.text.files)
-        for pattern in filter(None, (files["dev"], files["test"])):
-            text_files(pattern)  # they exist: encoding the training text may take hours
-        corpus = encoded(cfg, files["train"])
-        dev = held_out(cfg, files, "dev")[: cfg.pretrain.dev_sentences]
-        held_out(cfg, files, "test")  # it can be read: it is needed only after training
+        dev = [*sentences(cfg, "dev")][: cfg.pretrain.dev_sentences]
+        test = [*sentences(cfg, "test")]
+        corpus = encoded(cfg)
         trainer = build(cfg, corpus, device)
         run = _Run(cfg, trainer, dev)
         run.train()
-        if not run.is_first:
+        if rank():
             return {}
         figures = {"dev": run.best} if dev else {}
-        if test := held_out(cfg, files, "test"):
+        if test:
             best = load_language_model(
                 Path(cfg.out, "options.json"), Path(cfg.out, "weights.safetensors")
             )
@@ -102,22 +98,19 @@ def pretrain(cfg: DictConfig) -> dict[str, float]:
 
 def check(cfg: DictConfig) -> None:
     """Raise what the job raises before it trains: of its output folder and of the whole text."""
-    check_bilm_folder("out", Path(cfg.out), (f"{LOCK}.lock", "last.ckpt"))
-    files = instantiate(cfg.text.files)
-    for split in ("dev", "test"):
-        held_out(cfg, files, split)
-    sentences = read_text(text_files(files["train"]), raw=cfg.text.tokenize)
-    for _ in _watched(sentences, f"text.files.train={files['train']}"):
-        pass
+    check_bilm_folder("out", Path(cfg.out), (f"{LOCK}.lock", LAST))
+    for split in ("dev", "test", "train"):
+        for _ in watched(sentences(cfg, split), f"text.files.{split}, sentences"):
+            pass
 
 
 @contextmanager
 def _held(out: Path) -> Iterator[None]:
     """Lock the output folder; raises if another training uses it or it has another biLM."""
-    if dist.is_initialized() and dist.get_rank():
+    if rank():
         yield
         return
-    check_bilm_folder("out", out, (f"{LOCK}.lock", "last.ckpt"))
+    check_bilm_folder("out", out, (f"{LOCK}.lock", LAST))
     out.mkdir(parents=True, exist_ok=True)
     with sole(out / LOCK, f"out={out}", marks=True):
         yield
@@ -147,58 +140,37 @@ def processes(cfg: DictConfig) -> Iterator[torch.device]:
         dist.destroy_process_group()
 
 
-def encoded(cfg: DictConfig, pattern: str | Path) -> Corpus:
+def encoded(cfg: DictConfig) -> Corpus:
     """Return the training text as numbers.
 
     The first process encodes it below cache_dir, unless the cache already has it.
     """
-    files = text_files(pattern)
+    files = text_files(instantiate(cfg.text.files)["train"])
     facts = [(str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns) for path in files]
     rules = [file.read_bytes() for file in SPLITTERS] if cfg.text.tokenize else False
     name = hashlib.sha256(repr((facts, rules)).encode()).hexdigest()[:16]
     folder = Path(cfg.cache_dir).expanduser() / "corpora" / name
-    if not folder.is_dir() and not (dist.is_initialized() and dist.get_rank()):
+    if not folder.is_dir() and not rank():
         remove_scratch(folder.parent)
-        sentences = read_text(files, raw=cfg.text.tokenize)
-        Corpus.encode(_watched(sentences, f"text.files.train={pattern}"), folder)
+        Corpus.encode(watched(sentences(cfg, "train"), "reading the text, sentences"), folder)
     if dist.is_initialized():
         dist.barrier()
     return Corpus.open(folder)
 
 
-def _watched(sentences: Iterator[Sequence[str]], setting: str) -> Iterator[Sequence[str]]:
-    """Yield the sentences and show the number of tokens read.
-
-    Raises ValueError, with the setting, if there are none.
-    """
-    with Bars(
-        TextColumn("reading the text: {task.completed:,.0f} tokens"),
-        TimeElapsedColumn(),
-        transient=True,
-    ) as progress:
-        bar, tokens = progress.add_task("reading the text, tokens", total=None), 0
-        for number, sentence in enumerate(sentences):
-            tokens += len(sentence)
-            if not number % 10_000:
-                progress.update(bar, completed=tokens)
-            yield sentence
-    if not tokens:
-        raise ValueError(f"{setting} contains only blank lines")
-
-
-def held_out(
-    cfg: DictConfig, files: Mapping[str, str | Path | None], split: str
-) -> list[Sequence[str]]:
-    """Return the sentences of a held-out text; an empty list if none is given.
+def sentences(cfg: DictConfig, split: str) -> Iterator[Sequence[str]]:
+    """Yield the sentences of a text; none if no file is given.
 
     Raises ValueError for a text without sentences.
     """
-    if not (pattern := files[split]):
-        return []
-    sentences = list(read_text(text_files(pattern), raw=cfg.text.tokenize))
-    if not sentences:
+    if not (pattern := instantiate(cfg.text.files)[split]):
+        return
+    is_empty = True
+    for sentence in read_text(text_files(pattern), raw=cfg.text.tokenize):
+        is_empty = False
+        yield sentence
+    if is_empty:
         raise ValueError(f"text.files.{split}={pattern} contains only blank lines")
-    return sentences
 
 
 def build(cfg: DictConfig, corpus: Corpus, device: torch.device) -> Trainer:
@@ -208,9 +180,8 @@ def build(cfg: DictConfig, corpus: Corpus, device: torch.device) -> Trainer:
     is_large = len(vocabulary) > settings.full_up_to
     is_sampled = settings.softmax == "sampled" or (settings.softmax == "auto" and is_large)
     torch.manual_seed(cfg.seed)
-    model = LanguageModel(BiLm(instantiate(cfg.bilm), dropout=settings.dropout), vocabulary).to(
-        device
-    )
+    bilm = BiLm(instantiate(cfg.bilm), dropout=settings.dropout)
+    model = LanguageModel(bilm, vocabulary).to(device)
     if settings.start == "frequencies":
         model.start_from(corpus)
     chosen: dict[str, Any] = {
@@ -247,79 +218,52 @@ def size(model: LanguageModel) -> int:
 
 
 class _Run:
-    """The training loop with progress, evaluation on dev, checkpoints and signals."""
+    """The training loop with progress, evaluation on dev and checkpoints."""
 
     def __init__(self, cfg: DictConfig, trainer: Trainer, dev: list[Sequence[str]]) -> None:
         self.cfg, self.trainer, self.dev = cfg, trainer, dev
-        self.dev_digest = hashlib.sha256(json.dumps(dev).encode()).hexdigest()[:16]
         self.best, self.seconds = math.inf, 0.0
         self.looked: int | None = None  # the step of the last evaluation on dev
-        self.is_first = trainer.rank == 0
-        self.out = Path(_from_first(str(cfg.out)))
-        self.last = self.out / "last.ckpt"
-        self.identity = identity(cfg, trainer.corpus)
+        self.out = Path(from_first(str(cfg.out)))  # each process's run_dir has its own time
+        self.last = self.out / LAST
+        self.identity = identity(cfg, trainer.corpus, dev)
         if cfg.pretrain.resume == "auto" and self.last.is_file():
             self._resume()
-        elif self.is_first and cfg.pretrain.resume == "never":
+        elif not rank() and cfg.pretrain.resume == "never":
             # Files of an earlier training would look like results of this one.
             weights = ("options.json", "weights.safetensors", SOFTMAX, VOCABULARY)
-            for name in ("last.ckpt", *weights, "README.md"):
+            for name in (LAST, *weights, "README.md"):
                 (self.out / name).unlink(missing_ok=True)
 
     def train(self) -> None:
-        """Train to the end; raises Stopped after saving if a signal asked the process to stop."""
-        trainer, settings = self.trainer, self.cfg.pretrain
-        self.out.mkdir(parents=True, exist_ok=True)
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
-        )
-        begun, tokens, first_step, earlier = time.perf_counter(), 0, trainer.step, self.seconds
-        with (
-            Bars(*columns, disable=not self.is_first) as progress,
-            _stop_signals(trainer) as received,
-        ):
-            bar = progress.add_task("pretraining", total=trainer.num_steps, completed=trainer.step)
+        """Train to the end."""
+        trainer, settings, tokens = self.trainer, self.cfg.pretrain, 0
+        columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()
+        times = TimeElapsedColumn(), TimeRemainingColumn()
+        earlier, begun = self.seconds, time.perf_counter()
+        with Bars(*columns, *times, disable=rank() > 0) as bars:
+            bar = bars.add_task("pretraining", total=trainer.num_steps, completed=trainer.step)
             for step in trainer.run():
                 tokens += step.num_tokens
                 spent = time.perf_counter() - begun
-                seconds_left = (
-                    spent * (trainer.num_steps - trainer.step) / (trainer.step - first_step)
-                )
                 self.seconds = earlier + spent
                 status = f"loss {step.loss:.3f}  {tokens / spent:,.0f} tokens/s"
-                progress.update(
-                    bar, completed=trainer.step, description=f"epoch {trainer.epoch}  {status}"
-                )
-                is_epoch_end = (
-                    trainer.step % trainer.epoch_steps == 0 or trainer.step == trainer.num_steps
-                )
-                if is_epoch_end or (
-                    settings.validate_every and trainer.step % settings.validate_every == 0
-                ):
+                about = f"epoch {trainer.epoch}  {status}"
+                bars.update(bar, completed=trainer.step, description=about)
+                if self._is_due(settings.validate_every):
                     self._validate()
-                if is_epoch_end or step.stop or trainer.step % settings.save_every == 0:
+                if self._is_due(settings.save_every):
                     self._save()
-                    log.info(
-                        "step %d of %d: %s, %s left",
-                        trainer.step,
-                        trainer.num_steps,
-                        status,
-                        duration(seconds_left),
-                    )
-                # The signal may have gone to another process, or have come since the last step.
-                if step.stop or (received and trainer.step == trainer.num_steps):
-                    log.warning(
-                        "stopped after step %d; the same command continues the training",
-                        trainer.step,
-                    )
-                    raise Stopped(128 + (received or [signal.SIGTERM])[0])
+                    log.info("step %d of %d: %s", trainer.step, trainer.num_steps, status)
         if self.looked != trainer.step:  # the user shortened a stopped training to its last step
             self._validate()
             self._save()
+
+    def _is_due(self, every: int | None) -> bool:
+        """Whether this step is one of every so many, or the last one of an epoch."""
+        step, trainer = self.trainer.step, self.trainer
+        is_end = step % trainer.epoch_steps == 0 or step == trainer.num_steps
+        return is_end or bool(every and step % every == 0)
 
     def _validate(self) -> None:
         """Save the language model if it is the best so far on dev; without dev, always."""
@@ -335,35 +279,24 @@ class _Run:
         self.looked = self.trainer.step
 
     def _keep(self) -> None:
-        if self.is_first:
+        if not rank():
             save(self.trainer.model.bilm, self.out / "weights.safetensors", dtype=torch.float16)
             save_softmax(self.trainer.model, self.out)
 
     def _save(self) -> None:
-        """Write last.ckpt atomically; before the first evaluation on dev, save the model too."""
+        """Write last.ckpt; before the first evaluation on dev, save the model too."""
         content = self.trainer.state_dict() | {
             "best": self.best,
             "seconds": self.seconds,
             "identity": self.identity,
+            "looked": self.looked,
+            "num_steps": self.trainer.num_steps,
         }
-        content |= {"looked": self.looked, "num_steps": self.trainer.num_steps}
-        content["dev"] = self.dev_digest
-        if not self.is_first:
+        if rank():
             return
         if self.looked is None:
             self._keep()
-        try:
-            with atomic(self.last) as part, part.open("wb") as file:
-                torch.save(content, file)
-                file.flush()
-                os.fsync(file.fileno())
-        except (OSError, RuntimeError) as error:  # torch raises RuntimeError for failed writes
-            if stopped := stopped_behind(error):
-                raise stopped from None
-            raise OSError(
-                f"cannot write {self.last} after step {self.trainer.step}: {error}; the "
-                "previous one is kept"
-            ) from error
+        save_state(content, self.last)
 
     def _resume(self) -> None:
         try:
@@ -374,150 +307,84 @@ class _Run:
             raise ValueError(f"{error}; pretrain.resume=never starts again") from error
 
     def _go_on(self, saved: dict[str, Any]) -> None:
-        for key in ("step", "best", "seconds"):
-            if type(saved[key]) not in (int, float):
-                raise ValueError(f"{key} is a {type(saved[key]).__name__}, but it must be a number")
-        before = saved["identity"]
-        keys = sorted({*before, *self.identity})
-        different = [key for key in keys if before.get(key) != self.identity.get(key)]
-        if different:
+        before, now = saved["identity"], self.identity
+        keys = sorted(before.keys() | now.keys())
+        if different := [key for key in keys if before.get(key) != now.get(key)]:
             changes = "; ".join(
-                f"{key} was {before.get(key)} and is now {self.identity.get(key)}"
-                for key in different
+                f"{key} was {before.get(key)} and is now {now.get(key)}" for key in different
             )
             raise ValueError(
                 f"{self.last} belongs to another training: {changes}. Choose another out="
             )
-        self.trainer.load_state_dict(saved)
-        self.trainer.model.source = str(self.last)
-        self.best, self.seconds = saved["best"], saved["seconds"]
-        self.looked = saved["looked"]
-        if saved["dev"] != self.dev_digest:
-            log.info("the dev text is another one: the best step on it is sought from now on")
-            self.best, self.looked = math.inf, None
-        step, num_steps = self.trainer.step, self.trainer.num_steps
+        trainer = self.trainer
+        trainer.load_state_dict(saved)
+        trainer.model.source = str(self.last)
+        self.best, self.seconds, self.looked = (saved[key] for key in ("best", "seconds", "looked"))
+        step, num_steps = trainer.step, trainer.num_steps
         log.info("continuing after step %d of %d", step, num_steps)
-        if (planned := saved["num_steps"]) != num_steps:
-            rate = self.trainer.settings.lr_at(min(step, num_steps), num_steps)
+        if saved["num_steps"] != num_steps:
             log.info(
                 "the length was %d steps; the learning rate now follows the schedule for "
                 "%d steps, %.2g",
-                planned,
+                saved["num_steps"],
                 num_steps,
-                rate,
-            )
-        if step > num_steps:
-            log.warning(
-                "step %d is already past step %d, the end of this training: it trains no further",
-                step,
-                num_steps,
+                trainer.settings.lr_at(min(step, num_steps), num_steps),
             )
 
 
-def identity(cfg: DictConfig, corpus: Corpus) -> dict[str, Any]:
-    """Return the text's digest and all settings, except the length, that determine the weights of
-    each step.
+def identity(cfg: DictConfig, corpus: Corpus, dev: list[Sequence[str]]) -> dict[str, Any]:
+    """Return digests of the texts and all settings, except the length, that determine which weights
+    are kept.
 
     A training can be resumed only with the same identity.
     """
-
-    def flat(node: Any, prefix: str) -> Iterator[tuple[str, Any]]:
-        for key, value in node.items():
-            if isinstance(value, dict):
-                yield from flat(value, f"{prefix}{key}.")
-            else:
-                yield f"{prefix}{key}", value
-
-    parts: Any = {
-        part: OmegaConf.to_container(cfg[part], resolve=True)
+    settings = {
+        f"{part}.{key}": value
         for part in ("bilm", "bilm_optimizer", "pretrain")
+        for key, value in OmegaConf.to_container(cfg[part], resolve=True).items()  # type: ignore[union-attr]
+        if key not in FREE
     }
-    parts["pretrain"] = {
-        key: value for key, value in parts["pretrain"].items() if key not in ASIDE + LENGTH
-    }
-    settings = {key: value for key, value in flat(parts, "") if key != CLASS}
-    return settings | {"seed": cfg.seed, "text": corpus.digest()[:16]}
-
-
-def _from_first(value: str) -> str:
-    """Return the first process's value, since each process's run_dir has its own time."""
-    values = [value]
-    if dist.is_initialized():
-        dist.broadcast_object_list(values)
-    return values[0]
-
-
-@contextmanager
-def _stop_signals(trainer: Trainer) -> Iterator[list[int]]:
-    """Let SIGTERM and Ctrl-C stop the training after the current step, so that it can be saved.
-
-    Yields the list of received signals. A second signal has its usual effect at once. Ignored
-    signals, as under `nohup`, remain ignored.
-    """
-    handlers: dict[int, Any] = {}
-    received: list[int] = []
-
-    def stop(number: int, _: Any) -> None:
-        trainer.stop = True
-        received.append(number)
-        signal.signal(number, handlers[number])
-
-    for kind in (signal.SIGTERM, signal.SIGINT):
-        if signal.getsignal(kind) is not signal.SIG_IGN:
-            handlers[kind] = signal.signal(kind, stop)
-    try:
-        yield received
-    finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
+    digest = hashlib.sha256(json.dumps(dev).encode()).hexdigest()
+    texts = {"text": corpus.digest()[:16], "text of dev": digest[:16]}
+    return settings | {"seed": cfg.seed} | texts
 
 
 def write_card(
     cfg: DictConfig, trainer: Trainer, figures: dict[str, float], seconds: float
 ) -> None:
     """Write the model card to `README.md` in `out`: command, text, settings, time, perplexities."""
-    corpus, plan = trainer.corpus, trainer.settings
-    types = len(corpus.words) - 2
+    corpus, directions = trainer.corpus, trainer.model.directions
     counts = (
-        f"{corpus.num_tokens:,} tokens, {corpus.num_sentences:,} sentences, {types:,} word types"
+        f"{corpus.num_tokens:,} tokens, {corpus.num_sentences:,} sentences, "
+        f"{len(corpus.words) - 2:,} word types"
     )
     settings = ", ".join(
-        f"{key} {value}" for key, value in cfg.pretrain.items() if key not in ASIDE
+        f"{key} {value}" for key, value in cfg.pretrain.items() if key not in FREE[:3]
     )
     device = trainer.device.type
     threads = f", {torch.get_num_threads()} threads" if device == "cpu" else ""
-    epochs = trainer.step / trainer.epoch_steps
-    softmax = "sampled" if plan.samples else "full"
+    softmax = "sampled" if trainer.settings.samples else "full"
     rows = {
         "command": shlex.join([*COMMAND, *sys.argv[1:]]),
         "text": f"{cfg.text.name}: {counts}",
         "parameters": f"{size(trainer.model):,} (fp16), without the softmax",
         "training": f"optimizer {cfg.bilm_optimizer.name}, {settings}; seed {cfg.seed}",
-        "seen": f"{epochs:.2f} epochs, {trainer.step:,} steps",
+        "seen": f"{trainer.step / trainer.epoch_steps:.2f} epochs, {trainer.step:,} steps",
         "softmax": f"{softmax}, {len(trainer.model.vocabulary):,} words to predict",
         "time": f"{duration(seconds)} on {trainer.num_processes} x {device}{threads}; "
         f"torch {torch.__version__}",
     }
     conditions = "full softmax; zero state at each sentence; all unknown words count as one word"
-    directions = trainer.model.directions
     if "dev" in figures:
         average = "geometric mean of both directions" if len(directions) > 1 else directions[0]
         rows["perplexity on dev text"] = f"{figures['dev']:.2f} ({average}; {conditions})"
     if tested := {d: figures[f"test/{d}"] for d in directions if f"test/{d}" in figures}:
         rows["perplexity on held-out text"] = f"{each(tested)} ({conditions})"
     kind = "A biLM" if len(directions) > 1 else f"The {directions[0]} half of a biLM"
-    lines = [
-        f"# {kind} of elmo-bench",
-        "",
-        "| | |",
-        "|---|---|",
-        *(f"| {key} | {escape.markdown(value)} |" for key, value in rows.items()),
-    ]
-    lines += [
-        "",
+    table = "\n".join(f"| {key} | {escape.markdown(value)} |" for key, value in rows.items())
+    sizes = (
         "Sizes are in `options.json`, in the form that every reader of ELMo knows. "
-        "`softmax.safetensors` and",
-    ]
-    lines += ["`vocabulary.txt` are for predicting words alone.", ""]
-    with atomic(Path(cfg.out, "README.md")) as part:
-        part.write_text("\n".join(lines), encoding="utf-8")
+        "`softmax.safetensors` and\n`vocabulary.txt` are for predicting words alone.\n"
+    )
+    card = f"# {kind} of elmo-bench\n\n| | |\n|---|---|\n{table}\n\n{sizes}"
+    write_text(Path(cfg.out, "README.md"), card)

@@ -29,7 +29,6 @@ from elmo_bench.encoders import LayerStore
 from elmo_bench.files import Lines, alone, atomic
 from elmo_bench.module import TaskModule
 from elmo_bench.report.result import print_result
-from elmo_bench.resume import Last, naming
 from elmo_bench.runs import (
     GOES_ON,
     Result,
@@ -42,6 +41,7 @@ from elmo_bench.runs import (
     number_of,
     write_result,
 )
+from elmo_bench.training import StepCheckpoint, naming
 
 from . import adapt
 
@@ -215,7 +215,7 @@ def _train(cfg: DictConfig, started: float) -> dict[str, float]:
     lines = EpochLines(f"val/{cfg.task.monitor}", started)
     exit_code, store = 1, None
     try:
-        keeps = Last(Path(cfg.run_dir, GOES_ON), minutes=cfg.fit.save_minutes)
+        keeps = StepCheckpoint(Path(cfg.run_dir, GOES_ON), minutes=cfg.fit.save_minutes)
         trainer = build.trainer(cfg, [keeps, *_callbacks(cfg), lines])
         device = trainer.strategy.root_device
         store = build.store(cfg, elmo, data, device)

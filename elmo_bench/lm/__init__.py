@@ -1,10 +1,17 @@
 from .corpus import Corpus
-from .likelihood import Likelihoods, sentence_likelihoods, text_likelihoods
-from .lm import LanguageModel
-from .softmax import load_language_model, save_softmax
+from .model import (
+    LanguageModel,
+    Likelihoods,
+    perplexity_of,
+    sentence_likelihoods,
+    text_likelihoods,
+)
+from .softmax_file import SOFTMAX, VOCABULARY, load_language_model, save_softmax
 from .training import Step, Trainer, Training
 
 __all__ = [
+    "SOFTMAX",
+    "VOCABULARY",
     "Corpus",
     "LanguageModel",
     "Likelihoods",
@@ -12,6 +19,7 @@ __all__ = [
     "Trainer",
     "Training",
     "load_language_model",
+    "perplexity_of",
     "save_softmax",
     "sentence_likelihoods",
     "text_likelihoods",

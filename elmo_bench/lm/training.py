@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from elmo_bench.encoders.bilm import DIRECTIONS, State
 
 from .corpus import FIRST, NO_TARGET, Corpus
-from .lm import LanguageModel, or_damaged
+from .model import LanguageModel, or_damaged
 from .sampled import Candidates, candidates, sampled_loss
 
 Window = tuple[np.ndarray, np.ndarray]  # inputs, targets: "B T"
@@ -64,7 +64,6 @@ class Step(NamedTuple):
 
     loss: float  # nats per prediction, mean of the directions
     num_tokens: int
-    stop: bool  # whether a process received a signal to stop
 
 
 class Trainer:
@@ -101,7 +100,7 @@ class Trainer:
         self.num_steps = settings.epochs * self.epoch_steps
         if settings.max_steps is not None:
             self.num_steps = min(self.num_steps, settings.max_steps)
-        self.step, self.stop = 0, False
+        self.step = 0
         self.device = model.softmax.weight.device
         self.state = self._zero_state()
         self._mine = slice(
@@ -150,25 +149,20 @@ class Trainer:
         for parameter in self._parameters():
             parameter.grad = None
         (loss * self.settings.loss_scale).backward()
-        report = torch.stack([loss.detach(), loss.new_tensor(float(self.stop))])
-        self._sum(
-            [
-                report,
-                *(parameter.grad for parameter in self._parameters() if parameter.grad is not None),
-            ]
-        )
+        gradients = [p.grad for p in self._parameters() if p.grad is not None]
+        total = loss.detach()
+        self._sum([total, *gradients])
         norm = nn.utils.clip_grad_norm_(self._parameters(), self.settings.gradient_clip)
-        # One read, since each read waits for the device.
-        total, stop, length = torch.stack([*report, norm]).tolist()
-        if not math.isfinite(total + length):
+        mean, length = torch.stack([total, norm]).tolist()  # each read waits for the device
+        if not math.isfinite(mean + length):
             raise FloatingPointError(
-                f"step {self.step + 1}: the loss is {total} and the norm of its gradient "
+                f"step {self.step + 1}: the loss is {mean} and the norm of its gradient "
                 f"{length}; choose a lower learning rate (pretrain.lr or adapt.lr) than "
                 f"{self.settings.lr}{or_damaged(self.model.source)}"
             )
         self._update()
         self.step += 1
-        return Step(total, windows[0][0].size, stop > 0)
+        return Step(mean, windows[0][0].size)
 
     def _losses(self, windows: Sequence[Window]) -> list[Tensor]:
         """Return each direction's mean loss, of which this process computes a part, and update the
@@ -228,20 +222,12 @@ class Trainer:
         return sampled_loss(top.flatten(0, 1)[tokens], weight, bias, mine)
 
     def _tops(self, windows: Sequence[np.ndarray]) -> Iterator[tuple[Tensor, State]]:
-        """Return the top layer of each direction's window; a direction's word types are encoded
-        once.
-        """
+        """Return the top layer of each direction's window, and its next state."""
         state = self.state
         if self.settings.state == "zero":  # at windows that begin with a sentence
             begins = torch.from_numpy(np.stack([inputs[:, 0] < len(FIRST) for inputs in windows]))
             state = State(*(x * ~begins[:, None, :, None].to(self.device) for x in state))
-        frames: list[Tensor] = []
-        rows: list[Tensor] = []
-        for inputs in windows:
-            types, places = np.unique(inputs, return_inverse=True)
-            frames.append(torch.from_numpy(self._frames[types].astype(np.int64)).to(self.device))
-            rows.append(torch.from_numpy(places.reshape(inputs.shape)).to(self.device))
-        return self.model.tops(frames, rows, state)
+        return self.model.tops(self._frames, windows, state)
 
     def _parameters(self) -> list[Tensor]:
         """Return the parameters with a gradient in this step: for a sampled softmax, only the
@@ -303,43 +289,12 @@ class Trainer:
     def load_state_dict(self, saved: dict[str, Any]) -> None:
         """Continue from a `state_dict`, with the same or another number of processes.
 
-        The optimizers keep their present settings. Raises ValueError for a state of another form.
+        The optimizers keep their present settings.
         """
         self.model.load_state_dict(saved["model"])
         for optimizer, before in zip(self.optimizers, saved["optimizers"], strict=True):
             settings = optimizer.state_dict()["param_groups"]
             optimizer.load_state_dict({"state": before["state"], "param_groups": settings})
-            _check_alike(optimizer)
         self.step = saved["step"]
         state = [x.chunk(self.num_processes, 2)[self.rank].to(self.device) for x in saved["state"]]
-        if [x.shape for x in state] != [x.shape for x in self.state]:
-            raise ValueError("the state of the streams has another shape")
-        values = [
-            x for each in self.optimizers for one in each.state.values() for x in one.values()
-        ]
-        tensors = [x for x in (*state, *values) if isinstance(x, Tensor)]
-        if not all(bool(x.isfinite().all()) for x in tensors):
-            raise ValueError(
-                "the state of the streams or optimizers contains a number that is not finite"
-            )
         self.state = State(*state)
-
-
-def _check_alike(optimizer: torch.optim.Optimizer) -> None:
-    """Raise ValueError if an optimizer's state of a parameter has another form, or number of steps,
-    than that of other parameters with as many axes.
-    """
-
-    def form_of(name: str, value: Any, parameter: Tensor) -> Any:
-        if name == "step":
-            return float(value)
-        return isinstance(value, Tensor) and (value.ndim, value.shape == parameter.shape)
-
-    forms: dict[int, dict[str, Any]] = {}
-    for parameter, state in optimizer.state.items():
-        form = {name: form_of(name, value, parameter) for name, value in state.items()}
-        if form != forms.setdefault(parameter.ndim, form):
-            raise ValueError(
-                f"the state of an optimizer is inconsistent: {sorted(form)} differ in type "
-                "or shape between parameters"
-            )

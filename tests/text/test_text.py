@@ -6,7 +6,7 @@ import time
 import numpy as np
 import pytest
 
-from elmo_bench.lm.softmax import _read_vocabulary
+from elmo_bench.lm.softmax_file import _read_vocabulary
 from elmo_bench.text import (
     Span,
     Vocab,

@@ -6,10 +6,10 @@ whether training was over. A schedule that monitors dev also misses a step when 
 """
 
 import csv
+import os
 import random
 import shutil
 import time
-import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 import torch
-import torch.distributed as dist
 from pytorch_lightning import LightningModule, Trainer
 from pytorch_lightning.callbacks import Callback, ModelCheckpoint
 from pytorch_lightning.loggers import CSVLogger
@@ -27,15 +26,32 @@ from elmo_bench import checkpoint_file
 from elmo_bench.files import atomic
 from elmo_bench.signals import stopped_behind
 
+from .processes import of_all
+
 ASK_EVERY = 50  # several processes check the clock every so many steps
 KEY = "last"  # key of our additions to Lightning's checkpoints
 
 
-class AtomicCheckpoints(TorchCheckpointIO):
-    """Writes checkpoints atomically, so that a kill leaves the previous one; reads them safely.
+def save_state(content: dict[str, Any], path: str | Path) -> None:
+    """Write a checkpoint atomically, so that a kill or a full disk leaves the previous one.
 
-    A checkpoint may come from a stranger, so reading it executes no code.
+    Raises OSError if it cannot be written, and what a signal raises while it is.
     """
+    # torch's own writer does not report a full disk, so we open the file.
+    with atomic(path) as part, part.open("wb") as file:
+        try:
+            torch.save(content, file)
+            file.flush()
+            os.fsync(file.fileno())
+        except RuntimeError as error:  # torch raises it for a failed write
+            if stopped := stopped_behind(error):
+                raise stopped from None
+            free = shutil.disk_usage(part.parent).free
+            raise OSError(f"cannot write {path} ({free / 1e9:,.3f} GB free): {error}") from error
+
+
+class AtomicCheckpoints(TorchCheckpointIO):
+    """Writes checkpoints with `save_state`, and reads them without running code in them."""
 
     def load_checkpoint(
         self, path: str | Path, map_location: Any = None, weights_only: bool | None = None
@@ -45,20 +61,10 @@ class AtomicCheckpoints(TorchCheckpointIO):
     def save_checkpoint(
         self, checkpoint: dict[str, Any], path: str | Path, storage_options: Any = None
     ) -> None:
-        # torch's own writer does not report a full disk, so we open the file.
-        with atomic(path) as part, part.open("wb") as file:
-            try:
-                torch.save(checkpoint, file)
-            except RuntimeError as error:  # torch raises it for a failed write
-                if stopped := stopped_behind(error):
-                    raise stopped from None
-                free = shutil.disk_usage(part.parent).free
-                raise OSError(
-                    f"cannot write {path} ({free / 1e9:,.3f} GB free): {error}"
-                ) from error
+        save_state(checkpoint, path)
 
 
-class Last(Callback):
+class StepCheckpoint(Callback):
     """Writes `path` before each epoch, every `minutes` before a step, and after the last step.
 
     Before a step, dev scores, schedule and curves are complete up to the previous step.
@@ -76,23 +82,10 @@ class Last(Callback):
         self.written = 0.0
         self.random: dict[str, Any] | None = None  # random state to restore
         self.figures: dict[str, torch.Tensor] = {}  # last figures on dev, to restore
-        self.going_on: dict[str, Any] = {}  # checkpoint to resume from
-        self.has_begun = False  # whether this process has done a step
-
-    def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        if not self.going_on:
-            return
-        schedules: list[Any] = [config.scheduler for config in trainer.lr_scheduler_configs]
-        parts: dict[str, list[Any]] = {
-            "optimizer_states": trainer.optimizers,
-            "lr_schedulers": schedules,
-        }
-        for key, ours in parts.items():
-            for saved, each in zip(self.going_on[key], ours, strict=True):
-                _check_like(saved, each.state_dict(), key)
-        self.going_on = {}
+        self.has_begun = False  # whether all of a checkpoint is restored
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self.has_begun = True
         if self.random is None:
             return
         # `path` lies before a batch, at which no stage of Lightning's restarts begins: after a look
@@ -115,9 +108,6 @@ class Last(Callback):
         if begins_step and (batch_idx == 0 or self._is_due(trainer, batch_idx)):
             self._write(trainer, batch_idx)
 
-    def on_train_batch_end(self, *_: Any) -> None:
-        self.has_begun = True
-
     def _is_due(self, trainer: Trainer, batch_idx: int) -> bool:
         """Whether it is time to write, by the first process's clock; broadcasting it is costly."""
         due = time.monotonic() - self.written >= 60 * self.minutes
@@ -138,12 +128,12 @@ class Last(Callback):
     ) -> None:
         if not self.saving:
             return
-        _settle(checkpoint["loops"]["fit_loop"], self.batches)
+        _rewind_counters(checkpoint["loops"]["fit_loop"], self.batches)
         checkpoint[KEY] = {
             "epoch": trainer.current_epoch,
             "batches": self.batches,
             "is_over": trainer.should_stop,
-            "random": _of_all_processes(random_state()),
+            "random": of_all(random_state()),
             "curves": [_curves(logger) for logger in _csv_loggers(trainer)],
             "figures": {
                 name: float(value)
@@ -157,43 +147,27 @@ class Last(Callback):
         if not trainer.training:
             return
         state = checkpoint[KEY]
-        like = {
-            "epoch": 0,
-            "batches": 0,
-            "is_over": False,
-            "random": [],
-            "curves": [],
-            "figures": {},
-        }
-        _check_like(state, like)
-        ours = {callback.state_key: callback.state_dict() for callback in _callbacks(trainer)}
-        _check_like(checkpoint["callbacks"], ours, "callbacks")
-        _check_like(checkpoint["loops"]["fit_loop"], trainer.fit_loop.state_dict(), "loops")
-        self.going_on = checkpoint
         trainer.datamodule.start = state["epoch"], state["batches"]  # type: ignore[attr-defined]
         trainer.should_stop = state["is_over"]
-        self.figures = {
-            str(name): torch.tensor(float(value)) for name, value in state["figures"].items()
-        }
+        self.figures = {name: torch.tensor(value) for name, value in state["figures"].items()}
         self.random = state["random"][trainer.global_rank % len(state["random"])]
         for logger, text in zip(_csv_loggers(trainer), state["curves"], strict=False):
             _restore_curves(logger, text)
-        for callback in _callbacks(trainer):
+        for callback in trainer.callbacks:  # type: ignore[attr-defined]
             if isinstance(callback, ModelCheckpoint):
                 _relocate(checkpoint["callbacks"][callback.state_key], callback)
 
 
 @contextmanager
-def naming(path: Path | None, last: Last) -> Iterator[None]:
-    """Turn an error before the end of the first batch into a ValueError that names `path`.
+def naming(path: Path | None, last: StepCheckpoint) -> Iterator[None]:
+    """Turn an error in restoring the checkpoint `path` into a ValueError that names it.
 
-    `path` is the checkpoint to resume from; without one (None), all errors pass unchanged. So do
-    OSError, lack of memory, and errors in reading data or in the model's step.
+    Without a checkpoint (None), all errors pass unchanged. So do OSError and lack of memory.
     """
     try:
         yield
     except Exception as error:
-        if path is None or last.has_begun or _is_of_a_batch(error):
+        if path is None or last.has_begun:
             raise
         try:
             with checkpoint_file.refusing(path, "this run cannot continue from it"):
@@ -204,42 +178,7 @@ def naming(path: Path | None, last: Last) -> Iterator[None]:
             ) from error
 
 
-def _is_of_a_batch(error: Exception) -> bool:
-    """Whether an error came from a data loader or from a model's step.
-
-    Both run after the weights are loaded, and do not depend on the rest of the checkpoint.
-    """
-    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
-    return isinstance(error, FloatingPointError) or any(
-        frame.f_globals.get("__name__", "").startswith("torch.utils.data")
-        or frame.f_code.co_name in ("training_step", "validation_step", "backward")
-        for frame in frames
-    )
-
-
-def _callbacks(trainer: Trainer) -> list[Any]:
-    callbacks: list[Any] = trainer.callbacks  # type: ignore[attr-defined]
-    return callbacks
-
-
-def _check_like(saved: Any, ours: Any, key: str = KEY) -> None:
-    """Raise ValueError if a saved state has other types than the current state, `ours`.
-
-    Values of `ours` may be None, which matches any type. Only keys of both states are compared.
-    """
-    if isinstance(ours, dict) and isinstance(saved, dict):
-        for name in ours.keys() & saved.keys():
-            _check_like(saved[name], ours[name], f"{key}.{name}")
-        return
-    kinds = (bool, int | float, str, list, dict, torch.Tensor)
-    kind = next((kind for kind in kinds if isinstance(ours, kind)), object)
-    if not isinstance(saved, kind) or (isinstance(saved, bool) and kind == int | float):
-        raise ValueError(
-            f"{key} is a {type(saved).__name__}, but it must be a {type(ours).__name__}"
-        )
-
-
-def _settle(loops: dict[str, Any], batches: int) -> None:
+def _rewind_counters(loops: dict[str, Any], batches: int) -> None:
     """Set Lightning's counters: `batches` of the epoch are done and the next has not begun.
 
     With 0, the epoch has not begun either.
@@ -306,11 +245,3 @@ def set_random_state(state: dict[str, Any]) -> None:
     torch.set_rng_state(state["torch"])
     if state["cuda"] is not None and torch.cuda.is_initialized():
         torch.cuda.set_rng_state(state["cuda"])
-
-
-def _of_all_processes(state: dict[str, Any]) -> list[dict[str, Any]]:
-    if not dist.is_initialized():
-        return [state]
-    states: list[Any] = [None] * dist.get_world_size()
-    dist.all_gather_object(states, state)
-    return states

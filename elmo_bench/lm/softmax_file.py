@@ -17,7 +17,8 @@ from elmo_bench.encoders.bilm import load
 from elmo_bench.files import atomic
 from elmo_bench.text import decode, read_bytes
 
-from .lm import BEGIN, END, UNKNOWN, LanguageModel
+from .corpus import BEGIN, END, UNKNOWN
+from .model import LanguageModel
 
 SOFTMAX, VOCABULARY = "softmax.safetensors", "vocabulary.txt"
 SPECIAL = [BEGIN, END, UNKNOWN]

@@ -5,11 +5,13 @@ The forward direction reads <S> w_1 ... w_n and predicts w_1 ... w_n </S>; the b
 </S> w_n ... w_1 and predicts w_n ... w_1 <S>. Words are read as characters, so any word can be
 read; only predictions need a vocabulary.
 
-Axes: B batch, T tokens, C characters, P one direction, V vocabulary, U different words.
+Axes: B batch or streams, T tokens, C characters, P one direction, V vocabulary, U different words,
+N predictions of a sentence.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -21,9 +23,11 @@ from elmo_bench.encoders import BATCH_TOKENS, batches
 from elmo_bench.encoders.bilm import BiLm, State
 from elmo_bench.encoders.bilm.bilm import reverse
 from elmo_bench.encoders.bilm.chars import word_frame
+from elmo_bench.text import chunks
 
 from .corpus import BEGIN, END, NO_TARGET, UNKNOWN, Corpus, Sentences
 
+Likelihoods = dict[str, Float[np.ndarray, " N"]]  # direction -> log p (nats)
 SCORES = 1 << 24  # scores (tokens x vocabulary) in memory at once, for perplexity
 _TYPES = 1 << 12  # word types encoded at once
 
@@ -60,20 +64,22 @@ class LanguageModel(nn.Module):
 
     def tops(
         self,
-        frames: Sequence[Int[Tensor, "_ C"]],
-        inputs: Sequence[Int[Tensor, "B T"]],
+        frames: Int[np.ndarray, "U C"],
+        windows: Sequence[Int[np.ndarray, "B T"]],
         state: State,
     ) -> Iterator[tuple[Float[Tensor, "B T P"], State]]:
         """Yield each direction's top layer, after dropout, from which words are predicted, and its
         next state; on a GPU, all directions run at once.
 
-        A direction has its own window. Its `inputs` are rows of its `frames`: a word that occurs
-        twice in a batch is encoded once.
+        A direction has its own window, of word types whose characters are in `frames`. A word that
+        occurs twice in a window is encoded once.
         """
-        x = [
-            self.bilm.token_encoder(types[None])[0][rows]
-            for types, rows in zip(frames, inputs, strict=True)
-        ]
+        device, x = self.softmax.weight.device, []
+        for window in windows:
+            types, places = np.unique(window, return_inverse=True)
+            chars = torch.from_numpy(frames[types].astype(np.int64)).to(device)
+            rows = torch.from_numpy(places.reshape(window.shape)).to(device)
+            x.append(self.bilm.token_encoder(chars[None])[0][rows])
         for outputs, after in self.bilm.run_directions(x, None, state):
             yield F.dropout(outputs[-1], self.bilm.dropout, self.training), after
 
@@ -161,6 +167,113 @@ class LanguageModel(nn.Module):
         self.train(training)
         count = sum(len(sentence) + 1 for sentence in sentences)
         return {d: perplexity_of(-total / count, self.source) for d, total in totals.items()}
+
+
+def sentence_likelihoods(
+    model: LanguageModel, sentences: Iterable[Sequence[str]], *, batch_tokens: int = BATCH_TOKENS
+) -> Iterator[Likelihoods]:
+    """Yield the log probability (nats) of every prediction of each sentence, by direction, each
+    sentence from a zero state.
+
+    There is one value per word, in the order of the text; forward has the value of </S> after them,
+    backward that of <S> before them.
+    """
+    for chunk in chunks(sentences, 8 * batch_tokens):
+        results: dict[int, Likelihoods] = {}
+        for positions in batches([len(sentence) for sentence in chunk], batch_tokens):
+            scores = {
+                direction: part.cpu().numpy()
+                for direction, part in model.log_likelihoods([chunk[k] for k in positions]).items()
+            }
+            for row, position in enumerate(positions):
+                count = len(chunk[position]) + 1
+                results[position] = {
+                    direction: part[row, :count] for direction, part in scores.items()
+                }
+        yield from (results[position] for position in range(len(chunk)))
+
+
+def text_likelihoods(
+    model: LanguageModel, sentences: Sequence[Sequence[str]], *, streams: int = 64, unroll: int = 32
+) -> Iterator[Likelihoods]:
+    """Like `sentence_likelihoods`, but carry the state from sentence to sentence, as the original's
+    evaluation does.
+
+    The text is cut between sentences into `streams` parts that run in parallel, each from a zero
+    state; with one stream every sentence follows the one before. The backward direction reads the
+    sentences in the same order, each from its end.
+    """
+    corpus = Corpus(sentences)
+    numbers = np.split(corpus.tokens, corpus.offsets[1:-1])
+    parts = [
+        numbers[start:end] for start, end in pairwise(_cuts([len(n) + 1 for n in numbers], streams))
+    ]
+    stacked = {direction: _stack(parts, direction) for direction in model.directions}
+    scores = _scores_of(model, corpus, stacked, unroll)
+    for row, part in enumerate(parts):
+        start = 0
+        for sentence in part:
+            end = start + len(sentence) + 1
+            yield {
+                direction: part[row, start:end][:: 1 if direction == "forward" else -1]
+                for direction, part in scores.items()
+            }
+            start = end
+
+
+def _cuts(sizes: Sequence[int], streams: int) -> list[int]:
+    """Return where to cut a sequence of items of these sizes into at most so many non-empty parts
+    of similar size.
+    """
+    ends = np.cumsum(sizes)
+    wanted = ends[-1] * np.arange(1, streams) / streams
+    inner = np.searchsorted(ends, wanted) + 1
+    return sorted({0, *inner.tolist(), len(sizes)})
+
+
+def _stack(
+    parts: Sequence[Sequence[np.ndarray]], direction: str
+) -> tuple[Int[np.ndarray, "B T"], Int[np.ndarray, "B T"]]:
+    """Return (inputs, targets) of each stream in the order in which a direction reads them; targets
+    are -1 after the end of a stream.
+    """
+    first, last, step = ([0], [1], 1) if direction == "forward" else ([1], [0], -1)
+    length = max(sum(len(sentence) + 1 for sentence in part) for part in parts)
+    inputs, targets = np.zeros((len(parts), length), np.int64), np.full((len(parts), length), -1)
+    for row, part in enumerate(parts):
+        read = np.concatenate([piece for sentence in part for piece in (first, sentence[::step])])
+        predicted = np.concatenate(
+            [piece for sentence in part for piece in (sentence[::step], last)]
+        )
+        inputs[row, : len(read)], targets[row, : len(read)] = read, predicted
+    return inputs, targets
+
+
+@torch.no_grad()
+def _scores_of(
+    model: LanguageModel,
+    corpus: Corpus,
+    stacked: Mapping[str, tuple[np.ndarray, np.ndarray]],
+    unroll: int,
+) -> dict[str, Float[np.ndarray, "B T"]]:
+    """Return the log probability of all targets for each direction, window by window with carried
+    state.
+    """
+    device = model.softmax.weight.device
+    frames = corpus.frames(model.bilm.options.max_characters)
+    rows_of = np.array([*map(model.number, corpus.words)])
+    count, length = next(iter(stacked.values()))[0].shape
+    state = model.bilm.zero_state(count)
+    scores = {direction: np.zeros((count, length), np.float32) for direction in stacked}
+    for start in range(0, length, unroll):
+        part, after = slice(start, start + unroll), []
+        tops = model.tops(frames, [inputs[:, part] for inputs, _ in stacked.values()], state)
+        for (direction, (_, targets)), (top, now) in zip(stacked.items(), tops, strict=True):
+            rows = torch.from_numpy(rows_of[targets[:, part].clip(0)]).to(device)
+            scores[direction][:, part] = model.log_probabilities(top, rows).cpu().numpy()
+            after.append(now)
+        state = State(*(torch.stack(parts) for parts in zip(*after, strict=True)))
+    return scores
 
 
 def perplexity_of(loss: float, source: str = "") -> float:
