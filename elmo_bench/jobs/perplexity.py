@@ -44,8 +44,8 @@ def perplexity(cfg: DictConfig) -> dict[str, float]:
         file = None
         if cfg.per_token:
             part = stack.enter_context(atomic(cfg.per_token))
-            how = {"encoding": "utf-8", "errors": "backslashreplace"}
-            file = stack.enter_context(part.open("w", **how))
+            file = part.open("w", encoding="utf-8", errors="backslashreplace")
+            stack.enter_context(file)
         for number, tokens, scores in bars.track(likelihoods(model, cfg), description="sentences"):
             missing = [place for place, token in enumerate(tokens) if token not in model.numbers]
             for direction, values in scores.items():

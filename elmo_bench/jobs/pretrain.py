@@ -338,10 +338,14 @@ def identity(cfg: DictConfig, corpus: Corpus, dev: list[Sequence[str]]) -> dict[
 
     A training can be resumed only with the same identity.
     """
+    parts: Any = {
+        part: OmegaConf.to_container(cfg[part], resolve=True)
+        for part in ("bilm", "bilm_optimizer", "pretrain")
+    }
     settings = {
         f"{part}.{key}": value
-        for part in ("bilm", "bilm_optimizer", "pretrain")
-        for key, value in OmegaConf.to_container(cfg[part], resolve=True).items()  # type: ignore[union-attr]
+        for part, values in parts.items()
+        for key, value in values.items()
         if key not in FREE
     }
     digest = hashlib.sha256(json.dumps(dev).encode()).hexdigest()
