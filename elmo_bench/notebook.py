@@ -25,8 +25,7 @@ from omegaconf import DictConfig, open_dict, read_write
 from elmo_bench import CONF
 from elmo_bench.config.check import expand_home, faults
 from elmo_bench.files import atomic
-from elmo_bench.jobs.report import all_reports, answered
-from elmo_bench.report import Tables
+from elmo_bench.report import Tables, build_tables
 from elmo_bench.runs import (
     ENCODER,
     MIX,
@@ -207,7 +206,7 @@ def compare(
         "equal_within": equal_within,
         "tables": None,
     }
-    return Tables(all_reports(answered(settings)))
+    return Tables(build_tables(settings).reports)
 
 
 @contextmanager

@@ -10,23 +10,20 @@ from typing import Any, Literal, NamedTuple, Self
 
 from pydantic import BaseModel, ValidationError, model_validator
 
+from elmo_bench.report.comparison import (
+    CompareOptions,
+    Comparison,
+    Correction,
+    Question,
+    compared,
+    limits,
+)
 from elmo_bench.report.grid import Grid
 from elmo_bench.report.grids import corrected_p, correction, p_value, points
 from elmo_bench.report.names import NONE, name, task_titles
 from elmo_bench.report.significance import FEWEST, LEVEL, PRELIMINARY, Test
-from elmo_bench.report.table import (
-    Asked,
-    Comparison,
-    Correction,
-    Key,
-    Question,
-    compared,
-    hidden_keys,
-    limits,
-    of_rows,
-    order,
-)
-from elmo_bench.runs import WITHIN, Run, below, full_keys, other_files, varies, where
+from elmo_bench.report.table import hidden_keys, of_rows, order
+from elmo_bench.runs import WITHIN, Key, Run, below, full_keys, other_files, varies, where
 
 CONFIRMED, NOT_REPRODUCED, UNDECIDED, _, NOT_RUN = VERDICTS = (
     "confirmed",
@@ -66,9 +63,9 @@ class Claim(BaseModel, extra="forbid"):
         return self
 
     @property
-    def asked(self) -> Asked:
+    def asked(self) -> CompareOptions:
         region = None if self.equal_within is None else self.equal_within / 100
-        return Asked(metric=None, split="test", equal_within=region)
+        return CompareOptions(metric=None, split="test", equal_within=region)
 
     @property
     def named(self) -> list[str]:

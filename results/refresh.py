@@ -19,15 +19,7 @@ import claims
 from omegaconf import OmegaConf
 
 from elmo_bench import report as reports
-from elmo_bench.jobs.report import (
-    Answers,
-    all_reports,
-    answered,
-    as_list,
-    checked_outputs,
-    corrected,
-    write,
-)
+from elmo_bench.report import Built, as_list, build_tables, checked_outputs, write_files
 
 log = logging.getLogger(__name__)
 SHOWN = ("means", "differences")
@@ -74,8 +66,8 @@ def refresh(settings: Mapping[str, Any], output: Sequence[str], *, check: bool) 
         raise ValueError(f"pictures: no such tables: {sorted(unknown)}")
     for title, table in settings["tables"].items():
         _check_table(title, table)
-    answers, findings = _answers(settings)
-    tables_by_document = _blocks(settings, answers, findings)
+    built, findings = _built(settings)
+    tables_by_document = _blocks(settings, built, findings)
     old = {path: path.read_text(encoding="utf-8") for path in tables_by_document}
     new = {
         path: blocks.refreshed(old[path], tables, path)
@@ -87,9 +79,9 @@ def refresh(settings: Mapping[str, Any], output: Sequence[str], *, check: bool) 
         for path, text in new.items():
             path.write_text(text, encoding="utf-8")
         for picture, title in pictures.items():
-            if title in answers.reports:
-                write([Path(picture)], answers.reports[title], answers.origin, title)
-    write(outputs, all_reports(answers), answers.origin, settings["title"])
+            if title in built.by_title:
+                write_files([Path(picture)], built.by_title[title], built.origin, title)
+    write_files(outputs, built.reports, built.origin, settings["title"])
 
 
 def _check_table(title: str, table: Mapping[str, Any]) -> None:
@@ -101,16 +93,16 @@ def _check_table(title: str, table: Mapping[str, Any]) -> None:
         raise ValueError(f"tables.{title}.command is missing: give the command of its runs")
 
 
-def _answers(settings: Mapping[str, Any]) -> tuple[Answers, list[claims.Finding]]:
+def _built(settings: Mapping[str, Any]) -> tuple[Built, list[claims.Finding]]:
     """Return the reports of all tables and the findings on claims, p corrected for both."""
     asked = claims.read(settings["claims"], settings["equal_within"])
     tables = {title: _of_report(table, settings) for title, table in settings["tables"].items()}
-    answers = answered({**settings, "tables": tables}, only_compared=True)
-    findings = claims.findings(answers.runs, asked, settings["usual"])
+    built = build_tables({**settings, "tables": tables}, only_compared=True)
+    findings = claims.findings(built.runs, asked, settings["usual"])
     tested = [finding.comparison for finding in findings if finding.comparison]
-    tested += reports.comparisons_of(all_reports(answers))
+    tested += reports.comparisons_of(built.reports)
     correct = reports.families(tested, claims.primary(findings))
-    return corrected(answers, correct), claims.decided(findings, correct)
+    return built.corrected(correct), claims.decided(findings, correct)
 
 
 def _of_report(table: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -128,7 +120,7 @@ def _of_report(table: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[st
 
 
 def _blocks(
-    settings: Mapping[str, Any], answers: Answers, findings: Sequence[claims.Finding]
+    settings: Mapping[str, Any], built: Built, findings: Sequence[claims.Finding]
 ) -> dict[Path, dict[str, str]]:
     """Return the blocks, as Markdown, by their document and title."""
     document = Path(settings["document"])
@@ -136,7 +128,7 @@ def _blocks(
     for title, table in settings["tables"].items():
         path = document.parent / (table.get("document") or document.name)
         corpora = _corpora(_of_report(table, settings)["where"])
-        result.setdefault(path, {})[title] = _block(title, table, corpora, answers)
+        result.setdefault(path, {})[title] = _block(title, table, corpora, built)
     if findings:
         grids = [claims.summary(findings), claims.details(findings)]
         result[document][CLAIMS] = reports.block(grids, [])
@@ -155,12 +147,12 @@ def _corpora(conditions: Mapping[str, Any]) -> list[str]:
     return [corpus for corpus in corpora if all(corpus in each for each in by_corpus)]
 
 
-def _block(title: str, table: Mapping[str, Any], corpora: list[str], answers: Answers) -> str:
+def _block(title: str, table: Mapping[str, Any], corpora: list[str], built: Built) -> str:
     """Return a table's block: grids, notes, numbers of runs and failures, and the command."""
     command = table["command"]
-    if title not in answers.reports:
+    if title not in built.by_title:
         return f"Not run. The command: `{command}`"
-    show, table_reports = as_list(table.get("show", [*SHOWN])), answers.reports[title]
+    show, table_reports = as_list(table.get("show", [*SHOWN])), built.by_title[title]
     grids = [*_grids(table_reports[0], show)]
     # The report on test has the runs that dev chose: their mixes and epochs stand in the first.
     of_figures = [kind for kind in show if kind not in ("layers", "course", "cost")]
@@ -171,7 +163,7 @@ def _block(title: str, table: Mapping[str, Any], corpora: list[str], answers: An
     missing = ", ".join(corpus for corpus in corpora if corpus not in ran)
     return (
         f"{reports.block(grids, notes)}\n\n{len({run.folder for run in runs}):,} runs, "
-        f"{answers.failed[title] or 'none'} failed. {f'No rows: {missing}. ' * bool(missing)}"
+        f"{built.failed[title] or 'none'} failed. {f'No rows: {missing}. ' * bool(missing)}"
         f"The command: `{command}`"
     )
 

@@ -1,21 +1,24 @@
 from elmo_bench.runs import Run, collect, where
 
-from .choice import answers
-from .costs import cost
-from .epochs import course
+from .aggregate import cost, course, weights
+from .build import Built, as_list, build_tables
+from .comparison import Correction, families
 from .grid import Grid
 from .grids import grids, tables
-from .mixes import weights
+from .outputs import OWN, checked_outputs, write_files
 from .page import GENERATOR, page
 from .probes import probes_grid, read_probe
 from .provenance import Origin, typed
 from .published import stands_in
-from .table import Correction, Report, comparable, comparisons_of, corrected, families, report
+from .selection import select
+from .table import Report, comparisons_of, corrected, report
 from .write import Tables, as_csv, as_json, block, footnotes, latex, markdown, show
 from .writers import Terminal, markdown_table
 
 __all__ = [
     "GENERATOR",
+    "OWN",
+    "Built",
     "Correction",
     "Grid",
     "Origin",
@@ -23,12 +26,13 @@ __all__ = [
     "Run",
     "Tables",
     "Terminal",
-    "answers",
     "as_csv",
     "as_json",
+    "as_list",
     "block",
+    "build_tables",
+    "checked_outputs",
     "collect",
-    "comparable",
     "comparisons_of",
     "corrected",
     "cost",
@@ -43,10 +47,12 @@ __all__ = [
     "probes_grid",
     "read_probe",
     "report",
+    "select",
     "show",
     "stands_in",
     "tables",
     "typed",
     "weights",
     "where",
+    "write_files",
 ]

@@ -18,11 +18,11 @@ from elmo_bench.files import plain
 from elmo_bench.runs import Run, distinguishing, portable, short, text, values
 
 from . import escape
+from .comparison import SPLITS
 from .grid import Grid
 from .grids import points
 from .names import metric_title, name, task_titles
 from .page import html
-from .table import SPLITS
 from .writers import Terminal, csv_table, html_table, markdown_table
 
 SIDES = ("A", "B")

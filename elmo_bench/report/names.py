@@ -6,6 +6,7 @@ from decimal import Decimal
 from pathlib import PurePath
 from typing import NamedTuple, TypeGuard
 
+from elmo_bench.files import listed
 from elmo_bench.runs import NOTHING, Key, Run, text
 
 NONE = "–"  # display of NOTHING in a table
@@ -14,16 +15,6 @@ BASELINE = "no encoder"
 
 def is_number(value: Hashable) -> TypeGuard[int | float]:
     return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def listed(items: Sequence[str]) -> str:
-    """Return an enumeration: "a, b and c".
-
-    >>> listed(["a", "b", "c"]), listed(["a"]), listed([])
-    ('a, b and c', 'a', '')
-    """
-    *leading, last = items or [""]
-    return f"{', '.join(leading)} and {last}" if leading else last
 
 
 def _amount(value: Hashable) -> str:
@@ -50,11 +41,11 @@ def _layers(value: Hashable) -> str:
     numbers = value if isinstance(value, tuple) else (value,)
     if not all(map(is_number, numbers)):
         return text(value)
-    return f"layer{'s' if len(numbers) > 1 else ''} {listed([*map(text, numbers)])}"
+    return f"layer{'s' if len(numbers) > 1 else ''} {listed(map(text, numbers))}"
 
 
 def _places(value: Hashable) -> str:
-    return listed([*map(text, value)]) if isinstance(value, tuple) else text(value)
+    return listed(map(text, value)) if isinstance(value, tuple) else text(value)
 
 
 def _hyphens(value: Hashable) -> str:

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from elmo_bench.files import listed
 
 from . import names
-from .costs import cost
+from .aggregate import cost, weights
 from .escape import xml
 from .grids import heads, tables
-from .mixes import weights
 from .provenance import NOWHERE, Origin, methods, provenance, runs_of
 from .significance import FEWEST, LEVEL, PRELIMINARY
 from .table import Report

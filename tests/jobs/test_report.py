@@ -85,22 +85,6 @@ def test_trained_on_one_corpus_and_tested_on_another(tiny, tmp_path):
     assert report["notes"] == ["left out: 1 run that was not evaluated on test"]
 
 
-def test_an_evaluation_of_a_runs_own_split_is_that_run(tiny, tmp_path):
-    """Its table stays as it is: the same cell, of the training run."""
-    cfg = tiny("encoder=none")
-    train(cfg)
-    found = tmp_path / "report.json"
-    options = [f"runs={tmp_path}", "rows=task", "columns=encoder", f"output={found}"]
-    reported(*options)
-    before = json.loads(found.read_text())
-    for split in ("dev", "test"):
-        evaluate(tiny("job=evaluate", f"checkpoint={cfg.run_dir}/best.ckpt", f"split={split}"))
-    reported(*options)
-    after = json.loads(found.read_text())
-    assert after["cells"] == before["cells"]
-    assert after["notes"] == ["left out: 1 run that was not evaluated on test"]
-
-
 def test_an_evaluation_leaves_the_run_alone(tiny, tmp_path):
     cfg = tiny("encoder=none", "seed=3")
     train(cfg)

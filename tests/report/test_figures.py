@@ -8,13 +8,13 @@ from xml.etree import ElementTree
 import pytest
 
 from elmo_bench.files import begins
-from elmo_bench.jobs.report import OWN
-from elmo_bench.report import course, significance
+from elmo_bench.report import OWN, course, significance
+from elmo_bench.report.comparison import Comparison
 from elmo_bench.report.plots import comparison as comparisons
 from elmo_bench.report.plots import curves, document, drawing, noise, profiles, rendering
 from elmo_bench.report.plots.drawing import COLORS, PAPER
 from elmo_bench.report.plots.rendering import VARIABLES
-from elmo_bench.report.table import Cell, Comparison, Report
+from elmo_bench.report.table import Cell, Report
 
 from .made import a_run
 

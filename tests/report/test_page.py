@@ -12,11 +12,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from elmo_bench.jobs.report import OWN
-from elmo_bench.report import Tables, collect, page, report
-from elmo_bench.report.costs import cost
+from elmo_bench.report import OWN, Tables, collect, page, report
+from elmo_bench.report.aggregate import cost, weights
 from elmo_bench.report.grid import Grid
-from elmo_bench.report.mixes import weights
 from elmo_bench.report.page import compared
 from elmo_bench.report.plots import rendering
 from elmo_bench.report.provenance import Origin

@@ -13,7 +13,6 @@ from elmo_bench.report import (
     as_json,
     collect,
     corrected,
-    footnotes,
     grids,
     latex,
     markdown,
@@ -22,10 +21,11 @@ from elmo_bench.report import (
     stands_in,
     where,
 )
-from elmo_bench.report.grids import Words, limit, most, p_value, tables
+from elmo_bench.report.grids import limit, most, p_value, tables
+from elmo_bench.report.labels import labels
 from elmo_bench.report.provenance import Origin
 from elmo_bench.report.published import published
-from elmo_bench.report.result import print_metrics, rate
+from elmo_bench.report.result import print_metrics
 from elmo_bench.report.significance import Shares, compare, noncentrality
 from elmo_bench.runs import as_baseline
 
@@ -118,18 +118,6 @@ def test_means_and_deviations_over_seeds(runs):
     assert [mix for mix, cell in cells.items() if cell.best] == ["all"]
 
 
-def test_table(runs):
-    shown = text(report(collect([runs]), None, ["elmo.mix"]))
-    for expected in (
-        "all layers",
-        "top layer",
-        "layers 0 and 1",
-        "55.00 ± 7.07 (2)",
-        "30.00 (1)",
-    ):
-        assert expected in shown
-
-
 def test_another_metric_and_split(runs):
     assert "27.50" in text(report(collect([runs]), None, ["elmo.mix"], metric="recall"))
     assert "13.75" in text(report(collect([runs]), None, ["elmo.mix"], split="dev"))
@@ -139,13 +127,6 @@ def test_another_metric_and_split(runs):
         report(collect([runs]), None, ["elmo.mix"], metric="em")
     with pytest.raises(ValueError, match="split=train, but it must be dev or test"):
         report(collect([runs]), None, ["elmo.mix"], split="train")
-
-
-def test_runs_that_differ_in_more_stand_apart(runs):
-    result(runs / "other", 0.9, 1, encoder_name="another")
-    assert "another" in text(report(collect([runs]), None, ["elmo.mix"]))
-    with pytest.raises(ValueError, match=r"runs of one cell differ in \['encoder.name'\]"):
-        report(collect([runs]), ["task"], ["elmo.mix"])
 
 
 @pytest.mark.parametrize("key", ["task.name", "data.files.train"])
@@ -271,24 +252,9 @@ def test_keys_and_baselines_that_are_not_there(runs, settings, message):
         report(collect([runs]), **({"rows": ["task"], "columns": ["elmo.mix"]} | settings))
 
 
-@pytest.mark.parametrize("seed", ["=HYPERLINK(1)", None, [1], {"of": 1}, 1.5, True])
-def test_a_seed_is_a_count(tmp_path, seed):
-    """It stands in every format."""
-    result(tmp_path / "0", 0.5, seed=seed)
-    with pytest.raises(ValueError, match=r"0/result.json: .*: seed is .*, but it must be a count"):
-        collect([tmp_path])
-
-
 def test_an_error_names_the_table(runs):
     with pytest.raises(ValueError, match=r"^tables.Table 1.baseline=\['none'\]: no such column"):
         report(collect([runs]), ["task"], ["elmo.mix"], baseline=("none",), title="Table 1")
-
-
-def test_numbers_stand_in_their_order(tmp_path):
-    for number, l2 in enumerate([1.0, 0.001, 1e-05, 10.0, 0]):
-        result(tmp_path / str(number), 0.5, elmo_l2=l2)
-    found = report(collect([tmp_path]), None, ["elmo.l2"])
-    assert [cell.column[0] for cell in found.cells] == [0, 1e-05, 0.001, 1.0, 10.0]
 
 
 def test_the_differences_to_the_baseline(compared, tmp_path):
@@ -360,27 +326,6 @@ def test_the_papers_figures_stand_beside_its_corpora(tmp_path):
         ("wikigold", "CoNLL-2003"),
     ]
     assert "paper" not in tables(report([other], ["data"], ["elmo.mix"]))
-
-
-def test_a_published_figure_stands_beside_an_adapted_bilm_too(tmp_path):
-    """And the caption says which it is."""
-    for name, adapted in (("none", False), ("plain", False), ("adapted", True)):
-        mix = "none" if name == "none" else "all"
-        result(tmp_path / name, 0.4, data_name="conll2003", elmo_mix=mix, elmo_adapt=adapted)
-
-    def shown(*names):
-        runs = [run for name in names for run in collect([tmp_path / name])]
-        grid = tables(report(runs, ["data"], ["elmo.mix", "elmo.adapt"]))["paper"]
-        return [row[-1] for row in grid.rows], grid.caption
-
-    said = "; the paper's is adapted in all tasks but coreference and SRL."
-    for name, how in (("plain", "as released"), ("adapted", "adapted to the task's text")):
-        figures, caption = shown("none", name)
-        assert figures == ["90.15", "92.22"]
-        assert f"The biLM is {how}{said}" in caption
-    both = "The biLM is as released (ner), adapted to the task's text (ner)"
-    assert both + said in shown("plain", "adapted")[1]
-    assert "The biLM" not in shown("none")[1]
 
 
 def test_what_the_paper_did_not_publish(tmp_path):
@@ -566,23 +511,6 @@ def test_several_reports_in_every_format(runs, tmp_path):
     ]
 
 
-def test_the_runs_that_are_as_they_should(runs):
-    found = collect([runs])
-    assert [
-        run.config["elmo"]["mix"] for run in where(found, {"encoder": "mini", "elmo.mix": [0, 1]})
-    ] == [[0, 1]]
-    assert len(where(found, {"task": "ner", "seed": 2})) == 2
-    assert where(found, {}) == found
-    assert where(found, {"elmo.mux": "all"}) == []
-
-
-def test_a_row_without_the_baseline_says_so(compared, tmp_path):
-    result(tmp_path / "srl", 0.5, task_name="srl")
-    found = report(collect([tmp_path]), ["task"], ["encoder", "elmo.mix"], baseline=("none",) * 2)
-    assert [cell.row for cell in found.cells if cell.comparison is None][1:] == [("srl",)]
-    assert found.notes[0].startswith("srl: no comparison: this row has no baseline run")
-
-
 def test_one_baseline_serves_every_encoder(tmp_path):
     """In tables by encoder and by mix."""
     result(tmp_path / "base", 0.4, encoder_name="none")
@@ -627,12 +555,6 @@ def test_a_baseline_for_which_the_rows_do_nothing_serves_every_row(tmp_path):
     assert served.comparison.difference == pytest.approx(0.5)
 
 
-def test_latex_takes_no_cell_for_an_argument(tmp_path):
-    for number, name in enumerate(("[0,1]", "x")):
-        result(tmp_path / str(number), 0.5, data_name=name)
-    assert "\n{}[0,1] &" in latex([report(collect([tmp_path]), ["data"], ["encoder.name"])])
-
-
 def test_what_is_long_is_no_float_of_latex(compared):
     """A table spans both columns of a page; what would be higher than a page is a list, and a long
     word of it goes over several lines.
@@ -645,11 +567,6 @@ def test_what_is_long_is_no_float_of_latex(compared):
     (line,) = (line for line in shown.splitlines() if line.startswith(r"\item[{report}]"))
     assert line.count(r"\allowbreak{}") > 5
     assert line.replace(r"\allowbreak{}", "") == rf"\item[{{report}}] {command}"
-
-
-def test_latex_is_escaped(tmp_path):
-    result(tmp_path / "run", 0.5, data_name="a_b&50%")
-    assert r"a\_b\&50\%" in latex([report(collect([tmp_path]), ["data"], ["encoder"])])
 
 
 def test_a_baseline_stands_in_every_row_that_it_serves(tmp_path):
@@ -726,14 +643,6 @@ def test_figures_and_examples_are_said(compared, tmp_path):
     assert "Figures: ner F1; srl argument F1." in grid.caption
 
 
-def test_an_unknown_metric_is_told_those_of_the_whole(tmp_path):
-    result(tmp_path / "run", 0.5)
-    labels = {f"test/ARG{number}/f1": 0.5 for number in range(200)}
-    change(tmp_path / "run", lambda content: content["metrics"].update(labels))
-    with pytest.raises(ValueError, match=r"on test, only f1, recall, and 200 such as ARG0/f1$"):
-        report(collect([tmp_path]), None, ["elmo.mix"], metric="em")
-
-
 def test_nothing_is_bold_where_all_are_equal(tmp_path):
     """Nor beside another task; the baseline counts wherever its row is."""
     result(tmp_path / "none", 0.0, encoder_name="none", elmo_mix="none", elmo_l2=0.1)
@@ -772,16 +681,8 @@ def test_what_a_key_does_nothing_for_has_no_value(tmp_path):
     for l2 in (0.0, 0.1):
         result(tmp_path / f"{l2}", 0.5, elmo_l2=l2)
     found = report(collect([tmp_path]), ["elmo.l2"], ["encoder"])
-    assert Words.of(found).row(("-",)) == ""
+    assert labels(found).row(("-",)) == ""
     assert "–" in [row[0] for row in tables(found)["means"].rows]
-
-
-def test_a_part_of_the_training_set_is_said(runs):
-    for folder in runs.iterdir():
-        change(folder, lambda content: content["config"].update(fraction=0.1))
-    for rows in (["task"], None):
-        found = report(collect([runs]), rows, ["elmo.mix"])
-        assert "10 % of training, test F1" in tables(found)["means"].title
 
 
 def test_runs_without_counts_or_on_other_examples_have_no_test(tmp_path):
@@ -983,32 +884,6 @@ def test_power_is_of_the_corrected_test(tmp_path):
         assert test.detectable == pytest.approx(max(ends))
 
 
-def test_power_is_of_the_comparisons_with_a_test(tmp_path):
-    """A comparison without counts has no p, and lowers the power of no other."""
-    rng = np.random.default_rng(2)
-    for mix, chance in (("none", 0.5), ("top", 0.6), ("all", 0.6)):
-        for seed in SEEDS:
-            right = rng.random(80) < chance
-            counts = () if mix == "all" else (right,)
-            result(tmp_path / f"{mix}{seed}", right.mean(), seed, *counts, elmo_mix=mix)
-    runs = collect([tmp_path])
-    found = by_column(report(runs, None, ["elmo.mix"], baseline=("none",)))
-    test = found["top"].comparison.test
-    assert found["all"].comparison.test is None
-    ends = (scale.error * noncentrality(scale.freedom) for scale in test.scales)
-    assert test.detectable == pytest.approx(max(ends))
-
-
-def test_no_star_from_a_single_seed(tmp_path):
-    """A test over examples alone says nothing of other seeds."""
-    for mix, share in (("none", 10), ("all", 90)):
-        result(tmp_path / mix, share / 100, 1, np.arange(100) < share, elmo_mix=mix)
-    found = report(collect([tmp_path]), None, ["elmo.mix"], baseline=("none",))
-    assert found.cells[1].comparison.p_holm is None
-    assert "*" not in text(found)
-    assert not any("new seeds" in note for note in footnotes([found]))
-
-
 def test_p_stands_before_and_after_the_correction(compared):
     """Only p goes with the interval."""
     grid = tables(compared)["differences"]
@@ -1061,50 +936,10 @@ NO_RESULTS = [
 ]
 
 
-NASTY = (
-    "x\n\\input{secret} [/b] [dev] :x: <script>alert(1)</script> a|b\x08\x1b[0m `c` \ud800 *_d_* ]("
-)
-
-
-@pytest.fixture
-def nasty(tmp_path):
-    """One corpus with such a name and no baseline, which is told in a note, beside another."""
-    for mix in ("none", "all"):
-        result(tmp_path / mix, 0.5, data_name="plain", elmo_mix=mix)
-    result(tmp_path / "nasty", 0.6, data_name=NASTY, elmo_mix="all")
-    return report(collect([tmp_path]), ["data"], ["elmo.mix"], baseline=("none",), title=NASTY)
-
-
-def test_a_name_is_shown_and_nothing_else(nasty):
-    """Line breaks, markup of LaTeX, Markdown, HTML and rich, control characters: each format shows
-    them as they were given.
-    """
-    assert nasty.notes
-    comments = [
-        line for line in latex([nasty]).splitlines() if "input" in line and not line.startswith("%")
-    ]
-    assert comments
-    assert all(r"\input" not in line for line in comments)
-    rendered = markdown([nasty])
-    assert not re.search(r"(?<!\\)(<script|<!--|\*_d|`c`)", rendered)
-    assert "](" not in rendered.replace(r"\](", "")
-    pipes = {len(re.findall(r"(?<!\\)\|", line)) for line in rendered.splitlines()}
-    assert pipes == {0, 3, *(len(grid.heads) + 1 for grid in grids(nasty))}
-    shown = text(nasty)
-    assert all(part in shown for part in ("[/b]", "[dev]", ":x:", r"\n\input{secret}", r"\x1b[0m"))
-
-
 def test_a_latex_row_is_no_starred_line_break(tmp_path):
     for name in "*x":
         result(tmp_path / f"run{name}", 0.5, data_name=name)
     assert "\n{}* &" in latex([report(collect([tmp_path]), ["data"], ["encoder"])])
-
-
-def test_the_tables_of_a_run_show_names_as_they_are(capsys):
-    print_metrics({"test/f1": 0.5, "test/[dev]:x:/f1": 0.5}, "test", "a [dev] of [/x] :x:")
-    shown = capsys.readouterr().out
-    assert "a [dev] of [/x] :x:, in percent" in shown
-    assert "[dev]:x:" in shown
 
 
 def test_the_columns_of_a_mean_over_scores_stand_in_their_order(capsys):
@@ -1118,13 +953,3 @@ def test_the_columns_of_a_mean_over_scores_stand_in_their_order(capsys):
     )
     head = next(line for line in capsys.readouterr().out.splitlines() if "f1" in line)
     assert [word for word in head.split() if word.isalnum()] == [*kinds]
-
-
-def test_documents_a_second():
-    assert [rate(value) for value in (0.0312, 0.31, 7.25, 114.4, 12345.6)] == [
-        "0.031",
-        "0.31",
-        "7.2",
-        "114",
-        "12,346",
-    ]

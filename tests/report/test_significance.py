@@ -4,16 +4,13 @@ every exchange there is, and in simulations in which nothing differs.
 
 import itertools
 import math
-from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from benchmarks.significance import Setting, bimodal, pair, rejections
+from benchmarks.significance import Setting, pair, rejections
 from elmo_bench.report.significance import (
-    by_cluster,
     compare,
     covariance,
     equal_within,
@@ -156,13 +153,6 @@ def test_clusters():
         compare(ours, theirs, np.zeros(80, dtype=int))
 
 
-def test_by_cluster():
-    counts = np.arange(24.0).reshape(2, 3, 1, 4)
-    sums = by_cluster(counts, np.array([7, 2, 7]))
-    assert sums[:, 0] == pytest.approx(counts[:, 1])
-    assert sums[:, 1] == pytest.approx(counts[:, 0] + counts[:, 2])
-
-
 def test_a_single_run():
     """Nothing is said of other seeds; the interval is of these models."""
     ours, theirs = pair(Setting("accuracy", runs=(1, 1), taste=1.0), seed=3)
@@ -248,17 +238,6 @@ def test_level(setting):
     usual, corrected = rejections(setting, 800)
     assert 0.025 <= usual <= 0.075
     assert corrected <= 0.00625
-
-
-def test_few_runs_of_two_modes_are_why_five_are_needed():
-    """Three runs a side that happen to fall into different modes look like a sure difference."""
-    setting = Setting("f1", skill=1.0, seeds=partial(bimodal, low=0.5))
-    assert rejections(replace(setting, runs=(3, 3)), 400)[1] > 0.01
-    assert rejections(replace(setting, runs=(5, 5)), 400)[1] <= 0.005
-
-
-def test_three_runs_are_conservative_where_seeds_do_not_matter():
-    assert rejections(Setting("accuracy", runs=(3, 3), taste=1.0), 800)[0] <= 0.05
 
 
 def test_holm():

@@ -20,9 +20,9 @@ from claims import (
 )
 
 from elmo_bench.report import collect, families
+from elmo_bench.report.comparison import Comparison
 from elmo_bench.report.significance import Scale, equal_within, largest_p
 from elmo_bench.report.significance import Test as Outcome
-from elmo_bench.report.table import Comparison
 from tests.report.test_report import result
 
 USUAL = {"encoder": "mini", "elmo.mix": "all", "fraction": {"one": 1, "two": 0.5}}

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 
 from ..grids import heads, with_baseline
 from ..significance import LEVEL
-from ..table import Cell, Key, Report, base_row
+from ..table import Cell, Key, Report
 from .drawing import (
     FADED,
     FAINT,
@@ -328,10 +328,10 @@ def _difference(axes: Axes, line: Line, middle: float, span: tuple[float, float]
 
 def _published(report: Report, cell: Cell) -> float | None:
     """Return the paper's difference between the same two settings, in points, or None."""
-    bases = {base.row: base for base in report.cells if base.column == report.baseline}
-    serving = base_row(bases, cell.row, report.rows)
-    base = None if serving is None else bases[serving].published
-    return None if base is None or cell.published is None else 100 * (cell.published - base)
+    base = report.base(cell.row)
+    if base is None or base.published is None or cell.published is None:
+        return None
+    return 100 * (cell.published - base.published)
 
 
 def _axis_titles(sheet: Sheet, report: Report, layout: Layout) -> None:

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from elmo_bench.runs import NOTHING, Key
 
 from .. import names
-from ..epochs import after_epochs, best_epoch
+from ..aggregate import after_epochs, best_epoch
 from ..grids import with_baseline
 from ..table import Cell, Report, order
 from .drawing import (

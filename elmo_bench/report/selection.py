@@ -10,12 +10,12 @@ from typing import Any
 from elmo_bench.runs import Key, Run, distinguishing, is_baseline, values
 
 from .names import name, task_titles
-from .table import Cell, Report, base_row, mixed, report
+from .table import Cell, Report, is_measured, mixed, report
 
 ELMO = "elmo."  # prefix of the settings that are selected on dev
 
 
-def answers(
+def select(
     runs: Sequence[Run],
     rows: Sequence[str] | None,
     columns: Sequence[str],
@@ -30,24 +30,29 @@ def answers(
     settings on dev, and one of the baseline and the setting chosen on dev, on test. Runs without
     dev figures are compared on test. `options` holds further arguments of `report`.
     """
-    if split or not searched(runs) or not any(_measured(run, "val/") for run in runs):
+    if split or not searched(runs) or not any(is_measured(run, "dev") for run in runs):
         return [report(runs, rows, columns, split=split or "test", title=title, **options)]
     on_dev = report(runs, rows, columns, split="dev", title=title, **options)
+    chosen = _chosen(on_dev)
+    measured = [run for run in chosen if is_measured(run, "test")]
     reports = [replace(on_dev, title=_title(title, "compared on dev"))]
-    if chosen_runs := [run for run in chosen(on_dev) if _measured(run, "test/")]:
-        chosen_columns = {values(run, on_dev.columns) for run in chosen_runs}
-        options["baseline"] = on_dev.baseline if on_dev.baseline in chosen_columns else None
+    if measured:
+        has_baseline = on_dev.baseline in {values(run, on_dev.columns) for run in measured}
+        options["baseline"] = on_dev.baseline if has_baseline else None
         on_test = report(
-            chosen_runs, on_dev.rows, on_dev.columns, split="test", title=title, **options
+            measured, on_dev.rows, on_dev.columns, split="test", title=title, **options
         )
-        test_title = _title(title, "on test, the baseline and the best other setting on dev")
         # The report on dev includes these runs and already has the note on mixed code.
-        code_notes = mixed([run for cell in on_test.cells for run in cell.runs])
-        notes = [*_choices(on_dev), *(note for note in on_test.notes if note not in code_notes)]
-        if missing := len(chosen(on_dev)) - len(chosen_runs):
-            notes.insert(0, f"not evaluated on test: {missing} of {len(chosen(on_dev))} runs")
-        alternatives = max(map(len, _alternatives(on_dev)))
-        reports.append(replace(on_test, title=test_title, chosen_among=alternatives, notes=notes))
+        notes = [note for note in on_test.notes if note not in mixed(on_test.runs)]
+        missing = len(chosen) - len(measured)
+        left_out = [f"not evaluated on test: {missing} of {len(chosen)} runs"] if missing else []
+        on_test = replace(
+            on_test,
+            title=_title(title, "on test, the baseline and the best other setting on dev"),
+            chosen_among=max(map(len, _alternatives(on_dev))),
+            notes=[*left_out, *_choices(on_dev), *notes],
+        )
+        reports.append(on_test)
     return reports
 
 
@@ -70,7 +75,7 @@ def searched(runs: Sequence[Run]) -> list[str]:
     return elmo_keys if any(len(settings) > 1 for settings in settings_by_group.values()) else []
 
 
-def chosen(report: Report) -> list[Run]:
+def _chosen(report: Report) -> list[Run]:
     """Return the runs of the baseline and of the best cell of each group of alternatives."""
     alternatives = _alternatives(report)
     candidates = [cell for cells in alternatives for cell in cells]
@@ -86,7 +91,9 @@ def _alternatives(report: Report) -> list[list[Cell]]:
     groups: dict[Key, list[Cell]] = defaultdict(list)
     for cell in report.cells:
         if cell.column != report.baseline and not _has_no_layers(cell.runs[0]):
-            groups[_without_elmo(report, cell)].append(cell)
+            columns = zip(report.columns, cell.column, strict=True)
+            others = (value for key, value in columns if not key.startswith(ELMO))
+            groups[*cell.row, *others].append(cell)
     return [*groups.values()]
 
 
@@ -94,14 +101,12 @@ def _choices(report: Report) -> list[str]:
     """Return notes on groups that have a single setting, on ties, and on baselines that are better
     on dev than all settings.
     """
-    notes, keys = [], [*report.rows, *report.columns]
-    titles = task_titles(run for cell in report.cells for run in cell.runs)
+    keys, titles = [*report.rows, *report.columns], task_titles(report.runs)
 
     def label(cell: Cell) -> str:
         return name(keys, [*cell.row, *cell.column], titles)
 
-    alternatives = _alternatives(report)
-    bases = {cell.row: cell for cell in report.cells if cell.column == report.baseline}
+    alternatives, notes = _alternatives(report), []
     if single := [label(cells[0]) for cells in alternatives if len(cells) == 1]:
         notes.append(
             "not chosen on dev, since the runs have no other setting beside the baseline's: "
@@ -109,29 +114,19 @@ def _choices(report: Report) -> list[str]:
         )
     for cells in alternatives:
         highest = max(cell.mean for cell in cells)
-        best = [cell for cell in cells if cell.mean == highest]
-        serving = base_row(bases, best[0].row, report.rows)
-        if serving is not None and bases[serving].mean > highest:
+        first, *ties = [cell for cell in cells if cell.mean == highest]
+        base = report.base(first.row)
+        if base and base.mean > highest:
             notes.append(
-                f"{label(best[0])} is not what dev would choose: the baseline is better on it "
-                f"({100 * bases[serving].mean:.2f} against {100 * highest:.2f})"
+                f"{label(first)} is not what dev would choose: the baseline is better on it "
+                f"({100 * base.mean:.2f} against {100 * highest:.2f})"
             )
-        if len(best) > 1:
-            ties = "; ".join(map(label, best[1:]))
+        if ties:
             notes.append(
-                f"{label(best[0])} stands for others that are as good on dev "
-                f"({100 * highest:.2f}), since it comes first: {ties}"
+                f"{label(first)} stands for others that are as good on dev "
+                f"({100 * highest:.2f}), since it comes first: {'; '.join(map(label, ties))}"
             )
     return notes
-
-
-def _without_elmo(report: Report, cell: Cell) -> Key:
-    columns = zip(report.columns, cell.column, strict=True)
-    return *cell.row, *(value for key, value in columns if not key.startswith(ELMO))
-
-
-def _measured(run: Run, split: str) -> bool:
-    return any(name.startswith(split) for name in run.metrics)
 
 
 def _has_no_layers(run: Run) -> bool:

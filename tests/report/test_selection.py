@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from elmo_bench.report import answers, collect, grids
+from elmo_bench.report import collect, grids, select
 
 # dev and test figure of each setting
 FIGURES = {"none": (0.5, 0.5), "top": (0.6, 0.9), "all": (0.7, 0.6), 0: (0.4, 0.95)}
@@ -30,16 +30,16 @@ def run(folder, mix, seed, *, encoder="mini", metrics=("val", "test"), task="ner
     (folder / "result.json").write_text(json.dumps(content))
 
 
-def answered(folder, mixes, *, baseline=("none",), **settings):
+def selected(folder, mixes, *, baseline=("none",), **settings):
     for mix in mixes:
         for seed in (1, 2):
             run(folder / f"{mix}{seed}", mix, seed, **settings)
-    return answers(collect([folder]), ["task"], ["elmo.mix"], baseline=baseline)
+    return select(collect([folder]), ["task"], ["elmo.mix"], baseline=baseline)
 
 
 def test_test_is_asked_for_what_dev_chose(tmp_path):
     """Not for `0`, which is best on test."""
-    on_dev, on_test = answered(tmp_path, FIGURES)
+    on_dev, on_test = selected(tmp_path, FIGURES)
     assert (on_dev.split, on_test.split) == ("dev", "test")
     assert [cell.column for cell in on_dev.cells] == [("none",), (0,), ("top",), ("all",)]
     assert [cell.column for cell in on_test.cells] == [("none",), ("all",)]
@@ -54,7 +54,7 @@ def test_test_is_asked_for_what_dev_chose(tmp_path):
 
 def test_a_baseline_that_is_better_on_dev_is_named(tmp_path):
     """The table on test shows the best other setting, which dev would not choose."""
-    _, on_test = answered(tmp_path, ("all", "top", 0), baseline=("all",))
+    _, on_test = selected(tmp_path, ("all", "top", 0), baseline=("all",))
     (note,) = (note for note in on_test.notes if "not what dev would choose" in note)
     assert note.endswith("the baseline is better on it (70.15 against 60.15)")
 
@@ -65,7 +65,7 @@ def test_each_encoder_and_task_has_its_own_choice(tmp_path):
             run(tmp_path / name / mix, mix, 1, encoder=name, task="srl" if mix == "top" else "ner")
         run(tmp_path / name / "0", 0, 1, encoder=name)
     columns = ["encoder", "elmo.mix"]
-    _, on_test = answers(collect([tmp_path]), ["task"], columns)
+    _, on_test = select(collect([tmp_path]), ["task"], columns)
     assert {(cell.row[0], *cell.column) for cell in on_test.cells} == {
         *(("ner", name, "all") for name in ("mini", "books")),
         *(("srl", name, "top") for name in ("mini", "books")),
@@ -74,7 +74,7 @@ def test_each_encoder_and_task_has_its_own_choice(tmp_path):
 
 @pytest.mark.parametrize("mixes", [["none", "all"], ["all"], ["none"]])
 def test_nothing_to_choose(tmp_path, mixes):
-    (only,) = answered(tmp_path, mixes, baseline=None)
+    (only,) = selected(tmp_path, mixes, baseline=None)
     assert (only.split, only.title, only.chosen_among) == ("test", "", 0)
 
 
@@ -90,7 +90,7 @@ def test_what_dev_did_not_choose_is_said(tmp_path):
     for folder in ("mini", "books"):
         path = tmp_path / folder / "all" / "result.json"
         path.write_text(json.dumps(json.loads(path.read_text()) | {"commit": folder}))
-    on_dev, on_test = answers(collect([tmp_path]), ["task"], ["encoder", "elmo.mix"])
+    on_dev, on_test = select(collect([tmp_path]), ["task"], ["encoder", "elmo.mix"])
     assert on_test.notes == [
         "not chosen on dev, since the runs have no other setting beside the baseline's: ner, "
         "books, all layers",
@@ -102,22 +102,15 @@ def test_what_dev_did_not_choose_is_said(tmp_path):
 
 
 def test_without_figures_on_one_of_them(tmp_path):
-    (only,) = answered(tmp_path / "test", FIGURES, metrics=["test"])
+    (only,) = selected(tmp_path / "test", FIGURES, metrics=["test"])
     assert only.split == "test"
-    (only,) = answered(tmp_path / "dev", FIGURES, metrics=["val"])
+    (only,) = selected(tmp_path / "dev", FIGURES, metrics=["val"])
     assert only.split == "dev"
 
 
 def test_a_baseline_that_only_dev_has(tmp_path):
     run(tmp_path / "none", "none", 1, metrics=["val"])
-    on_dev, on_test = answered(tmp_path, ["top", "all"])
+    on_dev, on_test = selected(tmp_path, ["top", "all"])
     assert (on_dev.baseline, on_test.baseline) == (("none",), None)
     assert "not evaluated on test: 1 of 3 runs" in on_test.notes
     assert [cell.column for cell in on_test.cells] == [("all",)]
-
-
-def test_what_is_asked_for_is_given(tmp_path):
-    for mix in FIGURES:
-        run(tmp_path / str(mix), mix, 1)
-    (only,) = answers(collect([tmp_path]), ["task"], ["elmo.mix"], split="test", title="Table 1")
-    assert (only.split, only.title, len(only.cells)) == ("test", "Table 1", 4)
