@@ -52,7 +52,7 @@ def write(shape: str, sentences: Sequence[Sequence[str]], folder: Path) -> Path:
     return folder
 
 
-def _encoder(folder: Path, dtype: str, device: str) -> Transformer:
+def _encoder(folder: Path, dtype: Any, device: str) -> Transformer:
     torch.manual_seed(0)
     encoder = Transformer(model=folder, pretrained=False, dtype=dtype).requires_grad_(False)
     return encoder.to(device)

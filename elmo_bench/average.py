@@ -23,8 +23,6 @@ class WeightAverage(Callback):
     """
 
     def __init__(self, *, decay: Dropout) -> None:
-        if not 0 <= decay < 1:
-            raise ValueError(f"decay={decay}, but it must be 0 to less than 1")
         self.decay, self.steps = decay, 0
         self.weights: dict[str, Tensor] = {}
         self.average: dict[str, Tensor] = {}

@@ -13,6 +13,7 @@ from torchmetrics import Metric
 
 from elmo_bench.data import Numbered
 from elmo_bench.elmo import FineTuning
+from elmo_bench.files import Positive
 from elmo_bench.metrics import MeanLoss, MeanNorms
 from elmo_bench.nn import Backbone
 from elmo_bench.runs import Mix, flat_mix
@@ -57,7 +58,7 @@ class TaskModule(pl.LightningModule):
         *,
         monitor: str,
         finetuning: FineTuning | None = None,
-        mix_lr: float | None = None,
+        mix_lr: Positive | None = None,
         scheduler: Callable[[torch.optim.Optimizer], Any] | None = None,
         schedule: Callable[[torch.optim.Optimizer, int], Any] | None = None,
         encoder_is_elsewhere: bool = False,
@@ -65,8 +66,6 @@ class TaskModule(pl.LightningModule):
         super().__init__()
         self.model: Any = model
         self.optimizer, self.scheduler, self.schedule = optimizer, scheduler, schedule
-        if mix_lr is not None and (not isinstance(mix_lr, int | float) or mix_lr < 0):
-            raise ValueError(f"elmo.mix_lr={mix_lr}, but it must be a number, 0 or more")
         self.monitor, self.mix_lr = monitor, mix_lr
         self.finetuning = finetuning or FineTuning()
         self.encoder_groups: list[list[nn.Parameter]] = []  # trained, from the top layer down

@@ -19,10 +19,6 @@ class LinearWarmup:
 
     warmup: Dropout = 0.1
 
-    def __post_init__(self) -> None:
-        if not isinstance(self.warmup, int | float) or not 0 <= self.warmup < 1:
-            raise ValueError(f"schedule.warmup={self.warmup}, but it must be 0 to less than 1")
-
     def __call__(self, optimizer: Optimizer, num_steps: int) -> LambdaLR:
         return LambdaLR(optimizer, lambda step: self.share(step, num_steps))
 
@@ -42,14 +38,6 @@ class SlantedTriangular:
 
     cut_frac: Annotated[Number, Gt(0), Lt(1)] = 0.1
     ratio: Annotated[Number, Ge(1)] = 32
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.cut_frac, int | float) or not 0 < self.cut_frac < 1:
-            raise ValueError(
-                f"schedule.cut_frac={self.cut_frac}, but it must be greater than 0 and less than 1"
-            )
-        if not isinstance(self.ratio, int | float) or self.ratio < 1:
-            raise ValueError(f"schedule.ratio={self.ratio}, but it must be 1 or more")
 
     def __call__(self, optimizer: Optimizer, num_steps: int) -> LambdaLR:
         return LambdaLR(optimizer, lambda step: self.share(step, num_steps))

@@ -55,16 +55,3 @@ def test_slanted_triangular_is_the_papers():
 def test_few_steps(schedule, steps):
     """No share is negative or more than the whole, also past the end."""
     assert all(0 <= schedule.share(step, steps) <= 1 for step in range(2 * steps))
-
-
-@pytest.mark.parametrize(
-    ("schedule", "settings", "message"),
-    [
-        (LinearWarmup, {"warmup": 1}, "schedule.warmup=1, but it must be 0 to less than 1"),
-        (SlantedTriangular, {"cut_frac": 0}, "schedule.cut_frac=0, but it must be greater than 0"),
-        (SlantedTriangular, {"ratio": 0.5}, "schedule.ratio=0.5, but it must be 1 or more"),
-    ],
-)
-def test_a_setting_that_cannot_be(schedule, settings, message):
-    with pytest.raises(ValueError, match=message):
-        schedule(**settings)

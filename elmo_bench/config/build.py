@@ -18,7 +18,6 @@ import pytorch_lightning as pl
 import torch
 from hydra.errors import InstantiationException
 from hydra.utils import get_object
-from hydra.utils import instantiate as hydra_instantiate
 from omegaconf import DictConfig, OmegaConf
 from pytorch_lightning.accelerators import CPUAccelerator, MPSAccelerator
 from pytorch_lightning.callbacks import Callback
@@ -28,7 +27,6 @@ from pytorch_lightning.utilities import rank_zero_only
 from pytorch_lightning.utilities.exceptions import MisconfigurationException
 
 from elmo_bench import signals
-from elmo_bench.config import inputs
 from elmo_bench.data import Example, TaskData
 from elmo_bench.elmo import Elmo, FineTuning
 from elmo_bench.encoders import (
@@ -47,21 +45,12 @@ from elmo_bench.runs.machine import check_cores, check_slurm_tasks, cores, devic
 from elmo_bench.text import Vocab, cached_vectors, forms, side_by_side
 from elmo_bench.training import AtomicCheckpoints
 
+from . import inputs
+from .inputs import instantiate
+
 log = logging.getLogger(__name__)
 DEVICE_SHARE = 0.25  # largest share of free GPU memory for layers with cache=auto
 WORKERS = 4  # maximum for a GPU; a worker prepares a batch in a few milliseconds
-
-
-def instantiate(node: Any, **more: Any) -> Any:
-    """Call Hydra's `instantiate` and re-raise what a constructor raises, with its own message."""
-    try:
-        return hydra_instantiate(node, **more)
-    except InstantiationException as error:
-        if isinstance(
-            error.__cause__, ValueError | OSError | MisconfigurationException | ImportError
-        ):
-            raise error.__cause__ from None
-        raise
 
 
 def elmo(cfg: DictConfig) -> Elmo:

@@ -31,8 +31,7 @@ from .types import fits, may_be, shown
 MISSING = "???"
 OPTIONAL = ("recipe", "recipe/paper", "head")  # groups with an option that may be absent
 OURS = ("elmo_bench.", "tasks.", "torch.optim.lr_scheduler.")  # modules with exact type hints
-# Slow to import; they check their settings themselves.
-SLOW = ("pytorch_lightning.", "elmo_bench.average.")
+SLOW = ("pytorch_lightning.",)  # to import; it checks its settings itself
 HYDRAS = ("_target_", "_partial_", "_convert_", "_recursive_", "_args_")
 # Settings that are not arguments.
 ABOUT = {"encoder": ("name", "dir"), "schedule": ("name",), "job": ("name",)}
@@ -156,8 +155,9 @@ def _of_section(section: type[Section], values: Mapping[str, Any]) -> Iterator[F
     except ValidationError as error:
         for location in dict.fromkeys(each["loc"] for each in error.errors()):
             path, hint = _located(section, location)
-            value = reduce(lambda node, name: node.get(name, MISSING), path, values)
-            yield Fault(".".join(path), value, hint)
+            node = reduce(lambda node, name: node[name], path[:-1], values)
+            if hint is not None or "_target_" not in node:  # else it is an argument
+                yield Fault(".".join(path), node.get(path[-1], MISSING), hint)
 
 
 def _located(section: type[Section], location: Sequence[str | int]) -> tuple[list[str], Any]:

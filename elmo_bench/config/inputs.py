@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import hydra.utils
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import InstantiationException
-from hydra.utils import instantiate
 from omegaconf import DictConfig
 
 from elmo_bench.files import corpus as find
@@ -54,7 +54,11 @@ def encoder_files(cfg: DictConfig) -> dict[str, Path]:
     """Return the files of an encoder; missing files are downloaded."""
     is_pretrained = cfg.encoder.get("pretrained", True)
     chosen = [key for key in ENCODER_FILES if key != "weights" or is_pretrained]
-    paths = {f"encoder.{key}": _made(cfg.encoder.get(key)) for key in chosen}
+    nodes = {f"encoder.{key}": cfg.encoder.get(key) for key in chosen}
+    paths = {
+        key: instantiate(node) if isinstance(node, DictConfig) else node
+        for key, node in nodes.items()
+    }
     paths |= {f"encoder.{path.name}": path for path in _model_files(cfg.encoder.get("model"))}
     return _present(paths)
 
@@ -131,63 +135,19 @@ def same(cfg: DictConfig, run_folders: Mapping[str, Path]) -> Path | None:
 def corpus(cfg: DictConfig, splits: Sequence[str] = SPLITS) -> dict[str, Path]:
     """Return the files of `cfg.data`, by split; a corpus may lack a test file.
 
-    A corpus has a `name` and `files`: a path for each split, or a `_target_` that creates them.
-    Raises ValueError for other configs, FileNotFoundError for a missing file and, in a dry run,
-    NotHereError for one that a run downloads.
+    Raises ValueError for a missing path or name, FileNotFoundError for a missing file and, in a dry
+    run, NotHereError for one that a run downloads.
     """
-    data, files = cfg.data, cfg.data.get("files")
-    if not isinstance(files, DictConfig) or "name" not in data:
-        settings = [
-            f"{key}={'null' if value is None else value}"
-            for key, value in data.items()
-            if key != "labels"
-        ]
-        raise ValueError(
-            "data: a corpus must have a name and files (train, dev, test), but this one "
-            f"has {', '.join(settings) or 'nothing'}: for files of yours, use data=files "
-            "data.name=NAME data.files.train=FILE data.files.dev=FILE"
-        )
-    unknown = sorted({str(key) for key in files} - {*SPLITS})
-    if unknown and "_target_" not in files:
-        raise ValueError(
-            f"data.files: there is no {', '.join(unknown)}; the keys are {', '.join(SPLITS)}"
-        )
-    if wrong := [split for split in SPLITS if not isinstance(files.get(split), str | None)]:
-        raise ValueError(
-            f"data.files.{wrong[0]}={files[wrong[0]]}, but it must be the path of one file "
-            "(null for a split without one): join several files into one"
-        )
+    data, files = cfg.data, cfg.data.files
     if cfg.get("dry_run") and files.get("_target_", GENERATED) != GENERATED:
         raise NotHereError(
             f"data={data.name}: its files were not read; a run downloads or converts them"
         )
     if "_target_" in files:
-        paths = {split: Path(path) for split, path in _made(files).items() if split in splits}
+        made = instantiate(files)
+        paths = {split: Path(path) for split, path in made.items() if split in splits}
     else:
-        chosen = {split: files[split] for split in splits if files.get(split)}
-        keys = set(overridden(cfg))
-        prefix = "data.files."
-        user_splits = {key.removeprefix(prefix) for key in keys if key.startswith(prefix)}
-        other = sorted(user_splits & chosen.keys() - {"train"})
-        if other and "origin" in data and "data.name" not in keys:
-            raise ValueError(
-                f"data.files.{other[0]}={chosen[other[0]]} is not a file of {data.name}, so "
-                "its scores would be reported under the wrong corpus: choose data=files, "
-                "or name the corpus with data.name=NAME"
-            )
-        options = {key: data[key] for key in ("origin", "downloads") if key in data}
-        downloads = options.pop("downloads", {}) if cfg.get("dry_run") else {}
-        try:
-            paths = find(chosen, data_dir=cfg.data_dir, given=user_splits, **options)
-        except FileNotFoundError as error:
-            missing = [split for split, file in chosen.items() if file in downloads]
-            if len(chosen) > 1 or not missing:
-                raise
-            (split,) = missing
-            raise NotHereError(
-                f"data.files.{split}={chosen[split]}: not here and so not read; a run downloads it "
-                f"from {downloads[chosen[split]].url}"
-            ) from error
+        paths = _located(cfg, {split: files[split] for split in splits if files.get(split)})
     needed = [split for split in splits if split != "test" or len(splits) == 1]
     if missing := [split for split in needed if split not in paths]:
         raise ValueError(
@@ -199,6 +159,32 @@ def corpus(cfg: DictConfig, splits: Sequence[str] = SPLITS) -> dict[str, Path]:
             "data.name is empty, but tables need a name for the corpus: data.name=NAME"
         )
     return paths
+
+
+def _located(cfg: DictConfig, files: Mapping[str, str]) -> dict[str, Path]:
+    """Find the files of a corpus; missing ones are downloaded, but for a dry run."""
+    data, keys = cfg.data, {*overridden(cfg)}
+    given = {split for split in files if f"data.files.{split}" in keys}
+    other = sorted(given - {"train"})
+    if other and "origin" in data and "data.name" not in keys:
+        raise ValueError(
+            f"data.files.{other[0]}={files[other[0]]} is not a file of {data.name}, so "
+            "its scores would be reported under the wrong corpus: choose data=files, "
+            "or name the corpus with data.name=NAME"
+        )
+    downloads, origin = data.get("downloads", {}), data.get("origin", "")
+    offline = {} if cfg.get("dry_run") else downloads
+    try:
+        return find(files, data_dir=cfg.data_dir, given=given, origin=origin, downloads=offline)
+    except FileNotFoundError as error:
+        missing = [split for split, file in files.items() if file in downloads]
+        if offline or len(files) > 1 or not missing:
+            raise
+        (split,) = missing
+        raise NotHereError(
+            f"data.files.{split}={files[split]}: not here and so not read; a run downloads it "
+            f"from {downloads[files[split]].url}"
+        ) from error
 
 
 def twice(paths: Mapping[str, Path]) -> list[str]:
@@ -216,10 +202,11 @@ def overridden(cfg: DictConfig) -> Iterator[str]:
         yield override.lstrip("+~").partition("=")[0]
 
 
-def _made(node: Any) -> Any:
+def instantiate(node: Any, **more: Any) -> Any:
+    """Call Hydra's `instantiate` and re-raise what a constructor raises, with its own message."""
     try:
-        return instantiate(node) if isinstance(node, DictConfig) else node
+        return hydra.utils.instantiate(node, **more)
     except InstantiationException as error:
-        if isinstance(error.__cause__, ValueError | OSError | ImportError):
-            raise error.__cause__ from None
-        raise
+        if error.__cause__ is None or isinstance(error.__cause__, TypeError):
+            raise
+        raise error.__cause__ from None

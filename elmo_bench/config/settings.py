@@ -1,7 +1,6 @@
 """The settings of every job and what each may be: a class for each section of the config.
 
-A section that is closed has no other keys; to an open one a task, an option or a class adds keys of
-its own, which `elmo_bench/config/check.py` compares with the class's signature.
+The arguments of classes, also of a user's, are in their signatures; `check.py` compares both.
 """
 
 import re
@@ -58,20 +57,14 @@ Precision = (
 
 
 class Section(BaseModel):
-    """A closed section."""
+    """A section has no other keys, unless it is of a class, whose signature decides."""
 
     model_config = ConfigDict(
         strict=True, allow_inf_nan=False, extra="forbid", protected_namespaces=()
     )
 
 
-class Open(Section):
-    """An open section."""
-
-    model_config = ConfigDict(extra="allow")
-
-
-class Optimizer(Open):
+class Optimizer(Section):
     lr: Positive
     rho: Probability | None = None
     eps: Positive | None = None
@@ -116,7 +109,7 @@ class Cache(Section):
     max_bytes: NotNegative | None
 
 
-class DataFiles(Open):
+class DataFiles(Section):
     train: File | None = None
     dev: File | None = None
     test: File | None = None
@@ -132,7 +125,7 @@ class Data(Section):
     downloads: dict = {}
     size: Count = 1
     seed: Natural = 0
-    files: DataFiles = DataFiles()
+    files: DataFiles
 
 
 class Vocab(Section):
@@ -174,16 +167,16 @@ class Adapt(Section):
     seed: Seed
 
 
-class Encoder(Open):
+class Encoder(Section):
     name: Text
     dir: Folder | None = None
 
 
-class Schedule(Open):
+class Schedule(Section):
     name: Text
 
 
-class Trainer(Open):
+class Trainer(Section):
     accelerator: Literal["auto", "cpu", "gpu", "cuda", "mps", "tpu", "hpu"]
     devices: Count | Literal["auto", -1] | list[Natural] | Numbers
     num_nodes: Count = 1
@@ -289,7 +282,7 @@ class Pretraining(Section):
     loss_scale: Positive
 
 
-class BiLmSizes(Open):
+class BiLmSizes(Section):
     cell_size: Size
     projection_size: Size
     num_layers: Annotated[int, Ge(1), Le(64)]
@@ -299,11 +292,13 @@ class BiLmSizes(Open):
     directions: Directions
 
 
-class BiLmOptimizer(Open):
+class BiLmOptimizer(Section):
     name: Text
+    dense: dict
+    sparse: dict
 
 
-class TextFiles(Open):
+class TextFiles(Section):
     train: File = ""
     dev: File | None = None
     test: File | None = None

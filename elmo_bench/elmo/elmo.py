@@ -5,16 +5,19 @@ Axes: L layers, B batch, T tokens, D encoder.
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from .mix import Choice, ScalarMix
+from elmo_bench.files import Dropout, NotNegative
 
-PLACES = ("input", "output")
+from .mix import Choice, Norm, ScalarMix
+
+Place = Literal["input", "output"]
+PLACES: tuple[Place, ...] = get_args(Place)
 
 
 class Layers(NamedTuple):
@@ -46,7 +49,7 @@ class Elmo(nn.Module):
     read a mix (each place has its own); `l2` is the paper's lambda. `mix` chooses the layers:
     "all", "top", "uniform" (their mean), the number of a layer, or a list of numbers.
 
-    Raises ValueError for an unknown place or layer, or a dropout or `l2` out of range.
+    Raises ValueError for an unknown layer.
 
     >>> from elmo_bench import load_encoder
     >>> elmo = Elmo(load_encoder("mini"), mix="all").eval()
@@ -60,21 +63,13 @@ class Elmo(nn.Module):
         encoder: Any,
         *,
         mix: Choice = "all",
-        at: Sequence[str] = ("input",),
-        dropout: float = 0.5,
-        l2: float = 0.0,
-        norm: str = "none",
+        at: Sequence[Place] = ("input",),
+        dropout: Dropout = 0.5,
+        l2: NotNegative = 0.0,
+        norm: Norm = "none",
         finetune: bool = False,
     ) -> None:
         super().__init__()
-        if unknown := [place for place in at if place not in PLACES]:
-            raise ValueError(
-                f"elmo.at={list(at)} names {unknown}, but the places are {list(PLACES)}"
-            )
-        if not 0 <= dropout < 1:
-            raise ValueError(f"elmo.dropout={dropout}, but it must be 0 to less than 1")
-        if l2 < 0:
-            raise ValueError(f"elmo.l2={l2}, but it must not be negative")
         self.encoder, self.dropout, self.l2, self.finetune = encoder, dropout, l2, finetune
         self.device_layers: Any = None  # gives the layers of a batch for `LayerRows`
         self.mixes: Any = nn.ModuleDict()

@@ -3,13 +3,11 @@
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from torch import nn
 
-from elmo_bench.files import one_of
-
-UNFREEZE = ("all", "gradual")
+from elmo_bench.files import NotNegative, Share
 
 
 @dataclass(frozen=True)
@@ -19,21 +17,12 @@ class FineTuning:
 
     The top group has the learning rate `lr`, and each lower group that of the group above it times
     `lr_decay`. All groups train from the first epoch; with `unfreeze="gradual"` only the top group
-    does, and each epoch adds one more. Raises ValueError for invalid settings.
+    does, and each epoch adds one more.
     """
 
-    lr: int | float = 1e-4
-    lr_decay: int | float = 1.0
-    unfreeze: str = "all"
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.lr, int | float) or self.lr < 0:
-            raise ValueError(f"elmo.lr={self.lr}, but it must be a number, 0 or more")
-        if not isinstance(self.lr_decay, int | float) or not 0 < self.lr_decay <= 1:
-            raise ValueError(
-                f"elmo.lr_decay={self.lr_decay}, but it must be greater than 0 and at most 1"
-            )
-        one_of("elmo.unfreeze", self.unfreeze, UNFREEZE)
+    lr: NotNegative = 1e-4
+    lr_decay: Share = 1.0
+    unfreeze: Literal["all", "gradual"] = "all"
 
     def groups(self, encoder: Any) -> list[list[nn.Parameter]]:
         """Return the trainable parameter groups of an encoder, from the top group down; with LoRA,

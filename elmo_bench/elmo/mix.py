@@ -5,17 +5,15 @@ Axes: L layers, B batch, T tokens, D encoder.
 """
 
 from collections.abc import Callable, Sequence
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from elmo_bench.files import one_of
-
 Choice = str | int | Sequence[int]  # "all" | "top" | "uniform" | j | [i, j, ...]
-Norm = Callable[[Tensor, Tensor], Tensor]
-NORMS = ("none", "batch", "word")
+Norm = Literal["none", "batch", "word"]
 EPSILON = 1e-12  # as in bilm-tf
 WINDOW = 100  # training batches over which a layer's mean and variance are averaged
 
@@ -30,12 +28,7 @@ def chosen_layers(choice: Choice, num_layers: int) -> list[int]:
         return list(range(num_layers))
     if choice == "top":
         return [num_layers - 1]
-    layers = [choice] if isinstance(choice, int) else choice
-    if isinstance(layers, str) or not layers or not all(isinstance(layer, int) for layer in layers):
-        raise ValueError(
-            f"elmo.mix={choice}, but it must be all, top, uniform, a layer such as 0, or a list "
-            "such as [0,1]"
-        )
+    layers = [choice] if isinstance(choice, int) else [*map(int, choice)]
     if unknown := [layer for layer in layers if not 0 <= layer < num_layers]:
         raise ValueError(
             f"elmo.mix={choice} names layers {unknown}, but the encoder has layers "
@@ -56,11 +49,10 @@ class ScalarMix(nn.Module):
     averages, so that a vector does not depend on its batch.
     """
 
-    def __init__(self, num_layers: int, choice: Choice = "all", *, norm: str = "none") -> None:
+    def __init__(self, num_layers: int, choice: Choice = "all", *, norm: Norm = "none") -> None:
         super().__init__()
-        one_of("elmo.norm", norm, NORMS)
         self.layers = chosen_layers(choice, num_layers)
-        self.norm: Norm | None = {
+        self.norm: Callable[[Tensor, Tensor], Tensor] | None = {
             "none": None,
             "batch": BatchNorm(len(self.layers)),
             "word": norm_each_word,

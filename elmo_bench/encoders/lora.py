@@ -4,17 +4,17 @@ from typing import Any
 
 from torch import nn
 
+from elmo_bench.files import Size
+
 SCALE = 2  # alpha / rank, the weight of an adapter's output
 
 
-def add_adapters(encoder: Any, rank: Any) -> None:
+def add_adapters(encoder: Any, rank: Size) -> None:
     """Freeze a transformers encoder and add an adapter of the given rank to each linear layer of
     its model. The adapters are trainable and initially add zero.
 
     Raises ValueError for an encoder without such a model, and ImportError if peft is not installed.
     """
-    if not isinstance(rank, int) or rank < 1:
-        raise ValueError(f"elmo.lora={rank}, but it must be null, or a rank of 1 or more")
     model = getattr(encoder, "model", None)
     if not isinstance(model, nn.Module) or not hasattr(model, "config"):
         raise ValueError(

@@ -32,7 +32,7 @@ from rich.progress import (
 
 from elmo_bench import COMMAND, checkpoint_file, text
 from elmo_bench.config.build import device as device_kind
-from elmo_bench.config.build import instantiate
+from elmo_bench.config.inputs import instantiate
 from elmo_bench.encoders.bilm import BiLm, save, warn_of_bfloat16
 from elmo_bench.files import (
     Bars,

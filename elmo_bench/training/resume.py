@@ -72,10 +72,6 @@ class StepCheckpoint(Callback):
     """
 
     def __init__(self, path: Path, *, minutes: int | float) -> None:
-        if minutes < 0:
-            raise ValueError(
-                f"fit.save_minutes={minutes}, but it must be 0 (after every step) or more"
-            )
         self.path, self.minutes = path, minutes
         self.saving = False
         self.batches = 0  # batches of this epoch that training has done

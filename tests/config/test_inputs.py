@@ -75,30 +75,6 @@ def edited(cfg, edit):
     ("edit", "message"),
     [
         (
-            lambda data: data.files.update(valid=data.files.pop("dev")),
-            "data.files: there is no valid; the keys are train, dev",
-        ),
-        (
-            lambda data: data.pop("name"),
-            "a corpus must have a name and files .*, but this one has files=",
-        ),
-        (
-            lambda data: data.pop("files"),
-            "a corpus must have a name and files .*, but this one has name=mine: for files of yours",
-        ),
-        (
-            lambda data: data.update(files="train.txt"),
-            "a corpus must have a name and files .*, but this one has name=mine, files=train.txt",
-        ),
-        (
-            lambda data: data.update(files=None),
-            "a corpus must have a name and files .*, but this one has name=mine, files=null",
-        ),
-        (
-            lambda data: data.files.update(dev=["a", "b"]),
-            r"data.files.dev=\['a', 'b'\], but it must be the path of one file .*: join several",
-        ),
-        (
             lambda data: data.update(name=None),
             "data.name is empty, but tables need a name for the corpus",
         ),
@@ -112,7 +88,7 @@ def test_what_is_no_corpus(paths, edit, message):
 def test_the_generated_corpus_takes_no_files(paths, tmp_path):
     with pytest.raises(
         ValueError,
-        match=r"data.files.train=.*, but data=sample is generated: choose data=files",
+        match=r"data.files.train=.*, but data=sample has its own: choose data=files",
     ):
         inputs.corpus(composed("data=sample", paths[0], f"cache_dir={tmp_path}"))
 

@@ -71,6 +71,8 @@ WRONG = [
     ("out=null job=pretrain", "out=null, but it must be a folder"),
     ("job=embed", "input is missing: set input=VALUE, a file"),
     ("fit.batch_size=${foo.bar}", "fit.batch_size: Interpolation key 'foo.bar' not found"),
+    ("+data.files.valid=a data=files", "there is no setting data.files.valid; did you mean"),
+    ("data=files data.files.dev=[a,b]", "data.files.dev=[a,b], but it must be a file or null"),
     (
         "+task.model.foo=3",
         "task.model.foo=3, but the arguments of tasks.ner.model.BiLstmCrf are backbone, labels",

@@ -55,16 +55,3 @@ def test_dropout_only_in_training():
     elmo = Elmo(BiLm(OPTIONS), dropout=0.9)
     assert (elmo.train()(MASK, Chars(CHARS)).input[MASK] == 0).float().mean() > 0.5
     assert (elmo.eval()(MASK, Chars(CHARS)).input[MASK] != 0).all()
-
-
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"at": ["middle"]}, "elmo.at"),
-        ({"dropout": 1.5}, "elmo.dropout"),
-        ({"l2": -1.0}, "elmo.l2"),
-    ],
-)
-def test_wrong_settings(wrong, message):
-    with pytest.raises(ValueError, match=message):
-        Elmo(BiLm(OPTIONS), **wrong)

@@ -67,17 +67,3 @@ def test_an_encoder_that_leaves_a_parameter_out():
     with pytest.raises(ValueError, match=r"Partly.parameter_groups\(\) has 2 .* 3 of the encoder, each once; it "
                        "lacks embeddings.weight"):  # fmt: skip
         FineTuning().groups(Partly())
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"lr": -1.0}, "elmo.lr=-1.0, but it must be a number, 0 or more"),
-        ({"lr_decay": 0.0}, "elmo.lr_decay=0.0, but it must be greater than 0 and at most 1"),
-        ({"lr_decay": 2.6}, "elmo.lr_decay=2.6, but"),
-        ({"unfreeze": "slowly"}, "elmo.unfreeze=slowly, but it must be all or gradual"),
-    ],
-)
-def test_a_setting_that_cannot_be(settings, message):
-    with pytest.raises(ValueError, match=message):
-        FineTuning(**settings)

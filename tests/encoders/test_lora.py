@@ -62,12 +62,6 @@ def test_an_encoder_without_a_model_of_transformers():
         add_adapters(bilm, 8)
 
 
-@pytest.mark.parametrize("rank", [0, 0.5, "eight"])
-def test_a_rank_that_cannot_be(rank):
-    with pytest.raises(ValueError, match=rf"elmo.lora={rank}, but it must be null, or a rank of 1"):
-        add_adapters(None, rank)
-
-
 def test_without_peft(lines, tmp_path, monkeypatch):
     encoder = Transformer(model=models.save("bert", tmp_path / "bert", lines))
     monkeypatch.setitem(sys.modules, "peft", None)

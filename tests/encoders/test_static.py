@@ -149,10 +149,6 @@ def test_settings_that_may_not_be(tmp_path):
         load(None)
     with pytest.raises(FileNotFoundError, match=r"v\.bin: no such file"):
         load(tmp_path / "v.bin")
-    with pytest.raises(
-        ValueError, match=r"encoder\.lowercase=upper, but it must be true, false or"
-    ):
-        load(write(tmp_path / "v.txt", TEXT), lowercase="upper")
 
 
 def vectors_of_words(path):

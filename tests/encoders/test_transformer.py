@@ -429,8 +429,6 @@ def test_it_may_be_copied_and_sent(encoders, sentences):
     ("settings", "message"),
     [
         ({"model": None}, r"encoder\.model is empty"),
-        ({"pooling": "max"}, r"encoder\.pooling=max, but it must be first, last or mean"),
-        ({"dtype": "auto"}, r"encoder\.dtype=auto, but it must be float32"),
         ({"window": 2}, r"encoder\.window=2, but .* 2 special tokens and at most 512"),
         ({"window": 513}, r"encoder\.window=513, .* at most 512"),
         ({"attention": "best"}, r"encoder\.attention=best"),

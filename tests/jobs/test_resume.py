@@ -257,10 +257,3 @@ def test_a_folder_that_has_moved(composed, tmp_path):
     train(after)
     assert left(after) == left(undisturbed)
     assert not (tmp_path / "before").exists()
-
-
-def test_a_setting_that_cannot_be(composed):
-    with pytest.raises(
-        ValueError, match=r"fit.save_minutes=-1, but it must be 0 \(after every step\) or more"
-    ):
-        train(composed("run", *SMALL["ner"], "fit.save_minutes=-1"))

@@ -48,7 +48,5 @@ def test_errors_name_what_is_allowed(tmp_path: Path) -> None:
     for size in (0, 401):
         with pytest.raises(ValueError, match=rf"data\.size={size}, .* from 1 to 400"):
             files(task="ner", root=tmp_path, size=size)
-    with pytest.raises(ValueError, match=r"data\.files\.root=, but it must be a folder"):
-        files(task="ner", root="", size=1)
     with pytest.raises(ValueError, match=r"data\.files\.dev=mine, but data=sample has its own"):
         files(task="ner", root=tmp_path, size=1, dev="mine")

@@ -724,12 +724,6 @@ def test_resuming_takes_up_both(tmp_path, save):
     assert len(record.steps) == 3
 
 
-@pytest.mark.parametrize("decay", [-0.1, 1.0])
-def test_wrong_decay(decay):
-    with pytest.raises(ValueError, match=f"decay={decay}, but it must be 0 to less than 1"):
-        WeightAverage(decay=decay)
-
-
 # Config
 
 

@@ -11,16 +11,15 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
-from typing import Annotated
+from typing import Literal
 
 import h5py
 import numpy as np
 import torch
-from annotated_types import Predicate
 from safetensors.numpy import save as to_bytes
 from torch import Tensor
 
-from elmo_bench.files import PACKED_FREE, PACKED_RATIO, File, atomic, one_of
+from elmo_bench.files import PACKED_FREE, PACKED_RATIO, File, atomic
 
 from ..tensors import Shape, check_finite, check_names, check_shape, read_tensors
 from .bilm import DIRECTIONS, Options
@@ -30,8 +29,7 @@ from .fast import BiLm
 log = logging.getLogger(__name__)
 MAX_PARAMETERS = 1_000_000_000  # the largest biLM of the original has 94 million
 ASKING = "the biLM's options"
-PRECISIONS = ("float32", "bfloat16")
-Precision = Annotated[str, Predicate(PRECISIONS.__contains__), "float32 or bfloat16"]
+Precision = Literal["float32", "bfloat16"]
 Turn = Callable[[np.ndarray], np.ndarray]
 
 
@@ -86,7 +84,6 @@ def load(
     for key, path in (("encoder.options", options), ("encoder.weights", weights)):
         if path is not None and not Path(path).is_file():
             raise FileNotFoundError(f"{key}={path}: no such file")
-    one_of("encoder.precision", precision, PRECISIONS)
     whole = Options.read(options)
     chosen = whole
     if directions is not None:

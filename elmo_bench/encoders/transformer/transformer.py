@@ -12,10 +12,9 @@ import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import torch
-from annotated_types import Predicate
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
@@ -32,13 +31,10 @@ from .anatomy import (
 from .load import load, naming
 from .subwords import Pieces, Subwords, special_marks, tokenizer_state
 
-POOLINGS = ("first", "last", "mean")
-DTYPES = ("float32", "bfloat16", "float16")
+Pooling = Literal["first", "last", "mean"]
+Dtype = Literal["float32", "bfloat16", "float16"]
 # For any other name transformers would download a kernel, that is code, from the hub.
-ATTENTIONS = ("sdpa", "eager")
-Pooling = Annotated[str, Predicate(POOLINGS.__contains__), "first, last or mean"]
-Dtype = Annotated[str, Predicate(DTYPES.__contains__), "float32, bfloat16 or float16"]
-Attention = Annotated[str, Predicate(ATTENTIONS.__contains__), "sdpa or eager"]
+Attention = Literal["sdpa", "eager"]
 # Pieces in a batch, including padding; more are not faster on a CPU.
 BATCH_PIECES, GPU_PIECES = 1024, 8192
 VOLATILE = (
@@ -105,11 +101,8 @@ class Transformer(nn.Module):
         attention: Attention | None = None,
     ) -> None:
         super().__init__()
-        if pooling is not None:
-            one_of("encoder.pooling", pooling, POOLINGS)
-        one_of("encoder.dtype", dtype, DTYPES)
         if attention is not None:
-            one_of("encoder.attention", attention, ATTENTIONS)
+            one_of("encoder.attention", attention, get_args(Attention))
         if not model:
             raise ValueError(
                 "encoder.model is empty: give a name on the hub or a folder, such as "
