@@ -2,13 +2,11 @@
 `adapt.epochs` epochs (Peters et al. 2018, section 3.4; theirs has one).
 """
 
-import dataclasses
 import hashlib
 import logging
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import torch
 from omegaconf import DictConfig, OmegaConf
@@ -170,13 +168,10 @@ def language_model(cfg: DictConfig, corpus: Corpus) -> LanguageModel:
 
 def train_on(cfg: DictConfig, model: LanguageModel, corpus: Corpus, description: str) -> None:
     """Train on the text for `adapt.epochs` epochs."""
-    names = {field.name for field in dataclasses.fields(Training)}
-    settings: dict[str, Any] = {key: value for key, value in cfg.adapt.items() if key in names}
-    settings |= {key: float(cfg.adapt[key]) for key in ("lr", "gradient_clip")}
-    if len(model.vocabulary) <= max(cfg.adapt.full_up_to, cfg.adapt.samples):
-        settings["samples"] = None
+    is_large = len(model.vocabulary) > max(cfg.adapt.full_up_to, cfg.adapt.samples)
+    plan = Training.of(cfg.adapt, samples=cfg.adapt.samples if is_large else None)
     adam = {"dense": torch.optim.Adam, "sparse": torch.optim.SparseAdam}
-    trainer = Trainer(model, corpus, Training(**settings), **adam)
+    trainer = Trainer(model, corpus, plan, **adam)
     title = f"{description}, {corpus.num_tokens:,} tokens"
     for _ in watched(trainer.run(), title, trainer.num_steps):
         pass

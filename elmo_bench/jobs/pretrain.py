@@ -184,13 +184,8 @@ def build(cfg: DictConfig, corpus: Corpus, device: torch.device) -> Trainer:
     model = LanguageModel(bilm, vocabulary).to(device)
     if settings.start == "frequencies":
         model.start_from(corpus)
-    chosen: dict[str, Any] = {
-        key: settings[key]
-        for key in ("epochs", "batch_size", "unroll", "max_steps", "warmup", "cosine", "state")
-    }
-    chosen |= {key: float(settings[key]) for key in ("lr", "gradient_clip", "loss_scale")}
-    plan = Training(
-        **chosen,
+    plan = Training.of(
+        settings,
         samples=settings.samples if is_sampled else None,
         bf16=settings.precision == "bf16",
         seed=cfg.seed,

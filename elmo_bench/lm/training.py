@@ -14,7 +14,7 @@ Axes: B batch, T tokens, N tokens in all, P one direction, R rows of the softmax
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -50,6 +50,16 @@ class Training:
     bf16: bool = False
     state: str = "zero"  # "zero": reset where a window begins with a sentence; "carried": kept
     seed: int = 1
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any], **changes: Any) -> "Training":
+        """Return what a config says of it; `changes` come first."""
+        plan: dict[str, Any] = {
+            field.name: float(settings[field.name]) if field.type is float else settings[field.name]
+            for field in dataclasses.fields(cls)
+            if field.name in settings
+        }
+        return cls(**plan | changes)
 
     def lr_at(self, step: int, num_steps: int) -> float:
         """Return the learning rate of a step: it rises linearly, then stays constant or decays to 0

@@ -1,7 +1,6 @@
 """A biLM adapted to a task's text: what it leaves, in a run of its own and on the way of a task's."""
 
 import json
-import signal
 from pathlib import Path
 
 import pytest
@@ -76,19 +75,6 @@ def test_perplexity_falls(config, bilm, tmp_path, capsys):
         } == pytest.approx(
             {key: value for key, value in figures.items() if key.startswith(when)}, rel=1e-4
         )
-
-
-def test_killed_while_it_saves(config, bilm, tmp_path, monkeypatch):
-    """A folder with files of two adaptations does not have the mark of a complete one."""
-    again = [config("job=adapt", "task=ner", f"out={tmp_path}/out", *bilm) for _ in range(3)]
-    adapt.adapt(again[0])
-    with monkeypatch.context() as patched:
-        patched.setattr(adapt, "save_softmax", lambda *_, **__: signal.raise_signal(signal.SIGINT))
-        with pytest.raises(KeyboardInterrupt):
-            adapt.adapt(again[1])
-    assert not (tmp_path / "out" / "adaptation.json").exists()
-    adapt.adapt(again[2])
-    assert (tmp_path / "out" / "adaptation.json").exists()
 
 
 def test_a_biLM_without_a_softmax_gets_one(config, bilm, tmp_path):  # noqa: N802

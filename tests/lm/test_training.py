@@ -175,14 +175,6 @@ def test_a_loss_that_is_no_number_names_its_step():
             pass
 
 
-def test_the_learning_rate():
-    plan = Training(epochs=1, batch_size=1, unroll=1, lr=1.0, gradient_clip=1.0, warmup=4)
-    rates = [plan.lr_at(step, 100) for step in range(100)]
-    assert rates[0] == pytest.approx(0.2)
-    assert max(rates) == rates[4] > 0.99
-    assert rates[-1] < 0.001
-
-
 def _process(rank, size, folder, samples):
     torch.set_num_threads(1)
     torch.distributed.init_process_group(
@@ -212,16 +204,6 @@ def test_two_processes_are_one(tmp_path, samples):
     for name, value in weights(alone).items():
         torch.testing.assert_close(found["model"][name], value, atol=1e-4, rtol=1e-3)
     torch.testing.assert_close(found["state"][0], alone.state.h, atol=1e-4, rtol=1e-3)
-
-
-def test_a_batch_that_processes_cannot_share(monkeypatch):
-    monkeypatch.setattr("torch.distributed.is_initialized", lambda: True)
-    monkeypatch.setattr("torch.distributed.get_rank", lambda: 0)
-    monkeypatch.setattr("torch.distributed.get_world_size", lambda: 3)
-    with pytest.raises(
-        ValueError, match="batch_size=4 is not divisible by the number of processes, 3"
-    ):
-        trainer()
 
 
 def test_the_originals_tiny_corpus(fixtures):

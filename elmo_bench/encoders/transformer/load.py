@@ -6,7 +6,7 @@ Weights are read only from safetensors. Every error names `encoder.model`.
 import logging
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from reprlib import repr as shown
@@ -56,9 +56,8 @@ def load(
         how |= {"config": config, "use_safetensors": True, "output_loading_info": True}
         whole, about = auto.from_pretrained(source, revision=where["revision"], **how)
     check_finite(f"encoder.model={model}", dict(whole.named_parameters()))
-    encoder = _encoder(whole, has_decoder=has_decoder)
-    _check_complete(model, whole, encoder, about)
-    return tokenizer, encoder
+    _check_complete(model, about["missing_keys"])
+    return tokenizer, _encoder(whole, has_decoder=has_decoder)
 
 
 def _check_folder(model: str, folder: Path, pretrained: bool) -> None:
@@ -141,19 +140,14 @@ def _encoder(whole: Any, *, has_decoder: bool) -> Any:
     return encoder
 
 
-def _check_complete(model: str, whole: Any, encoder: Any, about: Mapping[str, Any]) -> None:
-    """Raise ValueError if the files lack weights of the encoder."""
-    used = {id(tensor) for tensor in encoder.state_dict(keep_vars=True).values()}
-    names = {
-        name for name, tensor in whole.state_dict(keep_vars=True).items() if id(tensor) in used
-    }
-    random = sorted(names & {*about["missing_keys"]})
+def _check_complete(model: str, missing: Iterable[str]) -> None:
+    """Raise ValueError if the files lack weights; no layer uses a pooler's."""
+    random = sorted(name for name in missing if not name.startswith("pooler."))
     if random:
         raise ValueError(
             f"encoder.model={model}: its files have no weights for "
-            f"{', '.join(random[:3])}{' ...' if len(random) > 3 else ''} ({len(random)} of "
-            f"{len(names)} tensors), which would stay random: check that its config.json "
-            "belongs to these weights"
+            f"{', '.join(random[:3])}{' ...' if len(random) > 3 else ''} ({len(random)} in all), "
+            "which would stay random: check that its config.json belongs to these weights"
         )
 
 
