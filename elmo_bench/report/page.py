@@ -19,7 +19,7 @@ from .write import footnotes
 from .writers import html_table as table
 
 if TYPE_CHECKING:
-    from .plots.drawing import Plot
+    from .plots.style import Plot
 
 RESULTS = "Results"  # chapter title of a report without a title
 COMMANDS = ("command", "report")  # labels of commands in the provenance
@@ -189,12 +189,13 @@ def terms(pairs: Iterable[Sequence[str]]) -> str:
 
 def figure(plot: "Plot | None") -> str:
     """Return a plot with its caption; "" for None."""
-    from .plots.rendering import inline  # imports matplotlib, which is slow
+    from .plots.style import inline  # imports matplotlib, which is slow
 
     if plot is None:
         return ""
     return (
-        f'<figure class="plot">{inline(plot)}'
+        f'<figure class="plot"><div class="scroll" role="region" tabindex="0" '
+        f'aria-label="{xml(plot.title)}">{inline(plot)}</div>'
         f"<figcaption><b>{xml(plot.title)}</b> {xml(plot.caption)}</figcaption></figure>"
     )
 
@@ -220,11 +221,11 @@ def _parts(report: Report) -> Iterator[Part]:
 
 def _training(report: Report) -> Iterator[Part]:
     """Yield the parts on training: mixes, curves and costs, which do not depend on the split."""
-    from .plots import curves, profiles
+    from .plots import curves, layers
 
     shares = weights(report)
-    layers = figure(profiles.layers(report)) + (table(*shares) if shares else "")
-    yield Part("Layers (the paper's Figure 2)", layers)
+    profile = figure(layers.layers(report)) + (table(*shares) if shares else "")
+    yield Part("Layers (the paper's Figure 2)", profile)
     for quantity, title in CURVES.items():
         yield Part(title, figure(curves.curve(report, quantity)))
     yield Part("Learning curves", figure(curves.learning(report)))

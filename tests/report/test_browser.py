@@ -53,7 +53,7 @@ onload = async () => {
     const page = frame.contentDocument, view = frame.contentWindow, root = page.documentElement;
     const all = (what) => [...page.querySelectorAll(what)];
     const found = view.axe ? (await view.axe.run()).violations : [];
-    const tables = all(".scroll");
+    const tables = all("figure.table .scroll");
     measures.push({
       width: root.clientWidth,
       overflow: root.scrollWidth - root.clientWidth,

@@ -20,7 +20,7 @@ from rich.console import Console
 from elmo_bench.files import PlainLines, plain, plain_lines
 from elmo_bench.launcher import Outcome, print_outcomes
 from elmo_bench.report import as_csv, as_json, collect, latex, markdown, page, report, show
-from elmo_bench.report.plots import document, rendering
+from elmo_bench.report.plots import document, style
 from elmo_bench.report.result import print_metrics, print_result
 from elmo_bench.report.writers import SHRINK
 from elmo_bench.runs import Result
@@ -87,7 +87,7 @@ def test_any_text_in_a_figure(name, value):
 def elements(shown):
     """The tags of the page but its figures, as a browser sees them, and as XML."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rendering, "inline", lambda plot: "")
+        patch.setattr(style, "inline", lambda plot: "")
         whole = page([shown])
     tags = []
     parser = HTMLParser()

@@ -16,7 +16,7 @@ from elmo_bench.report import OWN, Tables, collect, page, report
 from elmo_bench.report.aggregate import cost, weights
 from elmo_bench.report.grid import Grid
 from elmo_bench.report.page import compared
-from elmo_bench.report.plots import rendering
+from elmo_bench.report.plots import style
 from elmo_bench.report.provenance import Origin
 from elmo_bench.report.writers import html_table as table
 
@@ -75,7 +75,7 @@ def shown(folder, rows, columns, **settings):
 @pytest.fixture
 def undrawn(monkeypatch):
     """Figures cost more than all else on a page: for tests that do not look at them."""
-    monkeypatch.setattr(rendering, "inline", lambda plot: "<svg><title>drawn</title></svg>")
+    monkeypatch.setattr(style, "inline", lambda plot: "<svg><title>drawn</title></svg>")
 
 
 @pytest.fixture

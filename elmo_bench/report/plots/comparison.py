@@ -1,74 +1,47 @@
 """Plot a report's figures, with a dot for every run, and the differences to a baseline."""
 
 import statistics
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import scipy
 from matplotlib.axes import Axes
+from matplotlib.figure import SubFigure
+
+from elmo_bench.files import counted_noun
 
 from ..grids import heads, with_baseline
 from ..significance import LEVEL
 from ..table import Cell, Key, Report
-from .drawing import (
+from .style import (
     FADED,
     FAINT,
     INK,
     LINE,
     PAPER,
+    RUN,
     SOFT,
-    UNLIMITED,
     Look,
     Plot,
-    Sheet,
-    key,
-    per_inch,
-    percent_limits,
-    text_width,
-    value_axis,
-    within,
-    wrapped,
-)
-from .looks import (
     column_looks,
     column_titles,
-    counted,
+    legend,
+    legend_height,
     metric,
     percents,
     row_title,
     runs_each,
     sentence,
+    short,
+    value_axis,
 )
 
-MOST = 6  # maximum number of rows in an alternative text
-DOT, DIAMOND, ARROW = 4.2, 5.5, 4.0  # points across
+DIAMOND = 5.5  # points across
 MEAN: dict[str, Any] = {"color": INK, "linestyle": "none", "marker": "|"}
 MEAN |= {"markersize": 9, "markeredgewidth": 1.6}
 CROSS: dict[str, Any] = MEAN | {"marker": "x", "markersize": 5.5, "markeredgewidth": 1.2}
-GAP = 0.22  # inches between the panels
-LONG = 3  # intervals are cut if they are so many times as long as others
-
-
-class Line(NamedTuple):
-    """A cell with its style and its name, wrapped into lines."""
-
-    name: list[str]
-    look: Look
-    cell: Cell
-
-    @property
-    def height(self) -> float:
-        return LINE * len(self.name) + 0.06
-
-
-class Layout(NamedTuple):
-    """Widths of the panels in inches, and ranges of their axes in percent and points."""
-
-    label: float  # the width of the names
-    figures: float
-    differences: float  # 0 without a baseline
-    ranges: dict[Key, tuple[float, float]]  # row -> range of its figures
-    span: tuple[float, float]  # range of the differences
+LONG = 3  # an axis shows intervals up to so many times the length of others
+COMMON = 1.6  # rows share an axis that is up to so many times as long as they need
 
 
 def comparison(report: Report) -> Plot | None:
@@ -78,16 +51,17 @@ def comparison(report: Report) -> Plot | None:
     """
     if len(report.cells) < 2:
         return None
-    rows = with_baseline(report)
-    settings = counted(len(column_titles(report)), "setting")
+    rows = {row: _cells(report, row) for row in with_baseline(report)}
+    settings = counted_noun(len(column_titles(report)), "setting")
     shown = f"{metric(report).removesuffix(', %')} of {settings}"
-    shown += f" in {counted(len(rows), 'row')}" if len(rows) > 1 else ""
+    shown += f" in {counted_noun(len(rows), 'row')}" if len(rows) > 1 else ""
     shown += ", every run a dot" + (", with the differences." if _tested(report) else ".")
+    lines = [sum(map(_height, _names(report, cells))) for cells in rows.values()]
     return Plot(
         sentence(report.title, shown),
-        " ".join(_in_words(report, row) for row in [*rows][:MOST]),
         _reading(report),
-        lambda sheet: _draw(sheet, report),
+        LINE * (sum(lines) + 2.2 * len(rows) + 3) + legend_height(len(_legend(report))),
+        lambda part: _draw(part, report, rows),
     )
 
 
@@ -95,6 +69,17 @@ def _cells(report: Report, row: Key) -> list[Cell]:
     """Return a row's cells, its baseline first."""
     cells = with_baseline(report)[row]
     return [cells[column] for column in heads(report) if column in cells]
+
+
+def _names(report: Report, cells: Sequence[Cell]) -> list[str]:
+    """Return the columns' titles, with the number of runs if it differs between cells."""
+    several = len({len(cell.runs) for cell in report.cells}) > 1
+    titles = column_titles(report)
+    return [short(titles[cell.column] + f" (n = {len(cell.runs)})" * several) for cell in cells]
+
+
+def _height(name: str) -> int:
+    return 1 + name.count("\n")
 
 
 def _row_title(report: Report, row: Key) -> str:
@@ -107,23 +92,11 @@ def _tested(report: Report) -> bool:
     return any(cell.comparison for cell in report.cells)
 
 
-def _in_words(report: Report, row: Key) -> str:
-    columns, parts = column_titles(report), []
-    for cell in _cells(report, row):
-        part = f"{columns[cell.column]} {100 * cell.mean:.2f}"
-        if cell.comparison and cell.comparison.test:
-            numbers = cell.comparison.difference, *cell.comparison.test.interval
-            by, low, high = (f"{100 * number:+.2f}".replace("-", "−") for number in numbers)
-            part += f" (difference {by}, {low} to {high})"
-        parts.append(part)
-    return f"{_row_title(report, row) or 'Means'}: {'; '.join(parts)}."
-
-
 def _reading(report: Report) -> str:
     if not _tested(report):
         return (
             "Dots: runs; bar: their mean; line: 95 % interval of the mean for new seeds, of three "
-            f"runs or more.{_scale(report)}"
+            "runs or more."
         )
     tests = [cell.comparison.test for cell in report.cells if cell.comparison]
     single = any(test and test.p is None for test in tests)
@@ -131,80 +104,100 @@ def _reading(report: Report) -> str:
     return (
         "Left: runs (dots) and their mean (bar). Right: difference of the means to "
         f"{column_titles(report)[report.baseline or ()]} and its 95 % interval for new examples "
-        f"and new seeds{only_examples}; "
-        f"filled where p (Holm) is below {LEVEL:g}.{_scale(report)}"
+        f"and new seeds{only_examples}; filled where p (Holm) is below {LEVEL:g}. A line that "
+        "reaches an edge goes on."
     )
 
 
-def _scale(report: Report) -> str:
-    several = len({*_ranges(report).values()}) > 1
-    return " The axes of all rows are as many points long." if several else ""
+def _draw(part: SubFigure, report: Report, rows: Mapping[Key, Sequence[Cell]]) -> None:
+    ranges, looks, tested = _ranges(report, rows), column_looks(report), _tested(report)
+    names = {row: _names(report, cells) for row, cells in rows.items()}
+    heights = [sum(map(_height, each)) + 0.5 for each in names.values()]
+    panels = part.subplots(len(rows), 1 + tested, squeeze=False, height_ratios=heights)
+    for (left, *right), (row, cells) in zip(panels, rows.items(), strict=True):
+        is_last = row == [*rows][-1]
+        left.set_title(short(_row_title(report, row), 100))
+        left.set_xlim(ranges[row])
+        left.set_yticks(range(len(cells)), names[row])
+        left.tick_params(labelbottom=is_last or len({*ranges.values()}) > 1)
+        for number, cell in enumerate(cells):
+            _runs(left, number, cell, looks[cell.column], with_interval=not tested)
+        for axes in right:
+            _differences(axes, report, cells, looks)
+            axes.tick_params(labelbottom=is_last, labelleft=False)
+        for axes in (left, *right):
+            axes.set_ylim(len(cells) - 0.5, -0.5)
+            axes.spines["left"].set_visible(False)
+            value_axis(axes.xaxis, 6)
+    panels[-1][0].set_xlabel(metric(report))
+    if tested:
+        baseline = column_titles(report)[report.baseline or ()]
+        panels[-1][1].set_xlabel(short(f"difference to {baseline}, points", 50))
+    legend(part, _legend(report))
 
 
-def _draw(sheet: Sheet, report: Report) -> None:
-    layout = _layout(sheet.width, report)
-    cut, last = False, [*layout.ranges][-1]
-    for row, shown in layout.ranges.items():
-        lines = _lines(report, row, layout.label)
-        if title := _row_title(report, row):
-            sheet.lines(0.0, title, sheet.width, weight="bold")
-        cut |= _row(sheet, report, lines, layout, shown, last=row == last)
-    _axis_titles(sheet, report, layout)
-    sheet.legend(_legend(report, cut))
-
-
-def _layout(width: float, report: Report) -> Layout:
-    texts = [_name(report, cell) for cell in report.cells]
-    label = min(max(map(text_width, texts)) + 0.1, 0.32 * width)
-    room = width - label - 0.1
-    figures = 0.5 * (room - GAP) if _tested(report) else room
-    return Layout(label, figures, room - GAP - figures, _ranges(report), _span(report))
-
-
-def _name(report: Report, cell: Cell) -> str:
-    """Return a column's title, with the number of runs if it differs between cells."""
-    several = len({len(cell.runs) for cell in report.cells}) > 1
-    title = column_titles(report)[cell.column]
-    return f"{title} (n\u00a0=\u00a0{len(cell.runs)})" if several else title
-
-
-def _lines(report: Report, row: Key, width: float) -> list[Line]:
-    looks = column_looks(report)
-    return [
-        Line(wrapped(_name(report, cell), width - 0.1), looks[cell.column], cell)
-        for cell in _cells(report, row)
-    ]
-
-
-def _ranges(report: Report) -> dict[Key, tuple[float, float]]:
+def _ranges(report: Report, rows: Mapping[Key, Sequence[Cell]]) -> dict[Key, tuple[float, float]]:
     """Return the range of each row's axis, in percent.
 
     All ranges are equally long, so that equal lengths are equal differences. If a common range is
     not much longer, all rows share it.
     """
-    intervals = not _tested(report)
     values: dict[Key, list[float]] = {}
-    for row in with_baseline(report):
-        cells = _cells(report, row)
-        ends = [_interval_of_mean(cell) or () for cell in cells] if intervals else []
+    for row, cells in rows.items():
+        ends = [] if _tested(report) else [_interval_of_mean(cell) or () for cell in cells]
         values[row] = [value for each in (*map(percents, cells), *ends) for value in each]
-    limits = _limits(report)
-    span = 1.1 * max(max(each) - min(each) for each in values.values()) or 1.0
-    everything = [value for each in values.values() for value in each]
-    low, high = min(everything), max(everything)
-    if high - low < 1.6 * span:
-        margin = 0.05 * (high - low) or 0.5
-        return dict.fromkeys(values, within((low - margin, high + margin), limits))
+    span = max(1.1 * max(max(each) - min(each) for each in values.values()), 1.0)
+    low, high = min(map(min, values.values())), max(map(max, values.values()))
+    if high - low < COMMON * span:
+        margin = max(0.05 * (high - low), 0.5)
+        return dict.fromkeys(values, (low - margin, high + margin))
     middles = {row: (min(each) + max(each)) / 2 for row, each in values.items()}
-    return {
-        row: within((middle - span / 2, middle + span / 2), limits)
-        for row, middle in middles.items()
-    }
+    return {row: (middle - span / 2, middle + span / 2) for row, middle in middles.items()}
 
 
-def _limits(report: Report) -> tuple[float, float]:
-    """Return the limits of the axes of figures, in percent."""
-    return percent_limits(value for cell in report.cells for value in percents(cell))
+def _interval_of_mean(cell: Cell) -> tuple[float, float] | None:
+    """Return the 95 % interval of the mean in percent, by Student's t, within 0 and 100.
+
+    Returns None for fewer than three runs.
+    """
+    if len(cell.figures) < 3:
+        return None
+    error = statistics.stdev(percents(cell)) / len(cell.figures) ** 0.5
+    reach = error * float(scipy.stats.t.ppf(1 - LEVEL / 2, len(cell.figures) - 1))
+    return max(100 * cell.mean - reach, 0.0), min(100 * cell.mean + reach, 100.0)
+
+
+def _runs(axes: Axes, y: int, cell: Cell, look: Look, *, with_interval: bool) -> None:
+    """Draw a dot for each run, and their mean."""
+    if with_interval and (ends := _interval_of_mean(cell)):
+        axes.plot(ends, (y, y), color=look.color, linewidth=0.9)
+    values = percents(cell)
+    axes.plot(values, [y] * len(values), **look.marks(alpha=FADED, markeredgewidth=0))
+    if len(values) > 1:
+        axes.plot(100 * cell.mean, y, **MEAN)
+
+
+def _differences(
+    axes: Axes, report: Report, cells: Sequence[Cell], looks: Mapping[Key, Look]
+) -> None:
+    """Draw the differences to the baseline with their intervals, and the paper's."""
+    axes.set_xlim(_span(report))
+    axes.axvline(0, color=SOFT, linewidth=0.8)
+    if region := 100 * (report.equal_within or 0):
+        axes.axvspan(-region, region, color=FAINT, linewidth=0)
+    for y, cell in enumerate(cells):
+        if (compared := cell.comparison) is None:
+            continue
+        look = looks[cell.column]
+        if compared.test:
+            ends = [100 * end for end in compared.test.interval]
+            axes.plot(ends, (y, y), color=look.color)
+        is_significant = compared.p_holm is not None and compared.p_holm < LEVEL
+        face = look.color if is_significant else PAPER
+        style = look.marks(markersize=DIAMOND, markerfacecolor=face)
+        axes.plot(100 * compared.difference, y, **style)
+        if (theirs := _published(report, cell)) is not None:
+            axes.plot(theirs, y, **CROSS)
 
 
 def _span(report: Report) -> tuple[float, float]:
@@ -225,107 +218,6 @@ def _span(report: Report) -> tuple[float, float]:
     return min(shown) - margin, max(shown) + margin
 
 
-def _interval_of_mean(cell: Cell) -> tuple[float, float] | None:
-    """Return the 95 % interval of the mean in percent, by Student's t, within the limits.
-
-    Returns None for fewer than three runs.
-    """
-    if len(cell.figures) < 3:
-        return None
-    error = statistics.stdev(percents(cell)) / len(cell.figures) ** 0.5
-    reach = error * float(scipy.stats.t.ppf(1 - LEVEL / 2, len(cell.figures) - 1))
-    least, most = percent_limits(percents(cell))
-    return max(100 * cell.mean - reach, least), min(100 * cell.mean + reach, most)
-
-
-def _row(
-    sheet: Sheet,
-    report: Report,
-    lines: Sequence[Line],
-    layout: Layout,
-    shown: tuple[float, float],
-    *,
-    last: bool,
-) -> bool:
-    """Draw a row's panels and names; return whether an interval is cut at its panel's edge."""
-    height = sum(line.height for line in lines)
-    left = sheet.axes(layout.label, sheet.top, layout.figures, height)
-    left.set_xlim(shown)
-    numbered = last or len({*layout.ranges.values()}) > 1
-    panels, cut = [(left, numbered, layout.figures, _limits(report))], False
-    if layout.differences > 0:
-        start = layout.label + layout.figures + GAP
-        right = sheet.axes(start, sheet.top, layout.differences, height)
-        right.set_xlim(layout.span)
-        right.axvline(0, color=SOFT, linewidth=0.8)
-        if report.equal_within:
-            region = 100 * report.equal_within
-            low, high = layout.span
-            right.axvspan(max(-region, low), min(region, high), color=FAINT, linewidth=0)
-        panels.append((right, last, layout.differences, UNLIMITED))
-    below = 0.0
-    for line in lines:
-        middle = below + line.height / 2
-        _runs(left, line, middle, interval=layout.differences <= 0)
-        if layout.differences > 0 and line.cell.comparison:
-            cut |= _difference(right, line, middle, layout.span)
-            if (theirs := _published(report, line.cell)) is not None:
-                right.plot(theirs, middle, **CROSS)
-        sheet.name(layout.label - 0.08, sheet.top + middle, line.name)
-        below += line.height
-    for axes, numbered, width, limits in panels:
-        axes.set(ylim=(height, 0), yticks=[])
-        axes.spines["left"].set_visible(False)
-        value_axis(axes.xaxis, max(2, round(width / 0.5)), limits)
-        axes.tick_params(labelbottom=numbered)
-    sheet.top += height + (0.19 if any(numbered for _, numbered, *_ in panels) else 0.06)
-    return cut
-
-
-def _runs(axes: Axes, line: Line, middle: float, *, interval: bool) -> None:
-    """Draw a dot for each run, shifted if they overlap, and their mean."""
-    inch = per_inch(axes)
-    ends = _interval_of_mean(line.cell) if interval else None
-    if ends:
-        axes.plot(ends, (middle, middle), color=line.look.color, linewidth=0.9)
-    placed: list[tuple[float, float]] = []
-    for value in sorted(percents(line.cell)):
-        x = value / inch
-        near = {shift for other, shift in placed if abs(other - x) < 0.8 * DOT / 72}
-        shift = next(s for s in SHIFTS if s not in near or s == SHIFTS[-1])
-        placed.append((x, shift))
-        style = line.look.marks(DOT, alpha=FADED, markeredgewidth=0, clip_on=False)
-        axes.plot(value, middle + shift, **style)
-    if len(placed) > 1:
-        axes.plot(100 * line.cell.mean, middle, **MEAN)
-
-
-SHIFTS = (0.0, 0.04, -0.04, 0.07, -0.07)  # inches
-
-
-def _difference(axes: Axes, line: Line, middle: float, span: tuple[float, float]) -> bool:
-    """Draw the difference to the baseline with its interval, and arrows where it is cut.
-
-    Returns whether the interval is cut.
-    """
-    compared, cut = line.cell.comparison, False
-    assert compared is not None
-    if compared.test:
-        ends = [100 * end for end in compared.test.interval]
-        shown = [min(max(end, span[0]), span[1]) for end in ends]
-        axes.plot(shown, (middle, middle), color=line.look.color, linewidth=1.4)
-        for end, place, arrow in zip(ends, shown, "<>", strict=True):
-            if end != place:
-                cut = True
-                axes.plot(
-                    place, middle, arrow, color=line.look.color, markersize=ARROW, markeredgewidth=0
-                )
-    is_significant = compared.p_holm is not None and compared.p_holm < LEVEL
-    face = line.look.color if is_significant else PAPER
-    axes.plot(100 * compared.difference, middle, **line.look.marks(DIAMOND, markerfacecolor=face))
-    return cut
-
-
 def _published(report: Report, cell: Cell) -> float | None:
     """Return the paper's difference between the same two settings, in points, or None."""
     base = report.base(cell.row)
@@ -334,38 +226,21 @@ def _published(report: Report, cell: Cell) -> float | None:
     return 100 * (cell.published - base.published)
 
 
-def _axis_titles(sheet: Sheet, report: Report, layout: Layout) -> None:
-    titles = [(layout.label, layout.figures, metric(report))]
-    if layout.differences > 0:
-        baseline = column_titles(report)[report.baseline or ()]
-        start = layout.label + layout.figures + GAP
-        titles.append((start, layout.differences, f"difference to {baseline}, points"))
-    broken = [(left, width, wrapped(text, width)) for left, width, text in titles]
-    for left, width, texts in broken:
-        for number, text in enumerate(texts):
-            sheet.text(left + width / 2, sheet.top + LINE * number, text, ha="center")
-    sheet.top += LINE * max(len(texts) for _, _, texts in broken) + 0.08
-
-
-def _legend(report: Report, cut: bool) -> list[tuple[list, str]]:
-    dot = Look(INK, "o", ()).marks(DOT, alpha=FADED, markeredgewidth=0)
+def _legend(report: Report) -> list[tuple[Mapping[str, Any], str]]:
     counts = {len(cell.runs) for cell in report.cells}
-    entries = [(key(dot), f"run ({runs_each(counts)})")]
-    entries += [(key(MEAN), "mean")] if max(counts) > 1 else []
-    line, diamond = {"color": INK, "linewidth": 1.4}, Look(INK, "D", ())
+    dot = RUN.marks(alpha=FADED, markeredgewidth=0)
+    entries: list[tuple[Mapping[str, Any], str]] = [(dot, f"run ({runs_each(counts)})")]
+    entries += [(MEAN, "mean")] if max(counts) > 1 else []
     if not _tested(report):
         intervals = any(_interval_of_mean(cell) for cell in report.cells)
-        return entries + ([(key(line), "95 % interval of the mean")] if intervals else [])
-    hollow = diamond.marks(DIAMOND, markerfacecolor=PAPER)
-    entries.append((key(line, hollow), "difference, 95 % interval"))
-    entries.append((key(diamond.marks(DIAMOND)), f"p (Holm) < {LEVEL:g}"))
+        return entries + [({"color": INK}, "95 % interval of the mean")] * intervals
+    diamond = {"color": INK, "marker": "D", "markersize": DIAMOND}
+    entries.append((diamond | {"markerfacecolor": PAPER}, "difference, 95 % interval"))
+    entries.append((diamond | {"linestyle": "none"}, f"p (Holm) < {LEVEL:g}"))
     if any(_published(report, cell) is not None for cell in report.cells if cell.comparison):
-        entries.append((key(CROSS), "difference in the paper"))
-    if cut:
-        arrow = Look(INK, ">", ()).marks(ARROW, markeredgewidth=0)
-        entries.append((key(arrow), "the interval goes on"))
+        entries.append((CROSS, "difference in the paper"))
     if report.equal_within:
-        region = {"color": FAINT, "linewidth": 7, "solid_capstyle": "butt"}
+        region = {"color": FAINT, "linewidth": 7}
         points = f"{100 * report.equal_within:g} points"
-        entries.append((key(region), f"practically equal: within {points}"))
+        entries.append((region, f"practically equal: within {points}"))
     return entries

@@ -7,6 +7,8 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import NamedTuple
 
 from matplotlib.axes import Axes
+from matplotlib.figure import SubFigure
+from matplotlib.ticker import MaxNLocator
 
 from elmo_bench.runs import NOTHING, Key
 
@@ -14,30 +16,28 @@ from .. import names
 from ..aggregate import after_epochs, best_epoch
 from ..grids import with_baseline
 from ..table import Cell, Report, order
-from .drawing import (
+from .style import (
     FADED,
     INK,
+    LINE,
     PLAIN,
-    SOFT,
+    RUN,
     Look,
     Plot,
-    Sheet,
-    beside,
-    category_axis,
-    key,
-    look,
-    per_inch,
-    percent_axis,
-)
-from .looks import (
     all_runs,
     column_looks,
     column_titles,
+    grid_axes,
+    legend,
+    legend_height,
+    look,
     metric,
     percents,
     row_title,
     runs_each,
     sentence,
+    short,
+    value_axis,
 )
 
 # Config keys that give a curve -> scale of the axis; None means equally spaced values.
@@ -46,8 +46,8 @@ SCALES: dict[str, Callable[[float], float] | None] = {
     "elmo.l2": None,
     "elmo.dropout": float,
 }
-DOT = 3.4  # points across
-APART = 0.035  # inches between the curves of a panel, so that their dots do not overlap
+ACROSS = 3  # panels side by side
+HEIGHT = 1.9  # inches; of a panel
 
 
 class Curve(NamedTuple):
@@ -65,20 +65,11 @@ def curve(report: Report, quantity: str) -> Plot | None:
         return None
     axis = names.axis(quantity)
     shown = f"{metric(report).removesuffix(', %')} by {axis}, every run a dot."
-    words = (
-        f"{panel + ', ' if panel else ''}{each.title or 'mean'}: "
-        + ", ".join(
-            f"{100 * cell.mean:.2f} at {names.value(quantity, value)}"
-            for value, cell in each.cells.items()
-        )
-        for panel, curves in panels.items()
-        for each in curves
-    )
     return Plot(
         sentence(report.title, shown),
-        f"{'; '.join(words)}.",
         "Dots: runs; line: through their means.",
-        lambda sheet: _draw_curves(sheet, report, quantity, panels),
+        _height(len(panels), len(report.cells)),
+        lambda part: _draw_curves(part, report, quantity, panels),
     )
 
 
@@ -125,44 +116,40 @@ def _looks(report: Report, across: Sequence[str], columns: Sequence[Key]) -> dic
     return {baseline: PLAIN} | {column: look(place) for place, column in enumerate(other_columns)}
 
 
+def _height(panels: int, entries: int) -> float:
+    return (HEIGHT + 2 * LINE) * -(-panels // ACROSS) + legend_height(min(entries, 8) + 2)
+
+
 def _draw_curves(
-    sheet: Sheet, report: Report, quantity: str, panels: Mapping[str, Sequence[Curve]]
+    part: SubFigure, report: Report, quantity: str, panels: Mapping[str, Sequence[Curve]]
 ) -> None:
-    scale = SCALES.get(quantity)
     values = {value for curves in panels.values() for each in curves for value in each.cells}
     numbers = sorted(value for value in values if names.is_number(value))
+    scale = SCALES.get(quantity)
     if scale is math.log10 and numbers[0] <= 0:
         scale = None
-    xs = {value: scale(value) if scale else float(place) for place, value in enumerate(numbers)}
-    marks = {x: names.value(quantity, value) for value, x in xs.items()}
-    across = min(len(panels), max(1, round(sheet.width / 3.2)))
-    height = 2.2 if across == 1 else 1.7
-    titled = [
-        (title, metric(report, cells=[cell for each in curves for cell in each.cells.values()]))
-        for title, curves in panels.items()
+    xs: dict[Hashable, float] = {
+        value: scale(value) if scale else float(place) for place, value in enumerate(numbers)
+    }
+    axes_of = grid_axes(part, len(panels), min(len(panels), ACROSS))
+    for axes, (title, curves) in zip(axes_of, panels.items(), strict=True):
+        axes.set_title(short(title, 40))
+        cells = [cell for each in curves for cell in each.cells.values()]
+        axes.set_ylabel(metric(report, cells=cells))
+        for each in curves:
+            _curve(axes, each, xs)
+        axes.set_xticks([*xs.values()], [names.value(quantity, value) for value in xs])
+        axes.set_xlabel(names.axis(quantity))
+        value_axis(axes.yaxis, 5)
+    by_title = {each.title: each for curves in panels.values() for each in curves}
+    counts = {len(cell.runs) for each in by_title.values() for cell in each.cells.values()}
+    entries = [
+        (each.look.line(marker=each.look.marker), title)
+        for title, each in by_title.items()
+        if title
     ]
-    axes_of = sheet.panels(titled, across=across, height=height)
-    reach = max(xs.values()) - min(xs.values()) or 1.0
-    for axes, curves in zip(axes_of, panels.values(), strict=True):
-        axes.set_xlim(min(xs.values()) - 0.08 * reach, max(xs.values()) + 0.08 * reach)
-        for place, each in enumerate(curves):
-            shift = (place - (len(curves) - 1) / 2) * APART * per_inch(axes)
-            _curve(axes, each, {value: x + shift for value, x in xs.items()})
-        percent_axis(axes.yaxis, 5)
-        category_axis(axes, marks, names.axis(quantity))
-    legend = {each.title: each for curves in panels.values() for each in curves}
-    per_mean = runs_each(
-        {len(cell.runs) for each_curve in legend.values() for cell in each_curve.cells.values()}
-    )
-    sheet.legend(
-        [
-            (key(each.look.line(), each.look.marks(DOT)), each.title)
-            for each in legend.values()
-            if each.title
-        ]
-        + [(key(Look(INK, "o", ()).marks(DOT, alpha=FADED)), f"run ({per_mean})")]
-        + [(key({"color": INK}), "mean")]
-    )
+    entries.append((RUN.marks(alpha=FADED), f"run ({runs_each(counts)})"))
+    legend(part, [*entries, ({"color": INK}, "mean")])
 
 
 def _curve(axes: Axes, each: Curve, places: Mapping[Hashable, float]) -> None:
@@ -172,11 +159,9 @@ def _curve(axes: Axes, each: Curve, places: Mapping[Hashable, float]) -> None:
     if NOTHING in each.cells:  # the quantity has no effect there, so the line is horizontal
         cell = each.cells[NOTHING]
         axes.axhline(100 * cell.mean, **each.look.line(linewidth=1.0))
-        cells[axes.get_xlim()[1]] = cell
+        cells[max(places.values())] = cell
     for x, cell in cells.items():
-        figures = percents(cell)
-        xs = [x + shift for shift in beside(figures, DOT / 72 * per_inch(axes))]
-        axes.plot(xs, figures, **each.look.marks(DOT, alpha=FADED, clip_on=False))
+        axes.plot([x] * len(cell.runs), percents(cell), **each.look.marks(alpha=FADED))
 
 
 def learning(report: Report) -> Plot | None:
@@ -193,19 +178,11 @@ def learning(report: Report) -> Plot | None:
     if not panels:
         return None
     shown = f"{metric(report, 'dev').removesuffix(', %')} after each epoch, a line for each run."
-    best = (
-        f"{row_title(report, row) or 'best epochs'}: "
-        + ", ".join(
-            f"{titles[course.column]} {100 * course.at_best:.2f} at its best epoch"
-            for course in courses
-        )
-        for row, courses in panels.items()
-    )
     return Plot(
         sentence(report.title, shown),
-        f"{'; '.join(best)}.",
         "Thin: runs; thick: their mean, as far as all of them go; dot: a run's best epoch.",
-        lambda sheet: _draw_learning(sheet, report, panels),
+        _height(len(panels), len(titles)),
+        lambda part: _draw_learning(part, report, panels),
     )
 
 
@@ -216,64 +193,35 @@ class Course(NamedTuple):
     runs: dict[str, dict[int, float]]
     best: dict[str, int]
 
-    @property
-    def at_best(self) -> float:
-        """The mean of the figures after the runs' best epochs."""
-        return statistics.fmean(run[self.best[seed]] for seed, run in self.runs.items())
 
-
-def _draw_learning(sheet: Sheet, report: Report, panels: Mapping[Key, Sequence[Course]]) -> None:
-    looks, titles = column_looks(report), column_titles(report)
-    across = min(len(panels), max(1, round(sheet.width / 2.4)))
-    named = [row_title(report, row) for row in panels]
-    cells = with_baseline(report)
-    units = [metric(report, "dev", [*cells[row].values()]) for row in panels]
-    titled = list(zip(named, units, strict=True))
-    axes_of = sheet.panels(titled, across=across, height=1.5)
-    for axes, courses in zip(axes_of, panels.values(), strict=True):
-        last = max(max(run) for course in courses for run in course.runs.values())
-        axes.set_xlim(0.6, last + 0.4)
+def _draw_learning(part: SubFigure, report: Report, panels: Mapping[Key, Sequence[Course]]) -> None:
+    looks, titles, cells = column_looks(report), column_titles(report), with_baseline(report)
+    axes_of = grid_axes(part, len(panels), min(len(panels), ACROSS))
+    for axes, (row, courses) in zip(axes_of, panels.items(), strict=True):
+        axes.set_title(short(row_title(report, row), 40))
+        axes.set_ylabel(metric(report, "dev", [*cells[row].values()]))
         for course in courses:
             _course(axes, course, looks[course.column])
-        percent_axis(axes.yaxis, 5)
-        marks = {float(epoch): str(epoch) for epoch in range(1, last + 1)}
-        category_axis(axes, marks, "epoch")
-    for name, courses in zip(named, panels.values(), strict=True):
-        for note in _identical(courses, titles):
-            sheet.lines(0.0, f"{name}: {note}" if name else note, sheet.width, color=SOFT)
+        axes.set_xlabel("epoch")
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=8))
+        value_axis(axes.yaxis, 5)
     drawn = {course.column for courses in panels.values() for course in courses}
-    entries = [(key(looks[column].line()), titles[column]) for column in titles if column in drawn]
-    entries.append((key({"color": INK, "linewidth": 0.6, "alpha": FADED}), "run"))
-    entries.append((key(Look(INK, "o", ()).marks(DOT)), "its best epoch"))
+    entries = [(looks[column].line(), title) for column, title in titles.items() if column in drawn]
+    entries.append(({"color": INK, "linewidth": 0.6, "alpha": FADED}, "run"))
+    entries.append((RUN.marks(), "its best epoch"))
     if any(len(course.runs) > 1 for courses in panels.values() for course in courses):
-        entries.append((key({"color": INK, "linewidth": 1.8}), "mean"))
-    sheet.top += 0.04
-    sheet.legend(entries)
+        entries.append(({"color": INK, "linewidth": 1.8}, "mean"))
+    legend(part, entries)
 
 
 def _course(axes: Axes, course: Course, look: Look) -> None:
     for seed, run in course.runs.items():
-        axes.plot(
-            [*run],
-            [100 * value for value in run.values()],
-            color=look.color,
-            linewidth=0.6,
-            alpha=0.7,
-        )
-        best = course.best[seed]
-        axes.plot(best, 100 * run[best], **look.marks(DOT, clip_on=False))
+        figures = [100 * value for value in run.values()]
+        axes.plot([*run], figures, color=look.color, linewidth=0.6, alpha=FADED)
+        axes.plot(course.best[seed], 100 * run[course.best[seed]], **look.marks())
     if len(course.runs) > 1:
         shared = sorted(set.intersection(*map(set, course.runs.values())))
         means = [
             100 * statistics.fmean(run[epoch] for run in course.runs.values()) for epoch in shared
         ]
         axes.plot(shared, means, **look.line(linewidth=1.8))
-
-
-def _identical(courses: Sequence[Course], titles: Mapping[Key, str]) -> list[str]:
-    """Return notes on runs with identical lines, which hide each other."""
-    runs: dict[tuple[tuple[int, float], ...], list[str]] = defaultdict(list)
-    for course in courses:
-        for seed, run in course.runs.items():
-            runs[tuple(run.items())].append(f"{titles[course.column]}, seed {seed}")
-    return [f"identical lines: {'; '.join(same)}" for same in runs.values() if len(same) > 1]

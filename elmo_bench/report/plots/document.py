@@ -4,21 +4,21 @@ import logging
 from collections.abc import Sequence
 
 from ..table import Report
-from . import rendering
+from . import style
 from .comparison import comparison
 from .curves import SCALES, curve
-from .drawing import Plot
-from .profiles import layers
+from .layers import layers
+from .style import Plot
 
 log = logging.getLogger(__name__)
 
 
 def svg(reports: Sequence[Report]) -> bytes:
-    return rendering.standalone_svg(*_plots(reports, "svg"))
+    return style.svg(*_plots(reports, "svg"))
 
 
 def pdf(reports: Sequence[Report]) -> bytes:
-    return rendering.pdf(*_plots(reports, "pdf"))
+    return style.pdf(*_plots(reports, "pdf"))
 
 
 def _plots(reports: Sequence[Report], kind: str) -> tuple[list[Plot], list[str]]:

@@ -3,41 +3,44 @@
 import statistics
 from collections import defaultdict
 from collections.abc import Collection, Hashable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from matplotlib.axes import Axes
-from matplotlib.lines import Line2D
+from matplotlib.figure import SubFigure
 
 from elmo_bench.runs import Key, Mix, is_baseline
 
 from .. import names
 from ..table import Cell, Report, order
-from .drawing import (
+from .style import (
     FADED,
-    INK,
+    LINE,
     PAPER,
     PLAIN,
+    RUN,
     Look,
     Plot,
-    Sheet,
-    beside,
-    category_axis,
-    key,
+    all_runs,
+    grid_axes,
+    legend,
+    legend_height,
     look,
-    per_inch,
-    percent_axis,
+    metric,
+    percents,
+    runs_each,
+    sentence,
+    short,
+    value_axis,
 )
-from .looks import all_runs, metric, percents, runs_each, sentence
 
 Layers = dict[int, list[float]]  # each run's figure or share, by layer
 
 # Dashes of the mixes' lines; the line through single layers is solid.
-DASHES: dict[str, tuple[float, ...]] = {"all": (6, 2), "uniform": (6, 2, 1.5, 2)}
-HOLLOW = (1.5, 1.5)  # dashes of shares times norms
+DASHES = {"all": "--", "uniform": "-."}
 MIXES = {"all": "learned mix of all layers", "uniform": "plain mean of all layers"}
-DOT = 3.4  # points across
-MOST = 4  # maximum number of layers in an alternative text
-APART = 0.05  # inches between the profiles of a panel, so that their dots do not overlap
+APART = 0.1  # layers between the profiles of a panel, so that their dots do not overlap
+ACROSS = 4  # panels side by side
+HEIGHT = 1.7  # inches; of a panel
 
 
 class Profile(NamedTuple):
@@ -50,7 +53,6 @@ class Profile(NamedTuple):
     layers: Layers
     mixes: dict[str, list[float]]  # each run's figure, by the names of MIXES
     shares: dict[str, Layers]  # by place, such as input: the mix's weights after softmax
-    lengths: dict[str, Layers]  # by place: shares times the layers' norms; they sum to 100
 
 
 class Panel(NamedTuple):
@@ -77,15 +79,12 @@ def layers(report: Report) -> Plot | None:
         "runs that read a single layer (dots; 0 is the lowest) and their means (line); across: "
         "means of the runs that read a mix of all layers or none, which are dots at its right end"
     )
-    right = (
-        "each layer's share in the learned mix (filled) and its share of the length of the mixed "
-        "vectors, which is share times norm (hollow)"
-    )
+    right = "each layer's share in the learned mix"
     return Plot(
         sentence(report.title, shown),
-        " ".join(map(_in_words, panels)),
         f"Left: {left}. Right: {right}." if mixed else f"{left[:1].upper()}{left[1:]}.",
-        lambda sheet: _draw(sheet, panels),
+        _height(panels),
+        lambda part: _draw(part, panels),
     )
 
 
@@ -128,7 +127,7 @@ def _panels(report: Report) -> list[Panel]:
 
 
 def _profile(cells: Sequence[Cell]) -> Profile:
-    profile = Profile(_top(cells), {}, {}, {}, {})
+    profile = Profile(_top(cells), {}, {}, {})
     for cell in cells:
         mix = cell.runs[0].settings["elmo.mix"]
         if isinstance(mix, str) and mix in MIXES:
@@ -160,62 +159,36 @@ def _read(cell: Cell) -> set[int]:
 
 
 def _add_shares(profile: Profile, mixes: Mapping[str, Mix]) -> None:
-    """Add a run's shares, and the lengths of its layers' parts in the mix."""
+    """Add a run's shares."""
     for place, mix in mixes.items():
+        by_layer = profile.shares.setdefault(place, {})
         for layer, share in zip(mix["layers"], mix["shares"], strict=True):
-            _append(profile.shares, place, layer, 100 * share)
-        lengths = [s * norm for s, norm in zip(mix["shares"], mix["norms"], strict=False)]
-        for layer, length in zip(mix["layers"], lengths, strict=False):
-            if total := sum(lengths):
-                _append(profile.lengths, place, layer, 100 * length / total)
+            by_layer.setdefault(layer, []).append(100 * share)
 
 
-def _append(shares: dict[str, Layers], place: str, layer: int, share: float) -> None:
-    shares.setdefault(place, {}).setdefault(layer, []).append(share)
+def _height(panels: Sequence[Panel]) -> float:
+    count = sum(1 + len(_places(panel)) for panel in panels)
+    encoders = {name for panel in panels for name in panel.profiles}
+    return (HEIGHT + 2 * LINE) * -(-count // _across(panels)) + legend_height(len(encoders) + 5)
 
 
-def _in_words(panel: Panel) -> str:
-    parts = []
-    for name, profile in panel.profiles.items():
-        figures = [
-            f"{_layer_name(profile, layer)} {mean:.2f}" for layer, mean in _telling(profile.layers)
-        ]
-        figures += [
-            f"{MIXES[mix]} {statistics.fmean(values):.2f}" for mix, values in profile.mixes.items()
-        ]
-        for place, shares in profile.shares.items():
-            means = ", ".join(
-                f"{_layer_name(profile, layer)} {mean:.0f} %" for layer, mean in _telling(shares)
-            )
-            figures.append(f"shares at the {place}: {means}")
-        parts.append(f"{name + ': ' if name else ''}{', '.join(figures)}")
-    if panel.baseline:
-        parts.append(f"{names.BASELINE} {statistics.fmean(panel.baseline):.2f}")
-    return f"{panel.title + ': ' if panel.title else ''}{'; '.join(parts)}."
+def _across(panels: Sequence[Panel]) -> int:
+    """Return the number of panels side by side; those of a task are not divided."""
+    each = 1 + max(len(_places(panel)) for panel in panels)
+    return each * min(len(panels), max(1, ACROSS // each))
 
 
-def _layer_name(profile: Profile, layer: int) -> str:
-    """Return a layer's name in the tables, with its number."""
-    return f"top layer ({layer})" if layer == profile.top else f"layer {layer}"
-
-
-def _telling(layers: Layers) -> list[tuple[int, float]]:
-    """Return layers and their means: all or, if they are many, the lowest, best and top one."""
-    means = {layer: statistics.fmean(values) for layer, values in layers.items()}
-    telling = {min(means), max(means, key=lambda layer: means[layer]), max(means)}
-    return [(layer, means[layer]) for layer in means if len(means) <= MOST or layer in telling]
-
-
-def _draw(sheet: Sheet, panels: Sequence[Panel]) -> None:
+def _draw(part: SubFigure, panels: Sequence[Panel]) -> None:
     encoders = dict.fromkeys(name for panel in panels for name in panel.profiles)
     looks = {name: look(number) for number, name in enumerate(encoders)}
+    count = sum(1 + len(_places(panel)) for panel in panels)
+    axes = iter(grid_axes(part, count, _across(panels)))
+    for panel in panels:
+        _figures(next(axes), panel, looks)
+        for place in _places(panel):
+            _shares(next(axes), panel, place, looks)
     profiles = [profile for panel in panels for profile in panel.profiles.values()]
-    room, each = max(1, round(sheet.width / 1.8)), 1 + max(len(_places(panel)) for panel in panels)
-    together = min(len(panels), max(1, room // each))
-    for first in range(0, len(panels), together):
-        row = panels[first : first + together]
-        _row(sheet, row, looks, across=min(room, each * together))
-    sheet.legend(_legend(profiles, looks, any(panel.baseline for panel in panels)))
+    legend(part, _legend(profiles, looks, any(panel.baseline for panel in panels)))
 
 
 def _places(panel: Panel) -> list[str]:
@@ -223,110 +196,88 @@ def _places(panel: Panel) -> list[str]:
     return list(dict.fromkeys(place for each in panel.profiles.values() for place in each.shares))
 
 
-def _row(sheet: Sheet, panels: Sequence[Panel], looks: Mapping[str, Look], across: int) -> None:
-    titles = []
-    for panel in panels:
-        places = _places(panel)
-        titles.append((panel.title, panel.unit))
-        for place in places:
-            at = f" at the {place}" if len(places) > 1 else ""
-            titles.append(("", f"share of each layer{at}, %"))
-    axes = iter(sheet.panels(titles, across=across, height=1.45))
-    for panel in panels:
-        _figures(next(axes), panel, looks)
-        for place in _places(panel):
-            _shares(next(axes), panel, place, looks)
-
-
 def _figures(axes: Axes, panel: Panel, looks: Mapping[str, Look]) -> None:
+    axes.set_title(short(panel.title, 40))
+    axes.set_ylabel(panel.unit)
     top = max(max(profile.layers) for profile in panel.profiles.values())
-    beyond = 0.1 * (top + 1.5)
-    end = top + 0.5 + 2 * beyond
-    axes.set_xlim(-0.5, end)
+    end = top + 1.0  # the place of mixes and of the baseline
     if panel.baseline:
         axes.axhline(statistics.fmean(panel.baseline), **PLAIN.line(linewidth=1.1))
-        _dots(axes, end - beyond, panel.baseline, PLAIN)
+        _dots(axes, end, panel.baseline, PLAIN)
     for number, (name, profile) in enumerate(panel.profiles.items()):
-        style = looks[name]
-        shift = _shift(number, len(panel.profiles), axes)
-        xs = [layer + shift for layer in profile.layers]
-        means = [statistics.fmean(values) for values in profile.layers.values()]
+        style, shift = looks[name], _shift(number, len(panel.profiles))
         for mix, values in profile.mixes.items():
-            height = statistics.fmean(values)
             hollow = mix == "uniform"
             if not (hollow and len(looks) > 1):  # otherwise there would be too many lines
-                axes.axhline(height, color=style.color, dashes=DASHES[mix], linewidth=1.0)
-            x = end - beyond * (0.6 if hollow else 1.4) + shift
-            _dots(axes, x, values, style, hollow=hollow)
-        axes.plot(xs, means, color=style.color)
-        for x, values in zip(xs, profile.layers.values(), strict=True):
-            _dots(axes, x, values, style)
-    percent_axis(axes.yaxis, 5)
+                height = statistics.fmean(values)
+                axes.axhline(height, color=style.color, linestyle=DASHES[mix], linewidth=1.0)
+            _dots(axes, end + shift + 0.2 * hollow, values, style, hollow=hollow)
+        _profile_line(axes, profile.layers, shift, style)
     _layer_axis(axes, top, panel.profiles.values())
+    axes.set_xlim(-0.5, end + 0.5)
 
 
-def _shift(number: int, count: int, axes: Axes) -> float:
+def _shift(number: int, count: int) -> float:
     """Return a profile's shift along the axis, in layers; it stays near its layer."""
-    return (number - (count - 1) / 2) * min(APART * per_inch(axes), 0.6 / count)
+    return (number - (count - 1) / 2) * min(APART, 0.6 / count)
+
+
+def _profile_line(axes: Axes, layers: Layers, shift: float, style: Look) -> None:
+    """Draw the values of each layer, and a line through their means."""
+    means = [statistics.fmean(values) for values in layers.values()]
+    axes.plot([layer + shift for layer in layers], means, color=style.color)
+    for layer, values in layers.items():
+        _dots(axes, layer + shift, values, style)
 
 
 def _dots(
     axes: Axes, x: float, values: Sequence[float], style: Look, *, hollow: bool = False
 ) -> None:
     face = {"markerfacecolor": PAPER} if hollow else {"alpha": FADED}
-    xs = [x + shift for shift in beside(values, DOT / 72 * per_inch(axes))]
-    axes.plot(xs, values, **style.marks(DOT, clip_on=False, **face))
+    axes.plot([x] * len(values), values, **style.marks(**face))
 
 
 def _shares(axes: Axes, panel: Panel, place: str, looks: Mapping[str, Look]) -> None:
     """Draw the shares of the encoders with a learned mix at this place."""
+    at = f" at the {place}" if len(_places(panel)) > 1 else ""
+    axes.set_ylabel(f"share of each layer{at}, %")
     drawn = [(name, each) for name, each in panel.profiles.items() if place in each.shares]
-    top = max(max(profile.shares[place]) for _, profile in drawn)
-    axes.set_xlim(-0.5, top + 0.5)
     for number, (name, profile) in enumerate(drawn):
-        style = looks[name]
-        for hollow, shares in enumerate((profile.shares[place], profile.lengths.get(place, {}))):
-            shift = _shift(2 * number + hollow, 2 * len(drawn), axes)
-            xs = [layer + shift for layer in shares]
-            means = [statistics.fmean(values) for values in shares.values()]
-            dashes = HOLLOW if hollow else (None, None)
-            axes.plot(xs, means, color=style.color, dashes=dashes, linewidth=1.2)
-            for x, values in zip(xs, shares.values(), strict=True):
-                _dots(axes, x, values, style, hollow=bool(hollow))
+        _profile_line(axes, profile.shares[place], _shift(number, len(drawn)), looks[name])
+    top = max(max(profile.shares[place]) for _, profile in drawn)
     axes.set_ylim(0, None)
-    percent_axis(axes.yaxis, 5)
     _layer_axis(axes, top, [profile for _, profile in drawn])
 
 
 def _layer_axis(axes: Axes, highest: int, profiles: Collection[Profile]) -> None:
     """Label the layers by number; the top one is marked if all profiles have the same."""
-    marks = {float(layer): str(layer) for layer in range(highest + 1)}
+    step = 1 + highest // 8
+    marks = {layer: str(layer) for layer in range(0, highest + 1, step)}
     if {profile.top for profile in profiles} == {highest}:
-        marks[float(highest)] += " (top)"
-    category_axis(axes, marks, "layer")
+        marks[highest] = f"{highest} (top)"
+    axes.set_xticks([*marks], [*marks.values()])
+    axes.set_xlabel("layer")
+    value_axis(axes.yaxis, 5)
 
 
 def _legend(
     profiles: Sequence[Profile], looks: Mapping[str, Look], baseline: bool
-) -> list[tuple[list[Line2D], str]]:
+) -> list[tuple[Mapping[str, Any], str]]:
     """Return the legend: styles of several encoders, then types of lines and marks."""
-    first = next(iter(looks.values()))
-    style = Look(INK, "o", ()) if len(looks) > 1 else first
-    line, hollow = {"color": style.color}, style.marks(DOT, markerfacecolor=PAPER)
-    entries = [
-        (key({"color": each.color}, each.marks(DOT)), name) for name, each in looks.items() if name
+    style = RUN if len(looks) > 1 else next(iter(looks.values()))
+    line = {"color": style.color, "marker": style.marker}
+    hollow = {"markerfacecolor": PAPER}
+    entries: list[tuple[Mapping[str, Any], str]] = [
+        ({"color": each.color, "marker": each.marker}, name) for name, each in looks.items() if name
     ]
     counts = {len(runs) for profile in profiles for runs in profile.layers.values()}
-    single = f"runs that read one layer ({runs_each(counts)}), and their mean"
-    entries.append((key(line, style.marks(DOT)), single))
+    entries.append((line, f"runs that read one layer ({runs_each(counts)}), and their mean"))
     for mix, text in MIXES.items():
         if any(mix in profile.mixes for profile in profiles):
-            marks = [hollow if mix == "uniform" else style.marks(DOT)]
-            if mix == "all" or len(looks) == 1:
-                marks.insert(0, line | {"dashes": DASHES[mix], "linewidth": 1.0})
-            entries.append((key(*marks), text))
+            dashes = DASHES[mix] if mix == "all" or len(looks) == 1 else "none"
+            entries.append(
+                (line | {"linestyle": dashes} | (hollow if mix == "uniform" else {}), text)
+            )
     if baseline:
-        entries.append((key(PLAIN.line(linewidth=1.1), PLAIN.marks(DOT)), names.BASELINE))
-    if any(profile.lengths for profile in profiles):
-        entries.append((key(line | {"dashes": HOLLOW}, hollow), "share × norm, of their sum"))
+        entries.append((PLAIN.line(marker=PLAIN.marker), names.BASELINE))
     return entries
