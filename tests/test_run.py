@@ -77,10 +77,10 @@ def test_help_is_what_hydra_prints():
         ("elmo.mxi=all", "mxi"),
         ("task=net", "net"),
         ("encoder=files", "encoder.options is empty"),
-        ("elmo=wiki", "encoder=wiki"),
+        ("elmo=wiki", "elmo=wiki, but it must be {KEY:VALUE}"),
         ("=3", "=3 has no key: write KEY=VALUE"),
-        ("encoder=bigru", "rnn=bigru"),
-        ("encoder.dir=FOLDER", "encoder=files encoder.dir=FOLDER"),
+        ("encoder=bigru", "the options are"),
+        ("encoder.dir=FOLDER", "encoder=files"),
         ("job=evaluate", "checkpoint is missing: set checkpoint=VALUE"),
     ],
 )

@@ -37,26 +37,21 @@ REFUSED = re.compile(r"Could not (?:override|delete from config\.) '([^']+)'")
 
 def before(arguments: Sequence[str]) -> list[str]:
     """Return advice for arguments without a key and for unknown options."""
-    settings = [argument.lstrip("+~").partition("=") for argument in arguments]
-    given = {key: value for key, _, value in settings}
-    advice = [f"={value} has no key: write KEY=VALUE" for key, _, value in settings if not key]
-    if name := given.get("elmo"):
-        advice.append(f"elmo={name} is encoder={name} now; elmo.* are the settings of the mix")
-    if (name := given.get("encoder")) and (CONF / "rnn" / f"{name}.yaml").is_file():
-        advice.append(f"encoder={name} is rnn={name} now; encoder=NAME is what gives layers")
-    if "encoder.dir" in given and "encoder" not in given:
-        advice.append("encoder.dir is for encoder=files: write encoder=files encoder.dir=FOLDER")
+    no_key = [each for each in arguments if each.startswith("=")]
+    advice = [f"{each} has no key: write KEY=VALUE" for each in no_key]
     for argument in arguments:
         name, _, value = argument.removeprefix("--").partition("=")
         if argument.startswith("--") and not any(option.startswith(name) for option in OPTIONS):
             from .settings import types  # slow to import
 
-            if close := difflib.get_close_matches(name, OPTIONS, n=1, cutoff=0.8):
-                advice.append(f"{argument}: did you mean --{close[0]}?")
-                continue
+            close = difflib.get_close_matches(name, OPTIONS, n=1, cutoff=0.8)
             near = nearest(name.replace("-", "_"), types())
             example = f": {near}={value or 'VALUE'}" if near else "; --help says how to list them"
-            advice.append(f"{argument}: settings are KEY=VALUE, without dashes{example}")
+            advice.append(
+                f"{argument}: did you mean --{close[0]}?"
+                if close
+                else f"{argument}: settings are KEY=VALUE, without dashes{example}"
+            )
     return advice
 
 
@@ -121,16 +116,12 @@ def _of_grammar(override: str) -> str:
     key, is_setting, value = override.partition("=")
     if not is_setting:
         return f"{override} has no value: write {override}=VALUE"
-    if value.startswith(("[", "{", "'", '"')) or value.endswith(","):
-        return (
-            f"{override} cannot be read: a list is [a,b], a mapping {{a:1,b:2}}, and each bracket "
-            "and quotation mark is closed"
-        )
-    quote = "'" if '"' in value else '"'
-    around = '"' if quote == "'" else "'"
+    quotes = ('"', "'") if "'" not in value else ("'", '"')
+    quoted = f"{quotes[1]}{key}={quotes[0]}{value}{quotes[0]}{quotes[1]}"
     return (
-        f"{override} cannot be read: a value with characters such as ~ ( ; é stands in "
-        f"quotation marks, which the shell must leave: {around}{key}={quote}{value}{quote}{around}"
+        f"{override} cannot be read: a list is [a,b], a mapping {{a:1,b:2}}, and a value with "
+        "characters such as ~ ( ; é stands in quotation marks, which the shell must leave: "
+        f"{quoted}"
     )
 
 
@@ -186,14 +177,12 @@ def _keys(arguments: Sequence[str]) -> list[str]:
 
     groups = [each for each in arguments if (CONF / each.lstrip("+~").partition("=")[0]).is_dir()]
     loader = GlobalHydra.instance().config_loader()
-    for chosen in (groups, []):
-        try:
-            config: Any = loader.load_configuration("config", chosen, RunMode.RUN)
-            settings: Any = OmegaConf.to_container(config)
-            return [key for key, _ in leaves(settings)]
-        except CompactHydraException:
-            continue
-    return []
+    try:
+        config = loader.load_configuration("config", groups, RunMode.RUN)
+    except CompactHydraException:
+        config = loader.load_configuration("config", [], RunMode.RUN)
+    settings: Any = OmegaConf.to_container(config)
+    return [key for key, _ in leaves(settings)]
 
 
 def nearest(key: str, keys: Collection[str]) -> str | None:
