@@ -18,6 +18,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torchmetrics import Metric
 
+from elmo_bench.text import tags_to_spans
+
 Tags = Sequence[str]
 ByExample = dict[str, Float[Tensor, "N S 4"]]
 
@@ -48,8 +50,7 @@ def chunks_by_example(counts: Int[Tensor, "N 3"]) -> ByExample:
 class SpanF1(Metric):
     """Precision, recall and F1 of labelled chunks, overall and by type, as conlleval computes them.
 
-    `labels` are the possible tags ("B-PER") or types ("PER"). Chunks are those of seqeval's default
-    mode in IOB2 tags.
+    `labels` are the possible tags ("B-PER") or types ("PER"). Chunks are those of IOB2 tags.
     """
 
     full_state_update = False
@@ -72,12 +73,10 @@ class SpanF1(Metric):
         return chunks_by_example(self._count(predicted, gold).sum(1))
 
     def _count(self, predicted: Sequence[Tags], gold: Sequence[Tags]) -> Int[Tensor, "N K 3"]:
-        from seqeval.metrics.sequence_labeling import get_entities  # imports scikit-learn: 1 s
-
         numbers = {name: number for number, name in enumerate(self.types)}
         counts = torch.zeros(len(gold), *self.counts.shape, dtype=torch.long)
         for row, ours, theirs in zip(counts, predicted, gold, strict=True):
-            guessed, true = set(get_entities(list(ours))), set(get_entities(list(theirs)))
+            guessed, true = set(tags_to_spans(ours)), set(tags_to_spans(theirs))
             for column, chunks in enumerate((guessed & true, guessed, true)):
                 for name, _, _ in chunks:
                     row[numbers.get(name, -1), column] += 1

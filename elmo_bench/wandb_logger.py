@@ -5,7 +5,8 @@ and reachable, otherwise offline.
 import hashlib
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,7 @@ def logger(*, save_dir: str, init_timeout: int, **settings: Any) -> Any:
     from pytorch_lightning.loggers import WandbLogger
     from pytorch_lightning.loggers.logger import DummyLogger
 
-    from elmo_bench.config.build import is_first
+    from elmo_bench.training.log import is_first
 
     if not is_first():
         return DummyLogger()
@@ -69,6 +70,19 @@ def keep(files: Sequence[Path], **settings: Any) -> None:
             run.log({"report": wandb.Html(path.read_text(encoding="utf-8"), inject=False)})
     run.log_artifact(artifact)
     finish()
+
+
+@contextmanager
+def ending(is_used: bool) -> Iterator[None]:
+    """End the W&B run, if one is used, with the body, as failed if that raises."""
+    try:
+        yield
+    except BaseException:
+        if is_used:
+            finish(1)
+        raise
+    if is_used:
+        finish(0)
 
 
 def finish(exit_code: int = 0) -> None:

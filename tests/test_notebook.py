@@ -10,7 +10,7 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.version import VersionBase
 
 import elmo_bench
-from elmo_bench.jobs.train import EpochLines
+from elmo_bench.training.log import EpochLines
 from tests.conftest import TINY
 
 SMALL = ["task=ner", "data.size=4", *TINY]

@@ -21,9 +21,8 @@ from hydra.utils import get_object
 from omegaconf import DictConfig, OmegaConf
 from pytorch_lightning.accelerators import CPUAccelerator, MPSAccelerator
 from pytorch_lightning.callbacks import Callback
-from pytorch_lightning.plugins.environments import LightningEnvironment, SLURMEnvironment
+from pytorch_lightning.plugins.environments import SLURMEnvironment
 from pytorch_lightning.strategies import DDPStrategy
-from pytorch_lightning.utilities import rank_zero_only
 from pytorch_lightning.utilities.exceptions import MisconfigurationException
 
 from elmo_bench import signals
@@ -470,10 +469,3 @@ def trainer(cfg: DictConfig, callbacks: list[Callback]) -> pl.Trainer:
         strategy = weakref.ref(built.strategy)  # a later training must not keep this model alive
         signals.end_before_this(lambda: getattr(getattr(strategy(), "launcher", None), "procs", []))
     return built
-
-
-def is_first() -> bool:
-    """Whether this is the only process of the run or the first one; if each node was started by
-    hand, the first process of the first node.
-    """
-    return not (getattr(rank_zero_only, "rank", 0) or LightningEnvironment().node_rank())

@@ -210,3 +210,8 @@ def instantiate(node: Any, **more: Any) -> Any:
         if error.__cause__ is None or isinstance(error.__cause__, TypeError):
             raise
         raise error.__cause__ from None
+
+
+def choices() -> dict[str, str]:
+    """Return the chosen option of each config group; empty if Hydra did not compose the config."""
+    return dict(HydraConfig.get().runtime.choices) if HydraConfig.initialized() else {}

@@ -18,8 +18,13 @@ from elmo_bench.module import TaskModule
 from elmo_bench.report.result import print_line, print_metrics
 from elmo_bench.runs import Result, begin, corpus_of, hash_files, write_result
 from elmo_bench.text import Vocab, kinds, label_map, named, types
-
-from .train import choices, count_parameters, device_name, write_counts, write_predictions
+from elmo_bench.training.log import is_first
+from elmo_bench.training.outputs import (
+    count_parameters,
+    device_name,
+    write_counts,
+    write_predictions,
+)
 
 Read = Callable[[Path], Iterator[Example]]
 log = logging.getLogger(__name__)
@@ -34,9 +39,9 @@ def evaluate(cfg: DictConfig) -> dict[str, float]:
     On the checkpoint's own test file they equal those of its training run.
     """
     started, original = time.perf_counter(), cfg
-    log.setLevel(logging.INFO if build.is_first() else logging.WARNING)  # one process reports
+    log.setLevel(logging.INFO if is_first() else logging.WARNING)  # one process reports
     cfg, module, vocab = _restored(cfg)
-    if build.is_first():
+    if is_first():
         if original.data.name == "checkpoint":  # only the restored config names the corpus
             original = cfg
         begin(original, inputs.files(original))
@@ -55,9 +60,11 @@ def evaluate(cfg: DictConfig) -> dict[str, float]:
     if left_out:
         log.info("data.labels: predictions left out: %s", _listed(left_out))
     if trainer.is_global_zero:
-        write_predictions(cfg, data.examples["test"], module, cfg.split)
-        write_counts(cfg, data.examples["test"], module, cfg.split)
-        speed = len(data.examples["test"]) / (ended - begun)
+        folder, examples = Path(cfg.run_dir), data.examples["test"]
+        path = folder / "predictions" / f"{cfg.split}{cfg.task.suffix}"
+        write_predictions(path, examples, module, build.task_files(cfg).write)
+        write_counts(folder / "counts" / f"{cfg.split}.npz", examples, module)
+        speed = len(examples) / (ended - begun)
         _write(cfg, file, module, metrics, seconds=ended - started, speed=speed)
         print_metrics(
             metrics, cfg.split, f"{cfg.task.name} on {cfg.data.name}, {cfg.checkpoint}: {cfg.split}"
@@ -137,7 +144,7 @@ def _write(
     hashes = hash_files(
         {f"data.{cfg.split}": file, "checkpoint": Path(cfg.checkpoint)}, cfg.cache_dir
     )
-    write_result(result, config, choices(), run.get("inputs", {}) | hashes)
+    write_result(result, config, inputs.choices(), run.get("inputs", {}) | hashes)
 
 
 def _config(cfg: DictConfig, trained: dict[str, Any]) -> DictConfig:

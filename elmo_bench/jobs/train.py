@@ -3,17 +3,13 @@ checkpoint and curves.
 """
 
 import logging
-import platform
 import time
-from collections.abc import Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-import numpy as np
 import pytorch_lightning as pl
-import torch
-from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 from pytorch_lightning.callbacks import (
     Callback,
@@ -24,9 +20,10 @@ from pytorch_lightning.callbacks import (
 
 from elmo_bench import checkpoint, wandb_logger
 from elmo_bench.config import again, build, inputs
-from elmo_bench.data import Example, TaskData, clusters
+from elmo_bench.data import TaskData
+from elmo_bench.elmo import Elmo
 from elmo_bench.encoders import LayerStore
-from elmo_bench.files import Lines, alone, atomic
+from elmo_bench.files import alone
 from elmo_bench.module import TaskModule
 from elmo_bench.report.result import print_result
 from elmo_bench.runs import (
@@ -38,114 +35,29 @@ from elmo_bench.runs import (
     flat_mix,
     goes_on_from,
     is_baseline,
-    number_of,
     write_result,
 )
 from elmo_bench.training import StepCheckpoint, naming
+from elmo_bench.training.log import EpochLines, is_first
+from elmo_bench.training.outputs import (
+    count_parameters,
+    device_name,
+    write_counts,
+    write_predictions,
+)
 
 from . import adapt
 
 log = logging.getLogger(__name__)
 
 
-class EpochLines(Callback):
-    """Logs a line for each epoch; `seconds` is the time spent on training batches."""
+class Parts(NamedTuple):
+    """What a run is built of; `parameters` counts the trainable and the frozen ones."""
 
-    def __init__(self, monitor: str, started: float) -> None:
-        self.monitor, self.best, self.seconds = monitor, float("-inf"), 0.0
-        self.started = started  # start of this process, by time.perf_counter
-        self.earlier = 0.0  # seconds that earlier, killed processes of the run took
-        self.start: float | None = None  # start of a run of training batches; None outside them
-        self.is_scored = False  # whether dev was scored in this epoch
-        self.lines = Lines()  # progress of this epoch, or of this pass over dev or test
-
-    @property
-    def total(self) -> float:
-        """All seconds of the run so far."""
-        return self.earlier + time.perf_counter() - self.started
-
-    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        self.begun = self.start = time.perf_counter()
-
-    def on_train_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        self.begun = self.start = time.perf_counter()
-        self.is_scored = False
-        self.lines = Lines()
-
-    def on_train_batch_start(self, *_: Any) -> None:
-        if self.start is None:  # after a look at dev within the epoch
-            self.start = time.perf_counter()
-
-    def on_train_batch_end(
-        self,
-        trainer: pl.Trainer,
-        pl_module: pl.LightningModule,
-        outputs: Any,
-        batch: Any,
-        batch_idx: int,
-    ) -> None:
-        if not trainer.is_global_zero:
-            return
-        work = f"epoch {trainer.current_epoch + 1} of at most {trainer.max_epochs}, batch"
-        self.lines.at(work, batch_idx + 1, trainer.num_training_batches)
-
-    def on_validation_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        self.seconds, self.start, self.is_scored = self._spent(), None, True
-        self.lines = Lines()
-
-    def on_validation_batch_end(
-        self,
-        trainer: pl.Trainer,
-        pl_module: pl.LightningModule,
-        outputs: Any,
-        batch: Any,
-        batch_idx: int,
-        dataloader_idx: int = 0,
-    ) -> None:
-        if trainer.is_global_zero:
-            self.lines.at(f"{'test' if trainer.testing else 'dev'}, batch", batch_idx + 1, None)
-
-    on_test_batch_end = on_validation_batch_end
-
-    def on_test_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        self.lines = Lines()
-
-    def _spent(self) -> float:
-        return self.seconds + (0.0 if self.start is None else time.perf_counter() - self.start)
-
-    def state_dict(self) -> dict[str, float]:
-        return {
-            "best": self.best,
-            "seconds": self._spent(),
-            "total": self.total,
-            "is_scored": self.is_scored,
-        }
-
-    def on_load_checkpoint(
-        self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]
-    ) -> None:
-        if trainer.training:  # loading the best epoch must not reset the run's times
-            state = checkpoint["callbacks"][self.state_key]
-            self.best, self.seconds = state["best"], state["seconds"]
-            self.earlier, self.is_scored = state["total"], state.get("is_scored", False)
-
-    def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        self.seconds, self.start = self._spent(), None
-        figure, mark = "", ""
-        if self.is_scored:
-            value = float(trainer.callback_metrics[self.monitor])
-            figure = f"   {self.monitor} {100 * value:5.2f}"
-            mark = "  best so far" if value > self.best else ""
-            self.best = max(value, self.best)
-        log.info(
-            "epoch %2d of at most %d   train/loss %7.3f%s   %4.1f s%s",
-            trainer.current_epoch + 1,
-            trainer.max_epochs,
-            float(trainer.callback_metrics["train/loss"]),
-            figure,
-            time.perf_counter() - self.begun,
-            mark,
-        )
+    elmo: Elmo
+    data: TaskData
+    module: TaskModule
+    parameters: dict[str, int]
 
 
 def check(cfg: DictConfig) -> None:
@@ -166,7 +78,7 @@ def train(cfg: DictConfig) -> dict[str, float]:
     With `resume=true` a killed run continues in its own folder, and a finished run is not repeated.
     """
     started = time.perf_counter()
-    log.setLevel(logging.INFO if build.is_first() else logging.WARNING)  # one process reports
+    log.setLevel(logging.INFO if is_first() else logging.WARNING)  # one process reports
     check(cfg)
     if is_baseline(cfg):
         asked = f"encoder={cfg.encoder.name} elmo.mix={cfg.elmo.mix}"
@@ -177,7 +89,7 @@ def train(cfg: DictConfig) -> dict[str, float]:
     Path(cfg.run_dir).mkdir(parents=True, exist_ok=True)
     with (
         alone(Path(cfg.run_dir, "run"), "another process is running this run: waiting for it")
-        if build.is_first()
+        if is_first()
         else nullcontext()
     ):
         if cfg.resume and (metrics := again.finished_figures(cfg)):
@@ -186,15 +98,55 @@ def train(cfg: DictConfig) -> dict[str, float]:
 
 
 def _train(cfg: DictConfig, started: float) -> dict[str, float]:
+    files, last = _begin(cfg)
+    asked, cfg = cfg, _adapted(cfg)
+    parts = _build(cfg, asked, files)
+    lines = EpochLines(f"val/{cfg.task.monitor}", started)
+    keeps = StepCheckpoint(Path(cfg.run_dir, GOES_ON), minutes=cfg.fit.save_minutes)
+    with wandb_logger.ending("wandb" in (cfg.get("logger") or ())):
+        trainer = build.trainer(cfg, [keeps, *_callbacks(cfg), lines])
+        with _fed(cfg, parts, trainer) as store:
+            _fit(cfg, trainer, parts, last, keeps)
+            metrics = _measure_best(cfg, trainer, parts)
+            seconds = {"training": lines.seconds} | reading(store)
+    if trainer.is_global_zero:
+        count, epochs = len(parts.data.examples["train"]), trainer.current_epoch
+        result = Result(
+            task=cfg.task.name,
+            seed=cfg.seed,
+            metrics=metrics,
+            mix=parts.module.mix(),
+            parameters=parts.parameters,
+            seconds={"total": lines.total} | seconds,
+            epochs=epochs,
+            examples_per_second=count * epochs / lines.seconds,
+            device=device_name(parts.module),
+        )
+        write_result(result, asked, inputs.choices())
+        Path(cfg.run_dir, GOES_ON).unlink(missing_ok=True)
+        print_result(result, cfg)
+    return metrics
+
+
+def _begin(cfg: DictConfig) -> tuple[dict[str, Path], Path | None]:
+    """Prepare the run's folder; return the files that it reads and the checkpoint to go on from."""
     inputs.vectors(cfg)  # raises its error before the biLM is adapted
     files = inputs.files(cfg)
-    last = (begin if build.is_first() else goes_on_from)(cfg, files)
+    return files, (begin if is_first() else goes_on_from)(cfg, files)
+
+
+def _adapted(cfg: DictConfig) -> DictConfig:
+    """Seed all random numbers; return the config, with an adapted biLM if it asks for one."""
     pl.seed_everything(cfg.seed, workers=True, verbose=False)
-    asked = cfg
     if cfg.elmo.adapt and cfg.elmo.mix != "none":  # a baseline has nothing to adapt
         cfg = adapt.adapted(cfg)
         # Reset the random state, which differs if the encoder was adapted in this process.
         pl.seed_everything(cfg.seed, workers=True, verbose=False)
+    return cfg
+
+
+def _build(cfg: DictConfig, asked: DictConfig, files: dict[str, Path]) -> Parts:
+    """Build the parts; checkpoints will contain their description and the config as `asked`."""
     elmo, data = build.elmo(cfg), build.data(cfg, inputs.by_split(files))
     data.vocab, vectors = build.vocab(cfg, data)
     module = build.module(cfg, build.model(cfg, data.vocab, vectors, elmo), data.vocab)
@@ -211,51 +163,42 @@ def _train(cfg: DictConfig, started: float) -> dict[str, float]:
         sizes,
         f"{parameters['trainable']:,}",
     )
+    return Parts(elmo, data, module, parameters)
 
-    lines = EpochLines(f"val/{cfg.task.monitor}", started)
-    exit_code, store = 1, None
-    try:
-        keeps = StepCheckpoint(Path(cfg.run_dir, GOES_ON), minutes=cfg.fit.save_minutes)
-        trainer = build.trainer(cfg, [keeps, *_callbacks(cfg), lines])
-        device = trainer.strategy.root_device
-        store = build.store(cfg, elmo, data, device)
+
+@contextmanager
+def _fed(cfg: DictConfig, parts: Parts, trainer: pl.Trainer) -> Iterator[LayerStore | None]:
+    """Have batches read the store of a frozen encoder, which is closed after the body."""
+    elmo, device = parts.elmo, trainer.strategy.root_device
+    store = build.store(cfg, elmo, parts.data, device)
+    with nullcontext() if store is None else closing(store):
         elmo.device_layers = build.device_layers(cfg, store, device)
-        data.feed(module.model.backbone, store)
-        settings: Any = OmegaConf.to_container(cfg, resolve=True)
-        for logger in trainer.loggers:
-            logger.log_hyperparams(settings)
-        with naming(last, keeps):
-            trainer.fit(module, data, ckpt_path=last, weights_only=True)
-        # Loggers must not add the best epoch's figures on dev to the curve.
-        loggers, trainer.loggers = trainer.loggers, []
-        metrics = measure(cfg, trainer, module, data)
-        best = {
-            key if key.startswith("test/") else f"best/{key}": value
-            for key, value in (metrics | flat_mix(module.mix())).items()
-        }
-        for logger in loggers:
-            logger.log_metrics(best, step=trainer.global_step)
-        exit_code = 0
-    finally:
-        if store is not None:
-            store.close()
-        if "wandb" in (cfg.get("logger") or ()):
-            wandb_logger.finish(exit_code)
-    if trainer.is_global_zero:
-        result = Result(
-            task=cfg.task.name,
-            seed=cfg.seed,
-            metrics=metrics,
-            mix=module.mix(),
-            parameters=parameters,
-            seconds={"total": lines.total, "training": lines.seconds} | reading(store),
-            epochs=trainer.current_epoch,
-            examples_per_second=len(data.examples["train"]) * trainer.current_epoch / lines.seconds,
-            device=device_name(module),
-        )
-        write_result(result, asked, choices())
-        Path(cfg.run_dir, GOES_ON).unlink(missing_ok=True)
-        print_result(result, cfg)
+        parts.data.feed(parts.module.model.backbone, store)
+        yield store
+
+
+def _fit(
+    cfg: DictConfig, trainer: pl.Trainer, parts: Parts, last: Path | None, keeps: StepCheckpoint
+) -> None:
+    """Train, from the state in `last` if there is one."""
+    settings: Any = OmegaConf.to_container(cfg, resolve=True)
+    for logger in trainer.loggers:
+        logger.log_hyperparams(settings)
+    with naming(last, keeps):
+        trainer.fit(parts.module, parts.data, ckpt_path=last, weights_only=True)
+
+
+def _measure_best(cfg: DictConfig, trainer: pl.Trainer, parts: Parts) -> dict[str, float]:
+    """Return the best epoch's figures and log them."""
+    # Loggers must not add the best epoch's figures on dev to the curve.
+    loggers, trainer.loggers = trainer.loggers, []
+    metrics = measure(cfg, trainer, parts.module, parts.data)
+    best = {
+        key if key.startswith("test/") else f"best/{key}": value
+        for key, value in (metrics | flat_mix(parts.module.mix())).items()
+    }
+    for logger in loggers:
+        logger.log_metrics(best, step=trainer.global_step)
     return metrics
 
 
@@ -278,50 +221,12 @@ def _callbacks(cfg: DictConfig) -> list[Callback]:
     ]
 
 
-def choices() -> dict[str, str]:
-    """Return the chosen option of each config group; empty if Hydra did not compose the config."""
-    return dict(HydraConfig.get().runtime.choices) if HydraConfig.initialized() else {}
-
-
 def reading(store: LayerStore | None) -> dict[str, float]:
     """Return the seconds that the frozen encoder took for the store, in the run that filled it.
 
     The result is empty without a store, because the encoder then runs during training.
     """
     return {} if store is None else {"encoder": store.seconds}
-
-
-def device_name(module: pl.LightningModule) -> str:
-    """Return the name of the GPU, or of the processor with its instruction set and threads.
-
-    On a CPU, these decide which kernels torch takes, and so the last digits of all figures.
-    """
-    if module.device.type != "cpu":
-        return torch.cuda.get_device_name()
-    threads = torch.get_num_threads()
-    return (
-        f"{_processor()}, {torch.backends.cpu.get_cpu_capability()}, "
-        f"{threads} thread{'s' if threads > 1 else ''}"
-    )
-
-
-def _processor() -> str:
-    fields: dict[str, str] = {}
-    if (path := Path("/proc/cpuinfo")).exists():
-        lines = (line.partition(":") for line in path.read_text().partition("\n\n")[0].splitlines())
-        fields = {key.strip(): value.strip() for key, _, value in lines}
-    name = fields.get("model name") or platform.processor() or platform.machine()
-    if {"cpu family", "model"} <= fields.keys():
-        name += f", family {fields['cpu family']}, model {fields['model']}"
-    return name
-
-
-def count_parameters(module: pl.LightningModule) -> dict[str, int]:
-    """Return the numbers of trainable and of frozen parameters."""
-    counts = {True: 0, False: 0}
-    for parameter in module.parameters():
-        counts[parameter.requires_grad] += parameter.numel()
-    return {"trainable": counts[True], "frozen": counts[False]}
 
 
 def measure(
@@ -340,58 +245,24 @@ def measure(
         )
     figures = dict(trainer.validate(module, data, ckpt_path="best", verbose=False)[0])
     if trainer.is_global_zero:
-        write_counts(cfg, data.examples["dev"], module, "dev")
-        if "test" not in data.examples:
-            write_predictions(cfg, data.examples["dev"], module, "dev")
+        write_outputs(cfg, data, module, "dev", predictions="test" not in data.examples)
     if "test" in data.examples:
         figures |= trainer.test(module, data, verbose=False)[0]
         if trainer.is_global_zero:
-            write_predictions(cfg, data.examples["test"], module, "test")
-            write_counts(cfg, data.examples["test"], module, "test")
+            write_outputs(cfg, data, module, "test")
     return {
         name: float(value) for name, value in figures.items() if name.startswith(("val/", "test/"))
     }
 
 
-def write_predictions(
-    cfg: DictConfig, examples: Sequence[Example], module: TaskModule, split: str
+def write_outputs(
+    cfg: DictConfig, data: TaskData, module: TaskModule, split: str, *, predictions: bool = True
 ) -> None:
-    """Write the module's last predictions, in the order and official format of the input file."""
-    folder = Path(cfg.run_dir, "predictions")
-    folder.mkdir(exist_ok=True)
-    with atomic(folder / f"{split}{cfg.task.suffix}") as part:
-        build.task_files(cfg).write(*_measured(examples, module), part)
-
-
-def write_counts(
-    cfg: DictConfig, examples: Sequence[Example], module: TaskModule, split: str
-) -> None:
-    """Write the metric's counts of each example to `counts/SPLIT.npz`, for significance tests.
-
-    The file has an array "N S 4" for each figure (see `elmo_bench.metrics`), in the order of the
-    input file. `sentences` identifies each example's content by a number, `groups` numbers its
-    cluster, and `unit` says what a cluster is (premise, tree, document, article; bytes of UTF-8).
-    Metrics without `by_example` write no file.
+    """Write the counts of a split to `counts/` and its predictions, in the official format, to
+    `predictions/`.
     """
-    metric = module.metrics["test"]
-    if not hasattr(metric, "by_example"):
-        return
-    examples, predictions = _measured(examples, module)
-    counts = metric.by_example(predictions, [example.gold for example in examples])
-    arrays = {name: values.numpy() for name, values in counts.items()}
-    folder = Path(cfg.run_dir, "counts")
-    folder.mkdir(exist_ok=True)
-    arrays["sentences"] = np.array(
-        [number_of(example.sentences) for example in examples], dtype=np.uint64
-    )
-    groups, unit = clusters(examples)
-    arrays |= {"groups": np.array(groups), "unit": np.frombuffer(unit.encode(), np.uint8)}
-    with atomic(folder / f"{split}.npz") as part:
-        np.savez_compressed(part, **arrays)
-
-
-def _measured(examples: Sequence[Example], module: TaskModule) -> tuple[list[Example], list[Any]]:
-    """Return the last predicted examples (all, except with trainer=smoke) and the predictions."""
-    numbers = sorted(module.predictions)
-    predictions = [module.predictions[number] for number in numbers]
-    return [examples[number] for number in numbers], predictions
+    folder, examples = Path(cfg.run_dir), data.examples[split]
+    write_counts(folder / "counts" / f"{split}.npz", examples, module)
+    if predictions:
+        path = folder / "predictions" / f"{split}{cfg.task.suffix}"
+        write_predictions(path, examples, module, build.task_files(cfg).write)

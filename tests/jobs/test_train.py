@@ -19,13 +19,14 @@ from seqeval.metrics import f1_score
 
 from elmo_bench import wandb_logger
 from elmo_bench.config import build
-from elmo_bench.config.build import is_first
 from elmo_bench.encoders import encode
 from elmo_bench.encoders.bilm import BiLm, Options, save
+from elmo_bench.jobs import train as job
 from elmo_bench.jobs.train import train
 from elmo_bench.module import TaskModule
 from elmo_bench.report.aggregate import after_epochs
-from elmo_bench.runs import Identity
+from elmo_bench.runs import Identity, read_run
+from elmo_bench.training.log import is_first
 
 PLATEAU = "+task.scheduler={_target_:torch.optim.lr_scheduler.ReduceLROnPlateau,_partial_:true}"
 
@@ -328,12 +329,12 @@ def test_apples_gpu(tiny, monkeypatch, asked):
 
 def test_one_process_reports(tiny, monkeypatch, caplog):
     with caplog.at_level(logging.INFO):
-        for is_first, count in ((False, 0), (True, 3)):
+        for is_first, count in ((False, 0), (True, 1)):
             caplog.clear()
-            monkeypatch.setattr(build, "is_first", lambda is_first=is_first: is_first)
+            monkeypatch.setattr(job, "is_first", lambda is_first=is_first: is_first)
             train(tiny(f"run_dir={tiny().run_dir}/{is_first}"))
             lines = [each for each in caplog.records if each.name == "elmo_bench.jobs.train"]
-            assert len(lines) == count  # the data, and two epochs
+            assert len(lines) == count  # the data
 
 
 def test_a_logger_that_is_not_installed(tiny, monkeypatch):
@@ -392,7 +393,7 @@ def test_a_logger_gets_curves(tiny, monkeypatch):
 
 def page_points(cfg):
     """The learning curve that a report draws from metrics.csv."""
-    return after_epochs({"folder": cfg.run_dir, **result(cfg)}, None)
+    return after_epochs(read_run(Path(cfg.run_dir, "result.json")), None)
 
 
 def test_wandb_is_told_of_a_failure(tiny, monkeypatch):

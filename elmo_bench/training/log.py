@@ -1,0 +1,123 @@
+"""A run's log: a line for each epoch, from the first of its processes."""
+
+import logging
+import time
+from typing import Any
+
+import pytorch_lightning as pl
+from pytorch_lightning.callbacks import Callback
+from pytorch_lightning.plugins.environments import LightningEnvironment
+from pytorch_lightning.utilities import rank_zero_only
+
+from elmo_bench.files import Lines
+
+log = logging.getLogger(__name__)
+
+
+def is_first() -> bool:
+    """Whether this is the only process of the run or the first one; if each node was started by
+    hand, the first process of the first node.
+    """
+    return not (getattr(rank_zero_only, "rank", 0) or LightningEnvironment().node_rank())
+
+
+class EpochLines(Callback):
+    """Logs a line for each epoch; `seconds` is the time spent on training batches."""
+
+    def __init__(self, monitor: str, started: float) -> None:
+        self.monitor, self.best, self.seconds = monitor, float("-inf"), 0.0
+        self.started = started  # start of this process, by time.perf_counter
+        self.earlier = 0.0  # seconds that earlier, killed processes of the run took
+        self.start: float | None = None  # start of a run of training batches; None outside them
+        self.is_scored = False  # whether dev was scored in this epoch
+        self.lines = Lines()  # progress of this epoch, or of this pass over dev or test
+
+    @property
+    def total(self) -> float:
+        """All seconds of the run so far."""
+        return self.earlier + time.perf_counter() - self.started
+
+    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        self.begun = self.start = time.perf_counter()
+
+    def on_train_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        self.begun = self.start = time.perf_counter()
+        self.is_scored = False
+        self.lines = Lines()
+
+    def on_train_batch_start(self, *_: Any) -> None:
+        if self.start is None:  # after a look at dev within the epoch
+            self.start = time.perf_counter()
+
+    def on_train_batch_end(
+        self,
+        trainer: pl.Trainer,
+        pl_module: pl.LightningModule,
+        outputs: Any,
+        batch: Any,
+        batch_idx: int,
+    ) -> None:
+        if not trainer.is_global_zero:
+            return
+        work = f"epoch {trainer.current_epoch + 1} of at most {trainer.max_epochs}, batch"
+        self.lines.at(work, batch_idx + 1, trainer.num_training_batches)
+
+    def on_validation_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        self.seconds, self.start, self.is_scored = self._spent(), None, True
+        self.lines = Lines()
+
+    def on_validation_batch_end(
+        self,
+        trainer: pl.Trainer,
+        pl_module: pl.LightningModule,
+        outputs: Any,
+        batch: Any,
+        batch_idx: int,
+        dataloader_idx: int = 0,
+    ) -> None:
+        if trainer.is_global_zero:
+            self.lines.at(f"{'test' if trainer.testing else 'dev'}, batch", batch_idx + 1, None)
+
+    on_test_batch_end = on_validation_batch_end
+
+    def on_test_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        self.lines = Lines()
+
+    def _spent(self) -> float:
+        return self.seconds + (0.0 if self.start is None else time.perf_counter() - self.start)
+
+    def state_dict(self) -> dict[str, float]:
+        return {
+            "best": self.best,
+            "seconds": self._spent(),
+            "total": self.total,
+            "is_scored": self.is_scored,
+        }
+
+    def on_load_checkpoint(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]
+    ) -> None:
+        if trainer.training:  # loading the best epoch must not reset the run's times
+            state = checkpoint["callbacks"][self.state_key]
+            self.best, self.seconds = state["best"], state["seconds"]
+            self.earlier, self.is_scored = state["total"], state.get("is_scored", False)
+
+    def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        self.seconds, self.start = self._spent(), None
+        figure, mark = "", ""
+        if self.is_scored:
+            value = float(trainer.callback_metrics[self.monitor])
+            figure = f"   {self.monitor} {100 * value:5.2f}"
+            mark = "  best so far" if value > self.best else ""
+            self.best = max(value, self.best)
+        if not trainer.is_global_zero:
+            return
+        log.info(
+            "epoch %2d of at most %d   train/loss %7.3f%s   %4.1f s%s",
+            trainer.current_epoch + 1,
+            trainer.max_epochs,
+            float(trainer.callback_metrics["train/loss"]),
+            figure,
+            time.perf_counter() - self.begun,
+            mark,
+        )
