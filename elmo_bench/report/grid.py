@@ -3,9 +3,26 @@
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
+from elmo_bench.files import with_minus
+
+
+class Figure(str):
+    """A number as people read it, with a minus sign; `digits` are what a program reads.
+
+    >>> Figure("-1.25"), Figure("-1.25").digits
+    ('−1.25', '-1.25')
+    """
+
+    digits: str
+
+    def __new__(cls, digits: str) -> "Figure":
+        figure = super().__new__(cls, with_minus(digits))
+        figure.digits = digits
+        return figure
+
 
 class Grid(NamedTuple):
-    """A table of texts.
+    """A table of texts, some of which are a `Figure`.
 
     Args:
         bold: (row, column) of each bold cell.
@@ -13,7 +30,6 @@ class Grid(NamedTuple):
         hover: the config keys behind a text, by (row, column); row -1 is the heads.
         caption: an explanation of the rows and marks.
         bold_is: the meaning of bold.
-        spare: heads of the columns that a narrow terminal omits, in this order.
 
     """
 
@@ -25,7 +41,6 @@ class Grid(NamedTuple):
     hover: Mapping[tuple[int, int], str] = {}
     caption: str = ""
     bold_is: str = ""
-    spare: tuple[str, ...] = ()
 
     @property
     def about(self) -> str:

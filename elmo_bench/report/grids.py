@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
-from elmo_bench.files import listed, with_minus
+from elmo_bench.files import listed
 from elmo_bench.runs import Key
 
 from .comparison import Comparison, examples_of
-from .grid import Grid, without
+from .grid import Figure, Grid, without
 from .labels import SHOWN, capital, labels, title
 from .names import as_written, axis, value
 from .published import corpus, is_adapted, paper_corpus
@@ -205,7 +205,7 @@ def differences(report: Report) -> Grid:
         ),
     )
     best = f"the best mean of the same {listed(names.heads)}" if names.heads else "the best mean"
-    return grid._replace(bold=_best(report, grid), bold_is=best, spare=(ERRORS, "p"))
+    return grid._replace(bold=_best(report, grid), bold_is=best)
 
 
 def _difference(cell: Cell, shows_both: bool, region: float | None) -> list[str]:
@@ -449,15 +449,15 @@ def star(cell: Cell) -> str:
 
 
 def points(value: float | None, *, signed: bool = False) -> str:
-    """Format a fraction of 1 in percent, with a typographic minus sign; None as "".
+    """Format a fraction of 1 in percent; None as "".
 
-    >>> points(-0.0125), points(0.5, signed=True), points(None)
-    ('−1.25', '+50.00', '')
+    >>> points(-0.0125), points(0.5, signed=True), points(None), points(-1e-9, signed=True)
+    ('−1.25', '+50.00', '', '0.00')
     """
     if value is None:
         return ""
-    text = with_minus(f"{100 * value:{'+' if signed else ''}z.2f}")
-    return "0.00" if text == "+0.00" and value < 0 else text
+    digits = f"{100 * value:{'+' if signed else ''}z.2f}"
+    return Figure("0.00" if digits == "+0.00" and value < 0 else digits)
 
 
 def p_value(p: float | None) -> str:

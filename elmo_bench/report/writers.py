@@ -19,12 +19,11 @@ from elmo_bench.files import plain
 
 from . import escape
 from .escape import xml
-from .grid import Grid
+from .grid import Figure, Grid
 
 NAME = 12  # characters; a column of names is at least so wide, or as wide as its longest text
 GAP = 2  # characters between the terminal's columns
 LONG = 60  # characters; longer cells are sentences, not figures
-MINUS = re.compile(r"^\u2212(?=[\d.]+$)")  # the minus sign of a number
 # Shrinks a table of LaTeX that is wider than the line to its width.
 SHRINK = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"
 
@@ -230,7 +229,10 @@ def _csv_link(grid: Grid) -> str:
 def csv_table(grid: Grid) -> str:
     """Return the heads and rows as CSV; numbers have a hyphen as their minus sign."""
     file = io.StringIO()
-    rows = ([escape.csv(MINUS.sub("-", text)) for text in row] for row in (grid.heads, *grid.rows))
+    rows = (
+        [escape.csv(text.digits if isinstance(text, Figure) else text) for text in row]
+        for row in (grid.heads, *grid.rows)
+    )
     csv.writer(file, lineterminator="\n").writerows(rows)
     return file.getvalue()
 

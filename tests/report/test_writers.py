@@ -5,11 +5,11 @@ import io
 import pytest
 from rich.console import Console
 
-from elmo_bench.report.grid import Grid
+from elmo_bench.report.grid import Figure, Grid
 from elmo_bench.report.writers import Terminal, csv_table, head_lines
 
 FIGURES = [
-    ["63.23 ± 2.64 (3)", "−0.24", "−5.79 to +5.30", "1.000", "−0.67"],
+    ["63.23 ± 2.64 (3)", Figure("-0.24"), "−5.79 to +5.30", "1.000", Figure("-0.67")],
     ["64.08 ± 4.47 (3)", "+10.61", "−8.03 to +19.25", "<0.001*", "14.93"],
 ]
 HEADS = ["mean", "difference", "95 % interval", "p (Holm)", "errors removed"]
