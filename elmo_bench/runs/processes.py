@@ -40,7 +40,8 @@ class Processes:
         It has the environment of the commands, which a library may read when it is imported, and
         ignores Ctrl-C.
         """
-        imports = {"PYTHONPATH": str(Path(__file__).parents[2]), "PYTHONSAFEPATH": "1"}
+        paths = [str(Path(__file__).parents[2]), environment.get("PYTHONPATH", "")]
+        imports = {"PYTHONPATH": os.pathsep.join(filter(None, paths)), "PYTHONSAFEPATH": "1"}
         forkserver.set_forkserver_preload([__name__, *modules])
         ours, handler = {**os.environ}, signal.signal(signal.SIGINT, signal.SIG_IGN)
         try:
