@@ -8,7 +8,7 @@ import hashlib
 import lzma
 import re
 import tarfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,6 @@ from .read import BEGUN, ENDED
 SUFFIX = ".tar.xz"
 NAME = re.compile(r"[A-Za-z0-9_][\w.-]{0,150}", re.ASCII)  # name of a run's folder
 FILES = {ENDED, BEGUN, CURVES, OVERRIDES.as_posix()} | {f"{COUNTS}/{name}" for name in SPLITS}
-MOST_RUNS = 100_000
 UNPACKED_FREE = 1 << 28  # bytes that any archive may unpack to
 MEMORY = 1 << 28  # bytes of memory for unpacking an archive
 DIGITS = 16  # hexadecimal digits of the archive's hash in its folder's name
@@ -101,12 +100,11 @@ def unpacked(archive: Path, cache_dir: str | Path) -> Path:
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
     try:
-        with atomic(folder) as part:
-            for name, content in _members(_plain(packed)):
-                (part / name).parent.mkdir(parents=True, exist_ok=True)
-                (part / name).write_bytes(content)
-            if not part.is_dir():
-                raise ValueError("it is empty")
+        with (
+            atomic(folder) as part,
+            tarfile.open(fileobj=BytesIO(_plain(packed)), mode="r:") as tar,
+        ):
+            tar.extractall(part, _members(tar), filter="data")
     except (*DAMAGE, tarfile.TarError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
@@ -121,35 +119,22 @@ def _plain(packed: bytes) -> bytes:
     most = max(UNPACKED_FREE, PACKED_RATIO * len(packed))
     decoder = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=MEMORY)
     content = decoder.decompress(packed, max_length=most)
-    if not decoder.eof:
-        more = (
-            f"it expands to over {most:,} bytes" if len(content) >= most else "its end is missing"
-        )
-        raise ValueError(more)
-    if decoder.unused_data:
-        raise ValueError(f"{len(decoder.unused_data):,} bytes follow its end")
+    if not decoder.eof or decoder.unused_data:
+        raise ValueError(f"it expands to over {most:,} bytes, or its end is missing or not its own")
     return content
 
 
-def _members(content: bytes) -> Iterator[tuple[str, bytes]]:
-    """Yield the name and the content of each file. Raises ValueError for a name that is not a file
-    of a run.
-
-    Headers are read one by one: no link, device or extended name is followed.
-    """
-    place, names = 0, set[str]()
-    while any(block := content[place : place + tarfile.BLOCKSIZE]):
-        about = tarfile.TarInfo.frombuf(block, "ascii", "strict")
-        start = place + tarfile.BLOCKSIZE
-        place = start + -(-about.size // tarfile.BLOCKSIZE) * tarfile.BLOCKSIZE
-        folder, _, file = about.name.partition("/")
-        if about.type != tarfile.REGTYPE or file not in FILES or not NAME.fullmatch(folder):
-            raise ValueError(f"{about.name[:200]!r} is not a file of a run")
-        if about.name in names:
-            raise ValueError(f"{about.name} occurs twice")
-        if not start <= place <= len(content):
-            raise ValueError(f"{about.name} has {about.size} bytes")
-        names.add(about.name)
-        if len(names) > MOST_RUNS * len(FILES):
-            raise ValueError(f"more than {MOST_RUNS:,} runs")
-        yield about.name, content[start : start + about.size]
+def _members(tar: tarfile.TarFile) -> list[tarfile.TarInfo]:
+    """Return the files. Raises ValueError for a name that is not a file of a run."""
+    members: dict[str, tarfile.TarInfo] = {}
+    for member in tar:  # one by one, since a negative size would lead back to another
+        folder, _, file = member.name.partition("/")
+        is_file = member.type == tarfile.REGTYPE and not member.issparse() and member.size >= 0
+        if not is_file or file not in FILES or not NAME.fullmatch(folder):
+            raise ValueError(f"{member.name[:200]!r} is not a file of a run")
+        if member.name in members:
+            raise ValueError(f"{member.name} occurs twice")
+        members[member.name] = member
+    if not members:
+        raise ValueError("it is empty")
+    return [*members.values()]
