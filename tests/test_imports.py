@@ -19,7 +19,6 @@ TASKS = sorted(path.stem for path in (ROOT / "conf" / "task").glob("*.yaml"))
 MAY = {
     "files": set(),
     "signals": set(),
-    "checkpoint_file": set(),
     "text": set(),
     "sample": set(),
     "average": set(),
@@ -32,22 +31,17 @@ MAY = {
     "data": {"elmo", "encoders", "nn", "text"},
     "module": {"data", "elmo", "metrics", "nn", "runs", "training"},
     "schedule": set(),
-    "training": {"checkpoint_file", "data", "module", "runs", "signals"},
-    "foreign": {"config"},
-    "checkpoint": {"checkpoint_file", "config", "foreign", "module", "runs", "text"},
+    "training": {"data", "module", "runs", "signals"},
     "wandb_logger": {"training"},
     "report": {"config", "runs"},
     "cli": {"config", "runs", "signals"},
     "launcher": {"config", "runs", "signals"},
     "notebook": {"config", "jobs", "report", "runs"},
     "jobs": {
-        "checkpoint",
-        "checkpoint_file",
         "config",
         "data",
         "elmo",
         "encoders",
-        "foreign",
         "launcher",
         "lm",
         "metrics",
@@ -78,7 +72,6 @@ CONSTANTS = ("COMMAND", "CONF", "IS_CLONE", "__version__")  # of the package
 # Where a third-party package may be imported.
 ONLY = {
     "hydra": {
-        "elmo_bench/checkpoint.py",
         "elmo_bench/config",
         "elmo_bench/jobs",
         "elmo_bench/launcher.py",
@@ -86,9 +79,7 @@ ONLY = {
         "elmo_bench/notebook.py",
     },
     "omegaconf": {
-        "elmo_bench/checkpoint.py",
         "elmo_bench/config",
-        "elmo_bench/foreign.py",
         "elmo_bench/jobs",
         "elmo_bench/launcher.py",
         "elmo_bench/cli.py",

@@ -12,8 +12,7 @@ import numpy as np
 from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 
-from elmo_bench import foreign
-from elmo_bench.config import inputs
+from elmo_bench.config import inputs, trusted
 from elmo_bench.files import atomic, begins, check_output, found, listed
 from elmo_bench.report import difference as report
 from elmo_bench.report.difference import Difference, ExampleText
@@ -236,22 +235,22 @@ def _check_foreign(side: Side) -> None:
     The run may come from a stranger, so this check precedes any import or read from its config.
     """
     config = side.run.config
-    foreign.check_plain([config["task"], _data(side.run), config.get("data_dir")], str(side))
-    foreign.check_task(config["task"], str(side))
+    trusted.check_plain([config["task"], _data(side.run), config.get("data_dir")], str(side))
+    trusted.check_task(config["task"], str(side))
 
 
 def _file(cfg: DictConfig, side: Side) -> Path:
     """Return the corpus's file of the split, from data_dir of the command line, else of the run."""
     data, chosen = _data(side.run), side.run.groups.get("data", "")
-    is_option = chosen in foreign.options("data") and chosen != "checkpoint"
-    described = foreign.described(data, chosen if is_option else data["name"])
+    is_option = chosen in trusted.options("data") and chosen != "checkpoint"
+    described = trusted.described(data, chosen if is_option else data["name"])
     errors = []
     for folder in dict.fromkeys([cfg.data_dir, side.run.config.get("data_dir", cfg.data_dir)]):
         run_cfg = cfg.copy()
         run_cfg.data_dir = folder
         try:
             if cfg.data.name == "checkpoint":  # the default: the corpus of the run
-                run_cfg.data = foreign.corpus(run_cfg, described, str(side))
+                run_cfg.data = trusted.corpus(run_cfg, described, str(side))
             run_cfg.data.downloads = {}
             return inputs.corpus(run_cfg, [cfg.split])[cfg.split]
         except (ValueError, OSError) as error:

@@ -11,8 +11,8 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from elmo_bench.checkpoint import KEY, MODEL, extend, restore, trained
 from elmo_bench.config import build, inputs
+from elmo_bench.config.checkpoint import KEY, MODEL, extend, restore, trained
 from elmo_bench.data import Example, TaskData
 from elmo_bench.module import TaskModule
 from elmo_bench.report.result import print_line, print_metrics

@@ -10,8 +10,8 @@ from typing import Any
 
 from omegaconf import DictConfig
 
-from elmo_bench.checkpoint import extend, restore
 from elmo_bench.config import build
+from elmo_bench.config.checkpoint import extend, restore
 from elmo_bench.data import TaskData
 from elmo_bench.files import atomic, begins, check_output
 from elmo_bench.module import TaskModule

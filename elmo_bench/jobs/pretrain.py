@@ -30,7 +30,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from elmo_bench import COMMAND, checkpoint_file, text
+from elmo_bench import COMMAND, text, training
 from elmo_bench.config.build import device as device_kind
 from elmo_bench.config.inputs import instantiate
 from elmo_bench.encoders.bilm import BiLm, save, warn_of_bfloat16
@@ -295,8 +295,8 @@ class _Run:
 
     def _resume(self) -> None:
         try:
-            saved = checkpoint_file.load(self.last)
-            with checkpoint_file.refusing(self.last, "not the state of a training"):
+            saved = training.load(self.last)
+            with training.refusing(self.last, "not the state of a training"):
                 self._go_on(saved)
         except ValueError as error:
             raise ValueError(f"{error}; pretrain.resume=never starts again") from error

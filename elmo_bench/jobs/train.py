@@ -18,8 +18,8 @@ from pytorch_lightning.callbacks import (
     ModelCheckpoint,
 )
 
-from elmo_bench import checkpoint, wandb_logger
-from elmo_bench.config import again, build, inputs
+from elmo_bench import wandb_logger
+from elmo_bench.config import again, build, checkpoint, inputs
 from elmo_bench.data import TaskData
 from elmo_bench.elmo import Elmo
 from elmo_bench.encoders import LayerStore

@@ -22,10 +22,10 @@ from pytorch_lightning.callbacks import Callback, ModelCheckpoint
 from pytorch_lightning.loggers import CSVLogger
 from pytorch_lightning.plugins.io import TorchCheckpointIO
 
-from elmo_bench import checkpoint_file
 from elmo_bench.files import atomic
 from elmo_bench.signals import stopped_behind
 
+from .checkpoint import load, refusing
 from .processes import of_all
 
 ASK_EVERY = 50  # several processes check the clock every so many steps
@@ -56,7 +56,7 @@ class AtomicCheckpoints(TorchCheckpointIO):
     def load_checkpoint(
         self, path: str | Path, map_location: Any = None, weights_only: bool | None = None
     ) -> dict[str, Any]:
-        return checkpoint_file.load(path)
+        return load(path)
 
     def save_checkpoint(
         self, checkpoint: dict[str, Any], path: str | Path, storage_options: Any = None
@@ -166,7 +166,7 @@ def naming(path: Path | None, last: StepCheckpoint) -> Iterator[None]:
         if path is None or last.has_begun:
             raise
         try:
-            with checkpoint_file.refusing(path, "this run cannot continue from it"):
+            with refusing(path, "this run cannot continue from it"):
                 raise
         except ValueError as refused:
             raise ValueError(

@@ -15,7 +15,7 @@ import torch
 from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig, OmegaConf
 
-from elmo_bench.checkpoint import MODEL, restore
+from elmo_bench.config.checkpoint import MODEL, restore
 from elmo_bench.encoders.bilm import BiLm, Options, load, save
 from elmo_bench.jobs import embed as embedding
 from elmo_bench.jobs import predict as prediction

@@ -22,20 +22,12 @@ from omegaconf import DictConfig, OmegaConf
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
-from elmo_bench import checkpoint_file
-from elmo_bench.config import build, check, inputs
-from elmo_bench.files import MAX_SIZE
-from elmo_bench.foreign import (
-    ADDRESS,
-    check_plain,
-    check_task,
-    corpus,
-    described,
-    options,
-    places,
-)
 from elmo_bench.module import TaskModule
 from elmo_bench.text import FALLBACK, UNKNOWN, Vocab, forms
+from elmo_bench.training import load, refusing
+
+from . import build, check, inputs
+from .trusted import ADDRESS, check_plain, check_task, corpus, described, options, places
 
 log = logging.getLogger(__name__)
 KEY = "elmo_bench"
@@ -48,6 +40,8 @@ MODEL = (
     "vocab",
 )  # the parts of a config that define the model
 OURS = ("elmo_bench.nn.", "elmo_bench.metrics.", "tasks.")  # modules whose classes it may name
+PARTS = ("config", "vocab")  # of a checkpoint, beside the fingerprint of its encoder
+CALLED = ("_target_", "_partial_")
 LABELS = 16_384  # tables of which label may follow which are square: 1 GB
 
 
@@ -59,7 +53,11 @@ def describe(
     """
     resolved: Any = OmegaConf.to_container(cfg, resolve=True)
     config = {part: resolved[part] for part in MODEL}
-    config["encoder"] = _settings(config["encoder"])
+    config["encoder"] = {  # conf/ determines its class and what is downloaded
+        key: value
+        for key, value in config["encoder"].items()
+        if key not in ("_target_", "defaults") and not isinstance(value, dict)
+    }
     if vectors:
         config["embed"]["word_dim"] = len(next(iter(vectors.values())))
         files = [file.removeprefix(f"{cfg.data_dir}/") for file in inputs.vector_files(cfg)]
@@ -69,15 +67,6 @@ def describe(
         "config": config | {"data": _corpus(cfg)},
         "vocab": vocab.state(),
         "encoder": module.elmo.encoder.fingerprint() if module.encoder_is_elsewhere else None,
-    }
-
-
-def _settings(encoder: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an encoder's plain settings; conf/ determines its class and what is downloaded."""
-    return {
-        key: value
-        for key, value in encoder.items()
-        if key not in ("_target_", "defaults") and not isinstance(value, dict)
     }
 
 
@@ -103,13 +92,11 @@ def restore(cfg: DictConfig) -> tuple[DictConfig, TaskModule, Vocab]:
     checkpoint = _load(path)
     content, weights = checkpoint[KEY], checkpoint["state_dict"]
     config = _config(cfg, content["config"], path)
-    parts = (config.embed, config.rnn, config.elmo, config.task.get("model"))
-    _check_sizes([OmegaConf.to_container(part) for part in parts if part], weights, path)
-    with checkpoint_file.refusing(path, "its settings, with the command line's"):
+    with refusing(path, "its settings, with the command line's"):
         if wrong := check.faults_of(config, MODEL):
             raise ValueError("; ".join(wrong))
-    vocab = _vocab(content["vocab"], weights, path)
-    with checkpoint_file.refusing(path, "its model, with the command line's settings"):
+    vocab = _vocab(content["vocab"], path)
+    with refusing(path, "its model, with the command line's settings"):
         elmo = build.elmo(config)
         with _no_larger_than(weights):
             module = build.module(config, build.model(config, vocab, {}, elmo), vocab)
@@ -129,6 +116,40 @@ def restore(cfg: DictConfig) -> tuple[DictConfig, TaskModule, Vocab]:
             f"line describe: {error}"
         ) from error
     return config, module, vocab
+
+
+def _load(path: Path) -> dict[str, Any]:
+    """Read the file. Raises ValueError if it does not have the parts of our checkpoints."""
+    if not path.is_file():
+        raise FileNotFoundError(f"checkpoint={path}: no such file")
+    checkpoint = load(path)
+    content = checkpoint.get(KEY)
+    parts = content if isinstance(content, dict) and "encoder" in content else {}
+    has_parts = all(isinstance(parts.get(part), dict) for part in PARTS)
+    if not has_parts or "state_dict" not in checkpoint:
+        raise ValueError(
+            f"checkpoint={path}: not a checkpoint of elmo-bench, such as a best.ckpt of job=train"
+        )
+    return checkpoint
+
+
+def trained(content: Mapping[str, Any], path: Path) -> dict[str, Any]:
+    """Return what a checkpoint says about the run that trained it. Raises ValueError if that is not
+    plain data of the right form.
+    """
+    source, run = f"checkpoint={path}", content.get("run") or {}
+    check_plain(run, source)
+    config = run.get("config") if isinstance(run, dict) else None
+    parts = ("task", "trainer", "data")
+    if not isinstance(config, dict) or not all(isinstance(config.get(p), dict) for p in parts):
+        raise ValueError(f"{source}: the config of its run lacks {', '.join(parts)}")
+    if type(config.get("seed")) is not int:
+        raise ValueError(f"{source}: its run.config.seed is not an integer")
+    for key, kind in (("parameters", int), ("inputs", str)):
+        values = run.get(key, {})
+        if not isinstance(values, dict) or not all(type(v) is kind for v in values.values()):
+            raise ValueError(f"{source}: its run.{key} must map strings to {kind.__name__}")
+    return dict(run)
 
 
 @contextmanager
@@ -153,45 +174,19 @@ def _no_larger_than(weights: Mapping[str, Tensor]) -> Iterator[None]:
         hook.remove()
 
 
-def _check_sizes(node: Any, weights: Mapping[str, Tensor], path: Path) -> None:
-    """Raise ValueError for a size, such as a number of layers, that does not occur in the weights
-    and exceeds the limit of such settings; `config/settings.py` defines which settings are sizes.
-    """
-    if isinstance(node, dict | list):
-        for value in node.values() if isinstance(node, dict) else node:
-            _check_sizes(value, weights, path)
-    elif type(node) is int and node > max(MAX_SIZE, _longest_axis(weights)):
+def _vocab(state: dict[str, Any], path: Path) -> Vocab:
+    """Return the vocabulary. Raises ValueError for an invalid state."""
+    texts = [state.get("words"), state.get("labels")]
+    is_valid = state.keys() == {"words", "labels", "lowercase"} and all(
+        isinstance(each, list) and all(isinstance(text, str) for text in each) for each in texts
+    )
+    if not is_valid or state["lowercase"] not in (True, False, FALLBACK):
         raise ValueError(
-            f"checkpoint={path}: its config contains {node}, but no tensor of its weights "
-            "has this size"
+            f"checkpoint={path}: its {KEY}.vocab must be lists of strings, words and labels, and "
+            f"lowercase, which is true, false or {FALLBACK}"
         )
-
-
-def _longest_axis(weights: Mapping[str, Tensor]) -> int:
-    return max((size for tensor in weights.values() for size in tensor.shape), default=0)
-
-
-def _vocab(state: Any, weights: Mapping[str, Tensor], path: Path) -> Vocab:
-    """Return the vocabulary. Raises ValueError for an invalid state, or one that is larger than the
-    weights allow.
-    """
-    where = f"checkpoint={path}: its {KEY}.vocab"
-    if not isinstance(state, dict) or state.keys() != {"words", "labels", "lowercase"}:
-        came = sorted(map(str, state)) if isinstance(state, dict) else type(state).__name__
-        raise ValueError(f"{where} must contain words, labels and lowercase, not {came}")
-    for key in ("words", "labels"):
-        texts = state[key]
-        if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-            raise ValueError(f"{where}.{key} must be a list of strings")
-    if state["lowercase"] not in (True, False, FALLBACK):
-        raise ValueError(f"{where}.lowercase must be true, false or {FALLBACK}")
-    axis = _longest_axis(weights)
-    if len(state["words"]) > axis or len(state["labels"]) > min(axis, LABELS):
-        came = f"{len(state['words'])} words and {len(state['labels'])} labels"
-        raise ValueError(
-            f"{where} has {came}, but the longest axis of its weights has {axis} rows, and at most "
-            f"{LABELS} labels are read"
-        )
+    if len(state["labels"]) > LABELS:
+        raise ValueError(f"checkpoint={path}: {len(state['labels']):,} labels; at most {LABELS:,}")
     return Vocab(**state)
 
 
@@ -239,48 +234,6 @@ def _unknown(counts: Counter[str], vocab: Vocab) -> tuple[int, float]:
     return len(unknown), 100 * sum(unknown) / max(counts.total(), 1)
 
 
-def _load(path: Path) -> dict[str, Any]:
-    """Read the file. Raises ValueError if it does not have the parts of our checkpoints."""
-    if not path.is_file():
-        raise FileNotFoundError(f"checkpoint={path}: no such file")
-    checkpoint = checkpoint_file.load(path)
-    content = checkpoint.get(KEY)
-    if (
-        not isinstance(content, dict)
-        or not {"config", "vocab", "encoder"} <= content.keys()
-        or "state_dict" not in checkpoint
-    ):
-        raise ValueError(
-            f"checkpoint={path}: not a checkpoint of elmo-bench, such as a best.ckpt of job=train"
-        )
-    if not isinstance(content["config"], dict):
-        raise ValueError(f"checkpoint={path}: its {KEY}.config contains no settings")
-    return checkpoint
-
-
-def trained(content: Mapping[str, Any], path: Path) -> dict[str, Any]:
-    """Return what a checkpoint says about the run that trained it. Raises ValueError if that is not
-    plain data of the right form.
-    """
-    run = content.get("run") or {}
-    check_plain(run, f"checkpoint={path}")
-    config = run.get("config") if isinstance(run, dict) else None
-    parts = ("task", "trainer", "data")
-    if not isinstance(config, dict) or not all(isinstance(config.get(p), dict) for p in parts):
-        raise ValueError(f"checkpoint={path}: the config of its run lacks {', '.join(parts)}")
-    for key, kind in (("parameters", int), ("inputs", str)):
-        values = run.get(key, {})
-        if not isinstance(values, dict) or not all(type(v) is kind for v in values.values()):
-            raise ValueError(
-                f"checkpoint={path}: its run.{key} must be a mapping from strings to "
-                f"{kind.__name__}"
-            )
-    if type(config.get("seed")) is not int:
-        raise ValueError(f"checkpoint={path}: its run.config.seed is not an integer")
-    checked: dict[str, Any] = run
-    return checked
-
-
 def _config(cfg: DictConfig, stored: dict[str, Any], path: Path) -> DictConfig:
     """Return the command line's config with the checkpoint's model, to which single settings of the
     command line still apply.
@@ -289,26 +242,21 @@ def _config(cfg: DictConfig, stored: dict[str, Any], path: Path) -> DictConfig:
     check_plain(stored, source)
     for part in MODEL:
         if not isinstance(stored.get(part), dict):
-            raise ValueError(
-                f"checkpoint={path}: its config has no settings of {part}: "
-                "take the best.ckpt of a run"
-            )
-    resolved: dict[str, Any] = {part: stored[part] for part in MODEL}
-    resolved["encoder"] = _settings(stored["encoder"])
-    option = _encoder(cfg, resolved["encoder"], path)
+            raise ValueError(f"{source}: its config has no settings of {part}")
+    model = {part: dict(stored[part]) for part in MODEL}
     # Settings of training, which are not needed and thus not trusted.
-    resolved["task"] |= {"optimizer": None, "scheduler": None, "callbacks": []}
-    check_task(resolved["task"], source)
-    _check_targets(resolved, path)
-    if vectors := resolved["vocab"].get("vectors"):
+    model["task"] |= {"optimizer": None, "scheduler": None, "callbacks": []}
+    check_task(model["task"], source)
+    _check_targets(model, source)
+    model["encoder"] = _encoder(cfg, model["encoder"], source)
+    if vectors := model["vocab"].get("vectors"):
         files = vectors if isinstance(vectors, list) else [vectors]
         here = [str(places(file, cfg, source)[0]) for file in files]
-        resolved["vocab"]["vectors"] = here if isinstance(vectors, list) else here[0]
+        model["vocab"]["vectors"] = here if isinstance(vectors, list) else here[0]
     config = cfg.copy()
     OmegaConf.set_struct(config, False)
     for part in MODEL:
-        config[part] = resolved[part]
-    config.encoder = {**option, **resolved["encoder"]}
+        config[part] = OmegaConf.create(model[part])
     config.task.optimizer = cfg.task.optimizer
     _override(config, cfg, stored, path)
     if cfg.data.name == "checkpoint":
@@ -342,25 +290,21 @@ def _override(config: DictConfig, cfg: DictConfig, stored: dict[str, Any], path:
             OmegaConf.update(config, key, OmegaConf.select(cfg, key))
 
 
-def _check_targets(node: Any, path: Path) -> None:
+def _check_targets(node: Any, source: str) -> None:
     """Raise ValueError for a `_target_`, at any depth, that is not one of our classes or would be
     called in another way.
     """
     if isinstance(node, dict):
-        for key in node:
-            if key.startswith("_") and key not in ("_target_", "_partial_"):
-                raise ValueError(
-                    f"checkpoint={path}: its config contains an invalid key: {key[:100]}"
-                )
+        if wrong := [key for key in node if key.startswith("_") and key not in CALLED]:
+            raise ValueError(f"{source}: its config contains an invalid key: {wrong[0][:100]}")
         if "_target_" in node and not _is_ours(str(node["_target_"])):
             raise ValueError(
-                f"checkpoint={path}: its config names {node['_target_']!r}, which is not a "
-                f"class of {'* or '.join(OURS)}*"
+                f"{source}: its config names {node['_target_']!r}, which is not a class of "
+                f"{'* or '.join(OURS)}*"
             )
-    for value in (
-        node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
-    ):
-        _check_targets(value, path)
+    inside = node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
+    for value in inside:
+        _check_targets(value, source)
 
 
 def _is_ours(target: str) -> bool:
@@ -375,7 +319,7 @@ def _is_ours(target: str) -> bool:
     return is_module and f"{value.__module__}.".startswith(OURS)
 
 
-def _encoder(cfg: DictConfig, settings: dict[str, Any], path: Path) -> dict[str, Any]:
+def _encoder(cfg: DictConfig, settings: dict[str, Any], source: str) -> dict[str, Any]:
     """Return the encoder's option from conf/encoder or the command line with the checkpoint's
     `settings`: plain values and local paths.
     """
@@ -386,7 +330,7 @@ def _encoder(cfg: DictConfig, settings: dict[str, Any], path: Path) -> dict[str,
         name = "files"
     if name not in known:
         raise ValueError(
-            f"checkpoint={path} was trained with encoder={name}, but conf/encoder has only "
+            f"{source} was trained with encoder={name}, but conf/encoder has only "
             f"{', '.join(sorted(known))}; for an encoder of your own, give encoder=NAME and "
             "--config-dir"
         )
@@ -394,33 +338,30 @@ def _encoder(cfg: DictConfig, settings: dict[str, Any], path: Path) -> dict[str,
     for parent in option.pop("defaults", ()):
         option = ({} if parent == "_self_" else known[parent]) | option
     for key, value in settings.items():
-        if key not in option:
+        if key not in option or isinstance(value, dict):
             raise ValueError(
-                f"checkpoint={path}: its config sets encoder.{key}, but encoder={name} has only "
+                f"{source}: its config sets encoder.{key}, but encoder={name} has only "
                 f"{', '.join(option)}"
             )
         if isinstance(value, str) and ADDRESS.match(value):
             raise ValueError(
-                f"checkpoint={path}: its config sets encoder.{key}={value}, but it may only "
-                "be a local path"
+                f"{source}: its config sets encoder.{key}={value}, but it may only be a local path"
             )
-    _check_model(cfg, option, settings, path)
-    return option
+    _check_model(cfg, option, settings, source)
+    return option | settings
 
 
 def _check_model(
-    cfg: DictConfig, option: dict[str, Any], settings: dict[str, Any], path: Path
+    cfg: DictConfig, option: dict[str, Any], settings: dict[str, Any], source: str
 ) -> None:
     """Raise ValueError if the checkpoint names a model to download that conf/ does not name."""
-    own = [settings.get(key, option.get(key)) for key in ("model", "revision")]
-    if own == [option.get(key) for key in ("model", "revision")]:
-        return
-    if Path(str(own[0])).expanduser().is_dir():
-        return
-    overridden = {*inputs.overridden(cfg)}
-    if not {"encoder.model", "encoder.revision"} <= overridden:
+    keys = ("model", "revision")
+    model, revision = (settings.get(key, option.get(key)) for key in keys)
+    is_known = [model, revision] == [option.get(key) for key in keys]
+    is_given = {"encoder.model", "encoder.revision"} <= {*inputs.overridden(cfg)}
+    if not (is_known or is_given or Path(str(model)).expanduser().is_dir()):
         raise ValueError(
-            f"checkpoint={path} was trained with encoder.model={own[0]}, which is not a "
-            f"local folder: if you trust it, add encoder={settings['name']} "
-            f"encoder.model={own[0]} encoder.revision={own[1]}"
+            f"{source} was trained with encoder.model={model}, which is not a local folder: if you "
+            f"trust it, add encoder={settings['name']} encoder.model={model} "
+            f"encoder.revision={revision}"
         )

@@ -3,13 +3,11 @@
 import random
 import re
 import zipfile
-from collections import Counter, OrderedDict
 
 import pytest
 import torch
-from torch import nn
 
-from elmo_bench.checkpoint_file import load, refusing
+from elmo_bench.training import load, refusing
 
 CONTENT = {
     "state_dict": {"weight": torch.arange(12.0).reshape(3, 4), "bias": torch.zeros(2)},
@@ -54,44 +52,25 @@ def test_a_part_of_a_file(tmp_path, size):
         load(path)
 
 
-def nested(depth):
-    return [nested(depth - 1)] if depth else 1
-
-
-def cyclic():
-    inside = []
-    inside.append(inside)
-    return inside
-
-
-def doubled(times):
-    value = [1]
-    for _ in range(times):
-        value = [value, value]
-    return value
-
-
 @pytest.mark.parametrize(
-    ("value", "message"),
+    "value",
     [
-        (nested(60), "dicts and lists are nested too deep"),
-        (cyclic(), "dicts and lists are nested too deep"),
-        (doubled(40), "dicts and lists are nested too deep"),
-        (10**30, "an integer of over 64 bits"),
-        ({1.5: 2}, "one of its keys is a float"),
-        (b"x", "refers to _codecs encode"),
-        (torch.zeros(1).expand(10**10), r"a tensor \(10000000000,\) in a file of"),
-        (torch.zeros(2).to_sparse(), "refers to"),
-        (torch.zeros(2, device="meta"), "refers to torch._utils _rebuild_meta_tensor_no_storage"),
-        ({1, 2}, "refers to __builtin__ set"),
-        (re.compile("x"), "refers to re _compile"),
+        torch.zeros(1).expand(10**10),
+        torch.zeros(2).to_sparse(),
+        torch.zeros(2, device="meta"),
+        [1.0],
     ],
 )
-def test_what_is_no_plain_data(tmp_path, value, message):
-    path = tmp_path / "x.ckpt"
-    torch.save({"a": {"b": value}}, path)
-    with pytest.raises(ValueError, match=f"^.*x.ckpt: .*{message}"):
-        load(path)
+def test_weights_that_are_no_data(tmp_path, value):
+    torch.save({"state_dict": {"a": value}}, tmp_path / "x.ckpt")
+    with pytest.raises(ValueError, match=r"^.*x.ckpt: state_dict.a: "):
+        load(tmp_path / "x.ckpt")
+
+
+def test_code_is_not_run(tmp_path):
+    torch.save({"a": re.compile("x")}, tmp_path / "x.ckpt")
+    with pytest.raises(ValueError, match=r"^.*x.ckpt: not a checkpoint, or damaged: Weights only"):
+        load(tmp_path / "x.ckpt")
 
 
 def test_a_packed_file(tmp_path):
@@ -121,39 +100,6 @@ def test_content_that_code_does_not_expect(tmp_path):
         {}["a"]
     with pytest.raises(FileNotFoundError), refusing(tmp_path / "x.ckpt", "its model"):
         (tmp_path / "none").read_text()
-
-
-def test_what_schedules_and_modules_keep(tmp_path):
-    """A schedule with milestones is loaded, and goes on as it was."""
-
-    def schedule():
-        optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
-        return torch.optim.lr_scheduler.MultiStepLR(optimizer, milestones=[1, 2, 2])
-
-    parameter = nn.Parameter(torch.ones(2))
-    parameter.numel = 3  # what hides a tensor's method
-    others = {
-        "names": OrderedDict(a=1),
-        "size": torch.Size([1, 2]),
-        "types": [torch.float32, torch.bfloat16, torch.int64, torch.bool, torch.complex64],
-        "parameters": [nn.Parameter(torch.ones(2)), parameter],
-    }
-    torch.save({"schedule": schedule().state_dict()} | others, tmp_path / "x.ckpt")
-    loaded = load(tmp_path / "x.ckpt")
-    assert loaded["schedule"]["milestones"] == Counter({1: 1, 2: 2})
-    ours = schedule()
-    ours.load_state_dict(loaded["schedule"])
-    ours.optimizer.step()
-    ours.step()
-    assert ours.get_last_lr() == [0.1]
-    assert type(loaded["schedule"]["milestones"]) is Counter
-    assert loaded["names"] == {"a": 1}
-    assert type(loaded["size"]) is torch.Size
-    assert loaded["size"] == (1, 2)
-    assert loaded["types"] == others["types"]
-    for tensor in loaded["parameters"]:
-        assert type(tensor) is torch.Tensor
-        assert tensor.tolist() == [1, 1]
 
 
 def test_a_mask(tmp_path):
