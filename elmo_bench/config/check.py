@@ -141,11 +141,14 @@ def faults(cfg: DictConfig) -> list[str]:
 
 
 def faults_of(cfg: DictConfig, parts: Collection[str]) -> list[str]:
-    """Like `faults`, for some parts of a config, such as "elmo"."""
+    """Like `faults`, for some parts of a resolved config, such as "elmo"; what only references read
+    is not known to be read, and no fault.
+    """
     raw, resolved = _plain(cfg)
     chosen = {part: resolved[part] for part in parts}
     found = [*_of_section(Run, chosen), *_of_classes(chosen)]
-    return _in_words([each for each in found if each.key.partition(".")[0] in parts], raw, ())
+    known = [each for each in found if each.hint is not None or each.reason]
+    return _in_words([each for each in known if each.key.partition(".")[0] in parts], raw, ())
 
 
 def _of_section(section: type[Section], values: Mapping[str, Any]) -> Iterator[Fault]:

@@ -495,7 +495,7 @@ def test_a_corpus_with_other_names_for_its_labels(entities, folder, tmp_path, ca
     checkpoint, _ = entities
     content = torch.load(checkpoint, weights_only=True)["elmo_bench"]
     ours = sorted({label[2:] for label in content["vocab"]["labels"]} - {""})
-    names = dict(zip(ours, ("person", "place", "group"), strict=False))
+    names = dict(zip(ours, ("person", "place", "group", "thing"), strict=False))
     rows = [f"w{k} B-{kind}" for k, kind in enumerate([*names.values(), "firm", "song"])]
     (tmp_path / "theirs.txt").write_text("\n".join([*rows, "x O"]) + "\n")
     back = {theirs: mine for mine, theirs in names.items()} | {"firm": ours[0]}
@@ -519,7 +519,7 @@ def test_a_corpus_with_other_names_for_its_labels(entities, folder, tmp_path, ca
     with caplog.at_level(logging.INFO):
         found = figures("theirs", f"data.labels={{{ours[0]}:[person,firm],{listed}}}")
     assert found == figures("ours")
-    assert "5 gold labels; left out: 1 song" in caplog.text
+    assert "6 gold labels; left out: 1 song" in caplog.text
 
 
 def test_a_predicate_is_no_label_that_a_map_leaves_out(folder, tmp_path, caplog):
