@@ -327,7 +327,12 @@ JOBS: dict[str, type[Run]] = {
     "adapt": run(out=Folder),
     "cache": run(clear=Text | list[Text]),
     "diff": run(
-        a=Folder, b=Folder, split=Split, metric=Text | None, limit=Natural, output=File | None
+        a=Folder,
+        b=Folder,
+        split=Split,
+        metric=Text | None,
+        limit=Natural | None,
+        output=File | None,
     ),
     "embed": run(
         input=File,

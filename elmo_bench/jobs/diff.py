@@ -13,18 +13,11 @@ from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 
 from elmo_bench.config import inputs, trusted
-from elmo_bench.files import atomic, begins, check_output, found, listed
+from elmo_bench.files import found, listed, write_text
 from elmo_bench.report import difference as report
 from elmo_bench.report.difference import Difference, ExampleText
-from elmo_bench.runs import (
-    Counts,
-    Run,
-    counted,
-    hash_files,
-    number_of,
-    read_counts,
-    read_run,
-)
+from elmo_bench.report.outputs import check_format
+from elmo_bench.runs import Counts, Run, counted, hash_files, number_of, read_counts, read_run
 from elmo_bench.text import label_map, named, tags_to_spans
 
 log = logging.getLogger(__name__)
@@ -33,15 +26,12 @@ FORMATS = {
     ".md": report.as_markdown,
     ".csv": report.as_csv,
     ".json": report.as_json,
-    ".txt": report.as_text,
 }
-# The beginning of an earlier output; the CSV table may lack the columns of texts.
-OWN = {
+OWN = {  # the beginning of a file of ours; the CSV table may lack the columns of texts
     ".html": f'<!DOCTYPE html>.*"{report.GENERATOR}"',
     ".md": f"# [^\\n]*{report.ABOUT}",
     ".csv": f"({','.join(report.HEADS)}|example,{','.join(report.SIDES)})\n",
     ".json": f'\\{{\\s*"generator": "{report.GENERATOR}"',
-    ".txt": f"[^\\n]*{report.ABOUT}",
 }
 TAG = re.compile("O|[BI]-.+")
 # Errors from reading the corpus of a run of another machine.
@@ -66,9 +56,7 @@ def diff(cfg: DictConfig) -> None:
     """
     output, difference = check(cfg)
     if output:
-        text = FORMATS[output.suffix](report.shared(difference))
-        with atomic(output) as part:
-            part.write_text(text, encoding="utf-8", errors="backslashreplace")
+        write_text(output, FORMATS[output.suffix](report.shared(difference)))
         log.info("written: %s", output)
     # Print last: if the reader closes the pipe (`| head`), the process ends here.
     report.show(Console(emoji=False), difference, cfg.limit)
@@ -78,10 +66,7 @@ def check(cfg: DictConfig) -> tuple[Path | None, Difference]:
     """Return the file to write, if any, and what it will say."""
     output = None if cfg.output is None else Path(cfg.output)
     if output:
-        if output.suffix not in FORMATS:
-            formats = ", ".join(f"FILE{suffix}" for suffix in FORMATS)
-            raise ValueError(f"output={output}: the formats are {formats}")
-        check_output("output", output, {}, begins(OWN[output.suffix]))
+        check_format(output, OWN)
     sides = [Side(key, _run(key, Path(cfg[key]))) for key in "ab"]
     _check_alike(sides, cfg.split)
     metric = cfg.metric or sides[0].run.config["task"]["monitor"]
@@ -91,15 +76,8 @@ def check(cfg: DictConfig) -> tuple[Path | None, Difference]:
             f"{sides[0]} and {sides[1]} were evaluated on different {cfg.split} examples"
         )
     texts, notes = _texts(cfg, sides, counts[0])
-    difference = Difference(
-        runs=(sides[0].run, sides[1].run),
-        split=cfg.split,
-        metric=metric,
-        scores=(report.scores(counts[0].rows), report.scores(counts[1].rows)),
-        texts=texts,
-        notes=notes,
-    )
-    return output, difference
+    runs, scores = (sides[0].run, sides[1].run), tuple(report.scores(each.rows) for each in counts)
+    return output, Difference(runs, cfg.split, metric, (scores[0], scores[1]), texts, notes)
 
 
 def _run(key: str, folder: Path) -> Run:

@@ -3,9 +3,8 @@
 Axes: N examples, S scores.
 """
 
-import io
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -30,7 +29,6 @@ ABSENT, NOTHING, UNKNOWN = "-", "nothing", "?"  # no such setting; no label; no 
 GENERATOR = "elmo-bench diff"  # job=diff overwrites only files with this mark
 ABOUT = ": where two runs differ"  # ends a title
 LONG = 300  # characters; the terminal cuts longer sentences and lists of labels
-WIDE = 160  # characters a line in a text file
 HEADS = ("example", "words", "gold", "A says", "B says", *SIDES)
 
 
@@ -136,7 +134,7 @@ def _summary(difference: Difference) -> str:
 
 def tables(difference: Difference) -> list[Grid]:
     """Return tables of settings, figures, differing examples and figures by label, if not empty."""
-    parts = [settings(difference), figures(difference), examples(difference), by_label(difference)]
+    parts = [settings(difference), examples(difference), figures(difference)]
     return [grid for grid in parts if grid.rows]
 
 
@@ -179,27 +177,25 @@ def _settings(runs: tuple[Run, Run]) -> Iterator[tuple[str, list[str], str]]:
             yield key, [text(run.settings.get(key, ABSENT)) for run in runs], "no"
 
 
-def figures(difference: Difference) -> Grid:
-    """Return a table of both runs' figures over all labels; the compared metric comes first."""
-    return _figures(difference, "Figures, percent", lambda key: key.count("/") == 1)
-
-
-def by_label(difference: Difference) -> Grid:
-    """Return a table of both runs' figures of single labels or scores, the split's first."""
-    return _figures(difference, "Figures by label, percent", lambda key: key.count("/") > 1)
-
-
-def _figures(difference: Difference, title: str, is_shown: Callable[[str], bool]) -> Grid:
-    metrics = [run.metrics for run in difference.runs]
-    split = SPLITS.get(difference.split, difference.split)
-    names = dict.fromkeys([f"{split}/{difference.metric}", *metrics[0], *metrics[1]])
+def figures(difference: Difference, limit: int | None = None) -> Grid:
+    """Return a table of both runs' figures: of the split before others, over all labels before
+    those of single labels. With `limit` it has so many of single labels.
+    """
+    ours, theirs = (run.metrics for run in difference.runs)
+    split = f"{SPLITS.get(difference.split, difference.split)}/"
+    keys = dict.fromkeys([f"{split}{difference.metric}", *ours, *theirs])
+    whole = [key for key in keys if key.count("/") == 1]
+    of_labels = [key for key in keys if key.count("/") > 1]
+    shown = [*sorted(whole, key=lambda key: not key.startswith(split))]
+    shown += sorted(of_labels, key=lambda key: not key.startswith(split))[:limit]
     rows = []
-    for key in sorted(names, key=lambda key: not key.startswith(f"{split}/")):
-        if is_shown(key):
-            a, b = (figures.get(key) for figures in metrics)
-            change = None if a is None or b is None else b - a
-            rows.append([key, points(a), points(b), points(change, signed=True)])
-    return Grid(title, ["figure", *SIDES, "B − A"], rows, set(), 1)
+    for key in shown:
+        a, b = ours.get(key), theirs.get(key)
+        change = None if a is None or b is None else b - a
+        rows.append([key, points(a), points(b), points(change, signed=True)])
+    missing = len(keys) - len(rows)
+    caption = f"{missing:,} more figures of single labels are not shown." if missing else ""
+    return Grid("Figures, percent", ["figure", *SIDES, "B − A"], rows, set(), 1, {}, caption)
 
 
 def examples(difference: Difference, limit: int | None = None) -> Grid:
@@ -253,21 +249,10 @@ def show(console: Console, difference: Difference, limit: int | None = None) -> 
     """Print all tables; `limit` caps the number of examples and of figures by label."""
     for line in (title(difference), *lines(difference), ""):
         console.print(Text(plain(line)), soft_wrap=True)  # paths stay whole
-    labels = by_label(difference)
-    if limit is not None and limit < len(labels.rows):
-        shown = f"{labels.title} (the first {limit:,} of {len(labels.rows):,})"
-        labels = labels._replace(title=shown, rows=labels.rows[:limit])
-    for grid in (settings(difference), figures(difference), examples(difference, limit), labels):
+    grids = settings(difference), figures(difference, limit), examples(difference, limit)
+    for grid in grids:
         if grid.rows:
             console.print(Terminal(grid))
-
-
-def as_text(difference: Difference) -> str:
-    """Return the terminal's text with all examples, uncut."""
-    console = Console(file=io.StringIO(), width=WIDE, emoji=False, color_system=None)
-    with console.capture() as captured:
-        show(console, difference)
-    return captured.get()
 
 
 def as_markdown(difference: Difference) -> str:

@@ -54,11 +54,19 @@ def checked_outputs(settings: Mapping[str, Any]) -> list[Path]:
     """Return the files of `output`; raises ValueError for one that must not be written."""
     outputs = [Path(path) for path in as_list(settings["output"])]
     for path in outputs:
-        if path.suffix not in FORMATS:
-            formats = ", ".join(f"FILE{suffix}" for suffix in FORMATS)
-            raise ValueError(f"output={path}: the formats are {formats}")
-        check_output("output", path, {}, begins(OWN[path.suffix]))
+        check_format(path, OWN)
     return outputs
+
+
+def check_format(path: Path, own: Mapping[str, str]) -> None:
+    """Raise ValueError for a file of no format, or a file of others.
+
+    `own` has the beginning of each format's files of ours, by suffix.
+    """
+    if path.suffix not in own:
+        formats = ", ".join(f"FILE{suffix}" for suffix in own)
+        raise ValueError(f"output={path}: the formats are {formats}")
+    check_output("output", path, {}, begins(own[path.suffix]))
 
 
 def write_files(

@@ -26,7 +26,7 @@ from elmo_bench.jobs.score import score
 from elmo_bench.jobs.train import train
 from elmo_bench.lm import Corpus, LanguageModel, load_language_model, save_softmax
 from elmo_bench.module import TaskModule
-from elmo_bench.report.plots import rendering
+from elmo_bench.report.plots import style
 from elmo_bench.sample import files as sample
 from elmo_bench.text import (
     cached_vectors,
@@ -314,7 +314,7 @@ def read_report(path: Path) -> None:
     folder = next(parent for parent in path.parents if parent.name in "ab").parent
     outputs = [str(folder / f"report.{suffix}") for suffix in ("html", "md", "tex", "csv", "json")]
     try:
-        with patch.object(rendering, "inline", lambda plot: ""):
+        with patch.object(style, "inline", lambda plot: ""):
             report(given(report_config(), runs=str(folder), output=outputs))
     except ValueError as error:  # an edited result is of another run, and no baseline is left
         if not str(error).startswith("baseline=") and "cannot be compared" not in str(error):

@@ -13,7 +13,7 @@ from elmo_bench.config.inputs import same
 from elmo_bench.jobs.evaluate import evaluate
 from elmo_bench.jobs.report import report
 from elmo_bench.jobs.train import train
-from elmo_bench.report.plots import rendering
+from elmo_bench.report.plots import style
 from elmo_bench.runs import Identity, Result, begin, finished, write_result
 
 CONF = str(Path(__file__).parents[2] / "conf")
@@ -170,7 +170,7 @@ def test_the_papers_tables_and_figures(tmp_path, monkeypatch):
                 Result(cfg.task.name, cfg.seed, metrics, mix, sizes, seconds, 1, 1.0, "cpu"), cfg
             )
     assert len(identities) == 12 + 6 + 6 + 4
-    monkeypatch.setattr(rendering, "inline", lambda plot: "")  # drawn elsewhere
+    monkeypatch.setattr(style, "inline", lambda plot: "")  # drawn elsewhere
     report(
         composed(
             "job=paper",
