@@ -1,25 +1,25 @@
 """Random command lines: wrong ones are refused in a few lines, right ones compose.
 
-python -m tests.hostile.command_lines --cases 400    real commands, with --dry-run; a table of what became of them
+python -m tests.config.command_lines --cases 400    and the number of each outcome
 """
 
 import argparse
-import os
 import random
-import subprocess
 import sys
-import tempfile
 from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from hydra import compose, initialize_config_dir
+from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
-from rich.console import Console
-from rich.table import Table
+from omegaconf.errors import OmegaConfBaseException
+
+from elmo_bench.config.advice import before, message
+from elmo_bench.config.check import faults
 
 ROOT = Path(__file__).parents[2]
 CONF = ROOT / "conf"
@@ -36,8 +36,8 @@ NEEDS = {
 }
 TASKS = sorted(path.stem for path in CONF.glob("task/*.yaml"))
 JOBS = sorted(path.stem for path in CONF.glob("job/*.yaml"))
-ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1"}
 BASES = [[f"task={task}"] for task in TASKS] + [[f"job={job}", *NEEDS.get(job, [])] for job in JOBS]
+GOOD = ("refused", "accepted")
 GROUPS = ("embed", "rnn", "encoder", "trainer", "schedule", "optimizer", "task")
 # By what a setting is now: values of another kind, or out of every range.
 WRONG: dict[type, list[str]] = {
@@ -126,59 +126,34 @@ def right(base: tuple[str, ...], rng: random.Random) -> list[str]:
     return [*(f"{group}={rng.choice(options[group])}" for group in groups), f"{key}={numbers[key]}"]
 
 
-def judged(command: Command) -> tuple[str, float, str]:
-    """What became of a command, its seconds of a processor, and what it said."""
-    arguments = [sys.executable, "run.py", *command.arguments, "--dry-run"]
-    with tempfile.TemporaryFile("w+") as output:
-        process = subprocess.Popen(
-            arguments, cwd=ROOT, stdout=output, stderr=output, env=ENVIRONMENT
-        )
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        output.seek(0)
-        said = output.read()
-    seconds = usage.ru_utime + usage.ru_stime
-    if "Traceback" in said:
-        outcome = "traceback"
-    elif not command.key:
-        outcome = "accepted" if process.returncode == 0 else "refused, but right"
-    elif process.returncode == 0:
-        outcome = "accepted in silence"
-    else:
-        # Hydra's words for its grammar name no key.
-        names = (command.key.rpartition(".")[2], "is missing", "override_grammar")
-        is_named = any(name in said for name in names)
-        outcome = "refused" if is_named else "refused, unnamed"
-    return outcome, seconds, said
-
-
-GOOD = ("refused", "accepted")
+def judged(command: Command) -> tuple[str, str]:
+    """What becomes of a command, and what it says."""
+    lines = before(command.arguments)
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        try:
+            lines = lines or faults(compose("config", command.arguments, return_hydra_config=True))
+        except (HydraException, OmegaConfBaseException) as error:
+            lines = [message(error, command.arguments)]
+        except Exception as error:
+            return "traceback", repr(error)
+    if command.key:
+        return "refused" if lines else "wrong, but accepted", "\n".join(lines)
+    return "refused, but right" if lines else "accepted", "\n".join(lines)
 
 
 def main() -> int:
-    """Run as many commands as the command line asks for; 1 where one was not judged well."""
-    parser = argparse.ArgumentParser(prog="python -m tests.hostile.command_lines")
+    """Judge as many commands as the command line asks for; 1 where one was not judged well."""
+    parser = argparse.ArgumentParser(prog="python -m tests.config.command_lines")
     parser.add_argument("--cases", type=int, default=400)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--jobs", type=int, default=os.cpu_count())
     given = parser.parse_args()
-    console = Console(markup=False, emoji=False, highlight=False)
-    source = commands(given.seed)
-    chosen = [next(source) for _ in range(given.cases)]
-    counts, times = Counter[str](), list[float]()
-    with ThreadPoolExecutor(given.jobs) as pool:
-        for command, (outcome, seconds, said) in zip(chosen, pool.map(judged, chosen), strict=True):
-            counts[outcome] += 1
-            times.append(seconds)
-            if outcome not in GOOD:
-                console.print(f"{outcome}: {' '.join(command.arguments)}\n{said[-600:]}")
-    table = Table("", "commands")
-    for outcome, count in counts.most_common():
-        table.add_row(outcome, str(count))
-    console.print(table)
-    times.sort()
-    middle = times[len(times) // 2]
-    console.print(f"seconds of a processor: {middle:.1f} in the middle, {times[-1]:.1f} at most")
+    counts = Counter[str]()
+    for command in islice(commands(given.seed), given.cases):
+        outcome, said = judged(command)
+        counts[outcome] += 1
+        if outcome not in GOOD:
+            sys.stdout.write(f"{outcome}: {' '.join(command.arguments)}\n{said[-600:]}\n")
+    sys.stdout.write(f"{dict(counts)}\n")
     return 1 if set(counts) - {*GOOD} else 0
 
 
