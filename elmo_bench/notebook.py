@@ -24,7 +24,7 @@ from omegaconf import DictConfig, open_dict, read_write
 
 from elmo_bench import CONF
 from elmo_bench.config.check import expand_home, faults
-from elmo_bench.files import atomic
+from elmo_bench.files import write_json, write_text
 from elmo_bench.report import Tables, build_tables
 from elmo_bench.runs import (
     ENCODER,
@@ -105,8 +105,7 @@ def train(*settings: str) -> Trained:
     with _command(settings) as cfg, _model_job(cfg), leaves_error(cfg.run_dir):
         overrides = Path(cfg.run_dir, OVERRIDES)  # the run's command, for reports
         overrides.parent.mkdir(parents=True, exist_ok=True)
-        with atomic(overrides) as part:
-            part.write_text(json.dumps(settings), encoding="utf-8")  # JSON is YAML
+        write_json(overrides, settings)  # JSON is YAML
         metrics = job(cfg)
         folder = Path(cfg.run_dir)
     return Trained(folder, metrics, read_result(folder / "result.json")["mix"])
@@ -136,8 +135,7 @@ def predict(
         return []
     with tempfile.TemporaryDirectory() as folder:
         given, labelled = Path(folder, "input.jsonl"), Path(folder, "output.jsonl")
-        with atomic(given) as part:
-            part.write_text("".join(f"{json.dumps(one)}\n" for one in records), encoding="utf-8")
+        write_text(given, "".join(f"{json.dumps(one)}\n" for one in records))
         files = {"checkpoint": checkpoint, "input": given, "output": labelled}
         chosen = [f"{key}={_quoted(path)}" for key, path in files.items()]
         with _command(["job=predict", *chosen, *settings]) as cfg, _model_job(cfg):

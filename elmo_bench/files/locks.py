@@ -9,7 +9,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from .files import atomic
+from .files import write_text
 
 log = logging.getLogger(__name__)
 
@@ -60,8 +60,7 @@ def sole(path: str | Path, what: str, *, marks: bool = False) -> Iterator[None]:
             f"{what}: {holder} is writing to it; wait until it ends, or choose another name"
         ) from error
     try:
-        with atomic(owner) as part:
-            part.write_text(f"process {os.getpid()} on {socket.gethostname()}", encoding="utf-8")
+        write_text(owner, f"process {os.getpid()} on {socket.gethostname()}")
         yield
         marks = False
     finally:

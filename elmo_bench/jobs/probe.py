@@ -2,7 +2,6 @@
 5.3).
 """
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import islice
@@ -30,7 +29,7 @@ from elmo_bench.encoders.probing import (
     properties,
     read,
 )
-from elmo_bench.files import Bars, atomic
+from elmo_bench.files import Bars, write_json
 from elmo_bench.report import Terminal, probes_grid, read_probe, typed
 from elmo_bench.runs import code, hash_files, portable
 
@@ -72,8 +71,7 @@ def probe(cfg: DictConfig) -> dict[str, float]:
         "command": typed(HydraConfig.get().overrides.task if HydraConfig.initialized() else []),
     }
     path = Path(cfg.run_dir, "probe.json")
-    with atomic(path) as part:
-        part.write_text(json.dumps(content | code(), indent=2) + "\n", encoding="utf-8")
+    write_json(path, content | code())
     Console().print(Terminal(probes_grid([read_probe(path)], controls=True)))
     figures = {}
     for name, probed in measured.items():

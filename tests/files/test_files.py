@@ -20,7 +20,7 @@ import pytest
 from hydra import compose, initialize_config_dir
 
 from elmo_bench.config import inputs
-from elmo_bench.files import atomic, corpus, fetch, fetch_path, found, remove_scratch
+from elmo_bench.files import atomic, corpus, fetch, fetch_path, found
 
 CONF = Path(__file__).parents[2] / "conf"
 CONTENT = b"weights" * 1000
@@ -194,18 +194,6 @@ def test_scratch_of_a_killed_process_goes_and_that_of_a_living_one_stays(tmp_pat
     assert {entry.name for entry in tmp_path.iterdir()} == {path.name, mine.name}
 
 
-def test_scratch_of_any_name(tmp_path):
-    """In a folder of ours, such as that of encoded text, whose names are digests."""
-    process = multiprocessing.get_context("fork").Process(
-        target=_write_and_die, args=(tmp_path / "0123", True)
-    )
-    process.start()
-    process.join()
-    assert len([*tmp_path.iterdir()]) == 1
-    remove_scratch(tmp_path)
-    assert not [*tmp_path.iterdir()]
-
-
 def test_a_full_disk_names_the_file(tmp_path):
     def full():
         with atomic(tmp_path / "result.json"):
@@ -215,14 +203,6 @@ def test_a_full_disk_names_the_file(tmp_path):
         full()
     assert raised.value.errno == errno.ENOSPC
     assert not [*tmp_path.iterdir()]
-
-
-def test_fetched_once(server, requests, tmp_path):
-    sha256 = hashlib.sha256(CONTENT).hexdigest()
-    path = fetch(f"{server}/good.bin", folder=str(tmp_path), sha256=sha256)
-    assert open(path, "rb").read() == CONTENT  # noqa: SIM115, PTH123
-    assert fetch(f"{server}/good.bin", folder=str(tmp_path), sha256=sha256) == path
-    assert requests == ["/good.bin"]
 
 
 def test_a_file_is_known_by_its_address_and_checksum(server, requests, tmp_path):
@@ -246,12 +226,6 @@ def test_several_at_once_download_once(server, requests, tmp_path):
     assert len(fetched) == 1
     assert found[0]["dev"].read_text() == "one\ntwo\n"
     assert sorted(requests) == ["/lines.txt", "/slow.bin"]
-
-
-def test_wrong_checksum_leaves_nothing(server, tmp_path):
-    with pytest.raises(ValueError, match=r"good.bin: the download is not the expected file"):
-        fetch(f"{server}/good.bin", folder=str(tmp_path), sha256="0" * 64)
-    assert not files_in(tmp_path)
 
 
 def test_a_web_page_is_not_the_file(server, tmp_path):
@@ -281,26 +255,11 @@ def test_a_killed_download_leaves_nothing_for_the_next(server, tmp_path):
     assert {entry.name for entry in path.parent.iterdir()} <= {"good.bin", "good.bin.lock"}
 
 
-@pytest.mark.parametrize("name", ["missing.bin", "cut.bin"])
-def test_broken_transfer_says_where_to_put_the_file(server, tmp_path, name):
-    with pytest.raises(
-        FileNotFoundError, match=rf"cannot download .*{name}.*save it as {tmp_path}/.*/{name}"
-    ):
-        fetch(f"{server}/{name}", folder=str(tmp_path))
-    assert not files_in(tmp_path)
-
-
 @pytest.mark.parametrize("stored", ["ner/x.train", "ner/x.train.gz"])
 def test_where_a_corpus_may_lie(tmp_path, stored):
     (tmp_path / "ner").mkdir()
     (tmp_path / stored).touch()
     assert corpus({"train": "ner/x.train"}, data_dir=tmp_path) == {"train": tmp_path / stored}
-
-
-def test_no_other_file_of_that_name_is_taken(tmp_path):
-    (tmp_path / "eng.train").touch()
-    with pytest.raises(FileNotFoundError, match=r"data.files.train: no file .*/subset/eng.train"):
-        corpus({"train": "subset/eng.train"}, data_dir=tmp_path)
 
 
 @pytest.mark.parametrize("given", [[], ["train"]])
@@ -339,17 +298,6 @@ def test_a_corpus_is_downloaded_once(server, requests, tmp_path):
         assert found["train"].read_bytes() == CONTENT
     assert requests == ["/good.bin"]
     assert files_in(tmp_path) == ["ner/x.train", "there.txt"]
-
-
-@pytest.mark.parametrize("there", ["ner/x.train", "ner/x.train.gz"])
-def test_the_users_file_wins(server, requests, tmp_path, there):
-    (tmp_path / "ner").mkdir()
-    (tmp_path / there).write_bytes(b"the user's own")
-    assert (
-        x(tmp_path, {"ner/x.train": source(server, "good.bin")}, train="ner/x.train")["train"]
-        == tmp_path / there
-    )
-    assert not requests
 
 
 def test_another_file_is_never_downloaded(server, requests, tmp_path):

@@ -42,7 +42,7 @@ def main() -> int:
     given = parser.parse_args()
     for row in [ROWS[given.row]] if given.row else ROWS.values():
         expected(row)  # also imports what the workers need
-    console = Console(markup=False, emoji=False, highlight=False, soft_wrap=True)
+    console = Console(markup=False, emoji=False, highlight=False, soft_wrap=True, width=150)
     if given.row:
         case = case_of(ROWS[given.row], given.seed, given.case)
         path = write(case, Path(tempfile.mkdtemp(prefix="hostile-")))

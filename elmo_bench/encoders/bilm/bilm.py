@@ -10,7 +10,6 @@ direction.
 
 import dataclasses
 import hashlib
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from reprlib import repr as shown
@@ -21,7 +20,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from elmo_bench.files import atomic, read_json
+from elmo_bench.files import read_json, write_json
 
 from .chars import NUM_CHARACTERS, PAD, WIDTH, char_ids, word_frame
 
@@ -156,8 +155,7 @@ class Options:
         }
         if self.directions != DIRECTIONS:  # our own key; the original always has both directions
             raw["directions"] = [*self.directions]
-        with atomic(path) as part:
-            part.write_text(json.dumps(raw, indent=2) + "\n", encoding="utf-8")
+        write_json(path, raw)
 
 
 def _check_size(key: str, value: int, least: int, most: int) -> None:
