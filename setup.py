@@ -25,7 +25,7 @@ setup(
     cmdclass={"build_py": BuildWithConfigs},
     ext_modules=[
         Extension(
-            "elmo_bench.encoders.bilm._native",
+            "elmo_bench.encoders.bilm._pointwise",
             ["elmo_bench/encoders/bilm/native.c"],
             extra_compile_args=["-O3", "-fno-math-errno", "-fno-trapping-math"],
             optional=True,

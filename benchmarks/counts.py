@@ -50,14 +50,8 @@ def store_copies() -> int:
 
 COUNTS: Sequence[Count] = (
     Count("store: copies to the host a batch of its build", store_copies, 1),
-    Count(
-        "biLM, defined: operations a time step, both directions, one layer",
-        stacked.defined_step,
-        38,
-    ),
     Count("biLM on a GPU: operations a time step, both directions, one layer", stacked.step, 8),
     Count("biLM on a GPU: operations a time step with its gradient", stacked.training_step, 9),
-    Count("biLM on a GPU: casts of a weight in two forwards under autocast", stacked.casts, 1),
     Count("biLM on a GPU: waits for the device between steps, or in a window", stacked.waits, 0),
     Count("biLM on a GPU, original size: MB for 320,000 tokens at once", stacked.megabytes, 7500),
     *(

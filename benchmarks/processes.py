@@ -42,7 +42,6 @@ def compare(setting: Setting) -> Iterator[Comparison]:
         means: dict[str, Callable[[], object]] = {}
         for name in (
             "ours",
-            "definition",
             "weights alone",
             *(["AllenNLP"] if setting.peers else []),
         ):
@@ -68,7 +67,6 @@ def main(name: str, size: str, sentences: str, scratch: str, peers: str | None =
     from elmo_bench.encoders.bilm import bilm, char_ids
 
     from . import allennlp
-    from .bilm import plain
 
     batch = json.loads(Path(sentences).read_text(encoding="utf-8"))
     setting = Setting(
@@ -77,7 +75,6 @@ def main(name: str, size: str, sentences: str, scratch: str, peers: str | None =
     model = setting.bilm(size)
     run = {
         "ours": lambda: model,
-        "definition": lambda: plain(model),
         "weights alone": lambda: None,
     }.get(name)
     chosen = run() if run else allennlp.load(Path(str(peers)), model, Path(scratch))

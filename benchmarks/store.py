@@ -15,7 +15,6 @@ from elmo_bench.encoders.encode import device_of, on
 from elmo_bench.encoders.store import GPU_TOKENS
 
 from . import allennlp
-from .bilm import plain
 from .timing import SIZES, Comparison, Setting
 
 
@@ -75,7 +74,7 @@ def _builds(
     """A store from text, other ways to compute the same layers, and a lower limit of the time."""
     near = setting.bilm(size).to(setting.device)
     near.bf16 = True
-    defined, layers = plain(model), range(model.num_layers)
+    layers = range(model.num_layers)
     means: dict[str, Callable[[], object]] = {
         "ours": lambda: build_store(model, sentences, layers, next(folders)),
         "ours, bfloat16": lambda: build_store(near, sentences, layers, next(folders)),
@@ -83,7 +82,6 @@ def _builds(
             near, sentences, layers, next(folders), dtype="float16"
         ),
         "ours, nothing written": lambda: list(encode_each(model, sentences)),
-        "definition, nothing written": lambda: list(encode_each(defined, sentences)),
         "limit: the LSTMs' products": _products(setting, size, sentences, torch.float32),
         "limit: the LSTMs' products, bfloat16": _products(setting, size, sentences, torch.bfloat16),
     }

@@ -21,7 +21,6 @@ from torch import Tensor, nn
 
 from elmo_bench.encoders import BATCH_TOKENS, batches
 from elmo_bench.encoders.bilm import BiLm, State
-from elmo_bench.encoders.bilm.bilm import reverse
 from elmo_bench.encoders.bilm.chars import word_frame
 from elmo_bench.text import chunks
 
@@ -79,9 +78,9 @@ class LanguageModel(nn.Module):
             types, places = np.unique(window, return_inverse=True)
             chars = torch.from_numpy(frames[types].astype(np.int64)).to(device)
             rows = torch.from_numpy(places.reshape(window.shape)).to(device)
-            x.append(self.bilm.token_encoder(chars[None])[0][rows])
-        for outputs, after in self.bilm.run_directions(x, None, state):
-            yield F.dropout(outputs[-1], self.bilm.dropout, self.training), after
+            x.append(self.bilm.token_encoder(chars)[rows])
+        for top, after in self.bilm.run(torch.stack(x), state):
+            yield F.dropout(top, self.bilm.dropout, self.training), after
 
     @torch.no_grad()
     def log_likelihoods(self, sentences: Sentences) -> dict[str, Float[Tensor, "B T"]]:
@@ -99,28 +98,21 @@ class LanguageModel(nn.Module):
             for number, word in enumerate(dict.fromkeys(word for row in framed for word in row))
         }
         places = _padded([[types[word] for word in row] for row in framed], 0).to(device)
-        lengths = torch.tensor([len(row) for row in framed], device=device)
-        mask = torch.arange(places.shape[1], device=device) < lengths[:, None]
-        x, state = (
-            self._encode(list(types))[places] * mask[..., None],
-            self.bilm.zero_state(len(framed)),
-        )
-        scores = {}
-        for number, direction in enumerate(self.directions):
+        x, state = self._encode(list(types))[places], self.bilm.zero_state(len(framed))
+        layers, _ = self.bilm.read_tokens(x, [*map(len, framed)], state)
+        scores, tops = {}, layers[-1].chunk(len(self.directions), -1)
+        for direction, top in zip(self.directions, tops, strict=True):
             if direction == "forward":
-                top = self.bilm.run(number, x, mask, state)[0][-1]
                 scores[direction] = self._scores(top[:, :-1], [row[1:] for row in framed])
             else:
-                top = self.bilm.run(number, reverse(x, lengths), mask, state)[0][-1]
-                words = [row[:-1] for row in framed]
-                scores[direction] = self._scores(reverse(top, lengths)[:, 1:], words)
+                scores[direction] = self._scores(top[:, 1:], [row[:-1] for row in framed])
         return scores
 
     def _encode(self, words: Sequence[str]) -> Float[Tensor, "U P"]:
         """Return the token vectors of different words."""
         width, device = self.bilm.options.max_characters, self.softmax.weight.device
         frames = torch.from_numpy(np.stack([word_frame(word, width) for word in words])).to(device)
-        return torch.cat([self.bilm.token_encoder(part[None])[0] for part in frames.split(_TYPES)])
+        return torch.cat([self.bilm.token_encoder(part) for part in frames.split(_TYPES)])
 
     def _scores(self, top: Float[Tensor, "B T P"], words: Sentences) -> Float[Tensor, "B T"]:
         """Return log probabilities of words with the full softmax, some tokens at a time; 0 after

@@ -76,14 +76,11 @@ def by_hand(folder, carried):
             state = state if carried else model.bilm.zero_state(1)
             scores = []
             for word, target in zip(read, [*read[1:], last], strict=True):
-                x = model.bilm.token_encoder(char_ids([[word]]))
-                outputs, after = model.bilm.run(
-                    direction, x, torch.ones(1, 1, dtype=torch.bool), state
-                )
+                x = model.bilm.token_encoder(char_ids([[word]])[0])[None]
+                top, after = [*model.bilm.run(torch.stack([x, x]), state)][direction]
                 state = type(state)(*(torch.stack([part, part]) for part in after))
-                scores.append(
-                    model.softmax(outputs[-1])[0, 0].log_softmax(-1)[model.number(target)].item()
-                )
+                log_p = model.softmax(top)[0, 0].log_softmax(-1)
+                scores.append(log_p[model.number(target)].item())
             rows.append(scores if direction == 0 else scores[::-1])
         found.append(rows)
     return list(zip(*found, strict=True))

@@ -1,6 +1,6 @@
-from .bilm import DIRECTIONS, Chars, Options, State
+from .bilm import BiLm, Chars, State
 from .chars import char_ids
-from .fast import BiLm
+from .options import DIRECTIONS, Options
 from .packed import warn_of_bfloat16
 from .weights import in_folder, load, save, shipped
 

@@ -1,29 +1,30 @@
-"""Load the library in C (`native.c`), if it was built when elmo-bench was installed."""
+"""Call the library in C (`native.c`), if it was built when elmo-bench was installed."""
 
 import ctypes
+from collections.abc import Sequence
 from importlib.util import find_spec
-from typing import no_type_check
+from typing import Any, no_type_check
 
+import torch
 from torch import Tensor
 
-VERSION = 2  # version of the C functions; libraries of other versions are not used
+VERSION = 1  # of the C function; libraries of other versions are not used
 
 
-def _load() -> ctypes.CDLL | None:
-    found = find_spec(f"{__package__}._native")
+def _load() -> Any:
+    """Return the library; None if it was not built, is of another version or of another machine."""
+    found = find_spec(f"{__package__}._pointwise")
     if found is None or found.origin is None:
         return None
     try:
         library = ctypes.CDLL(found.origin)
         if library.elmo_native_version() != VERSION:
             return None
-    except (AttributeError, OSError):  # built from an older version, or on another machine
+    except (AttributeError, OSError):
         return None
-    size, real, flag, place = ctypes.c_int64, ctypes.c_float, ctypes.c_int, ctypes.c_void_p
-    library.elmo_step_forward.argtypes = (*(size,) * 2, *(place,) * 7, real, flag, size)
-    library.elmo_step_backward.argtypes = (*(size,) * 2, *(place,) * 8, real, flag, size)
-    library.elmo_lookup.argtypes = (*(size,) * 4, *(place,) * 4, size)
-    library.elmo_lookup_gradient.argtypes = (*(size,) * 4, *(place,) * 4, size)
+    size, flag = ctypes.c_int64, ctypes.c_int
+    arrays = ctypes.POINTER(ctypes.c_void_p)
+    library.elmo_step.argtypes = (size, size, arrays, ctypes.c_float, flag, flag, size)
     return library
 
 
@@ -31,12 +32,25 @@ LIBRARY = _load()
 
 
 @no_type_check
-def takes(tensor: Tensor) -> bool:
-    """Whether C can read the tensor: contiguous and on a CPU."""
-    return tensor.is_cpu and tensor.is_contiguous()
+def takes(low: Sequence[Tensor], wide: Sequence[Tensor]) -> bool:
+    """Whether C can read the tensors: contiguous, on a CPU, `wide` in float32, `low` in one of
+    float32 and bfloat16.
+    """
+    dtype = low[0].dtype
+    if dtype not in (torch.float32, torch.bfloat16):
+        return False
+    for tensors, wanted in ((low, dtype), (wide, torch.float32)):
+        for tensor in tensors:
+            if tensor.dtype != wanted or not (tensor.is_cpu and tensor.is_contiguous()):
+                return False
+    return True
 
 
 @no_type_check
-def address(tensor: Tensor | None) -> int | None:
-    """Return the address of a tensor's data; None for None."""
-    return None if tensor is None else tensor.data_ptr()
+def step(tensors: Sequence[Tensor | None], gated: Tensor, clip: float, *, backward: bool) -> None:
+    """Compute a step in C, from the tensors of `pointwise.forward` or `backward`."""
+    size, low = gated.shape[-1], gated.dtype == torch.bfloat16
+    addresses = [None if tensor is None else tensor.data_ptr() for tensor in tensors]
+    arrays = (ctypes.c_void_p * len(addresses))(*addresses)
+    threads = torch.get_num_threads()
+    LIBRARY.elmo_step(gated.numel() // size, size, arrays, clip, low, backward, threads)

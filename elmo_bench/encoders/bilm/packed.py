@@ -67,7 +67,9 @@ class PackedLinear(nn.Module):
         self, weight: Float[Tensor, "O I"], bias: Float[Tensor, " O"] | None = None
     ) -> None:
         super().__init__()
-        self.weight, self.packed = weight, None
+        # Products with the columns of a matrix are slow in bfloat16.
+        self.weight = weight.contiguous() if weight.dtype == torch.bfloat16 else weight
+        self.packed = None
         self.bias = None if bias is None else bias.to(weight.dtype)
         fit = weight.device.type == "cpu" and weight.dtype in (torch.float32, torch.bfloat16)
         if fit and weight.numel() >= LARGE and torch.backends.mkldnn.is_available():

@@ -1,109 +1,250 @@
-"""`bilm.ProjectedLstm` for training on a CPU, with a hand-written backward pass.
+"""The recurrence of one LSTM layer of the biLM: the one loop over time, and its gradient.
 
-Autograd keeps about forty small tensors a step. Here a step has two products in each pass, with
-`step.py` between them, and each weight's gradient is one product over all steps at the end.
-`tests/encoders/bilm/test_scan.py` compares outputs and gradients with the definition.
+Sentences are sorted by length, and a step computes only the sentences that still have a token: a
+prefix of the rows of the step before. A step is the product with the state, the pointwise
+operations (`pointwise.py`), the projection and its clip. Inputs are multiplied by their weights for
+many steps at once. Autograd would keep about forty small tensors a step; here a step of the
+gradient has two products, and each weight's gradient is one product over all steps at the end.
 
-Axes: N tokens of all steps, one step after the other, B sentences, longest first, Z cell, G gates
-(4 Z), I input of a layer, P one direction.
+Several directions are computed together, in one product: on a GPU all, on a CPU one, whose weights
+are packed. `tests/encoders/bilm/oracle.py` has the same as a plain loop.
+
+Axes: R directions that are read together, B sentences, longest first, N tokens of all steps, one
+step after the other, M places of all sentences, I input of a layer, P one direction, Z cell, G
+gates (4 Z), F features.
 """
 
-from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import accumulate, groupby
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
-import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from . import step
+from . import pointwise
 from .packed import PackedLinear
+
+FORGET_BIAS = 1.0  # TensorFlow adds it at run time; weight files do not include it.
+INPUT_TOKENS = 512  # tokens in a product with the input weights: 0.07 GB at the original size
+# From this number of elements of a weight on, finding equal rows is cheaper than multiplying them.
+EQUAL_ROWS_PAY = 1 << 20
+Read = tuple[Float[Tensor, "R N P"], Float[Tensor, "R B P"], Float[Tensor, "R B Z"]]
+
+
+class Clips(NamedTuple):
+    """The largest absolute values of the cell and of the projection."""
+
+    cell: float
+    projection: float
+
+
+class Order:
+    """The order in which the tokens of a batch are read: step by step, longest sentence first."""
+
+    def __init__(
+        self, lengths: Sequence[int], width: int, from_end: Sequence[bool], device: torch.device
+    ) -> None:
+        """`from_end` says, for each direction, whether it begins with a sentence's last token."""
+        length = np.array(lengths, np.int64)
+        sentences = np.argsort(-length, kind="stable")
+        steps = np.arange(length.max(initial=0))[:, None] < length[sentences]
+        step, row = steps.nonzero()
+        start, size = sentences[row] * width, length[sentences[row]]
+        places = [start + (size - 1 - step if back else step) for back in from_end]
+        self.rows: list[int] = steps.sum(1).tolist()  # number of sentences at each step
+        self.sentences, self.places, self.unsorted = (
+            _on(device, numbers) for numbers in (sentences, np.stack(places), np.argsort(sentences))
+        )
+        self.sides = torch.arange(len(from_end), device=device)[:, None]
+
+    def pick(self, x: Float[Tensor, "_ M F"], directions: slice) -> Float[Tensor, "R N F"]:
+        """Return some directions' values at the places of the tokens, in reading order."""
+        return x[self.sides[directions], self.places[directions]]
+
+
+def _on(device: torch.device, numbers: np.ndarray) -> Tensor:
+    """Copy numbers to a device, without waiting for it."""
+    tensor = torch.from_numpy(numbers)
+    tensor = tensor.pin_memory() if device.type == "cuda" else tensor
+    return tensor.to(device, non_blocking=True)
+
+
+class Weights:
+    """The products of one layer, for the directions that are read together."""
+
+    def __init__(self, parameters: Sequence[Tensor], dtype: torch.dtype) -> None:
+        """Cast and pack the parameters of each direction's `ProjectedLstm`."""
+        weight, bias, projection = stack(parameters, dtype)
+        input_weight, state_weight = _split(weight, projection)
+        self.dtype = dtype
+        self.from_input = _product(input_weight, bias)
+        self.from_state, self.project = _product(state_weight), _product(projection)
+        on_cpu = len(weight) == 1 and weight.device.type == "cpu"
+        self.equal_rows_pay = on_cpu and input_weight.numel() >= EQUAL_ROWS_PAY
+
+    def inputs(
+        self, x: Float[Tensor, "R N I"], rows: Sequence[int]
+    ) -> Iterator[Float[Tensor, "R _ G"]]:
+        """Yield W_x x_t + b of each step, computed for about `INPUT_TOKENS` tokens at a time."""
+        x, start, ends = x.to(self.dtype), 0, [*accumulate(rows)]
+        for _, steps in groupby(range(len(rows)), lambda step: ends[step] // INPUT_TOKENS):
+            sizes = [rows[step] for step in steps]
+            tokens = x[:, start : start + sum(sizes)]
+            start += sum(sizes)
+            yield from self._of_tokens(tokens).split(sizes, 1)
+
+    def _of_tokens(self, tokens: Float[Tensor, "R N I"]) -> Float[Tensor, "R N G"]:
+        if self.equal_rows_pay:  # in the first layer, a word type is one row
+            distinct, numbers = tokens[0].unique(dim=0, return_inverse=True)
+            if len(distinct) < len(numbers):
+                return self.from_input(distinct[None])[:, numbers]
+        return self.from_input(tokens)
+
+
+def stack(parameters: Sequence[Tensor], dtype: torch.dtype) -> list[Tensor]:
+    """Return each kind of one layer's parameters, ordered by direction, as one tensor, cast: W
+    "R G (I P)", b with the forget bias "R G", W_p "R P Z".
+    """
+    weight, bias, projection = (
+        torch.stack([parameter.detach() for parameter in parameters[kind::3]]) for kind in range(3)
+    )
+    bias.chunk(4, -1)[2].add_(FORGET_BIAS)
+    return [tensor.to(dtype) for tensor in (weight, bias, projection)]
+
+
+def _split(weight: Tensor, projection: Tensor) -> tuple[Tensor, ...]:
+    """Return W_x and W_h."""
+    size = projection.shape[1]
+    return weight.split([weight.shape[2] - size, size], 2)
+
+
+def _product(
+    weight: Float[Tensor, "R O I"], bias: Float[Tensor, "R O"] | None = None
+) -> Callable[[Tensor], Tensor]:
+    """Return the product x -> x W' + b, "R N I" -> "R N O"."""
+    if len(weight) == 1:
+        linear = PackedLinear(weight[0], None if bias is None else bias[0])
+        return lambda x: linear(x[0])[None]
+    if bias is None:
+        return lambda x: torch.bmm(x, weight.mT)
+    return lambda x: torch.baddbmm(bias[:, None], x, weight.mT)
+
+
+def _matmul(x: Float[Tensor, "R O N"], y: Float[Tensor, "R N I"]) -> Float[Tensor, "R O I"]:
+    """Return x @ y; for one direction, torch is much faster with matrices."""
+    return (x[0] @ y[0])[None] if len(x) == 1 else x @ y
+
+
+class Kept(NamedTuple):
+    """What the gradient of a layer needs of each step."""
+
+    gates: Float[Tensor, "R N G"]  # sigmoid(i), tanh(j), sigmoid(f), sigmoid(o)
+    cells: Float[Tensor, "R N Z"]
+
+
+def read(
+    inputs: Iterable[Float[Tensor, "R _ G"]],
+    h: Float[Tensor, "R B P"],
+    c: Float[Tensor, "R B Z"],
+    rows: Sequence[int],
+    weights: Weights,
+    clips: Clips,
+    kept: Kept | None = None,
+) -> Read:
+    """Return the outputs and the last state, from W_x x_t + b of each step.
+
+    `rows` is the number of sentences with a token at each step. What the gradient needs is written
+    to `kept`, whose gates may be the inputs. Products are in the type of the weights, all else in
+    the state's.
+    """
+    first_h, first_c, c = h, c, c if kept else c.clone()
+    h = h.to(weights.dtype)
+    outputs, gated = h.new_empty(len(h), sum(rows), h.shape[2]), h.new_empty(c.shape)
+    end = 0
+    for n, from_input in zip(rows, inputs, strict=True):
+        here = slice(end, end := end + n)
+        gates, cell = (kept.gates[:, here], kept.cells[:, here]) if kept else (None, c[:, :n])
+        product, through = weights.from_state(h[:, :n]), gated[:, :n]
+        pointwise.forward(product, from_input, c[:, :n], gates, cell, through, clips.cell)
+        projected, h = weights.project(through), outputs[:, here]
+        torch.clamp(projected, -clips.projection, clips.projection, out=h)
+        c = cell if kept else c
+    outputs = outputs.to(c.dtype)
+    return outputs, _last(first_h, outputs, rows), _last(first_c, kept.cells, rows) if kept else c
 
 
 class Scan(torch.autograd.Function):
-    """(x, W, b, W_p, h_0, c_0, rows, clips, dtype) -> (h of all steps, last h, last c).
+    """(x, h_0, c_0, rows, clips, dtype, parameters) -> the outputs of `read`, with gradients.
 
-    W is [W_x, W_h], and b includes the forget bias. `rows` is the number of sentences with a token
-    at each step. Products are in `dtype` (bfloat16 under autocast), all else in the state's type.
+    `parameters` are those of `stack`; `dtype` is the type of the products.
     """
 
     @staticmethod
     def forward(
         ctx: Any,
-        x: Float[Tensor, "N I"],
-        weight: Float[Tensor, "G K"],
-        bias: Float[Tensor, " G"],
-        projection_weight: Float[Tensor, "P Z"],
-        h: Float[Tensor, "B P"],
-        c: Float[Tensor, "B Z"],
+        x: Float[Tensor, "R N I"],
+        h: Float[Tensor, "R B P"],
+        c: Float[Tensor, "R B Z"],
         rows: Sequence[int],
-        cell_clip: float,
-        projection_clip: float,
+        clips: Clips,
         dtype: torch.dtype,
-    ) -> tuple[Float[Tensor, "N P"], Float[Tensor, "B P"], Float[Tensor, "B Z"]]:
-        weight, projection_weight = weight.to(dtype), projection_weight.to(dtype)
-        input_weight, state_weight = weight.split([x.shape[1], h.shape[1]], 1)
-        from_state, project = _step_product(state_weight), _step_product(projection_weight)
-        x = x.to(dtype)
-        inputs = F.linear(x, input_weight, bias.to(dtype))
+        *parameters: Tensor,
+    ) -> Read:
+        weights, x = Weights(parameters, dtype), x.to(dtype)
+        inputs = weights.from_input(x)
         gates = inputs if dtype == c.dtype else torch.empty_like(inputs, dtype=c.dtype)
-        cells, outputs = c.new_empty(len(x), c.shape[1]), h.new_empty(len(x), h.shape[1])
-        gated = torch.empty_like(c, dtype=dtype)
-        last_h, last_c, state, before = h.clone(), c.clone(), h.to(dtype), c
-        steps = (whole.split(rows) for whole in (inputs, gates, cells, outputs))
-        for n, from_input, gate, now, output in zip(rows, *steps, strict=True):
-            through = gated[:n]
-            product = from_state(state[:n])
-            step.forward(product, from_input, None, before[:n], gate, now, through, cell_clip)
-            state, before = project(through).clamp_(-projection_clip, projection_clip), now
-            output.copy_(state)
-            last_h[:n], last_c[:n] = output, now
-        ctx.save_for_backward(x, weight, projection_weight, h, c, gates, cells, outputs)
-        ctx.rows, ctx.clips = rows, (cell_clip, projection_clip)
-        return outputs, last_h, last_c
+        kept = Kept(gates, c.new_empty(*x.shape[:2], c.shape[2]))
+        result = read(inputs.split(rows, 1), h, c, rows, weights, clips, kept)
+        ctx.save_for_backward(x, h, c, *kept, result[0], *parameters)
+        ctx.rows, ctx.clips = rows, clips
+        return result
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        x, weight, projection_weight, h, c, gates, cells, outputs = ctx.saved_tensors
-        rows, (cell_clip, projection_clip) = ctx.rows, ctx.clips
-        input_weight, state_weight = weight.split([x.shape[1], h.shape[1]], 1)
-        to_state, to_gated = _step_product(state_weight.T), _step_product(projection_weight.T)
-        # Gradients of the state after a step; each iteration turns them into those before it.
-        grad_h, grad_c = grads[1].clone(), grads[2].clone()
-        grad_outputs, grad_bias = grads[0].clone(), c.new_zeros(len(weight))
-        grad_gates, gated = x.new_empty(gates.shape), x.new_empty(cells.shape)
+        x, h, c, gates, cells, outputs, *parameters = ctx.saved_tensors
+        rows, clips = ctx.rows, ctx.clips
+        weight, _, projection = stack(parameters, x.dtype)
+        input_weight, state_weight = _split(weight, projection)
+        to_state, to_gated = _product(state_weight.mT), _product(projection.mT)
         # Compare in the products' type, which may have rounded the clip down.
-        unclipped = outputs.to(x.dtype).abs() < projection_clip
-        befores = [c, *cells.split(rows)]
+        unclipped = (outputs.to(x.dtype).abs() < clips.projection).to(c.dtype)
+        # Gradients of the state after a step; each iteration turns them into those before it.
+        grad_h, grad_c = (grad.clone(memory_format=torch.contiguous_format) for grad in grads[1:])
+        grad_outputs = grads[0] * unclipped
+        grad_gates, gated = x.new_empty(gates.shape), x.new_empty(cells.shape)
+        befores = [c, *cells.split(rows, 1)]
         wholes = gates, cells, grad_outputs, unclipped, grad_gates, gated
-        steps = [*zip(rows, befores, *(whole.split(rows) for whole in wholes), strict=False)]
-        for n, before, gate, after, grad_output, kept, grad_gate, through in reversed(steps):
-            grad_output.add_(grad_h[:n]).mul_(kept)
-            grad_through, given = to_gated(grad_output.to(x.dtype)), (gate, after, before[:n])
-            results = grad_c[:n], grad_gate, through, grad_bias
-            step.backward(*given, grad_through, *results, cell_clip)
-            grad_h[:n] = to_state(grad_gate)
-        states = [h, *outputs.split(rows)]
-        read = torch.cat([state[:n] for n, state in zip(rows, states, strict=False)])
-        grad_weight = grad_gates.T @ torch.cat([x, read.to(x.dtype)], 1)
-        grad_projection_weight = grad_outputs.to(x.dtype).T @ gated
-        grads_of_tensors = (
-            tensor.to(c.dtype)
-            for tensor in (
-                grad_gates @ input_weight,
-                grad_weight,
-                grad_bias,
-                grad_projection_weight,
-            )
+        steps = [*zip(rows, befores, *(whole.split(rows, 1) for whole in wholes), strict=False)]
+        for n, before, gate, cell, grad_output, is_unclipped, grad_gate, through in reversed(steps):
+            grad_output.addcmul_(grad_h[:, :n], is_unclipped)
+            grad_gated = to_gated(grad_output.to(x.dtype))
+            results = grad_c[:, :n], grad_gate, through
+            pointwise.backward(gate, cell, before[:, :n], grad_gated, *results, clips.cell)
+            grad_h[:, :n] = to_state(grad_gate)
+        states = [h, *outputs.split(rows, 1)]
+        befores = [state[:, :n] for n, state in zip(rows, states, strict=False)]
+        inputs = torch.cat([x, torch.cat([*befores, h[:, :0]], 1).to(x.dtype)], 2)
+        of_parameters = (
+            _matmul(grad_gates.mT, inputs).to(c.dtype),
+            grad_gates.sum(1).to(c.dtype),
+            _matmul(grad_outputs.to(x.dtype).mT, gated).to(c.dtype),
         )
-        return *grads_of_tensors, grad_h, grad_c, None, None, None, None
+        every = (grad[side] for side in range(len(x)) for grad in of_parameters)
+        grad_x = _matmul(grad_gates, input_weight).to(c.dtype)
+        return grad_x, grad_h, grad_c, None, None, None, *every
 
 
-def _step_product(weight: Float[Tensor, "O I"]) -> Callable[[Tensor], Tensor]:
-    """Return the product x -> x W' of every step, packed if that may be faster."""
-    if weight.dtype == torch.bfloat16:  # packing brings nothing
-        return partial(F.linear, weight=weight.contiguous())
-    return PackedLinear(weight)
+def _last(
+    first: Float[Tensor, "R B F"], after: Float[Tensor, "R N F"], rows: Sequence[int]
+) -> Float[Tensor, "R B F"]:
+    """Return each sentence's value after its last step, or `first` if it has no step."""
+    parts, num_ended = [], 0
+    for n, end in reversed([*zip(rows, accumulate(rows), strict=True)]):
+        if n > num_ended:
+            parts.append(after[:, end - n + num_ended : end])
+            num_ended = n
+    return torch.cat([*parts, first[:, num_ended:]], 1)

@@ -5,12 +5,11 @@ orders are in `_hdf5_layout`.
 """
 
 import dataclasses
-import itertools
 import logging
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Literal
 
 import h5py
@@ -19,18 +18,28 @@ import torch
 from safetensors.numpy import save as to_bytes
 from torch import Tensor
 
-from elmo_bench.files import PACKED_FREE, PACKED_RATIO, File, atomic
+from elmo_bench.files import DAMAGE, File, atomic
 
 from ..tensors import Shape, check_finite, check_names, check_shape, read_tensors
-from .bilm import DIRECTIONS, Options
-from .chars import NUM_CHARACTERS
-from .fast import BiLm
+from .bilm import BiLm
+from .options import DIRECTIONS, Options
 
 log = logging.getLogger(__name__)
 MAX_PARAMETERS = 1_000_000_000  # the largest biLM of the original has 94 million
+MAX_PIECE = 1 << 21  # numbers of an HDF5 dataset that are stored as one piece, if it has fewer
 ASKING = "the biLM's options"
 Precision = Literal["float32", "bfloat16"]
 Turn = Callable[[np.ndarray], np.ndarray]
+# How an array of the HDF5 file, whose first axis is the input, becomes ours, and back.
+SAME: tuple[Turn, Turn] = (np.asarray, np.asarray)
+TRANSPOSED: tuple[Turn, Turn] = (np.transpose, np.transpose)
+# (1, width, char_dim, filters) <-> (filters, char_dim, width)
+FILTERS: tuple[Turn, Turn] = (
+    lambda x: x[0].transpose(2, 1, 0),
+    lambda x: x.transpose(2, 1, 0)[None],
+)
+# The file has no row for id 0, "no token".
+PADDED: tuple[Turn, Turn] = (lambda x: np.pad(x, ((1, 0), (0, 0))), lambda x: x[1:])
 
 
 def shipped(file: File) -> str:
@@ -85,33 +94,26 @@ def load(
         if path is not None and not Path(path).is_file():
             raise FileNotFoundError(f"{key}={path}: no such file")
     whole = Options.read(options)
-    chosen = whole
-    if directions is not None:
-        chosen = dataclasses.replace(whole, directions=tuple(directions))
-    missing = [direction for direction in chosen.directions if direction not in whole.directions]
-    if missing:
+    names = whole.directions if directions is None else tuple(directions)
+    chosen = dataclasses.replace(whole, directions=names)
+    if missing := [name for name in names if name not in whole.directions]:
         raise ValueError(
             f"encoder.directions: the biLM of {options} has only {[*whole.directions]}, not "
             f"{', '.join(missing)}"
         )
     shapes = _shapes(whole, options)
-    if not pretrained:
-        bilm = BiLm(chosen)
-        bilm.bf16 = precision == "bfloat16"
-        log.info("encoder.pretrained=false: the biLM has random weights")
-        return bilm
-    if weights is None:
+    if pretrained and weights is None:
         raise ValueError(
             "encoder.weights is empty: give a folder that contains them, "
             "encoder.dir=FOLDER, or a file, or set encoder.pretrained=false"
         )
-    if Path(weights).suffix == ".safetensors":
-        tensors = read_tensors(weights, shapes, ASKING)
-    else:
-        tensors = _read_hdf5(weights, whole, shapes)
+    tensors = _read(Path(weights), whole, shapes) if pretrained and weights else None
     bilm = BiLm(chosen)
     bilm.bf16 = precision == "bfloat16"
-    bilm.load_state_dict(dict(_chosen_directions(tensors, whole.directions, chosen.directions)))
+    if tensors is None:
+        log.info("encoder.pretrained=false: the biLM has random weights")
+    else:
+        bilm.load_state_dict(dict(_chosen_directions(tensors, whole.directions, names)))
     return bilm
 
 
@@ -158,7 +160,7 @@ def save(
         else:
             with h5py.File(part, "w") as file:
                 file.attrs.update(notes or {})
-                for theirs, ours, _, back in _hdf5_layout(bilm.options):
+                for theirs, (ours, (_, back)) in _hdf5_layout(bilm.options).items():
                     file[theirs] = back(tensors[ours])
 
 
@@ -170,27 +172,12 @@ def _says(path: Path, options: Options) -> bool:
 
 
 def _shapes(options: Options, source: str | Path) -> dict[str, Shape]:
-    """Return the shapes of a biLM's parameters by name, without building it.
+    """Return the shapes of a biLM's parameters by name. Raises ValueError for too many parameters.
 
-    Raises ValueError for too many parameters.
+    Needs no memory: tensors of the meta device have only shapes.
     """
-    features, wide = sum(count for _, count in options.filters), options.projection_size
-    encoder, shapes = "token_encoder", dict[str, Shape]()
-    shapes[f"{encoder}.embedding.weight"] = (NUM_CHARACTERS, options.char_dim)
-    for k, (width, count) in enumerate(options.filters):
-        shapes[f"{encoder}.convolutions.{k}.weight"] = (count, options.char_dim, width)
-        shapes[f"{encoder}.convolutions.{k}.bias"] = (count,)
-    for highway in (f"{encoder}.highways.{k}" for k in range(options.num_highway)):
-        for part in ("carry", "transform"):
-            shapes[f"{highway}.{part}.weight"] = (features, features)
-            shapes[f"{highway}.{part}.bias"] = (features,)
-    shapes[f"{encoder}.projection.weight"] = (wide, features)
-    shapes[f"{encoder}.projection.bias"] = (wide,)
-    numbers = itertools.product(range(len(options.directions)), range(options.num_layers))
-    for lstm in (f"directions.{direction}.{layer}" for direction, layer in numbers):
-        shapes[f"{lstm}.weight"] = (4 * options.cell_size, 2 * wide)
-        shapes[f"{lstm}.bias"] = (4 * options.cell_size,)
-        shapes[f"{lstm}.projection_weight"] = (wide, options.cell_size)
+    with torch.device("meta"):
+        shapes = {name: tuple(x.shape) for name, x in BiLm(options).state_dict().items()}
     if (count := sum(map(math.prod, shapes.values()))) > MAX_PARAMETERS:
         raise ValueError(
             f"{source}: a biLM of {count:,} parameters, but at most {MAX_PARAMETERS:,} are allowed"
@@ -198,27 +185,27 @@ def _shapes(options: Options, source: str | Path) -> dict[str, Shape]:
     return shapes
 
 
-def _read_hdf5(
-    path: str | Path, options: Options, shapes: Mapping[str, Shape]
-) -> dict[str, Tensor]:
-    """Read an HDF5 file's tensors in float32, with our names; raises like `read_tensors`."""
-    layout = {theirs: (ours, turn, back) for theirs, ours, turn, back in _hdf5_layout(options)}
+def _read(path: Path, options: Options, shapes: Mapping[str, Shape]) -> dict[str, Tensor]:
+    """Read a file's tensors in float32, with our names; raises like `read_tensors`."""
+    if path.suffix == ".safetensors":
+        return read_tensors(path, shapes, ASKING)
+    layout = _hdf5_layout(options)
     expected = {
         theirs: back(np.broadcast_to(np.float32(0), shapes[ours])).shape
-        for theirs, (ours, _, back) in layout.items()
+        for theirs, (ours, (_, back)) in layout.items()
     }
-    stored = _stored(path, expected)
+    with _h5py(path) as file:
+        stored: dict[str, tuple[Shape, str]] = {}
+        file.visititems(lambda name, item: _note(stored, name, item))
     check_names(path, stored, expected, ASKING)
     for name, (shape, refusal) in stored.items():
+        check_shape(path, name, shape, expected[name], ASKING)
         if refusal:
             raise ValueError(f"{path}: {name} {refusal}")
-        check_shape(path, name, shape, expected[name], ASKING)
-    size, values = Path(path).stat().st_size, sum(map(math.prod, expected.values()))
-    if 2 * values > PACKED_FREE + PACKED_RATIO * size:
-        raise ValueError(f"{path}: {size:,} bytes that expand to {values:,} numbers")
-    arrays = _arrays(path, expected)
+    with _h5py(path) as file:
+        arrays = {name: file[name][()] for name in expected}
     tensors = {}
-    for theirs, (ours, turn, _) in layout.items():
+    for theirs, (ours, (turn, _)) in layout.items():
         array = turn(arrays.pop(theirs))
         native = np.ascontiguousarray(array, array.dtype.newbyteorder("="))
         tensors[ours] = torch.from_numpy(native).float()
@@ -227,106 +214,48 @@ def _read_hdf5(
 
 
 @contextmanager
-def _h5py(path: str | Path) -> Iterator[h5py.File]:
+def _h5py(path: Path) -> Iterator[h5py.File]:
     """Open an HDF5 file; h5py's errors about a damaged file become a ValueError with its name."""
     try:
         with h5py.File(path, "r") as file:
             yield file
-    except (
-        *(OSError, RuntimeError, KeyError, ValueError, TypeError),
-        *(AttributeError, OverflowError, MemoryError),
-    ) as error:
+    except (*DAMAGE, AttributeError) as error:
         raise ValueError(
             f"{path}: not an HDF5 file, or damaged: {type(error).__name__}: {error}"
         ) from error
 
 
-def _stored(path: str | Path, expected: Iterable[str]) -> dict[str, tuple[Shape, str]]:
-    """Return each name in a file, with its shape and, if it must not be read, the reason.
-
-    The contents of unexpected groups are not listed.
-    """
-    names = set(expected)
-    groups = {str(group) for name in names for group in PurePosixPath(name).parents}
-
-    def inside(group: h5py.Group, prefix: str) -> Iterator[tuple[str, tuple[Shape, str]]]:
-        for name in group:
-            whole = f"{prefix}{name}"
-            if not isinstance(group.get(name, getlink=True), h5py.HardLink):
-                yield whole, ((), "is a link, but weights lie in the file itself")
-            elif whole in names and isinstance(group[name], h5py.Dataset):
-                yield whole, (group[name].shape, _refusal(group[name]))
-            elif whole in groups and isinstance(group[name], h5py.Group):
-                yield from inside(group[name], f"{whole}/")
-            else:
-                yield whole, ((), "is no dataset")
-
-    with _h5py(path) as file:
-        return dict(inside(file, ""))
+def _note(stored: dict[str, tuple[Shape, str]], name: str, item: h5py.Dataset | h5py.Group) -> None:
+    """Note a dataset's shape and, if it must not be read, the reason."""
+    if isinstance(item, h5py.Dataset):
+        refusal = ""
+        if item.is_virtual or item.external:
+            refusal = "takes its numbers from elsewhere, but weights lie in the file itself"
+        elif item.dtype.kind != "f" or item.dtype.itemsize not in (2, 4, 8):
+            refusal = f"has type {item.dtype}, but must be float16, float32 or float64"
+        elif math.prod(item.chunks or ()) > max(item.size, MAX_PIECE):
+            refusal = f"is packed in pieces of {math.prod(item.chunks):,} numbers, more than it has"
+        stored[name] = item.shape, refusal
 
 
-def _refusal(dataset: h5py.Dataset) -> str:
-    """Return the reason why a dataset must not be read; "" if it may be."""
-    if dataset.is_virtual or dataset.external:
-        return "takes its numbers from elsewhere, but weights lie in the file itself"
-    if dataset.dtype.kind != "f" or dataset.dtype.itemsize not in (2, 4, 8):
-        return f"has type {dataset.dtype}, but must be float16, float32 or float64"
-    if not dataset.id.get_storage_size():
-        return "has no numbers"
-    if dataset.chunks:
-        pairs = zip(dataset.shape, dataset.chunks, strict=True)
-        parts, stored = math.prod(-(-n // size) for n, size in pairs), dataset.id.get_num_chunks()
-        if stored < parts:  # HDF5 would read zeros
-            return f"has only {stored:,} of its {parts:,} pieces"
-    piece = math.prod(dataset.chunks or ()) * dataset.dtype.itemsize
-    if piece > PACKED_FREE and piece > dataset.nbytes:
-        return f"is packed in pieces of {piece:,} bytes, more than it has"
-    return ""
-
-
-def _arrays(path: str | Path, names: Iterable[str]) -> dict[str, np.ndarray]:
-    with _h5py(path) as file:
-        return {name: file[name][()] for name in names}
-
-
-def _hdf5_layout(options: Options) -> Iterator[tuple[str, str, Turn, Turn]]:
-    """(name in the file, name in `BiLm`, from the file's input-major array to ours, and back)."""
-
-    def same(array: np.ndarray) -> np.ndarray:
-        return array
-
-    def transpose(array: np.ndarray) -> np.ndarray:
-        return array.T
-
-    def from_filters(array: np.ndarray) -> np.ndarray:
-        """(1, width, char_dim, filters) -> (filters, char_dim, width)."""
-        return array[0].transpose(2, 1, 0)
-
-    def to_filters(array: np.ndarray) -> np.ndarray:
-        return array.transpose(2, 1, 0)[None]
-
-    def with_padding(array: np.ndarray) -> np.ndarray:
-        """The file has no row for id 0, "no token"."""
-        return np.pad(array, ((1, 0), (0, 0)))
-
-    def without_padding(array: np.ndarray) -> np.ndarray:
-        return array[1:]
-
-    yield "char_embed", "token_encoder.embedding.weight", with_padding, without_padding
+def _hdf5_layout(options: Options) -> dict[str, tuple[str, tuple[Turn, Turn]]]:
+    """Return, by name in the file, the name in `BiLm` and how to turn the array."""
+    ours = "token_encoder"
+    layout = {"char_embed": (f"{ours}.embedding.weight", PADDED)}
     for k in range(len(options.filters)):
-        yield f"CNN/W_cnn_{k}", f"token_encoder.convolutions.{k}.weight", from_filters, to_filters
-        yield f"CNN/b_cnn_{k}", f"token_encoder.convolutions.{k}.bias", same, same
+        layout[f"CNN/W_cnn_{k}"] = f"{ours}.convolutions.{k}.weight", FILTERS
+        layout[f"CNN/b_cnn_{k}"] = f"{ours}.convolutions.{k}.bias", SAME
     for k in range(options.num_highway):
         for part in ("carry", "transform"):
-            theirs, ours = f"CNN_high_{k}", f"token_encoder.highways.{k}.{part}"
-            yield f"{theirs}/W_{part}", f"{ours}.weight", transpose, transpose
-            yield f"{theirs}/b_{part}", f"{ours}.bias", same, same
-    yield "CNN_proj/W_proj", "token_encoder.projection.weight", transpose, transpose
-    yield "CNN_proj/b_proj", "token_encoder.projection.bias", same, same
+            layout[f"CNN_high_{k}/W_{part}"] = f"{ours}.highways.{k}.{part}.weight", TRANSPOSED
+            layout[f"CNN_high_{k}/b_{part}"] = f"{ours}.highways.{k}.{part}.bias", SAME
+    layout["CNN_proj/W_proj"] = f"{ours}.projection.weight", TRANSPOSED
+    layout["CNN_proj/b_proj"] = f"{ours}.projection.bias", SAME
     for number, direction in enumerate(options.directions):
         for layer in range(options.num_layers):
             theirs = f"RNN_{DIRECTIONS.index(direction)}/RNN/MultiRNNCell/Cell{layer}/LSTMCell"
             ours = f"directions.{number}.{layer}"
-            yield f"{theirs}/W_0", f"{ours}.weight", transpose, transpose
-            yield f"{theirs}/B", f"{ours}.bias", same, same
-            yield f"{theirs}/W_P_0", f"{ours}.projection_weight", transpose, transpose
+            layout[f"{theirs}/W_0"] = f"{ours}.weight", TRANSPOSED
+            layout[f"{theirs}/B"] = f"{ours}.bias", SAME
+            layout[f"{theirs}/W_P_0"] = f"{ours}.projection_weight", TRANSPOSED
+    return layout

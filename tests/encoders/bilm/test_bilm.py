@@ -1,189 +1,314 @@
-"""The biLM against a NumPy loop written from the formulas; `test_golden.py` has the original's golden
-vectors.
+"""The biLM against plain loops (`oracle.py`): every layer, state and gradient, in both ways of
+reading directions, and what it keeps besides the parameters. `test_golden.py` has golden vectors.
 """
 
-import json
+import copy
+import pickle
 
-import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from elmo_bench.encoders.bilm import BiLm, Options, char_ids
-from elmo_bench.encoders.bilm.bilm import ProjectedLstm
+from elmo_bench.encoders.bilm import (
+    BiLm,
+    Options,
+    State,
+    bilm,
+    char_ids,
+    packed,
+    scan,
+    word_cache,
+)
+from elmo_bench.encoders.bilm.char_cnn import CharCnn
+from tests.encoders.bilm import oracle
 
-
-def test_golden_clips(modules):
-    """One layer whose clips both bind, rows of unequal length (its gates come as i, f, g, o; forget
-    bias inside).
-    """
-    golden = json.loads((modules / "lstmp_clip.json").read_text("utf-8"))
-
-    def array(name):
-        return np.array(golden[name]["data"], dtype=np.float32).reshape(golden[name]["shape"])
-
-    cell, projection = array("WP").shape[1], array("WP").shape[0]
-    options = Options(
-        cell_size=cell,
-        projection_size=projection,
-        filters=((1, 1),),
-        cell_clip=golden["cell_clip"],
-        projection_clip=golden["proj_clip"],
-    )
-    lstm = ProjectedLstm(array("x").shape[-1], options)
-    order = [0, 2, 1, 3]
-    weight = array("W").reshape(4, cell, -1)[order].reshape(4 * cell, -1)
-    bias = array("b").reshape(4, cell)[order]
-    bias[2] -= 1
-    lstm.load_state_dict(
-        {
-            "weight": torch.tensor(weight),
-            "bias": torch.tensor(bias.reshape(-1)),
-            "projection_weight": torch.tensor(array("WP")),
-        }
-    )
-    lengths = torch.tensor(golden["lengths"])
-    mask = torch.arange(array("x").shape[1]) < lengths[:, None]
-    zeros = torch.zeros(len(lengths), projection), torch.zeros(len(lengths), cell)
-    with torch.no_grad():
-        out, h, c = lstm(torch.tensor(array("x")), mask, *zeros)
-    for ours, theirs in ((out, "outputs"), (h, "final_h"), (c, "final_c")):
-        np.testing.assert_allclose(ours.numpy(), array(theirs), atol=1e-6)
+SIZES = {
+    "cell_size": 24,
+    "projection_size": 12,
+    "filters": ((1, 8), (2, 8), (3, 16)),
+    "num_highway": 2,
+}
+BATCH = [
+    ["The", "old", "brewery", "opened", "."],
+    ["No"],
+    [],
+    ["a", "", "naïve", "a", "x" * 60, "<S>"],
+]
+CHARS = char_ids(BATCH)
 
 
-def sigmoid(x):
-    return 1 / (1 + np.exp(-x))
-
-
-def numpy_layers(bilm, chars):
-    """All layers of one framed sentence (S, C), by loops over the formulas of the paper and of the
-    TensorFlow cell.
-    """
-    weights = {name: tensor.double().numpy() for name, tensor in bilm.state_dict().items()}
-    options = bilm.options
-    tokens = []
-    for frame in chars:
-        embedded = weights["token_encoder.embedding.weight"][frame]
-        features = []
-        for k, (width, _) in enumerate(options.filters):
-            kernel, bias = (
-                weights[f"token_encoder.convolutions.{k}.weight"],
-                weights[f"token_encoder.convolutions.{k}.bias"],
-            )
-            windows = [embedded[s : s + width] for s in range(len(frame) - width + 1)]
-            values = np.array([[(f.T * w).sum() for f in kernel] for w in windows]) + bias
-            features.append(
-                np.maximum(values.max(0), 0)
-                if options.activation == "relu"
-                else np.tanh(values.max(0))
-            )
-        x = np.concatenate(features)
-        for k in range(options.num_highway):
-            carry, transform = (
-                weights[f"token_encoder.highways.{k}.{part}.weight"] @ x
-                + weights[f"token_encoder.highways.{k}.{part}.bias"]
-                for part in ("carry", "transform")
-            )
-            x = sigmoid(carry) * np.maximum(transform, 0) + (1 - sigmoid(carry)) * x
-        tokens.append(
-            weights["token_encoder.projection.weight"] @ x
-            + weights["token_encoder.projection.bias"]
-        )
-    directions = []
-    for direction, order in enumerate((range(len(tokens)), range(len(tokens) - 1, -1, -1))):
-        inputs, outputs = list(tokens), [list(tokens)]
-        for layer in range(options.num_layers):
-            name = f"directions.{direction}.{layer}"
-            h, c = np.zeros(options.projection_size), np.zeros(options.cell_size)
-            result = [None] * len(tokens)
-            for t in order:
-                z = (
-                    weights[f"{name}.weight"] @ np.concatenate([inputs[t], h])
-                    + weights[f"{name}.bias"]
-                )
-                i, j, f, o = np.split(z, 4)
-                c = np.clip(
-                    sigmoid(f + 1) * c + sigmoid(i) * np.tanh(j),
-                    -options.cell_clip,
-                    options.cell_clip,
-                )
-                h = weights[f"{name}.projection_weight"] @ (sigmoid(o) * np.tanh(c))
-                h = np.clip(h, -options.projection_clip, options.projection_clip)
-                result[t] = h + inputs[t] if layer and options.skip_connections else h
-            inputs = result
-            outputs.append(result)
-        directions.append(np.array(outputs))
-    return np.concatenate(directions, -1)
-
-
-def random_bilm(**changes):
-    """A biLM in double precision whose weights are large enough for every clip to bind."""
-    sizes = {
-        "cell_size": 7,
-        "projection_size": 5,
-        "filters": ((1, 3), (2, 4), (4, 5)),
-        "num_highway": 2,
-        "char_dim": 3,
-    }
-    bilm = (
-        BiLm(Options(**sizes | {"cell_clip": 0.4, "projection_clip": 0.3} | changes))
+def frozen(dtype=torch.float32, **changes):
+    """A biLM whose clips bind here and there."""
+    model = (
+        BiLm(Options(**SIZES | {"cell_clip": 0.4, "projection_clip": 0.3} | changes))
         .eval()
-        .double()
+        .to(dtype)
     )
     with torch.no_grad():
-        for parameter in bilm.parameters():
-            parameter.copy_(torch.randn_like(parameter))
-    return bilm
+        for parameter in model.parameters():
+            parameter.copy_(torch.randn_like(parameter) * 0.4)
+    return model.requires_grad_(False)
 
 
+def trained(model):
+    return copy.deepcopy(model).train().requires_grad_(True)
+
+
+def random_state(model, batch_size):
+    return State(*(torch.randn_like(part) * 0.2 for part in model.zero_state(batch_size)))
+
+
+def assert_same(found, expected, tolerance=1e-5):
+    for ours, theirs in zip((found[0], *found[1]), (expected[0], *expected[1]), strict=True):
+        torch.testing.assert_close(ours, theirs, atol=tolerance, rtol=0)
+
+
+@pytest.fixture(autouse=True)
+def _all_is_packed(monkeypatch):
+    monkeypatch.setattr(packed, "LARGE", 1)
+
+
+@pytest.fixture(params=[(), ("cpu",)], ids=["one direction at a time", "directions together"])
+def way(request, monkeypatch):
+    """On a GPU all directions are read at once; here torch's operations stand in for kernels."""
+    monkeypatch.setattr(bilm, "TOGETHER_ON", request.param)
+
+
+@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize(
     "changes",
-    [{}, {"skip_connections": False}, {"activation": "tanh"}, {"num_layers": 3, "num_highway": 1}],
+    [
+        {},
+        {"skip_connections": False, "num_layers": 3},
+        {"activation": "tanh"},
+        {"directions": ("forward",)},
+        {"directions": ("backward",)},
+    ],
 )
-def test_equals_numpy_loop(changes):
-    bilm = random_bilm(**changes)
-    words = ["A", "", "naïve", "word", "x" * 60]
-    frames = char_ids([["<S>", *words, "</S>"]])[0].numpy()
+@pytest.mark.parametrize("boundaries", [False, True])
+def test_every_layer_and_state(changes, boundaries):
+    model = frozen(**changes)
+    state = random_state(model, len(BATCH))
+    untouched = copy.deepcopy(state)
+    for before in (None, state):
+        found = model.read(CHARS, before, boundaries=boundaries)
+        assert model._frozen is not None
+        assert_same(found, oracle.read(model, CHARS, before, boundaries=boundaries))
+    assert_same((state.h, state), (untouched.h, untouched), 0)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    lengths=st.lists(st.integers(0, 9), min_size=1, max_size=6),
+    words=st.lists(st.text(max_size=12), min_size=1, max_size=5),
+    padding=st.integers(0, 3),
+    carried=st.booleans(),
+    tokens=st.sampled_from([1, 3, 128]),
+    types=st.sampled_from([1, 4, 1000]),
+    together=st.booleans(),
+)
+def test_any_batch(lengths, words, padding, carried, tokens, types, together):
+    """In double precision, so that the algorithm is compared to the last digits; twice, the second
+    time with known types; then with gradients.
+    """
+    model = frozen(torch.double)
+    sentences = [
+        [words[(row + place) % len(words)] for place in range(length)]
+        for row, length in enumerate(lengths)
+    ]
+    chars = torch.nn.functional.pad(char_ids(sentences), (0, 0, 0, padding))
+    state = random_state(model, len(sentences)) if carried else None
+    expected = oracle.read(model, chars, state)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bilm, "TOGETHER_ON", ("cpu",) if together else ())
+        patch.setattr(bilm, "TYPES", types)
+        patch.setattr(scan, "INPUT_TOKENS", tokens)
+        patch.setattr(scan, "EQUAL_ROWS_PAY", 1)
+        patch.setattr(word_cache, "KNOWN_TYPES", types)
+        for reader in (model, model, trained(model)):
+            assert_same(reader.read(chars, state), expected, 1e-12)
+
+
+@pytest.mark.usefixtures("way")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.double])
+def test_every_gradient(dtype):
+    """Of a biLM that is fine-tuned, on sentences of any length with a carried state."""
+    model = trained(frozen(dtype))
+    state = random_state(model, len(BATCH))
+    for part in state:
+        part.requires_grad_()
+    found = []
+    for read in (model.read, lambda *args: oracle.read(model, *args)):
+        layers, (h, c) = read(CHARS, state)
+        loss = layers.square().sum() + h.sum() + c.square().sum()
+        found.append(torch.autograd.grad(loss, [*state, *model.parameters()]))
+    for ours, theirs in zip(*found, strict=True):
+        difference = (ours - theirs).norm() / theirs.norm()
+        assert difference < (1e-5 if dtype == torch.float32 else 1e-9)
+
+
+@pytest.mark.usefixtures("way")
+@pytest.mark.parametrize("trains", [False, True])
+def test_streams(trains):
+    """`run`, as pretraining and perplexity call it: each direction with its own tokens."""
+    model = frozen(torch.double)
+    reader = trained(model) if trains else model
+    x, state = torch.randn(2, 4, 5, 12, dtype=torch.double), random_state(model, 4)
+    for number, (top, after) in enumerate(reader.run(x, state)):
+        for row in range(4):
+            layers, (h, c) = oracle.direction(model, number, x[number, row], state, row)
+            found = top[row], State(after.h[:, row], after.c[:, row])
+            assert_same(found, (layers[-1], State(h, c)), 1e-12)
+
+
+def test_training_encodes_each_word_once():
+    model = trained(frozen())
+    rows = []
+    model.token_encoder.register_forward_hook(lambda _, args, __: rows.append(len(args[0])))
+    model.read(CHARS)
+    types = {word for sentence in BATCH for word in sentence} | {"</S>"}
+    assert rows == [len(types) + 1]  # and the frame of no word
+
+
+def test_known_types_are_few(monkeypatch):
+    monkeypatch.setattr(word_cache, "KNOWN_TYPES", 14)
+    model = frozen()
+    read, forward = [], CharCnn.forward
+    monkeypatch.setattr(
+        CharCnn, "forward", lambda cnn, chars: read.append(len(chars)) or forward(cnn, chars)
+    )
+    model.read(CHARS)
+    assert read == [13]  # eleven word types, </S>, and what stands past an end
+    model.read(CHARS)
+    assert len(read) == 1
+    new = char_ids([["one", "two", "three"]])
+    assert_same(model.read(new), oracle.read(model, new))
+    assert len(model._frozen.words.numbers) == 5
+    model.forget_words()
+    assert not model._frozen.words.numbers
+
+
+@pytest.mark.usefixtures("way")
+@pytest.mark.parametrize("change", ["in place", "loaded", "replaced", "trained"])
+def test_changed_weights(change):
+    model, other = frozen(), frozen()
+    model.read(CHARS)
+    first = model._frozen
+    model.read(CHARS)
+    assert model._frozen is first
+    if change == "in place":
+        with torch.no_grad():
+            model.directions[1][0].projection_weight.mul_(0.5)
+            model.token_encoder.embedding.weight.mul_(0.5)
+    elif change == "loaded":
+        model.load_state_dict(other.state_dict())
+    elif change == "replaced":
+        model.load_state_dict(other.state_dict(), assign=True)
+    else:
+        model.requires_grad_(True).train()
+        model.read(CHARS)[0].square().mean().backward()
+        torch.optim.SGD(model.parameters(), lr=1.0).step()
+        model.requires_grad_(False).eval()
+    assert_same(model.read(CHARS), oracle.read(model, CHARS))
+    assert model._frozen is not first
+    assert_same(model.double().read(CHARS), oracle.read(model, CHARS), 1e-12)
+
+
+def test_nothing_of_it_is_saved_or_copied():
+    model = frozen()
+    names, size = list(model.state_dict()), len(pickle.dumps(model))
+    expected = model.read(CHARS)
+    assert list(model.state_dict()) == names
+    assert len(pickle.dumps(model)) == size
+    for again in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        assert again._frozen is None
+        assert_same(again.read(CHARS), expected, 1e-6)
+
+
+@pytest.mark.usefixtures("way")
+def test_bfloat16():
+    """The LSTMs' products in bfloat16, by the attribute or autocast: within one percent of a
+    layer's length, never exact; what comes out, and the token layer, in float32.
+    """
+    model = frozen(cell_clip=3.0, projection_clip=3.0)
+    expected = model.read(CHARS)
+    for near in (model, trained(model)):
+        near.bf16 = True
+        found = near.read(CHARS)
+        torch.testing.assert_close(found[0][0], expected[0][0])
+        for ours, exact in zip(
+            (*found[0][1:], *found[1]), (*expected[0][1:], *expected[1]), strict=True
+        ):
+            assert ours.dtype == torch.float32
+            assert 0 < (ours - exact).norm() < 0.01 * exact.norm()
+        near.bf16 = False
+        with torch.autocast("cpu", torch.bfloat16):
+            assert torch.equal(near.read(CHARS)[0], found[0])
+    found[0].square().sum().backward()
+    assert all(parameter.grad.isfinite().all() for parameter in near.parameters())
+    assert torch.equal(model.read(CHARS)[0], expected[0])
+
+
+def test_inference_mode_and_then_not():
+    model = frozen().requires_grad_(True)
+    with torch.inference_mode():
+        first = model.read(CHARS)[0]
     with torch.no_grad():
-        layers, _ = bilm.read(char_ids([words, ["short"]]), boundaries=True)
-    np.testing.assert_allclose(layers[:, 0].numpy(), numpy_layers(bilm, frames), atol=1e-9)
+        assert_same(model.read(CHARS), oracle.read(model, CHARS))
+        more = char_ids([["quite", "another", "sentence"]])
+        assert_same(model.read(more), oracle.read(model, more))
+    assert first.is_inference()
+    with torch.inference_mode():  # its parameters count no changes
+        assert BiLm(Options(**SIZES)).eval().read(CHARS)[0].isfinite().all()
 
 
-def test_a_sentence_does_not_depend_on_its_batch():
-    bilm = random_bilm()
-    batch = [["one", "two", "three"], ["four"], ["five", "six"]]
-    with torch.no_grad():
-        together, _ = bilm.read(char_ids(batch))
-        for row, sentence in enumerate(batch):
-            alone, _ = bilm.read(char_ids([sentence]))
-            torch.testing.assert_close(
-                together[:, row, : len(sentence)], alone[:, 0], atol=1e-9, rtol=0
-            )
-            assert not together[:, row, len(sentence) :].any()
+@pytest.mark.parametrize("error", [AttributeError, RuntimeError])
+def test_a_torch_without_the_operators(monkeypatch, error):
+    def missing(_):
+        raise error("no such operator")
+
+    monkeypatch.setattr(torch.ops.mkldnn, "_reorder_linear_weight", missing, raising=False)
+    model = frozen()
+    assert_same(model.read(CHARS), oracle.read(model, CHARS))
 
 
-def test_state_carries_on():
-    bilm = random_bilm(cell_clip=3.0, projection_clip=3.0)
-    first, second = char_ids([["a", "b"]]), char_ids([["c"]])
-    with torch.no_grad():
-        _, state = bilm.read(first)
-        fresh, carried = bilm.read(second)[0], bilm.read(second, state)[0]
-    torch.testing.assert_close(fresh[0], carried[0])  # characters know no history
-    assert (fresh[1:] - carried[1:]).abs().max() > 1e-3
+@pytest.mark.parametrize("native", [False, True])
+def test_a_processor_without_bfloat16_is_told_once(monkeypatch, caplog, native):
+    packed.warn_of_bfloat16.cache_clear()
+    monkeypatch.setattr(packed, "multiplies_bfloat16", lambda: native)
+    model = BiLm(Options(8, 4, ((1, 2),))).eval().requires_grad_(False)
+    model.bf16 = True
+    for sentence in ("one", "two"):
+        model.read(char_ids([[sentence]]))
+    packed.warn_of_bfloat16.cache_clear()
+    told = [record.getMessage() for record in caplog.records]
+    assert len(told) == (not native)
+    assert native or "encoder.precision=bfloat16" in told[0]
 
 
-def test_sentence_without_words_and_long_words():
-    bilm = random_bilm()
-    with torch.no_grad():
-        layers, _ = bilm.read(char_ids([["w" * 10_000, ""], []]))
-    assert layers.shape == (3, 2, 2, 10)
+def test_whether_a_processor_has_bfloat16(monkeypatch):
+    """As torch says, of x86 and of others; yes where it says nothing."""
+    checks = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")
+    monkeypatch.setattr("platform.machine", lambda: "x86_64")
+    for answers, expected in (((False, False), False), ((True, False), True)):
+        for name, answer in zip(checks, answers, strict=True):
+            monkeypatch.setattr(torch.cpu, name, lambda answer=answer: answer, raising=False)
+        assert packed.multiplies_bfloat16() == expected
+    for name in checks:
+        monkeypatch.delattr(torch.cpu, name)
+    assert packed.multiplies_bfloat16()
+
+
+def test_words_of_any_length():
+    model = frozen()
+    layers, _ = model.read(char_ids([["w" * 10_000, ""], []]))
+    assert layers.shape == (3, 2, 2, 24)
     assert layers.isfinite().all()
     assert layers[:, 0, 1].abs().sum() > 0  # an empty word is a word
     assert not layers[:, 1].any()
-
-
-def test_wrong_character_frame():
     with pytest.raises(ValueError, match="reads 20 characters per word, not 50"):
-        random_bilm(max_characters=20).read(char_ids([["a"]]))
+        frozen(max_characters=20).read(CHARS)
 
 
 @pytest.mark.parametrize("activation", ["relu", "tanh"])
@@ -192,8 +317,8 @@ def test_it_starts_as_bilm_tf_does(activation):
     options = Options(
         cell_size=256, projection_size=64, filters=((1, 256), (3, 256)), activation=activation
     )
-    bilm = BiLm(options)
-    cnn, size = bilm.token_encoder, 512
+    model = BiLm(options)
+    cnn, size = model.token_encoder, 512
 
     def spread(weight, deviation):
         assert weight.std().item() == pytest.approx(deviation, rel=0.05)
@@ -206,11 +331,9 @@ def test_it_starts_as_bilm_tf_does(activation):
     for weight in (cnn.projection.weight, cnn.highways[0].carry.weight):
         spread(weight, size**-0.5)
     spread(cnn.highways[0].transform.weight, size**-0.5)
-    for lstm in (lstm for direction in bilm.directions for lstm in direction):
+    for lstm in (lstm for direction in model.directions for lstm in direction):
         for weight in (lstm.weight, lstm.projection_weight):
             spread(weight, (2 / sum(weight.shape)) ** 0.5)
-    biases = {name: bias for name, bias in bilm.named_parameters() if name.endswith("bias")}
-    expected = {name: -2.0 if "carry" in name else 0.0 for name in biases}
-    assert {name: bias.unique().tolist() for name, bias in biases.items()} == {
-        name: [value] for name, value in expected.items()
-    }
+    for name, bias in model.named_parameters():
+        if name.endswith("bias"):
+            assert bias.unique().tolist() == [-2.0 if "carry" in name else 0.0]

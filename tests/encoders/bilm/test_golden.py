@@ -13,21 +13,19 @@ import torch
 from safetensors.numpy import load_file
 
 from benchmarks import golden
-from elmo_bench.encoders.bilm import State, bilm, char_ids, fast, load, native, packed
-from elmo_bench.encoders.bilm.bilm import ProjectedLstm
+from elmo_bench.encoders.bilm import State, bilm, char_ids, load, native, packed
 from tests.conftest import GOLDEN
 
 TOLERANCE = 1e-5
 ORIGINALS = {"allennlp": "elmo", "bilm_tf": "bilm_tf/model"}
 # How a biLM reads: what is set in its modules, and whether gradients are wanted.
 WAYS = {
-    "definition": ({}, False),
     "fast": ({}, False),
     "packed": ({(packed, "LARGE"): 1}, False),
     "without C": ({(packed, "LARGE"): 1, (native, "LIBRARY"): None}, False),
     "gradients": ({}, True),
-    "stacked": ({(fast, "STACKED_ON"): ("cpu",)}, False),
-    "stacked, gradients": ({(fast, "STACKED_ON"): ("cpu",)}, True),
+    "together": ({(bilm, "TOGETHER_ON"): ("cpu",)}, False),
+    "together, gradients": ({(bilm, "TOGETHER_ON"): ("cpu",)}, True),
 }
 
 
@@ -44,16 +42,7 @@ def way(request, monkeypatch):
     for (module, name), value in values.items():
         monkeypatch.setattr(module, name, value)
 
-    def made(model):
-        if request.param == "definition":
-            plain = bilm.BiLm(model.options)
-            plain.load_state_dict(model.state_dict())
-            model = plain
-        else:  # whoever falls back to the definition fails
-            monkeypatch.delattr(ProjectedLstm, "forward")
-        return model.eval().requires_grad_(trains)
-
-    return made
+    return lambda model: model.eval().requires_grad_(trains)
 
 
 def shipped(name, start):
@@ -128,7 +117,7 @@ def test_token_layer(fixtures):
     words = (fixtures / "elmo" / "vocab_test.txt").read_text(encoding="utf-8").splitlines()
     expected = h5py.File(fixtures / "elmo" / "elmo_token_embeddings.hdf5")["embedding"][()]
     with torch.no_grad():
-        close(model.token_encoder(char_ids([words]))[0], expected)
+        close(model.token_encoder(char_ids([words])[0]), expected)
 
 
 def test_the_files_are_what_the_command_writes(tmp_path):

@@ -1,4 +1,4 @@
-"""One direction of a biLM: the left or right half of every layer, from any file and from the store."""
+"""One direction of a biLM: the left or right half of every layer, from any file."""
 
 import logging
 
@@ -6,7 +6,7 @@ import pytest
 import torch
 from hydra import compose, initialize_config_dir
 
-from elmo_bench.encoders import build_store, encode
+from elmo_bench.encoders import encode
 from elmo_bench.encoders.bilm import DIRECTIONS, BiLm, Options, load, save
 from elmo_bench.jobs.export import export
 from tests.conftest import CONF
@@ -41,9 +41,6 @@ def test_a_half_is_half_of_every_layer(bilm, tmp_path, direction):
         != half(tmp_path / "whole", DIRECTIONS[direction == "forward"]).fingerprint()
     )
     assert_half(encode(one, SENTENCES), whole, direction)
-    store = build_store(one, SENTENCES, [2, 0], tmp_path / "store")
-    mask = torch.ones(1, 5, dtype=torch.bool)
-    assert_half([store(SENTENCES[2:], mask)[:, 0]], [whole[2][[2, 0]]], direction)
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)

