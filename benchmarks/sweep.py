@@ -18,10 +18,10 @@ from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig
 
 from elmo_bench.config import build
-from elmo_bench.data import TaskData
 from elmo_bench.elmo import Elmo
 from elmo_bench.encoders import LayerStore, build_store, load_encoder
 from elmo_bench.encoders.bilm import BiLm
+from elmo_bench.training.data import TaskData
 
 from .tasks import step, there
 from .timing import CONF, Comparison, Setting, seconds

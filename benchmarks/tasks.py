@@ -14,8 +14,8 @@ from lightning_fabric.utilities import move_data_to_device
 from omegaconf import DictConfig
 
 from elmo_bench.config import build
-from elmo_bench.data import Numbered
-from elmo_bench.module import TaskModule
+from elmo_bench.training.data import Numbered
+from elmo_bench.training.module import TaskModule
 
 from .timing import CONF, Comparison, Setting
 

@@ -26,7 +26,6 @@ from pytorch_lightning.strategies import DDPStrategy
 from pytorch_lightning.utilities.exceptions import MisconfigurationException
 
 from elmo_bench import signals
-from elmo_bench.data import Example, TaskData
 from elmo_bench.elmo import Elmo, FineTuning
 from elmo_bench.encoders import (
     DeviceLayers,
@@ -38,11 +37,12 @@ from elmo_bench.encoders import (
 )
 from elmo_bench.encoders.bilm import BiLm
 from elmo_bench.files import Bars
-from elmo_bench.module import TaskModule
 from elmo_bench.nn import Backbone
 from elmo_bench.runs.machine import check_cores, check_slurm_tasks, cores, devices
 from elmo_bench.text import Vocab, cached_vectors, forms, side_by_side
 from elmo_bench.training import AtomicCheckpoints
+from elmo_bench.training.data import Example, TaskData
+from elmo_bench.training.module import TaskModule
 
 from . import inputs
 from .inputs import instantiate

@@ -22,9 +22,9 @@ from omegaconf import DictConfig, OmegaConf
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
-from elmo_bench.module import TaskModule
 from elmo_bench.text import FALLBACK, UNKNOWN, Vocab, forms
 from elmo_bench.training import load, refusing
+from elmo_bench.training.module import TaskModule
 
 from . import build, check, inputs
 from .trusted import ADDRESS, check_plain, check_task, corpus, described, options, places
@@ -39,7 +39,8 @@ MODEL = (
     "elmo",
     "vocab",
 )  # the parts of a config that define the model
-OURS = ("elmo_bench.nn.", "elmo_bench.metrics.", "tasks.")  # modules whose classes it may name
+# Modules whose classes it may name.
+OURS = ("elmo_bench.nn.", "elmo_bench.training.metrics.", "tasks.")
 PARTS = ("config", "vocab")  # of a checkpoint, beside the fingerprint of its encoder
 CALLED = ("_target_", "_partial_")
 LABELS = 16_384  # tables of which label may follow which are square: 1 GB

@@ -12,7 +12,6 @@ import torch
 from omegaconf import DictConfig, OmegaConf
 
 from elmo_bench.config import build
-from elmo_bench.data import TaskData
 from elmo_bench.encoders.bilm import load, save
 from elmo_bench.files import alone, check_bilm_folder, sole, watched, write_json
 from elmo_bench.lm import (
@@ -24,6 +23,7 @@ from elmo_bench.lm import (
     load_language_model,
     save_softmax,
 )
+from elmo_bench.training.data import TaskData
 
 log = logging.getLogger(__name__)
 MARK = "adaptation.json"  # is written last, and so marks a complete folder

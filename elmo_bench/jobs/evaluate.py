@@ -13,12 +13,12 @@ from omegaconf import DictConfig, OmegaConf
 
 from elmo_bench.config import build, inputs
 from elmo_bench.config.checkpoint import KEY, MODEL, extend, restore, trained
-from elmo_bench.data import Example, TaskData
-from elmo_bench.module import TaskModule
 from elmo_bench.report.result import print_line, print_metrics
 from elmo_bench.runs import Result, begin, corpus_of, hash_files, write_result
 from elmo_bench.text import Vocab, kinds, label_map, named, types
+from elmo_bench.training.data import Example, TaskData
 from elmo_bench.training.log import is_first
+from elmo_bench.training.module import TaskModule
 from elmo_bench.training.outputs import (
     count_parameters,
     device_name,

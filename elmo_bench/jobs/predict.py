@@ -12,10 +12,10 @@ from omegaconf import DictConfig
 
 from elmo_bench.config import build
 from elmo_bench.config.checkpoint import extend, restore
-from elmo_bench.data import TaskData
 from elmo_bench.files import atomic, begins, check_output
-from elmo_bench.module import TaskModule
 from elmo_bench.text import Vocab, read_lines, read_objects
+from elmo_bench.training.data import TaskData
+from elmo_bench.training.module import TaskModule
 
 log = logging.getLogger(__name__)
 # The beginning of an earlier output, which differs from that of job=perplexity.

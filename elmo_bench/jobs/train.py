@@ -20,11 +20,9 @@ from pytorch_lightning.callbacks import (
 
 from elmo_bench import wandb_logger
 from elmo_bench.config import again, build, checkpoint, inputs
-from elmo_bench.data import TaskData
 from elmo_bench.elmo import Elmo
 from elmo_bench.encoders import LayerStore
 from elmo_bench.files import alone
-from elmo_bench.module import TaskModule
 from elmo_bench.report.result import print_result
 from elmo_bench.runs import (
     GOES_ON,
@@ -38,7 +36,9 @@ from elmo_bench.runs import (
     write_result,
 )
 from elmo_bench.training import StepCheckpoint, naming
+from elmo_bench.training.data import TaskData
 from elmo_bench.training.log import EpochLines, is_first
+from elmo_bench.training.module import TaskModule
 from elmo_bench.training.outputs import (
     count_parameters,
     device_name,

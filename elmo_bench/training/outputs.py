@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from elmo_bench.data import Example, clusters
 from elmo_bench.files import atomic
-from elmo_bench.module import TaskModule
 from elmo_bench.runs import number_of
+
+from .data import Example, clusters
+from .module import TaskModule
 
 
 def write_predictions(
@@ -29,7 +30,7 @@ def write_predictions(
 def write_counts(path: Path, examples: Sequence[Example], module: TaskModule) -> None:
     """Write the metric's counts of each example, for significance tests.
 
-    The file has an array "N S 4" for each figure (see `elmo_bench.metrics`), in the order of the
+    The file has an array "N S 4" for each figure (see `metrics.py`), in the order of the
     input file. `sentences` identifies each example's content by a number, `groups` numbers its
     cluster, and `unit` says what a cluster is (premise, tree, document, article; bytes of UTF-8).
     Metrics without `by_example` write no file.

@@ -15,7 +15,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torchmetrics import Metric
 
-from elmo_bench.metrics import ByExample
+from elmo_bench.training.metrics import ByExample
 
 from .data import Clusters, Mention
 

@@ -12,8 +12,8 @@ from jaxtyping import Int
 from torch import Tensor
 from torchmetrics import Metric
 
-from elmo_bench.metrics import ByExample, chunks_by_example, precision_recall_f1
 from elmo_bench.text import tags_to_spans
+from elmo_bench.training.metrics import ByExample, chunks_by_example, precision_recall_f1
 
 Tags = Sequence[str]
 Argument = tuple[str, frozenset[tuple[int, int]]]

@@ -25,7 +25,6 @@ from elmo_bench.jobs.report import report
 from elmo_bench.jobs.score import score
 from elmo_bench.jobs.train import train
 from elmo_bench.lm import Corpus, LanguageModel, load_language_model, save_softmax
-from elmo_bench.module import TaskModule
 from elmo_bench.report.plots import style
 from elmo_bench.sample import files as sample
 from elmo_bench.text import (
@@ -36,6 +35,7 @@ from elmo_bench.text import (
     read_text,
     read_vectors,
 )
+from elmo_bench.training.module import TaskModule
 from tests.jobs.small import SMALL
 from tests.jobs.test_pretrain import LINES, TINY
 from tests.jobs.test_resume import train_and_kill, until

@@ -14,7 +14,7 @@ from elmo_bench.config import build
 from elmo_bench.jobs.evaluate import evaluate
 from elmo_bench.jobs.predict import predict
 from elmo_bench.jobs.train import train
-from elmo_bench.module import TaskModule
+from elmo_bench.training.module import TaskModule
 from tests.conftest import CONF
 from tests.encoders import tiny as models
 from tests.jobs.small import SMALL

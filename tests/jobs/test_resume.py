@@ -9,12 +9,11 @@ import pytest
 import torch
 from hydra import compose, initialize_config_dir
 
-from elmo_bench import data
 from elmo_bench.jobs import train as training
 from elmo_bench.jobs.train import train
-from elmo_bench.module import TaskModule
 from elmo_bench.signals import Stopped
-from elmo_bench.training import save_state
+from elmo_bench.training import data, save_state
+from elmo_bench.training.module import TaskModule
 from tests.jobs.small import SMALL
 
 CONF = str(Path(__file__).parents[2] / "conf")

@@ -23,10 +23,10 @@ from elmo_bench.encoders import encode
 from elmo_bench.encoders.bilm import BiLm, Options, save
 from elmo_bench.jobs import train as job
 from elmo_bench.jobs.train import train
-from elmo_bench.module import TaskModule
 from elmo_bench.report.aggregate import after_epochs
 from elmo_bench.runs import Identity, read_run
 from elmo_bench.training.log import is_first
+from elmo_bench.training.module import TaskModule
 
 PLATEAU = "+task.scheduler={_target_:torch.optim.lr_scheduler.ReduceLROnPlateau,_partial_:true}"
 

@@ -18,13 +18,13 @@ from hypothesis import strategies as st
 from pytorch_lightning.callbacks import ModelCheckpoint
 from torch import nn
 
-from elmo_bench.average import WeightAverage
-from elmo_bench.data import TaskData
 from elmo_bench.elmo import Elmo, Layers
 from elmo_bench.encoders.bilm import BiLm, Options
-from elmo_bench.module import TaskModule
 from elmo_bench.nn import Backbone, BiGru, Words
 from elmo_bench.text import Vocab
+from elmo_bench.training.data import TaskData
+from elmo_bench.training.module import TaskModule
+from elmo_bench.training.optim import WeightAverage
 from tasks.squad.data import (
     Answer,
     Example,

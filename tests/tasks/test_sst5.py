@@ -19,9 +19,9 @@ from torch import nn
 
 from elmo_bench.elmo import Elmo
 from elmo_bench.encoders.bilm import BiLm, Options
-from elmo_bench.metrics import Accuracy
 from elmo_bench.nn import Backbone, ReluBiLstm, Words
 from elmo_bench.text import Vocab
+from elmo_bench.training.metrics import Accuracy
 from tasks.sst5.data import (
     Example,
     collate,

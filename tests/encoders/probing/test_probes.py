@@ -22,7 +22,7 @@ from elmo_bench.encoders.probing.probes import (
     f1,
     nearest,
 )
-from elmo_bench.metrics import SpanF1
+from elmo_bench.training.metrics import SpanF1
 
 TRAINING = Training(100, 0.05, "cpu")
 

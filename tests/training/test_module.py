@@ -10,8 +10,8 @@ import torch.distributed as dist
 from torch import nn
 from torchmetrics import MeanMetric
 
-from elmo_bench.data import Numbered
-from elmo_bench.module import CHECK_EVERY, TaskModule
+from elmo_bench.training.data import Numbered
+from elmo_bench.training.module import CHECK_EVERY, TaskModule
 
 
 class Model(nn.Module):

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from transformers import get_linear_schedule_with_warmup
 
-from elmo_bench.schedule import LinearWarmup, SlantedTriangular
+from elmo_bench.training.optim import LinearWarmup, SlantedTriangular
 
 LRS = 0.5, 0.02
 

@@ -3,8 +3,8 @@ import json
 import pytest
 import torch
 
-from elmo_bench.metrics import MeanNorms, SpanF1
 from elmo_bench.text import tags_to_spans
+from elmo_bench.training.metrics import MeanNorms, SpanF1
 
 
 def test_golden(fixtures):

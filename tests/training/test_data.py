@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch.distributed as dist
 
-from elmo_bench.data import LengthBatches, TaskData, batch_sizes
+from elmo_bench.training.data import LengthBatches, TaskData, batch_sizes
 
 
 @dataclass(frozen=True)

@@ -11,13 +11,14 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torchmetrics import Metric
 
-from elmo_bench.data import Numbered
 from elmo_bench.elmo import FineTuning
 from elmo_bench.files import Positive
-from elmo_bench.metrics import MeanLoss, MeanNorms
 from elmo_bench.nn import Backbone
 from elmo_bench.runs import Mix, flat_mix
-from elmo_bench.training import of_all, rank
+
+from .data import Numbered
+from .metrics import MeanLoss, MeanNorms
+from .processes import of_all, rank
 
 CHECK_EVERY = 50  # steps between two checks of the losses; a check waits for the GPU
 
