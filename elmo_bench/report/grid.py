@@ -30,6 +30,7 @@ class Grid(NamedTuple):
         hover: the config keys behind a text, by (row, column); row -1 is the heads.
         caption: an explanation of the rows and marks.
         bold_is: the meaning of bold.
+        spare: heads of the columns that a narrow terminal omits, in this order.
 
     """
 
@@ -41,6 +42,7 @@ class Grid(NamedTuple):
     hover: Mapping[tuple[int, int], str] = {}
     caption: str = ""
     bold_is: str = ""
+    spare: tuple[str, ...] = ()
 
     @property
     def about(self) -> str:

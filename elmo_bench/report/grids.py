@@ -205,7 +205,7 @@ def differences(report: Report) -> Grid:
         ),
     )
     best = f"the best mean of the same {listed(names.heads)}" if names.heads else "the best mean"
-    return grid._replace(bold=_best(report, grid), bold_is=best)
+    return grid._replace(bold=_best(report, grid), bold_is=best, spare=(ERRORS, "p"))
 
 
 def _difference(cell: Cell, shows_both: bool, region: float | None) -> list[str]:

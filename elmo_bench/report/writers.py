@@ -19,7 +19,7 @@ from elmo_bench.files import plain
 
 from . import escape
 from .escape import xml
-from .grid import Figure, Grid
+from .grid import Figure, Grid, without
 
 NAME = 12  # characters; a column of names is at least so wide, or as wide as its longest text
 GAP = 2  # characters between the terminal's columns
@@ -59,29 +59,39 @@ def head_lines(head: str, texts: Iterable[str]) -> list[str]:
 class Terminal(NamedTuple):
     """A grid that rich prints at any width, without cutting a figure.
 
-    Names are wrapped; where that is not enough, they share a column. If the grid is still too wide,
-    or cells hold sentences, each row is a list.
+    Names are wrapped; where that is not enough, spare columns are left out and the names share a
+    column. If the grid is still too wide, or cells hold sentences, each row is a list.
     """
 
     grid: Grid
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        grid = self.grid
+        grid, is_list = self.grid, is_prose(self.grid)
+        if not is_list:
+            grid = _narrowed(grid, options.max_width)
+            is_list = _least_width(grid) > options.max_width
         yield Text(plain(grid.title), style="table.title")
-        if (
-            not (prose := is_prose(grid))
-            and grid.left > 1
-            and _least_width(grid) > options.max_width
-        ):
-            grid = _joined(grid)
-        if prose or _least_width(grid) > options.max_width:
-            yield from (_listed(row, options.max_width // 3) for row in _texts(grid))
+        if is_list:
+            yield from (_listed(row, options.max_width // 3) for row in _texts(self.grid))
         else:
             yield _table(grid)
         # Files and pipes show no bold text, so the caption must not explain it.
-        if caption := grid.about if console.color_system else grid.caption:
+        caption = grid.about if console.color_system else grid.caption
+        left_out = [] if is_list else [head for head in grid.spare if head not in grid.heads]
+        if left_out:
+            caption += f" Left out of {options.max_width} columns: {', '.join(left_out)}."
+        if caption:
             yield Text(plain(caption), style="table.caption")
         yield Text()
+
+
+def _narrowed(grid: Grid, width: int) -> Grid:
+    """Leave out spare columns while the grid is too wide, then join its names."""
+    for head in grid.spare:
+        if _least_width(grid) > width and head in grid.heads:
+            grid = without(grid, {grid.heads.index(head)})
+    too_wide = grid.left > 1 and _least_width(grid) > width
+    return _joined(grid) if too_wide else grid
 
 
 def _joined(grid: Grid) -> Grid:

@@ -308,17 +308,6 @@ def test_one_result_from_elsewhere(made, root, tmp_path):
         assert all(one[its] is None for one in found["differing"])
 
 
-@pytest.mark.parametrize(
-    ("name", "content"), [("x.json", '{"a": [1, 2]}'), ("x.csv", "example,label\n1,PER\n")]
-)
-def test_a_file_of_others_stays(made, root, tmp_path, name, content):
-    a, b = made("a", []), made("b", [])
-    (tmp_path / name).write_text(content)
-    with pytest.raises(ValueError, match=f"{name} exists and was not written by this job"):
-        compared(a, b, root, output=str(tmp_path / name))
-    assert (tmp_path / name).read_text() == content
-
-
 def test_words_with_markup(made, root):
     """They are shown in every format, and do nothing."""
     a, b = (made(name, []) for name in "ab")

@@ -56,6 +56,15 @@ def test_a_row_stands_in_a_line_or_in_a_list(names):
     assert all(f"{head} {figure}" in narrow for head, figure in pairs)
 
 
+def test_a_column_is_spared_first():
+    shown = grid(*ONE)._replace(spare=("errors removed", "p (Holm)"))
+    found = " ".join("\n".join(lines(shown, 88)).split())
+    assert "14.93" not in found
+    assert "<0.001*" in found
+    assert "Left out of 88 columns: errors removed." in found
+    assert "14.93" in "\n".join(lines(shown, 120))
+
+
 def test_a_name_is_not_repeated():
     assert sum(line.startswith("NER   100 %") for line in lines(grid(*TWO), 200)) == 1
 
