@@ -61,11 +61,11 @@ class CardLauncher(ProcessLauncher):
         configure_log(self.config.hydra.hydra_logging, self.config.hydra.verbose)
         try:
             configs = self.composed(job_overrides)
-            folder, layers = card_folder(configs), count_layers(configs)
+            folder, mixes = card_folder(configs), mixes_of(configs)
             jobs = [
                 [*overrides, *mix]
                 for overrides, config in zip(job_overrides, configs, strict=True)
-                for mix in mixes(config, layers[config.encoder.name])
+                for mix in mixes[config.encoder.name]
             ]
             returned = super().launch(jobs, initial_job_idx)
             self.write(folder)
@@ -116,9 +116,7 @@ def card_folder(configs: Sequence[DictConfig]) -> Path:
     names = dict.fromkeys(str(config.encoder.name) for config in configs)
     path = Path(configs[0].out or Path(configs[0].outputs_dir, "card", "+".join(names)))
     path = path.expanduser()
-    if path.exists() and not path.is_dir():
-        raise ValueError(f"out={path} is not a folder")
-    present = {each.name for each in path.iterdir()} if path.is_dir() else set()
+    present = {each.name for each in path.iterdir()} if path.exists() else set()
     if others := present - {*OWN} if ARCHIVE in present else present:
         raise ValueError(
             f"out={path} contains {min(others)}, which job=card did not write: choose "
@@ -127,36 +125,29 @@ def card_folder(configs: Sequence[DictConfig]) -> Path:
     return path.absolute()
 
 
-def count_layers(configs: Iterable[DictConfig]) -> dict[str, int]:
-    """Return the number of layers of each encoder; 2 if `--dry-run` would have to download it.
+def mixes_of(configs: Iterable[DictConfig]) -> dict[str, list[list[str]]]:
+    """Return for each encoder the overrides of the compared mixes: no layers, the learned mix, each
+    single layer. If the command overrides `elmo.mix`, nothing is added.
 
     Raises ValueError for encoder=none, and any error from loading an encoder.
     """
     from elmo_bench.config import build, inputs  # imports torch, which is slow
 
-    layers: dict[str, int] = {}
+    mixes: dict[str, list[list[str]]] = {}
     for name, config in {config.encoder.name: config.copy() for config in configs}.items():
+        if "elmo.mix" in inputs.overridden(config):
+            mixes[name] = [[]]
+            continue
         config.elmo.adapt = False  # adapting does not change the number of layers
         try:
-            layers[name] = build.encoder(config).num_layers
-        except inputs.NotHereError:
+            layers = build.encoder(config).num_layers
+        except inputs.NotHereError:  # in a dry run, which does not download it
             log.info("Each further layer of the encoder is one more run.")
-            layers[name] = 2
-    return layers
-
-
-def mixes(config: DictConfig, layers: int) -> list[list[str]]:
-    """Return the overrides of the compared mixes: no layers, the learned mix, each single layer.
-
-    If the command overrides `elmo.mix`, nothing is added.
-    """
-    from elmo_bench.config.inputs import overridden
-
-    if "elmo.mix" in overridden(config):
-        return [[]]
-    # The last layer is called "top", as in sweep=layers. A single layer equals the mix.
-    single_layers = [*range(layers - 1), "top"] if layers > 1 else []
-    return [[f"elmo.mix={value}"] for value in ("none", "all", *single_layers)]
+            layers = 2
+        # The last layer is called "top", as in sweep=layers. A single layer equals the mix.
+        single_layers = [*range(layers - 1), "top"] if layers > 1 else []
+        mixes[name] = [[f"elmo.mix={value}"] for value in ("none", "all", *single_layers)]
+    return mixes
 
 
 def _command(overrides: Iterable[str]) -> str:
@@ -174,10 +165,10 @@ def _readme(results: Sequence[Mapping[str, Any]], failed: Sequence[Outcome]) -> 
 
     facts = defaultdict(list)
     for result in results:
-        inputs = {name: digest[:DIGITS] for name, digest in result["inputs"].items()}
-        facts_of_run = {"device": result["device"], "commit": result["commit"]} | inputs
-        for name, value in facts_of_run.items():
-            facts[name].append(value)
+        for name in ("device", "commit"):
+            facts[name].append(result[name])
+        for name, digest in result["inputs"].items():
+            facts[name].append(digest[:DIGITS])
     listed = "".join(f"    {_command(each.overrides)}\n" for each in failed)
     configs = [result["config"] for result in results]
     return TEXT.format(
