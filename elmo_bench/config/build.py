@@ -418,7 +418,40 @@ def trainer(cfg: DictConfig, callbacks: list[Callback]) -> pl.Trainer:
     Raises ValueError for devices that this machine does not have, or a logger that is not
     installed.
     """
-    callbacks = callbacks + [instantiate(callback) for callback in cfg.task.get("callbacks", ())]
+    settings: dict[str, Any] = {
+        "callbacks": callbacks + [instantiate(node) for node in cfg.task.get("callbacks", ())],
+        "logger": _loggers(cfg),
+        "default_root_dir": cfg.run_dir,
+        "enable_model_summary": False,
+        "use_distributed_sampler": False,
+        # Without a terminal, jobs/train.py logs lines instead.
+        "enable_progress_bar": cfg.trainer.get("enable_progress_bar", True) and sys.stdout.isatty(),
+    }
+    asked = cfg.trainer.accelerator
+    if MPSAccelerator.is_available() and asked != "cpu":
+        lacks = "Apple's GPU lacks float64, in which metrics are computed"
+        if asked != "auto":
+            raise ValueError(f"trainer.accelerator={asked}, but {lacks}: use trainer=cpu")
+        log.info("trainer.accelerator=auto takes the CPU: %s", lacks)
+        settings["accelerator"] = "cpu"
+    try:
+        built = instantiate(cfg.trainer, **settings)
+    except InstantiationException as error:  # an argument that it does not have
+        raise ValueError(f"trainer: {error.__cause__ or error}") from error
+    except MisconfigurationException as error:
+        raise ValueError(
+            f"trainer.accelerator={asked} trainer.devices={cfg.trainer.devices}: {error}; use "
+            "trainer=auto to use the available devices"
+        ) from error
+    if isinstance(built.strategy, DDPStrategy) and cfg.elmo.finetune:
+        # Unmixed or still frozen layers of an encoder have no gradients.
+        built.strategy._ddp_kwargs.setdefault("find_unused_parameters", True)
+    built.strategy.checkpoint_io = AtomicCheckpoints()
+    _check_processes(built, cfg.oversubscribe)
+    return built
+
+
+def _loggers(cfg: DictConfig) -> list[Any]:
     loggers = []
     for name, logger in (cfg.get("logger") or {}).items():  # evaluate and predict have no logger
         try:
@@ -428,44 +461,18 @@ def trainer(cfg: DictConfig, callbacks: list[Callback]) -> pl.Trainer:
                 f"logger={name} requires a package that is not installed: {error} "
                 "(TensorBoard is in pip install 'elmo-bench[tensorboard]')"
             ) from error
-    settings: dict[str, Any] = {
-        "default_root_dir": cfg.run_dir,
-        "enable_model_summary": False,
-        "use_distributed_sampler": False,
-        # Without a terminal, jobs/train.py logs lines instead.
-        "enable_progress_bar": cfg.trainer.get("enable_progress_bar", True) and sys.stdout.isatty(),
-    }
-    if MPSAccelerator.is_available() and (asked := cfg.trainer.accelerator) != "cpu":
-        lacks = "Apple's GPU lacks float64, in which metrics are computed"
-        if asked != "auto":
-            raise ValueError(f"trainer.accelerator={asked}, but {lacks}: use trainer=cpu")
-        log.info("trainer.accelerator=auto takes the CPU: %s", lacks)
-        settings["accelerator"] = "cpu"
-    try:
-        built = instantiate(cfg.trainer, callbacks=callbacks, logger=loggers, **settings)
-    except InstantiationException as error:
-        if isinstance(error.__cause__, TypeError):  # an argument that it does not have
-            raise ValueError(f"trainer: {error.__cause__}") from error
-        raise
-    except MisconfigurationException as error:
-        settings_text = (
-            f"trainer.accelerator={cfg.trainer.accelerator} trainer.devices={cfg.trainer.devices}"
-        )
-        raise ValueError(
-            f"{settings_text}: {error}; use trainer=auto to use the available devices"
-        ) from error
-    if isinstance(built.strategy, DDPStrategy) and cfg.elmo.finetune:
-        # Unmixed or still frozen layers of an encoder have no gradients.
-        built.strategy._ddp_kwargs.setdefault("find_unused_parameters", True)
-    built.strategy.checkpoint_io = AtomicCheckpoints()
-    if SLURMEnvironment.detect():  # SLURM assigns cores to each task
+    return loggers
+
+
+def _check_processes(built: pl.Trainer, oversubscribe: bool) -> None:
+    """Check the number of the run's processes; those that SLURM has not started end with this."""
+    if SLURMEnvironment.detect():  # it assigns cores to each task
         check_slurm_tasks(built.num_devices, built.num_nodes)
-    else:
-        if isinstance(built.accelerator, CPUAccelerator) and not cfg.oversubscribe:
-            check_cores("trainer.devices", built.num_devices)
-        # Lightning's own waits for the other processes, which may wait for this one, and a run that
-        # is ended by SIGTERM would pass for one that is done.
-        built._signal_connector.register_signal_handlers = lambda: None
-        strategy = weakref.ref(built.strategy)  # a later training must not keep this model alive
-        signals.end_before_this(lambda: getattr(getattr(strategy(), "launcher", None), "procs", []))
-    return built
+        return
+    if isinstance(built.accelerator, CPUAccelerator) and not oversubscribe:
+        check_cores("trainer.devices", built.num_devices)
+    # Lightning's own waits for the other processes, which may wait for this one, and a run that is
+    # ended by SIGTERM would pass for one that is done.
+    built._signal_connector.register_signal_handlers = lambda: None  # type: ignore[method-assign]
+    strategy = weakref.ref(built.strategy)  # a later training must not keep this model alive
+    signals.end_before_this(lambda: getattr(getattr(strategy(), "launcher", None), "procs", []))

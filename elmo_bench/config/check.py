@@ -130,7 +130,7 @@ def faults(cfg: DictConfig) -> list[str]:
     if job not in JOBS:  # a user's, which has settings of its own
         found = [fault for fault in found if fault.hint is not None or "." in fault.key]
     wrong += [*_in_words(found, raw, given), *_for_another(resolved, job)]
-    wrong += _epochs(resolved, given)
+    wrong = wrong or [*_epochs(resolved, given)]
     if not wrong:  # classes are slow to import
         parts = {key.partition(".")[0] for key in given} if job in WITHOUT_A_MODEL else resolved
         classes = {part: node for part, node in resolved.items() if part in parts}
@@ -282,12 +282,11 @@ def _for_another(config: Mapping[str, Any], job: str) -> Iterator[str]:
 
 
 def _epochs(config: Mapping[str, Any], given: Collection[str]) -> Iterator[str]:
-    """Yield a message for a number of epochs that schedules and estimates do not know of."""
-    trainer = config.get("trainer")
-    if isinstance(trainer, dict) and "trainer.max_epochs" in given:
-        epochs = trainer.get("max_epochs")
-        if type(epochs) is int and epochs > 0 and "limit_train_batches" not in trainer:
-            yield f"trainer.max_epochs={epochs} repeats a setting: write fit.max_epochs={epochs}"
+    """Yield a message for a number of epochs that schedules do not know of."""
+    trainer = config["trainer"]
+    if "trainer.max_epochs" in given and "limit_train_batches" not in trainer:
+        epochs = shown(trainer["max_epochs"])
+        yield f"trainer.max_epochs={epochs} repeats a setting: write fit.max_epochs={epochs}"
 
 
 def _no_folder(cfg: DictConfig) -> Iterator[str]:
