@@ -1,7 +1,6 @@
 """Two runs beside each other: made-up ones of every task, wrong at known examples."""
 
 import json
-from contextlib import redirect_stdout
 from functools import cache
 from io import StringIO
 from pathlib import Path
@@ -161,13 +160,6 @@ def test_what_is_printed_and_what_is_written(made, root, tmp_path, capsys):
         assert output.read_text().count("NEW: ") >= 5
     shown = capsys.readouterr().out
     assert "The first 2 of 5 examples" in shown
-
-
-def test_nobody_reads_on(made, root, tmp_path, closed_pipe):
-    """The file is there, whatever happens to what is printed."""
-    with redirect_stdout(closed_pipe), pytest.raises(SystemExit):  # by rich
-        compared(made("a", [0]), made("b", []), root)
-    assert json.loads((tmp_path / "diff.json").read_text())["b_better"] == 1
 
 
 def test_a_corpus_that_is_not_there_or_another(made, root, tmp_path):
