@@ -10,7 +10,7 @@ N predictions of a sentence.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -24,11 +24,11 @@ from elmo_bench.encoders.bilm import BiLm, State
 from elmo_bench.encoders.bilm.chars import word_frame
 from elmo_bench.text import chunks
 
-from .corpus import BEGIN, END, NO_TARGET, UNKNOWN, Corpus, Sentences
+from .corpus import BEGIN, END, UNKNOWN, Corpus, Sentences
 
 Likelihoods = dict[str, Float[np.ndarray, " N"]]  # direction -> log p (nats)
 SCORES = 1 << 24  # scores (tokens x vocabulary) in memory at once, for perplexity
-_TYPES = 1 << 12  # word types encoded at once
+UNROLL = 512  # tokens of a sentence that are read at once
 
 
 class LanguageModel(nn.Module):
@@ -78,53 +78,62 @@ class LanguageModel(nn.Module):
             types, places = np.unique(window, return_inverse=True)
             chars = torch.from_numpy(frames[types].astype(np.int64)).to(device)
             rows = torch.from_numpy(places.reshape(window.shape)).to(device)
-            x.append(self.bilm.token_encoder(chars)[rows])
-        for top, after in self.bilm.run(torch.stack(x), state):
-            yield F.dropout(top, self.bilm.dropout, self.training), after
+            x.append(self.bilm.token_encoder(chars[None])[0][rows])
+        for outputs, after in self.bilm.run_directions(x, None, state):
+            yield F.dropout(outputs[-1], self.bilm.dropout, self.training), after
 
     @torch.no_grad()
-    def log_likelihoods(self, sentences: Sentences) -> dict[str, Float[Tensor, "B T"]]:
-        """Return the log probability of every prediction of each direction, each sentence from a
-        zero state; 0 after its end.
+    def likelihoods(self, texts: Sequence[Sentences], unroll: int = UNROLL) -> list[Likelihoods]:
+        """Return the log probability (nats) of every prediction of each sentence, text by text.
 
-        Column t is word t in both directions (from 0); the forward direction ends with </S>, the
-        backward one has <S> before the words, so that T is the length of the longest sentence plus
-        one.
+        A text is read from a zero state, which is carried from sentence to sentence; the backward
+        direction reads the sentences in the same order, each from its end. The texts are read in
+        parallel, `unroll` tokens at a time.
         """
-        device = self.softmax.weight.device
-        framed = [[BEGIN, *sentence, END] for sentence in sentences]
-        types = {
-            word: number
-            for number, word in enumerate(dict.fromkeys(word for row in framed for word in row))
-        }
-        places = _padded([[types[word] for word in row] for row in framed], 0).to(device)
-        x, state = self._encode(list(types))[places], self.bilm.zero_state(len(framed))
-        layers, _ = self.bilm.read_tokens(x, [*map(len, framed)], state)
-        scores, tops = {}, layers[-1].chunk(len(self.directions), -1)
-        for direction, top in zip(self.directions, tops, strict=True):
-            if direction == "forward":
-                scores[direction] = self._scores(top[:, :-1], [row[1:] for row in framed])
-            else:
-                scores[direction] = self._scores(top[:, 1:], [row[:-1] for row in framed])
-        return scores
+        words = {BEGIN: 0, END: 1}
+        numbers = [
+            [
+                np.array([words.setdefault(word, len(words)) for word in sentence], np.int64)
+                for sentence in text
+            ]
+            for text in texts
+        ]
+        scores = self._scores(list(words), numbers, unroll)
+        results = []
+        for row, text in enumerate(numbers):
+            ends = np.cumsum([len(sentence) + 1 for sentence in text])
+            for sentence, end in zip(text, ends, strict=True):
+                part = slice(end - len(sentence) - 1, end)
+                results.append(
+                    {
+                        direction: values[row, part][:: 1 if direction == "forward" else -1]
+                        for direction, values in scores.items()
+                    }
+                )
+        return results
 
-    def _encode(self, words: Sequence[str]) -> Float[Tensor, "U P"]:
-        """Return the token vectors of different words."""
+    def _scores(
+        self, words: Sequence[str], texts: Sequence[Sequence[np.ndarray]], unroll: int
+    ) -> dict[str, Float[np.ndarray, "B T"]]:
+        """Return the log probability of all targets of each direction, in the order in which it
+        reads the texts, window by window with carried state.
+        """
         width, device = self.bilm.options.max_characters, self.softmax.weight.device
-        frames = torch.from_numpy(np.stack([word_frame(word, width) for word in words])).to(device)
-        return torch.cat([self.bilm.token_encoder(part) for part in frames.split(_TYPES)])
-
-    def _scores(self, top: Float[Tensor, "B T P"], words: Sentences) -> Float[Tensor, "B T"]:
-        """Return log probabilities of words with the full softmax, some tokens at a time; 0 after
-        the end of a row.
-        """
-        targets = _padded([[self.number(word) for word in row] for row in words], NO_TARGET).to(
-            top.device
-        )
-        here = targets != NO_TARGET
-        return torch.zeros_like(top[..., 0]).masked_scatter(
-            here, self.log_probabilities(top[here], targets[here])
-        )
+        frames = np.stack([word_frame(word, width) for word in words])
+        rows_of = np.array([*map(self.number, words)])
+        stacked = {direction: _stack(texts, direction) for direction in self.directions}
+        scores = {d: np.zeros(targets.shape, np.float32) for d, (_, targets) in stacked.items()}
+        count, length = scores[self.directions[0]].shape
+        state = self.bilm.zero_state(count)
+        for start in range(0, length, unroll):
+            part, after = slice(start, start + unroll), []
+            tops = self.tops(frames, [inputs[:, part] for inputs, _ in stacked.values()], state)
+            for (direction, (_, targets)), (top, now) in zip(stacked.items(), tops, strict=True):
+                rows = torch.from_numpy(rows_of[targets[:, part].clip(0)]).to(device)
+                scores[direction][:, part] = self.log_probabilities(top, rows).cpu().numpy()
+                after.append(now)
+            state = State(*(torch.stack(parts) for parts in zip(*after, strict=True)))
+        return scores
 
     def log_probabilities(
         self, top: Float[Tensor, "*N P"], targets: Int[Tensor, "*N"]
@@ -153,9 +162,9 @@ class LanguageModel(nn.Module):
         self.eval()
         totals = dict.fromkeys(self.directions, 0.0)
         for places in watch([*batches([len(sentence) for sentence in sentences], batch_tokens)]):
-            scores = self.log_likelihoods([sentences[place] for place in places])
-            for direction, part in scores.items():
-                totals[direction] += part.double().sum().item()
+            for scores in self.likelihoods([[sentences[place]] for place in places]):
+                for direction, values in scores.items():
+                    totals[direction] += float(values.sum(dtype=np.float64))
         self.train(training)
         count = sum(len(sentence) + 1 for sentence in sentences)
         return {d: perplexity_of(-total / count, self.source) for d, total in totals.items()}
@@ -172,45 +181,23 @@ def sentence_likelihoods(
     """
     for chunk in chunks(sentences, 8 * batch_tokens):
         results: dict[int, Likelihoods] = {}
-        for positions in batches([len(sentence) for sentence in chunk], batch_tokens):
-            scores = {
-                direction: part.cpu().numpy()
-                for direction, part in model.log_likelihoods([chunk[k] for k in positions]).items()
-            }
-            for row, position in enumerate(positions):
-                count = len(chunk[position]) + 1
-                results[position] = {
-                    direction: part[row, :count] for direction, part in scores.items()
-                }
-        yield from (results[position] for position in range(len(chunk)))
+        for places in batches([len(sentence) for sentence in chunk], batch_tokens):
+            scores = model.likelihoods([[chunk[place]] for place in places])
+            results |= zip(places, scores, strict=True)
+        yield from (results[place] for place in range(len(chunk)))
 
 
 def text_likelihoods(
-    model: LanguageModel, sentences: Sequence[Sequence[str]], *, streams: int = 64, unroll: int = 32
-) -> Iterator[Likelihoods]:
+    model: LanguageModel, sentences: Sentences, *, streams: int = 64, unroll: int = 32
+) -> list[Likelihoods]:
     """Like `sentence_likelihoods`, but carry the state from sentence to sentence, as the original's
     evaluation does.
 
     The text is cut between sentences into `streams` parts that run in parallel, each from a zero
-    state; with one stream every sentence follows the one before. The backward direction reads the
-    sentences in the same order, each from its end.
+    state; with one stream every sentence follows the one before.
     """
-    corpus = Corpus(sentences)
-    numbers = np.split(corpus.tokens, corpus.offsets[1:-1])
-    parts = [
-        numbers[start:end] for start, end in pairwise(_cuts([len(n) + 1 for n in numbers], streams))
-    ]
-    stacked = {direction: _stack(parts, direction) for direction in model.directions}
-    scores = _scores_of(model, corpus, stacked, unroll)
-    for row, part in enumerate(parts):
-        start = 0
-        for sentence in part:
-            end = start + len(sentence) + 1
-            yield {
-                direction: part[row, start:end][:: 1 if direction == "forward" else -1]
-                for direction, part in scores.items()
-            }
-            start = end
+    cuts = _cuts([len(sentence) + 1 for sentence in sentences], streams)
+    return model.likelihoods([sentences[start:end] for start, end in pairwise(cuts)], unroll)
 
 
 def _cuts(sizes: Sequence[int], streams: int) -> list[int]:
@@ -241,33 +228,6 @@ def _stack(
     return inputs, targets
 
 
-@torch.no_grad()
-def _scores_of(
-    model: LanguageModel,
-    corpus: Corpus,
-    stacked: Mapping[str, tuple[np.ndarray, np.ndarray]],
-    unroll: int,
-) -> dict[str, Float[np.ndarray, "B T"]]:
-    """Return the log probability of all targets for each direction, window by window with carried
-    state.
-    """
-    device = model.softmax.weight.device
-    frames = corpus.frames(model.bilm.options.max_characters)
-    rows_of = np.array([*map(model.number, corpus.words)])
-    count, length = next(iter(stacked.values()))[0].shape
-    state = model.bilm.zero_state(count)
-    scores = {direction: np.zeros((count, length), np.float32) for direction in stacked}
-    for start in range(0, length, unroll):
-        part, after = slice(start, start + unroll), []
-        tops = model.tops(frames, [inputs[:, part] for inputs, _ in stacked.values()], state)
-        for (direction, (_, targets)), (top, now) in zip(stacked.items(), tops, strict=True):
-            rows = torch.from_numpy(rows_of[targets[:, part].clip(0)]).to(device)
-            scores[direction][:, part] = model.log_probabilities(top, rows).cpu().numpy()
-            after.append(now)
-        state = State(*(torch.stack(parts) for parts in zip(*after, strict=True)))
-    return scores
-
-
 def perplexity_of(loss: float, source: str = "") -> float:
     """Return the perplexity of a mean negative log likelihood (nats).
 
@@ -286,7 +246,3 @@ def perplexity_of(loss: float, source: str = "") -> float:
 def or_damaged(source: str) -> str:
     """Return the other cause of a loss that is not finite, where a model was read from files."""
     return f". Or {source} is damaged: get or make it again" if source else ""
-
-
-def _padded(rows: Sequence[Sequence[int]], value: int) -> Int[Tensor, "B T"]:
-    return nn.utils.rnn.pad_sequence([torch.tensor(row) for row in rows], True, value)

@@ -9,7 +9,7 @@ import pytest
 import torch
 import torch.multiprocessing as mp
 
-from elmo_bench.encoders.bilm import DIRECTIONS, BiLm, Options
+from elmo_bench.encoders.bilm import DIRECTIONS, BiLm, Options, char_ids
 from elmo_bench.lm import (
     Corpus,
     LanguageModel,
@@ -51,8 +51,16 @@ def test_truncated_equals_full_backpropagation_where_the_window_covers_the_text(
     truncated = {name: parameter.grad for name, parameter in found.model.named_parameters()}
     model = found.model
     model.zero_grad()
-    scores = LanguageModel.log_likelihoods.__wrapped__(model, [sentence])
-    loss = -(scores["forward"].sum() + scores["backward"].sum()) / 10
+    words = ["<S>", *sentence, "</S>"]
+    rows, x = torch.tensor([*map(model.number, words)]), model.bilm.token_encoder(char_ids([words]))
+    mask, state = torch.ones(1, len(words), dtype=torch.bool), model.bilm.zero_state(1)
+    forward = model.bilm.run(0, x, mask, state)[0][-1][0, :-1]
+    backward = model.bilm.run(1, x.flip(1), mask, state)[0][-1][0, :-1]
+    losses = [
+        torch.nn.functional.cross_entropy(model.softmax(top), wanted)
+        for top, wanted in ((forward, rows[1:]), (backward, rows.flip(0)[1:]))
+    ]
+    loss = sum(losses) / 2
     loss.backward()
     assert step.loss == pytest.approx(loss.item(), abs=1e-6)
     for name, parameter in model.named_parameters():
