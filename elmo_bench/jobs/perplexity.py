@@ -1,7 +1,7 @@
 """`job=perplexity`: a biLM's perplexity on a text, with its trained softmax."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import tee
 from pathlib import Path
@@ -94,6 +94,7 @@ def likelihoods(model: LanguageModel, cfg: DictConfig) -> Iterator[Scored]:
     numbered = enumerate(read_sentences(cfg.input), 1)
     lines, read = tee((number, tokens) for number, tokens in numbered if tokens)
     texts = (tokens for _, tokens in read)
+    scores: Iterable[Likelihoods]
     if cfg.state == "carried":
         scores = text_likelihoods(model, list(texts), streams=cfg.streams)
     else:

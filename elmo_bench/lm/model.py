@@ -70,15 +70,14 @@ class LanguageModel(nn.Module):
         """Yield each direction's top layer, after dropout, from which words are predicted, and its
         next state; on a GPU, all directions run at once.
 
-        A direction has its own window, of word types whose characters are in `frames`. A word that
-        occurs twice in a window is encoded once.
+        A direction has its own window, of word types whose characters are in `frames`. A word is
+        encoded once, however often it occurs in the windows.
         """
-        device, x = self.softmax.weight.device, []
-        for window in windows:
-            types, places = np.unique(window, return_inverse=True)
-            chars = torch.from_numpy(frames[types].astype(np.int64)).to(device)
-            rows = torch.from_numpy(places.reshape(window.shape)).to(device)
-            x.append(self.bilm.token_encoder(chars[None])[0][rows])
+        device = self.softmax.weight.device
+        types, places = np.unique(np.stack(windows), return_inverse=True)
+        chars = torch.from_numpy(frames[types].astype(np.int64)).to(device)
+        rows = torch.from_numpy(places.reshape(len(windows), *windows[0].shape)).to(device)
+        x = [*self.bilm.token_encoder(chars[None])[0][rows]]
         for outputs, after in self.bilm.run_directions(x, None, state):
             yield F.dropout(outputs[-1], self.bilm.dropout, self.training), after
 
@@ -123,7 +122,8 @@ class LanguageModel(nn.Module):
         rows_of = np.array([*map(self.number, words)])
         stacked = {direction: _stack(texts, direction) for direction in self.directions}
         scores = {d: np.zeros(targets.shape, np.float32) for d, (_, targets) in stacked.items()}
-        count, length = scores[self.directions[0]].shape
+        count = len(texts)
+        length = max(targets.shape[1] for _, targets in stacked.values())
         state = self.bilm.zero_state(count)
         for start in range(0, length, unroll):
             part, after = slice(start, start + unroll), []
