@@ -77,9 +77,9 @@ class LanguageModel(nn.Module):
         types, places = np.unique(np.stack(windows), return_inverse=True)
         chars = torch.from_numpy(frames[types].astype(np.int64)).to(device)
         rows = torch.from_numpy(places.reshape(len(windows), *windows[0].shape)).to(device)
-        x = [*self.bilm.token_encoder(chars[None])[0][rows]]
-        for outputs, after in self.bilm.run_directions(x, None, state):
-            yield F.dropout(outputs[-1], self.bilm.dropout, self.training), after
+        x = self.bilm.token_encoder(chars)[rows]
+        for top, after in self.bilm.run(x, state):
+            yield F.dropout(top, self.bilm.dropout, self.training), after
 
     @torch.no_grad()
     def likelihoods(self, texts: Sequence[Sentences], unroll: int = UNROLL) -> list[Likelihoods]:

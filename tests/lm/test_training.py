@@ -52,13 +52,15 @@ def test_truncated_equals_full_backpropagation_where_the_window_covers_the_text(
     model = found.model
     model.zero_grad()
     words = ["<S>", *sentence, "</S>"]
-    rows, x = torch.tensor([*map(model.number, words)]), model.bilm.token_encoder(char_ids([words]))
-    mask, state = torch.ones(1, len(words), dtype=torch.bool), model.bilm.zero_state(1)
-    forward = model.bilm.run(0, x, mask, state)[0][-1][0, :-1]
-    backward = model.bilm.run(1, x.flip(1), mask, state)[0][-1][0, :-1]
+    rows, x = (
+        torch.tensor([*map(model.number, words)]),
+        model.bilm.token_encoder(char_ids([words])[0]),
+    )
+    layers, _ = model.bilm.read_tokens(x[None], [len(words)], model.bilm.zero_state(1))
+    forward, backward = layers[-1][0].chunk(2, -1)
     losses = [
         torch.nn.functional.cross_entropy(model.softmax(top), wanted)
-        for top, wanted in ((forward, rows[1:]), (backward, rows.flip(0)[1:]))
+        for top, wanted in ((forward[:-1], rows[1:]), (backward[1:], rows[:-1]))
     ]
     loss = sum(losses) / 2
     loss.backward()
