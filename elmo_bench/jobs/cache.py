@@ -15,26 +15,16 @@ from rich.table import Table
 from elmo_bench.files import is_taken, plain, remove_unheld
 
 log = logging.getLogger(__name__)
+# Kind -> what it is, and the names of our files and folders of that kind.
 KINDS = {
-    "layers": "layers of frozen encoders",
-    "sample": "sample corpora",
-    "corpora": "encoded text",
-    "vectors": "word vectors of a corpus",
-    "elmo": "downloaded biLMs",
-    "adapted": "adapted biLMs",
-    "hashes": "checksums of large files",
-    "runs": "unpacked archives of runs",
-}
-# The names of our files and folders of each kind.
-NAMES = {
-    "layers": r"(v\d+-)?e[0-9a-f]{12}-.+",
-    "sample": r"sample-\d+-[0-9a-f]{10}",
-    "corpora": r"[0-9a-f]{16}",
-    "vectors": r"[0-9a-f]{16}\.npz",
-    "elmo": r"[0-9a-f]{12}",
-    "adapted": r"[0-9a-f]{16}",
-    "hashes": r"[0-9a-f]{64}",
-    "runs": r".+-[0-9a-f]{16}",
+    "layers": ("layers of frozen encoders", r"(v\d+-)?e[0-9a-f]{12}-.+"),
+    "sample": ("sample corpora", r"sample-\d+-[0-9a-f]{10}"),
+    "corpora": ("encoded text", r"[0-9a-f]{16}"),
+    "vectors": ("word vectors of a corpus", r"[0-9a-f]{16}\.npz"),
+    "elmo": ("downloaded biLMs", r"[0-9a-f]{12}"),
+    "adapted": ("adapted biLMs", r"[0-9a-f]{16}"),
+    "hashes": ("checksums of large files", r"[0-9a-f]{64}"),
+    "runs": ("unpacked archives of runs", r".+-[0-9a-f]{16}"),
 }
 
 
@@ -62,7 +52,9 @@ def cache(cfg: DictConfig) -> None:
         # The folder of a download is named by a hash; its file has the telling name.
         files = entry.path.glob("[!.]*") if entry.kind == "elmo" else ()
         name = next((path.name for path in files if path.suffix != ".lock"), entry.path.name)
-        table.add_row(entry.kind, KINDS[entry.kind], plain(name), f"{entry.size / 1e6:,.1f}", when)
+        table.add_row(
+            entry.kind, KINDS[entry.kind][0], plain(name), f"{entry.size / 1e6:,.1f}", when
+        )
     Console(markup=False, emoji=False).print(table)
 
 
@@ -89,20 +81,20 @@ def _entries(folder: Path) -> Iterator[Entry]:
 
     Files of other programs are not listed.
     """
-    for kind in KINDS:
+    for kind, (_, name) in KINDS.items():
         paths = (folder if kind == "sample" else folder / kind).glob("*")
-        # Or the scratch of a write.
-        ours = re.compile(rf"{NAMES[kind]}|\.{NAMES[kind]}-[a-z0-9_]{{8}}")
-        entries = []
-        for path in (path for path in paths if ours.fullmatch(path.name)):
-            files = [
-                file.stat()
-                for file in (path.rglob("*") if path.is_dir() else (path,))
-                if file.is_file()
-            ]
-            size = sum(file.st_size for file in files)
-            entries.append(Entry(kind, path, size, path.stat().st_mtime))
+        ours = re.compile(rf"{name}|\.{name}-[a-z0-9_]{{8}}")  # or the scratch of a write
+        entries = [
+            Entry(kind, path, _size(path), path.stat().st_mtime)
+            for path in paths
+            if ours.fullmatch(path.name)
+        ]
         yield from sorted(entries, key=lambda entry: entry.used)
+
+
+def _size(path: Path) -> int:
+    files = path.rglob("*") if path.is_dir() else (path,)
+    return sum(file.stat().st_size for file in files if file.is_file())
 
 
 def _remove(entry: Entry) -> None:
