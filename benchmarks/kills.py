@@ -112,7 +112,8 @@ def of_store(run: Path) -> Left:
 def of_vectors(run: Path) -> Left:
     """The data sets of an HDF5 file."""
     with h5py.File(run / "out" / "v.hdf5") as file:
-        return {name: file[name][()].tobytes() for name in file}
+        vectors = {name: file[name][()].tobytes() for name in file if name.isdigit()}
+        return vectors | {"index": file["sentence_to_index"][0], "notes": {**file.attrs}}
 
 
 def of_sweep(run: Path) -> Left:
