@@ -87,7 +87,7 @@ ONLY = {
     "transformers": {"elmo_bench/encoders/transformer/load.py"},
     "peft": {"elmo_bench/encoders/lora.py"},
     "wandb": {"elmo_bench/wandb_logger.py"},
-    "pydantic": {"elmo_bench/config", "elmo_bench/report/probes.py"},
+    "pydantic": {"elmo_bench/config", "elmo_bench/report/probes.py", "elmo_bench/runs/read.py"},
 }
 
 

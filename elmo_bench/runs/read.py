@@ -4,11 +4,14 @@
 
 import logging
 import re
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Annotated, Any, TypedDict, get_type_hints
+
+from annotated_types import Ge
+from pydantic import TypeAdapter, ValidationError
 
 from elmo_bench.files import found, is_taken, read_json
 
@@ -35,6 +38,9 @@ WITHOUT: dict[str, Any] = {"mix": {}, "epochs": 0}  # results of job=evaluate ha
 COST = {"seconds": ("training", "total"), "parameters": ("trainable", "frozen")}
 
 
+Count = Annotated[int, Ge(0)]
+
+
 class Mix(TypedDict):
     """What the mix at a place has learned; lists are in the order of `layers`."""
 
@@ -57,67 +63,6 @@ def flat_mix(mix: Mapping[str, Mix]) -> dict[str, float]:
             }
         figures[f"elmo/{place}/gamma"] = learned["gamma"]
     return figures
-
-
-def _number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _count(value: Any) -> bool:
-    return _number(value) and isinstance(value, int) and value >= 0
-
-
-def _text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-def _object(value: Any) -> bool:
-    return isinstance(value, dict)
-
-
-def _all(kind: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    return lambda value: _object(value) and all(map(kind, value.values()))
-
-
-def _mix(value: Any) -> bool:
-    if not _object(value) or value.keys() != Mix.__annotations__.keys():
-        return False
-    lists = [value[name] for name in ("layers", "shares", "norms")]
-    if not all(isinstance(each, list) and all(map(_number, each)) for each in lists):
-        return False
-    layers, shares, norms = map(len, lists)
-    return (
-        all(map(_count, value["layers"]))
-        and layers == shares
-        and norms in (0, layers)
-        and _number(value["gamma"])
-    )
-
-
-# Kind -> (its description, a test for it).
-KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
-    "task": ("text", _text),
-    "metrics": ("an object of numbers", _all(_number)),
-    "mix": ("for each place an object of layers, shares, gamma and norms", _all(_mix)),
-    "parameters": ("an object of counts", _all(_count)),
-    "seconds": ("an object of numbers", _all(_number)),
-    "epochs": ("a count", _count),
-    "examples_per_second": ("a number", _number),
-    "device": ("text", _text),
-    "config": ("an object", _object),
-    "seed": ("a count", _count),
-    "choices": ("an object", _object),
-    "inputs": ("an object of texts", _all(_text)),
-    "versions": ("an object of texts", _all(_text)),
-    "identity": ("text", _text),
-    "started": ("text", _text),
-    "finished": ("text", _text),
-    "reason": ("text", _text),
-    "commit": ("text or null", lambda value: value is None or _text(value)),
-}
-# Groups of the config that are checked.
-GROUPS = ("task", "data", "elmo", "encoder", "vocab", "schedule", "published", "fit")
-LENGTH = ("max_epochs", "patience")
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,12 +101,12 @@ class Run:
     acting: set[str]
     idle: set[str]
     groups: dict[str, Any] = field(default_factory=dict)
-    seed: int = 0
+    seed: Count = 0
     metrics: dict[str, float] = field(default_factory=dict)
     mix: dict[str, Mix] = field(default_factory=dict)
-    parameters: dict[str, int] = field(default_factory=dict)
+    parameters: dict[str, Count] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
-    epochs: int = 0
+    epochs: Count = 0
     examples_per_second: float = 0.0
     device: str = ""
     inputs: dict[str, str] = field(default_factory=dict)
@@ -176,6 +121,20 @@ class Run:
     def task(self) -> str:
         """The name of the task."""
         return str(self.config["task"]["name"])
+
+
+DERIVED = ("folder", "settings", "acting", "idle", "groups", "mix")  # others are in a file as here
+TYPES: dict[str, TypeAdapter[Any]] = {
+    key: TypeAdapter(kind)
+    for key, kind in get_type_hints(Run, include_extras=True).items()
+    if key not in DERIVED
+} | {"mix": TypeAdapter(dict[str, dict[str, list[float] | float]])}
+# Groups of the config that must be objects, and the keys that they must have.
+GROUPS = {
+    **dict.fromkeys(("data", "vocab", "schedule", "published", "fit"), ()),
+    "elmo": ("mix",),
+    "encoder": ("name",),
+}
 
 
 def collect(folders: Iterable[str | Path]) -> list[Run]:
@@ -306,45 +265,58 @@ def read_result(path: Path) -> dict[str, Any]:
     if content["epochs"]:
         needed |= {"examples_per_second", "device", *COST}
     _check(path, content, needed)
-    config = content["config"]
-    for key in ("monitor", "name"):
-        if not _text(value := (config.get("task") or {}).get(key)):
-            _refuse(path, f"config.task.{key}", value, "text")
-    for group, key in (("elmo", "mix"), ("encoder", "name")):
-        if key not in (config.get(group, {key: None}) or {}):
-            _refuse(path, f"config.{group}", config[group], f"an object that has {key}")
-    for key, value in (config.get("fit") or {}).items():
-        if key in LENGTH and not _count(value):
-            _refuse(path, f"config.fit.{key}", value, "a count")
+    if not isinstance(monitor := content["config"]["task"].get("monitor"), str):
+        _refuse(path, "config.task.monitor", monitor, "it must be text")
+    for key, value in (content["config"].get("fit") or {}).items():
+        if key in ("max_epochs", "patience") and not isinstance(value, int):
+            _refuse(path, f"config.fit.{key}", value, "it must be a count")
+    for place, mix in content["mix"].items():
+        if not _is_mix(mix):
+            kind = f"it must have {', '.join(Mix.__annotations__)}, and lists that are as long"
+            _refuse(path, f"mix.{place}", mix, kind)
     for key, parts in COST.items():
         if content["epochs"] and (missing := {*parts} - content[key].keys()):
-            _refuse(path, key, sorted(content[key]), f"an object that has {', '.join(missing)} too")
+            _refuse(path, key, sorted(content[key]), f"it must have {', '.join(missing)} too")
     return content
+
+
+def _is_mix(mix: dict[str, Any]) -> bool:
+    if mix.keys() != Mix.__annotations__.keys():
+        return False
+    layers, shares, norms = (mix[key] for key in ("layers", "shares", "norms"))
+    are_lists = all(isinstance(each, list) for each in (layers, shares, norms))
+    return are_lists and len(layers) == len(shares) == len(norms or layers)
 
 
 def _read_begun(path: Path) -> dict[str, Any]:
     """Read the `run.json` of a run without a result."""
     content: dict[str, Any] = read_json(path)
     _check(path, content, {"identity", "config"})
-    if not _text(name := (content["config"].get("task") or {}).get("name")):
-        _refuse(path, "config.task.name", name, "text")
     return content
 
 
 def _check(path: Path, content: dict[str, Any], needed: set[str]) -> None:
     """Raise ValueError for a value that is missing or has a wrong type."""
-    for key, (kind, fits) in KINDS.items():
-        if key not in content and key in needed:
-            raise ValueError(f"{path}: not a result of elmo-bench: it lacks {key}, {kind}")
-        if key in content and not fits(content[key]):
-            _refuse(path, key, content[key], kind)
+    if missing := needed - content.keys():
+        raise ValueError(
+            f"{path}: not a result of elmo-bench: it lacks {', '.join(sorted(missing))}"
+        )
+    for key in (key for key in TYPES if key in content):
+        try:
+            TYPES[key].validate_python(content[key], strict=True)
+        except ValidationError as error:
+            first = error.errors()[0]
+            _refuse(path, ".".join(map(str, (key, *first["loc"]))), first["input"], first["msg"])
     config = content["config"]
-    for group in GROUPS:
-        if not isinstance(config.get(group) or {}, dict):
-            _refuse(path, f"config.{group}", config[group], "an object")
+    for group, keys in GROUPS.items():
+        value = config.get(group) or {}
+        if not isinstance(value, dict) or (group in config and {*keys} - value.keys()):
+            having = f" that has {', '.join(keys)}" if keys else ""
+            _refuse(path, f"config.{group}", config[group], f"it must be an object{having}")
+    task = config.get("task")
+    if not isinstance(task, dict) or not isinstance(task.get("name"), str):
+        _refuse(path, "config.task", task, "it must be an object whose name is text")
 
 
-def _refuse(path: Path, key: str, value: object, kind: str) -> None:
-    raise ValueError(
-        f"{path}: not a result of elmo-bench: {key} is {str(value)[:60]!r}, but it must be {kind}"
-    )
+def _refuse(path: Path, key: str, value: object, why: str) -> None:
+    raise ValueError(f"{path}: not a result of elmo-bench: {key} is {str(value)[:60]!r}, but {why}")

@@ -894,10 +894,13 @@ def test_nothing_there(tmp_path):
 NO_RESULT = "not a result of elmo-bench"
 NO_RESULTS = [
     ("{", "not JSON"),
-    ('{"seed": 1}', f"{NO_RESULT}: it lacks metrics, an object of numbers"),
-    ('{"seed": 1, "metrics": {"test/f1": "0.5"}, "config": {}}', f"{NO_RESULT}: metrics is"),
+    ('{"seed": 1}', f"{NO_RESULT}: it lacks config, metrics"),
+    (
+        '{"seed": 1, "metrics": {"test/f1": "0.5"}, "config": {}}',
+        f"{NO_RESULT}: metrics.test/f1 is '0.5', but Input should be a valid number",
+    ),
     ('{"seed": 1, "metrics": {}, "config": {"task": 3}}', f"{NO_RESULT}: config.task is '3'"),
-    ('{"seed": 1, "metrics": {}, "config": {}}', f"{NO_RESULT}: config.task.monitor is 'None'"),
+    ('{"seed": 1, "metrics": {}, "config": {}}', f"{NO_RESULT}: config.task is 'None'"),
     *(
         (
             f'{{"seed": 1, "metrics": {{}}, "config": {{"task": {{"monitor": "f1", "name": "a"}}, {wrong}}}}}',
@@ -910,10 +913,14 @@ NO_RESULTS = [
         )
     ),
     (
-        '{"seed": 1, "metrics": {}, "config": {}, "mix": {"input": {"layers": [0], "gamma": 1}}}',
-        f"{NO_RESULT}: mix is .*, but it must be for each place an object of layers, shares",
+        '{"seed": 1, "metrics": {}, "config": {"task": {"monitor": "f1", "name": "a"}}, '
+        '"mix": {"input": {"layers": [0], "gamma": 1}}}',
+        f"{NO_RESULT}: mix.input is .*, but it must have layers, shares",
     ),
-    ('{"seed": 1, "metrics": {}, "config": {}, "epochs": 2}', f"{NO_RESULT}: it lacks parameters"),
+    (
+        '{"seed": 1, "metrics": {}, "config": {}, "epochs": 2}',
+        f"{NO_RESULT}: it lacks device, examples_per_second",
+    ),
 ]
 
 
