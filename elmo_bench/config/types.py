@@ -20,17 +20,6 @@ BOUNDS = {Ge: "ge", Gt: "gt", Le: "le", Lt: "lt"}
 STRICT = ConfigDict(strict=True, allow_inf_nan=False, arbitrary_types_allowed=True)
 
 
-def of_type(key: str, value: object, hint: Any) -> None:
-    """Raise ValueError if a setting's value is not of a type.
-
-    >>> of_type("equal_within", "small", Positive | None)
-    Traceback (most recent call last):
-    ValueError: equal_within=small, but it must be a number greater than 0 or null
-    """
-    if not fits(value, hint):
-        raise ValueError(f"{key}={shown(value)}, but it must be {may_be(hint)}")
-
-
 def fits(value: object, hint: Any) -> bool:
     """Whether a value of a config is of a type; a path is a text there, and a tuple a list."""
     try:
@@ -48,6 +37,7 @@ def _adapter(hint: Any) -> Any:
 def may_be(hint: Any) -> str:
     """Describe the valid values of a type in words.
 
+    >>> from elmo_bench.files import Dropout
     >>> may_be(Dropout | None), may_be(bool | Literal["auto"]), may_be(list[Number])
     ('a number from 0 to less than 1 or null', 'true, false or auto', 'a list of numbers')
     """
