@@ -27,7 +27,6 @@ MAY = {
     "lm": {"encoders", "text"},
     "runs": {"signals"},
     "training": {"elmo", "encoders", "nn", "runs", "signals", "text"},
-    "wandb_logger": {"training"},
     "report": {"config", "runs"},
     "cli": {"config", "runs", "signals"},
     "launcher": {"config", "runs", "signals"},
@@ -45,7 +44,6 @@ MAY = {
         "sample",
         "signals",
         "text",
-        "wandb_logger",
     },
     "config": {
         "elmo",
@@ -55,7 +53,6 @@ MAY = {
         "runs",
         "signals",
         "text",
-        "wandb_logger",
     },
 }
 CONSTANTS = ("COMMAND", "CONF", "IS_CLONE", "__version__")  # of the package
@@ -81,12 +78,11 @@ ONLY = {
         "elmo_bench/config",
         "elmo_bench/jobs",
         "elmo_bench/training",
-        "elmo_bench/wandb_logger.py",
     },
     "h5py": {"elmo_bench/encoders/bilm/weights.py", "elmo_bench/encoders/vectors_file.py"},
     "transformers": {"elmo_bench/encoders/transformer/load.py"},
     "peft": {"elmo_bench/encoders/lora.py"},
-    "wandb": {"elmo_bench/wandb_logger.py"},
+    "wandb": {"elmo_bench/training/wandb_logger.py"},
     "pydantic": {"elmo_bench/config", "elmo_bench/report/probes.py", "elmo_bench/runs/read.py"},
 }
 

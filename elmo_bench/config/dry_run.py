@@ -14,9 +14,9 @@ import numpy as np
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
-from elmo_bench import wandb_logger
 from elmo_bench.files import duration, found
 from elmo_bench.runs import as_baseline, is_baseline, read_result
+from elmo_bench.training import wandb_logger
 
 from . import build, inputs, process
 

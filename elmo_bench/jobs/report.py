@@ -8,7 +8,6 @@ from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 
 from elmo_bench import report as reports
-from elmo_bench import wandb_logger
 
 
 def report(cfg: DictConfig) -> None:
@@ -16,6 +15,8 @@ def report(cfg: DictConfig) -> None:
     settings, outputs, built = check(cfg)
     reports.write_files(outputs, built.reports, built.origin, settings["title"])
     if "wandb" in (loggers := settings.get("logger") or {}):
+        from elmo_bench.training import wandb_logger  # imports torch: 2 s
+
         options = {key: value for key, value in loggers["wandb"].items() if key != "_target_"}
         wandb_logger.keep(outputs, **options | {"job_type": "report", "tags": [], "save_dir": "."})
     # Print last, since a closed pipe (`| head`) ends the process.
@@ -33,6 +34,8 @@ def check(cfg: DictConfig) -> tuple[dict[str, Any], list[Path], reports.Built]:
             "output=report.html"
         )
     if "wandb" in loggers:
+        from elmo_bench.training import wandb_logger
+
         wandb_logger.check_installed()
     overrides = HydraConfig.get().overrides.task if HydraConfig.initialized() else None
     command = "" if overrides is None else reports.typed(overrides)

@@ -18,7 +18,6 @@ from pytorch_lightning.callbacks import (
     ModelCheckpoint,
 )
 
-from elmo_bench import wandb_logger
 from elmo_bench.config import again, build, checkpoint, inputs
 from elmo_bench.elmo import Elmo
 from elmo_bench.encoders import LayerStore
@@ -35,7 +34,7 @@ from elmo_bench.runs import (
     is_baseline,
     write_result,
 )
-from elmo_bench.training import StepCheckpoint, naming
+from elmo_bench.training import StepCheckpoint, naming, wandb_logger
 from elmo_bench.training.data import TaskData
 from elmo_bench.training.log import EpochLines, is_first
 from elmo_bench.training.module import TaskModule

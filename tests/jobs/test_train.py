@@ -17,7 +17,6 @@ from pytorch_lightning.loggers import Logger
 from pytorch_lightning.strategies import SingleDeviceStrategy
 from seqeval.metrics import f1_score
 
-from elmo_bench import wandb_logger
 from elmo_bench.config import build
 from elmo_bench.encoders import encode
 from elmo_bench.encoders.bilm import BiLm, Options, save
@@ -25,6 +24,7 @@ from elmo_bench.jobs import train as job
 from elmo_bench.jobs.train import train
 from elmo_bench.report.aggregate import after_epochs
 from elmo_bench.runs import Identity, read_run
+from elmo_bench.training import wandb_logger
 from elmo_bench.training.log import is_first
 from elmo_bench.training.module import TaskModule
 

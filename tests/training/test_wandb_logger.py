@@ -6,7 +6,7 @@ import time
 import pytest
 from pytorch_lightning.utilities import rank_zero_only
 
-from elmo_bench import wandb_logger
+from elmo_bench.training import wandb_logger
 
 wandb = pytest.importorskip("wandb")
 

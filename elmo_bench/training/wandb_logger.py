@@ -31,7 +31,7 @@ def logger(*, save_dir: str, init_timeout: int, **settings: Any) -> Any:
     from pytorch_lightning.loggers import WandbLogger
     from pytorch_lightning.loggers.logger import DummyLogger
 
-    from elmo_bench.training.log import is_first
+    from .log import is_first
 
     if not is_first():
         return DummyLogger()
