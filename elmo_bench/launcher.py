@@ -386,7 +386,7 @@ def time_left(ended: Sequence[float], runs: int, at_once: int) -> str:
     those that have; empty after the last.
 
     >>> time_left([200.0, 20.0], 5, at_once=2)
-    '2 of 5, about 165 s left'
+    '2 of 5, about 2.8 minutes left'
     """
     from elmo_bench.files import duration
 

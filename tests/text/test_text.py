@@ -282,7 +282,7 @@ def test_sentences(tmp_path):
     (tmp_path / "a.jsonl").write_text('["", "a b"]\n[]\n["\\u2028"]\n', encoding="utf-8")
     assert list(read_sentences(tmp_path / "a.jsonl")) == [["", "a b"], [], ["\u2028"]]
     (tmp_path / "b.jsonl").write_text("[" * 100_000, encoding="utf-8")
-    with pytest.raises(ValueError, match=r"b.jsonl:1: lists and objects are nested more than 100"):
+    with pytest.raises(ValueError, match=r"b.jsonl:1: lists and objects are nested too deep"):
         list(read_sentences(tmp_path / "b.jsonl"))
 
 
