@@ -3,7 +3,6 @@ that reads them.
 """
 
 import gzip
-import logging
 
 import numpy as np
 import pytest
