@@ -1,22 +1,17 @@
-from .contract import Encoder
-from .encode import BATCH_TOKENS, batches, encode, encode_each, forget_words
-from .load import load_encoder
-from .lora import add_adapters
-from .store import DeviceLayers, LayerStore, build_store, find_store
-from .tensors import read_tensors
-
-__all__ = [
-    "BATCH_TOKENS",
-    "DeviceLayers",
-    "Encoder",
-    "LayerStore",
-    "add_adapters",
-    "batches",
-    "build_store",
-    "encode",
-    "encode_each",
-    "find_store",
-    "forget_words",
-    "load_encoder",
-    "read_tensors",
-]
+from .contract import Encoder as Encoder
+from .encode import (
+    BATCH_TOKENS as BATCH_TOKENS,
+    batches as batches,
+    encode as encode,
+    encode_each as encode_each,
+    forget_words as forget_words,
+)
+from .load import load_encoder as load_encoder
+from .lora import add_adapters as add_adapters
+from .store import (
+    DeviceLayers as DeviceLayers,
+    LayerStore as LayerStore,
+    build_store as build_store,
+    find_store as find_store,
+)
+from .tensors import read_tensors as read_tensors

@@ -1,26 +1,15 @@
-from .corpus import Corpus
+from .corpus import Corpus as Corpus
 from .model import (
-    LanguageModel,
-    Likelihoods,
-    perplexity_of,
-    sentence_likelihoods,
-    text_likelihoods,
+    LanguageModel as LanguageModel,
+    Likelihoods as Likelihoods,
+    perplexity_of as perplexity_of,
+    sentence_likelihoods as sentence_likelihoods,
+    text_likelihoods as text_likelihoods,
 )
-from .softmax_file import SOFTMAX, VOCABULARY, load_language_model, save_softmax
-from .training import Step, Trainer, Training
-
-__all__ = [
-    "SOFTMAX",
-    "VOCABULARY",
-    "Corpus",
-    "LanguageModel",
-    "Likelihoods",
-    "Step",
-    "Trainer",
-    "Training",
-    "load_language_model",
-    "perplexity_of",
-    "save_softmax",
-    "sentence_likelihoods",
-    "text_likelihoods",
-]
+from .softmax_file import (
+    SOFTMAX as SOFTMAX,
+    VOCABULARY as VOCABULARY,
+    load_language_model as load_language_model,
+    save_softmax as save_softmax,
+)
+from .training import Step as Step, Trainer as Trainer, Training as Training

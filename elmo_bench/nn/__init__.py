@@ -1,36 +1,19 @@
-from .attention import attend, dot_attention, masked_max, masked_mean, masked_softmax
-from .backbone import Backbone
-from .crf import Crf
-from .dropout import variational_dropout
-from .embed import Characters, Words, WordsChars
-from .highway_lstm import AlternatingHighwayLstm, HighwayLstm
-from .rnn import BiGru, BiLstm, Identity, ReluBiLstm
-from .scores import Scores
-from .tokens import Tokens, to_device, tokens
-from .viterbi import barrier, viterbi
-
-__all__ = [
-    "AlternatingHighwayLstm",
-    "Backbone",
-    "BiGru",
-    "BiLstm",
-    "Characters",
-    "Crf",
-    "HighwayLstm",
-    "Identity",
-    "ReluBiLstm",
-    "Scores",
-    "Tokens",
-    "Words",
-    "WordsChars",
-    "attend",
-    "barrier",
-    "dot_attention",
-    "masked_max",
-    "masked_mean",
-    "masked_softmax",
-    "to_device",
-    "tokens",
-    "variational_dropout",
-    "viterbi",
-]
+from .attention import (
+    attend as attend,
+    dot_attention as dot_attention,
+    masked_max as masked_max,
+    masked_mean as masked_mean,
+    masked_softmax as masked_softmax,
+)
+from .backbone import Backbone as Backbone
+from .crf import Crf as Crf
+from .dropout import variational_dropout as variational_dropout
+from .embed import Characters as Characters, Words as Words, WordsChars as WordsChars
+from .highway_lstm import (
+    AlternatingHighwayLstm as AlternatingHighwayLstm,
+    HighwayLstm as HighwayLstm,
+)
+from .rnn import BiGru as BiGru, BiLstm as BiLstm, Identity as Identity, ReluBiLstm as ReluBiLstm
+from .scores import Scores as Scores
+from .tokens import Tokens as Tokens, to_device as to_device, tokens as tokens
+from .viterbi import barrier as barrier, viterbi as viterbi

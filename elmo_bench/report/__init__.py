@@ -1,58 +1,30 @@
-from elmo_bench.runs import Run, collect, where
+from elmo_bench.runs import Run as Run, collect as collect, where as where
 
-from .aggregate import cost, course, weights
-from .build import Built, as_list, build_tables
-from .comparison import Correction, families
-from .grid import Grid
-from .grids import grids, tables
-from .outputs import OWN, checked_outputs, write_files
-from .page import GENERATOR, page
-from .probes import probes_grid, read_probe
-from .provenance import Origin, typed
-from .published import stands_in
-from .selection import select
-from .table import Report, comparisons_of, corrected, report
-from .write import Tables, as_csv, as_json, block, footnotes, latex, markdown, show
-from .writers import Terminal, markdown_table
-
-__all__ = [
-    "GENERATOR",
-    "OWN",
-    "Built",
-    "Correction",
-    "Grid",
-    "Origin",
-    "Report",
-    "Run",
-    "Tables",
-    "Terminal",
-    "as_csv",
-    "as_json",
-    "as_list",
-    "block",
-    "build_tables",
-    "checked_outputs",
-    "collect",
-    "comparisons_of",
-    "corrected",
-    "cost",
-    "course",
-    "families",
-    "footnotes",
-    "grids",
-    "latex",
-    "markdown",
-    "markdown_table",
-    "page",
-    "probes_grid",
-    "read_probe",
-    "report",
-    "select",
-    "show",
-    "stands_in",
-    "tables",
-    "typed",
-    "weights",
-    "where",
-    "write_files",
-]
+from .aggregate import cost as cost, course as course, weights as weights
+from .build import Built as Built, as_list as as_list, build_tables as build_tables
+from .comparison import Correction as Correction, families as families
+from .grid import Grid as Grid
+from .grids import grids as grids, tables as tables
+from .outputs import OWN as OWN, checked_outputs as checked_outputs, write_files as write_files
+from .page import GENERATOR as GENERATOR, page as page
+from .probes import probes_grid as probes_grid, read_probe as read_probe
+from .provenance import Origin as Origin, typed as typed
+from .published import stands_in as stands_in
+from .selection import select as select
+from .table import (
+    Report as Report,
+    comparisons_of as comparisons_of,
+    corrected as corrected,
+    report as report,
+)
+from .write import (
+    Tables as Tables,
+    as_csv as as_csv,
+    as_json as as_json,
+    block as block,
+    footnotes as footnotes,
+    latex as latex,
+    markdown as markdown,
+    show as show,
+)
+from .writers import Terminal as Terminal, markdown_table as markdown_table

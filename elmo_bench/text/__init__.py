@@ -1,70 +1,65 @@
-from .conll import Row, read_blocks
+from .conll import Row as Row, read_blocks as read_blocks
 from .conll2012 import (
-    FEWEST_COLUMNS,
-    MIN_COLUMNS,
-    NO_WORD,
-    PAIR,
-    Document,
-    bracket_spans,
-    read_documents,
+    FEWEST_COLUMNS as FEWEST_COLUMNS,
+    MIN_COLUMNS as MIN_COLUMNS,
+    NO_WORD as NO_WORD,
+    PAIR as PAIR,
+    Document as Document,
+    bracket_spans as bracket_spans,
+    read_documents as read_documents,
 )
-from .conllu import read_conllu
-from .labels import LabelMap, kinds, label_map, named, types
-from .lines import decode, read_bytes, read_lines, read_objects
-from .records import check_same, is_predicted, paired, tags_of
-from .sentences import chunks, part_sentences, read_sentences, read_text, text_files
-from .spans import Span, bio_moves, bioul_moves, spans_to_bioul, spans_to_iob2, tags_to_spans
-from .tokenize import BRACKETS, tokenize, tokenize_with_offsets, words_of
-from .vectors import cached_vectors, read_table, read_vectors, side_by_side
-from .vocab import FALLBACK, PADDING, UNKNOWN, Case, Vocab, forms
-
-__all__ = [
-    "BRACKETS",
-    "FALLBACK",
-    "FEWEST_COLUMNS",
-    "MIN_COLUMNS",
-    "NO_WORD",
-    "PADDING",
-    "PAIR",
-    "UNKNOWN",
-    "Case",
-    "Document",
-    "LabelMap",
-    "Row",
-    "Span",
-    "Vocab",
-    "bio_moves",
-    "bioul_moves",
-    "bracket_spans",
-    "cached_vectors",
-    "check_same",
-    "chunks",
-    "decode",
-    "forms",
-    "is_predicted",
-    "kinds",
-    "label_map",
-    "named",
-    "paired",
-    "part_sentences",
-    "read_blocks",
-    "read_bytes",
-    "read_conllu",
-    "read_documents",
-    "read_lines",
-    "read_objects",
-    "read_sentences",
-    "read_table",
-    "read_text",
-    "read_vectors",
-    "side_by_side",
-    "spans_to_bioul",
-    "spans_to_iob2",
-    "tags_of",
-    "tags_to_spans",
-    "text_files",
-    "tokenize",
-    "tokenize_with_offsets",
-    "types",
-    "words_of",
-]
+from .conllu import read_conllu as read_conllu
+from .labels import (
+    LabelMap as LabelMap,
+    kinds as kinds,
+    label_map as label_map,
+    named as named,
+    types as types,
+)
+from .lines import (
+    decode as decode,
+    read_bytes as read_bytes,
+    read_lines as read_lines,
+    read_objects as read_objects,
+)
+from .records import (
+    check_same as check_same,
+    is_predicted as is_predicted,
+    paired as paired,
+    tags_of as tags_of,
+)
+from .sentences import (
+    chunks as chunks,
+    part_sentences as part_sentences,
+    read_sentences as read_sentences,
+    read_text as read_text,
+    text_files as text_files,
+)
+from .spans import (
+    Span as Span,
+    bio_moves as bio_moves,
+    bioul_moves as bioul_moves,
+    spans_to_bioul as spans_to_bioul,
+    spans_to_iob2 as spans_to_iob2,
+    tags_to_spans as tags_to_spans,
+)
+from .tokenize import (
+    BRACKETS as BRACKETS,
+    tokenize as tokenize,
+    tokenize_with_offsets as tokenize_with_offsets,
+    words_of as words_of,
+)
+from .vectors import (
+    cached_vectors as cached_vectors,
+    read_table as read_table,
+    read_vectors as read_vectors,
+    side_by_side as side_by_side,
+)
+from .vocab import (
+    FALLBACK as FALLBACK,
+    PADDING as PADDING,
+    UNKNOWN as UNKNOWN,
+    Case as Case,
+    Vocab as Vocab,
+    forms as forms,
+)

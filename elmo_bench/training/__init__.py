@@ -1,15 +1,8 @@
-from .checkpoint import load, refusing
-from .processes import from_first, of_all, rank
-from .resume import AtomicCheckpoints, StepCheckpoint, naming, save_state
-
-__all__ = [
-    "AtomicCheckpoints",
-    "StepCheckpoint",
-    "from_first",
-    "load",
-    "naming",
-    "of_all",
-    "rank",
-    "refusing",
-    "save_state",
-]
+from .checkpoint import load as load, refusing as refusing
+from .processes import from_first as from_first, of_all as of_all, rank as rank
+from .resume import (
+    AtomicCheckpoints as AtomicCheckpoints,
+    StepCheckpoint as StepCheckpoint,
+    naming as naming,
+    save_state as save_state,
+)

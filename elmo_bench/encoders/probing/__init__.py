@@ -1,28 +1,13 @@
-from .corpora import Sentence, read
+from .corpora import Sentence as Sentence, read as read
 from .probes import (
-    Heads,
-    Probe,
-    Senses,
-    Tags,
-    Text,
-    Training,
-    encoded,
-    labelled,
-    measure,
-    properties,
+    Heads as Heads,
+    Probe as Probe,
+    Senses as Senses,
+    Tags as Tags,
+    Text as Text,
+    Training as Training,
+    encoded as encoded,
+    labelled as labelled,
+    measure as measure,
+    properties as properties,
 )
-
-__all__ = [
-    "Heads",
-    "Probe",
-    "Senses",
-    "Sentence",
-    "Tags",
-    "Text",
-    "Training",
-    "encoded",
-    "labelled",
-    "measure",
-    "properties",
-    "read",
-]
