@@ -182,15 +182,7 @@ def _arrays(archive: zipfile.ZipFile, size: int) -> dict[str, np.ndarray]:
 
 
 def _array(content: bytes, name: str) -> np.ndarray:
-    file = BytesIO(content)
-    version = np.lib.format.read_magic(file)
-    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else None
-    read = read or np.lib.format.read_array_header_2_0
-    shape, by_column, dtype = read(file)
-    stored, needed = len(content) - file.tell(), math.prod(shape) * dtype.itemsize
-    if dtype.kind not in "biuf" or stored != needed:
-        raise ValueError(
-            f"{name} is {shape} of {dtype}, {needed:,} bytes, but only {stored:,} are stored"
-        )
-    values = np.frombuffer(content, dtype, offset=file.tell())
-    return values.reshape(shape, order="F" if by_column else "C")
+    values = np.lib.format.read_array(BytesIO(content), allow_pickle=False)
+    if values.dtype.kind not in "biuf":
+        raise ValueError(f"{name} is of {values.dtype}")
+    return values

@@ -7,7 +7,6 @@ import logging
 import os
 import re
 import warnings
-import zipfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from io import BufferedIOBase
@@ -17,7 +16,7 @@ from reprlib import repr as shown
 
 import numpy as np
 
-from elmo_bench.files import BOM, alone, atomic, opened
+from elmo_bench.files import BOM, alone, atomic, opened, read_arrays
 
 from .lines import decode, read_bytes, refuse_mark
 
@@ -44,23 +43,10 @@ def read_vectors(
     word, a line with another number of fields than the first, or another number of vectors than a
     first line "count width" says.
     """
-    if _is_binary(path):
-        pairs = (zip(*block, strict=True) for block in _binary_blocks(Path(path)))
-        return {word: vector.copy() for block in pairs for word, vector in block if word in wanted}
     vectors: dict[str, np.ndarray] = {}
-    beginnings = {word.partition(" ")[0].encode("utf-8", "surrogatepass") for word in wanted}
-    lines = _Lines(path, watch)
-    blanks = -1  # as many as in most lines
-    for number, line in lines:
-        # Splitting each of two million lines would take half a minute.
-        if line.count(b" ") == blanks and line[: line.find(b" ")] not in beginnings:
-            continue
-        blanks = line.count(b" ") if blanks < 0 else blanks
-        word, values = lines.parted(number, line)
-        if word in wanted:
-            vectors[word] = _vector(values, f"{path}:{number}")
-    if blanks >= 0:
-        lines.parted(number, line)  # the last line, which may be cut
+    for words, table in _blocks(Path(path), wanted, watch):
+        pairs = zip(words, table, strict=True)
+        vectors |= {word: vector.copy() for word, vector in pairs if word in wanted}
     return vectors
 
 
@@ -86,11 +72,9 @@ def cached_vectors(
             vectors = read_vectors(path, wanted, watch)
             try:
                 with atomic(kept) as part:
-                    np.savez(
-                        part,
-                        words=np.array([*vectors], dtype=str),
-                        vectors=np.array([*vectors.values()], dtype=np.float32),
-                    )
+                    words = "".join(f"{word}\n" for word in vectors).encode()
+                    table = np.array([*vectors.values()], dtype=np.float32)
+                    np.savez(part, words=np.frombuffer(words, np.uint8), vectors=table)
             except OSError as error:
                 log.warning("cannot cache the vectors of %s: %s", file, error)
         return vectors
@@ -101,12 +85,10 @@ def _read_kept(path: Path) -> dict[str, np.ndarray] | None:
     if not path.is_file():
         return None
     try:
-        with zipfile.ZipFile(path) as file:  # numpy does not check checksums of truncated arrays
-            if damaged := file.testzip():
-                raise ValueError(f"the checksum of {damaged} does not match")
-        with np.load(path) as arrays:
-            vectors = dict(zip(arrays["words"].tolist(), arrays["vectors"], strict=True))
-    except Exception as error:  # damaged files cause many types of errors
+        kept = read_arrays(path)
+        words = kept["words"].tobytes().decode().split("\n")[:-1]
+        vectors = dict(zip(words, kept["vectors"], strict=True))
+    except (KeyError, OSError, ValueError) as error:
         log.warning("%s is damaged (%s): reading the vectors again", path, error)
         return None
     with suppress(OSError):
@@ -207,7 +189,7 @@ def read_table(path: str | Path) -> tuple[dict[str, int], np.ndarray]:
     path = Path(path)
     rows: dict[str, int] = {}
     table, count = np.zeros((1, 1), dtype=np.float32), 1
-    for words, vectors in _binary_blocks(path) if _is_binary(path) else _text_blocks(path):
+    for words, vectors in _blocks(path):
         end = count + len(words)
         if not rows:
             table = np.zeros((end, vectors.shape[1]), dtype=np.float32)
@@ -222,21 +204,32 @@ def read_table(path: str | Path) -> tuple[dict[str, int], np.ndarray]:
     return rows, table
 
 
-def _is_binary(path: str | Path) -> bool:
-    return Path(path).name.removesuffix(".gz").endswith(".bin")
-
-
-def _text_blocks(path: Path) -> Iterator[Block]:
-    lines = _Lines(path)
-    words: list[str] = []
-    fields: list[tuple[int, bytes]] = []  # line and numbers of each word, as they stand
+def _blocks(
+    path: Path, wanted: Collection[str] | None = None, watch: Callable[[Numbered], Numbered] = iter
+) -> Iterator[Block]:
+    """Yield the vectors of a file: all, or of a text those of the wanted words."""
+    if path.name.removesuffix(".gz").endswith(".bin"):
+        yield from _binary_blocks(path)
+        return
+    beginnings = {word.partition(" ")[0].encode("utf-8", "surrogatepass") for word in wanted or ()}
+    lines = _Lines(path, watch)
+    words, fields = list[str](), list[tuple[int, bytes]]()  # line and numbers, as they stand
+    blanks = -1  # as many as in most lines
     for number, line in lines:
+        # Splitting each of two million lines would take half a minute.
+        is_other = wanted is not None and line[: line.find(b" ")] not in beginnings
+        if is_other and line.count(b" ") == blanks:
+            continue
+        blanks = line.count(b" ") if blanks < 0 else blanks
         word, values = lines.parted(number, line)
-        words.append(word)
-        fields.append((number, values))
+        if wanted is None or word in wanted:
+            words.append(word)
+            fields.append((number, values))
         if len(words) == LINES:
             yield words, _numbers(fields, lines.width, path)
             words, fields = [], []
+    if blanks >= 0:
+        lines.parted(number, line)  # the last line, which may be cut
     if words:
         yield words, _numbers(fields, lines.width, path)
 
