@@ -3,12 +3,11 @@
 Axes: L layers, T tokens of a sentence, D encoder.
 """
 
-import dataclasses
 import hashlib
 import json
 import logging
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -19,13 +18,6 @@ import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from omegaconf import DictConfig, OmegaConf
-from rich.progress import (
-    BarColumn,
-    TaskProgressColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
 from torch import Tensor
 
 from elmo_bench.config import build, inputs
@@ -41,7 +33,7 @@ from elmo_bench.encoders.vectors_file import (
     write_safetensors,
 )
 from elmo_bench.files import Bars, check_output, sole
-from elmo_bench.runs import acting, hash_files, read_result
+from elmo_bench.runs import SHORT, acting, hash_files, read_result
 from elmo_bench.text import chunks, read_sentences
 
 log = logging.getLogger(__name__)
@@ -71,7 +63,7 @@ def _embed(cfg: DictConfig, output: Path) -> None:
         "encoder": encoder.fingerprint(),
         "layers": recipe,
         "dtype": cfg.dtype,
-        "layout": surveyed.layout,
+        "layout": "lines" if surveyed.index is None else "lines and sentence_to_index",
     }
     rows = encoder.num_layers if cfg.layers == "all" else 1
     width = rows * encoder.dim * DTYPES[cfg.dtype].itemsize
@@ -200,28 +192,21 @@ def _check_encoder(cfg: DictConfig, path: Path, content: Mapping[str, Any]) -> N
             )
         return
     ours: Any = OmegaConf.to_container(cfg.encoder, resolve=True)
-    recorded, hashes = (
-        {name: digest for name, digest in digests.items() if _is_of_encoder(name)}
-        for digests in (content.get("inputs", {}), hash_files(files, cfg.cache_dir))
-    )
+    digests = hash_files(files, cfg.cache_dir)
+    recorded, here = _of_encoder(content.get("inputs", digests)), _of_encoder(digests)
     # What names an encoder counts only if there are no files, which may lie elsewhere today.
     aside = {"encoder._target_"}
-    if recorded or hashes:
+    if recorded or here:
         aside |= {"encoder.name", "encoder.model", "encoder.revision"}
     elif "model" in encoder and "model" in ours:
         aside |= {"encoder.name"}
-    theirs, here = (
-        {key: value for key, value in acting({"encoder": each}).items() if key not in aside}
-        for each in (encoder, ours)
-    )
-    different = [key for key in theirs.keys() & here.keys() if theirs[key] != here[key]]
-    if "inputs" in content:
-        names = recorded.keys() | hashes.keys()
-        different += [name for name in names if recorded.get(name) != hashes.get(name)]
+    theirs, chosen = acting({"encoder": encoder}), acting({"encoder": ours})
+    different = {key for key in theirs.keys() & chosen.keys() if theirs[key] != chosen[key]} - aside
+    different |= {name for name, _ in recorded.items() ^ here.items()}
     if different:
+        theirs, chosen = theirs | recorded, chosen | here
         listed = "; ".join(
-            f"{key} is {_short((theirs | recorded).get(key))} there and "
-            f"{_short((here | hashes).get(key))} here"
+            f"{key} is {theirs.get(key)} there and {chosen.get(key)} here"
             for key in sorted(different)
         )
         raise ValueError(
@@ -230,26 +215,22 @@ def _check_encoder(cfg: DictConfig, path: Path, content: Mapping[str, Any]) -> N
         )
 
 
-def _is_of_encoder(name: str) -> bool:
-    return name.startswith("encoder.") and name != "encoder.softmax"
+def _of_encoder(digests: Mapping[str, str]) -> dict[str, str]:
+    """Return the first digits of the hashes of the files that give the layers."""
+    return {
+        name: digest[:SHORT]
+        for name, digest in digests.items()
+        if name.startswith("encoder.") and name != "encoder.softmax"
+    }
 
 
-def _short(value: Any) -> str:
-    """A setting, or the beginning of a hash, as elsewhere in messages."""
-    return str(value)[:12] if re.fullmatch("[0-9a-f]{64}", str(value)) else str(value)
-
-
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class Survey:
     """An input's sentence lengths (tokens), digest, and AllenNLP's index of its sentences."""
 
     lengths: list[int]
     digest: str
     index: str | None
-
-    @property
-    def layout(self) -> str:
-        return "lines" if self.index is None else "lines and sentence_to_index"
 
 
 def survey(path: str | Path, *, with_index: bool) -> Survey:
@@ -271,14 +252,8 @@ def _pieces(
     cfg: DictConfig, encoder: Encoder, take: Take, lengths: Sequence[int], done: int
 ) -> Iterator[list[np.ndarray]]:
     """Yield the arrays of the sentences from number `done` on, in chunks of the input."""
-    columns = [
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TaskProgressColumn(),
-        TextColumn("{task.fields[speed]}"),
-    ]
-    with Bars(*columns, TimeElapsedColumn(), TimeRemainingColumn()) as progress:
-        bar = progress.add_task("embedding", total=sum(lengths[done:]), speed="")
+    with Bars() as progress:
+        bar = progress.add_task("embedding", total=sum(lengths[done:]))
         for piece in chunks(islice(read_sentences(cfg.input), done, None), 8 * cfg.batch_tokens):
             forget_words(encoder)  # a killed run goes on with a chunk, and gives the same vectors
             arrays = {}
@@ -287,8 +262,6 @@ def _pieces(
                 progress.update(bar, advance=len(piece[number]))
             yield [arrays[number] for number in range(len(piece))]
             done += len(piece)
-            speed = progress.tasks[0].speed
-            progress.update(bar, speed=f"{speed:,.0f} tokens/s" if speed else "")
 
 
 def _stored(cfg: DictConfig, vectors: Tensor, number: int) -> np.ndarray:

@@ -46,6 +46,7 @@ from .query import (
     where as where,
 )
 from .read import (
+    SHORT as SHORT,
     Mix as Mix,
     Run as Run,
     collect as collect,

@@ -99,9 +99,9 @@ def test_arrays(tmp_path):
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"shape": (1 << 40,)}, "8,796,093,022,208 bytes, but only 24"),
-        ({"kind": "|O"}, "of object"),
-        ({"shape": (3, -1)}, "but only 24"),
+        ({"shape": (1 << 40,)}, "Unable to allocate"),
+        ({"kind": "|O"}, "Object arrays"),
+        ({"shape": (30,)}, "EOF"),
         ({"values": bytes(1 << 25)}, "bytes that expand to 33,"),  # with the limit below
         ({"kind": "no"}, ""),
     ],

@@ -17,27 +17,21 @@ from omegaconf import DictConfig, OmegaConf
 
 from elmo_bench.config.checkpoint import MODEL, restore
 from elmo_bench.encoders.bilm import BiLm, Options, load, save
-from elmo_bench.jobs import embed as embedding
 from elmo_bench.jobs import predict as prediction
-from elmo_bench.jobs.diff import diff
-from elmo_bench.jobs.pretrain import pretrain
 from elmo_bench.jobs.report import report
 from elmo_bench.jobs.score import score
 from elmo_bench.jobs.train import train
-from elmo_bench.lm import Corpus, LanguageModel, load_language_model, save_softmax
+from elmo_bench.lm import LanguageModel, load_language_model, save_softmax
 from elmo_bench.report.plots import style
 from elmo_bench.sample import files as sample
 from elmo_bench.text import (
-    cached_vectors,
     read_conllu,
     read_sentences,
-    read_table,
     read_text,
     read_vectors,
 )
 from elmo_bench.training.module import TaskModule
 from tests.jobs.small import SMALL
-from tests.jobs.test_pretrain import LINES, TINY
 from tests.jobs.test_resume import train_and_kill, until
 
 from . import damages
@@ -169,12 +163,6 @@ def binary_vectors() -> list[Seed]:
     words = (b"the", b"dog", b"a")
     rows = (b"%s " % word + np.arange(4, dtype="<f4").tobytes() + b"\n" for word in words)
     return [Seed("vectors.bin", b"3 4\n" + b"".join(rows), damages.ANY | damages.PACKED)]
-
-
-def all_vectors(path: Path) -> dict[str, np.ndarray]:
-    words, table = read_table(path)
-    finite("the table", table)
-    return {word: table[row] for word, row in words.items()}
 
 
 def some_vectors(path: Path) -> dict[str, np.ndarray]:
@@ -322,21 +310,6 @@ def read_report(path: Path) -> None:
 
 
 @cache
-def diff_config() -> DictConfig:
-    return composed("job=diff", "a=x", "b=x", f"cache_dir={workshop()}")
-
-
-def read_diff(path: Path) -> None:
-    """As job=diff reads: both runs, their counts and predictions."""
-    folder = next(parent for parent in path.parents if parent.name in "ab").parent
-    try:
-        diff(given(diff_config(), a=str(folder / "a"), b=str(folder / "b")))
-    except ValueError as error:  # an edited run cannot be compared with the other
-        if not str(error).startswith(("a=", "metric=")):
-            raise
-
-
-@cache
 def restore_config() -> DictConfig:
     return composed("job=evaluate", "checkpoint=x", f"cache_dir={workshop()}")
 
@@ -388,73 +361,6 @@ def go_on(path: Path) -> Any:
     return metrics, {name: tensor.numpy().tobytes() for name, tensor in best.items()}
 
 
-@cache
-def unfinished_training() -> tuple[DictConfig, dict[str, bytes]]:
-    """The config of a pretraining, and what is in its folder half way."""
-    text, out = workshop() / "text.txt", workshop() / "pretrained"
-    text.write_text("".join(f"{line}\n" for line in LINES))
-    where = ["text=files", f"text.files.train={text}", f"text.files.dev={text}", f"out={out}"]
-    cfg = composed("job=pretrain", *where, f"cache_dir={workshop()}", *TINY)
-    pretrain(given(cfg, **{"pretrain.max_steps": 6}))
-    return cfg, {path.name: path.read_bytes() for path in out.iterdir()}
-
-
-def training_seeds() -> list[Seed]:
-    _, files = unfinished_training()
-    return [Seed("last.ckpt", files["last.ckpt"], damages.ANY, files)]
-
-
-def go_on_pretraining(path: Path) -> Any:
-    """As a pretraining that was stopped goes on, to its end."""
-    cfg, _ = unfinished_training()
-    figures = pretrain(given(cfg, out=str(path.parent)))
-    for name, figure in figures.items():
-        finite(name, figure)
-    return figures, path.with_name("weights.safetensors").read_bytes()
-
-
-def encoded_seeds() -> list[Seed]:
-    """A text as numbers, as a pretraining keeps it."""
-    Corpus.encode(SENTENCES, workshop() / "encoded")
-    files = {path.name: path.read_bytes() for path in (workshop() / "encoded").iterdir()}
-    return [
-        Seed(name, content, damages.JSON if name.endswith("json") else damages.ANY, files)
-        for name, content in files.items()
-    ]
-
-
-def read_encoded(path: Path) -> Any:
-    text = Corpus.open(path.parent)
-    return text.vocabulary(), text.digest()
-
-
-def kept_seeds() -> list[Seed]:
-    """The vectors of a data set's words, as a sweep keeps them."""
-    (workshop() / "some.txt").write_text(VECTORS)
-    read_kept(workshop() / "vectors" / "x")
-    (path,) = (workshop() / "vectors").glob("*.npz")
-    return [Seed(path.name, path.read_bytes(), damages.ANY)]
-
-
-def read_kept(path: Path) -> dict[str, np.ndarray]:
-    return cached_vectors(str(workshop() / "some.txt"), {"the", "dog"}, path.parent)
-
-
-@cache
-def mix_config() -> DictConfig:
-    """The encoder of `run_folder`."""
-    folder = workshop() / "bilm"
-    encoder = [f"encoder.options={folder}/options.json", "encoder=files"]
-    encoder.append(f"encoder.weights={folder}/weights.safetensors")
-    return composed("job=embed", "input=x", "output=x", *encoder, f"cache_dir={workshop()}")
-
-
-def read_mix(path: Path) -> None:
-    """As job=embed reads the mix of a finished run."""
-    shares, gamma, _ = embedding._learned(mix_config(), path)
-    finite("the mix", [*shares, gamma])
-
-
 def rows() -> list[Row]:
     """All rows of the table."""
     found = []
@@ -471,8 +377,7 @@ def rows() -> list[Row]:
         add(f"{task}-input", partial(input_seeds, task), partial(read_input, task))
     add("conllu", partial(text_seeds, x_conllu=CONLLU), lambda path: list(read_conllu(path)))
     add("vectors", partial(text_seeds, vectors_txt=VECTORS), some_vectors)
-    add("table", partial(text_seeds, vectors_txt=VECTORS), all_vectors)
-    add("binary-table", binary_vectors, all_vectors)
+    add("binary-vectors", binary_vectors, some_vectors)
     lines = "".join(f"{' '.join(sentence)}\n" for sentence in SENTENCES)
     records = "".join(f"{json.dumps(sentence)}\n" for sentence in SENTENCES)
     texts = partial(text_seeds, sentences_txt=f"{lines}\n", sentences_jsonl=records)
@@ -493,24 +398,14 @@ def rows() -> list[Row]:
     ):
         beside = (options, weights, words, softmax)
         add(name, partial(bilm_seeds, target, *beside, kinds=kinds), read_softmax)
-    for name, target, kinds, read in (
-        ("result", "a/result.json", damages.JSON, read_report),
-        ("diff", "b/result.json", damages.JSON, read_diff),
-        ("counts", "a/counts/test.npz", damages.ANY, read_report),
-        ("metrics", "a/metrics.csv", damages.TEXT, read_report),
-        ("mix", "a/result.json", damages.JSON, read_mix),
+    for name, target, kinds in (
+        ("result", "a/result.json", damages.JSON),
+        ("counts", "a/counts/test.npz", damages.ANY),
+        ("metrics", "a/metrics.csv", damages.TEXT),
     ):
-        add(
-            name,
-            partial(run_seeds, target, kinds),
-            read,
-            **(seldom if read == read_report else slow),
-        )
+        add(name, partial(run_seeds, target, kinds), read_report, **seldom)
     add("best.ckpt", checkpoint_seeds, read_checkpoint, **checked, **slow)
     add("last.ckpt", unfinished_seeds, go_on, **checked, **seldom)
-    add("pretraining", training_seeds, go_on_pretraining, **checked, **seldom)
-    add("encoded-text", encoded_seeds, read_encoded)
-    add("kept-vectors", kept_seeds, read_kept, **checked)
     return found
 
 

@@ -119,97 +119,47 @@ def standardised(x):
         (["layers=mix", "elmo.mix=1", "elmo.norm=word"], lambda x: standardised(x[1])),
     ],
 )
-@pytest.mark.parametrize("suffix", ["hdf5", "safetensors"])
-def test_one_vector_a_token(files, source, tmp_path, layers, take, suffix):
-    embed(*files, *layers, f"input={source}", f"output={tmp_path}/o.{suffix}")
-    found = read(tmp_path / f"o.{suffix}")
+def test_one_vector_a_token(files, source, tmp_path, layers, take):
+    embed(*files, *layers, f"input={source}", f"output={tmp_path}/o.hdf5")
+    found = read(tmp_path / "o.hdf5")
     for number, wanted in enumerate(expected(files, [line.split() for line in TEXT.splitlines()])):
         np.testing.assert_allclose(found[str(number)], take(wanted), atol=1e-6)
 
 
-def mixed(layers, shares, gamma=1.0, place="input"):
-    return {place: {"layers": layers, "shares": shares, "gamma": gamma, "norms": []}}
-
-
-def test_the_mix_of_a_run_that_took_lower_layers_only(files, source, tmp_path):
-    result = tmp_path / "result.json"
-    result.write_text(
-        json.dumps(
-            {
-                "mix": mixed([0], [1.0], 0.5),
-                "config": {
-                    "elmo": {"norm": "none", "mix": "all"},
-                    "task": {"name": "ner", "monitor": "f1"},
-                },
-                "metrics": {},
-                "seed": 1,
-            }
-        )
-    )
-    embed(*files, "layers=mix", f"result={result}", f"input={source}", f"output={tmp_path}/o.hdf5")
-    (wanted,) = expected(files, [["the", "dog", "barks", "."]])
-    np.testing.assert_allclose(read(tmp_path / "o.hdf5")["0"], 0.5 * wanted[0], atol=1e-6)
+def finished(path, layers, shares, gamma=1.0, place="input", *, elmo=None, **more):
+    """The result.json of a run with this mix."""
+    config = {"elmo": {"norm": "none", "mix": "all"} | (elmo or {})}
+    config |= {"task": {"name": "ner", "monitor": "f1"}} | more.pop("config", {})
+    mix = {place: {"layers": layers, "shares": shares, "gamma": gamma, "norms": []}}
+    path.write_text(json.dumps({"mix": mix, "config": config, "metrics": {}, "seed": 1} | more))
 
 
 def test_the_mix_of_a_run(files, source, tmp_path):
-    content = {
-        "mix": mixed([0, 2], [0.25, 0.75], 2.0, place="output"),
-        "config": {
-            "elmo": {"norm": "none", "mix": "all"},
-            "task": {"name": "ner", "monitor": "f1"},
-        },
-        "metrics": {},
-        "seed": 1,
-    }
-    result = tmp_path / "result.json"
-    result.write_text(json.dumps(content))
-    settings = [
-        *files,
-        "layers=mix",
-        f"result={result}",
-        f"input={source}",
-        f"output={tmp_path}/o.hdf5",
-    ]
-    embed(*settings, "place=output")
-    (wanted,) = expected(files, [["the", "dog", "barks", "."]])
-    np.testing.assert_allclose(
-        read(tmp_path / "o.hdf5")["0"], 0.5 * wanted[0] + 1.5 * wanted[2], atol=1e-6
-    )
-    with pytest.raises(
-        ValueError, match=r"result.json has no mix at place=input; it has \['output'\]"
+    """At a place, of some layers, normalised as in the run."""
+    result, output = tmp_path / "result.json", tmp_path / "o.hdf5"
+    settings = [*files, "layers=mix", f"result={result}", f"input={source}", f"output={output}"]
+    (layers,) = expected(files, [["the", "dog", "barks", "."]])
+    mix = ([0, 2], [0.25, 0.75], 2.0, "output")
+    for elmo, wanted in (
+        ({}, 0.5 * layers[0] + 1.5 * layers[2]),
+        ({"norm": "word"}, 0.5 * standardised(layers[0]) + 1.5 * standardised(layers[2])),
     ):
+        finished(result, *mix, elmo=elmo)
+        embed(*settings, "place=output")
+        np.testing.assert_allclose(read(output)["0"], wanted, atol=1e-5)
+    with pytest.raises(ValueError, match=r"json has no mix at place=input; it has \['output'\]"):
         embed(*settings)
-    result.write_text(
-        json.dumps(
-            content | {"config": content["config"] | {"elmo": {"norm": "word", "mix": "all"}}}
-        )
-    )
-    embed(*settings, "place=output")
-    np.testing.assert_allclose(
-        read(tmp_path / "o.hdf5")["0"],
-        0.5 * standardised(wanted[0]) + 1.5 * standardised(wanted[2]),
-        atol=1e-5,
-    )
-    for normed in ({"norm": "batch"}, {"norm": None}):
-        result.write_text(
-            json.dumps(content | {"config": content["config"] | {"elmo": {"mix": "all"} | normed}})
-        )
-        with pytest.raises(
-            ValueError, match=r"result.json: its run has elmo.norm=(batch|None), but layers=mix"
-        ):
+    for norm in ("batch", None):
+        finished(result, *mix, elmo={"norm": norm})
+        said = rf"result.json: its run has elmo.norm={norm}, but layers=mix"
+        with pytest.raises(ValueError, match=said):
             embed(*settings, "place=output")
     with pytest.raises(ValueError, match=r"^elmo.norm=batch, but layers=mix"):
         embed(*files, "layers=mix", "elmo.norm=batch", f"input={source}", f"output={tmp_path}/b.h5")
-    content = {
-        "mix": mixed([*range(5)], [0.2] * 5),
-        "config": {
-            "elmo": {"norm": "none", "mix": "all"},
-            "task": {"name": "ner", "monitor": "f1"},
-        },
-        "metrics": {},
-        "seed": 1,
-    }
-    result.write_text(json.dumps(content))
+    finished(result, [0], [1.0], 0.5)  # of the lower layers only
+    embed(*settings)
+    np.testing.assert_allclose(read(output)["0"], 0.5 * layers[0], atol=1e-6)
+    finished(result, [*range(5)], [0.2] * 5)
     with pytest.raises(ValueError, match=r"mixes layers 0..4, but this encoder has layers 0..2"):
         embed(*settings)
 
@@ -225,17 +175,9 @@ def test_the_mix_of_a_run_is_for_its_own_encoder(files, source, tmp_path):
 
     def of(inputs=None, elmo=None, **encoder):
         about = {"name": "books", "pretrained": True, "precision": "float32", "directions": None}
-        content = {
-            "mix": mixed([0, 1, 2], [1 / 3] * 3),
-            "config": {
-                "elmo": {"norm": "none", "mix": "all"} | (elmo or {}),
-                "encoder": about | encoder,
-                "task": {"name": "ner", "monitor": "f1"},
-            },
-            "metrics": {},
-            "seed": 1,
-        }
-        result.write_text(json.dumps(content | ({} if inputs is None else {"inputs": inputs})))
+        given = {} if inputs is None else {"inputs": inputs}
+        shares = [1 / 3] * 3
+        finished(result, [0, 1, 2], shares, elmo=elmo, config={"encoder": about | encoder}, **given)
 
     for inputs in (None, digests | {"data.train": "a" * 64}):
         of(inputs)
