@@ -32,7 +32,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from elmo_bench.files import Bars, alone, atomic, hold, remove_unheld, reserve
+from elmo_bench.files import Bars, alone, atomic, hold, remove_unheld
 
 from .encode import BATCH_TOKENS, device_of, encode_batches, forget_words, to_host
 
@@ -357,9 +357,7 @@ def _write(
         paths = [stack.enter_context(atomic(store.folder / _file(layer))) for layer in layers]
         files = [stack.enter_context(path.open("wb")) for path in paths]
         for layer, file in zip(layers, files, strict=True):
-            header = _header(store.folder.name, layer, shape, dtype, 0.0)
-            reserve(file, len(header) + size // len(layers))
-            file.write(header)
+            file.write(_header(store.folder.name, layer, shape, dtype, 0.0))
         _write_layers(files, layers, encoder, list(keys.values()), dtype)
         seconds = time.perf_counter() - begun
         for layer, file in zip(layers, files, strict=True):

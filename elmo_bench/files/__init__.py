@@ -22,7 +22,6 @@ from .files import (
     hold as hold,
     remove_scratch as remove_scratch,
     remove_unheld as remove_unheld,
-    reserve as reserve,
     scratch_path as scratch_path,
     write_json as write_json,
     write_text as write_text,
@@ -38,7 +37,6 @@ from .read import (
     BOM as BOM,
     DAMAGE as DAMAGE,
     LINE_BYTES as LINE_BYTES,
-    PACKED_FREE as PACKED_FREE,
     PACKED_RATIO as PACKED_RATIO,
     opened as opened,
     parse_json as parse_json,
@@ -53,6 +51,5 @@ from .words import (
     listed as listed,
     plain as plain,
     plain_lines as plain_lines,
-    two_digits as two_digits,
     with_minus as with_minus,
 )

@@ -1,6 +1,5 @@
 """Write files completely or not at all, and find those that are complete."""
 
-import errno
 import fcntl
 import fnmatch
 import glob
@@ -12,7 +11,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 log = logging.getLogger(__name__)
 
@@ -146,17 +145,3 @@ def write_text(path: str | Path, text: str) -> None:
 def write_json(path: str | Path, content: Any) -> None:
     """Write plain data as JSON, atomically."""
     write_text(path, json.dumps(content, indent=2) + "\n")
-
-
-def reserve(file: IO[bytes], size: int) -> None:
-    """Reserve `size` bytes of disk space for a file, if the system supports it.
-
-    Raises OSError if there is not enough space.
-    """
-    try:
-        os.posix_fallocate(file.fileno(), 0, size)
-    except AttributeError:
-        pass  # not supported by this system
-    except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP):  # not supported by the file system
-            raise

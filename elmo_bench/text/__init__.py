@@ -4,13 +4,11 @@ from .conll2012 import (
     MIN_COLUMNS as MIN_COLUMNS,
     NO_WORD as NO_WORD,
     PAIR as PAIR,
-    Document as Document,
     bracket_spans as bracket_spans,
     read_documents as read_documents,
 )
 from .conllu import read_conllu as read_conllu
 from .labels import (
-    LabelMap as LabelMap,
     kinds as kinds,
     label_map as label_map,
     named as named,

@@ -61,7 +61,7 @@ def damage(row: str, file: str, data: bytes | None) -> str:
 
 def _found(row: str, suffix: str, data: bytes) -> Iterator[str]:
     data = data.removeprefix(BOM)
-    if suffix == ".json" or (row, suffix) == ("squad-predictions", ".out"):
+    if suffix == ".json":
         yield from _json(data.decode())
         return
     lines = data.split(b"\n")
@@ -71,10 +71,10 @@ def _found(row: str, suffix: str, data: bytes) -> Iterator[str]:
     if row != "vocabulary" and any(line.startswith(BOM) for line in lines):
         yield "a byte order mark within the file"
     texts = data.decode().replace("\r\n", "\n").split("\n")
-    if suffix == ".jsonl" or (row, suffix) == ("snli-predictions", ".out"):
+    if suffix == ".jsonl":
         for line in filter(str.strip, texts):
             yield from _json(line)
-    elif row in ("ner", "ner-predictions"):
+    elif row == "ner":
         yield from _columns(texts)
 
 
@@ -100,7 +100,4 @@ def _columns(lines: list[str]) -> Iterator[str]:
 
 
 # Rows whose files are texts, which are looked at line by line.
-TEXTS = {
-    *("ner", "srl", "coref", "conllu", "sst5", "snli", "sentences", "raw-text", "vocabulary"),
-    *(f"{task}-predictions" for task in ("ner", "sst5", "snli", "srl", "coref")),
-}
+TEXTS = ("ner", "srl", "coref", "conllu", "sst5", "snli", "sentences", "raw-text", "vocabulary")

@@ -16,7 +16,6 @@ from elmo_bench.text import (
     read_lines,
     read_sentences,
     read_table,
-    read_text,
     read_vectors,
     spans_to_bioul,
     spans_to_iob2,
@@ -328,22 +327,6 @@ def test_a_long_line_takes_time_by_its_length_alone(piece):
         assert sum(map(len, part_sentences(tokenize(text)))) > size // 5
         times.append(time.process_time() - start)
     assert times[1] < 80 * times[0]  # a quadratic one takes 256 times as long
-
-
-def test_empty_lines_of_a_raw_text_take_no_time(tmp_path):
-    """A million of them took a minute, and a gzip file of 2 MB may have more."""
-    path = tmp_path / "raw.txt"
-    path.write_text("A b.\n" + "\n \n" * 100_000 + "C d.\n")
-    start = time.process_time()
-    assert list(read_text([path], raw=True)) == [["A", "b", "."], ["C", "d", "."]]
-    assert time.process_time() - start < 3
-
-
-def test_many_digits_that_are_no_number_take_no_time(tmp_path):
-    """Before, a second word of 100,000 digits and a letter took minutes."""
-    words = "a " + "1" * 1_000_000 + "x"
-    (tmp_path / "v.txt").write_text(f"the 1 2\n{words} 3 4\n")
-    assert read_vectors(tmp_path / "v.txt", {words})[words].tolist() == [3, 4]
 
 
 def test_a_vector_that_is_not_finite_is_refused_by_file_and_line(tmp_path):
