@@ -45,6 +45,7 @@ MAY = {
     "config": {
         "elmo",
         "encoders",
+        "lm",
         "nn",
         "training",
         "runs",

@@ -2,31 +2,13 @@
 `adapt.epochs` epochs (Peters et al. 2018, section 3.4; theirs has one).
 """
 
-import hashlib
-import logging
-from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 
-import torch
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
-from elmo_bench.config import build
-from elmo_bench.encoders.bilm import load, save
-from elmo_bench.files import alone, check_bilm_folder, sole, watched, write_json
-from elmo_bench.lm import (
-    SOFTMAX,
-    Corpus,
-    LanguageModel,
-    Trainer,
-    Training,
-    load_language_model,
-    save_softmax,
-)
+from elmo_bench.config.adaptation import MARK, adapt_to, pretrained, whole_sentences
+from elmo_bench.files import check_bilm_folder, sole
 from elmo_bench.training.data import TaskData
-
-log = logging.getLogger(__name__)
-MARK = "adaptation.json"  # is written last, and so marks a complete folder
 
 
 def adapt(cfg: DictConfig) -> dict[str, float]:
@@ -52,126 +34,3 @@ def check(cfg: DictConfig) -> TaskData:
     if out.is_dir() and out.samefile(Path(weights).parent):
         raise ValueError(f"out={out} contains the biLM to adapt: choose another folder")
     return data
-
-
-def adapted(cfg: DictConfig) -> DictConfig:
-    """Return the config with an adapted biLM as encoder.
-
-    The adapted biLM is cached below cache_dir, for all runs with the same biLM, text and settings.
-    It reads all of the training text, which has no labels, whatever `fraction` of it the task has.
-    """
-    options, weights = pretrained(cfg)
-    data = whole_sentences(OmegaConf.merge(cfg, {"fraction": 1.0}))  # type: ignore[arg-type]
-    softmax = Path(weights).with_name(SOFTMAX)
-    facts = [
-        load(options, weights, directions=cfg.encoder.get("directions")).fingerprint(),
-        softmax.read_bytes() if softmax.is_file() else b"",
-        Corpus(text(data, "train")).digest(),
-        text(data, "dev"),
-        sorted(cfg.adapt.items()),
-    ]
-    name = hashlib.sha256(repr(facts).encode()).hexdigest()[:16]
-    folder = Path(cfg.cache_dir).expanduser() / "adapted" / name
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with alone(folder, "another run is adapting the biLM to this text: waiting for it"):
-        if not (folder / MARK).is_file():
-            adapt_to(cfg, data, folder)
-    log.info("elmo.adapt=true: using the biLM in %s", folder)
-    files = {
-        "options": str(folder / "options.json"),
-        "weights": str(folder / "weights.safetensors"),
-    }
-    return OmegaConf.merge(cfg, {"encoder": files})  # type: ignore[return-value]
-
-
-def adapt_to(cfg: DictConfig, data: TaskData, folder: Path) -> dict[str, float]:
-    """Adapt the biLM of `cfg.encoder` and save it to `folder`.
-
-    Returns the perplexities before and after, which are also in `adaptation.json`.
-    """
-    train, dev = text(data, "train"), text(data, "dev")
-    corpus = Corpus(train)
-    model = language_model(cfg, corpus).to(build.device(cfg))
-    watch = partial(watched, description="perplexity")
-    before = model.perplexity(dev, watch)
-    train_on(cfg, model, corpus, "adapting")
-    after = model.perplexity(dev, watch)
-    figures = {f"before/{direction}": value for direction, value in before.items()}
-    figures |= {f"after/{direction}": value for direction, value in after.items()}
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / MARK).unlink(missing_ok=True)
-    save(model.bilm, folder / "weights.safetensors")
-    save_softmax(model, folder, dtype=torch.float32)
-    summary = {
-        "task": cfg.task.name,
-        "data": cfg.data.name,
-        "encoder": cfg.encoder.name,
-        "settings": OmegaConf.to_container(cfg.adapt),
-        "train_tokens": corpus.num_tokens,
-        "dev_tokens": sum(map(len, dev)),
-        "perplexity": figures,
-    }
-    write_json(folder / MARK, summary)
-    changes = [f"{d} {before[d]:.2f} before, {after[d]:.2f} after" for d in before]
-    log.info("dev perplexity: %s; %s", "; ".join(changes), folder)
-    return figures
-
-
-def whole_sentences(cfg: DictConfig) -> TaskData:
-    """Return the task's data with the training file read like dev: SST without its phrases."""
-    read = build.reader(cfg, "dev")
-    return build.data(cfg, read={"train": read, "dev": read, "test": read})
-
-
-def text(data: TaskData, split: str) -> Sequence[Sequence[str]]:
-    """Return the distinct sentences of a split.
-
-    Repetitions are common: SNLI repeats a premise for each hypothesis, SQuAD a passage for each
-    question.
-    """
-    return list(dict.fromkeys(tuple(sentence) for sentence in data.sentences(split) if sentence))
-
-
-def pretrained(cfg: DictConfig) -> tuple[str, str]:
-    """Return the biLM's options and weights files; raises ValueError if it has random weights."""
-    if not build.is_pretrained(cfg):
-        raise ValueError(
-            "encoder.pretrained=false: a random biLM cannot be adapted; job=pretrain "
-            "trains a biLM from scratch"
-        )
-    return build.bilm_files(cfg)
-
-
-def language_model(cfg: DictConfig, corpus: Corpus) -> LanguageModel:
-    """Return the biLM of `cfg.encoder` with its softmax, and `adapt.dropout`.
-
-    Without a softmax file it trains one; its vocabulary has the words of the corpus that occur at
-    least twice.
-    """
-    (options, weights), directions = pretrained(cfg), cfg.encoder.get("directions")
-    if Path(weights).with_name(SOFTMAX).is_file():
-        model = load_language_model(options, weights, directions=directions)
-        model.bilm.dropout = cfg.adapt.dropout
-        return model
-    bilm = load(options, weights, directions=directions)
-    torch.manual_seed(cfg.adapt.seed)
-    model = LanguageModel(bilm, corpus.vocabulary(min_count=2)).to(build.device(cfg))
-    model.bilm.dropout = cfg.adapt.dropout
-    size = f"{len(model.vocabulary):,}"
-    log.info("the biLM has no softmax file; training one for %s words first", size)
-    model.start_from(corpus)
-    model.bilm.requires_grad_(False)
-    train_on(cfg, model, corpus, "a new softmax")
-    model.bilm.requires_grad_(True)
-    return model
-
-
-def train_on(cfg: DictConfig, model: LanguageModel, corpus: Corpus, description: str) -> None:
-    """Train on the text for `adapt.epochs` epochs."""
-    is_large = len(model.vocabulary) > max(cfg.adapt.full_up_to, cfg.adapt.samples)
-    plan = Training.of(cfg.adapt, samples=cfg.adapt.samples if is_large else None)
-    adam = {"dense": torch.optim.Adam, "sparse": torch.optim.SparseAdam}
-    trainer = Trainer(model, corpus, plan, **adam)
-    title = f"{description}, {corpus.num_tokens:,} tokens"
-    for _ in watched(trainer.run(), title, trainer.num_steps):
-        pass

@@ -57,12 +57,8 @@ def perplexity(cfg: DictConfig) -> dict[str, float]:
         if not sentences:  # of a pipe, which can be read once
             raise ValueError(f"input={cfg.input} contains only blank lines")
     figures: dict[str, Any] = perplexities(totals, words + sentences, model.source)
-    figures |= {
-        "tokens": words,
-        "sentences": sentences,
-        "unknown": unknown / max(words, 1),
-        "state": cfg.state,
-    }
+    figures |= {"tokens": words, "sentences": sentences}
+    figures |= {"unknown": unknown / max(words, 1), "state": cfg.state}
     Console(soft_wrap=True, highlight=False, markup=False, emoji=False).print(json.dumps(figures))
     return figures
 
@@ -113,18 +109,15 @@ def describe(
     The boundaries have keys of their own: `end` (forward) and `begin` (backward).
     """
     record: dict[str, Any] = {"line": number, "tokens": tokens, "unknown": unknown}
-    if "forward" in scores:
-        *values, record["end"] = _rounded(scores["forward"])
+    rounded = {d: [round(value, 6) for value in part.tolist()] for d, part in scores.items()}
+    if "forward" in rounded:
+        *values, record["end"] = rounded["forward"]
         record["forward"] = values
-    if "backward" in scores:
-        record["begin"], *values = _rounded(scores["backward"])
+    if "backward" in rounded:
+        record["begin"], *values = rounded["backward"]
         record["backward"] = values
     totals = {direction: float(part.sum()) for direction, part in scores.items()}
     return record | {"perplexity": perplexities(totals, len(tokens) + 1, source)}
-
-
-def _rounded(values: np.ndarray) -> list[float]:
-    return [round(value, 6) for value in values.tolist()]
 
 
 def perplexities(totals: Mapping[str, float], count: int, source: str = "") -> dict[str, float]:

@@ -22,13 +22,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from omegaconf import DictConfig, OmegaConf
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import MofNCompleteColumn, Progress, TimeElapsedColumn
 
 from elmo_bench import COMMAND, text, training
 from elmo_bench.config.build import device as device_kind
@@ -84,9 +78,8 @@ def pretrain(cfg: DictConfig) -> dict[str, float]:
             return {}
         figures = {"dev": run.best} if dev else {}
         if test:
-            best = load_language_model(
-                Path(cfg.out, "options.json"), Path(cfg.out, "weights.safetensors")
-            )
+            files = (Path(cfg.out, name) for name in ("options.json", "weights.safetensors"))
+            best = load_language_model(*files)
             watch = partial(watched, description="test perplexity")
             tested = best.to(device).perplexity(test, watch)
             figures |= {f"test/{direction}": value for direction, value in tested.items()}
@@ -233,10 +226,9 @@ class _Run:
     def train(self) -> None:
         """Train to the end."""
         trainer, settings, tokens = self.trainer, self.cfg.pretrain, 0
-        columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()
-        times = TimeElapsedColumn(), TimeRemainingColumn()
+        columns = *Progress.get_default_columns(), MofNCompleteColumn(), TimeElapsedColumn()
         earlier, begun = self.seconds, time.perf_counter()
-        with Bars(*columns, *times, disable=rank() > 0) as bars:
+        with Bars(*columns, disable=rank() > 0) as bars:
             bar = bars.add_task("pretraining", total=trainer.num_steps, completed=trainer.step)
             for step in trainer.run():
                 tokens += step.num_tokens
@@ -315,16 +307,9 @@ class _Run:
         trainer.load_state_dict(saved)
         trainer.model.source = str(self.last)
         self.best, self.seconds, self.looked = (saved[key] for key in ("best", "seconds", "looked"))
-        step, num_steps = trainer.step, trainer.num_steps
-        log.info("continuing after step %d of %d", step, num_steps)
-        if saved["num_steps"] != num_steps:
-            log.info(
-                "the length was %d steps; the learning rate now follows the schedule for "
-                "%d steps, %.2g",
-                saved["num_steps"],
-                num_steps,
-                trainer.settings.lr_at(min(step, num_steps), num_steps),
-            )
+        log.info("continuing after step %d of %d", trainer.step, trainer.num_steps)
+        if saved["num_steps"] != trainer.num_steps:
+            log.info("the learning rate follows the schedule of the new length")
 
 
 def identity(cfg: DictConfig, corpus: Corpus, dev: list[Sequence[str]]) -> dict[str, Any]:
@@ -360,8 +345,6 @@ def write_card(
     settings = ", ".join(
         f"{key} {value}" for key, value in cfg.pretrain.items() if key not in FREE[:3]
     )
-    device = trainer.device.type
-    threads = f", {torch.get_num_threads()} threads" if device == "cpu" else ""
     softmax = "sampled" if trainer.settings.samples else "full"
     rows = {
         "command": shlex.join([*COMMAND, *sys.argv[1:]]),
@@ -370,8 +353,8 @@ def write_card(
         "training": f"optimizer {cfg.bilm_optimizer.name}, {settings}; seed {cfg.seed}",
         "seen": f"{trainer.step / trainer.epoch_steps:.2f} epochs, {trainer.step:,} steps",
         "softmax": f"{softmax}, {len(trainer.model.vocabulary):,} words to predict",
-        "time": f"{duration(seconds)} on {trainer.num_processes} x {device}{threads}; "
-        f"torch {torch.__version__}",
+        "time": f"{duration(seconds)} on {trainer.num_processes} x {trainer.device.type}, "
+        f"{torch.get_num_threads()} threads; torch {torch.__version__}",
     }
     conditions = "full softmax; zero state at each sentence; all unknown words count as one word"
     if "dev" in figures:
@@ -381,9 +364,9 @@ def write_card(
         rows["perplexity on held-out text"] = f"{each(tested)} ({conditions})"
     kind = "A biLM" if len(directions) > 1 else f"The {directions[0]} half of a biLM"
     table = "\n".join(f"| {key} | {escape.markdown(value)} |" for key, value in rows.items())
-    sizes = (
+    card = (
+        f"# {kind} of elmo-bench\n\n| | |\n|---|---|\n{table}\n\n"
         "Sizes are in `options.json`, in the form that every reader of ELMo knows. "
         "`softmax.safetensors` and\n`vocabulary.txt` are for predicting words alone.\n"
     )
-    card = f"# {kind} of elmo-bench\n\n| | |\n|---|---|\n{table}\n\n{sizes}"
     write_text(Path(cfg.out, "README.md"), card)

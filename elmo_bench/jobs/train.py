@@ -18,7 +18,7 @@ from pytorch_lightning.callbacks import (
     ModelCheckpoint,
 )
 
-from elmo_bench.config import again, build, checkpoint, inputs
+from elmo_bench.config import adaptation, again, build, checkpoint, inputs
 from elmo_bench.elmo import Elmo
 from elmo_bench.encoders import LayerStore
 from elmo_bench.files import alone
@@ -45,8 +45,6 @@ from elmo_bench.training.outputs import (
     write_predictions,
 )
 
-from . import adapt
-
 log = logging.getLogger(__name__)
 
 
@@ -68,7 +66,7 @@ def check(cfg: DictConfig) -> None:
             "encoder=%s has no layers, so %s has no effect", cfg.encoder.name, ", ".join(idle)
         )
     if cfg.elmo.adapt and not is_baseline(cfg):
-        adapt.pretrained(cfg)
+        adaptation.pretrained(cfg)
 
 
 def train(cfg: DictConfig) -> dict[str, float]:
@@ -138,7 +136,7 @@ def _adapted(cfg: DictConfig) -> DictConfig:
     """Seed all random numbers; return the config, with an adapted biLM if it asks for one."""
     pl.seed_everything(cfg.seed, workers=True, verbose=False)
     if cfg.elmo.adapt and cfg.elmo.mix != "none":  # a baseline has nothing to adapt
-        cfg = adapt.adapted(cfg)
+        cfg = adaptation.adapted(cfg)
         # Reset the random state, which differs if the encoder was adapted in this process.
         pl.seed_everything(cfg.seed, workers=True, verbose=False)
     return cfg

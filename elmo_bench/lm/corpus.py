@@ -45,9 +45,8 @@ class Corpus:
         self, tokens: np.ndarray, offsets: np.ndarray, words: list[str], counts: np.ndarray
     ) -> None:
         self.tokens: Int[np.ndarray, " N"] = tokens
-        self.offsets: Int[np.ndarray, " S_and_1"] = (
-            offsets  # sentence k is tokens[offsets[k] : offsets[k + 1]]
-        )
+        # Sentence k is tokens[offsets[k] : offsets[k + 1]].
+        self.offsets: Int[np.ndarray, " S_and_1"] = offsets
         self.words, self.counts = words, counts
         self.num_tokens, self.num_sentences = len(tokens), len(offsets) - 1
 
@@ -104,9 +103,8 @@ class Corpus:
         of sentences.
         """
         sha256 = hashlib.sha256("\n".join(self.words).encode("utf-8", "surrogatepass"))
-        sha256.update(
-            np.asarray(self.counts, dtype=np.int64).tobytes() + str(self.num_sentences).encode()
-        )
+        sha256.update(np.asarray(self.counts, dtype=np.int64).tobytes())
+        sha256.update(str(self.num_sentences).encode())
         return sha256.hexdigest()
 
     def vocabulary(self, size: int | None = None, *, min_count: int = 1) -> list[str]:
@@ -148,31 +146,23 @@ class Corpus:
         `NO_TARGET`.
         """
         order = rng.permutation(self.num_sentences)
-        ends = np.cumsum(
-            np.diff(self.offsets)[order] + 1
-        )  # end of each sentence, including its <S>, in the stream
+        # The end of each sentence, including its <S>, in the stream.
+        ends = np.cumsum(np.diff(self.offsets)[order] + 1)
         length = math.ceil(ends[-1] / batch_size)
         rows = length * np.arange(batch_size)[:, None]
         for first in range(start * unroll, length, unroll):
             positions = rows + np.arange(first, min(first + unroll, length))
-            yield self._look_up(
-                direction, np.minimum(positions, ends[-1] - 1), order, ends, positions >= ends[-1]
-            )
+            yield self._look_up(direction, positions, order, ends)
 
     def _look_up(
-        self,
-        direction: str,
-        positions: np.ndarray,
-        order: np.ndarray,
-        ends: np.ndarray,
-        is_past: np.ndarray,
+        self, direction: str, positions: np.ndarray, order: np.ndarray, ends: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the tokens to read and to predict at positions of the stream."""
+        is_past, positions = positions >= ends[-1], np.minimum(positions, ends[-1] - 1)
         which = np.searchsorted(ends, positions, "right")
         start, stop = self.offsets[order[which]], self.offsets[order[which] + 1]
-        seen = positions - (
-            ends[which] - (stop - start) - 1
-        )  # number of tokens before it in its sentence; 0 is <S>
+        # The number of tokens before it in its sentence; 0 is <S>.
+        seen = positions - (ends[which] - (stop - start) - 1)
         last = self.num_tokens - 1
         if direction == "forward":
             inputs = np.where(seen == 0, 0, self.tokens[np.maximum(start + seen - 1, 0)])
@@ -230,18 +220,14 @@ def _check(
     """Raise ValueError if the files of an encoded text are inconsistent; reads all tokens once."""
     if not all(isinstance(word, str) for word in words) or len(words) != len(counts):
         raise ValueError(f"words.json: {len(words)} words, counts.int64: {len(counts)} counts")
-    if lengths.min(initial=1) < 1 or lengths.sum(dtype=np.int64) != len(tokens):
-        of = lengths.sum(dtype=np.int64)
-        raise ValueError(
-            f"tokens.int32: {len(tokens)} tokens, but the lengths of its sentences add up to {of}"
-        )
+    total = lengths.sum(dtype=np.int64)
+    if lengths.min(initial=1) < 1 or total != len(tokens):
+        raise ValueError(f"tokens.int32: {len(tokens)} tokens, lengths.int32: {total} tokens")
     left = counts.copy()
     for start in range(0, len(tokens), _CHUNK):
         chunk = tokens[start : start + _CHUNK]
         if chunk.min() < 0 or chunk.max() >= len(words):
-            raise ValueError(
-                f"tokens.int32: contains an index beyond the {len(words)} words of words.json"
-            )
+            raise ValueError(f"tokens.int32: an index beyond the {len(words)} words of words.json")
         left -= np.bincount(chunk, minlength=len(words))
     if left.any():
         raise ValueError("tokens.int32: its words do not have the counts of counts.int64")

@@ -90,25 +90,19 @@ class LanguageModel(nn.Module):
         parallel, `unroll` tokens at a time.
         """
         words = {BEGIN: 0, END: 1}
-        numbers = [
-            [
-                np.array([words.setdefault(word, len(words)) for word in sentence], np.int64)
-                for sentence in text
-            ]
-            for text in texts
-        ]
-        scores = self._scores(list(words), numbers, unroll)
+
+        def numbers(sentence: Sequence[str]) -> Int[np.ndarray, " T"]:
+            return np.array([words.setdefault(word, len(words)) for word in sentence], np.int64)
+
+        numbered = [[numbers(sentence) for sentence in text] for text in texts]
+        scores = self._scores(list(words), numbered, unroll)
+        steps = {"forward": 1, "backward": -1}
         results = []
-        for row, text in enumerate(numbers):
+        for row, text in enumerate(numbered):
             ends = np.cumsum([len(sentence) + 1 for sentence in text])
             for sentence, end in zip(text, ends, strict=True):
                 part = slice(end - len(sentence) - 1, end)
-                results.append(
-                    {
-                        direction: values[row, part][:: 1 if direction == "forward" else -1]
-                        for direction, values in scores.items()
-                    }
-                )
+                results.append({d: all_[row, part][:: steps[d]] for d, all_ in scores.items()})
         return results
 
     def _scores(
@@ -220,11 +214,12 @@ def _stack(
     length = max(sum(len(sentence) + 1 for sentence in part) for part in parts)
     inputs, targets = np.zeros((len(parts), length), np.int64), np.full((len(parts), length), -1)
     for row, part in enumerate(parts):
-        read = np.concatenate([piece for sentence in part for piece in (first, sentence[::step])])
-        predicted = np.concatenate(
-            [piece for sentence in part for piece in (sentence[::step], last)]
+        sentences = [sentence[::step] for sentence in part]
+        read = np.concatenate([piece for words in sentences for piece in (first, words)])
+        inputs[row, : len(read)] = read
+        targets[row, : len(read)] = np.concatenate(
+            [piece for words in sentences for piece in (words, last)]
         )
-        inputs[row, : len(read)], targets[row, : len(read)] = read, predicted
     return inputs, targets
 
 

@@ -18,10 +18,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-_SCORES = (
-    1 << 20,
-    1 << 26,
-)  # scores (tokens x samples) in memory at once, on a CPU (the size of its caches) and on a GPU
+# Scores (tokens x samples) in memory at once, on a CPU (the size of its caches) and on a GPU.
+_SCORES = 1 << 20, 1 << 26
 
 
 def log_uniform(numbers: Int[np.ndarray, "*K"], size: int) -> Float[np.ndarray, "*K"]:
@@ -40,10 +38,8 @@ def draw(samples: int, size: int, rng: np.random.Generator) -> tuple[Int[np.ndar
         )
     drawn = np.empty(0, dtype=np.int64)
     while True:
-        more = (
-            np.exp(rng.random(max(samples, len(drawn))) * math.log(size + 1)).astype(np.int64) - 1
-        )
-        drawn = np.concatenate([drawn, np.minimum(more, size - 1)])
+        more = np.exp(rng.random(max(samples, len(drawn))) * math.log(size + 1))
+        drawn = np.concatenate([drawn, np.minimum(more.astype(np.int64) - 1, size - 1)])
         first = np.sort(np.unique(drawn, return_index=True)[1])
         if len(first) >= samples:
             return drawn[first[:samples]], int(first[samples - 1]) + 1
@@ -80,13 +76,9 @@ def candidates(
     rows = np.unique(np.concatenate([*targets, *(sampled for sampled, _ in draws)]))
     results = []
     for goal, (sampled, tries) in zip(targets, draws, strict=True):
-        positions = (
-            torch.from_numpy(np.searchsorted(rows, numbers)) for numbers in (goal, sampled)
-        )
-        counts = (
-            torch.from_numpy(_log_count(numbers, tries, size)).float()
-            for numbers in (goal, sampled)
-        )
+        both = goal, sampled
+        positions = (torch.from_numpy(np.searchsorted(rows, numbers)) for numbers in both)
+        counts = (torch.from_numpy(_log_count(numbers, tries, size)).float() for numbers in both)
         results.append(Candidates(*positions, *counts))
     return torch.from_numpy(rows), results
 
@@ -138,12 +130,8 @@ class _Sampled(torch.autograd.Function):
         dtype: torch.dtype,
     ) -> Float[Tensor, ""]:
         x_low, weight_low, loss = x.to(dtype), weight.to(dtype), right.new_zeros(())
-        grads = (
-            torch.empty_like(x),
-            torch.zeros_like(weight),
-            torch.zeros_like(bias),
-            torch.empty_like(right),
-        )
+        of_weights = torch.zeros_like(weight), torch.zeros_like(bias)
+        grads = torch.empty_like(x), *of_weights, torch.empty_like(right)
         size = max(1, _SCORES[x.device.type == "cuda"] // len(weight))
         for start in range(0, len(x), size):
             part = slice(start, start + size)

@@ -33,13 +33,11 @@ def save_softmax(
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     with atomic(folder / VOCABULARY) as part:
-        part.write_text(
-            "".join(f"{word}\n" for word in model.vocabulary), encoding="utf-8", newline="\n"
-        )
-    tensors = {"weight": model.softmax.weight, "bias": model.softmax.bias}
+        lines = "".join(f"{word}\n" for word in model.vocabulary)
+        part.write_text(lines, encoding="utf-8", newline="\n")
     arrays = {
         name: np.ascontiguousarray(tensor.detach().cpu().to(dtype).numpy())
-        for name, tensor in tensors.items()
+        for name, tensor in model.softmax.named_parameters()
     }
     with atomic(folder / SOFTMAX) as part:
         part.write_bytes(to_bytes(arrays))
@@ -63,10 +61,8 @@ def load_language_model(
                 "out=FOLDER writes one with the biLM"
             )
     vocabulary = _read_vocabulary(folder / VOCABULARY)
-    shapes = {
-        "weight": (len(vocabulary), bilm.options.projection_size),
-        "bias": (len(vocabulary),),
-    }
+    size = len(vocabulary)
+    shapes = {"weight": (size, bilm.options.projection_size), "bias": (size,)}
     asking = f"{VOCABULARY} and the biLM's options"
     tensors = read_tensors(folder / SOFTMAX, shapes, asking)
     model = LanguageModel(bilm, vocabulary).eval()

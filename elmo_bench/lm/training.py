@@ -104,22 +104,18 @@ class Trainer:
         self.optimizers = [dense(self.dense)]
         if settings.samples:
             self.optimizers.append(sparse(model.softmax.parameters()))
-        self.epoch_steps = corpus.num_windows(
-            batch_size=settings.batch_size, unroll=settings.unroll
-        )
+        self._shape = {"batch_size": settings.batch_size, "unroll": settings.unroll}
+        self.epoch_steps = corpus.num_windows(**self._shape)
         self.num_steps = settings.epochs * self.epoch_steps
         if settings.max_steps is not None:
             self.num_steps = min(self.num_steps, settings.max_steps)
         self.step = 0
         self.device = model.softmax.weight.device
         self.state = self._zero_state()
-        self._mine = slice(
-            *(settings.batch_size * k // self.num_processes for k in (self.rank, self.rank + 1))
-        )
-        self._rows, self._gathered = (
-            torch.empty(0),
-            list[Tensor](),
-        )  # weights of this step's rows of a sampled softmax
+        size = settings.batch_size // self.num_processes
+        self._mine = slice(size * self.rank, size * (self.rank + 1))
+        # The weights of this step's rows of a sampled softmax.
+        self._rows, self._gathered = torch.empty(0), list[Tensor]()
         self._frames = corpus.frames(model.bilm.options.max_characters)
         # NO_TARGET (-1) indexes the last element.
         self._numbers = np.array([*map(model.number, corpus.words), NO_TARGET])
@@ -134,24 +130,20 @@ class Trainer:
         loss or gradient is not finite.
         """
         self.model.train()
-        shape = {"batch_size": self.settings.batch_size, "unroll": self.settings.unroll}
         while self.step < self.num_steps:
             epoch, start = divmod(self.step, self.epoch_steps)
             if not start:
                 self.state = self._zero_state()
-            streams = [
-                self.corpus.windows(
-                    d,
-                    **shape,
-                    rng=np.random.default_rng((self.settings.seed, epoch, DIRECTIONS.index(d))),
-                    start=start,
-                )
-                for d in self.model.directions
-            ]
+            streams = [self._windows(d, epoch, start) for d in self.model.directions]
             for windows in zip(*streams, strict=True):
                 if self.step == self.num_steps:
                     return
                 yield self._step(windows)
+
+    def _windows(self, direction: str, epoch: int, start: int) -> Iterator[Window]:
+        seed = self.settings.seed, epoch, DIRECTIONS.index(direction)
+        rng = np.random.default_rng(seed)
+        return self.corpus.windows(direction, **self._shape, rng=rng, start=start)
 
     def _step(self, windows: Sequence[Window]) -> Step:
         """Train one step on each direction's window."""
@@ -203,9 +195,8 @@ class Trainer:
         """
         goals = [targets[targets != NO_TARGET] for targets in wanted]
         rng = np.random.default_rng((self.settings.seed, self.step))
-        rows, chosen = candidates(
-            goals, self.settings.samples or 0, len(self.model.vocabulary), rng
-        )
+        size = len(self.model.vocabulary)
+        rows, chosen = candidates(goals, self.settings.samples or 0, size, rng)
         self._rows = rows.to(self.device)
         self._gathered = [
             parameter.detach()[self._rows].requires_grad_()
@@ -216,13 +207,9 @@ class Trainer:
     def _loss(self, top: Tensor, targets: np.ndarray, chosen: Candidates | None) -> Tensor:
         """Return the summed negative log likelihood of this process's rows of the targets."""
         if chosen is None:
-            goal = torch.from_numpy(targets[self._mine]).to(self.device)
-            return F.cross_entropy(
-                self.model.softmax(top).flatten(0, 1),
-                goal.flatten(),
-                ignore_index=NO_TARGET,
-                reduction="sum",
-            )
+            goal = torch.from_numpy(targets[self._mine]).to(self.device).flatten()
+            scores = self.model.softmax(top).flatten(0, 1)
+            return F.cross_entropy(scores, goal, ignore_index=NO_TARGET, reduction="sum")
         here = targets != NO_TARGET
         rows = np.zeros_like(here)
         rows[self._mine] = True
@@ -249,12 +236,10 @@ class Trainer:
         """Step each optimizer; a sampled softmax's gradient is sparse, and rows without a gradient
         cost nothing.
         """
-        with torch.sparse.check_sparse_tensor_invariants(
-            False
-        ):  # explicit, since torch warns of the default
-            for parameter, gathered in zip(
-                self.model.softmax.parameters(), self._gathered, strict=False
-            ):
+        # Explicit, since torch warns of the default.
+        with torch.sparse.check_sparse_tensor_invariants(False):
+            pairs = zip(self.model.softmax.parameters(), self._gathered, strict=False)
+            for parameter, gathered in pairs:
                 gradient = cast(Tensor, gathered.grad)
                 parameter.grad = torch.sparse_coo_tensor(
                     self._rows[None], gradient, parameter.shape, is_coalesced=True
@@ -269,9 +254,8 @@ class Trainer:
         if self.num_processes > 1:
             flat = torch.cat([tensor.flatten() for tensor in tensors])
             dist.all_reduce(flat)
-            for tensor, summed in zip(
-                tensors, flat.split([tensor.numel() for tensor in tensors]), strict=True
-            ):
+            parts = flat.split([tensor.numel() for tensor in tensors])
+            for tensor, summed in zip(tensors, parts, strict=True):
                 tensor.copy_(summed.view_as(tensor))
 
     def _zero_state(self) -> State:
@@ -281,20 +265,19 @@ class Trainer:
         """Return all that is needed to continue. Every process must call it, since each holds the
         state of its own rows.
         """
-        rows = list(self.state)
-        if self.num_processes > 1:
-            gathered_states = [
-                [torch.empty_like(x) for _ in range(self.num_processes)] for x in rows
-            ]
-            for gathered, x in zip(gathered_states, rows, strict=True):
-                dist.all_gather(gathered, x.contiguous())
-            rows = [torch.cat(gathered, 2) for gathered in gathered_states]
         return {
             "step": self.step,
             "model": self.model.state_dict(),
             "optimizers": [optimizer.state_dict() for optimizer in self.optimizers],
-            "state": rows,
+            "state": [self._of_all_processes(rows) for rows in self.state],
         }
+
+    def _of_all_processes(self, rows: Tensor) -> Tensor:
+        if self.num_processes == 1:
+            return rows
+        gathered = [torch.empty_like(rows) for _ in range(self.num_processes)]
+        dist.all_gather(gathered, rows.contiguous())
+        return torch.cat(gathered, 2)
 
     def load_state_dict(self, saved: dict[str, Any]) -> None:
         """Continue from a `state_dict`, with the same or another number of processes.

@@ -7,8 +7,8 @@ import pytest
 import torch
 from hydra import compose, initialize_config_dir
 
-from elmo_bench.config import build
-from elmo_bench.jobs import adapt
+from elmo_bench.config import adaptation, build
+from elmo_bench.jobs.adapt import adapt
 from elmo_bench.jobs.evaluate import evaluate
 from elmo_bench.jobs.perplexity import perplexity
 from elmo_bench.jobs.pretrain import pretrain
@@ -52,12 +52,12 @@ def bilm(config, tmp_path):
 
 def test_perplexity_falls(config, bilm, tmp_path, capsys):
     cfg = config("job=adapt", "task=ner", f"out={tmp_path}/out", *bilm)
-    figures = adapt.adapt(cfg)
+    figures = adapt(cfg)
     assert figures["after/forward"] < 0.9 * figures["before/forward"]
     assert figures["after/backward"] < 0.9 * figures["before/backward"]
     about = json.loads((tmp_path / "out" / "adaptation.json").read_text())
     assert about["perplexity"] == figures
-    dev = adapt.text(adapt.whole_sentences(cfg), "dev")
+    dev = adaptation.text(adaptation.whole_sentences(cfg), "dev")
     assert about["dev_tokens"] == sum(map(len, dev))
     (tmp_path / "dev.jsonl").write_text("".join(json.dumps(sentence) + "\n" for sentence in dev))
     for folder, when in ((tmp_path / "bilm", "before"), (tmp_path / "out", "after")):
@@ -79,24 +79,22 @@ def test_perplexity_falls(config, bilm, tmp_path, capsys):
 
 def test_a_biLM_without_a_softmax_gets_one(config, bilm, tmp_path):  # noqa: N802
     (tmp_path / "bilm" / "softmax.safetensors").unlink()
-    figures = adapt.adapt(
-        config("job=adapt", "task=ner", f"out={tmp_path}/out", "adapt.epochs=2", *bilm)
-    )
+    figures = adapt(config("job=adapt", "task=ner", f"out={tmp_path}/out", "adapt.epochs=2", *bilm))
     assert figures["after/forward"] < figures["before/forward"]
     torch.manual_seed(3)  # it has a seed of its own: the same command, the same biLM
-    assert figures == adapt.adapt(
+    assert figures == adapt(
         config("job=adapt", "task=ner", f"out={tmp_path}/again", "adapt.epochs=2", *bilm)
     )
     model = load_language_model(
         tmp_path / "out" / "options.json", tmp_path / "out" / "weights.safetensors"
     )
-    data = adapt.whole_sentences(config("task=ner"))
-    assert model.vocabulary == Corpus(adapt.text(data, "train")).vocabulary(min_count=2)
+    data = adaptation.whole_sentences(config("task=ner"))
+    assert model.vocabulary == Corpus(adaptation.text(data, "train")).vocabulary(min_count=2)
 
 
 def test_on_the_way_of_a_run(config, bilm, tmp_path, monkeypatch):
-    calls, adapt_to = [], adapt.adapt_to
-    monkeypatch.setattr(adapt, "adapt_to", lambda *args: calls.append(args) or adapt_to(*args))
+    calls, adapt_to = [], adaptation.adapt_to
+    monkeypatch.setattr(adaptation, "adapt_to", lambda *args: calls.append(args) or adapt_to(*args))
     settings = ["task=ner", *SMALL["ner"], "fit.max_epochs=1", *bilm]
     plain = train(config(*settings))
     metrics = [train(config(*settings, "elmo.adapt=true")) for _ in range(2)]
@@ -134,7 +132,7 @@ def test_one_direction_adapted_measured_and_read_by_a_task(config, tmp_path, cap
     encoder = ["encoder=files", "encoder.directions=[backward]"]
     for folder, state in (("alone", "zero"), ("both", "carried")):
         bilm = [*encoder, f"encoder.dir={tmp_path}/{folder}"]
-        figures = adapt.adapt(config("job=adapt", "task=ner", f"out={tmp_path}/out", *bilm))
+        figures = adapt(config("job=adapt", "task=ner", f"out={tmp_path}/out", *bilm))
         assert figures.keys() == {"before/backward", "after/backward"}
         assert figures["after/backward"] < figures["before/backward"]
         tokens = [f"input={tmp_path}/in.txt", f"per_token={tmp_path}/tokens.jsonl"]
@@ -159,23 +157,25 @@ def test_it_runs_where_the_run_does(config, tmp_path, monkeypatch):
 
     monkeypatch.setattr(LanguageModel, "to", to)
     with pytest.raises(InterruptedError, match=r"^cpu$"):
-        adapt.adapt(config("job=adapt", "task=ner", "encoder=mini", f"out={tmp_path}/out"))
+        adapt(config("job=adapt", "task=ner", "encoder=mini", f"out={tmp_path}/out"))
 
 
 def test_a_text_is_read_once(config):
-    data = adapt.whole_sentences(config("task=squad"))  # a passage has several questions
+    data = adaptation.whole_sentences(config("task=squad"))  # a passage has several questions
     every, text = (
         [tuple(sentence) for sentence in data.sentences("train")],
-        adapt.text(data, "train"),
+        adaptation.text(data, "train"),
     )
     assert len(every) > len(text) == len(set(text))
     assert set(every) == set(text)
 
 
 def test_phrases_are_no_text(config):
-    text = adapt.text(adapt.whole_sentences(config("task=sst5", "task.phrases=1")), "train")
+    text = adaptation.text(
+        adaptation.whole_sentences(config("task=sst5", "task.phrases=1")), "train"
+    )
     data = build.data(config("task=sst5", "task.phrases=null"))
-    assert text == adapt.text(data, "train")
+    assert text == adaptation.text(data, "train")
 
 
 @pytest.mark.parametrize(
@@ -195,4 +195,4 @@ def test_phrases_are_no_text(config):
 )
 def test_nothing_to_adapt(config, tmp_path, overrides, said):
     with pytest.raises(ValueError, match=said):
-        adapt.adapt(config("job=adapt", f"out={tmp_path}/out", *overrides, data_size=2))
+        adapt(config("job=adapt", f"out={tmp_path}/out", *overrides, data_size=2))

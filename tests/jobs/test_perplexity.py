@@ -14,7 +14,6 @@ from hydra import compose, initialize_config_dir
 from elmo_bench.encoders.bilm import BiLm, Options, char_ids, save
 from elmo_bench.jobs.perplexity import perplexity
 from elmo_bench.lm import LanguageModel, load_language_model, save_softmax
-from elmo_bench.lm import model as model_module
 
 ROOT = Path(__file__).parents[2]
 VOCABULARY = ["<S>", "</S>", "<UNK>", "the", "dog", "cat", "barks", "."]
@@ -121,13 +120,6 @@ def test_streams_are_parts_of_the_text(folder, text, streams):
     zero = measured(*files(folder), f"input={text}")
     assert (carried["tokens"], carried["sentences"]) == (14, 4)
     assert (carried["mean"] == pytest.approx(zero["mean"], rel=1e-5)) == (streams == 64)
-
-
-@pytest.mark.parametrize("state", ["zero", "carried"])
-def test_the_softmax_in_pieces(folder, text, monkeypatch, state):
-    whole = measured(*files(folder), f"input={text}", f"state={state}")
-    monkeypatch.setattr(model_module, "SCORES", 1)
-    assert measured(*files(folder), f"input={text}", f"state={state}") == pytest.approx(whole)
 
 
 @pytest.mark.parametrize(

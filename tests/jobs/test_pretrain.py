@@ -14,10 +14,9 @@ from pathlib import Path
 
 import pytest
 import torch
-import torch.distributed as dist
 from hydra import compose, initialize_config_dir
 
-from elmo_bench.jobs.pretrain import SPLITTERS, encoded, pretrain, processes
+from elmo_bench.jobs.pretrain import SPLITTERS, encoded, pretrain
 from elmo_bench.lm import Trainer, load_language_model
 
 ROOT = Path(__file__).parents[2]
@@ -203,10 +202,7 @@ def test_a_longer_training_of_the_same_folder(config, tmp_path, caplog):
         second = pretrain(config("pretrain.epochs=3"))
     assert second["dev"] < first["dev"]
     assert torch.load(tmp_path / "out" / "last.ckpt", weights_only=True)["step"] == 3 * 23
-    assert (
-        "the length was 23 steps; the learning rate now follows the schedule for 69 steps, 0.015"
-        in caplog.text
-    )
+    assert "the learning rate follows the schedule of the new length" in caplog.text
     assert "epochs 3" in (tmp_path / "out" / "README.md").read_text()
     assert pretrain(config("pretrain.epochs=1")) == second
 
@@ -291,25 +287,6 @@ def test_a_full_disk(config, tmp_path):
     assert pretrain(cfg) == whole
 
 
-def test_a_loss_that_is_no_number(config, tmp_path):
-    """It stops, names the step, and the last good state and biLM stay."""
-    cfg = config("pretrain.save_every=10")
-    losses = Trainer._losses
-
-    def broken(trainer, windows):
-        found = losses(trainer, windows)
-        return [part * float("nan") for part in found] if trainer.step == 34 else found
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Trainer, "_losses", broken)
-        with pytest.raises(FloatingPointError, match="step 35: the loss is nan"):
-            pretrain(cfg)
-    saved = torch.load(tmp_path / "out" / "last.ckpt", weights_only=True)
-    assert saved["step"] == 30
-    assert all(value.isfinite().all() for value in saved["model"].values())
-    language_model(tmp_path / "out")
-
-
 @pytest.mark.parametrize(
     ("content", "said"),
     [
@@ -357,21 +334,3 @@ def test_a_state_that_is_none(config, tmp_path):
     last.write_bytes(b"noise")
     with pytest.raises(ValueError, match=r"last.ckpt: not a checkpoint.*pretrain.resume=never"):
         pretrain(config())
-
-
-def test_each_process_makes_its_gpu_current_before_nccl_starts(config, monkeypatch):
-    calls = []
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "set_device", calls.append)
-    monkeypatch.setattr(dist, "get_rank", lambda: 0)
-    monkeypatch.setattr(dist, "destroy_process_group", lambda: None)
-
-    def start(backend, *, timeout, device_id):
-        calls.extend([backend, device_id])
-
-    monkeypatch.setattr(dist, "init_process_group", start)
-    for name, value in {"LOCAL_RANK": "1", "WORLD_SIZE": "2"}.items():
-        monkeypatch.setenv(name, value)
-    with processes(config("trainer=gpu")) as device:
-        assert calls == [device, "nccl", device]
-    assert device == torch.device("cuda", 1)

@@ -9,7 +9,7 @@ of a batch in reading order, D biLM (all directions), P one direction, Z cell.
 """
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
@@ -21,18 +21,14 @@ from torch import Tensor, nn
 from .char_cnn import CharCnn
 from .chars import char_ids, word_frame
 from .options import Options
-from .packed import Snapshot, warn_of_bfloat16
+from .packed import warn_of_bfloat16
 from .scan import Clips, Order, Scan, Weights, read
 from .word_cache import WordCache
 
 # Options that have no effect on the shapes of parameters.
 UNSEEN = (
-    "activation",
-    "cell_clip",
-    "projection_clip",
-    "skip_connections",
-    "max_characters",
-    "directions",
+    *("activation", "cell_clip", "projection_clip"),
+    *("skip_connections", "max_characters", "directions"),
 )
 TOGETHER_ON = ("cuda",)  # device types that read all directions at once
 TYPES = 1 << 12  # word types in a batch of the character CNN that nobody trains, without a cache
@@ -276,7 +272,7 @@ class BiLm(nn.Module):
         # Inference tensors count no changes.
         if self.training or self._trains(*inputs) or any(w.is_inference() for w in weights):
             self._frozen = None
-        elif not (self._frozen and self._frozen.snapshot.is_of(weights, dtype)):
+        elif not (self._frozen and self._frozen.made_of == _state(weights, dtype)):
             self._frozen = None  # free its memory before the new copy
             self._frozen = _Frozen(self, dtype)
         return self._frozen
@@ -292,13 +288,20 @@ class _Frozen:
         device = next(model.parameters()).device
         if dtype == torch.bfloat16 and device.type == "cpu":
             warn_of_bfloat16("encoder.precision=bfloat16 (or trainer.precision=bf16-mixed)")
-        self.snapshot = Snapshot(model.parameters(), dtype)
+        self.made_of = _state(model.parameters(), dtype)
+        # These references keep other tensors from reusing the parameters' memory.
+        self.parameters = [parameter.detach() for parameter in model.parameters()]
         self.words = WordCache(model.token_encoder) if device.type == "cpu" else None
         numbers = range(model.options.num_layers)
         self.layers = {
             group.start: [Weights(model._parameters_of(layer, group), dtype) for layer in numbers]
             for group in model._groups(device)
         }
+
+
+def _state(weights: Iterable[Tensor], dtype: torch.dtype) -> tuple[Any, ...]:
+    """Return what changes if a weight moves or is written to, or if products have another type."""
+    return dtype, [(weight.data_ptr(), weight._version) for weight in weights]
 
 
 def add_boundaries(chars: Int[Tensor, "B T C"]) -> tuple[Int[Tensor, "B S C"], Int[Tensor, " B"]]:

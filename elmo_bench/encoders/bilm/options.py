@@ -6,7 +6,7 @@ from pathlib import Path
 from reprlib import repr as shown
 from typing import Any, NamedTuple
 
-from elmo_bench.files import read_json, write_json
+from elmo_bench.files import one_of, read_json, write_json
 
 from .chars import NUM_CHARACTERS, WIDTH
 
@@ -65,10 +65,7 @@ class Options:
                 f"directions={[*self.directions]}, "
                 "but they must be [forward], [backward] or [forward,backward]"
             )
-        if self.activation not in ACTIVATIONS:
-            raise ValueError(
-                f"char_cnn.activation={shown(self.activation)}, but it must be 'relu' or 'tanh'"
-            )
+        one_of("char_cnn.activation", self.activation, ACTIVATIONS)
         for name, key in KEYS.items():
             _check(key.path, getattr(self, name), key.least, key.most)
         _check("char_cnn.filters: how many", len(self.filters), 1, MAX_FILTERS)

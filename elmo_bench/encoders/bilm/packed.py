@@ -6,7 +6,6 @@ Axes: N rows of a product, I and O the weight's two sides.
 import functools
 import logging
 import platform
-from collections.abc import Iterable
 
 import torch
 import torch.nn.functional as F
@@ -29,32 +28,10 @@ def warn_of_bfloat16(setting: str) -> None:
 
 
 def multiplies_bfloat16() -> bool:
-    """Whether the processor has instructions for bfloat16 products; true if torch cannot tell."""
-    if platform.machine().lower() in ("x86_64", "amd64"):
-        checks = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")
-        known = [check for name in checks if (check := getattr(torch.cpu, name, None))]
-        return not known or any(check() for check in known)
-    try:
-        return torch.ops.mkldnn._is_mkldnn_bf16_supported()
-    except (AttributeError, RuntimeError):
+    """Whether the processor has instructions for bfloat16 products; true for others than x86."""
+    if platform.machine().lower() not in ("x86_64", "amd64"):
         return True
-
-
-class Snapshot:
-    """The state of weights when a copy was made of them, and the type of its products."""
-
-    def __init__(self, weights: Iterable[Tensor], dtype: torch.dtype) -> None:
-        self.dtype = dtype
-        # The references keep other tensors from reusing this memory.
-        self.weights = [(weight.detach(), weight._version) for weight in weights]
-
-    def is_of(self, weights: Iterable[Tensor], dtype: torch.dtype) -> bool:
-        """Whether the weights are unchanged: in the same memory, and not written to."""
-        same = all(
-            now.data_ptr() == then.data_ptr() and now._version == version
-            for now, (then, version) in zip(weights, self.weights, strict=True)
-        )
-        return same and dtype == self.dtype
+    return torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
 
 
 class PackedLinear(nn.Module):

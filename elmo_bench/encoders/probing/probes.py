@@ -141,11 +141,10 @@ class Heads:
     is_random = True
 
     def __init__(self, name: str, train: Text, test: Text, training: Training) -> None:
+        texts = train, test
         self.layers, self.training = (train.layers, test.layers), training
-        self.train, self.test = (labelled(text.sentences, name) for text in (train, test))
-        self.lengths = [
-            [len(sentence.words) for sentence in text.sentences] for text in (train, test)
-        ]
+        self.train, self.test = (labelled(text.sentences, name) for text in texts)
+        self.lengths = [[len(sentence.words) for sentence in text.sentences] for text in texts]
 
     def baseline(self) -> dict[str, float]:
         """Return the accuracy of the most frequent distance from each word to its head in training.
@@ -164,24 +163,15 @@ class Heads:
         x, new = standardised(*(layers[layer].to(self.training.device) for layers in self.layers))
         behaviours = drawn([*self.train.words, *self.test.words], CONTROL, seed)
         control, correct = (control_heads(part, behaviours) for part in (self.train, self.test))
-        return {
-            "accuracy": self._accuracy(x, new, self.train.labels, self.test.labels, seed),
-            "control": self._accuracy(x, new, control, correct, seed),
-        }
-
-    def _accuracy(
-        self,
-        x: Float[Tensor, "N D"],
-        new: Float[Tensor, "M D"],
-        heads: Sequence[int],
-        correct: Sequence[int],
-        seed: int,
-    ) -> float:
-        all_heads = torch.full((len(x),), NO_HEAD)
-        all_heads[self.train.rows] = torch.tensor(heads)
+        tasks = {"accuracy": (self.train.labels, self.test.labels), "control": (control, correct)}
         lengths, new_lengths = self.lengths
-        guesses = bilinear(x, lengths, all_heads, new, new_lengths, self.training, seed)
-        return accuracy([guesses[row] for row in self.test.rows], correct)
+        figures = {}
+        for name, (heads, right) in tasks.items():
+            all_heads = torch.full((len(x),), NO_HEAD)
+            all_heads[self.train.rows] = torch.tensor(heads)
+            guesses = bilinear(x, lengths, all_heads, new, new_lengths, self.training, seed)
+            figures[name] = accuracy([guesses[row] for row in self.test.rows], right)
+        return figures
 
 
 class Senses:

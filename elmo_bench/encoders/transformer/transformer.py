@@ -28,13 +28,13 @@ from .anatomy import (
     padding_id,
     window_size,
 )
-from .load import load, naming
+from .load import FLASH, load, naming, use_flash_attention
 from .subwords import Pieces, Subwords, special_marks, tokenizer_state
 
 Pooling = Literal["first", "last", "mean"]
 Dtype = Literal["float32", "bfloat16", "float16"]
 # For any other name transformers would download a kernel, that is code, from the hub.
-Attention = Literal["sdpa", "eager"]
+Attention = Literal["sdpa", "eager", "flash_attention_2"]
 # Pieces in a batch, including padding; more are not faster on a CPU.
 BATCH_PIECES, GPU_PIECES = 1024, 8192
 VOLATILE = (
@@ -113,13 +113,15 @@ class Transformer(nn.Module):
                 str(model),
                 revision,
                 getattr(torch, dtype),
-                attention,
+                None if attention == FLASH else attention,  # `anatomy` runs it on the CPU
                 pretrained,
             )
             marks = special_marks(tokenizer)
             self.window = window_size(self.model, tokenizer, window, sum(marks))
             self._pad = padding_id(self.model, tokenizer)
             about = anatomy(self.model, model, self._pad)
+            if attention == FLASH:
+                use_flash_attention(self.model)
             self.num_layers, self.dim, self._blocks = about.num_layers, about.dim, about.blocks
             self._above, self.causal, self._pads = about.above, about.causal, about.pads
             self.pooling = pooling or ("last" if self.causal else "first")

@@ -162,15 +162,6 @@ def test_streams(trains):
             assert_same(found, (layers[-1], State(h, c)), 1e-12)
 
 
-def test_training_encodes_each_word_once():
-    model = trained(frozen())
-    rows = []
-    model.token_encoder.register_forward_hook(lambda _, args, __: rows.append(len(args[0])))
-    model.read(CHARS)
-    types = {word for sentence in BATCH for word in sentence} | {"</S>"}
-    assert rows == [len(types) + 1]  # and the frame of no word
-
-
 def test_known_types_are_few(monkeypatch):
     monkeypatch.setattr(word_cache, "KNOWN_TYPES", 14)
     model = frozen()
@@ -285,19 +276,6 @@ def test_a_processor_without_bfloat16_is_told_once(monkeypatch, caplog, native):
     told = [record.getMessage() for record in caplog.records]
     assert len(told) == (not native)
     assert native or "encoder.precision=bfloat16" in told[0]
-
-
-def test_whether_a_processor_has_bfloat16(monkeypatch):
-    """As torch says, of x86 and of others; yes where it says nothing."""
-    checks = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")
-    monkeypatch.setattr("platform.machine", lambda: "x86_64")
-    for answers, expected in (((False, False), False), ((True, False), True)):
-        for name, answer in zip(checks, answers, strict=True):
-            monkeypatch.setattr(torch.cpu, name, lambda answer=answer: answer, raising=False)
-        assert packed.multiplies_bfloat16() == expected
-    for name in checks:
-        monkeypatch.delattr(torch.cpu, name)
-    assert packed.multiplies_bfloat16()
 
 
 def test_words_of_any_length():

@@ -86,11 +86,6 @@ def test_threads_share_a_step_and_change_no_bit():
     assert all(map(torch.equal, *results))
 
 
-def test_a_library_of_other_calls_is_left(monkeypatch):
-    monkeypatch.setattr(native, "VERSION", native.VERSION + 1)
-    assert native._load() is None
-
-
 def interpreted():
     """Both kernels, and a biLM's layers and gradients with them, in a process whose Triton
     interprets.
