@@ -27,8 +27,12 @@ from .word_cache import WordCache
 
 # Options that have no effect on the shapes of parameters.
 UNSEEN = (
-    *("activation", "cell_clip", "projection_clip"),
-    *("skip_connections", "max_characters", "directions"),
+    "activation",
+    "cell_clip",
+    "projection_clip",
+    "skip_connections",
+    "max_characters",
+    "directions",
 )
 TOGETHER_ON = ("cuda",)  # device types that read all directions at once
 TYPES = 1 << 12  # word types in a batch of the character CNN that nobody trains, without a cache
