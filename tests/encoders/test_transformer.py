@@ -400,7 +400,6 @@ def test_it_may_be_copied_and_sent(encoders, sentences):
         ({"model": None}, r"encoder\.model is empty"),
         ({"window": 2}, r"encoder\.window=2, but .* 2 special tokens and at most 512"),
         ({"window": 513}, r"encoder\.window=513, .* at most 512"),
-        ({"attention": "flash_attention_9"}, r"encoder\.attention=\S+, but it must be sdpa, eager"),
         (
             {"attention": "flash_attention_2", "dtype": "bfloat16"},
             r"encoder\.attention=flash_attention_2 needs the package flash-attn, a GPU",
@@ -553,7 +552,7 @@ class Malicious:
 
 def test_an_index_that_names_a_pickle_runs_no_code(broken, capsys):
     names = load_file(broken / "model.safetensors")
-    (broken / "all.bin").write_bytes(pickle.dumps(dict.fromkeys(names, Malicious())))
+    (broken / "all.bin").write_bytes(pickle.dumps(dict.fromkeys(names, Malicious()), 2))
     (broken / "model.safetensors").rename(broken / "one.safetensors")
     about = {"metadata": {}, "weight_map": dict.fromkeys(names, "all.bin")}
     (broken / "model.safetensors.index.json").write_text(json.dumps(about))
