@@ -24,6 +24,7 @@ from omegaconf import DictConfig, open_dict, read_write
 
 from elmo_bench import CONF
 from elmo_bench.config.check import expand_home, faults
+from elmo_bench.config.inputs import as_run
 from elmo_bench.files import write_json, write_text
 from elmo_bench.report import Tables, build_tables
 from elmo_bench.runs import (
@@ -224,16 +225,10 @@ def _command(settings: Sequence[str]) -> Iterator[DictConfig]:
             )
         with open_dict(whole), read_write(whole.hydra):
             expand_home(whole)
-            folder = str(Path(whole.hydra.run.dir).absolute())
             # A run that is resumed in a folder of its choice never starts this process again.
-            whole.hydra.overrides.hydra.append(f"hydra.run.dir={folder}")
-            whole.hydra.runtime.output_dir = folder
-        HydraConfig.instance().set_config(whole)
-        cfg = whole.copy()
-        with open_dict(cfg):
-            del cfg["hydra"]
-        cfg.run_dir = cfg.run_dir  # resolved, for whoever reads it when Hydra has another config
-        yield cfg
+            whole.hydra.overrides.hydra.append(f"hydra.run.dir={whole.hydra.run.dir}")
+        with as_run(whole) as cfg:
+            yield cfg
     finally:
         for kind in GLOBALS:
             instances.pop(kind, None)

@@ -140,9 +140,10 @@ def test_the_commands_of_table_1_read_its_files(tmp_path):
     words = {kind: {*re.findall(r"\w+", text)} for kind, text in texts.items()}
     commands = [shlex.split(run, comments=True) for run, page in RUNS if page == TABLE_1]
     trained = [each for each in commands if "sweep=table1" in each and FLAGS[2] not in each]
+    here = [f"data_dir={tmp_path}", "run_dir=here"]
     with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
         configs = [
-            compose("config", [*_one_of_each(each), f"data_dir={tmp_path}", "run_dir=here"])
+            compose("config", [*_one_of_each(each), *here], return_hydra_config=True)
             for each in trained
         ]
     for cfg in configs:

@@ -17,6 +17,7 @@ from hydra.types import RunMode
 from omegaconf import OmegaConf
 
 from elmo_bench import CONF
+from elmo_bench.runs import leaves
 
 # What other programs call a setting of a run.
 ELSEWHERE = {
@@ -173,8 +174,6 @@ def _options_with(group: str, key: str) -> Iterator[str]:
 
 def _keys(arguments: Sequence[str]) -> list[str]:
     """Return the keys of the config with a command's groups, or else of the default one."""
-    from elmo_bench.runs import leaves  # slow to import
-
     groups = [each for each in arguments if (CONF / each.lstrip("+~").partition("=")[0]).is_dir()]
     loader = GlobalHydra.instance().config_loader()
     try:
@@ -200,10 +199,5 @@ def nearest(key: str, keys: Collection[str]) -> str | None:
         return ELSEWHERE[key]
     if same := sorted((each for each in keys if f".{each}".endswith(f".{key}")), key=rank):
         return same[0]
-    if near := difflib.get_close_matches(key, keys, n=1, cutoff=0.75):
-        return near[0]
-    last: dict[str, str] = {}
-    for each in sorted(keys, key=rank):
-        last.setdefault(each.rpartition(".")[2], each)
-    near = difflib.get_close_matches(key.rpartition(".")[2], last, n=1, cutoff=0.75)
-    return last[near[0]] if near else None
+    near = difflib.get_close_matches(key, keys, n=1, cutoff=0.75)
+    return near[0] if near else None

@@ -6,7 +6,7 @@ import math
 import os
 import sys
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -207,11 +207,12 @@ def data(
     its own `task.read` arguments unless `read` is given.
     """
     task, files = task_files(cfg), files or inputs.corpus(cfg)
-    for split in inputs.twice(files):
-        log.warning(
-            "data.files.%s is the training file: its figures say how well the model remembers",
-            split,
-        )
+    for split in sorted(files.keys() - {"train"}):
+        if files[split].samefile(files["train"]):
+            log.warning(
+                "data.files.%s is the training file: its figures say how well the model remembers",
+                split,
+            )
     return TaskData(
         files,
         read=read or {split: reader(cfg, split) for split in ("train", "dev", "test")},
@@ -235,13 +236,13 @@ def workers(cfg: DictConfig) -> int:
     if device(cfg) == "cpu":
         return 0
     threads = os.environ.get("OMP_NUM_THREADS", "")
-    share = int(threads) if threads.isdigit() else cores() // _num_devices(cfg)
+    share = int(threads) if threads.isdigit() else cores() // max(1, len(_gpus(cfg)))
     return min(WORKERS, max(0, share - 1))
 
 
-def _num_devices(cfg: DictConfig) -> int:
-    """Return how many GPUs of this machine a run uses."""
-    return max(1, len(devices(cfg.trainer.get("devices", 1), torch.cuda.device_count())))
+def _gpus(cfg: DictConfig) -> Sequence[int]:
+    """Return the GPUs of this machine that a run uses."""
+    return devices(cfg.trainer.get("devices", 1), torch.cuda.device_count())
 
 
 def batches(cfg: DictConfig) -> dict[str, Any]:
@@ -255,26 +256,29 @@ def device(cfg: DictConfig) -> str:
     """
     if not torch.cuda.is_available() or cfg.trainer.accelerator == "cpu":
         return "cpu"
-    first, *_ = *devices(cfg.trainer.get("devices", 1), torch.cuda.device_count()), 0
+    first, *_ = *_gpus(cfg), 0
     return f"cuda:{first}" if first else "cuda"
+
+
+def is_stored(cfg: DictConfig, elmo: Elmo) -> bool:
+    """Whether layers are kept: of a frozen encoder, and of static vectors only with
+    `elmo.cache=device`.
+    """
+    is_static = cfg.elmo.cache == "auto" and getattr(elmo.encoder, "is_static", False)
+    return bool(elmo.mixes) and not (cfg.elmo.cache == "off" or elmo.finetune or is_static)
 
 
 def store(
     cfg: DictConfig, elmo: Elmo, data: TaskData, where: torch.device | None = None
 ) -> LayerStore | None:
     """Build or open the store with the layers of all sentences, including those that `fraction`
-    leaves out; None if the encoder should run on each batch, as static vectors do unless
-    `elmo.cache=device`.
+    leaves out; None if the encoder should run on each batch.
 
     The encoder computes missing layers on `where`, by default on `device(cfg)`.
     """
-    limit = cfg.cache.max_bytes
-    few_steps = "limit_train_batches" in cfg.trainer
-    if cfg.elmo.cache == "off" or not elmo.mixes or elmo.finetune or few_steps:
+    if not is_stored(cfg, elmo) or "limit_train_batches" in cfg.trainer:
         return None
-    if cfg.elmo.cache == "auto" and getattr(elmo.encoder, "is_static", False):
-        return None
-    folder = Path(cfg.cache_dir, "layers").expanduser()
+    limit, folder = cfg.cache.max_bytes, Path(cfg.cache_dir, "layers").expanduser()
     return build_store(
         elmo.encoder,
         data.all_sentences,
@@ -319,7 +323,7 @@ def device_layers(
 
 def stored(cfg: DictConfig, elmo: Elmo, data: TaskData) -> LayerStore | None:
     """Return a store of an earlier run that has all sentences of `data`; None if there is none."""
-    if cfg.elmo.cache == "off" or not elmo.mixes or elmo.finetune:
+    if not is_stored(cfg, elmo):
         return None
     folder = Path(cfg.cache_dir, "layers").expanduser()
     return find_store(

@@ -12,17 +12,18 @@ import sys
 import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache, reduce
-from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 
 import yaml
+from hydra._internal.utils import _locate
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from pydantic import ValidationError
 
 from elmo_bench.files import File, Folder
+from elmo_bench.runs import leaves
 
 from .advice import unknown_key
 from .settings import JOBS, WITHOUT_A_MODEL, Run, Section, is_section, plain, types
@@ -124,7 +125,7 @@ def faults(cfg: DictConfig) -> list[str]:
     given = {key for key, _ in _given(cfg)}
     section = JOBS.get(job, Run)
     hints = types(section)
-    missing = [key for key, value in _leaves(raw) if value == MISSING and key in hints]
+    missing = [key for key, value in leaves(raw) if value == MISSING and key in hints]
     found = [Fault(key, MISSING, hints[key]) for key in missing]
     found += _of_section(section, resolved)
     if job not in JOBS:  # a user's, which has settings of its own
@@ -197,23 +198,14 @@ def _in_words(found: Iterable[Fault], raw: Mapping[str, Any], given: Collection[
         elif fault.value == MISSING:
             lines.setdefault(key, f"{key} is missing: set {key}=VALUE, {may_be(fault.hint)}")
         elif fault.hint is None and not _is_read(key, raw):
-            others = [each for each, _ in _leaves(raw) if not each.startswith((key, "hydra."))]
+            others = [each for each, _ in leaves(raw) if not each.startswith((key, "hydra."))]
             lines.setdefault(key, unknown_key(key, shown(fault.value), others))
         elif fault.hint is not None:
             if key in types() and fits(fault.value, types()[key]):  # wrong where it is repeated
                 key, came = fault.key, f"{fault.key}={shown(fault.value)}"
-            advice = _of_another_kind(key, fault)
+            advice = _quoted(key, fault)
             lines.setdefault(key, f"{came}, but it must be {may_be(fault.hint)}{advice}")
     return [*lines.values()]
-
-
-def _leaves(node: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the dotted key and the value of each setting."""
-    for name, value in node.items():
-        if isinstance(value, dict):
-            yield from _leaves(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value
 
 
 def _is_read(key: str, raw: Mapping[str, Any]) -> bool:
@@ -221,14 +213,10 @@ def _is_read(key: str, raw: Mapping[str, Any]) -> bool:
     return bool(re.search(rf"\$\{{(oc\.select:)?{re.escape(key)}\b", str(raw)))
 
 
-def _of_another_kind(key: str, setting: Fault) -> str:
-    """Return advice for a number in place of a name, or a string in place of a number."""
-    value = setting.value
-    if type(value) in (int, float) and fits(str(value), setting.hint):
-        return f"; quote a name that is a number: {key}=\"'{value}'\""
-    if isinstance(value, str) and value.isdigit() and fits(int(value), setting.hint):
-        return "; this is a string; ${oc.decode:...} makes it a number"
-    return ""
+def _quoted(key: str, setting: Fault) -> str:
+    """Return advice for a number in place of a name."""
+    is_number = type(setting.value) in (int, float) and fits(str(setting.value), setting.hint)
+    return f"; quote a name that is a number: {key}=\"'{setting.value}'\"" if is_number else ""
 
 
 def _plain(cfg: DictConfig) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -322,7 +310,7 @@ def _unknown_monitor(task: Mapping[str, Any]) -> Iterator[str]:
         warnings.simplefilter("ignore")  # torchmetrics warns of compute() before update()
         try:
             settings = {key: each for key, each in task["metric"].items() if key not in HYDRAS}
-            names = [*_imported(task["metric"]["_target_"])((), **settings).compute()]
+            names = [*_locate(task["metric"]["_target_"])((), **settings).compute()]
         except Exception:  # a metric that cannot compute before an update
             return
     if task["monitor"] not in names and "/" not in task["monitor"]:
@@ -338,7 +326,8 @@ def _of_classes(node: Mapping[str, Any], prefix: str = "") -> Iterator[Fault]:
         try:
             arguments = _arguments(target)
         except Exception as error:  # importing a user's module may raise any error
-            reason = f"but it cannot be imported: {str(error).partition(chr(10))[0]}"
+            cause = str(error.__cause__ or error).partition("\n")[0]
+            reason = f"but it cannot be imported: {cause}"
             yield Fault(f"{prefix}_target_", target, reason=reason)
     for name, value in node.items():
         key, hint = f"{prefix}{name}", arguments.get(name)
@@ -362,7 +351,7 @@ def _arguments(target: str) -> dict[str, Any]:
 
     Types are checked only for our own classes: others may accept more than their hints say.
     """
-    called = _imported(target)
+    called = _locate(target)
     try:
         signature = inspect.signature(called, eval_str=True)
     except NameError:  # hints only for type checkers
@@ -372,20 +361,6 @@ def _arguments(target: str) -> dict[str, Any]:
         "**" if each.kind is each.VAR_KEYWORD else each.name: each.annotation if is_ours else Any
         for each in signature.parameters.values()
     }
-
-
-def _imported(target: str) -> Any:
-    """Import a dotted name: an attribute of a module, or of a class in it."""
-    names = target.split(".")
-    for count in range(len(names) - 1, 0, -1):
-        try:
-            module = import_module(".".join(names[:count]))
-        except ModuleNotFoundError as error:
-            if count == 1 or not f"{target}.".startswith(f"{error.name}."):
-                raise
-        else:
-            return reduce(getattr, names[count:], module)
-    raise ModuleNotFoundError(f"No module named {target!r}")
 
 
 def _origin(key: str, raw: Any) -> str:

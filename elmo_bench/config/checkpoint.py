@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
-from hydra.core.hydra_config import HydraConfig
 from hydra.utils import get_object
 from omegaconf import DictConfig, OmegaConf
 from torch import Tensor, nn
@@ -31,14 +30,8 @@ from .trusted import ADDRESS, check_plain, check_task, corpus, described, option
 
 log = logging.getLogger(__name__)
 KEY = "elmo_bench"
-MODEL = (
-    "task",
-    "embed",
-    "rnn",
-    "encoder",
-    "elmo",
-    "vocab",
-)  # the parts of a config that define the model
+# The parts of a config that define the model.
+MODEL = ("task", "embed", "rnn", "encoder", "elmo", "vocab")
 # Modules whose classes it may name.
 OURS = ("elmo_bench.nn.", "elmo_bench.training.metrics.", "tasks.")
 PARTS = ("config", "vocab")  # of a checkpoint, beside the fingerprint of its encoder
@@ -64,20 +57,12 @@ def describe(
         files = [file.removeprefix(f"{cfg.data_dir}/") for file in inputs.vector_files(cfg)]
         is_list = isinstance(config["vocab"]["vectors"], list)
         config["vocab"]["vectors"] = files if is_list else files[0]
+    option = inputs.choices().get("data", cfg.data.name)
     return {
-        "config": config | {"data": _corpus(cfg)},
+        "config": config | {"data": described(resolved["data"], option)},
         "vocab": vocab.state(),
         "encoder": module.elmo.encoder.fingerprint() if module.encoder_is_elsewhere else None,
     }
-
-
-def _corpus(cfg: DictConfig) -> dict[str, Any]:
-    """Return what identifies the corpus."""
-    data: Any = OmegaConf.to_container(cfg.data, resolve=True)
-    is_composed = HydraConfig.initialized()
-    return described(
-        data, HydraConfig.get().runtime.choices["data"] if is_composed else cfg.data.name
-    )
 
 
 def restore(cfg: DictConfig) -> tuple[DictConfig, TaskModule, Vocab]:
@@ -146,10 +131,6 @@ def trained(content: Mapping[str, Any], path: Path) -> dict[str, Any]:
         raise ValueError(f"{source}: the config of its run lacks {', '.join(parts)}")
     if type(config.get("seed")) is not int:
         raise ValueError(f"{source}: its run.config.seed is not an integer")
-    for key, kind in (("parameters", int), ("inputs", str)):
-        values = run.get(key, {})
-        if not isinstance(values, dict) or not all(type(v) is kind for v in values.values()):
-            raise ValueError(f"{source}: its run.{key} must map strings to {kind.__name__}")
     return dict(run)
 
 

@@ -5,14 +5,13 @@ downloaded.
 
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from hydra.core.hydra_config import HydraConfig
-from omegaconf import DictConfig, OmegaConf, open_dict, read_write
+from omegaconf import DictConfig, OmegaConf
 
 from elmo_bench.files import duration, found
 from elmo_bench.runs import as_baseline, is_baseline, read_result
@@ -34,7 +33,8 @@ def lines(configs: Sequence[DictConfig]) -> list[str]:
     said: list[str] = []
     corpus = "", 0  # the settings of the last one, and its number of tokens
     for config in {_settings(each): each for each in configs}.values():
-        with _as_run(config) as cfg:
+        with inputs.as_run(config) as cfg:
+            cfg.dry_run = True  # nothing is downloaded
             said += _checked(cfg)
             if _job(cfg) != "train":
                 continue
@@ -52,26 +52,6 @@ def lines(configs: Sequence[DictConfig]) -> list[str]:
 
 def _job(config: DictConfig) -> str:
     return str(config.job.get("name"))
-
-
-@contextmanager
-def _as_run(config: DictConfig) -> Iterator[DictConfig]:
-    """The config as a job gets it; within, Hydra takes it for the one that runs."""
-    hydra, whole = HydraConfig.instance(), config.copy()
-    whole.dry_run = True  # nothing is downloaded
-    if "hydra" not in config:
-        yield whole
-        return
-    before = hydra.cfg
-    with open_dict(whole), read_write(whole.hydra):
-        whole.hydra.runtime.output_dir = str(whole.hydra.run.dir)
-        hydra.set_config(whole)
-        del whole["hydra"]
-        whole.run_dir = whole.run_dir  # resolved
-    try:
-        yield whole
-    finally:
-        hydra.cfg = before
 
 
 def _checked(cfg: DictConfig) -> Iterator[str]:
@@ -156,8 +136,7 @@ def _encoder(cfg: DictConfig, tokens: int) -> Iterator[str]:
         return
     dim, layers = elmo.encoder.dim, elmo.chosen
     yield f"encoder={name}: {elmo.encoder.num_layers} layers, {dim} numbers for each token"
-    is_static = cfg.elmo.cache == "auto" and getattr(elmo.encoder, "is_static", False)
-    if cfg.elmo.cache == "off" or elmo.finetune or not layers or is_static:
+    if not build.is_stored(cfg, elmo):
         return
     size = tokens * len(layers) * dim * np.dtype(cfg.elmo.cache_dtype).itemsize
     folder = Path(cfg.cache_dir).expanduser().absolute()

@@ -4,13 +4,14 @@ Importing this is cheap: a sweep asks it for every run that it may leave out.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import hydra.utils
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import InstantiationException
-from omegaconf import DictConfig
+from omegaconf import DictConfig, open_dict, read_write
 
 from elmo_bench.files import corpus as find
 from elmo_bench.files import fetch_path
@@ -154,10 +155,6 @@ def corpus(cfg: DictConfig, splits: Sequence[str] = SPLITS) -> dict[str, Path]:
             f"data.files.{missing[0]} is empty: {data.name or 'the corpus'} has no "
             f"{missing[0]} file; give one"
         )
-    if "train" in splits and not data.name:
-        raise ValueError(
-            "data.name is empty, but tables need a name for the corpus: data.name=NAME"
-        )
     return paths
 
 
@@ -187,14 +184,6 @@ def _located(cfg: DictConfig, files: Mapping[str, str]) -> dict[str, Path]:
         ) from error
 
 
-def twice(paths: Mapping[str, Path]) -> list[str]:
-    """Return the held-out splits whose file is the training file."""
-    train = paths.get("train")
-    return [
-        split for split in SPLITS[1:] if train and split in paths and paths[split].samefile(train)
-    ]
-
-
 def overridden(cfg: DictConfig) -> Iterator[str]:
     """Return the keys that the command line sets; in a sweep, the run's config lists them."""
     hydra = cfg.get("hydra") or (HydraConfig.get() if HydraConfig.initialized() else None)
@@ -210,6 +199,22 @@ def instantiate(node: Any, **more: Any) -> Any:
         if error.__cause__ is None or isinstance(error.__cause__, TypeError):
             raise
         raise error.__cause__ from None
+
+
+@contextmanager
+def as_run(config: DictConfig) -> Iterator[DictConfig]:
+    """The config as a job gets it; within, Hydra takes it for the one that runs."""
+    hydra, cfg = HydraConfig.instance(), config.copy()
+    before = hydra.cfg
+    with open_dict(cfg), read_write(cfg.hydra):
+        cfg.hydra.runtime.output_dir = str(Path(cfg.hydra.run.dir).absolute())
+        hydra.set_config(cfg)
+        del cfg["hydra"]
+        cfg.run_dir = cfg.run_dir  # resolved
+    try:
+        yield cfg
+    finally:
+        hydra.cfg = before
 
 
 def choices() -> dict[str, str]:

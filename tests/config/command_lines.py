@@ -72,10 +72,11 @@ class Command(NamedTuple):
 @cache
 def settings(base: tuple[str, ...]) -> dict[str, Any]:
     """Every setting of a composed config by its dotted key, as it stands."""
-    return dict(_leaves(OmegaConf.to_container(composed(base))))
+    return dict(_leaves(OmegaConf.to_container(composed(*base))))
 
 
-def composed(overrides: Any) -> DictConfig:
+def composed(*overrides: str) -> DictConfig:
+    """The config of a command, with Hydra's own part."""
     with initialize_config_dir(str(CONF), version_base="1.3"):
         cfg = compose("config", [*overrides], return_hydra_config=True)
     return cfg

@@ -97,22 +97,6 @@ def test_vectors_that_cannot_be_kept(tmp_path, monkeypatch, caplog):
     assert "v.txt: [Errno 30] Read-only file system" in caplog.text
 
 
-def test_a_file_of_vectors_that_cannot_be_read_is_read_once(tmp_path, monkeypatch, caplog):
-    reads = []
-
-    def failing(path, *_):
-        reads.append(path)
-        raise OSError(errno.EIO, "Input/output error")
-
-    (tmp_path / "v.txt").write_text("the 1 2\n")
-    monkeypatch.setattr(files, "read_vectors", failing)
-    cfg = composed(f"vocab.vectors={tmp_path}/v.txt", f"cache_dir={tmp_path}/cache")
-    with pytest.raises(OSError, match="Input/output error"):
-        build.vectors(cfg, ["the"])
-    assert reads == [tmp_path / "v.txt"]
-    assert "cannot cache" not in caplog.text
-
-
 def test_no_file_of_word_vectors(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"vocab.vectors=nowhere.txt: no such file"):
         build.vectors(composed("vocab.vectors=nowhere.txt", f"cache_dir={tmp_path}"), ["the"])

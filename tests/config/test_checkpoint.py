@@ -10,12 +10,11 @@ import numpy as np
 import pytest
 import torch
 from hydra import compose, initialize_config_dir
-from omegaconf import OmegaConf, open_dict
+from omegaconf import open_dict
 
-from elmo_bench.config import build, inputs
+from elmo_bench.config import inputs
 from elmo_bench.config.checkpoint import extend, restore
 from elmo_bench.config.checkpoint import trained as trained_by
-from elmo_bench.config.trusted import places
 from elmo_bench.encoders.bilm import BiLm, Options, save
 from elmo_bench.jobs.evaluate import evaluate
 from elmo_bench.jobs.predict import predict
@@ -268,29 +267,17 @@ def test_honest_names(entities, tmp_path):
     ("key", "value", "message"),
     [
         ("embed._target_", "os.system", "names 'os.system'"),
-        (
-            "embed",
-            {"a": {"_target_": "elmo_bench.runs.result.subprocess.run"}},
-            "names 'elmo_bench.runs.result.subprocess.run'",
-        ),
-        ("rnn", ["${oc.env:HOME}"], "may refer to nothing"),
         ("embed", "a", "has no settings of embed"),
         (
             "task.data",
             "outputs.theirs",
             "sets task.data=outputs.theirs, which is not a module of tasks",
         ),
-        ("task.suffix", "/../x", "sets task.suffix=/../x, which is not a suffix of a file name"),
         ("task.name", "../x", r"sets task.name=../x, which is not a name of a task"),
         (
             "encoder.name",
             "../evil",
             "trained with encoder=../evil, but conf/encoder has only bert_base",
-        ),
-        (
-            "elmo.dropout",
-            {"_target_": "elmo_bench.files.fetch", "url": "u", "folder": "/etc"},
-            "names 'elmo_bench.files.fetch'",
         ),
         ("vocab.smuggle", ("${oc.env:HOME}",), "contains a tuple"),
         (
@@ -304,15 +291,9 @@ def test_honest_names(entities, tmp_path):
             "nowhere.txt",
             "data.files.test=nowhere.txt, which does not exist here: give data=NAME",
         ),
-        (
-            "data",
-            {"option": "wikigold", "name": "wikigold", "downloads": {"x": {"url": "https://h/x"}}},
-            "was trained with data=wikigold data.downloads=",
-        ),
         ("data.size", 10**9, "was trained with data=sample data.size=1000000000: give data=NAME"),
         ("data.files.test", "https://host/x", "but a file must be a local path"),
         ("data.files", ["x"], "data.files must map splits to paths"),
-        ("data.option", "paper", "which is not an option of conf/data"),
         ("encoder.weights", "https://host/x", "may only be a local path"),
         (
             "encoder.weights",
@@ -320,23 +301,12 @@ def test_honest_names(entities, tmp_path):
             "names 'elmo_bench.files.fetch'",
         ),
         ("encoder.theirs", 1, "sets encoder.theirs, but encoder=mini has only"),
-        ("vocab.vectors", "https://host/x", "but a file must be a local path"),
         ("vocab.vectors", "???", r"refers to '\?\?\?'"),
-        ("rnn.hidden_size", 10**9, r"edited.ckpt: its .*"),
         ("rnn.hidden_size", 2_000, r"edited.ckpt: its .*(far larger|it must be)"),
-        ("rnn.num_layers", 10_000, r"edited.ckpt: its .*(far larger|it must be)"),
         ("rnn.hidden_size", "x", r"edited.ckpt: its settings.* rnn.hidden_size=x, but it must be"),
         ("rnn._args_", [1], "its config contains an invalid key: _args_"),
-        ("embed._target_", "elmo_bench.nn.tokens", "names 'elmo_bench.nn.tokens'"),
         ("task.metric._target_", "tasks.ner.data.read", "names 'tasks.ner.data.read'"),
-        ("task.model._target_", "tasks.nothing.Model", "names 'tasks.nothing.Model'"),
         ("elmo.at", ["x"], r"edited.ckpt: its settings.* elmo.at="),
-        (
-            "encoder.precision",
-            3,
-            r"edited.ckpt: its settings.* encoder.precision=3, but it must be",
-        ),
-        ("elmo.lora", 10**9, r"edited.ckpt: its .*"),
         ("embed", {1: 2}, "has a key that is not a string"),
     ],
 )
@@ -351,9 +321,6 @@ def test_a_stranger_s_checkpoint_calls_nothing_but_ours(entities, tmp_path, key,
         ("vocab", {"words": "abc", "labels": [], "lowercase": True}, "must be lists of strings"),
         ("vocab", {"words": [], "labels": ["O"] * 17_000, "lowercase": True}, "17,000 labels"),
         ("vocab", {"words": [], "labels": ["O"], "lowercase": "x"}, "lowercase, which is"),
-        ("vocab", ["x"], "not a checkpoint of elmo-bench"),
-        ("config", ["x"], "not a checkpoint of elmo-bench"),
-        ("encoder", None, "was trained with another version of encoder"),
         ("encoder", "82", "was trained with another version of encoder"),
         ("run", {"config": {"task": {"name": "${oc.env:HOME}"}}}, "may refer to nothing"),
         ("run", {"config": {"task": {}}}, "the config of its run lacks task, trainer, data"),
@@ -393,14 +360,6 @@ def test_vectors_below_another_data_dir(folder, tmp_path):
     again = ["job=evaluate", f"checkpoint={checkpoint}", f"data_dir={tmp_path}/there"]
     config, _, _ = restore(composed(*again))
     assert config.vocab.vectors == f"{tmp_path}/there/vectors.txt"
-
-
-def test_a_file_below_a_data_dir_in_the_home_folder(tmp_path, monkeypatch):
-    monkeypatch.setenv("HOME", str(tmp_path))
-    (tmp_path / "vectors.txt").touch()
-    for data_dir, file in (("~", "vectors.txt"), ("data", "~/vectors.txt")):
-        path, _ = places(file, OmegaConf.create({"data_dir": data_dir}), "checkpoint=x")
-        assert path == tmp_path / "vectors.txt"
 
 
 def test_a_checkpoint_that_does_not_say_its_corpus(entities, tmp_path):
@@ -523,16 +482,6 @@ def test_a_predicate_is_no_label_that_a_map_leaves_out(folder, tmp_path, caplog)
     assert "gold labels; left out: none" in caplog.text
 
 
-def test_another_bilm(entities, tmp_path):
-    checkpoint, _ = entities
-
-    def edit(content):
-        content["elmo_bench"]["encoder"] = "0" * 64
-
-    with pytest.raises(ValueError, match=r"was trained with another version of encoder=mini"):
-        evaluate(edited(checkpoint, tmp_path, edit))
-
-
 @pytest.mark.parametrize("content", [b"", b"text", None])
 def test_not_a_checkpoint(tmp_path, content):
     path = tmp_path / "x.ckpt"
@@ -575,14 +524,6 @@ def test_labels_that_the_model_does_not_know(entities, folder, tmp_path):
         ValueError, match=r"x.txt:1: labels \['NEW'\] of the test file .*, which has \['LOC', "
     ):
         evaluate(cfg)
-
-
-def test_the_checkpoint_is_plain_data(folder):
-    checkpoint, _ = trained(folder, "ner", "encoder=none")
-    content = torch.load(checkpoint, weights_only=True)["elmo_bench"]
-    assert content["encoder"] is None
-    assert content["config"]["task"]["name"] == "ner"
-    assert build.Vocab(**content["vocab"]).labels[0] == "O"
 
 
 def test_a_model_of_transformers(folder, tmp_path, bert):

@@ -65,26 +65,6 @@ def test_only_what_is_asked_for_must_be_there(paths):
     ]
 
 
-def edited(cfg, edit):
-    with open_dict(cfg):
-        edit(cfg.data)
-    return cfg
-
-
-@pytest.mark.parametrize(
-    ("edit", "message"),
-    [
-        (
-            lambda data: data.update(name=None),
-            "data.name is empty, but tables need a name for the corpus",
-        ),
-    ],
-)
-def test_what_is_no_corpus(paths, edit, message):
-    with pytest.raises(ValueError, match=message):
-        inputs.corpus(edited(composed(*paths, "data.name=mine"), edit))
-
-
 def test_the_generated_corpus_takes_no_files(paths, tmp_path):
     with pytest.raises(
         ValueError,

@@ -5,31 +5,19 @@ import sys
 from pathlib import Path
 
 import pytest
-from hydra import compose, initialize_config_dir
 
 from elmo_bench.config import check
 from elmo_bench.config.check import dry_run_lines, expand_home, faults
 from elmo_bench.files import fetch_path
 
-ROOT = Path(__file__).parents[2]
-
-
-def composed(*overrides):
-    with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
-        return compose("config", [*overrides], return_hydra_config=True)
-
+from .command_lines import ROOT, composed
 
 WRONG = [
     # What passed in silence.
-    ("fit.patience=-1", "fit.patience=-1, but it must be an integer, 1 or more"),
     ("seed=null", "seed=null, but it must be an integer from 0 to less than 4294967296"),
-    ("seed=1.5", "seed=1.5, but it must be an integer"),
     ("elmo.at=[]", "elmo.at=[], but it must be [input], [output] or [input,output]"),
     ("embed.word_dim=0 encoder=none embed=words", "embed.word_dim=0 without an encoder"),
     ("sweep=table1 encoder=bert_base", "elmo.adapt=true, but encoder=bert_base is no pretrained"),
-    ("elmo.adapt=true encoder.pretrained=false", "elmo.adapt=true, but encoder=mini is no pretr"),
-    ("pretrain.lr=-1 job=pretrain", "pretrain.lr=-1, but it must be a number greater than 0"),
-    ("outputs_dir=", "outputs_dir=, but it must be a folder"),
     ("fraction=0", "fraction=0, but it must be a number greater than 0 and at most 1"),
     ("fit.batch_tokens=0", "fit.batch_tokens=0, but it must be an integer, 1 or more, or null"),
     ("logger.csv=3", "logger.csv=3, but it must be {KEY:VALUE}"),
@@ -37,22 +25,14 @@ WRONG = [
         "outputs_dir=2024",
         "outputs_dir=2024, but it must be a folder; quote a name that is a number",
     ),
-    ("seed='3'", "seed=3, but it must be an integer from 0 to less than 4294967296; this is a"),
     ("recipe=foo", "recipe=foo, but it must be finetune_bert"),
-    ("elmo.finetune=1", "elmo.finetune=1, but it must be true or false"),
     ("vocab.lowercase=1", "vocab.lowercase=1, but it must be true, false or fallback"),
     ("elmo.l2=nan", "elmo.l2=nan, but it must be a number, 0 or more"),
-    ("rnn.hidden_size=true", "rnn.hidden_size=true, but it must be an integer"),
     # What ended in a traceback.
-    *(
-        (f"{key}=word", f"{key}=word, but it must be a")
-        for key in ("fit.max_epochs", "fraction", "elmo.dropout", "num_workers", "adapt.lr")
-    ),
+    ("adapt.lr=word", "adapt.lr=word, but it must be a number greater than 0"),
     ("elmo.mix=1.5", "elmo.mix=1.5, but it must be all, top, uniform, none, the number of a layer"),
     ("rnn.num_layers=0", "rnn.num_layers=0, but it must be an integer from 1 to 65536"),
     ("task.monitor=foo", "task.monitor=foo, but it must be precision, recall, f1"),
-    ("checkpoint=3 job=evaluate", "checkpoint=3, but it must be a file"),
-    ("where=foo job=report", "where=foo, but it must be {KEY:VALUE} or null"),
     ("tables={x:{where:a}} job=report", "tables.x.where=a, but it must be {KEY:VALUE} or null"),
     ("bilm.filters=[[0,2]] job=pretrain", "bilm.filters=[[0,2]], but it must be a list of [WIDTH"),
     ("job=embed", "input is missing: set input=VALUE, a file"),
@@ -69,21 +49,11 @@ WRONG = [
     ("fit=3", "trainer.max_epochs: ConfigTypeError"),
     ("task.model=3", "task.model=3, but it must be {KEY:VALUE}"),
     ("embed.width={a:1}", "embed.width={a:1}, but it must be an integer"),
-    ("task=sst5 task.phrases=0", "task.phrases=0, but it must be an integer, 1 or more, or nu"),
-    ("job=embed layers=last", "layers=last, but it must be all, top, average or mix"),
-    ("job=evaluate split=val", "split=val, but it must be train, dev or test"),
-    *(
-        (f"job=pretrain pretrain.{wrong}", f"pretrain.{wrong}, but it must be ")
-        for wrong in ("softmax=half", "precision=16", "resume=maybe", "unroll=0", "max_steps=0")
-    ),
     (
         "task.optimizer.rho=0.5",
         "task.optimizer.rho=0.5, but the arguments of torch.optim.Adam are params, lr",
     ),
-    ("cache.max_bytes=50GB", "cache.max_bytes=50GB, but it must be a number, 0 or more, or null"),
-    ("data.files.root={a:[1]}", "data.files.root={a:[1]}, but it must be"),
     ("task=sst5 task.classes=4", "task.classes=4, but it must be 2, 3 or 5"),
-    ("encoder=transformer encoder.pooling=max", "encoder.pooling=max, but it must be first, last"),
 ]
 
 
