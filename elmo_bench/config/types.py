@@ -11,12 +11,10 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-from annotated_types import Ge, Gt, Le, Lt
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from elmo_bench.files import Number, either
 
-BOUNDS = {Ge: "ge", Gt: "gt", Le: "le", Lt: "lt"}
 STRICT = ConfigDict(strict=True, allow_inf_nan=False, arbitrary_types_allowed=True)
 
 
@@ -81,25 +79,22 @@ NAMES: dict[Any, list[str]] = {
 
 def _range(kind: str, bounds: Collection[Any]) -> str:
     """Describe a kind of number with its bounds; the length of a list is not mentioned."""
-    values = {
-        type(bound): getattr(bound, BOUNDS[type(bound)])
-        for bound in bounds
-        if type(bound) in BOUNDS
-    }
-    high = (
-        f"less than {values[Lt]}"
-        if Lt in values
-        else f"at most {values[Le]}"
-        if Le in values
-        else ""
-    )
-    if Ge in values and high:
-        return f"{kind} from {values[Ge]} to {high.removeprefix('at most ')}"
-    if Gt in values and high:
-        return f"{kind} greater than {values[Gt]} and {high}"
-    if Ge in values:
-        return f"{kind}, {values[Ge]} or more"
-    return f"{kind} greater than {values[Gt]}" if Gt in values else kind
+    names = ("ge", "gt", "le", "lt")
+    given = {name: getattr(each, name) for each in bounds for name in names if hasattr(each, name)}
+    match given:
+        case {"ge": low, "lt": high}:
+            return f"{kind} from {low} to less than {high}"
+        case {"ge": low, "le": high}:
+            return f"{kind} from {low} to {high}"
+        case {"gt": low, "le": high}:
+            return f"{kind} greater than {low} and at most {high}"
+        case {"gt": low, "lt": high}:
+            return f"{kind} greater than {low} and less than {high}"
+        case {"ge": low}:
+            return f"{kind}, {low} or more"
+        case {"gt": low}:
+            return f"{kind} greater than {low}"
+    return kind
 
 
 def _plural(words: str) -> str:
