@@ -100,7 +100,7 @@ def message(error: Exception, arguments: Sequence[str]) -> str:
     if isinstance(error, OverrideParseException):
         return _of_grammar(error.override)
     if refused := REFUSED.search(said):
-        return unknown(refused[1], _value(refused[1], arguments), arguments)
+        return unknown_key(refused[1], _value(refused[1], arguments), _keys(arguments))
     if several := re.match(r"Ambiguous value for argument '(.+)'", said):
         return f"{several[1]} is several values: -m makes a run of each, and [a,b] is a list"
     if repeated := re.match(r"Could not append to config. An item is already at '(.+)'", said):
@@ -130,11 +130,6 @@ def _value(key: str, arguments: Sequence[str]) -> str:
     """Return the value that a command gives a key."""
     given = (argument.lstrip("+~").partition("=") for argument in arguments)
     return next((value for name, _, value in given if name == key and value), "VALUE")
-
-
-def unknown(key: str, value: str, arguments: Sequence[str]) -> str:
-    """Return advice for a key that the command's config does not have."""
-    return unknown_key(key, value, _keys(arguments))
 
 
 def unknown_key(key: str, value: str, keys: Collection[str]) -> str:
