@@ -9,8 +9,10 @@ python results/refresh.py --settings=FILE.yaml     # another document; KEY=VALUE
 import argparse
 import difflib
 import logging
+import statistics
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +21,18 @@ import claims
 from omegaconf import OmegaConf
 
 from elmo_bench import report as reports
-from elmo_bench.report import Built, as_list, build_tables, checked_outputs, write_files
+from elmo_bench.report import Built, as_list, build_tables, checked_outputs, escape, write_files
+from elmo_bench.report.aggregate import after_epochs
+from elmo_bench.report.grids import by_cell
+from elmo_bench.report.labels import titled
+from elmo_bench.runs import NOTHING, Key, Run, distinguishing, equal, full_keys, values, where
 
 log = logging.getLogger(__name__)
 SHOWN = ("means", "differences")
 KINDS = (*SHOWN, "power", "paper", "layers", "course", "cost")
 CLAIMS, PROBES = "claims", "probes"  # blocks that are no tables
+EPOCHS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)  # those with a column
+ABOUT_EPOCHS = "Percent, means over the runs of a row, as far as all of them go. Columns: epochs."
 OF_A_BLOCK = ("show", "command", "document")  # keys of a table that job=report lacks
 DEFAULTS: dict[str, Any] = {
     "runs": "results",
@@ -97,12 +105,44 @@ def _built(settings: Mapping[str, Any]) -> tuple[Built, list[claims.Finding]]:
     """Return the reports of all tables and the findings on claims, p corrected for both."""
     asked = claims.read(settings["claims"], settings["equal_within"])
     tables = {title: _of_report(table, settings) for title, table in settings["tables"].items()}
-    built = build_tables({**settings, "tables": tables}, only_compared=True)
+    built = build_tables({**settings, "tables": tables}, choice=comparable)
+    for title, table in tables.items():
+        _warn_of_corpora(built.runs, title, table["where"])
     findings = claims.findings(built.runs, asked, settings["usual"])
     tested = [finding.comparison for finding in findings if finding.comparison]
     tested += reports.comparisons_of(built.reports)
     correct = reports.families(tested, claims.primary(findings))
     return built.corrected(correct), claims.decided(findings, correct)
+
+
+def comparable(
+    runs: Sequence[Run], rows: Sequence[str] | None, columns: Sequence[str], baseline: Key | None
+) -> list[Run]:
+    """Return the runs of rows that have runs of two columns or more; none without a run of the
+    baseline. `rows` and `baseline` are as in a report.
+    """
+    if not runs:
+        return []
+    columns = full_keys(runs, columns, "columns")
+    if baseline and not any(all(map(equal, values(run, columns), baseline)) for run in runs):
+        return []
+    rows = distinguishing(runs, columns) if rows is None else full_keys(runs, rows, "rows")
+    columns_of: dict[Key, set[Key]] = defaultdict(set)
+    for run in runs:
+        columns_of[values(run, rows)].add(values(run, columns))
+    return [run for run in runs if len(columns_of[values(run, rows)]) > 1]
+
+
+def _warn_of_corpora(runs: list[Run], title: str, conditions: Mapping[str, object]) -> None:
+    """Say which corpora a table leaves out because a setting has no value for them."""
+    for key, value in conditions.items():
+        if not isinstance(value, Mapping):
+            continue
+        others = {other: conditions[other] for other in conditions if other != key}
+        corpora = {str(run.settings.get("data.name", NOTHING)) for run in where(runs, others)}
+        if missing := sorted(corpora - value.keys()):
+            shown = ", ".join(missing)
+            log.warning("%s: %s has no value for %s: the table has none of it", title, key, shown)
 
 
 def _of_report(table: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -131,12 +171,12 @@ def _blocks(
         result.setdefault(path, {})[title] = _block(title, table, corpora, built)
     if findings:
         grids = [claims.summary(findings), claims.details(findings)]
-        result[document][CLAIMS] = reports.block(grids, [])
+        result[document][CLAIMS] = _markdown(grids, [])
     folder = settings["probes"]
     files = sorted(Path(folder).glob("*.json")) if folder else []  # kept files of job=probe
     if probes := [reports.read_probe(path) for path in files]:
         commands = [f"{probe.title}, {probe.corpus}: {probe.command}" for probe in probes]
-        result[document][PROBES] = reports.block([reports.probes_grid(probes)], commands)
+        result[document][PROBES] = _markdown([reports.probes_grid(probes)], commands)
     return result
 
 
@@ -162,7 +202,7 @@ def _block(title: str, table: Mapping[str, Any], corpora: list[str], built: Buil
     ran = {run.settings.get("data.name") for run in runs}
     missing = ", ".join(corpus for corpus in corpora if corpus not in ran)
     return (
-        f"{reports.block(grids, notes)}\n\n{len({run.folder for run in runs}):,} runs, "
+        f"{_markdown(grids, notes)}\n\n{len({run.folder for run in runs}):,} runs, "
         f"{built.failed[title] or 'none'} failed. {f'No rows: {missing}. ' * bool(missing)}"
         f"The command: `{command}`"
     )
@@ -176,8 +216,35 @@ def _grids(report: reports.Report, show: Sequence[str]) -> Iterator[reports.Grid
         grids["means"] = means._replace(rows=rows)
     shares = reports.weights(report)
     grids |= {"layers": shares and shares[0]}
-    grids |= {"course": reports.course(report), "cost": reports.cost(report)}
+    grids |= {"course": course(report), "cost": reports.cost(report)}
     yield from (grid for kind in show if (grid := grids.get(kind)))
+
+
+def course(report: reports.Report) -> reports.Grid | None:
+    """Return a table of dev figures after some epochs, with a row for each cell.
+
+    Returns None if no run has a `metrics.csv`.
+    """
+    means = []
+    for cell in report.cells:
+        runs = [after_epochs(run, report.metric) for run in cell.runs]
+        if shared := set.intersection(*map(set, runs)):
+            means.append((cell, {e: statistics.fmean(run[e] for run in runs) for e in shared}))
+    if not means:
+        return None
+    epochs = [epoch for epoch in EPOCHS if any(epoch in mean for _, mean in means)]
+    rows = [
+        (cell, [f"{100 * mean[epoch]:.2f}" if epoch in mean else "" for epoch in epochs])
+        for cell, mean in means
+    ]
+    title = titled(report.title, "dev figures by epoch")
+    return by_cell(report, rows, [*map(str, epochs)], title, ABOUT_EPOCHS)
+
+
+def _markdown(grids: Iterable[reports.Grid], notes: Iterable[str]) -> str:
+    """Return the tables and notes as Markdown."""
+    shown = dict.fromkeys(map(escape.markdown, notes))
+    return "\n\n".join([*map(reports.markdown_table, grids), *shown])
 
 
 def _compare(old: Mapping[Path, str], new: Mapping[Path, str]) -> None:

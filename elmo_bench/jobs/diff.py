@@ -15,8 +15,8 @@ from rich.console import Console
 from elmo_bench.config import inputs, trusted
 from elmo_bench.files import found, listed, write_text
 from elmo_bench.report import difference as report
+from elmo_bench.report.build import check_format
 from elmo_bench.report.difference import Difference, ExampleText
-from elmo_bench.report.outputs import check_format
 from elmo_bench.runs import Counts, Run, counted, hash_files, number_of, read_counts, read_run
 from elmo_bench.text import label_map, named, tags_to_spans
 
@@ -24,13 +24,11 @@ log = logging.getLogger(__name__)
 FORMATS = {
     ".html": report.as_page,
     ".md": report.as_markdown,
-    ".csv": report.as_csv,
     ".json": report.as_json,
 }
-OWN = {  # the beginning of a file of ours; the CSV table may lack the columns of texts
+OWN = {  # the beginning of a file of ours
     ".html": f'<!DOCTYPE html>.*"{report.GENERATOR}"',
     ".md": f"# [^\\n]*{report.ABOUT}",
-    ".csv": f"({','.join(report.HEADS)}|example,{','.join(report.SIDES)})\n",
     ".json": f'\\{{\\s*"generator": "{report.GENERATOR}"',
 }
 TAG = re.compile("O|[BI]-.+")

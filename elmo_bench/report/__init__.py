@@ -1,11 +1,17 @@
 from elmo_bench.runs import Run as Run, collect as collect, where as where
 
-from .aggregate import cost as cost, course as course, weights as weights
-from .build import Built as Built, as_list as as_list, build_tables as build_tables
+from .aggregate import cost as cost, weights as weights
+from .build import (
+    OWN as OWN,
+    Built as Built,
+    as_list as as_list,
+    build_tables as build_tables,
+    checked_outputs as checked_outputs,
+    write_files as write_files,
+)
 from .comparison import Correction as Correction, families as families
 from .grid import Grid as Grid
 from .grids import grids as grids, tables as tables
-from .outputs import OWN as OWN, checked_outputs as checked_outputs, write_files as write_files
 from .page import GENERATOR as GENERATOR, page as page
 from .probes import probes_grid as probes_grid, read_probe as read_probe
 from .provenance import Origin as Origin, typed as typed
@@ -21,7 +27,6 @@ from .write import (
     Tables as Tables,
     as_csv as as_csv,
     as_json as as_json,
-    block as block,
     footnotes as footnotes,
     latex as latex,
     markdown as markdown,

@@ -1,4 +1,4 @@
-"""Tables of means over the runs of each cell: what training cost, its course, the learned mix."""
+"""Tables of means over the runs of each cell: what training cost, the learned mix."""
 
 import csv
 import math
@@ -12,6 +12,7 @@ from elmo_bench.runs import Run
 from .comparison import metric_of
 from .grid import Grid
 from .grids import by_cell
+from .labels import titled
 from .table import Cell, Report
 
 COSTS = ["training, s", "in all, s", "encoder, s", "epochs", "examples/s"]
@@ -21,8 +22,6 @@ STORED = (
     " Encoder: what a frozen one takes to read the corpus; the first run that needs its layers "
     "pays for that, and the others read what it kept."
 )
-EPOCHS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)  # those with a column
-ABOUT_EPOCHS = "Percent, means over the runs of a row, as far as all of them go. Columns: epochs."
 ABOUT_MIXES = (
     "Means over runs; the shares of a row are 1 together. Layer 0 is the lowest; γ is what the mix "
     "is multiplied by."
@@ -48,7 +47,7 @@ def cost(report: Report) -> Grid | None:
         rows.append((cell, [*map(_mean, _costs(runs)), *sizes, device]))
     where = f" on {min(devices)}" if len(devices) == 1 else ""
     stored = STORED if any("encoder" in run.seconds for run in all_runs) else ""
-    title = _title(report, f"what a run took{where}")
+    title = titled(report.title, f"what a run took{where}")
     return by_cell(report, rows, [*COSTS, *SIZES], title, ABOUT_COSTS + stored)
 
 
@@ -74,27 +73,6 @@ def _mean(values: Collection[float]) -> str:
     if mean >= 100 or mean == round(mean):
         return f"{mean:,.0f}"
     return f"{mean:.1f}" if mean >= 10 else f"{mean:.3g}"
-
-
-def course(report: Report) -> Grid | None:
-    """Return a table of dev figures after some epochs, with a row for each cell.
-
-    Returns None if no run has a `metrics.csv`.
-    """
-    means = []
-    for cell in report.cells:
-        runs = [after_epochs(run, report.metric) for run in cell.runs]
-        if shared := set.intersection(*map(set, runs)):
-            means.append((cell, {e: statistics.fmean(run[e] for run in runs) for e in shared}))
-    if not means:
-        return None
-    epochs = [epoch for epoch in EPOCHS if any(epoch in mean for _, mean in means)]
-    rows = [
-        (cell, [f"{100 * mean[epoch]:.2f}" if epoch in mean else "" for epoch in epochs])
-        for cell, mean in means
-    ]
-    title = _title(report, "dev figures by epoch")
-    return by_cell(report, rows, [*map(str, epochs)], title, ABOUT_EPOCHS)
 
 
 def best_epoch(run: Run, among: Collection[int]) -> int:
@@ -155,7 +133,7 @@ def weights(report: Report) -> tuple[Grid, int] | None:
         report,
         rows,
         [*(["place"] * has_places), *(_head(name, layer) for name, layer in columns)],
-        _title(report, "The share of each layer in the mix"),
+        titled(report.title, "the share of each layer in the mix"),
         ABOUT_MIXES + (NORMS if any(name == "norm" for name, _ in columns) else ""),
     )
     return grid._replace(left=grid.left + has_places), len(layers)
@@ -180,7 +158,3 @@ def _by_place(cell: Cell) -> dict[str, dict[tuple[str, int], float]]:
         place: {head: statistics.fmean(values) for head, values in means.items()}
         for place, means in by_place.items()
     }
-
-
-def _title(report: Report, about: str) -> str:
-    return f"{report.title}: {about[:1].lower()}{about[1:]}" if report.title else about

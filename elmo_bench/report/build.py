@@ -1,31 +1,29 @@
-"""Build the tables that the settings of `job=report` ask for."""
+"""Build the tables that the settings of `job=report` ask for, and write them to files, each in the
+format of its suffix.
+"""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
-from elmo_bench.files import counted
-from elmo_bench.runs import (
-    NOTHING,
-    Key,
-    Run,
-    collect,
-    failures,
-    frozen,
-    run_folders,
-    text,
-    where,
-)
+from elmo_bench.files import atomic, begins, check_output, counted
+from elmo_bench.runs import Key, Run, collect, failures, frozen, run_folders, text, where
 
 from .comparison import Correction, families
+from .page import GENERATOR, page
 from .provenance import Origin
 from .published import stands_in
 from .selection import select
-from .table import Report, comparable, comparisons_of, corrected
+from .table import Report, comparisons_of, corrected
+from .write import as_csv, as_json, latex, markdown
 
 log = logging.getLogger(__name__)
 # The settings that each of several tables may override.
 SETTINGS = ("where", "rows", "columns", "baseline", "split", "metric", "paper", "equal_within")
+# Chooses among the runs of a table, by its rows, its columns and its baseline.
+Choice = Callable[[list[Run], list[str] | None, list[str], Key | None], list[Run]]
 MOST = 5  # a note names up to this many failed runs
 
 
@@ -50,12 +48,12 @@ class Built(NamedTuple):
 
 
 def build_tables(
-    settings: Mapping[str, Any], command: str = "", *, only_compared: bool = False
+    settings: Mapping[str, Any], command: str = "", choice: Choice | None = None
 ) -> Built:
     """Return the reports of all tables in `settings`; p is corrected for all of them together.
 
-    `command` is what the origin of the tables says. With `only_compared`, a row that has runs of a
-    single column is left out, and so is a table without runs of its baseline.
+    `command` is what the origin of the tables says. A table has the runs that match its conditions
+    or, with `choice`, those that it chooses among them.
     """
     folders = run_folders(as_list(settings["runs"]), settings["cache_dir"])
     runs = collect(folders)
@@ -63,9 +61,11 @@ def build_tables(
         title: _completed(settings, title, table or {})
         for title, table in (settings["tables"] or {"": {}}).items()
     }
-    chosen = {title: _chosen(runs, table, only_compared) for title, table in tables.items()}
-    for title, table in tables.items():
-        _warn_of_corpora(runs, title, table["where"] or {})
+    chosen = {title: _matching(runs, table) for title, table in tables.items()}
+    if choice is not None:
+        for title, table in tables.items():
+            options = *_rows_and_columns(table), _baseline(table)
+            chosen[title] = choice(chosen[title], *options)
     if not any(chosen.values()):
         conditions = [
             {key: table[key] for key in ("where", "paper") if table[key]}
@@ -73,7 +73,6 @@ def build_tables(
         ]
         raise ValueError(
             f"runs={settings['runs']}: no run matches the table's conditions: {conditions}"
-            + (", beside one of the baseline" if only_compared else "")
         )
     for title in (title for title in tables if not chosen[title]):
         log.info("no run matches its conditions: table %s is left out", title)
@@ -96,13 +95,6 @@ def _completed(settings: Mapping[str, Any], title: str, table: dict[str, Any]) -
             f"{', '.join(SETTINGS)}"
         )
     return {key: table.get(key, settings[key]) for key in SETTINGS}
-
-
-def _chosen(runs: list[Run], table: dict[str, Any], only_compared: bool) -> list[Run]:
-    chosen = _matching(runs, table)
-    if not only_compared:
-        return chosen
-    return comparable(chosen, *_rows_and_columns(table), _baseline(table))
 
 
 def _matching(runs: list[Run], table: dict[str, Any]) -> list[Run]:
@@ -145,22 +137,6 @@ def as_list(value: Any) -> list[Any]:
     return [] if value is None else value if isinstance(value, list) else [value]
 
 
-def _warn_of_corpora(runs: list[Run], title: str, conditions: Mapping[str, object]) -> None:
-    """Say which corpora a table leaves out because a setting has no value for them."""
-    for key, value in conditions.items():
-        if not isinstance(value, Mapping):
-            continue
-        others = {other: conditions[other] for other in conditions if other != key}
-        corpora = {str(run.settings.get("data.name", NOTHING)) for run in where(runs, others)}
-        if missing := sorted(corpora - value.keys()):
-            log.warning(
-                "%s: %s has no value for %s, so the table has no runs of it",
-                title or "where",
-                key,
-                ", ".join(missing),
-            )
-
-
 def _failed(failed: Sequence[Run], finished: Sequence[Run]) -> list[str]:
     """Return a note on the table's runs without a result, if there are any."""
     if not failed:
@@ -175,3 +151,73 @@ def _which(run: Run) -> str:
     """Name a run by its main settings."""
     keys = [key for key in ("task.name", "encoder.name", "elmo.mix") if key in run.settings]
     return " ".join([*(text(run.settings[key]) for key in keys), f"seed {run.config.get('seed')}"])
+
+
+def _svg(written: Sequence[Report]) -> bytes:
+    from .plots import document  # imports matplotlib, which is slow
+
+    return document.svg(written)
+
+
+def _pdf(written: Sequence[Report]) -> bytes:
+    from .plots import document
+
+    return document.pdf(written)
+
+
+FORMATS: dict[str, Callable[..., str | bytes]] = {
+    ".html": page,
+    ".svg": _svg,
+    ".pdf": _pdf,
+    ".md": markdown,
+    ".tex": latex,
+    ".csv": as_csv,
+    ".json": as_json,
+}
+TITLE = "[^\\n]*mean ± standard deviation \\(runs"  # in the first line
+OWN = {  # the beginning of a report of ours, which may be overwritten
+    ".html": f'<!DOCTYPE html>.*<meta name="generator" content="{GENERATOR}"/>',
+    ".svg": f'<svg [^>]*data-generator="{GENERATOR}"',
+    ".pdf": f"%PDF-.*/Creator \\({GENERATOR}\\)",
+    ".md": TITLE,
+    ".tex": TITLE,
+    ".csv": "[^\\n]*mean,deviation,runs,best",
+    ".json": '\\{.*"cells": \\[.*"mean": .*"deviation": .*"best": ',
+}
+
+
+def checked_outputs(settings: Mapping[str, Any]) -> list[Path]:
+    """Return the files of `output`; raises ValueError for one that must not be written."""
+    outputs = [Path(path) for path in as_list(settings["output"])]
+    for path in outputs:
+        check_format(path, OWN)
+    return outputs
+
+
+def check_format(path: Path, own: Mapping[str, str]) -> None:
+    """Raise ValueError for a file of no format, or a file of others.
+
+    `own` has the beginning of each format's files of ours, by suffix.
+    """
+    if path.suffix not in own:
+        formats = ", ".join(f"FILE{suffix}" for suffix in own)
+        raise ValueError(f"output={path}: the formats are {formats}")
+    check_output("output", path, {}, begins(own[path.suffix]))
+
+
+def write_files(
+    outputs: Sequence[Path], reports: Sequence[Report], origin: Origin, title: str | None
+) -> None:
+    """Write each file atomically, in the format of its suffix."""
+    writers = FORMATS | {
+        ".html": partial(page, title=title, origin=origin),
+        **{suffix: partial(FORMATS[suffix], origin=origin) for suffix in (".md", ".json")},
+    }
+    # Format everything before the first write, so that an error leaves no partial set of files.
+    contents = {path: writers[path.suffix](reports) for path in outputs}
+    for path, content in contents.items():
+        if isinstance(content, str):
+            content = content.encode(errors="backslashreplace")
+        with atomic(path) as part:
+            part.write_bytes(content)
+        log.info("written: %s", path)

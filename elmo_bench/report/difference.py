@@ -22,7 +22,7 @@ from .grid import Grid
 from .grids import points
 from .names import metric_title, name, task_titles
 from .page import html
-from .writers import Terminal, csv_table, html_table, markdown_table
+from .writers import Terminal, html_table, markdown_table
 
 SIDES = ("A", "B")
 ABSENT, NOTHING, UNKNOWN = "-", "nothing", "?"  # no such setting; no label; no prediction
@@ -267,11 +267,6 @@ def as_page(difference: Difference) -> str:
     about = "".join(f'<p class="lead">{escape.xml(line)}</p>' for line in lines(difference))
     body = "".join(map(html_table, tables(difference)))
     return html(GENERATOR, "Two runs of elmo-bench", title(difference), about, body)
-
-
-def as_csv(difference: Difference) -> str:
-    """Return the examples on which the two differ, as CSV."""
-    return csv_table(examples(difference))
 
 
 def as_json(difference: Difference) -> str:

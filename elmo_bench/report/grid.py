@@ -3,26 +3,9 @@
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
-from elmo_bench.files import with_minus
-
-
-class Figure(str):
-    """A number as people read it, with a minus sign; `digits` are what a program reads.
-
-    >>> Figure("-1.25"), Figure("-1.25").digits
-    ('−1.25', '-1.25')
-    """
-
-    digits: str
-
-    def __new__(cls, digits: str) -> "Figure":
-        figure = super().__new__(cls, with_minus(digits))
-        figure.digits = digits
-        return figure
-
 
 class Grid(NamedTuple):
-    """A table of texts, some of which are a `Figure`.
+    """A table of texts.
 
     Args:
         bold: (row, column) of each bold cell.

@@ -2,15 +2,14 @@
 paper's figures.
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
-from elmo_bench.files import listed
+from elmo_bench.files import listed, with_minus
 from elmo_bench.runs import Key
 
 from .comparison import Comparison, examples_of
-from .grid import Figure, Grid, without
+from .grid import Grid, without
 from .labels import SHOWN, capital, labels, title
 from .names import as_written, axis, value
 from .published import corpus, is_adapted, paper_corpus
@@ -18,8 +17,6 @@ from .significance import FEWEST, LEVEL, PRELIMINARY, Shares, Test
 from .table import Cell, Report, comparisons_of, is_best, order
 
 MEANS = "mean ± standard deviation (runs)"
-ALIKE = 0.1  # shares of the noise that differ by less count as equal
-HARDLY = 0.8  # more seeds hardly help if examples cause more than this share of the noise
 ERRORS = "errors removed"
 PAPER = "Peters et al. (2018)"
 
@@ -242,23 +239,20 @@ def _equivalence(region: float | None, compared: Sequence[Comparison]) -> str:
 def power(report: Report) -> Grid:
     """Return a table of each comparison's power and sources of variance."""
     cells = [(cell, test) for cell, test in tests(report) if test.detectable is not None]
-    shares = [test.shares for _, test in cells if test.shares]
-    is_common = len({*map(limit, shares)}) == 1  # the caption gives the common advice
-    rows = [
-        (cell, [points(test.detectable), *_noise(test.shares, report.split, not is_common)])
-        for cell, test in cells
-    ]
+    counts = corrections(comparisons_of([report]))
+    corrected = f" after the correction for {counts} comparisons" if counts else ""
+    rows = [(cell, [points(test.detectable), *_noise(test.shares)]) for cell, test in cells]
     noise = [f"noise: {source}" for source in Shares._fields]
     return by_cell(
         report,
         rows,
-        ["smallest found", *noise, "what would help"],
+        ["smallest found", *noise],
         title(report, "what so many runs and examples can show"),
         _sentences(
             "Smallest found: the smallest true difference, in points, that the design finds (p "
-            f"below {LEVEL}{after_correction(comparisons_of([report]))}) in 80 % of cases.",
-            "Noise: where the variance of the difference comes from, percent.",
-            most(shares, report.split),
+            f"below {LEVEL}{corrected}) in 80 % of cases.",
+            "Noise: where the variance of the difference comes from, percent. More seeds lower the "
+            "first part, more examples the second, and either lowers the third.",
         ),
     )
 
@@ -267,12 +261,6 @@ def corrections(comparisons: Iterable[Comparison | None]) -> str:
     """Return how many comparisons each p is corrected for, such as "6 or 23"; "" for one."""
     sizes = sorted({each.family for each in comparisons if each and each.family})
     return " or ".join(map(str, sizes)) if any(size > 1 for size in sizes) else ""
-
-
-def after_correction(comparisons: Iterable[Comparison | None]) -> str:
-    """Return a phrase on the correction; "" if there is none."""
-    counts = corrections(comparisons)
-    return f" after the correction for {counts} comparisons" if counts else ""
 
 
 def correction(comparisons: Sequence[Comparison]) -> str:
@@ -289,45 +277,9 @@ def corrected_p(comparison: Comparison) -> str:
     return PRELIMINARY if comparison.is_preliminary else p_value(comparison.p_holm)
 
 
-def _noise(shares: Shares | None, split: str, advise: bool) -> list[str]:
-    """Return the shares in percent, and what would lower the largest."""
-    if shares is None:
-        return [""] * 4
-    helps = {"seeds": "more seeds", "examples": f"more {split} data", "both": "either"}
-    return [*(f"{100 * share:.0f}" for share in shares), helps[limit(shares)] if advise else ""]
-
-
-def limit(shares: Shares) -> str:
-    """Return the larger source of variance of `seeds` and `examples`, or `both` if similar."""
-    if abs(shares.seeds - shares.examples) < ALIKE:
-        return "both"
-    return "seeds" if shares.seeds > shares.examples else "examples"
-
-
-def most(shares: Sequence[Shares], split: str) -> str:
-    """Return one sentence of advice; "" if none applies to more than half of the comparisons."""
-    limits = [*map(limit, shares)]
-    examples_dominate = all(one.examples > HARDLY for one in shares if limit(one) == "examples")
-    ((kind, count),) = Counter(limits).most_common(1) or [("", 0)]
-    if 2 * count <= len(limits):
-        return ""
-    where = f"In {count} of {len(limits)} comparisons " if len({*limits}) > 1 else ""
-    noise, advice = {
-        "seeds": (
-            f"more noise is between seeds than in the choice of {split} examples",
-            "more seeds would show smaller differences",
-        ),
-        "examples": (
-            f"more noise is in the choice of {split} examples than between seeds",
-            f"more {split} data would show smaller differences, more seeds "
-            + ("hardly" if examples_dominate else "less"),
-        ),
-        "both": (
-            f"seeds and the choice of {split} examples make about as much noise",
-            "more of either would show smaller differences",
-        ),
-    }[kind]
-    return capital(f"{where}{noise}: {advice}.")
+def _noise(shares: Shares | None) -> list[str]:
+    """Return the shares in percent."""
+    return [""] * 3 if shares is None else [f"{100 * share:.0f}" for share in shares]
 
 
 def paper(report: Report) -> Grid:
@@ -457,7 +409,7 @@ def points(value: float | None, *, signed: bool = False) -> str:
     if value is None:
         return ""
     digits = f"{100 * value:{'+' if signed else ''}z.2f}"
-    return Figure("0.00" if digits == "+0.00" and value < 0 else digits)
+    return with_minus("0.00" if digits == "+0.00" and value < 0 else digits)
 
 
 def p_value(p: float | None) -> str:

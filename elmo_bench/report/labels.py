@@ -26,7 +26,7 @@ class Labels(NamedTuple):
 
     @classmethod
     def of(cls, report: Report) -> "Labels":
-        runs = [run for cell in report.cells for run in cell.runs]
+        runs = report.runs
         titles = task_titles(runs)
         rows = list(dict.fromkeys(cell.row for cell in report.cells))
         parts = _common_fraction(runs, [*report.rows, *report.columns])
@@ -74,6 +74,15 @@ def title(report: Report, what: str) -> str:
         return capital(about)
     about = ", ".join(filter(None, (shown.constant, about)))
     return f"{report.title}: {about}" if report.title else about
+
+
+def titled(title: str, about: str) -> str:
+    """Return what a table or plot is about, after the title of its report, if it has one.
+
+    >>> titled("", "test F1 by layer"), titled("Books", "test F1 by layer")
+    ('Test F1 by layer', 'Books: test F1 by layer')
+    """
+    return f"{title}: {about}" if title else capital(about)
 
 
 def capital(text: str) -> str:

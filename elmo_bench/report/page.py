@@ -13,7 +13,6 @@ from .aggregate import cost, weights
 from .escape import xml
 from .grids import heads, tables
 from .provenance import NOWHERE, Origin, methods, provenance, runs_of
-from .significance import FEWEST, LEVEL, PRELIMINARY
 from .table import Report
 from .write import footnotes
 from .writers import html_table as table
@@ -31,41 +30,6 @@ CURVES = {
 }
 STYLE = Path(__file__).with_name("page.css")
 GENERATOR = "elmo-bench report"  # job=report overwrites only pages with this mark
-TERMS = (
-    (
-        "A run",
-        "one model, trained with one random seed on the training examples and measured on others. "
-        "The runs of a cell differ in their seeds alone.",
-    ),
-    (
-        "Encoder",
-        "a network that was trained on plain text. A task's model reads its vectors of each word "
-        "in its sentence beside what it learns of words itself; “no encoder” is the model without "
-        "them.",
-    ),
-    (
-        "Layers",
-        "an encoder has several, 0 the lowest. “All layers” is a weighted mean of them whose "
-        "weights are learned with the task. λ is how strongly these are drawn towards equal ones.",
-    ),
-    (
-        "80.00 ± 1.00 (5)",
-        "the mean of 5 runs in percent ± their standard deviation. Higher is better.",
-    ),
-    (
-        "95 % interval",
-        "where the true difference may lie: of 100 such experiments with new examples and new "
-        "seeds, about 95 have it in theirs. With 0 inside, either may be the better. Without a p "
-        "it is of these very models; of other seeds a single run says nothing.",
-    ),
-    (
-        "p and *",
-        "how often chance alone would give a difference as large as this one. p (Holm) makes up "
-        f"for several comparisons, among which chance finds more; * marks one below {LEVEL:g}. No "
-        "star means that no difference is shown, not that there is none. "
-        f"{PRELIMINARY.capitalize()}: with fewer than {FEWEST} runs a side there is no star.",
-    ),
-)
 # Forbid scripts and external resources, so that text from a run cannot load or execute anything.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'"
 
@@ -104,11 +68,7 @@ def page(
     bodies = "".join(map(_section, chapters))
     navigation = f'<nav aria-label="Sections"><ul>{links}</ul></nav>'
     about = f'<p class="lead">{xml(_lead(reports, origin))}</p>{navigation}'
-    reading = (
-        '<aside aria-labelledby="reading"><h2 id="reading">How to read this page</h2>'
-        f"{terms(TERMS)}</aside>\n"
-    )
-    return html(GENERATOR, "A report of elmo-bench", title, about, reading + bodies)
+    return html(GENERATOR, "A report of elmo-bench", title, about, bodies)
 
 
 def compared(reports: Sequence[Report]) -> str:
@@ -202,7 +162,7 @@ def figure(plot: "Plot | None") -> str:
 
 def _parts(report: Report) -> Iterator[Part]:
     """Yield the parts of a report's chapter; the body of a part without content is empty."""
-    from .plots import comparison, noise  # imports matplotlib, which is slow
+    from .plots import comparison  # imports matplotlib, which is slow
 
     grids = tables(report)
     shown = {kind: table(grid) for kind, grid in grids.items()}
@@ -213,7 +173,7 @@ def _parts(report: Report) -> Iterator[Part]:
         *(f"<p>{xml(note)}</p>" for note in footnotes([report])),
     ]
     yield Part("", "".join(first))
-    yield Part("What so many runs can show", shown.get("power", "") + figure(noise.noise(report)))
+    yield Part("What so many runs can show", shown.get("power", ""))
     yield Part("Beside the paper", shown.get("paper", ""))
     if not report.chosen_among:  # otherwise the previous chapter, on dev, includes these runs
         yield from _training(report)

@@ -9,6 +9,7 @@ from typing import Any
 
 from elmo_bench.runs import Key, Run, distinguishing, is_baseline, values
 
+from .labels import titled
 from .names import name, task_titles
 from .table import Cell, Report, is_measured, mixed, report
 
@@ -35,7 +36,7 @@ def select(
     on_dev = report(runs, rows, columns, split="dev", title=title, **options)
     chosen = _chosen(on_dev)
     measured = [run for run in chosen if is_measured(run, "test")]
-    reports = [replace(on_dev, title=_title(title, "compared on dev"))]
+    reports = [replace(on_dev, title=titled(title, "compared on dev"))]
     if measured:
         has_baseline = on_dev.baseline in {values(run, on_dev.columns) for run in measured}
         options["baseline"] = on_dev.baseline if has_baseline else None
@@ -48,16 +49,12 @@ def select(
         left_out = [f"not evaluated on test: {missing} of {len(chosen)} runs"] if missing else []
         on_test = replace(
             on_test,
-            title=_title(title, "on test, the baseline and the best other setting on dev"),
+            title=titled(title, "on test, the baseline and the best other setting on dev"),
             chosen_among=max(map(len, _alternatives(on_dev))),
             notes=[*left_out, *_choices(on_dev), *notes],
         )
         reports.append(on_test)
     return reports
-
-
-def _title(title: str, about: str) -> str:
-    return f"{title}: {about}" if title else about.capitalize()
 
 
 def searched(runs: Sequence[Run]) -> list[str]:

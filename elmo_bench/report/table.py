@@ -273,25 +273,6 @@ def of_rows(runs: Sequence[Run], rows: Sequence[str]) -> dict[Key, list[Run]]:
     return {row: group[()] for row, group in _groups(runs, rows, []).items()}
 
 
-def comparable(
-    runs: Sequence[Run],
-    rows: Sequence[str] | None,
-    columns: Sequence[str],
-    baseline: Key | None = None,
-) -> list[Run]:
-    """Return the runs of rows that have runs of two columns or more; none without a run of the
-    baseline. `rows` and `baseline` are as in `report`.
-    """
-    if not runs:
-        return []
-    columns = full_keys(runs, columns, "columns")
-    if baseline and not any(all(map(equal, values(run, columns), baseline)) for run in runs):
-        return []
-    rows = distinguishing(runs, columns) if rows is None else full_keys(runs, rows, "rows")
-    groups = _groups(runs, rows, columns)
-    return [run for run in runs if len(groups[values(run, rows)]) > 1]
-
-
 def _repeated(runs: Sequence[Run], keys: Sequence[str]) -> list[str]:
     """Return a note if runs of the same cell and seed have different figures."""
     figures: dict[tuple[Key, int], dict[str, set[float]]] = defaultdict(lambda: defaultdict(set))

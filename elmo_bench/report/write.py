@@ -7,7 +7,7 @@ import io
 import json
 import re
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,6 @@ from elmo_bench.files import plain
 from elmo_bench.runs import text
 
 from . import escape
-from .grid import Grid
 from .grids import grids, tables, tests
 from .names import metric_title
 from .provenance import NOWHERE, Origin, methods, provenance
@@ -32,8 +31,6 @@ ABOUT = (
     "together. p (Holm): corrected for all comparisons of its split (Holm 1979); the interval and "
     "p are not."
 )
-WORD = 20  # characters; LaTeX may break longer words
-BREAK = "\u200b"  # marks where LaTeX may break a word
 
 
 def show(reports: Sequence[Report], console: Console) -> None:
@@ -52,14 +49,8 @@ def markdown(reports: Sequence[Report], origin: Origin = NOWHERE) -> str:
     return "\n\n".join([*parts, markdown_table(provenance(reports, origin))]) + "\n"
 
 
-def block(grids: Iterable[Grid], notes: Iterable[str]) -> str:
-    """Return the tables and notes as Markdown, for a block of a hand-written file."""
-    shown = dict.fromkeys(map(escape.markdown, notes))
-    return "\n\n".join([*map(markdown_table, grids), *shown])
-
-
-def latex(reports: Sequence[Report], origin: Origin = NOWHERE) -> str:
-    r"""Return booktabs tables with captions and labels, methods and provenance as LaTeX.
+def latex(reports: Sequence[Report]) -> str:
+    r"""Return booktabs tables with captions and labels, and methods, as LaTeX.
 
     The document needs \usepackage{booktabs,graphicx}.
     """
@@ -73,13 +64,6 @@ def latex(reports: Sequence[Report], origin: Origin = NOWHERE) -> str:
             parts.append(latex_table(grid, label))
     parts += [f"% {plain(line)}" for line in footnotes(reports)]
     parts.append(f"\\paragraph{{Methods}}\n{escape.latex(methods(reports))}")
-    # A list, because a table would be higher than a page.
-    items = (
-        rf"\item[{{{escape.latex(term)}}}] {_broken(said)}"
-        for term, said in provenance(reports, origin).rows
-    )
-    begin = [r"\begin{description}", r"\footnotesize", r"\raggedright"]
-    parts.append("\n".join([r"\paragraph{Provenance}", *begin, *items, r"\end{description}"]))
     return "\n\n".join(parts) + "\n"
 
 
@@ -90,15 +74,6 @@ def _label(title: str) -> str:
     'table-1-without-and-with-elmo'
     """
     return "-".join(re.findall("[a-z0-9]+", title.lower()))
-
-
-def _broken(text: str) -> str:
-    """Escape a text and allow line breaks inside long words, such as a command's overrides."""
-    words = (
-        re.sub(r"(?<=[,=.:/-])(?=\w)", BREAK, word) if len(word) > WORD else word
-        for word in text.split(" ")
-    )
-    return escape.latex(" ".join(words)).replace(BREAK, r"\allowbreak{}")
 
 
 def footnotes(reports: Sequence[Report]) -> list[str]:

@@ -1,13 +1,7 @@
-"""Write a grid of texts as a table for the terminal, in Markdown, HTML, LaTeX or CSV; all texts are
-escaped.
-"""
+"""Write a grid of texts for the terminal, in Markdown, HTML or LaTeX; all texts are escaped."""
 
-import csv
-import io
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple
-from urllib.parse import quote
 
 from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
@@ -19,7 +13,7 @@ from elmo_bench.files import plain
 
 from . import escape
 from .escape import xml
-from .grid import Figure, Grid, without
+from .grid import Grid, without
 
 NAME = 12  # characters; a column of names is at least so wide, or as wide as its longest text
 GAP = 2  # characters between the terminal's columns
@@ -48,12 +42,12 @@ def head_lines(head: str, texts: Iterable[str]) -> list[str]:
     """Wrap a head to the width of its column's texts, or of its longest word."""
     width = max(map(cell_len, [*texts, *head.split()]), default=0)
     lines: list[str] = []
-    for word in head.split(" "):
+    for word in filter(None, head.split(" ")):
         if lines and cell_len(f"{lines[-1]} {word}") <= width:
             lines[-1] += f" {word}"
         else:
             lines.append(word)
-    return lines
+    return lines or [""]
 
 
 class Terminal(NamedTuple):
@@ -166,7 +160,7 @@ def markdown_table(grid: Grid) -> str:
 
 
 def html_table(grid: Grid, shares: int = 0) -> str:
-    """Return a scrollable table with its title, its caption and a link to its CSV.
+    """Return a scrollable table with its title and caption.
 
     The first `shares` columns of figures are shaded by value, and the caption says so.
     """
@@ -174,8 +168,8 @@ def html_table(grid: Grid, shares: int = 0) -> str:
     shading = " The stronger a cell's colour, the larger its share." if shares else ""
     prose = " prose" if is_prose(grid) else ""
     return (
-        f'<figure class="table"><figcaption>{html_title(grid)}{shading} {_csv_link(grid)}'
-        f'</figcaption><div class="scroll{prose}" role="region" tabindex="0" {label}>'
+        f'<figure class="table"><figcaption>{html_title(grid)}{shading}</figcaption>'
+        f'<div class="scroll{prose}" role="region" tabindex="0" {label}>'
         f"{html_cells(grid, shares)}</div></figure>"
     )
 
@@ -224,27 +218,6 @@ def _html(grid: Grid, row: int, column: int) -> str:
     keys = grid.hover.get((row, column))
     shown = f'<abbr title="{xml(keys)}">{text}</abbr>' if keys and text else text
     return f"<b>{shown}</b>" if (row, column) in grid.bold else shown
-
-
-def _csv_link(grid: Grid) -> str:
-    """Return a link to the table as CSV; the byte order mark marks it as UTF-8 for spreadsheets."""
-    name = re.sub(r"[^a-z0-9]+", "-", grid.title.lower()).strip("-")[:60] or "table"
-    return (
-        f'<a class="csv" download="{name}.csv" '
-        f'href="data:text/csv;charset=utf-8,%EF%BB%BF{quote(csv_table(grid))}">CSV'
-        f'<span class="aloud"> of the table: {xml(grid.title)}</span></a>'
-    )
-
-
-def csv_table(grid: Grid) -> str:
-    """Return the heads and rows as CSV; numbers have a hyphen as their minus sign."""
-    file = io.StringIO()
-    rows = (
-        [escape.csv(text.digits if isinstance(text, Figure) else text) for text in row]
-        for row in (grid.heads, *grid.rows)
-    )
-    csv.writer(file, lineterminator="\n").writerows(rows)
-    return file.getvalue()
 
 
 def latex_table(grid: Grid, label: str) -> str:

@@ -151,7 +151,7 @@ def test_settings_and_figures(made, root, capsys):
 def test_what_is_printed_and_what_is_written(made, root, tmp_path, capsys):
     """The first examples on the terminal, all of them in every file."""
     a, b = made("a", range(5)), made("b", [])
-    for suffix in ("html", "md", "csv", "json"):
+    for suffix in ("html", "md", "json"):
         output = tmp_path / f"found.{suffix}"
         where = {"a": str(a), "b": str(b), "cache_dir": str(root), "output": str(output)}
         diff(composed("job=diff", limit=2, **where))
@@ -309,7 +309,6 @@ def test_words_with_markup(made, root):
     assert "\\<script> \\x1b[0m \\| =1" in difference.as_markdown(found).replace("\\\\", "\\")
     shown = ElementTree.fromstring(difference.as_page(found)).find("body")
     assert r"<script> \x1b[0m | =1" in "".join(shown.itertext())
-    assert ",'=HYPERLINK(1)," in difference.as_csv(found)
     console = Console(width=100, file=StringIO(), color_system=None)
     difference.show(console, found)
     assert "\x1b" not in console.file.getvalue()

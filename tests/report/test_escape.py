@@ -19,7 +19,17 @@ from rich.console import Console
 
 from elmo_bench.files import PlainLines, plain, plain_lines
 from elmo_bench.launcher import Outcome, print_outcomes
-from elmo_bench.report import as_csv, as_json, collect, latex, markdown, page, report, show
+from elmo_bench.report import (
+    Tables,
+    as_csv,
+    as_json,
+    collect,
+    latex,
+    markdown,
+    page,
+    report,
+    show,
+)
 from elmo_bench.report.plots import document, style
 from elmo_bench.report.result import print_metrics, print_result
 from elmo_bench.report.writers import SHRINK
@@ -89,11 +99,13 @@ def elements(shown):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(style, "inline", lambda plot: "")
         whole = page([shown])
+    whole += f"<div>{Tables([shown])._repr_html_()}</div>"  # in a notebook
     tags = []
     parser = HTMLParser()
     parser.handle_starttag = lambda tag, attributes: tags.append((tag, len(attributes)))
     parser.feed(whole)
-    return sorted(tags), len([*ElementTree.fromstring(whole.encode()).iter()])
+    page_and_tables = f"<body>{whole.removeprefix('<!DOCTYPE html>')}</body>"
+    return sorted(tags), len([*ElementTree.fromstring(page_and_tables.encode()).iter()])
 
 
 def shapes(shown):
@@ -114,7 +126,6 @@ def rows_of_latex(shown):
             rows.append(line[:1])
             continue
         line = re.sub(r"^\\caption\{(.*)\}$", r"\1", line)
-        line = re.sub(r"^\\item\[\{(.*?)\}\]", r"\1", line).replace(r"\allowbreak{}", "")
         line = line.removesuffix(r" \\")
         line = re.sub(r"\\shortstack\[[lr]\]\{(.*?)(?<!\\)\}(?= &|$)", r"\1", line).replace(
             r"\\", ""

@@ -5,14 +5,14 @@ from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
+from refresh import course
 
 from elmo_bench.files import begins
-from elmo_bench.report import OWN, course, significance
+from elmo_bench.report import OWN, significance
 from elmo_bench.report.comparison import Comparison
 from elmo_bench.report.plots import curves, document, style
 from elmo_bench.report.plots.comparison import comparison
 from elmo_bench.report.plots.layers import layers
-from elmo_bench.report.plots.noise import noise
 from elmo_bench.report.plots.style import COLORS, PAPER
 from elmo_bench.report.table import Cell, Report
 
@@ -321,14 +321,6 @@ def test_the_top_layer_is_named_where_it_is_known():
     cells = [one for one in layered().cells if one.column[0] in ("none", 0, 1)]
     figures, *_ = panels(layers(Report([], ["elmo.mix"], None, "test", ("none",), cells, [])))
     assert [text.get_text() for text in figures.get_xticklabels()] == ["0", "1"]
-
-
-def test_where_the_noise_comes_from():
-    first, second = panels(noise(compared()))
-    assert [patch.get_x() for patch in first.patches] == pytest.approx([0, 20, 70])
-    assert [patch.get_width() for patch in first.patches] == pytest.approx([20, 50, 30])
-    assert len(second.patches) == len(first.patches)
-    assert noise(swept()) is None
 
 
 def test_a_document_has_what_tells_most():

@@ -5,11 +5,11 @@ import io
 import pytest
 from rich.console import Console
 
-from elmo_bench.report.grid import Figure, Grid
-from elmo_bench.report.writers import Terminal, csv_table, head_lines
+from elmo_bench.report.grid import Grid
+from elmo_bench.report.writers import Terminal
 
 FIGURES = [
-    ["63.23 ± 2.64 (3)", Figure("-0.24"), "−5.79 to +5.30", "1.000", Figure("-0.67")],
+    ["63.23 ± 2.64 (3)", "−0.24", "−5.79 to +5.30", "1.000", "−0.67"],
     ["64.08 ± 4.47 (3)", "+10.61", "−8.03 to +19.25", "<0.001*", "14.93"],
 ]
 HEADS = ["mean", "difference", "95 % interval", "p (Holm)", "errors removed"]
@@ -74,19 +74,3 @@ def test_what_is_bold_is_said_where_it_is_shown():
     assert "Bold" not in "\n".join(lines(shown, 120))
     found = lines(shown, 300, force_terminal=True, color_system="standard")
     assert "Bold: the best of its row." in " ".join("\n".join(found).split())
-
-
-def test_a_head_is_wrapped_to_its_column():
-    assert head_lines("share of the training set", ["100 %"]) == [
-        "share of",
-        "the",
-        "training",
-        "set",
-    ]
-
-
-def test_csv():
-    assert (
-        csv_table(grid(*ONE)).splitlines()[1]
-        == "NER,100 %,no encoder,63.23 ± 2.64 (3),-0.24,−5.79 to +5.30,1.000,-0.67"
-    )

@@ -11,6 +11,7 @@ from matplotlib.figure import SubFigure
 from elmo_bench.files import counted_noun
 
 from ..grids import heads, with_baseline
+from ..labels import titled
 from ..significance import LEVEL
 from ..table import Cell, Key, Report
 from .style import (
@@ -31,7 +32,6 @@ from .style import (
     percents,
     row_title,
     runs_each,
-    sentence,
     short,
     value_axis,
 )
@@ -58,7 +58,7 @@ def comparison(report: Report) -> Plot | None:
     shown += ", every run a dot" + (", with the differences." if _tested(report) else ".")
     lines = [sum(map(_height, _names(report, cells))) for cells in rows.values()]
     return Plot(
-        sentence(report.title, shown),
+        titled(report.title, shown),
         _reading(report),
         LINE * (sum(lines) + 2.2 * len(rows) + 3) + legend_height(len(_legend(report))),
         lambda part: _draw(part, report, rows),

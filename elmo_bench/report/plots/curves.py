@@ -15,6 +15,7 @@ from elmo_bench.runs import NOTHING, Key
 from .. import names
 from ..aggregate import after_epochs, best_epoch
 from ..grids import with_baseline
+from ..labels import titled
 from ..table import Cell, Report, order
 from .style import (
     FADED,
@@ -24,7 +25,6 @@ from .style import (
     RUN,
     Look,
     Plot,
-    all_runs,
     column_looks,
     column_titles,
     grid_axes,
@@ -35,7 +35,6 @@ from .style import (
     percents,
     row_title,
     runs_each,
-    sentence,
     short,
     value_axis,
 )
@@ -66,7 +65,7 @@ def curve(report: Report, quantity: str) -> Plot | None:
     axis = names.axis(quantity)
     shown = f"{metric(report).removesuffix(', %')} by {axis}, every run a dot."
     return Plot(
-        sentence(report.title, shown),
+        titled(report.title, shown),
         "Dots: runs; line: through their means.",
         _height(len(panels), len(report.cells)),
         lambda part: _draw_curves(part, report, quantity, panels),
@@ -81,7 +80,7 @@ def _panels(report: Report, quantity: str) -> dict[str, list[Curve]]:
     """
     if quantity not in (keys := [*report.rows, *report.columns]):
         return {}
-    titles = names.task_titles(all_runs(report))
+    titles = names.task_titles(report.runs)
     across = [key for key in report.columns if key not in (quantity, "task.name")]
     down = [key for key in keys if key not in (quantity, *across)]
     grouped: dict[Key, dict[Key, dict[Hashable, Cell]]] = defaultdict(lambda: defaultdict(dict))
@@ -179,7 +178,7 @@ def learning(report: Report) -> Plot | None:
         return None
     shown = f"{metric(report, 'dev').removesuffix(', %')} after each epoch, a line for each run."
     return Plot(
-        sentence(report.title, shown),
+        titled(report.title, shown),
         "Thin: runs; thick: their mean, as far as all of them go; dot: a run's best epoch.",
         _height(len(panels), len(titles)),
         lambda part: _draw_learning(part, report, panels),

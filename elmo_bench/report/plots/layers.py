@@ -11,6 +11,7 @@ from matplotlib.figure import SubFigure
 from elmo_bench.runs import Key, Mix, is_baseline
 
 from .. import names
+from ..labels import titled
 from ..table import Cell, Report, order
 from .style import (
     FADED,
@@ -20,7 +21,6 @@ from .style import (
     RUN,
     Look,
     Plot,
-    all_runs,
     grid_axes,
     legend,
     legend_height,
@@ -28,7 +28,6 @@ from .style import (
     metric,
     percents,
     runs_each,
-    sentence,
     short,
     value_axis,
 )
@@ -81,7 +80,7 @@ def layers(report: Report) -> Plot | None:
     )
     right = "each layer's share in the learned mix"
     return Plot(
-        sentence(report.title, shown),
+        titled(report.title, shown),
         f"Left: {left}. Right: {right}." if mixed else f"{left[:1].upper()}{left[1:]}.",
         _height(panels),
         lambda part: _draw(part, panels),
@@ -106,7 +105,7 @@ def _panels(report: Report) -> list[Panel]:
             without.append((row, cell))
         else:
             cells[row][encoder].append(cell)
-    titles, panels = names.task_titles(all_runs(report)), []
+    titles, panels = names.task_titles(report.runs), []
     for row in sorted(cells, key=order):
         profiles = {
             names.name(across, encoder, titles) if across else "": _profile(cells[row][encoder])

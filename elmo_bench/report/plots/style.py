@@ -17,11 +17,11 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from elmo_bench.files import plain
-from elmo_bench.runs import Run
 
 from .. import names
 from ..escape import xml
 from ..grids import heads
+from ..labels import labels
 from ..table import Cell, Key, Report
 
 GENERATOR = "elmo-bench report"  # job=report overwrites only pictures with this mark
@@ -213,10 +213,6 @@ def value_axis(axis: Any, ticks: int) -> None:
     axis.grid(True)
 
 
-def all_runs(report: Report) -> list[Run]:
-    return [run for cell in report.cells for run in cell.runs]
-
-
 def metric(report: Report, split: str | None = None, cells: Sequence[Cell] | None = None) -> str:
     """Return the axis title of the figures of cells (default: all), such as "test entity F1, %".
 
@@ -228,13 +224,13 @@ def metric(report: Report, split: str | None = None, cells: Sequence[Cell] | Non
 
 
 def row_title(report: Report, row: Key) -> str:
-    return names.name(report.rows, row, names.task_titles(all_runs(report))) if row else ""
+    return names.name(report.rows, row, names.task_titles(report.runs)) if row else ""
 
 
 def column_titles(report: Report) -> dict[Key, str]:
     """Return the titles of the columns in order, the baseline first."""
-    titles = names.task_titles(all_runs(report))
-    return {column: names.name(report.columns, column, titles) for column in heads(report)}
+    titles = labels(report).columns
+    return {column: titles[column] for column in heads(report)}
 
 
 def column_looks(report: Report) -> dict[Key, Look]:
@@ -257,12 +253,3 @@ def runs_each(counts: set[int]) -> str:
     """
     low, high = min(counts), max(counts)
     return f"{low} each" if low == high else f"{low} to {high} each"
-
-
-def sentence(title: str, shown: str) -> str:
-    """Return the title of a plot, which begins with the report's title, if it has one.
-
-    >>> sentence("", "test F1 by layer."), sentence("Books", "test F1 by layer.")
-    ('Test F1 by layer.', 'Books: test F1 by layer.')
-    """
-    return f"{title}: {shown}" if title else f"{shown[:1].upper()}{shown[1:]}"
