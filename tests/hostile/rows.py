@@ -19,6 +19,7 @@ from elmo_bench.config.checkpoint import MODEL, restore
 from elmo_bench.encoders.bilm import BiLm, Options, load, save
 from elmo_bench.jobs import predict as prediction
 from elmo_bench.jobs.report import report
+from elmo_bench.jobs.score import score
 from elmo_bench.jobs.train import train
 from elmo_bench.lm import LanguageModel, load_language_model, save_softmax
 from elmo_bench.report.plots import style
@@ -202,6 +203,52 @@ def read_softmax(path: Path) -> LanguageModel:
     return model
 
 
+def gold(task: str, example: Any) -> Any:
+    """What a model that is always right, or an untrained one, would predict."""
+    if task == "squad":
+        answer = import_module("tasks.squad.data").Answer
+        return answer(example.answers[0], 0, 1) if example.answers else answer("", 0, 0)
+    if example.gold == "-":
+        return "2" if task == "sst5" else "neutral"
+    return example.gold
+
+
+@cache
+def score_config(task: str) -> DictConfig:
+    return composed("job=score", f"task={task}", "gold=x", "predicted=x")
+
+
+def prediction_seeds(task: str) -> list[Seed]:
+    """What the task writes, and what job=predict writes, of its corpus."""
+    module, path = import_module(f"tasks.{task}.data"), corpus(task)
+    examples = list(module.read(path))
+    written = workshop() / f"{task}-written"
+    answers = [gold(task, example) for example in examples]
+    module.write(examples, answers, written)
+    names = {"squad": "id", "snli": "pairID"}
+    records = [
+        {"line": line}
+        | ({names[task]: example.identity} if task in names else {})
+        | module.render(example, answer)
+        for line, (example, answer) in enumerate(zip(examples, answers, strict=True), 1)
+    ]
+    beside = {f"gold-{path.name}": path.read_bytes()}
+    lines = "".join(f"{json.dumps(record)}\n" for record in records).encode()
+    kinds = {"squad": damages.JSON, "snli": damages.LINES}.get(task, damages.TEXT)
+    return [
+        Seed("predicted.out", written.read_bytes(), kinds, beside),
+        Seed("predicted.jsonl", lines, damages.LINES, beside),
+    ]
+
+
+def read_predicted(task: str, path: Path) -> dict[str, float]:
+    gold_file = next(path.parent.glob("gold-*"))
+    figures = score(given(score_config(task), gold=str(gold_file), predicted=str(path)))
+    for name, value in figures.items():
+        finite(name, value)
+    return figures
+
+
 def input_seeds(task: str) -> list[Seed]:
     records = "".join(f"{json.dumps(record)}\n\n" for record in RECORDS[task])
     text = {"input_txt": "Bob sings well.\nAnn slept.\n"} if task in RAW_TEXT else {}
@@ -324,6 +371,8 @@ def rows() -> list[Row]:
     checked = {"is_checked": True}
     for task in TASKS:
         add(task, partial(corpus_seeds, task), partial(read_corpus, task))
+        predictions = partial(prediction_seeds, task)
+        add(f"{task}-predictions", predictions, partial(read_predicted, task), **slow)
         add(f"{task}-input", partial(input_seeds, task), partial(read_input, task))
     add("conllu", partial(text_seeds, x_conllu=CONLLU), lambda path: list(read_conllu(path)))
     add("vectors", partial(text_seeds, vectors_txt=VECTORS), some_vectors)

@@ -1,8 +1,7 @@
 """What a file says, and whether it shows by itself that it is damaged.
 
-A second, independent reading of what texts of every format have in common: UTF-8, line ends, marks,
-archives' checksums, JSON's keys, columns' widths. No reader may lose a text where its file shows
-it. What one format says twice (a word's number, a vector's width) is in the tests of its reader.
+A second, independent reading of the formats: most say something twice (a word's number, a width, a
+bracket's other half, a checksum), and no reader may lose a text where its file shows it.
 """
 
 import dataclasses
@@ -19,8 +18,11 @@ import numpy as np
 from torch import Tensor, nn
 
 BOM = b"\xef\xbb\xbf"
+NUMBER = re.compile(rb"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?", re.IGNORECASE)
+BEGIN = re.compile(r"#begin document \(([^()]+)\);?(?: part (\d+))?\s*")
 LARGE = 1 << 22  # bytes, more than any good file has
 PLACES = ("source", "document")  # fields of an example that name its place in a file
+WANTED = (b"the", b"dog", b"a", b"nan")  # the words that rows.py reads
 
 
 def said(content: Any) -> Any:
@@ -50,7 +52,7 @@ def damage(row: str, file: str, data: bytes | None) -> str:
         if len(data) == LARGE:  # a bomb
             return ""
     if data is None or (
-        row not in TEXTS and not file.removesuffix(".gz").endswith((".json", "jsonl"))
+        row not in KINDS and not file.removesuffix(".gz").endswith((".json", "jsonl"))
     ):
         return ""
     try:
@@ -60,22 +62,31 @@ def damage(row: str, file: str, data: bytes | None) -> str:
 
 
 def _found(row: str, suffix: str, data: bytes) -> Iterator[str]:
+    if row == "binary-vectors":
+        yield from _binary(data)
+        return
     data = data.removeprefix(BOM)
-    if suffix == ".json":
+    if suffix == ".json" or (row, suffix) == ("squad-predictions", ".out"):
         yield from _json(data.decode())
         return
-    lines = data.split(b"\n")
-    ends = {line.endswith(b"\r") for line in lines[:-1]}
+    if row not in ("vectors",):
+        data.decode()
+    *lines, rest = data.split(b"\n")
+    ends = {line.endswith(b"\r") for line in lines}
     if len(ends) > 1 or b"\r" in data.replace(b"\r\n", b""):
         yield "line ends of two kinds, or a carriage return within a line"
-    if row != "vocabulary" and any(line.startswith(BOM) for line in lines):
+    if row != "vocabulary" and any(line.startswith(BOM) for line in [*lines, rest]):
         yield "a byte order mark within the file"
-    texts = data.decode().replace("\r\n", "\n").split("\n")
-    if suffix == ".jsonl":
+    lines = [line.removesuffix(b"\r") for line in [*lines, rest]]
+    if row in ("vectors",):
+        yield from _vectors(lines, WANTED if row == "vectors" else None)
+        return
+    texts = [line.decode() for line in lines]
+    if suffix == ".jsonl" or (row, suffix) == ("snli-predictions", ".out"):
         for line in filter(str.strip, texts):
             yield from _json(line)
-    elif row == "ner":
-        yield from _columns(texts)
+    elif KINDS.get(row):
+        yield from KINDS[row](texts)
 
 
 def _json(text: str) -> Iterator[str]:
@@ -85,9 +96,20 @@ def _json(text: str) -> Iterator[str]:
         return dict(pairs)
 
     try:
-        json.loads(text, object_pairs_hook=unique)
+        for value in _values(json.loads(text, object_pairs_hook=unique)):
+            words = value.split() if isinstance(value, str) else []
+            if words[:1] == ["("] and words.count("(") != words.count(")"):  # a binary parse
+                yield "brackets without their other half"
     except (ValueError, RecursionError) as error:
         yield f"{type(error).__name__} in JSON: {error}"
+
+
+def _values(node: Any) -> Iterator[Any]:
+    yield node
+    for value in (
+        node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
+    ):
+        yield from _values(value)
 
 
 def _columns(lines: list[str]) -> Iterator[str]:
@@ -99,5 +121,88 @@ def _columns(lines: list[str]) -> Iterator[str]:
         yield "a tag with a character that cannot be seen"
 
 
-# Rows whose files are texts, which are looked at line by line.
-TEXTS = ("ner", "srl", "coref", "conllu", "sst5", "snli", "sentences", "raw-text", "vocabulary")
+def _conll2012(lines: list[str]) -> Iterator[str]:
+    document, expected, width = None, 0, 0
+    for line in lines:
+        if line.startswith("#"):
+            begin = BEGIN.fullmatch(line)
+            if begin is None and line.strip() != "#end document":
+                yield "a comment that begins and ends no document"
+            if bool(begin) == bool(document):
+                yield "documents that do not begin and end in turn"
+            document = begin
+        if line.startswith("#") or not line.strip():
+            expected = 0
+            continue
+        columns = re.split("[ \t]+", line.strip(" \t"))
+        if document and columns[:2] != [document[1], str(int(document[2] or 0))]:
+            yield "a row of another document"
+        if columns[2:3] != [str(expected)]:
+            yield "word numbers that do not follow"
+        if expected and len(columns) != width:
+            yield "rows of different width"
+        expected, width = expected + 1, len(columns)
+    if document:
+        yield "a document without an end"
+
+
+def _conllu(lines: list[str]) -> Iterator[str]:
+    expected = 1
+    for line in lines:
+        if not line.strip(" \t"):
+            expected = 1
+        elif not line.startswith("#"):
+            number, *columns = line.split("\t")
+            if len(columns) != 9:
+                yield "not ten columns"
+            if number.isdigit() and number != str(expected):
+                yield "word numbers that do not follow"
+            expected += number.isdigit()
+
+
+def _trees(lines: list[str]) -> Iterator[str]:
+    if any(line.count("(") != line.count(")") for line in lines):
+        yield "brackets without their other half"
+
+
+def _vectors(lines: list[bytes], wanted: tuple[bytes, ...] | None) -> Iterator[str]:
+    rows = [line.replace(b"\t", b" ").rstrip(b" ").split(b" ") for line in lines if line.strip()]
+    width = len(rows[0]) - 1 if rows else 0
+    if rows and len(rows[0]) == 2 and all(map(bytes.isdigit, rows[0])):  # a header
+        (count, width), rows = map(int, rows[0]), rows[1:]
+        if count != len(rows):
+            yield "another number of vectors than the header says"
+    for word, *fields in rows:
+        if len(fields) < width or (wanted is None and b"" in fields[-width:]):
+            yield "a vector that is too short"
+        is_wanted = wanted is None or word in wanted
+        if is_wanted and len(fields) > width and fields[0] == b"":
+            yield "two spaces behind a word"
+        is_wanted = wanted is None or (is_wanted and len(fields) == width)  # or of a longer word
+        if is_wanted and not all(map(NUMBER.fullmatch, fields[-width:])):
+            yield "a vector of other things than numbers"
+
+
+def _binary(data: bytes) -> Iterator[str]:
+    header, _, rest = data.partition(b"\n")
+    try:
+        count, width = map(int, header.split())
+    except ValueError:
+        count, width = 0, 0
+    for _ in range(min(count, len(rest))):
+        word, _, rest = rest.partition(b" ")
+        if b"\n" in word or rest[4 * width : 4 * width + 1] != b"\n":
+            yield "a vector without a line feed behind it"
+        rest = rest[4 * width + 1 :]
+    if rest or not count:
+        yield "another size than the header says"
+
+
+# Lines of these rows are looked at, and what their columns and brackets say twice.
+KINDS: dict[str, Any] = {
+    **{"ner": _columns, "ner-predictions": _columns, "srl": _conll2012, "coref": _conll2012},
+    **{"conllu": _conllu, "sst5": _trees, "vectors": None, "binary-vectors": None},
+    **dict.fromkeys(("snli", "sentences", "raw-text", "vocabulary", "sst5-predictions")),
+    **dict.fromkeys(("snli-predictions", "srl-predictions", "coref-predictions")),
+    **dict.fromkeys(f"{task}-input" for task in ("ner", "sst5", "snli", "squad", "srl", "coref")),
+}
