@@ -545,20 +545,23 @@ def test_heads_may_be_missing_or_left_over(broken, encoders, lines):
     equal(encode(Transformer(model=broken), [sentence])[0], encode(encoders("bert"), [sentence])[0])
 
 
-class Malicious:
-    def __reduce__(self):
-        return print, ("their code ran",)
-
-
-def test_an_index_that_names_a_pickle_runs_no_code(broken, capsys):
-    names = load_file(broken / "model.safetensors")
-    (broken / "all.bin").write_bytes(pickle.dumps(dict.fromkeys(names, Malicious()), 2))
+@pytest.mark.parametrize("name", ["all.bin", "../outside.safetensors", "/x.safetensors", None])
+def test_an_index_names_safetensors_alone(broken, name):
+    """Otherwise transformers unpickles all.bin, and reads outside of the folder."""
+    weights = load_file(broken / "model.safetensors")
+    torch.save(weights, broken / "all.bin")
+    shutil.copy(broken / "model.safetensors", broken.parent / "outside.safetensors")
     (broken / "model.safetensors").rename(broken / "one.safetensors")
-    about = {"metadata": {}, "weight_map": dict.fromkeys(names, "all.bin")}
-    (broken / "model.safetensors.index.json").write_text(json.dumps(about))
-    with pytest.raises((ValueError, OSError), match=r"^encoder\.model=.*broken"):
-        Transformer(model=broken)
-    assert "their code ran" not in capsys.readouterr().out
+    index = "other.safetensors.index.json"
+    change(broken, transformers_weights=index)
+    for file in ("one.safetensors", name):
+        about = {"metadata": {}, "weight_map": dict.fromkeys(weights, file)}
+        (broken / index).write_text(json.dumps(about))
+        if file == "one.safetensors":
+            Transformer(model=broken)
+            continue
+        with pytest.raises(ValueError, match=rf"encoder\.model=.*broken: {index} names {name!r}"):
+            Transformer(model=broken)
 
 
 def test_flash_attention_is_one_word_passed_on(folders, monkeypatch):

@@ -27,7 +27,7 @@ from .options import DIRECTIONS, Options
 log = logging.getLogger(__name__)
 MAX_PARAMETERS = 1_000_000_000  # the largest biLM of the original has 94 million
 ASKING = "the biLM's options"
-FLOATS = ("float16", "float32", "float64")  # of an HDF5 file
+MAX_PIECE = 1 << 21  # numbers of an HDF5 dataset that are stored as one piece, if it has fewer
 Precision = Literal["float32", "bfloat16"]
 Turn = Callable[[np.ndarray], np.ndarray]
 # How an array of the HDF5 file, whose first axis is the input, becomes ours, and back.
@@ -198,10 +198,10 @@ def _read(path: Path, options: Options, shapes: Mapping[str, Shape]) -> dict[str
         stored: dict[str, tuple[Shape, str]] = {}
         file.visititems(lambda name, item: _note(stored, name, item))
     check_names(path, stored, expected, ASKING)
-    for name, (shape, dtype) in stored.items():
+    for name, (shape, refusal) in stored.items():
         check_shape(path, name, shape, expected[name], ASKING)
-        if dtype not in FLOATS:
-            raise ValueError(f"{path}: {name} has type {dtype}, but must be one of {FLOATS}")
+        if refusal:
+            raise ValueError(f"{path}: {name} {refusal}")
     with _h5py(path) as file:
         arrays = {name: file[name][()] for name in expected}
     tensors = {}
@@ -226,9 +226,16 @@ def _h5py(path: Path) -> Iterator[h5py.File]:
 
 
 def _note(stored: dict[str, tuple[Shape, str]], name: str, item: h5py.Dataset | h5py.Group) -> None:
-    """Note a dataset's shape and type."""
+    """Note a dataset's shape and, if it must not be read, the reason."""
     if isinstance(item, h5py.Dataset):
-        stored[name] = item.shape, item.dtype.newbyteorder("=").name
+        refusal = ""
+        if item.is_virtual or item.external:
+            refusal = "takes its numbers from elsewhere, but weights lie in the file itself"
+        elif item.dtype.kind != "f" or item.dtype.itemsize not in (2, 4, 8):
+            refusal = f"has type {item.dtype}, but must be float16, float32 or float64"
+        elif math.prod(item.chunks or ()) > max(item.size, MAX_PIECE):
+            refusal = f"is packed in pieces of {math.prod(item.chunks):,} numbers, more than it has"
+        stored[name] = item.shape, refusal
 
 
 def _hdf5_layout(options: Options) -> dict[str, tuple[str, tuple[Turn, Turn]]]:

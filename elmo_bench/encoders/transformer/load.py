@@ -1,10 +1,11 @@
 """Load a tokenizer and a model of Hugging Face transformers, without running code of others.
 
-Weights are read from safetensors. Every error names `encoder.model`.
+Weights are read only from safetensors. Every error names `encoder.model`.
 """
 
 import logging
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,10 +15,13 @@ from typing import Any
 import torch
 from torch import nn
 
+from elmo_bench.files import read_json
+
 from ..tensors import check_finite
 
 log = logging.getLogger(__name__)
 MAX_LAYERS = 4096  # a config.json with more would fill the memory with modules
+PLAIN = re.compile(r"[\w.-]+\.safetensors", re.ASCII)  # a file's name, without a folder
 FLASH = "flash_attention_2"
 
 
@@ -49,6 +53,7 @@ def load(
             log.info("encoder.pretrained=false: %s has random weights", model)
             whole = auto.from_config(config, **how)
             return tokenizer, _encoder(whole, has_decoder=has_decoder).float().to(dtype)
+        _check_index(transformers, model, source, config, revision=where["revision"])
         how |= {"config": config, "use_safetensors": True, "output_loading_info": True}
         whole, about = auto.from_pretrained(source, revision=where["revision"], **how)
     check_finite(f"encoder.model={model}", dict(whole.named_parameters()))
@@ -76,6 +81,24 @@ def _check_folder(model: str, folder: Path, pretrained: bool) -> None:
             f"encoder.model={model}: this folder has no safetensors weights; pickle files "
             "(pytorch_model.bin) are not read, since loading them runs code: save the model again "
             "with save_pretrained"
+        )
+
+
+def _check_index(transformers: Any, model: str, source: str, config: Any, revision: str) -> None:
+    """Raise ValueError if the list of a model's files of weights names a file that is not a
+    safetensors file of its folder: transformers would unpickle it.
+    """
+    name = getattr(config, "transformers_weights", None) or "model.safetensors.index.json"
+    path = None
+    if str(name).endswith(".json"):
+        missing = {"_raise_exceptions_for_missing_entries": False}
+        path = transformers.utils.cached_file(source, name, revision=revision, **missing)
+    names = read_json(path).get("weight_map") if path else {}
+    names = names.values() if isinstance(names, dict) else [names]
+    if wrong := [one for one in names if not PLAIN.fullmatch(str(one))]:
+        raise ValueError(
+            f"encoder.model={model}: {name} names {shown(wrong[0])}, but each of its files must be "
+            "NAME.safetensors in the same folder"
         )
 
 

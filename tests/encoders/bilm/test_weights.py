@@ -209,6 +209,8 @@ BIAS = "RNN_0/RNN/MultiRNNCell/Cell0/LSTMCell/B"
 
 
 HDF5 = {
+    "another file's": (lambda f: f.create_dataset(BIAS, (24,), "f4", external=[("/etc/passwd", 0, 96)]), "takes its numbers from elsewhere"),
+    "one large piece": (lambda f: f.create_dataset(BIAS, (24,), "f4", chunks=(1 << 22,), maxshape=(None,)), "is packed in pieces of 4,194,304 numbers"),
     "text": (lambda f: f.create_dataset(BIAS, (24,), h5py.string_dtype()), "has type object"),
     "whole numbers": (lambda f: f.create_dataset(BIAS, data=[1] * 24), "has type int64, but"),
     "absent": (lambda f: None, "missing tensors"),
