@@ -109,8 +109,7 @@ class Elmo(nn.Module):
 
         Args:
             mask: true at words.
-            given: the output of `prepare`, from which the encoder computes the layers; or the
-                `chosen` layers from a store, as `Layers` or `LayerRows`.
+            given: the output of `prepare`, or the `chosen` layers that a store holds.
 
         """
         layers = self._layers(given, mask.shape[1]) if self.mixes else None
