@@ -10,7 +10,7 @@ LARGE := /Downloading|Using cached/ && $$NF == "MB)" && substr($$(NF-1), 2) + 0 
 .PHONY: demo paper results test lint audit wheel-check oldest docs links
 .DELETE_ON_ERROR:
 
-demo: $(READY)  ## does ELMo help NER? Nine small runs on an invented corpus, side by side; given again it goes on where it stopped
+demo: $(READY)  ## does ELMo help NER? Nine small runs on the sample corpus, side by side; given again it goes on where it stopped
 	@echo 'Does ELMo help NER, and is a learned mix of its layers better than the top one alone?'
 	@echo 'Nine runs on a small invented corpus, three seeds of each; about two minutes on two cores.'
 	$(BIN)/python run.py sweep=demo outputs_dir=outputs/demo resume=true
@@ -22,7 +22,7 @@ demo: $(READY)  ## does ELMo help NER? Nine small runs on an invented corpus, si
 	@echo '  python run.py task=ner data=wikigold data_dir=data --dry-run  a real corpus: is all there, and how large is it?'
 	@echo '  python run.py --help                                          everything else'
 
-paper: $(READY)  ## the paper's tables on the invented corpus, three seeds, tested, on one page; given again it goes on where it stopped
+paper: $(READY)  ## the paper's tables on the sample corpus, three seeds, tested, on one page; given again it goes on where it stopped
 	for table in 1 2 3; do \
 	  $(BIN)/python run.py sweep=table$$table data=sample encoder=mini seed=1,2,3 outputs_dir=outputs/paper resume=true hydra.launcher.n_jobs=2 || exit 1; done
 	$(BIN)/python run.py job=paper runs=outputs/paper output=outputs/paper/report.html
