@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from elmo_bench.files import Dropout, NotNegative
+from elmo_bench.files import Dropout, NotNegative, one_of
 
 from .mix import Choice, Norm, ScalarMix
 
@@ -49,7 +49,7 @@ class Elmo(nn.Module):
     read a mix (each place has its own); `l2` is the paper's lambda. `mix` chooses the layers:
     "all", "top", "uniform" (their mean), the number of a layer, or a list of numbers.
 
-    Raises ValueError for an unknown layer.
+    Raises ValueError for an unknown place or layer.
 
     >>> from elmo_bench import load_encoder
     >>> elmo = Elmo(load_encoder("mini"), mix="all").eval()
@@ -70,6 +70,8 @@ class Elmo(nn.Module):
         finetune: bool = False,
     ) -> None:
         super().__init__()
+        for place in at:  # nothing would read another one
+            one_of("elmo.at", place, PLACES)
         self.encoder, self.dropout, self.l2, self.finetune = encoder, dropout, l2, finetune
         self.device_layers: Any = None  # gives the layers of a batch for `LayerRows`
         self.mixes: Any = nn.ModuleDict()

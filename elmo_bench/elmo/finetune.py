@@ -3,11 +3,13 @@
 """
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from torch import nn
 
-from elmo_bench.files import NotNegative, Share
+from elmo_bench.files import NotNegative, Share, one_of
+
+Unfreeze = Literal["all", "gradual"]
 
 
 @dataclass(frozen=True)
@@ -17,12 +19,15 @@ class FineTuning:
 
     The top group has the learning rate `lr`, and each lower group that of the group above it times
     `lr_decay`. All groups train from the first epoch; with `unfreeze="gradual"` only the top group
-    does, and each epoch adds one more.
+    does, and each epoch adds one more. Raises ValueError for another word.
     """
 
     lr: NotNegative = 1e-4
     lr_decay: Share = 1.0
-    unfreeze: Literal["all", "gradual"] = "all"
+    unfreeze: Unfreeze = "all"
+
+    def __post_init__(self) -> None:
+        one_of("elmo.unfreeze", self.unfreeze, get_args(Unfreeze))
 
     def groups(self, encoder: Any) -> list[list[nn.Parameter]]:
         """Return the trainable parameter groups of an encoder, from the top group down; with LoRA,

@@ -28,7 +28,12 @@ def chosen_layers(choice: Choice, num_layers: int) -> list[int]:
         return list(range(num_layers))
     if choice == "top":
         return [num_layers - 1]
-    layers = [choice] if isinstance(choice, int) else [*map(int, choice)]
+    layers = [choice] if isinstance(choice, int) else [*choice]
+    if not layers or not all(isinstance(layer, int) for layer in layers):
+        raise ValueError(
+            f"elmo.mix={choice}, but it must be all, top, uniform, a layer such as 0, or a list "
+            "such as [0,1]"
+        )
     if unknown := [layer for layer in layers if not 0 <= layer < num_layers]:
         raise ValueError(
             f"elmo.mix={choice} names layers {unknown}, but the encoder has layers "
@@ -36,7 +41,7 @@ def chosen_layers(choice: Choice, num_layers: int) -> list[int]:
         )
     if len(set(layers)) != len(layers):
         raise ValueError(f"elmo.mix={choice} names a layer twice")
-    return list(layers)
+    return layers
 
 
 class ScalarMix(nn.Module):

@@ -1,3 +1,6 @@
+import subprocess
+import sys
+
 import pytest
 import torch
 
@@ -19,6 +22,23 @@ def test_places(at, widths):
     assert tuple(v.shape for v in vectors) == ((2, 3, widths[0]), (2, 3, widths[1]))
     assert (elmo.dim("input"), elmo.dim("output")) == widths
     assert len({id(mix.weights) for mix in elmo.mixes.values()}) == len(at)  # separate mixes
+
+
+def test_nonsense_from_python_is_not_ignored():
+    """In a process without pytest, which compares every call with its types."""
+    code = """
+from elmo_bench.elmo import Elmo, FineTuning
+for call, settings in ((Elmo, {"encoder": None, "at": ["inputt"]}), (FineTuning, {"unfreeze": "gradul"})):
+    try:
+        call(**settings)
+    except ValueError as error:
+        print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [
+        "elmo.at=inputt, but it must be input or output",
+        "elmo.unfreeze=gradul, but it must be all or gradual",
+    ]
 
 
 def test_baseline_is_a_null_object():

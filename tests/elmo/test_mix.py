@@ -24,6 +24,12 @@ def test_golden(modules, norm):
     torch.testing.assert_close(ours, tensor(wanted), atol=1e-6, rtol=1e-5)
 
 
+@pytest.mark.parametrize("choice", ["bottom", "01", []])
+def test_what_names_no_layer(choice):
+    with pytest.raises(ValueError, match="but it must be all, top, uniform, a layer such as 0"):
+        ScalarMix(3, choice)
+
+
 def batches(count):
     """Layers of unlike scale under masks: (layers, mask) `count` times."""
     scales = torch.tensor([1.0, 5.0, 0.1])[:, None, None, None]
