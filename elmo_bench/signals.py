@@ -5,7 +5,8 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from subprocess import Popen
 from types import FrameType
 from typing import Any
@@ -56,6 +57,34 @@ def stop_in_a_line() -> None:
         if signal.getsignal(kind) is not signal.SIG_IGN:
             signal.signal(kind, stop)
     sys.unraisablehook = _unraisable
+
+
+@contextmanager
+def put_off(note: Callable[[], object]) -> Iterator[None]:
+    """In the block, the first Ctrl-C or SIGTERM only calls `note`; it takes effect after the block.
+    A second one takes effect at once.
+    """
+    came: list[int] = []
+    before = {kind: signal.getsignal(kind) for kind in NAMES}
+
+    def restore() -> None:
+        for kind, handler in before.items():
+            signal.signal(kind, handler)
+
+    def wait(number: int, _: FrameType | None) -> None:
+        restore()
+        came.append(number)
+        note()
+
+    for kind, handler in before.items():
+        if handler is not signal.SIG_IGN:
+            signal.signal(kind, wait)
+    try:
+        yield
+    finally:
+        restore()
+    if came:
+        signal.raise_signal(came[0])
 
 
 def _unraisable(raised: Any) -> None:

@@ -39,6 +39,7 @@ MAY = {
         "lm",
         "report",
         "runs",
+        "signals",
         "text",
         "training",
     },

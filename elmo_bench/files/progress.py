@@ -30,7 +30,12 @@ class Lines:
         if now - self.said < PAUSE or sys.stderr.isatty():
             return
         self.said = now
-        log.info(_line(work, done, total, now - self.begun, done - self.before))
+        log.info(self.line(work, done, total))
+
+    def line(self, work: str, done: int | float, total: int | float | None) -> str:
+        """Return the line, which says how long the rest will take."""
+        new = done - (self.before or 0)
+        return _line(work, done, total, time.monotonic() - self.begun, new)
 
 
 def _line(
@@ -67,6 +72,11 @@ class Bars(Progress):
     def update(self, task_id: TaskID, **changes: Any) -> None:
         super().update(task_id, **changes)
         self._say(task_id)
+
+    def line(self, number: TaskID) -> str:
+        """Return how far a task is, and how long the rest takes."""
+        task = self._tasks[number]
+        return self.lines[number].line(task.description, task.completed, task.total)
 
     def _say(self, number: TaskID) -> None:
         task = self._tasks[number]

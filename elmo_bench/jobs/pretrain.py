@@ -9,6 +9,7 @@ import logging
 import math
 import os
 import shlex
+import signal
 import statistics
 import sys
 import time
@@ -50,6 +51,7 @@ from elmo_bench.lm import (
 )
 from elmo_bench.report import escape
 from elmo_bench.runs.machine import check_cores
+from elmo_bench.signals import put_off
 from elmo_bench.text import read_text, text_files
 from elmo_bench.training import from_first, rank, save_state
 
@@ -224,7 +226,17 @@ class _Run:
                 (self.out / name).unlink(missing_ok=True)
 
     def train(self) -> None:
-        """Train to the end."""
+        """Train to the end; Ctrl-C or SIGTERM ends the command when a step is done and saved."""
+        with put_off(self.trainer.stop):
+            is_stopped = self._steps()
+        if is_stopped:
+            sys.exit(128 + signal.SIGTERM)  # the signal went to another process
+        if self.looked != self.trainer.step:  # it was shortened to the last step of a stopped one
+            self._validate()
+            self._save()
+
+    def _steps(self) -> bool:
+        """Train; return whether a process got a signal to stop."""
         trainer, settings, tokens = self.trainer, self.cfg.pretrain, 0
         columns = *Progress.get_default_columns(), MofNCompleteColumn(), TimeElapsedColumn()
         earlier, begun = self.seconds, time.perf_counter()
@@ -239,12 +251,13 @@ class _Run:
                 bars.update(bar, completed=trainer.step, description=about)
                 if self._is_due(settings.validate_every):
                     self._validate()
-                if self._is_due(settings.save_every):
+                if step.is_last or self._is_due(settings.save_every):
                     self._save()
-                    log.info("step %d of %d: %s", trainer.step, trainer.num_steps, status)
-        if self.looked != trainer.step:  # the user shortened a stopped training to its last step
-            self._validate()
-            self._save()
+                    log.info("%s", bars.line(bar))
+                if step.is_last:
+                    from_first(None)  # wait until it has saved: torchrun ends it with the others
+                    return True
+        return False
 
     def _is_due(self, every: int | None) -> bool:
         """Whether this step is one of every so many, or the last one of an epoch."""

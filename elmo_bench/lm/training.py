@@ -74,6 +74,7 @@ class Step(NamedTuple):
 
     loss: float  # nats per prediction, mean of the directions
     num_tokens: int
+    is_last: bool  # whether a process was told to stop
 
 
 class Trainer:
@@ -109,7 +110,7 @@ class Trainer:
         self.num_steps = settings.epochs * self.epoch_steps
         if settings.max_steps is not None:
             self.num_steps = min(self.num_steps, settings.max_steps)
-        self.step = 0
+        self.step, self.stopping = 0, False
         self.device = model.softmax.weight.device
         self.state = self._zero_state()
         size = settings.batch_size // self.num_processes
@@ -124,6 +125,10 @@ class Trainer:
     def epoch(self) -> int:
         """The epoch of the last step, from 1."""
         return max(0, self.step - 1) // self.epoch_steps + 1
+
+    def stop(self) -> None:
+        """Tell all processes, with the results of the next step, to stop."""
+        self.stopping = True
 
     def run(self) -> Iterator[Step]:
         """Train from the current step to the end. Raises FloatingPointError, with the step, if the
@@ -152,10 +157,11 @@ class Trainer:
             parameter.grad = None
         (loss * self.settings.loss_scale).backward()
         gradients = [p.grad for p in self._parameters() if p.grad is not None]
-        total = loss.detach()
-        self._sum([total, *gradients])
+        total, stopping = loss.detach(), loss.new_tensor(float(self.stopping))
+        self._sum([total, stopping, *gradients])
         norm = nn.utils.clip_grad_norm_(self._parameters(), self.settings.gradient_clip)
-        mean, length = torch.stack([total, norm]).tolist()  # each read waits for the device
+        # Each read waits for the device.
+        mean, length, stops = torch.stack([total, norm, stopping]).tolist()
         if not math.isfinite(mean + length):
             raise FloatingPointError(
                 f"step {self.step + 1}: the loss is {mean} and the norm of its gradient "
@@ -164,7 +170,7 @@ class Trainer:
             )
         self._update()
         self.step += 1
-        return Step(mean, windows[0][0].size)
+        return Step(mean, windows[0][0].size, stops > 0)
 
     def _losses(self, windows: Sequence[Window]) -> list[Tensor]:
         """Return each direction's mean loss, of which this process computes a part, and update the
@@ -289,5 +295,11 @@ class Trainer:
             settings = optimizer.state_dict()["param_groups"]
             optimizer.load_state_dict({"state": before["state"], "param_groups": settings})
         self.step = saved["step"]
+        moments = (one for optimizer in self.optimizers for one in optimizer.state.values())
+        values = [*saved["state"], *(value for one in moments for value in one.values())]
+        if not all(torch.as_tensor(value).isfinite().all() for value in values):
+            raise ValueError(
+                "the state of the streams or optimizers contains a number that is not finite"
+            )
         state = [x.chunk(self.num_processes, 2)[self.rank].to(self.device) for x in saved["state"]]
         self.state = State(*state)

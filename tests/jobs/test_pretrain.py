@@ -5,6 +5,7 @@ what it says of bad input.
 import errno
 import gzip
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -17,7 +18,7 @@ import torch
 from hydra import compose, initialize_config_dir
 
 from elmo_bench.jobs.pretrain import SPLITTERS, encoded, pretrain
-from elmo_bench.lm import Trainer, load_language_model
+from elmo_bench.lm import LanguageModel, Trainer, load_language_model
 
 ROOT = Path(__file__).parents[2]
 LINES = [
@@ -177,6 +178,88 @@ def test_killed_in_the_middle_of_an_epoch(tmp_path, text, config, sent):
         assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
 
+@pytest.fixture
+def ends():
+    """Ctrl-C and SIGTERM raise SystemExit, as in a command."""
+    kinds = signal.SIGINT, signal.SIGTERM
+    before = [signal.signal(kind, lambda number, _: sys.exit(128 + number)) for kind in kinds]
+    yield
+    for kind, handler in zip(kinds, before, strict=True):
+        signal.signal(kind, handler)
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_when_the_step_is_saved(config, tmp_path, ends, sent, caplog):
+    step, last = Trainer._step, tmp_path / "out" / "last.ckpt"
+
+    def signalled(trainer, windows):
+        if trainer.step == 7:
+            os.kill(os.getpid(), sent)
+        return step(trainer, windows)
+
+    whole = pretrain(config(f"out={tmp_path}/whole"))
+    with pytest.MonkeyPatch.context() as patch, caplog.at_level("INFO"):
+        patch.setattr(Trainer, "_step", signalled)
+        with pytest.raises(SystemExit) as ended:
+            pretrain(config())
+    assert ended.value.code == 128 + sent
+    assert re.search("8 of 46, about .* left", caplog.text)
+    assert torch.load(last, weights_only=True)["step"] == 8
+    assert pretrain(config()) == whole
+
+
+def test_a_signal_of_another_process(config, tmp_path, monkeypatch, ends):
+    step = Trainer._step
+    monkeypatch.setattr(Trainer, "_step", lambda *about: step(*about)._replace(is_last=True))
+    with pytest.raises(SystemExit) as ended:
+        pretrain(config())
+    assert ended.value.code == 128 + signal.SIGTERM
+    assert torch.load(tmp_path / "out" / "last.ckpt", weights_only=True)["step"] == 1
+
+
+def test_a_signal_during_the_last_look_at_dev(config, monkeypatch, ends):
+    """It ends the command before the test text is read; the same command goes on there."""
+    perplexity, sent = LanguageModel.perplexity, []
+
+    def signalled(model, *arguments):
+        if not sent:
+            sent.append(os.kill(os.getpid(), signal.SIGTERM))
+        return perplexity(model, *arguments)
+
+    monkeypatch.setattr(LanguageModel, "perplexity", signalled)
+    with pytest.raises(SystemExit) as ended:
+        pretrain(config("pretrain.epochs=1"))
+    assert ended.value.code == 128 + signal.SIGTERM
+    monkeypatch.setattr(Trainer, "_step", lambda *_: pytest.fail("it trained"))
+    assert pretrain(config("pretrain.epochs=1"))["dev"] < 20
+
+
+def test_an_ignored_signal(config, monkeypatch, ends):
+    """As Ctrl-C under `nohup`, or in a script's background job."""
+    step = Trainer._step
+
+    def signalled(trainer, windows):
+        os.kill(os.getpid(), signal.SIGINT)
+        return step(trainer, windows)
+
+    monkeypatch.setattr(Trainer, "_step", signalled)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    assert pretrain(config("pretrain.epochs=1"))["dev"] < 20
+    assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+
+
+def test_a_second_signal_ends_it_at_once(config, tmp_path, monkeypatch, ends):
+    def signalled(*_):
+        for _ in range(2):
+            os.kill(os.getpid(), signal.SIGTERM)
+        pytest.fail("it went on")
+
+    monkeypatch.setattr(Trainer, "_step", signalled)
+    with pytest.raises(SystemExit):
+        pretrain(config())
+    assert not [*(tmp_path / "out").glob("*.ckpt")]
+
+
 def test_a_finished_run_is_not_trained_again(config, tmp_path, monkeypatch):
     first = pretrain(config())
     monkeypatch.setattr(Trainer, "_step", lambda *_: pytest.fail("it trained"))
@@ -330,6 +413,11 @@ def test_a_state_that_is_none(config, tmp_path):
     for key, value in wrong.items():
         torch.save(saved | {key: value}, last)
         with pytest.raises(ValueError, match=r"last.ckpt.*pretrain.resume=never"):
+            pretrain(config())
+    for moment in (float("nan"), float("inf")):
+        saved["optimizers"][0]["state"][3]["exp_avg_sq"][0] = moment
+        torch.save(saved, last)
+        with pytest.raises(ValueError, match=r"last.ckpt: .*optimizers contains a .* not finite"):
             pretrain(config())
     last.write_bytes(b"noise")
     with pytest.raises(ValueError, match=r"last.ckpt: not a checkpoint.*pretrain.resume=never"):

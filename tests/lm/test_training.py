@@ -174,6 +174,10 @@ def _process(rank, size, folder, samples):
     again = trainer(samples=samples)
     again.load_state_dict(saved)
     assert torch.equal(again.state.h, found.state.h)
+    stopped = trainer(samples=samples)
+    if rank == 1:
+        stopped.stop()
+    assert next(stopped.run()).is_last
     if rank == 0:
         torch.save(
             {"losses": losses, "model": saved["model"], "state": saved["state"]},
