@@ -11,8 +11,8 @@ from .build import (
 )
 from .comparison import Correction as Correction, families as families
 from .grid import Grid as Grid
-from .grids import grids as grids, tables as tables
-from .page import GENERATOR as GENERATOR, page as page
+from .grids import tables as tables
+from .page import GENERATOR as GENERATOR, as_page as as_page
 from .probes import probes_grid as probes_grid, read_probe as read_probe
 from .provenance import Origin as Origin, typed as typed
 from .published import stands_in as stands_in

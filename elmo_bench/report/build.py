@@ -12,7 +12,7 @@ from elmo_bench.files import atomic, begins, check_output, counted
 from elmo_bench.runs import Key, Run, collect, failures, frozen, run_folders, text, where
 
 from .comparison import Correction, families
-from .page import GENERATOR, page
+from .page import GENERATOR, as_page
 from .provenance import Origin
 from .published import stands_in
 from .selection import select
@@ -166,7 +166,7 @@ def _pdf(written: Sequence[Report]) -> bytes:
 
 
 FORMATS: dict[str, Callable[..., str | bytes]] = {
-    ".html": page,
+    ".html": as_page,
     ".svg": _svg,
     ".pdf": _pdf,
     ".md": markdown,
@@ -210,7 +210,7 @@ def write_files(
 ) -> None:
     """Write each file atomically, in the format of its suffix."""
     writers = FORMATS | {
-        ".html": partial(page, title=title, origin=origin),
+        ".html": partial(as_page, title=title, origin=origin),
         **{suffix: partial(FORMATS[suffix], origin=origin) for suffix in (".md", ".json")},
     }
     # Format everything before the first write, so that an error leaves no partial set of files.

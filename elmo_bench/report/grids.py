@@ -10,7 +10,7 @@ from elmo_bench.runs import Key
 
 from .comparison import Comparison, examples_of
 from .grid import Grid, without
-from .labels import SHOWN, capital, labels, title
+from .labels import SHOWN, capital, labels_of, title
 from .names import as_written, axis, value
 from .published import corpus, is_adapted, paper_corpus
 from .significance import FEWEST, LEVEL, PRELIMINARY, Shares, Test
@@ -21,13 +21,8 @@ ERRORS = "errors removed"
 PAPER = "Peters et al. (2018)"
 
 
-def grids(report: Report) -> list[Grid]:
-    """Return the tables in reading order."""
-    return [*tables(report).values()]
-
-
 def tables(report: Report) -> dict[str, Grid]:
-    """Return the tables by kind: `means`, `differences`, `power`, `paper`.
+    """Return the tables by kind, in reading order: `means`, `differences`, `power`, `paper`.
 
     A table without content is omitted; so are the means of a single row with comparisons, because
     `differences` includes them.
@@ -62,7 +57,7 @@ def heads(report: Report) -> list[Key]:
 
 def means(report: Report) -> Grid:
     """Return the table of means: rows by columns, the best bold; a single row as a list."""
-    names = labels(report)
+    names = labels_of(report)
     if not names.heads:
         return listing(report)
     columns, left, shown = heads(report), len(names.heads), with_baseline(report)
@@ -103,7 +98,7 @@ def _mean(cell: Cell | None) -> str:
 
 def _base(report: Report) -> str:
     """Return the baseline's name."""
-    return labels(report).columns[report.baseline or ()]
+    return labels_of(report).columns[report.baseline or ()]
 
 
 def with_baseline(report: Report) -> dict[Key, dict[Key, Cell]]:
@@ -137,7 +132,7 @@ def _axes(keys: Iterable[str]) -> str:
 
 def _hover(report: Report, rows: Iterable[Key]) -> dict[tuple[int, int], str]:
     """Return the config keys behind the names of rows, by (row, column)."""
-    names, hover = labels(report), {}
+    names, hover = labels_of(report), {}
     if len(names.keys) <= SHOWN:
         hover = {(-1, k): key.removesuffix(".name") for k, key in enumerate(names.keys)}
     for number, row in enumerate(rows):
@@ -165,7 +160,7 @@ def by_cell(
     caption: str,
 ) -> Grid:
     """Return a table with a row for each cell, with these figures; empty columns are left out."""
-    names, left = labels(report), len(labels(report).heads) + 1
+    names, left = labels_of(report), len(labels_of(report).heads) + 1
     hover = _hover(report, [cell.row for cell, _ in rows])
     hover |= {(-1, left - 1): " ".join(key.removesuffix(".name") for key in report.columns)}
     hover |= {
@@ -179,7 +174,7 @@ def by_cell(
 
 def differences(report: Report) -> Grid:
     """Return a table with a row for each cell: its mean and its difference to the baseline."""
-    names, compared = labels(report), comparisons_of([report])
+    names, compared = labels_of(report), comparisons_of([report])
     region = report.equal_within if any(each.equal for each in compared) else None
     shows_both = any(each.family > 1 or each.is_preliminary for each in compared)
     stars = correction(compared)
@@ -305,7 +300,7 @@ def paper(report: Report) -> Grid:
             f"Percent; the paper's figures are as published ({where}).",
             _adapted(report, cells),
             removed if any(cell.comparison is not None for cell in cells) else "",
-            labels(report).each,
+            labels_of(report).each,
         ),
     )
 
@@ -326,7 +321,7 @@ def _adapted(report: Report, cells: Sequence[Cell]) -> str:
     tasks: dict[bool, dict[str, None]] = {}
     for cell in cells:
         if (adapted := is_adapted(cell.runs[0])) is not None:
-            tasks.setdefault(adapted, {})[labels(report).titles[cell.task]] = None
+            tasks.setdefault(adapted, {})[labels_of(report).titles[cell.task]] = None
     if not tasks:
         return ""
     ours = [
@@ -343,12 +338,11 @@ def sizes(report: Report) -> str:
 
     Sizes are listed by task, key or cell, whichever is the shortest list that tells them apart.
     """
-    names, measured = labels(report), [*_sizes(report)]
+    names, measured = labels_of(report), [*_sizes(report)]
     if not measured:
         return ""
     ways: list[Callable[[Cell], str]] = [lambda cell: "", lambda cell: names.titles[cell.task]]
-    keys = [*report.rows, *report.columns]
-    ways += [partial(_value_of, number=k, key=key) for k, key in enumerate(keys)]
+    ways += [partial(_value_of, number=k, key=key) for k, key in enumerate(report.keys)]
     ways.append(lambda cell: ", ".join((names.row(cell.row), names.columns[cell.column])))
     for way in ways:
         labelled = {(way(cell), size) for cell, size in measured}
@@ -372,7 +366,7 @@ def _sizes(report: Report) -> Iterator[tuple[Cell, str]]:
 
 
 def _value_of(cell: Cell, number: int, key: str) -> str:
-    return value(key, [*cell.row, *cell.column][number])
+    return value(key, cell.key[number])
 
 
 def _size(examples: int, clusters: int, unit: str) -> str:

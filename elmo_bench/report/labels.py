@@ -24,51 +24,39 @@ class Labels(NamedTuple):
     figure: str
     each: str  # a sentence with each task's figure, if they differ
 
-    @classmethod
-    def of(cls, report: Report) -> "Labels":
-        runs = report.runs
-        titles = task_titles(runs)
-        rows = list(dict.fromkeys(cell.row for cell in report.cells))
-        parts = _common_fraction(runs, [*report.rows, *report.columns])
-        varying = [k for k in range(len(report.rows)) if len({row[k] for row in rows}) > 1]
-        constant = [k for k in range(len(report.rows)) if k not in varying and rows]
-        keys = [report.rows[k] for k in varying]
-        figure, each = _figures(report, runs, titles)
-        return cls(
-            titles=titles,
-            constant=name(
-                [*(report.rows[k] for k in constant), *parts],
-                [*(rows[0][k] for k in constant if rows), *parts.values()],
-                titles,
-            ),
-            keys=keys,
-            heads=[axis(key) for key in keys] if len(keys) <= SHOWN else ["setting"],
-            rows=dict(
-                zip(
-                    rows,
-                    _rows(keys, [tuple(row[k] for k in varying) for row in rows], titles),
-                    strict=True,
-                )
-            ),
-            columns=names(report.columns, {cell.column for cell in report.cells}, titles),
-            figure=figure,
-            each=each,
-        )
-
     def row(self, key: Key) -> str:
         """Return a row's name for use in a sentence."""
         return ", ".join(text for text in self.rows[key] if text != NONE)
 
 
 @lru_cache(maxsize=32)
-def labels(report: Report) -> Labels:
-    """Return the labels of a report, which are made once."""
-    return Labels.of(report)
+def labels_of(report: Report) -> Labels:
+    """Return the display names of a report, which are made once."""
+    runs = report.runs
+    titles = task_titles(runs)
+    rows = list(dict.fromkeys(cell.row for cell in report.cells))
+    varying = [k for k in range(len(report.rows)) if len({row[k] for row in rows}) > 1]
+    constant = {
+        key: rows[0][k] for k, key in enumerate(report.rows) if k not in varying and rows
+    } | _common_fraction(runs, report.keys)
+    keys = [report.rows[k] for k in varying]
+    row_names = _rows(keys, [tuple(row[k] for k in varying) for row in rows], titles)
+    figure, each = _figures(report, runs, titles)
+    return Labels(
+        titles=titles,
+        constant=name([*constant], [*constant.values()], titles),
+        keys=keys,
+        heads=[axis(key) for key in keys] if len(keys) <= SHOWN else ["setting"],
+        rows=dict(zip(rows, row_names, strict=True)),
+        columns=names(report.columns, {cell.column for cell in report.cells}, titles),
+        figure=figure,
+        each=each,
+    )
 
 
 def title(report: Report, what: str) -> str:
     """Return the title of a table of a report's figures."""
-    shown = labels(report)
+    shown = labels_of(report)
     about = f"{report.split} {shown.figure}, {what}"
     if not (report.title or shown.constant):
         return capital(about)

@@ -49,7 +49,7 @@ class Chapter(NamedTuple):
     parts: list[Part]
 
 
-def page(
+def as_page(
     reports: Sequence[Report],
     title: str | None = None,
     origin: Origin = NOWHERE,

@@ -98,10 +98,10 @@ def _choices(report: Report) -> list[str]:
     """Return notes on groups that have a single setting, on ties, and on baselines that are better
     on dev than all settings.
     """
-    keys, titles = [*report.rows, *report.columns], task_titles(report.runs)
+    titles = task_titles(report.runs)
 
     def label(cell: Cell) -> str:
-        return name(keys, [*cell.row, *cell.column], titles)
+        return name(report.keys, cell.key, titles)
 
     alternatives, notes = _alternatives(report), []
     if single := [label(cells[0]) for cells in alternatives if len(cells) == 1]:

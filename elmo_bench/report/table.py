@@ -66,6 +66,11 @@ class Cell:
         """The name of the runs' task."""
         return self.runs[0].task
 
+    @property
+    def key(self) -> Key:
+        """The values of the report's keys."""
+        return (*self.row, *self.column)
+
 
 @dataclass(frozen=True, eq=False)
 class Report:
@@ -84,6 +89,11 @@ class Report:
     title: str = ""  # distinguishes several reports
     equal_within: float | None = None  # smaller differences are practically equal; fraction of 1
     chosen_among: int = 0  # largest number of settings that dev chose a cell from; 0: no choice
+
+    @property
+    def keys(self) -> list[str]:
+        """The config keys of rows and columns."""
+        return [*self.rows, *self.columns]
 
     @property
     def remarks(self) -> list[str]:
@@ -367,7 +377,7 @@ def _compared(report: Report, options: CompareOptions) -> tuple[list[Cell], list
         if base and cell.column != report.baseline:
             result, its_flaws = compared(cell.runs, base.runs, options)
             cell = replace(cell, comparison=result)
-            shown = name([*report.rows, *report.columns], [*cell.row, *cell.column], titles)
+            shown = name(report.keys, cell.key, titles)
             for flaw in its_flaws:
                 flaws[flaw.why][Noted(shown, flaw.folder)] = None
         cells.append(replace(cell, best=is_best(cell, by_row[cell.row].values())))

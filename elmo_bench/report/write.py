@@ -18,7 +18,7 @@ from elmo_bench.files import plain
 from elmo_bench.runs import text
 
 from . import escape
-from .grids import grids, tables, tests
+from .grids import tables, tests
 from .names import metric_title
 from .provenance import NOWHERE, Origin, methods, provenance
 from .table import Cell, Report
@@ -35,7 +35,7 @@ ABOUT = (
 
 def show(reports: Sequence[Report], console: Console) -> None:
     """Print the tables and their notes."""
-    for grid in (grid for report in reports for grid in grids(report)):
+    for grid in (grid for report in reports for grid in tables(report).values()):
         console.print(Terminal(grid))
     for note in footnotes(reports):
         console.print(Text(plain(note)))
@@ -43,7 +43,7 @@ def show(reports: Sequence[Report], console: Console) -> None:
 
 def markdown(reports: Sequence[Report], origin: Origin = NOWHERE) -> str:
     """Return the tables as GitHub Markdown, with notes, methods and provenance."""
-    parts = [markdown_table(grid) for report in reports for grid in grids(report)]
+    parts = [markdown_table(grid) for report in reports for grid in tables(report).values()]
     parts += map(escape.markdown, footnotes(reports))
     parts += ["## Methods", escape.markdown(methods(reports))]
     return "\n\n".join([*parts, markdown_table(provenance(reports, origin))]) + "\n"
@@ -87,8 +87,7 @@ def records(report: Report) -> list[dict[str, Any]]:
     """Return a flat record for each cell, all with the same keys; figures are fractions of 1."""
     cells = []
     for cell in report.cells:
-        values = map(text, [*cell.row, *cell.column])
-        keys = dict(zip([*report.rows, *report.columns], values, strict=True))
+        keys = dict(zip(report.keys, map(text, cell.key), strict=True))
         cells.append(
             ({"table": report.title} if report.title else {})
             | keys
@@ -220,7 +219,7 @@ class Tables:
         shown = [
             f"<p>{html_title(grid)}</p>{html_cells(grid)}"
             for report in self.reports
-            for grid in grids(report)
+            for grid in tables(report).values()
         ]
         notes = [f"<p>{escape.xml(note)}</p>" for note in footnotes(self.reports)]
         return "\n".join([*shown, *notes])

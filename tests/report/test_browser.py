@@ -12,7 +12,7 @@ from importlib import resources
 
 import pytest
 
-from elmo_bench.report import page, report
+from elmo_bench.report import as_page, report
 from elmo_bench.report.plots import document
 from elmo_bench.runs import collect
 from tests.report.test_figures import difference
@@ -112,7 +112,7 @@ def measured(reported, chromium, tmp_path_factory):
     folder = tmp_path_factory.mktemp("page")
     source = resources.files("axe_core_python") / "axe.min.js"
     (folder / "axe.min.js").write_bytes(source.read_bytes())
-    whole = page([reported])
+    whole = as_page([reported])
     frames = {(width, scheme): AXE for width in (PHONE, DESK) for scheme in ("light", "dark")}
     frames[PHONE, "light policy"] = POLICY.search(whole)[0]
     text = "".join(

@@ -23,10 +23,10 @@ from elmo_bench.report import (
     Tables,
     as_csv,
     as_json,
+    as_page,
     collect,
     latex,
     markdown,
-    page,
     report,
     show,
 )
@@ -98,7 +98,7 @@ def elements(shown):
     """The tags of the page but its figures, as a browser sees them, and as XML."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(style, "inline", lambda plot: "")
-        whole = page([shown])
+        whole = as_page([shown])
     whole += f"<div>{Tables([shown])._repr_html_()}</div>"  # in a notebook
     tags = []
     parser = HTMLParser()

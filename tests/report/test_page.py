@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from elmo_bench.report import OWN, collect, page, report
+from elmo_bench.report import OWN, as_page, collect, report
 from elmo_bench.report.aggregate import cost, weights
 from elmo_bench.report.grid import Grid
 from elmo_bench.report.page import compared
@@ -63,7 +63,7 @@ def run(
 
 def shown(folder, rows, columns, **settings):
     """The page's text, its parsed body, and the titles of its sections."""
-    text = page([report(collect([folder]), rows, columns, **settings)])
+    text = as_page([report(collect([folder]), rows, columns, **settings)])
     body = ElementTree.fromstring(text).find("body")
     heads = [part.find(level) for part in body.iter("section") for level in ("h2", "h3")]
     return text, body, [head.text for head in heads if head is not None]
@@ -139,7 +139,7 @@ def test_the_title(sweep, tmp_path):
     """It says what is compared on which tasks, unless it is given; others are counted."""
 
     def title(*settings, **options):
-        found = ElementTree.fromstring(page([report(collect([sweep]), *settings)], **options))
+        found = ElementTree.fromstring(as_page([report(collect([sweep]), *settings)], **options))
         head = found.find("body/header/h1").text
         assert head.replace("\u2011", "-") == found.find("head/title").text
         return found.find("head/title").text
@@ -150,7 +150,7 @@ def test_the_title(sweep, tmp_path):
     against = report(runs, ["fraction"], ["encoder"], baseline=("none",))
     assert compared([against]) == "ner: mini against no encoder"
     many = report(runs, ["task"], ["encoder", "fraction"], baseline=("none", "1.0"))
-    assert re.match(OWN[".html"], page([many], "Mine"), re.DOTALL)  # it may be written over
+    assert re.match(OWN[".html"], as_page([many], "Mine"), re.DOTALL)  # it may be written over
     assert compared([many]) == "ner: 5 settings against no encoder, 100 % of training"
 
 
@@ -180,7 +180,7 @@ def test_commands(sweep):
     assert titles[-1] == "Commands"
     assert body.find(".//pre/code").text == "python run.py task=ner 'encoder=<i>' seed=1"
     found = report(collect([sweep]), ["fraction"], ["encoder"])
-    body = ElementTree.fromstring(page([found], origin=Origin("python run.py job=report", 2)))
+    body = ElementTree.fromstring(as_page([found], origin=Origin("python run.py job=report", 2)))
     assert body.find(".//pre/code").text.splitlines()[0] == "python run.py job=report"
     assert body.find(".//p[@class='lead']").text.startswith("12 runs (2 more failed) of models")
 
@@ -243,7 +243,7 @@ def test_several_reports_are_chapters_of_one_page(sweep):
         report(runs, ["fraction"], ["encoder"], title="First"),
         replace(report(runs, ["fraction"], ["encoder"], title="Second & last"), chosen_among=2),
     ]
-    body = ElementTree.fromstring(page(parts)).find("body")
+    body = ElementTree.fromstring(as_page(parts)).find("body")
     chapters = [head.text for head in body.findall("main/section/h2")]
     assert chapters == ["First", "Second & last", "How this was made"]
     anchors = [section.get("id") for section in body.iter("section")]

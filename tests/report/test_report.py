@@ -13,7 +13,6 @@ from elmo_bench.report import (
     as_json,
     collect,
     corrected,
-    grids,
     latex,
     markdown,
     report,
@@ -22,7 +21,7 @@ from elmo_bench.report import (
     where,
 )
 from elmo_bench.report.grids import p_value, tables
-from elmo_bench.report.labels import labels
+from elmo_bench.report.labels import labels_of
 from elmo_bench.report.published import published
 from elmo_bench.report.result import print_metrics
 from elmo_bench.report.significance import compare, noncentrality
@@ -462,7 +461,7 @@ def test_all_formats_say_the_same(compared):
     _, _, table = described.partition("## Fields of CSV and JSON")
     asked = {"task.name", "encoder.name", "elmo.mix"}
     assert {*ours} - asked <= {*re.findall(r"`(\w+)`", table)}
-    for grid in grids(compared):
+    for grid in tables(compared).values():
         assert {len(row) for row in grid.rows} == {len(grid.heads)}
 
 
@@ -552,7 +551,7 @@ def test_a_baseline_is_found_by_its_number(tmp_path):
 def test_layers_stand_from_the_lowest_to_all(tmp_path):
     for number, mix in enumerate(["all", "top", [0, 1], 10, 2, "uniform", 0, "none"]):
         result(tmp_path / str(number), 0.5, elmo_mix=mix)
-    (grid,) = grids(report(collect([tmp_path]), ["task"], ["elmo.mix"], split="dev"))
+    (grid,) = tables(report(collect([tmp_path]), ["task"], ["elmo.mix"], split="dev")).values()
     assert [row[0] for row in grid.rows] == [
         *("no encoder", "layer 0", "layer 2", "layer 10", "top layer", "layers 0 and 1"),
         *("mean of the layers", "all layers"),
@@ -631,7 +630,7 @@ def test_what_a_key_does_nothing_for_has_no_value(tmp_path):
     for l2 in (0.0, 0.1):
         result(tmp_path / f"{l2}", 0.5, elmo_l2=l2)
     found = report(collect([tmp_path]), ["elmo.l2"], ["encoder"])
-    assert labels(found).row(("-",)) == ""
+    assert labels_of(found).row(("-",)) == ""
     assert "–" in [row[0] for row in tables(found)["means"].rows]
 
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from elmo_bench.report import collect, grids, select
+from elmo_bench.report import collect, select, tables
 
 # dev and test figure of each setting
 FIGURES = {"none": (0.5, 0.5), "top": (0.6, 0.9), "all": (0.7, 0.6), 0: (0.4, 0.95)}
@@ -98,7 +98,7 @@ def test_what_dev_did_not_choose_is_said(tmp_path):
         "first: ner, mini, all layers",
     ]
     assert "different commits" in on_dev.notes[0]
-    assert "of up to 2 settings" in grids(on_test)[0].caption
+    assert "of up to 2 settings" in tables(on_test)["means"].caption
 
 
 def test_without_figures_on_one_of_them(tmp_path):

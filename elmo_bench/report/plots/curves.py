@@ -78,14 +78,14 @@ def _panels(report: Report, quantity: str) -> dict[str, list[Curve]]:
     A panel has the cells that agree in all row keys except the quantity, and a curve for each
     column. Cells without the quantity are added to panels with a curve.
     """
-    if quantity not in (keys := [*report.rows, *report.columns]):
+    if quantity not in (keys := report.keys):
         return {}
     titles = names.task_titles(report.runs)
     across = [key for key in report.columns if key not in (quantity, "task.name")]
     down = [key for key in keys if key not in (quantity, *across)]
     grouped: dict[Key, dict[Key, dict[Hashable, Cell]]] = defaultdict(lambda: defaultdict(dict))
     for cell in report.cells:
-        values = dict(zip(keys, [*cell.row, *cell.column], strict=True))
+        values = dict(zip(keys, cell.key, strict=True))
         value = values[quantity]
         if value == NOTHING or names.is_number(value):
             row, column = (tuple(values[key] for key in part) for part in (down, across))

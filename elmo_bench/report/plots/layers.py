@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from matplotlib.axes import Axes
 from matplotlib.figure import SubFigure
 
-from elmo_bench.runs import Key, Mix, is_baseline
+from elmo_bench.runs import MIX, NOTHING, Key, Mix, is_baseline
 
 from .. import names
 from ..labels import titled
@@ -89,17 +89,16 @@ def layers(report: Report) -> Plot | None:
 
 def _panels(report: Report) -> list[Panel]:
     """Return the panels with at least two single layers."""
-    keys = [*report.rows, *report.columns]
-    if "elmo.mix" not in keys:
+    if MIX not in (keys := report.keys):
         return []
     across = [key for key in keys if key.startswith("encoder.")]
-    down = [key for key in keys if key not in across and key != "elmo.mix"]
+    down = [key for key in keys if key not in across and key != MIX]
     cells: dict[Key, dict[Key, list[Cell]]] = defaultdict(lambda: defaultdict(list))
     without: list[tuple[Key, Cell]] = []
     for cell in report.cells:
         if not {"elmo", "encoder"} <= cell.runs[0].config.keys():  # not of elmo-bench
             continue
-        values = dict(zip(keys, [*cell.row, *cell.column], strict=True))
+        values = dict(zip(keys, cell.key, strict=True))
         row, encoder = (tuple(values[key] for key in part) for part in (down, across))
         if is_baseline(cell.runs[0].config):
             without.append((row, cell))
@@ -118,7 +117,7 @@ def _panels(report: Report) -> list[Panel]:
                 figure
                 for other, cell in without
                 for figure in percents(cell)
-                if all(theirs in (ours, "-") for theirs, ours in zip(other, row, strict=True))
+                if all(theirs in (ours, NOTHING) for theirs, ours in zip(other, row, strict=True))
             ]
             title = names.name(down, row, titles) if down else ""
             panels.append(Panel(title, metric(report, cells=own), profiles, baseline))
@@ -128,7 +127,7 @@ def _panels(report: Report) -> list[Panel]:
 def _profile(cells: Sequence[Cell]) -> Profile:
     profile = Profile(_top(cells), {}, {}, {})
     for cell in cells:
-        mix = cell.runs[0].settings["elmo.mix"]
+        mix = cell.runs[0].settings[MIX]
         if isinstance(mix, str) and mix in MIXES:
             profile.mixes.setdefault(mix, []).extend(percents(cell))
         elif (layer := _layer(cell, mix)) is not None:
@@ -141,7 +140,7 @@ def _profile(cells: Sequence[Cell]) -> Profile:
 
 def _top(cells: Sequence[Cell]) -> int | None:
     """Return the number of the top layer, from the mixes of runs that read it, or None."""
-    mixes = {cell.runs[0].settings["elmo.mix"]: cell for cell in cells}
+    mixes = {cell.runs[0].settings[MIX]: cell for cell in cells}
     read = [_read(mixes[mix]) for mix in ("top", *MIXES) if mix in mixes]
     return max((layer for layers in read for layer in layers), default=None)
 

@@ -21,7 +21,7 @@ from elmo_bench.files import plain
 from .. import names
 from ..escape import xml
 from ..grids import heads
-from ..labels import labels
+from ..labels import labels_of
 from ..table import Cell, Key, Report
 
 GENERATOR = "elmo-bench report"  # job=report overwrites only pictures with this mark
@@ -229,7 +229,7 @@ def row_title(report: Report, row: Key) -> str:
 
 def column_titles(report: Report) -> dict[Key, str]:
     """Return the titles of the columns in order, the baseline first."""
-    titles = labels(report).columns
+    titles = labels_of(report).columns
     return {column: titles[column] for column in heads(report)}
 
 
