@@ -44,14 +44,14 @@ def in_bytes(size: int | float) -> str:
     return f"{size:.0f} bytes"
 
 
-def listed(texts: Iterable[str], word: str = "and", comma: str = ", ") -> str:
+def listed(texts: Iterable[str], word: str = "and") -> str:
     """Return texts as a list in a sentence.
 
     >>> listed(["a", "b", "c"]), listed(["a", "b"], "or"), listed([])
     ('a, b and c', 'a or b', '')
     """
     *leading, last = [*texts] or [""]
-    return f"{comma.join(leading)} {word} {last}" if leading else last
+    return f"{', '.join(leading)} {word} {last}" if leading else last
 
 
 def counted_noun(number: int, noun: str) -> str:

@@ -64,15 +64,15 @@ def _costs(runs: Iterable[Run]) -> list[list[float]]:
 def _mean(values: Collection[float]) -> str:
     """Format a mean with three significant digits; whole numbers and those >= 100 as integers.
 
-    >>> _mean([1234.5]), _mean([20.0]), _mean([15.25]), _mean([0.0123]), _mean([])
-    ('1,234', '20', '15.2', '0.0123', '')
+    >>> _mean([1234.5]), _mean([20.0]), _mean([15.25]), _mean([8.2]), _mean([0.0123]), _mean([])
+    ('1,234', '20', '15.2', '8.20', '0.0123', '')
     """
     if not values:
         return ""
     mean = statistics.fmean(values)
     if mean >= 100 or mean == round(mean):
         return f"{mean:,.0f}"
-    return f"{mean:.1f}" if mean >= 10 else f"{mean:.3g}"
+    return f"{mean:.1f}" if mean >= 10 else f"{mean:#.3g}"
 
 
 def best_epoch(run: Run, among: Collection[int]) -> int:

@@ -88,7 +88,7 @@ def compared(reports: Sequence[Report]) -> str:
 def _few(texts: Sequence[str]) -> str:
     if len(texts) > NAMED:
         return f"{len(texts)} settings"
-    return listed(texts, comma="; " if any("," in text for text in texts) else ", ")
+    return "; ".join(texts) if any("," in text for text in texts) else listed(texts)
 
 
 def _lead(reports: Sequence[Report], origin: Origin) -> str:
@@ -166,11 +166,12 @@ def _parts(report: Report) -> Iterator[Part]:
 
     grids = tables(report)
     shown = {kind: table(grid) for kind, grid in grids.items()}
+    notes = "".join(f"<li>{xml(note)}</li>" for note in footnotes([report]))
     first = [
         figure(comparison.comparison(report)),
         shown.get("means", ""),
         shown.get("differences", ""),
-        *(f"<p>{xml(note)}</p>" for note in footnotes([report])),
+        f'<ul class="notes">{notes}</ul>' if notes else "",
     ]
     yield Part("", "".join(first))
     yield Part("What so many runs can show", shown.get("power", ""))

@@ -191,12 +191,12 @@ def html_cells(grid: Grid, shares: int = 0) -> str:
     )
     rows = []
     for r, shown in enumerate(repeated_left_out(grid)):
-        classes = ["" if text else ' class="again"' for text in shown[: grid.left]]
-        if grid.left:
-            classes[min(1, grid.left - 1)] = ' class="name"'  # stays while the table scrolls
-        texts = [
-            f'<th scope="row"{kind}>{_html(grid, r, c)}</th>' for c, kind in enumerate(classes)
-        ]
+        texts = []
+        for c, name in enumerate(shown[: grid.left]):
+            # The second name, else the first, stays while the table scrolls.
+            classes = ["name"] * (c == min(1, grid.left - 1)) + ["again"] * (not name)
+            kind = f' class="{" ".join(classes)}"' if classes else ""
+            texts.append(f'<th scope="row"{kind}>{_html(grid, r, c)}</th>')
         for c in range(grid.left, len(shown)):
             shaded = shown[c] and c < grid.left + shares
             shade = f' class="share" style="--s:{shown[c]}"' if shaded else ""

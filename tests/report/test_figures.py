@@ -316,6 +316,30 @@ def test_a_layer_profile():
     assert layers(swept(columns=("encoder.name",))) is None
 
 
+def test_the_panels_of_a_task_stand_side_by_side():
+    """Also where another task has fewer; a share is not cut, and one encoder is named once."""
+    cells = []
+    for one in layered().cells:
+        run = one.runs[0]
+        both = replace(run, mix={place: mix for mix in run.mix.values() for place in ("a", "b")})
+        cells += [replace(one, row=("ner",)), replace(one, row=("sst5",), runs=[both])]
+    cells = [replace(one, column=("mini", *one.column)) for one in cells]
+    keys = ["task.name"], ["encoder.name", "elmo.mix"]
+    plot = layers(Report(*keys, None, "test", ("mini", "none"), cells, []))
+    drawn = style.figure([plot])
+    places = [(axes.get_subplotspec().rowspan.start, axes.get_ylabel()) for axes in drawn.axes]
+    assert [place for place in places if place[1]] == [
+        *((0, "test F1, %"), (0, "share of each layer, %")),
+        *((1, "test F1, %"), (1, "share at the a, %"), (1, "share at the b, %")),
+    ]
+    assert panels(plot)[1].get_ylim()[1] > 50
+    (legend,) = drawn.subfigs[0].legends
+    assert [text.get_text() for text in legend.get_texts()][:2] == [
+        "mini: runs that read one layer (2 each), and their mean",
+        "learned mix of all layers",
+    ]
+
+
 def test_the_top_layer_is_named_where_it_is_known():
     """Not where runs read lower layers alone."""
     cells = [one for one in layered().cells if one.column[0] in ("none", 0, 1)]

@@ -15,7 +15,7 @@ from elmo_bench.report.grid import Grid
 from elmo_bench.report.page import compared
 from elmo_bench.report.plots import style
 from elmo_bench.report.provenance import Origin
-from elmo_bench.report.writers import html_table as table
+from elmo_bench.report.writers import html_table
 
 
 def run(
@@ -125,13 +125,17 @@ def test_the_settings_behind_names():
     rows = [["NER", "top", "1"], ["NER", "all", "2"], ["SRL", "top", "3"]]
     hover = {(-1, 1): "elmo.mix", (0, 1): "elmo.mix=top", (2, 1): "elmo.mix=top"}
     grid = Grid("entity F1", ["task", "layers", ""], rows, {(0, 2)}, 2, hover, "Of <all> runs.")
-    figure = ElementTree.fromstring(table(grid))
+    figure = ElementTree.fromstring(html_table(grid))
     assert "".join(figure.find("figcaption").itertext()) == "Entity F1. Of <all> runs."
     names = [(head.text, head.get("class")) for head in figure.findall(".//tbody/tr/th[1]")]
     assert names == [("NER", None), ("NER", "again"), ("SRL", None)]
     assert [row.get("class") for row in figure.iter("tr")] == [None, None, None, "group"]
     hints = [hint.get("title") for hint in figure.iter("abbr")]
     assert hints == ["elmo.mix", "elmo.mix=top", "elmo.mix=top"]
+    rows = [["NER", "mini", "input"], ["NER", "mini", "output"]]
+    repeated = html_table(Grid("mix", ["task", "layers", "place"], rows, set(), 3))
+    last = ElementTree.fromstring(repeated).findall(".//tbody/tr[2]/th")
+    assert [head.get("class") for head in last] == ["again", "name again", None]
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -152,6 +156,12 @@ def test_the_title(sweep, tmp_path):
     many = report(runs, ["task"], ["encoder", "fraction"], baseline=("none", "1.0"))
     assert re.match(OWN[".html"], as_page([many], "Mine"), re.DOTALL)  # it may be written over
     assert compared([many]) == "ner: 5 settings against no encoder, 100 % of training"
+    few = [each for each in runs if each.settings["fraction"] != 0.001]
+    few = report(few, ["task"], ["encoder", "fraction"], baseline=("none", "1.0"))
+    assert compared([few]) == (
+        "ner: no encoder, 10 % of training; mini, 10 % of training; mini, 100 % of training "
+        "against no encoder, 100 % of training"
+    )
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -206,11 +216,11 @@ def test_weights(tmp_path):
     assert [row[2:] for row in grid.rows] == [
         *([*means, "", "", ""], [*means, "3.000", "15.000", "13.500"]),
     ]
-    cells = ElementTree.fromstring(table(grid, shares)).findall(".//tbody/tr[2]/td")
+    cells = ElementTree.fromstring(html_table(grid, shares)).findall(".//tbody/tr[2]/td")
     shades = [cell.get("style") for cell in cells]
     assert shades == ["--s:0.200", "--s:0.500", "--s:0.300", None, None, None, None]
-    assert "The stronger a cell's colour, the larger its share." in table(grid, shares)
-    assert "colour" not in table(grid)
+    assert "The stronger a cell's colour, the larger its share." in html_table(grid, shares)
+    assert "colour" not in html_table(grid)
 
 
 @pytest.mark.usefixtures("undrawn")

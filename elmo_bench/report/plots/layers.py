@@ -1,5 +1,6 @@
 """Plot layer profiles: figures by single layer, and the layers' shares in learned mixes."""
 
+import itertools
 import statistics
 from collections import defaultdict
 from collections.abc import Collection, Hashable, Mapping, Sequence
@@ -37,6 +38,7 @@ Layers = dict[int, list[float]]  # each run's figure or share, by layer
 # Dashes of the mixes' lines; the line through single layers is solid.
 DASHES = {"all": "--", "uniform": "-."}
 MIXES = {"all": "learned mix of all layers", "uniform": "plain mean of all layers"}
+ABOVE = 1.05  # times the largest share: the end of its axis, so that no dot is cut
 APART = 0.1  # layers between the profiles of a panel, so that their dots do not overlap
 ACROSS = 4  # panels side by side
 HEIGHT = 1.7  # inches; of a panel
@@ -165,26 +167,36 @@ def _add_shares(profile: Profile, mixes: Mapping[str, Mix]) -> None:
 
 
 def _height(panels: Sequence[Panel]) -> float:
-    count = sum(1 + len(_places(panel)) for panel in panels)
+    width, across = _width(panels), _across(panels)
     encoders = {name for panel in panels for name in panel.profiles}
-    return (HEIGHT + 2 * LINE) * -(-count // _across(panels)) + legend_height(len(encoders) + 5)
+    rows = -(-width * len(panels) // across)
+    return (HEIGHT + 2 * LINE) * rows + legend_height(len(encoders) + 5)
+
+
+def _width(panels: Sequence[Panel]) -> int:
+    """Return the room of a task: its figures and its places, side by side."""
+    return 1 + max(len(_places(panel)) for panel in panels)
 
 
 def _across(panels: Sequence[Panel]) -> int:
-    """Return the number of panels side by side; those of a task are not divided."""
-    each = 1 + max(len(_places(panel)) for panel in panels)
-    return each * min(len(panels), max(1, ACROSS // each))
+    """Return the number of axes side by side; those of a task are not divided."""
+    width = _width(panels)
+    return width * min(len(panels), max(1, ACROSS // width))
 
 
 def _draw(part: SubFigure, panels: Sequence[Panel]) -> None:
     encoders = dict.fromkeys(name for panel in panels for name in panel.profiles)
     looks = {name: look(number) for number, name in enumerate(encoders)}
-    count = sum(1 + len(_places(panel)) for panel in panels)
-    axes = iter(grid_axes(part, count, _across(panels)))
-    for panel in panels:
-        _figures(next(axes), panel, looks)
-        for place in _places(panel):
-            _shares(next(axes), panel, place, looks)
+    width = _width(panels)
+    axes = grid_axes(part, width * len(panels), _across(panels))
+    for number, panel in enumerate(panels):
+        figures, *others = axes[number * width : (number + 1) * width]
+        _figures(figures, panel, looks)
+        for other, place in itertools.zip_longest(others, _places(panel)):
+            if place is None:
+                other.set_axis_off()
+            else:
+                _shares(other, panel, place, looks)
     profiles = [profile for panel in panels for profile in panel.profiles.values()]
     legend(part, _legend(profiles, looks, any(panel.baseline for panel in panels)))
 
@@ -237,13 +249,14 @@ def _dots(
 
 def _shares(axes: Axes, panel: Panel, place: str, looks: Mapping[str, Look]) -> None:
     """Draw the shares of the encoders with a learned mix at this place."""
-    at = f" at the {place}" if len(_places(panel)) > 1 else ""
-    axes.set_ylabel(f"share of each layer{at}, %")
+    which = f"at the {place}" if len(_places(panel)) > 1 else "of each layer"
+    axes.set_ylabel(f"share {which}, %")
     drawn = [(name, each) for name, each in panel.profiles.items() if place in each.shares]
     for number, (name, profile) in enumerate(drawn):
         _profile_line(axes, profile.shares[place], _shift(number, len(drawn)), looks[name])
     top = max(max(profile.shares[place]) for _, profile in drawn)
-    axes.set_ylim(0, None)
+    highest = max(max(values) for _, each in drawn for values in each.shares[place].values())
+    axes.set_ylim(0, ABOVE * highest)
     _layer_axis(axes, top, [profile for _, profile in drawn])
 
 
@@ -266,10 +279,14 @@ def _legend(
     line = {"color": style.color, "marker": style.marker}
     hollow = {"markerfacecolor": PAPER}
     entries: list[tuple[Mapping[str, Any], str]] = [
-        ({"color": each.color, "marker": each.marker}, name) for name, each in looks.items() if name
+        ({"color": each.color, "marker": each.marker}, name) for name, each in looks.items()
     ]
     counts = {len(runs) for profile in profiles for runs in profile.layers.values()}
-    entries.append((line, f"runs that read one layer ({runs_each(counts)}), and their mean"))
+    single = f"runs that read one layer ({runs_each(counts)}), and their mean"
+    if len(looks) == 1:  # its name and these runs have the same style
+        (_, encoder), *entries = entries
+        single = f"{encoder}: {single}" if encoder else single
+    entries.append((line, single))
     for mix, text in MIXES.items():
         if any(mix in profile.mixes for profile in profiles):
             dashes = DASHES[mix] if mix == "all" or len(looks) == 1 else "none"
