@@ -5,6 +5,7 @@ We generated them once with our own grammar and word lists, in elmo-bench 0.2.
 
 import json
 import lzma
+from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
@@ -20,6 +21,7 @@ class Format(NamedTuple):
     opening: str = ""
     between: str = ""
     closing: str = ""
+    most: int = 400  # stories of the training file
 
 
 FORMATS = {
@@ -29,7 +31,7 @@ FORMATS = {
     "snli": Format("snli", ".jsonl"),
     "squad": Format("squad", ".json", '{"version": "1.1", "data": [', ", ", "]}\n"),
     "sst5": Format("sst5", ".txt"),
-    "lm": Format("lm", ".txt"),
+    "lm": Format("lm", ".txt", most=8000),
 }
 SPLITS = ("train", "dev", "test")
 _SMALLEST = 10  # minimum number of stories in dev and test
@@ -51,25 +53,13 @@ def files(*, task: str, root: str | Path, size: int, **given: str | None) -> dic
             `root`, or a file in `given`.
 
     """
-    for split in (split for split in given if given[split]):
-        raise ValueError(
-            f"data.files.{split}={given[split]}, but data=sample has its own: choose data=files"
-        )
-    if task not in FORMATS:
-        raise ValueError(
-            f"no sample corpus for task {task!r}: choose one of {', '.join(sorted(FORMATS))}"
-        )
+    _check(task, root, size, given)
     form = FORMATS[task]
     packed = (Path(__file__).parent / f"{form.stories}.json.xz").read_bytes()
     folder = Path(root).expanduser() / f"sample-{size}-{sha256(packed).hexdigest()[:10]}" / task
     paths = {split: folder / f"{split}{form.suffix}" for split in SPLITS}
     if not folder.is_dir():
         stories = json.loads(lzma.decompress(packed))
-        if not 1 <= size <= len(stories["train"]):
-            raise ValueError(
-                f"data.size={size}, but it must be a number of stories, from 1 to "
-                f"{len(stories['train'])}"
-            )
         folder.parent.mkdir(parents=True, exist_ok=True)
         with atomic(folder) as part:
             part.mkdir()
@@ -78,3 +68,20 @@ def files(*, task: str, root: str | Path, size: int, **given: str | None) -> dic
                 text = form.opening + form.between.join(stories[split][:number]) + form.closing
                 (part / path.name).write_text(text, encoding="utf-8", newline="\n")
     return paths
+
+
+def _check(task: str, root: str | Path, size: int, given: Mapping[str, str | None]) -> None:
+    for split in (split for split in given if given[split]):
+        raise ValueError(
+            f"data.files.{split}={given[split]}, but data=sample has its own: choose data=files"
+        )
+    if task not in FORMATS:
+        raise ValueError(
+            f"no sample corpus for task {task!r}: choose one of {', '.join(sorted(FORMATS))}"
+        )
+    if not 1 <= size <= FORMATS[task].most:
+        raise ValueError(
+            f"data.size={size}, but it must be a number of stories, from 1 to {FORMATS[task].most}"
+        )
+    if not root:
+        raise ValueError(f"data.files.root={root}, but it must be a folder")

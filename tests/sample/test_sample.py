@@ -1,12 +1,16 @@
 """The sample corpus: the same bytes even if written at once, and as many stories as asked for."""
 
+import json
+import lzma
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
 
+from elmo_bench import sample
 from elmo_bench.sample import files
+from elmo_bench.sample.corpus import FORMATS
 
 TASKS = ("ner", "srl", "coref", "snli", "squad", "sst5", "lm")
 
@@ -45,8 +49,19 @@ def test_a_size_takes_the_first_stories(task: str, tmp_path: Path) -> None:
 def test_errors_name_what_is_allowed(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"pos.*coref, lm, ner, snli, squad, srl, sst5"):
         files(task="pos", root=tmp_path, size=1)
-    for size in (0, 401):
-        with pytest.raises(ValueError, match=rf"data\.size={size}, .* from 1 to 400"):
-            files(task="ner", root=tmp_path, size=size)
     with pytest.raises(ValueError, match=r"data\.files\.dev=mine, but data=sample has its own"):
         files(task="ner", root=tmp_path, size=1, dev="mine")
+    with pytest.raises(ValueError, match=r"data\.files\.root=, but it must be a folder"):
+        files(task="ner", root="", size=1)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_a_size_that_no_file_has_is_refused_even_if_its_folder_exists(task, tmp_path: Path) -> None:
+    form = FORMATS[task]
+    packed = Path(sample.__file__).with_name(f"{form.stories}.json.xz").read_bytes()
+    assert len(json.loads(lzma.decompress(packed))["train"]) == form.most
+    folder = files(task=task, root=tmp_path, size=1)["train"].parents[1]
+    for size in (-1, 0, form.most + 1):
+        (tmp_path / folder.name.replace("-1-", f"-{size}-") / task).mkdir(parents=True)
+        with pytest.raises(ValueError, match=rf"data\.size={size}, .* from 1 to {form.most}"):
+            files(task=task, root=tmp_path, size=size)
