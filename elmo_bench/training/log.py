@@ -4,7 +4,7 @@ import logging
 import time
 from typing import Any
 
-import pytorch_lightning as pl
+from pytorch_lightning import LightningModule, Trainer
 from pytorch_lightning.callbacks import Callback
 from pytorch_lightning.plugins.environments import LightningEnvironment
 from pytorch_lightning.utilities import rank_zero_only
@@ -37,11 +37,11 @@ class EpochLines(Callback):
         """All seconds of the run so far."""
         return self.earlier + time.perf_counter() - self.started
 
-    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self.begun = self.start = time.perf_counter()
 
-    def on_train_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        self.begun = self.start = time.perf_counter()
+    def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self.on_train_start(trainer, pl_module)
         self.is_scored = False
         self.lines = Lines()
 
@@ -50,26 +50,20 @@ class EpochLines(Callback):
             self.start = time.perf_counter()
 
     def on_train_batch_end(
-        self,
-        trainer: pl.Trainer,
-        pl_module: pl.LightningModule,
-        outputs: Any,
-        batch: Any,
-        batch_idx: int,
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
-        if not trainer.is_global_zero:
-            return
-        work = f"epoch {trainer.current_epoch + 1} of at most {trainer.max_epochs}, batch"
-        self.lines.at(work, batch_idx + 1, trainer.num_training_batches)
+        if trainer.is_global_zero:
+            work = f"epoch {trainer.current_epoch + 1} of at most {trainer.max_epochs}, batch"
+            self.lines.at(work, batch_idx + 1, trainer.num_training_batches)
 
-    def on_validation_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+    def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self.seconds, self.start, self.is_scored = self._spent(), None, True
         self.lines = Lines()
 
     def on_validation_batch_end(
         self,
-        trainer: pl.Trainer,
-        pl_module: pl.LightningModule,
+        trainer: Trainer,
+        pl_module: LightningModule,
         outputs: Any,
         batch: Any,
         batch_idx: int,
@@ -80,7 +74,7 @@ class EpochLines(Callback):
 
     on_test_batch_end = on_validation_batch_end
 
-    def on_test_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+    def on_test_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self.lines = Lines()
 
     def _spent(self) -> float:
@@ -95,14 +89,14 @@ class EpochLines(Callback):
         }
 
     def on_load_checkpoint(
-        self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]
+        self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]
     ) -> None:
         if trainer.training:  # loading the best epoch must not reset the run's times
             state = checkpoint["callbacks"][self.state_key]
             self.best, self.seconds = state["best"], state["seconds"]
-            self.earlier, self.is_scored = state["total"], state.get("is_scored", False)
+            self.earlier, self.is_scored = state["total"], state["is_scored"]
 
-    def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+    def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self.seconds, self.start = self._spent(), None
         figure, mark = "", ""
         if self.is_scored:

@@ -43,12 +43,12 @@ class TaskModule(pl.LightningModule):
     metric on dev and test.
 
     `optimizer` takes parameter groups. A trained encoder has its own groups, as `finetuning` says,
-    and so have the mixes' logits if `mix_lr` is given; ValueError if it is negative. Weight decay
-    does not apply to parameters with fewer than two axes: norms, biases, the mix. `scheduler`, the
-    task's own, takes the optimizer; a `schedule` replaces it and also takes the number of steps of
-    the whole run. After evaluation or prediction, `predictions` maps the position of each example
-    in its file to its prediction. With `encoder_is_elsewhere` (frozen, and in its own files)
-    checkpoints omit the encoder; they contain `content` besides the weights.
+    and so have the mixes' logits if `mix_lr` is given. Weight decay does not apply to parameters
+    with fewer than two axes: norms, biases, the mix. `scheduler`, the task's own, takes the
+    optimizer; a `schedule` replaces it and also takes the number of steps of the whole run. After
+    evaluation or prediction, `predictions` maps the position of each example in its file to its
+    prediction. With `encoder_is_elsewhere` (frozen, and in its own files) checkpoints omit the
+    encoder; they contain `content` besides the weights.
     """
 
     def __init__(
@@ -79,9 +79,8 @@ class TaskModule(pl.LightningModule):
         self.mean_loss = MeanLoss()  # mean over the epoch so far
         self.losses: list[tuple[int, Tensor]] = []  # recent steps' losses, not checked yet
         self.encoder_is_elsewhere = encoder_is_elsewhere
-        self.rename: Callable[[Any], Any] | None = (
-            None  # maps a prediction to the labels of another corpus
-        )
+        # Maps a prediction to the labels of another corpus.
+        self.rename: Callable[[Any], Any] | None = None
         self.content: dict[str, Any] = {}
         self.predictions: dict[int, Any] = {}
 
@@ -91,9 +90,8 @@ class TaskModule(pl.LightningModule):
         return self.model.backbone.elmo
 
     def on_train_start(self) -> None:
-        if (
-            dist.is_initialized()
-        ):  # different dropout in each process: all had the same seed, to build the same model
+        if dist.is_initialized():
+            # Different dropout in each process: all had the same seed, to build the same model.
             torch.manual_seed(torch.initial_seed() + dist.get_rank())
         self.on_train_epoch_start()  # not called by Lightning if a run resumes within an epoch
 
@@ -174,12 +172,8 @@ class TaskModule(pl.LightningModule):
         self._gather_predictions()
 
     def _gather_predictions(self) -> None:
-        if dist.is_initialized():  # each process has a part
-            shares: list[Any] = [None] * dist.get_world_size()
-            dist.all_gather_object(shares, self.predictions)
-            self.predictions = {
-                number: prediction for share in shares for number, prediction in share.items()
-            }
+        shares = of_all(self.predictions)  # each process has a part
+        self.predictions = {number: one for share in shares for number, one in share.items()}
 
     def _log_metric(self, split: str) -> None:
         figures = {

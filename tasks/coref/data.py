@@ -428,15 +428,7 @@ def parse(record: dict[str, Any], source: str) -> Example:
     `"speakers"`, a name for each sentence, and `"id"`, which may begin with a genre. Raises
     ValueError, with `source`, for any other record.
     """
-    if unknown := sorted(record.keys() - {"sentences", "text", "speakers", "id"}):
-        raise ValueError(
-            f"{source}: unknown keys {unknown}, but a record may only have sentences or "
-            "text, speakers and id"
-        )
-    if ("sentences" in record) == ("text" in record):
-        raise ValueError(
-            f"{source}: keys {sorted(record)}, but a record must have either sentences or text"
-        )
+    _check_keys(record, source)
     written = record["sentences"] if "sentences" in record else _sentences(record["text"], source)
     if not (
         _is_list(written)
@@ -460,18 +452,29 @@ def parse(record: dict[str, Any], source: str) -> Example:
             f"{shown(speakers)}"
         )
     document = str(record.get("id", ""))
+    pairs = zip(speakers, sentences, strict=True)
     return Example(
         document=document,
         part=0,
         header=f"#begin document ({document}); part 000",
         sentences=tuple(map(tuple, sentences)),
-        speakers=tuple(
-            (name,) * len(sentence) for name, sentence in zip(speakers, sentences, strict=True)
-        ),
+        speakers=tuple((name,) * len(sentence) for name, sentence in pairs),
         clusters=(),
         source=source,
         written=tuple(map(tuple, written)),
     )
+
+
+def _check_keys(record: dict[str, Any], source: str) -> None:
+    if unknown := sorted(record.keys() - {"sentences", "text", "speakers", "id"}):
+        raise ValueError(
+            f"{source}: unknown keys {unknown}, but a record may only have sentences or "
+            "text, speakers and id"
+        )
+    if ("sentences" in record) == ("text" in record):
+        raise ValueError(
+            f"{source}: keys {sorted(record)}, but a record must have either sentences or text"
+        )
 
 
 def _is_list(value: object) -> bool:
