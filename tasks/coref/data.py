@@ -1,16 +1,12 @@
 """Coreference in CoNLL-2012 format: the clusters of mentions of a whole document.
 
-A mention is (first, last) word of the document, counted from 0, both inclusive.
-
 Axes: B sentences of the batch, N words of a document, M mentions.
 """
 
 import logging
-import re
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, chain, combinations, groupby
+from itertools import accumulate, groupby
 from pathlib import Path
 from reprlib import repr as shown
 from typing import Any, NamedTuple
@@ -34,18 +30,23 @@ from elmo_bench.text import (
     read_documents,
 )
 
-log = logging.getLogger(__name__)
+from .mentions import (
+    Clusters,
+    Mention,
+    add_mentions,
+    cells_of,
+    is_mention,
+    merge,
+    size,
+    without_repeats,
+)
 
-Mention = tuple[int, int]
-Clusters = Sequence[Sequence[Mention]]
+log = logging.getLogger(__name__)
 
 # The genres of OntoNotes; any other genre has the number len(GENRES).
 GENRES = ("bc", "bn", "mz", "nw", "pt", "tc", "wb")
-WORD, SPEAKER, COREFERENCE = 3, 9, -1  # columns
+WORD, SPEAKER = 3, 9  # columns
 FEW = 0.2  # the share of documents without a mention above which a corpus may lack annotation
-# A cell has one reading only (++), so that a long malformed one does not take forever.
-_BRACKET = re.compile(r"\(\d++\)?|\d++\)")
-_CELL = re.compile(rf"(?:{_BRACKET.pattern})(?:\|?(?:{_BRACKET.pattern}))*")
 _ENDING, _CLOSING = (".", "!", "?"), ('"', "'", "''", "”", "’", ")", "]")
 _SLASHED = {"/.": ".", "/?": "?"}  # spelling in some spoken texts of OntoNotes
 
@@ -125,7 +126,7 @@ def read(
             continue
         for part in parts:
             merged = merge(part.clusters)
-            repeated += _size(part.clusters) - _size(merged)
+            repeated += size(part.clusters) - size(merged)
             num_parts, num_empty = num_parts + 1, num_empty + (not merged)
             yield replace(part, clusters=merged)
     if num_left_out:
@@ -161,7 +162,7 @@ def _documents(path: Path, min_columns: int) -> Iterator[Example]:
         clusters: dict[str, set[Mention]] = {}
         start = 0
         for rows in document.sentences:
-            _add_mentions(clusters, rows, start, path)
+            add_mentions(clusters, rows, start, path)
             start += len(rows)
         yield Example(
             document=document.id,
@@ -174,10 +175,6 @@ def _documents(path: Path, min_columns: int) -> Iterator[Example]:
         )
 
 
-def _size(clusters: Clusters) -> int:
-    return sum(map(len, clusters))
-
-
 def _word(row: Row) -> str:
     word = row.columns[WORD] if len(row.columns) > PAIR else ""
     return _SLASHED.get(word, word)
@@ -186,61 +183,6 @@ def _word(row: Row) -> str:
 def _speaker(row: Row) -> str:
     """Return the speaker of a word; "-" if the file has no such column."""
     return row.columns[SPEAKER] if len(row.columns) >= MIN_COLUMNS else "-"
-
-
-def _add_mentions(
-    clusters: dict[str, set[Mention]], rows: Sequence[Row], start: int, path: Path
-) -> None:
-    """Add the mentions of a sentence, which begins at word `start` of its document, to `clusters`.
-
-    A cell is `-`, or any of `(12`, `12)` and `(12)`, joined with or without `|`. As in the official
-    scorer, the mentions of one word come first, then the opening brackets, then the closing ones,
-    and a closing bracket matches the latest opening one of its cluster.
-    """
-    opened: dict[str, list[int]] = defaultdict(list)
-    for position, row in enumerate(rows):
-        cell = row.columns[COREFERENCE]
-        where = f"{path}:{row.line}"
-        if not (cell in ("-", "_") or _CELL.fullmatch(cell)):
-            raise ValueError(
-                f"{where}: coreference {shown(cell)}, but it must be -, or (12 and 12) and (12) "
-                "joined by |"
-            )
-        parts: list[str] = _BRACKET.findall(cell)
-        for part in sorted(parts, key=lambda part: (part[0] != "(", part[-1] != ")")):
-            cluster = part.strip("()")
-            if part[0] == "(":
-                opened[cluster].append(position)
-                clusters.setdefault(cluster, set())
-            if part[-1] == ")":
-                if not opened[cluster]:
-                    raise ValueError(
-                        f"{where}: {cluster}) ends a mention that does not begin in this sentence"
-                    )
-                clusters[cluster].add((start + opened[cluster].pop(), start + position))
-    for cluster, positions in opened.items():
-        if positions:
-            where = f"{path}:{rows[positions[0]].line}"
-            raise ValueError(
-                f"{where}: ({cluster} begins a mention that does not end in its sentence"
-            )
-
-
-def merge(clusters: Iterable[Iterable[Mention]]) -> tuple[tuple[Mention, ...], ...]:
-    """Merge clusters that share a mention, and sort clusters and mentions in text order.
-
-    >>> merge([[(4, 5), (0, 0)], [(7, 7), (8, 8)], [(8, 8), (0, 0)]])
-    (((0, 0), (4, 5), (7, 7), (8, 8)),)
-    """
-    homes: dict[Mention, set[Mention]] = {}  # mention -> its merged cluster
-    for cluster in map(set, clusters):
-        sharing = {id(homes[mention]): homes[mention] for mention in cluster & homes.keys()}
-        *smaller, largest = sorted([cluster, *sharing.values()], key=len)
-        for other in [cluster, *smaller]:
-            largest |= other
-            homes.update(dict.fromkeys(other, largest))
-    merged = {id(cluster): cluster for cluster in homes.values()}
-    return tuple(sorted(tuple(sorted(cluster)) for cluster in merged.values()))
 
 
 def genre(document: str) -> int:
@@ -313,7 +255,8 @@ def write(examples: Sequence[Example], predictions: Sequence[Clusters], path: Pa
     with path.open("w", encoding="utf-8") as file:
         for example, clusters in zip(examples, predictions, strict=True):
             file.write(f"{example.header}\n")
-            cells, name = iter(_cells(example, clusters)), f"{example.document}\t{example.part}"
+            count, name = sum(map(len, example.sentences)), f"{example.document}\t{example.part}"
+            cells = iter(cells_of(clusters, count, example.source))
             for words, speakers in zip(example.sentences, example.speakers, strict=True):
                 for number, (word, speaker) in enumerate(zip(words, speakers, strict=True)):
                     file.write(
@@ -321,23 +264,6 @@ def write(examples: Sequence[Example], predictions: Sequence[Clusters], path: Pa
                     )
                 file.write("\n")
             file.write("#end document\n")
-
-
-def _cells(example: Example, clusters: Clusters) -> list[str]:
-    cells: list[list[str]] = [[] for sentence in example.sentences for _ in sentence]
-    for number, cluster in enumerate(clusters):
-        for (start, end), (other_start, other_end) in combinations(sorted(cluster), 2):
-            if start < other_start <= end < other_end:
-                both = f"{(start, end)} and {(other_start, other_end)}"
-                raise ValueError(
-                    f"{example.source}: mentions {both} of one cluster cross, which brackets "
-                    "cannot represent"
-                )
-        for start, end in cluster:
-            cells[start].append(f"({number})" if start == end else f"({number}")
-            if start < end:
-                cells[end].append(f"{number})")
-    return ["|".join(cell) or "-" for cell in cells]
 
 
 def read_predictions(path: Path, examples: Sequence[Example]) -> list[list[list[Mention]]]:
@@ -360,10 +286,10 @@ def read_predictions(path: Path, examples: Sequence[Example]) -> list[list[list[
             _check_lengths(documents[example.name], example)
         predicted = [documents[example.name].clusters for example in examples]
     kept = [
-        _without_repeats(clusters, example.clusters)
+        without_repeats(clusters, example.clusters)
         for clusters, example in zip(predicted, examples, strict=True)
     ]
-    if repeated := sum(map(_size, predicted)) - sum(map(_size, kept)):
+    if repeated := sum(map(size, predicted)) - sum(map(size, kept)):
         log.warning(
             "%s: %d mentions are in two clusters; they are removed from the later one, as by the "
             "official scorer",
@@ -371,15 +297,6 @@ def read_predictions(path: Path, examples: Sequence[Example]) -> list[list[list[
             repeated,
         )
     return kept
-
-
-def _without_repeats(clusters: Clusters, gold: Clusters) -> list[list[Mention]]:
-    """Return the clusters, sorted, without gold mentions that an earlier cluster has."""
-    counted, seen, kept = set(chain.from_iterable(gold)), set[Mention](), []
-    for cluster in map(set, clusters):
-        kept.append(sorted(cluster - seen))
-        seen |= cluster & counted
-    return sorted(cluster for cluster in kept if cluster)
 
 
 def _check_lengths(document: Example, example: Example) -> None:
@@ -404,20 +321,13 @@ def _predicted(record: dict[str, Any], source: str, example: Example) -> Cluster
     count, clusters = sum(map(len, example.sentences)), record["clusters"]
     if not (
         isinstance(clusters, list)
-        and all(_is_list(c) and all(_is_mention(m, count) for m in c) for c in clusters)
+        and all(_is_list(c) and all(is_mention(m, count) for m in c) for c in clusters)
     ):
         raise ValueError(
             f"{source}: clusters must be a list of lists of mentions [first, last], word numbers "
             f"from 0 to {count - 1}, but it is {shown(clusters)}"
         )
     return [list({(first, last) for first, last in cluster}) for cluster in clusters]
-
-
-def _is_mention(value: object, count: int) -> bool:
-    if not isinstance(value, list) or [type(end) for end in value] != [int, int]:
-        return False
-    first, last = value
-    return bool(0 <= first <= last < count)
 
 
 def parse(record: dict[str, Any], source: str) -> Example:
@@ -441,16 +351,7 @@ def parse(record: dict[str, Any], source: str) -> Example:
     sentences = written
     if "text" in record:
         sentences = [[word.translate(BRACKETS) for word in sentence] for sentence in written]
-    speakers = record.get("speakers", ["-"] * len(sentences))
-    if not (
-        _is_list(speakers)
-        and len(speakers) == len(sentences)
-        and all(isinstance(s, str) for s in speakers)
-    ):
-        raise ValueError(
-            f"{source}: speakers must be {len(sentences)} names, one for each sentence, but it is "
-            f"{shown(speakers)}"
-        )
+    speakers = _speakers(record, len(sentences), source)
     document = str(record.get("id", ""))
     pairs = zip(speakers, sentences, strict=True)
     return Example(
@@ -475,6 +376,18 @@ def _check_keys(record: dict[str, Any], source: str) -> None:
         raise ValueError(
             f"{source}: keys {sorted(record)}, but a record must have either sentences or text"
         )
+
+
+def _speakers(record: dict[str, Any], count: int, source: str) -> list[str]:
+    speakers = record.get("speakers", ["-"] * count)
+    if not (
+        _is_list(speakers) and len(speakers) == count and all(isinstance(s, str) for s in speakers)
+    ):
+        raise ValueError(
+            f"{source}: speakers must be {count} names, one for each sentence, but it is "
+            f"{shown(speakers)}"
+        )
+    return speakers
 
 
 def _is_list(value: object) -> bool:

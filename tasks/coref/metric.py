@@ -17,7 +17,7 @@ from torchmetrics import Metric
 
 from elmo_bench.training.metrics import ByExample
 
-from .data import Clusters, Mention
+from .mentions import Clusters, Mention
 
 Count = tuple[float, float]  # numerator and denominator
 

@@ -25,7 +25,6 @@ from tasks.coref.data import (
     Example,
     collate,
     genre,
-    merge,
     parse,
     read,
     read_gold,
@@ -34,6 +33,7 @@ from tasks.coref.data import (
     truncate,
     write,
 )
+from tasks.coref.mentions import merge
 from tasks.coref.metric import CorefScores, b3, ceafe, count, mentions, muc
 from tasks.coref.model import Ranking, SpanRanker, candidates, prune
 
