@@ -27,8 +27,7 @@ def corpus(
     Args:
         files: the path of each split, relative to `data_dir` or to the working directory.
         data_dir: the folder of the corpora.
-        given: splits with a path from the user, which is tried relative to the working directory
-            first.
+        given: splits with a path from the user, tried relative to the working directory first.
         origin: where the files come from and where they belong, for error messages.
         downloads: path -> `url` of the download and its `sha256`. If the file is only a part of the
             download, also `member`, its name in a zip archive, or `lines`, the first and last line.
@@ -42,31 +41,30 @@ def corpus(
     """
     folder, downloads, paths = Path(data_dir).expanduser(), downloads or {}, {}
     for split, file in files.items():
-        is_given, path = split in given, Path(file).expanduser()
-        paths_tried = [path, folder / path] if is_given else [folder / path, path]
-        candidates = [
-            each for plain_path in paths_tried for each in (plain_path, Path(f"{plain_path}.gz"))
-        ]
-        if present := [candidate for candidate in candidates if candidate.is_file()]:
-            paths[split] = present[0]
-        elif file in downloads:
-            try:
-                paths[split] = _download(folder / path, **downloads[file])
-            except (FileNotFoundError, ValueError) as error:
-                raise type(error)(f"{error}. {origin}") from error
-        else:
-            hint = (
-                "Paths are relative to the working directory or to data_dir" if is_given else origin
-            )
-            names = " or ".join(map(str, dict.fromkeys(paths_tried)))
+        path = Path(file).expanduser()
+        tried = [path, folder / path] if split in given else [folder / path, path]
+        if (present := _present(tried)) is None and file in downloads:
+            present = _download(folder / path, origin, **downloads[file])
+        if present is None:
+            relative = "Paths are relative to the working directory or to data_dir"
+            names = " or ".join(map(str, dict.fromkeys(tried)))
             raise FileNotFoundError(
-                f"data.files.{split}: no file {names} (data_dir={folder}). {hint}"
+                f"data.files.{split}: no file {names} (data_dir={folder}). "
+                f"{relative if split in given else origin}"
             )
+        paths[split] = present
     return paths
+
+
+def _present(paths: Sequence[Path]) -> Path | None:
+    """Return the first of the files that exists, plain or .gz."""
+    plain_or_packed = (each for path in paths for each in (path, Path(f"{path}.gz")))
+    return next((path for path in plain_or_packed if path.is_file()), None)
 
 
 def _download(
     path: Path,
+    origin: str,
     *,
     url: str,
     sha256: str,
@@ -75,9 +73,10 @@ def _download(
 ) -> Path:
     """Download a file, or extract it from a download, which is kept for its other parts."""
     log.info("%s does not exist; downloading %s", path, url)
-    if member is None and lines is None:
-        _retrieve(url, path, sha256)
-    else:
+    try:
+        if member is None and lines is None:
+            _retrieve(url, path, sha256)
+            return path
         download = path.with_name(url.rpartition("/")[2])
         # Keep a different file of this name.
         if download.exists() and not _is_there(download, sha256):
@@ -87,6 +86,8 @@ def _download(
             file.writelines(
                 _member(download, member) if member else _lines(download, *(lines or ()))
             )
+    except (FileNotFoundError, ValueError) as error:
+        raise type(error)(f"{error}. {origin}") from error
     return path
 
 

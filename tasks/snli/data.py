@@ -185,33 +185,18 @@ def read_predictions(path: Path, examples: Sequence[Example]) -> list[str]:
     differs from the gold file's; without a line, for a pair without a prediction, or a gold file
     in which pairs share a pairID.
     """
-    from_predict = is_predicted(path, "sentence1", "sentence2", "label")
-    key = "label" if from_predict else "predicted_label"
-    labels: dict[str, str] = {}
     pairs = {example.identity: example for example in examples}
     if len(pairs) < len(examples):
         raise ValueError(
             f"{examples[0].source}: {len(examples)} pairs from here on, but only {len(pairs)} "
             "pairIDs; predictions are matched by pairID, so each pair needs its own"
         )
-    for number, record in read_objects(path):
-        identity = str(record.get("pairID"))
-        label = record.get(key)
-        if from_predict:
-            identity = identity if identity in pairs else str(record.get("line"))
-            if identity not in pairs:
-                continue
-            pair = pairs[identity]
-            for name, words in zip(("sentence1", "sentence2"), pair.sentences, strict=True):
-                check_same(record, name, list(words), f"{path}:{number}", pair.source)
-        if label not in LABELS:
-            raise ValueError(
-                f"{path}:{number}: {key} {label!r}, but it must be one of {list(LABELS)}"
-            )
+    labels: dict[str, str] = {}
+    for source, identity, label in _predicted(path, pairs):
         if identity not in pairs:
-            raise ValueError(f"{path}:{number}: pairID {identity!r} is not in the gold file")
+            raise ValueError(f"{source}: pairID {identity!r} is not in the gold file")
         if identity in labels:
-            raise ValueError(f"{path}:{number}: pairID {identity!r} already has a prediction")
+            raise ValueError(f"{source}: pairID {identity!r} already has a prediction")
         labels[identity] = label
     for example in examples:
         if example.identity not in labels:
@@ -219,6 +204,26 @@ def read_predictions(path: Path, examples: Sequence[Example]) -> list[str]:
                 f"{path}: no prediction for pairID {example.identity!r} of {example.source}"
             )
     return [labels[example.identity] for example in examples]
+
+
+def _predicted(path: Path, pairs: Mapping[str, Example]) -> Iterator[tuple[str, str, str]]:
+    """Yield the file and line, the pairID and the label of each prediction, but of job=predict's
+    none for other pairs.
+    """
+    from_predict = is_predicted(path, "sentence1", "sentence2", "label")
+    key = "label" if from_predict else "predicted_label"
+    for number, record in read_objects(path):
+        source, identity = f"{path}:{number}", str(record.get("pairID"))
+        if from_predict:
+            identity = identity if identity in pairs else str(record.get("line"))
+            if identity not in pairs:
+                continue
+            pair = pairs[identity]
+            for name, words in zip(("sentence1", "sentence2"), pair.sentences, strict=True):
+                check_same(record, name, list(words), source, pair.source)
+        if (label := record.get(key)) not in LABELS:
+            raise ValueError(f"{source}: {key} {label!r}, but it must be one of {list(LABELS)}")
+        yield source, identity, label
 
 
 def parse(record: dict[str, Any], source: str) -> Example:
