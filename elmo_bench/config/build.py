@@ -7,6 +7,7 @@ import os
 import sys
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, nullcontext
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -321,14 +322,19 @@ def device_layers(
     return store.on(device)
 
 
-def stored(cfg: DictConfig, elmo: Elmo, data: TaskData) -> LayerStore | None:
-    """Return a store of an earlier run that has all sentences of `data`; None if there is none."""
-    if not is_stored(cfg, elmo):
-        return None
-    folder = Path(cfg.cache_dir, "layers").expanduser()
-    return find_store(
-        elmo.encoder, data.all_sentences, elmo.chosen, folder, dtype=cfg.elmo.cache_dtype
-    )
+@contextmanager
+def fed(cfg: DictConfig, module: TaskModule, data: TaskData) -> Iterator[None]:
+    """Have batches read a store of an earlier run that has all sentences of `data`, if there is
+    one; it is closed after the body.
+    """
+    folder, elmo = Path(cfg.cache_dir, "layers").expanduser(), module.elmo
+    store = None
+    if is_stored(cfg, elmo):
+        sentences, dtype = data.all_sentences, cfg.elmo.cache_dtype
+        store = find_store(elmo.encoder, sentences, elmo.chosen, folder, dtype=dtype)
+    with nullcontext() if store is None else closing(store):
+        data.feed(module.model.backbone, store)
+        yield
 
 
 def vocab(cfg: DictConfig, data: TaskData) -> tuple[Vocab, Mapping[str, np.ndarray]]:

@@ -60,6 +60,10 @@ class WordVectors(nn.Module):
             row[: len(sentence)] = [self._row(word) for word in sentence]
         return Rows(torch.from_numpy(rows))
 
+    def has_vector(self, word: str) -> bool:
+        """Whether a word has a vector; others have zeros."""
+        return self._row(word) != NO_VECTOR
+
     def _row(self, word: str) -> int:
         rows = (self.words.get(form) for form in forms(word, self.lowercase))
         return next((row for row in rows if row is not None), NO_VECTOR)

@@ -5,7 +5,8 @@
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Set
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -47,11 +48,11 @@ def evaluate(cfg: DictConfig) -> dict[str, float]:
         begin(original, inputs.files(original))
     file, data, left_out = _data(cfg, module, vocab)
     extend(cfg, module, vocab, data.all_sentences)
-    data.feed(module.model.backbone, build.stored(cfg, module.elmo, data))
     trainer = build.trainer(cfg, [])
-    begun = time.perf_counter()
-    figures = trainer.test(module, data, verbose=False)[0]
-    ended = time.perf_counter()
+    with build.fed(cfg, module, data):
+        begun = time.perf_counter()
+        figures = trainer.test(module, data, verbose=False)[0]
+        ended = time.perf_counter()
     metrics = {
         name.replace("test/", f"{cfg.split}/", 1): value
         for name, value in figures.items()
@@ -180,6 +181,18 @@ def renamed(
         raise ValueError(
             f"data.labels: task={cfg.task.name} has no labels that a corpus could rename"
         )
+    labels = _labels(cfg, vocab)
+    names = label_map(getattr(task, "complete_labels", dict)(labels))
+
+    def rename(prediction: Any) -> Any:
+        left_out.update(kind for kind in kinds(prediction) if kind not in names.predicted)
+        return names.rename(prediction)
+
+    return partial(_read_renamed, read, relabel, names.gold, label_map(labels).gold.keys()), rename
+
+
+def _labels(cfg: DictConfig, vocab: Vocab) -> dict[str, list[str]]:
+    """Return `data.labels`: the corpus's names of each of the model's labels."""
     given: Any = OmegaConf.to_container(cfg.data.labels, resolve=True)
     labels = named(given)
     if unknown := [
@@ -191,34 +204,33 @@ def renamed(
             f"data.labels: the model does not have {', '.join(unknown)}; its labels are "
             f"{', '.join(types(vocab.labels))}"
         )
-    gold_names = label_map(labels).gold
-    names = label_map(getattr(task, "complete_labels", dict)(labels))
+    return labels
 
-    def read_renamed(path: Path) -> Iterator[Example]:
-        counts: Counter[str] = Counter()
-        for example in read(path):
-            counts.update(kinds(example.gold))
-            if (relabelled := relabel(example, names.gold)) is not None:
-                yield relabelled
-        if missing := gold_names.keys() - counts.keys():
-            raise ValueError(
-                f"data.labels: {path} does not have {', '.join(sorted(missing))}; it has "
-                f"{', '.join(sorted(counts))}"
-            )
-        unmapped = Counter(
-            {label: count for label, count in counts.items() if label not in names.gold}
+
+def _read_renamed(
+    read: Read,
+    relabel: Callable[[Example, Mapping[str, str]], Example | None],
+    names: Mapping[str, str],
+    required: Set[str],
+    path: Path,
+) -> Iterator[Example]:
+    """Yield the examples with the model's labels; `names` has them by the corpus's labels, of which
+    those `required` must occur.
+    """
+    counts: Counter[str] = Counter()
+    for example in read(path):
+        counts.update(kinds(example.gold))
+        if (relabelled := relabel(example, names)) is not None:
+            yield relabelled
+    if missing := required - counts.keys():
+        raise ValueError(
+            f"data.labels: {path} does not have {', '.join(sorted(missing))}; it has "
+            f"{', '.join(sorted(counts))}"
         )
-        log.info(
-            "data.labels: %d gold labels; left out: %s",
-            counts.total(),
-            _listed(unmapped) or "none",
-        )
-
-    def rename(prediction: Any) -> Any:
-        left_out.update(kind for kind in kinds(prediction) if kind not in names.predicted)
-        return names.rename(prediction)
-
-    return read_renamed, rename
+    unmapped = Counter({label: count for label, count in counts.items() if label not in names})
+    log.info(
+        "data.labels: %d gold labels; left out: %s", counts.total(), _listed(unmapped) or "none"
+    )
 
 
 def _listed(counts: Counter[str]) -> str:

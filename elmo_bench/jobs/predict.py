@@ -35,9 +35,9 @@ def predict(cfg: DictConfig) -> None:
     cfg, module, vocab, records, data = check(cfg)
     render = build.optional(build.task_files(cfg), "render", "job=predict")
     extend(cfg, module, vocab, data.all_sentences)
-    data.feed(module.model.backbone, build.stored(cfg, module.elmo, data))
     trainer = build.trainer(cfg, [])
-    trainer.predict(module, data, return_predictions=False)
+    with build.fed(cfg, module, data):
+        trainer.predict(module, data, return_predictions=False)
     if trainer.is_global_zero:
         rendered = [
             render(example, module.predictions[k])

@@ -1,8 +1,10 @@
 """Examples of a task, in batches of similar length."""
 
 import itertools
+import logging
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -17,6 +19,9 @@ from elmo_bench.encoders import LayerStore
 from elmo_bench.nn import Backbone, Tokens
 from elmo_bench.text import Vocab, types
 
+from .log import is_first
+
+log = logging.getLogger(__name__)
 LENGTH_NOISE = 0.1  # relative noise on lengths before sorting
 
 
@@ -191,7 +196,7 @@ class TaskData(pl.LightningDataModule):
     def feed(self, backbone: Backbone, store: LayerStore | None = None) -> None:
         """Have batches contain what a model reads: characters if its `embed` does, and for ELMo the
         store's layers, their rows if the device has the layers, or without a store the encoder's
-        input.
+        input. Logs how many words have no vector in a table of word vectors.
         """
         self.complete = partial(
             _complete,
@@ -200,6 +205,8 @@ class TaskData(pl.LightningDataModule):
             if store is None
             else partial(_stored, store, on_device=backbone.elmo.device_layers is not None),
         )
+        if is_first() and backbone.elmo.mixes and hasattr(backbone.elmo.encoder, "has_vector"):
+            _tell_of_zeros(backbone.elmo.encoder.has_vector, self.all_sentences)
 
     def _loader(self, split: str, **order: Any) -> Loader:
         examples = self.examples[split]
@@ -284,6 +291,21 @@ def _stored(
 ) -> Layers | LayerRows:
     rows = store.rows(sentences)
     return LayerRows(rows) if on_device else Layers(store(rows))
+
+
+def _tell_of_zeros(has_vector: Callable[[str], bool], sentences: Iterable[Sequence[str]]) -> None:
+    """Log how many words have no vector, as a warning if most have none."""
+    counts = Counter(itertools.chain.from_iterable(sentences))
+    lacking = sorted((w for w in counts if not has_vector(w)), key=lambda w: (-counts[w], w))
+    if lacking:
+        number, total = sum(counts[word] for word in lacking), counts.total()
+        log.log(
+            logging.WARNING if 2 * number > total else logging.INFO,
+            "the encoder returns zeros for %s of %s words, such as %s",
+            f"{number:,}",
+            f"{total:,}",
+            ", ".join(map(repr, lacking[:5])),
+        )
 
 
 def _check(

@@ -14,7 +14,11 @@ from omegaconf import OmegaConf
 from elmo_bench.config import build
 from elmo_bench.encoders import DeviceLayers, LayerStore
 from elmo_bench.encoders.bilm import BiLm
+from elmo_bench.files import remove_unheld
+from elmo_bench.jobs.evaluate import evaluate
+from elmo_bench.jobs.predict import predict
 from elmo_bench.jobs.train import train
+from tasks.ner import data as ner
 from tests.jobs.small import SMALL
 
 CONF = str(Path(__file__).parents[2] / "conf")
@@ -33,7 +37,7 @@ def reads(monkeypatch):
     return counts
 
 
-def run(tmp_path, *overrides):
+def composed(tmp_path, *overrides):
     run_dir = tmp_path / f"run{len(list(tmp_path.glob('run*')))}"
     run_dir.mkdir()
     with initialize_config_dir(CONF, version_base="1.3"):
@@ -43,7 +47,11 @@ def run(tmp_path, *overrides):
             f"cache_dir={tmp_path}",
             f"run_dir={run_dir}",
         ]
-        return train(compose("config", [*settings, "data.size=2", "fit.max_epochs=2", *overrides]))
+        return compose("config", [*settings, *overrides])
+
+
+def run(tmp_path, *overrides):
+    return train(composed(tmp_path, "data.size=2", "fit.max_epochs=2", *overrides))
 
 
 @pytest.mark.parametrize("task", SMALL)
@@ -64,6 +72,20 @@ def test_a_sweep_reads_each_sentence_once(tmp_path, reads):
     assert set(reads.values()) == {1}
     results = [json.loads(path.read_text()) for path in tmp_path.glob("run*/result.json")]
     assert len({result["seconds"]["encoder"] for result in results}) == 1
+
+
+def test_after_an_evaluation_or_prediction_the_store_may_go(tmp_path, reads):
+    """In a sweep both are in one process, which would hold each store until its end."""
+    run(tmp_path, "task=ner", *SMALL["ner"])
+    counts, checkpoint = Counter(reads), f"checkpoint={tmp_path}/run0/best.ckpt"
+    (test,) = tmp_path.glob("sample-*/ner/test.txt")
+    (tmp_path / "new.jsonl").write_text(json.dumps({"tokens": next(ner.read(test)).words}))
+    evaluate(composed(tmp_path, "job=evaluate", checkpoint))
+    files = [f"input={tmp_path}/new.jsonl", f"output={tmp_path}/labelled.jsonl"]
+    predict(composed(tmp_path, "job=predict", checkpoint, *files))
+    assert reads == counts  # both have read the store
+    (store,) = (path for path in (tmp_path / "layers").iterdir() if path.is_dir())
+    assert remove_unheld(store)
 
 
 def test_an_untrained_biLM_has_layers_too(tmp_path, reads):  # noqa: N802
