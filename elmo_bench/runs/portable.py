@@ -2,11 +2,13 @@
 machine.
 """
 
+import csv
 import json
 import re
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from reprlib import repr as shown
 from typing import Any
 
 import yaml
@@ -99,8 +101,9 @@ def short(folder: Path) -> str:
 def copy_run(source: Path, part: Path, overrides: Sequence[str]) -> None:
     """Copy the files of a finished run that a report reads into the new folder `part`.
 
-    `overrides` are the run's overrides on its command line. Raises ValueError for a link, which
-    might lead to a file that the run has not written.
+    `overrides` are the run's overrides on its command line. Raises ValueError, with the file, for a
+    link, which might lead to a file that the run has not written, and for curves that no report
+    could read.
     """
     files = [CURVES, *(f"{COUNTS}/{name}" for name in SPLITS)]
     own = [ENDED, str(OVERRIDES), str(OVERRIDES.parent), COUNTS, *files]
@@ -114,8 +117,27 @@ def copy_run(source: Path, part: Path, overrides: Sequence[str]) -> None:
     write_text(part / OVERRIDES, json.dumps([*overrides]))  # JSON is YAML
     for name in files:  # only known files, since archives reject others
         if (path := source / name).is_file():
+            if name == CURVES:
+                _check_curves(path)
             (part / name).parent.mkdir(exist_ok=True)
             shutil.copy(path, part / name)
+
+
+def _check_curves(path: Path) -> None:
+    """Raise ValueError, with file and line, unless a file is a table of numbers by epoch."""
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        reader = csv.reader(file)
+        try:
+            names = next(reader, [])
+            if "epoch" not in names:
+                raise ValueError(f"columns {shown(names)}")
+            for row in reader:
+                if len(row) != len(names):
+                    raise ValueError(f"{len(row)} cells, but {len(names)} columns")
+                [float(cell) for cell in row if cell]
+        except (ValueError, csv.Error) as error:
+            where = f"{path}:{reader.line_num}"
+            raise ValueError(f"{where}: not the metrics of a run: {error}") from error
 
 
 def copy_begun(begun: Run, part: Path) -> None:
