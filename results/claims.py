@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple, Self
 
 from pydantic import BaseModel, ValidationError, model_validator
 
+from elmo_bench.files import Positive
 from elmo_bench.report.comparison import (
     CompareOptions,
     Comparison,
@@ -25,17 +26,13 @@ from elmo_bench.report.significance import FEWEST, LEVEL, PRELIMINARY, Test
 from elmo_bench.report.table import hidden_keys, of_rows, order
 from elmo_bench.runs import WITHIN, Key, Run, below, full_keys, other_files, varies, where
 
-CONFIRMED, NOT_REPRODUCED, UNDECIDED, _, NOT_RUN = VERDICTS = (
-    "confirmed",
-    "not reproduced",
-    "undecided",
-    PRELIMINARY,
-    "not run",
-)
+CONFIRMED, NOT_REPRODUCED, UNDECIDED = "confirmed", "not reproduced", "undecided"
+NOT_RUN = "not run"
+VERDICTS = (CONFIRMED, NOT_REPRODUCED, UNDECIDED, PRELIMINARY, NOT_RUN)
 CORPUS = ["task.name", "data.name"]
 
 
-class Claim(BaseModel, extra="forbid"):
+class Claim(BaseModel, extra="forbid", strict=True):
     """A claim that our runs are better than, not worse than, or equal to their runs in each row.
 
     Args:
@@ -53,7 +50,7 @@ class Claim(BaseModel, extra="forbid"):
     theirs: dict[str, Any]
     where: dict[str, Any] = {}
     expect: Literal["better", "not worse", "equal"] = "better"
-    equal_within: float | None = None
+    equal_within: Positive | None = None
     primary: bool = False
 
     @model_validator(mode="after")
@@ -63,12 +60,13 @@ class Claim(BaseModel, extra="forbid"):
         return self
 
     @property
-    def asked(self) -> CompareOptions:
+    def options(self) -> CompareOptions:
+        """What the report's comparison is asked."""
         region = None if self.equal_within is None else self.equal_within / 100
         return CompareOptions(metric=None, split="test", equal_within=region)
 
     @property
-    def named(self) -> list[str]:
+    def compared_keys(self) -> list[str]:
         """The keys (with all keys below) that may differ between ours and theirs.
 
         An encoder also has its own settings and files.
@@ -100,9 +98,12 @@ def read(claims: Mapping[str, Any], equal_within: float | None) -> list[Claim]:
     results = []
     for title, about in claims.items():
         try:
-            results.append(Claim(**{"title": title, "equal_within": equal_within} | about))
+            claim = {"title": title, "equal_within": equal_within} | (about or {})
+            results.append(Claim.model_validate(claim))
         except ValidationError as error:
-            raise ValueError(f"claims.{title}: {error}") from error
+            fault = error.errors()[0]
+            key = ".".join(map(str, ("claims", title, *fault["loc"][:1])))
+            raise ValueError(f"{key}: {fault['msg']}") from error
     return results
 
 
@@ -133,7 +134,7 @@ def _of_rows(runs: Sequence[Run], claim: Claim, usual: Mapping[str, Any]) -> Ite
         if all(sides):
             if why := other_files([*sides[0], *sides[1]], CORPUS):
                 raise ValueError(f"{key}: {why}")
-            comparison, flaws = compared(*sides, claim.asked)
+            comparison, flaws = compared(*sides, claim.options)
             said = [*(flaw.why for flaw in flaws), *_differing_settings(finding)]
             finding = finding._replace(
                 verdict=UNDECIDED, comparison=comparison, flaw="; ".join(said)
@@ -164,7 +165,7 @@ def _folders(runs: Sequence[Run]) -> set[str]:
 def _differing_settings(finding: Finding) -> Iterator[str]:
     """Yield a note if ours and theirs differ in settings that the claim does not name."""
     runs = [*finding.ours, *finding.theirs]
-    expected = (*WITHIN, *finding.claim.named)
+    expected = (*WITHIN, *finding.claim.compared_keys)
     keys = {key for run in runs for key in run.acting if not below(key, expected)}
     if more := [key for key in sorted(keys) if varies(runs, CORPUS, key)]:
         yield f"the two sides differ in {', '.join(more)}, too"
@@ -184,8 +185,8 @@ def decided(results: Sequence[Finding], correct: Correction) -> list[Finding]:
     with_verdicts = []
     for finding in results:
         if finding.comparison is not None:
-            comparison, asked = correct(finding.comparison), finding.claim.asked
-            decision = verdict(finding.claim.expect, comparison, asked.equal_within)
+            comparison, region = correct(finding.comparison), finding.claim.options.equal_within
+            decision = verdict(finding.claim.expect, comparison, region)
             finding = finding._replace(comparison=comparison, verdict=decision)
         with_verdicts.append(finding)
     return with_verdicts
@@ -255,7 +256,7 @@ def summary(results: Sequence[Finding]) -> Grid:
 
 
 def _expected(claim: Claim) -> str:
-    region = claim.asked.equal_within
+    region = claim.options.equal_within
     margin = "" if region is None else f" (region ±{100 * region:g})"
     return f"{claim.expect}{margin}{', the primary claim' * claim.primary}"
 

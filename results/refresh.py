@@ -19,8 +19,11 @@ from typing import Any
 import blocks
 import claims
 from omegaconf import OmegaConf
+from pydantic import ValidationError
 
 from elmo_bench import report as reports
+from elmo_bench.config.settings import Section, Table
+from elmo_bench.files import File, Folder, Text, write_text
 from elmo_bench.report import Built, as_list, build_tables, checked_outputs, escape, write_files
 from elmo_bench.report.aggregate import after_epochs
 from elmo_bench.report.grids import by_cell
@@ -34,6 +37,22 @@ CLAIMS, PROBES = "claims", "probes"  # blocks that are no tables
 EPOCHS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)  # those with a column
 ABOUT_EPOCHS = "Percent, means over the runs of a row, as far as all of them go. Columns: epochs."
 OF_A_BLOCK = ("show", "command", "document")  # keys of a table that job=report lacks
+
+
+class Settings(Table):
+    """The settings: those of a report, and those of its documents."""
+
+    title: Text | None
+    cache_dir: Folder
+    document: File
+    tables: dict[str, dict[str, Any]]
+    claims: dict[str, dict[str, Any] | None]
+    usual: dict[str, Any]
+    pictures: dict[str, Text]
+    probes: Folder | None
+    word_vectors: Any = None  # for ${word_vectors}
+
+
 DEFAULTS: dict[str, Any] = {
     "runs": "results",
     "document": "RESULTS.md",
@@ -68,6 +87,7 @@ def refresh(settings: Mapping[str, Any], output: Sequence[str], *, check: bool) 
     ValueError for a block without a table, a table without a block and, with `check`, a table that
     disagrees with the runs.
     """
+    _check(Settings, settings)
     outputs, pictures = checked_outputs({"output": list(output)}), settings["pictures"]
     checked_outputs({"output": [*pictures]})
     if unknown := set(pictures.values()) - settings["tables"].keys():
@@ -85,11 +105,21 @@ def refresh(settings: Mapping[str, Any], output: Sequence[str], *, check: bool) 
         _compare(old, new)
     else:
         for path, text in new.items():
-            path.write_text(text, encoding="utf-8")
+            write_text(path, text)
         for picture, title in pictures.items():
             if title in built.by_title:
                 write_files([Path(picture)], built.by_title[title], built.origin, title)
     write_files(outputs, built.reports, built.origin, settings["title"])
+
+
+def _check(section: type[Section], settings: Mapping[str, Any], place: str = "") -> None:
+    """Raise ValueError, with its key, for a setting that is unknown or wrong."""
+    try:
+        section.model_validate(settings)
+    except ValidationError as error:
+        fault = error.errors()[0]
+        key = str(fault["loc"][0])
+        raise ValueError(f"{place}{key}={settings.get(key)}: {fault['msg']}") from error
 
 
 def _check_table(title: str, table: Mapping[str, Any]) -> None:
@@ -99,12 +129,13 @@ def _check_table(title: str, table: Mapping[str, Any]) -> None:
         raise ValueError(f"tables.{title}.show: unknown {unknown}; it may have {', '.join(KINDS)}")
     if not isinstance(table.get("command"), str):
         raise ValueError(f"tables.{title}.command is missing: give the command of its runs")
+    _check(Table, _of_report(table), f"tables.{title}.")
 
 
 def _built(settings: Mapping[str, Any]) -> tuple[Built, list[claims.Finding]]:
     """Return the reports of all tables and the findings on claims, p corrected for both."""
     asked = claims.read(settings["claims"], settings["equal_within"])
-    tables = {title: _of_report(table, settings) for title, table in settings["tables"].items()}
+    tables = {title: _with_usual(table, settings) for title, table in settings["tables"].items()}
     built = build_tables({**settings, "tables": tables}, choice=comparable)
     for title, table in tables.items():
         _warn_of_corpora(built.runs, title, table["where"])
@@ -145,7 +176,7 @@ def _warn_of_corpora(runs: list[Run], title: str, conditions: Mapping[str, objec
             log.warning("%s: %s has no value for %s: the table has none of it", title, key, shown)
 
 
-def _of_report(table: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
+def _with_usual(table: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return a table's settings for job=report.
 
     `where` is completed by the `usual` values of all keys that are not rows or columns.
@@ -155,8 +186,12 @@ def _of_report(table: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[st
         *as_list(table.get("columns", settings["columns"])),
     ]
     usual = {key: value for key, value in settings["usual"].items() if key not in compared}
-    options = {key: value for key, value in table.items() if key not in OF_A_BLOCK}
-    return options | {"where": usual | (table.get("where") or {})}
+    return _of_report(table) | {"where": usual | (table.get("where") or {})}
+
+
+def _of_report(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a table's settings that job=report has, too."""
+    return {key: value for key, value in table.items() if key not in OF_A_BLOCK}
 
 
 def _blocks(
@@ -167,7 +202,7 @@ def _blocks(
     result: dict[Path, dict[str, str]] = {document: {}}
     for title, table in settings["tables"].items():
         path = document.parent / (table.get("document") or document.name)
-        corpora = _corpora(_of_report(table, settings)["where"])
+        corpora = _corpora(_with_usual(table, settings)["where"])
         result.setdefault(path, {})[title] = _block(title, table, corpora, built)
     if findings:
         grids = [claims.summary(findings), claims.details(findings)]

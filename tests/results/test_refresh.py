@@ -157,7 +157,13 @@ def test_a_document_of_ones_own(own, tmp_path):
         ("tables.claims={command: x}", r"tables.claims: this is the block of the claims"),
         ("pictures={x.docx: Layers}", r"x.docx: the formats are"),
         ("pictures={x.svg: Layer}", r"pictures: no such tables: \['Layer'\]"),
-        ("claims.x={source: Table 1, ours: {}}", r"claims.x: .*\ntheirs\n  Field required"),
+        ("claims.x={source: Table 1, ours: {}}", r"claims.x.theirs: Field required"),
+        ("claims.x=null", r"claims.x.source: Field required"),
+        ("tables.Layers.column=elmo.l2", r"tables.Layers.column=elmo.l2: Extra inputs"),
+        ("tables.Layers.equal_within=-1", r"tables.Layers.equal_within=-1: .* greater than 0"),
+        ("tables.Layers=null", r"tables=.*: Input should be a valid dictionary"),
+        ("equal_wihtin=1", r"equal_wihtin=1: Extra inputs are not permitted"),
+        ("equal_within=-1", r"equal_within=-1: Input should be greater than 0"),
     ],
 )
 def test_what_cannot_be(own, setting, message):
