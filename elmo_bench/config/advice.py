@@ -194,5 +194,8 @@ def nearest(key: str, keys: Collection[str]) -> str | None:
         return ELSEWHERE[key]
     if same := sorted((each for each in keys if f".{each}".endswith(f".{key}")), key=rank):
         return same[0]
-    near = difflib.get_close_matches(key, keys, n=1, cutoff=0.75)
-    return near[0] if near else None
+    if near := difflib.get_close_matches(key, keys, n=1, cutoff=0.75):
+        return near[0]
+    by_last_word = {each.rpartition(".")[2]: each for each in sorted(keys, key=rank, reverse=True)}
+    near = difflib.get_close_matches(key.rpartition(".")[2], by_last_word, n=1, cutoff=0.75)
+    return by_last_word[near[0]] if near else None

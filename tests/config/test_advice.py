@@ -33,6 +33,7 @@ def said(arguments: list[str]) -> str:
         ("fit.batchsize=3", "there is no setting fit.batchsize; did you mean fit.batch_size=3?"),
         ("optimizer.lr=1", "there is no setting optimizer.lr; did you mean task.optimizer.lr=1?"),
         ("task.model.hiden=3", "there is no setting task.model.hiden; did you mean task.model.hid"),
+        ("dropuot=1", "there is no setting dropuot; did you mean elmo.dropout=1?"),
         ("job=pretrain epochs=3", "there is no setting epochs; did you mean pretrain.epochs=3?"),
         ("+my.key=3", "there is no setting my; --help says how to list all settings"),
         ("encoder.model=b", "encoder.model is a setting of encoder=transformer: add that"),
