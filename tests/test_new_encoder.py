@@ -60,8 +60,8 @@ def composed(mine, tmp_path, tmp_path_factory, monkeypatch):
         run_dir.mkdir()
         where = [f"run_dir={run_dir}", f"cache_dir={tmp_path_factory.getbasetemp()}"]
         search = f"hydra.searchpath=[file://{mine}/mine]"
-        keys = [override.partition("=")[0] for override in overrides]
-        monkeypatch.setattr(inputs, "overridden", lambda _: keys)
+        values = dict(override.split("=", 1) for override in overrides)
+        monkeypatch.setattr(inputs, "overridden", lambda _: values)
         with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
             return compose("config", [search, *QUIET, *where, *overrides])
 

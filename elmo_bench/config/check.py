@@ -26,6 +26,7 @@ from elmo_bench.files import File, Folder
 from elmo_bench.runs import leaves
 
 from .advice import unknown_key
+from .inputs import overridden
 from .settings import JOBS, WITHOUT_A_MODEL, Run, Section, is_section, plain, types
 from .types import fits, may_be, shown
 
@@ -122,7 +123,7 @@ def faults(cfg: DictConfig) -> list[str]:
     except OmegaConfBaseException as error:
         return [*wrong, f"{error.full_key}: {str(error).partition(chr(10))[0]}"]
     job = str(OmegaConf.select(cfg, "job.name"))
-    given = {key for key, _ in _given(cfg)}
+    given = overridden(cfg)
     section = JOBS.get(job, Run)
     hints = types(section)
     missing = [key for key, value in leaves(raw) if value == MISSING and key in hints]
@@ -233,19 +234,12 @@ def _plain(cfg: DictConfig) -> tuple[dict[str, Any], dict[str, Any]]:
     return raw, resolved
 
 
-def _given(cfg: DictConfig) -> list[tuple[str, str]]:
-    """Return the keys and values of the command line."""
-    overrides: Any = OmegaConf.to_container(cfg.hydra.overrides.task) if "hydra" in cfg else []
-    pairs = [override.partition("=") for override in overrides]
-    return [(key.lstrip("+~"), value) for key, _, value in pairs]
-
-
 def _unknown_options(cfg: DictConfig) -> Iterator[str]:
     """Yield a message for each unknown option that Hydra would silently ignore."""
     sources = cfg.hydra.runtime.config_sources if "hydra" in cfg else []
     paths = [source.path for source in sources if source.provider not in ("hydra", "schema")]
     folders = [Path(path.removeprefix("file://")) for path in paths]
-    for group, value in _given(cfg):
+    for group, value in overridden(cfg).items():
         # Only Hydra knows the contents of a package.
         if group not in OPTIONAL or not all(map(Path.is_dir, folders)):
             continue

@@ -340,7 +340,7 @@ def _check_model(
     keys = ("model", "revision")
     model, revision = (settings.get(key, option.get(key)) for key in keys)
     is_known = [model, revision] == [option.get(key) for key in keys]
-    is_given = {"encoder.model", "encoder.revision"} <= {*inputs.overridden(cfg)}
+    is_given = {"encoder.model", "encoder.revision"} <= inputs.overridden(cfg).keys()
     if not (is_known or is_given or Path(str(model)).expanduser().is_dir()):
         raise ValueError(
             f"{source} was trained with encoder.model={model}, which is not a local folder: if you "

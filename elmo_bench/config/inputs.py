@@ -11,11 +11,11 @@ from typing import Any
 import hydra.utils
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import InstantiationException
-from omegaconf import DictConfig, open_dict, read_write
+from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
 from elmo_bench.files import corpus as find
 from elmo_bench.files import fetch_path
-from elmo_bench.runs import Identity, hash_files
+from elmo_bench.runs import Identity, hash_files, key_of
 
 SPLITS = ("train", "dev", "test")
 MODEL_SUFFIXES = (".safetensors", ".json", ".txt", ".model")  # weights, config, tokenizer
@@ -111,7 +111,7 @@ def vectors(cfg: DictConfig) -> list[str]:
     """
     for file in (files := vector_files(cfg)):
         if not _is_file(file):
-            is_given = "vocab.vectors" in {*overridden(cfg)}
+            is_given = "vocab.vectors" in overridden(cfg)
             origin = "" if is_given else cfg.vocab.get("origin", "")
             raise FileNotFoundError(f"vocab.vectors={file}: no such file{origin and f'; {origin}'}")
     return files
@@ -160,7 +160,7 @@ def corpus(cfg: DictConfig, splits: Sequence[str] = SPLITS) -> dict[str, Path]:
 
 def _located(cfg: DictConfig, files: Mapping[str, str]) -> dict[str, Path]:
     """Find the files of a corpus; missing ones are downloaded, but for a dry run."""
-    data, keys = cfg.data, {*overridden(cfg)}
+    data, keys = cfg.data, overridden(cfg)
     given = {split for split in files if f"data.files.{split}" in keys}
     other = sorted(given - {"train"})
     if other and "origin" in data and "data.name" not in keys:
@@ -184,11 +184,13 @@ def _located(cfg: DictConfig, files: Mapping[str, str]) -> dict[str, Path]:
         ) from error
 
 
-def overridden(cfg: DictConfig) -> Iterator[str]:
-    """Return the keys that the command line sets; in a sweep, the run's config lists them."""
+def overridden(cfg: DictConfig) -> dict[str, str]:
+    """Return the values that the command line sets, by key; in a sweep, the run's config lists
+    them.
+    """
     hydra = cfg.get("hydra") or (HydraConfig.get() if HydraConfig.initialized() else None)
-    for override in hydra.overrides.task if hydra else ():
-        yield override.lstrip("+~").partition("=")[0]
+    overrides: Any = OmegaConf.to_container(hydra.overrides.task) if hydra else ()
+    return {key_of(override): override.partition("=")[2] for override in overrides}
 
 
 def instantiate(node: Any, **more: Any) -> Any:

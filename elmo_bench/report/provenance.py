@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from elmo_bench import COMMAND
 from elmo_bench.files import counted_noun, duration, listed
-from elmo_bench.runs import OVERRIDES, Run, overridden, overrides, portable_overrides
+from elmo_bench.runs import OVERRIDES, Run, key_of, overrides, portable_overrides
 
 from .grid import Grid
 from .grids import tests
@@ -169,9 +169,7 @@ def commands(runs: Iterable[Run]) -> list[str]:
         if "job=evaluate" in recorded:  # the seed is that of its checkpoint
             evaluations.append(shlex.join([*COMMAND, *recorded]))
         elif recorded:
-            without_seed = tuple(
-                override for override in recorded if overridden(override) != "seed"
-            )
+            without_seed = tuple(override for override in recorded if key_of(override) != "seed")
             seeds[without_seed] += [str(run.seed)]
     lines = []
     for settings, numbers in seeds.items():

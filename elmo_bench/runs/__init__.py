@@ -25,7 +25,7 @@ from .portable import (
     copy_begun as copy_begun,
     copy_run as copy_run,
     folder_name as folder_name,
-    overridden as overridden,
+    key_of as key_of,
     overrides as overrides,
     portable as portable,
     portable_overrides as portable_overrides,

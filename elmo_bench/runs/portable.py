@@ -81,11 +81,15 @@ def overrides(path: Path) -> list[str]:
         given = None
     if not isinstance(given, list) or not all(isinstance(one, str) for one in given):
         raise ValueError(f"{path}: damaged: a run writes a YAML list of texts")
-    return portable_overrides(one for one in given if not below(overridden(one), NO_EFFECT))
+    return portable_overrides(one for one in given if not below(key_of(one), NO_EFFECT))
 
 
-def overridden(override: str) -> str:
-    """The key that an override sets or deletes."""
+def key_of(override: str) -> str:
+    """Return the key that an override sets or deletes.
+
+    >>> key_of("+encoder@other=mini"), key_of("~recipe")
+    ('encoder', 'recipe')
+    """
     return override.partition("=")[0].lstrip("+~").partition("@")[0]
 
 

@@ -90,7 +90,7 @@ def test_a_bilm_of_a_folder_that_moved(folder, tmp_path, monkeypatch):
     again = ["job=evaluate", f"checkpoint={checkpoint}"]
     with pytest.raises(FileNotFoundError, match=r"encoder.dir=.*bilm: no such folder"):
         restore(composed(*again))
-    monkeypatch.setattr(inputs, "overridden", lambda _: ["encoder", "encoder.dir"])
+    monkeypatch.setattr(inputs, "overridden", lambda _: {"encoder": "files", "encoder.dir": ""})
     _, module, _ = restore(composed(*again, "encoder=files", f"encoder.dir={tmp_path}/moved"))
     assert module.elmo.encoder.dim == 8
 

@@ -33,7 +33,9 @@ def paths(tmp_path):
 @pytest.fixture
 def overridden(monkeypatch):
     """Says which keys the command line sets, where Hydra has not composed the config itself."""
-    return lambda *keys: monkeypatch.setattr(inputs, "overridden", lambda _: iter(keys))
+    return lambda *keys: monkeypatch.setattr(
+        inputs, "overridden", lambda _: dict.fromkeys(keys, "")
+    )
 
 
 def test_files_without_a_yaml(tmp_path, paths):
