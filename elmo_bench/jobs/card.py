@@ -14,7 +14,7 @@ from typing import Any
 
 from hydra.core.utils import JobReturn, configure_log
 from hydra.errors import CompactHydraException
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 from elmo_bench import COMMAND
 from elmo_bench.launcher import Outcome, ProcessLauncher, quoted, script
@@ -61,11 +61,12 @@ class CardLauncher(ProcessLauncher):
         configure_log(self.config.hydra.hydra_logging, self.config.hydra.verbose)
         try:
             configs = self.composed(job_overrides)
-            folder, mixes = card_folder(configs), mixes_of(configs)
+            folder, encoders = card_folder(configs), {_encoder(each): each for each in configs}
+            mixes = {encoder: mixes_of(config) for encoder, config in encoders.items()}
             jobs = [
                 [*overrides, *mix]
                 for overrides, config in zip(job_overrides, configs, strict=True)
-                for mix in mixes[config.encoder.name]
+                for mix in mixes[_encoder(config)]
             ]
             returned = super().launch(jobs, initial_job_idx)
             self.write(folder)
@@ -92,7 +93,9 @@ class CardLauncher(ProcessLauncher):
             "output": f"[{','.join(REPORTS)}]",
         }
         failed = [each for each in runs.values() if not each.is_done]
-        run_folders = ",".join(quoted(str(path)) for path in runs)
+        # A run that failed before it began has left nothing to keep.
+        kept = [path for path, one in runs.items() if one.is_done or (path / "run.json").is_file()]
+        run_folders = ",".join(quoted(str(path)) for path in kept)
         folder.mkdir(parents=True, exist_ok=True)
         with scratch_path(folder) as part:
             part.mkdir()
@@ -125,29 +128,31 @@ def card_folder(configs: Sequence[DictConfig]) -> Path:
     return path.absolute()
 
 
-def mixes_of(configs: Iterable[DictConfig]) -> dict[str, list[list[str]]]:
-    """Return for each encoder the overrides of the compared mixes: no layers, the learned mix, each
-    single layer. If the command overrides `elmo.mix`, nothing is added.
+def _encoder(config: DictConfig) -> str:
+    """Return the settings of the encoder as text; its name may be that of several."""
+    return OmegaConf.to_yaml(config.encoder, resolve=True)
+
+
+def mixes_of(config: DictConfig) -> list[list[str]]:
+    """Return the overrides of the compared mixes: no layers, the learned mix, each single layer. If
+    the command overrides `elmo.mix`, nothing is added.
 
     Raises ValueError for encoder=none, and any error from loading an encoder.
     """
     from elmo_bench.config import build, inputs  # imports torch, which is slow
 
-    mixes: dict[str, list[list[str]]] = {}
-    for name, config in {config.encoder.name: config.copy() for config in configs}.items():
-        if "elmo.mix" in inputs.overridden(config):
-            mixes[name] = [[]]
-            continue
-        config.elmo.adapt = False  # adapting does not change the number of layers
-        try:
-            layers = build.encoder(config).num_layers
-        except inputs.NotHereError:  # in a dry run, which does not download it
-            log.info("Each further layer of the encoder is one more run.")
-            layers = 2
-        # The last layer is called "top", as in sweep=layers. A single layer equals the mix.
-        single_layers = [*range(layers - 1), "top"] if layers > 1 else []
-        mixes[name] = [[f"elmo.mix={value}"] for value in ("none", "all", *single_layers)]
-    return mixes
+    if "elmo.mix" in inputs.overridden(config):
+        return [[]]
+    config = config.copy()
+    config.elmo.adapt = False  # adapting does not change the number of layers
+    try:
+        layers = build.encoder(config).num_layers
+    except inputs.NotHereError:  # in a dry run, which does not download it
+        log.info("Each further layer of the encoder is one more run.")
+        layers = 2
+    # The last layer is called "top", as in sweep=layers. A single layer equals the mix.
+    single_layers = [*range(layers - 1), "top"] if layers > 1 else []
+    return [[f"elmo.mix={value}"] for value in ("none", "all", *single_layers)]
 
 
 def _command(overrides: Iterable[str]) -> str:

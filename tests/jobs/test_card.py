@@ -1,5 +1,6 @@
 """`job=card`: one command trains an encoder's layers on tasks and leaves a folder to share."""
 
+import re
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -11,8 +12,9 @@ from omegaconf import OmegaConf
 
 from elmo_bench import launcher
 from elmo_bench.config import inputs
+from elmo_bench.encoders.bilm import BiLm, Options, save
 from elmo_bench.jobs import card
-from elmo_bench.runs import Result, as_baseline, begin, is_baseline, write_result
+from elmo_bench.runs import Result, as_baseline, begin, collect, is_baseline, write_result
 
 ROOT = Path(__file__).parents[2]
 MIXES = [f"elmo.mix={mix}" for mix in ("none", "all", 0, 1, "top")]
@@ -100,12 +102,26 @@ def test_a_folder_to_share(run_card, tmp_path):
     assert "python run.py job=card data_dir=data" in (out / "README.md").read_text()
 
 
+def test_encoders_of_one_name_have_their_own_layers(run_card, tmp_path, monkeypatch):
+    monkeypatch.setattr(card.CardLauncher, "write", lambda *_: None)
+    sizes = {"cell_size": 8, "projection_size": 4, "filters": ((1, 4),)}
+    own = ["task=ner", "encoder=files"]
+    for count in (1, 2):
+        save(
+            BiLm(Options(**sizes, num_layers=count)), tmp_path / str(count) / "weights.safetensors"
+        )
+    deep, shallow = ([*own, f"encoder.dir={tmp_path}/{count}"] for count in (2, 1))
+    assert run_card(deep, shallow) == [*MIXES, "elmo.mix=all", "elmo.mix=0", "elmo.mix=top"]
+
+
 def test_one_that_fails_leaves_the_others(run_card, tmp_path, monkeypatch):
     """The same command runs it again, and no other."""
     jobs = []
 
     def fake(launched, part, job, **settings):
         jobs.append(job)
+        if job == "keep":
+            assert collect(re.findall("'(.+?)'", settings["runs"]))  # raises for one without a run
         for name in card.OWN:
             (part / name).touch()
 
