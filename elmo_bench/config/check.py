@@ -23,7 +23,7 @@ from omegaconf.errors import OmegaConfBaseException
 from pydantic import ValidationError
 
 from elmo_bench.files import File, Folder
-from elmo_bench.runs import leaves
+from elmo_bench.runs import is_baseline, leaves
 
 from .advice import unknown_key
 from .inputs import overridden
@@ -138,7 +138,8 @@ def faults(cfg: DictConfig) -> list[str]:
         classes = {part: node for part, node in resolved.items() if part in parts}
         wrong = _in_words(_of_classes(classes), raw, given)
     if not wrong and job == "train":
-        wrong = [*_nothing_to_read(resolved), *_unknown_monitor(resolved["task"])]
+        task = resolved["task"]
+        wrong = [*_not_adaptable(resolved), *_no_input(resolved), *_unknown_monitor(task)]
     return wrong or [*_no_folder(cfg)]
 
 
@@ -281,20 +282,22 @@ def _no_folder(cfg: DictConfig) -> Iterator[str]:
             return  # the others are below it
 
 
-def _nothing_to_read(config: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a message for a baseline without word representations, which would have no input, and
-    for an encoder that is to be adapted but is no biLM.
-    """
+def _not_adaptable(config: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a message for an encoder that is to be adapted but is no pretrained biLM."""
     encoder = config["encoder"]
-    is_baseline = config["elmo"]["mix"] == "none" or "_target_" not in encoder
     is_bilm = {"options", "weights"} <= encoder.keys() and encoder.get("pretrained", True)
-    if config["elmo"]["adapt"] and not is_baseline and not is_bilm:
+    if config["elmo"]["adapt"] and not is_baseline(config) and not is_bilm:
         yield (
             f"elmo.adapt=true, but encoder={encoder['name']} is no pretrained biLM: "
             "elmo.adapt=false reads it as it is"
         )
+
+
+def _no_input(config: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a message for a baseline without word representations."""
     embed, has_vectors = config["embed"], config["vocab"]["vectors"]
-    if is_baseline and not has_vectors and not embed["word_dim"] and "char_dim" not in embed:
+    has_words = has_vectors or embed["word_dim"] or "char_dim" in embed
+    if is_baseline(config) and not has_words:
         yield "embed.word_dim=0 without an encoder: the task has no input; set one of them"
 
 

@@ -65,8 +65,6 @@ def check(cfg: DictConfig) -> None:
         log.warning(
             "encoder=%s has no layers, so %s has no effect", cfg.encoder.name, ", ".join(idle)
         )
-    if cfg.elmo.adapt and not is_baseline(cfg):
-        adaptation.pretrained(cfg)
 
 
 def train(cfg: DictConfig) -> dict[str, float]:
