@@ -110,16 +110,7 @@ def probes_grid(probes: Sequence[Probed], *, controls: bool = False) -> Grid:
     Raises ValueError if two files have the same encoder and corpus, or if the files of a corpus
     differ in data, settings or seeds.
     """
-    by_corpus: dict[str, Probed] = {}
-    by_title: dict[str, dict[str, Probed]] = {}
-    for probe in probes:
-        same = by_title.setdefault(probe.title, {}).setdefault(probe.corpus, probe)
-        if same is not probe:
-            raise ValueError(
-                f"{probe.source}: {probe.title} on {probe.corpus} is also in {same.source}: leave "
-                "one out, or rename its encoder with encoder.name=NAME"
-            )
-        _check_same(probe, by_corpus.setdefault(probe.corpus, probe))
+    by_title, by_corpus = _grouped(probes)
     columns = [
         Column(probe.corpus, key, figure)
         for probe in by_corpus.values()
@@ -147,6 +138,25 @@ def probes_grid(probes: Sequence[Probed], *, controls: bool = False) -> Grid:
         left=2,
         caption=CAPTION.format(" or ".join(map(str, seeds))),
     )
+
+
+def _grouped(
+    probes: Sequence[Probed],
+) -> tuple[dict[str, dict[str, Probed]], dict[str, Probed]]:
+    """Return the probes by encoder and corpus, and the first of each corpus, which has the same
+    data, settings and seeds as the others.
+    """
+    by_title: dict[str, dict[str, Probed]] = {}
+    by_corpus: dict[str, Probed] = {}
+    for probe in probes:
+        same = by_title.setdefault(probe.title, {}).setdefault(probe.corpus, probe)
+        if same is not probe:
+            raise ValueError(
+                f"{probe.source}: {probe.title} on {probe.corpus} is also in {same.source}: leave "
+                "one out, or rename its encoder with encoder.name=NAME"
+            )
+        _check_same(probe, by_corpus.setdefault(probe.corpus, probe))
+    return by_title, by_corpus
 
 
 def _check_same(probe: Probed, other: Probed) -> None:

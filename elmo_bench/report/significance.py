@@ -78,10 +78,7 @@ class Test(NamedTuple):
 
     def reach(self, level: float) -> float:
         """Return half the width of the interval that a two-sided test at this level gives."""
-        return max(
-            scale.error * float(scipy.stats.t.ppf(1 - level / 2, scale.freedom))
-            for scale in self.scales
-        )
+        return _reach(self.scales, level)
 
 
 class Variance(NamedTuple):
@@ -122,14 +119,16 @@ class Variance(NamedTuple):
 
     @property
     def scales(self) -> tuple[Scale, ...]:
-        """The scale of all variances, that without the examples', and Welch's over the runs alone.
+        """The scale of all variances, that without the examples', and Welch's over the runs alone;
+        the first alone if the variance over runs is unknown.
 
         Satterthwaite adds the examples' degrees of freedom, so that more noise could make p
         smaller; the two other scales prevent that.
         """
         runs = self._replace(examples=0.0)
         welch = runs._replace(noise=(0.0,) * len(self.noise))
-        errors = [(each, math.sqrt(each.total)) for each in (self, runs, welch)]
+        variances = (self, runs, welch) if self.runs else (self,)
+        errors = [(each, math.sqrt(each.total)) for each in variances]
         return tuple(
             Scale(error if error >= ROUNDING else 0.0, each.freedom) for each, error in errors
         )
@@ -182,33 +181,31 @@ def compare(
     num_examples = ours.shape[1]
     if clusters is not None:
         ours, theirs = by_cluster(ours, clusters), by_cluster(theirs, clusters)
-    count = ours.shape[1]
-    if count < 2:
-        raise ValueError(f"{count} clusters of examples, but a test needs at least two")
-    left, right = figure(ours.sum(1)), figure(theirs.sum(1))
-    difference = float(left.mean() - right.mean())
-    single = min(len(left), len(right)) < 2
-    if single:
-        change = without_each(ours).mean(0) - without_each(theirs).mean(0)
-        variance = Variance((), (), (), float(covariance(change[None])[0, 0]), count)
-    else:
-        variance = unpaired_variance(ours, theirs)
+    if ours.shape[1] < 2:
+        raise ValueError(f"{ours.shape[1]} clusters of examples, but a test needs at least two")
+    difference = float(figure(ours.sum(1)).mean() - figure(theirs.sum(1)).mean())
+    runs = len(ours), len(theirs)
+    variance = unpaired_variance(ours, theirs) if min(runs) > 1 else _of_models(ours, theirs)
+    reach = _reach(variance.scales, LEVEL)
     test = Test(
         difference=difference,
-        scales=variance.scales[:1] if single else variance.scales,
-        p=None,
-        interval=(difference, difference),
+        scales=variance.scales,
+        p=largest_p(difference, variance.scales) if min(runs) > 1 else None,
+        interval=(max(difference - reach, -1.0), min(difference + reach, 1.0)),
         detectable=None,
-        shares=None,
+        shares=variance.shares if min(runs) >= FEWEST else None,
         examples=num_examples,
-        clusters=count,
-        runs=(len(left), len(right)),
+        clusters=ours.shape[1],
+        runs=runs,
     )
-    p = None if single else largest_p(difference, test.scales)
-    reach = test.reach(LEVEL)
-    interval = max(difference - reach, -1.0), min(difference + reach, 1.0)
-    shares = None if test.is_preliminary else variance.shares
-    return with_power(test._replace(p=p, interval=interval, shares=shares))
+    return with_power(test)
+
+
+def _reach(scales: Sequence[Scale], level: float) -> float:
+    """Return half the width of the widest interval that these scales give at a level."""
+    return max(
+        scale.error * float(scipy.stats.t.ppf(1 - level / 2, scale.freedom)) for scale in scales
+    )
 
 
 def with_power(test: Test, comparisons: int = 1) -> Test:
@@ -260,6 +257,14 @@ def unpaired_variance(
         max(examples - 2 * float(across), 0.0),
         ours.shape[1],
     )
+
+
+def _of_models(
+    ours: Float[np.ndarray, "R C S 4"], theirs: Float[np.ndarray, "Q C S 4"]
+) -> Variance:
+    """Return the variance of the difference between these trained models on new examples."""
+    change = without_each(ours).mean(0) - without_each(theirs).mean(0)
+    return Variance((), (), (), float(covariance(change[None])[0, 0]), ours.shape[1])
 
 
 def _own_and_shared(covariances: Float[np.ndarray, "R R"]) -> tuple[float, float]:

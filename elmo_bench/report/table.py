@@ -157,12 +157,7 @@ def report(
     place = f"tables.{title}." if title else ""
     one_of(f"{place}split", split, SPLITS)
     measured = _measured(runs, split, place)
-    columns = full_keys(measured, columns, f"{place}columns")
-    if rows is None:
-        rows = distinguishing(measured, columns)
-    else:
-        rows = full_keys(measured, rows, f"{place}rows")
-    _check_alike(measured, rows, columns, place)
+    rows, columns = _keys(measured, rows, columns, place)
     groups = _groups(measured, rows, columns)
     baseline = _column(baseline, groups, f"{place}baseline", columns, split)
     cells = [
@@ -170,12 +165,11 @@ def report(
         for row, group in sorted(groups.items(), key=lambda item: order(item[0]))
         for column in sorted(group, key=lambda column: (column != baseline, order(column)))
     ]
-    options = CompareOptions(metric, split, equal_within)
-    whole = Report([*rows], columns, metric, split, baseline, cells, [], title, equal_within)
-    cells, notes = _compared(whole, options)
+    whole = Report(rows, columns, metric, split, baseline, cells, [], title, equal_within)
+    cells, notes = _compared(whole)
     if len(measured) < len(runs):
         notes.insert(0, f"left out: {_runs(len(runs) - len(measured))} not evaluated on {split}")
-    notes += [*_repeated(measured, [*rows, *columns]), *mixed(whole.runs)]
+    notes += [*_repeated(measured, whole.keys), *mixed(whole.runs)]
     return corrected([replace(whole, cells=cells, notes=notes)])[0]
 
 
@@ -195,10 +189,14 @@ def is_measured(run: Run, split: str) -> bool:
     return any(key.startswith(f"{SPLITS[split]}/") for key in run.metrics)
 
 
-def _check_alike(
-    runs: Sequence[Run], rows: Sequence[str], columns: Sequence[str], place: str
-) -> None:
-    """Raise ValueError if runs of a cell differ in more than their seed."""
+def _keys(
+    runs: Sequence[Run], rows: Sequence[str] | None, columns: Sequence[str], place: str
+) -> tuple[list[str], list[str]]:
+    """Return the whole keys of rows and columns; raises ValueError if runs of a cell differ in more
+    than their seed.
+    """
+    columns = full_keys(runs, columns, f"{place}columns")
+    rows = distinguishing(runs, columns) if rows is None else full_keys(runs, rows, f"{place}rows")
     keys = [*rows, *columns]
     if hidden := hidden_keys(runs, keys):
         raise ValueError(
@@ -207,6 +205,7 @@ def _check_alike(
         )
     if why := other_files(runs, keys):
         raise ValueError(f"{place}{why}")
+    return rows, columns
 
 
 def hidden_keys(runs: Sequence[Run], keys: Sequence[str]) -> list[str]:
@@ -365,8 +364,9 @@ class Noted(NamedTuple):
     folder: str = ""
 
 
-def _compared(report: Report, options: CompareOptions) -> tuple[list[Cell], list[str]]:
+def _compared(report: Report) -> tuple[list[Cell], list[str]]:
     """Return the cells with their comparisons and which is the best of its row, and notes."""
+    options = CompareOptions(report.metric, report.split, report.equal_within)
     titles, by_row = task_titles(report.runs), report.by_row()
     flaws: dict[str, dict[Noted, None]] = defaultdict(dict)  # reason -> cells, in order
     cells = []
