@@ -17,7 +17,7 @@ from elmo_bench.files import is_taken, plain, remove_unheld
 log = logging.getLogger(__name__)
 # Kind -> what it is, and the names of our files and folders of that kind.
 KINDS = {
-    "layers": ("layers of frozen encoders", r"(v\d+-)?e[0-9a-f]{12}-.+"),
+    "layers": ("layers of frozen encoders", r"(v\d+-)?e[0-9a-f]{12}-.+(?<!\.lock)"),
     "sample": ("sample corpora", r"sample-\d+-[0-9a-f]{10}"),
     "corpora": ("encoded text", r"[0-9a-f]{16}"),
     "vectors": ("word vectors of a corpus", r"[0-9a-f]{16}\.npz"),

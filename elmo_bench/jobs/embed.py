@@ -175,22 +175,10 @@ def _check_encoder(cfg: DictConfig, path: Path, content: Mapping[str, Any]) -> N
 
     What a result does not say is not compared.
     """
-    config, files = content["config"], inputs.encoder_files(cfg)
-    elmo, encoder = config.get("elmo") or {}, config.get("encoder") or {}
-    if elmo.get("finetune") or encoder.get("pretrained") is False:
-        what = "elmo.finetune=true" if elmo.get("finetune") else "encoder.pretrained=false"
-        raise ValueError(
-            f"result={path}: its run has {what}, so no file of an encoder has the layers that it "
-            "mixes"
-        )
-    if elmo.get("adapt"):
-        weights = files.get("encoder.weights")
-        if weights is None or not weights.with_name("adaptation.json").is_file():
-            raise ValueError(
-                f"result={path}: its run adapted the biLM (elmo.adapt=true): write that with "
-                "job=adapt out=DIR, then use encoder=files encoder.dir=DIR"
-            )
+    files = inputs.encoder_files(cfg)
+    if _is_adapted(path, content["config"], files.get("encoder.weights")):
         return
+    encoder = content["config"].get("encoder") or {}
     ours: Any = OmegaConf.to_container(cfg.encoder, resolve=True)
     digests = hash_files(files, cfg.cache_dir)
     recorded, here = _of_encoder(content.get("inputs", digests)), _of_encoder(digests)
@@ -213,6 +201,27 @@ def _check_encoder(cfg: DictConfig, path: Path, content: Mapping[str, Any]) -> N
             f"result={path}: its run mixes the layers of another encoder, "
             f"encoder={encoder.get('name')}: {listed}"
         )
+
+
+def _is_adapted(path: Path, config: Mapping[str, Any], weights: Path | None) -> bool:
+    """Whether a run adapted its biLM, and `weights` are those of job=adapt; raises ValueError if no
+    file has the layers that it mixes, or `weights` are others.
+    """
+    elmo, encoder = config.get("elmo") or {}, config.get("encoder") or {}
+    if elmo.get("finetune") or encoder.get("pretrained") is False:
+        what = "elmo.finetune=true" if elmo.get("finetune") else "encoder.pretrained=false"
+        raise ValueError(
+            f"result={path}: its run has {what}, so no file of an encoder has the layers that it "
+            "mixes"
+        )
+    if not elmo.get("adapt"):
+        return False
+    if weights is None or not weights.with_name("adaptation.json").is_file():
+        raise ValueError(
+            f"result={path}: its run adapted the biLM (elmo.adapt=true): write that with "
+            "job=adapt out=DIR, then use encoder=files encoder.dir=DIR"
+        )
+    return True
 
 
 def _of_encoder(digests: Mapping[str, str]) -> dict[str, str]:

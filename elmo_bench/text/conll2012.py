@@ -171,10 +171,9 @@ def bracket_spans(sentence: Sequence[Row], column: int, path: str | Path) -> lis
             )
         if brackets["label"]:
             if label is not None:
-                opened = sentence[start].line
                 raise ValueError(
                     f"{where}: {cell!r} in column {number} begins inside {label}, which is open "
-                    f"since line {opened}"
+                    f"since line {sentence[start].line}"
                 )
             label, start = brackets["label"], position
         if brackets["end"]:

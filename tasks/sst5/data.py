@@ -118,8 +118,7 @@ def parse_tree(line: str, source: str) -> tuple[tuple[str, ...], list[Span]]:
             continue
         if piece["label"] not in CLASSES[5]:
             raise ValueError(
-                f"{source}: label {piece['label']!r}, but a label must be one of "
-                f"{sorted(CLASSES[5])}"
+                f"{source}: label {piece['label']!r}, but it must be one of {sorted(CLASSES[5])}"
             )
         if piece["word"] is None:
             unclosed.append(len(phrases))

@@ -24,12 +24,7 @@ from elmo_bench.jobs.train import train
 from elmo_bench.lm import LanguageModel, load_language_model, save_softmax
 from elmo_bench.report.plots import style
 from elmo_bench.sample import files as sample
-from elmo_bench.text import (
-    read_conllu,
-    read_sentences,
-    read_text,
-    read_vectors,
-)
+from elmo_bench.text import read_conllu, read_sentences, read_table, read_text, read_vectors
 from elmo_bench.training.module import TaskModule
 from tests.jobs.small import SMALL
 from tests.jobs.test_resume import train_and_kill, until
@@ -116,7 +111,7 @@ def finite(name: str, array: Any) -> None:
 
 
 def corpus(task: str) -> Path:
-    """The training file of a generated corpus of one story."""
+    """The training file of a sample corpus of one story."""
     return sample(task=task, root=workshop(), size=1)["train"]
 
 
@@ -153,6 +148,13 @@ def binary_vectors() -> list[Seed]:
     words = (b"the", b"dog", b"a")
     rows = (b"%s " % word + np.arange(4, dtype="<f4").tobytes() + b"\n" for word in words)
     return [Seed("vectors.bin", b"3 4\n" + b"".join(rows), damages.ANY | damages.PACKED)]
+
+
+def all_vectors(path: Path) -> dict[str, np.ndarray]:
+    """As encoder=static reads."""
+    rows, table = read_table(path)
+    finite("the table", table)
+    return {word: table[row] for word, row in rows.items()}
 
 
 def some_vectors(path: Path) -> dict[str, np.ndarray]:
@@ -376,6 +378,7 @@ def rows() -> list[Row]:
         add(f"{task}-input", partial(input_seeds, task), partial(read_input, task))
     add("conllu", partial(text_seeds, x_conllu=CONLLU), lambda path: list(read_conllu(path)))
     add("vectors", partial(text_seeds, vectors_txt=VECTORS), some_vectors)
+    add("all-vectors", partial(text_seeds, vectors_txt=VECTORS), all_vectors)
     add("binary-vectors", binary_vectors, some_vectors)
     lines = "".join(f"{' '.join(sentence)}\n" for sentence in SENTENCES)
     records = "".join(f"{json.dumps(sentence)}\n" for sentence in SENTENCES)

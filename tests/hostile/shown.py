@@ -69,7 +69,7 @@ def _found(row: str, suffix: str, data: bytes) -> Iterator[str]:
     if suffix == ".json" or (row, suffix) == ("squad-predictions", ".out"):
         yield from _json(data.decode())
         return
-    if row not in ("vectors",):
+    if row not in ("vectors", "all-vectors"):
         data.decode()
     *lines, rest = data.split(b"\n")
     ends = {line.endswith(b"\r") for line in lines}
@@ -78,7 +78,7 @@ def _found(row: str, suffix: str, data: bytes) -> Iterator[str]:
     if row != "vocabulary" and any(line.startswith(BOM) for line in [*lines, rest]):
         yield "a byte order mark within the file"
     lines = [line.removesuffix(b"\r") for line in [*lines, rest]]
-    if row in ("vectors",):
+    if row in ("vectors", "all-vectors"):
         yield from _vectors(lines, WANTED if row == "vectors" else None)
         return
     texts = [line.decode() for line in lines]
@@ -201,8 +201,18 @@ def _binary(data: bytes) -> Iterator[str]:
 # Lines of these rows are looked at, and what their columns and brackets say twice.
 KINDS: dict[str, Any] = {
     **{"ner": _columns, "ner-predictions": _columns, "srl": _conll2012, "coref": _conll2012},
-    **{"conllu": _conllu, "sst5": _trees, "vectors": None, "binary-vectors": None},
-    **dict.fromkeys(("snli", "sentences", "raw-text", "vocabulary", "sst5-predictions")),
+    **{"conllu": _conllu, "sst5": _trees, "binary-vectors": None},
+    **dict.fromkeys(
+        (
+            "vectors",
+            "all-vectors",
+            "snli",
+            "sentences",
+            "raw-text",
+            "vocabulary",
+            "sst5-predictions",
+        )
+    ),
     **dict.fromkeys(("snli-predictions", "srl-predictions", "coref-predictions")),
     **dict.fromkeys(f"{task}-input" for task in ("ner", "sst5", "snli", "squad", "srl", "coref")),
 }

@@ -31,7 +31,7 @@ def composed(*overrides):
 
 @pytest.fixture
 def store(tmp_path):
-    """A cache with a store that this process reads, a generated corpus, a download, and files of
+    """A cache with a store that this process reads, a sample corpus, a download, and files of
     somebody else.
     """
     for path in ("sample-2-0123456789/ner/train.conll", f"elmo/{12 * '0'}/options.json", *MINE):
@@ -78,9 +78,13 @@ def test_what_a_run_writes_stays(tmp_path, caplog):
     adapted, corpora = tmp_path / "adapted" / (16 * "0"), tmp_path / "corpora"
     adapted.mkdir(parents=True)
     (corpora / f".{16 * '1'}-killed__").mkdir(parents=True)
-    with alone(adapted, ""), atomic(corpora / (16 * "0")) as part:
+    layers = tmp_path / "layers" / f"v3-e{12 * '0'}-{12 * '0'}-float32"
+    layers.mkdir(parents=True)
+    with alone(adapted, ""), alone(layers, ""), atomic(corpora / (16 * "0")) as part:
         cache(composed(f"cache_dir={tmp_path}", "clear=all"))
         assert adapted.is_dir()
+        assert layers.is_dir()
+        assert Path(f"{layers}.lock").exists()  # else a second run would compute the same
         assert [*corpora.iterdir()] == [part.parent]
         part.mkdir()
     assert f"{adapted} is kept: a run is writing it" in caplog.text

@@ -38,7 +38,7 @@ def built(tmp_path, task, *overrides):
 
 @pytest.mark.parametrize("task", ONE_WORD)
 def test_every_task_runs(tmp_path, task):
-    """On the generated corpus, whose recipes set the sizes of RNNs."""
+    """On the sample corpus, whose recipes set the sizes of RNNs."""
     model, batch = built(tmp_path, task, "data=sample")
     assert isinstance(model.backbone.rnn, Identity)
     assert not [*model.backbone.rnn.parameters()]

@@ -122,7 +122,7 @@ def test_fewer_classes(save):
         ("(3 (2 This) ())", "label ''"),
         ("(3 (2 This) (2 ))", r"'\)' at character 16"),
         ("(3)", r"'\)' at character 3"),
-        ("(5 Bravo)", r"label '5', but a label must be one of \['0', '1', '2', '3', '4'\]"),
+        ("(5 Bravo)", r"label '5', but it must be one of \['0', '1', '2', '3', '4'\]"),
         ("(3 (-1 This) (2 soup))", "label '-1'"),
         ("(12 Bravo)", "label '12'"),
         ("(positive Bravo)", "label 'positive'"),
