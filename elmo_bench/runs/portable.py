@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from elmo_bench.files import write_json, write_text
+from elmo_bench.files import read_arrays, write_json, write_text
 
 from .identity import ELSEWHERE, below
 from .read import BEGUN, ENDED, Run, frozen, text
@@ -77,7 +77,7 @@ def overrides(path: Path) -> list[str]:
         return []
     try:
         given = yaml.safe_load(path.read_bytes())
-    except yaml.YAMLError:
+    except (yaml.YAMLError, ValueError, RecursionError):  # a date that is none, too many brackets
         given = None
     if not isinstance(given, list) or not all(isinstance(one, str) for one in given):
         raise ValueError(f"{path}: damaged: a run writes a YAML list of texts")
@@ -106,8 +106,8 @@ def copy_run(source: Path, part: Path, overrides: Sequence[str]) -> None:
     """Copy the files of a finished run that a report reads into the new folder `part`.
 
     `overrides` are the run's overrides on its command line. Raises ValueError, with the file, for a
-    link, which might lead to a file that the run has not written, and for curves that no report
-    could read.
+    link, which might lead to a file that the run has not written, and for curves or counts that no
+    report could read.
     """
     files = [CURVES, *(f"{COUNTS}/{name}" for name in SPLITS)]
     own = [ENDED, str(OVERRIDES), str(OVERRIDES.parent), COUNTS, *files]
@@ -121,8 +121,7 @@ def copy_run(source: Path, part: Path, overrides: Sequence[str]) -> None:
     write_text(part / OVERRIDES, json.dumps([*overrides]))  # JSON is YAML
     for name in files:  # only known files, since archives reject others
         if (path := source / name).is_file():
-            if name == CURVES:
-                _check_curves(path)
+            _check_curves(path) if name == CURVES else read_arrays(path)
             (part / name).parent.mkdir(exist_ok=True)
             shutil.copy(path, part / name)
 

@@ -147,6 +147,13 @@ def test_only_what_a_run_has_written_is_kept(tmp_path, name):
     assert not (tmp_path / "x.tar.xz").exists()
 
 
+def test_damaged_counts_are_named_where_they_lie(tmp_path):
+    counts = ran(tmp_path / "runs" / "1") / "counts" / "dev.npz"
+    counts.write_bytes(b"PK")
+    with pytest.raises(ValueError, match=r"runs/1/counts/dev\.npz"):
+        kept(tmp_path / "runs", tmp_path / "x.tar.xz", tmp_path)
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [

@@ -2,7 +2,7 @@
 
 import pytest
 
-from elmo_bench.runs import portable, portable_overrides
+from elmo_bench.runs import overrides, portable, portable_overrides
 
 
 @pytest.mark.parametrize(
@@ -43,3 +43,11 @@ def test_portable(text, shared):
 def test_a_deletion_is_no_folder():
     words = ["~logger/wandb", "~db/a=/home/me/b", "--config-dir", "/home/me/conf"]
     assert portable_overrides(words) == ["~logger/wandb", "~db/a=b", "--config-dir", "conf"]
+
+
+@pytest.mark.parametrize("content", ["2026-13-32", "[" * 5000, "{seed: 1}", "[1]"])
+def test_what_is_no_list_of_overrides_is_named(tmp_path, content):
+    path = tmp_path / "overrides.yaml"
+    path.write_text(content)
+    with pytest.raises(ValueError, match=r"overrides\.yaml: damaged: a run writes a YAML list"):
+        overrides(path)
