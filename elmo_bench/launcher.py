@@ -177,29 +177,31 @@ class ProcessLauncher(Launcher):
         """Run the jobs, `n_jobs` at a time, and return their outcomes by number."""
         from elmo_bench.files import duration
 
-        outcomes, folders = self._planned(jobs, configs)
+        outcomes, killed = self._planned(jobs, configs)
         slots, ended, lock = self._slots(configs), list[float](), threading.Lock()
-        if folders and max(jobs) > 0 and self.can_fork() and not self.processes.forks:
+        if killed and max(jobs) > 0 and self.can_fork() and not self.processes.forks:
             self.processes.start_forks(preloaded(configs), self.environment(None))
 
         def run(number: int) -> Outcome:
             slot = slots.get()
             try:
-                outcome = self._run(number, jobs[number], folders[number], slot)
+                with lock:
+                    folder = self._own_folder(number, killed[number])
+                outcome = self._run(number, jobs[number], folder, slot)
             except OSError as error:  # its folder cannot be made or written: the others go on
                 outcome = Outcome(jobs[number], "failed", reason=str(error))
             finally:
                 slots.put(slot)
             with lock:
                 ended.append(outcome.seconds)
-                line = time_left(ended, len(folders), self.n_jobs)
+                line = time_left(ended, len(killed), self.n_jobs)
             if line and not self.processes.stopped:
                 log.info("#%d %s in %s: %s", number, outcome.status, duration(ended[-1]), line)
             return outcome
 
         log.info("%d runs, %d at a time: %s", len(jobs), self.n_jobs, self._folder())
         with ThreadPoolExecutor(self.n_jobs) as pool, self.processes.stopped_by_signals():
-            outcomes |= zip(folders, pool.map(run, folders), strict=True)
+            outcomes |= zip(killed, pool.map(run, killed), strict=True)
         for outcome in outcomes.values():
             if outcome.same_as is not None:
                 outcome.share((self.outcomes | outcomes)[outcome.same_as])
@@ -207,15 +209,17 @@ class ProcessLauncher(Launcher):
 
     def _planned(
         self, jobs: Mapping[int, list[str]], configs: Sequence[DictConfig]
-    ) -> tuple[dict[int, Outcome], dict[int, Path]]:
-        """Return the outcomes of the jobs that need no run, and the folders of the others."""
+    ) -> tuple[dict[int, Outcome], dict[int, Path | None]]:
+        """Return the outcomes of the jobs that need no run, and the folders of the killed runs that
+        the others resume; None for a job that begins anew.
+        """
         from elmo_bench.config.inputs import same
         from elmo_bench.runs import finished, settings, unfinished
 
         outputs = Path(self.config.outputs_dir).absolute()
         searched = [self._folder(), outputs] if self.config.resume else []
         finished_runs, killed_runs = finished(searched), unfinished(searched)
-        outcomes, folders = dict[int, Outcome](), dict[int, Path]()
+        outcomes, killed = dict[int, Outcome](), dict[int, Path | None]()
         for number, config in zip(jobs, configs, strict=True):
             first = self.numbers.setdefault(settings(config), number)
             if first != number:
@@ -226,11 +230,12 @@ class ProcessLauncher(Launcher):
                     jobs[number], "finished before", True, reason=str(folder), folder=folder
                 )
             else:
-                folders[number] = self._own_folder(number, same(config, killed_runs))
-        return outcomes, folders
+                killed[number] = same(config, killed_runs)
+        return outcomes, killed
 
     def _own_folder(self, number: int, killed: Path | None) -> Path:
-        """Reserve the folder of a run: that of the killed run it resumes, or a new one.
+        """Reserve the folder of a run: that of the killed run it resumes, or a new one. This is
+        done when the run starts, since another sweep may write to the same folders meanwhile.
 
         A new folder is named by the run's number, or by the next number whose folder has no result
         and, with `resume`, no checkpoint of another run, and in which no other sweep's run goes on.

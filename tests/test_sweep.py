@@ -159,6 +159,14 @@ def test_a_folder_in_which_another_sweep_runs_is_left_to_it(sweep, tmp_path):
     assert [path.parent.name for path in tmp_path.glob("sweep/*/result.json")] == ["1"]
 
 
+def test_a_folder_that_another_sweep_takes_meanwhile_is_left_to_it(sweep, tmp_path):
+    taken = tmp_path / "sweep" / "1"
+    other = f"import pathlib; p = pathlib.Path('{taken}'); p.mkdir(); (p / 'result.json').touch()\n"
+    sweep(first=other + DONE, second=DONE)
+    assert (taken / "result.json").read_text() == ""
+    assert (tmp_path / "sweep" / "2" / "result.json").is_file()
+
+
 def test_side_by_side(sweep, tmp_path):
     wait = "import pathlib, time\nwhile not pathlib.Path('{folder}/{other}').exists(): time.sleep(0.01)"
     meet = "open('{folder}/{name}', 'w').close()\n" + wait
