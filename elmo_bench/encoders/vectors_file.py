@@ -26,6 +26,7 @@ Array = Float[np.ndarray, "..."]  # of shape "L T D" or "T D"
 Pieces = Callable[[int], Iterable[Sequence[Array]]]  # the arrays from a sentence on, in pieces
 HDF5, SAFETENSORS = (".hdf5", ".h5"), (".safetensors",)
 PROGRESS = "progress"  # attribute of an unfinished file: complete sentences, and their sha256
+INDEX = "sentence_to_index"  # AllenNLP's name of it
 LAYOUT = 400  # bytes a sentence at least besides its vectors
 
 
@@ -34,27 +35,42 @@ def write_hdf5(output: Path, pieces: Pieces, purpose: Mapping[str, Any], index: 
 
     `purpose` records the inputs. After each piece the file is complete up to there. A part file of
     the same purpose is continued; one of another, or a damaged one, is replaced, and the log gives
-    the reason. Raises OSError, which names the file, where the disk is full.
+    the reason. Raises OSError, which names the file, where the disk is full, and what `pieces`
+    raises.
     """
     part = output.with_name(f"{output.name}.part")
     done, digest = _done(part, purpose)
-    with _named_errors(part), h5py.File(part, "a" if done else "w") as file:
-        file.attrs.update(purpose)
-        for name in [name for name in file if int(name) >= done]:  # what a kill has left
-            del file[name]
+    with _named_errors(part):
+        file = h5py.File(part, "a" if done else "w")
+    try:
+        with _named_errors(part):
+            file.attrs.update(purpose)
+            for name in [*file]:
+                if name == INDEX or int(name) >= done:  # what a kill has left
+                    del file[name]
         for piece in pieces(done):
-            for number, array in enumerate(piece, done):
-                file.create_dataset(str(number), data=array)
-                digest.update(array.tobytes())
+            with _named_errors(part):
+                _append(file, piece, done, digest)
             done += len(piece)
-            file.flush()  # the arrays, before the file says that they are there
-            file.attrs[PROGRESS] = f"{done} {digest.hexdigest()}"
-            file.flush()
-            os.fsync(file.id.get_vfd_handle())
-        file.attrs.pop(PROGRESS, None)
-        if index is not None:
-            file.create_dataset("sentence_to_index", (1,), dtype=h5py.string_dtype())[0] = index
+        with _named_errors(part):
+            if index is not None:
+                file.create_dataset(INDEX, (1,), dtype=h5py.string_dtype())[0] = index
+            file.attrs.pop(PROGRESS, None)
+    finally:
+        with _named_errors(part):
+            file.close()
     part.replace(output)
+
+
+def _append(file: h5py.File, piece: Sequence[Array], done: int, digest: Any) -> None:
+    """Add arrays to a file of `done` sentences, and then the number that it has."""
+    for number, array in enumerate(piece, done):
+        file.create_dataset(str(number), data=array)
+        digest.update(array.tobytes())
+    file.flush()  # the arrays, before the file says that they are there
+    file.attrs[PROGRESS] = f"{done + len(piece)} {digest.hexdigest()}"
+    file.flush()
+    os.fsync(file.id.get_vfd_handle())
 
 
 def _done(part: Path, purpose: Mapping[str, Any]) -> tuple[int, Any]:
