@@ -199,26 +199,42 @@ def build_store(
     text = hashlib.sha256(b"".join(keys)).hexdigest()[:12]
     path = folder / f"{VERSION}-{_name(encoder)}-{text}-{dtype}"
     store = LayerStore(path, layers, _starts(keys), keep=keep)
+
+    is_complete = False
     try:
-        store.hold()
-        if not store.missing():
-            return store
-        with alone(path, "another run is computing the layers of this data: waiting for it"):
-            if not (missing := store.missing()):
-                return store
-            size = sum(map(len, store.starts)) * len(missing) * encoder.dim
-            if _has_room(size * np.dtype(dtype).itemsize, folder, max_bytes):
-                with _on(device, encoder):
-                    _write(store, missing, encoder, keys, dtype)
-                return store
+        is_complete = _complete(store.hold(), encoder, keys, dtype, max_bytes, device)
     except OSError as error:
         log.warning(
             "cannot write or read %s (%s): running the encoder on every batch",
             path,
             error.strerror or error,
         )
-    _give_up(store)
-    return None
+    finally:
+        if not is_complete:
+            _give_up(store)
+    return store if is_complete else None
+
+
+def _complete(
+    store: LayerStore,
+    encoder: Any,
+    keys: Mapping[bytes, Sentence],
+    dtype: str,
+    max_bytes: float,
+    device: torch.device | None,
+) -> bool:
+    """Compute the missing layers; return whether there was room for them."""
+    if not store.missing():
+        return True
+    with alone(store.folder, "another run is computing the layers of this data: waiting for it"):
+        if not (missing := store.missing()):
+            return True
+        size = sum(map(len, store.starts)) * len(missing) * encoder.dim
+        has_room = _has_room(size * np.dtype(dtype).itemsize, store.folder.parent, max_bytes)
+        if has_room:
+            with _on(device, encoder):
+                _write(store, missing, encoder, keys, dtype)
+        return has_room
 
 
 def find_store(

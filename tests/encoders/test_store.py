@@ -19,6 +19,7 @@ from elmo_bench.elmo import Elmo, LayerRows, Layers
 from elmo_bench.encoders import LayerStore, build_store, find_store
 from elmo_bench.encoders.bilm import BiLm, Options
 from elmo_bench.encoders.static import WordVectors
+from elmo_bench.files import remove_unheld
 
 OPTIONS = Options(cell_size=8, projection_size=4, filters=((1, 4), (3, 4)))
 SENTENCES = [
@@ -204,6 +205,8 @@ def test_a_number_that_is_not_finite(vectors, tmp_path, number):
     with pytest.raises(FloatingPointError, match="layers of 'w1 odd w2' are not finite in"):
         build_store(encoder, sentences, [0], tmp_path, dtype="float16")
     assert not list(tmp_path.rglob("layer*"))
+    (folder,) = (path for path in tmp_path.iterdir() if path.is_dir())
+    assert remove_unheld(folder)  # nobody holds it
     threads = [thread.name for thread in threading.enumerate()]
     assert not [name for name in threads if "ThreadPool" in name]
 
