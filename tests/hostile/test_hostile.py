@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from .judge import BAD, damaged, expected, judged, limited, write
+from .judge import BAD, case_of, damaged, expected, judged, limited, write
 from .rows import ROWS
 from .shown import damage
 
@@ -24,3 +24,9 @@ def test_read_right_or_refused_by_name(name, tmp_path):
                 with limited():
                     verdict = judged(row, case, write(case, folder))
                 assert verdict.outcome not in BAD, (how, number, verdict)
+
+
+def test_a_case_is_always_the_same():
+    first, again = ([case_of(ROWS["ner"], 0, number).data for number in range(20)] for _ in "ab")
+    assert first == again
+    assert len({*first}) > 10
