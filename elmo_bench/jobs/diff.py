@@ -14,7 +14,7 @@ from rich.console import Console
 
 from elmo_bench.config import inputs, trusted
 from elmo_bench.files import found, listed, write_text
-from elmo_bench.report import difference as report
+from elmo_bench.report import difference as differences
 from elmo_bench.report.build import check_format
 from elmo_bench.report.difference import Difference, ExampleText
 from elmo_bench.runs import Counts, Run, counted, hash_files, number_of, read_counts, read_run
@@ -22,14 +22,14 @@ from elmo_bench.text import label_map, named, tags_to_spans
 
 log = logging.getLogger(__name__)
 FORMATS = {
-    ".html": report.as_page,
-    ".md": report.as_markdown,
-    ".json": report.as_json,
+    ".html": differences.as_page,
+    ".md": differences.as_markdown,
+    ".json": differences.as_json,
 }
 OWN = {  # the beginning of a file of ours
-    ".html": f'<!DOCTYPE html>.*"{report.GENERATOR}"',
-    ".md": f"# [^\\n]*{report.ABOUT}",
-    ".json": f'\\{{\\s*"generator": "{report.GENERATOR}"',
+    ".html": f'<!DOCTYPE html>.*"{differences.GENERATOR}"',
+    ".md": f"# [^\\n]*{differences.ABOUT}",
+    ".json": f'\\{{\\s*"generator": "{differences.GENERATOR}"',
 }
 TAG = re.compile("O|[BI]-.+")
 # Errors from reading the corpus of a run of another machine.
@@ -54,10 +54,10 @@ def diff(cfg: DictConfig) -> None:
     """
     output, difference = check(cfg)
     if output:
-        write_text(output, FORMATS[output.suffix](report.shared(difference)))
+        write_text(output, FORMATS[output.suffix](differences.shared(difference)))
         log.info("written: %s", output)
     # Print last: if the reader closes the pipe (`| head`), the process ends here.
-    report.show(Console(emoji=False), difference, cfg.limit)
+    differences.show(Console(emoji=False), difference, cfg.limit)
 
 
 def check(cfg: DictConfig) -> tuple[Path | None, Difference]:
@@ -74,8 +74,9 @@ def check(cfg: DictConfig) -> tuple[Path | None, Difference]:
             f"{sides[0]} and {sides[1]} were evaluated on different {cfg.split} examples"
         )
     texts, notes = _texts(cfg, sides, counts[0])
-    runs, scores = (sides[0].run, sides[1].run), tuple(report.scores(each.rows) for each in counts)
-    return output, Difference(runs, cfg.split, metric, (scores[0], scores[1]), texts, notes)
+    runs = sides[0].run, sides[1].run
+    scores = differences.scores(counts[0].rows), differences.scores(counts[1].rows)
+    return output, Difference(runs, cfg.split, metric, scores, texts, notes)
 
 
 def _run(key: str, folder: Path) -> Run:
@@ -160,7 +161,7 @@ def _texts(
         return [], [f"Words and predictions are omitted, since {reasons[0]}"]
     notes: list[str] = []
     predictions: list[Sequence[Any]] = []
-    for side, name in zip(sides, report.SIDES, strict=True):
+    for side, name in zip(sides, differences.SIDES, strict=True):
         try:
             predictions.append(_predictions(side, cfg.split, task, examples))
         except NOT_HERE as error:
@@ -170,11 +171,11 @@ def _texts(
     for example, *predicted in zip(examples, *predictions, strict=True):
         words = [word for sentence in example.sentences for word in sentence]
         ours, theirs = (
-            None if prediction is None else labels(prediction, words) for prediction in predicted
+            None if prediction is None else in_words(prediction, words) for prediction in predicted
         )
         sentences = [" ".join(sentence) for sentence in example.sentences]
         file_name = Path(example.source).name
-        texts.append(ExampleText(file_name, sentences, labels(example.gold, words), ours, theirs))
+        texts.append(ExampleText(file_name, sentences, in_words(example.gold, words), ours, theirs))
     return texts, notes
 
 
@@ -247,16 +248,18 @@ def _predictions(side: Side, split: str, task: ModuleType, examples: Sequence[An
     return list(task.read_predictions(path, examples))
 
 
-def labels(answer: Any, words: Sequence[str]) -> list[str]:
+def in_words(answer: Any, words: Sequence[str]) -> list[str]:
     """Return gold or predicted labels as texts.
 
     `answer` is a class, an answer, several answers, IOB2 tags (shown as chunks), other tags of
     words, or clusters of mentions.
 
-    >>> labels(["B-PER", "I-PER", "O", "B-LOC"], ["Ann", "Lee", "in", "Rome"])
+    >>> in_words(["B-PER", "I-PER", "O", "B-LOC"], ["Ann", "Lee", "in", "Rome"])
     ['PER: Ann Lee', 'LOC: Rome']
-    >>> labels([[(0, 1), (3, 3)]], ["Ann", "Lee", "says", "she"]), labels("neutral", ["Rain"])
-    (['Ann Lee = she'], ['neutral'])
+    >>> in_words([[(0, 1), (3, 3)]], ["Ann", "Lee", "says", "she"])
+    ['Ann Lee = she']
+    >>> in_words("neutral", ["Rain"])
+    ['neutral']
     """
     if isinstance(answer, str):
         return [answer]

@@ -1,4 +1,4 @@
-from elmo_bench.runs import Run as Run, collect as collect, where as where
+from elmo_bench.runs import collect as collect, where as where
 
 from .aggregate import cost as cost, weights as weights
 from .build import (
@@ -9,12 +9,12 @@ from .build import (
     checked_outputs as checked_outputs,
     write_files as write_files,
 )
-from .comparison import Correction as Correction, families as families
+from .comparison import families as families
 from .grid import Grid as Grid
 from .grids import tables as tables
-from .page import GENERATOR as GENERATOR, as_page as as_page
+from .page import as_page as as_page
 from .probes import probes_grid as probes_grid, read_probe as read_probe
-from .provenance import Origin as Origin, typed as typed
+from .provenance import typed as typed
 from .published import stands_in as stands_in
 from .selection import select as select
 from .table import (
@@ -27,7 +27,6 @@ from .write import (
     Tables as Tables,
     as_csv as as_csv,
     as_json as as_json,
-    footnotes as footnotes,
     latex as latex,
     markdown as markdown,
     show as show,

@@ -57,13 +57,13 @@ def heads(report: Report) -> list[Key]:
 
 def means(report: Report) -> Grid:
     """Return the table of means: rows by columns, the best bold; a single row as a list."""
-    names = labels_of(report)
-    if not names.heads:
+    labels = labels_of(report)
+    if not labels.heads:
         return listing(report)
-    columns, left, shown = heads(report), len(names.heads), with_baseline(report)
+    columns, left, shown = heads(report), len(labels.heads), with_baseline(report)
     places = {column: left + k for k, column in enumerate(columns)}
     rows = [
-        [*names.rows[key], *(_mean(cells.get(column)) for column in columns)]
+        [*labels.rows[key], *(_mean(cells.get(column)) for column in columns)]
         for key, cells in shown.items()
     ]
     bold = {
@@ -76,16 +76,16 @@ def means(report: Report) -> Grid:
     hover = {(-1, place): as_written(report.columns, column) for column, place in places.items()}
     return Grid(
         title(report, f"percent: {MEANS}"),
-        [*names.heads, *(names.columns[column] for column in columns)],
+        [*labels.heads, *(labels.columns[column] for column in columns)],
         rows,
         bold,
         left,
         hover | _hover(report, shown),
         _sentences(
-            f"Rows: {_axes(names.keys)}. Columns: {_axes(report.columns)}.",
+            f"Rows: {_axes(labels.keys)}. Columns: {_axes(report.columns)}.",
             f"*: differs from {_base(report)}, p (Holm) below {LEVEL}." if stars else "",
             _chosen(report),
-            names.each,
+            labels.each,
             sizes(report),
         ),
         bold_is="the best mean of its row" + " and task" * ("task.name" in report.columns),
@@ -132,12 +132,12 @@ def _axes(keys: Iterable[str]) -> str:
 
 def _hover(report: Report, rows: Iterable[Key]) -> dict[tuple[int, int], str]:
     """Return the config keys behind the names of rows, by (row, column)."""
-    names, hover = labels_of(report), {}
-    if len(names.keys) <= SHOWN:
-        hover = {(-1, k): key.removesuffix(".name") for k, key in enumerate(names.keys)}
+    labels, hover = labels_of(report), {}
+    if len(labels.keys) <= SHOWN:
+        hover = {(-1, k): key.removesuffix(".name") for k, key in enumerate(labels.keys)}
     for number, row in enumerate(rows):
         written = as_written(report.rows, row)
-        hover |= {(number, k): written for k in range(len(names.heads))}
+        hover |= {(number, k): written for k in range(len(labels.heads))}
     return hover
 
 
@@ -160,21 +160,22 @@ def by_cell(
     caption: str,
 ) -> Grid:
     """Return a table with a row for each cell, with these figures; empty columns are left out."""
-    names, left = labels_of(report), len(labels_of(report).heads) + 1
+    labels = labels_of(report)
+    left = len(labels.heads) + 1
     hover = _hover(report, [cell.row for cell, _ in rows])
     hover |= {(-1, left - 1): " ".join(key.removesuffix(".name") for key in report.columns)}
     hover |= {
         (number, left - 1): as_written(report.columns, cell.column)
         for number, (cell, _) in enumerate(rows)
     }
-    texts = [[*names.rows[cell.row], names.columns[cell.column], *each] for cell, each in rows]
-    keys = [*names.heads, _axes(report.columns)]
+    texts = [[*labels.rows[cell.row], labels.columns[cell.column], *each] for cell, each in rows]
+    keys = [*labels.heads, _axes(report.columns)]
     return without_empty(Grid(title, [*keys, *heads], texts, set(), left, hover, caption))
 
 
 def differences(report: Report) -> Grid:
     """Return a table with a row for each cell: its mean and its difference to the baseline."""
-    names, compared = labels_of(report), comparisons_of([report])
+    labels, compared = labels_of(report), comparisons_of([report])
     region = report.equal_within if any(each.equal for each in compared) else None
     shows_both = any(each.family > 1 or each.is_preliminary for each in compared)
     stars = correction(compared)
@@ -192,11 +193,11 @@ def differences(report: Report) -> Grid:
             "Errors removed: the difference as a share of what the baseline lacks to 100, percent.",
             _equivalence(report.equal_within, compared),
             _chosen(report),
-            names.each,
+            labels.each,
             sizes(report),
         ),
     )
-    best = f"the best mean of the same {listed(names.heads)}" if names.heads else "the best mean"
+    best = f"the best mean of the same {listed(labels.heads)}" if labels.heads else "the best mean"
     return grid._replace(bold=_best(report, grid), bold_is=best, spare=(ERRORS, "p"))
 
 
@@ -338,12 +339,12 @@ def sizes(report: Report) -> str:
 
     Sizes are listed by task, key or cell, whichever is the shortest list that tells them apart.
     """
-    names, measured = labels_of(report), [*_sizes(report)]
+    labels, measured = labels_of(report), [*_sizes(report)]
     if not measured:
         return ""
-    ways: list[Callable[[Cell], str]] = [lambda cell: "", lambda cell: names.titles[cell.task]]
+    ways: list[Callable[[Cell], str]] = [lambda cell: "", lambda cell: labels.titles[cell.task]]
     ways += [partial(_value_of, number=k, key=key) for k, key in enumerate(report.keys)]
-    ways.append(lambda cell: ", ".join((names.row(cell.row), names.columns[cell.column])))
+    ways.append(lambda cell: ", ".join((labels.row(cell.row), labels.columns[cell.column])))
     for way in ways:
         labelled = {(way(cell), size) for cell, size in measured}
         if len({text for text, _ in labelled}) == len(labelled):

@@ -15,7 +15,7 @@ from .grids import heads, tables
 from .provenance import NOWHERE, Origin, methods, provenance, runs_of
 from .table import Report
 from .write import footnotes
-from .writers import html_table as table
+from .writers import html_table
 
 if TYPE_CHECKING:
     from .plots.style import Plot
@@ -165,7 +165,7 @@ def _parts(report: Report) -> Iterator[Part]:
     from .plots import comparison  # imports matplotlib, which is slow
 
     grids = tables(report)
-    shown = {kind: table(grid) for kind, grid in grids.items()}
+    shown = {kind: html_table(grid) for kind, grid in grids.items()}
     notes = "".join(f"<li>{xml(note)}</li>" for note in footnotes([report]))
     first = [
         figure(comparison.comparison(report)),
@@ -185,13 +185,13 @@ def _training(report: Report) -> Iterator[Part]:
     from .plots import curves, layers
 
     shares = weights(report)
-    profile = figure(layers.layers(report)) + (table(*shares) if shares else "")
+    profile = figure(layers.layers(report)) + (html_table(*shares) if shares else "")
     yield Part("Layers (the paper's Figure 2)", profile)
     for quantity, title in CURVES.items():
         yield Part(title, figure(curves.curve(report, quantity)))
     yield Part("Learning curves", figure(curves.learning(report)))
     costs = cost(report)
-    yield Part("Cost", table(costs) if costs else "")
+    yield Part("Cost", html_table(costs) if costs else "")
 
 
 def _made(reports: Sequence[Report], origin: Origin) -> Iterator[Part]:
