@@ -13,7 +13,7 @@ from jaxtyping import Float
 from rich.console import Console
 from rich.text import Text
 
-from elmo_bench.files import plain
+from elmo_bench.files import counted_noun, plain
 from elmo_bench.runs import Run, distinguishing, portable, short, text, values
 
 from . import escape
@@ -132,9 +132,12 @@ def _summary(difference: Difference) -> str:
     )
 
 
-def tables(difference: Difference) -> list[Grid]:
-    """Return tables of settings, figures, differing examples and figures by label, if not empty."""
-    parts = [settings(difference), examples(difference), figures(difference)]
+def tables(difference: Difference, limit: int | None = None) -> list[Grid]:
+    """Return tables of differing settings, of figures, and of differing examples, if not empty.
+
+    `limit` caps the number of examples and of figures by label.
+    """
+    parts = settings(difference), figures(difference, limit), examples(difference, limit)
     return [grid for grid in parts if grid.rows]
 
 
@@ -204,10 +207,10 @@ def examples(difference: Difference, limit: int | None = None) -> Grid:
     With `limit` it has so many of them, and long texts are cut.
     """
     numbers = difference.examples
-    count = f"{len(numbers):,} examples on which A and B differ"
+    count = f"{counted_noun(len(numbers), 'example')} on which A and B differ"
     few = limit is not None and limit < len(numbers)
     return Grid(
-        f"The first {limit:,} of {count}" if few else f"All of {count}",
+        f"The first {limit:,} of {count}" if few else count,
         [*(HEADS if difference.texts else ("example", *SIDES))],
         [_row(difference, number, limit and LONG) for number in numbers[:limit]],
         set(),
@@ -249,10 +252,8 @@ def show(console: Console, difference: Difference, limit: int | None = None) -> 
     """Print all tables; `limit` caps the number of examples and of figures by label."""
     for line in (title(difference), *lines(difference), ""):
         console.print(Text(plain(line)), soft_wrap=True)  # paths stay whole
-    grids = settings(difference), figures(difference, limit), examples(difference, limit)
-    for grid in grids:
-        if grid.rows:
-            console.print(Terminal(grid))
+    for grid in tables(difference, limit):
+        console.print(Terminal(grid))
 
 
 def as_markdown(difference: Difference) -> str:

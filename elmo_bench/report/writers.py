@@ -38,6 +38,15 @@ def repeated_left_out(grid: Grid) -> list[list[str]]:
     return rows
 
 
+def group_begins(grid: Grid) -> set[int]:
+    """Return the rows, but the first, that begin a group of the same first name; none if each row
+    has its own.
+    """
+    names = [row[0] for row in grid.rows] if grid.left > 1 else []
+    begins = {r for r in range(1, len(names)) if names[r] != names[r - 1]}
+    return begins if len(begins) < len(names) - 1 else set()
+
+
 def head_lines(head: str, texts: Iterable[str]) -> list[str]:
     """Wrap a head to the width of its column's texts, or of its longest word."""
     width = max(map(cell_len, [*texts, *head.split()]), default=0)
@@ -189,7 +198,7 @@ def html_cells(grid: Grid, shares: int = 0) -> str:
         else "<td></td>"
         for c, head in enumerate(grid.heads)
     )
-    rows = []
+    rows, begins = [], group_begins(grid)
     for r, shown in enumerate(repeated_left_out(grid)):
         texts = []
         for c, name in enumerate(shown[: grid.left]):
@@ -201,7 +210,7 @@ def html_cells(grid: Grid, shares: int = 0) -> str:
             shaded = shown[c] and c < grid.left + shares
             shade = f' class="share" style="--s:{shown[c]}"' if shaded else ""
             texts.append(f"<td{shade}>{_html(grid, r, c)}</td>")
-        group = ' class="group"' if r and grid.left > 1 and shown[0] else ""
+        group = ' class="group"' if r in begins else ""
         rows.append(f"<tr{group}>{''.join(texts)}</tr>")
     return (
         f'<table aria-label="{xml(grid.title)}"><thead><tr>{heads}</tr></thead>'
@@ -248,8 +257,9 @@ def _latex_rows(grid: Grid) -> list[str]:
         _latex_head(*column, side="l" if c < grid.left else "r") for c, column in enumerate(columns)
     )
     lines = [r"\toprule", " & ".join(heads) + r" \\", r"\midrule"]
+    begins = group_begins(grid)
     for r, row in enumerate(repeated_left_out(grid)):
-        if r and grid.left > 1 and row[0]:
+        if r in begins:
             lines.append(r"\addlinespace")
         cells = (
             rf"\textbf{{{_latex(text)}}}" if (r, c) in grid.bold else _latex(text)

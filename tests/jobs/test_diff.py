@@ -145,7 +145,7 @@ def test_settings_and_figures(made, root, capsys):
     assert "A: no encoder, seed 1" in shown
     assert f"test/f1 {100 * ours:.2f} {100 * theirs:.2f} −{100 * (ours - theirs):.2f}" in shown
     assert "A alone right: 1, B alone right: 0, both: 38, neither: 1; of 40 test" in shown
-    assert "All of 1 examples on which A and B differ" in shown
+    assert "1 example on which A and B differ" in shown
 
 
 def test_what_is_printed_and_what_is_written(made, root, tmp_path, capsys):
@@ -309,6 +309,12 @@ def test_words_with_markup(made, root):
     assert "\\<script> \\x1b[0m \\| =1" in difference.as_markdown(found).replace("\\\\", "\\")
     shown = ElementTree.fromstring(difference.as_page(found)).find("body")
     assert r"<script> \x1b[0m | =1" in "".join(shown.itertext())
+    captions = [each.text for each in shown.iterfind(".//figcaption/b")]
+    assert captions == [
+        "Settings that differ",
+        "Figures, percent",
+        "1 example on which A and B differ",
+    ]
     console = Console(width=100, file=StringIO(), color_system=None)
     difference.show(console, found)
     assert "\x1b" not in console.file.getvalue()

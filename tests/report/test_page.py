@@ -132,6 +132,8 @@ def test_the_settings_behind_names():
     assert [row.get("class") for row in figure.iter("tr")] == [None, None, None, "group"]
     hints = [hint.get("title") for hint in figure.iter("abbr")]
     assert hints == ["elmo.mix", "elmo.mix=top", "elmo.mix=top"]
+    apart = ElementTree.fromstring(html_table(grid._replace(rows=rows[1:])))  # no groups
+    assert {row.get("class") for row in apart.iter("tr")} == {None}
     rows = [["NER", "mini", "input"], ["NER", "mini", "output"]]
     repeated = html_table(Grid("mix", ["task", "layers", "place"], rows, set(), 3))
     last = ElementTree.fromstring(repeated).findall(".//tbody/tr[2]/th")
