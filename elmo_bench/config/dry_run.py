@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from omegaconf import DictConfig, OmegaConf
 
-from elmo_bench.files import duration, found
+from elmo_bench.files import duration, find_files
 from elmo_bench.runs import as_baseline, is_baseline, read_result
 from elmo_bench.training import wandb_logger
 
@@ -149,7 +149,7 @@ def _encoder(cfg: DictConfig, tokens: int) -> Iterator[str]:
 
 def _time(cfg: DictConfig) -> Iterator[str]:
     """A line on how long the last run of this task, corpus and encoder below `outputs_dir` took."""
-    results = found(Path(cfg.outputs_dir), "result.json")
+    results = find_files(Path(cfg.outputs_dir), "result.json")
     for path in sorted(results, key=lambda path: path.stat().st_mtime, reverse=True):
         with suppress(OSError, ValueError):  # a file of another kind, or damaged
             result = read_result(path)

@@ -18,7 +18,7 @@ from .bounds import (
 from .download import corpus as corpus, fetch as fetch, fetch_path as fetch_path
 from .files import (
     atomic as atomic,
-    found as found,
+    find_files as find_files,
     hold as hold,
     remove_scratch as remove_scratch,
     remove_unheld as remove_unheld,

@@ -73,7 +73,7 @@ def remove_scratch(folder: Path, name: str = "*") -> None:
                 remove_unheld(scratch)
 
 
-def found(folder: str | Path, pattern: str) -> list[Path]:
+def find_files(folder: str | Path, pattern: str) -> list[Path]:
     """Return the files in or below a folder whose names match a pattern, sorted.
 
     Those that `atomic` has not finished are no files yet, and folders that go meanwhile, such as

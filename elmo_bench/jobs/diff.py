@@ -13,7 +13,7 @@ from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 
 from elmo_bench.config import inputs, trusted
-from elmo_bench.files import found, listed, write_text
+from elmo_bench.files import find_files, listed, write_text
 from elmo_bench.report import difference as differences
 from elmo_bench.report.build import check_format
 from elmo_bench.report.difference import Difference, ExampleText
@@ -83,7 +83,7 @@ def _run(key: str, folder: Path) -> Run:
     path = folder / "result.json"
     if path.is_file():
         return read_run(path)
-    if below := found(folder, "result.json"):
+    if below := find_files(folder, "result.json"):
         raise ValueError(
             f"{key}={folder} is not a run, but contains {len(below)}: give the folder of "
             f"one, such as {key}={below[0].parent}"

@@ -16,7 +16,7 @@ from pathlib import Path
 from omegaconf import DictConfig
 from rich.console import Console
 
-from elmo_bench.files import Bars, atomic, found
+from elmo_bench.files import Bars, atomic, find_files
 from elmo_bench.text import MIN_COLUMNS, NO_WORD, read_lines
 
 log = logging.getLogger(__name__)
@@ -81,7 +81,7 @@ def check(cfg: DictConfig) -> tuple[Path, dict[str, list[Path]]]:
         )
     files: dict[str, list[Path]] = {}
     for ending, release in RELEASES.items():
-        skeletons = found(Path(cfg.skeletons).expanduser(), f"*{ending}")
+        skeletons = find_files(Path(cfg.skeletons).expanduser(), f"*{ending}")
         for split, name in release.items() if skeletons else ():
             inside = f"/{split}/data/{ANNOTATIONS}/"
             files[name] = [path for path in skeletons if inside in path.as_posix()]

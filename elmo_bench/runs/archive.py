@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from elmo_bench.files import DAMAGE, PACKED_RATIO, atomic, found, read_arrays
+from elmo_bench.files import DAMAGE, PACKED_RATIO, atomic, find_files, read_arrays
 
 from .portable import COUNTS, CURVES, OVERRIDES, SPLITS
 from .read import BEGUN, ENDED
@@ -77,10 +77,10 @@ def run_folders(paths: Iterable[str | Path], cache_dir: str | Path) -> list[Path
     """
     folders = []
     for path in map(Path, paths):
-        archives = [path] if path.is_file() else found(path, f"*{SUFFIX}")
+        archives = [path] if path.is_file() else find_files(path, f"*{SUFFIX}")
         folders += [unpacked(archive, cache_dir) for archive in archives]
         # A folder may contain only archives.
-        if not archives or any(found(path, each) for each in (ENDED, BEGUN)):
+        if not archives or any(find_files(path, each) for each in (ENDED, BEGUN)):
             folders.append(path)
     return folders
 

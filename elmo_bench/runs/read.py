@@ -13,7 +13,7 @@ from typing import Annotated, Any, TypedDict, get_type_hints
 from annotated_types import Ge
 from pydantic import TypeAdapter, ValidationError
 
-from elmo_bench.files import found, is_taken, read_json
+from elmo_bench.files import find_files, is_taken, read_json
 
 from .identity import NOT_IDENTITY, acting, below, idle, leaves
 
@@ -145,8 +145,8 @@ def collect(folders: Iterable[str | Path]) -> list[Run]:
     """
     paths_given, runs = [*map(Path, folders)], list[Run]()
     for folder in paths_given:
-        paths = found(folder, ENDED)
-        if not paths and not found(folder, BEGUN):
+        paths = find_files(folder, ENDED)
+        if not paths and not find_files(folder, BEGUN):
             why = "no finished run in or below it" if folder.is_dir() else "no such folder"
             raise FileNotFoundError(f"runs={folder}: {why}; {GIVE}")
         runs += map(read_run, paths)
@@ -163,7 +163,7 @@ def failures(folders: Iterable[str | Path], runs: Iterable[Run]) -> list[Run]:
     """
     finished = {run.identity for run in runs}
     failed: dict[str, Run] = {}
-    for path in (path for folder in folders for path in found(folder, BEGUN)):
+    for path in (path for folder in folders for path in find_files(folder, BEGUN)):
         if (path.parent / ENDED).exists():
             continue
         try:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
-from elmo_bench.files import found, remove_scratch, write_json
+from elmo_bench.files import find_files, remove_scratch, write_json
 
 from .identity import Identity, hash_files
 from .read import BEGUN, ENDED, read_result
@@ -146,7 +146,7 @@ def _by_identity(
     """Return the first folder of each identity that has a file `name` and for which `counts`."""
     run_folders: dict[str, Path] = {}
     # One of the folders may be below another.
-    for path in dict.fromkeys(path for folder in folders for path in found(folder, name)):
+    for path in dict.fromkeys(path for folder in folders for path in find_files(folder, name)):
         content = read_or_empty(path)
         if not isinstance(identity := content.get("identity"), str) or "inputs" not in content:
             log.warning("%s: ignored, since it is not a file of elmo-bench or is damaged", path)

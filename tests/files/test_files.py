@@ -20,7 +20,7 @@ import pytest
 from hydra import compose, initialize_config_dir
 
 from elmo_bench.config import inputs
-from elmo_bench.files import atomic, corpus, fetch, fetch_path, found
+from elmo_bench.files import atomic, corpus, fetch, fetch_path, find_files
 
 CONF = Path(__file__).parents[2] / "conf"
 CONTENT = b"weights" * 1000
@@ -135,7 +135,7 @@ def test_files_in_linked_folders_are_found_once(tmp_path):
     (tmp_path / "outputs").mkdir()
     for name, target in (("a", tmp_path / "disk"), ("b", tmp_path / "disk" / "run"), ("c", ".")):
         (tmp_path / "outputs" / name).symlink_to(target)
-    assert found(tmp_path / "outputs", "result.json") == [
+    assert find_files(tmp_path / "outputs", "result.json") == [
         tmp_path / "outputs" / "a" / "run" / "result.json"
     ]
 
@@ -151,7 +151,7 @@ def test_a_folder_that_cannot_be_read_is_named(tmp_path, monkeypatch, caplog):
 
     monkeypatch.setattr(os, "scandir", refused)
     (tmp_path / "result.json").touch()
-    assert found(tmp_path, "result.json") == [tmp_path / "result.json"]
+    assert find_files(tmp_path, "result.json") == [tmp_path / "result.json"]
     assert f"{tmp_path}/theirs cannot be read: its files are left out" in caplog.text
 
 
