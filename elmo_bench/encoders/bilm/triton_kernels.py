@@ -56,6 +56,16 @@ def _sides(tensors: tuple[Tensor, ...]) -> tuple[int, ...]:
 
 @triton.jit
 @no_type_check
+def _cells(size, block: tl.constexpr):
+    """Return a program's direction, and which of its cells there are, and where: they and their
+    first gates.
+    """
+    row, column = tl.program_id(0), tl.program_id(1) * block + tl.arange(0, block)
+    return tl.program_id(2), column < size, row * size + column, row * 4 * size + column
+
+
+@triton.jit
+@no_type_check
 def _tanh(x):
     return 2 * tl.sigmoid(2 * x) - 1
 
@@ -87,10 +97,7 @@ def _forward(
     keep: tl.constexpr,
     block: tl.constexpr,
 ):
-    row, side = tl.program_id(0), tl.program_id(2)
-    column = tl.program_id(1) * block + tl.arange(0, block)
-    inside = column < size
-    at, at_gates = row * size + column, row * 4 * size + column
+    side, inside, at, at_gates = _cells(size, block)
     product += side * product_side + at_gates
     inputs += side * inputs_side + at_gates
     i = tl.sigmoid(_gate(product, inputs, 0, inside))
@@ -130,10 +137,7 @@ def _backward(
     clip,
     block: tl.constexpr,
 ):
-    row, side = tl.program_id(0), tl.program_id(2)
-    column = tl.program_id(1) * block + tl.arange(0, block)
-    inside = column < size
-    at, at_gates = row * size + column, row * 4 * size + column
+    side, inside, at, at_gates = _cells(size, block)
     gates += side * gates_side + at_gates
     grad_gates += side * grad_gates_side + at_gates
     grad_cell += side * grad_cell_side + at
