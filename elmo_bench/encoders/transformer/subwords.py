@@ -20,6 +20,16 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 log = logging.getLogger(__name__)
+CUTTING = {  # how the tokenizer is called
+    "truncation": True,
+    "padding": False,
+    "verbose": False,
+    "return_overflowing_tokens": True,
+    "return_offsets_mapping": True,
+    "return_attention_mask": False,
+    "return_token_type_ids": False,
+    "split_special_tokens": True,  # a word such as "</s>" is an ordinary word
+}
 SPACES = ("▁", "Ġ", " ")  # pieces that are only a space
 
 
@@ -37,6 +47,15 @@ class Pieces(NamedTuple):
         would move them there, and each tensor's way back waits for the batch before.
         """
         return self
+
+
+class Windows(NamedTuple):
+    """The windows of all sentences of a batch, one after the other."""
+
+    owners: Int[np.ndarray, " N"]  # each window's sentence
+    ids: Int[np.ndarray, "N S"]
+    sizes: Int[np.ndarray, " N"]  # pieces of each window
+    words: Int[np.ndarray, "N S"]  # each piece's word, as its number among the words that are kept
 
 
 class Subwords:
@@ -115,37 +134,19 @@ class Subwords:
 
     def _windows(
         self, sentences: Sequence[Sequence[str]], kept: Sequence[tuple[int, int]]
-    ) -> tuple[
-        Int[np.ndarray, " N"],
-        Int[np.ndarray, "N S"],
-        Int[np.ndarray, " N"],
-        Int[np.ndarray, "N S"],
-    ]:
-        """Return each window's sentence, its pieces, how many they are, and each piece's word, as
-        its number among the words that are `kept`.
-        """
+    ) -> Windows:
+        """Return the windows of the words that are `kept`, given by their sentence and place."""
         rows, words = np.unique([row for row, _ in kept], return_counts=True)
         if not kept:
             none = np.zeros((0, 0), np.int64)
-            return none.sum(0), none, none.sum(0), none
+            return Windows(none.sum(0), none, none.sum(0), none)
         spelled = [sentences[row][number] for row, number in kept]
         last = words.cumsum() - 1  # word of each sentence
         texts = [
             _valid(" ".join(spelled[end - count : end]))
             for end, count in zip(last + 1, words, strict=True)
         ]
-        encoded = self.tokenizer(
-            texts,
-            **self._bounds,
-            truncation=True,
-            padding=False,
-            verbose=False,
-            return_overflowing_tokens=True,
-            return_offsets_mapping=True,
-            return_attention_mask=False,
-            return_token_type_ids=False,
-            split_special_tokens=True,  # a word such as "</s>" is an ordinary word
-        )
+        encoded = self.tokenizer(texts, **self._bounds, **CUTTING)
         sizes = np.array([*map(len, encoded["input_ids"])])
         there = np.arange(sizes.max()) < sizes[:, None]
         ids, begins = np.full(there.shape, self.pad), np.zeros(there.shape, np.int64)
@@ -158,7 +159,7 @@ class Subwords:
         word = np.searchsorted(ends, begins, side="right")
         # A piece without characters may follow the text.
         word = np.maximum.accumulate(np.minimum(word, last[text, None]), axis=1)
-        return rows[text], ids, sizes, word
+        return Windows(rows[text], ids, sizes, word)
 
     def _read(
         self,
