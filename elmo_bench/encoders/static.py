@@ -44,6 +44,10 @@ class WordVectors(nn.Module):
         lowercase: Case = FALLBACK,
     ) -> None:
         super().__init__()
+        if lowercase not in (True, False, FALLBACK):
+            raise ValueError(
+                f"encoder.lowercase={lowercase}, but it must be true, false or {FALLBACK}"
+            )
         self.words, self.lowercase, self.dim = words, lowercase, table.shape[1]
         self.embedding = nn.Embedding.from_pretrained(table, padding_idx=NO_VECTOR)
 

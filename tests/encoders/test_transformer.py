@@ -573,8 +573,10 @@ def test_flash_attention_is_one_word_passed_on(folders, monkeypatch):
         model.config._attn_implementation_internal = word
 
     monkeypatch.setattr(transformers.PreTrainedModel, "set_attn_implementation", chosen)
-    Transformer(model=folders["bert"], dtype="bfloat16", attention="flash_attention_2")
+    encoder = Transformer(model=folders["bert"], dtype="bfloat16", attention="flash_attention_2")
     assert words == ["flash_attention_2"]
+    with pytest.raises(ValueError, match="runs only on a GPU, not with trainer=cpu"):
+        encoder(encoder.prepare([["a"]]))
 
 
 def test_a_tokenizer_with_a_limit_that_leaves_no_room(broken):

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 import h5py
 import numpy as np
@@ -18,7 +18,7 @@ import torch
 from safetensors.numpy import save as to_bytes
 from torch import Tensor
 
-from elmo_bench.files import DAMAGE, File, atomic
+from elmo_bench.files import DAMAGE, File, atomic, one_of
 
 from ..tensors import Shape, check_finite, check_names, check_shape, read_tensors
 from .bilm import BiLm
@@ -89,18 +89,13 @@ def load(
             "encoder.options is empty: give a folder that contains the options.json of a "
             "biLM: encoder=files encoder.dir=FOLDER"
         )
+    one_of("encoder.precision", precision, get_args(Precision))
     options, weights = Path(options).expanduser(), weights and Path(weights).expanduser()
     for key, path in (("encoder.options", options), ("encoder.weights", weights)):
         if path is not None and not Path(path).is_file():
             raise FileNotFoundError(f"{key}={path}: no such file")
     whole = Options.read(options)
-    names = whole.directions if directions is None else tuple(directions)
-    chosen = dataclasses.replace(whole, directions=names)
-    if missing := [name for name in names if name not in whole.directions]:
-        raise ValueError(
-            f"encoder.directions: the biLM of {options} has only {[*whole.directions]}, not "
-            f"{', '.join(missing)}"
-        )
+    chosen = whole if directions is None else _half(whole, directions, options)
     shapes = _shapes(whole, options)
     if pretrained and weights is None:
         raise ValueError(
@@ -113,8 +108,20 @@ def load(
     if tensors is None:
         log.info("encoder.pretrained=false: the biLM has random weights")
     else:
-        bilm.load_state_dict(dict(_chosen_directions(tensors, whole.directions, names)))
+        own = _chosen_directions(tensors, whole.directions, chosen.directions)
+        bilm.load_state_dict(dict(own))
     return bilm
+
+
+def _half(whole: Options, directions: Sequence[str], source: Path) -> Options:
+    """Return the options with only these directions; raises ValueError if one is missing."""
+    chosen = dataclasses.replace(whole, directions=directions)
+    if missing := [name for name in chosen.directions if name not in whole.directions]:
+        raise ValueError(
+            f"encoder.directions: the biLM of {source} has only {[*whole.directions]}, not "
+            f"{', '.join(missing)}"
+        )
+    return chosen
 
 
 def _chosen_directions(

@@ -101,13 +101,12 @@ class Transformer(nn.Module):
         attention: Attention | None = None,
     ) -> None:
         super().__init__()
-        if attention is not None:
-            one_of("encoder.attention", attention, get_args(Attention))
         if not model:
             raise ValueError(
                 "encoder.model is empty: give a name on the hub or a folder, such as "
                 "encoder.model=bert-base-cased"
             )
+        _check_names(pooling=pooling, dtype=dtype, attention=attention)
         with naming(model):  # the files may be damaged or malicious
             tokenizer, self.model = load(
                 str(model),
@@ -118,10 +117,12 @@ class Transformer(nn.Module):
             )
             marks = special_marks(tokenizer)
             self.window = window_size(self.model, tokenizer, window, sum(marks))
-            self._pad = padding_id(self.model, tokenizer)
-            about = anatomy(self.model, model, self._pad)
+            pad = padding_id(self.model, tokenizer)
+            about = anatomy(self.model, model, pad)
             if attention == FLASH:
                 use_flash_attention(self.model)
+            if gradient_checkpointing:
+                self.model.activation_checkpointing_enable({"use_reentrant": False})
             self.num_layers, self.dim, self._blocks = about.num_layers, about.dim, about.blocks
             self._above, self.causal, self._pads = about.above, about.causal, about.pads
             self.pooling = pooling or ("last" if self.causal else "first")
@@ -131,20 +132,16 @@ class Transformer(nn.Module):
                 window=self.window,
                 pooling=self.pooling,
                 left_only=self.causal,
-                pad=self._pad,
+                pad=pad,
                 num_embeddings=self.model.config.vocab_size,
             )
+            if not final_norm and not self._blocks:
+                raise ValueError(
+                    "encoder.final_norm=false needs the output of the last block, which cannot "
+                    f"be found in encoder.model={model} ({type(self.model).__name__}): use "
+                    "encoder.final_norm=true"
+                )
         self.final_norm = final_norm
-        if not final_norm and not self._blocks:
-            raise ValueError(
-                "encoder.final_norm=false needs the output of the last block, which cannot "
-                f"be found in encoder.model={model} ({type(self.model).__name__}): use "
-                "encoder.final_norm=true"
-            )
-        self.gradient_checkpointing = gradient_checkpointing
-        if gradient_checkpointing:
-            with naming(model):
-                self.model.activation_checkpointing_enable({"use_reentrant": False})
         self.eval()
 
     def __getstate__(self) -> Any:
@@ -199,6 +196,8 @@ class Transformer(nn.Module):
         chosen = range(self.num_layers) if layers is None else layers
         count, length = inputs.mask.shape
         weight = next(self.model.parameters())
+        if weight.device.type == "cpu" and self.model.config._attn_implementation == FLASH:
+            raise ValueError(f"encoder.attention={FLASH} runs only on a GPU, not with trainer=cpu")
         mean = self.pooling == "mean"  # pieces are summed in float32
         dtype = torch.float32 if mean else weight.dtype
         # One tensor, unless training: in-place writes would copy the gradient for each layer.
@@ -265,6 +264,13 @@ class Transformer(nn.Module):
             return [*hidden_states(self.model, ids, mask)[:-1], *tops]
         finally:
             hook.remove()
+
+
+def _check_names(**settings: str | None) -> None:
+    """Raise ValueError for a name that a setting does not have; `load_encoder` passes any."""
+    for (key, name), kind in zip(settings.items(), (Pooling, Dtype, Attention), strict=True):
+        if name is not None:
+            one_of(f"encoder.{key}", name, get_args(kind))
 
 
 def _sent(tensor: Tensor | None, device: torch.device) -> Tensor | None:
