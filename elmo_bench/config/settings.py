@@ -118,13 +118,11 @@ class DataFiles(Section):
 class Data(Section):
     name: Text | int | None = None
     origin: Text = ""
-    option: Text = ""
     labels: dict | None = None
     tasks: list[Text] = []
     read: dict = {}
     downloads: dict = {}
     size: Count = 1
-    seed: Natural = 0
     files: DataFiles
 
 
