@@ -23,7 +23,7 @@ from omegaconf.errors import OmegaConfBaseException
 from pydantic import ValidationError
 
 from elmo_bench.files import File, Folder
-from elmo_bench.runs import is_baseline, leaves
+from elmo_bench.runs import below, is_baseline, leaves
 
 from .advice import unknown_key
 from .inputs import overridden
@@ -200,7 +200,7 @@ def _in_words(found: Iterable[Fault], raw: Mapping[str, Any], given: Collection[
         elif fault.value == MISSING:
             lines.setdefault(key, f"{key} is missing: set {key}=VALUE, {may_be(fault.hint)}")
         elif fault.hint is None and not _is_read(key, raw):
-            others = [each for each, _ in leaves(raw) if not each.startswith((key, "hydra."))]
+            others = [each for each, _ in leaves(raw) if not below(each, (key,))]
             lines.setdefault(key, unknown_key(key, shown(fault.value), others))
         elif fault.hint is not None:
             if key in types() and fits(fault.value, types()[key]):  # wrong where it is repeated

@@ -45,6 +45,7 @@ WRONG = [
     ),
     ("task.model._target_=tasks.ner.model.Foo", "task.model._target_=tasks.ner.model.Foo, but"),
     ("+elmo.dropuot=0.1", "there is no setting elmo.dropuot; did you mean elmo.dropout=0.1?"),
+    ("+fit.batch=3", "there is no setting fit.batch; did you mean fit.batch_size=3?"),
     ("+trainer.fast_dev_run=true", "trainer.fast_dev_run=true, but it must be false"),
     ("fit=3", "trainer.max_epochs: ConfigTypeError"),
     ("task.model=3", "task.model=3, but it must be {KEY:VALUE}"),
