@@ -213,7 +213,7 @@ class ProcessLauncher(Launcher):
         """Return the outcomes of the jobs that need no run, and the folders of the killed runs that
         the others resume; None for a job that begins anew.
         """
-        from elmo_bench.config.inputs import same
+        from elmo_bench.config.inputs import same_run
         from elmo_bench.runs import finished, settings, unfinished
 
         outputs = Path(self.config.outputs_dir).absolute()
@@ -225,12 +225,12 @@ class ProcessLauncher(Launcher):
             if first != number:
                 status = f"same run as #{first}"
                 outcomes[number] = Outcome(jobs[number], status, same_as=first)
-            elif folder := same(config, finished_runs):
+            elif folder := same_run(config, finished_runs):
                 outcomes[number] = Outcome(
                     jobs[number], "finished before", True, reason=str(folder), folder=folder
                 )
             else:
-                killed[number] = same(config, killed_runs)
+                killed[number] = same_run(config, killed_runs)
         return outcomes, killed
 
     def _own_folder(self, number: int, killed: Path | None) -> Path:

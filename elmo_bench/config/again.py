@@ -12,7 +12,7 @@ from omegaconf import DictConfig
 
 from elmo_bench.runs import finished, result_of, unfinished
 
-from .inputs import same
+from .inputs import same_run
 
 log = logging.getLogger(__name__)
 # Files of a run's folder before training, besides its log.
@@ -27,11 +27,11 @@ def move(cfg: DictConfig) -> None:
     It does nothing if a finished run exists, or if the folder was chosen explicitly, as a sweep
     does for its runs and Lightning for the further processes of a run.
     """
-    if _is_chosen(cfg) or same(cfg, finished(_folders(cfg))):
+    if _is_chosen(cfg) or same_run(cfg, finished(_folders(cfg))):
         return
-    if unfinished_folder := same(cfg, unfinished(_folders(cfg))):
+    if unfinished_folder := same_run(cfg, unfinished(_folders(cfg))):
         log.info("continuing in %s", unfinished_folder)
-        _leave(Path(cfg.run_dir))
+        _delete_new(Path(cfg.run_dir))
         logging.shutdown()
         quoted = str(unfinished_folder.absolute()).replace("'", "\\'")
         command = [sys.executable, *sys.orig_argv[1:], f"hydra.run.dir='{quoted}'"]
@@ -40,11 +40,11 @@ def move(cfg: DictConfig) -> None:
 
 def finished_figures(cfg: DictConfig) -> dict[str, float] | None:
     """Return the metrics of a finished run of this identity, and log where it is."""
-    if (folder := same(cfg, finished(_folders(cfg)))) is None:
+    if (folder := same_run(cfg, finished(_folders(cfg)))) is None:
         return None
     log.info("already finished: %s", folder / "result.json")
     if not _is_chosen(cfg):
-        _leave(Path(cfg.run_dir))
+        _delete_new(Path(cfg.run_dir))
     figures: dict[str, float] = result_of(folder)["metrics"]
     return figures
 
@@ -62,7 +62,7 @@ def _is_chosen(cfg: DictConfig) -> bool:
     return sets_folder or Path(cfg.run_dir) != Path(hydra.runtime.output_dir)
 
 
-def _leave(folder: Path) -> None:
+def _delete_new(folder: Path) -> None:
     """Delete the folder that this command made, and that of its day, if they are empty."""
     if all(path.name in FIRST_FILES or path.suffix == ".log" for path in folder.iterdir()):
         shutil.rmtree(folder)

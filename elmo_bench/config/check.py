@@ -27,7 +27,7 @@ from elmo_bench.runs import below, is_baseline, leaves
 
 from .advice import unknown_key
 from .inputs import overridden
-from .settings import JOBS, WITHOUT_A_MODEL, Run, Section, is_section, plain, types
+from .settings import JOBS, WITHOUT_A_MODEL, Run, Section, is_section, types, without_null
 from .types import fits, may_be, shown
 
 MISSING = "???"
@@ -173,7 +173,7 @@ def _located(section: type[Section], location: Sequence[str | int]) -> tuple[lis
     hint: Any = section
     path: list[str] = []
     for name in map(str, location):
-        inner = plain(hint)
+        inner = without_null(hint)
         if is_section(inner):
             hint = get_type_hints(inner, include_extras=True).get(name)
         elif get_origin(inner) is dict:

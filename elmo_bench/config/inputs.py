@@ -121,8 +121,8 @@ def _is_file(path: str) -> bool:
     return Path(path).expanduser().is_file()
 
 
-def same(cfg: DictConfig, run_folders: Mapping[str, Path]) -> Path | None:
-    """Return the folder, among these by identity, of the run that a config would repeat today."""
+def same_run(cfg: DictConfig, run_folders: Mapping[str, Path]) -> Path | None:
+    """Return the folder, among these by identity, of the run that a config would repeat."""
     settings = Identity.of(cfg, {}).settings if run_folders else ""
     if not any(identity.startswith(settings) for identity in run_folders):
         return None

@@ -390,13 +390,13 @@ def types(section: type[Section] = Run) -> dict[str, Any]:
 
 def _types(section: type[Section], prefix: str = "") -> Iterator[tuple[str, Any]]:
     for name, hint in get_type_hints(section, include_extras=True).items():
-        if is_section(hint := plain(hint)):
+        if is_section(hint := without_null(hint)):
             yield from _types(hint, f"{prefix}{name}.")
         elif name in section.model_fields:
             yield f"{prefix}{name}", hint
 
 
-def plain(hint: Any) -> Any:
+def without_null(hint: Any) -> Any:
     """Return the section, or the sections by name, of a setting that may also be null; any other
     type as it is.
     """

@@ -67,7 +67,7 @@ class Identity(NamedTuple):
     @classmethod
     def of(cls, cfg: DictConfig, inputs: Mapping[str, str]) -> "Identity":
         """Return the identity of a composed config and of files with these hashes."""
-        return cls(digest(acting(plain(cfg))), digest(dict(inputs)))
+        return cls(digest(acting(resolved(cfg))), digest(dict(inputs)))
 
     def __str__(self) -> str:
         return "-".join(self)
@@ -79,12 +79,12 @@ def settings(cfg: DictConfig) -> str:
     Runs of a sweep with equal digests are one run. This is stricter than identity, so that a sweep
     over num_workers, or over files with the same content, is possible.
     """
-    config = plain(cfg, unknown=("run_dir",))
+    config = resolved(cfg, unknown=("run_dir",))
     without = tuple(idle(config))
     return digest({key: value for key, value in leaves(config) if not below(key, without)})
 
 
-def plain(cfg: DictConfig, unknown: tuple[str, ...] = ELSEWHERE) -> dict[str, Any]:
+def resolved(cfg: DictConfig, unknown: tuple[str, ...] = ELSEWHERE) -> dict[str, Any]:
     """Return the resolved config; the keys in `unknown`, which a run may not know yet, are null."""
     content = OmegaConf.masked_copy(cfg, [str(key) for key in cfg if key != "hydra"])
     OmegaConf.set_struct(content, False)

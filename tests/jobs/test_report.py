@@ -9,7 +9,7 @@ import pytest
 from hydra import compose, initialize_config_dir
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
-from elmo_bench.config.inputs import same
+from elmo_bench.config.inputs import same_run
 from elmo_bench.jobs.evaluate import evaluate
 from elmo_bench.jobs.report import report
 from elmo_bench.jobs.train import train
@@ -66,7 +66,7 @@ def test_trained_on_one_corpus_and_tested_on_another(tiny, tmp_path):
         "job=evaluate", f"checkpoint={systems['sample'].run_dir}/best.ckpt", "data=sample", *other
     )
     figure = evaluate(crossed)["test/f1"]
-    assert same(crossed, finished([Path(crossed.run_dir)])) == Path(
+    assert same_run(crossed, finished([Path(crossed.run_dir)])) == Path(
         crossed.run_dir
     )  # for resume=true of several evaluations
     evaluate(tiny("job=evaluate", f"checkpoint={systems['sample'].run_dir}/best.ckpt", "split=dev"))
