@@ -27,6 +27,7 @@ from elmo_bench.training.module import TaskModule
 
 from . import build, check, inputs
 from .trusted import ADDRESS, check_plain, check_task, corpus, described, options, places
+from .types import fits
 
 log = logging.getLogger(__name__)
 KEY = "elmo_bench"
@@ -131,6 +132,10 @@ def trained(content: Mapping[str, Any], path: Path) -> dict[str, Any]:
         raise ValueError(f"{source}: the config of its run lacks {', '.join(parts)}")
     if type(config.get("seed")) is not int:
         raise ValueError(f"{source}: its run.config.seed is not an integer")
+    for key, hint in (("parameters", dict[str, int]), ("inputs", dict[str, str])):
+        if not fits(run.get(key, {}), hint):
+            kind = "integers" if key == "parameters" else "strings"
+            raise ValueError(f"{source}: its run.{key} is not a mapping to {kind}")
     return dict(run)
 
 

@@ -65,6 +65,9 @@ def folder(tmp_path, tmp_path_factory):
     return folder
 
 
+RUN = {"config": {"task": {}, "trainer": {}, "data": {}, "seed": 1}}
+
+
 def trained(folder, task, *overrides):
     cfg = composed(f"task={task}", *SMALL[task], "fit.max_epochs=1", *folder("trained"), *overrides)
     return Path(cfg.run_dir, "best.ckpt"), train(cfg)
@@ -325,6 +328,8 @@ def test_a_stranger_s_checkpoint_calls_nothing_but_ours(entities, tmp_path, key,
         ("run", {"config": {"task": {"name": "${oc.env:HOME}"}}}, "may refer to nothing"),
         ("run", {"config": {"task": {}}}, "the config of its run lacks task, trainer, data"),
         ("run", {"config": {"task": {}, "trainer": {}, "data": {}}}, "run.config.seed"),
+        ("run", RUN | {"parameters": {"frozen": "many"}}, "run.parameters is not a mapping to int"),
+        ("run", RUN | {"inputs": ["data.train"]}, "run.inputs is not a mapping to strings"),
     ],
 )
 def test_the_other_parts_of_a_stranger_s_checkpoint(entities, tmp_path, key, value, message):
