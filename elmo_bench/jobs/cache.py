@@ -4,6 +4,7 @@ import logging
 import re
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -84,17 +85,19 @@ def _entries(folder: Path) -> Iterator[Entry]:
     for kind, (_, name) in KINDS.items():
         paths = (folder if kind == "sample" else folder / kind).glob("*")
         ours = re.compile(rf"{name}|\.{name}-[a-z0-9_]{{8}}")  # or the scratch of a write
-        entries = [
-            Entry(kind, path, _size(path), path.stat().st_mtime)
-            for path in paths
-            if ours.fullmatch(path.name)
-        ]
+        entries = []
+        for path in (path for path in paths if ours.fullmatch(path.name)):
+            with suppress(FileNotFoundError):  # a run has just removed it
+                entries.append(Entry(kind, path, _size(path), path.stat().st_mtime))
         yield from sorted(entries, key=lambda entry: entry.used)
 
 
 def _size(path: Path) -> int:
-    files = path.rglob("*") if path.is_dir() else (path,)
-    return sum(file.stat().st_size for file in files if file.is_file())
+    size = 0
+    for file in path.rglob("*") if path.is_dir() else (path,):
+        with suppress(FileNotFoundError):  # a run has just renamed it
+            size += file.stat().st_size if file.is_file() else 0
+    return size
 
 
 def _remove(entry: Entry) -> None:

@@ -74,6 +74,19 @@ def test_what_is_cleared(store, tmp_path, caplog):
     assert not store.folder.exists()
 
 
+def test_what_goes_meanwhile_is_not_listed(tmp_path, monkeypatch, capsys):
+    """Runs remove their scratch, and rename what they have written."""
+    gone, changing = (tmp_path / f"sample-{size}-0123456789" for size in (2, 3))
+    (changing / "ner").mkdir(parents=True)
+    (changing / "ner" / "train.txt").symlink_to("elsewhere")
+    gone.symlink_to("elsewhere")
+    monkeypatch.setattr(Path, "is_file", lambda path: True)
+    cache(composed(f"cache_dir={tmp_path}"))
+    shown = capsys.readouterr().out
+    assert changing.name in shown
+    assert gone.name not in shown
+
+
 def test_what_a_run_writes_stays(tmp_path, caplog):
     adapted, corpora = tmp_path / "adapted" / (16 * "0"), tmp_path / "corpora"
     adapted.mkdir(parents=True)
