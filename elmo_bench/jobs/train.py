@@ -103,7 +103,7 @@ def _train(cfg: DictConfig, started: float) -> dict[str, float]:
         with _fed(cfg, parts, trainer) as store:
             _fit(cfg, trainer, parts, last, keeps)
             metrics = _measure_best(cfg, trainer, parts)
-            seconds = {"training": lines.seconds} | reading(store)
+            seconds = {"training": lines.seconds} | _encoder_seconds(store)
     if trainer.is_global_zero:
         count, epochs = len(parts.data.examples["train"]), trainer.current_epoch
         result = Result(
@@ -187,7 +187,7 @@ def _measure_best(cfg: DictConfig, trainer: pl.Trainer, parts: Parts) -> dict[st
     """Return the best epoch's figures and log them."""
     # Loggers must not add the best epoch's figures on dev to the curve.
     loggers, trainer.loggers = trainer.loggers, []
-    metrics = measure(cfg, trainer, parts.module, parts.data)
+    metrics = _measure(cfg, trainer, parts.module, parts.data)
     best = {
         key if key.startswith("test/") else f"best/{key}": value
         for key, value in (metrics | flat_mix(parts.module.mix())).items()
@@ -216,7 +216,7 @@ def _callbacks(cfg: DictConfig) -> list[Callback]:
     ]
 
 
-def reading(store: LayerStore | None) -> dict[str, float]:
+def _encoder_seconds(store: LayerStore | None) -> dict[str, float]:
     """Return the seconds that the frozen encoder took for the store, in the run that filled it.
 
     The result is empty without a store, because the encoder then runs during training.
@@ -224,7 +224,7 @@ def reading(store: LayerStore | None) -> dict[str, float]:
     return {} if store is None else {"encoder": store.seconds}
 
 
-def measure(
+def _measure(
     cfg: DictConfig, trainer: pl.Trainer, module: TaskModule, data: TaskData
 ) -> dict[str, float]:
     """Return the best epoch's figures on dev (`val/...`) and test (`test/...`), if it exists.
@@ -240,17 +240,17 @@ def measure(
         )
     figures = dict(trainer.validate(module, data, ckpt_path="best", verbose=False)[0])
     if trainer.is_global_zero:
-        write_outputs(cfg, data, module, "dev", predictions="test" not in data.examples)
+        _write_outputs(cfg, data, module, "dev", predictions="test" not in data.examples)
     if "test" in data.examples:
         figures |= trainer.test(module, data, verbose=False)[0]
         if trainer.is_global_zero:
-            write_outputs(cfg, data, module, "test")
+            _write_outputs(cfg, data, module, "test")
     return {
         name: float(value) for name, value in figures.items() if name.startswith(("val/", "test/"))
     }
 
 
-def write_outputs(
+def _write_outputs(
     cfg: DictConfig, data: TaskData, module: TaskModule, split: str, *, predictions: bool = True
 ) -> None:
     """Write the counts of a split to `counts/` and its predictions, in the official format, to
