@@ -30,7 +30,7 @@ paper: $(READY)  ## the paper's tables on the sample corpus, three seeds, tested
 results: $(READY)  ## the runs of RESULTS.md (days on two cores) and its tables: make results GLOVE=FILE DATA=DIR; given again it goes on
 	$(BIN)/python results/hold_out.py $(DATA)
 	PYTHON=$(BIN)/python sh results/runs.sh all vocab.vectors=$(GLOVE) data_dir=$(DATA) hydra.launcher.n_jobs=2
-	$(BIN)/python run.py job=keep runs=outputs/results output=results/runs.tar.xz
+	$(BIN)/python run.py job=archive runs=outputs/results output=results/runs.tar.xz
 	$(BIN)/python results/refresh.py word_vectors=$(GLOVE)
 
 test: $(DEV)  ## all tests, a process a core

@@ -57,7 +57,7 @@ class Trained(NamedTuple):
     """A finished run.
 
     `folder` holds `best.ckpt`, `result.json`, `metrics.csv` (a row for each epoch) and
-    `predictions/`. `metrics` are the figures of the best epoch as fractions of 1: `val/f1` on dev,
+    `predictions/`. `metrics` are the figures of the best epoch as fractions of 1: `dev/f1` on dev,
     `test/f1` on test. `mix` is what the mix at each place has learned: of its `layers` the
     `shares`, which sum to 1, the scale `gamma`, and each layer's mean norm, `norms`. It is empty
     without an encoder.
@@ -149,7 +149,7 @@ def predict(
 def read_runs(runs: Paths = "outputs") -> list[dict[str, Any]]:
     """Return a flat record for each finished run, in the order of their paths.
 
-    `runs` is a folder with runs at any depth, an archive that `job=keep` wrote, or a list of these.
+    `runs` is a folder with runs at any depth, an archive that `job=archive` wrote, or a list of these.
     A record has the run's folder, its metrics and its mix as in `Trained`, its cost
     (`seconds.total`, `parameters.trainable`), and every setting under its dotted key.
     `pandas.DataFrame(read_runs())` is a table with a row for each run.

@@ -1,4 +1,4 @@
-"""Make the two files of SQuAD that `results=squad` trains on: `python results/hold_out.py DIR`.
+"""Make the two files of SQuAD that `experiment=squad` trains on: `python results/hold_out.py DIR`.
 
 Below DIR, the data_dir of the runs, squad/train-v1.1.json must exist, or a file of its first 44
 articles named train-v1.1.subset.json, plain or gzipped. Of the first 44 articles, 38 become

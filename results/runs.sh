@@ -19,7 +19,7 @@ each() { # "CORPUS ..." SETTINGS...
     shift
     for corpus in $corpora; do
         case " ${CORPORA:-$corpora} " in *" $corpus "*) ;; *) continue ;; esac
-        ${PYTHON:-python} run.py -m results="$corpus" seed=$seeds outputs_dir=outputs/results resume=true "$@" || failed=1
+        ${PYTHON:-python} run.py -m experiment="$corpus" seed=$seeds outputs_dir=outputs/results resume=true "$@" || failed=1
     done
 }
 

@@ -383,7 +383,7 @@ def test_a_search(tmp_path):
     ]
     found = yaml.safe_load((tmp_path / "search" / "optimization_results.yaml").read_text())
     assert set(found["best_params"]) == {"elmo.dropout", "elmo.l2", "task.optimizer.lr"}
-    assert found["best_value"] == max(result["metrics"]["val/f1"] for result in results)
+    assert found["best_value"] == max(result["metrics"]["dev/f1"] for result in results)
     rates = {result["config"]["task"]["optimizer"]["lr"] for result in results}
     assert len(rates) == 2
     assert found["best_params"]["task.optimizer.lr"] in rates

@@ -28,7 +28,7 @@ from elmo_bench.signals import Stopped
 CONF = Path(__file__).parents[1] / "conf"
 SWEEPS = sorted(path.stem for path in (CONF / "sweep").glob("*.yaml"))
 CONFIG = "{{'task': {{'name': 'ner', 'monitor': 'f1'}}}}"
-METRICS = "{{'val/f1': 0.25, 'test/f1': 0.5}}"
+METRICS = "{{'dev/f1': 0.25, 'test/f1': 0.5}}"
 CONTENT = f"{{{{'identity': '{{identity}}', 'inputs': {{{{}}}}, 'metrics': {METRICS}, 'config': {CONFIG}, 'seed': 1}}}}"
 RESULT = f"import json, pathlib; pathlib.Path('{{run_dir}}', 'result.json').write_text(json.dumps({CONTENT}))"
 DONE = RESULT + "; open('{folder}/log', 'a').write('{name} ')"

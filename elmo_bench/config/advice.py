@@ -27,6 +27,8 @@ ELSEWHERE = {
     "output_dir": "outputs_dir",
     "layers": "elmo.mix",
 }
+# Names of version 0.2, and what they are called today.
+RENAMED = {"results": "experiment", "job=keep": "job=archive"}
 # Of several settings of one name, the one meant most often comes first.
 ORDER = ("pretrain", "fit", "task.optimizer", "elmo", "vocab", "embed", "rnn", "task", "encoder")
 OPTIONS: Sequence[str] = (
@@ -107,6 +109,8 @@ def message(error: Exception, arguments: Sequence[str]) -> str:
         return (
             f"{repeated[1]} exists: write {repeated[1]}={_value(repeated[1], arguments)}, without +"
         )
+    for argument in set(arguments) & RENAMED.keys():
+        return f"{argument} is {RENAMED[argument]} now"
     said = re.sub(r"\s*Available options in '[^']*':\s*", "; the options are ", said)
     said = said.partition("\nConfig search path")[0]
     return re.sub(r"\n\t", ", ", said).removeprefix("In 'config': ").strip()
@@ -136,6 +140,8 @@ def unknown_key(key: str, value: str, keys: Collection[str]) -> str:
     """Return advice for a key that is none of these, and maybe one of some jobs."""
     from .settings import JOBS, own_keys  # slow to import
 
+    if key in RENAMED:
+        return f"{key} is {RENAMED[key]} now: write {RENAMED[key]}={value}"
     group, _, rest = key.partition(".")
     keys = [each for each in keys if each != key]
     is_nested = any(each.endswith(f".{key}") for each in keys)

@@ -405,7 +405,7 @@ def module(cfg: DictConfig, model: Any, vocab: Vocab) -> TaskModule:
         model,
         instantiate(cfg.task.metric)(vocab.labels),
         _optimizer(cfg),
-        monitor=f"val/{cfg.task.monitor}",
+        monitor=f"dev/{cfg.task.monitor}",
         finetuning=finetuning(cfg),
         mix_lr=cfg.elmo.mix_lr,
         scheduler=instantiate(cfg.task.get("scheduler")),

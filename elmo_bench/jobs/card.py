@@ -1,6 +1,6 @@
 """`job=card`: evaluate an encoder on tasks with several seeds, and write a folder to share.
 
-It is a sweep over the layers, then `job=keep` and `job=report` of its runs, and a README.
+It is a sweep over the layers, then `job=archive` and `job=report` of its runs, and a README.
 """
 
 import logging
@@ -99,7 +99,7 @@ class CardLauncher(ProcessLauncher):
         folder.mkdir(parents=True, exist_ok=True)
         with scratch_path(folder) as part:
             part.mkdir()
-            self._run_job(part, "keep", runs=f"[{run_folders}]", output=ARCHIVE)
+            self._run_job(part, "archive", runs=f"[{run_folders}]", output=ARCHIVE)
             self._run_job(part, "report", **report)
             (part / README).write_text(_readme(results, failed), encoding="utf-8")
             for name in OWN:

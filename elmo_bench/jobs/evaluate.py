@@ -29,8 +29,6 @@ from elmo_bench.training.outputs import (
 
 Read = Callable[[Path], Iterator[Example]]
 log = logging.getLogger(__name__)
-# Split -> prefix of its figures in `result.json`.
-SPLITS = {"train": "train", "dev": "val", "test": "test"}
 TRAINING = ("optimizer", "scheduler", "callbacks")  # a task's settings of training
 
 
@@ -130,10 +128,7 @@ def _write(
     result = Result(
         task=cfg.task.name,
         seed=config.seed,
-        metrics={
-            name.replace(f"{cfg.split}/", f"{SPLITS[cfg.split]}/", 1): float(value)
-            for name, value in metrics.items()
-        },
+        metrics={name: float(value) for name, value in metrics.items()},
         mix=module.mix(),
         parameters=run.get("parameters")
         or count_parameters(module),  # the run's counts are better: `module` lacks frozen vectors

@@ -96,7 +96,7 @@ def _train(cfg: DictConfig, started: float) -> dict[str, float]:
     files, last = _begin(cfg)
     asked, cfg = cfg, _adapted(cfg)
     parts = _build(cfg, asked, files)
-    lines = EpochLines(f"val/{cfg.task.monitor}", started)
+    lines = EpochLines(f"dev/{cfg.task.monitor}", started)
     keeps = StepCheckpoint(Path(cfg.run_dir, GOES_ON), minutes=cfg.fit.save_minutes)
     with wandb_logger.ending("wandb" in (cfg.get("logger") or ())):
         trainer = build.trainer(cfg, [keeps, *_callbacks(cfg), lines])
@@ -199,7 +199,7 @@ def _measure_best(cfg: DictConfig, trainer: pl.Trainer, parts: Parts) -> dict[st
 
 def _callbacks(cfg: DictConfig) -> list[Callback]:
     """Return the callbacks for the best epoch, early stopping and learning rates."""
-    monitor = f"val/{cfg.task.monitor}"
+    monitor = f"dev/{cfg.task.monitor}"
     goal = 0.9999 if "overfit" in cfg.fit else None  # 100 %, up to rounding
     return [
         ModelCheckpoint(
@@ -227,7 +227,7 @@ def _encoder_seconds(store: LayerStore | None) -> dict[str, float]:
 def _measure(
     cfg: DictConfig, trainer: pl.Trainer, module: TaskModule, data: TaskData
 ) -> dict[str, float]:
-    """Return the best epoch's figures on dev (`val/...`) and test (`test/...`), if it exists.
+    """Return the best epoch's figures on dev (`dev/...`) and test (`test/...`), if it exists.
 
     Writes the counts of both splits, and the predictions for test (for dev without a test file).
     Raises ValueError if no epoch was scored on dev.
@@ -246,7 +246,7 @@ def _measure(
         if trainer.is_global_zero:
             _write_outputs(cfg, data, module, "test")
     return {
-        name: float(value) for name, value in figures.items() if name.startswith(("val/", "test/"))
+        name: float(value) for name, value in figures.items() if name.startswith(("dev/", "test/"))
     }
 
 

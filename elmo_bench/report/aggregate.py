@@ -91,7 +91,7 @@ def after_epochs(run: Run, metric: str | None) -> dict[int, float]:
     path = Path(run.folder, "metrics.csv")
     if not path.is_file():
         return {}
-    name = f"val/{metric_of(run, metric)}"
+    name = f"dev/{metric_of(run, metric)}"
     rows = []
     with path.open(encoding="utf-8-sig", newline="") as file:
         reader = csv.DictReader(file)

@@ -27,7 +27,7 @@ from .significance import (
 
 # The runs of both sides, in any order, the metric and the split.
 Question = tuple[frozenset[frozenset[str]], str, str]
-SPLITS = {"dev": "val", "test": "test"}
+SPLITS = ("dev", "test")
 EXACT = 1e-6  # a figure differs from that of its counts by less: rounding in float32
 
 
@@ -130,10 +130,10 @@ def metric_of(run: Run, metric: str | None) -> str:
 
 def figure_of(run: Run, metric: str | None, split: str) -> float:
     """Return a run's figure, a fraction of 1; raises ValueError if it has none of that name."""
-    name = f"{SPLITS[split]}/{metric_of(run, metric)}"
+    name = f"{split}/{metric_of(run, metric)}"
     if name not in run.metrics:
         names = [
-            each.partition("/")[2] for each in run.metrics if each.startswith(f"{SPLITS[split]}/")
+            each.partition("/")[2] for each in run.metrics if each.startswith(f"{split}/")
         ]
         overall = [each for each in names if "/" not in each]
         of_labels = [each for each in names if "/" in each]
@@ -159,7 +159,7 @@ def examples_of(run: Run, metric: str | None, split: str) -> Examples:
     shown, counted = figure_of(run, metric, split), float(figure(read.rows.sum(0)))
     if abs(shown - counted) > EXACT:
         raise ValueError(
-            f"{run.folder}/result.json: {SPLITS[split]}/{name} is {100 * shown:.4f}, but "
+            f"{run.folder}/result.json: {split}/{name} is {100 * shown:.4f}, but "
             f"counts/{split}.npz gives {100 * counted:.4f}: one of the files is not of this run; "
             "evaluate or train it again"
         )

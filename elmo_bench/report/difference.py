@@ -17,7 +17,6 @@ from elmo_bench.files import counted_noun, plain
 from elmo_bench.runs import Run, distinguishing, portable, short, text, values
 
 from . import escape
-from .comparison import SPLITS
 from .grid import Grid
 from .grids import points
 from .names import metric_title, name, task_titles
@@ -185,7 +184,7 @@ def figures(difference: Difference, limit: int | None = None) -> Grid:
     those of single labels. With `limit` it has so many of single labels.
     """
     ours, theirs = (run.metrics for run in difference.runs)
-    split = f"{SPLITS.get(difference.split, difference.split)}/"
+    split = f"{difference.split}/"
     keys = dict.fromkeys([f"{split}{difference.metric}", *ours, *theirs])
     whole = [key for key in keys if key.count("/") == 1]
     of_labels = [key for key in keys if key.count("/") > 1]

@@ -12,13 +12,9 @@ from elmo_bench.runs import Result, flat_mix
 
 def print_result(result: Result, cfg: DictConfig) -> None:
     """Print the test figures (dev figures if there are none), the mix weights and the time."""
-    split, name = (
-        ("test", "test")
-        if any(key.startswith("test/") for key in result.metrics)
-        else ("val", "dev")
-    )
+    split = "test" if any(key.startswith("test/") for key in result.metrics) else "dev"
     title = (
-        f"{result.task} on {cfg.data.name}, encoder={cfg.encoder.name}, seed {result.seed}: {name}"
+        f"{result.task} on {cfg.data.name}, encoder={cfg.encoder.name}, seed {result.seed}: {split}"
     )
     print_metrics(result.metrics, split, title)
     if result.mix:

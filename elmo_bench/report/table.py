@@ -186,7 +186,7 @@ def _measured(runs: Sequence[Run], split: str, place: str) -> list[Run]:
 
 def is_measured(run: Run, split: str) -> bool:
     """Whether a run has figures on a split."""
-    return any(key.startswith(f"{SPLITS[split]}/") for key in run.metrics)
+    return any(key.startswith(f"{split}/") for key in run.metrics)
 
 
 def _keys(

@@ -111,7 +111,7 @@ def records(report: Report) -> list[dict[str, Any]]:
 
 def _dev(cell: Cell, report: Report) -> float | None:
     """Return the mean of the runs' figures on dev; None if a run has none."""
-    name = f"val/{report.metric or cell.runs[0].config['task']['monitor']}"
+    name = f"dev/{report.metric or cell.runs[0].config['task']['monitor']}"
     figures = [run.metrics[name] for run in cell.runs if name in run.metrics]
     return statistics.fmean(figures) if len(figures) == len(cell.runs) else None
 

@@ -109,8 +109,8 @@ def unpacked(archive: Path, cache_dir: str | Path) -> Path:
         if isinstance(error, OSError) and error.errno is not None:
             raise
         raise ValueError(
-            f"{archive}: not an archive of runs written by job=keep, or damaged: {error}; "
-            "copy it again, or write it again with job=keep"
+            f"{archive}: not an archive of runs written by job=archive, or damaged: {error}; "
+            "copy it again, or write it again with job=archive"
         ) from error
     return folder
 

@@ -116,7 +116,7 @@ def dev_figure(folder: Path) -> float | None:
     """
     content = result_of(folder)
     return (
-        content["metrics"].get(f"val/{content['config']['task']['monitor']}") if content else None
+        content["metrics"].get(f"dev/{content['config']['task']['monitor']}") if content else None
     )
 
 

@@ -70,7 +70,7 @@ class TaskModule(pl.LightningModule):
         self.monitor, self.mix_lr = monitor, mix_lr
         self.finetuning = finetuning or FineTuning()
         self.encoder_groups: list[list[nn.Parameter]] = []  # trained, from the top layer down
-        self.metrics: Any = nn.ModuleDict({"val": metric, "test": metric.clone()})
+        self.metrics: Any = nn.ModuleDict({"dev": metric, "test": metric.clone()})
         self.norms: Any = nn.ModuleDict(
             {place: MeanNorms(len(mix.layers)) for place, mix in self.elmo.mixes.items()}
         )
@@ -126,7 +126,7 @@ class TaskModule(pl.LightningModule):
                 )
 
     def validation_step(self, numbered: Numbered, batch_idx: int) -> None:
-        self.predictions |= zip(numbered.numbers, self._measure("val", numbered), strict=True)
+        self.predictions |= zip(numbered.numbers, self._measure("dev", numbered), strict=True)
 
     def test_step(self, numbered: Numbered, batch_idx: int) -> None:
         self.predictions |= zip(numbered.numbers, self._measure("test", numbered), strict=True)
@@ -143,7 +143,7 @@ class TaskModule(pl.LightningModule):
         if self.rename is not None:
             predicted = [self.rename(prediction) for prediction in predicted]
         data: Any = self.trainer.datamodule  # type: ignore[attr-defined]
-        examples = data.examples["dev" if split == "val" else split]
+        examples = data.examples[split]
         self.metrics[split].update(predicted, [examples[k].gold for k in numbered.numbers])
         return predicted
 
@@ -158,7 +158,7 @@ class TaskModule(pl.LightningModule):
         self.predictions = {}
 
     def on_validation_epoch_end(self) -> None:
-        self._log_metric("val")
+        self._log_metric("dev")
         self._settle_norms()
         self.log_dict(flat_mix(self.mix()), sync_dist=True)
         if self.trainer.state.fn != "fit":

@@ -101,11 +101,11 @@ def test_a_bilm_of_a_folder_that_moved(folder, tmp_path, monkeypatch):
 @pytest.mark.parametrize("task", SMALL)
 def test_the_figures_of_training_again_and_labels_for_new_text(folder, tmp_path, task):
     checkpoint, metrics = trained(folder, task)
-    for split, name in (("dev", "val"), ("test", "test")):
+    for split in ("dev", "test"):
         cfg = composed("job=evaluate", f"checkpoint={checkpoint}", f"split={split}", *folder(split))
         figures = {key.removeprefix(f"{split}/"): value for key, value in evaluate(cfg).items()}
         assert figures == pytest.approx(
-            {k.removeprefix(f"{name}/"): v for k, v in metrics.items() if k.startswith(f"{name}/")}
+            {k.removeprefix(f"{split}/"): v for k, v in metrics.items() if k.startswith(f"{split}/")}
         )
         assert (
             json.loads(Path(cfg.run_dir, "result.json").read_text())["config"]["trained_on"]["name"]

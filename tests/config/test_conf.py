@@ -14,7 +14,7 @@ CONF = Path(__file__).parents[2] / "conf"
 OPTIONS = sorted(
     (path.parent.name, path.stem)
     for path in CONF.glob("*/*.yaml")
-    if path.parent.name not in ("recipe", "results", "sweep", "head")
+    if path.parent.name not in ("recipe", "experiment", "sweep", "head")
 )
 PAPER = {
     path.stem: OmegaConf.load(path).hydra.sweeper.params.task
@@ -118,7 +118,7 @@ def test_a_recipe_is_for_one_corpus_and_task(recipe):
 @pytest.mark.parametrize("corpus", RESULTS)
 def test_a_corpus_of_the_results_is_a_whole_setting(corpus):
     """It says which task, and trains for no more epochs than the task does."""
-    cfg = composed(f"results={corpus}")
+    cfg = composed(f"experiment={corpus}")
     data = cfg.data.name.removesuffix("_subset")
     task = composed(f"task={cfg.task.name}", f"data={data}", "~recipe")
     assert keys(cfg) - keys(task) <= {"published", "published.table", "task.elmo.norm"}

@@ -61,7 +61,7 @@ FILES = "task=ner data=files encoder=none data.files.train={d}/train.conll data.
             "own.txt ex",
         ),
         ("job=report runs={d}/runs output={d}/o.docx", "output={d}/o.docx: the formats are"),
-        ("job=keep runs={d}/runs output={d}/o.tar.xz", "no finished run"),
+        ("job=archive runs={d}/runs output={d}/o.tar.xz", "no finished run"),
         ("job=diff a={d}/runs b={d}/runs", "a={d}/runs: no finished run"),
         ("job=cache clear=layer", "clear=layer, but it must be all, or a list of layers"),
         ("job=pretrain text=files text.files.train={d}/blank.txt", "contains only blank lines"),

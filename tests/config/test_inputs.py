@@ -135,7 +135,7 @@ def test_a_run_without_a_test_file(tmp_path, paths, capsys):
         f"cache_dir={tmp_path}/cache",
     ]
     metrics = train(composed("task=ner", *paths[:2], *small, *where))
-    assert {key.partition("/")[0] for key in metrics} == {"val"}
+    assert {key.partition("/")[0] for key in metrics} == {"dev"}
     assert json.loads((tmp_path / "run" / "result.json").read_text())["metrics"] == metrics
     assert [path.name for path in (tmp_path / "run" / "predictions").iterdir()] == ["dev.conll"]
     assert "dev, in percent" in capsys.readouterr().out

@@ -56,7 +56,7 @@ def lost(tmp_path):
     }
     content = {"task": "ner", "seed": 1, "metrics": {"test/f1": 0.5}, "config": config}
     (tmp_path / "run" / "result.json").write_text(json.dumps(content))
-    (tmp_path / "run" / "metrics.csv").write_text("epoch,val/f1\n0,0.5\n")
+    (tmp_path / "run" / "metrics.csv").write_text("epoch,dev/f1\n0,0.5\n")
     (tmp_path / "run" / "best.ckpt").write_text("weights")
     return tmp_path
 

@@ -36,7 +36,7 @@ def train(cfg, folder):
         as_baseline(cfg)
     right = np.arange(50) % 10 < {"none": 5, "all": 8}.get(cfg.elmo.mix, 6)
     begin(cfg, {})
-    figures = {f"{split}/{cfg.task.monitor}": float(right.mean()) for split in ("val", "test")}
+    figures = {f"{split}/{cfg.task.monitor}": float(right.mean()) for split in ("dev", "test")}
     sizes, seconds = {"trainable": 1, "frozen": 1}, {"training": 1.0, "total": 1.0}
     write_result(Result(cfg.task.name, cfg.seed, figures, {}, sizes, seconds, 1, 1.0, "cpu"), cfg)
     rows = np.stack([right, np.ones_like(right)] * 2, 1)[:, None].astype(float)
@@ -120,7 +120,7 @@ def test_one_that_fails_leaves_the_others(run_card, tmp_path, monkeypatch):
 
     def fake(launched, part, job, **settings):
         jobs.append(job)
-        if job == "keep":
+        if job == "archive":
             assert collect(re.findall("'(.+?)'", settings["runs"]))  # raises for one without a run
         for name in card.OWN:
             (part / name).touch()
@@ -133,7 +133,7 @@ def test_one_that_fails_leaves_the_others(run_card, tmp_path, monkeypatch):
     assert "Of these runs 1 did not finish:" in readme.read_text()
     assert run_card(own) == ["elmo.mix=1"]
     assert "did not finish" not in readme.read_text()
-    assert jobs == ["keep", "report"] * 2
+    assert jobs == ["archive", "report"] * 2
     assert run_card([*own, "elmo.mix=uniform"]) == ["elmo.mix=uniform"]
     (tmp_path / "shared" / "mine.txt").touch()
     with pytest.raises(

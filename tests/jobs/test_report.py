@@ -160,7 +160,7 @@ def test_the_papers_tables_and_figures(tmp_path, monkeypatch):
             identities.add(identity)
             folder.mkdir(parents=True)
             metrics = {
-                f"{split}/{cfg.task.monitor}": 0.5 + number / 1000 for split in ("val", "test")
+                f"{split}/{cfg.task.monitor}": 0.5 + number / 1000 for split in ("dev", "test")
             }
             one = {"input": {"layers": [0], "shares": [1.0], "gamma": 1.0, "norms": []}}
             mix = {} if cfg.elmo.mix == "none" else one

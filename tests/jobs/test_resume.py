@@ -225,7 +225,7 @@ def test_a_last_ckpt_that_is_none(composed):
         train(cfg)
     wrong = [
         {"last": 5},
-        {"last": saved["last"] | {"figures": {"val/f1": "x"}}},
+        {"last": saved["last"] | {"figures": {"dev/f1": "x"}}},
         {"loops": {}},
         {"lr_schedulers": 5},
         {"state_dict": {}},

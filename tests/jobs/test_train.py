@@ -100,7 +100,7 @@ def test_dev_is_scored_every_other_epoch(tiny, caplog, scheduler):
     with caplog.at_level(logging.INFO):
         train(cfg)
     lines = [line for line in caplog.messages if line.startswith("epoch ")]
-    assert ["val/f1" in line for line in lines] == [False, True, False]
+    assert ["dev/f1" in line for line in lines] == [False, True, False]
 
 
 def test_predictions_are_what_was_scored(tiny):
@@ -384,8 +384,8 @@ def test_a_logger_gets_curves(tiny, monkeypatch):
     assert len(steps) > 2
     assert [step for step, _ in curves["lr-Adam/model"]] == steps
     assert {rate for _, rate in curves["lr-Adam/mix"]} == {0.5}
-    assert len(curves["val/f1"]) == len({step for step, _ in curves["val/f1"]}) == 2
-    assert curves["best/val/f1"] == [(len(steps), metrics["val/f1"])]
+    assert len(curves["dev/f1"]) == len({step for step, _ in curves["dev/f1"]}) == 2
+    assert curves["best/dev/f1"] == [(len(steps), metrics["dev/f1"])]
     assert curves["test/f1"] == [(len(steps), metrics["test/f1"])]
     assert Recorder.latest.settings["default_hp_metric"] is False
     assert len(page_points(cfg)) == 2

@@ -245,7 +245,7 @@ def trained(folder, seed, values):
     """A run with its figures on dev; the best epoch is measured once more, after the last."""
     folder.mkdir()
     rows = [f"{epoch},{value}," for epoch, value in enumerate([*values, max(values)])]
-    (folder / "metrics.csv").write_text("\n".join(["epoch,val/f1,train/loss", *rows, ",,0.5"]))
+    (folder / "metrics.csv").write_text("\n".join(["epoch,dev/f1,train/loss", *rows, ",,0.5"]))
     return replace(RUN, folder=folder, seed=seed, epochs=len(values))
 
 
@@ -271,7 +271,7 @@ def test_learning_curves(tmp_path):
 
 def test_the_best_epoch_is_that_of_the_monitored_metric(tmp_path):
     """The report shows precision, but the run kept the model of the epoch with the best F1."""
-    rows = ["epoch,val/f1,val/precision", "0,0.2,0.9", "1,0.4,0.3", "2,0.4,0.5", "3,0.1,0.6"]
+    rows = ["epoch,dev/f1,dev/precision", "0,0.2,0.9", "1,0.4,0.3", "2,0.4,0.5", "3,0.1,0.6"]
     (tmp_path / "metrics.csv").write_text("\n".join(rows))
     one = replace(RUN, folder=tmp_path, epochs=4)
     cells = [Cell((), ("a",), [one], (0.3,), 0.3, None, False, None, None)]

@@ -38,7 +38,7 @@ def run(
     content = {
         "task": "ner",
         "seed": seed,
-        "metrics": {"test/f1": f1, "val/f1": max(epochs)},
+        "metrics": {"test/f1": f1, "dev/f1": max(epochs)},
         "mix": mix,
         "config": {
             "task": {"name": "ner", "monitor": "f1"},
@@ -57,7 +57,7 @@ def run(
     (folder / "result.json").write_text(json.dumps(content))
     rows = [f"{epoch},{value},\n{epoch},,0.5" for epoch, value in enumerate(epochs)]
     (folder / "metrics.csv").write_text(
-        "\n".join(["epoch,val/f1,train/loss", *rows, f"{len(epochs)},{max(epochs)},", ",0.9,"])
+        "\n".join(["epoch,dev/f1,train/loss", *rows, f"{len(epochs)},{max(epochs)},", ",0.9,"])
     )
 
 

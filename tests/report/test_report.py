@@ -55,7 +55,7 @@ def result(folder, f1, seed=1, right=None, sentences=None, documents=None, more=
     content = {
         "task": "ner",
         "seed": seed,
-        "metrics": {"test/f1": f1, "test/recall": f1 / 2, "val/f1": f1 / 4},
+        "metrics": {"test/f1": f1, "test/recall": f1 / 2, "dev/f1": f1 / 4},
         "config": config,
     }
     (folder / "result.json").write_text(json.dumps(content | dict(more)))

@@ -10,9 +10,9 @@ from elmo_bench.report import collect, select, tables
 FIGURES = {"none": (0.5, 0.5), "top": (0.6, 0.9), "all": (0.7, 0.6), 0: (0.4, 0.95)}
 
 
-def run(folder, mix, seed, *, encoder="mini", metrics=("val", "test"), task="ner"):
+def run(folder, mix, seed, *, encoder="mini", metrics=("dev", "test"), task="ner"):
     dev, test = FIGURES[mix]
-    figures = {"val": dev + seed / 1000, "test": test + seed / 1000}
+    figures = {"dev": dev + seed / 1000, "test": test + seed / 1000}
     config = {
         "task": {"name": task, "monitor": "f1"},
         "data": {"name": "sample"},
@@ -85,7 +85,7 @@ def test_what_dev_did_not_choose_is_said(tmp_path):
             run(tmp_path / name / mix, mix, 1, encoder=name)
     path = tmp_path / "mini" / "top" / "result.json"
     content = json.loads(path.read_text())
-    content["metrics"]["val/f1"] = 0.701
+    content["metrics"]["dev/f1"] = 0.701
     path.write_text(json.dumps(content | {"commit": "a" * 40}))
     for folder in ("mini", "books"):
         path = tmp_path / folder / "all" / "result.json"
@@ -104,12 +104,12 @@ def test_what_dev_did_not_choose_is_said(tmp_path):
 def test_without_figures_on_one_of_them(tmp_path):
     (only,) = selected(tmp_path / "test", FIGURES, metrics=["test"])
     assert only.split == "test"
-    (only,) = selected(tmp_path / "dev", FIGURES, metrics=["val"])
+    (only,) = selected(tmp_path / "dev", FIGURES, metrics=["dev"])
     assert only.split == "dev"
 
 
 def test_a_baseline_that_only_dev_has(tmp_path):
-    run(tmp_path / "none", "none", 1, metrics=["val"])
+    run(tmp_path / "none", "none", 1, metrics=["dev"])
     on_dev, on_test = selected(tmp_path, ["top", "all"])
     assert (on_dev.baseline, on_test.baseline) == (("none",), None)
     assert "not evaluated on test: 1 of 3 runs" in on_test.notes

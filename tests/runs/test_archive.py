@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from omegaconf import OmegaConf
 
-from elmo_bench.jobs.keep import keep
+from elmo_bench.jobs.archive import archive as write
 from elmo_bench.runs import collect, failures, read_counts, run_folders, unpacked
 from tests.hostile.damages import ANY
 
@@ -34,7 +34,7 @@ def ran(folder, seed=1, f1=0.5, finished="2026-01-01T00:00:00+00:00", **encoder)
     (folder / "counts").mkdir(parents=True)
     (folder / ".hydra").mkdir()
     (folder / "result.json").write_text(json.dumps(content))
-    (folder / "metrics.csv").write_text("epoch,val/f1\n0,0.5\n")
+    (folder / "metrics.csv").write_text("epoch,dev/f1\n0,0.5\n")
     (folder / ".hydra" / "overrides.yaml").write_text(f"- task=ner\n- data_dir=/x\n- seed={seed}\n")
     (folder / "best.ckpt").write_text("weights")
     (folder / "counts" / ".DS_Store").write_text("of a file manager")
@@ -54,7 +54,7 @@ def begun(folder, seed):
 
 
 def kept(runs, output, cache):
-    keep(OmegaConf.create({"runs": str(runs), "output": str(output), "cache_dir": str(cache)}))
+    write(OmegaConf.create({"runs": str(runs), "output": str(output), "cache_dir": str(cache)}))
 
 
 @pytest.fixture
@@ -158,10 +158,10 @@ def test_damaged_counts_are_named_where_they_lie(tmp_path):
     ("content", "message"),
     [
         (b"", "0: not the metrics of a run: columns"),
-        (b"step,val/f1\n0,0.5\n", "1: not the metrics of a run: columns"),
-        (b"epoch,val/f1\n0,0.5\n1\n", "3: not the metrics of a run: 1 cells, but 2 columns"),
-        (b"epoch,val/f1\n0,much\n", "2: not the metrics of a run: .*'much'"),
-        (b"epoch,val/f1\n0,\xff\n", r"\d: not the metrics of a run: .*utf-8"),
+        (b"step,dev/f1\n0,0.5\n", "1: not the metrics of a run: columns"),
+        (b"epoch,dev/f1\n0,0.5\n1\n", "3: not the metrics of a run: 1 cells, but 2 columns"),
+        (b"epoch,dev/f1\n0,much\n", "2: not the metrics of a run: .*'much'"),
+        (b"epoch,dev/f1\n0,\xff\n", r"\d: not the metrics of a run: .*utf-8"),
     ],
 )
 def test_curves_that_no_report_could_read_are_not_kept(archive, tmp_path, content, message):

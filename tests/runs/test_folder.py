@@ -27,7 +27,7 @@ CONF = Path(__file__).parents[2] / "conf"
 FIGURES = Result(
     "ner",
     3,
-    {"val/f1": 0.5},
+    {"dev/f1": 0.5},
     {},
     {"trainable": 1, "frozen": 2},
     {"training": 1.0, "total": 2.0},
@@ -212,7 +212,7 @@ def test_a_figure_that_is_no_number_is_not_written(config, tmp_path, figure):
     """Reports and resume=true could not read the file."""
     cfg = config()
     begin(cfg, {})
-    result = dataclasses.replace(FIGURES, metrics={"val/f1": 0.5, "test/mcc": figure})
+    result = dataclasses.replace(FIGURES, metrics={"dev/f1": 0.5, "test/mcc": figure})
     with pytest.raises(FloatingPointError, match=rf"test/mcc is {figure}, but a figure"):
         write_result(result, cfg)
     assert not (tmp_path / "run" / "result.json").exists()

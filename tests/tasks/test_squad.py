@@ -627,11 +627,11 @@ def fit(tmp_path, save, *, callbacks, epochs=3, **fitting):
         model,
         AnswerScores([]),
         optimizer,
-        monitor="val/f1",
+        monitor="dev/f1",
         encoder_is_elsewhere=True,
     )
     best = ModelCheckpoint(
-        tmp_path, "best", monitor="val/f1", mode="max", enable_version_counter=False
+        tmp_path, "best", monitor="dev/f1", mode="max", enable_version_counter=False
     )
     trainer = pl.Trainer(
         max_epochs=epochs, callbacks=[*callbacks, best], logger=False, enable_progress_bar=False, accelerator="cpu",

@@ -41,7 +41,7 @@ def module(monkeypatch):
     monkeypatch.setattr(TaskModule, "global_step", property(lambda self: self.steps))
 
     def build(*losses):
-        module = TaskModule(Model(losses), MeanMetric(), torch.optim.SGD, monitor="val/f1")
+        module = TaskModule(Model(losses), MeanMetric(), torch.optim.SGD, monitor="dev/f1")
         module.steps = 0
         return module
 
@@ -106,17 +106,17 @@ def test_the_step_of_a_loss_that_is_no_number_is_named(module, bad):
 
 def test_a_monitored_figure_that_is_no_number_is_named(monkeypatch):
     monkeypatch.setattr(MeanMetric, "compute", lambda _: {"f1": torch.tensor(math.nan)})
-    it = TaskModule(Model([]), MeanMetric(), torch.optim.SGD, monitor="val/f1")
-    it.metrics["val"].update(1.0)
-    with pytest.raises(FloatingPointError, match="val/f1 is nan, so no epoch is the best"):
-        it._log_metric("val")
+    it = TaskModule(Model([]), MeanMetric(), torch.optim.SGD, monitor="dev/f1")
+    it.metrics["dev"].update(1.0)
+    with pytest.raises(FloatingPointError, match="dev/f1 is nan, so no epoch is the best"):
+        it._log_metric("dev")
 
 
 def share(rank, folder, results):
     """Save and load the mean loss of an epoch, of which each of two processes has a part."""
     dist.init_process_group("gloo", f"file://{folder}/store", rank=rank, world_size=2)
     before, after = (
-        TaskModule(Model([]), MeanMetric(), torch.optim.SGD, monitor="val/f1") for _ in range(2)
+        TaskModule(Model([]), MeanMetric(), torch.optim.SGD, monitor="dev/f1") for _ in range(2)
     )
     before.mean_loss.update(torch.tensor(1.0 + rank), 2)
     checkpoint = {"state_dict": {}}

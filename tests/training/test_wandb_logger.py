@@ -31,7 +31,7 @@ def test_without_a_key_it_goes_offline_and_says_so(tmp_path, caplog):
     caplog.set_level(logging.INFO)
     logger = build(tmp_path)
     logger.log_hyperparams({"elmo": {"mix": "all"}})
-    logger.log_metrics({"val/f1": 0.5}, step=1)
+    logger.log_metrics({"dev/f1": 0.5}, step=1)
     assert "wandb: offline (no key is configured)" in caplog.text
     assert logger.experiment.settings.mode == "offline"
     wandb_logger.finish()
@@ -85,11 +85,11 @@ def test_a_key_that_is_none(tmp_path, monkeypatch, caplog):
 def test_of_several_processes_the_first_has_a_run(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(rank_zero_only, "rank", 1)
-        build(tmp_path).log_metrics({"val/f1": 0.5})
+        build(tmp_path).log_metrics({"dev/f1": 0.5})
     monkeypatch.setenv(
         "NODE_RANK", "1"
     )  # the second node's first process, until it knows of the others
-    build(tmp_path).log_metrics({"val/f1": 0.5})
+    build(tmp_path).log_metrics({"dev/f1": 0.5})
     assert not [*tmp_path.rglob("wandb")]
 
 

@@ -1,4 +1,4 @@
-"""`job=keep`: pack the files of runs that reports read into an archive small enough for git."""
+"""`job=archive`: pack the files of runs that reports read into an archive small enough for git."""
 
 import logging
 import tempfile
@@ -27,7 +27,7 @@ DIGITS = 8  # hexadecimal digits of each hash in a folder's name
 RUNNING = "is running"
 
 
-def keep(cfg: DictConfig) -> None:
+def archive(cfg: DictConfig) -> None:
     """Pack the finished and failed runs below `runs` into `output`.
 
     Runs in an existing archive are kept. Of runs with the same settings, files and seed, the
