@@ -48,7 +48,7 @@ TRAIN = [
 # Small settings that use random numbers or keep state: dropout, unknown words, schedules, averages,
 # a biLM that is trained.
 TASKS = {
-    "ner": ["data.size=10", "task.model.hidden_size=16", "elmo.finetune=true"],
+    "ner": ["data.size=10", "task.model.hidden_size=16", "finetune=full"],
     "srl": ["data.size=20", "rnn.num_layers=2", "fit.batch_size=20"],
     "coref": ["data.size=15", "task.model.max_sentences=3", "task.scheduler.step_size=7"],
     "squad": ["data.size=15", "task.model.hidden_size=16", "embed.num_filters=16"],

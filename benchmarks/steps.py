@@ -153,7 +153,7 @@ def needless_bytes() -> int:
     The mix needs its own layers, in the dtype of the store.
     """
     with tempfile.TemporaryDirectory() as folder:
-        step = last_step("snli", Path(folder), "elmo.mix=[0,2]", "elmo.cache_dtype=float16")
+        step = last_step("snli", Path(folder), "elmo.mix=[0,2]", "store.dtype=float16")
     words, width = sum(mask.numel() for mask in step.masks), 128  # of the biLM `mini`
     return step.layer_bytes - 2 * words * width * 2
 
@@ -161,7 +161,7 @@ def needless_bytes() -> int:
 def bytes_on_device() -> int:
     """Bytes of layers copied with a batch, plus waits of its step, if layers are on the device."""
     with tempfile.TemporaryDirectory() as folder:
-        step = last_step("ner", Path(folder), "elmo.cache=device")
+        step = last_step("ner", Path(folder), "store.mode=device")
     return step.layer_bytes + len(step.waits)
 
 
@@ -176,7 +176,7 @@ def last_step(task: str, scratch: Path, *settings: str) -> Step:
     data.vocab, vectors = build.vocab(cfg, data)
     module = build.module(cfg, build.model(cfg, data.vocab, vectors, elmo), data.vocab)
     store = build.store(cfg, elmo, data)
-    if cfg.elmo.cache == "device" and store:
+    if cfg.store.mode == "device" and store:
         elmo.device_layers = store.on(torch.device("meta"))
     data.feed(module.model.backbone, store)
     waits = Waits()

@@ -22,11 +22,11 @@ from .timing import CONF, Comparison, Setting
 MEANS = {
     "encoder=none": ["encoder=none"],
     "mini, from the store": [],
-    "mini, run on each batch": ["elmo.cache=off"],
+    "mini, run on each batch": ["store.mode=off"],
 }
 ON_A_GPU = {
-    "mini, on the GPU": ["elmo.cache=device"],
-    "mini, on the GPU, bf16-mixed": ["elmo.cache=device", "trainer.precision=bf16-mixed"],
+    "mini, on the GPU": ["store.mode=device"],
+    "mini, on the GPU, bf16-mixed": ["store.mode=device", "trainer.precision=bf16-mixed"],
 }
 
 
@@ -57,7 +57,7 @@ def _trainer(cfg: DictConfig, steps: int) -> Callable[[], None]:
     data.vocab, vectors = build.vocab(cfg, data)
     model = build.model(cfg, data.vocab, vectors, elmo)
     store, device = build.store(cfg, elmo, data), torch.device(build.device(cfg))
-    if cfg.elmo.cache == "device":  # `auto` may choose the device, too
+    if cfg.store.mode == "device":  # `auto` may choose the device, too
         elmo.device_layers = build.device_layers(cfg, store, device)
     data.feed(model.backbone, store)
     module = build.module(cfg, model, data.vocab).train().to(device)

@@ -149,7 +149,8 @@ def predict(
 def read_runs(runs: Paths = "outputs") -> list[dict[str, Any]]:
     """Return a flat record for each finished run, in the order of their paths.
 
-    `runs` is a folder with runs at any depth, an archive that `job=archive` wrote, or a list of these.
+    `runs` is a folder with runs at any depth, an archive that `job=archive` wrote, or a list of
+    these.
     A record has the run's folder, its metrics and its mix as in `Trained`, its cost
     (`seconds.total`, `parameters.trainable`), and every setting under its dotted key.
     `pandas.DataFrame(read_runs())` is a table with a row for each run.

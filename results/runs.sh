@@ -56,7 +56,7 @@ train() { # TABLE ARGUMENTS...
     head) each "wikigold sst" encoder=wiki elmo.mix=none,all rnn=identity "$@" ;;
     trained)
         each "$few" encoder=wiki elmo.adapt=true "$@"
-        each wikigold encoder=wiki elmo.finetune=true elmo.lr=0.0001 "$@" ;;
+        each wikigold encoder=wiki finetune=full "$@" ;;
     *) echo "$table: no such table" >&2; exit 2 ;;
     esac
 }

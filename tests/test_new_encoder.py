@@ -106,7 +106,7 @@ def test_its_checkpoint(composed, tmp_path):
     small = ["task=ner", "data.size=2", *SMALL["ner"], "fit.max_epochs=1", "encoder=ngrams"]
     cfg = composed(*small)
     figures = train(cfg)
-    assert train(composed(*small, "elmo.cache=off")) == pytest.approx(figures, abs=1e-6)
+    assert train(composed(*small, "store.mode=off")) == pytest.approx(figures, abs=1e-6)
     checkpoint = f"checkpoint={cfg.run_dir}/best.ckpt"
     again = evaluate(composed("job=evaluate", checkpoint, "encoder=ngrams"))
     assert again == {key: value for key, value in figures.items() if key.startswith("test/")}
@@ -121,7 +121,7 @@ def test_its_checkpoint(composed, tmp_path):
 def test_fine_tuned(composed):
     small = ["task=ner", "data.size=2", *SMALL["ner"], "fit.max_epochs=2"]
     cfg = composed(
-        *small, "encoder=ngrams", "elmo.finetune=true", "elmo.lr=0.01", "elmo.lr_decay=0.5"
+        *small, "encoder=ngrams", "finetune=full", "finetune.lr=0.01", "finetune.lr_decay=0.5"
     )
     train(cfg)
     weights = torch.load(Path(cfg.run_dir, "best.ckpt"), weights_only=True)["state_dict"]

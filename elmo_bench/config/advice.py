@@ -27,8 +27,19 @@ ELSEWHERE = {
     "output_dir": "outputs_dir",
     "layers": "elmo.mix",
 }
-# Names of version 0.2, and what they are called today.
-RENAMED = {"results": "experiment", "job=keep": "job=archive"}
+# Settings of version 0.2, and what to write instead; {} is the value.
+RENAMED = {
+    "results": "experiment={}",
+    "job=keep": "job=archive",
+    "elmo.finetune": "finetune=full",
+    "elmo.lr": "finetune.lr={}",
+    "elmo.lr_decay": "finetune.lr_decay={}",
+    "elmo.unfreeze": "finetune={}",
+    "elmo.lora": "finetune=lora finetune.rank={}",
+    "elmo.cache": "store.mode={}",
+    "elmo.cache_dtype": "store.dtype={}",
+    "cache.max_bytes": "store.max_bytes={}",
+}
 # Of several settings of one name, the one meant most often comes first.
 ORDER = ("pretrain", "fit", "task.optimizer", "elmo", "vocab", "embed", "rnn", "task", "encoder")
 OPTIONS: Sequence[str] = (
@@ -110,7 +121,7 @@ def message(error: Exception, arguments: Sequence[str]) -> str:
             f"{repeated[1]} exists: write {repeated[1]}={_value(repeated[1], arguments)}, without +"
         )
     for argument in set(arguments) & RENAMED.keys():
-        return f"{argument} is {RENAMED[argument]} now"
+        return f"{argument} has a new name: write {RENAMED[argument]}"
     said = re.sub(r"\s*Available options in '[^']*':\s*", "; the options are ", said)
     said = said.partition("\nConfig search path")[0]
     return re.sub(r"\n\t", ", ", said).removeprefix("In 'config': ").strip()
@@ -141,7 +152,7 @@ def unknown_key(key: str, value: str, keys: Collection[str]) -> str:
     from .settings import JOBS, own_keys  # slow to import
 
     if key in RENAMED:
-        return f"{key} is {RENAMED[key]} now: write {RENAMED[key]}={value}"
+        return f"{key} has a new name: write {RENAMED[key].format(value)}"
     group, _, rest = key.partition(".")
     keys = [each for each in keys if each != key]
     is_nested = any(each.endswith(f".{key}") for each in keys)
@@ -164,7 +175,7 @@ def unknown_key(key: str, value: str, keys: Collection[str]) -> str:
 def _options_with(group: str, key: str) -> Iterator[str]:
     """Yield the options of a group that have a key, or only those that leave its value open."""
     values: dict[str, Any] = {}
-    for path in sorted((CONF / group).glob("*.yaml")):
+    for path in sorted({*(CONF / group).glob("*.yaml")} - {CONF / group / "none.yaml"}):
         node: Any = OmegaConf.to_container(OmegaConf.load(path))
         for name in key.split("."):
             node = node.get(name, path) if isinstance(node, dict) else path

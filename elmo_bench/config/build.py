@@ -49,7 +49,7 @@ from . import inputs
 from .inputs import instantiate
 
 log = logging.getLogger(__name__)
-DEVICE_SHARE = 0.25  # largest share of free GPU memory for layers with cache=auto
+DEVICE_SHARE = 0.25  # largest share of free GPU memory for layers with store.mode=auto
 WORKERS = 4  # maximum for a GPU; a worker prepares a batch in a few milliseconds
 
 
@@ -57,31 +57,31 @@ def elmo(cfg: DictConfig) -> Elmo:
     """Build the mixes over the encoder; `encoder=none` has no layers, and `elmo.mix=none` reads
     none.
     """
-    chosen = {key: cfg.elmo[key] for key in ("mix", "at", "dropout", "l2", "norm", "finetune")}
+    chosen = {key: cfg.elmo[key] for key in ("mix", "at", "dropout", "l2", "norm")}
     settings: Any = OmegaConf.to_container(OmegaConf.create(chosen))
+    settings["finetune"] = is_finetuned(cfg)
     built = Elmo(None if cfg.elmo.mix == "none" else _encoder(cfg), **settings)
-    if cfg.elmo.lora is not None and built.encoder is not None:
-        add_adapters(built.encoder, cfg.elmo.lora)
+    if cfg.finetune.name == "lora" and built.encoder is not None:
+        add_adapters(built.encoder, cfg.finetune.rank)
     weights = () if built.encoder is None else built.encoder.parameters()
     if any(weight.requires_grad and weight.dtype != torch.float32 for weight in weights):
         raise ValueError(
-            "elmo.finetune=true needs float32 weights, since small updates are lost in 16 "
-            "bits: set encoder.dtype=float32 and trainer.precision=bf16-mixed"
+            f"finetune={cfg.finetune.name} needs float32 weights, since small updates are lost in "
+            "16 bits: set encoder.dtype=float32 and trainer.precision=bf16-mixed"
         )
     return built
 
 
 def finetuning(cfg: DictConfig) -> FineTuning:
-    """Build the settings for training the encoder. Raises ValueError for settings without effect on
-    a frozen encoder.
-    """
-    for key, default in (("lr_decay", 1.0), ("unfreeze", "all"), ("lora", None)):
-        if not cfg.elmo.finetune and cfg.elmo[key] != default:
-            raise ValueError(
-                f"elmo.{key}={cfg.elmo[key]} has no effect on a frozen encoder: set "
-                f"elmo.finetune=true too, or leave out elmo.{key}"
-            )
-    return FineTuning(cfg.elmo.lr, cfg.elmo.lr_decay, cfg.elmo.unfreeze)
+    """Build the settings for training the encoder."""
+    if not is_finetuned(cfg):
+        return FineTuning()
+    return FineTuning(cfg.finetune.lr, cfg.finetune.lr_decay, cfg.finetune.name == "gradual")
+
+
+def is_finetuned(cfg: DictConfig) -> bool:
+    """Whether the encoder, or adapters of it, train with the task."""
+    return bool(cfg.finetune.name != "none")
 
 
 def schedule(cfg: DictConfig) -> Callable[[torch.optim.Optimizer, int], Any] | None:
@@ -263,10 +263,10 @@ def device(cfg: DictConfig) -> str:
 
 def is_stored(cfg: DictConfig, elmo: Elmo) -> bool:
     """Whether layers are kept: of a frozen encoder, and of static vectors only with
-    `elmo.cache=device`.
+    `store.mode=device`.
     """
-    is_static = cfg.elmo.cache == "auto" and getattr(elmo.encoder, "is_static", False)
-    return bool(elmo.mixes) and not (cfg.elmo.cache == "off" or elmo.finetune or is_static)
+    is_static = cfg.store.mode == "auto" and getattr(elmo.encoder, "is_static", False)
+    return bool(elmo.mixes) and not (cfg.store.mode == "off" or elmo.finetune or is_static)
 
 
 def store(
@@ -279,13 +279,13 @@ def store(
     """
     if not is_stored(cfg, elmo) or "limit_train_batches" in cfg.trainer:
         return None
-    limit, folder = cfg.cache.max_bytes, Path(cfg.cache_dir, "layers").expanduser()
+    limit, folder = cfg.store.max_bytes, Path(cfg.cache_dir, "layers").expanduser()
     return build_store(
         elmo.encoder,
         data.all_sentences,
         elmo.chosen,
         folder,
-        dtype=cfg.elmo.cache_dtype,
+        dtype=cfg.store.dtype,
         max_bytes=math.inf if limit is None else float(limit),
         keep=is_pretrained(cfg),  # no other run has the same random weights
         device=where or torch.device(device(cfg)),
@@ -295,23 +295,23 @@ def store(
 def device_layers(
     cfg: DictConfig, store: LayerStore | None, device: torch.device
 ) -> DeviceLayers | None:
-    """Copy the store's layers to the training device if `elmo.cache=device`, or if `auto` and they
+    """Copy the store's layers to the training device if `store.mode=device`, or if `auto` and they
     need at most `DEVICE_SHARE` of its free memory. Otherwise return None, and batches read from the
     store; on a CPU always, since the files of the store are in memory already.
 
-    Raises ValueError if `elmo.cache=device` and they do not fit.
+    Raises ValueError if `store.mode=device` and they do not fit.
     """
     if store is None or device.type != "cuda":
         return None
     free, _ = torch.cuda.mem_get_info(device)
-    if cfg.elmo.cache == "device" and store.num_bytes > free:
+    if cfg.store.mode == "device" and store.num_bytes > free:
         raise ValueError(
-            f"elmo.cache=device: layers {', '.join(map(str, store.layers))} of "
+            f"store.mode=device: layers {', '.join(map(str, store.layers))} of "
             f"{store.num_words:,} words need {store.num_bytes / 1e9:.2f} GB, but only "
-            f"{free / 1e9:.2f} GB of {device} are free. Use elmo.cache=auto to keep them in "
-            "the store's files, or elmo.cache_dtype=float16 to halve them"
+            f"{free / 1e9:.2f} GB of {device} are free. Use store.mode=auto to keep them in "
+            "the store's files, or store.dtype=float16 to halve them"
         )
-    if cfg.elmo.cache == "auto" and store.num_bytes > DEVICE_SHARE * free:
+    if cfg.store.mode == "auto" and store.num_bytes > DEVICE_SHARE * free:
         return None
     log.info(
         "layers copied to %s: %.2f GB of %.2f GB free",
@@ -330,7 +330,7 @@ def fed(cfg: DictConfig, module: TaskModule, data: TaskData) -> Iterator[None]:
     folder, elmo = Path(cfg.cache_dir, "layers").expanduser(), module.elmo
     store = None
     if is_stored(cfg, elmo):
-        sentences, dtype = data.all_sentences, cfg.elmo.cache_dtype
+        sentences, dtype = data.all_sentences, cfg.store.dtype
         store = find_store(elmo.encoder, sentences, elmo.chosen, folder, dtype=dtype)
     with nullcontext() if store is None else closing(store):
         data.feed(module.model.backbone, store)
@@ -412,7 +412,7 @@ def module(cfg: DictConfig, model: Any, vocab: Vocab) -> TaskModule:
         schedule=schedule(cfg),
         encoder_is_elsewhere=model.backbone.elmo.encoder is not None
         and is_pretrained(cfg)
-        and not cfg.elmo.finetune,
+        and not is_finetuned(cfg),
     )
 
 
@@ -453,7 +453,7 @@ def trainer(cfg: DictConfig, callbacks: list[Callback]) -> pl.Trainer:
             f"trainer.accelerator={asked} trainer.devices={cfg.trainer.devices}: {error}; use "
             "trainer=auto to use the available devices"
         ) from error
-    if isinstance(built.strategy, DDPStrategy) and cfg.elmo.finetune:
+    if isinstance(built.strategy, DDPStrategy) and is_finetuned(cfg):
         # Unmixed or still frozen layers of an encoder have no gradients.
         built.strategy._ddp_kwargs.setdefault("find_unused_parameters", True)
     built.strategy.checkpoint_io = AtomicCheckpoints()

@@ -32,7 +32,7 @@ from .types import fits
 log = logging.getLogger(__name__)
 KEY = "elmo_bench"
 # The parts of a config that define the model.
-MODEL = ("task", "embed", "rnn", "encoder", "elmo", "vocab")
+MODEL = ("task", "embed", "rnn", "encoder", "finetune", "elmo", "vocab")
 # Modules whose classes it may name.
 OURS = ("elmo_bench.nn.", "elmo_bench.training.metrics.", "tasks.")
 PARTS = ("config", "vocab")  # of a checkpoint, beside the fingerprint of its encoder

@@ -138,11 +138,11 @@ def _encoder(cfg: DictConfig, tokens: int) -> Iterator[str]:
     yield f"encoder={name}: {elmo.encoder.num_layers} layers, {dim} numbers for each token"
     if not build.is_stored(cfg, elmo):
         return
-    size = tokens * len(layers) * dim * np.dtype(cfg.elmo.cache_dtype).itemsize
+    size = tokens * len(layers) * dim * np.dtype(cfg.store.dtype).itemsize
     folder = Path(cfg.cache_dir).expanduser().absolute()
     there = next(each for each in (folder, *folder.parents) if each.exists())
     yield (
-        f"layer store: {tokens:,} tokens x {len(layers)} layers x {dim} x {cfg.elmo.cache_dtype} "
+        f"layer store: {tokens:,} tokens x {len(layers)} layers x {dim} x {cfg.store.dtype} "
         f"= {size / 1e9:.2f} GB; {shutil.disk_usage(there).free / 1e9:.0f} GB are free at {there}"
     )
 

@@ -105,7 +105,9 @@ class Fit(Section):
     overfit: Count = 1
 
 
-class Cache(Section):
+class Store(Section):
+    mode: Literal["auto", "device", "off"]
+    dtype: Formatted
     max_bytes: NotNegative | None
 
 
@@ -141,14 +143,14 @@ class Elmo(Section):
     dropout: Dropout
     mix_lr: Positive | None
     norm: Literal["none", "batch", "word"]
-    finetune: bool
-    lr: NotNegative
-    lr_decay: Share
-    unfreeze: Literal["all", "gradual"]
-    lora: Size | None
-    cache: Literal["auto", "device", "off"]
-    cache_dtype: Formatted
     adapt: bool
+
+
+class FineTune(Section):
+    name: Literal["none", "full", "gradual", "lora"]
+    lr: NotNegative = 0.0
+    lr_decay: Share = 1.0
+    rank: Size | None = None
 
 
 class Adapt(Section):
@@ -168,6 +170,11 @@ class Adapt(Section):
 class Encoder(Section):
     name: Text
     dir: Folder | None = None
+    # encoder=none may stand beside settings of others.
+    options: Any = None
+    weights: Any = None
+    model: Any = None
+    vectors: Any = None
 
 
 class Schedule(Section):
@@ -219,10 +226,11 @@ class Run(Section):
     job: dict
     task: Task
     fit: Fit
-    cache: Cache
+    store: Store
     data: Data
     vocab: Vocab
     elmo: Elmo
+    finetune: FineTune
     adapt: Adapt
     embed: dict
     rnn: dict

@@ -3,13 +3,11 @@
 """
 
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any
 
 from torch import nn
 
-from elmo_bench.files import NotNegative, Share, one_of
-
-Unfreeze = Literal["all", "gradual"]
+from elmo_bench.files import NotNegative, Share
 
 
 @dataclass(frozen=True)
@@ -18,16 +16,13 @@ class FineTuning:
     begins.
 
     The top group has the learning rate `lr`, and each lower group that of the group above it times
-    `lr_decay`. All groups train from the first epoch; with `unfreeze="gradual"` only the top group
-    does, and each epoch adds one more. Raises ValueError for another word.
+    `lr_decay`. All groups train from the first epoch; with `gradual` only the top group does, and
+    each epoch adds one more.
     """
 
     lr: NotNegative = 1e-4
     lr_decay: Share = 1.0
-    unfreeze: Unfreeze = "all"
-
-    def __post_init__(self) -> None:
-        one_of("elmo.unfreeze", self.unfreeze, get_args(Unfreeze))
+    gradual: bool = False
 
     def groups(self, encoder: Any) -> list[list[nn.Parameter]]:
         """Return the trainable parameter groups of an encoder, from the top group down; with LoRA,
@@ -58,4 +53,4 @@ class FineTuning:
         """
         for below, group in enumerate(groups):
             for parameter in group:
-                parameter.requires_grad_(self.unfreeze == "all" or below <= epoch)
+                parameter.requires_grad_(not self.gradual or below <= epoch)

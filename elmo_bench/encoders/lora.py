@@ -18,15 +18,15 @@ def add_adapters(encoder: Any, rank: Size) -> None:
     model = getattr(encoder, "model", None)
     if not isinstance(model, nn.Module) or not hasattr(model, "config"):
         raise ValueError(
-            f"elmo.lora={rank} requires an encoder with linear layers of a transformers "
+            f"finetune=lora requires an encoder with linear layers of a transformers "
             f"model, but this one is a {type(encoder).__name__}: choose "
-            "encoder=transformer, or elmo.lora=null, which trains all weights"
+            "encoder=transformer, or finetune=full, which trains all weights"
         )
     try:
         from peft import LoraConfig, inject_adapter_in_model
     except ImportError as error:
         raise ImportError(
-            f"elmo.lora={rank} requires a package: pip install 'elmo-bench[transformers]'"
+            "finetune=lora requires a package: pip install 'elmo-bench[transformers]'"
         ) from error
     settings = LoraConfig(r=rank, lora_alpha=SCALE * rank, target_modules="all-linear")
     encoder.requires_grad_(False)

@@ -333,7 +333,7 @@ def _has_room(size: int, folder: Path, max_bytes: float) -> bool:
         return True
     log.warning(
         "running the encoder on every batch: its layers for this data would take %.1f GB. All "
-        "stores together may take %.1f GB (cache.max_bytes) and have %.1f GB; one store may take "
+        "stores together may take %.1f GB (store.max_bytes) and have %.1f GB; one store may take "
         "%.0f %% of the %.1f GB that are free at %s. job=cache clear=layers deletes all stores",
         size / 1e9,
         max_bytes / 1e9,

@@ -208,8 +208,9 @@ def _is_adapted(path: Path, config: Mapping[str, Any], weights: Path | None) -> 
     file has the layers that it mixes, or `weights` are others.
     """
     elmo, encoder = config.get("elmo") or {}, config.get("encoder") or {}
-    if elmo.get("finetune") or encoder.get("pretrained") is False:
-        what = "elmo.finetune=true" if elmo.get("finetune") else "encoder.pretrained=false"
+    finetune = (config.get("finetune") or {}).get("name", "none")
+    if finetune != "none" or encoder.get("pretrained") is False:
+        what = "encoder.pretrained=false" if finetune == "none" else f"finetune={finetune}"
         raise ValueError(
             f"result={path}: its run has {what}, so no file of an encoder has the layers that it "
             "mixes"

@@ -100,7 +100,9 @@ def _completed(settings: Mapping[str, Any], title: str, table: dict[str, Any]) -
 def _matching(runs: list[Run], table: dict[str, Any]) -> list[Run]:
     """Return the runs that match `where` and, with `paper`, belong to that table of the paper."""
     conditions, name = table["where"] or {}, table["paper"]
-    runs = where(runs, conditions, with_baseline="none" in as_list(table["baseline"]))
+    settings = zip(as_list(table["columns"]), as_list(table["baseline"]), strict=False)
+    no_encoder = (("encoder", "none"), ("encoder.name", "none"), ("elmo.mix", "none"))
+    runs = where(runs, conditions, with_baseline=any(each in no_encoder for each in settings))
     return [run for run in runs if name is None or stands_in(run, name)]
 
 

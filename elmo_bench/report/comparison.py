@@ -132,9 +132,7 @@ def figure_of(run: Run, metric: str | None, split: str) -> float:
     """Return a run's figure, a fraction of 1; raises ValueError if it has none of that name."""
     name = f"{split}/{metric_of(run, metric)}"
     if name not in run.metrics:
-        names = [
-            each.partition("/")[2] for each in run.metrics if each.startswith(f"{split}/")
-        ]
+        names = [each.partition("/")[2] for each in run.metrics if each.startswith(f"{split}/")]
         overall = [each for each in names if "/" not in each]
         of_labels = [each for each in names if "/" in each]
         more = f", and {len(of_labels)} such as {of_labels[0]}" if of_labels else ""

@@ -112,13 +112,21 @@ SETTINGS: dict[str, Setting] = {
         "norm",
         {"none": "no norm", "batch": "batch norm", "word": "norm by word"},
     ),
-    "elmo.finetune": Setting("training", {True: "fine-tuned", False: "frozen"}),
+    "finetune.name": Setting(
+        "training",
+        {
+            "none": "frozen",
+            "full": "fine-tuned",
+            "gradual": "fine-tuned layer by layer",
+            "lora": "LoRA",
+        },
+    ),
     "elmo.adapt": Setting(
         "adapted", {True: "adapted to the task's text", False: "not adapted"}, silent=(False,)
     ),
-    "elmo.lr": Setting("learning rate of the encoder"),
-    "elmo.lr_decay": Setting("decay of the learning rate by layer"),
-    "elmo.unfreeze": Setting("unfreezing", {"all": "all layers at once", "gradual": "gradual"}),
+    "finetune.lr": Setting("learning rate of the encoder"),
+    "finetune.lr_decay": Setting("decay of the learning rate by layer"),
+    "finetune.rank": Setting("rank of LoRA", phrase="rank {}"),
     "encoder.pooling": Setting(
         "a word's vector",
         {"first": "first piece", "last": "last piece", "mean": "mean of the pieces"},
@@ -131,7 +139,6 @@ SETTINGS: dict[str, Setting] = {
     "task.optimizer.lr": Setting("learning rate"),
     "task.optimizer._target_": Setting("optimizer", value=_class),
     "schedule.name": Setting("schedule", value=_hyphens),
-    "elmo.lora": Setting("LoRA", {None: "no LoRA"}, phrase="LoRA of rank {}", silent=(None,)),
 }
 
 
@@ -179,7 +186,7 @@ def name(keys: Sequence[str], values: Sequence[Hashable], titles: Mapping[str, s
     is_baseline = "none" in (setting.get("encoder.name"), setting.get("elmo.mix"))
     phrases: dict[str, None] = {}  # an ordered set
     for key, one in setting.items():
-        if is_baseline and key.startswith(("encoder.", "elmo.")):
+        if is_baseline and key.startswith(("encoder.", "finetune.", "elmo.")):
             phrases[BASELINE] = None
         elif one != NOTHING and one not in _setting(key).silent:
             title = titles.get(text(one)) if key == "task.name" else None

@@ -13,7 +13,7 @@ from .labels import titled
 from .names import name, task_titles
 from .table import Cell, Report, is_measured, mixed, report
 
-ELMO = "elmo."  # prefix of the settings that are selected on dev
+ELMO = ("elmo.", "finetune.")  # prefixes of the settings that are selected on dev
 
 
 def select(

@@ -50,8 +50,8 @@ NOT_IDENTITY = (
     "vocab.origin",
     "checkpoint",
     "out",
-    "elmo.cache",
-    "cache",
+    "store.mode",
+    "store.max_bytes",
     "oversubscribe",
 )
 
@@ -113,21 +113,21 @@ def acting(config: Mapping[str, Any]) -> dict[str, Any]:
 def idle(config: Mapping[str, Any]) -> Iterator[str]:
     """Return the keys that have no effect given the values of others."""
     elmo = config.get("elmo") or {}
-    mix, finetune = elmo.get("mix"), elmo.get("finetune")
+    store, mix = config.get("store") or {}, elmo.get("mix")
     if mix == "none":  # the baseline
         yield from (f"elmo.{key}" for key in elmo if key != "mix")
+        yield "finetune"
     if not config.get("tf32"):  # the default before the setting existed
         yield "tf32"
     if not elmo.get("adapt") or mix == "none":
         yield "adapt"
-    if not finetune:
-        yield from ("elmo.lr", "elmo.lr_decay", "elmo.unfreeze", "elmo.lora")
     if mix != "all" and not (
         isinstance(mix, list) and len(mix) > 1
     ):  # a single share is 1 for any logit; a uniform mix has no logits
         yield from ("elmo.mix_lr", "elmo.l2")
-    if finetune or elmo.get("cache") == "off" or elmo.get("cache_dtype") == "float32":
-        yield "elmo.cache_dtype"
+    is_finetuned = (config.get("finetune") or {}).get("name", "none") != "none"
+    if is_finetuned or store.get("mode") == "off" or store.get("dtype") == "float32":
+        yield "store.dtype"
     optimizer = (config.get("task") or {}).get("optimizer") or {}
     yield from (f"task.optimizer.{key}" for key, value in optimizer.items() if value is None)
     schedule = config.get("schedule") or {}

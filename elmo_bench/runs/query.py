@@ -53,7 +53,7 @@ def where(
 
     def agrees(run: Run, key: str, value: object) -> bool:
         is_baseline = with_baseline and run.settings.get(ENCODER) == "none"
-        if is_baseline and below(key, ("encoder", "elmo")):
+        if is_baseline and below(key, ("encoder", "finetune", "elmo")):
             return True
         names = [name for name in (key, f"{key}.name") if name in run.settings]
         if not strict and (not names or key in run.idle):
@@ -91,7 +91,7 @@ def distinguishing(runs: Sequence[Run], keys_given: Sequence[str]) -> list[str]:
         keys,
         key=lambda key: (
             key not in NAMES,
-            not key.startswith("elmo."),
+            not key.startswith(("elmo.", "finetune.")),
             key.startswith(INPUTS),
             key,
         ),

@@ -35,6 +35,13 @@ def said(arguments: list[str]) -> str:
         ("task.model.hiden=3", "there is no setting task.model.hiden; did you mean task.model.hid"),
         ("dropuot=1", "there is no setting dropuot; did you mean elmo.dropout=1?"),
         ("job=pretrain epochs=3", "there is no setting epochs; did you mean pretrain.epochs=3?"),
+        ("results=wikigold", "results has a new name: write experiment=wikigold"),
+        ("job=keep", "job=keep has a new name: write job=archive"),
+        ("elmo.finetune=true", "elmo.finetune has a new name: write finetune=full"),
+        ("elmo.lora=8", "elmo.lora has a new name: write finetune=lora finetune.rank=8"),
+        ("elmo.cache=off", "elmo.cache has a new name: write store.mode=off"),
+        ("finetune.lr=1", "finetune.lr is a setting of finetune=full or finetune=gradual or"),
+        ("encoder=none encoder.dir=/x", ""),
         ("+my.key=3", "there is no setting my; --help says how to list all settings"),
         ("encoder.model=b", "encoder.model is a setting of encoder=transformer: add that"),
         ("bilm=small", "bilm is for job=pretrain: add that to the command"),
@@ -76,7 +83,7 @@ def test_help_of_a_job():
     assert settings_of_job("score").startswith("# Score a file of predictions")
     assert "predicted: ???" in settings_of_job("score")
     assert "_target_" not in settings_of_job("score")
-    assert "must be one of adapt, cache" in settings_of_job("net")
+    assert "must be one of adapt, archive, cache" in settings_of_job("net")
 
 
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="no folder that nobody writes to")

@@ -105,7 +105,11 @@ def test_the_figures_of_training_again_and_labels_for_new_text(folder, tmp_path,
         cfg = composed("job=evaluate", f"checkpoint={checkpoint}", f"split={split}", *folder(split))
         figures = {key.removeprefix(f"{split}/"): value for key, value in evaluate(cfg).items()}
         assert figures == pytest.approx(
-            {k.removeprefix(f"{split}/"): v for k, v in metrics.items() if k.startswith(f"{split}/")}
+            {
+                k.removeprefix(f"{split}/"): v
+                for k, v in metrics.items()
+                if k.startswith(f"{split}/")
+            }
         )
         assert (
             json.loads(Path(cfg.run_dir, "result.json").read_text())["config"]["trained_on"]["name"]
@@ -213,7 +217,7 @@ def test_without_the_vectors_it_was_trained_with(folder, tmp_path):
     vectors = tmp_path / "vectors.txt"
     vectors.write_text("the 1 2 3\n. 4 5 6\n")
     checkpoint, metrics = trained(
-        folder, "ner", f"vocab.vectors={vectors}", "embed.freeze=true", "elmo.finetune=true"
+        folder, "ner", f"vocab.vectors={vectors}", "embed.freeze=true", "finetune=full"
     )
     vectors.unlink()
     cfg = composed("job=evaluate", f"checkpoint={checkpoint}", *folder("test"))

@@ -132,8 +132,8 @@ def test_a_corpus_of_the_results_is_a_whole_setting(corpus):
 def test_a_recipe_for_fine_tuning_is_for_every_task(recipe, task):
     """It trains the encoder, by a schedule, and invents no setting."""
     cfg, without = composed(f"task={task}", f"recipe={recipe}"), composed(f"task={task}", "~recipe")
-    assert cfg.elmo.finetune
-    assert cfg.elmo.lr < cfg.task.optimizer.lr
+    assert cfg.finetune.name in ("full", "gradual")
+    assert cfg.finetune.lr < cfg.task.optimizer.lr
     assert keys(cfg.elmo) <= keys(without.elmo)
     assert keys(cfg.task) <= keys(without.task)
     assert keys(cfg.fit) == keys(without.fit)
@@ -142,8 +142,8 @@ def test_a_recipe_for_fine_tuning_is_for_every_task(recipe, task):
 
 
 def test_the_command_line_may_change_a_recipe_for_fine_tuning():
-    cfg = composed("recipe=finetune_bert", "schedule=constant", "elmo.lr=0.5", "rnn=bilstm")
-    assert cfg.elmo.lr == 0.5
+    cfg = composed("recipe=finetune_bert", "schedule=constant", "finetune.lr=0.5", "rnn=bilstm")
+    assert cfg.finetune.lr == 0.5
     assert "_target_" not in cfg.schedule
     assert cfg.task.model.hidden_size == 100
 

@@ -76,7 +76,7 @@ FILES = "task=ner data=files encoder=none data.files.train={d}/train.conll data.
         (f"{FILES}{{d}}/empty.txt", "empty.txt: the file is empty"),
         (f"{FILES}{{d}}/dev.conll vocab.vectors={{d}}/train.conll", "train.conll"),
         ("data.size=2 elmo.mix=[7] encoder=mini", "elmo.mix"),
-        ("data.size=2 elmo.finetune=false elmo.lora=8", "elmo.lora=8 has no effect on a frozen"),
+        ("data.size=2 encoder=mini finetune=lora", "finetune=lora requires an encoder with"),
         (
             "data.size=2 +trainer.nonsense=3",
             "trainer: Trainer.__init__() got an unexpected keyword",

@@ -84,8 +84,8 @@ def test_a_value_that_is_right_where_it_stands_is_named_where_it_is_wrong():
 @pytest.mark.parametrize(
     "overrides",
     [
-        ["elmo.mix=[0,2]", "elmo.at=[output]", "cache.max_bytes=null", "fit.batch_tokens=null"],
-        ["embed.word_dim=0", "fraction=1", "elmo.l2=0", "elmo.lr=0", "trainer.devices=2"],
+        ["elmo.mix=[0,2]", "elmo.at=[output]", "store.max_bytes=null", "fit.batch_tokens=null"],
+        ["embed.word_dim=0", "fraction=1", "elmo.l2=0", "finetune.lr=0", "trainer.devices=2"],
         ["task=sst5", "task.phrases=1", "task.model.maxout=4", "~recipe", "task.classes=2"],
         ["job=report", "runs=[a,b]", "rows=task", "baseline=[none,0]", "where={task:ner}"],
         ["encoder=transformer", "encoder.model=bert", "encoder.pooling=mean", "encoder.window=8"],

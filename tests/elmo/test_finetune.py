@@ -27,10 +27,10 @@ def test_the_groups_of_a_bilm_and_their_rates():
     assert all(name.startswith("token_encoder.") for name in table[3][1])
 
 
-@pytest.mark.parametrize(("unfreeze", "counts"), [("gradual", [1, 2, 3, 4, 4]), ("all", [4] * 5)])
-def test_one_more_group_in_each_epoch(unfreeze, counts):
+@pytest.mark.parametrize(("gradual", "counts"), [(True, [1, 2, 3, 4, 4]), (False, [4] * 5)])
+def test_one_more_group_in_each_epoch(gradual, counts):
     bilm = BiLm(TINY)
-    tuning = FineTuning(unfreeze=unfreeze)
+    tuning = FineTuning(gradual=gradual)
     groups = tuning.groups(bilm)
     for epoch, count in enumerate(counts):
         tuning.freeze(groups, epoch)

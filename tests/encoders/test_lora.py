@@ -57,7 +57,7 @@ def test_adapters_alone_train(lines, tmp_path, name):
 def test_an_encoder_without_a_model_of_transformers():
     bilm = BiLm(Options(cell_size=8, projection_size=4, filters=((1, 4),)))
     with pytest.raises(
-        ValueError, match=r"elmo.lora=8 requires an encoder with .* but this one is a BiLm"
+        ValueError, match=r"finetune=lora requires an encoder with .* but this one is a BiLm"
     ):
         add_adapters(bilm, 8)
 
@@ -65,5 +65,7 @@ def test_an_encoder_without_a_model_of_transformers():
 def test_without_peft(lines, tmp_path, monkeypatch):
     encoder = Transformer(model=models.save("bert", tmp_path / "bert", lines))
     monkeypatch.setitem(sys.modules, "peft", None)
-    with pytest.raises(ImportError, match=r"elmo.lora=4 .* pip install 'elmo-bench\[transformers"):
+    with pytest.raises(
+        ImportError, match=r"finetune=lora .* pip install 'elmo-bench\[transformers"
+    ):
         add_adapters(encoder, 4)

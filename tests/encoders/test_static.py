@@ -190,7 +190,7 @@ def test_a_task_reads_them_without_a_store_and_fine_tunes_them(tiny, tmp_path):
     ]
     frozen = train(tiny(*chosen))
     assert not (tmp_path / "cache" / "layers").exists()
-    assert train(tiny(*chosen, "elmo.finetune=true", "elmo.lr=0.1")).keys() == frozen.keys()
+    assert train(tiny(*chosen, "finetune=full", "finetune.lr=0.1")).keys() == frozen.keys()
     weights = torch.load(next(tmp_path.glob("run1/best.ckpt")), weights_only=True)["state_dict"]
     (trained,) = [
         value for name, value in weights.items() if name.endswith("elmo.encoder.embedding.weight")

@@ -624,8 +624,8 @@ def test_dropout_is_of_fine_tuning_alone(folders, finetune):
 
 def test_a_fine_tuned_run(tiny, folders):
     cfg = tiny(
-        *("encoder=transformer", f"encoder.model={folders['gpt2']}", "elmo.finetune=true"),
-        *("elmo.lr=0.01", "encoder.gradient_checkpointing=true"),
+        *("encoder=transformer", f"encoder.model={folders['gpt2']}", "finetune=full"),
+        *("finetune.lr=0.01", "encoder.gradient_checkpointing=true"),
     )
     train(cfg)
     state = torch.load(Path(cfg.run_dir, "best.ckpt"), weights_only=True)["state_dict"]
@@ -657,7 +657,7 @@ def test_pieces_stay_on_the_host(folders):
 def test_sixteen_bits_are_not_fine_tuned(tiny, folders):
     model = ["encoder=transformer", f"encoder.model={folders['bert']}", "encoder.dtype=bfloat16"]
     with pytest.raises(ValueError, match=r"elmo\.finetune=true needs float32 weights"):
-        train(tiny(*model, "elmo.finetune=true"))
+        train(tiny(*model, "finetune=full"))
 
 
 @pytest.mark.gpu

@@ -190,7 +190,6 @@ def test_the_mix_of_a_run_is_for_its_own_encoder(files, source, tmp_path):
         ({}, {}, {}, r"encoder.options is None there and [0-9a-f]{12} here; encoder.weights is"),
         (digests, {}, {"directions": ["forward"]}, r"encoder.directions is \['forward'\] there"),
         (digests, {}, {"pretrained": False}, r"has encoder.pretrained=false"),
-        (digests, {"finetune": True}, {}, r"has elmo.finetune=true"),
         (digests, {"adapt": True}, {}, r"adapted the biLM .*job=adapt out=DIR"),
     ):
         of(inputs, elmo, **encoder)

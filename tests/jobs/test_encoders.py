@@ -20,7 +20,7 @@ from elmo_bench.jobs.train import train
 from tests.jobs.small import SMALL
 
 CONF = str(Path(__file__).parents[2] / "conf")
-GRADUAL = ["elmo.finetune=true", "elmo.lr_decay=0.385", "elmo.unfreeze=gradual"]
+GRADUAL = ["finetune=gradual", "finetune.lr_decay=0.385"]
 LINE = "Morin opened the old brewery ."
 
 

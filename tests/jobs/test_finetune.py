@@ -21,10 +21,9 @@ from tests.jobs.small import SMALL
 from tests.jobs.test_resume import left, train_and_kill, until
 
 GRADUAL = [
-    "elmo.finetune=true",
-    "elmo.unfreeze=gradual",
-    "elmo.lr_decay=0.5",
-    "elmo.lr=0.02",
+    "finetune=gradual",
+    "finetune.lr_decay=0.5",
+    "finetune.lr=0.02",
     "schedule=slanted_triangular",
     "optimizer=adamw",
     "fit.batch_size=1",
@@ -105,7 +104,7 @@ def test_decay_falls_on_matrices_alone(tiny, monkeypatch):
                 parameter.grad.zero_()
 
     monkeypatch.setattr(TaskModule, "on_before_optimizer_step", no_gradients)
-    cfg = tiny("optimizer=adamw", "elmo.finetune=true", "fit.max_epochs=1", "elmo.lr=0.001")
+    cfg = tiny("optimizer=adamw", "finetune=full", "fit.max_epochs=1", "finetune.lr=0.001")
     train(cfg)
     after = torch.load(Path(cfg.run_dir, "best.ckpt"), weights_only=True)["state_dict"]
     moved = {name for name, value in before.items() if not torch.equal(value, after[name])}
@@ -131,26 +130,12 @@ def test_a_schedule_takes_the_place_of_the_tasks_own(tiny, monkeypatch):
     assert rates == pytest.approx([0.001 * (count - step) / count for step in range(count)])
 
 
-@pytest.mark.parametrize(
-    ("overrides", "message"),
-    [
-        (["elmo.unfreeze=gradual"], "elmo.unfreeze=gradual has no effect on a frozen encoder"),
-        (["elmo.lora=8"], "elmo.lora=8 has no effect on a frozen encoder: set elmo.finetune=true"),
-        (["elmo.lr_decay=0.5"], "elmo.lr_decay=0.5 has no effect .* set elmo.finetune=true too"),
-    ],
-)
-def test_what_cannot_be_is_said_before_data_is_read(tiny, overrides, message):
-    cfg = tiny(*overrides, "data=conll2003", "data_dir=.")
-    with pytest.raises(ValueError, match=message):
-        train(cfg)
-
-
-@pytest.mark.parametrize("finetune", [True, False])
+@pytest.mark.parametrize("finetune", ["full", "none"])
 def test_several_processes_expect_parameters_without_gradients(tiny, finetune):
     """Of layers that are not mixed, or not trained yet; a frozen encoder's need no search."""
-    cfg = tiny("trainer=ddp", "trainer.accelerator=cpu", f"elmo.finetune={finetune}")
+    cfg = tiny("trainer=ddp", "trainer.accelerator=cpu", f"finetune={finetune}")
     strategy = build.trainer(cfg, []).strategy
-    assert strategy._ddp_kwargs.get("find_unused_parameters", False) is finetune
+    assert strategy._ddp_kwargs.get("find_unused_parameters", False) is (finetune == "full")
 
 
 @pytest.mark.parametrize(
@@ -162,7 +147,7 @@ def test_several_processes_expect_parameters_without_gradients(tiny, finetune):
     ],
 )
 def test_however_several_processes_are_asked_for(tiny, several):
-    cfg = tiny("trainer=cpu", "elmo.finetune=true", "oversubscribe=true", *several)
+    cfg = tiny("trainer=cpu", "finetune=full", "oversubscribe=true", *several)
     assert build.trainer(cfg, []).strategy._ddp_kwargs["find_unused_parameters"]
 
 
@@ -181,13 +166,15 @@ def again(cfg, job, *overrides):
 
 
 @pytest.mark.parametrize(
-    "overrides", [["elmo.lora=2", "optimizer=adamw"], ["elmo.unfreeze=gradual"]], ids=" ".join
+    "overrides",
+    [["finetune=lora", "finetune.rank=2", "optimizer=adamw"], ["finetune=gradual"]],
+    ids=" ".join,
 )
 def test_a_transformer_from_its_checkpoint(tiny, bert, tmp_path, overrides):
     """What was trained is in the checkpoint: evaluation and prediction give what training gave."""
     cfg = tiny(
-        *("encoder=transformer", f"encoder.model={bert}", "elmo.finetune=true", "elmo.lr=0.05"),
-        *("elmo.lr_decay=0.5", "schedule=linear_warmup", "fit.batch_size=8"),
+        *("encoder=transformer", f"encoder.model={bert}", "finetune.lr=0.05"),
+        *("finetune.lr_decay=0.5", "schedule=linear_warmup", "fit.batch_size=8"),
         *overrides,
     )
     metrics = train(cfg)
@@ -199,7 +186,7 @@ def test_a_transformer_from_its_checkpoint(tiny, bert, tmp_path, overrides):
     output = tmp_path / "output.conll"
     predict(again(cfg, "predict", f"input={tmp_path}/input.txt", f"output={output}"))
     assert output.is_file()
-    if "elmo.lora=2" in overrides:
+    if "finetune=lora" in overrides:
         result = json.loads(Path(cfg.run_dir, "result.json").read_text())["parameters"]
         names = torch.load(Path(cfg.run_dir, "best.ckpt"), weights_only=True)["state_dict"]
         adapters = [value.numel() for name, value in names.items() if "lora_" in name]
@@ -223,7 +210,7 @@ def test_recipes_train(tmp_path, tmp_path_factory, bert, recipe, task):
     with initialize_config_dir(str(CONF), version_base="1.3"):
         train(compose("config", given))
     result = json.loads((tmp_path / "result.json").read_text())
-    assert result["config"]["elmo"]["finetune"]
+    assert result["config"]["finetune"]["name"] != "none"
     heads = {
         name.removeprefix("model.").partition(".")[0]
         for name in torch.load(tmp_path / "best.ckpt", weights_only=True)["state_dict"]

@@ -63,7 +63,7 @@ def test_bf16_is_as_good_as_float32(tmp_path, task):
 def test_the_same_numbers_bit_for_bit(tmp_path, monkeypatch, task):
     """Twice the same seed; and the layers from the device, or brought by each batch."""
     settings = [f"task={task}", *SMALL[task], "data.size=2", "fit.max_epochs=2"]
-    _, there = run(tmp_path / "there", *settings, "elmo.cache=device")
+    _, there = run(tmp_path / "there", *settings, "store.mode=device")
     monkeypatch.setattr(build, "DEVICE_SHARE", 0)
     _, brought = run(tmp_path / "brought", *settings, "num_workers=2")
     assert there.keys() == brought.keys()

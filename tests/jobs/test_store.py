@@ -97,7 +97,7 @@ def test_an_untrained_biLM_has_layers_too(tmp_path, reads):  # noqa: N802
 
 def test_the_figures_are_those_without(tmp_path, reads):
     stored = run(tmp_path, "task=ner", *SMALL["ner"])
-    computed = run(tmp_path, "task=ner", *SMALL["ner"], "elmo.cache=off")
+    computed = run(tmp_path, "task=ner", *SMALL["ner"], "store.mode=off")
     assert max(reads.values()) == 4  # two epochs, twice measured
     assert stored == pytest.approx(computed, abs=1e-4)
     for key in ("shares", "norms"):
@@ -110,7 +110,7 @@ def test_the_figures_are_those_without(tmp_path, reads):
 
 def test_the_figures_are_those_of_layers_on_the_device(tmp_path, monkeypatch):
     settings = ["task=snli", *SMALL["snli"], "elmo.at=[input,output]", "fit.max_epochs=1"]
-    stored = run(tmp_path, *settings, "elmo.cache=device")  # on a CPU as they are
+    stored = run(tmp_path, *settings, "store.mode=device")  # on a CPU as they are
     monkeypatch.setattr(build, "device_layers", lambda _, store, device: store.on(device))
     monkeypatch.setattr(LayerStore, "__call__", lambda *_: pytest.fail("a batch brings layers"))
     assert run(tmp_path, *settings, "num_workers=1") == stored
@@ -132,11 +132,11 @@ class Store(LayerStore):
 
 
 @pytest.mark.parametrize(
-    ("cache", "free", "is_there"), [("auto", 12.1, True), ("auto", 11.9, False), ("device", 4, 1)]
+    ("mode", "free", "is_there"), [("auto", 12.1, True), ("auto", 11.9, False), ("device", 4, 1)]
 )
-def test_layers_go_to_a_gpu_where_they_fit(monkeypatch, cache, free, is_there):
+def test_layers_go_to_a_gpu_where_they_fit(monkeypatch, mode, free, is_there):
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (free * 1e9, 80e9))
-    cfg = OmegaConf.create({"elmo": {"cache": cache}})
+    cfg = OmegaConf.create({"store": {"mode": mode}})
     assert (build.device_layers(cfg, Store(), GPU) is not None) == is_there
     assert build.device_layers(cfg, Store(), torch.device("cpu")) is None
     assert build.device_layers(cfg, None, GPU) is None
@@ -146,13 +146,13 @@ def test_layers_that_do_not_fit_on_a_gpu(monkeypatch):
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (2e9, 80e9))
     with pytest.raises(
         ValueError,
-        match=r"elmo.cache=device: layers 0, 2 of 1,000 words need 3.00 GB, but only 2.00 GB of cuda:0 "
-        r"are free. Use elmo.cache=auto",
+        match=r"store.mode=device: layers 0, 2 of 1,000 words need 3.00 GB, but only 2.00 GB of cuda:0 "
+        r"are free. Use store.mode=auto",
     ):
-        build.device_layers(OmegaConf.create({"elmo": {"cache": "device"}}), Store(), GPU)
+        build.device_layers(OmegaConf.create({"store": {"mode": "device"}}), Store(), GPU)
 
 
-@pytest.mark.parametrize("overrides", [["encoder=none"], ["elmo.finetune=true"], ["trainer=smoke"]])
+@pytest.mark.parametrize("overrides", [["encoder=none"], ["finetune=full"], ["trainer=smoke"]])
 def test_what_needs_no_store(tmp_path, overrides):
     run(tmp_path, "task=ner", *SMALL["ner"], *overrides)
     assert not (tmp_path / "layers").exists()

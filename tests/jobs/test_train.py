@@ -157,7 +157,7 @@ def test_checkpoint_does_not_hold_a_frozen_bilm(tiny):
 
 
 def test_finetuning_moves_the_bilm(tiny):
-    cfg = tiny("elmo.finetune=true", "elmo.lr=0.01")
+    cfg = tiny("finetune=full", "finetune.lr=0.01")
     train(cfg)
     names = torch.load(Path(cfg.run_dir, "best.ckpt"), weights_only=True)["state_dict"]
     before = build.elmo(cfg).encoder.state_dict()
@@ -208,7 +208,7 @@ def test_a_baseline_mixes_nothing(tiny):
         ["encoder=none"],
         ["encoder.pretrained=false"],
         ["encoder.precision=bfloat16"],
-        ["encoder.precision=bfloat16", "elmo.finetune=true"],
+        ["encoder.precision=bfloat16", "finetune=full"],
         ["trainer=smoke"],
         ["~logger"],
     ],

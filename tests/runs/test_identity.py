@@ -12,7 +12,7 @@ from omegaconf import OmegaConf
 from elmo_bench.runs import Identity, hash_files, settings
 
 CONF = Path(__file__).parents[2] / "conf"
-GROUPS = ("trainer", "logger", "job", "schedule", "encoder", "sweep", "task")
+GROUPS = ("finetune", "trainer", "logger", "job", "schedule", "encoder", "sweep", "task")
 
 
 @pytest.fixture(scope="module")
@@ -52,10 +52,9 @@ def identity():
             "logger=wandb",
         ],
         ["trainer=cpu", "trainer.enable_progress_bar=false"],
-        ["elmo.cache='off'"],
-        ["elmo.cache='off'", "elmo.cache_dtype=float16"],
+        ["store.mode='off'"],
+        ["store.mode='off'", "store.dtype=float16"],
         ["adapt.epochs=7", "adapt.seed=2"],
-        ["elmo.lr=0.5"],
         ["tf32=false"],
         ["task.elmo.at=[output]", "elmo.at=[input]"],
         ["embed.freeze=true"],  # random vectors are never frozen
@@ -75,10 +74,11 @@ def test_settings_that_change_no_figure(identity, overrides):
         ["elmo.l2=0.5"],
         ["elmo.adapt=true"],
         ["elmo.adapt=true", "adapt.epochs=7"],
-        ["elmo.cache_dtype=float16"],
-        ["elmo.finetune=true"],
-        ["elmo.finetune=true", "elmo.lr=0.5"],
-        ["elmo.finetune=true", "elmo.unfreeze=gradual"],
+        ["store.dtype=float16"],
+        ["finetune=full"],
+        ["finetune=full", "finetune.lr=0.5"],
+        ["finetune=gradual"],
+        ["finetune=lora"],
         ["schedule=linear_warmup"],
         ["task.optimizer.weight_decay=0.1"],
         ["elmo.mix_lr=0.1"],
@@ -121,8 +121,8 @@ def test_every_baseline_is_one_run(identity):
 
 @pytest.mark.parametrize("baseline", ["encoder=none", "elmo.mix=none"])
 def test_what_stands_below_elmo_does_nothing_in_the_baseline(identity, baseline):
-    changed = ["elmo.at=[output]", "elmo.l2=7", "elmo.norm=word", "elmo.finetune=true"]
-    changed += ["elmo.adapt=true", "elmo.dropout=0", "elmo.lr=1", "adapt.epochs=9"]
+    changed = ["elmo.at=[output]", "elmo.l2=7", "elmo.norm=word", "finetune=full"]
+    changed += ["elmo.adapt=true", "elmo.dropout=0", "finetune.lr=1", "adapt.epochs=9"]
     assert identity(baseline, *changed) == identity(baseline)
     assert identity(baseline, "fraction=0.5") != identity(baseline)
 
@@ -138,7 +138,7 @@ def test_runs_of_a_sweep_that_are_one(identity):
     assert number(["encoder=mini"], ["encoder=none"]) == 2
     assert number(["num_workers=0"], ["num_workers=2"]) == 2
     assert number(["vocab.vectors=a"], ["vocab.vectors=b"]) == 2
-    assert number(["elmo.cache=auto"], ["elmo.cache='off'"]) == 2
+    assert number(["store.mode=auto"], ["store.mode='off'"]) == 2
 
 
 def test_which_table_of_the_paper_a_run_is_for_does_not_count(identity):
