@@ -19,6 +19,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 import pytest
 import torch
 from hydra import compose, initialize_config_dir
+from omegaconf import DictConfig
 
 from elmo_bench.encoders.bilm import BiLm, Options, save
 
@@ -34,6 +35,12 @@ TINY = [
     "trainer=cpu",
     "trainer.enable_progress_bar=false",
 ]
+
+
+def composed(*overrides: str, whole: bool = False) -> DictConfig:
+    """The config of a command; with Hydra's own part if it is `whole`."""
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        return compose("config", [*overrides], return_hydra_config=whole)
 
 
 @pytest.fixture
@@ -97,8 +104,7 @@ def tiny(tmp_path, tmp_path_factory):
         )
         is_generated = not any(o.startswith("data=") or o == "job=evaluate" for o in overrides)
         chosen += ["data.size=2"] if is_generated else []
-        with initialize_config_dir(str(CONF), version_base="1.3"):
-            return compose("config", [*base, *chosen, *overrides])
+        return composed(*base, *chosen, *overrides)
 
     return build
 

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from hydra import compose, initialize_config_dir
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import ChoiceSweep, IntervalSweep
 
@@ -29,6 +28,7 @@ from tasks.snli import data as snli
 from tasks.squad import data as squad
 from tasks.srl import data as srl
 from tasks.sst5 import data as sst5
+from tests.conftest import composed
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -108,23 +108,22 @@ def test_there_are_commands():
 
 def test_every_command_has_right_settings(theirs):
     wrong = []
-    with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
-        for arguments, page in RUNS:
-            words = shlex.split(arguments.replace("=TASK", "=ner"), comments=True)
-            for option in ("--cfg", "--config-dir"):
-                if option in words:
-                    del words[words.index(option) : words.index(option) + 2]
-            overrides = [word for word in words if word not in FLAGS]
-            search = f"hydra.searchpath=[file://{theirs}]"
-            try:
-                cfg = compose("config", [search, *_one_of_each(overrides), "run_dir=here"])
-                lines = faults(cfg)
-            except Exception as error:
-                lines = [f"{type(error).__name__}: {error}"]
-            if arguments == REFUSED:
-                shown = (DOCS / "quickstart.md").read_text(encoding="utf-8")
-                lines = [each for each in lines if each not in shown] if lines else ["accepted"]
-            wrong += [f"{page}: {arguments}\n    {line}" for line in lines]
+    for arguments, page in RUNS:
+        words = shlex.split(arguments.replace("=TASK", "=ner"), comments=True)
+        for option in ("--cfg", "--config-dir"):
+            if option in words:
+                del words[words.index(option) : words.index(option) + 2]
+        overrides = [word for word in words if word not in FLAGS]
+        search = f"hydra.searchpath=[file://{theirs}]"
+        try:
+            cfg = composed(search, *_one_of_each(overrides), "run_dir=here")
+            lines = faults(cfg)
+        except Exception as error:
+            lines = [f"{type(error).__name__}: {error}"]
+        if arguments == REFUSED:
+            shown = (DOCS / "quickstart.md").read_text(encoding="utf-8")
+            lines = [each for each in lines if each not in shown] if lines else ["accepted"]
+        wrong += [f"{page}: {arguments}\n    {line}" for line in lines]
     assert wrong == [], "\n".join(wrong)
 
 
@@ -141,11 +140,7 @@ def test_the_commands_of_table_1_read_its_files(tmp_path):
     commands = [shlex.split(run, comments=True) for run, page in RUNS if page == TABLE_1]
     trained = [each for each in commands if "sweep=table1" in each and FLAGS[2] not in each]
     here = [f"data_dir={tmp_path}", "run_dir=here"]
-    with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
-        configs = [
-            compose("config", [*_one_of_each(each), *here], return_hydra_config=True)
-            for each in trained
-        ]
+    configs = [composed(*_one_of_each(each), *here, whole=True) for each in trained]
     for cfg in configs:
         vectors = cfg.vocab.vectors
         files = [vectors] if isinstance(vectors, str) else vectors

@@ -13,7 +13,6 @@ import h5py
 import numpy as np
 import pytest
 import torch
-from hydra import compose, initialize_config_dir
 
 from elmo_bench import encode
 from elmo_bench.config import build, inputs
@@ -25,6 +24,7 @@ from elmo_bench.jobs.neighbours import neighbours
 from elmo_bench.jobs.predict import predict
 from elmo_bench.jobs.probe import probe
 from elmo_bench.jobs.train import train
+from tests import conftest
 from tests.jobs.small import SMALL
 
 ROOT = Path(__file__).parents[1]
@@ -62,8 +62,7 @@ def composed(mine, tmp_path, tmp_path_factory, monkeypatch):
         search = f"hydra.searchpath=[file://{mine}/mine]"
         values = dict(override.split("=", 1) for override in overrides)
         monkeypatch.setattr(inputs, "overridden", lambda _: values)
-        with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
-            return compose("config", [search, *QUIET, *where, *overrides])
+        return conftest.composed(search, *QUIET, *where, *overrides)
 
     return build_config
 

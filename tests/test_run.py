@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 import torch
 import yaml
-from hydra import compose, initialize_config_dir
 from hydra.errors import CompactHydraException
 from omegaconf import OmegaConf
 
@@ -23,6 +22,7 @@ from elmo_bench import cli
 from elmo_bench.cli import disk_advice, is_out_of_memory
 from elmo_bench.jobs.train import train
 from elmo_bench.report import as_json, collect, report
+from tests.conftest import composed
 
 ROOT = Path(__file__).parents[1]
 SMALL = [
@@ -239,12 +239,7 @@ def test_a_killed_sweep_goes_on(tmp_path):
     assert finished.stat().st_mtime_ns == before
     for seed in (1, 2):
         (tmp_path / "undisturbed" / str(seed)).mkdir(parents=True)
-        with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
-            train(
-                compose(
-                    "config", [*settings, f"seed={seed}", f"run_dir={tmp_path}/undisturbed/{seed}"]
-                )
-            )
+        train(composed(*settings, f"seed={seed}", f"run_dir={tmp_path}/undisturbed/{seed}"))
     killed, undisturbed = (
         json.loads(as_json([report(collect([tmp_path / name]), None, ["encoder"])]))["cells"]
         for name in ("killed", "undisturbed")
@@ -417,8 +412,7 @@ def test_a_failure_is_told_where_its_file_cannot_be_written(tmp_path, monkeypatc
 
     settings = ["job=embed", f"input={tmp_path}/none.txt", f"output={tmp_path}/o.hdf5"]
     folders = [f"run_dir={tmp_path}/run", f"cache_dir={tmp_path}"]
-    with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
-        cfg = compose("config", [*settings, *folders])
+    cfg = composed(*settings, *folders)
     monkeypatch.setattr(Path, "write_text", full)
     with pytest.raises(CompactHydraException, match="No space left") as raised:
         cli.run(cfg)

@@ -13,7 +13,6 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from hydra import compose, initialize_config_dir
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import CompactHydraException
 from omegaconf import OmegaConf
@@ -24,6 +23,7 @@ from elmo_bench.files import alone
 from elmo_bench.launcher import ProcessLauncher, exit_status, time_left
 from elmo_bench.runs import Identity, machine
 from elmo_bench.signals import Stopped
+from tests.conftest import composed
 
 CONF = Path(__file__).parents[1] / "conf"
 SWEEPS = sorted(path.stem for path in (CONF / "sweep").glob("*.yaml"))
@@ -383,11 +383,6 @@ def test_settings_that_cannot_be(sweep):
     ):
         with pytest.raises(CompactHydraException, match=f"^hydra.launcher.{message}"):
             launcher_of(*arguments)
-
-
-def composed(*overrides, **more):
-    with initialize_config_dir(str(CONF), version_base="1.3"):
-        return compose("config", list(overrides), **more)
 
 
 @pytest.mark.parametrize("name", SWEEPS)

@@ -20,6 +20,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from elmo_bench.config.advice import before, message
 from elmo_bench.config.check import faults
+from tests import conftest
 
 ROOT = Path(__file__).parents[2]
 CONF = ROOT / "conf"
@@ -77,9 +78,7 @@ def settings(base: tuple[str, ...]) -> dict[str, Any]:
 
 def composed(*overrides: str) -> DictConfig:
     """The config of a command, with Hydra's own part."""
-    with initialize_config_dir(str(CONF), version_base="1.3"):
-        cfg = compose("config", [*overrides], return_hydra_config=True)
-    return cfg
+    return conftest.composed(*overrides, whole=True)
 
 
 def _leaves(node: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:

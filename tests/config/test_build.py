@@ -1,23 +1,15 @@
 """What is made from a config."""
 
 import errno
-from pathlib import Path
 
 import pytest
-from hydra import compose, initialize_config_dir
 
 from elmo_bench.config import build
 from elmo_bench.files import progress
 from elmo_bench.runs import machine
 from elmo_bench.text import Vocab
 from elmo_bench.text import vectors as files
-
-CONF = str(Path(__file__).parents[2] / "conf")
-
-
-def composed(*overrides):
-    with initialize_config_dir(CONF, version_base="1.3"):
-        return compose("config", [*overrides])
+from tests.conftest import composed
 
 
 def test_word_vectors_are_read_once(tmp_path, monkeypatch):

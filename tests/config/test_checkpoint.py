@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from hydra import compose, initialize_config_dir
 from omegaconf import open_dict
 
 from elmo_bench.config import inputs
@@ -23,9 +22,9 @@ from elmo_bench.nn import tokens
 from elmo_bench.report.significance import figure
 from elmo_bench.text import UNKNOWN
 from tasks.srl import data as srl
+from tests import conftest
 from tests.jobs.small import SMALL
 
-CONF = str(Path(__file__).parents[2] / "conf")
 RECORDS = {
     "ner": [
         {"id": 7, "tokens": ["Ann", "slept", "."]},
@@ -48,10 +47,7 @@ RECORDS = {
 
 def composed(*overrides):
     size = ["data.size=2"] if "job=evaluate" not in overrides else []  # the checkpoint's
-    with initialize_config_dir(CONF, version_base="1.3"):
-        return compose(
-            "config", ["trainer=cpu", "trainer.enable_progress_bar=false", *size, *overrides]
-        )
+    return conftest.composed("trainer=cpu", "trainer.enable_progress_bar=false", *size, *overrides)
 
 
 @pytest.fixture
@@ -517,18 +513,14 @@ def test_labels_that_the_model_does_not_know(entities, folder, tmp_path):
     checkpoint, _ = entities
     (tmp_path / "x.txt").write_text("a B-NEW\n")
     files = [f"data.files.{split}={tmp_path}/x.txt" for split in ("train", "dev", "test")]
-    with initialize_config_dir(CONF, version_base="1.3"):
-        cfg = compose(
-            "config",
-            [
-                "trainer=cpu",
-                "job=evaluate",
-                f"checkpoint={checkpoint}",
-                "data=wikigold",
-                *files,
-                *folder("e"),
-            ],
-        )
+    cfg = conftest.composed(
+        "trainer=cpu",
+        "job=evaluate",
+        f"checkpoint={checkpoint}",
+        "data=wikigold",
+        *files,
+        *folder("e"),
+    )
     with pytest.raises(
         ValueError, match=r"x.txt:1: labels \['NEW'\] of the test file .*, which has \['LOC', "
     ):

@@ -4,11 +4,11 @@ import re
 from pathlib import Path
 
 import pytest
-from hydra import compose, initialize_config_dir
 from hydra.utils import get_object
 from omegaconf import DictConfig, OmegaConf
 
 from elmo_bench.config.check import faults
+from tests import conftest
 
 CONF = Path(__file__).parents[2] / "conf"
 OPTIONS = sorted(
@@ -30,8 +30,7 @@ ONLY_WITH = {
 
 
 def composed(*overrides):
-    with initialize_config_dir(str(CONF), version_base="1.3"):
-        return compose("config", [*overrides, "run_dir=here"])
+    return conftest.composed(*overrides, "run_dir=here")
 
 
 def targets(node):

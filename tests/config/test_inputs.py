@@ -6,21 +6,19 @@ import json
 from pathlib import Path
 
 import pytest
-from hydra import compose, initialize_config_dir
 from omegaconf import open_dict
 
 from elmo_bench.config import inputs
 from elmo_bench.jobs.evaluate import evaluate
 from elmo_bench.jobs.report import report
 from elmo_bench.jobs.train import train
+from tests import conftest
 
-CONF = str(Path(__file__).parents[2] / "conf")
 TEXT = "Ann B-PER\nsleeps O\n\nBob B-PER\nsings O\n\n"
 
 
 def composed(*overrides):
-    with initialize_config_dir(CONF, version_base="1.3"):
-        return compose("config", ["data=files", *overrides])
+    return conftest.composed("data=files", *overrides)
 
 
 @pytest.fixture

@@ -17,10 +17,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from hydra import compose, initialize_config_dir
 
 from elmo_bench.config import inputs
 from elmo_bench.files import atomic, corpus, fetch, fetch_path, find_files
+from tests.conftest import composed
 
 CONF = Path(__file__).parents[2] / "conf"
 CONTENT = b"weights" * 1000
@@ -387,8 +387,7 @@ def test_an_archive_without_the_member(server, tmp_path, name, what):
 @pytest.mark.parametrize("option", [path.stem for path in CONF.glob("data/*.yaml")])
 def test_which_corpora_are_downloaded(option, tmp_path):
     """Every file of the open ones has a source; none of the others has."""
-    with initialize_config_dir(str(CONF), version_base="1.3"):
-        data = compose("config", [f"data={option}", f"data_dir={tmp_path}"]).data
+    data = composed(f"data={option}", f"data_dir={tmp_path}").data
     downloads, files = data.get("downloads", {}), data.files
     assert set(downloads) == (
         {files.train, files.dev, files.test} if option in DOWNLOADED else set()
@@ -401,10 +400,7 @@ def test_which_corpora_are_downloaded(option, tmp_path):
 def test_an_override_keeps_the_other_files(tmp_path):
     for name in ("part.txt", "dev.txt", "test.txt"):
         (tmp_path / name).touch()
-    with initialize_config_dir(str(CONF), version_base="1.3"):
-        cfg = compose(
-            "config", ["data=sst", f"data_dir={tmp_path}", f"data.files.train={tmp_path}/part.txt"]
-        )
+    cfg = composed("data=sst", f"data_dir={tmp_path}", f"data.files.train={tmp_path}/part.txt")
     (tmp_path / "sst").mkdir()
     for name in ("dev.txt", "test.txt"):
         (tmp_path / name).rename(tmp_path / "sst" / name)

@@ -4,10 +4,8 @@ import json
 import multiprocessing
 import os
 import shutil
-from pathlib import Path
 
 import pytest
-from hydra import compose, initialize_config_dir
 
 from elmo_bench.encoders.bilm import BiLm, Options, save
 from elmo_bench.files import sole
@@ -20,8 +18,8 @@ from elmo_bench.jobs.predict import predict
 from elmo_bench.jobs.pretrain import pretrain
 from elmo_bench.jobs.report import report
 from elmo_bench.jobs.train import train
+from tests.conftest import composed
 
-CONF = str(Path(__file__).parents[2] / "conf")
 JOBS = {
     job.__name__: job
     for job in (adapt, embed, evaluate, export, perplexity, predict, pretrain, report, train)
@@ -115,8 +113,7 @@ def test_nothing_is_lost(lost, arguments, said):
     words = arguments.replace("{}", str(lost)).split()
     if "run_dir=" not in arguments:
         words += [f"run_dir={lost}/new"]
-    with initialize_config_dir(CONF, version_base="1.3"):
-        cfg = compose("config", [*words, f"cache_dir={lost}/cache"])
+    cfg = composed(*words, f"cache_dir={lost}/cache")
     job = JOBS[cfg.job.name]
     with pytest.raises(ValueError, match=said):
         job(cfg)
@@ -147,8 +144,7 @@ def test_its_own_output_is_written_again(lost):
     """In every format, as is one that is empty."""
 
     def run(*overrides):
-        with initialize_config_dir(CONF, version_base="1.3"):
-            cfg = compose("config", [*overrides, f"cache_dir={lost}/cache"])
+        cfg = composed(*overrides, f"cache_dir={lost}/cache")
         JOBS[cfg.job.name](cfg)
 
     small = ["encoder=files", f"encoder.dir={lost}/bilm"]
@@ -195,8 +191,7 @@ def test_two_of_a_job_at_one_output(lost, job):
     (lost / "new").mkdir()
     named = f"output={lost}/new.hdf5" if job == "embed" else f"out={lost}/new"
     more = [f"input={lost}/text"] if job == "embed" else []
-    with initialize_config_dir(CONF, version_base="1.3"):
-        cfg = compose("config", [f"job={job}", named, *more, f"cache_dir={lost}/cache"])
+    cfg = composed(f"job={job}", named, *more, f"cache_dir={lost}/cache")
     fork = multiprocessing.get_context("fork")
     held, free = fork.Event(), fork.Event()
     first = fork.Process(target=hold, args=(lost / out, held, free))

@@ -12,7 +12,6 @@ from unittest.mock import patch
 
 import numpy as np
 import torch
-from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig, OmegaConf
 
 from elmo_bench.config.checkpoint import MODEL, restore
@@ -26,13 +25,13 @@ from elmo_bench.report.plots import style
 from elmo_bench.sample import files as sample
 from elmo_bench.text import read_conllu, read_sentences, read_table, read_text, read_vectors
 from elmo_bench.training.module import TaskModule
+from tests import conftest
 from tests.jobs.small import SMALL
 from tests.jobs.test_resume import train_and_kill, until
 
 from . import damages
 from .damages import Damage
 
-CONF = str(Path(__file__).parents[2] / "conf")
 SENTENCES = [["It", "rains", "."], ["No"], ["Ann", "sleeps", "and", "Bob", "sings"]]
 RECORDS: dict[str, list[dict[str, Any]]] = {
     "ner": [{"id": 7, "tokens": ["Ann", "slept", "."]}, {"text": "Bob Smith sings."}],
@@ -92,8 +91,7 @@ def workshop() -> Path:
 
 def composed(*overrides: str) -> DictConfig:
     """The config of a command, on one processor and without a progress bar."""
-    with initialize_config_dir(CONF, version_base="1.3"):
-        return compose("config", [*overrides, "trainer=cpu", "trainer.enable_progress_bar=false"])
+    return conftest.composed(*overrides, "trainer=cpu", "trainer.enable_progress_bar=false")
 
 
 def given(cfg: DictConfig, **values: Any) -> DictConfig:

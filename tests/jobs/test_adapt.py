@@ -1,11 +1,9 @@
 """A biLM adapted to a task's text: what it leaves, in a run of its own and on the way of a task's."""
 
 import json
-from pathlib import Path
 
 import pytest
 import torch
-from hydra import compose, initialize_config_dir
 
 from elmo_bench.config import adaptation, build
 from elmo_bench.jobs.adapt import adapt
@@ -14,9 +12,9 @@ from elmo_bench.jobs.perplexity import perplexity
 from elmo_bench.jobs.pretrain import pretrain
 from elmo_bench.jobs.train import train
 from elmo_bench.lm import Corpus, LanguageModel, load_language_model
+from tests import conftest
 from tests.jobs.small import SMALL
 
-CONF = str(Path(__file__).parents[2] / "conf")
 TINY = ["bilm.cell_size=12", "bilm.projection_size=6", "bilm.filters=[[1,4],[3,4]]"]
 QUICK = ["adapt.batch_size=4", "adapt.lr=0.02", "adapt.warmup=3"]
 
@@ -35,8 +33,7 @@ def config(tmp_path, tmp_path_factory):
             "trainer=cpu",
             *QUICK,
         ]
-        with initialize_config_dir(CONF, version_base="1.3"):
-            return compose("config", [*shared, "trainer.enable_progress_bar=false", *overrides])
+        return conftest.composed(*shared, "trainer.enable_progress_bar=false", *overrides)
 
     return composed
 

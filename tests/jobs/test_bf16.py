@@ -1,24 +1,19 @@
 """`trainer.precision=bf16-mixed` for all six tasks."""
 
-from pathlib import Path
-
 import pytest
 import torch
-from hydra import compose, initialize_config_dir
 
 from elmo_bench.config import build
 from elmo_bench.jobs.train import train
+from tests.conftest import composed
 from tests.jobs.small import SMALL
-
-CONF = str(Path(__file__).parents[2] / "conf")
 
 
 def config(folder, task):
     settings = [f"cache_dir={folder}", f"run_dir={folder}", "data.size=2", "encoder=mini"]
     settings += ["trainer=smoke", "trainer.accelerator=cpu", "fit.batch_size=1"]
     settings += ["trainer.enable_progress_bar=false", "trainer.precision=bf16-mixed"]
-    with initialize_config_dir(CONF, version_base="1.3"):
-        return compose("config", [f"task={task}", *settings, *SMALL[task]])
+    return composed(f"task={task}", *settings, *SMALL[task])
 
 
 @pytest.mark.parametrize("task", SMALL)

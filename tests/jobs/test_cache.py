@@ -3,15 +3,12 @@
 from pathlib import Path
 
 import pytest
-from hydra import compose, initialize_config_dir
 
 from elmo_bench.encoders import build_store
 from elmo_bench.encoders.bilm import BiLm, Options
 from elmo_bench.files import alone, atomic
 from elmo_bench.jobs.cache import cache
-
-CONF = str(Path(__file__).parents[2] / "conf")
-
+from tests import conftest
 
 MINE = (
     "mine/notes.txt",
@@ -25,8 +22,7 @@ MINE = (
 
 
 def composed(*overrides):
-    with initialize_config_dir(CONF, version_base="1.3"):
-        return compose("config", ["job=cache", *overrides])
+    return conftest.composed("job=cache", *overrides)
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hydra import compose, initialize_config_dir
 from hydra.errors import CompactHydraException
 from omegaconf import OmegaConf
 
@@ -15,6 +14,7 @@ from elmo_bench.config import inputs
 from elmo_bench.encoders.bilm import BiLm, Options, save
 from elmo_bench.jobs import card
 from elmo_bench.runs import Result, as_baseline, begin, collect, is_baseline, write_result
+from tests import conftest
 
 ROOT = Path(__file__).parents[2]
 MIXES = [f"elmo.mix={mix}" for mix in ("none", "all", 0, 1, "top")]
@@ -22,8 +22,7 @@ TASK = ["task=ner", "encoder=mini"]
 
 
 def composed(*overrides):
-    with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
-        cfg = compose("config", list(overrides), return_hydra_config=True)
+    cfg = conftest.composed(*overrides, whole=True)
     OmegaConf.set_struct(cfg, False)
     return cfg
 

@@ -8,7 +8,6 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from hydra import compose, initialize_config_dir
 from rich.console import Console
 
 from elmo_bench.config import build
@@ -26,8 +25,8 @@ from elmo_bench.runs import (
 )
 from elmo_bench.sample import files as sample
 from tasks.squad.data import Answer
+from tests import conftest
 
-CONF = str(Path(__file__).parents[2] / "conf")
 TASKS = ("ner", "coref", "squad", "sst5")  # tags, clusters, texts, classes
 
 
@@ -38,8 +37,7 @@ def root(tmp_path_factory):
 
 @cache
 def _composed(*overrides):
-    with initialize_config_dir(CONF, version_base="1.3"):
-        return compose("config", list(overrides))
+    return conftest.composed(*overrides)
 
 
 def composed(*overrides, **settings):

@@ -21,12 +21,12 @@ import h5py
 import numpy as np
 import pytest
 import torch
-from hydra import compose, initialize_config_dir
 from safetensors.numpy import load_file
 
 from elmo_bench.encoders import vectors_file
 from elmo_bench.encoders.bilm import BiLm, Options, char_ids, load, save
 from elmo_bench.jobs import embed as job
+from tests.conftest import composed
 
 ROOT = Path(__file__).parents[2]
 TEXT = "the dog barks .\n\na  cat\tpurrs\nthe dog barks .\n" + "word " * 40 + "\nx\n"
@@ -56,8 +56,7 @@ def embed(*overrides):
     elmo = (
         [] if any(override.startswith("encoder=") for override in overrides) else ["encoder=files"]
     )
-    with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
-        job.embed(compose("config", ["job=embed", *elmo, *overrides, "run_dir=here"]))
+    job.embed(composed("job=embed", *elmo, *overrides, "run_dir=here"))
 
 
 def expected(files, lines):

@@ -1,12 +1,10 @@
 """Every encoder under every task, and every job that reads an encoder."""
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from hydra import compose, initialize_config_dir
 from safetensors.numpy import load_file
 
 from elmo_bench import encode, load_encoder
@@ -17,9 +15,9 @@ from elmo_bench.jobs.predict import predict
 from elmo_bench.jobs.probe import probe
 from elmo_bench.jobs.report import report
 from elmo_bench.jobs.train import train
+from tests import conftest
 from tests.jobs.small import SMALL
 
-CONF = str(Path(__file__).parents[2] / "conf")
 GRADUAL = ["finetune=gradual", "finetune.lr_decay=0.385"]
 LINE = "Morin opened the old brewery ."
 
@@ -45,8 +43,7 @@ def composed(tmp_path, tmp_path_factory):
         run_dir.mkdir()
         cache = f"cache_dir={tmp_path_factory.getbasetemp()}"
         quiet = ["trainer=cpu", "trainer.enable_progress_bar=false"]
-        with initialize_config_dir(CONF, version_base="1.3"):
-            return compose("config", [*quiet, cache, f"run_dir={run_dir}", *overrides])
+        return conftest.composed(*quiet, cache, f"run_dir={run_dir}", *overrides)
 
     return build
 

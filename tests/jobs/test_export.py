@@ -8,18 +8,17 @@ import h5py
 import numpy as np
 import pytest
 import torch
-from hydra import compose, initialize_config_dir
 from safetensors.numpy import load_file
 
 from elmo_bench.encoders.bilm import BiLm, Options, load, save
 from elmo_bench.jobs.export import export
+from tests.conftest import composed
 
 ROOT = Path(__file__).parents[2]
 
 
 def exported(*overrides):
-    with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
-        export(compose("config", ["job=export", *overrides, "run_dir=here"]))
+    export(composed("job=export", *overrides, "run_dir=here"))
 
 
 def named(folder, weights):

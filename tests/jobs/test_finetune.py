@@ -8,14 +8,13 @@ from pathlib import Path
 
 import pytest
 import torch
-from hydra import compose, initialize_config_dir
 
 from elmo_bench.config import build
 from elmo_bench.jobs.evaluate import evaluate
 from elmo_bench.jobs.predict import predict
 from elmo_bench.jobs.train import train
 from elmo_bench.training.module import TaskModule
-from tests.conftest import CONF
+from tests.conftest import composed
 from tests.encoders import tiny as models
 from tests.jobs.small import SMALL
 from tests.jobs.test_resume import left, train_and_kill, until
@@ -161,8 +160,7 @@ def again(cfg, job, *overrides):
     """The config of a job on a run's best checkpoint."""
     given = [f"job={job}", f"checkpoint={cfg.run_dir}/best.ckpt", f"cache_dir={cfg.cache_dir}"]
     given += [f"run_dir={cfg.run_dir}/{job}", "trainer=cpu", "trainer.enable_progress_bar=false"]
-    with initialize_config_dir(str(CONF), version_base="1.3"):
-        return compose("config", [*given, *overrides])
+    return composed(*given, *overrides)
 
 
 @pytest.mark.parametrize(
@@ -207,8 +205,7 @@ def test_recipes_train(tmp_path, tmp_path_factory, bert, recipe, task):
     smoke = ["trainer=smoke", "trainer.accelerator=cpu", "trainer.enable_progress_bar=false"]
     small += [] if "data.size=20" in small else ["data.size=3"]
     given = [f"task={task}", f"recipe=finetune_{recipe}", *encoder, *small, *folders, *smoke]
-    with initialize_config_dir(str(CONF), version_base="1.3"):
-        train(compose("config", given))
+    train(composed(*given))
     result = json.loads((tmp_path / "result.json").read_text())
     assert result["config"]["finetune"]["name"] != "none"
     heads = {

@@ -1,18 +1,16 @@
 """What only a GPU can show of training: `pytest -m gpu tests/jobs/test_gpu.py`."""
 
 import statistics
-from pathlib import Path
 
 import pytest
 import pytorch_lightning as pl
 import torch
-from hydra import compose, initialize_config_dir
 
 from elmo_bench.config import build, process
 from elmo_bench.jobs import train as job
+from tests.conftest import composed
 from tests.jobs.small import SMALL
 
-CONF = str(Path(__file__).parents[2] / "conf")
 SEEDS = (1, 2, 3)
 pytestmark = [
     pytest.mark.gpu,
@@ -28,10 +26,9 @@ def _float32():
 
 def run(folder, *overrides):
     """What a run on the GPU watches, on test, and the weights of its best epoch."""
-    with initialize_config_dir(CONF, version_base="1.3"):
-        settings = ["trainer=gpu", "trainer.enable_progress_bar=false", "encoder=mini"]
-        folders = [f"cache_dir={folder.parent}", f"run_dir={folder}"]
-        cfg = compose("config", [*settings, *folders, *overrides])
+    settings = ["trainer=gpu", "trainer.enable_progress_bar=false", "encoder=mini"]
+    folders = [f"cache_dir={folder.parent}", f"run_dir={folder}"]
+    cfg = composed(*settings, *folders, *overrides)
     metrics = job.train(cfg)
     weights = torch.load(folder / "best.ckpt", weights_only=True)["state_dict"]
     return metrics[f"test/{cfg.task.monitor}"], weights

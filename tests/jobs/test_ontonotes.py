@@ -2,16 +2,14 @@
 
 import hashlib
 import json
-from pathlib import Path
 
 import pytest
-from hydra import compose, initialize_config_dir
 
 from elmo_bench.jobs.ontonotes import ontonotes
 from tasks.coref import data as coref
 from tasks.srl import data as srl
+from tests.conftest import composed
 
-CONF = str(Path(__file__).parents[2] / "conf")
 # Words that no column has: traces, EDITED phrases, and all of the second tree.
 TREES = """\
 (TOP (S (EDITED (NP-SBJ (PRP He)) (, ,))
@@ -69,8 +67,7 @@ def folders(tmp_path):
 
 def join(folder, *overrides):
     paths = [f"{key}={folder}/{key}" for key in ("ldc", "skeletons", "out")]
-    with initialize_config_dir(CONF, version_base="1.3"):
-        return ontonotes(compose("config", ["job=ontonotes", *paths, *overrides]))
+    return ontonotes(composed("job=ontonotes", *paths, *overrides))
 
 
 def test_words_come_into_the_columns(folders, capsys, caplog):

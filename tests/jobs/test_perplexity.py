@@ -4,18 +4,16 @@ carried state.
 
 import json
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from hydra import compose, initialize_config_dir
 
 from elmo_bench.encoders.bilm import BiLm, Options, char_ids, save
 from elmo_bench.jobs.perplexity import perplexity
 from elmo_bench.lm import LanguageModel, load_language_model, save_softmax
+from tests.conftest import composed
 
-ROOT = Path(__file__).parents[2]
 VOCABULARY = ["<S>", "</S>", "<UNK>", "the", "dog", "cat", "barks", "."]
 LINES = [
     ["the", "dog", "barks", "."],
@@ -50,11 +48,6 @@ def text(tmp_path):
     path = tmp_path / "in.txt"
     path.write_text("".join(" ".join(line) + "\n" for line in LINES))
     return path
-
-
-def composed(*overrides):
-    with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
-        return compose("config", list(overrides))
 
 
 def measured(*overrides):

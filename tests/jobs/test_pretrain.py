@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from hydra import compose, initialize_config_dir
 
 from elmo_bench.jobs.pretrain import SPLITTERS, encoded, pretrain
 from elmo_bench.lm import LanguageModel, Trainer, load_language_model
+from tests import conftest
 
 ROOT = Path(__file__).parents[2]
 LINES = [
@@ -51,8 +51,7 @@ def config(tmp_path, text):
     """compose(*overrides) -> the config of a run of a second, on `text`."""
 
     def composed(*overrides):
-        with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
-            return compose("config", [*command(tmp_path, text), f"run_dir={tmp_path}", *overrides])
+        return conftest.composed(*command(tmp_path, text), f"run_dir={tmp_path}", *overrides)
 
     return composed
 

@@ -3,32 +3,28 @@ highest cosine.
 """
 
 import json
-from pathlib import Path
 from string import ascii_lowercase
 
 import pytest
 import torch
-from hydra import compose, initialize_config_dir
 
 from elmo_bench import encode, load_encoder
 from elmo_bench.encoders.bilm import BiLm
 from elmo_bench.jobs.neighbours import neighbours
 from elmo_bench.jobs.probe import probe
 from elmo_bench.report import read_probe
-
-CONF = str(Path(__file__).parents[2] / "conf")
+from tests import conftest
 
 
 @pytest.fixture
 def config(tmp_path, tmp_path_factory):
     def composed(*overrides):
-        with initialize_config_dir(CONF, version_base="1.3"):
-            settings = [
-                f"run_dir={tmp_path}",
-                f"cache_dir={tmp_path_factory.getbasetemp()}",
-                "data.size=20",
-            ]
-            return compose("config", [*settings, *overrides])
+        settings = [
+            f"run_dir={tmp_path}",
+            f"cache_dir={tmp_path_factory.getbasetemp()}",
+            "data.size=20",
+        ]
+        return conftest.composed(*settings, *overrides)
 
     return composed
 

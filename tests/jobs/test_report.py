@@ -6,7 +6,6 @@ from contextlib import redirect_stdout
 from pathlib import Path
 
 import pytest
-from hydra import compose, initialize_config_dir
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from elmo_bench.config.inputs import same_run
@@ -15,14 +14,9 @@ from elmo_bench.jobs.report import report
 from elmo_bench.jobs.train import train
 from elmo_bench.report.plots import style
 from elmo_bench.runs import Identity, Result, begin, finished, write_result
+from tests.conftest import composed
 
-CONF = str(Path(__file__).parents[2] / "conf")
 SWEEPS = ("table1", "table2", "table3", "figure1", "figure2")
-
-
-def composed(*overrides):
-    with initialize_config_dir(CONF, version_base="1.3"):
-        return compose("config", list(overrides))
 
 
 def reported(*overrides):
@@ -133,8 +127,7 @@ def test_nobody_reads_on(tmp_path, closed_pipe):
 
 def points(sweep):
     """The overrides of each run of a sweep, as Hydra's sweeper makes them; of Figure 1 a part."""
-    with initialize_config_dir(CONF, version_base="1.3"):
-        hydra = compose("config", [f"sweep={sweep}"], return_hydra_config=True).hydra
+    hydra = composed(f"sweep={sweep}", whole=True).hydra
     params = dict(hydra.sweeper.params)
     params |= {"fraction": "0.1,1"} if "fraction" in params else {}
     overrides = OverridesParser.create().parse_overrides([f"{k}={v}" for k, v in params.items()])

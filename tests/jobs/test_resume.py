@@ -7,16 +7,14 @@ from pathlib import Path
 
 import pytest
 import torch
-from hydra import compose, initialize_config_dir
 
 from elmo_bench.jobs import train as training
 from elmo_bench.jobs.train import train
 from elmo_bench.signals import Stopped
 from elmo_bench.training import data, save_state
 from elmo_bench.training.module import TaskModule
+from tests import conftest
 from tests.jobs.small import SMALL
-
-CONF = str(Path(__file__).parents[2] / "conf")
 
 MORE = {  # what draws random numbers, keeps a state or moves between steps
     "ner": ["elmo.dropout=0.5", "fit.batch_size=4"],
@@ -91,8 +89,7 @@ def composed(tmp_path, tmp_path_factory):
             "fit.max_epochs=2",
             "data.size=3",
         ]
-        with initialize_config_dir(CONF, version_base="1.3"):
-            return compose("config", [*small, *overrides, *folders])
+        return conftest.composed(*small, *overrides, *folders)
 
     return composed
 

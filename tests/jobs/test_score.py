@@ -9,20 +9,17 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
-from hydra import compose, initialize_config_dir
 
 from elmo_bench.config import build
 from elmo_bench.jobs.score import score
 from elmo_bench.jobs.train import train
+from tests.conftest import composed
 
 ROOT = Path(__file__).parents[2]
 
 
 def scored(gold, predicted):
-    with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
-        return score(
-            compose("config", ["job=score", "task=ner", f"gold={gold}", f"predicted={predicted}"])
-        )
+    return score(composed("job=score", "task=ner", f"gold={gold}", f"predicted={predicted}"))
 
 
 def test_the_figures_of_the_run(tiny):
@@ -143,8 +140,7 @@ def write_records(tmp_path, task, records):
 def test_what_predict_wrote(tmp_path, task):
     write_records(tmp_path, task, PREDICTED[task])
     files = [f"gold={tmp_path}/gold", f"predicted={tmp_path}/predicted"]
-    with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
-        figures = score(compose("config", ["job=score", f"task={task}", *files]))
+    figures = score(composed("job=score", f"task={task}", *files))
     assert {figures[name] for name in ("f1", "accuracy") if name in figures} == {1.0}
 
 
@@ -163,8 +159,7 @@ def test_a_gold_file_without_examples(tmp_path, task):
     write_records(tmp_path, task, PREDICTED[task])
     (tmp_path / "gold").write_text(EMPTY[task])
     files = [f"gold={tmp_path}/gold", f"predicted={tmp_path}/predicted"]
-    with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
-        cfg = compose("config", ["job=score", f"task={task}", *files])
+    cfg = composed("job=score", f"task={task}", *files)
     with pytest.raises(ValueError, match=f"^gold={tmp_path}/gold: the file has no examples"):
         score(cfg)
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
 from elmo_bench.config import build
@@ -19,9 +18,8 @@ from elmo_bench.jobs.evaluate import evaluate
 from elmo_bench.jobs.predict import predict
 from elmo_bench.jobs.train import train
 from tasks.ner import data as ner
+from tests import conftest
 from tests.jobs.small import SMALL
-
-CONF = str(Path(__file__).parents[2] / "conf")
 
 
 @pytest.fixture
@@ -40,14 +38,13 @@ def reads(monkeypatch):
 def composed(tmp_path, *overrides):
     run_dir = tmp_path / f"run{len(list(tmp_path.glob('run*')))}"
     run_dir.mkdir()
-    with initialize_config_dir(CONF, version_base="1.3"):
-        settings = [
-            "trainer=cpu",
-            "trainer.enable_progress_bar=false",
-            f"cache_dir={tmp_path}",
-            f"run_dir={run_dir}",
-        ]
-        return compose("config", [*settings, *overrides])
+    settings = [
+        "trainer=cpu",
+        "trainer.enable_progress_bar=false",
+        f"cache_dir={tmp_path}",
+        f"run_dir={run_dir}",
+    ]
+    return conftest.composed(*settings, *overrides)
 
 
 def run(tmp_path, *overrides):

@@ -9,20 +9,20 @@ import sys
 from pathlib import Path
 
 import pytest
-from hydra import compose, initialize_config_dir
 
 from elmo_bench.jobs.train import train
+from tests.conftest import composed
 from tests.jobs.small import SMALL
 
 ROOT = Path(__file__).parents[2]
 EVALUATE = """
 import sys
-from hydra import compose, initialize_config_dir
 from elmo_bench.jobs.evaluate import evaluate
-for task in sys.argv[3:]:
-    with initialize_config_dir(sys.argv[1], version_base="1.3"):
-        run = [f"checkpoint={sys.argv[2]}/{task}/best.ckpt", f"run_dir={sys.argv[2]}/{task}/two", f"cache_dir={sys.argv[2]}"]
-        evaluate(compose("config", ["job=evaluate", "split=test", "trainer=ddp", "trainer.accelerator=cpu", *run]))
+from tests.conftest import composed
+folder, *tasks = sys.argv[1:]
+for task in tasks:
+    run = [f"checkpoint={folder}/{task}/best.ckpt", f"run_dir={folder}/{task}/two", f"cache_dir={folder}"]
+    evaluate(composed("job=evaluate", "split=test", "trainer=ddp", "trainer.accelerator=cpu", *run))
 """
 
 
@@ -39,15 +39,12 @@ def test_every_task(tmp_path):
             "trainer=cpu",
             "trainer.enable_progress_bar=false",
         ]
-        with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
-            alone[task] = train(
-                compose("config", [*run, f"run_dir={tmp_path / task}", f"cache_dir={tmp_path}"])
-            )
+        alone[task] = train(composed(*run, f"run_dir={tmp_path / task}", f"cache_dir={tmp_path}"))
     script = tmp_path / "evaluate_all.py"
     script.write_text(EVALUATE)
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=2", "--standalone"]
     done = subprocess.run(
-        [*torchrun, str(script), str(ROOT / "conf"), str(tmp_path), *SMALL],
+        [*torchrun, str(script), str(tmp_path), *SMALL],
         env=os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,

@@ -3,10 +3,8 @@
 import dataclasses
 import json
 import math
-from pathlib import Path
 
 import pytest
-from hydra import compose, initialize_config_dir
 
 from elmo_bench.files import alone
 from elmo_bench.runs import (
@@ -22,8 +20,8 @@ from elmo_bench.runs import (
     where,
     write_result,
 )
+from tests.conftest import composed
 
-CONF = Path(__file__).parents[2] / "conf"
 FIGURES = Result(
     "ner",
     3,
@@ -39,8 +37,7 @@ FIGURES = Result(
 
 @pytest.fixture(scope="module")
 def default():
-    with initialize_config_dir(str(CONF), version_base="1.3"):
-        return compose("config")
+    return composed()
 
 
 @pytest.fixture

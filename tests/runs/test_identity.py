@@ -6,12 +6,11 @@ from pathlib import Path
 
 import pytest
 import yaml
-from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
 from elmo_bench.runs import Identity, hash_files, settings
+from tests import conftest
 
-CONF = Path(__file__).parents[2] / "conf"
 GROUPS = ("finetune", "trainer", "logger", "job", "schedule", "encoder", "sweep", "task")
 
 
@@ -20,8 +19,7 @@ def identity():
     """The identity of the default config with some keys set; a group's option is composed."""
 
     def composed(*options):
-        with initialize_config_dir(str(CONF), version_base="1.3"):
-            return compose("config", list(options))
+        return conftest.composed(*options)
 
     default = composed()
 

@@ -3,18 +3,15 @@
 """
 
 from itertools import islice
-from pathlib import Path
 
 import pytest
 import torch
-from hydra import compose, initialize_config_dir
 
 from elmo_bench.config import build
 from elmo_bench.sample import files as sample
 from elmo_bench.text import Vocab
+from tests.conftest import composed
 from tests.jobs.small import SMALL
-
-CONF = str(Path(__file__).parents[2] / "conf")
 
 
 def answers(output, place):
@@ -27,8 +24,7 @@ def answers(output, place):
 @pytest.mark.parametrize("task", SMALL)
 def test_alone_and_in_a_batch_of_64(tmp_path_factory, task):
     settings = [*SMALL[task], "elmo.norm=batch", "elmo.at=[input,output]", "run_dir=here"]
-    with initialize_config_dir(CONF, version_base="1.3"):
-        cfg = compose("config", [f"task={task}", *settings])
+    cfg = composed(f"task={task}", *settings)
     path = sample(task=task, root=tmp_path_factory.getbasetemp(), size=80)["train"]
     files, examples = build.task_files(cfg), list(islice(build.reader(cfg, "test")(path), 64))
     assert len(examples) == 64

@@ -4,11 +4,9 @@ import itertools
 import json
 import logging
 from functools import partial
-from pathlib import Path
 
 import pytest
 import torch
-from hydra import compose, initialize_config_dir
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
@@ -36,6 +34,7 @@ from tasks.coref.data import (
 from tasks.coref.mentions import merge
 from tasks.coref.metric import CorefScores, b3, ceafe, count, mentions, muc
 from tasks.coref.model import Ranking, SpanRanker, candidates, prune
+from tests import conftest
 
 
 def conll(*sentences, name="nw/owls", part=0):
@@ -987,8 +986,7 @@ def test_overfits_ten_documents():
 
 
 def composed(*overrides):
-    with initialize_config_dir(str(Path(__file__).parents[2] / "conf"), version_base="1.3"):
-        return compose("config", ["task=coref", "data=ontonotes5", "run_dir=here", *overrides])
+    return conftest.composed("task=coref", "data=ontonotes5", "run_dir=here", *overrides)
 
 
 def test_settings_of_the_paper():

@@ -7,10 +7,8 @@ import lzma
 import shutil
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
-from hydra import compose, initialize_config_dir
 
 from elmo_bench.config import build
 from elmo_bench.jobs.score import score
@@ -18,8 +16,8 @@ from elmo_bench.text import Span, read_lines
 from tasks.coref import data as coref
 from tasks.squad.data import Answer
 from tasks.srl import data as srl
+from tests.conftest import composed
 
-CONF = Path(__file__).parents[2] / "conf"
 SPLITS = ("train", "dev", "test")
 FILES = [
     *(("ner", f"ner/wikigold.{split}.txt") for split in SPLITS),
@@ -57,10 +55,7 @@ def test_gold_against_gold(corpora, tmp_path, monkeypatch, task, name):
     gold, predicted = corpora / name, tmp_path / "predicted"
     if name in PART:
         gold = beginning(gold, PART[name], tmp_path)
-    with initialize_config_dir(str(CONF), version_base="1.3"):
-        cfg = compose(
-            "config", ["job=score", f"task={task}", f"gold={gold}", f"predicted={predicted}"]
-        )
+    cfg = composed("job=score", f"task={task}", f"gold={gold}", f"predicted={predicted}")
     examples, files = list(build.reader(cfg, "test")(gold)), build.task_files(cfg)
     answers = [Answer(example.gold[0]) if task == "squad" else example.gold for example in examples]
     files.write(examples, answers, predicted)

@@ -1,18 +1,15 @@
 """Every task without an RNN (`rnn=identity`), and with a linear layer alone where it has one."""
 
-from pathlib import Path
-
 import pytest
 import torch
-from hydra import compose, initialize_config_dir
 from torch import nn
 
 from elmo_bench.config import build
 from elmo_bench.nn import Identity
 from elmo_bench.text import Vocab
+from tests.conftest import composed
 from tests.tasks.test_one_word import ONE_WORD
 
-CONF = Path(__file__).parents[2] / "conf"
 LINEAR = ("ner", "sst5")
 
 
@@ -24,10 +21,7 @@ def built(tmp_path, task, *overrides):
             "sst5": "(3 Bravo)\n(1 (2 No) (2 Bravo))\n",
         }.get(task, ONE_WORD[task])
     )
-    with initialize_config_dir(str(CONF), version_base="1.3"):
-        cfg = compose(
-            "config", [f"task={task}", "rnn=identity", "encoder=mini", "run_dir=here", *overrides]
-        )
+    cfg = composed(f"task={task}", "rnn=identity", "encoder=mini", "run_dir=here", *overrides)
     examples = list(build.reader(cfg, "test")(tmp_path / "gold"))
     labels = [label for example in examples for label in example.labels]
     sentences = [sentence for example in examples for sentence in example.sentences]

@@ -3,17 +3,15 @@ file and what is wrong.
 """
 
 import json
-from pathlib import Path
 
 import pytest
-from hydra import compose, initialize_config_dir
 
 from elmo_bench.config import build
 from elmo_bench.jobs.score import score
 from elmo_bench.sample import files as sample
 from tasks.squad.data import Answer
+from tests.conftest import composed
 
-CONF = Path(__file__).parents[2] / "conf"
 TASKS = ("ner", "srl", "coref", "squad", "snli", "sst5")
 
 
@@ -31,10 +29,7 @@ def scored(tmp_path, root):
             sample(task=task, root=root, size=2)["dev"],
             tmp_path / "predicted",
         )
-        with initialize_config_dir(str(CONF), version_base="1.3"):
-            cfg = compose(
-                "config", ["job=score", f"task={task}", f"gold={gold}", f"predicted={predicted}"]
-            )
+        cfg = composed("job=score", f"task={task}", f"gold={gold}", f"predicted={predicted}")
         examples = list(build.reader(cfg, "test")(gold))
         answers = [
             Answer(example.gold[0]) if task == "squad" else example.gold for example in examples

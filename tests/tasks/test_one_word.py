@@ -2,17 +2,14 @@
 file, score.
 """
 
-from pathlib import Path
-
 import pytest
 import torch
-from hydra import compose, initialize_config_dir
 from torch.utils._pytree import tree_leaves
 
 from elmo_bench.config import build
 from elmo_bench.text import Vocab
+from tests import conftest
 
-CONF = Path(__file__).parents[2] / "conf"
 ROW = "nw/x 0 0 Run VB * run 01 - - *"
 ONE_WORD = {
     "ner": "Ann I-PER\n",
@@ -27,10 +24,7 @@ ONE_WORD = {
 
 def composed(folder, task, elmo):
     (folder / "gold").write_text(ONE_WORD[task])
-    with initialize_config_dir(str(CONF), version_base="1.3"):
-        return compose(
-            "config", [f"task={task}", f"encoder={elmo}", "rnn.hidden_size=8", "run_dir=here"]
-        )
+    return conftest.composed(f"task={task}", f"encoder={elmo}", "rnn.hidden_size=8", "run_dir=here")
 
 
 @pytest.mark.parametrize("elmo", ["none", "mini"])

@@ -5,11 +5,9 @@ import json
 import logging
 from collections import Counter
 from functools import partial
-from pathlib import Path
 
 import pytest
 import torch
-from hydra import compose, initialize_config_dir
 from hydra.utils import instantiate
 from torch import nn
 
@@ -19,8 +17,7 @@ from elmo_bench.nn import Backbone, BiLstm, Words
 from elmo_bench.text import Vocab
 from tasks.snli.data import Example, collate, leaves, parse, read, read_predictions, render, write
 from tasks.snli.model import Esim
-
-CONF = Path(__file__).parents[2] / "conf"
+from tests import conftest
 
 
 def record(
@@ -372,8 +369,7 @@ def test_unlabelled_pairs_are_decoded():
 
 
 def composed(*overrides):
-    with initialize_config_dir(str(CONF), version_base="1.3"):
-        return compose("config", ["task=snli", "data=snli", *overrides, "run_dir=here"])
+    return conftest.composed("task=snli", "data=snli", *overrides, "run_dir=here")
 
 
 class Wide(nn.Module):

@@ -6,12 +6,10 @@ import json
 import logging
 from collections import Counter
 from functools import partial
-from pathlib import Path
 
 import pytest
 import pytorch_lightning as pl
 import torch
-from hydra import compose, initialize_config_dir
 from hydra.utils import instantiate
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -39,6 +37,7 @@ from tasks.squad.data import (
 )
 from tasks.squad.metric import AnswerScores, exact_match, f1, normalise
 from tasks.squad.model import BiAttention, BiDafPlus, SelfAttention, TriLinear, best_spans, cut
+from tests import conftest
 
 MILL = "The old mill burned down in 1893. Its owner, Mrs. O'Dell, rebuilt it with a £500 loan – half of it “borrowed”."
 PIER = "A pier stands near the mill."
@@ -728,8 +727,7 @@ def test_resuming_takes_up_both(tmp_path, save):
 
 
 def composed(*overrides):
-    with initialize_config_dir(str(Path(__file__).parents[2] / "conf"), version_base="1.3"):
-        return compose("config", ["task=squad", "data=squad1", "run_dir=here", *overrides])
+    return conftest.composed("task=squad", "data=squad1", "run_dir=here", *overrides)
 
 
 def test_the_task_chooses_embeddings_and_encoder_and_the_command_line_wins():

@@ -3,12 +3,10 @@
 import gzip
 import json
 from functools import partial
-from pathlib import Path
 
 import pytest
 import torch
 import torch.nn.functional as F
-from hydra import compose, initialize_config_dir
 from hydra.utils import instantiate
 
 from elmo_bench.elmo import Elmo
@@ -18,8 +16,7 @@ from elmo_bench.text import Span, Vocab
 from tasks.srl.data import Example, collate, parse, read, read_predictions, render, write
 from tasks.srl.metric import ArgumentF1, arguments
 from tasks.srl.model import PredicateTagger
-
-CONF = Path(__file__).parents[2] / "conf"
+from tests import conftest
 
 # The seventh column has lemmas. "wound ... up" is one predicate, "Nothing ." has none, at "x -
 # rays" begin two.
@@ -513,8 +510,7 @@ def test_learns_ten_examples_by_heart():
 
 
 def composed(*overrides):
-    with initialize_config_dir(str(CONF), version_base="1.3"):
-        return compose("config", ["task=srl", "data=ontonotes5", *overrides, "run_dir=here"])
+    return conftest.composed("task=srl", "data=ontonotes5", *overrides, "run_dir=here")
 
 
 def test_the_task_chooses_its_encoder_and_the_command_line_wins():

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from hydra import compose, initialize_config_dir
 from hydra.utils import instantiate
 from hypothesis import given
 from hypothesis import strategies as st
@@ -33,8 +32,8 @@ from tasks.sst5.data import (
     write,
 )
 from tasks.sst5.model import Bcn, Maxout, SelfAttentivePool
+from tests import conftest
 
-CONF = Path(__file__).parents[2] / "conf"
 SOUP = "(3 (2 (2 This) (2 soup)) (3 (2 is) (4 delicious)))"
 QUEUE = "(1 (2 Nobody) (1 (1 (2 loved) (1 (2 the) (1 queue))) (2 .)))"
 MENU = r"(2 (2 -LRB-) (2 (2 fish\/meat) (2 (2 5\*) (2 -RRB-))))"
@@ -446,8 +445,7 @@ def test_dropouts_must_fit_the_layers():
 
 
 def composed(*overrides):
-    with initialize_config_dir(str(CONF), version_base="1.3"):
-        return compose("config", ["task=sst5", "data=sst", *overrides, "run_dir=here"])
+    return conftest.composed("task=sst5", "data=sst", *overrides, "run_dir=here")
 
 
 class Wide(nn.Module):

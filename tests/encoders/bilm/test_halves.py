@@ -4,12 +4,11 @@ import logging
 
 import pytest
 import torch
-from hydra import compose, initialize_config_dir
 
 from elmo_bench.encoders import encode
 from elmo_bench.encoders.bilm import DIRECTIONS, BiLm, Options, load, save
 from elmo_bench.jobs.export import export
-from tests.conftest import CONF
+from tests.conftest import composed
 
 SENTENCES = [["It", "rains", "."], ["No"], ["Ann", "sleeps", "and", "Bob", "sings"]]
 PART = {"forward": slice(0, 4), "backward": slice(4, 8)}
@@ -50,18 +49,15 @@ def test_exported_it_is_a_biLM_of_one_direction(bilm, tmp_path, caplog, directio
         f"encoder.options={tmp_path}/whole/options.json",
         f"encoder.weights={tmp_path}/whole/weights.safetensors",
     ]
-    with initialize_config_dir(str(CONF), version_base="1.3"), caplog.at_level(logging.WARNING):
+    with caplog.at_level(logging.WARNING):
         export(
-            compose(
-                "config",
-                [
-                    "job=export",
-                    "encoder=files",
-                    *whole,
-                    f"encoder.directions=[{direction}]",
-                    f"output={tmp_path}/half/{name}",
-                    "run_dir=here",
-                ],
+            composed(
+                "job=export",
+                "encoder=files",
+                *whole,
+                f"encoder.directions=[{direction}]",
+                f"output={tmp_path}/half/{name}",
+                "run_dir=here",
             )
         )
     assert ("other readers of ELMo require both" in caplog.text) == (name == "weights.hdf5")
